@@ -1,0 +1,36 @@
+// BlockCache: free large blocks, one last-in-first-out list per size.
+//
+// Intrusive: the links live in the blocks' headers, so no call allocates. Not thread-safe: the
+// resource calls it under its lock.
+#pragma once
+
+#include <array>
+
+#include "block.hpp"
+
+namespace ebbtide::allocator {
+
+class BlockCache {
+ public:
+  Bytes bytes() const noexcept { return bytes_; }
+  bool empty() const noexcept { return bytes_ == 0; }
+
+  void push(BlockHeader* block) noexcept;
+  BlockHeader* pop(Bytes block_bytes) noexcept;  // of exactly this size; nullptr if there is none
+
+  // These walk all sizes: for misses, which end in a system call anyway. nullptr if there is none.
+  BlockHeader* popSmallestAtLeast(Bytes block_bytes) noexcept;
+  BlockHeader* popLargest() noexcept;
+  BlockHeader* popAll() noexcept;  // chained by `next`
+
+ private:
+  static constexpr std::size_t kBuckets = 1024;
+
+  BlockHeader*& bucketFor(Bytes block_bytes) noexcept;
+
+  // Each bucket chains the heads of its sizes by `next_size`; each head chains its size by `next`.
+  std::array<BlockHeader*, kBuckets> buckets_{};
+  Bytes bytes_ = 0;
+};
+
+}  // namespace ebbtide::allocator

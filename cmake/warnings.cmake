@@ -1,0 +1,12 @@
+# One interface target carries the warnings and sanitizers of our own code; headers of others are SYSTEM.
+add_library(ebbtide_build_flags INTERFACE)
+target_compile_options(ebbtide_build_flags INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor
+                                                     -Woverloaded-virtual -Werror)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # GCC 12 reports false positives from inlined standard containers (GCC bugs 105329, 105651).
+  target_compile_options(ebbtide_build_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+endif()
+if(EBBTIDE_SANITIZE)
+  target_compile_options(ebbtide_build_flags INTERFACE -fsanitize=${EBBTIDE_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(ebbtide_build_flags INTERFACE -fsanitize=${EBBTIDE_SANITIZE})
+endif()

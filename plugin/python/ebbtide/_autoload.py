@@ -1,0 +1,79 @@
+"""Entry point of torch's backend autoload: runs at the end of ``import torch``, in every process.
+
+That includes data loader workers and torchrun's agent, so: nothing happens unless the environment
+asks for it, and no error of ours may break ``import torch``. A configuration that cannot be what
+the user meant ends the process with status 2 before any work is lost.
+"""
+
+import ctypes
+import itertools
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+# Modules and programs that start ranks but are none: the variables are meant for their children.
+_LAUNCHER_MODULES = {
+    "torch.distributed.run",
+    "torch.distributed.launch",
+    "accelerate.commands.launch",
+    "deepspeed.launcher.runner",
+}
+_LAUNCHER_PROGRAMS = {"torchrun", "accelerate", "deepspeed"}
+
+
+def load() -> None:
+    try:
+        if not _asked_for(os.environ) or _is_launcher(os.environ, sys.orig_argv, sys.argv):
+            return
+        problem = _start(sys.modules["torch"].__version__, Path(__file__).parent)
+    except Exception as error:
+        _say(f"not started, training goes on without it: {error}")
+        return
+    if problem:
+        _say(problem)
+        raise SystemExit(2)
+
+
+def _asked_for(environment: Mapping[str, str]) -> bool:
+    switch = environment.get("EBBTIDE", "")
+    if switch == "0":
+        return False
+    return switch == "1" or environment.get("EBBTIDE_BUDGET", "") != ""
+
+
+def _is_launcher(
+    environment: Mapping[str, str], original: Sequence[str], arguments: Sequence[str]
+) -> bool:
+    """True in a launcher's own process; a rank that it started has RANK in its environment."""
+    if "RANK" in environment:
+        return False
+    if arguments and os.path.basename(arguments[0]) in _LAUNCHER_PROGRAMS:
+        return True
+    modules = {after for option, after in itertools.pairwise(original) if option == "-m"}
+    return bool(modules & _LAUNCHER_MODULES)
+
+
+def _start(torch_version: str, folder: Path) -> str | None:
+    """Starts the plugin. Returns the user's mistake in one sentence; raises for everything else."""
+    path = folder / "libebbtide.so"
+    if not path.exists():
+        raise RuntimeError("libebbtide.so is missing beside the package; install ebbtide again")
+    library = ctypes.CDLL(str(path))  # free of torch: safe before the versions are compared
+    library.ebbtide_built_for.restype = ctypes.c_char_p
+    library.ebbtide_start.restype = ctypes.c_char_p
+
+    built_for = library.ebbtide_built_for().decode()
+    running = ".".join(torch_version.split(".")[:2])
+    if running != built_for:
+        raise RuntimeError(
+            f"this build is for torch {built_for}, but torch {torch_version} is running; "
+            f"install the ebbtide that was built for torch {running}"
+        )
+    problem = library.ebbtide_start()
+    return problem.decode(errors="replace") if problem else None
+
+
+def _say(message: str) -> None:
+    if sys.stderr is not None:
+        print(f"ebbtide: {message}", file=sys.stderr, flush=True)

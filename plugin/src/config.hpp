@@ -1,0 +1,39 @@
+// Config: what the EBBTIDE_* environment asks for. Torch-free.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ebbtide::plugin {
+
+enum class OnInfeasible { kStop, kBestEffort };
+
+struct Config {
+  std::optional<std::int64_t> budget_bytes;  // none: measure only
+  int port = 9464;                           // base; a rank adds its local rank
+  std::string bind = "127.0.0.1";
+  std::string report_path;  // {rank} is replaced; empty: none
+  std::string spill_dir;    // empty: the system's folder for temporary files
+  std::string trace_dir;    // recorded traces are written here; empty: none
+  std::string planner = "auto";
+  std::string log_level = "info";
+  OnInfeasible on_infeasible = OnInfeasible::kStop;
+  bool own_allocator = true;  // false leaves torch's CPU allocator in place (measuring only)
+  int rank = 0;
+  int local_rank = 0;
+  int world_size = 1;
+};
+
+// True when the environment asks for Ebbtide at all: EBBTIDE_BUDGET is set or EBBTIDE=1.
+bool optedIn();
+
+// Reads and checks the environment. Throws std::invalid_argument: one sentence that names the variable and what is accepted.
+Config configFromEnvironment();
+
+// "30GiB", "30Gi", "24576MiB", "80%" (of total memory / local_world_size), plain bytes. Throws like configFromEnvironment.
+std::int64_t parseSize(const std::string& variable, const std::string& text, int local_world_size);
+
+std::string formatBytes(std::int64_t bytes);  // "1.50 GiB"
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,51 @@
+#include "cpu_allocator.hpp"
+
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/Exception.h>
+
+#include <cstring>
+
+#include "quiet.hpp"
+#include "session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+allocator::CachingResource* resource = nullptr;
+
+void deleteBlock(void* block) { resource->deallocate(block); }
+
+// oneDNN uses raw_allocate, which asserts data == context: the block is its own context.
+class CpuAllocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(std::size_t bytes) override {
+    void* block = nullptr;
+    if (bytes > 0) {
+      Session* session = Session::current();
+      if (session->stopRequested() && trainingThread() && !QuietScope::active()) {
+        TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
+      }
+      block = resource->allocate(bytes);
+      TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, session->outOfMemoryMessage(bytes));
+    }
+    return {block, block, &deleteBlock, c10::Device(c10::kCPU)};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &deleteBlock; }
+  void copy_data(void* target, const void* source, std::size_t bytes) const override {
+    std::memcpy(target, source, bytes);
+  }
+};
+
+}  // namespace
+
+void installCpuAllocator(allocator::CachingResource& memory) {
+  resource = &memory;
+  static auto* const ours = new CpuAllocator();  // storages may outlive static destruction
+  c10::SetAllocator(c10::kCPU, ours, 255);
+}
+
+bool isOurBlock(const c10::Storage& storage) noexcept {
+  return storage.data_ptr().get_deleter() == &deleteBlock && storage.data() == storage.data_ptr().get_context();
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,17 @@
+// Boundary to c10: our CachingResource as torch's CPU allocator. Includes torch.
+#pragma once
+
+#include <c10/core/Allocator.h>
+#include <c10/core/Storage.h>
+
+#include "ebbtide/allocator/caching_resource.hpp"
+
+namespace ebbtide::plugin {
+
+// Puts ours in the place of torch's CPU allocator. Tensors made before keep their own deleter.
+void installCpuAllocator(allocator::CachingResource& memory);
+
+// Was this storage's memory made by our allocator, and does its data start at the block's start?
+bool isOurBlock(const c10::Storage& storage) noexcept;
+
+}  // namespace ebbtide::plugin

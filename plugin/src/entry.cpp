@@ -1,0 +1,43 @@
+// Entry of the torch-including library. Includes torch. Called once by the loader after it found the right torch.
+#include <ATen/Version.h>
+
+#include <exception>
+#include <regex>
+#include <string>
+
+#include "cpu_allocator.hpp"
+#include "recorder.hpp"
+#include "session.hpp"
+#include "version.hpp"
+
+namespace {
+
+std::string runtimeTorchVersion() {
+  std::smatch match;
+  const std::string text = at::show_config();
+  return std::regex_search(text, match, std::regex("TORCH_VERSION=([0-9.]+)")) ? match[1].str() : std::string();
+}
+
+}  // namespace
+
+// nullptr on success, else one sentence that lives until the next call.
+extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_start() {
+  static std::string message;
+  try {
+    using namespace ebbtide::plugin;
+    if (Session::current() != nullptr) return nullptr;
+    const std::string version = runtimeTorchVersion();
+    if (!version.starts_with(std::string(kBuiltForTorch) + ".")) {
+      message = "built for torch " + std::string(kBuiltForTorch) + ", but this process has torch " +
+                (version.empty() ? "of an unknown version" : version);
+      return message.c_str();
+    }
+    Session::start(configFromEnvironment(), version);
+    if (Session::current()->config().own_allocator) installCpuAllocator(Session::current()->memory());
+    installRecorder();
+    return nullptr;
+  } catch (const std::exception& error) {
+    message = error.what();
+    return message.c_str();
+  }
+}

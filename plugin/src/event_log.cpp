@@ -1,0 +1,67 @@
+#include "event_log.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+thread_local int ours_depth = 0;
+}
+
+using Kind = scheduler::TraceEvent::Kind;
+
+EventLog::OursScope::OursScope() { ++ours_depth; }
+EventLog::OursScope::~OursScope() { --ours_depth; }
+
+EventLog::EventLog(std::int64_t base_bytes) : base_bytes_(base_bytes) {}
+
+scheduler::Nanoseconds EventLog::now() const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_).count();
+}
+
+void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexcept {
+  std::lock_guard lock(mutex_);
+  const auto id = static_cast<scheduler::BlockId>(blocks_.size());
+  blocks_.push_back({block_bytes, false, ours_depth > 0});
+  open_[block] = id;
+  events_.push_back({Kind::kAlloc, id, now()});
+}
+
+void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept {
+  std::lock_guard lock(mutex_);
+  auto found = open_.find(block);
+  if (found == open_.end()) {
+    found = open_.emplace(block, static_cast<scheduler::BlockId>(blocks_.size())).first;
+    blocks_.push_back({block_bytes, true, false});
+  }
+  events_.push_back({Kind::kFree, found->second, now()});
+  open_.erase(found);
+}
+
+std::size_t EventLog::add(Kind kind, std::int32_t id) {
+  std::lock_guard lock(mutex_);
+  events_.push_back({kind, id, now()});
+  return events_.size() - 1;
+}
+
+void EventLog::erase(std::size_t position) {
+  std::lock_guard lock(mutex_);
+  events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(position));
+}
+
+scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = open_.find(block);
+  if (found != open_.end()) return found->second;
+  const auto id = static_cast<scheduler::BlockId>(blocks_.size());
+  blocks_.push_back({block_bytes, true, false});
+  open_.emplace(block, id);
+  return id;
+}
+
+void EventLog::moveInto(scheduler::Trace& trace) {
+  std::lock_guard lock(mutex_);
+  trace.base_bytes = base_bytes_;
+  trace.duration_ns = now();
+  trace.blocks = std::move(blocks_);
+  trace.events = std::move(events_);
+}
+
+}  // namespace ebbtide::plugin

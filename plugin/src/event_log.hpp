@@ -1,0 +1,51 @@
+// EventLog: the stream of one recorded step, filled by the allocator, the recorder and the saved-tensor hooks.
+//
+// Thread rule: any thread may append; one mutex, held for an append only. Torch-free.
+#pragma once
+
+#include <chrono>
+#include <mutex>
+#include <unordered_map>
+
+#include "ebbtide/allocator/caching_resource.hpp"
+#include "ebbtide/scheduler/trace.hpp"
+
+namespace ebbtide::plugin {
+
+class EventLog final : public allocator::Observer {
+ public:
+  explicit EventLog(std::int64_t base_bytes);
+
+  void onAllocate(const void* block, allocator::Bytes block_bytes) noexcept override;
+  void onFree(const void* block, allocator::Bytes block_bytes) noexcept override;
+
+  // Returns the event's position, to be given to erase() when the op turns out to make no value.
+  std::size_t add(scheduler::TraceEvent::Kind kind, std::int32_t id);
+  void erase(std::size_t position);
+  // The block that starts at this address; a block that was there before the step gets its id now.
+  scheduler::BlockId blockAt(const void* block, allocator::Bytes block_bytes);
+
+  // Moves events and blocks into the trace. The log must no longer be observed.
+  void moveInto(scheduler::Trace& trace);
+
+  // Allocations of this thread belong to us (replays, fetches) while one of these is alive.
+  class OursScope {
+   public:
+    OursScope();
+    ~OursScope();
+    OursScope(const OursScope&) = delete;
+    OursScope& operator=(const OursScope&) = delete;
+  };
+
+ private:
+  scheduler::Nanoseconds now() const;
+
+  std::mutex mutex_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::int64_t base_bytes_;
+  std::unordered_map<const void*, scheduler::BlockId> open_;
+  std::vector<scheduler::TraceBlock> blocks_;
+  std::vector<scheduler::TraceEvent> events_;
+};
+
+}  // namespace ebbtide::plugin

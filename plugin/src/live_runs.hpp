@@ -1,0 +1,23 @@
+// LiveRuns: the steps whose saved tensors still live; the allocator's reclaimer. Includes torch (by StepRun).
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ebbtide/allocator/caching_resource.hpp"
+#include "step_run.hpp"
+
+namespace ebbtide::plugin {
+
+class LiveRuns final : public allocator::Reclaimer {
+ public:
+  void add(const std::shared_ptr<StepRun>& run);
+  allocator::Bytes reclaim(allocator::Bytes need_bytes) noexcept override;
+
+ private:
+  std::mutex mutex_;  // guards the list only
+  std::vector<std::weak_ptr<StepRun>> runs_;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,94 @@
+#include "plan.hpp"
+
+#include <stdexcept>
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::kNone;
+using scheduler::Step;
+
+struct Cursor {
+  OpId trace_op = kNone;     // last forward op run for the first time, if the last first run was one
+  std::int32_t event = kNone;  // else the last backward event
+};
+
+void drop(Plan& plan, const Cursor& cursor, ValueId value) {
+  if (cursor.trace_op != kNone) {
+    plan.drops_after_op[cursor.trace_op].push_back(value);
+  } else if (cursor.event != kNone) {
+    plan.events[cursor.event].drops.push_back(value);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                               const scheduler::Schedule& schedule) {
+  auto plan = std::make_shared<Plan>();
+  const auto& ops = graph.graph.ops;
+  plan->signature = trace.signature;
+  for (const auto& op : trace.ops) plan->op_signatures.push_back(op.signature);
+  plan->use_value = trace.use_value;
+  plan->replayed.assign(trace.ops.size(), false);
+  plan->drops_after_op.resize(trace.ops.size());
+  plan->recomputed_later.assign(trace.values.size(), false);
+  std::vector<std::int32_t> event_of_op(ops.size(), kNone);
+  for (OpId op : graph.event_of_use) {
+    if (op != kNone && event_of_op[op] == kNone) event_of_op[op] = 0;
+  }
+  for (auto& event : event_of_op) {
+    if (event == kNone) continue;
+    event = static_cast<std::int32_t>(plan->events.size());
+    plan->events.emplace_back();
+  }
+  for (OpId op : graph.event_of_use) plan->event_of_use.push_back(op == kNone ? kNone : event_of_op[op]);
+
+  std::vector<bool> ran(ops.size(), false);
+  std::vector<bool> read_again(trace.values.size(), false);  // by a replay or a backward event
+  std::vector<Step> pending;  // replays and the drops between them, until the event that they serve
+  Cursor cursor;
+  for (const Step& step : schedule.steps) {
+    if (step.kind == Step::Kind::kDrop) {
+      if (pending.empty()) {
+        drop(*plan, cursor, step.id);
+      } else {
+        pending.push_back(step);
+      }
+      continue;
+    }
+    if (step.kind != Step::Kind::kRun) throw std::invalid_argument("plan: offload steps are not executed yet");
+    const auto& op = ops.at(step.id);
+    const OpId trace_op = graph.trace_op_of[step.id];
+    if (ran[step.id]) {
+      for (ValueId v : op.inputs) read_again[v] = true;
+      for (ValueId v : op.outputs) plan->recomputed_later[v] = true;
+      plan->replayed.at(trace_op) = true;
+      pending.push_back({Step::Kind::kRun, trace_op});
+      ++plan->replays;
+      continue;
+    }
+    ran[step.id] = true;
+    if (trace_op != kNone) {
+      if (!pending.empty()) throw std::invalid_argument("plan: a replay before a forward op");
+      cursor = {trace_op, kNone};
+      continue;
+    }
+    for (ValueId v : op.inputs) read_again[v] = true;
+    if (event_of_op[step.id] == kNone) continue;  // a gap: its drops go to the event before
+    cursor = {kNone, event_of_op[step.id]};
+    plan->events[cursor.event].prelude = std::move(pending);
+    pending.clear();
+  }
+  plan->hold = read_again;
+  for (std::size_t v = 0; v < trace.values.size(); ++v) {
+    const OpId producer = trace.values[v].producer;
+    if (producer == kNone) continue;
+    for (ValueId dropped : plan->drops_after_op[producer]) {
+      if (dropped == static_cast<ValueId>(v)) plan->hold[v] = false;
+    }
+  }
+  return plan;
+}
+
+}  // namespace ebbtide::plugin

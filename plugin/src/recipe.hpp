@@ -1,0 +1,57 @@
+// Recipe: an op, its frozen arguments, references to its input values and the random state before it: enough
+// to compute its outputs again, bit for bit. Includes torch.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <functional>
+#include <vector>
+
+#include "ebbtide/scheduler/units.hpp"
+#include "op_info.hpp"
+
+namespace ebbtide::plugin {
+
+// How a tensor looks at its storage. Views cost nothing and are never recomputed: only this is kept of them.
+struct TensorView {
+  std::vector<std::int64_t> sizes;
+  std::vector<std::int64_t> strides;
+  std::int64_t offset = 0;
+  caffe2::TypeMeta dtype;
+
+  static TensorView of(const at::Tensor& tensor);
+  at::Tensor on(const c10::Storage& storage) const;  // no dispatch
+};
+
+// A dense CPU tensor with memory of its own kind: the only sort whose storage we ever release.
+bool isPlain(const at::Tensor& tensor);
+
+struct Recipe {
+  struct Input {
+    int argument = 0;
+    int element = -1;  // in a list argument; -1: the argument itself
+    scheduler::ValueId value = scheduler::kNone;
+    TensorView view;
+  };
+
+  const OpInfo* info = nullptr;
+  std::vector<c10::IValue> arguments;  // input tensors left out
+  std::vector<Input> inputs;
+  at::Tensor random_state;             // of `generator`, before the op; undefined: draws nothing
+  at::Generator generator;
+
+  // The tensors that the op returned, lists flattened.
+  using Outputs = std::vector<at::Tensor>;
+  // Runs the op again. `input` gives the storage of a value; a written input must be one that may be written.
+  // Throws what the op throws. The random state is as before when it returns.
+  Outputs replay(const std::function<c10::Storage(const Input&)>& input) const;
+};
+
+// Visits the tensors among an op's arguments or results: (argument index, element or -1, tensor).
+void forEachTensor(c10::ArrayRef<const c10::IValue> values,
+                   const std::function<void(int, int, const at::Tensor&)>& visit);
+
+// Copies arguments so that later changes to lists do not reach the recipe; input tensors become undefined.
+std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values);
+
+}  // namespace ebbtide::plugin

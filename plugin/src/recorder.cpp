@@ -1,0 +1,330 @@
+#include "recorder.hpp"
+
+#include <ATen/SavedTensorHooks.h>
+#include <ATen/autocast_mode.h>
+#include <ATen/record_function.h>
+#include <c10/core/GradMode.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/saved_variable_hooks.h>
+
+#include <chrono>
+#include <cstring>
+
+#include "live_runs.hpp"
+#include "quiet.hpp"
+#include "session.hpp"
+#include "step_run.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+namespace autograd = torch::autograd;
+using Clock = std::chrono::steady_clock;
+
+class SavedUse;
+
+LiveRuns& liveRuns() {
+  static auto* const runs = new LiveRuns();  // outlives static destruction: graphs may end late
+  return *runs;
+}
+
+// The step that this thread's forward pass belongs to.
+struct ThreadState {
+  ~ThreadState();                    // the thread's last step ends with it
+
+  std::shared_ptr<StepRun> run;
+  OpId active = scheduler::kNone;    // op between its start and its end
+  bool optimizer_stepped = false;
+  std::vector<SavedUse*> unbound;    // saved while the active op runs: values known when it ends
+};
+
+ThreadState& threadState() {
+  thread_local ThreadState state;
+  return state;
+}
+
+bool inBackward() { return autograd::get_current_graph_task_id() >= 0; }
+
+bool passThrough() {
+  const Session* session = Session::current();
+  return session == nullptr || session->disabled() || QuietScope::active() || Session::inChild();
+}
+
+// One saved tensor. Holds the tensor itself when its storage is not ours to release.
+class SavedUse final : public autograd::SavedVariableHooks {
+ public:
+  ~SavedUse() override {
+    if (run_ == nullptr) return;
+    std::erase(threadState().unbound, this);
+    if (use_ != scheduler::kNone) run_->releaseUse(use_);
+  }
+
+  void call_pack_hook(const at::Tensor& tensor) override {
+    const QuietScope quiet;
+    version_counter_ = tensor.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED)
+                                             : tensor.unsafeGetTensorImpl()->version_counter();
+    version_ = version_counter_.enabled() ? version_counter_.current_version() : 0;
+    ThreadState& state = threadState();
+    const bool trained_leaf = tensor.is_leaf() && tensor.requires_grad();
+    if (!isPlain(tensor) || trained_leaf || state.run == nullptr || pass_through_ || inBackward()) {
+      // An output kept whole would hold its own node: keep what it looks at (pytorch 189025).
+      strong_ = tensor.grad_fn() ? tensor.detach() : tensor;
+      return;
+    }
+    run_ = state.run;
+    view_ = TensorView::of(tensor);
+    const ValueId value = run_->findValue(tensor);
+    if (value == scheduler::kNone && state.active != scheduler::kNone) {
+      strong_ = view_.on(tensor.storage());  // an output of the running op, or its input under a new version
+      state.unbound.push_back(this);
+      return;
+    }
+    use_ = run_->addUse(value == scheduler::kNone ? run_->sourceValue(tensor) : value, tensor);
+  }
+
+  // The op has ended: its outputs are known.
+  void bind() {
+    const QuietScope quiet;
+    // The version counter of the saved tensor, not of the look-alike that holds its storage until now.
+    strong_.unsafeGetTensorImpl()->set_version_counter(version_counter_);
+    use_ = run_->addUse(run_->sourceValue(strong_), strong_);
+    strong_.reset();
+  }
+
+  at::Tensor call_unpack_hook() override {
+    checkVersion();
+    if (strong_.defined()) return strong_;
+    return view_.on(run_->restore(use_, view_));
+  }
+
+  std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data() const override {
+    return std::nullopt;
+  }
+
+ private:
+  // With hooks PyTorch leaves this check to them (saved_variable.cpp).
+  void checkVersion() const {
+    if (!version_counter_.enabled()) return;
+    const auto now = version_counter_.current_version();
+    TORCH_CHECK(now == version_,
+                "one of the variables needed for gradient computation has been modified by an inplace operation: is at "
+                "version ", now, "; expected version ", version_,
+                " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, "
+                "with torch.autograd.set_detect_anomaly(True).");
+  }
+
+  std::shared_ptr<StepRun> run_;
+  UseId use_ = scheduler::kNone;
+  TensorView view_;
+  at::Tensor strong_;
+  c10::VariableVersion version_counter_ = c10::VariableVersion(c10::VariableVersion::DISABLED);
+  std::uint32_t version_ = 0;
+  bool pass_through_ = passThrough();
+};
+
+class DelegatingEngine final : public autograd::Engine {
+ public:
+  explicit DelegatingEngine(autograd::Engine& inner) : inner_(inner) {}
+
+  autograd::variable_list execute(const autograd::edge_list& roots, const autograd::variable_list& inputs,
+                                  bool keep_graph, bool create_graph, bool accumulate_grad,
+                                  const autograd::edge_list& outputs) override {
+    return inner_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
+  }
+  c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
+      const std::shared_ptr<autograd::GraphTask>& task, std::shared_ptr<autograd::Node> root,
+      autograd::InputBuffer&& buffer) override {
+    return inner_.execute_with_graph_task(task, std::move(root), std::move(buffer));
+  }
+  std::unique_ptr<autograd::AnomalyMetadata> make_anomaly_metadata() override { return inner_.make_anomaly_metadata(); }
+  void thread_on_exception(const std::shared_ptr<autograd::GraphTask>& task, const std::shared_ptr<autograd::Node>& node,
+                           std::exception& error) override {
+    inner_.thread_on_exception(task, node, error);
+  }
+  void thread_init(int device, const std::shared_ptr<autograd::ReadyQueue>& queue, bool should_increment) override {
+    inner_.thread_init(device, queue, should_increment);
+  }
+  std::unique_ptr<autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    if (auto hooks = inner_.get_default_saved_variable_hooks()) return hooks;  // the user's choice wins
+    if (passThrough() || at::SavedTensorDefaultHooks::get_tls_state().is_tracing) return nullptr;
+    if (threadState().run == nullptr || !hooks_wanted_) return nullptr;
+    return std::make_unique<SavedUse>();
+  }
+
+  std::atomic<bool> hooks_wanted_{true};
+
+ private:
+  autograd::Engine& inner_;
+};
+
+DelegatingEngine* engine = nullptr;
+
+struct OpScope : at::ObserverContext {
+  OpId op = scheduler::kNone;
+  Clock::time_point start;
+};
+
+void endStep(ThreadState& state) {
+  if (state.run == nullptr) return;
+  StepSummary summary;
+  summary.had_backward = state.run->backwardSeen();
+  summary.off_plan = state.run->offPlan();
+  const auto& options = state.run->options();
+  Session& session = *Session::current();
+  if (summary.had_backward && options.plan && state.run->rehearsedWhole()) session.rehearsed(*options.plan);
+  if (options.log) {
+    session.memory().setObserver(nullptr);
+    if (summary.had_backward && options.record_ops && session.wantsTrace(summary.off_plan)) {
+      summary.trace = state.run->takeTrace();
+      summary.recorded = true;
+    }
+  }
+  session.endStep(std::move(summary));
+  state.run.reset();
+}
+
+ThreadState::~ThreadState() {
+  try {
+    if (run != nullptr && !Session::inChild()) endStep(*this);
+  } catch (const std::exception& error) {
+    Session::current()->disable(error.what());
+  }
+}
+
+void beginStep(ThreadState& state) {
+  Session& session = *Session::current();
+  session.wake();
+  trainingThread() = true;
+  endStep(state);
+  const Session::StepStart start = session.beginStep();
+  state.optimizer_stepped = false;
+  state.run = std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.plan, start.log});
+  engine->hooks_wanted_ = start.hooks;
+  if (start.log) session.memory().setObserver(start.log.get());
+  liveRuns().add(state.run);
+}
+
+// A step ends when its parameters have been updated, or when nothing of it is left to run backward.
+bool stepIsOver(const ThreadState& state) {
+  if (state.run == nullptr) return true;
+  if (state.run->backwardSeen()) return state.optimizer_stepped || state.run->parametersChanged();
+  return state.run->hasUses() && state.run->liveUses() == 0;
+}
+
+bool looksInside(const OpInfo& info) {
+  if (info.transparent || !info.makes_values) return true;
+  return info.autocast_kernel && at::autocast::is_autocast_enabled(at::kCPU) &&
+         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+}
+
+bool underTransform() {
+  return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
+         c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+}
+
+bool touchesTrained(c10::ArrayRef<const c10::IValue> inputs) {
+  bool found = false;
+  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) { found = found || tensor.requires_grad(); });
+  return found;
+}
+
+void noteWrites(StepRun& run, const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
+  forEachTensor(inputs, [&](int argument, int, const at::Tensor& tensor) {
+    if (info.writes[argument]) run.noteUnrecordedWrite(tensor);
+  });
+}
+
+std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call, ThreadState& state) {
+  if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
+  if (inBackward()) {
+    if (state.run != nullptr && !state.run->paused()) state.run->noteBackward();
+    return nullptr;
+  }
+  const bool recording = at::GradMode::is_enabled();
+  if (!recording && (state.run == nullptr || !state.run->recordsOps())) return nullptr;
+  const OpInfo* info = opInfo(call);
+  if (info == nullptr || looksInside(*info)) return nullptr;
+  if (!recording || underTransform()) {
+    if (info->mutates && state.run != nullptr) noteWrites(*state.run, *info, call.inputs());
+    return nullptr;
+  }
+  if (state.run == nullptr || state.run->paused() || (state.run->hasUses() && state.run->liveUses() == 0)) {
+    // What runs before the first trained tensor prepares data: its results are sources.
+    if (!touchesTrained(call.inputs())) {
+      if (info->mutates && state.run != nullptr) noteWrites(*state.run, *info, call.inputs());
+      return nullptr;
+    }
+    if (stepIsOver(state)) beginStep(state);
+    state.run->resume();
+  }
+  if (!state.run->recordsOps()) return nullptr;
+  auto scope = std::make_unique<OpScope>();
+  scope->op = state.run->beginOp(*info, call.inputs());
+  state.active = scope->op;
+  scope->start = Clock::now();
+  return scope;
+}
+
+void noteUserScope(const at::RecordFunction& call, ThreadState& state) {
+  // torch.optim.Optimizer.profile_hook_step names its scope so: a step even if it writes through .data.
+  if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) state.optimizer_stepped = true;
+}
+
+std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
+  if (passThrough()) return nullptr;
+  const QuietScope quiet;
+  try {
+    ThreadState& state = threadState();
+    switch (call.scope()) {
+      case at::RecordScope::FUNCTION: return startFunction(call, state);
+      case at::RecordScope::BACKWARD_FUNCTION:
+        if (state.run != nullptr) {
+          state.run->noteBackward();
+          if (const auto& log = state.run->options().log) log->add(scheduler::TraceEvent::Kind::kBackwardNode, 0);
+        }
+        return nullptr;
+      case at::RecordScope::USER_SCOPE: noteUserScope(call, state); return nullptr;
+      default: return nullptr;
+    }
+  } catch (const std::exception& error) {
+    Session::current()->disable(error.what());
+    return nullptr;
+  }
+}
+
+void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
+  auto* scope = static_cast<OpScope*>(context);
+  if (scope == nullptr) return;
+  const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - scope->start).count();
+  ThreadState& state = threadState();
+  const QuietScope quiet;
+  try {
+    state.active = scheduler::kNone;
+    const auto& outputs = call.outputs();
+    state.run->endOp(scope->op, c10::ArrayRef<const c10::IValue>(outputs.data(), outputs.size()), duration);
+    const auto unbound = std::move(state.unbound);
+    state.unbound.clear();
+    for (SavedUse* use : unbound) use->bind();
+  } catch (const std::exception& error) {
+    Session::current()->disable(error.what());
+  }
+}
+
+autograd::Engine& engineStub() { return *engine; }
+
+}  // namespace
+
+void installRecorder() {
+  engine = new DelegatingEngine(autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
+  autograd::set_default_engine_stub(&engineStub);
+  Session::current()->memory().setReclaimer(&liveRuns());
+  at::addGlobalCallback(at::RecordFunctionCallback(&onStart, &onEnd)
+                            .needsInputs(true)
+                            .needsOutputs(true)
+                            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
+                                     at::RecordScope::USER_SCOPE}));
+}
+
+}  // namespace ebbtide::plugin

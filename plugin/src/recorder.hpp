@@ -1,0 +1,16 @@
+// Recorder: what torch calls: the RecordFunction callback for every op, the engine's default saved-tensor hooks.
+// Includes torch.
+//
+//   forward op ──► callback start ──► StepRun::beginOp … endOp
+//   SavedVariable ──► DelegatingEngine::get_default_saved_variable_hooks ──► SavedUse ──► StepRun::addUse
+//   backward ──► SavedUse::call_unpack_hook ──► StepRun::restore
+//
+// Nothing here throws into torch's callbacks: a failure of ours switches to pass-through and says so once.
+#pragma once
+
+namespace ebbtide::plugin {
+
+// Once a process, after torch is loaded (in Python after `import torch` set its own engine).
+void installRecorder();
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,341 @@
+#include "session.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include <fmt/format.h>
+
+#include "ebbtide/allocator/host_backend.hpp"
+#include "version.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+std::atomic<Session*> the_session{nullptr};
+std::atomic<bool> in_child{false};
+
+constexpr int kRecordAfterPlan = 3;   // the rehearsal and two steps of the trusted plan
+constexpr int kMaxReplans = 4;        // for one program, because predictions missed
+constexpr double kMissedBy = 0.05;    // predicted against real peak
+
+double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+
+}  // namespace
+
+Session* Session::current() noexcept { return the_session.load(std::memory_order_acquire); }
+bool Session::inChild() noexcept { return in_child.load(std::memory_order_relaxed); }
+
+Session::Session(Config config, std::string torch_version)
+    : config_(std::move(config)),
+      torch_version_(std::move(torch_version)),
+      memory_(std::make_unique<allocator::CachingResource>(allocator::makeHostBackend())),
+      spill_(config_.spill_dir),
+      metrics_({config_.rank, config_.local_rank}) {
+  if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
+  metrics_.setBudgetBytes(config_.budget_bytes.value_or(0));
+}
+
+// Leaked on purpose: tensors freed during static destruction still reach the allocator.
+void Session::start(Config config, std::string torch_version) {
+  auto* session = new Session(std::move(config), std::move(torch_version));
+  the_session.store(session, std::memory_order_release);
+  pthread_atfork([] { current()->memory_->lockForFork(); }, [] { current()->memory_->unlockAfterFork(); },
+                 [] {
+                   in_child = true;
+                   current()->memory_->unlockAfterFork();
+                   current()->memory_->setReclaimer(nullptr);
+                   current()->memory_->setObserver(nullptr);
+                 });
+  std::atexit([] {
+    if (!in_child) current()->shutdown();
+  });
+}
+
+void Session::say(const std::string& text) const {
+  if (config_.log_level == "info" || config_.log_level == "debug") {
+    std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_.rank, text.c_str());
+  }
+}
+
+void Session::warn(const std::string& text) const {
+  if (config_.log_level != "off" && config_.log_level != "error") {
+    std::fprintf(stderr, "[ebbtide rank %d] warning: %s\n", config_.rank, text.c_str());
+  }
+}
+
+void Session::debug(const std::string& text) const {
+  if (config_.log_level == "debug") std::fprintf(stderr, "[ebbtide rank %d] debug: %s\n", config_.rank, text.c_str());
+}
+
+void Session::wake() {
+  std::call_once(woken_, [this] {
+    std::string error;
+    std::string endpoint;
+    if (config_.port + config_.local_rank > 65535) {
+      error = fmt::format("port {} + local rank {} is over 65535", config_.port, config_.local_rank);
+    } else {
+      const auto port = static_cast<std::uint16_t>(config_.port + config_.local_rank);
+      server_ = metrics::HttpServer::start({config_.bind, port}, [this] { return metrics_.render(); }, error);
+    }
+    if (server_) endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
+    say(fmt::format("{} (torch {}): {}, {}", kVersion, torch_version_,
+                    config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes)
+                                         : std::string("measuring, nothing is dropped"),
+                    server_ ? endpoint : "no metrics endpoint"));
+    if (!server_) warn("metrics are not served: " + error);
+    planner_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "ebbtide-plan");
+      planLoop();
+    });
+    awake_ = true;
+  });
+}
+
+// ----------------------------------------------------------------------------------------------- steps
+
+Session::StepStart Session::beginStep() {
+  std::lock_guard lock(mutex_);
+  StepStart start;
+  const auto known = programs_.find(last_signature_);
+  if (known != programs_.end()) start.plan = known->second.plan;
+  running_ = start.plan;
+  running_trusted_ = start.plan && start.plan->trials > 0;
+  if (start.plan && active_from_step_ < 0) active_from_step_ = steps_ + 1;
+  const bool record = steps_to_record_ > 0;
+  start.record_ops = record || start.plan != nullptr;
+  start.hooks = start.record_ops || config_.budget_bytes.has_value();
+  memory_->resetPeaks();
+  const allocator::Statistics memory = memory_->statistics();
+  step_base_bytes_ = memory.allocated_bytes;
+  step_activation_bytes_ = 0;
+  if (start.record_ops && config_.own_allocator) start.log = std::make_shared<EventLog>(step_base_bytes_);
+  spilled_before_step_ = spilled_bytes_;
+  replays_before_step_ = recomputed_ops_;
+  step_start_ = std::chrono::steady_clock::now();
+  return start;
+}
+
+std::shared_ptr<const Plan> Session::switchPlan(std::uint64_t first_op_signature) {
+  std::lock_guard lock(mutex_);
+  running_ = nullptr;
+  for (const auto& [signature, known] : programs_) {
+    if (!known.plan || known.plan->op_signatures.empty() || known.plan->op_signatures[0] != first_op_signature) continue;
+    running_ = known.plan;
+    last_signature_ = signature;
+  }
+  running_trusted_ = running_ && running_->trials > 0;
+  return running_;
+}
+
+bool Session::wantsTrace(bool off_plan) const {
+  std::lock_guard lock(mutex_);
+  return steps_to_record_ > 0 || off_plan || running_ == nullptr;
+}
+
+void Session::noteBackwardBegins() noexcept {
+  const std::int64_t live = memory_->statistics().allocated_bytes;
+  std::lock_guard lock(mutex_);
+  step_activation_bytes_ = live - step_base_bytes_;
+}
+
+void Session::endStep(StepSummary summary) {
+  const allocator::Statistics memory = memory_->statistics();
+  std::unique_lock lock(mutex_);
+  allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
+  mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
+  if (!summary.had_backward) return;
+  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count();
+  ++steps_;
+  step_seconds_.push_back(elapsed);
+  if (steps_to_record_ > 0) --steps_to_record_;
+  if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
+  judgeStep(summary, memory);
+  refreshMetrics(memory);
+  metrics_.addStep(elapsed);
+  if (!summary.recorded) return;
+  last_signature_ = summary.trace.signature;
+  std::vector<std::pair<double, std::int64_t>> timeline;
+  std::int64_t live = summary.trace.base_bytes;
+  timeline.emplace_back(0.0, live);
+  for (const auto& event : summary.trace.events) {
+    const int sign = event.kind == scheduler::TraceEvent::Kind::kAlloc  ? 1
+                     : event.kind == scheduler::TraceEvent::Kind::kFree ? -1
+                                                                        : 0;
+    if (sign == 0) continue;
+    live += sign * summary.trace.blocks[event.id].bytes;
+    timeline.emplace_back(seconds(event.at_ns), live);
+  }
+  timeline_ = std::move(timeline);
+  const bool wanted = wantsPlan(summary);
+  const bool first = steps_ == 1;
+  mergeDurations(programs_[summary.trace.signature], summary.trace);
+  lock.unlock();
+  if (!config_.trace_dir.empty()) writeTrace(summary.trace);
+  if (first) {  // by the end of the first step: is the budget possible at all?
+    try {
+      checkFloor(scheduler::buildGraph(summary.trace, {.first_step = true}));
+    } catch (const std::exception& error) {
+      warn(std::string("the first step could not be analysed: ") + error.what());
+    }
+  }
+  // From here on the floor is known: an allocation that would go over the budget fails instead.
+  if (first && config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
+  if (wanted) requestPlan(std::move(summary.trace), first);
+}
+
+// Called with mutex_ held.
+void Session::judgeStep(const StepSummary& summary, const allocator::Statistics& memory) {
+  debug(fmt::format("step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}", steps_,
+                    memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes, memory.mapped_peak_bytes,
+                    memory.cached_bytes, spilled_bytes_ - spilled_before_step_, recomputed_ops_ - replays_before_step_));
+  const bool spilled = spilled_bytes_ > spilled_before_step_;
+  base_bytes_ = step_base_bytes_;
+  Known* known = nullptr;
+  if (summary.recorded) known = &programs_[summary.trace.signature];
+  if (running_ && !summary.off_plan) known = &programs_[running_->signature];
+  if (known == nullptr && !config_.budget_bytes) known = &programs_[last_signature_];
+  if (known != nullptr) ++known->steps;
+  if (known != nullptr && !config_.budget_bytes) {
+    known->plain_peak_bytes = std::max(known->plain_peak_bytes, memory.allocated_peak_bytes);
+    if (step_activation_bytes_ > 0) known->activation_bytes = step_activation_bytes_;
+  }
+  if (running_trusted_ && !summary.off_plan) {
+    known->steady_peak_bytes = std::max(known->steady_peak_bytes, memory.allocated_peak_bytes);
+    const double predicted = static_cast<double>(running_->predicted_peak_bytes);
+    const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
+    if (std::abs(error) > kMissedBy || (spilled && running_->feasible)) {
+      replan_ = true;
+      steps_to_record_ = std::max(steps_to_record_, 1);
+    }
+  }
+  const std::int64_t new_violations = memory.budget_violations - violations_;
+  violations_ = memory.budget_violations;
+  if (new_violations > 0) metrics_.addBudgetViolations(new_violations);
+}
+
+const Session::Known* Session::mainProgram() const {
+  const Known* main = nullptr;
+  for (const auto& [signature, known] : programs_) {
+    if (main == nullptr || known.steps > main->steps) main = &known;
+  }
+  return main;
+}
+
+// Called with mutex_ held.
+bool Session::wantsPlan(const StepSummary& summary) {
+  if (!config_.budget_bytes || planning_) return false;
+  Known& known = programs_[summary.trace.signature];
+  if (known.duration_ns.empty()) return true;  // never seen
+  if (known.from_first_step && steps_ >= 3) return true;
+  if (replan_ && known.replans < kMaxReplans) {
+    ++known.replans;
+    replan_ = false;
+    return true;
+  }
+  return false;
+}
+
+// Called with mutex_ held. The least duration seen is the one without page faults.
+void Session::mergeDurations(Known& known, scheduler::Trace& trace) {
+  if (known.duration_ns.size() != trace.ops.size()) known.duration_ns.assign(trace.ops.size(), INT64_MAX);
+  for (std::size_t i = 0; i < trace.ops.size(); ++i) {
+    known.duration_ns[i] = std::min(known.duration_ns[i], trace.ops[i].duration_ns);
+    trace.ops[i].duration_ns = known.duration_ns[i];
+  }
+}
+
+// ----------------------------------------------------------------------------------------------- counters
+
+void Session::countReplay(std::int64_t duration_ns) noexcept {
+  ++recomputed_ops_;
+  recompute_ns_ += duration_ns;
+  metrics_.addRecomputed(1, seconds(duration_ns));
+}
+
+void Session::countSpill(std::int64_t bytes) noexcept {
+  spilled_bytes_ += bytes;
+  metrics_.addSpilledBytes(bytes);
+}
+
+void Session::countAudit(const std::string& op, std::uint64_t signature, OpId id, bool equal) {
+  std::lock_guard lock(mutex_);
+  ++(equal ? audited_ops_ : rejected_ops_)[op];
+  if (equal) {
+    programs_[last_signature_].verified.insert(id);
+  } else if (rejected_.insert(signature).second) {
+    warn(fmt::format("{} does not repeat bit for bit; its results are kept", op));
+  }
+}
+
+void Session::rehearsed(const Plan& plan) {
+  std::lock_guard lock(mutex_);
+  const auto known = programs_.find(plan.signature);
+  if (known == programs_.end() || known->second.plan.get() != &plan) return;
+  for (std::size_t op = 0; op < plan.op_signatures.size(); ++op) {
+    if (plan.replayed[op] && rejected_.contains(plan.op_signatures[op])) {
+      known->second.plan = nullptr;  // plan again without it
+      replan_ = true;
+      steps_to_record_ = std::max(steps_to_record_, 2);
+      return;
+    }
+  }
+  ++known->second.plan->trials;
+}
+
+void Session::disable(const std::string& why) {
+  if (disabled_.exchange(true)) return;
+  warn("switched to pass-through, training goes on as PyTorch runs it: " + why);
+}
+
+std::string Session::stopMessage() const {
+  std::lock_guard lock(mutex_);
+  return stop_message_;
+}
+
+std::string Session::outOfMemoryMessage(std::size_t request_bytes) const {
+  const allocator::Statistics memory = memory_->statistics();
+  std::string budget = "no budget is set";
+  std::string advice;
+  if (config_.budget_bytes) {
+    budget = "the budget is " + formatBytes(*config_.budget_bytes);
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    const std::int64_t floor = lock ? smallest_feasible_bytes_ : 0;
+    advice = fmt::format(" Raise the budget{}, or set EBBTIDE_ON_INFEASIBLE=best-effort to go over it.",
+                         floor > 0 ? " (the first step's smallest was " + formatBytes(floor) + ")" : std::string());
+  }
+  return fmt::format("ebbtide: out of memory: {} asked for; {} live, {} cached, {} mapped; {}.{}",
+                     formatBytes(static_cast<std::int64_t>(request_bytes)), formatBytes(memory.allocated_bytes),
+                     formatBytes(memory.cached_bytes), formatBytes(memory.mapped_bytes), budget, advice);
+}
+
+// Called with mutex_ held.
+void Session::refreshMetrics(const allocator::Statistics& memory) {
+  metrics_.setPeakBytes(allocated_peak_bytes_);
+  metrics_.setAllocatedBytes(memory.allocated_bytes);
+  metrics_.setMappedBytes(memory.mapped_bytes);
+  metrics_.setPredictedPeakBytes(running_ ? running_->predicted_peak_bytes : 0);
+}
+
+void Session::shutdown() {
+  {
+    std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  if (planner_.joinable()) planner_.join();
+  if (awake_) {
+    const allocator::Statistics memory = memory_->statistics();
+    std::lock_guard lock(mutex_);
+    allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
+    mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
+    violations_ = memory.budget_violations;
+  }
+  if (awake_ && !config_.report_path.empty()) writeReport();
+  server_.reset();
+}
+
+}  // namespace ebbtide::plugin

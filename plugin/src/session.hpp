@@ -1,0 +1,153 @@
+// Session: one a process. Owns the configuration, the memory, the plans, the metrics and the report. Torch-free.
+//
+// Thread rule: training threads call beginStep/endStep and the counters; the planning thread publishes plans; the
+// server's thread reads metrics only.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "config.hpp"
+#include "ebbtide/allocator/caching_resource.hpp"
+#include "ebbtide/metrics/http_server.hpp"
+#include "ebbtide/metrics/rank_metrics.hpp"
+#include "event_log.hpp"
+#include "ebbtide/scheduler/planner.hpp"
+#include "plan.hpp"
+#include "spill_store.hpp"
+
+namespace ebbtide::plugin {
+
+struct StepSummary {
+  bool had_backward = false;
+  bool recorded = false;    // `trace` is whole
+  bool off_plan = false;
+  scheduler::Trace trace;
+};
+
+class Session {
+ public:
+  explicit Session(Config config, std::string torch_version);
+  static Session* current() noexcept;       // nullptr before start()
+  static void start(Config config, std::string torch_version);
+  static bool inChild() noexcept;           // a forked process: be inert
+
+  const Config& config() const noexcept { return config_; }
+  allocator::CachingResource& memory() noexcept { return *memory_; }
+  SpillStore& spillStore() noexcept { return spill_; }
+
+  // Banner and server, at the first training op: launchers and data loaders that only import torch stay silent.
+  void wake();
+
+  struct StepStart {
+    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<EventLog> log;
+    bool record_ops = true;
+    bool hooks = true;
+  };
+  StepStart beginStep();
+  // The step turned out to be another program than the last one: its plan, or nullptr.
+  std::shared_ptr<const Plan> switchPlan(std::uint64_t first_op_signature);
+  bool wantsTrace(bool off_plan) const;
+  void endStep(StepSummary summary);
+
+  // Counters of the executor.
+  void countReplay(std::int64_t duration_ns) noexcept;
+  void countAudit(const std::string& op, std::uint64_t signature, OpId id, bool equal);
+  void countSpill(std::int64_t bytes) noexcept;
+  void noteBackwardBegins() noexcept;  // first unpack of a step
+  void rehearsed(const Plan& plan);    // one step's replays were all compared
+  void disable(const std::string& why);  // pass-through from now on, said once
+  void debug(const std::string& text) const;
+  bool disabled() const noexcept { return disabled_; }
+
+  // Not empty: the next allocation of a training thread must fail with this text.
+  bool stopRequested() const noexcept { return stop_; }
+  std::string stopMessage() const;
+  std::string outOfMemoryMessage(std::size_t request_bytes) const;
+
+  void writeReport();
+  void writeTrace(const scheduler::Trace& trace) const;
+  void shutdown();  // at exit: joins the planner, writes the report, stops the server
+
+ private:
+  struct Known {                            // what is known of one program
+    std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
+    std::vector<std::int64_t> duration_ns;  // per op, least seen
+    std::set<OpId> verified;                // ops whose replay equalled the original, at this place
+    bool from_first_step = false;
+    int replans = 0;
+    std::int64_t steps = 0;
+    std::int64_t plain_peak_bytes = 0;      // nothing dropped
+    std::int64_t activation_bytes = 0;
+    std::int64_t predicted_peak_bytes = 0;
+    std::int64_t steady_peak_bytes = 0;     // largest live bytes of a step under the checked plan
+  };
+
+  void planLoop();
+  void planOnce(scheduler::Trace trace, bool first_step);
+  void publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+               const scheduler::PlanResult& result, double plan_seconds);
+  void requestPlan(scheduler::Trace trace, bool first_step);
+  void mergeDurations(Known& known, scheduler::Trace& trace);
+  void checkFloor(const scheduler::TraceGraph& graph);
+  void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
+  bool wantsPlan(const StepSummary& summary);
+  const Known* mainProgram() const;  // the one most steps ran; mutex_ held
+  void refreshMetrics(const allocator::Statistics& memory);
+  std::int64_t planningCap() const;
+  void say(const std::string& text) const;  // one line on stderr, tagged with the rank
+  void warn(const std::string& text) const;
+
+  Config config_;
+  std::string torch_version_;
+  std::unique_ptr<allocator::CachingResource> memory_;
+  SpillStore spill_;
+  metrics::RankMetrics metrics_;
+  std::unique_ptr<metrics::HttpServer> server_;
+  std::once_flag woken_;
+  std::atomic<bool> awake_{false};
+  std::atomic<bool> disabled_{false};
+  std::atomic<bool> stop_{false};
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::thread planner_;
+  bool closing_ = false;
+  bool planning_ = false;
+  std::unique_ptr<scheduler::Trace> job_;
+  bool job_first_step_ = false;
+  std::map<std::uint64_t, Known> programs_;  // by trace signature
+  std::uint64_t last_signature_ = 0;
+  std::set<std::uint64_t> rejected_;         // op signatures whose replay differed: never dropped again
+  std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;
+  bool replan_ = false;
+  int steps_to_record_ = 3;
+  std::shared_ptr<const Plan> running_;      // plan of the present step
+  bool running_trusted_ = false;
+  std::string stop_message_;
+  bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;
+
+  // figures of the run
+  std::int64_t steps_ = 0;
+  std::chrono::steady_clock::time_point step_start_;
+  std::vector<double> step_seconds_;
+  std::int64_t base_bytes_ = 0;
+  std::int64_t first_step_peak_bytes_ = 0, allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0;
+  std::int64_t smallest_feasible_bytes_ = 0, smallest_without_spill_bytes_ = 0;
+  std::int64_t step_base_bytes_ = 0, step_activation_bytes_ = 0;
+  std::int64_t violations_ = 0, spilled_before_step_ = 0, replays_before_step_ = 0;
+  std::int64_t active_from_step_ = -1;
+  std::string dominating_;
+  std::atomic<std::int64_t> recomputed_ops_{0}, recompute_ns_{0}, spilled_bytes_{0};
+  std::vector<std::pair<double, std::int64_t>> timeline_;
+};
+
+}  // namespace ebbtide::plugin

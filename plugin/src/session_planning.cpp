@@ -1,0 +1,212 @@
+// The planning thread of a Session: from a recorded trace to a published plan, and what is said about it.
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/validator.hpp"
+#include "session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::Bytes;
+using scheduler::Graph;
+using scheduler::kNone;
+
+constexpr auto kPlanningTime = std::chrono::milliseconds(2500);
+constexpr double kHeadroom = 0.005;           // of the budget: rounding and order of frees
+constexpr Bytes kLeastHeadroom = 1 << 20;
+
+// The lowest peak with every value on the host whenever no op reads or writes it.
+Bytes peakWithSpilling(const Graph& graph) {
+  std::vector<Bytes> delta(graph.ops.size() + 1, 0);
+  for (const auto& value : graph.values) {
+    if (value.pinned || value.natural_last == kNone) continue;
+    const OpId first = value.producer == kNone ? 0 : value.producer;
+    if (value.natural_last < first) continue;
+    delta[first] += value.bytes;
+    delta[value.natural_last + 1] -= value.bytes;
+  }
+  Bytes held = 0;
+  Bytes peak = 0;
+  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+    held += delta[i];
+    Bytes need = graph.ops[i].fixed_bytes + held;
+    for (const auto* list : {&graph.ops[i].inputs, &graph.ops[i].outputs}) {
+      for (const ValueId v : *list) {
+        const auto& value = graph.values[v];
+        const OpId first = value.producer == kNone ? 0 : value.producer;
+        const bool counted = value.pinned || (first <= static_cast<OpId>(i) && value.natural_last >= static_cast<OpId>(i));
+        if (!counted) need += value.bytes;
+      }
+    }
+    peak = std::max(peak, need);
+  }
+  return peak;
+}
+
+// "aten::native_layer_norm 120.0 MiB, …": saved bytes by the op that made them, largest first.
+std::string dominatingOps(const scheduler::TraceGraph& graph) {
+  std::map<std::string, Bytes> by_op;
+  std::vector<bool> read(graph.graph.values.size(), false);
+  for (const auto& op : graph.graph.ops) {
+    if (!op.backward) continue;
+    for (const ValueId v : op.inputs) read[v] = true;
+  }
+  for (std::size_t v = 0; v < read.size(); ++v) {
+    const auto& value = graph.graph.values[v];
+    if (read[v] && !value.pinned) {
+      by_op[value.producer == kNone ? "inputs" : graph.graph.ops[value.producer].name] += value.bytes;
+    }
+  }
+  std::vector<std::pair<Bytes, std::string>> order;
+  for (const auto& [name, bytes] : by_op) order.emplace_back(bytes, name);
+  std::sort(order.rbegin(), order.rend());
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), 4); ++i) {
+    text += (i ? ", " : "") + order[i].second + " " + formatBytes(order[i].first);
+  }
+  return text.empty() ? "nothing that was saved for backward" : text;
+}
+
+}  // namespace
+
+std::int64_t Session::planningCap() const {
+  const allocator::Statistics memory = memory_->statistics();
+  const Bytes slack = std::max<Bytes>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
+  const Bytes budget = *config_.budget_bytes;
+  return budget - slack - std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * static_cast<double>(budget)));
+}
+
+// Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
+void Session::checkFloor(const scheduler::TraceGraph& graph) {
+  if (!config_.budget_bytes) return;
+  const Bytes margin = *config_.budget_bytes - planningCap();
+  const Bytes floor = peakWithSpilling(graph.graph) + margin;
+  std::unique_lock lock(mutex_);
+  smallest_feasible_bytes_ = floor;
+  dominating_ = dominatingOps(graph);
+  if (floor <= *config_.budget_bytes && violations_ == 0) return;
+  const Bytes would_do = std::max(floor, violations_ > 0 ? mapped_peak_bytes_ : 0);
+  smallest_feasible_bytes_ = would_do;
+  stop_message_ = fmt::format(
+      "ebbtide: the budget of {} is too small for this step. Smallest feasible budget: {} (EBBTIDE_BUDGET={}MiB). "
+      "Live at the step's start (parameters, gradients, optimizer, data): {}. Saved for backward, by op: {}. "
+      "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.",
+      formatBytes(*config_.budget_bytes), formatBytes(would_do), (would_do + (1 << 20) - 1) >> 20,
+      formatBytes(graph.base_bytes), dominating_);
+  const bool stop = config_.on_infeasible == OnInfeasible::kStop;
+  if (!said_infeasible_) {
+    said_infeasible_ = true;
+    std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_.rank, stop_message_.c_str());
+  }
+  stop_ = stop;
+}
+
+void Session::requestPlan(scheduler::Trace trace, bool first_step) {
+  {
+    std::lock_guard lock(mutex_);
+    job_ = std::make_unique<scheduler::Trace>(std::move(trace));
+    job_first_step_ = first_step;
+    planning_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Session::planLoop() {
+  for (;;) {
+    std::unique_ptr<scheduler::Trace> trace;
+    bool first_step = false;
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return closing_ || job_ != nullptr; });
+      if (closing_) return;
+      trace = std::move(job_);
+      first_step = job_first_step_;
+    }
+    try {
+      planOnce(std::move(*trace), first_step);
+    } catch (const std::exception& error) {
+      warn(std::string("no plan could be made, values are spilled instead: ") + error.what());
+    }
+    std::lock_guard lock(mutex_);
+    planning_ = false;
+  }
+}
+
+void Session::planOnce(scheduler::Trace trace, bool first_step) {
+  const auto start = std::chrono::steady_clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    for (auto& op : trace.ops) op.rerunnable = op.rerunnable && !rejected_.contains(op.signature);
+  }
+  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+  const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
+  const Bytes cap = planningCap();
+  {
+    std::lock_guard lock(mutex_);
+    Known& known = programs_[trace.signature];
+    known.plain_peak_bytes = plain.peak_bytes;
+    known.activation_bytes = graph.activation_bytes;
+    known.from_first_step = first_step;
+    if (plain.peak_bytes <= cap) {
+      known.plan = nullptr;
+      known.predicted_peak_bytes = plain.peak_bytes;
+      if (!said_fits_) {
+        said_fits_ = true;
+        say(fmt::format("no effect because the step fits: its peak is {}, the budget {}", formatBytes(plain.peak_bytes),
+                        formatBytes(*config_.budget_bytes)));
+      }
+      return;
+    }
+  }
+  scheduler::PlannerOptions options;
+  options.deadline = start + kPlanningTime;
+  const scheduler::PlanResult result = scheduler::planner(config_.planner).plan(graph.graph, cap, options);
+  if (const auto problem = scheduler::validate(graph.graph, result.schedule)) {
+    throw std::runtime_error("the planner's schedule is not legal: " + *problem);
+  }
+  const double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  publish(trace, graph, result, plan_seconds);
+}
+
+void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                      const scheduler::PlanResult& result, double plan_seconds) {
+  const auto simulated = scheduler::simulate(graph.graph, result.schedule);
+  std::shared_ptr<Plan> plan = makePlan(trace, graph, result.schedule);
+  plan->planner = result.planner;
+  plan->predicted_peak_bytes = simulated.peak_bytes;
+  plan->recompute_ns = simulated.recompute_ns;
+  plan->overhead_ratio = static_cast<double>(simulated.recompute_ns) / static_cast<double>(std::max<std::int64_t>(1, trace.duration_ns));
+  plan->plan_seconds = plan_seconds;
+  plan->feasible = result.feasible;
+  std::lock_guard lock(mutex_);
+  Known& known = programs_[trace.signature];
+  bool verified = true;
+  for (std::size_t op = 0; op < plan->replayed.size(); ++op) {
+    verified = verified && (!plan->replayed[op] || known.verified.contains(static_cast<OpId>(op)));
+  }
+  plan->trials = verified ? 1 : 0;
+  known.plan = plan;
+  known.predicted_peak_bytes = simulated.peak_bytes;
+  known.steady_peak_bytes = 0;
+  steps_to_record_ = std::max(steps_to_record_, 3);
+  if (!result.feasible) {
+    const Bytes margin = *config_.budget_bytes - planningCap();
+    smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
+    if (!std::exchange(said_spills_, true)) {
+      warn(fmt::format("recomputation alone reaches {}, the budget is {}: the rest is spilled to the host's disk each step; "
+                       "from {} on nothing is spilled",
+                       formatBytes(simulated.peak_bytes), formatBytes(*config_.budget_bytes),
+                       formatBytes(smallest_without_spill_bytes_)));
+    }
+  }
+  say(fmt::format("plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step, {:.1f} % more time",
+                  plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes), formatBytes(known.plain_peak_bytes),
+                  plan->replays, 100 * plan->overhead_ratio));
+}
+
+}  // namespace ebbtide::plugin

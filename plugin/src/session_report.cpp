@@ -1,0 +1,99 @@
+// What a Session writes to files: the report at exit and recorded traces.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "session.hpp"
+#include "version.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr std::size_t kTimelinePoints = 2000;
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+// At most kTimelinePoints, each the largest of its stretch, so that the peak survives.
+nlohmann::json thinned(const std::vector<std::pair<double, std::int64_t>>& timeline) {
+  nlohmann::json out = {{"seconds", nlohmann::json::array()}, {"live_bytes", nlohmann::json::array()}};
+  const std::size_t stretch = std::max<std::size_t>(1, timeline.size() / kTimelinePoints + 1);
+  for (std::size_t i = 0; i < timeline.size(); i += stretch) {
+    const auto last = std::min(timeline.size(), i + stretch);
+    const auto top = std::max_element(timeline.begin() + static_cast<std::ptrdiff_t>(i),
+                                      timeline.begin() + static_cast<std::ptrdiff_t>(last),
+                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+    out["seconds"].push_back(top->first);
+    out["live_bytes"].push_back(top->second);
+  }
+  return out;
+}
+
+}  // namespace
+
+void Session::writeTrace(const scheduler::Trace& trace) const {
+  const std::string path = fmt::format("{}/trace-{}-{}.json", config_.trace_dir, config_.rank, steps_);
+  std::ofstream file(path);
+  file << scheduler::toJson(trace);
+  file.close();
+  if (!file) warn("the trace could not be written to " + path);
+}
+
+void Session::writeReport() {
+  std::lock_guard lock(mutex_);
+  const Known none;
+  const Known& program = mainProgram() != nullptr ? *mainProgram() : none;
+  const std::shared_ptr<Plan>& plan = program.plan;
+  nlohmann::json report = {
+      {"version", kVersion},
+      {"torch_version", torch_version_},
+      {"rank", config_.rank},
+      {"world_size", config_.world_size},
+      {"mode", config_.budget_bytes ? "budget" : "measure"},
+      {"budget_bytes", config_.budget_bytes ? nlohmann::json(*config_.budget_bytes) : nlohmann::json()},
+      {"base_bytes", base_bytes_},
+      {"activation_bytes", program.activation_bytes},
+      {"plain_peak_bytes", program.plain_peak_bytes},
+      {"peak_bytes", allocated_peak_bytes_},
+      {"steady_peak_bytes", program.steady_peak_bytes > 0 ? program.steady_peak_bytes : allocated_peak_bytes_},
+      {"mapped_peak_bytes", mapped_peak_bytes_},
+      {"first_step_peak_bytes", first_step_peak_bytes_},
+      {"predicted_peak_bytes", program.predicted_peak_bytes},
+      {"smallest_budget_without_spilling_bytes", smallest_without_spill_bytes_},
+      {"budget_violations", violations_},
+      {"steps", steps_},
+      {"step_seconds",
+       {{"first", step_seconds_.empty() ? 0.0 : step_seconds_.front()}, {"median", median(step_seconds_)}}},
+      {"recomputed_ops", recomputed_ops_.load()},
+      {"recompute_seconds", static_cast<double>(recompute_ns_.load()) * 1e-9},
+      {"spilled_bytes", spilled_bytes_.load()},
+      {"audited", audited_ops_},
+      {"rejected", rejected_ops_},
+      {"smallest_feasible_budget_bytes", smallest_feasible_bytes_},
+      {"dominating", dominating_},
+      {"pass_through", disabled_.load()},
+      {"timeline", thinned(timeline_)},
+  };
+  if (plan) {
+    report["plan"] = {{"planner", plan->planner},
+                      {"overhead_ratio", plan->overhead_ratio},
+                      {"recomputed_ops", plan->replays},
+                      {"active_from_step", active_from_step_},
+                      {"plan_seconds", plan->plan_seconds}};
+  } else {
+    report["plan"] = nullptr;
+  }
+  std::ofstream file(config_.report_path);
+  file << report.dump(1) << '\n';
+  file.close();
+  if (!file) warn("the report could not be written to " + config_.report_path);
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,125 @@
+#include "spill_store.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr std::int64_t kChunkBytes = 1 << 20;
+
+bool writeAll(int file, const char* data, std::int64_t bytes, std::int64_t offset) {
+  while (bytes > 0) {
+    const ssize_t done = ::pwrite(file, data, static_cast<std::size_t>(bytes), offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return false;
+    data += done, offset += done, bytes -= done;
+  }
+  return true;
+}
+
+bool readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
+  while (bytes > 0) {
+    const ssize_t done = ::pread(file, data, static_cast<std::size_t>(bytes), offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return false;
+    data += done, offset += done, bytes -= done;
+  }
+  return true;
+}
+
+}  // namespace
+
+SpillStore::SpillStore(std::string folder) : folder_(std::move(folder)) {}
+
+SpillStore::~SpillStore() {
+  if (file_ >= 0) ::close(file_);
+}
+
+bool SpillStore::openFile() {
+  if (file_ >= 0) return true;
+  std::error_code ignored;
+  std::string folder = folder_.empty() ? std::filesystem::temp_directory_path(ignored).string() : folder_;
+  if (folder.empty()) folder = ".";
+  file_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file_ < 0) {  // file systems without O_TMPFILE
+    std::string path = folder + "/ebbtide-spill-XXXXXX";
+    file_ = ::mkostemp(path.data(), O_CLOEXEC);
+    if (file_ >= 0) ::unlink(path.c_str());
+  }
+  if (file_ < 0) error_ = "cannot make a spill file in " + folder + ": " + std::strerror(errno);
+  return file_ >= 0;
+}
+
+std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes) noexcept try {
+  Slot slot{0, bytes};
+  {
+    std::lock_guard lock(mutex_);
+    if (!openFile()) return std::nullopt;
+    if (const auto found = free_.find(bytes); found != free_.end()) {
+      slot.offset = found->second;
+      free_.erase(found);
+    } else {
+      slot.offset = end_;
+      end_ += bytes;
+    }
+  }
+  const bool ok = writeAll(file_, static_cast<const char*>(data), bytes, slot.offset);
+  const int why = errno;
+  std::lock_guard lock(mutex_);
+  if (ok) {
+    written_bytes_ += bytes;
+    return slot;
+  }
+  free_.emplace(bytes, slot.offset);
+  error_ = std::string("cannot write to the spill file: ") + std::strerror(why);
+  return std::nullopt;
+} catch (...) {
+  return std::nullopt;
+}
+
+bool SpillStore::read(const Slot& slot, void* data) const noexcept {
+  return readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset);
+}
+
+bool SpillStore::equals(const Slot& slot, const void* data) const noexcept try {
+  const auto buffer = std::make_unique<char[]>(static_cast<std::size_t>(std::min(slot.bytes, kChunkBytes)));
+  for (std::int64_t at = 0; at < slot.bytes; at += kChunkBytes) {
+    const std::int64_t part = std::min(kChunkBytes, slot.bytes - at);
+    if (!readAll(file_, buffer.get(), part, slot.offset + at)) return false;
+    if (std::memcmp(buffer.get(), static_cast<const char*>(data) + at, static_cast<std::size_t>(part)) != 0) {
+      return false;
+    }
+  }
+  return true;
+} catch (...) {
+  return false;
+}
+
+void SpillStore::release(const Slot& slot) noexcept {
+  std::lock_guard lock(mutex_);
+  try {
+    free_.emplace(slot.bytes, slot.offset);
+  } catch (...) {  // the slot is lost until exit; nothing else depends on it
+    return;
+  }
+}
+
+std::int64_t SpillStore::writtenBytes() const noexcept {
+  std::lock_guard lock(mutex_);
+  return written_bytes_;
+}
+
+std::string SpillStore::lastError() const {
+  std::lock_guard lock(mutex_);
+  return error_;
+}
+
+}  // namespace ebbtide::plugin

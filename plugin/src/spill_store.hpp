@@ -1,0 +1,47 @@
+// SpillStore: bytes of values in an unlinked file, always bit-exact. Host backend of spilling.
+//
+// Thread rule: any thread. The file is made at the first write and goes with the process.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace ebbtide::plugin {
+
+class SpillStore {
+ public:
+  struct Slot {
+    std::int64_t offset = 0;
+    std::int64_t bytes = 0;
+  };
+
+  explicit SpillStore(std::string folder);
+  ~SpillStore();
+  SpillStore(const SpillStore&) = delete;
+  SpillStore& operator=(const SpillStore&) = delete;
+
+  // Nothing when the bytes cannot be stored (disk full, folder gone); then lastError() says why.
+  std::optional<Slot> write(const void* data, std::int64_t bytes) noexcept;
+  bool read(const Slot& slot, void* data) const noexcept;
+  bool equals(const Slot& slot, const void* data) const noexcept;  // compares without a copy of the whole
+  void release(const Slot& slot) noexcept;
+
+  std::int64_t writtenBytes() const noexcept;
+  std::string lastError() const;
+
+ private:
+  bool openFile();
+
+  std::string folder_;
+  mutable std::mutex mutex_;  // guards all below; not held while reading or writing data
+  int file_ = -1;
+  std::int64_t end_ = 0;
+  std::multimap<std::int64_t, std::int64_t> free_;  // bytes -> offset
+  std::int64_t written_bytes_ = 0;
+  std::string error_;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,202 @@
+// Bringing values back: the plan's prelude before a backward event, and on-demand restoring when the program
+// leaves the plan.
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "cpu_allocator.hpp"
+#include "quiet.hpp"
+#include "step_run_state.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::Step;
+using EventKind = scheduler::TraceEvent::Kind;
+
+constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
+
+c10::Storage newStorage(std::size_t bytes) {
+  c10::Allocator* allocator = c10::GetAllocator(c10::kCPU);
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
+                                                            allocator->allocate(bytes), allocator, true));
+}
+
+}  // namespace
+
+c10::Storage StepRun::restore(UseId use, const TensorView&) {
+  std::lock_guard one_at_a_time(restore_mutex_);
+  noteBackward();
+  QuietScope quiet;
+  if (options_.log) {
+    std::lock_guard lock(mutex_);
+    noteNaturalDeaths();
+    options_.log->add(EventKind::kUnpack, use);
+  }
+  if (torch::autograd::get_current_graph_task_id() >= 0) {
+    keep_graph_ = keep_graph_ || torch::autograd::get_current_graph_task_keep_graph();
+  }
+  const Plan* plan = options_.plan.get();
+  if (plan && !off_plan_) {
+    const std::int32_t event = use < static_cast<UseId>(plan->event_of_use.size()) ? plan->event_of_use[use] : kNone;
+    if (event != current_event_) {
+      finishEvent();
+      if (event == kNone || event_done_[event] || event != next_event_) {
+        leavePlan("backward event " + std::to_string(event) + " instead of " + std::to_string(next_event_));
+      }
+      if (!off_plan_) runPrelude(event);
+    }
+  }
+  return materialize(use_value_[use], 0);
+}
+
+void StepRun::runPrelude(std::int32_t event) {
+  current_event_ = event;
+  next_event_ = event + 1;
+  event_done_[event] = true;
+  const std::vector<Step>& steps = options_.plan->events[event].prelude;
+  std::vector<ValueId> given_up;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].kind == Step::Kind::kDrop) {
+      std::lock_guard lock(mutex_);
+      drop(steps[i].id);
+      continue;
+    }
+    given_up.clear();
+    for (std::size_t j = i + 1; j < steps.size() && steps[j].kind == Step::Kind::kDrop; ++j) {
+      given_up.push_back(steps[j].id);
+    }
+    replay(steps[i].id, 0, given_up);
+  }
+}
+
+// The event's saved values are with the node by now: what the plan gives up after it can go.
+void StepRun::finishEvent() {
+  if (current_event_ == kNone) return;
+  std::lock_guard lock(mutex_);
+  applyDrops(options_.plan->events[current_event_].drops);
+  current_event_ = kNone;
+}
+
+c10::Storage StepRun::materialize(ValueId id, int depth) {
+  std::optional<SpillStore::Slot> spilled;
+  OpId producer = kNone;
+  {
+    std::lock_guard lock(mutex_);
+    RunValue& value = values_[id];
+    if (c10::Storage storage = value.storage()) return storage;
+    spilled = value.spilled;
+    producer = value.producer;
+  }
+  if (spilled) return fetch(values_[id]);
+  TORCH_CHECK(depth < kMaxDepth && producer != kNone && ops_[producer].recipe,
+              "ebbtide: a saved tensor was dropped and cannot be computed again (value ", id, "); please report this");
+  replay(producer, depth + 1, {});
+  std::lock_guard lock(mutex_);
+  c10::Storage storage = values_[id].storage();
+  TORCH_CHECK(storage, "ebbtide: a replay did not give the value it was run for (value ", id, "); please report this");
+  return storage;
+}
+
+c10::Storage StepRun::fetch(RunValue& value) {
+  EventLog::OursScope ours;
+  c10::Storage storage = newStorage(static_cast<std::size_t>(value.bytes));
+  std::lock_guard lock(mutex_);
+  if (value.held) return value.held;
+  TORCH_CHECK(value.spilled && session_.spillStore().read(*value.spilled, storage.mutable_data()),
+              "ebbtide: the spill file could not be read back: ", session_.spillStore().lastError());
+  session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  value.held = storage;
+  value.copy = weakly(storage);
+  value.dead = true;
+  return storage;
+}
+
+// A storage that an in-place replay may write: the copy itself when the plan gives it up next and nobody else
+// holds it, else a duplicate.
+c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given_up) {
+  if (given_up) {
+    std::lock_guard lock(mutex_);
+    RunValue& value = values_[id];
+    const bool ours_alone = value.held && value.live_uses == 0 && storage.use_count() == 2;
+    if (ours_alone) {
+      value.held = c10::Storage();
+      value.copy = noStorage();
+      return storage;
+    }
+  }
+  c10::Storage duplicate = newStorage(storage.nbytes());
+  std::memcpy(duplicate.mutable_data(), storage.data(), storage.nbytes());
+  return duplicate;
+}
+
+void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
+  RunOp& op = ops_[id];
+  TORCH_CHECK(op.recipe, "ebbtide: no recipe of ", op.info->name, " was recorded; please report this");
+  if (!rehearsing_) {
+    std::lock_guard lock(mutex_);  // the program may still hold everything that this would compute
+    bool alive = true;
+    for (const auto& [index, output] : op.output_of) alive = alive && static_cast<bool>(values_[output].storage());
+    if (alive) {
+      for (const auto& [index, output] : op.output_of) values_[output].held = values_[output].storage();
+      return;
+    }
+  }
+  for (const ValueId input : op.inputs) materialize(input, depth);
+  EventLog::OursScope ours;
+  const auto start = std::chrono::steady_clock::now();
+  Recipe::Outputs outputs = op.recipe->replay([&](const Recipe::Input& input) {
+    c10::Storage storage = materialize(input.value, depth);
+    if (!op.info->writes[input.argument]) return storage;
+    const bool taken = std::find(given_up.begin(), given_up.end(), input.value) != given_up.end();
+    return writableInput(input.value, std::move(storage), taken);
+  });
+  for (const auto& [index, output] : op.output_of) {
+    TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name, " returned fewer tensors when replayed");
+    adoptOutput(op, output, outputs[index]);
+  }
+  session_.countReplay(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+}
+
+// Nothing: there is no original to compare with.
+std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
+  c10::Storage original;
+  std::optional<SpillStore::Slot> spilled;
+  {
+    std::lock_guard lock(mutex_);
+    if (value.uninitialised) return std::nullopt;
+    original = value.storage();
+    spilled = value.spilled;
+  }
+  if (!original && !spilled) return std::nullopt;
+  if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
+  if (!original) return session_.spillStore().equals(*spilled, replayed.data());
+  return std::memcmp(original.data(), replayed.data(), static_cast<std::size_t>(value.bytes)) == 0;
+}
+
+void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output) {
+  RunValue& value = values_[id];
+  const c10::Storage& replayed = output.storage();
+  std::optional<bool> equal;
+  if (rehearsing_) {
+    equal = sameAsOriginal(value, replayed);
+    if (equal) session_.countAudit(op.info->name, op.signature, value.producer, *equal);
+  }
+  std::lock_guard lock(mutex_);
+  if (equal.has_value() && !*equal) {
+    value.rejected = true;
+    rejected_any_ = true;
+    return;
+  }
+  TORCH_CHECK(static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes || value.uninitialised,
+              "ebbtide: ", op.info->name, " returned a smaller tensor when replayed");
+  if (value.held) return;  // the copy that is there stays; this one was run for another output
+  if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  value.held = replayed;
+  value.copy = weakly(replayed);
+  value.dead = true;  // what dies from here on is our copy, not the program's
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,135 @@
+// StepRun: one training step while it lives: its ops' recipes, its values, its saved uses, the plan's cursor.
+//
+// Values are storage contents between two writes. A value's copy is the storage that has them now:
+//
+//   born ─► first copy (the program's own storage) ─► dropped ─► replayed or fetched copy ─► dropped …
+//            held: we keep it alive            weak: the program may still keep it alive
+//
+// Ownership: recipes, values and uses are owned here and refer to each other by id, so that a long chain ends
+// flat. Saved-tensor hooks own the StepRun.
+// Thread rule: mutex_ guards the values' state and is never held while dispatching or allocating, since the
+// allocator may call spill() on the same thread. restore_mutex_ lets one backward thread restore at a time.
+// Includes torch.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "event_log.hpp"
+#include "plan.hpp"
+#include "recipe.hpp"
+#include "session.hpp"
+#include "spill_store.hpp"
+
+namespace ebbtide::plugin {
+
+class StepRun : public std::enable_shared_from_this<StepRun> {
+ public:
+  struct Options {
+    bool record_ops = true;               // false: values are known by their saved uses alone
+    std::shared_ptr<const Plan> plan;     // nullptr: keep everything
+    std::shared_ptr<EventLog> log;        // nullptr: do not write a trace
+  };
+
+  StepRun(Session& session, Options options);
+  ~StepRun();
+  StepRun(const StepRun&) = delete;
+  StepRun& operator=(const StepRun&) = delete;
+
+  // --- recording, by the thread that runs the forward pass
+  OpId beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs);
+  void endOp(OpId op, c10::ArrayRef<const c10::IValue> outputs, std::int64_t duration_ns);
+  void noteUnrecordedWrite(const at::Tensor& tensor);
+
+  // --- saved tensors
+  ValueId findValue(const at::Tensor& tensor);    // kNone when its present contents are unknown
+  ValueId sourceValue(const at::Tensor& tensor);  // findValue, or a new source
+  UseId addUse(ValueId value, const at::Tensor& tensor);
+  c10::Storage restore(UseId use, const TensorView& view);  // for one unpack
+  void releaseUse(UseId use) noexcept;
+
+  // --- memory pressure: writes held values that nobody else holds to the spill store, those used last first
+  std::int64_t spill(std::int64_t need_bytes) noexcept;
+
+  // --- at its end
+  scheduler::Trace takeTrace();
+  bool backwardSeen() const noexcept { return backward_seen_; }
+  void noteBackward() noexcept {
+    paused_ = true;
+    if (!backward_seen_.exchange(true)) session_.noteBackwardBegins();
+  }
+  // Recording waits for the first op that touches something trained: what comes before prepares data.
+  bool paused() const noexcept { return paused_; }
+  void resume() noexcept { paused_ = false; }
+  bool parametersChanged() const;  // since this step first read them
+  bool hasUses() const noexcept { return !use_value_.empty(); }
+  bool hasOps() const noexcept { return !ops_.empty(); }
+  std::int64_t liveUses() const noexcept { return live_uses_; }
+  bool rehearsedWhole() const noexcept { return rehearsing_ && !off_plan_; }
+  bool offPlan() const noexcept { return off_plan_; }
+  const Options& options() const noexcept { return options_; }
+  bool recordsOps() const noexcept { return options_.record_ops; }
+
+ private:
+  struct RunValue;
+  struct RunOp;
+  struct Known;  // which value a storage holds now
+
+  void usePlan(std::shared_ptr<const Plan> plan);
+  std::unique_ptr<Recipe> recordRecipe(const RunOp& op, c10::ArrayRef<const c10::IValue> inputs) const;
+  bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
+  void leavePlan(const std::string& why);
+  ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
+  void setCopy(RunValue& value, const at::Tensor& tensor);
+  void holdIfKept(ValueId value, const c10::Storage& storage);
+  void overwrite(ValueId value, OpId by);
+  void noteNaturalDeaths();
+  void noteNaturalDeath(ValueId id, RunValue& value);
+  void hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor);
+  void bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor);
+  bool inputsAllowReplay(const RunOp& op) const;
+  void applyDrops(const std::vector<ValueId>& drops);
+  void drop(ValueId value);
+
+  void runPrelude(std::int32_t event);
+  void finishEvent();
+  c10::Storage materialize(ValueId value, int depth);
+  c10::Storage fetch(RunValue& value);
+  void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
+  void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);
+  c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
+  std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
+
+  Session& session_;
+  Options options_;
+  bool rehearsing_ = false;
+  bool off_plan_ = false;
+  bool keep_graph_ = false;
+  std::atomic<bool> backward_seen_{false};
+  std::atomic<bool> paused_{true};
+  std::atomic<std::int64_t> live_uses_{0};
+
+  mutable std::mutex mutex_;
+  std::mutex restore_mutex_;
+  std::deque<RunOp> ops_;
+  std::deque<RunValue> values_;
+  std::vector<ValueId> use_value_;
+  std::vector<bool> use_released_;
+  std::unordered_map<const c10::StorageImpl*, Known> known_;
+  std::vector<ValueId> parameters_;
+  std::vector<ValueId> watched_;  // held values that the program may still hold too
+  std::int32_t current_event_ = scheduler::kNone;
+  std::int32_t next_event_ = 0;
+  std::vector<bool> event_done_;
+  bool rejected_any_ = false;
+};
+
+}  // namespace ebbtide::plugin

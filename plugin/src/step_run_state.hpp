@@ -1,0 +1,66 @@
+// What a StepRun keeps of each op and value. Private to step_run*.cpp. Includes torch.
+#pragma once
+
+#include <c10/core/StorageImpl.h>
+
+#include "step_run.hpp"
+
+namespace ebbtide::plugin {
+
+using scheduler::kNone;
+
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+inline WeakStorage noStorage() { return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>()); }
+
+inline WeakStorage weakly(const c10::Storage& storage) {
+  return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+}
+
+struct StepRun::RunValue {
+  WeakStorage copy = noStorage();  // storage that has these contents now
+  c10::Storage held;                        // our reference to it
+  std::optional<SpillStore::Slot> spilled;
+  std::int64_t bytes = 0;                   // of the storage
+  scheduler::BlockId block = kNone;
+  OpId producer = kNone;
+  int output = 0;
+  ValueId previous_epoch = kNone;
+  OpId overwritten_by = kNone;
+  c10::VariableVersion version = c10::VariableVersion(c10::VariableVersion::DISABLED);
+  std::uint32_t version_at_birth = 0;
+  std::int32_t live_uses = 0;
+  bool parameter = false;
+  bool overwritten = false;    // the first copy holds other contents now
+  bool uninitialised = false;
+  bool release_after_uses = false;
+  bool dead = false;           // natural death noted
+  bool rejected = false;       // its replay differed from the original in this step
+
+  c10::Storage storage() const {
+    if (held) return held;
+    return c10::Storage(copy.lock());
+  }
+};
+
+struct StepRun::RunOp {
+  const OpInfo* info = nullptr;
+  std::uint64_t signature = 0;
+  std::int64_t duration_ns = 0;
+  bool rerunnable = true;
+  bool finished = false;
+  std::size_t log_position = 0;
+  std::unique_ptr<Recipe> recipe;
+  std::vector<ValueId> inputs;
+  std::vector<std::pair<int, ValueId>> written;  // output epochs of arguments written in place
+  std::vector<ValueId> outputs;
+  std::vector<std::pair<int, ValueId>> output_of;  // (index among returned tensors, value)
+};
+
+struct StepRun::Known {
+  WeakStorage storage;
+  ValueId value = kNone;
+  std::uint32_t version = 0;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,64 @@
+// Graph: what planners see of one training step.
+//
+// Ops are in program order and cover the whole step: forward ops, backward events (a node of the
+// autograd graph that reads its saved values), the optimizer's tail. Eager code cannot be
+// reordered, so every schedule runs each op for the first time in this order.
+//
+//   op:        0     1     2     3      4       5       6
+//              fwd   fwd   fwd   fwd    bwd     bwd     bwd
+//   value 0:   [born ........ natural_last]                    the program lets go after op 2
+//                                     reads ..... use ...      a backward event reads it at op 6
+//
+// Memory while op i runs = fixed_bytes[i] + every managed value live at i + a replay's own extras.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ebbtide/scheduler/units.hpp"
+
+namespace ebbtide::scheduler {
+
+struct Op {
+  std::string name = {};
+  Nanoseconds duration_ns = 0;
+  Bytes workspace_bytes = 0;  // scratch of one replay beyond its outputs; not of the first run
+  Bytes fixed_bytes = 0;      // largest live bytes during this op that no schedule can change
+  bool rerunnable = false;    // may be run a second time
+  bool backward = false;      // a backward event; never rerunnable
+  std::vector<ValueId> inputs = {};   // distinct; all must be live when the op runs
+  std::vector<ValueId> outputs = {};  // values born here
+};
+
+struct Value {
+  Bytes bytes = 0;
+  OpId producer = kNone;  // kNone: a source, live from the step's start
+  // Last op during which the program itself holds the first copy; kNone: not beyond birth.
+  OpId natural_last = kNone;
+  OpId overwritten_by = kNone;     // op that writes a new epoch over the first copy, which ends it
+  ValueId previous_epoch = kNone;  // value whose bytes this one takes over in place (same storage)
+  bool pinned = false;  // free to keep: a parameter or another buffer counted in fixed_bytes
+};
+
+struct Graph {
+  std::vector<Op> ops;
+  std::vector<Value> values;
+
+  Bytes totalValueBytes() const;
+  Nanoseconds totalDurationNs() const;
+};
+
+// Throws std::invalid_argument naming the first op or value that breaks an invariant: ids in range,
+// inputs produced before they are read, sizes and durations not negative, sums within 63 bits.
+void checkGraph(const Graph& graph);
+
+// For each value: can a schedule obtain it again after every copy of it is gone? A source cannot. A
+// produced value can if its op is rerunnable and each input either can, or has a first copy that
+// may be retained until then (not overwritten, or pinned).
+std::vector<bool> recomputableValues(const Graph& graph);
+
+// The same by position, overwritten pinned inputs included: for each value the last op before whose
+// first run a replay may still produce it (ops.size(): at any time; kNone: never).
+std::vector<OpId> lastReplayPositions(const Graph& graph);
+
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,86 @@
+// Retention: which copies of which values are retained; the form that planners search over.
+//
+//   value kept:          |birth ======================================= last reader|
+//   not kept, memo:      |birth == until|         |recomputed ========= last reader|
+//   not kept, no memo:   |birth == until|         |event|        |event|     |event|
+#pragma once
+
+#include <vector>
+
+#include "ebbtide/scheduler/graph.hpp"
+#include "ebbtide/scheduler/schedule.hpp"
+
+namespace ebbtide::scheduler {
+
+struct Retention {
+  std::vector<bool> keep;  // per value: the first copy is retained to its last reader
+  std::vector<bool>
+      memo;  // per value: a recomputed copy is retained to its last reader, not for one event
+  // Per value that is not kept: the last op that the first copy serves. Empty: the last reader that
+  // is not backward, or natural_last if that is later.
+  std::vector<OpId> until;
+};
+
+// Builds schedules on one graph; keeps its scratch memory between them. Not for concurrent use.
+// The graph must pass checkGraph() and outlive the builder.
+class ScheduleBuilder {
+ public:
+  explicit ScheduleBuilder(const Graph& graph);
+
+  // May a schedule drop this value before its last reader? Not if it is pinned or cannot be
+  // recomputed whenever a reader, or a replay for a reader, needs it: such values are kept whatever
+  // Retention says.
+  bool droppable(ValueId value) const { return droppable_[value]; }
+  // Is it read at all through the schedule (by a backward event, or by an op past `until`)?
+  bool readByEvents(ValueId value) const { return event_read_[value] != kNone; }
+  // The last op that reads it, itself or by a replay; kNone if none.
+  OpId lastNeed(ValueId value) const { return last_need_[value]; }
+
+  Retention keepAll() const;  // keeps every value that an event reads
+  // Time linear in the graph and in the schedule built; no recursion.
+  Schedule build(const Retention& retention);
+
+ private:
+  struct CopySpan {  // one copy of a value in the sequence of runs
+    ValueId value;
+    std::int32_t last_run;  // the run that reads it last, at first the one that makes it
+    bool first;             // made by the first run, or a source
+    bool overwritten;       // ended by the program in its last run: no drop
+  };
+  struct Redundant {  // a replay made a value of which a copy was thought live
+    std::int32_t run;
+    std::int32_t copy;
+  };
+
+  void computeNeeds();
+  bool servedByProgram(ValueId value, OpId op) const;
+  void collectCone(OpId op);
+  void replay(OpId op, const Retention& retention);
+  void firstRun(OpId op);
+  void overwrite(OpId op);
+  void expire(OpId op, const Retention& retention);
+  void addDrop(std::int32_t run, ValueId value);
+  void read(ValueId value);
+  void beginCopy(ValueId value, bool first);
+  Schedule withDrops();
+
+  const Graph& graph_;
+  std::vector<bool> droppable_;
+  std::vector<OpId> event_read_, last_need_, until_;
+  std::vector<std::vector<ValueId>> overwritten_at_, default_expiry_, expiry_;
+
+  std::vector<OpId> runs_;
+  std::vector<CopySpan> copies_;
+  std::vector<Redundant> redundant_;
+  std::vector<std::int32_t> current_;  // per value: index into copies_, kNone if not live
+  std::vector<OpId> cone_, stack_;
+  std::vector<std::int32_t> cone_stamp_;
+  std::int32_t stamp_ = 0;
+  std::vector<ValueId> event_copies_;                // recomputed for the present event only
+  std::vector<std::int32_t> drop_head_, drop_next_;  // per run (plus one): a list of entries
+  std::vector<ValueId> drop_value_;                  // per entry
+};
+
+Schedule buildSchedule(const Graph& graph, const Retention& retention);
+
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,44 @@
+// Simulator: what a legal schedule costs in the real model. Shares no code with planners.
+#pragma once
+
+#include <vector>
+
+#include "ebbtide/scheduler/graph.hpp"
+#include "ebbtide/scheduler/schedule.hpp"
+
+namespace ebbtide::scheduler {
+
+struct Simulation {
+  Bytes peak_bytes = 0;
+  std::size_t peak_step = 0;        // index into Schedule::steps
+  OpId peak_op = kNone;             // program position (last first-run op) at the peak
+  Nanoseconds duration_ns = 0;      // all runs
+  Nanoseconds recompute_ns = 0;     // replays only
+  std::int64_t recomputed_ops = 0;  // replays
+  std::vector<Bytes> live_bytes;    // per op: the largest live bytes from its replays to its end
+};
+
+// Rules, per step:
+//  run op, first time: outputs become live; bytes while it runs = fixed_bytes + live values. An
+//    output with previous_epoch takes that value's bytes over (the old value dies, nothing is
+//    added).
+//  run op again: bytes while it runs = the *next* first-run op's fixed_bytes + live values +
+//    outputs + workspace. An output with previous_epoch whose old value is dropped in the directly
+//    following steps (before any run) takes its bytes over, else both count. Outputs never read or
+//    dropped later die at once. A live copy of an output stays; the new one dies after the run.
+//  drop value: the schedule's copy dies, unless it is the first copy and natural_last is not past.
+//  After first-run op i: first copies with natural_last <= i that the schedule has dropped die.
+//  Values never dropped live until the last step. Pinned values count zero.
+// Precondition: validate() accepts the schedule.
+Simulation simulate(const Graph& graph, const Schedule& schedule);
+
+// The schedule that keeps everything a backward event reads, as PyTorch does: each value is dropped
+// right after the last op that reads it.
+Schedule keepEverything(const Graph& graph);
+
+// No schedule without offload can have a lower peak: for each op fixed_bytes + its inputs and
+// outputs + values the program itself holds then + values that cannot be recomputed and are read
+// later.
+Bytes peakLowerBound(const Graph& graph);
+
+}  // namespace ebbtide::scheduler

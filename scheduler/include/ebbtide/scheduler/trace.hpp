@@ -1,0 +1,93 @@
+// Trace: one recorded step, pure data. Saved as a file, it lets everything but the plugin run without torch.
+//
+// A step is one stream of events in program order. Blocks are allocations; a value is the contents of a
+// storage between two writes, so an in-place op makes a new value in the same block.
+//
+//   alloc b0 · op 0 begin · alloc b1 · op 0 end (value 0 in b1) · pack … backward 0 · unpack use 0 · release use 0 · free b1
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ebbtide/scheduler/graph.hpp"
+#include "ebbtide/scheduler/units.hpp"
+
+namespace ebbtide::scheduler {
+
+using UseId = std::int32_t;    // index into Trace::use_value
+using BlockId = std::int32_t;  // index into Trace::block_bytes
+
+struct TraceEvent {
+  enum class Kind : std::uint8_t {
+    kAlloc,         // id: block
+    kFree,          // id: block; a block that this step did not allocate has its own id too
+    kOpBegin,       // id: trace op
+    kOpEnd,         // id: trace op
+    kBackwardNode,  // an autograd node begins; id unused
+    kUnpack,        // id: use
+    kRelease,       // id: use
+    kNaturalDeath,  // id: value; from here on only uses keep it alive
+  };
+  Kind kind = Kind::kAlloc;
+  std::int32_t id = kNone;
+  Nanoseconds at_ns = 0;  // since the step's start
+};
+
+struct TraceOp {
+  std::string name;
+  std::uint64_t signature = 0;  // op, argument metadata and the ids of its input values
+  Nanoseconds duration_ns = 0;
+  bool rerunnable = false;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+};
+
+struct TraceValue {
+  OpId producer = kNone;           // trace op; kNone: made outside recorded ops
+  BlockId block = kNone;           // kNone: not in a block of ours
+  ValueId previous_epoch = kNone;  // set when an op wrote over that value in place
+  OpId overwritten_by = kNone;     // trace op; also set by a write that no op recorded (then the op after it)
+  bool parameter = false;          // a leaf that requires grad
+};
+
+struct TraceBlock {
+  Bytes bytes = 0;
+  bool before_step = false;  // was live when the step began
+  bool ours = false;         // made by a replay or by fetching from the spill store: not the program's
+};
+
+struct Trace {
+  std::uint64_t signature = 0;  // of all ops in order
+  Bytes base_bytes = 0;         // live when the step began
+  Nanoseconds duration_ns = 0;
+  std::vector<TraceOp> ops;  // forward, in program order
+  std::vector<TraceValue> values;
+  std::vector<ValueId> use_value;  // per use, in pack order
+  std::vector<TraceBlock> blocks;
+  std::vector<TraceEvent> events;
+};
+
+// A graph and how its ops map back to the trace.
+struct TraceGraph {
+  Graph graph;
+  std::vector<OpId> op_of_trace_op;     // graph op of each trace op
+  std::vector<OpId> trace_op_of;        // per graph op; kNone for backward events and gaps
+  std::vector<OpId> event_of_use;       // the graph op where each use is first unpacked; kNone: never
+  Bytes activation_bytes = 0;           // live at the end of forward less live at the step's start, nothing dropped
+  Bytes base_bytes = 0;
+};
+
+struct GraphOptions {
+  // The first step of a run allocates what later steps find there (optimizer state). True: unmanaged blocks
+  // that outlive the step are taken as live from its start.
+  bool first_step = false;
+};
+
+// Throws std::invalid_argument when the trace contradicts itself.
+TraceGraph buildGraph(const Trace& trace, const GraphOptions& options = {});
+
+std::string toJson(const Trace& trace);            // format "ebbtide-trace-1"
+Trace traceFromJson(const std::string& text);      // throws std::invalid_argument: what is wrong and where
+
+}  // namespace ebbtide::scheduler

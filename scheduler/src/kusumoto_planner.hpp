@@ -1,0 +1,29 @@
+// "kusumoto-approx-time" and "kusumoto-approx-memory": canonical strategies from the approximate
+// lower-set program (kusumoto2019 sections 4.3 and 4.4), judged by the real model.
+#pragma once
+
+#include "ebbtide/scheduler/planner.hpp"
+#include "lower_set_dp.hpp"
+#include "retention_search.hpp"
+
+namespace ebbtide::scheduler {
+
+class KusumotoPlanner : public Planner {
+ public:
+  explicit KusumotoPlanner(LowerSetGoal goal) : goal_(goal) {}
+  PlannerInfo info() const override;
+  PlanResult plan(const Graph& graph, Bytes budget_bytes,
+                  const PlannerOptions& options) const override;
+
+  // The best in the real model of the strategies for several internal budgets.
+  static ScoredRetention construct(RetentionSearch& search, const Graph& graph, LowerSetGoal goal);
+
+ private:
+  LowerSetGoal goal_;
+};
+
+// The forward ops as the paper's nodes: T_v the duration, M_v the bytes of outputs that backward
+// needs.
+LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& search);
+
+}  // namespace ebbtide::scheduler

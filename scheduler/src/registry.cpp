@@ -1,0 +1,32 @@
+#include <stdexcept>
+
+#include "auto_planner.hpp"
+#include "ebbtide/scheduler/planner.hpp"
+#include "greedy_planner.hpp"
+#include "kusumoto_planner.hpp"
+
+namespace ebbtide::scheduler {
+
+const std::vector<std::unique_ptr<Planner>>& planners() {
+  static const auto all = [] {
+    std::vector<std::unique_ptr<Planner>> list;
+    list.push_back(std::make_unique<GreedyPlanner>());
+    list.push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
+    list.push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
+    list.push_back(std::make_unique<AutoPlanner>());
+    return list;
+  }();
+  return all;
+}
+
+const Planner& planner(std::string_view name) {
+  std::string known;
+  for (const auto& one : planners()) {
+    const std::string its_name = one->info().name;
+    if (its_name == name) return *one;
+    known += (known.empty() ? "" : ", ") + its_name;
+  }
+  throw std::invalid_argument("unknown planner '" + std::string(name) + "'; known: " + known);
+}
+
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,83 @@
+// RetentionSearch: search over retentions, every step judged by the simulator. Shared by the
+// planners that choose what to keep. Deterministic: work is counted in schedule steps simulated,
+// not in seconds; only a deadline, if one is given, may end it earlier.
+#pragma once
+
+#include <optional>
+#include <random>
+
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/retention.hpp"
+#include "recompute_costs.hpp"
+
+namespace ebbtide::scheduler {
+
+struct ScoredRetention {
+  Retention retention;
+  Bytes peak_bytes = 0;
+  Nanoseconds recompute_ns = 0;
+  OpId peak_op = kNone;
+};
+
+class RetentionSearch {
+ public:
+  RetentionSearch(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options);
+
+  const ScheduleBuilder& builder() const { return builder_; }
+  ScoredRetention score(Retention retention);
+  // Feasible before infeasible; then less time, or less peak where both are infeasible.
+  bool better(const ScoredRetention& a, const ScoredRetention& b) const;
+  bool feasible(const ScoredRetention& scored) const { return scored.peak_bytes <= budget_; }
+
+  // Drops values live at the peak, least added time per byte first, until the budget is met or
+  // nothing helps.
+  ScoredRetention dropUntilFits(ScoredRetention start);
+  // Where recomputed copies held for later events make the peak: recomputes them for each event
+  // instead.
+  ScoredRetention shedCopies(ScoredRetention start);
+  // The two above in turn until the budget is met or neither helps.
+  ScoredRetention shrink(ScoredRetention start);
+  // Keeps values again, most saved time per byte first, while the budget is met. Needs a feasible
+  // start.
+  ScoredRetention keepBack(ScoredRetention start);
+  // Keeps only what crosses `segments` - 1 cuts of the forward part (Chen's segments on a graph).
+  Retention segmentSeed(std::size_t segments) const;
+  // The best of retentions at rising prices per byte, by bisection, with `free` values costing
+  // nothing.
+  ScoredRetention searchPrices(const std::vector<bool>& free);
+  std::size_t forwardOps() const { return forward_ops_; }
+  // Random moves with a falling threshold, first by class of identical blocks, until `work` steps
+  // are spent.
+  ScoredRetention localSearch(ScoredRetention start, std::int64_t work);
+
+  PlanResult result(const ScoredRetention& scored, const std::string& planner);
+  // Is the deadline past, or are many more steps simulated than any search should need?
+  bool late() const;
+
+ private:
+  struct Move {
+    std::vector<std::pair<ValueId, bool>> keep;
+    std::vector<ValueId> flip_memo;
+  };
+
+  void classify();
+  std::vector<ValueId> dropCandidates(const ScoredRetention& scored, const std::vector<bool>& tabu);
+  std::vector<ValueId> copiesAtPeak(const ScoredRetention& scored);
+  Move proposeMove(const Retention& retention);
+  void proposeClassMove(Move& move, std::size_t which);
+  bool acceptable(const ScoredRetention& next, const ScoredRetention& now, double slack) const;
+  std::size_t pick(std::size_t size) { return static_cast<std::size_t>(random_() % size); }
+
+  const Graph& graph_;
+  Bytes budget_;
+  std::chrono::steady_clock::time_point deadline_;
+  std::mt19937_64 random_;
+  ScheduleBuilder builder_;
+  RecomputeCosts costs_;
+  std::int64_t work_ = 0;         // steps built and simulated so far
+  std::size_t forward_ops_ = 0;   // ops before the first backward event
+  std::vector<ValueId> movable_;  // droppable values that some event may need, in program order
+  std::vector<std::vector<ValueId>> classes_;  // of movable_, each in program order
+};
+
+}  // namespace ebbtide::scheduler

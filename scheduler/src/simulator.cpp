@@ -1,0 +1,243 @@
+// Bytes of one value at a time: a first copy, alive while the schedule or the program holds it, and
+// at most one other copy, made by a replay or a fetch and held by the schedule alone.
+//
+//   steps:         run a .... drop v ........ run a (replay) .... drop v
+//   first copy:    |=========|~~~~~~~~|                           = schedule, ~ program
+//   (natural_last) other copy:                              |==================|
+#include "ebbtide/scheduler/simulator.hpp"
+
+#include <algorithm>
+
+namespace ebbtide::scheduler {
+namespace {
+
+struct State {
+  bool held = false;  // by the schedule
+  bool held_is_first = false;
+  bool program_holds = false;
+  bool taken_over = false;  // its bytes already belong to the next epoch; a drop follows
+};
+
+// The values of each op by one of their op fields, as a compressed list.
+class ValuesByOp {
+ public:
+  template <typename Field>
+  ValuesByOp(const Graph& graph, Field field) : begin_(graph.ops.size() + 1, 0) {
+    for (const Value& value : graph.values) {
+      if (field(value) != kNone) ++begin_[field(value) + 1];
+    }
+    for (std::size_t i = 1; i < begin_.size(); ++i) begin_[i] += begin_[i - 1];
+    ids_.resize(begin_.back());
+    std::vector<std::size_t> next(begin_.begin(), begin_.end() - 1);
+    for (std::size_t id = 0; id < graph.values.size(); ++id) {
+      const OpId op = field(graph.values[id]);
+      if (op != kNone) ids_[next[op]++] = static_cast<ValueId>(id);
+    }
+  }
+  const ValueId* begin(OpId op) const { return ids_.data() + begin_[op]; }
+  const ValueId* end(OpId op) const { return ids_.data() + begin_[op + 1]; }
+
+ private:
+  std::vector<std::size_t> begin_;
+  std::vector<ValueId> ids_;
+};
+
+class Machine {
+ public:
+  Machine(const Graph& graph, const Schedule& schedule)
+      : graph_(graph),
+        steps_(schedule.steps),
+        state_(graph.values.size()),
+        natural_deaths_(graph, [](const Value& value) { return value.natural_last; }),
+        overwritten_(graph, [](const Value& value) { return value.overwritten_by; }) {
+    result_.live_bytes.assign(graph.ops.size(), 0);
+    for (std::size_t id = 0; id < graph.values.size(); ++id) {
+      const Value& value = graph.values[id];
+      if (value.producer != kNone) continue;
+      State& state = state_[id];
+      state.held = state.held_is_first = true;
+      state.program_holds = value.natural_last != kNone;
+      live_ += bytes(static_cast<ValueId>(id));
+    }
+    last_touch_.assign(graph.values.size(), 0);
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (steps_[i].kind != Step::Kind::kRun) {
+        last_touch_[steps_[i].id] = i;
+      } else {
+        for (ValueId input : graph.ops[steps_[i].id].inputs) last_touch_[input] = i;
+      }
+    }
+  }
+
+  Simulation run() {
+    for (step_ = 0; step_ < steps_.size(); ++step_) {
+      const Step& step = steps_[step_];
+      switch (step.kind) {
+        case Step::Kind::kRun:
+          step.id == next_ ? firstRun(step.id) : replay(step.id);
+          break;
+        case Step::Kind::kFetch:
+          birth(step.id, false);
+          observe(live_ + nextFixed());
+          break;
+        case Step::Kind::kDrop:
+        case Step::Kind::kOffload:
+          release(step.id);
+          break;
+      }
+    }
+    return std::move(result_);
+  }
+
+ private:
+  Bytes bytes(ValueId id) const { return graph_.values[id].pinned ? 0 : graph_.values[id].bytes; }
+
+  Bytes nextFixed() const {
+    if (graph_.ops.empty()) return 0;
+    return graph_.ops[std::min<std::size_t>(next_, graph_.ops.size() - 1)].fixed_bytes;
+  }
+
+  void observe(Bytes now) {
+    if (!graph_.ops.empty()) {
+      Bytes& op_peak =
+          result_.live_bytes[std::min<std::size_t>(next_, result_.live_bytes.size() - 1)];
+      op_peak = std::max(op_peak, now);
+    }
+    if (now <= result_.peak_bytes) return;
+    result_.peak_bytes = now;
+    result_.peak_step = step_;
+    const bool first = steps_[step_].kind == Step::Kind::kRun && steps_[step_].id == next_;
+    result_.peak_op = first ? next_ : next_ - 1;
+  }
+
+  void birth(ValueId id, bool first) {
+    State& state = state_[id];
+    state.held = true;
+    state.held_is_first = first;
+    live_ += bytes(id);
+  }
+
+  void release(ValueId id) {
+    State& state = state_[id];
+    state.held = false;
+    const bool stays = state.held_is_first && state.program_holds;
+    if (!stays && !state.taken_over) live_ -= bytes(id);
+    state.taken_over = false;
+  }
+
+  void firstRun(OpId id) {
+    const Op& op = graph_.ops[id];
+    result_.duration_ns += op.duration_ns;
+    for (ValueId output : op.outputs) {
+      const Value& value = graph_.values[output];
+      if (value.previous_epoch != kNone) endFirstCopy(value.previous_epoch);
+      birth(output, true);
+      state_[output].program_holds = value.natural_last >= id;
+    }
+    observe(live_ + op.fixed_bytes);
+    for (const ValueId* it = overwritten_.begin(id); it != overwritten_.end(id); ++it) {
+      endFirstCopy(*it);
+    }
+    for (const ValueId* it = natural_deaths_.begin(id); it != natural_deaths_.end(id); ++it) {
+      State& state = state_[*it];
+      if (!state.program_holds) continue;
+      state.program_holds = false;
+      if (!(state.held && state.held_is_first)) live_ -= bytes(*it);
+    }
+    ++next_;
+  }
+
+  // The program writes over its copy of a value: the first one, else the one that the schedule
+  // holds.
+  void endFirstCopy(ValueId id) {
+    State& state = state_[id];
+    const bool first_alive = state.program_holds || (state.held && state.held_is_first);
+    const bool apart = state.program_holds && state.held && !state.held_is_first;
+    if (first_alive || state.held) live_ -= bytes(id);
+    state.program_holds = false;
+    if (!apart) state.held = false;
+  }
+
+  void replay(OpId id) {
+    const Op& op = graph_.ops[id];
+    result_.duration_ns += op.duration_ns;
+    result_.recompute_ns += op.duration_ns;
+    ++result_.recomputed_ops;
+    Bytes discarded = 0;  // outputs that die when the replay ends
+    for (ValueId output : op.outputs) {
+      const ValueId previous = graph_.values[output].previous_epoch;
+      if (previous != kNone && droppedNext(previous)) takeOver(previous);
+      if (state_[output].held) {  // the copy at hand stays, the new one goes
+        live_ += bytes(output);
+        discarded += bytes(output);
+        continue;
+      }
+      birth(output, false);
+      if (last_touch_[output] > step_) continue;
+      discarded += bytes(output);
+      state_[output].held = false;
+    }
+    observe(live_ + op.workspace_bytes + nextFixed());
+    live_ -= discarded;
+  }
+
+  bool droppedNext(ValueId id) const {
+    for (std::size_t i = step_ + 1; i < steps_.size(); ++i) {
+      if (steps_[i].kind == Step::Kind::kRun) return false;
+      if (steps_[i].kind == Step::Kind::kDrop && steps_[i].id == id) return true;
+    }
+    return false;
+  }
+
+  void takeOver(ValueId id) {
+    State& state = state_[id];
+    if (!state.held || (state.held_is_first && state.program_holds)) return;
+    live_ -= bytes(id);
+    state.taken_over = true;
+  }
+
+  const Graph& graph_;
+  const std::vector<Step>& steps_;
+  std::vector<State> state_;
+  ValuesByOp natural_deaths_;
+  ValuesByOp overwritten_;
+  std::vector<std::size_t> last_touch_;  // per value: last step that reads or moves it
+  std::size_t step_ = 0;
+  OpId next_ = 0;
+  Bytes live_ = 0;
+  Simulation result_;
+};
+
+}  // namespace
+
+Simulation simulate(const Graph& graph, const Schedule& schedule) {
+  return Machine(graph, schedule).run();
+}
+
+Schedule keepEverything(const Graph& graph) {
+  std::vector<OpId> last_reader(graph.values.size());
+  for (std::size_t id = 0; id < graph.values.size(); ++id) {
+    last_reader[id] = graph.values[id].producer;
+  }
+  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
+    for (ValueId input : graph.ops[id].inputs) last_reader[input] = static_cast<OpId>(id);
+  }
+  std::vector<std::vector<ValueId>> drops(graph.ops.size() + 1);  // [0]: before the first op
+  for (std::size_t id = 0; id < graph.values.size(); ++id) {
+    const Value& value = graph.values[id];
+    const bool overwritten =
+        value.overwritten_by != kNone && value.overwritten_by <= last_reader[id];
+    if (!value.pinned && !overwritten) {
+      drops[last_reader[id] + 1].push_back(static_cast<ValueId>(id));
+    }
+  }
+  Schedule schedule;
+  schedule.steps.reserve(graph.ops.size() + graph.values.size());
+  for (std::size_t id = 0; id <= graph.ops.size(); ++id) {
+    if (id > 0) schedule.steps.push_back({Step::Kind::kRun, static_cast<OpId>(id) - 1});
+    for (ValueId value : drops[id]) schedule.steps.push_back({Step::Kind::kDrop, value});
+  }
+  return schedule;
+}
+
+}  // namespace ebbtide::scheduler

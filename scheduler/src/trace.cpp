@@ -1,0 +1,363 @@
+#include "ebbtide/scheduler/trace.hpp"
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+namespace ebbtide::scheduler {
+namespace {
+
+using Kind = TraceEvent::Kind;
+
+// Walks the events once. Position p of the graph's ops: forward ops as recorded; a backward event
+// from the first unpack of a node to its first release (or the next node); gaps where they matter.
+class GraphBuilder {
+ public:
+  GraphBuilder(const Trace& trace, const GraphOptions& options) : trace_(trace), options_(options) {
+    managed_.assign(trace.blocks.size(), false);
+    persistent_.assign(trace.blocks.size(), false);
+    block_freed_at_.assign(trace.blocks.size(), kNone);
+    natural_death_.assign(trace.values.size(), kNone);
+    out_.op_of_trace_op.assign(trace.ops.size(), kNone);
+    out_.event_of_use.assign(trace.use_value.size(), kNone);
+  }
+
+  TraceGraph build() {
+    markBlocks();
+    startFixed();
+    for (const TraceEvent& event : trace_.events) apply(event);
+    endBackwardEvent();
+    closeGap();
+    finishValues();
+    return std::move(out_);
+  }
+
+ private:
+  void markBlocks() {
+    for (const TraceValue& value : trace_.values) {
+      if (value.block != kNone && !value.parameter) managed_.at(value.block) = true;
+    }
+    std::vector<bool> freed(trace_.blocks.size(), false);
+    for (const TraceEvent& event : trace_.events) {
+      if (event.kind == Kind::kFree) freed.at(event.id) = true;
+    }
+    if (!options_.first_step) return;
+    for (std::size_t b = 0; b < trace_.blocks.size(); ++b) {
+      const TraceBlock& block = trace_.blocks[b];
+      persistent_[b] = !freed[b] && !managed_[b] && !block.ours && !block.before_step;
+    }
+  }
+
+  void startFixed() {
+    out_.base_bytes = trace_.base_bytes;
+    fixed_ = trace_.base_bytes;
+    for (std::size_t b = 0; b < trace_.blocks.size(); ++b) {
+      if (persistent_[b]) fixed_ += trace_.blocks[b].bytes;
+      if (managed_[b] && trace_.blocks[b].before_step) fixed_ -= trace_.blocks[b].bytes;
+    }
+    gap_peak_ = fixed_;
+  }
+
+  void apply(const TraceEvent& event) {
+    at_ns_ = event.at_ns;
+    switch (event.kind) {
+      case Kind::kAlloc:
+        change(event.id, +1);
+        break;
+      case Kind::kFree:
+        change(event.id, -1);
+        block_freed_at_.at(event.id) = here();
+        break;
+      case Kind::kOpBegin:
+        beginOp(event.id);
+        break;
+      case Kind::kOpEnd:
+        break;
+      case Kind::kBackwardNode:
+        leaveEvent();
+        break;
+      case Kind::kUnpack:
+        unpack(event.id);
+        break;
+      case Kind::kRelease:
+        leaveEvent();
+        break;
+      case Kind::kNaturalDeath:
+        natural_death_.at(event.id) = here();
+        break;
+    }
+  }
+
+  OpId here() const { return static_cast<OpId>(out_.graph.ops.size()) - 1; }
+
+  void change(BlockId block, int sign) {
+    const TraceBlock& info = trace_.blocks.at(block);
+    if (managed_[block] || persistent_[block] || info.ours) return;
+    fixed_ += sign * info.bytes;
+    if (!out_.graph.ops.empty() && !in_gap_) {
+      Op& op = out_.graph.ops.back();
+      op.fixed_bytes = std::max(op.fixed_bytes, fixed_);
+      if (!op.backward) op.workspace_bytes = std::max(op.workspace_bytes, fixed_ - op_start_);
+    } else {
+      gap_peak_ = std::max(gap_peak_, fixed_);
+    }
+  }
+
+  // A backward event lasts until the next op or event begins: its kernels are not recorded one by
+  // one.
+  void endBackwardEvent() {
+    if (out_.graph.ops.empty() || !out_.graph.ops.back().backward) return;
+    out_.graph.ops.back().duration_ns = std::max<Nanoseconds>(0, at_ns_ - event_start_ns_);
+  }
+
+  void pushOp(Op op) {
+    endBackwardEvent();
+    event_start_ns_ = at_ns_;
+    closeGap();
+    op.fixed_bytes = fixed_;
+    op_start_ = fixed_;
+    out_.graph.ops.push_back(std::move(op));
+    in_gap_ = false;
+  }
+
+  void beginOp(OpId id) {
+    if (id != next_op_)
+      throw std::invalid_argument("trace: ops out of order at op " + std::to_string(id));
+    ++next_op_;
+    const TraceOp& recorded = trace_.ops.at(id);
+    Op op;
+    op.name = recorded.name;
+    op.duration_ns = recorded.duration_ns;
+    op.rerunnable = recorded.rerunnable;
+    op.inputs = recorded.inputs;
+    op.outputs = recorded.outputs;
+    std::sort(op.inputs.begin(), op.inputs.end());
+    op.inputs.erase(std::unique(op.inputs.begin(), op.inputs.end()), op.inputs.end());
+    in_event_ = false;
+    if (out_.graph.ops.empty()) before_first_ = gap_peak_;
+    pushOp(std::move(op));
+    out_.op_of_trace_op.at(id) = here();
+    out_.trace_op_of.push_back(id);
+  }
+
+  void unpack(UseId use) {
+    const ValueId value = trace_.use_value.at(use);
+    if (!in_event_) {
+      if (!seen_backward_) activation_mark_ = fixed_, first_backward_ = here() + 1;
+      seen_backward_ = true;
+      Op op;
+      op.name = "backward";
+      op.backward = true;
+      pushOp(std::move(op));
+      out_.trace_op_of.push_back(kNone);
+      in_event_ = true;
+    }
+    if (out_.event_of_use[use] == kNone) out_.event_of_use[use] = here();
+    if (value == kNone) return;
+    std::vector<ValueId>& inputs = out_.graph.ops.back().inputs;
+    if (std::find(inputs.begin(), inputs.end(), value) == inputs.end()) inputs.push_back(value);
+  }
+
+  // The node's saved values are released, or another node begins: what follows is a gap until the
+  // next op.
+  void leaveEvent() {
+    if (!in_event_) return;
+    in_event_ = false;
+    in_gap_ = true;
+    gap_peak_ = fixed_;
+  }
+
+  void closeGap() {
+    if (!in_gap_ || out_.graph.ops.empty()) return;
+    in_gap_ = false;
+    if (gap_peak_ <= out_.graph.ops.back().fixed_bytes) return;  // the event itself dominates it
+    Op gap;
+    gap.name = "backward";
+    gap.backward = true;
+    gap.fixed_bytes = gap_peak_;
+    out_.graph.ops.push_back(std::move(gap));
+    out_.trace_op_of.push_back(kNone);
+  }
+
+  void finishValues() {
+    Graph& graph = out_.graph;
+    if (graph.ops.empty()) return;
+    graph.ops.front().fixed_bytes = std::max(graph.ops.front().fixed_bytes, peakBeforeFirstOp());
+    const OpId last = here();
+    std::vector<bool> counted(trace_.blocks.size(), false);
+    for (std::size_t v = 0; v < trace_.values.size(); ++v) {
+      const TraceValue& recorded = trace_.values[v];
+      Value value;
+      value.producer =
+          recorded.producer == kNone ? kNone : out_.op_of_trace_op.at(recorded.producer);
+      value.previous_epoch = recorded.previous_epoch;
+      value.overwritten_by = recorded.overwritten_by == kNone || recorded.overwritten_by >= next_op_
+                                 ? kNone
+                                 : out_.op_of_trace_op.at(recorded.overwritten_by);
+      value.pinned = recorded.parameter || recorded.block == kNone;
+      if (recorded.block != kNone && !value.pinned) {
+        const TraceBlock& block = trace_.blocks.at(recorded.block);
+        value.bytes = block.bytes;
+        OpId death = natural_death_[v];
+        if (death == kNone) death = block_freed_at_[recorded.block];
+        value.natural_last = death == kNone ? last : death;
+        // A later epoch takes the bytes over.
+        if (value.overwritten_by != kNone)
+          value.natural_last = std::min(value.natural_last, value.overwritten_by);
+      }
+      graph.values.push_back(value);
+    }
+    out_.activation_bytes = activationBytes(last);
+  }
+
+  Bytes peakBeforeFirstOp() const { return before_first_; }
+
+  // Values alive when the first backward event begins, with nothing dropped, and the unmanaged
+  // growth.
+  Bytes activationBytes(OpId last) const {
+    if (!seen_backward_) return 0;
+    const Graph& graph = out_.graph;
+    std::vector<OpId> last_read(graph.values.size(), kNone);
+    for (OpId i = 0; i <= last; ++i) {
+      for (ValueId v : graph.ops[i].inputs) last_read[v] = i;
+    }
+    Bytes live = activation_mark_ - trace_.base_bytes;
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      const Value& value = graph.values[v];
+      if (value.pinned || value.producer >= first_backward_) continue;
+      if (value.overwritten_by != kNone && value.overwritten_by < first_backward_) continue;
+      const bool read_in_backward = last_read[v] >= first_backward_;
+      if (value.natural_last >= first_backward_ || read_in_backward) live += value.bytes;
+    }
+    return live;
+  }
+
+  const Trace& trace_;
+  GraphOptions options_;
+  TraceGraph out_;
+  std::vector<bool> managed_;     // blocks whose lifetime the schedule decides
+  std::vector<bool> persistent_;  // GraphOptions::first_step
+  std::vector<OpId> block_freed_at_;
+  std::vector<OpId> natural_death_;
+  Nanoseconds at_ns_ = 0;
+  Nanoseconds event_start_ns_ = 0;
+  Bytes fixed_ = 0;
+  Bytes gap_peak_ = 0;
+  Bytes op_start_ = 0;
+  Bytes before_first_ = 0;
+  Bytes activation_mark_ = 0;
+  OpId first_backward_ = kNone;
+  OpId next_op_ = 0;
+  bool in_event_ = false;
+  bool in_gap_ = false;
+  bool seen_backward_ = false;
+};
+
+const std::map<Kind, std::string>& kindNames() {
+  static const std::map<Kind, std::string> names = {
+      {Kind::kAlloc, "alloc"},     {Kind::kFree, "free"},         {Kind::kOpBegin, "begin"},
+      {Kind::kOpEnd, "end"},       {Kind::kUnpack, "unpack"},     {Kind::kBackwardNode, "node"},
+      {Kind::kRelease, "release"}, {Kind::kNaturalDeath, "death"}};
+  return names;
+}
+
+Kind kindFromName(const std::string& name) {
+  for (const auto& [kind, text] : kindNames()) {
+    if (text == name) return kind;
+  }
+  throw std::invalid_argument("trace: unknown event '" + name + "'");
+}
+
+void checkId(std::int64_t id, std::size_t limit, const char* what) {
+  if (id < kNone || id >= static_cast<std::int64_t>(limit)) {
+    throw std::invalid_argument(std::string("trace: ") + what + " " + std::to_string(id) +
+                                " is out of range");
+  }
+}
+
+void checkTrace(const Trace& trace) {
+  for (const TraceOp& op : trace.ops) {
+    for (ValueId v : op.inputs) checkId(v, trace.values.size(), "value");
+    for (ValueId v : op.outputs) checkId(v, trace.values.size(), "value");
+  }
+  for (const TraceValue& value : trace.values) {
+    checkId(value.producer, trace.ops.size(), "op");
+    checkId(value.block, trace.blocks.size(), "block");
+    checkId(value.previous_epoch, trace.values.size(), "value");
+  }
+  for (ValueId v : trace.use_value) checkId(v, trace.values.size(), "value");
+  for (const TraceBlock& block : trace.blocks) {
+    if (block.bytes < 0) throw std::invalid_argument("trace: negative block size");
+  }
+  for (const TraceEvent& event : trace.events) {
+    std::size_t limit = trace.blocks.size();
+    if (event.kind == Kind::kOpBegin || event.kind == Kind::kOpEnd) limit = trace.ops.size();
+    if (event.kind == Kind::kUnpack || event.kind == Kind::kRelease) limit = trace.use_value.size();
+    if (event.kind == Kind::kNaturalDeath) limit = trace.values.size();
+    if (event.kind == Kind::kBackwardNode) continue;
+    if (event.id < 0) throw std::invalid_argument("trace: event without an id");
+    checkId(event.id, limit, "event id");
+  }
+}
+
+}  // namespace
+
+TraceGraph buildGraph(const Trace& trace, const GraphOptions& options) {
+  checkTrace(trace);
+  TraceGraph result = GraphBuilder(trace, options).build();
+  checkGraph(result.graph);
+  return result;
+}
+
+std::string toJson(const Trace& trace) {
+  nlohmann::json j;
+  j["format"] = "ebbtide-trace-1";
+  j["signature"] = trace.signature;
+  j["base_bytes"] = trace.base_bytes;
+  j["duration_ns"] = trace.duration_ns;
+  auto& ops = j["ops"] = nlohmann::json::array();
+  for (const TraceOp& op : trace.ops) {
+    ops.push_back({op.name, op.signature, op.duration_ns, op.rerunnable, op.inputs, op.outputs});
+  }
+  auto& values = j["values"] = nlohmann::json::array();
+  for (const TraceValue& v : trace.values) {
+    values.push_back({v.producer, v.block, v.previous_epoch, v.overwritten_by, v.parameter});
+  }
+  j["use_value"] = trace.use_value;
+  auto& blocks = j["blocks"] = nlohmann::json::array();
+  for (const TraceBlock& b : trace.blocks) blocks.push_back({b.bytes, b.before_step, b.ours});
+  auto& events = j["events"] = nlohmann::json::array();
+  for (const TraceEvent& e : trace.events)
+    events.push_back({kindNames().at(e.kind), e.id, e.at_ns});
+  return j.dump();
+}
+
+Trace traceFromJson(const std::string& text) {
+  try {
+    const nlohmann::json j = nlohmann::json::parse(text);
+    if (j.at("format") != "ebbtide-trace-1")
+      throw std::invalid_argument("trace: format is not ebbtide-trace-1");
+    Trace trace;
+    trace.signature = j.at("signature");
+    trace.base_bytes = j.at("base_bytes");
+    trace.duration_ns = j.at("duration_ns");
+    for (const auto& o : j.at("ops")) {
+      trace.ops.push_back({o.at(0), o.at(1), o.at(2), o.at(3), o.at(4), o.at(5)});
+    }
+    for (const auto& v : j.at("values")) {
+      trace.values.push_back({v.at(0), v.at(1), v.at(2), v.at(3), v.at(4)});
+    }
+    trace.use_value = j.at("use_value").get<std::vector<ValueId>>();
+    for (const auto& b : j.at("blocks")) trace.blocks.push_back({b.at(0), b.at(1), b.at(2)});
+    for (const auto& e : j.at("events")) {
+      trace.events.push_back({kindFromName(e.at(0)), e.at(1), e.at(2)});
+    }
+    checkTrace(trace);
+    return trace;
+  } catch (const nlohmann::json::exception& error) {
+    throw std::invalid_argument(std::string("trace: ") + error.what());
+  }
+}
+
+}  // namespace ebbtide::scheduler

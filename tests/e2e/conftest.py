@@ -1,0 +1,60 @@
+import ctypes
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from processes import LIBRARIES, Finished, Program, run, tiny
+
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A program in stock torch, and measured by EBBTIDE=1."""
+
+    program: Program
+    plain: Finished
+    measured: Finished
+
+    def budget(self, fraction: float) -> int:
+        """Plain peak less `fraction` of the activation bytes, of the rank that needs most."""
+        return max(
+            report["plain_peak_bytes"] - int(fraction * report["activation_bytes"])
+            for report in self.measured.reports
+        )
+
+
+def measure(program: Program, folder: Path) -> Baseline:
+    plain = run(program, {}, folder / "plain").succeeded()
+    measured = run(program, {"EBBTIDE": "1"}, folder / "measured").succeeded()
+    assert len(measured.reports) == program.ranks, measured.output
+    return Baseline(program, plain, measured)
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if not (LIBRARIES / "libebbtide.so").exists():
+        pytest.exit("build/release/lib/libebbtide.so is missing: ./dev build", returncode=2)
+
+
+@pytest.fixture(scope="session")
+def tiny_baseline(tmp_path_factory: pytest.TempPathFactory) -> Baseline:
+    return measure(tiny(), tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def tiny_budget(tiny_baseline: Baseline) -> str:
+    return str(tiny_baseline.budget(0.5))
+
+
+@pytest.fixture(scope="session")
+def every_variant(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
+    """Results of stock torch by variant, from one process: each variant seeds anew."""
+    plain = run(tiny("all"), {}, tmp_path_factory.mktemp("variants")).succeeded()
+    return plain.results[0]
+
+
+@pytest.fixture(scope="session")
+def built_for() -> str:
+    library = ctypes.CDLL(str(LIBRARIES / "libebbtide.so"))
+    library.ebbtide_built_for.restype = ctypes.c_char_p
+    return library.ebbtide_built_for().decode()

@@ -1,0 +1,114 @@
+"""Starts training programs as users do: real processes, the environment as the only switch."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARIES = ROOT / "build" / "release" / "lib"
+PYTHON = sys.executable
+TIMEOUT_SECONDS = 180
+
+
+@dataclass(frozen=True)
+class Program:
+    command: tuple[str, ...]
+    ranks: int = 1
+    preload: bool = False  # a C++ program: LD_PRELOAD loads the plugin
+
+
+@dataclass(frozen=True)
+class Finished:
+    status: int  # as subprocess tells it: negative when killed by a signal
+    output: str  # stdout and stderr
+    results: list[dict]  # what the program wrote with --out, by rank; without its timings
+    reports: list[dict]  # EBBTIDE_REPORT, by rank
+
+    @property
+    def report(self) -> dict:
+        assert len(self.reports) == 1, f"no report was written\n{self.output}"
+        return self.reports[0]
+
+    def succeeded(self) -> "Finished":
+        assert self.status == 0, self.output
+        return self
+
+    def said(self, pattern: str) -> bool:
+        return re.search(pattern, self.output, re.IGNORECASE) is not None
+
+
+def script(path: str, *arguments: str, ranks: int = 1) -> Program:
+    launcher: tuple[str, ...] = (PYTHON,)
+    if ranks > 1:
+        launcher += ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
+    return Program((*launcher, str(ROOT / path), *arguments), ranks)
+
+
+def tiny(variant: str = "plain", steps: int = 24) -> Program:
+    return script("tests/e2e/tiny_train.py", "--variants", variant, "--steps", str(steps))
+
+
+def code(text: str) -> Program:
+    return Program((PYTHON, "-c", text))
+
+
+def free_port(count: int = 1) -> int:
+    """The first of `count` neighbouring ports that nobody listens on."""
+    for base in range(25000 + os.getpid() % 5000, 32000, count):
+        sockets = [socket.socket() for _ in range(count)]
+        try:
+            for offset, one in enumerate(sockets):
+                one.bind(("127.0.0.1", base + offset))
+            return base
+        except OSError:
+            continue
+        finally:
+            for one in sockets:
+                one.close()
+    raise RuntimeError("no free port")
+
+
+def environment(program: Program, variables: dict[str, str], folder: Path) -> dict[str, str]:
+    """No variables: stock torch. Else a free port and a report in `folder`, unless given."""
+    result = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE")}
+    result["OMP_NUM_THREADS"] = "1"
+    if variables:
+        result["EBBTIDE_PORT"] = str(free_port(program.ranks))
+        result["EBBTIDE_REPORT"] = str(folder / "report-{rank}.json")
+        result |= variables
+        if program.preload:
+            result["LD_PRELOAD"] = str(LIBRARIES / "libebbtide.so")
+    return result
+
+
+def run(program: Program, variables: dict[str, str], folder: Path, out: bool = True) -> Finished:
+    folder.mkdir(parents=True, exist_ok=True)
+    command = list(program.command)
+    if out:
+        name = "result-0.json" if program.preload else "result-{rank}.json"
+        command += ["--out", str(folder / name)]
+    done = subprocess.run(
+        command,
+        env=environment(program, variables, folder),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=TIMEOUT_SECONDS,
+    )
+    results = _read(folder, "result", program.ranks)
+    for result in results:
+        result.pop("step_seconds", None)
+    return Finished(done.returncode, done.stdout, results, _read(folder, "report", program.ranks))
+
+
+def _read(folder: Path, kind: str, ranks: int) -> list[dict]:
+    paths = [folder / f"{kind}-{rank}.json" for rank in range(ranks)]
+    return [json.loads(path.read_text()) for path in paths if path.exists()]

@@ -1,0 +1,198 @@
+"""Mistakes end the program at start, with status 2 and one line that names the variable."""
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import MIB, Baseline
+from processes import LIBRARIES, Finished, Program, code, run, tiny
+
+IMPORT = code("import torch; print('training')")
+
+
+def first_line(output: str) -> str:
+    lines = [line for line in output.splitlines() if line.startswith("ebbtide: ")]
+    assert len(lines) == 1, output
+    return lines[0]
+
+
+def refused(variables: dict[str, str], folder: Path, program: Program = IMPORT) -> str:
+    done = run(program, variables, folder, out=False)
+    assert done.status == 2, done.output
+    assert "training" not in done.output and "Traceback" not in done.output
+    return first_line(done.output)
+
+
+def test_ambiguous_unit_names_both_spellings(tmp_path: Path) -> None:
+    message = refused({"EBBTIDE_BUDGET": "30GB"}, tmp_path)
+    assert "EBBTIDE_BUDGET=30GB" in message
+    assert "30GiB" in message and "30Gi " in message
+
+
+@pytest.mark.parametrize("budget", ["abc", "-1", "0"])
+def test_misspelt_budget(budget: str, tmp_path: Path) -> None:
+    message = refused({"EBBTIDE_BUDGET": budget}, tmp_path)
+    assert f"EBBTIDE_BUDGET={budget}" in message
+    assert "30GiB" in message  # an example of what is accepted
+
+
+@pytest.mark.parametrize(
+    ("unknown", "nearest"),
+    [
+        ("EBBTIDE_BUDGTE", "EBBTIDE_BUDGET"),
+        ("EBBTIDE_SPILLDIR", "EBBTIDE_SPILL_DIR"),
+    ],
+)
+def test_unknown_variable_names_the_nearest(unknown: str, nearest: str, tmp_path: Path) -> None:
+    message = refused({"EBBTIDE": "1", unknown: "1GiB"}, tmp_path)
+    assert unknown in message and nearest in message
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("EBBTIDE_REPORT", "/nonexistent/folder/run.json"),
+        ("EBBTIDE_SPILL_DIR", "/dev/null"),
+        ("EBBTIDE_PORT", "70000"),
+        ("EBBTIDE_PLANNER", "no-such-planner"),
+    ],
+)
+def test_unusable_value_names_the_variable(variable: str, value: str, tmp_path: Path) -> None:
+    assert variable in refused({"EBBTIDE_BUDGET": "1GiB", variable: value}, tmp_path)
+
+
+def test_the_same_in_a_cpp_program(tmp_path: Path) -> None:
+    program = Program((str(LIBRARIES.parent / "bin" / "train_cpp"),), preload=True)
+    assert "EBBTIDE_BUDGET=abc" in refused({"EBBTIDE_BUDGET": "abc"}, tmp_path, program)
+
+
+# --- budgets that are too small -------------------------------------------------------------------
+
+
+SHORT = tiny(steps=6)
+
+
+@pytest.fixture(scope="module")
+def short_plain(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return run(SHORT, {}, tmp_path_factory.mktemp("short")).succeeded()
+
+
+def stopped_with_advice(budget: int, folder: Path) -> int:
+    """The smallest feasible budget that the message and the report name, in bytes."""
+    done = run(SHORT, {"EBBTIDE_BUDGET": str(budget)}, folder)
+    assert done.status > 0, done.output  # a message, not a signal
+    assert not done.results
+    assert done.said("ebbtide.*budget.*too small"), done.output
+    assert done.said("smallest feasible budget"), done.output
+    assert done.report["smallest_feasible_budget_bytes"] > budget
+    return done.report["smallest_feasible_budget_bytes"]
+
+
+def test_budget_under_the_size_of_the_parameters(tmp_path: Path) -> None:
+    # 8 blocks of 128 x 128 weights in float32 are 512 KiB: more than the budget.
+    stopped_with_advice(256 * 1024, tmp_path)
+
+
+def test_infeasible_budget_advises_one_that_is_enough(
+    tmp_path: Path, tiny_baseline: Baseline, short_plain: Finished
+) -> None:
+    # One operation needs its input and its output, 2 MiB each: 1 MiB over the base cannot do.
+    base = tiny_baseline.measured.report["base_bytes"]
+    advised = stopped_with_advice(base + MIB, tmp_path / "stopped")
+    done = run(SHORT, {"EBBTIDE_BUDGET": str(advised)}, tmp_path / "advised").succeeded()
+    assert done.results == short_plain.results
+    assert done.report["budget_violations"] == 0
+
+
+def test_best_effort_trains_on(
+    tmp_path: Path, tiny_baseline: Baseline, short_plain: Finished
+) -> None:
+    base = tiny_baseline.measured.report["base_bytes"]
+    variables = {"EBBTIDE_BUDGET": str(base + MIB), "EBBTIDE_ON_INFEASIBLE": "best-effort"}
+    done = run(SHORT, variables, tmp_path).succeeded()
+    assert done.results == short_plain.results
+    assert done.report["budget_violations"] > 0  # and says so
+
+
+def test_full_spill_disk(tmp_path: Path, tiny_baseline: Baseline, short_plain: Finished) -> None:
+    """64 KiB of disk for some 45 MiB that the first step must spill: no crash, no wrong number."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "none", str(disk)]
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("mounting a small file system needs root")
+    if subprocess.run(mount, capture_output=True).returncode != 0:
+        pytest.skip("no right to mount a small file system here")
+    try:
+        variables = {
+            "EBBTIDE_BUDGET": str(tiny_baseline.budget(0.7)),
+            "EBBTIDE_SPILL_DIR": str(disk),
+        }
+        done = run(SHORT, variables, tmp_path / "run")
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
+    assert done.status >= 0, done.output
+    assert done.said("ebbtide.*(spill|disk|space)"), done.output
+    if done.status == 0:
+        assert done.results == short_plain.results
+
+
+def test_report_to_a_full_device_is_a_warning(tmp_path: Path, short_plain: Finished) -> None:
+    done = run(SHORT, {"EBBTIDE": "1", "EBBTIDE_REPORT": "/dev/full"}, tmp_path).succeeded()
+    assert done.said("warning.*report.*/dev/full")
+    assert done.results == short_plain.results
+
+
+# --- the wrong torch, two plugins -----------------------------------------------------------------
+
+
+def test_other_torch_minor_goes_on_without(tmp_path: Path, built_for: str) -> None:
+    done = run(
+        code(
+            "import os, sys\n"
+            "os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'\n"
+            "import torch\n"
+            "torch.__version__ = '2.99.1'\n"
+            "from ebbtide._autoload import load\n"
+            "load()\n"
+            "assert 'libebbtide_torch' not in open('/proc/self/maps').read()\n"
+            "print('training')\n"
+        ),
+        {"EBBTIDE_BUDGET": "1GiB"},
+        tmp_path,
+        out=False,
+    ).succeeded()
+    message = first_line(done.output)
+    assert "2.99.1" in message and built_for in message
+    assert "training" in done.output
+
+
+def test_two_plugins(tmp_path: Path, tiny_budget: str, tiny_baseline: Baseline) -> None:
+    """A second copy of the libraries: refused or without effect, and the numbers stay."""
+    copies = tmp_path / "copies"
+    copies.mkdir()
+    for name in ("libebbtide.so", "libebbtide_torch.so"):
+        shutil.copy(LIBRARIES / name, copies)
+    program = code(
+        "import ctypes, runpy, sys, torch\n"
+        f"second = ctypes.CDLL({str(copies / 'libebbtide.so')!r})\n"
+        "second.ebbtide_start.restype = ctypes.c_char_p\n"
+        "print('second:', second.ebbtide_start())\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "sys.argv[0] = 'tiny_train.py'\n"
+        "runpy.run_module('tiny_train', run_name='__main__')\n"
+    )
+    done = run(program, {"EBBTIDE_BUDGET": tiny_budget}, tmp_path / "run").succeeded()
+    assert done.output.count("(torch ") == 1, done.output  # one banner: the second is not active
+    assert done.results == tiny_baseline.plain.results
+    assert done.report["budget_violations"] == 0
+
+
+def test_the_front_library_is_free_of_torch(built_for: str) -> None:
+    # Loading it into this process, which has no torch, is what the version check relies on.
+    library = ctypes.CDLL(str(LIBRARIES / "libebbtide.so"))
+    assert library.ebbtide_start is not None
+    assert "libtorch" not in Path("/proc/self/maps").read_text()

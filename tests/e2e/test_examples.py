@@ -1,0 +1,85 @@
+"""The three examples, made small: within the budget, and bit for bit as stock torch trains them."""
+
+from dataclasses import dataclass
+
+import pytest
+from conftest import Baseline, measure
+from processes import LIBRARIES, Finished, Program, run, script
+
+GPT = script(
+    "examples/train_gpt.py",
+    *"--layers 4 --width 128 --heads 4 --length 192 --batch 4 --steps 20".split(),
+    ranks=2,
+)
+# 200 images in batches of 64: each epoch is 64 + 64 + 64 + 8, then an evaluation under no_grad.
+CNN = script(
+    "examples/train_cnn.py", *"--layers 3 --width 24 --batch 64 --images 200 --steps 24".split()
+)
+CPP = Program(
+    (
+        str(LIBRARIES.parent / "bin" / "train_cpp"),
+        *"--layers 4 --width 16 --batch 48 --steps 20".split(),
+    ),
+    preload=True,
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    baseline: Baseline
+    budget: int
+    budgeted: Finished
+
+
+@pytest.fixture(scope="module", params=[GPT, CNN, CPP], ids=["gpt_two_ranks", "cnn", "cpp"])
+def comparison(request, tmp_path_factory) -> Comparison:
+    folder = tmp_path_factory.mktemp("example")
+    baseline = measure(request.param, folder)
+    budget = baseline.budget(0.5)
+    budgeted = run(baseline.program, {"EBBTIDE_BUDGET": str(budget)}, folder / "budgeted")
+    budgeted.succeeded()
+    assert len(budgeted.reports) == baseline.program.ranks, budgeted.output
+    return Comparison(baseline, budget, budgeted)
+
+
+def test_losses_and_parameters_are_bit_identical(comparison: Comparison) -> None:
+    assert len(comparison.baseline.plain.results) == comparison.baseline.program.ranks
+    assert comparison.budgeted.results == comparison.baseline.plain.results
+
+
+def test_measuring_changes_nothing(comparison: Comparison) -> None:
+    assert comparison.baseline.measured.results == comparison.baseline.plain.results
+    for report in comparison.baseline.measured.reports:
+        assert report["mode"] == "measure"
+        assert report["recomputed_ops"] == 0
+        assert report["spilled_bytes"] == 0
+
+
+def test_budget_holds_in_every_step(comparison: Comparison) -> None:
+    for report in comparison.budgeted.reports:
+        assert report["mode"] == "budget"
+        assert report["budget_bytes"] == comparison.budget
+        assert report["budget_violations"] == 0
+        assert report["first_step_peak_bytes"] <= comparison.budget
+        assert report["peak_bytes"] <= report["mapped_peak_bytes"] <= comparison.budget
+
+
+def test_recomputes_by_a_plan(comparison: Comparison) -> None:
+    for report in comparison.budgeted.reports:
+        assert not report["pass_through"], comparison.budgeted.output
+        assert report["plan"] is not None
+        assert report["recomputed_ops"] > 0
+        assert sum(report["audited"].values()) > 0
+
+
+def test_prediction_is_within_five_percent(comparison: Comparison) -> None:
+    for report in comparison.budgeted.reports:
+        real = report["steady_peak_bytes"]
+        assert abs(report["predicted_peak_bytes"] - real) <= 0.05 * real
+
+
+def test_one_banner_line_a_rank(comparison: Comparison) -> None:
+    lines = comparison.budgeted.output.splitlines()
+    for rank in range(comparison.baseline.program.ranks):
+        banners = [line for line in lines if f"[ebbtide rank {rank}]" in line and "(torch " in line]
+        assert len(banners) == 1, comparison.budgeted.output

@@ -1,0 +1,192 @@
+"""Where the plugin is and where it is not; its endpoint; how it takes an interruption."""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from conftest import Baseline
+from processes import ROOT, Program, code, environment, free_port, run, script, tiny
+
+SERIES = (
+    "ebbtide_memory_budget_bytes",
+    "ebbtide_memory_peak_bytes",
+    "ebbtide_memory_allocated_bytes",
+    "ebbtide_recomputed_ops_total",
+    "ebbtide_recompute_seconds_total",
+    "ebbtide_budget_violations_total",
+)
+
+
+def started(program: Program, variables: dict[str, str], folder: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        program.command,
+        env=environment(program, variables, folder),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for(process: subprocess.Popen, text: str) -> str:
+    """Reads until a line has `text`; returns what was read."""
+    read = ""
+    for line in process.stdout:
+        read += line
+        if text in line:
+            return read
+    raise AssertionError(f"the program ended before it said {text!r}\n{read}")
+
+
+# --- inert ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"EBBTIDE_LOG": "debug"}, {"EBBTIDE_BUDGTE": "1GiB"}, {"EBBTIDE_BUDGET": ""}],
+    ids=["none", "only_log", "only_unknown", "empty_budget"],
+)
+def test_inert_unless_asked_for(variables: dict[str, str], tmp_path: Path) -> None:
+    program = code(
+        "import torch\n"
+        "torch.ones(3, requires_grad=True).sum().backward()\n"
+        "assert 'libebbtide' not in open('/proc/self/maps').read()\n"
+    )
+    done = run(program, variables, tmp_path, out=False).succeeded()
+    assert done.output == ""
+    assert not done.reports
+
+
+def test_package_is_free_of_torch(tmp_path: Path) -> None:
+    text = "import sys, ebbtide; assert 'torch' not in sys.modules; print(ebbtide.__version__)"
+    done = run(code(text), {"EBBTIDE": "1"}, tmp_path, out=False).succeeded()
+    assert re.fullmatch(r"\d+\.\d+\.\d+\n", done.output)
+
+
+def test_import_alone_is_silent(tmp_path: Path) -> None:
+    """Launchers and spawned data loaders import torch but train nothing."""
+    done = run(code("import torch"), {"EBBTIDE": "1"}, tmp_path, out=False).succeeded()
+    assert done.output == ""
+    assert not done.reports
+
+
+def test_launcher_is_no_rank(tmp_path: Path) -> None:
+    """torchrun itself imports torch: it must take neither a rank's port nor its report."""
+    program = script("examples/train_cnn.py", *"--layers 3 --width 8 --steps 2".split(), ranks=2)
+    done = run(program, {"EBBTIDE": "1"}, tmp_path).succeeded()
+    assert [report["rank"] for report in done.reports] == [0, 1]
+    assert not done.said("warning.*port")
+
+
+def test_report_has_the_versions(tiny_baseline: Baseline) -> None:
+    report = tiny_baseline.measured.report
+    source = (ROOT / "plugin/python/ebbtide/__init__.py").read_text()
+    assert f'__version__ = "{report["version"]}"' in source
+    assert re.match(r"\d+\.\d+", report["torch_version"])
+    assert (report["rank"], report["world_size"], report["steps"]) == (0, 1, 24)
+    assert report["step_seconds"]["median"] > 0
+
+
+def test_ample_budget_says_that_it_has_no_effect(tmp_path: Path, tiny_baseline: Baseline) -> None:
+    done = run(tiny(), {"EBBTIDE_BUDGET": "8GiB"}, tmp_path).succeeded()
+    assert done.said("no effect because the step fits")
+    assert done.report["recomputed_ops"] == 0
+    assert done.report["spilled_bytes"] == 0
+    assert done.results == tiny_baseline.plain.results
+
+
+def test_forked_workers_stay_inert(tmp_path: Path, tiny_budget: str) -> None:
+    done = run(tiny("forked_workers"), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path).succeeded()
+    banners = [
+        line for line in done.output.splitlines() if "[ebbtide" in line and "(torch " in line
+    ]
+    assert len(banners) == 1
+    assert done.report["steps"] == 24
+
+
+# --- metrics --------------------------------------------------------------------------------------
+
+
+def get(port: int, path: str) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        return answer.read().decode()
+
+
+def test_metrics_while_training(tmp_path: Path, tiny_budget: str) -> None:
+    port = free_port()
+    variables = {"EBBTIDE_BUDGET": tiny_budget, "EBBTIDE_PORT": str(port)}
+    process = started(tiny(steps=2000), variables, tmp_path)
+    try:
+        wait_for(process, "step 20")
+        text = get(port, "/metrics")
+        health = get(port, "/healthz")
+        with pytest.raises(urllib.error.HTTPError):
+            get(port, "/nothing")
+    finally:
+        process.kill()
+        process.communicate()
+    assert health.strip() != ""
+    values = dict(re.findall(r"^(ebbtide_\w+)\{[^}]*\} (\S+)$", text, re.MULTILINE))
+    assert all(series in values for series in SERIES), text
+    assert float(values["ebbtide_memory_budget_bytes"]) == float(tiny_budget)
+    assert 0 < float(values["ebbtide_memory_peak_bytes"]) <= float(tiny_budget)
+    assert float(values["ebbtide_budget_violations_total"]) == 0
+    if promtool := shutil.which("promtool"):
+        check = [promtool, "check", "metrics"]
+        checked = subprocess.run(check, input=text, text=True, capture_output=True)
+        assert checked.returncode == 0, checked.stderr
+
+
+def test_busy_port_is_a_warning(tmp_path: Path, tiny_baseline: Baseline, tiny_budget: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        variables = {"EBBTIDE_BUDGET": tiny_budget, "EBBTIDE_PORT": port}
+        done = run(tiny(), variables, tmp_path).succeeded()
+    assert done.said(f"warning.*{port}")
+    assert done.results == tiny_baseline.plain.results
+    assert done.report["budget_violations"] == 0
+
+
+# --- interruption ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("at", ["step 0", "step 30"], ids=["first_steps", "under_a_plan"])
+def test_interrupt_ends_as_ever(at: str, tmp_path: Path, tiny_budget: str) -> None:
+    process = started(tiny(steps=5000), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
+    try:
+        read = wait_for(process, at)
+        process.send_signal(signal.SIGINT)
+        before = time.monotonic()
+        rest, _ = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    # Python ends with KeyboardInterrupt and then by the signal itself, as it does without us.
+    assert process.returncode == -signal.SIGINT, read + rest
+    assert "KeyboardInterrupt" in rest
+    assert "terminate called" not in rest and "Segmentation" not in rest
+    assert time.monotonic() - before < 15
+
+
+def test_report_is_whole_after_an_exception(tmp_path: Path, tiny_budget: str) -> None:
+    text = (
+        "import runpy, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import tiny_train\n"
+        "tiny_train.train('plain', 4)\n"
+        "raise ValueError('deliberate')\n"
+    )
+    done = run(code(text), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path, out=False)
+    assert done.status == 1
+    assert "ValueError: deliberate" in done.output
+    assert json.dumps(done.report) and done.report["steps"] == 4

@@ -1,0 +1,34 @@
+"""What real scripts do besides a plain step. Under a budget each trains to the same bits."""
+
+from pathlib import Path
+
+import pytest
+from processes import run, tiny
+from tiny_train import VARIANTS
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_same_bits_under_a_budget(
+    variant: str, tiny_budget: str, every_variant: dict[str, dict], tmp_path: Path
+) -> None:
+    # The budget is the plain variant's; a variant that needs more than that trains on over it.
+    variables = {"EBBTIDE_BUDGET": tiny_budget, "EBBTIDE_ON_INFEASIBLE": "best-effort"}
+    done = run(tiny(variant), variables, tmp_path).succeeded()
+    assert done.results[0][variant] == every_variant[variant]
+
+
+def test_the_variants_do_what_they_say(every_variant: dict[str, dict]) -> None:
+    # overwrites: its first number of each step is 1 where PyTorch refused, at steps 1, 5, 9, ...
+    refused = [float.fromhex(value) for value in every_variant["overwrites"]["losses"][::2]]
+    assert refused == [1.0 if step % 4 == 1 else 0.0 for step in range(24)]
+    # never_backward: without a gradient AdamW changes nothing, so other variants end elsewhere.
+    hashes = {name: result["parameters_sha256"] for name, result in every_variant.items()}
+    assert hashes["never_backward"] != hashes["plain"]
+    # Data loader workers make the same batches as the process itself.
+    assert hashes["forked_workers"] == hashes["spawned_workers"] == hashes["plain"]
+
+
+def test_never_calling_backward_drops_nothing(tiny_budget: str, tmp_path: Path) -> None:
+    done = run(tiny("never_backward"), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path).succeeded()
+    for report in done.reports:
+        assert report["recomputed_ops"] == 0

@@ -1,0 +1,321 @@
+#include "ebbtide/metrics/http_server.hpp"
+
+#include <gtest/gtest.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ebbtide/metrics/rank_metrics.hpp"
+#include "raw_client.hpp"
+
+namespace ebbtide::metrics::test {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+class HttpServerTest : public testing::Test {
+ protected:
+  HttpServerTest() : server_(start({})) {}
+
+  static std::unique_ptr<HttpServer> start(const HttpServerOptions& options) {
+    std::string error;
+    auto server = HttpServer::start(
+        options, [] { return std::string("up 1\n"); }, error);
+    EXPECT_NE(server, nullptr) << error;
+    return server;
+  }
+
+  std::uint16_t port() const { return server_->port(); }
+
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(HttpServerTest, ServesMetricsAsPrometheusText) {
+  const std::string response = fetch(port(), "GET /metrics");
+  EXPECT_EQ(statusOf(response), "HTTP/1.1 200 OK");
+  EXPECT_NE(response.find("\r\nContent-Type: text/plain; version=0.0.4"), std::string::npos);
+  EXPECT_NE(response.find("\r\nContent-Length: 5\r\n"), std::string::npos);
+  EXPECT_EQ(bodyOf(response), "up 1\n");
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics?name=up")), "up 1\n");
+}
+
+TEST_F(HttpServerTest, HeadHasTheHeaderOnly) {
+  const std::string response = fetch(port(), "HEAD /metrics");
+  EXPECT_EQ(statusOf(response), "HTTP/1.1 200 OK");
+  EXPECT_NE(response.find("\r\nContent-Length: 5\r\n"), std::string::npos);
+  EXPECT_EQ(bodyOf(response), "");
+}
+
+TEST_F(HttpServerTest, AnswersHealthAndRefusesTheRest) {
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /healthz")), "ok\n");
+  EXPECT_EQ(statusOf(fetch(port(), "GET /")), "HTTP/1.1 404 Not Found");
+  EXPECT_EQ(statusOf(fetch(port(), "GET /metrics/")), "HTTP/1.1 404 Not Found");
+  for (const char* request : {"POST /metrics", "DELETE /healthz", "OPTIONS /metrics"}) {
+    const std::string response = fetch(port(), request);
+    EXPECT_EQ(statusOf(response), "HTTP/1.1 405 Method Not Allowed") << request;
+    EXPECT_NE(response.find("\r\nAllow: GET, HEAD\r\n"), std::string::npos) << request;
+  }
+  RawClient client(port());
+  client.send("\x16\x03\x01 this is TLS or worse\r\n\r\n");
+  EXPECT_EQ(statusOf(client.readAll()), "HTTP/1.1 400 Bad Request");
+}
+
+TEST_F(HttpServerTest, KeepsAConnectionForTheNextScrape) {
+  RawClient client(port());
+  for (int scrape = 0; scrape < 3; ++scrape) {
+    client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_EQ(bodyOf(client.readResponse()), "up 1\n");
+  }
+  // Two requests in one packet are answered in order.
+  client.send(
+      "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+      "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(bodyOf(client.readResponse()), "ok\n");
+  EXPECT_EQ(bodyOf(client.readResponse()), "up 1\n");
+  // HTTP/1.0 needs no Host and closes.
+  client.send("GET /healthz HTTP/1.0\r\n\r\n");
+  EXPECT_EQ(bodyOf(client.readAll()), "ok\n");
+}
+
+TEST_F(HttpServerTest, ABodyIsAnsweredAndNotTakenForTheNextRequest) {
+  RawClient client(port());
+  const std::string body(20'000, 'x');
+  client.send("POST /metrics HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20000\r\n\r\n" + body);
+  const std::string response = client.readAll();
+  EXPECT_EQ(statusOf(response), "HTTP/1.1 405 Method Not Allowed");
+  EXPECT_EQ(response.find("HTTP/1.1", 1), std::string::npos) << response;
+}
+
+TEST_F(HttpServerTest, ChecksTheHost) {
+  for (const char* host :
+       {"localhost", "LOCALHOST:9400", "127.0.0.1", "127.0.0.1:80", "127.8.9.1", "[::1]:9400"}) {
+    const std::string headers = "Host: " + std::string(host) + "\r\n";
+    EXPECT_EQ(statusOf(fetch(port(), "GET /healthz", headers)), "HTTP/1.1 200 OK") << host;
+  }
+  for (const char* host : {"evil.example", "localhost.evil.example", "10.0.0.1", "", "[", "[]",
+                           ":80", "127.0.0.1.evil.example"}) {
+    const std::string headers = "Host: " + std::string(host) + "\r\n";
+    EXPECT_EQ(statusOf(fetch(port(), "GET /metrics", headers)), "HTTP/1.1 421 Misdirected Request")
+        << host;
+  }
+  EXPECT_EQ(statusOf(fetch(port(), "GET /metrics", "")), "HTTP/1.1 400 Bad Request");
+}
+
+TEST_F(HttpServerTest, AcceptsAnyAddressButNoStrangersNameWhenBoundToAll) {
+  const auto server = start({.address = "0.0.0.0"});
+  const auto status = [&](const char* host) {
+    return statusOf(fetch(server->port(), "GET /healthz", "Host: " + std::string(host) + "\r\n"));
+  };
+  EXPECT_EQ(status("10.1.2.3:9400"), "HTTP/1.1 200 OK");
+  EXPECT_EQ(status("evil.example"), "HTTP/1.1 421 Misdirected Request");
+  char name[256] = {};
+  ASSERT_EQ(::gethostname(name, sizeof name - 1), 0);
+  EXPECT_EQ(status(name), "HTTP/1.1 200 OK");
+}
+
+TEST_F(HttpServerTest, RefusesTheOriginOfAnotherSite) {
+  const auto status = [&](const char* origin) {
+    return statusOf(fetch(port(), "GET /metrics",
+                          "Host: localhost:9400\r\nOrigin: " + std::string(origin) + "\r\n"));
+  };
+  EXPECT_EQ(status("http://localhost:9400"), "HTTP/1.1 200 OK");
+  for (const char* origin : {"http://evil.example", "http://localhost:8080", "null", ""}) {
+    EXPECT_EQ(status(origin), "HTTP/1.1 403 Forbidden") << origin;
+  }
+}
+
+TEST_F(HttpServerTest, RefusesAHeaderAboveEightKibibytes) {
+  const std::string fits = "Host: localhost\r\nX-Filler: " + std::string(7000, 'x') + "\r\n";
+  EXPECT_EQ(statusOf(fetch(port(), "GET /healthz", fits)), "HTTP/1.1 200 OK");
+  for (const std::size_t bytes : {9'000, 100'000}) {
+    RawClient client(port());
+    client.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Filler: ");
+    client.send(std::string(bytes, 'x'));
+    const std::string status = statusOf(client.readAll());
+    EXPECT_EQ(status, "HTTP/1.1 431 Request Header Fields Too Large") << bytes;
+  }
+}
+
+TEST_F(HttpServerTest, AHalfOpenClientBlocksNobody) {
+  RawClient silent(port());
+  RawClient halfway(port());
+  halfway.send("GET /metrics HTTP/1.1\r\nHo");
+  const auto before = steady_clock::now();
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")), "up 1\n");
+  EXPECT_LT(steady_clock::now() - before, seconds(2));
+  halfway.send("st: localhost\r\nConnection: close\r\n\r\n");
+  EXPECT_EQ(bodyOf(halfway.readAll()), "up 1\n");
+}
+
+TEST_F(HttpServerTest, ASlowClientIsClosedAfterTenSeconds) {
+  RawClient slow(port());
+  const auto before = steady_clock::now();
+  const std::string request =
+      "GET /metrics HTTP/1.1\r\nHost: localhost\r\nX-Filler: xxxxxxxxxxxxxx";
+  std::size_t sent = 0;
+  // A byte now and then does not prolong it.
+  while (sent < request.size() && !slow.closesWithin(milliseconds(400))) {
+    slow.send(request.substr(sent++, 1));
+  }
+  const auto waited = steady_clock::now() - before;
+  EXPECT_GT(waited, seconds(9));
+  EXPECT_LT(waited, seconds(13));
+}
+
+TEST_F(HttpServerTest, ServesSixtyFourConnectionsAtOnce) {
+  std::vector<RawClient> clients;
+  clients.reserve(65);
+  for (int i = 0; i < 65; ++i) clients.emplace_back(port());
+  EXPECT_TRUE(clients.back().closesWithin(seconds(2)));
+  for (int i = 0; i < 64; ++i) {
+    clients[i].send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    EXPECT_EQ(bodyOf(clients[i].readResponse()), "ok\n") << i;
+  }
+  clients.clear();
+  // Room again as soon as the server has seen them go.
+  std::string body;
+  for (int attempt = 0; attempt < 50 && body.empty(); ++attempt) {
+    body = bodyOf(fetch(port(), "GET /healthz"));
+    if (body.empty()) std::this_thread::sleep_for(milliseconds(20));
+  }
+  EXPECT_EQ(body, "ok\n");
+}
+
+TEST_F(HttpServerTest, ABusyPortIsReportedByItsNumber) {
+  std::string error;
+  EXPECT_EQ(HttpServer::start(
+                {.port = port()}, [] { return std::string(); }, error),
+            nullptr);
+  EXPECT_NE(error.find("port " + std::to_string(port())), std::string::npos) << error;
+  EXPECT_NE(error.find("in use"), std::string::npos) << error;
+  EXPECT_EQ(HttpServer::start(
+                {.address = "nowhere"}, [] { return std::string(); }, error),
+            nullptr);
+  EXPECT_NE(error.find("nowhere"), std::string::npos) << error;
+}
+
+TEST_F(HttpServerTest, AFailingRendererIsAnErrorOfOneRequest) {
+  std::string error;
+  std::atomic<bool> fails{true};
+  const auto server = HttpServer::start(
+      {},
+      [&]() -> std::string {
+        if (fails) throw std::runtime_error("not now");
+        return "fine 1\n";
+      },
+      error);
+  EXPECT_EQ(statusOf(fetch(server->port(), "GET /metrics")), "HTTP/1.1 500 Internal Server Error");
+  fails = false;
+  EXPECT_EQ(bodyOf(fetch(server->port(), "GET /metrics")), "fine 1\n");
+}
+
+TEST_F(HttpServerTest, StopsWithinASecondWhileConnectionsAreOpen) {
+  RawClient silent(port());
+  RawClient served(port());
+  served.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(bodyOf(served.readResponse()), "ok\n");
+  const std::uint16_t freed = port();
+  const auto before = steady_clock::now();
+  server_.reset();
+  EXPECT_LT(steady_clock::now() - before, seconds(1));
+  EXPECT_TRUE(silent.closesWithin(seconds(1)));
+  EXPECT_TRUE(served.closesWithin(seconds(1)));
+  EXPECT_EQ(start({.port = freed})->port(), freed);  // at once, despite TIME_WAIT
+}
+
+TEST_F(HttpServerTest, ItsThreadIsNamedAndTakesNoSignals) {
+  fetch(port(), "GET /healthz");
+  bool found = false;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::string name;
+    std::getline(std::ifstream(task.path() / "comm"), name);
+    if (name != "ebbtide-http") continue;
+    found = true;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);) {
+      if (!line.starts_with("SigBlk:")) continue;
+      const auto blocked = std::stoull(line.substr(7), nullptr, 16);
+      for (const int signal : {SIGINT, SIGTERM, SIGCHLD, SIGUSR1}) {
+        EXPECT_NE(blocked >> (signal - 1) & 1, 0U) << signal;
+      }
+    }
+  }
+  EXPECT_TRUE(found);
+  sigset_t here;
+  ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &here), 0);
+  EXPECT_EQ(sigismember(&here, SIGINT), 0);  // the caller's mask is as it was
+}
+
+// The child destroys its copy, exits, and the parent goes on serving. A second child keeps its copy
+// open, and still the parent's port is free after the parent's server ended.
+TEST_F(HttpServerTest, AForkedChildDisturbsNothing) {
+  RawClient before(port());
+  before.send("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(bodyOf(before.readResponse()), "ok\n");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    server_.reset();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")), "up 1\n");
+  before.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(bodyOf(before.readResponse()), "up 1\n");
+
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    ::alarm(60);
+    for (;;) ::pause();
+  }
+  const std::uint16_t freed = port();
+  server_.reset();
+  EXPECT_TRUE(before.closesWithin(seconds(1)));
+  EXPECT_EQ(start({.port = freed})->port(), freed);
+  ::kill(holder, SIGKILL);
+  ::waitpid(holder, &status, 0);
+}
+
+TEST_F(HttpServerTest, ScrapesWhileTheMetricsChange) {
+  RankMetrics metrics({.rank = 5, .local_rank = 2});
+  std::string error;
+  const auto server = HttpServer::start(
+      {}, [&] { return metrics.render(); }, error);
+  ASSERT_NE(server, nullptr) << error;
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&] {
+      while (!stop) {
+        metrics.addStep(0.1);
+        metrics.addSpilledBytes(1);
+        metrics.setAllocatedBytes(1);
+      }
+    });
+  }
+  for (int scrape = 0; scrape < 50; ++scrape) {
+    const std::string body = bodyOf(fetch(server->port(), "GET /metrics"));
+    EXPECT_NE(body.find(R"(ebbtide_memory_allocated_bytes{local_rank="2",rank="5"})"),
+              std::string::npos);
+  }
+  stop = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace ebbtide::metrics::test

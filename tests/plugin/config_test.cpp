@@ -1,0 +1,110 @@
+#include "config.hpp"
+
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+namespace ebbtide::plugin {
+namespace {
+
+// Sets variables for one test and takes them away again.
+class ConfigTest : public testing::Test {
+ protected:
+  void set(const char* name, const char* value) {
+    names_.push_back(name);
+    ::setenv(name, value, 1);
+  }
+  void TearDown() override {
+    for (const std::string& name : names_) ::unsetenv(name.c_str());
+  }
+  std::string problem() {
+    try {
+      configFromEnvironment();
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  }
+  std::vector<std::string> names_;
+};
+
+TEST_F(ConfigTest, SizesInEverySpelling) {
+  EXPECT_EQ(parseSize("B", "4096", 1), 4096);
+  EXPECT_EQ(parseSize("B", "3KiB", 1), 3 * 1024);
+  EXPECT_EQ(parseSize("B", "24576MiB", 1), 24576LL * 1024 * 1024);
+  EXPECT_EQ(parseSize("B", "30GiB", 1), 30LL * 1024 * 1024 * 1024);
+  EXPECT_EQ(parseSize("B", "30Gi", 1), 30LL * 1024 * 1024 * 1024);
+  EXPECT_EQ(parseSize("B", "1.5GiB", 1), 3LL * 512 * 1024 * 1024);
+}
+
+TEST_F(ConfigTest, PercentIsOfTheRanksShare) {
+  // Two ranks on a machine share its memory: 80 % of one share is half of 80 % of the whole.
+  const std::int64_t whole = parseSize("B", "80%", 1);
+  EXPECT_NEAR(static_cast<double>(parseSize("B", "80%", 2)), static_cast<double>(whole) / 2, 1.0);
+}
+
+TEST_F(ConfigTest, BareDecimalUnitsNameBothAcceptedSpellings) {
+  for (const char* text : {"30G", "30GB"}) {
+    try {
+      parseSize("EBBTIDE_BUDGET", text, 1);
+      FAIL() << text;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find("30GiB or 30Gi"), std::string::npos) << error.what();
+    }
+  }
+}
+
+TEST_F(ConfigTest, NonsenseIsRejected) {
+  for (const char* text : {"", "abc", "-1", "0", "0GiB", "1e9", "0x10", "nan", "inf", "12 GiB", "5QiB", "101%", "99999999TiB"}) {
+    EXPECT_THROW(parseSize("EBBTIDE_BUDGET", text, 1), std::invalid_argument) << text;
+  }
+}
+
+TEST_F(ConfigTest, UnknownVariableNamesTheNearest) {
+  set("EBBTIDE_BUGDET", "1GiB");
+  EXPECT_EQ(problem(), "unknown variable EBBTIDE_BUGDET; did you mean EBBTIDE_BUDGET?");
+}
+
+TEST_F(ConfigTest, ChoicesAreListed) {
+  set("EBBTIDE_ON_INFEASIBLE", "abort");
+  EXPECT_EQ(problem(), "EBBTIDE_ON_INFEASIBLE=abort is not one of: stop, best-effort");
+}
+
+TEST_F(ConfigTest, UnknownPlannerIsRefused) {
+  set("EBBTIDE_PLANNER", "oracle");
+  EXPECT_NE(problem().find("oracle"), std::string::npos);
+}
+
+TEST_F(ConfigTest, TorchAllocatorCannotHoldABudget) {
+  set("EBBTIDE_BUDGET", "1GiB");
+  set("EBBTIDE_ALLOCATOR", "torch");
+  EXPECT_FALSE(problem().empty());
+}
+
+TEST_F(ConfigTest, FoldersMustBeWritable) {
+  set("EBBTIDE_SPILL_DIR", "/nonexistent/folder");
+  EXPECT_NE(problem().find("EBBTIDE_SPILL_DIR"), std::string::npos);
+}
+
+TEST_F(ConfigTest, RankComesFromTheLauncher) {
+  set("RANK", "5");
+  set("LOCAL_RANK", "1");
+  set("WORLD_SIZE", "8");
+  set("EBBTIDE_REPORT", "run-{rank}.json");
+  const Config config = configFromEnvironment();
+  EXPECT_EQ(config.rank, 5);
+  EXPECT_EQ(config.local_rank, 1);
+  EXPECT_EQ(config.world_size, 8);
+  EXPECT_EQ(config.report_path, "run-5.json");
+}
+
+TEST_F(ConfigTest, BytesReadAsPeopleWriteThem) {
+  EXPECT_EQ(formatBytes(512), "512 B");
+  EXPECT_EQ(formatBytes(1536), "1.5 KiB");
+  EXPECT_EQ(formatBytes(3LL << 29), "1.50 GiB");
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin

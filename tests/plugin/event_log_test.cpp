@@ -1,0 +1,64 @@
+#include "event_log.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ebbtide::plugin {
+namespace {
+
+using Kind = scheduler::TraceEvent::Kind;
+
+TEST(EventLog, BlocksKeepTheirIdsAndAddressesAreReused) {
+  EventLog log(1000);
+  int a = 0;
+  int b = 0;
+  log.onAllocate(&a, 64);              // block 0
+  EXPECT_EQ(log.blockAt(&a, 64), 0);
+  log.onFree(&a, 64);
+  log.onAllocate(&a, 128);             // block 1 at the same address
+  EXPECT_EQ(log.blockAt(&a, 128), 1);
+  EXPECT_EQ(log.blockAt(&b, 32), 2);   // was there before the step
+  log.onFree(&b, 32);
+  scheduler::Trace trace;
+  log.moveInto(trace);
+  EXPECT_EQ(trace.base_bytes, 1000);
+  ASSERT_EQ(trace.blocks.size(), 3u);
+  EXPECT_FALSE(trace.blocks[1].before_step);
+  EXPECT_TRUE(trace.blocks[2].before_step);
+  ASSERT_EQ(trace.events.size(), 4u);
+  EXPECT_EQ(trace.events[3].kind, Kind::kFree);
+  EXPECT_EQ(trace.events[3].id, 2);
+}
+
+TEST(EventLog, OurOwnAllocationsAreMarked) {
+  EventLog log(0);
+  int a = 0;
+  int b = 0;
+  log.onAllocate(&a, 64);
+  {
+    EventLog::OursScope outer;
+    EventLog::OursScope inner;
+    log.onAllocate(&b, 64);
+  }
+  int c = 0;
+  log.onAllocate(&c, 64);
+  scheduler::Trace trace;
+  log.moveInto(trace);
+  EXPECT_FALSE(trace.blocks[0].ours);
+  EXPECT_TRUE(trace.blocks[1].ours);
+  EXPECT_FALSE(trace.blocks[2].ours);
+}
+
+TEST(EventLog, ErasedEventsLeaveTheRest) {
+  EventLog log(0);
+  int a = 0;
+  const std::size_t begin = log.add(Kind::kOpBegin, 0);
+  log.onAllocate(&a, 8);
+  log.erase(begin);
+  scheduler::Trace trace;
+  log.moveInto(trace);
+  ASSERT_EQ(trace.events.size(), 1u);
+  EXPECT_EQ(trace.events[0].kind, Kind::kAlloc);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin

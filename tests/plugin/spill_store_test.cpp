@@ -1,0 +1,99 @@
+#include "spill_store.hpp"
+
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace ebbtide::plugin {
+namespace {
+
+std::vector<char> pattern(std::size_t bytes, char seed) {
+  std::vector<char> data(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<char>(seed + static_cast<char>(i * 31));
+  return data;
+}
+
+TEST(SpillStore, GivesBackWhatItTook) {
+  SpillStore store("");
+  const auto a = pattern(3'000'001, 1);  // over one comparison chunk and not a multiple of it
+  const auto b = pattern(17, 9);
+  const auto slot_a = store.write(a.data(), static_cast<std::int64_t>(a.size()));
+  const auto slot_b = store.write(b.data(), static_cast<std::int64_t>(b.size()));
+  ASSERT_TRUE(slot_a && slot_b);
+  std::vector<char> back(a.size());
+  ASSERT_TRUE(store.read(*slot_a, back.data()));
+  EXPECT_EQ(back, a);
+  EXPECT_TRUE(store.equals(*slot_b, b.data()));
+  EXPECT_EQ(store.writtenBytes(), 3'000'001 + 17);
+}
+
+TEST(SpillStore, OneChangedByteIsSeen) {
+  SpillStore store("");
+  auto data = pattern(2'500'000, 3);
+  const auto slot = store.write(data.data(), static_cast<std::int64_t>(data.size()));
+  ASSERT_TRUE(slot);
+  EXPECT_TRUE(store.equals(*slot, data.data()));
+  data.back() ^= 1;
+  EXPECT_FALSE(store.equals(*slot, data.data()));
+}
+
+TEST(SpillStore, ReleasedSlotsAreUsedAgain) {
+  SpillStore store("");
+  const auto data = pattern(4096, 5);
+  const auto first = store.write(data.data(), 4096);
+  store.release(*first);
+  const auto second = store.write(data.data(), 4096);
+  EXPECT_EQ(second->offset, first->offset);
+}
+
+TEST(SpillStore, MissingFolderIsAResult) {
+  SpillStore store("/nonexistent/folder");
+  EXPECT_FALSE(store.write("abc", 3).has_value());
+  EXPECT_NE(store.lastError().find("/nonexistent/folder"), std::string::npos);
+}
+
+TEST(SpillStore, FullDiskIsAResult) {
+  // A file-size limit of 64 KiB stands for a full disk; in a child, since a limit cannot be raised again.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{64 << 10, 64 << 10};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    SpillStore store("");
+    const auto data = pattern(128 << 10, 7);
+    const bool refused = !store.write(data.data(), 128 << 10).has_value() && !store.lastError().empty();
+    const auto small = store.write(data.data(), 1 << 10);
+    ::_exit(refused && !small ? 0 : small ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+TEST(SpillStore, ThreadsDoNotMixTheirBytes) {
+  SpillStore store("");
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < 50; ++round) {
+        const auto data = pattern(10'000 + static_cast<std::size_t>(t), static_cast<char>(t * 50 + round));
+        const auto slot = store.write(data.data(), static_cast<std::int64_t>(data.size()));
+        if (!slot || !store.equals(*slot, data.data())) ++wrong;
+        if (slot && round % 2 == 0) store.release(*slot);
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin

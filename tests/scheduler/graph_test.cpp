@@ -1,0 +1,156 @@
+#include "ebbtide/scheduler/graph.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <stdexcept>
+
+#include "random_graphs.hpp"
+#include "small_graphs.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+
+TEST(Graph, SumsDurationsAndBytesThatAreNotPinned) {
+  Graph graph = chain(3);  // 3 values of 10 bytes; 3 forward ops and 3 events of 1 ns
+  EXPECT_EQ(graph.totalValueBytes(), 30);
+  EXPECT_EQ(graph.totalDurationNs(), 6);
+  graph.values[0].bytes = 1000;  // pinned
+  EXPECT_EQ(graph.totalValueBytes(), 30);
+}
+
+TEST(Graph, SumsStopAtTheLargestNumber) {
+  Graph graph = chain(2);
+  graph.values[1].bytes = graph.values[2].bytes = kMax;
+  graph.ops[0].duration_ns = graph.ops[1].duration_ns = kMax;
+  EXPECT_EQ(graph.totalValueBytes(), kMax);
+  EXPECT_EQ(graph.totalDurationNs(), kMax);
+}
+
+struct BadGraph {
+  std::string message;
+  std::function<void(Graph&)> spoil;
+};
+
+// On chain(3): ops 0, 1, 2 forward, 3, 4, 5 events; op i reads value i and writes value i + 1.
+const BadGraph kBadGraphs[] = {
+    {"reads value 9, which does not exist", [](Graph& g) { g.ops[1].inputs = {9}; }},
+    {"reads value -1, which does not exist", [](Graph& g) { g.ops[1].inputs = {-1}; }},
+    {"lists value 1 twice",
+     [](Graph& g) {
+       g.ops[1].inputs = {1, 1};
+     }},
+    {"reads value 3 before it is produced", [](Graph& g) { g.ops[1].inputs = {3}; }},
+    {"reads value 2 before it is produced", [](Graph& g) { g.ops[1].inputs = {2}; }},
+    {"reads value 1 after op 2 overwrote it", [](Graph& g) { g.values[1].overwritten_by = 2; }},
+    {"writes value 9, which does not exist", [](Graph& g) { g.ops[0].outputs = {9}; }},
+    {"writes value 1 again",
+     [](Graph& g) {
+       g.ops[0].outputs = {1, 1};
+     }},
+    {"writes value 2, whose producer is another op",
+     [](Graph& g) {
+       g.ops[0].outputs = {1, 2};
+     }},
+    {"value 1 is not among its producer's outputs", [](Graph& g) { g.ops[0].outputs = {}; }},
+    {"has negative bytes", [](Graph& g) { g.values[2].bytes = -1; }},
+    {"negative duration", [](Graph& g) { g.ops[2].duration_ns = -1; }},
+    {"negative workspace", [](Graph& g) { g.ops[2].workspace_bytes = -1; }},
+    {"negative fixed bytes", [](Graph& g) { g.ops[2].fixed_bytes = -1; }},
+    {"is backward and rerunnable", [](Graph& g) { g.ops[4].rerunnable = true; }},
+    {"names op 77, which does not exist", [](Graph& g) { g.values[1].natural_last = 77; }},
+    {"writes value 1, whose producer is another op", [](Graph& g) { g.values[1].producer = -5; }},
+    {"is overwritten before it is produced", [](Graph& g) { g.values[3].overwritten_by = 2; }},
+    {"takes over value 1, which", [](Graph& g) { g.values[3].previous_epoch = 1; }},
+    {"names value 3 as its previous epoch", [](Graph& g) { g.values[3].previous_epoch = 3; }},
+    {"source with a previous epoch", [](Graph& g) { g.values[0].previous_epoch = 1; }},
+    {"bytes do not fit", [](Graph& g) { g.values[1].bytes = kMax / 2; }},
+    {"bytes do not fit", [](Graph& g) { g.ops[1].fixed_bytes = kMax; }},
+    {"durations do not fit", [](Graph& g) { g.ops[1].duration_ns = kMax; }},
+};
+
+TEST(CheckGraph, NamesWhatIsWrong) {
+  for (const BadGraph& bad : kBadGraphs) {
+    Graph graph = chain(3);
+    ASSERT_NO_THROW(checkGraph(graph));
+    bad.spoil(graph);
+    try {
+      checkGraph(graph);
+      ADD_FAILURE() << "accepted: " << bad.message;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find(bad.message), std::string::npos)
+          << error.what() << " is not about: " << bad.message;
+    }
+  }
+}
+
+TEST(CheckGraph, AcceptsAnEmptyGraph) {
+  EXPECT_NO_THROW(checkGraph(Graph{}));
+}
+
+TEST(CheckGraph, RejectsTwoHeirsOfOneStorage) {
+  Graph graph;
+  const ValueId source = addSource(graph, 10);
+  const ValueId first = addForward(graph, {source}, 10, 1);
+  const ValueId second = addInPlace(graph, first, 1);
+  EXPECT_NO_THROW(checkGraph(graph));
+  graph.values.push_back({.bytes = 10, .producer = graph.values[second].producer});
+  graph.values.back().previous_epoch = first;
+  graph.ops.back().outputs.push_back(3);
+  EXPECT_THROW(checkGraph(graph), std::invalid_argument);
+}
+
+TEST(RecomputableValues, NeedARerunnableOpAndInputsThatLast) {
+  Graph graph;
+  const ValueId source = addSource(graph, 10);
+  const ValueId a = addForward(graph, {source}, 10, 1);
+  const ValueId b = addForward(graph, {a}, 10, 1);
+  const ValueId c = addForward(graph, {b}, 10, 1);
+  using Flags = std::vector<bool>;
+  EXPECT_EQ(recomputableValues(graph), (Flags{false, true, true, true}));
+  graph.ops[0].rerunnable = false;  // a is gone once dropped, but may be retained for b
+  EXPECT_EQ(recomputableValues(graph), (Flags{false, false, true, true}));
+  graph.values[a].overwritten_by = 2;  // now it may not
+  EXPECT_EQ(recomputableValues(graph), (Flags{false, false, false, true}));
+  graph.values[b].overwritten_by = 3;
+  graph.ops.push_back({.name = "writer"});
+  EXPECT_EQ(recomputableValues(graph), (Flags{false, false, false, false}));
+  graph.values[b].pinned = true;
+  EXPECT_EQ(recomputableValues(graph), (Flags{false, false, false, true}));
+  EXPECT_EQ(c, 3);
+}
+
+TEST(LastReplayPositions, FollowTheFirstInputToBeOverwritten) {
+  Graph graph;
+  const ValueId source = addSource(graph, 10);
+  const ValueId a = addForward(graph, {source}, 10, 1);
+  addForward(graph, {a}, 10, 1);
+  graph.ops.push_back({.name = "writer"});
+  graph.values[source].overwritten_by = 2;
+  // a needs the source, so it can be made again before op 2 runs; b can be made from a, whose first
+  // copy may be retained, at any time.
+  EXPECT_EQ(lastReplayPositions(graph), (std::vector<OpId>{kNone, 2, 3}));
+}
+
+TEST(LastReplayPositions, AreAtTheEndWhereAValueIsRecomputable) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const Graph graph = randomGraph(seed, 20);
+    ASSERT_NO_THROW(checkGraph(graph));
+    const std::vector<bool> again = recomputableValues(graph);
+    const std::vector<OpId> last = lastReplayPositions(graph);
+    bool pinned_overwritten = false;
+    for (const Value& value : graph.values) {
+      pinned_overwritten |= value.pinned && value.overwritten_by != kNone;
+    }
+    if (pinned_overwritten) continue;
+    for (std::size_t id = 0; id < again.size(); ++id) {
+      EXPECT_EQ(again[id], last[id] == static_cast<OpId>(graph.ops.size())) << seed << " " << id;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,185 @@
+#include "lower_set_dp.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+namespace ebbtide::scheduler {
+namespace {
+
+using Mask = std::uint32_t;
+
+// Formulas (1) and (2) of kusumoto2019 by their definitions, on bit masks.
+class PaperModel {
+ public:
+  explicit PaperModel(const LowerSetProblem& problem)
+      : problem_(problem), nodes_(problem.time.size()) {}
+
+  Mask all() const { return (Mask{1} << nodes_) - 1; }
+  bool has(Mask set, std::size_t v) const { return (set >> v & 1) != 0; }
+
+  Mask after(Mask set) const {  // d+
+    Mask result = 0;
+    for (std::size_t v = 0; v < nodes_; ++v) {
+      if (!has(set, v)) continue;
+      for (std::int32_t w : problem_.next[v]) result |= Mask{1} << w;
+    }
+    return result;
+  }
+  Mask before(Mask set) const {  // d-
+    Mask result = 0;
+    for (std::size_t v = 0; v < nodes_; ++v) {
+      for (std::int32_t w : problem_.next[v]) {
+        if (has(set, static_cast<std::size_t>(w))) result |= Mask{1} << v;
+      }
+    }
+    return result;
+  }
+  Mask boundary(Mask lower) const { return before(all() & ~lower) & lower; }
+  std::int64_t sum(const std::vector<std::int64_t>& weight, Mask set) const {
+    std::int64_t total = 0;
+    for (std::size_t v = 0; v < nodes_; ++v) total += has(set, v) ? weight[v] : 0;
+    return total;
+  }
+
+  std::int64_t time(const std::vector<Mask>& sequence) const {
+    std::int64_t total = 0;
+    Mask last = 0;
+    for (Mask lower : sequence) {
+      total += sum(problem_.time, lower & ~last & ~boundary(lower));
+      last = lower;
+    }
+    return total;
+  }
+  std::int64_t peak(const std::vector<Mask>& sequence) const {
+    std::int64_t largest = 0;
+    Mask last = 0, cached = 0;
+    for (Mask lower : sequence) {
+      const auto& memory = problem_.memory;
+      largest = std::max(largest, sum(memory, cached) + 2 * sum(memory, lower & ~last) +
+                                      sum(memory, after(lower) & ~lower) +
+                                      sum(memory, before(after(lower)) & ~lower));
+      cached |= boundary(lower);
+      last = lower;
+    }
+    return largest;
+  }
+
+  // Every increasing sequence of L^v sets that ends with V.
+  std::vector<std::vector<Mask>> sequences() const {
+    std::vector<Mask> family;
+    for (std::size_t v = 0; v < nodes_; ++v) {
+      Mask lower = Mask{1} << v;
+      for (Mask grown = 0; grown != lower;) {
+        grown = lower;
+        lower |= before(lower);
+      }
+      family.push_back(lower);
+    }
+    family.push_back(all());
+    std::sort(family.begin(), family.end());
+    family.erase(std::unique(family.begin(), family.end()), family.end());
+    std::vector<std::vector<Mask>> found;
+    std::vector<Mask> prefix;
+    extend(family, prefix, found);
+    return found;
+  }
+
+ private:
+  void extend(const std::vector<Mask>& family, std::vector<Mask>& prefix,
+              std::vector<std::vector<Mask>>& found) const {
+    const Mask last = prefix.empty() ? 0 : prefix.back();
+    if (last == all()) {
+      found.push_back(prefix);
+      return;
+    }
+    for (Mask lower : family) {
+      if (lower == last || (last & ~lower) != 0) continue;
+      prefix.push_back(lower);
+      extend(family, prefix, found);
+      prefix.pop_back();
+    }
+  }
+
+  const LowerSetProblem& problem_;
+  std::size_t nodes_;
+};
+
+LowerSetProblem randomProblem(std::uint64_t seed, std::size_t nodes) {
+  std::mt19937_64 random(seed);
+  LowerSetProblem problem;
+  problem.next.resize(nodes);
+  for (std::size_t v = 0; v < nodes; ++v) {
+    problem.time.push_back(static_cast<std::int64_t>(random() % 10));
+    problem.memory.push_back(static_cast<std::int64_t>(random() % 10));
+    for (std::size_t w = v + 1; w < nodes; ++w) {
+      if (random() % nodes < 2) problem.next[v].push_back(static_cast<std::int32_t>(w));
+    }
+  }
+  return problem;
+}
+
+TEST(LowerSets, ChainByHand) {
+  // 0 -> 1 -> 2, all T = 1, M = 1. As one segment: 2 * 3 = 6 bytes, all recomputed: T = 3.
+  // As {0}, {0,1}, V: caches 0 and 1. M(1) = 2 + M({1}) + 0 (d-(d+) \ L is empty) = 3,
+  // M(2) = 1 + 2 + 1 = 4, M(3) = 2 + 2 = 4; T = 1 (node 2). As {0,1}, V: M(1) = 4 + 1 = 5, T = 2.
+  const LowerSetProblem problem{{1, 1, 1}, {1, 1, 1}, {{1}, {2}, {}}};
+  const LowerSetSolver solver(problem);
+  EXPECT_EQ(solver.smallestBudget(), 4);
+  EXPECT_FALSE(solver.solve(3, LowerSetGoal::kLeastTime).feasible);
+  const LowerSetPlan fine = solver.solve(4, LowerSetGoal::kLeastTime);
+  EXPECT_EQ(fine.time, 1);
+  EXPECT_EQ(fine.peak, 4);
+  EXPECT_EQ(fine.cached, (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(fine.last, (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(solver.solve(6, LowerSetGoal::kMostTime).time, 3);
+  EXPECT_EQ(solver.solve(5, LowerSetGoal::kMostTime).time, 2);
+}
+
+TEST(LowerSets, AgreeWithAllSequences) {
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const LowerSetProblem problem = randomProblem(seed, 1 + seed % 9);
+    const PaperModel model(problem);
+    const LowerSetSolver solver(problem);
+    const auto sequences = model.sequences();
+    std::int64_t smallest = std::numeric_limits<std::int64_t>::max();
+    for (const auto& sequence : sequences) smallest = std::min(smallest, model.peak(sequence));
+    EXPECT_EQ(solver.smallestBudget(), smallest) << seed;
+    for (std::int64_t budget = smallest - 1; budget < smallest + 40; budget += 3) {
+      std::int64_t least = std::numeric_limits<std::int64_t>::max(), most = -1;
+      for (const auto& sequence : sequences) {
+        if (model.peak(sequence) > budget) continue;
+        least = std::min(least, model.time(sequence));
+        most = std::max(most, model.time(sequence));
+      }
+      const LowerSetPlan fine = solver.solve(budget, LowerSetGoal::kLeastTime);
+      const LowerSetPlan coarse = solver.solve(budget, LowerSetGoal::kMostTime);
+      ASSERT_EQ(fine.feasible, most >= 0) << seed << " " << budget;
+      ASSERT_EQ(coarse.feasible, most >= 0) << seed << " " << budget;
+      if (most < 0) continue;
+      EXPECT_EQ(fine.time, least) << seed << " " << budget;
+      EXPECT_EQ(coarse.time, most) << seed << " " << budget;
+      EXPECT_LE(fine.peak, budget);
+      EXPECT_LE(coarse.peak, budget);
+    }
+  }
+}
+
+TEST(LowerSets, LimitsCostQualityOnly) {
+  const LowerSetProblem problem = randomProblem(7, 200);
+  const LowerSetSolver full(problem);
+  const LowerSetSolver limited(problem, {.memory_ranges = 32, .nearest = 8, .narrow = 10});
+  const std::int64_t budget = limited.smallestBudget() * 5 / 4;
+  const LowerSetPlan best = full.solve(budget, LowerSetGoal::kLeastTime);
+  const LowerSetPlan fast = limited.solve(budget, LowerSetGoal::kLeastTime);
+  ASSERT_TRUE(best.feasible);
+  ASSERT_TRUE(fast.feasible);
+  EXPECT_LE(best.time, fast.time);
+  EXPECT_LE(fast.peak, budget);
+  EXPECT_LE(full.smallestBudget(), limited.smallestBudget());
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler

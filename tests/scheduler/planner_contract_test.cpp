@@ -1,0 +1,147 @@
+// What every registered planner promises.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <stdexcept>
+
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/validator.hpp"
+#include "gpt_graph.hpp"
+#include "random_graphs.hpp"
+#include "small_graphs.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+class PlannerContract : public testing::TestWithParam<std::string> {
+ protected:
+  const Planner& tested() const { return planner(GetParam()); }
+
+  // Little search, for planners that search.
+  PlannerOptions quick() const {
+    PlannerOptions options;
+    options.named["work"] = "20000";
+    try {
+      tested().plan(chain(2), 0, options);
+    } catch (const std::invalid_argument&) {
+      options.named.clear();
+    }
+    return options;
+  }
+
+  void expectHonest(const Graph& graph, Bytes budget, const PlanResult& result) const {
+    ASSERT_EQ(validate(graph, result.schedule).value_or(""), "");
+    const Simulation simulation = simulate(graph, result.schedule);
+    EXPECT_EQ(result.peak_bytes, simulation.peak_bytes);
+    EXPECT_EQ(result.recompute_ns, simulation.recompute_ns);
+    EXPECT_EQ(result.feasible, result.peak_bytes <= budget);
+    EXPECT_FALSE(result.planner.empty());
+    EXPECT_GE(result.peak_bytes, peakLowerBound(graph));
+  }
+};
+
+TEST_P(PlannerContract, IsListedUnderItsName) {
+  EXPECT_EQ(tested().info().name, GetParam());
+  EXPECT_FALSE(tested().info().source.empty());
+  EXPECT_FALSE(tested().info().guarantee.empty());
+}
+
+TEST_P(PlannerContract, GivesLegalSchedulesAndHonestNumbers) {
+  const PlannerOptions options = quick();
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Graph graph = randomGraph(seed, 2 + seed % 30);
+    const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+    const Bytes bound = peakLowerBound(graph);
+    for (Bytes budget : {Bytes{0}, bound, (bound + peak) / 2, peak - 1, peak}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " budget " << budget);
+      expectHonest(graph, budget, tested().plan(graph, budget, options));
+    }
+  }
+}
+
+TEST_P(PlannerContract, RecomputesNothingWhereEverythingFits) {
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const Graph graph = randomGraph(seed, 2 + seed % 30);
+    const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+    const PlanResult result = tested().plan(graph, peak, {});
+    EXPECT_TRUE(result.feasible) << seed;
+    EXPECT_EQ(result.recompute_ns, 0) << seed;
+  }
+}
+
+TEST_P(PlannerContract, SaysTheSameTwice) {
+  const PlannerOptions options = quick();
+  for (std::uint64_t seed = 0; seed < 10; ++seed) {
+    const Graph graph = randomGraph(seed, 30);
+    const Bytes budget =
+        (peakLowerBound(graph) + simulate(graph, keepEverything(graph)).peak_bytes) / 2;
+    EXPECT_EQ(tested().plan(graph, budget, options).schedule.steps,
+              tested().plan(graph, budget, options).schedule.steps);
+  }
+}
+
+TEST_P(PlannerContract, HeedsADeadlineThatIsPast) {
+  PlannerOptions options;
+  options.deadline = std::chrono::steady_clock::time_point::min();
+  const Graph graph = gptGraph({.layers = 4});
+  expectHonest(graph, 0, tested().plan(graph, 0, options));
+}
+
+TEST_P(PlannerContract, PlansAnEmptyGraph) {
+  const PlanResult result = tested().plan(Graph{}, 0, {});
+  EXPECT_TRUE(result.feasible);
+  EXPECT_TRUE(result.schedule.steps.empty());
+}
+
+TEST_P(PlannerContract, RejectsUnknownOptions) {
+  PlannerOptions options;
+  options.named["no-such-option"] = "1";
+  EXPECT_THROW(tested().plan(chain(3), 10, options), std::invalid_argument);
+}
+
+TEST_P(PlannerContract, HalvesTheActivationsOfATransformer) {
+  for (bool fused : {false, true}) {
+    const Graph graph = gptGraph({.layers = 8, .fused_attention = fused});
+    const Simulation everything = simulate(graph, keepEverything(graph));
+    const Bytes fixed = graph.ops[0].fixed_bytes;
+    const Bytes budget = fixed + (everything.peak_bytes - fixed) / 2;
+    const PlanResult result = tested().plan(graph, budget, quick());
+    expectHonest(graph, budget, result);
+    EXPECT_TRUE(result.feasible);
+    // A whole forward pass more is a third of the step (backward events cost twice their op).
+    EXPECT_LT(result.recompute_ns, everything.duration_ns / 4);
+  }
+}
+
+std::vector<std::string> plannerNames() {
+  std::vector<std::string> names;
+  for (const auto& one : planners()) names.push_back(one->info().name);
+  return names;
+}
+
+std::string identifier(const testing::TestParamInfo<std::string>& planner_name) {
+  std::string name = planner_name.param;
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, PlannerContract, testing::ValuesIn(plannerNames()), identifier);
+
+TEST(Registry, HasDistinctNamesAndAutoLast) {
+  const std::vector<std::string> names = plannerNames();
+  EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), names.size());
+  EXPECT_EQ(names.back(), "auto");
+}
+
+TEST(Registry, NamesTheKnownPlanners) {
+  try {
+    planner("nobody");
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_NE(std::string(error.what()).find("greedy"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler

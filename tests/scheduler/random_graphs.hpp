@@ -1,0 +1,117 @@
+// Random training steps for property tests: forward ops in program order, then backward events in
+// reverse. In-place chains, sources, pinned values, ops that may not be rerun and values that the
+// program holds for some while are all present.
+#pragma once
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+#include "ebbtide/scheduler/graph.hpp"
+
+namespace ebbtide::scheduler {
+
+class RandomGraph {
+ public:
+  RandomGraph(std::uint64_t seed, std::size_t forward_ops) : random_(seed) {
+    for (std::size_t i = 0, sources = 1 + pick(3); i < sources; ++i) {
+      const ValueId source = addValue(kNone, kNone);
+      graph_.values[source].pinned = chance(50);
+    }
+    for (std::size_t i = 0; i < forward_ops; ++i) addForward();
+    for (std::size_t i = forward_ops; i-- > 0;) addEvent(static_cast<OpId>(i));
+    setNaturalDeaths();
+  }
+  Graph take() { return std::move(graph_); }
+
+ private:
+  std::size_t pick(std::size_t size) { return static_cast<std::size_t>(random_() % size); }
+  bool chance(std::size_t percent) { return pick(100) < percent; }
+
+  ValueId addValue(OpId producer, ValueId previous) {
+    Value value;
+    value.bytes = previous == kNone ? static_cast<Bytes>(pick(100)) : graph_.values[previous].bytes;
+    value.producer = producer;
+    value.previous_epoch = previous;
+    graph_.values.push_back(value);
+    return static_cast<ValueId>(graph_.values.size()) - 1;
+  }
+
+  // A value that no op has overwritten, most often a recent one; kNone if that fails.
+  ValueId recent() {
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      const std::size_t reach =
+          chance(80) ? std::min<std::size_t>(6, graph_.values.size()) : graph_.values.size();
+      const ValueId value = static_cast<ValueId>(graph_.values.size() - 1 - pick(reach));
+      if (graph_.values[value].overwritten_by == kNone) return value;
+    }
+    return kNone;
+  }
+
+  void addForward() {
+    const OpId id = static_cast<OpId>(graph_.ops.size());
+    Op op;
+    op.name = "f" + std::to_string(pick(5));
+    op.duration_ns = static_cast<Nanoseconds>(pick(50));
+    op.fixed_bytes = static_cast<Bytes>(pick(20));
+    op.workspace_bytes = static_cast<Bytes>(pick(10));
+    op.rerunnable = chance(85);
+    for (std::size_t i = 0, count = 1 + pick(3); i < count; ++i) {
+      const ValueId input = recent();
+      if (input == kNone || std::count(op.inputs.begin(), op.inputs.end(), input) > 0) continue;
+      op.inputs.push_back(input);
+    }
+    ValueId previous = kNone;
+    if (!op.inputs.empty() && chance(20)) {
+      previous = op.inputs[0];
+      if (graph_.values[previous].pinned && chance(90)) previous = kNone;
+    }
+    if (previous != kNone) graph_.values[previous].overwritten_by = id;
+    graph_.ops.push_back(op);
+    for (std::size_t i = 0, count = 1 + pick(4) / 3; i < count; ++i) {
+      const ValueId output = addValue(id, i == 0 ? previous : kNone);
+      if (previous != kNone && i == 0)
+        graph_.values[output].pinned = graph_.values[previous].pinned;
+      graph_.ops[id].outputs.push_back(output);
+    }
+  }
+
+  void addEvent(OpId forward) {
+    if (chance(15)) return;
+    Op event;
+    event.name = "b" + std::to_string(forward);
+    event.backward = true;
+    event.duration_ns = static_cast<Nanoseconds>(pick(50));
+    event.fixed_bytes = static_cast<Bytes>(pick(40));
+    for (const auto& list : {graph_.ops[forward].inputs, graph_.ops[forward].outputs}) {
+      for (ValueId value : list) {
+        if (graph_.values[value].overwritten_by == kNone && chance(50))
+          event.inputs.push_back(value);
+      }
+    }
+    graph_.ops.push_back(event);
+  }
+
+  void setNaturalDeaths() {
+    std::vector<OpId> last(graph_.values.size(), kNone);
+    for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
+      if (graph_.ops[id].backward) continue;
+      for (ValueId input : graph_.ops[id].inputs) last[input] = static_cast<OpId>(id);
+    }
+    for (std::size_t id = 0; id < last.size(); ++id) {
+      if (chance(25)) continue;
+      OpId until = last[id];
+      if (chance(30)) until = std::max(until, static_cast<OpId>(pick(graph_.ops.size())));
+      graph_.values[id].natural_last = until;
+    }
+  }
+
+  std::mt19937_64 random_;
+  Graph graph_;
+};
+
+inline Graph randomGraph(std::uint64_t seed, std::size_t forward_ops) {
+  return RandomGraph(seed, forward_ops).take();
+}
+
+}  // namespace ebbtide::scheduler

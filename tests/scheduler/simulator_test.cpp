@@ -1,0 +1,146 @@
+#include "ebbtide/scheduler/simulator.hpp"
+
+#include <gtest/gtest.h>
+
+#include "ebbtide/scheduler/validator.hpp"
+#include "random_graphs.hpp"
+#include "small_graphs.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+Simulation play(const Graph& graph, std::vector<Step> steps) {
+  const Schedule schedule{std::move(steps)};
+  EXPECT_EQ(validate(graph, schedule).value_or(""), "");
+  return simulate(graph, schedule);
+}
+
+TEST(Simulator, KeepsEverything) {
+  // Forward adds 10 bytes an op; event 3 reads the third value, which then goes, and so on down.
+  const Graph graph = chain(3);
+  const Simulation result = simulate(graph, keepEverything(graph));
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{10, 20, 30, 30, 20, 10}));
+  EXPECT_EQ(result.peak_bytes, 30);
+  EXPECT_EQ(result.peak_op, 2);
+  EXPECT_EQ(result.peak_step, 2u);
+  EXPECT_EQ(result.duration_ns, 6);
+  EXPECT_EQ(result.recompute_ns, 0);
+}
+
+TEST(Simulator, CountsAReplayWithTheNextOpsFixedBytesAndItsWorkspace) {
+  Graph graph = chain(3);
+  graph.ops[1].workspace_bytes = 5;
+  graph.ops[4].fixed_bytes = 7;
+  const Simulation result = play(graph, {run(0), run(1), drop(2), run(2), run(3), drop(3), run(1),
+                                         run(4), drop(2), run(5), drop(1)});
+  // Op 2: values 1 and 3, and value 2, which the program holds until then: 30; then 20. The replay
+  // of op 1 before event 4: value 1 + new value 2 + workspace 5 + fixed 7 = 32; event 4 itself: 20
+  // + 7.
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{10, 20, 30, 20, 32, 10}));
+  EXPECT_EQ(result.peak_bytes, 32);
+  EXPECT_EQ(result.peak_op, 3);  // the last op that had run for the first time
+  EXPECT_EQ(result.peak_step, 6u);
+  EXPECT_EQ(result.recompute_ns, 1);
+  EXPECT_EQ(result.recomputed_ops, 1);
+  EXPECT_EQ(result.duration_ns, 7);
+}
+
+// x -> a -> (in place) b; an event reads b. All of 10 bytes; x is a source.
+Graph inPlaceGraph() {
+  Graph graph;
+  const ValueId x = addSource(graph, 10);
+  addEvent(graph, {addInPlace(graph, addForward(graph, {x}, 10, 1), 1)});
+  return graph;  // values: 0 x, 1 a, 2 b; ops: 0, 1, event 2
+}
+
+TEST(Simulator, AnInPlaceOpTakesTheBytesOver) {
+  // Op 0: x + a = 20. Op 1: b in a's place, x gone = 10.
+  const Simulation result = play(inPlaceGraph(), {run(0), drop(0), run(1), run(2), drop(2)});
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{20, 10, 10}));
+}
+
+TEST(Simulator, AReplayInPlaceTakesOverOnlyWhatIsDroppedNext) {
+  const Graph graph = inPlaceGraph();
+  // The replays with x retained: op 0 makes x + a = 20, op 1 puts b in a's place: 20.
+  const Simulation over =
+      play(graph, {run(0), run(1), drop(2), run(0), run(1), drop(1), drop(0), run(2), drop(2)});
+  EXPECT_EQ(over.live_bytes, (std::vector<Bytes>{20, 20, 20}));
+  // With a retained beyond the replay, it needs its own bytes: x + a + b = 30.
+  const Simulation copied =
+      play(graph, {run(0), run(1), drop(2), run(0), run(1), run(2), drop(1), drop(0), drop(2)});
+  EXPECT_EQ(copied.live_bytes, (std::vector<Bytes>{20, 20, 30}));
+}
+
+TEST(Simulator, TheProgramsCopyAndAReplaysBothCount) {
+  Graph graph = chain(1);  // op 0 makes value 1, event 1 reads it
+  graph.values[1].natural_last = 1;
+  const Simulation result = play(graph, {run(0), drop(1), run(0), run(1), drop(1)});
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{10, 20}));
+}
+
+TEST(Simulator, OutputsThatNobodyAsksForDieAtOnce) {
+  Graph graph = chain(2);
+  graph.values.push_back({.bytes = 100, .producer = 0});  // value 3, a second output of op 0
+  graph.ops[0].outputs.push_back(3);
+  const Simulation result = play(
+      graph, {run(0), drop(1), drop(3), run(1), drop(2), run(0), run(1), run(2), drop(2), run(3)});
+  // Op 0: 110. Op 1: value 1 by the program and value 2 = 20. Replay of op 0: 110, of which 100 go;
+  // replay of op 1: 20, as event 2. Event 3: 10.
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{110, 20, 110, 10}));
+}
+
+TEST(Simulator, AReplayLeavesALiveCopyInPlace) {
+  const Graph graph = chain(1);
+  const Simulation result = play(graph, {run(0), run(0), run(1), drop(1)});
+  EXPECT_EQ(result.live_bytes,
+            (std::vector<Bytes>{10, 20}));  // two during the replay, one after it
+}
+
+TEST(Simulator, OffloadFreesAndFetchAddsBytes) {
+  Graph graph = chain(2);
+  graph.ops[1].fixed_bytes = 3;
+  graph.ops[3].fixed_bytes = 4;
+  graph.values[1].natural_last = kNone;
+  const Simulation result = play(graph, {run(0), offload(1), fetch(1), run(1), offload(1), run(2),
+                                         drop(2), fetch(1), run(3), drop(1)});
+  // The fetch before op 1: 10 + 3; op 1: 20 + 3. Event 2: value 2. The fetch before event 3: 10
+  // + 4.
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{10, 23, 10, 14}));
+}
+
+TEST(Simulator, ValuesNeverDroppedStay) {
+  const Graph graph = chain(2);
+  const Simulation result = play(graph, {run(0), run(1), run(2), run(3)});
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{10, 20, 20, 20}));
+}
+
+TEST(Simulator, AnEmptyGraphCostsNothing) {
+  EXPECT_EQ(simulate(Graph{}, Schedule{}).peak_bytes, 0);
+  EXPECT_EQ(peakLowerBound(Graph{}), 0);
+  EXPECT_TRUE(keepEverything(Graph{}).steps.empty());
+}
+
+TEST(LowerBound, CountsInputsOutputsAndWhatTheProgramHolds) {
+  Graph graph = chain(3);
+  EXPECT_EQ(peakLowerBound(graph), 20);  // any op's input and output
+  graph.values[1].natural_last = 4;      // held beside values 2 and 3 of op 2
+  EXPECT_EQ(peakLowerBound(graph), 30);
+  graph.ops[4].fixed_bytes = 25;  // event 4: values 1 and 2
+  EXPECT_EQ(peakLowerBound(graph), 45);
+}
+
+TEST(LowerBound, CountsWhatCannotBeRecomputed) {
+  Graph graph = chain(3);
+  graph.ops[0].rerunnable = false;  // value 1 waits for event 5, beside values 2 and 3 of op 2
+  EXPECT_EQ(peakLowerBound(graph), 30);
+}
+
+TEST(LowerBound, IsNotAboveKeepingEverything) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const Graph graph = randomGraph(seed, 3 + seed % 30);
+    EXPECT_LE(peakLowerBound(graph), simulate(graph, keepEverything(graph)).peak_bytes) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,106 @@
+#include "ebbtide/scheduler/validator.hpp"
+
+#include <gtest/gtest.h>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "random_graphs.hpp"
+#include "small_graphs.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+std::string fault(const Graph& graph, std::vector<Step> steps) {
+  return validate(graph, Schedule{std::move(steps)}).value_or("");
+}
+
+// chain(2): op 0 makes value 1, op 1 value 2; event 2 reads value 2, event 3 value 1.
+TEST(Validator, AcceptsReplays) {
+  const Graph graph = chain(2);
+  EXPECT_EQ(fault(graph, {run(0), run(1), run(2), run(3)}), "");
+  EXPECT_EQ(fault(graph, {run(0), drop(1), run(1), drop(2), run(0), run(1), run(2), run(3)}), "");
+}
+
+TEST(Validator, NamesTheFirstStepThatIsNotLegal) {
+  const Graph graph = chain(2);
+  EXPECT_EQ(fault(graph, {run(0), run(1), run(2)}), "op 3 is never run");
+  EXPECT_EQ(fault(graph, {run(1)}), "step 0: op 1 runs before op 0");
+  EXPECT_EQ(fault(graph, {run(7)}), "step 0: op 7 does not exist");
+  EXPECT_EQ(fault(graph, {run(-1)}), "step 0: op -1 does not exist");
+  EXPECT_EQ(fault(graph, {run(0), drop(9)}), "step 1: value 9 does not exist");
+  EXPECT_EQ(fault(graph, {run(0), drop(2)}), "step 1: value 2 is dropped but is not live");
+  EXPECT_EQ(fault(graph, {run(0), drop(1), drop(1)}), "step 2: value 1 is dropped but is not live");
+  EXPECT_EQ(fault(graph, {run(0), drop(0)}),
+            "step 1: value 0 is pinned and cannot be moved or dropped");
+  EXPECT_EQ(fault(graph, {run(0), run(1), drop(2), run(2)}),
+            "step 3: op 2 reads value 2, which is not live");
+  EXPECT_EQ(fault(graph, {run(0), run(1), run(2), run(2)}),
+            "step 3: op 2 is replayed but is not rerunnable");
+}
+
+TEST(Validator, TheProgramServesForwardReadsButNotReplays) {
+  const Graph graph = chain(2);
+  // Op 1 finds value 1 because the program holds it (natural_last is op 1); its replay does not.
+  EXPECT_EQ(fault(graph, {run(0), drop(1), run(1), run(1)}),
+            "step 3: op 1 reads value 1, which is not live");
+  Graph unheld = chain(2);
+  unheld.values[1].natural_last = kNone;
+  EXPECT_EQ(fault(unheld, {run(0), drop(1), run(1)}),
+            "step 2: op 1 reads value 1, which is not live");
+}
+
+TEST(Validator, EventsReadThroughTheScheduleOnly) {
+  Graph graph = chain(1);  // op 0 makes value 1, event 1 reads it
+  graph.values[1].natural_last = 1;
+  EXPECT_EQ(fault(graph, {run(0), drop(1), run(1)}),
+            "step 2: op 1 reads value 1, which is not live");
+}
+
+TEST(Validator, KnowsHostCopies) {
+  const Graph graph = chain(1);
+  EXPECT_EQ(fault(graph, {run(0), offload(1), fetch(1), run(1)}), "");
+  EXPECT_EQ(fault(graph, {run(0), offload(1), run(1)}),
+            "step 2: op 1 reads value 1, which is not live");
+  EXPECT_EQ(fault(graph, {run(0), fetch(1)}), "step 1: value 1 is fetched but is not on the host");
+  EXPECT_EQ(fault(graph, {run(0), offload(1), offload(1)}),
+            "step 2: value 1 is offloaded but is not live");
+  EXPECT_EQ(fault(graph, {run(0), offload(1), drop(1)}),
+            "step 2: value 1 is dropped but is not live");
+}
+
+// x -> a -> (in place) b; an event reads b.
+Graph inPlaceGraph() {
+  Graph graph;
+  const ValueId x = addSource(graph, 10);
+  addEvent(graph, {addInPlace(graph, addForward(graph, {x}, 10, 1), 1)});
+  return graph;  // values: 0 x, 1 a, 2 b; ops: 0, 1, event 2
+}
+
+TEST(Validator, NoFirstCopySurvivesAnOverwrite) {
+  const Graph graph = inPlaceGraph();
+  EXPECT_EQ(fault(graph, {run(0), run(1), run(2)}), "");
+  EXPECT_EQ(fault(graph, {run(0), run(1), drop(2), run(1)}),
+            "step 3: op 1 reads value 1, which the program overwrote");
+  EXPECT_EQ(fault(graph, {run(0), run(1), drop(1)}), "step 2: value 1 is dropped but is not live");
+  EXPECT_EQ(fault(graph, {run(0), run(1), drop(2), run(0), run(1), drop(1), run(2)}), "");
+}
+
+TEST(Validator, PinnedValuesEndWithTheirOverwriting) {
+  Graph graph;
+  const ValueId weight = addSource(graph, 10, true);
+  addForward(graph, {weight}, 10, 1);
+  graph.ops.push_back({.name = "optimizer", .inputs = {weight}});
+  graph.values[weight].overwritten_by = 1;
+  EXPECT_EQ(fault(graph, {run(0), run(0), run(1)}), "");
+  EXPECT_EQ(fault(graph, {run(0), run(1), run(0)}),
+            "step 2: op 0 reads value 0, which the program overwrote");
+}
+
+TEST(Validator, AcceptsKeepingEverything) {
+  for (std::uint64_t seed = 0; seed < 500; ++seed) {
+    const Graph graph = randomGraph(seed, 3 + seed % 30);
+    EXPECT_EQ(validate(graph, keepEverything(graph)).value_or(""), "") << seed;
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler
