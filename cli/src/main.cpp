@@ -1,13 +1,14 @@
-// ebbtide: plans on recorded traces, without torch. Exit codes: 0 feasible, 2 bad input, 3 infeasible.
+// ebbtide: plans on recorded traces, without torch. Exit codes: 0 feasible, 2 bad input, 3
+// infeasible.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
 #include <fstream>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-
-#include <CLI/CLI.hpp>
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
@@ -46,7 +47,8 @@ Bytes parseBudget(const std::string& text, Bytes whole) {
                                                 {"GiB", 1073741824.0}};
   const auto scale = scales.find(unit);
   if (scale == scales.end() || !(number > 0) || number * scale->second > 9e18) {
-    throw std::invalid_argument("--budget " + text + " is not a size: write 30GiB, 24576MiB, 80% or plain bytes");
+    throw std::invalid_argument("--budget " + text +
+                                " is not a size: write 30GiB, 24576MiB, 80% or plain bytes");
   }
   return static_cast<Bytes>(number * scale->second);
 }
@@ -76,10 +78,13 @@ int plan(const PlanArguments& arguments) {
   PlannerOptions options;
   options.seed = arguments.seed;
   const auto start = std::chrono::steady_clock::now();
-  options.deadline = start + std::chrono::milliseconds(static_cast<long>(arguments.deadline_seconds * 1000));
+  options.deadline =
+      start + std::chrono::milliseconds(static_cast<long>(arguments.deadline_seconds * 1000));
   const PlanResult result = planner(arguments.planner).plan(graph.graph, budget, options);
-  const double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (const auto problem = validate(graph.graph, result.schedule)) throw std::logic_error("the schedule is not legal: " + *problem);
+  const double plan_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (const auto problem = validate(graph.graph, result.schedule))
+    throw std::logic_error("the schedule is not legal: " + *problem);
   const Simulation planned = simulate(graph.graph, result.schedule);
   const double base = static_cast<double>(plain.duration_ns) * 1e-9;
   const double seconds = static_cast<double>(planned.duration_ns) * 1e-9;
@@ -97,10 +102,12 @@ int plan(const PlanArguments& arguments) {
   if (arguments.json) {
     std::cout << row.dump(1) << '\n';
   } else {
-    fmt::print("{}: {}, peak {} of {} plain (budget {}, lower bound {}), {:.2f} % more op time, {} ops recomputed, {:.2f} s\n",
-               result.planner, result.feasible ? "feasible" : "infeasible, smallest peak found", planned.peak_bytes,
-               plain.peak_bytes, budget, peakLowerBound(graph.graph),
-               base > 0 ? 100 * (seconds / base - 1) : 0.0, planned.recomputed_ops, plan_seconds);
+    fmt::print(
+        "{}: {}, peak {} of {} plain (budget {}, lower bound {}), {:.2f} % more op time, {} ops "
+        "recomputed, {:.2f} s\n",
+        result.planner, result.feasible ? "feasible" : "infeasible, smallest peak found",
+        planned.peak_bytes, plain.peak_bytes, budget, peakLowerBound(graph.graph),
+        base > 0 ? 100 * (seconds / base - 1) : 0.0, planned.recomputed_ops, plan_seconds);
   }
   if (!arguments.out.empty()) {
     std::ofstream file(arguments.out);
@@ -118,8 +125,8 @@ int check(const std::string& trace, const std::string& schedule_path) {
     return kBadInput;
   }
   const Simulation result = simulate(graph.graph, schedule);
-  fmt::print("legal: peak {} bytes, {} ops recomputed in {:.6f} s\n", result.peak_bytes, result.recomputed_ops,
-             static_cast<double>(result.recompute_ns) * 1e-9);
+  fmt::print("legal: peak {} bytes, {} ops recomputed in {:.6f} s\n", result.peak_bytes,
+             result.recomputed_ops, static_cast<double>(result.recompute_ns) * 1e-9);
   return 0;
 }
 
@@ -130,14 +137,19 @@ int main(int argc, char** argv) {
   app.set_version_flag("--version", EBBTIDE_VERSION);
   app.require_subcommand(1);
   bool json = false;
-  auto* list = app.add_subcommand("planners", "List the planners, their papers and what they guarantee");
+  auto* list =
+      app.add_subcommand("planners", "List the planners, their papers and what they guarantee");
   list->add_flag("--json", json);
   PlanArguments arguments;
-  auto* planning = app.add_subcommand("plan", "Plan a recorded step (EBBTIDE_TRACE_DIR writes one) under a budget");
+  auto* planning = app.add_subcommand(
+      "plan", "Plan a recorded step (EBBTIDE_TRACE_DIR writes one) under a budget");
   planning->add_option("TRACE", arguments.trace)->required();
-  planning->add_option("--budget", arguments.budget, "30GiB, 24576MiB, 80% of the plain peak, or bytes")->required();
+  planning
+      ->add_option("--budget", arguments.budget, "30GiB, 24576MiB, 80% of the plain peak, or bytes")
+      ->required();
   planning->add_option("--planner", arguments.planner, "auto, or a name from `ebbtide planners`");
-  planning->add_option("--deadline", arguments.deadline_seconds, "seconds")->check(CLI::Range(0.0, 1e6));
+  planning->add_option("--deadline", arguments.deadline_seconds, "seconds")
+      ->check(CLI::Range(0.0, 1e6));
   planning->add_option("--seed", arguments.seed);
   planning->add_option("--out", arguments.out, "write the schedule here");
   planning->add_flag("--json", arguments.json);

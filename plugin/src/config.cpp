@@ -1,5 +1,6 @@
 #include "config.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,8 +16,6 @@
 #include <string_view>
 #include <vector>
 
-#include <fmt/format.h>
-
 #include "ebbtide/scheduler/planner.hpp"
 
 extern char** environ;
@@ -25,10 +24,9 @@ namespace ebbtide::plugin {
 namespace {
 
 constexpr std::array<std::string_view, 11> kVariables = {
-    "EBBTIDE",           "EBBTIDE_BUDGET",        "EBBTIDE_PORT", "EBBTIDE_BIND",
-    "EBBTIDE_REPORT",    "EBBTIDE_SPILL_DIR",     "EBBTIDE_ON_INFEASIBLE",
-    "EBBTIDE_LOG",       "EBBTIDE_PLANNER",       "EBBTIDE_ALLOCATOR",
-    "EBBTIDE_TRACE_DIR"};
+    "EBBTIDE",         "EBBTIDE_BUDGET",    "EBBTIDE_PORT",          "EBBTIDE_BIND",
+    "EBBTIDE_REPORT",  "EBBTIDE_SPILL_DIR", "EBBTIDE_ON_INFEASIBLE", "EBBTIDE_LOG",
+    "EBBTIDE_PLANNER", "EBBTIDE_ALLOCATOR", "EBBTIDE_TRACE_DIR"};
 
 std::string variable(const char* name) {
   const char* text = std::getenv(name);
@@ -83,7 +81,8 @@ int integerVariable(const char* name, int low, int high, int otherwise) {
 int launcherVariable(std::initializer_list<const char*> names, int otherwise) {
   for (const char* name : names) {
     const std::string text = variable(name);
-    if (!text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); }) &&
+    if (!text.empty() &&
+        std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); }) &&
         text.size() < 9) {
       return std::atoi(text.c_str());
     }
@@ -91,7 +90,8 @@ int launcherVariable(std::initializer_list<const char*> names, int otherwise) {
   return otherwise;
 }
 
-std::string choice(const char* name, std::initializer_list<std::string_view> allowed, std::string otherwise) {
+std::string choice(const char* name, std::initializer_list<std::string_view> allowed,
+                   std::string otherwise) {
   const std::string text = variable(name);
   if (text.empty()) return otherwise;
   std::string list;
@@ -110,25 +110,30 @@ std::string replaceRank(std::string path, int rank) {
 
 void checkWritableFolder(const char* name, const std::string& folder) {
   if (!std::filesystem::is_directory(folder) || ::access(folder.c_str(), W_OK | X_OK) != 0) {
-    throw std::invalid_argument(fmt::format("{}: folder {} does not exist or cannot be written", name, folder));
+    throw std::invalid_argument(
+        fmt::format("{}: folder {} does not exist or cannot be written", name, folder));
   }
 }
 
 double totalMemoryBytes() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<double>(::sysconf(_SC_PAGE_SIZE));
 }
 
 }  // namespace
 
-bool optedIn() { return !variable("EBBTIDE_BUDGET").empty() || variable("EBBTIDE") == "1"; }
+bool optedIn() {
+  return !variable("EBBTIDE_BUDGET").empty() || variable("EBBTIDE") == "1";
+}
 
 std::int64_t parseSize(const std::string& name, const std::string& text, int local_world_size) {
   const auto reject = [&](const std::string& why) -> std::int64_t {
-    throw std::invalid_argument(
-        fmt::format("{}={} {}; write for example 30GiB, 24576MiB, 80% or plain bytes", name, text, why));
+    throw std::invalid_argument(fmt::format(
+        "{}={} {}; write for example 30GiB, 24576MiB, 80% or plain bytes", name, text, why));
   };
   char* end = nullptr;
-  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) return reject("is not a size");
+  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0])))
+    return reject("is not a size");
   errno = 0;
   const double number = std::strtod(text.c_str(), &end);
   const std::string unit = end;
@@ -145,10 +150,12 @@ std::int64_t parseSize(const std::string& name, const std::string& text, int loc
     scale = 1024.0 * 1024 * 1024;
   } else if (unit == "TiB" || unit == "Ti") {
     scale = 1024.0 * 1024 * 1024 * 1024;
-  } else if (unit.size() <= 2 && !unit.empty() && std::string("KMGT").find(unit[0]) != std::string::npos &&
+  } else if (unit.size() <= 2 && !unit.empty() &&
+             std::string("KMGT").find(unit[0]) != std::string::npos &&
              (unit.size() == 1 || unit[1] == 'B')) {
     const std::string digits = text.substr(0, text.size() - unit.size());
-    return reject(fmt::format("is ambiguous: write {0}{1}iB or {0}{1}i (powers of 1024)", digits, unit[0]));
+    return reject(
+        fmt::format("is ambiguous: write {0}{1}iB or {0}{1}i (powers of 1024)", digits, unit[0]));
   } else if (!unit.empty()) {
     return reject(fmt::format("has the unknown unit '{}'", unit));
   }
@@ -170,13 +177,15 @@ Config configFromEnvironment() {
   if (!budget.empty()) config.budget_bytes = parseSize("EBBTIDE_BUDGET", budget, local_world);
   config.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.port);
   if (const std::string bind = variable("EBBTIDE_BIND"); !bind.empty()) config.bind = bind;
-  config.log_level = choice("EBBTIDE_LOG", {"debug", "info", "warning", "error", "off"}, config.log_level);
+  config.log_level =
+      choice("EBBTIDE_LOG", {"debug", "info", "warning", "error", "off"}, config.log_level);
   config.on_infeasible = choice("EBBTIDE_ON_INFEASIBLE", {"stop", "best-effort"}, "stop") == "stop"
                              ? OnInfeasible::kStop
                              : OnInfeasible::kBestEffort;
   config.own_allocator = choice("EBBTIDE_ALLOCATOR", {"ebbtide", "torch"}, "ebbtide") == "ebbtide";
   if (!config.own_allocator && config.budget_bytes) {
-    throw std::invalid_argument("EBBTIDE_ALLOCATOR=torch cannot hold a budget; unset EBBTIDE_BUDGET or the allocator");
+    throw std::invalid_argument(
+        "EBBTIDE_ALLOCATOR=torch cannot hold a budget; unset EBBTIDE_BUDGET or the allocator");
   }
   if (const std::string planner = variable("EBBTIDE_PLANNER"); !planner.empty()) {
     try {
@@ -191,7 +200,8 @@ Config configFromEnvironment() {
     const auto parent = std::filesystem::path(config.report_path).parent_path();
     checkWritableFolder("EBBTIDE_REPORT", parent.empty() ? "." : parent.string());
     if (std::filesystem::is_directory(config.report_path)) {
-      throw std::invalid_argument(fmt::format("EBBTIDE_REPORT: {} is a folder", config.report_path));
+      throw std::invalid_argument(
+          fmt::format("EBBTIDE_REPORT: {} is a folder", config.report_path));
     }
   }
   config.spill_dir = variable("EBBTIDE_SPILL_DIR");
@@ -205,7 +215,8 @@ std::string formatBytes(std::int64_t bytes) {
   const double value = static_cast<double>(bytes);
   if (std::abs(value) < 1024.0) return fmt::format("{} B", bytes);
   if (std::abs(value) < 1024.0 * 1024) return fmt::format("{:.1f} KiB", value / 1024);
-  if (std::abs(value) < 1024.0 * 1024 * 1024) return fmt::format("{:.1f} MiB", value / (1024.0 * 1024));
+  if (std::abs(value) < 1024.0 * 1024 * 1024)
+    return fmt::format("{:.1f} MiB", value / (1024.0 * 1024));
   return fmt::format("{:.2f} GiB", value / (1024.0 * 1024 * 1024));
 }
 

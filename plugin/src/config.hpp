@@ -28,10 +28,12 @@ struct Config {
 // True when the environment asks for Ebbtide at all: EBBTIDE_BUDGET is set or EBBTIDE=1.
 bool optedIn();
 
-// Reads and checks the environment. Throws std::invalid_argument: one sentence that names the variable and what is accepted.
+// Reads and checks the environment. Throws std::invalid_argument: one sentence that names the
+// variable and what is accepted.
 Config configFromEnvironment();
 
-// "30GiB", "30Gi", "24576MiB", "80%" (of total memory / local_world_size), plain bytes. Throws like configFromEnvironment.
+// "30GiB", "30Gi", "24576MiB", "80%" (of total memory / local_world_size), plain bytes. Throws like
+// configFromEnvironment.
 std::int64_t parseSize(const std::string& variable, const std::string& text, int local_world_size);
 
 std::string formatBytes(std::int64_t bytes);  // "1.50 GiB"

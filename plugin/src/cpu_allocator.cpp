@@ -13,7 +13,9 @@ namespace {
 
 allocator::CachingResource* resource = nullptr;
 
-void deleteBlock(void* block) { resource->deallocate(block); }
+void deleteBlock(void* block) {
+  resource->deallocate(block);
+}
 
 // oneDNN uses raw_allocate, which asserts data == context: the block is its own context.
 class CpuAllocator final : public c10::Allocator {
@@ -45,7 +47,8 @@ void installCpuAllocator(allocator::CachingResource& memory) {
 }
 
 bool isOurBlock(const c10::Storage& storage) noexcept {
-  return storage.data_ptr().get_deleter() == &deleteBlock && storage.data() == storage.data_ptr().get_context();
+  return storage.data_ptr().get_deleter() == &deleteBlock &&
+         storage.data() == storage.data_ptr().get_context();
 }
 
 }  // namespace ebbtide::plugin

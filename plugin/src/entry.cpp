@@ -1,4 +1,5 @@
-// Entry of the torch-including library. Includes torch. Called once by the loader after it found the right torch.
+// Entry of the torch-including library. Includes torch. Called once by the loader after it found
+// the right torch.
 #include <ATen/Version.h>
 
 #include <exception>
@@ -15,7 +16,8 @@ namespace {
 std::string runtimeTorchVersion() {
   std::smatch match;
   const std::string text = at::show_config();
-  return std::regex_search(text, match, std::regex("TORCH_VERSION=([0-9.]+)")) ? match[1].str() : std::string();
+  return std::regex_search(text, match, std::regex("TORCH_VERSION=([0-9.]+)")) ? match[1].str()
+                                                                               : std::string();
 }
 
 }  // namespace
@@ -33,7 +35,8 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
       return message.c_str();
     }
     Session::start(configFromEnvironment(), version);
-    if (Session::current()->config().own_allocator) installCpuAllocator(Session::current()->memory());
+    if (Session::current()->config().own_allocator)
+      installCpuAllocator(Session::current()->memory());
     installRecorder();
     return nullptr;
   } catch (const std::exception& error) {

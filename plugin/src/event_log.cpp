@@ -7,13 +7,19 @@ thread_local int ours_depth = 0;
 
 using Kind = scheduler::TraceEvent::Kind;
 
-EventLog::OursScope::OursScope() { ++ours_depth; }
-EventLog::OursScope::~OursScope() { --ours_depth; }
+EventLog::OursScope::OursScope() {
+  ++ours_depth;
+}
+EventLog::OursScope::~OursScope() {
+  --ours_depth;
+}
 
 EventLog::EventLog(std::int64_t base_bytes) : base_bytes_(base_bytes) {}
 
 scheduler::Nanoseconds EventLog::now() const {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start_).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() -
+                                                              start_)
+      .count();
 }
 
 void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexcept {

@@ -1,4 +1,5 @@
-// EventLog: the stream of one recorded step, filled by the allocator, the recorder and the saved-tensor hooks.
+// EventLog: the stream of one recorded step, filled by the allocator, the recorder and the
+// saved-tensor hooks.
 //
 // Thread rule: any thread may append; one mutex, held for an append only. Torch-free.
 #pragma once

@@ -1,4 +1,5 @@
-// LiveRuns: the steps whose saved tensors still live; the allocator's reclaimer. Includes torch (by StepRun).
+// LiveRuns: the steps whose saved tensors still live; the allocator's reclaimer. Includes torch (by
+// StepRun).
 #pragma once
 
 #include <memory>

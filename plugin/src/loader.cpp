@@ -1,5 +1,5 @@
-// libebbtide.so: the torch-free front. It loads in any process, says when the process has another torch, and only
-// then loads the library that includes torch from its own folder.
+// libebbtide.so: the torch-free front. It loads in any process, says when the process has another
+// torch, and only then loads the library that includes torch from its own folder.
 //
 //   Python: the package calls ebbtide_start() at the end of `import torch`.
 //   C++:    LD_PRELOAD, or linking: the constructor below does.
@@ -24,7 +24,8 @@ bool wanted() {
 
 std::string ownFolder() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&wanted), &info) == 0 || info.dli_fname == nullptr) return ".";
+  if (dladdr(reinterpret_cast<const void*>(&wanted), &info) == 0 || info.dli_fname == nullptr)
+    return ".";
   const std::string path = info.dli_fname;
   const auto slash = path.rfind('/');
   return slash == std::string::npos ? "." : path.substr(0, slash);
@@ -32,15 +33,20 @@ std::string ownFolder() {
 
 }  // namespace
 
-EBBTIDE_API const char* ebbtide_built_for() { return ebbtide::plugin::kBuiltForTorch; }
-EBBTIDE_API const char* ebbtide_version() { return ebbtide::plugin::kVersion; }
+EBBTIDE_API const char* ebbtide_built_for() {
+  return ebbtide::plugin::kBuiltForTorch;
+}
+EBBTIDE_API const char* ebbtide_version() {
+  return ebbtide::plugin::kVersion;
+}
 
 // nullptr on success or when already started, else one sentence.
 EBBTIDE_API const char* ebbtide_start() {
   static std::string message;
   static bool started = false;
   if (started) return nullptr;
-  if (void* other = dlsym(RTLD_DEFAULT, "ebbtide_torch_start")) {  // two copies would count every byte twice
+  if (void* other =
+          dlsym(RTLD_DEFAULT, "ebbtide_torch_start")) {  // two copies would count every byte twice
     Dl_info info{};
     dladdr(other, &info);
     std::fprintf(stderr, "ebbtide: already loaded from %s; the copy in %s stays out\n",
@@ -50,7 +56,8 @@ EBBTIDE_API const char* ebbtide_start() {
   const std::string path = ownFolder() + "/libebbtide_torch.so";
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    message = std::string("the library for torch ") + ebbtide::plugin::kBuiltForTorch + " does not load here: " + dlerror();
+    message = std::string("the library for torch ") + ebbtide::plugin::kBuiltForTorch +
+              " does not load here: " + dlerror();
     return message.c_str();
   }
   using Start = const char* (*)();

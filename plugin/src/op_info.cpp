@@ -29,17 +29,18 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-// Running statistics are updated without an alias annotation (pytorch 96136): a replay in training leaves
-// them out, since the outputs depend on the batch alone.
+// Running statistics are updated without an alias annotation (pytorch 96136): a replay in training
+// leaves them out, since the outputs depend on the batch alone.
 void noteSilentMutation(OpInfo& info) {
-  if (!isOneOf(info.name, {"aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm",
-                           "aten::_batch_norm_impl_index"})) {
+  if (!isOneOf(info.name, {"aten::native_batch_norm", "aten::cudnn_batch_norm",
+                           "aten::miopen_batch_norm", "aten::_batch_norm_impl_index"})) {
     return;
   }
   const auto& arguments = info.handle.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& name = arguments[i].name();
-    if (name == "running_mean" || name == "running_var") info.blank_in_training.push_back(static_cast<int>(i));
+    if (name == "running_mean" || name == "running_var")
+      info.blank_in_training.push_back(static_cast<int>(i));
     if (name == "training") info.training_argument = static_cast<int>(i);
   }
 }
@@ -59,7 +60,8 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   }
   info->makes_values = info->mutates;
   for (const auto& result : schema.returns()) {
-    const bool tensor = result.type()->kind() == c10::TypeKind::TensorType || result.type()->kind() == c10::TypeKind::ListType;
+    const bool tensor = result.type()->kind() == c10::TypeKind::TensorType ||
+                        result.type()->kind() == c10::TypeKind::ListType;
     if (tensor && result.alias_info() == nullptr) info->makes_values = true;
   }
   for (const auto& tag : handle.getTags()) {
@@ -67,14 +69,16 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   }
   // Ranks that replay different collectives hang (pytorch 147561).
   info->never_replay =
-      startsWithOneOf(info->name, {"c10d::", "_c10d_functional::", "fsdp::", "symm_mem::", "prims::rng"}) ||
-      isOneOf(info->name, {"aten::set_", "aten::resize_", "aten::resize_as_", "aten::_local_scalar_dense",
-                           "aten::native_dropout_backward"});
-  info->uninitialised = startsWithOneOf(info->name, {"aten::empty", "aten::new_empty", "aten::_empty_affine"});
+      startsWithOneOf(info->name,
+                      {"c10d::", "_c10d_functional::", "fsdp::", "symm_mem::", "prims::rng"}) ||
+      isOneOf(info->name, {"aten::set_", "aten::resize_", "aten::resize_as_",
+                           "aten::_local_scalar_dense", "aten::native_dropout_backward"});
+  info->uninitialised =
+      startsWithOneOf(info->name, {"aten::empty", "aten::new_empty", "aten::_empty_affine"});
   info->overwrites_fully =
-      isOneOf(info->name, {"aten::bernoulli_", "aten::fill_", "aten::zero_", "aten::normal_", "aten::uniform_",
-                           "aten::random_", "aten::exponential_", "aten::copy_", "aten::log_normal_",
-                           "aten::cauchy_", "aten::geometric_"});
+      isOneOf(info->name, {"aten::bernoulli_", "aten::fill_", "aten::zero_", "aten::normal_",
+                           "aten::uniform_", "aten::random_", "aten::exponential_", "aten::copy_",
+                           "aten::log_normal_", "aten::cauchy_", "aten::geometric_"});
   noteSilentMutation(*info);
   return info;
 }
@@ -83,7 +87,8 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
 
 const OpInfo* opInfo(const at::RecordFunction& call) {
   static std::mutex mutex;
-  static auto* const known = new std::unordered_map<std::string, std::unique_ptr<OpInfo>>();  // lives with the process
+  static auto* const known =
+      new std::unordered_map<std::string, std::unique_ptr<OpInfo>>();  // lives with the process
   thread_local std::unordered_map<std::string, const OpInfo*> cache;
   const auto name = call.operator_name();
   if (!name) return nullptr;

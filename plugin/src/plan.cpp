@@ -9,7 +9,7 @@ using scheduler::kNone;
 using scheduler::Step;
 
 struct Cursor {
-  OpId trace_op = kNone;     // last forward op run for the first time, if the last first run was one
+  OpId trace_op = kNone;  // last forward op run for the first time, if the last first run was one
   std::int32_t event = kNone;  // else the last backward event
 };
 
@@ -42,7 +42,8 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     event = static_cast<std::int32_t>(plan->events.size());
     plan->events.emplace_back();
   }
-  for (OpId op : graph.event_of_use) plan->event_of_use.push_back(op == kNone ? kNone : event_of_op[op]);
+  for (OpId op : graph.event_of_use)
+    plan->event_of_use.push_back(op == kNone ? kNone : event_of_op[op]);
 
   std::vector<bool> ran(ops.size(), false);
   std::vector<bool> read_again(trace.values.size(), false);  // by a replay or a backward event
@@ -57,7 +58,8 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
       }
       continue;
     }
-    if (step.kind != Step::Kind::kRun) throw std::invalid_argument("plan: offload steps are not executed yet");
+    if (step.kind != Step::Kind::kRun)
+      throw std::invalid_argument("plan: offload steps are not executed yet");
     const auto& op = ops.at(step.id);
     const OpId trace_op = graph.trace_op_of[step.id];
     if (ran[step.id]) {

@@ -17,32 +17,33 @@ using scheduler::ValueId;
 
 // All ids are the trace's.
 struct Plan {
-  struct Event {                           // a node of the autograd graph that reads its saved values
+  struct Event {  // a node of the autograd graph that reads its saved values
     std::vector<scheduler::Step> prelude;  // replays and drops before its first unpack
     std::vector<ValueId> drops;            // after it
   };
 
   std::uint64_t signature = 0;
-  std::vector<std::uint64_t> op_signatures;         // the program that it is for
-  std::vector<bool> replayed;                       // per op: recipe needed
-  std::vector<bool> hold;                           // per value: first copy retained from birth
-  std::vector<std::vector<ValueId>> drops_after_op; // per op, first run
+  std::vector<std::uint64_t> op_signatures;          // the program that it is for
+  std::vector<bool> replayed;                        // per op: recipe needed
+  std::vector<bool> hold;                            // per value: first copy retained from birth
+  std::vector<std::vector<ValueId>> drops_after_op;  // per op, first run
   std::vector<Event> events;
-  std::vector<ValueId> use_value;                   // per use, in pack order
-  std::vector<std::int32_t> event_of_use;           // kNone: never unpacked when recorded
-  std::vector<bool> recomputed_later;               // per value: some replay makes it again
+  std::vector<ValueId> use_value;          // per use, in pack order
+  std::vector<std::int32_t> event_of_use;  // kNone: never unpacked when recorded
+  std::vector<bool> recomputed_later;      // per value: some replay makes it again
 
-  bool feasible = false;      // without spilling
+  bool feasible = false;  // without spilling
   std::string planner;
   std::int64_t predicted_peak_bytes = 0;
   std::int64_t recompute_ns = 0;
   std::int64_t replays = 0;
   double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
-  int trials = 0;             // rehearsed steps so far; 0: replays are checked against the originals
+  int trials = 0;  // rehearsed steps so far; 0: replays are checked against the originals
 };
 
-// Throws std::invalid_argument when the schedule replays before a forward op: nothing triggers that.
+// Throws std::invalid_argument when the schedule replays before a forward op: nothing triggers
+// that.
 std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                                const scheduler::Schedule& schedule);
 

@@ -1,4 +1,5 @@
-// While one lives on a thread, the recorder and the saved-tensor hooks ignore what that thread does.
+// While one lives on a thread, the recorder and the saved-tensor hooks ignore what that thread
+// does.
 #pragma once
 
 namespace ebbtide::plugin {
@@ -20,8 +21,8 @@ class QuietScope {
   bool before_;
 };
 
-// Has this thread begun a training step? Only such threads are stopped over an impossible budget: an error in
-// a communication thread would help nobody.
+// Has this thread begun a training step? Only such threads are stopped over an impossible budget:
+// an error in a communication thread would help nobody.
 inline bool& trainingThread() noexcept {
   thread_local bool value = false;
   return value;

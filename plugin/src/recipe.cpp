@@ -14,7 +14,8 @@ namespace {
 // Puts the generator back as it was when the scope ends, also after an exception.
 class RandomStateScope {
  public:
-  RandomStateScope(const at::Generator& generator, const at::Tensor& state) : generator_(generator) {
+  RandomStateScope(const at::Generator& generator, const at::Tensor& state)
+      : generator_(generator) {
     if (!state.defined()) return;
     std::lock_guard lock(generator_.mutex());
     saved_ = generator_.get_state();
@@ -51,13 +52,16 @@ at::Tensor TensorView::on(const c10::Storage& storage) const {
 }
 
 bool isPlain(const at::Tensor& tensor) {
-  constexpr auto special = c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::Conjugate,
-                                                c10::DispatchKey::Negative, c10::DispatchKey::ZeroTensor,
-                                                c10::DispatchKey::FuncTorchGradWrapper, c10::DispatchKey::FuncTorchBatched});
-  return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() && tensor.has_storage() &&
-         !tensor.key_set().has_any(special) && !tensor.is_quantized() && !tensor.is_inference() &&
-         !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
-         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && tensor.storage().nbytes() > 0;
+  constexpr auto special = c10::DispatchKeySet(
+      {c10::DispatchKey::Python, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
+       c10::DispatchKey::ZeroTensor, c10::DispatchKey::FuncTorchGradWrapper,
+       c10::DispatchKey::FuncTorchBatched});
+  return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() &&
+         tensor.has_storage() && !tensor.key_set().has_any(special) && !tensor.is_quantized() &&
+         !tensor.is_inference() && !tensor.is_nested() &&
+         !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
+         tensor.storage().nbytes() > 0;
 }
 
 void forEachTensor(c10::ArrayRef<const c10::IValue> values,
@@ -82,7 +86,8 @@ std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values
   frozen.reserve(values.size());
   for (const c10::IValue& value : values) {
     if (value.isTensor()) {
-      // Not plain (a wrapped number, say): kept as it is, the recorder has refused anything of size.
+      // Not plain (a wrapped number, say): kept as it is, the recorder has refused anything of
+      // size.
       frozen.push_back(isPlain(value.toTensor()) ? c10::IValue(at::Tensor()) : value);
     } else if (value.isTensorList()) {
       frozen.emplace_back(std::vector<at::Tensor>(value.toTensorVector().size()));
@@ -123,14 +128,16 @@ Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& 
     }
   }
   if (info->training_argument >= 0 && stack.at(info->training_argument).toBool()) {
-    for (int argument : info->blank_in_training) stack.at(argument) = c10::IValue(std::optional<at::Tensor>());
+    for (int argument : info->blank_in_training)
+      stack.at(argument) = c10::IValue(std::optional<at::Tensor>());
   }
   {
     RandomStateScope random(generator, random_state);
     info->handle.callBoxed(stack);
   }
   Outputs outputs;
-  forEachTensor(c10::ArrayRef<const c10::IValue>(stack.data(), stack.size()), [&](int, int, const at::Tensor& tensor) { outputs.push_back(tensor); });
+  forEachTensor(c10::ArrayRef<const c10::IValue>(stack.data(), stack.size()),
+                [&](int, int, const at::Tensor& tensor) { outputs.push_back(tensor); });
   return outputs;
 }
 

@@ -1,5 +1,5 @@
-// Recipe: an op, its frozen arguments, references to its input values and the random state before it: enough
-// to compute its outputs again, bit for bit. Includes torch.
+// Recipe: an op, its frozen arguments, references to its input values and the random state before
+// it: enough to compute its outputs again, bit for bit. Includes torch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -12,7 +12,8 @@
 
 namespace ebbtide::plugin {
 
-// How a tensor looks at its storage. Views cost nothing and are never recomputed: only this is kept of them.
+// How a tensor looks at its storage. Views cost nothing and are never recomputed: only this is kept
+// of them.
 struct TensorView {
   std::vector<std::int64_t> sizes;
   std::vector<std::int64_t> strides;
@@ -37,13 +38,13 @@ struct Recipe {
   const OpInfo* info = nullptr;
   std::vector<c10::IValue> arguments;  // input tensors left out
   std::vector<Input> inputs;
-  at::Tensor random_state;             // of `generator`, before the op; undefined: draws nothing
+  at::Tensor random_state;  // of `generator`, before the op; undefined: draws nothing
   at::Generator generator;
 
   // The tensors that the op returned, lists flattened.
   using Outputs = std::vector<at::Tensor>;
-  // Runs the op again. `input` gives the storage of a value; a written input must be one that may be written.
-  // Throws what the op throws. The random state is as before when it returns.
+  // Runs the op again. `input` gives the storage of a value; a written input must be one that may
+  // be written. Throws what the op throws. The random state is as before when it returns.
   Outputs replay(const std::function<c10::Storage(const Input&)>& input) const;
 };
 
@@ -51,7 +52,8 @@ struct Recipe {
 void forEachTensor(c10::ArrayRef<const c10::IValue> values,
                    const std::function<void(int, int, const at::Tensor&)>& visit);
 
-// Copies arguments so that later changes to lists do not reach the recipe; input tensors become undefined.
+// Copies arguments so that later changes to lists do not reach the recipe; input tensors become
+// undefined.
 std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values);
 
 }  // namespace ebbtide::plugin

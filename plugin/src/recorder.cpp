@@ -22,6 +22,8 @@ namespace {
 
 namespace autograd = torch::autograd;
 using Clock = std::chrono::steady_clock;
+// shared_ptr up to torch 2.14, intrusive_ptr from then on.
+using NodePointer = decltype(autograd::Edge::function);
 
 class SavedUse;
 
@@ -32,12 +34,12 @@ LiveRuns& liveRuns() {
 
 // The step that this thread's forward pass belongs to.
 struct ThreadState {
-  ~ThreadState();                    // the thread's last step ends with it
+  ~ThreadState();  // the thread's last step ends with it
 
   std::shared_ptr<StepRun> run;
-  OpId active = scheduler::kNone;    // op between its start and its end
+  OpId active = scheduler::kNone;  // op between its start and its end
   bool optimizer_stepped = false;
-  std::vector<SavedUse*> unbound;    // saved while the active op runs: values known when it ends
+  std::vector<SavedUse*> unbound;  // saved while the active op runs: values known when it ends
 };
 
 ThreadState& threadState() {
@@ -45,7 +47,9 @@ ThreadState& threadState() {
   return state;
 }
 
-bool inBackward() { return autograd::get_current_graph_task_id() >= 0; }
+bool inBackward() {
+  return autograd::get_current_graph_task_id() >= 0;
+}
 
 bool passThrough() {
   const Session* session = Session::current();
@@ -77,7 +81,8 @@ class SavedUse final : public autograd::SavedVariableHooks {
     view_ = TensorView::of(tensor);
     const ValueId value = run_->findValue(tensor);
     if (value == scheduler::kNone && state.active != scheduler::kNone) {
-      strong_ = view_.on(tensor.storage());  // an output of the running op, or its input under a new version
+      strong_ = view_.on(
+          tensor.storage());  // an output of the running op, or its input under a new version
       state.unbound.push_back(this);
       return;
     }
@@ -87,7 +92,8 @@ class SavedUse final : public autograd::SavedVariableHooks {
   // The op has ended: its outputs are known.
   void bind() {
     const QuietScope quiet;
-    // The version counter of the saved tensor, not of the look-alike that holds its storage until now.
+    // The version counter of the saved tensor, not of the look-alike that holds its storage until
+    // now.
     strong_.unsafeGetTensorImpl()->set_version_counter(version_counter_);
     use_ = run_->addUse(run_->sourceValue(strong_), strong_);
     strong_.reset();
@@ -99,7 +105,8 @@ class SavedUse final : public autograd::SavedVariableHooks {
     return view_.on(run_->restore(use_, view_));
   }
 
-  std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data() const override {
+  std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data()
+      const override {
     return std::nullopt;
   }
 
@@ -109,9 +116,12 @@ class SavedUse final : public autograd::SavedVariableHooks {
     if (!version_counter_.enabled()) return;
     const auto now = version_counter_.current_version();
     TORCH_CHECK(now == version_,
-                "one of the variables needed for gradient computation has been modified by an inplace operation: is at "
-                "version ", now, "; expected version ", version_,
-                " instead. Hint: enable anomaly detection to find the operation that failed to compute its gradient, "
+                "one of the variables needed for gradient computation has been modified by an "
+                "inplace operation: is at "
+                "version ",
+                now, "; expected version ", version_,
+                " instead. Hint: enable anomaly detection to find the operation that failed to "
+                "compute its gradient, "
                 "with torch.autograd.set_detect_anomaly(True).");
   }
 
@@ -128,26 +138,31 @@ class DelegatingEngine final : public autograd::Engine {
  public:
   explicit DelegatingEngine(autograd::Engine& inner) : inner_(inner) {}
 
-  autograd::variable_list execute(const autograd::edge_list& roots, const autograd::variable_list& inputs,
-                                  bool keep_graph, bool create_graph, bool accumulate_grad,
+  autograd::variable_list execute(const autograd::edge_list& roots,
+                                  const autograd::variable_list& inputs, bool keep_graph,
+                                  bool create_graph, bool accumulate_grad,
                                   const autograd::edge_list& outputs) override {
     return inner_.execute(roots, inputs, keep_graph, create_graph, accumulate_grad, outputs);
   }
   c10::intrusive_ptr<at::ivalue::Future> execute_with_graph_task(
-      const std::shared_ptr<autograd::GraphTask>& task, std::shared_ptr<autograd::Node> root,
+      const std::shared_ptr<autograd::GraphTask>& task, NodePointer root,
       autograd::InputBuffer&& buffer) override {
     return inner_.execute_with_graph_task(task, std::move(root), std::move(buffer));
   }
-  std::unique_ptr<autograd::AnomalyMetadata> make_anomaly_metadata() override { return inner_.make_anomaly_metadata(); }
-  void thread_on_exception(const std::shared_ptr<autograd::GraphTask>& task, const std::shared_ptr<autograd::Node>& node,
-                           std::exception& error) override {
+  std::unique_ptr<autograd::AnomalyMetadata> make_anomaly_metadata() override {
+    return inner_.make_anomaly_metadata();
+  }
+  void thread_on_exception(const std::shared_ptr<autograd::GraphTask>& task,
+                           const NodePointer& node, std::exception& error) override {
     inner_.thread_on_exception(task, node, error);
   }
-  void thread_init(int device, const std::shared_ptr<autograd::ReadyQueue>& queue, bool should_increment) override {
+  void thread_init(int device, const std::shared_ptr<autograd::ReadyQueue>& queue,
+                   bool should_increment) override {
     inner_.thread_init(device, queue, should_increment);
   }
   std::unique_ptr<autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
-    if (auto hooks = inner_.get_default_saved_variable_hooks()) return hooks;  // the user's choice wins
+    if (auto hooks = inner_.get_default_saved_variable_hooks())
+      return hooks;  // the user's choice wins
     if (passThrough() || at::SavedTensorDefaultHooks::get_tls_state().is_tracing) return nullptr;
     if (threadState().run == nullptr || !hooks_wanted_) return nullptr;
     return std::make_unique<SavedUse>();
@@ -173,7 +188,8 @@ void endStep(ThreadState& state) {
   summary.off_plan = state.run->offPlan();
   const auto& options = state.run->options();
   Session& session = *Session::current();
-  if (summary.had_backward && options.plan && state.run->rehearsedWhole()) session.rehearsed(*options.plan);
+  if (summary.had_backward && options.plan && state.run->rehearsedWhole())
+    session.rehearsed(*options.plan);
   if (options.log) {
     session.memory().setObserver(nullptr);
     if (summary.had_backward && options.record_ops && session.wantsTrace(summary.off_plan)) {
@@ -200,7 +216,8 @@ void beginStep(ThreadState& state) {
   endStep(state);
   const Session::StepStart start = session.beginStep();
   state.optimizer_stepped = false;
-  state.run = std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.plan, start.log});
+  state.run =
+      std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.plan, start.log});
   engine->hooks_wanted_ = start.hooks;
   if (start.log) session.memory().setObserver(start.log.get());
   liveRuns().add(state.run);
@@ -226,8 +243,17 @@ bool underTransform() {
 
 bool touchesTrained(c10::ArrayRef<const c10::IValue> inputs) {
   bool found = false;
-  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) { found = found || tensor.requires_grad(); });
+  forEachTensor(
+      inputs, [&](int, int, const at::Tensor& tensor) { found = found || tensor.requires_grad(); });
   return found;
+}
+
+// A step that records no ops still ends when what it trains is written: the first op's parameters
+// tell.
+void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
+  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
+    if (tensor.requires_grad() && tensor.is_leaf() && isPlain(tensor)) run.sourceValue(tensor);
+  });
 }
 
 void noteWrites(StepRun& run, const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
@@ -236,7 +262,8 @@ void noteWrites(StepRun& run, const OpInfo& info, c10::ArrayRef<const c10::IValu
   });
 }
 
-std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call, ThreadState& state) {
+std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call,
+                                                   ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
   if (inBackward()) {
     if (state.run != nullptr && !state.run->paused()) state.run->noteBackward();
@@ -250,7 +277,8 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
     if (info->mutates && state.run != nullptr) noteWrites(*state.run, *info, call.inputs());
     return nullptr;
   }
-  if (state.run == nullptr || state.run->paused() || (state.run->hasUses() && state.run->liveUses() == 0)) {
+  if (state.run == nullptr || state.run->paused() ||
+      (state.run->hasUses() && state.run->liveUses() == 0)) {
     // What runs before the first trained tensor prepares data: its results are sources.
     if (!touchesTrained(call.inputs())) {
       if (info->mutates && state.run != nullptr) noteWrites(*state.run, *info, call.inputs());
@@ -258,6 +286,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
     }
     if (stepIsOver(state)) beginStep(state);
     state.run->resume();
+    if (!state.run->recordsOps()) watchParameters(*state.run, call.inputs());
   }
   if (!state.run->recordsOps()) return nullptr;
   auto scope = std::make_unique<OpScope>();
@@ -268,7 +297,8 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
 }
 
 void noteUserScope(const at::RecordFunction& call, ThreadState& state) {
-  // torch.optim.Optimizer.profile_hook_step names its scope so: a step even if it writes through .data.
+  // torch.optim.Optimizer.profile_hook_step names its scope so: a step even if it writes through
+  // .data.
   if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) state.optimizer_stepped = true;
 }
 
@@ -278,15 +308,20 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
   try {
     ThreadState& state = threadState();
     switch (call.scope()) {
-      case at::RecordScope::FUNCTION: return startFunction(call, state);
+      case at::RecordScope::FUNCTION:
+        return startFunction(call, state);
       case at::RecordScope::BACKWARD_FUNCTION:
         if (state.run != nullptr) {
           state.run->noteBackward();
-          if (const auto& log = state.run->options().log) log->add(scheduler::TraceEvent::Kind::kBackwardNode, 0);
+          if (const auto& log = state.run->options().log)
+            log->add(scheduler::TraceEvent::Kind::kBackwardNode, 0);
         }
         return nullptr;
-      case at::RecordScope::USER_SCOPE: noteUserScope(call, state); return nullptr;
-      default: return nullptr;
+      case at::RecordScope::USER_SCOPE:
+        noteUserScope(call, state);
+        return nullptr;
+      default:
+        return nullptr;
     }
   } catch (const std::exception& error) {
     Session::current()->disable(error.what());
@@ -297,13 +332,15 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   auto* scope = static_cast<OpScope*>(context);
   if (scope == nullptr) return;
-  const auto duration = std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - scope->start).count();
+  const auto duration =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - scope->start).count();
   ThreadState& state = threadState();
   const QuietScope quiet;
   try {
     state.active = scheduler::kNone;
     const auto& outputs = call.outputs();
-    state.run->endOp(scope->op, c10::ArrayRef<const c10::IValue>(outputs.data(), outputs.size()), duration);
+    state.run->endOp(scope->op, c10::ArrayRef<const c10::IValue>(outputs.data(), outputs.size()),
+                     duration);
     const auto unbound = std::move(state.unbound);
     state.unbound.clear();
     for (SavedUse* use : unbound) use->bind();
@@ -312,12 +349,15 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   }
 }
 
-autograd::Engine& engineStub() { return *engine; }
+autograd::Engine& engineStub() {
+  return *engine;
+}
 
 }  // namespace
 
 void installRecorder() {
-  engine = new DelegatingEngine(autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
+  engine = new DelegatingEngine(
+      autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
   autograd::set_default_engine_stub(&engineStub);
   Session::current()->memory().setReclaimer(&liveRuns());
   at::addGlobalCallback(at::RecordFunctionCallback(&onStart, &onEnd)

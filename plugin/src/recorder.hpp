@@ -1,11 +1,12 @@
-// Recorder: what torch calls: the RecordFunction callback for every op, the engine's default saved-tensor hooks.
-// Includes torch.
+// Recorder: what torch calls: the RecordFunction callback for every op, the engine's default
+// saved-tensor hooks. Includes torch.
 //
 //   forward op ──► callback start ──► StepRun::beginOp … endOp
-//   SavedVariable ──► DelegatingEngine::get_default_saved_variable_hooks ──► SavedUse ──► StepRun::addUse
-//   backward ──► SavedUse::call_unpack_hook ──► StepRun::restore
+//   SavedVariable ──► DelegatingEngine::get_default_saved_variable_hooks ──► SavedUse ──►
+//   StepRun::addUse backward ──► SavedUse::call_unpack_hook ──► StepRun::restore
 //
-// Nothing here throws into torch's callbacks: a failure of ours switches to pass-through and says so once.
+// Nothing here throws into torch's callbacks: a failure of ours switches to pass-through and says
+// so once.
 #pragma once
 
 namespace ebbtide::plugin {

@@ -1,13 +1,12 @@
 #include "session.hpp"
 
+#include <fmt/format.h>
 #include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-
-#include <fmt/format.h>
 
 #include "ebbtide/allocator/host_backend.hpp"
 #include "version.hpp"
@@ -18,16 +17,22 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr int kRecordAfterPlan = 3;   // the rehearsal and two steps of the trusted plan
-constexpr int kMaxReplans = 4;        // for one program, because predictions missed
-constexpr double kMissedBy = 0.05;    // predicted against real peak
+constexpr int kRecordAfterPlan = 3;  // the rehearsal and two steps of the trusted plan
+constexpr int kMaxReplans = 4;       // for one program, because predictions missed
+constexpr double kMissedBy = 0.05;   // predicted against real peak
 
-double seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) * 1e-9; }
+double seconds(std::int64_t nanoseconds) {
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
 
 }  // namespace
 
-Session* Session::current() noexcept { return the_session.load(std::memory_order_acquire); }
-bool Session::inChild() noexcept { return in_child.load(std::memory_order_relaxed); }
+Session* Session::current() noexcept {
+  return the_session.load(std::memory_order_acquire);
+}
+bool Session::inChild() noexcept {
+  return in_child.load(std::memory_order_relaxed);
+}
 
 Session::Session(Config config, std::string torch_version)
     : config_(std::move(config)),
@@ -43,7 +48,8 @@ Session::Session(Config config, std::string torch_version)
 void Session::start(Config config, std::string torch_version) {
   auto* session = new Session(std::move(config), std::move(torch_version));
   the_session.store(session, std::memory_order_release);
-  pthread_atfork([] { current()->memory_->lockForFork(); }, [] { current()->memory_->unlockAfterFork(); },
+  pthread_atfork([] { current()->memory_->lockForFork(); },
+                 [] { current()->memory_->unlockAfterFork(); },
                  [] {
                    in_child = true;
                    current()->memory_->unlockAfterFork();
@@ -68,7 +74,8 @@ void Session::warn(const std::string& text) const {
 }
 
 void Session::debug(const std::string& text) const {
-  if (config_.log_level == "debug") std::fprintf(stderr, "[ebbtide rank %d] debug: %s\n", config_.rank, text.c_str());
+  if (config_.log_level == "debug")
+    std::fprintf(stderr, "[ebbtide rank %d] debug: %s\n", config_.rank, text.c_str());
 }
 
 void Session::wake() {
@@ -76,12 +83,15 @@ void Session::wake() {
     std::string error;
     std::string endpoint;
     if (config_.port + config_.local_rank > 65535) {
-      error = fmt::format("port {} + local rank {} is over 65535", config_.port, config_.local_rank);
+      error =
+          fmt::format("port {} + local rank {} is over 65535", config_.port, config_.local_rank);
     } else {
       const auto port = static_cast<std::uint16_t>(config_.port + config_.local_rank);
-      server_ = metrics::HttpServer::start({config_.bind, port}, [this] { return metrics_.render(); }, error);
+      server_ = metrics::HttpServer::start(
+          {config_.bind, port}, [this] { return metrics_.render(); }, error);
     }
-    if (server_) endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
+    if (server_)
+      endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
     say(fmt::format("{} (torch {}): {}, {}", kVersion, torch_version_,
                     config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes)
                                          : std::string("measuring, nothing is dropped"),
@@ -95,7 +105,8 @@ void Session::wake() {
   });
 }
 
-// ----------------------------------------------------------------------------------------------- steps
+// -----------------------------------------------------------------------------------------------
+// steps
 
 Session::StepStart Session::beginStep() {
   std::lock_guard lock(mutex_);
@@ -112,7 +123,8 @@ Session::StepStart Session::beginStep() {
   const allocator::Statistics memory = memory_->statistics();
   step_base_bytes_ = memory.allocated_bytes;
   step_activation_bytes_ = 0;
-  if (start.record_ops && config_.own_allocator) start.log = std::make_shared<EventLog>(step_base_bytes_);
+  if (start.record_ops && config_.own_allocator)
+    start.log = std::make_shared<EventLog>(step_base_bytes_);
   spilled_before_step_ = spilled_bytes_;
   replays_before_step_ = recomputed_ops_;
   step_start_ = std::chrono::steady_clock::now();
@@ -123,7 +135,9 @@ std::shared_ptr<const Plan> Session::switchPlan(std::uint64_t first_op_signature
   std::lock_guard lock(mutex_);
   running_ = nullptr;
   for (const auto& [signature, known] : programs_) {
-    if (!known.plan || known.plan->op_signatures.empty() || known.plan->op_signatures[0] != first_op_signature) continue;
+    if (!known.plan || known.plan->op_signatures.empty() ||
+        known.plan->op_signatures[0] != first_op_signature)
+      continue;
     running_ = known.plan;
     last_signature_ = signature;
   }
@@ -148,7 +162,8 @@ void Session::endStep(StepSummary summary) {
   allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
   mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
   if (!summary.had_backward) return;
-  const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count();
+  const double elapsed =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count();
   ++steps_;
   step_seconds_.push_back(elapsed);
   if (steps_to_record_ > 0) --steps_to_record_;
@@ -189,9 +204,11 @@ void Session::endStep(StepSummary summary) {
 
 // Called with mutex_ held.
 void Session::judgeStep(const StepSummary& summary, const allocator::Statistics& memory) {
-  debug(fmt::format("step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}", steps_,
-                    memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes, memory.mapped_peak_bytes,
-                    memory.cached_bytes, spilled_bytes_ - spilled_before_step_, recomputed_ops_ - replays_before_step_));
+  debug(fmt::format(
+      "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}", steps_,
+      memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes,
+      memory.mapped_peak_bytes, memory.cached_bytes, spilled_bytes_ - spilled_before_step_,
+      recomputed_ops_ - replays_before_step_));
   const bool spilled = spilled_bytes_ > spilled_before_step_;
   base_bytes_ = step_base_bytes_;
   Known* known = nullptr;
@@ -241,14 +258,16 @@ bool Session::wantsPlan(const StepSummary& summary) {
 
 // Called with mutex_ held. The least duration seen is the one without page faults.
 void Session::mergeDurations(Known& known, scheduler::Trace& trace) {
-  if (known.duration_ns.size() != trace.ops.size()) known.duration_ns.assign(trace.ops.size(), INT64_MAX);
+  if (known.duration_ns.size() != trace.ops.size())
+    known.duration_ns.assign(trace.ops.size(), INT64_MAX);
   for (std::size_t i = 0; i < trace.ops.size(); ++i) {
     known.duration_ns[i] = std::min(known.duration_ns[i], trace.ops[i].duration_ns);
     trace.ops[i].duration_ns = known.duration_ns[i];
   }
 }
 
-// ----------------------------------------------------------------------------------------------- counters
+// -----------------------------------------------------------------------------------------------
+// counters
 
 void Session::countReplay(std::int64_t duration_ns) noexcept {
   ++recomputed_ops_;
@@ -304,12 +323,14 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes) const {
     budget = "the budget is " + formatBytes(*config_.budget_bytes);
     std::unique_lock lock(mutex_, std::try_to_lock);
     const std::int64_t floor = lock ? smallest_feasible_bytes_ : 0;
-    advice = fmt::format(" Raise the budget{}, or set EBBTIDE_ON_INFEASIBLE=best-effort to go over it.",
-                         floor > 0 ? " (the first step's smallest was " + formatBytes(floor) + ")" : std::string());
+    advice = fmt::format(
+        " Raise the budget{}, or set EBBTIDE_ON_INFEASIBLE=best-effort to go over it.",
+        floor > 0 ? " (the first step's smallest was " + formatBytes(floor) + ")" : std::string());
   }
   return fmt::format("ebbtide: out of memory: {} asked for; {} live, {} cached, {} mapped; {}.{}",
-                     formatBytes(static_cast<std::int64_t>(request_bytes)), formatBytes(memory.allocated_bytes),
-                     formatBytes(memory.cached_bytes), formatBytes(memory.mapped_bytes), budget, advice);
+                     formatBytes(static_cast<std::int64_t>(request_bytes)),
+                     formatBytes(memory.allocated_bytes), formatBytes(memory.cached_bytes),
+                     formatBytes(memory.mapped_bytes), budget, advice);
 }
 
 // Called with mutex_ held.

@@ -1,7 +1,8 @@
-// Session: one a process. Owns the configuration, the memory, the plans, the metrics and the report. Torch-free.
+// Session: one a process. Owns the configuration, the memory, the plans, the metrics and the
+// report. Torch-free.
 //
-// Thread rule: training threads call beginStep/endStep and the counters; the planning thread publishes plans; the
-// server's thread reads metrics only.
+// Thread rule: training threads call beginStep/endStep and the counters; the planning thread
+// publishes plans; the server's thread reads metrics only.
 #pragma once
 
 #include <atomic>
@@ -18,8 +19,8 @@
 #include "ebbtide/allocator/caching_resource.hpp"
 #include "ebbtide/metrics/http_server.hpp"
 #include "ebbtide/metrics/rank_metrics.hpp"
-#include "event_log.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "event_log.hpp"
 #include "plan.hpp"
 #include "spill_store.hpp"
 
@@ -27,7 +28,7 @@ namespace ebbtide::plugin {
 
 struct StepSummary {
   bool had_backward = false;
-  bool recorded = false;    // `trace` is whole
+  bool recorded = false;  // `trace` is whole
   bool off_plan = false;
   scheduler::Trace trace;
 };
@@ -35,15 +36,16 @@ struct StepSummary {
 class Session {
  public:
   explicit Session(Config config, std::string torch_version);
-  static Session* current() noexcept;       // nullptr before start()
+  static Session* current() noexcept;  // nullptr before start()
   static void start(Config config, std::string torch_version);
-  static bool inChild() noexcept;           // a forked process: be inert
+  static bool inChild() noexcept;  // a forked process: be inert
 
   const Config& config() const noexcept { return config_; }
   allocator::CachingResource& memory() noexcept { return *memory_; }
   SpillStore& spillStore() noexcept { return spill_; }
 
-  // Banner and server, at the first training op: launchers and data loaders that only import torch stay silent.
+  // Banner and server, at the first training op: launchers and data loaders that only import torch
+  // stay silent.
   void wake();
 
   struct StepStart {
@@ -62,8 +64,8 @@ class Session {
   void countReplay(std::int64_t duration_ns) noexcept;
   void countAudit(const std::string& op, std::uint64_t signature, OpId id, bool equal);
   void countSpill(std::int64_t bytes) noexcept;
-  void noteBackwardBegins() noexcept;  // first unpack of a step
-  void rehearsed(const Plan& plan);    // one step's replays were all compared
+  void noteBackwardBegins() noexcept;    // first unpack of a step
+  void rehearsed(const Plan& plan);      // one step's replays were all compared
   void disable(const std::string& why);  // pass-through from now on, said once
   void debug(const std::string& text) const;
   bool disabled() const noexcept { return disabled_; }
@@ -85,10 +87,10 @@ class Session {
     bool from_first_step = false;
     int replans = 0;
     std::int64_t steps = 0;
-    std::int64_t plain_peak_bytes = 0;      // nothing dropped
+    std::int64_t plain_peak_bytes = 0;  // nothing dropped
     std::int64_t activation_bytes = 0;
     std::int64_t predicted_peak_bytes = 0;
-    std::int64_t steady_peak_bytes = 0;     // largest live bytes of a step under the checked plan
+    std::int64_t steady_peak_bytes = 0;  // largest live bytes of a step under the checked plan
   };
 
   void planLoop();
@@ -126,11 +128,11 @@ class Session {
   bool job_first_step_ = false;
   std::map<std::uint64_t, Known> programs_;  // by trace signature
   std::uint64_t last_signature_ = 0;
-  std::set<std::uint64_t> rejected_;         // op signatures whose replay differed: never dropped again
+  std::set<std::uint64_t> rejected_;  // op signatures whose replay differed: never dropped again
   std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;
   bool replan_ = false;
   int steps_to_record_ = 3;
-  std::shared_ptr<const Plan> running_;      // plan of the present step
+  std::shared_ptr<const Plan> running_;  // plan of the present step
   bool running_trusted_ = false;
   std::string stop_message_;
   bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;

@@ -1,9 +1,10 @@
-// The planning thread of a Session: from a recorded trace to a published plan, and what is said about it.
+// The planning thread of a Session: from a recorded trace to a published plan, and what is said
+// about it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <utility>
-
-#include <fmt/format.h>
 
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
@@ -17,7 +18,7 @@ using scheduler::Graph;
 using scheduler::kNone;
 
 constexpr auto kPlanningTime = std::chrono::milliseconds(2500);
-constexpr double kHeadroom = 0.005;           // of the budget: rounding and order of frees
+constexpr double kHeadroom = 0.005;  // of the budget: rounding and order of frees
 constexpr Bytes kLeastHeadroom = 1 << 20;
 
 // The lowest peak with every value on the host whenever no op reads or writes it.
@@ -39,7 +40,8 @@ Bytes peakWithSpilling(const Graph& graph) {
       for (const ValueId v : *list) {
         const auto& value = graph.values[v];
         const OpId first = value.producer == kNone ? 0 : value.producer;
-        const bool counted = value.pinned || (first <= static_cast<OpId>(i) && value.natural_last >= static_cast<OpId>(i));
+        const bool counted = value.pinned || (first <= static_cast<OpId>(i) &&
+                                              value.natural_last >= static_cast<OpId>(i));
         if (!counted) need += value.bytes;
       }
     }
@@ -59,7 +61,8 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
   for (std::size_t v = 0; v < read.size(); ++v) {
     const auto& value = graph.graph.values[v];
     if (read[v] && !value.pinned) {
-      by_op[value.producer == kNone ? "inputs" : graph.graph.ops[value.producer].name] += value.bytes;
+      by_op[value.producer == kNone ? "inputs" : graph.graph.ops[value.producer].name] +=
+          value.bytes;
     }
   }
   std::vector<std::pair<Bytes, std::string>> order;
@@ -76,9 +79,11 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
 
 std::int64_t Session::planningCap() const {
   const allocator::Statistics memory = memory_->statistics();
-  const Bytes slack = std::max<Bytes>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
+  const Bytes slack =
+      std::max<Bytes>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
   const Bytes budget = *config_.budget_bytes;
-  return budget - slack - std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * static_cast<double>(budget)));
+  return budget - slack -
+         std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * static_cast<double>(budget)));
 }
 
 // Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
@@ -93,8 +98,10 @@ void Session::checkFloor(const scheduler::TraceGraph& graph) {
   const Bytes would_do = std::max(floor, violations_ > 0 ? mapped_peak_bytes_ : 0);
   smallest_feasible_bytes_ = would_do;
   stop_message_ = fmt::format(
-      "ebbtide: the budget of {} is too small for this step. Smallest feasible budget: {} (EBBTIDE_BUDGET={}MiB). "
-      "Live at the step's start (parameters, gradients, optimizer, data): {}. Saved for backward, by op: {}. "
+      "ebbtide: the budget of {} is too small for this step. Smallest feasible budget: {} "
+      "(EBBTIDE_BUDGET={}MiB). "
+      "Live at the step's start (parameters, gradients, optimizer, data): {}. Saved for backward, "
+      "by op: {}. "
       "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.",
       formatBytes(*config_.budget_bytes), formatBytes(would_do), (would_do + (1 << 20) - 1) >> 20,
       formatBytes(graph.base_bytes), dominating_);
@@ -157,19 +164,21 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
       known.predicted_peak_bytes = plain.peak_bytes;
       if (!said_fits_) {
         said_fits_ = true;
-        say(fmt::format("no effect because the step fits: its peak is {}, the budget {}", formatBytes(plain.peak_bytes),
-                        formatBytes(*config_.budget_bytes)));
+        say(fmt::format("no effect because the step fits: its peak is {}, the budget {}",
+                        formatBytes(plain.peak_bytes), formatBytes(*config_.budget_bytes)));
       }
       return;
     }
   }
   scheduler::PlannerOptions options;
   options.deadline = start + kPlanningTime;
-  const scheduler::PlanResult result = scheduler::planner(config_.planner).plan(graph.graph, cap, options);
+  const scheduler::PlanResult result =
+      scheduler::planner(config_.planner).plan(graph.graph, cap, options);
   if (const auto problem = scheduler::validate(graph.graph, result.schedule)) {
     throw std::runtime_error("the planner's schedule is not legal: " + *problem);
   }
-  const double plan_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  const double plan_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   publish(trace, graph, result, plan_seconds);
 }
 
@@ -180,7 +189,8 @@ void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph
   plan->planner = result.planner;
   plan->predicted_peak_bytes = simulated.peak_bytes;
   plan->recompute_ns = simulated.recompute_ns;
-  plan->overhead_ratio = static_cast<double>(simulated.recompute_ns) / static_cast<double>(std::max<std::int64_t>(1, trace.duration_ns));
+  plan->overhead_ratio = static_cast<double>(simulated.recompute_ns) /
+                         static_cast<double>(std::max<std::int64_t>(1, trace.duration_ns));
   plan->plan_seconds = plan_seconds;
   plan->feasible = result.feasible;
   std::lock_guard lock(mutex_);
@@ -198,15 +208,19 @@ void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph
     const Bytes margin = *config_.budget_bytes - planningCap();
     smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
     if (!std::exchange(said_spills_, true)) {
-      warn(fmt::format("recomputation alone reaches {}, the budget is {}: the rest is spilled to the host's disk each step; "
-                       "from {} on nothing is spilled",
-                       formatBytes(simulated.peak_bytes), formatBytes(*config_.budget_bytes),
-                       formatBytes(smallest_without_spill_bytes_)));
+      warn(
+          fmt::format("recomputation alone reaches {}, the budget is {}: the rest is spilled to "
+                      "the host's disk each step; "
+                      "from {} on nothing is spilled",
+                      formatBytes(simulated.peak_bytes), formatBytes(*config_.budget_bytes),
+                      formatBytes(smallest_without_spill_bytes_)));
     }
   }
-  say(fmt::format("plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step, {:.1f} % more time",
-                  plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes), formatBytes(known.plain_peak_bytes),
-                  plan->replays, 100 * plan->overhead_ratio));
+  say(
+      fmt::format("plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a "
+                  "step, {:.1f} % more time",
+                  plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes),
+                  formatBytes(known.plain_peak_bytes), plan->replays, 100 * plan->overhead_ratio));
 }
 
 }  // namespace ebbtide::plugin

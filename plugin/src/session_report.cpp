@@ -1,9 +1,9 @@
 // What a Session writes to files: the report at exit and recorded traces.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "session.hpp"
@@ -23,13 +23,15 @@ double median(std::vector<double> values) {
 
 // At most kTimelinePoints, each the largest of its stretch, so that the peak survives.
 nlohmann::json thinned(const std::vector<std::pair<double, std::int64_t>>& timeline) {
-  nlohmann::json out = {{"seconds", nlohmann::json::array()}, {"live_bytes", nlohmann::json::array()}};
+  nlohmann::json out = {{"seconds", nlohmann::json::array()},
+                        {"live_bytes", nlohmann::json::array()}};
   const std::size_t stretch = std::max<std::size_t>(1, timeline.size() / kTimelinePoints + 1);
   for (std::size_t i = 0; i < timeline.size(); i += stretch) {
     const auto last = std::min(timeline.size(), i + stretch);
-    const auto top = std::max_element(timeline.begin() + static_cast<std::ptrdiff_t>(i),
-                                      timeline.begin() + static_cast<std::ptrdiff_t>(last),
-                                      [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto top =
+        std::max_element(timeline.begin() + static_cast<std::ptrdiff_t>(i),
+                         timeline.begin() + static_cast<std::ptrdiff_t>(last),
+                         [](const auto& a, const auto& b) { return a.second < b.second; });
     out["seconds"].push_back(top->first);
     out["live_bytes"].push_back(top->second);
   }
@@ -39,7 +41,8 @@ nlohmann::json thinned(const std::vector<std::pair<double, std::int64_t>>& timel
 }  // namespace
 
 void Session::writeTrace(const scheduler::Trace& trace) const {
-  const std::string path = fmt::format("{}/trace-{}-{}.json", config_.trace_dir, config_.rank, steps_);
+  const std::string path =
+      fmt::format("{}/trace-{}-{}.json", config_.trace_dir, config_.rank, steps_);
   std::ofstream file(path);
   file << scheduler::toJson(trace);
   file.close();
@@ -57,12 +60,14 @@ void Session::writeReport() {
       {"rank", config_.rank},
       {"world_size", config_.world_size},
       {"mode", config_.budget_bytes ? "budget" : "measure"},
-      {"budget_bytes", config_.budget_bytes ? nlohmann::json(*config_.budget_bytes) : nlohmann::json()},
+      {"budget_bytes",
+       config_.budget_bytes ? nlohmann::json(*config_.budget_bytes) : nlohmann::json()},
       {"base_bytes", base_bytes_},
       {"activation_bytes", program.activation_bytes},
       {"plain_peak_bytes", program.plain_peak_bytes},
       {"peak_bytes", allocated_peak_bytes_},
-      {"steady_peak_bytes", program.steady_peak_bytes > 0 ? program.steady_peak_bytes : allocated_peak_bytes_},
+      {"steady_peak_bytes",
+       program.steady_peak_bytes > 0 ? program.steady_peak_bytes : allocated_peak_bytes_},
       {"mapped_peak_bytes", mapped_peak_bytes_},
       {"first_step_peak_bytes", first_step_peak_bytes_},
       {"predicted_peak_bytes", program.predicted_peak_bytes},
@@ -70,7 +75,8 @@ void Session::writeReport() {
       {"budget_violations", violations_},
       {"steps", steps_},
       {"step_seconds",
-       {{"first", step_seconds_.empty() ? 0.0 : step_seconds_.front()}, {"median", median(step_seconds_)}}},
+       {{"first", step_seconds_.empty() ? 0.0 : step_seconds_.front()},
+        {"median", median(step_seconds_)}}},
       {"recomputed_ops", recomputed_ops_.load()},
       {"recompute_seconds", static_cast<double>(recompute_ns_.load()) * 1e-9},
       {"spilled_bytes", spilled_bytes_.load()},

@@ -46,7 +46,8 @@ SpillStore::~SpillStore() {
 bool SpillStore::openFile() {
   if (file_ >= 0) return true;
   std::error_code ignored;
-  std::string folder = folder_.empty() ? std::filesystem::temp_directory_path(ignored).string() : folder_;
+  std::string folder =
+      folder_.empty() ? std::filesystem::temp_directory_path(ignored).string() : folder_;
   if (folder.empty()) folder = ".";
   file_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file_ < 0) {  // file systems without O_TMPFILE
@@ -58,7 +59,8 @@ bool SpillStore::openFile() {
   return file_ >= 0;
 }
 
-std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes) noexcept try {
+std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes) noexcept
+    try {
   Slot slot{0, bytes};
   {
     std::lock_guard lock(mutex_);
@@ -90,11 +92,13 @@ bool SpillStore::read(const Slot& slot, void* data) const noexcept {
 }
 
 bool SpillStore::equals(const Slot& slot, const void* data) const noexcept try {
-  const auto buffer = std::make_unique<char[]>(static_cast<std::size_t>(std::min(slot.bytes, kChunkBytes)));
+  const auto buffer =
+      std::make_unique<char[]>(static_cast<std::size_t>(std::min(slot.bytes, kChunkBytes)));
   for (std::int64_t at = 0; at < slot.bytes; at += kChunkBytes) {
     const std::int64_t part = std::min(kChunkBytes, slot.bytes - at);
     if (!readAll(file_, buffer.get(), part, slot.offset + at)) return false;
-    if (std::memcmp(buffer.get(), static_cast<const char*>(data) + at, static_cast<std::size_t>(part)) != 0) {
+    if (std::memcmp(buffer.get(), static_cast<const char*>(data) + at,
+                    static_cast<std::size_t>(part)) != 0) {
       return false;
     }
   }

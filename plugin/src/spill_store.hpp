@@ -26,7 +26,8 @@ class SpillStore {
   // Nothing when the bytes cannot be stored (disk full, folder gone); then lastError() says why.
   std::optional<Slot> write(const void* data, std::int64_t bytes) noexcept;
   bool read(const Slot& slot, void* data) const noexcept;
-  bool equals(const Slot& slot, const void* data) const noexcept;  // compares without a copy of the whole
+  bool equals(const Slot& slot,
+              const void* data) const noexcept;  // compares without a copy of the whole
   void release(const Slot& slot) noexcept;
 
   std::int64_t writtenBytes() const noexcept;

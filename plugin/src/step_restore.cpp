@@ -1,5 +1,5 @@
-// Bringing values back: the plan's prelude before a backward event, and on-demand restoring when the program
-// leaves the plan.
+// Bringing values back: the plan's prelude before a backward event, and on-demand restoring when
+// the program leaves the plan.
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
 
 c10::Storage newStorage(std::size_t bytes) {
   c10::Allocator* allocator = c10::GetAllocator(c10::kCPU);
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                            allocator->allocate(bytes), allocator, true));
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes), allocator, true));
 }
 
 }  // namespace
@@ -40,11 +40,13 @@ c10::Storage StepRun::restore(UseId use, const TensorView&) {
   }
   const Plan* plan = options_.plan.get();
   if (plan && !off_plan_) {
-    const std::int32_t event = use < static_cast<UseId>(plan->event_of_use.size()) ? plan->event_of_use[use] : kNone;
+    const std::int32_t event =
+        use < static_cast<UseId>(plan->event_of_use.size()) ? plan->event_of_use[use] : kNone;
     if (event != current_event_) {
       finishEvent();
       if (event == kNone || event_done_[event] || event != next_event_) {
-        leavePlan("backward event " + std::to_string(event) + " instead of " + std::to_string(next_event_));
+        leavePlan("backward event " + std::to_string(event) + " instead of " +
+                  std::to_string(next_event_));
       }
       if (!off_plan_) runPrelude(event);
     }
@@ -92,11 +94,13 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
   }
   if (spilled) return fetch(values_[id]);
   TORCH_CHECK(depth < kMaxDepth && producer != kNone && ops_[producer].recipe,
-              "ebbtide: a saved tensor was dropped and cannot be computed again (value ", id, "); please report this");
+              "ebbtide: a saved tensor was dropped and cannot be computed again (value ", id,
+              "); please report this");
   replay(producer, depth + 1, {});
   std::lock_guard lock(mutex_);
   c10::Storage storage = values_[id].storage();
-  TORCH_CHECK(storage, "ebbtide: a replay did not give the value it was run for (value ", id, "); please report this");
+  TORCH_CHECK(storage, "ebbtide: a replay did not give the value it was run for (value ", id,
+              "); please report this");
   return storage;
 }
 
@@ -105,8 +109,9 @@ c10::Storage StepRun::fetch(RunValue& value) {
   c10::Storage storage = newStorage(static_cast<std::size_t>(value.bytes));
   std::lock_guard lock(mutex_);
   if (value.held) return value.held;
-  TORCH_CHECK(value.spilled && session_.spillStore().read(*value.spilled, storage.mutable_data()),
-              "ebbtide: the spill file could not be read back: ", session_.spillStore().lastError());
+  TORCH_CHECK(
+      value.spilled && session_.spillStore().read(*value.spilled, storage.mutable_data()),
+      "ebbtide: the spill file could not be read back: ", session_.spillStore().lastError());
   session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
   value.held = storage;
   value.copy = weakly(storage);
@@ -114,8 +119,8 @@ c10::Storage StepRun::fetch(RunValue& value) {
   return storage;
 }
 
-// A storage that an in-place replay may write: the copy itself when the plan gives it up next and nobody else
-// holds it, else a duplicate.
+// A storage that an in-place replay may write: the copy itself when the plan gives it up next and
+// nobody else holds it, else a duplicate.
 c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given_up) {
   if (given_up) {
     std::lock_guard lock(mutex_);
@@ -134,13 +139,16 @@ c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given
 
 void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   RunOp& op = ops_[id];
-  TORCH_CHECK(op.recipe, "ebbtide: no recipe of ", op.info->name, " was recorded; please report this");
+  TORCH_CHECK(op.recipe, "ebbtide: no recipe of ", op.info->name,
+              " was recorded; please report this");
   if (!rehearsing_) {
     std::lock_guard lock(mutex_);  // the program may still hold everything that this would compute
     bool alive = true;
-    for (const auto& [index, output] : op.output_of) alive = alive && static_cast<bool>(values_[output].storage());
+    for (const auto& [index, output] : op.output_of)
+      alive = alive && static_cast<bool>(values_[output].storage());
     if (alive) {
-      for (const auto& [index, output] : op.output_of) values_[output].held = values_[output].storage();
+      for (const auto& [index, output] : op.output_of)
+        values_[output].held = values_[output].storage();
       return;
     }
   }
@@ -154,10 +162,13 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     return writableInput(input.value, std::move(storage), taken);
   });
   for (const auto& [index, output] : op.output_of) {
-    TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name, " returned fewer tensors when replayed");
+    TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
+                " returned fewer tensors when replayed");
     adoptOutput(op, output, outputs[index]);
   }
-  session_.countReplay(std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+  session_.countReplay(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
+          .count());
 }
 
 // Nothing: there is no original to compare with.

@@ -24,7 +24,8 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
 
 }  // namespace
 
-StepRun::StepRun(Session& session, Options options) : session_(session), options_(std::move(options)) {
+StepRun::StepRun(Session& session, Options options)
+    : session_(session), options_(std::move(options)) {
   usePlan(options_.plan);
 }
 
@@ -46,7 +47,8 @@ void StepRun::leavePlan(const std::string& why) {
   session_.debug("the step left its plan: " + why);
 }
 
-// ---------------------------------------------------------------------------------------------- values
+// ----------------------------------------------------------------------------------------------
+// values
 
 ValueId StepRun::findValue(const at::Tensor& tensor) {
   const auto found = known_.find(tensor.storage().unsafeGetStorageImpl());
@@ -60,7 +62,8 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
   std::lock_guard lock(mutex_);
   const auto found = known_.find(tensor.storage().unsafeGetStorageImpl());
   if (found != known_.end() && !found->second.storage.expired()) {
-    overwrite(found->second.value, static_cast<OpId>(ops_.size()));  // written by what we did not see
+    overwrite(found->second.value,
+              static_cast<OpId>(ops_.size()));  // written by what we did not see
   }
   return addValue(tensor, kNone, 0);
 }
@@ -72,14 +75,16 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.output = output;
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   const bool leaf = tensor.is_leaf() && tensor.requires_grad();
-  const bool view_of_leaf = tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
+  const bool view_of_leaf =
+      tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
   value.parameter = producer == kNone && (leaf || view_of_leaf);
   if (value.parameter) parameters_.push_back(id);
   value.version = tensor.unsafeGetTensorImpl()->version_counter();
   value.version_at_birth = static_cast<std::uint32_t>(tensor._version());
   setCopy(value, tensor);
   if (options_.log && isOurBlock(tensor.storage())) {
-    value.block = options_.log->blockAt(tensor.storage().data(), allocator::CachingResource::blockBytes(tensor.storage().data()));
+    value.block = options_.log->blockAt(
+        tensor.storage().data(), allocator::CachingResource::blockBytes(tensor.storage().data()));
   }
   known_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),
                           Known{weakly(tensor.storage()), id, value.version_at_birth});
@@ -87,13 +92,16 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   return id;
 }
 
-void StepRun::setCopy(RunValue& value, const at::Tensor& tensor) { value.copy = weakly(tensor.storage()); }
+void StepRun::setCopy(RunValue& value, const at::Tensor& tensor) {
+  value.copy = weakly(tensor.storage());
+}
 
 // Without a plan a value is held by its uses alone; with one, as the plan says.
 void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
   RunValue& value = values_[id];
   if (value.held || value.overwritten) return;
-  const bool planned = options_.plan && !off_plan_ && id < static_cast<ValueId>(options_.plan->hold.size()) &&
+  const bool planned = options_.plan && !off_plan_ &&
+                       id < static_cast<ValueId>(options_.plan->hold.size()) &&
                        options_.plan->hold[id] && !value.release_after_uses;
   const bool by_use = value.live_uses > 0 && keepsAll();
   if (!planned && !by_use) return;
@@ -110,7 +118,8 @@ void StepRun::overwrite(ValueId id, OpId by) {
   if (value.live_uses == 0) {
     value.held = c10::Storage();
   } else if (value.producer != kNone) {
-    // PyTorch raises an error for this, or (writes through .data) reads what is there now: so do we.
+    // PyTorch raises an error for this, or (writes through .data) reads what is there now: so do
+    // we.
     ops_[value.producer].rerunnable = false;
   }
 }
@@ -141,7 +150,8 @@ void StepRun::noteNaturalDeaths() {
   });
 }
 
-// ------------------------------------------------------------------------------------------- recording
+// -------------------------------------------------------------------------------------------
+// recording
 
 void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor) {
   if (!isPlain(tensor)) {
@@ -155,23 +165,27 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
   mix(op.signature, static_cast<std::uint64_t>(value));
   for (std::int64_t size : tensor.sizes()) mix(op.signature, static_cast<std::uint64_t>(size));
-  for (std::int64_t stride : tensor.strides()) mix(op.signature, static_cast<std::uint64_t>(stride));
+  for (std::int64_t stride : tensor.strides())
+    mix(op.signature, static_cast<std::uint64_t>(stride));
   mix(op.signature, static_cast<std::uint64_t>(tensor.scalar_type()));
 }
 
 // Before the op runs: it may write its inputs and draws from the generator.
-std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op, c10::ArrayRef<const c10::IValue> inputs) const {
+std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
+                                              c10::ArrayRef<const c10::IValue> inputs) const {
   auto recipe = std::make_unique<Recipe>();
   recipe->info = op.info;
   recipe->arguments = freezeArguments(inputs);
   std::size_t next = 0;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
-    if (isPlain(tensor)) recipe->inputs.push_back({argument, element, op.inputs.at(next++), TensorView::of(tensor)});
+    if (isPlain(tensor))
+      recipe->inputs.push_back({argument, element, op.inputs.at(next++), TensorView::of(tensor)});
   });
   if (!op.info->seeded) return recipe;
   recipe->generator = at::detail::getDefaultCPUGenerator();
   for (const c10::IValue& value : inputs) {
-    if (value.isGenerator() && value.toGenerator().defined()) recipe->generator = value.toGenerator();
+    if (value.isGenerator() && value.toGenerator().defined())
+      recipe->generator = value.toGenerator();
   }
   std::lock_guard lock(recipe->generator.mutex());
   recipe->random_state = recipe->generator.get_state();
@@ -191,7 +205,8 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     hashInput(op, argument, element, tensor);
   });
-  if (id == 0 && use_value_.empty() && options_.plan && options_.plan->op_signatures.at(0) != op.signature) {
+  if (id == 0 && use_value_.empty() && options_.plan &&
+      options_.plan->op_signatures.at(0) != op.signature) {
     usePlan(session_.switchPlan(op.signature));  // nothing has been dropped yet
   }
   const Plan* plan = options_.plan.get();
@@ -202,7 +217,8 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   return id;
 }
 
-// An op that reads uninitialised memory has no contents of its own to repeat, unless it overwrites all of it.
+// An op that reads uninitialised memory has no contents of its own to repeat, unless it overwrites
+// all of it.
 bool StepRun::inputsAllowReplay(const RunOp& op) const {
   for (const ValueId id : op.inputs) {
     if (values_[id].uninitialised && !op.info->overwrites_fully) return false;
@@ -215,19 +231,22 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
   const auto found = known_.find(tensor.storage().unsafeGetStorageImpl());
   const bool alias = found != known_.end() && !found->second.storage.expired();
   bool written = false;
-  for (const auto& [argument, value] : op.written) written = written || (alias && value == found->second.value);
+  for (const auto& [argument, value] : op.written)
+    written = written || (alias && value == found->second.value);
   if (alias && !written) return;  // a view of an input: metadata, no new contents
   const ValueId previous = alias ? found->second.value : kNone;
   if (previous != kNone && values_[previous].producer == id) return;  // returned twice
   if (previous != kNone) {
-    const bool whole = tensor.numel() * static_cast<std::int64_t>(tensor.itemsize()) == values_[previous].bytes;
+    const bool whole =
+        tensor.numel() * static_cast<std::int64_t>(tensor.itemsize()) == values_[previous].bytes;
     if (values_[previous].uninitialised && !whole) op.rerunnable = false;
     overwrite(previous, id);
   }
   const ValueId value = addValue(tensor, id, index);
   values_[value].previous_epoch = previous;
   values_[value].uninitialised = op.info->uninitialised;
-  if (previous != kNone) {  // same storage: hooks that saved the new epoch hold it, the old one no longer
+  if (previous !=
+      kNone) {  // same storage: hooks that saved the new epoch hold it, the old one no longer
     values_[value].block = values_[previous].block;
   }
   op.outputs.push_back(value);
@@ -243,20 +262,24 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
     std::lock_guard lock(mutex_);
     if (!inputsAllowReplay(op)) op.rerunnable = false;
     int index = 0;
-    forEachTensor(outputs, [&](int, int, const at::Tensor& tensor) { bindOutput(op, id, index++, tensor); });
+    forEachTensor(outputs,
+                  [&](int, int, const at::Tensor& tensor) { bindOutput(op, id, index++, tensor); });
     for (const auto& [argument, value] : op.written) {  // written but not returned
       if (values_[value].overwritten_by != id && !values_[value].parameter) overwrite(value, id);
     }
     made = op.outputs.size() + op.written.size();
   }
-  if (made == 0 && id + 1 == static_cast<OpId>(ops_.size())) {  // a view or a query: no part of the program's memory
+  if (made == 0 &&
+      id + 1 ==
+          static_cast<OpId>(ops_.size())) {  // a view or a query: no part of the program's memory
     if (options_.log) options_.log->erase(op.log_position);
     ops_.pop_back();
     return;
   }
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
   if (const Plan* plan = options_.plan.get(); plan && !off_plan_) {
-    const bool known = id < static_cast<OpId>(plan->op_signatures.size()) && plan->op_signatures[id] == op.signature;
+    const bool known = id < static_cast<OpId>(plan->op_signatures.size()) &&
+                       plan->op_signatures[id] == op.signature;
     if (!known) leavePlan(op.info->name + " at op " + std::to_string(id));
   }
   if (options_.plan && !off_plan_) {
@@ -265,7 +288,8 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
   }
 }
 
-// ---------------------------------------------------------------------------------------------- saved uses
+// ----------------------------------------------------------------------------------------------
+// saved uses
 
 UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
   std::lock_guard lock(mutex_);
@@ -295,13 +319,15 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (id != kNone) {
       RunValue& value = values_[id];
       --value.live_uses;
-      const bool done = keepsAll() ? !(options_.plan && options_.plan->hold.size() > static_cast<std::size_t>(id) &&
+      const bool done = keepsAll() ? !(options_.plan &&
+                                       options_.plan->hold.size() > static_cast<std::size_t>(id) &&
                                        options_.plan->hold[id] && !value.release_after_uses)
                                    : value.release_after_uses;
       if (value.live_uses == 0 && done) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         released = std::move(value.held);
-        if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+        if (value.spilled)
+          session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
       }
     }
   }
@@ -312,7 +338,8 @@ void StepRun::applyDrops(const std::vector<ValueId>& drops) {
   for (const ValueId id : drops) drop(id);
 }
 
-// Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes it again.
+// Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes
+// it again.
 void StepRun::drop(ValueId id) {
   RunValue& value = values_[id];
   const bool again = options_.plan->recomputed_later[id];
@@ -321,7 +348,8 @@ void StepRun::drop(ValueId id) {
     return;
   }
   if (keep_graph_ && !again) return;
-  if (rehearsing_ && again && value.live_uses > 0 && !value.rejected) return;  // the original judges the replay
+  if (rehearsing_ && again && value.live_uses > 0 && !value.rejected)
+    return;  // the original judges the replay
   if (value.rejected) return;
   value.release_after_uses = value.live_uses == 0;
   value.held = c10::Storage();
@@ -336,7 +364,8 @@ bool StepRun::parametersChanged() const {
   });
 }
 
-// --------------------------------------------------------------------------------------------------- spilling
+// ---------------------------------------------------------------------------------------------------
+// spilling
 
 std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
   std::int64_t freed = 0;
@@ -346,14 +375,15 @@ std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
       std::unique_lock lock(mutex_);
       if (id >= values_.size()) break;
       RunValue& value = values_[id];
-      if (!value.held || value.parameter || value.bytes < kSpillFloor || value.held.use_count() != 1 ||
-          !isOurBlock(value.held)) {
+      if (!value.held || value.parameter || value.bytes < kSpillFloor ||
+          value.held.use_count() != 1 || !isOurBlock(value.held)) {
         continue;
       }
       noteNaturalDeath(static_cast<ValueId>(id), value);
       victim = value.held;  // stays readable for others while it is written
     }
-    const auto slot = session_.spillStore().write(victim.data(), static_cast<std::int64_t>(victim.nbytes()));
+    const auto slot =
+        session_.spillStore().write(victim.data(), static_cast<std::int64_t>(victim.nbytes()));
     if (!slot) break;
     std::lock_guard lock(mutex_);
     RunValue& value = values_[id];
@@ -371,7 +401,8 @@ std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
   return 0;
 }
 
-// --------------------------------------------------------------------------------------------------- trace
+// ---------------------------------------------------------------------------------------------------
+// trace
 
 scheduler::Trace StepRun::takeTrace() {
   std::lock_guard lock(mutex_);
@@ -379,13 +410,15 @@ scheduler::Trace StepRun::takeTrace() {
   std::uint64_t signature = 0xcbf29ce484222325ULL;
   for (const RunOp& op : ops_) {
     mix(signature, op.signature);
-    trace.ops.push_back({op.info->name, op.signature, op.duration_ns, op.rerunnable && op.finished, op.inputs, op.outputs});
+    trace.ops.push_back({op.info->name, op.signature, op.duration_ns, op.rerunnable && op.finished,
+                         op.inputs, op.outputs});
   }
   trace.signature = signature;
   for (const RunValue& value : values_) {
-    trace.values.push_back({value.producer, value.block, value.previous_epoch,
-                            value.overwritten_by < static_cast<OpId>(ops_.size()) ? value.overwritten_by : kNone,
-                            value.parameter});
+    trace.values.push_back(
+        {value.producer, value.block, value.previous_epoch,
+         value.overwritten_by < static_cast<OpId>(ops_.size()) ? value.overwritten_by : kNone,
+         value.parameter});
   }
   trace.use_value = use_value_;
   options_.log->moveInto(trace);

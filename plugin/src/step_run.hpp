@@ -1,15 +1,16 @@
-// StepRun: one training step while it lives: its ops' recipes, its values, its saved uses, the plan's cursor.
+// StepRun: one training step while it lives: its ops' recipes, its values, its saved uses, the
+// plan's cursor.
 //
 // Values are storage contents between two writes. A value's copy is the storage that has them now:
 //
-//   born ─► first copy (the program's own storage) ─► dropped ─► replayed or fetched copy ─► dropped …
+//   born ─► first copy (the program's own storage) ─► dropped ─► replayed or fetched copy ─►
+//   dropped …
 //            held: we keep it alive            weak: the program may still keep it alive
 //
-// Ownership: recipes, values and uses are owned here and refer to each other by id, so that a long chain ends
-// flat. Saved-tensor hooks own the StepRun.
-// Thread rule: mutex_ guards the values' state and is never held while dispatching or allocating, since the
-// allocator may call spill() on the same thread. restore_mutex_ lets one backward thread restore at a time.
-// Includes torch.
+// Ownership: recipes, values and uses are owned here and refer to each other by id, so that a long
+// chain ends flat. Saved-tensor hooks own the StepRun. Thread rule: mutex_ guards the values' state
+// and is never held while dispatching or allocating, since the allocator may call spill() on the
+// same thread. restore_mutex_ lets one backward thread restore at a time. Includes torch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -34,9 +35,9 @@ namespace ebbtide::plugin {
 class StepRun : public std::enable_shared_from_this<StepRun> {
  public:
   struct Options {
-    bool record_ops = true;               // false: values are known by their saved uses alone
-    std::shared_ptr<const Plan> plan;     // nullptr: keep everything
-    std::shared_ptr<EventLog> log;        // nullptr: do not write a trace
+    bool record_ops = true;            // false: values are known by their saved uses alone
+    std::shared_ptr<const Plan> plan;  // nullptr: keep everything
+    std::shared_ptr<EventLog> log;     // nullptr: do not write a trace
   };
 
   StepRun(Session& session, Options options);
@@ -56,7 +57,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage restore(UseId use, const TensorView& view);  // for one unpack
   void releaseUse(UseId use) noexcept;
 
-  // --- memory pressure: writes held values that nobody else holds to the spill store, those used last first
+  // --- memory pressure: writes held values that nobody else holds to the spill store, those used
+  // last first
   std::int64_t spill(std::int64_t need_bytes) noexcept;
 
   // --- at its end
@@ -66,7 +68,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     paused_ = true;
     if (!backward_seen_.exchange(true)) session_.noteBackwardBegins();
   }
-  // Recording waits for the first op that touches something trained: what comes before prepares data.
+  // Recording waits for the first op that touches something trained: what comes before prepares
+  // data.
   bool paused() const noexcept { return paused_; }
   void resume() noexcept { paused_ = false; }
   bool parametersChanged() const;  // since this step first read them
@@ -84,7 +87,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   struct Known;  // which value a storage holds now
 
   void usePlan(std::shared_ptr<const Plan> plan);
-  std::unique_ptr<Recipe> recordRecipe(const RunOp& op, c10::ArrayRef<const c10::IValue> inputs) const;
+  std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
+                                       c10::ArrayRef<const c10::IValue> inputs) const;
   bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
   void leavePlan(const std::string& why);
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);

@@ -11,17 +11,20 @@ using scheduler::kNone;
 
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-inline WeakStorage noStorage() { return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>()); }
+inline WeakStorage noStorage() {
+  return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>());
+}
 
 inline WeakStorage weakly(const c10::Storage& storage) {
-  return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
+  return WeakStorage(
+      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
 }
 
 struct StepRun::RunValue {
   WeakStorage copy = noStorage();  // storage that has these contents now
-  c10::Storage held;                        // our reference to it
+  c10::Storage held;               // our reference to it
   std::optional<SpillStore::Slot> spilled;
-  std::int64_t bytes = 0;                   // of the storage
+  std::int64_t bytes = 0;  // of the storage
   scheduler::BlockId block = kNone;
   OpId producer = kNone;
   int output = 0;
@@ -31,11 +34,11 @@ struct StepRun::RunValue {
   std::uint32_t version_at_birth = 0;
   std::int32_t live_uses = 0;
   bool parameter = false;
-  bool overwritten = false;    // the first copy holds other contents now
+  bool overwritten = false;  // the first copy holds other contents now
   bool uninitialised = false;
   bool release_after_uses = false;
-  bool dead = false;           // natural death noted
-  bool rejected = false;       // its replay differed from the original in this step
+  bool dead = false;      // natural death noted
+  bool rejected = false;  // its replay differed from the original in this step
 
   c10::Storage storage() const {
     if (held) return held;

@@ -1,10 +1,10 @@
 #include "config.hpp"
 
+#include <gtest/gtest.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <stdexcept>
-
-#include <gtest/gtest.h>
 
 namespace ebbtide::plugin {
 namespace {
@@ -57,7 +57,8 @@ TEST_F(ConfigTest, BareDecimalUnitsNameBothAcceptedSpellings) {
 }
 
 TEST_F(ConfigTest, NonsenseIsRejected) {
-  for (const char* text : {"", "abc", "-1", "0", "0GiB", "1e9", "0x10", "nan", "inf", "12 GiB", "5QiB", "101%", "99999999TiB"}) {
+  for (const char* text : {"", "abc", "-1", "0", "0GiB", "1e9", "0x10", "nan", "inf", "12 GiB",
+                           "5QiB", "101%", "99999999TiB"}) {
     EXPECT_THROW(parseSize("EBBTIDE_BUDGET", text, 1), std::invalid_argument) << text;
   }
 }

@@ -11,12 +11,12 @@ TEST(EventLog, BlocksKeepTheirIdsAndAddressesAreReused) {
   EventLog log(1000);
   int a = 0;
   int b = 0;
-  log.onAllocate(&a, 64);              // block 0
+  log.onAllocate(&a, 64);  // block 0
   EXPECT_EQ(log.blockAt(&a, 64), 0);
   log.onFree(&a, 64);
-  log.onAllocate(&a, 128);             // block 1 at the same address
+  log.onAllocate(&a, 128);  // block 1 at the same address
   EXPECT_EQ(log.blockAt(&a, 128), 1);
-  EXPECT_EQ(log.blockAt(&b, 32), 2);   // was there before the step
+  EXPECT_EQ(log.blockAt(&b, 32), 2);  // was there before the step
   log.onFree(&b, 32);
   scheduler::Trace trace;
   log.moveInto(trace);

@@ -22,13 +22,17 @@ scheduler::Trace twoOps() {
   trace.signature = 42;
   trace.base_bytes = 1000;
   trace.blocks = {{50, true, false}, {100, false, false}, {100, false, false}};
-  trace.values = {{kNone, 0, kNone, kNone, false}, {0, 1, kNone, kNone, false}, {1, 2, kNone, kNone, false}};
+  trace.values = {
+      {kNone, 0, kNone, kNone, false}, {0, 1, kNone, kNone, false}, {1, 2, kNone, kNone, false}};
   trace.ops = {{"first", 11, 5, true, {0}, {1}}, {"second", 12, 7, true, {1}, {2}}};
   trace.use_value = {1, 2};
-  trace.events = {{Kind::kOpBegin, 0, 0}, {Kind::kAlloc, 1, 1}, {Kind::kOpEnd, 0, 2},        {Kind::kOpBegin, 1, 3},
-                  {Kind::kAlloc, 2, 4},   {Kind::kOpEnd, 1, 5}, {Kind::kNaturalDeath, 1, 6}, {Kind::kNaturalDeath, 2, 6},
-                  {Kind::kBackwardNode, 0, 7}, {Kind::kUnpack, 1, 8}, {Kind::kRelease, 1, 9}, {Kind::kFree, 2, 9},
-                  {Kind::kBackwardNode, 0, 10}, {Kind::kUnpack, 0, 11}, {Kind::kRelease, 0, 12}, {Kind::kFree, 1, 12}};
+  trace.events = {
+      {Kind::kOpBegin, 0, 0},       {Kind::kAlloc, 1, 1},        {Kind::kOpEnd, 0, 2},
+      {Kind::kOpBegin, 1, 3},       {Kind::kAlloc, 2, 4},        {Kind::kOpEnd, 1, 5},
+      {Kind::kNaturalDeath, 1, 6},  {Kind::kNaturalDeath, 2, 6}, {Kind::kBackwardNode, 0, 7},
+      {Kind::kUnpack, 1, 8},        {Kind::kRelease, 1, 9},      {Kind::kFree, 2, 9},
+      {Kind::kBackwardNode, 0, 10}, {Kind::kUnpack, 0, 11},      {Kind::kRelease, 0, 12},
+      {Kind::kFree, 1, 12}};
   return trace;
 }
 
@@ -42,7 +46,8 @@ TEST(TraceGraph, EventsBecomeOpsAndFixedBytesLeaveOutWhatPlansDecide) {
   // At the end of forward v1 and v2 live: 100 + 100 over the start.
   EXPECT_EQ(graph.activation_bytes, 200);
   // Nothing dropped: 950 fixed, 50 x, 100 v1, 100 v2.
-  EXPECT_EQ(scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes, 1200);
+  EXPECT_EQ(scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes,
+            1200);
 }
 
 TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
@@ -50,8 +55,9 @@ TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
   const auto graph = scheduler::buildGraph(trace);
   // Drop v1 after op 1, run op 0 again before the event that reads it.
   scheduler::Schedule schedule;
-  schedule.steps = {{StepKind::kRun, 0}, {StepKind::kRun, 1}, {StepKind::kDrop, 1}, {StepKind::kRun, 2}, {StepKind::kDrop, 2},
-                    {StepKind::kRun, 0}, {StepKind::kRun, 3}, {StepKind::kDrop, 1}};
+  schedule.steps = {{StepKind::kRun, 0}, {StepKind::kRun, 1},  {StepKind::kDrop, 1},
+                    {StepKind::kRun, 2}, {StepKind::kDrop, 2}, {StepKind::kRun, 0},
+                    {StepKind::kRun, 3}, {StepKind::kDrop, 1}};
   ASSERT_EQ(scheduler::validate(graph.graph, schedule), std::nullopt);
   const auto plan = makePlan(trace, graph, schedule);
   EXPECT_EQ(plan->replays, 1);
@@ -71,7 +77,11 @@ TEST(Plan, ReplayBeforeAForwardOpIsRefused) {
   const auto trace = twoOps();
   const auto graph = scheduler::buildGraph(trace);
   scheduler::Schedule schedule;
-  schedule.steps = {{StepKind::kRun, 0}, {StepKind::kRun, 0}, {StepKind::kRun, 1}, {StepKind::kRun, 2}, {StepKind::kRun, 3}};
+  schedule.steps = {{StepKind::kRun, 0},
+                    {StepKind::kRun, 0},
+                    {StepKind::kRun, 1},
+                    {StepKind::kRun, 2},
+                    {StepKind::kRun, 3}};
   EXPECT_THROW(makePlan(trace, graph, schedule), std::invalid_argument);
 }
 
@@ -83,9 +93,11 @@ TEST(TraceJson, RoundTrips) {
 }
 
 TEST(TraceJson, DamageIsNamed) {
-  for (const char* text : {"", "{", "[]", "{}", R"({"format":"other"})",
-                           R"({"format":"ebbtide-trace-1","signature":1,"base_bytes":0,"duration_ns":0,"ops":[["a",1,1,true,[7],[]]],)"
-                           R"("values":[],"use_value":[],"blocks":[],"events":[]})"}) {
+  for (
+      const char* text :
+      {"", "{", "[]", "{}", R"({"format":"other"})",
+       R"({"format":"ebbtide-trace-1","signature":1,"base_bytes":0,"duration_ns":0,"ops":[["a",1,1,true,[7],[]]],)"
+       R"("values":[],"use_value":[],"blocks":[],"events":[]})"}) {
     EXPECT_THROW(scheduler::traceFromJson(text), std::invalid_argument) << text;
   }
 }

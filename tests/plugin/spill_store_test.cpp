@@ -1,22 +1,22 @@
 #include "spill_store.hpp"
 
+#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <csignal>
 #include <atomic>
+#include <csignal>
 #include <thread>
 #include <vector>
-
-#include <gtest/gtest.h>
 
 namespace ebbtide::plugin {
 namespace {
 
 std::vector<char> pattern(std::size_t bytes, char seed) {
   std::vector<char> data(bytes);
-  for (std::size_t i = 0; i < bytes; ++i) data[i] = static_cast<char>(seed + static_cast<char>(i * 31));
+  for (std::size_t i = 0; i < bytes; ++i)
+    data[i] = static_cast<char>(seed + static_cast<char>(i * 31));
   return data;
 }
 
@@ -60,7 +60,8 @@ TEST(SpillStore, MissingFolderIsAResult) {
 }
 
 TEST(SpillStore, FullDiskIsAResult) {
-  // A file-size limit of 64 KiB stands for a full disk; in a child, since a limit cannot be raised again.
+  // A file-size limit of 64 KiB stands for a full disk; in a child, since a limit cannot be raised
+  // again.
   const pid_t child = ::fork();
   if (child == 0) {
     std::signal(SIGXFSZ, SIG_IGN);
@@ -68,7 +69,8 @@ TEST(SpillStore, FullDiskIsAResult) {
     ::setrlimit(RLIMIT_FSIZE, &limit);
     SpillStore store("");
     const auto data = pattern(128 << 10, 7);
-    const bool refused = !store.write(data.data(), 128 << 10).has_value() && !store.lastError().empty();
+    const bool refused =
+        !store.write(data.data(), 128 << 10).has_value() && !store.lastError().empty();
     const auto small = store.write(data.data(), 1 << 10);
     ::_exit(refused && !small ? 0 : small ? 0 : 1);
   }
@@ -84,7 +86,8 @@ TEST(SpillStore, ThreadsDoNotMixTheirBytes) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       for (int round = 0; round < 50; ++round) {
-        const auto data = pattern(10'000 + static_cast<std::size_t>(t), static_cast<char>(t * 50 + round));
+        const auto data =
+            pattern(10'000 + static_cast<std::size_t>(t), static_cast<char>(t * 50 + round));
         const auto slot = store.write(data.data(), static_cast<std::int64_t>(data.size()));
         if (!slot || !store.equals(*slot, data.data())) ++wrong;
         if (slot && round % 2 == 0) store.release(*slot);
