@@ -136,8 +136,12 @@ def print_table(base: Baseline, budget: int, result: Run) -> None:
 
 def print_metrics(result: Run) -> None:
     for rank, text in enumerate(result.metrics):
-        say(f"\nrank {rank}, /metrics while it trained:")
-        lines = [line for line in text.splitlines() if line.startswith("ebbtide_")]
+        say(f"\nrank {rank}, /metrics while it trained (histogram buckets left out):")
+        lines = [
+            line
+            for line in text.splitlines()
+            if line.startswith("ebbtide_") and "_bucket{" not in line
+        ]
         for line in lines or ["no answer"]:
             indented(line)
 

@@ -32,6 +32,15 @@ inline std::uint64_t magicFor(std::uint64_t state, const BlockHeader* header) no
   return state ^ reinterpret_cast<std::uintptr_t>(header);
 }
 
+// Makes these pages a free large block.
+inline BlockHeader* makeFreeBlock(void* pages, Bytes bytes) noexcept {
+  auto* header = static_cast<BlockHeader*>(pages);
+  header->magic = magicFor(kFreeMagic, header);
+  header->block_bytes = bytes;
+  header->size_class = kLargeClass;
+  return header;
+}
+
 inline constexpr Bytes roundUp(Bytes bytes, Bytes multiple) noexcept {
   return (bytes + multiple - 1) / multiple * multiple;
 }

@@ -10,6 +10,7 @@ BlockHeader*& BlockCache::bucketFor(Bytes block_bytes) noexcept {
 
 void BlockCache::push(BlockHeader* block) noexcept {
   bytes_ += block->block_bytes;
+  ++count_;
   BlockHeader** link = &bucketFor(block->block_bytes);
   while (*link != nullptr && (*link)->block_bytes != block->block_bytes) link = &(*link)->next_size;
   BlockHeader* head = *link;  // of the same size, or the end of the chain
@@ -30,6 +31,7 @@ BlockHeader* BlockCache::pop(Bytes block_bytes) noexcept {
     *link = head->next_size;
   }
   bytes_ -= block_bytes;
+  --count_;
   return head;
 }
 
@@ -69,7 +71,21 @@ BlockHeader* BlockCache::popAll() noexcept {
     bucket = nullptr;
   }
   bytes_ = 0;
+  count_ = 0;
   return chain;
+}
+
+void BlockCache::remove(BlockHeader* block) noexcept {
+  BlockHeader* head = bucketFor(block->block_bytes);
+  while (head->block_bytes != block->block_bytes) head = head->next_size;
+  if (head == block) {
+    pop(block->block_bytes);
+    return;
+  }
+  while (head->next != block) head = head->next;
+  head->next = block->next;
+  bytes_ -= block->block_bytes;
+  --count_;
 }
 
 }  // namespace ebbtide::allocator

@@ -14,14 +14,25 @@ class BlockCache {
  public:
   Bytes bytes() const noexcept { return bytes_; }
   bool empty() const noexcept { return bytes_ == 0; }
+  std::size_t count() const noexcept { return count_; }
 
   void push(BlockHeader* block) noexcept;
   BlockHeader* pop(Bytes block_bytes) noexcept;  // of exactly this size; nullptr if there is none
 
-  // These walk all sizes: for misses, which end in a system call anyway. nullptr if there is none.
+  // These walk all sizes, a microsecond or two: for misses. nullptr if there is none.
   BlockHeader* popSmallestAtLeast(Bytes block_bytes) noexcept;
   BlockHeader* popLargest() noexcept;
-  BlockHeader* popAll() noexcept;  // chained by `next`
+  BlockHeader* popAll() noexcept;            // chained by `next`
+  void remove(BlockHeader* block) noexcept;  // walks the blocks of its size
+
+  template <typename Visit>
+  void forEach(Visit&& visit) const noexcept {
+    for (BlockHeader* bucket : buckets_) {
+      for (BlockHeader* head = bucket; head != nullptr; head = head->next_size) {
+        for (BlockHeader* block = head; block != nullptr; block = block->next) visit(block);
+      }
+    }
+  }
 
  private:
   static constexpr std::size_t kBuckets = 1024;
@@ -31,6 +42,7 @@ class BlockCache {
   // Each bucket chains the heads of its sizes by `next_size`; each head chains its size by `next`.
   std::array<BlockHeader*, kBuckets> buckets_{};
   Bytes bytes_ = 0;
+  std::size_t count_ = 0;
 };
 
 }  // namespace ebbtide::allocator

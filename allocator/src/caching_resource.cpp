@@ -13,6 +13,8 @@
 
 #include "block.hpp"
 #include "block_cache.hpp"
+#include "reshaping.hpp"
+#include "seams.hpp"
 #include "slab.hpp"
 
 namespace ebbtide::allocator {
@@ -25,10 +27,11 @@ constexpr Bytes kMaxRequestBytes = Bytes{1} << 56;
 // Calls of the reclaimer for one allocation; other threads may take what the first ones freed.
 constexpr int kMaxReclaims = 8;
 
-// Without a budget the cache still ends somewhere: where it would outgrow the live peak, a miss
-// recycles a cached block instead of mapping. So mapped <= 2 x peak, and small processes are never
-// bothered.
-constexpr Bytes kFreeCacheBytes = Bytes{1} << 30;
+// Without a budget, a miss that would map more than the live peak and a slack on top reshapes the
+// cache instead. With a sixth of slack a training step settles to hits; with an eighth it keeps
+// moving pages. Small processes are never bothered.
+constexpr Bytes kSlackDivisor = 6;
+constexpr Bytes kFreeSlackBytes = Bytes{64} << 20;
 
 // Set while this thread runs a reclaimer, of whichever resource: nested reclaims could wait in a
 // circle.
@@ -96,9 +99,9 @@ struct CachingResource::Impl {
   BlockHeader* allocateSlow(const Request& request) noexcept;
   bool mapPages(Lock& lock, const Request& request, Bytes bytes) noexcept;
   bool recoverFromRefusal(Lock& lock, Bytes need, Attempt& attempt) noexcept;
-  void recycle(Lock& lock, const Request& request, Bytes need) noexcept;
-  void resizeCached(Lock& lock, Bytes need) noexcept;
-  void pushLarge(void* pages, Bytes bytes) noexcept;
+  bool reshape(const Request& request, Bytes need) noexcept;
+  void gather(Lock& lock, const Request& request, Bytes need) noexcept;
+  void deliver(void* pages, Bytes bytes, const Request& request) noexcept;
   void releaseAtLeast(Lock& lock, Bytes bytes) noexcept;
   void unmapChain(Lock& lock, BlockHeader* chain, Bytes bytes) noexcept;
   void callReclaimer(Lock& lock, Bytes need, Attempt& attempt) noexcept;
@@ -114,6 +117,8 @@ struct CachingResource::Impl {
   int waiters = 0;
   Statistics stats;  // without cached_bytes, which the cache knows
   BlockCache cache;
+  Neighbours neighbours;
+  Seams seams;
   Slab slab;
   Bytes in_flight_bytes = 0;
   Bytes lifetime_peak_bytes = 0;  // of allocated_bytes, never reset
@@ -127,7 +132,9 @@ struct CachingResource::Impl {
 
 bool CachingResource::Impl::cacheIsFull(const Request& request) const noexcept {
   if (stats.budget_bytes != kUnlimited || cache.empty() || !request.isLarge()) return false;
-  return cache.bytes() + request.block_bytes > std::max(kFreeCacheBytes, lifetime_peak_bytes);
+  const Bytes peak = std::max(lifetime_peak_bytes, stats.allocated_bytes + request.block_bytes);
+  const Bytes slack = std::max(kFreeSlackBytes, peak / kSlackDivisor);
+  return stats.mapped_bytes + request.block_bytes > peak + slack;
 }
 
 bool CachingResource::Impl::mayReclaim(const Attempt& attempt) const noexcept {
@@ -141,12 +148,14 @@ bool CachingResource::Impl::othersMayHelp(Bytes need) const noexcept {
          (reclaiming && !reclaiming_here);
 }
 
-// A chunk shrinks to the pages of one slot before anything is reclaimed for it.
+// A chunk shrinks to the pages of one slot before anything is reclaimed for it, but not before the
+// cache gives way.
 Bytes CachingResource::Impl::pagesFor(const Request& request) const noexcept {
   if (request.isLarge()) return request.block_bytes;
   const Bytes chunk_bytes = roundUp(Slab::kChunkBytes, roundingBytes());
-  return fits(chunk_bytes) ? chunk_bytes
-                           : roundUp(Slab::minChunkBytes(request.size_class), roundingBytes());
+  return fitsWithCache(chunk_bytes)
+             ? chunk_bytes
+             : roundUp(Slab::minChunkBytes(request.size_class), roundingBytes());
 }
 
 BlockHeader* CachingResource::Impl::takeReady(const Request& request) noexcept {
@@ -173,8 +182,10 @@ BlockHeader* CachingResource::Impl::allocateSlow(const Request& request) noexcep
     if (fits(need) && !cacheIsFull(request)) {
       if (mapPages(lock, request, need)) continue;
       if (!recoverFromRefusal(lock, need, attempt)) return nullptr;
+    } else if (reshape(request, need)) {
+      continue;
     } else if (!cache.empty() && fitsWithCache(need)) {
-      recycle(lock, request, need);
+      gather(lock, request, need);
     } else if (othersMayHelp(need)) {
       wait(lock);
     } else if (mayReclaim(attempt)) {
@@ -190,8 +201,7 @@ BlockHeader* CachingResource::Impl::allocateSlow(const Request& request) noexcep
   }
 }
 
-// Debits, maps, and leaves the pages in the cache or the slab, where takeReady() finds them. False,
-// and refunded, when the backend refuses.
+// Debits, maps and delivers. False, and refunded, when the backend refuses.
 bool CachingResource::Impl::mapPages(Lock& lock, const Request& request, Bytes bytes) noexcept {
   stats.mapped_bytes += bytes;
   const Bytes level = stats.mapped_bytes;
@@ -203,11 +213,8 @@ bool CachingResource::Impl::mapPages(Lock& lock, const Request& request, Bytes b
   settle(bytes);
   if (pages == nullptr) return false;
   stats.mapped_peak_bytes = std::max(stats.mapped_peak_bytes, level);
-  if (request.isLarge()) {
-    pushLarge(pages, bytes);
-  } else {
-    slab.addChunk(pages, bytes);
-  }
+  seams.addRange(pages, bytes);
+  deliver(pages, bytes, request);
   return true;
 }
 
@@ -228,51 +235,62 @@ bool CachingResource::Impl::recoverFromRefusal(Lock& lock, Bytes need, Attempt& 
   return true;
 }
 
-void CachingResource::Impl::recycle(Lock& lock, const Request& request, Bytes need) noexcept {
-  if (request.isLarge()) {
-    resizeCached(lock, need);
-  } else {
-    releaseAtLeast(lock, need - (stats.budget_bytes - stats.mapped_bytes));
-  }
+// From the cache alone, and without the system: cuts a larger block or joins neighbours.
+bool CachingResource::Impl::reshape(const Request& request, Bytes need) noexcept {
+  if (cache.bytes() < need) return false;
+  BlockHeader* block = cache.popSmallestAtLeast(need);
+  if (block == nullptr) block = neighbours.popJoined(cache, need);
+  if (block == nullptr) return false;
+  deliver(cutTo(cache, block, need), need, request);
+  return true;
 }
 
-// Shrinks the smallest larger block, else grows the largest smaller one: its pages are resident
-// already.
-void CachingResource::Impl::resizeCached(Lock& lock, Bytes need) noexcept {
-  BlockHeader* victim = cache.popSmallestAtLeast(need);
-  if (victim == nullptr) victim = cache.popLargest();
-  const Bytes old_bytes = victim->block_bytes;
-  const Bytes growth = std::max<Bytes>(need - old_bytes, 0);
-  in_flight_bytes += old_bytes;
+// Moves cached pages together; the budget's room provides what they lack. They are in flight
+// meanwhile, so the ledger changes by the growth only.
+void CachingResource::Impl::gather(Lock& lock, const Request& request, Bytes need) noexcept {
+  Pieces pieces;
+  pieces.pop(cache, seams, need);
+  const Bytes growth = need - pieces.bytes();
+  in_flight_bytes += need - growth;
   while (!fits(growth) && !cache.empty()) {
     releaseAtLeast(lock, growth - (stats.budget_bytes - stats.mapped_bytes));
   }
   if (!fits(growth)) {  // another thread was faster
-    cache.push(victim);
-    settle(old_bytes);
+    pieces.pushBack(cache);
+    settle(need - growth);
     return;
   }
+  for (const PageRange& range : pieces.moved()) seams.removeRange(range.begin, range.bytes);
+  for (const PageRange& range : pieces.dropped()) seams.removeRange(range.begin, range.bytes);
   stats.mapped_bytes += growth;
   in_flight_bytes += growth;
   const Bytes level = stats.mapped_bytes;
   lock.unlock();
-  void* pages = backend->resize(victim, old_bytes, need);
-  if (pages == nullptr) backend->unmap(victim, old_bytes);
+  for (const PageRange& range : pieces.dropped()) backend->unmap(range.begin, range.bytes);
+  void* pages = pieces.moved().empty() ? backend->map(need) : backend->gather(pieces.moved(), need);
   lock.lock();
-  settle(old_bytes + growth);
-  stats.mapped_bytes -= old_bytes + growth;
-  if (pages == nullptr) return;
-  stats.mapped_bytes += need;
+  settle(need);
+  if (pages == nullptr) {
+    stats.mapped_bytes -= need;
+    return;
+  }
   stats.mapped_peak_bytes = std::max(stats.mapped_peak_bytes, level);
-  pushLarge(pages, need);
+  Bytes placed = 0;
+  for (const PageRange& range : pieces.moved()) {
+    seams.addRange(static_cast<std::byte*>(pages) + placed, range.bytes);
+    placed += range.bytes;
+  }
+  seams.addRange(pages, need);
+  deliver(pages, need, request);
 }
 
-void CachingResource::Impl::pushLarge(void* pages, Bytes bytes) noexcept {
-  auto* header = static_cast<BlockHeader*>(pages);
-  header->magic = magicFor(kFreeMagic, header);
-  header->block_bytes = bytes;
-  header->size_class = kLargeClass;
-  cache.push(header);
+// Where takeReady() finds them.
+void CachingResource::Impl::deliver(void* pages, Bytes bytes, const Request& request) noexcept {
+  if (request.isLarge()) {
+    cache.push(makeFreeBlock(pages, bytes));
+  } else {
+    slab.addChunk(pages, bytes);
+  }
 }
 
 // The smallest cached block that is enough, else the largest ones until they are. Credited after
@@ -296,6 +314,9 @@ void CachingResource::Impl::releaseAtLeast(Lock& lock, Bytes bytes) noexcept {
 
 void CachingResource::Impl::unmapChain(Lock& lock, BlockHeader* chain, Bytes bytes) noexcept {
   in_flight_bytes += bytes;
+  for (BlockHeader* block = chain; block != nullptr; block = block->next) {
+    seams.removeRange(block, block->block_bytes);
+  }
   lock.unlock();
   while (chain != nullptr) {
     BlockHeader* const next = chain->next;

@@ -64,27 +64,46 @@ class HostBackend final : public Backend {
   void unmap(void* address, Bytes bytes) noexcept override { plainUnmap(address, bytes); }
 
   // Pages move by page-table entries: what is resident stays resident and is not zeroed again.
-  void* resize(void* address, Bytes old_bytes, Bytes new_bytes) noexcept override {
-    const bool wants_alignment = new_bytes >= kAlignFromBytes;
-    if (new_bytes <= old_bytes || !wants_alignment || isAligned(address)) {
-      void* same = ::mremap(address, size(old_bytes), size(new_bytes), /*flags=*/0);
-      if (same != MAP_FAILED) return wants_alignment ? adviseHuge(same, new_bytes) : same;
+  void* gather(std::span<const PageRange> pieces, Bytes bytes) noexcept override {
+    const bool wants_alignment = bytes >= kAlignFromBytes;
+    if (pieces.size() == 1 && (!wants_alignment || isAligned(pieces[0].begin))) {
+      const PageRange& only = pieces[0];
+      void* same = ::mremap(only.begin, size(only.bytes), size(bytes), /*flags=*/0);
+      if (same != MAP_FAILED) return wants_alignment ? adviseHuge(same, bytes) : same;
     }
-    if (wants_alignment) return moveAligned(address, old_bytes, new_bytes);
-    void* moved = ::mremap(address, size(old_bytes), size(new_bytes), MREMAP_MAYMOVE);
-    return moved == MAP_FAILED ? nullptr : moved;
+    // Address space only.
+    void* target = wants_alignment ? alignedMap(bytes, PROT_NONE) : nullptr;
+    if (target == nullptr) target = plainMap(bytes, PROT_NONE);
+    if (target == nullptr) {
+      for (const PageRange& piece : pieces) plainUnmap(piece.begin, piece.bytes);
+      return nullptr;
+    }
+    return moveTo(static_cast<std::byte*>(target), pieces, bytes);
   }
 
  private:
-  static void* moveAligned(void* address, Bytes old_bytes, Bytes new_bytes) noexcept {
-    void* target = alignedMap(new_bytes, PROT_NONE);  // address space only
-    void* moved = target == nullptr
-                      ? ::mremap(address, size(old_bytes), size(new_bytes), MREMAP_MAYMOVE)
-                      : ::mremap(address, size(old_bytes), size(new_bytes),
-                                 MREMAP_MAYMOVE | MREMAP_FIXED, target);
-    // On failure the target is left alone: the kernel may have unmapped it already, and another
-    // thread may have mapped the range since. At worst some address space without pages is lost.
-    return moved == MAP_FAILED ? nullptr : adviseHuge(moved, new_bytes);
+  static void* moveTo(std::byte* target, std::span<const PageRange> pieces, Bytes bytes) noexcept {
+    Bytes placed = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      std::byte* const here = target + placed;
+      placed += pieces[i].bytes;
+      if (::mremap(pieces[i].begin, size(pieces[i].bytes), size(pieces[i].bytes),
+                   MREMAP_MAYMOVE | MREMAP_FIXED, here) != MAP_FAILED) {
+        continue;
+      }
+      // The range of the failed piece is left alone: the kernel may have unmapped it already, and
+      // another thread may have mapped it since. At worst address space without pages is lost.
+      plainUnmap(target, here - target);
+      plainUnmap(target + placed, bytes - placed);
+      for (const PageRange& rest : pieces.subspan(i)) plainUnmap(rest.begin, rest.bytes);
+      return nullptr;
+    }
+    if (placed < bytes &&
+        ::mprotect(target + placed, size(bytes - placed), PROT_READ | PROT_WRITE) != 0) {
+      plainUnmap(target, bytes);
+      return nullptr;
+    }
+    return bytes < kAlignFromBytes ? target : adviseHuge(target, bytes);
   }
 
   const Bytes page_bytes_ = ::sysconf(_SC_PAGESIZE);

@@ -122,10 +122,6 @@ double totalMemoryBytes() {
 
 }  // namespace
 
-bool optedIn() {
-  return !variable("EBBTIDE_BUDGET").empty() || variable("EBBTIDE") == "1";
-}
-
 std::int64_t parseSize(const std::string& name, const std::string& text, int local_world_size) {
   const auto reject = [&](const std::string& why) -> std::int64_t {
     throw std::invalid_argument(fmt::format(

@@ -25,9 +25,6 @@ struct Config {
   int world_size = 1;
 };
 
-// True when the environment asks for Ebbtide at all: EBBTIDE_BUDGET is set or EBBTIDE=1.
-bool optedIn();
-
 // Reads and checks the environment. Throws std::invalid_argument: one sentence that names the
 // variable and what is accepted.
 Config configFromEnvironment();

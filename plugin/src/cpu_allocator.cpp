@@ -24,7 +24,7 @@ class CpuAllocator final : public c10::Allocator {
     void* block = nullptr;
     if (bytes > 0) {
       Session* session = Session::current();
-      if (session->stopRequested() && trainingThread() && !QuietScope::active()) {
+      if (session->stopRequested() && inTrainingOp() && !QuietScope::active()) {
         TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
       }
       block = resource->allocate(bytes);

@@ -44,3 +44,14 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
     return message.c_str();
   }
 }
+
+extern "C" __attribute__((visibility("default"))) void ebbtide_torch_finish() {
+  using namespace ebbtide::plugin;
+  if (Session::current() == nullptr || Session::inChild()) return;
+  try {
+    endThreadStep();
+    Session::current()->shutdown();
+  } catch (const std::exception& error) {
+    Session::current()->disable(error.what());
+  }
+}

@@ -19,6 +19,7 @@ namespace {
 bool wanted() {
   const char* budget = std::getenv("EBBTIDE_BUDGET");
   const char* on = std::getenv("EBBTIDE");
+  if (on != nullptr && std::strcmp(on, "0") == 0) return false;
   return (budget != nullptr && *budget != '\0') || (on != nullptr && std::strcmp(on, "1") == 0);
 }
 
@@ -64,6 +65,13 @@ EBBTIDE_API const char* ebbtide_start() {
   auto start = reinterpret_cast<Start>(dlsym(library, "ebbtide_torch_start"));
   started = true;
   return start != nullptr ? start() : "libebbtide_torch.so is damaged: it has no entry";
+}
+
+// Ends the thread's last step and writes the report. Python calls it at exit: a process that dies
+// of its SIGINT runs no other exit handler. Calling it again does nothing.
+EBBTIDE_API void ebbtide_finish() {
+  using Finish = void (*)();
+  if (auto finish = reinterpret_cast<Finish>(dlsym(RTLD_DEFAULT, "ebbtide_torch_finish"))) finish();
 }
 
 namespace {

@@ -33,17 +33,21 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   plan->replayed.assign(trace.ops.size(), false);
   plan->drops_after_op.resize(trace.ops.size());
   plan->recomputed_later.assign(trace.values.size(), false);
+  plan->replay_reads.assign(trace.values.size(), false);
+  for (const auto& value : trace.values) plan->overwritten.push_back(value.overwritten_by != kNone);
   std::vector<std::int32_t> event_of_op(ops.size(), kNone);
-  for (OpId op : graph.event_of_use) {
-    if (op != kNone && event_of_op[op] == kNone) event_of_op[op] = 0;
+  for (const auto& events : graph.events_of_use) {
+    for (const OpId op : events) event_of_op[op] = 0;
   }
   for (auto& event : event_of_op) {
     if (event == kNone) continue;
     event = static_cast<std::int32_t>(plan->events.size());
     plan->events.emplace_back();
   }
-  for (OpId op : graph.event_of_use)
-    plan->event_of_use.push_back(op == kNone ? kNone : event_of_op[op]);
+  for (const auto& events : graph.events_of_use) {
+    auto& of_use = plan->events_of_use.emplace_back();
+    for (const OpId op : events) of_use.push_back(event_of_op[op]);
+  }
 
   std::vector<bool> ran(ops.size(), false);
   std::vector<bool> read_again(trace.values.size(), false);  // by a replay or a backward event
@@ -63,7 +67,7 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     const auto& op = ops.at(step.id);
     const OpId trace_op = graph.trace_op_of[step.id];
     if (ran[step.id]) {
-      for (ValueId v : op.inputs) read_again[v] = true;
+      for (ValueId v : op.inputs) read_again[v] = plan->replay_reads[v] = true;
       for (ValueId v : op.outputs) plan->recomputed_later[v] = true;
       plan->replayed.at(trace_op) = true;
       pending.push_back({Step::Kind::kRun, trace_op});

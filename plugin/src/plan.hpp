@@ -28,9 +28,11 @@ struct Plan {
   std::vector<bool> hold;                            // per value: first copy retained from birth
   std::vector<std::vector<ValueId>> drops_after_op;  // per op, first run
   std::vector<Event> events;
-  std::vector<ValueId> use_value;          // per use, in pack order
-  std::vector<std::int32_t> event_of_use;  // kNone: never unpacked when recorded
-  std::vector<bool> recomputed_later;      // per value: some replay makes it again
+  std::vector<ValueId> use_value;                        // per use, in pack order
+  std::vector<std::vector<std::int32_t>> events_of_use;  // per use, in the order of its unpacks
+  std::vector<bool> replay_reads;                        // per value: some replay needs it
+  std::vector<bool> overwritten;       // per value: the recorded step wrote over it
+  std::vector<bool> recomputed_later;  // per value: some replay makes it again
 
   bool feasible = false;  // without spilling
   std::string planner;

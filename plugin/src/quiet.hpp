@@ -21,9 +21,9 @@ class QuietScope {
   bool before_;
 };
 
-// Has this thread begun a training step? Only such threads are stopped over an impossible budget:
-// an error in a communication thread would help nobody.
-inline bool& trainingThread() noexcept {
+// Is this thread inside an op of a training step? Only there an impossible budget stops the
+// program: saving a checkpoint in an exception handler, or a communication thread, must go on.
+inline bool& inTrainingOp() noexcept {
   thread_local bool value = false;
   return value;
 }

@@ -115,11 +115,16 @@ class SavedUse final : public autograd::SavedVariableHooks {
   void checkVersion() const {
     if (!version_counter_.enabled()) return;
     const auto now = version_counter_.current_version();
-    TORCH_CHECK(now == version_,
+    if (now == version_) return;
+    const at::Tensor saved =
+        strong_.defined() ? strong_ : at::empty({0}, at::TensorOptions().dtype(view_.dtype));
+    const at::IntArrayRef sizes =
+        strong_.defined() ? strong_.sizes() : at::IntArrayRef(view_.sizes);
+    TORCH_CHECK(false,
                 "one of the variables needed for gradient computation has been modified by an "
-                "inplace operation: is at "
-                "version ",
-                now, "; expected version ", version_,
+                "inplace operation: [",
+                saved.toString(), " ", sizes, "] is at version ", now, "; expected version ",
+                version_,
                 " instead. Hint: enable anomaly detection to find the operation that failed to "
                 "compute its gradient, "
                 "with torch.autograd.set_detect_anomaly(True).");
@@ -191,7 +196,7 @@ void endStep(ThreadState& state) {
   if (summary.had_backward && options.plan && state.run->rehearsedWhole())
     session.rehearsed(*options.plan);
   if (options.log) {
-    session.memory().setObserver(nullptr);
+    session.releaseLog();
     if (summary.had_backward && options.record_ops && session.wantsTrace(summary.off_plan)) {
       summary.trace = state.run->takeTrace();
       summary.recorded = true;
@@ -212,20 +217,19 @@ ThreadState::~ThreadState() {
 void beginStep(ThreadState& state) {
   Session& session = *Session::current();
   session.wake();
-  trainingThread() = true;
   endStep(state);
   const Session::StepStart start = session.beginStep();
   state.optimizer_stepped = false;
   state.run =
       std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.plan, start.log});
   engine->hooks_wanted_ = start.hooks;
-  if (start.log) session.memory().setObserver(start.log.get());
   liveRuns().add(state.run);
 }
 
 // A step ends when its parameters have been updated, or when nothing of it is left to run backward.
 bool stepIsOver(const ThreadState& state) {
   if (state.run == nullptr) return true;
+  if (state.run->outgrown() && state.run->liveUses() == 0) return true;
   if (state.run->backwardSeen()) return state.optimizer_stepped || state.run->parametersChanged();
   return state.run->hasUses() && state.run->liveUses() == 0;
 }
@@ -266,7 +270,13 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
                                                    ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
   if (inBackward()) {
-    if (state.run != nullptr && !state.run->paused()) state.run->noteBackward();
+    if (state.run == nullptr) return nullptr;
+    if (!state.run->paused()) state.run->noteBackward();
+    if (state.run->options().plan != nullptr &&
+        state.run->liveUses() > 0) {  // replays may still be to come
+      if (const OpInfo* info = opInfo(call); info != nullptr && info->mutates)
+        noteWrites(*state.run, *info, call.inputs());
+    }
     return nullptr;
   }
   const bool recording = at::GradMode::is_enabled();
@@ -292,6 +302,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
   auto scope = std::make_unique<OpScope>();
   scope->op = state.run->beginOp(*info, call.inputs());
   state.active = scope->op;
+  inTrainingOp() = true;
   scope->start = Clock::now();
   return scope;
 }
@@ -338,6 +349,7 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   const QuietScope quiet;
   try {
     state.active = scheduler::kNone;
+    inTrainingOp() = false;
     const auto& outputs = call.outputs();
     state.run->endOp(scope->op, c10::ArrayRef<const c10::IValue>(outputs.data(), outputs.size()),
                      duration);
@@ -354,6 +366,10 @@ autograd::Engine& engineStub() {
 }
 
 }  // namespace
+
+void endThreadStep() {
+  endStep(threadState());
+}
 
 void installRecorder() {
   engine = new DelegatingEngine(

@@ -14,4 +14,7 @@ namespace ebbtide::plugin {
 // Once a process, after torch is loaded (in Python after `import torch` set its own engine).
 void installRecorder();
 
+// The calling thread's last step is over: nothing of its program is left to come.
+void endThreadStep();
+
 }  // namespace ebbtide::plugin

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "ebbtide/allocator/host_backend.hpp"
 #include "version.hpp"
@@ -53,6 +54,7 @@ void Session::start(Config config, std::string torch_version) {
                  [] {
                    in_child = true;
                    current()->memory_->unlockAfterFork();
+                   current()->memory_->setBudget(allocator::kUnlimited);
                    current()->memory_->setReclaimer(nullptr);
                    current()->memory_->setObserver(nullptr);
                  });
@@ -123,12 +125,20 @@ Session::StepStart Session::beginStep() {
   const allocator::Statistics memory = memory_->statistics();
   step_base_bytes_ = memory.allocated_bytes;
   step_activation_bytes_ = 0;
-  if (start.record_ops && config_.own_allocator)
-    start.log = std::make_shared<EventLog>(step_base_bytes_);
+  if (start.record_ops && config_.own_allocator && log_ == nullptr) {
+    start.log = log_ = std::make_shared<EventLog>(step_base_bytes_);
+    memory_->setObserver(log_.get());
+  }
   spilled_before_step_ = spilled_bytes_;
   replays_before_step_ = recomputed_ops_;
   step_start_ = std::chrono::steady_clock::now();
   return start;
+}
+
+void Session::releaseLog() {
+  memory_->setObserver(nullptr);
+  std::lock_guard lock(mutex_);
+  log_ = nullptr;
 }
 
 std::shared_ptr<const Plan> Session::switchPlan(std::uint64_t first_op_signature) {
@@ -193,12 +203,12 @@ void Session::endStep(StepSummary summary) {
   if (first) {  // by the end of the first step: is the budget possible at all?
     try {
       checkFloor(scheduler::buildGraph(summary.trace, {.first_step = true}));
+      // The floor is known: from here on an allocation that would go over the budget fails instead.
+      if (config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
     } catch (const std::exception& error) {
       warn(std::string("the first step could not be analysed: ") + error.what());
     }
   }
-  // From here on the floor is known: an allocation that would go over the budget fails instead.
-  if (first && config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
   if (wanted) requestPlan(std::move(summary.trace), first);
 }
 
@@ -344,7 +354,7 @@ void Session::refreshMetrics(const allocator::Statistics& memory) {
 void Session::shutdown() {
   {
     std::lock_guard lock(mutex_);
-    closing_ = true;
+    if (std::exchange(closing_, true)) return;
   }
   changed_.notify_all();
   if (planner_.joinable()) planner_.join();

@@ -58,6 +58,7 @@ class Session {
   // The step turned out to be another program than the last one: its plan, or nullptr.
   std::shared_ptr<const Plan> switchPlan(std::uint64_t first_op_signature);
   bool wantsTrace(bool off_plan) const;
+  void releaseLog();  // the step that observed the allocator is over
   void endStep(StepSummary summary);
 
   // Counters of the executor.
@@ -134,6 +135,7 @@ class Session {
   int steps_to_record_ = 3;
   std::shared_ptr<const Plan> running_;  // plan of the present step
   bool running_trusted_ = false;
+  std::shared_ptr<EventLog> log_;  // one step at a time observes the allocator
   std::string stop_message_;
   bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;
 

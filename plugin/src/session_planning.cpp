@@ -97,14 +97,18 @@ void Session::checkFloor(const scheduler::TraceGraph& graph) {
   if (floor <= *config_.budget_bytes && violations_ == 0) return;
   const Bytes would_do = std::max(floor, violations_ > 0 ? mapped_peak_bytes_ : 0);
   smallest_feasible_bytes_ = would_do;
+  std::string spill_problem;  // the floor rests on spilling
+  if (const std::string error = spill_.lastError(); !error.empty()) {
+    spill_problem = " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";
+  }
   stop_message_ = fmt::format(
       "ebbtide: the budget of {} is too small for this step. Smallest feasible budget: {} "
       "(EBBTIDE_BUDGET={}MiB). "
       "Live at the step's start (parameters, gradients, optimizer, data): {}. Saved for backward, "
       "by op: {}. "
-      "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.",
+      "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.{}",
       formatBytes(*config_.budget_bytes), formatBytes(would_do), (would_do + (1 << 20) - 1) >> 20,
-      formatBytes(graph.base_bytes), dominating_);
+      formatBytes(graph.base_bytes), dominating_, spill_problem);
   const bool stop = config_.on_infeasible == OnInfeasible::kStop;
   if (!said_infeasible_) {
     said_infeasible_ = true;

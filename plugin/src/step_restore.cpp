@@ -18,13 +18,20 @@ using EventKind = scheduler::TraceEvent::Kind;
 
 constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
 
+}  // namespace
+
 c10::Storage newStorage(std::size_t bytes) {
   c10::Allocator* allocator = c10::GetAllocator(c10::kCPU);
   return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
       c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes), allocator, true));
 }
 
-}  // namespace
+c10::Storage duplicateStorage(const c10::Storage& storage) {
+  EventLog::OursScope ours;
+  c10::Storage duplicate = newStorage(storage.nbytes());
+  std::memcpy(duplicate.mutable_data(), storage.data(), storage.nbytes());
+  return duplicate;
+}
 
 c10::Storage StepRun::restore(UseId use, const TensorView&) {
   std::lock_guard one_at_a_time(restore_mutex_);
@@ -38,10 +45,8 @@ c10::Storage StepRun::restore(UseId use, const TensorView&) {
   if (torch::autograd::get_current_graph_task_id() >= 0) {
     keep_graph_ = keep_graph_ || torch::autograd::get_current_graph_task_keep_graph();
   }
-  const Plan* plan = options_.plan.get();
-  if (plan && !off_plan_) {
-    const std::int32_t event =
-        use < static_cast<UseId>(plan->event_of_use.size()) ? plan->event_of_use[use] : kNone;
+  if (options_.plan && !off_plan_) {
+    const std::int32_t event = eventOf(use);
     if (event != current_event_) {
       finishEvent();
       if (event == kNone || event_done_[event] || event != next_event_) {
@@ -52,6 +57,16 @@ c10::Storage StepRun::restore(UseId use, const TensorView&) {
     }
   }
   return materialize(use_value_[use], 0);
+}
+
+// The event that this unpack belongs to: the present one, or the next in which the recorded step
+// unpacked it.
+std::int32_t StepRun::eventOf(UseId use) {
+  const auto& events = options_.plan->events_of_use;
+  if (use >= static_cast<UseId>(events.size())) return kNone;
+  std::uint32_t& visits = use_visits_[use];
+  if (visits > 0 && events[use][visits - 1] == current_event_) return current_event_;
+  return visits < events[use].size() ? events[use][visits++] : kNone;
 }
 
 void StepRun::runPrelude(std::int32_t event) {
@@ -70,7 +85,16 @@ void StepRun::runPrelude(std::int32_t event) {
     for (std::size_t j = i + 1; j < steps.size() && steps[j].kind == Step::Kind::kDrop; ++j) {
       given_up.push_back(steps[j].id);
     }
-    replay(steps[i].id, 0, given_up);
+    if (!rehearsing_) {
+      replay(steps[i].id, 0, given_up);
+      continue;
+    }
+    try {  // the originals are at hand: a rehearsal that fails costs nothing but the plan
+      replay(steps[i].id, 0, given_up);
+    } catch (const std::exception& error) {
+      leavePlan(std::string("the rehearsal failed: ") + error.what());
+      return;
+    }
   }
 }
 
@@ -115,6 +139,7 @@ c10::Storage StepRun::fetch(RunValue& value) {
   session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
   value.held = storage;
   value.copy = weakly(storage);
+  value.replaced = true;
   value.dead = true;
   return storage;
 }
@@ -132,9 +157,25 @@ c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given
       return storage;
     }
   }
-  c10::Storage duplicate = newStorage(storage.nbytes());
-  std::memcpy(duplicate.mutable_data(), storage.data(), storage.nbytes());
-  return duplicate;
+  return duplicateStorage(storage);
+}
+
+// The contents that the op read when it ran first. Whoever changed them since, a replay must not
+// see it.
+c10::Storage StepRun::replayInput(ValueId id, int depth) {
+  {
+    std::lock_guard lock(mutex_);
+    const RunValue& value = values_[id];
+    if (value.pristine) return value.pristine;
+    const bool written =
+        !value.replaced && value.version.enabled() && value.storage() &&
+        static_cast<std::uint32_t>(value.version.current_version()) != value.version_at_birth;
+    TORCH_CHECK(!value.stale && !written,
+                "ebbtide: a tensor that is needed to compute a dropped one again was modified in "
+                "place by something "
+                "unseen; EBBTIDE=1 trains without dropping anything");
+  }
+  return materialize(id, depth);
 }
 
 void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
@@ -152,11 +193,11 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
       return;
     }
   }
-  for (const ValueId input : op.inputs) materialize(input, depth);
+  for (const ValueId input : op.inputs) replayInput(input, depth);
   EventLog::OursScope ours;
   const auto start = std::chrono::steady_clock::now();
   Recipe::Outputs outputs = op.recipe->replay([&](const Recipe::Input& input) {
-    c10::Storage storage = materialize(input.value, depth);
+    c10::Storage storage = replayInput(input.value, depth);
     if (!op.info->writes[input.argument]) return storage;
     const bool taken = std::find(given_up.begin(), given_up.end(), input.value) != given_up.end();
     return writableInput(input.value, std::move(storage), taken);
@@ -207,6 +248,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
   if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
   value.held = replayed;
   value.copy = weakly(replayed);
+  value.replaced = true;
   value.dead = true;  // what dies from here on is our copy, not the program's
 }
 

@@ -35,6 +35,10 @@ void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   event_done_.assign(options_.plan ? options_.plan->events.size() : 0, false);
 }
 
+bool StepRun::outgrown() const noexcept {
+  return ops_.size() > kMostOps;
+}
+
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
     if (value.spilled) session_.spillStore().release(*value.spilled);
@@ -114,21 +118,44 @@ void StepRun::overwrite(ValueId id, OpId by) {
   if (value.overwritten) return;
   value.overwritten = true;
   value.overwritten_by = by;
-  value.copy = noStorage();
-  if (value.live_uses == 0) {
-    value.held = c10::Storage();
-  } else if (value.producer != kNone) {
+  if (value.live_uses > 0) {
     // PyTorch raises an error for this, or (writes through .data) reads what is there now: so do
     // we.
-    ops_[value.producer].rerunnable = false;
+    if (!value.held) value.held = c10::Storage(value.copy.lock());
+    value.stale = true;
+    if (value.producer != kNone) ops_[value.producer].rerunnable = false;
+  } else {
+    value.held = c10::Storage();
   }
+  value.copy = noStorage();
+}
+
+// Called before a write that the plan does not know: replays that still need these contents get a
+// duplicate.
+void StepRun::protect(ValueId id) {
+  const Plan* plan = options_.plan.get();
+  if (plan == nullptr || live_uses_ == 0 || id >= static_cast<ValueId>(plan->replay_reads.size()))
+    return;
+  if (!plan->replay_reads[id] || plan->overwritten[id]) return;
+  c10::Storage present;
+  {
+    std::lock_guard lock(mutex_);
+    if (values_[id].pristine || values_[id].overwritten) return;
+    present = values_[id].storage();
+  }
+  if (!present) return;
+  c10::Storage duplicate = duplicateStorage(present);
+  std::lock_guard lock(mutex_);
+  values_[id].pristine = std::move(duplicate);
 }
 
 void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
-  std::lock_guard lock(mutex_);
   const auto found = known_.find(tensor.storage().unsafeGetStorageImpl());
-  if (found == known_.end() || values_[found->second.value].parameter) return;
+  if (found == known_.end() || found->second.storage.expired()) return;
+  protect(found->second.value);
+  std::lock_guard lock(mutex_);
+  if (values_[found->second.value].parameter) return;
   overwrite(found->second.value, static_cast<OpId>(ops_.size()));
   known_.erase(found);
 }
@@ -212,6 +239,9 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   const Plan* plan = options_.plan.get();
   const bool on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
                        plan->op_signatures[id] == op.signature;
+  if (plan && !on_plan) {
+    for (const auto& [argument, value] : op.written) protect(value);
+  }
   if (on_plan && plan->replayed[id]) op.recipe = recordRecipe(op, inputs);
   if (options_.log) op.log_position = options_.log->add(EventKind::kOpBegin, id);
   return id;
@@ -296,6 +326,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
   const auto use = static_cast<UseId>(use_value_.size());
   use_value_.push_back(id);
   use_released_.push_back(false);
+  use_visits_.push_back(0);
   ++live_uses_;
   const Plan* plan = options_.plan.get();
   if (plan && !off_plan_ &&

@@ -74,7 +74,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void resume() noexcept { paused_ = false; }
   bool parametersChanged() const;  // since this step first read them
   bool hasUses() const noexcept { return !use_value_.empty(); }
-  bool hasOps() const noexcept { return !ops_.empty(); }
+  bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   std::int64_t liveUses() const noexcept { return live_uses_; }
   bool rehearsedWhole() const noexcept { return rehearsing_ && !off_plan_; }
   bool offPlan() const noexcept { return off_plan_; }
@@ -82,6 +82,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool recordsOps() const noexcept { return options_.record_ops; }
 
  private:
+  static constexpr std::size_t kMostOps = 200'000;
+
   struct RunValue;
   struct RunOp;
   struct Known;  // which value a storage holds now
@@ -95,6 +97,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void setCopy(RunValue& value, const at::Tensor& tensor);
   void holdIfKept(ValueId value, const c10::Storage& storage);
   void overwrite(ValueId value, OpId by);
+  void protect(ValueId value);
+  c10::Storage replayInput(ValueId value, int depth);
   void noteNaturalDeaths();
   void noteNaturalDeath(ValueId id, RunValue& value);
   void hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor);
@@ -103,6 +107,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void applyDrops(const std::vector<ValueId>& drops);
   void drop(ValueId value);
 
+  std::int32_t eventOf(UseId use);
   void runPrelude(std::int32_t event);
   void finishEvent();
   c10::Storage materialize(ValueId value, int depth);
@@ -127,6 +132,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::deque<RunValue> values_;
   std::vector<ValueId> use_value_;
   std::vector<bool> use_released_;
+  std::vector<std::uint32_t> use_visits_;  // events in which it was unpacked so far
   std::unordered_map<const c10::StorageImpl*, Known> known_;
   std::vector<ValueId> parameters_;
   std::vector<ValueId> watched_;  // held values that the program may still hold too

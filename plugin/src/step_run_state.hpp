@@ -20,6 +20,9 @@ inline WeakStorage weakly(const c10::Storage& storage) {
       c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
 }
 
+c10::Storage newStorage(std::size_t bytes);
+c10::Storage duplicateStorage(const c10::Storage& storage);
+
 struct StepRun::RunValue {
   WeakStorage copy = noStorage();  // storage that has these contents now
   c10::Storage held;               // our reference to it
@@ -37,6 +40,9 @@ struct StepRun::RunValue {
   bool overwritten = false;  // the first copy holds other contents now
   bool uninitialised = false;
   bool release_after_uses = false;
+  c10::Storage pristine;  // contents before an unplanned write, for replays that still need them
+  bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
+  bool replaced = false;  // the copy is a replayed or fetched one, not the program's
   bool dead = false;      // natural death noted
   bool rejected = false;  // its replay differed from the original in this step
 

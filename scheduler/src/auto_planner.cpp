@@ -12,6 +12,8 @@
 namespace ebbtide::scheduler {
 namespace {
 
+constexpr std::size_t kStartsSearched = 2;  // the best constructions; the search is local
+
 bool better(const PlanResult& a, const PlanResult& b) {
   if (a.feasible != b.feasible) return a.feasible;
   const auto first = std::pair(a.recompute_ns, a.peak_bytes);
@@ -37,28 +39,35 @@ class Portfolio {
 
   PlanResult run(PlanResult best, std::int64_t work) {
     best_ = std::move(best);
+    add(GreedyPlanner::construct(search_), "greedy");  // first: the best of a short deadline
     add(KusumotoPlanner::construct(search_, graph_, LowerSetGoal::kLeastTime),
         "kusumoto-approx-time");
     add(KusumotoPlanner::construct(search_, graph_, LowerSetGoal::kMostTime),
         "kusumoto-approx-memory");
-    add(GreedyPlanner::construct(search_), "greedy");
-    if (start_ && !search_.late()) {
-      judge(search_.localSearch(*start_, work), start_name_ + " + search");
+    std::stable_sort(starts_.begin(), starts_.end(), [this](const Start& a, const Start& b) {
+      return search_.better(a.scored, b.scored);
+    });
+    const std::size_t searched = std::min(starts_.size(), kStartsSearched);
+    for (std::size_t i = 0; i < searched && !search_.late(); ++i) {
+      const auto share = work / static_cast<std::int64_t>(searched);
+      judge(search_.improve(starts_[i].scored, share), starts_[i].name + " + search");
     }
     return std::move(best_);
   }
 
  private:
+  struct Start {
+    ScoredRetention scored;
+    std::string name;
+  };
+
   void add(ScoredRetention scored, const std::string& name) {
     if (search_.feasible(scored)) {
       scored = search_.keepBack(std::move(scored));
     } else {
       scored = search_.shrink(std::move(scored));
     }
-    if (!judge(scored, name)) return;
-    if (start_ && !search_.better(scored, *start_)) return;
-    start_ = std::move(scored);
-    start_name_ = name;
+    if (judge(scored, name)) starts_.push_back({std::move(scored), name});
   }
 
   // False if the schedule is not legal: then it does not count at all.
@@ -72,8 +81,7 @@ class Portfolio {
   const Graph& graph_;
   RetentionSearch search_;
   PlanResult best_;
-  std::optional<ScoredRetention> start_;
-  std::string start_name_;
+  std::vector<Start> starts_;
 };
 
 }  // namespace

@@ -35,6 +35,9 @@ void checkOp(const Graph& graph, OpId id, std::vector<OpId>& last_seen) {
   if (op.duration_ns < 0) fail(opName(graph, id) + " has a negative duration");
   if (op.workspace_bytes < 0) fail(opName(graph, id) + " has a negative workspace");
   if (op.fixed_bytes < 0) fail(opName(graph, id) + " has negative fixed bytes");
+  if (op.fixed_at_start < kNone || op.fixed_at_start > op.fixed_bytes) {
+    fail(opName(graph, id) + " has fixed bytes at its start that are not within its fixed bytes");
+  }
   if (op.backward && op.rerunnable) fail(opName(graph, id) + " is backward and rerunnable");
   for (ValueId value : op.inputs) {
     if (!isIndex(value, graph.values.size())) {

@@ -28,7 +28,9 @@ ScoredRetention GreedyPlanner::construct(RetentionSearch& search) {
   consider(search.searchPrices(std::vector<bool>(best.retention.keep.size(), false)));
   // Segments 1, 2, 3, 4, 5, 6, 8, ... : few cuts leave long replays, many cuts keep much.
   std::vector<ScoredRetention> seeds;
-  for (std::size_t segments = 1; segments <= search.forwardOps() && !search.late();
+  std::size_t most = 0;
+  for (const auto& phase : search.phases()) most = std::max(most, phase.end - phase.begin);
+  for (std::size_t segments = 1; segments <= most && !search.late();
        segments += std::max<std::size_t>(1, segments / 3)) {
     seeds.push_back(search.score(search.segmentSeed(segments)));
   }
@@ -48,7 +50,7 @@ PlanResult GreedyPlanner::plan(const Graph& graph, Bytes budget_bytes,
   rejectUnknownOptions(options, {"work"});
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
   RetentionSearch search(graph, budget_bytes, options);
-  return search.result(search.localSearch(construct(search), work), "greedy");
+  return search.result(search.improve(construct(search), work), "greedy");
 }
 
 }  // namespace ebbtide::scheduler

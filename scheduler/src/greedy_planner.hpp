@@ -10,7 +10,7 @@ namespace ebbtide::scheduler {
 class GreedyPlanner : public Planner {
  public:
   PlannerInfo info() const override;
-  // Option "work": schedule steps to simulate in the local search (default 20,000,000).
+  // Option "work": schedule steps to simulate in the local search (default 80,000,000).
   PlanResult plan(const Graph& graph, Bytes budget_bytes,
                   const PlannerOptions& options) const override;
 

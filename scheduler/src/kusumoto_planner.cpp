@@ -2,54 +2,143 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
+#include <memory>
+#include <utility>
 
 #include "planner_options.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
-constexpr LowerSetLimits kLimits{.memory_ranges = 160, .nearest = 24, .narrow = 48};
 constexpr int kBudgetsTried = 10;
+
+// Sets of nodes are stored as bits; above this many nodes they would take more than 100 MB.
+constexpr std::size_t kMostNodes = 30'000;
+
+// Phases of equal structure (microbatches) and the solver that serves them all.
+struct PhaseGroup {
+  LowerSetProblem problem;  // times summed over the phases
+  std::vector<RetentionSearch::Phase> phases;
+  std::unique_ptr<LowerSetSolver> solver;
+  std::int64_t least = 0, largest = 0;  // internal budgets
+};
+
+std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search) {
+  std::deque<PhaseGroup> groups;  // a deque: solvers refer to their problems
+  for (const RetentionSearch::Phase& phase : search.phases()) {
+    if (phase.end - phase.begin > kMostNodes) continue;
+    LowerSetProblem problem = lowerSetProblem(graph, search, phase);
+    const auto alike = [&](const PhaseGroup& group) {
+      return group.problem.memory == problem.memory && group.problem.next == problem.next;
+    };
+    const auto found = std::find_if(groups.begin(), groups.end(), alike);
+    if (found == groups.end()) {
+      groups.push_back({std::move(problem), {phase}, nullptr, 0, 0});
+      continue;
+    }
+    found->phases.push_back(phase);
+    for (std::size_t v = 0; v < problem.time.size(); ++v) found->problem.time[v] += problem.time[v];
+  }
+  for (PhaseGroup& group : groups) {
+    const LowerSetLimits limits{
+        .memory_ranges = 160, .nearest = 24, .narrow = 48, .late = [&search] {
+          return search.late();
+        }};
+    group.solver = std::make_unique<LowerSetSolver>(group.problem, limits);
+    group.least = group.solver->smallestBudget();
+    group.largest = group.solver->largestPeak();
+  }
+  return groups;
+}
 
 // Section 3: values of U_k are cached, all others recomputed for their segment's backward. The last
 // segment's backward comes at once, so what its ops made may stay instead (`keep_last`).
-Retention canonicalStrategy(const Graph& graph, const RetentionSearch& search,
-                            const LowerSetPlan& plan, bool keep_last) {
-  Retention retention = search.builder().keepAll();
-  const std::vector<bool> saved = retention.keep;
-  for (std::size_t id = 0; id < graph.values.size(); ++id) {
-    const OpId producer = graph.values[id].producer;
-    if (producer == kNone || static_cast<std::size_t>(producer) >= search.forwardOps()) continue;
-    retention.keep[id] = plan.cached[producer] || (keep_last && plan.last[producer] && saved[id]);
+void applyCanonical(const Graph& graph, const PhaseGroup& group, const LowerSetPlan& plan,
+                    bool keep_last, Retention& retention) {
+  for (const RetentionSearch::Phase& phase : group.phases) {
+    for (std::size_t node = 0; node < plan.cached.size(); ++node) {
+      for (ValueId output : graph.ops[phase.begin + node].outputs) {
+        const bool stays = keep_last && plan.last[node] && retention.keep[output];
+        retention.keep[output] = plan.cached[node] || stays;
+      }
+    }
   }
-  return retention;
 }
+
+// The strategies of all phases at one level: 0 is the least internal budget of each, 1 the largest.
+class PhasedStrategies {
+ public:
+  PhasedStrategies(const Graph& graph, RetentionSearch& search)
+      : graph_(graph), search_(search), groups_(groupPhases(graph, search)) {}
+
+  bool empty() const { return groups_.empty(); }
+
+  // Does the joint strategy meet the real budget? Takes it for `best` if it is better.
+  bool attempt(LowerSetGoal goal, double level, ScoredRetention& best) {
+    bool fits = false;
+    std::vector<LowerSetPlan> plans;
+    for (const PhaseGroup& group : groups_) {
+      plans.push_back(group.solver->solve(internalBudget(group, goal, level), goal));
+      if (!plans.back().feasible) return false;
+    }
+    for (bool keep_last : {false, true}) {
+      Retention retention = search_.builder().keepAll();
+      for (std::size_t i = 0; i < plans.size(); ++i) {
+        applyCanonical(graph_, groups_[i], plans[i], keep_last, retention);
+      }
+      ScoredRetention scored = search_.score(std::move(retention));
+      fits = fits || search_.feasible(scored);
+      if (search_.better(scored, best)) best = std::move(scored);
+    }
+    return fits;
+  }
+
+ private:
+  // Evenly in bytes for the time-centric goal, in the logarithm for the other.
+  static std::int64_t internalBudget(const PhaseGroup& group, LowerSetGoal goal, double level) {
+    const double least = static_cast<double>(std::max<std::int64_t>(group.least, 1));
+    const double ratio = static_cast<double>(group.largest) / least;
+    const double span = static_cast<double>(group.largest - group.least);
+    if (level == 0) return group.least;
+    if (goal == LowerSetGoal::kMostTime) {
+      return static_cast<std::int64_t>(least * std::pow(ratio, level));
+    }
+    return group.least + static_cast<std::int64_t>(level * span);
+  }
+
+  const Graph& graph_;
+  RetentionSearch& search_;
+  std::deque<PhaseGroup> groups_;
+};
 
 }  // namespace
 
-LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& search) {
-  const std::size_t nodes = search.forwardOps();
+LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& search,
+                                const RetentionSearch::Phase& phase) {
+  const std::size_t nodes = phase.end - phase.begin;
   LowerSetProblem problem;
   problem.time.resize(nodes);
   problem.memory.assign(nodes, 0);
   problem.next.resize(nodes);
   for (std::size_t id = 0; id < nodes; ++id) {
-    const Op& op = graph.ops[id];
+    const Op& op = graph.ops[phase.begin + id];
     // What may not be run again is never recomputed and costs no time.
     problem.time[id] = op.rerunnable ? op.duration_ns : 0;
     for (ValueId output : op.outputs) {
       const Value& value = graph.values[output];
-      const bool needed = search.builder().lastNeed(output) >= static_cast<OpId>(nodes);
       // The bytes of an overwritten epoch are the next epoch's.
-      if (needed && !value.pinned && value.overwritten_by == kNone) {
+      if (search.wantedByEvents(output) && !value.pinned && value.overwritten_by == kNone) {
         problem.memory[id] += value.bytes;
       }
     }
     for (ValueId input : op.inputs) {
       const OpId producer = graph.values[input].producer;
-      if (producer != kNone && !graph.values[input].pinned) {
-        problem.next[producer].push_back(static_cast<std::int32_t>(id));
-      }
+      // What another phase made is a source of this one.
+      if (producer == kNone || static_cast<std::size_t>(producer) < phase.begin) continue;
+      if (graph.values[input].pinned) continue;
+      problem.next[static_cast<std::size_t>(producer) - phase.begin].push_back(
+          static_cast<std::int32_t>(id));
     }
   }
   for (auto& next : problem.next) {
@@ -61,8 +150,10 @@ LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& searc
 
 PlannerInfo KusumotoPlanner::info() const {
   if (goal_ == LowerSetGoal::kLeastTime) {
-    return {"kusumoto-approx-time", "kusumoto2019 section 4.3",
-            "Least recompute time among canonical strategies over pruned lower sets."};
+    return {
+        "kusumoto-approx-time", "kusumoto2019 section 4.3",
+        "Least recompute time among canonical strategies over pruned lower sets; where none fits, "
+        "coarse ones as in section 4.4."};
   }
   return {"kusumoto-approx-memory", "kusumoto2019 section 4.4",
           "Coarse canonical strategies, whose real peak is low; at most one more forward pass."};
@@ -71,40 +162,24 @@ PlannerInfo KusumotoPlanner::info() const {
 ScoredRetention KusumotoPlanner::construct(RetentionSearch& search, const Graph& graph,
                                            LowerSetGoal goal) {
   ScoredRetention best = search.score(search.builder().keepAll());
-  if (search.feasible(best) || search.forwardOps() == 0) return best;
-  const LowerSetProblem problem = lowerSetProblem(graph, search);
-  const LowerSetSolver solver(problem, kLimits);
-  // Does the canonical strategy for an internal budget meet the real one?
-  const auto attempt = [&](std::int64_t internal) {
-    const LowerSetPlan plan = solver.solve(internal, goal);
-    if (!plan.feasible) return false;
-    bool fits = false;
-    for (bool keep_last : {false, true}) {
-      ScoredRetention scored = search.score(canonicalStrategy(graph, search, plan, keep_last));
-      fits = fits || search.feasible(scored);
-      if (search.better(scored, best)) best = std::move(scored);
-    }
-    return fits;
-  };
-  const std::int64_t least = solver.smallestBudget();
-  attempt(least);
-  std::int64_t low = least, high = solver.largestPeak();
-  for (int i = 0; i < kBudgetsTried && high > low && !search.late(); ++i) {
-    if (goal == LowerSetGoal::kLeastTime) {  // more budget: less time, more real memory
-      const std::int64_t middle = low + (high - low + 1) / 2;
-      if (attempt(middle)) {
-        low = middle;
-      } else {
-        high = middle - 1;
-      }
-    } else {  // no order to rely on: evenly in the logarithm
-      const double ratio =
-          static_cast<double>(high) / static_cast<double>(std::max<Bytes>(least, 1));
-      attempt(static_cast<std::int64_t>(static_cast<double>(std::max<Bytes>(least, 1)) *
-                                        std::pow(ratio, (i + 1.0) / kBudgetsTried)));
+  if (search.feasible(best) || search.late()) return best;
+  PhasedStrategies strategies(graph, search);
+  if (strategies.empty()) return best;
+  if (goal == LowerSetGoal::kLeastTime) {  // more budget: less time, more real memory
+    strategies.attempt(goal, 0, best);
+    double low = 0, high = 1;
+    for (int i = 0; i < kBudgetsTried && !search.late(); ++i) {
+      const double middle = (low + high) / 2;
+      (strategies.attempt(goal, middle, best) ? low : high) = middle;
     }
   }
-  return best;
+  if (search.feasible(best)) return best;
+  for (int i = 0; i <= kBudgetsTried && !search.late(); ++i) {  // no order to rely on
+    strategies.attempt(LowerSetGoal::kMostTime, static_cast<double>(i) / kBudgetsTried, best);
+  }
+  // The paper holds a segment's recomputed values until their events; where that alone is too much,
+  // the search recomputes some of them twice.
+  return search.feasible(best) ? best : search.shrink(std::move(best));
 }
 
 PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,

@@ -15,15 +15,17 @@ class KusumotoPlanner : public Planner {
   PlanResult plan(const Graph& graph, Bytes budget_bytes,
                   const PlannerOptions& options) const override;
 
-  // The best in the real model of the strategies for several internal budgets.
+  // The best in the real model of the strategies for several internal budgets, made smaller by the
+  // search if none fits.
   static ScoredRetention construct(RetentionSearch& search, const Graph& graph, LowerSetGoal goal);
 
  private:
   LowerSetGoal goal_;
 };
 
-// The forward ops as the paper's nodes: T_v the duration, M_v the bytes of outputs that backward
-// needs.
-LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& search);
+// The ops of one phase as the paper's nodes: T_v the duration, M_v the bytes of outputs that
+// backward needs. A step of several microbatches is as many problems, joined under one cap.
+LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& search,
+                                const RetentionSearch::Phase& phase);
 
 }  // namespace ebbtide::scheduler

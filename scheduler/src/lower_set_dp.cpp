@@ -37,6 +37,10 @@ void LowerSetSolver::buildFamily() {
   family_.reserve(nodes + 2);
   family_.emplace_back().members.assign((nodes + 63) / 64, 0);
   for (std::size_t v = 0; v < nodes; ++v) {
+    if (limits_.late()) {
+      family_.resize(1);
+      break;
+    }
     LowerSet lower;
     lower.members.assign((nodes + 63) / 64, 0);
     for (std::int32_t before : previous_[v]) {
@@ -204,6 +208,7 @@ LowerSetPlan LowerSetSolver::solve(std::int64_t budget, LowerSetGoal goal,
   fronts[0].push_back({0, 0, 0, 0, 0});
   Front slots;
   for (std::size_t to = 1; to < family_.size(); ++to) {
+    if (limits_.late()) return {};
     slots.assign(ranges + 1, Cell{});
     const std::size_t near = to - std::min(to, limits_.nearest);
     if (near > 0) extend(0, to, budget, goal, fronts, slots);
@@ -226,6 +231,7 @@ std::int64_t LowerSetSolver::smallestBudget() const {
   while (enough - below > std::max<std::int64_t>(1, enough / 4096)) {
     const std::int64_t middle = below + (enough - below) / 2;
     const LowerSetPlan plan = solve(middle, LowerSetGoal::kLeastTime, 1);
+    if (limits_.late()) break;
     if (plan.feasible) {
       enough = std::min(middle, plan.peak);
     } else {

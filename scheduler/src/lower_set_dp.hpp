@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace ebbtide::scheduler {
@@ -38,6 +39,8 @@ struct LowerSetLimits {
   // larger than `nearest`.
   std::size_t nearest = 4096;
   std::size_t narrow = 0;
+  // Asked now and then. Once true, the family holds V alone and nothing more is solved.
+  std::function<bool()> late = [] { return false; };
 };
 
 class LowerSetSolver {

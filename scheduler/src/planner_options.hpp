@@ -8,8 +8,8 @@
 
 namespace ebbtide::scheduler {
 
-// Schedule steps that a local search simulates if no option says otherwise: about half a second.
-inline constexpr std::int64_t kDefaultSearchWork = 20'000'000;
+// Schedule steps that a local search simulates if no option says otherwise: one to two seconds.
+inline constexpr std::int64_t kDefaultSearchWork = 80'000'000;
 
 // Throws std::invalid_argument naming the first option that is not known.
 void rejectUnknownOptions(const PlannerOptions& options,

@@ -106,7 +106,7 @@ void ScheduleBuilder::collectCone(OpId op) {
   std::sort(cone_.begin(), cone_.end());
 }
 
-void ScheduleBuilder::replay(OpId op, const Retention& retention) {
+void ScheduleBuilder::replay(OpId op, OpId reader, const Retention& retention) {
   runs_.push_back(op);
   for (ValueId input : graph_.ops[op].inputs) read(input);
   for (ValueId output : graph_.ops[op].outputs) {
@@ -116,7 +116,8 @@ void ScheduleBuilder::replay(OpId op, const Retention& retention) {
       continue;
     }
     beginCopy(output, false);
-    if (!retention.memo[output]) event_copies_.push_back(output);
+    const bool early = !retention.memo_from.empty() && reader < retention.memo_from[output];
+    if (early || !retention.memo[output]) event_copies_.push_back(output);
   }
 }
 
@@ -200,7 +201,7 @@ Schedule ScheduleBuilder::build(const Retention& retention) {
   for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
     const OpId op = static_cast<OpId>(id);
     collectCone(op);
-    for (OpId again : cone_) replay(again, retention);
+    for (OpId again : cone_) replay(again, op, retention);
     firstRun(op);
     expire(op, retention);
   }

@@ -50,14 +50,36 @@ RetentionSearch::RetentionSearch(const Graph& graph, Bytes budget_bytes,
       random_(options.seed),
       builder_(graph),
       costs_(graph, builder_) {
-  while (forward_ops_ < graph.ops.size() && !graph.ops[forward_ops_].backward) ++forward_ops_;
+  findPhases();
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
     const ValueId value = static_cast<ValueId>(id);
-    const OpId last = builder_.lastNeed(value);
-    const bool wanted = last != kNone && static_cast<std::size_t>(last) >= forward_ops_;
-    if (builder_.droppable(value) && wanted) movable_.push_back(value);
+    if (builder_.droppable(value) && wantedByEvents(value)) movable_.push_back(value);
   }
   classify();
+}
+
+void RetentionSearch::findPhases() {
+  const std::size_t ops = graph_.ops.size();
+  phase_end_.assign(ops, static_cast<OpId>(ops));
+  for (std::size_t id = ops; id-- > 0;) {
+    if (id + 1 == ops) continue;
+    const bool ends = graph_.ops[id].backward || graph_.ops[id + 1].backward;
+    phase_end_[id] = ends ? static_cast<OpId>(id) + 1 : phase_end_[id + 1];
+  }
+  for (std::size_t begin = 0; begin < ops;) {
+    const std::size_t end = static_cast<std::size_t>(phase_end_[begin]);
+    bool saves = false;
+    for (std::size_t id = begin; id < end && !saves; ++id) {
+      for (ValueId output : graph_.ops[id].outputs) saves = saves || wantedByEvents(output);
+    }
+    if (!graph_.ops[begin].backward && saves) phases_.push_back({begin, end});
+    begin = end;
+  }
+}
+
+bool RetentionSearch::wantedByEvents(ValueId value) const {
+  const OpId producer = graph_.values[value].producer;
+  return producer != kNone && builder_.lastNeed(value) >= phase_end_[producer];
 }
 
 // Values are alike if their producers have the same name, sizes and neighbours; durations are left
@@ -117,6 +139,7 @@ bool RetentionSearch::better(const ScoredRetention& a, const ScoredRetention& b)
 std::vector<ValueId> RetentionSearch::dropCandidates(const ScoredRetention& scored,
                                                      const std::vector<bool>& tabu) {
   costs_.update(scored.retention);
+  work_ += static_cast<std::int64_t>(graph_.ops.size() + movable_.size());
   std::vector<std::pair<int, ValueId>> ranked;
   for (ValueId value : movable_) {
     const Value& v = graph_.values[value];
@@ -132,9 +155,9 @@ std::vector<ValueId> RetentionSearch::dropCandidates(const ScoredRetention& scor
   return candidates;
 }
 
-ScoredRetention RetentionSearch::dropUntilFits(ScoredRetention start) {
+ScoredRetention RetentionSearch::dropUntilFits(ScoredRetention start, std::vector<bool> tabu) {
   ScoredRetention best = std::move(start);
-  std::vector<bool> tabu(graph_.values.size(), false);
+  tabu.resize(graph_.values.size(), false);
   int failures = 0;
   double share = 0.5;  // of the missing bytes to free by one batch
   while (!feasible(best) && !late()) {
@@ -162,8 +185,9 @@ ScoredRetention RetentionSearch::dropUntilFits(ScoredRetention start) {
   return best;
 }
 
-// Recomputed copies with memo that are live at the peak, largest first.
-std::vector<ValueId> RetentionSearch::copiesAtPeak(const ScoredRetention& scored) {
+// Recomputed copies that are live at the peak and may be held for later ops, largest first, and the
+// first of those ops.
+std::pair<std::vector<ValueId>, OpId> RetentionSearch::copiesAtPeak(const ScoredRetention& scored) {
   const Schedule schedule = builder_.build(scored.retention);
   const Simulation simulation = simulate(graph_, schedule);
   std::vector<bool> live(graph_.values.size(), false);
@@ -178,14 +202,15 @@ std::vector<ValueId> RetentionSearch::copiesAtPeak(const ScoredRetention& scored
   }
   std::vector<ValueId> copies;
   for (ValueId value : movable_) {
-    if (live[value] && scored.retention.memo[value] && graph_.values[value].bytes > 0) {
-      copies.push_back(value);
-    }
+    const bool early =
+        !scored.retention.memo_from.empty() && scored.retention.memo_from[value] > next;
+    if (!live[value] || early || !scored.retention.memo[value]) continue;
+    if (graph_.values[value].bytes > 0) copies.push_back(value);
   }
   std::stable_sort(copies.begin(), copies.end(), [this](ValueId a, ValueId b) {
     return graph_.values[a].bytes > graph_.values[b].bytes;
   });
-  return copies;
+  return {std::move(copies), next + 1};
 }
 
 ScoredRetention RetentionSearch::shedCopies(ScoredRetention start) {
@@ -194,12 +219,13 @@ ScoredRetention RetentionSearch::shedCopies(ScoredRetention start) {
   int failures = 0;
   std::size_t batch = 16;
   while (!feasible(best) && !late()) {
-    std::vector<ValueId> copies = copiesAtPeak(best);
+    auto [copies, later] = copiesAtPeak(best);
     std::erase_if(copies, [&](ValueId value) { return tabu[value]; });
     if (copies.empty()) break;
     batch = std::min(batch, copies.size());
     Retention next = best.retention;
-    for (std::size_t i = 0; i < batch; ++i) next.memo[copies[i]] = false;
+    if (next.memo_from.empty()) next.memo_from.assign(graph_.values.size(), 0);
+    for (std::size_t i = 0; i < batch; ++i) next.memo_from[copies[i]] = later;
     ScoredRetention scored = score(std::move(next));
     const bool sane = static_cast<double>(scored.recompute_ns) <=
                       kMostRecompute * static_cast<double>(graph_.totalDurationNs());
@@ -225,12 +251,18 @@ ScoredRetention RetentionSearch::shrink(ScoredRetention start) {
 }
 
 ScoredRetention RetentionSearch::keepBack(ScoredRetention start) {
+  return keepBack(std::move(start), {}, kMostFailures);
+}
+
+ScoredRetention RetentionSearch::keepBack(ScoredRetention start, std::vector<bool> tabu,
+                                          int most_failures) {
   ScoredRetention best = std::move(start);
-  std::vector<bool> tabu(graph_.values.size(), false);
+  tabu.resize(graph_.values.size(), false);
   int failures = 0;
   std::size_t batch = 64;
   while (!late()) {
     costs_.update(best.retention);
+    work_ += static_cast<std::int64_t>(graph_.ops.size() + movable_.size());
     std::vector<std::pair<int, ValueId>> ranked;
     for (ValueId value : movable_) {
       if (best.retention.keep[value] || tabu[value]) continue;
@@ -251,49 +283,60 @@ ScoredRetention RetentionSearch::keepBack(ScoredRetention start) {
       batch = (batch + 3) / 4;
     } else {
       tabu[-ranked[0].second] = true;
-      if (++failures == kMostFailures) break;
+      if (++failures >= most_failures) break;
     }
   }
   return best;
 }
 
 Retention RetentionSearch::segmentSeed(std::size_t segments) const {
-  // Bytes that cross the gap after each forward op for the sake of later forward ops.
-  std::vector<Bytes> change(forward_ops_ + 1, 0), saved(forward_ops_ + 1, 0);
-  std::vector<OpId> last_forward(graph_.values.size(), kNone);
-  for (std::size_t id = 0; id < forward_ops_; ++id) {
-    for (ValueId input : graph_.ops[id].inputs) last_forward[input] = static_cast<OpId>(id);
+  Retention retention;
+  retention.keep.assign(graph_.values.size(), false);
+  retention.memo.assign(graph_.values.size(), true);
+  for (const Phase& phase : phases_) keepAtCuts(phase, segments, retention);
+  return retention;
+}
+
+void RetentionSearch::keepAtCuts(const Phase& phase, std::size_t segments,
+                                 Retention& retention) const {
+  // Bytes that cross the gap after each op for the sake of later ops of the phase.
+  const std::size_t ops = phase.end - phase.begin;
+  std::vector<Bytes> change(ops + 1, 0), saved(ops + 1, 0);
+  std::vector<OpId> last_forward(graph_.values.size(), kNone);  // as offset in the phase
+  for (std::size_t id = 0; id < ops; ++id) {
+    for (ValueId input : graph_.ops[phase.begin + id].inputs) {
+      last_forward[input] = static_cast<OpId>(id);
+    }
   }
+  std::vector<std::pair<ValueId, OpId>> members;  // with the offsets of their producers
   for (ValueId value : movable_) {
     const Value& v = graph_.values[value];
-    if (static_cast<std::size_t>(v.producer) >= forward_ops_) continue;
-    if (builder_.readByEvents(value)) saved[v.producer] += v.bytes;
+    const std::size_t producer = static_cast<std::size_t>(v.producer);
+    if (producer < phase.begin || producer >= phase.end) continue;
+    const std::size_t offset = producer - phase.begin;
+    if (builder_.readByEvents(value)) saved[offset] += v.bytes;
     if (last_forward[value] == kNone) continue;
-    change[v.producer] += v.bytes;
+    members.emplace_back(value, static_cast<OpId>(offset));
+    change[offset] += v.bytes;
     change[last_forward[value]] -= v.bytes;
   }
   std::partial_sum(change.begin(), change.end(), change.begin());
   std::partial_sum(saved.begin(), saved.end(), saved.begin());
-  Retention retention;
-  retention.keep.assign(graph_.values.size(), false);
-  retention.memo.assign(graph_.values.size(), true);
-  const double segment = static_cast<double>(saved[forward_ops_]) / static_cast<double>(segments);
+  const double segment = static_cast<double>(saved[ops]) / static_cast<double>(segments);
   for (std::size_t cut = 1; cut < segments; ++cut) {
     // The narrowest gap within a quarter segment of the even cut.
     const auto at = [&](double share) {
       const Bytes level = static_cast<Bytes>(segment * (static_cast<double>(cut) + share));
       return std::lower_bound(saved.begin(), saved.end(), level) - saved.begin();
     };
-    const auto from = change.begin() + std::min<std::ptrdiff_t>(at(-0.25), forward_ops_);
-    const auto to = change.begin() + std::min<std::ptrdiff_t>(at(0.25) + 1, forward_ops_ + 1);
+    const auto most = static_cast<std::ptrdiff_t>(ops);
+    const auto from = change.begin() + std::min<std::ptrdiff_t>(at(-0.25), most);
+    const auto to = change.begin() + std::min<std::ptrdiff_t>(at(0.25) + 1, most + 1);
     const OpId gap = static_cast<OpId>(std::min_element(from, to) - change.begin());
-    for (ValueId value : movable_) {
-      if (graph_.values[value].producer <= gap && last_forward[value] > gap) {
-        retention.keep[value] = true;
-      }
+    for (const auto& [value, offset] : members) {
+      if (offset <= gap && last_forward[value] > gap) retention.keep[value] = true;
     }
   }
-  return retention;
 }
 
 ScoredRetention RetentionSearch::searchPrices(const std::vector<bool>& free) {
@@ -336,8 +379,14 @@ RetentionSearch::Move RetentionSearch::proposeMove(const Retention& retention) {
     for (std::size_t i : {first, second}) {
       move.keep.emplace_back(movable_[i], !retention.keep[movable_[i]]);
     }
-  } else if (pick(2) == 0) {
+  } else if (const std::size_t memo = pick(4); memo == 0) {
     move.flip_memo.push_back(movable_[pick(movable_.size())]);
+  } else if (memo < 3) {  // recomputed copies serve one op each until some op, or never
+    const ValueId value = movable_[pick(movable_.size())];
+    const OpId end = phase_end_[graph_.values[value].producer];
+    const OpId span = builder_.lastNeed(value) - end + 1;
+    const OpId from = memo == 1 ? end + static_cast<OpId>(pick(static_cast<std::size_t>(span))) : 0;
+    move.memo_from.emplace_back(value, from);
   } else {
     move.flip_memo = classes_[pick(classes_.size())];
   }
@@ -355,7 +404,8 @@ bool RetentionSearch::acceptable(const ScoredRetention& next, const ScoredRetent
          static_cast<double>(now.recompute_ns) * (1 + slack);
 }
 
-ScoredRetention RetentionSearch::localSearch(ScoredRetention start, std::int64_t work) {
+ScoredRetention RetentionSearch::localSearch(ScoredRetention start, std::int64_t work,
+                                             double slack) {
   ScoredRetention best = start;
   ScoredRetention now = std::move(start);
   if (movable_.empty()) return best;
@@ -369,8 +419,10 @@ ScoredRetention RetentionSearch::localSearch(ScoredRetention start, std::int64_t
     Retention next = now.retention;
     for (const auto& [value, keep] : move.keep) next.keep[value] = keep;
     for (ValueId value : move.flip_memo) next.memo[value] = !next.memo[value];
+    if (!move.memo_from.empty()) next.memo_from.resize(graph_.values.size(), 0);
+    for (const auto& [value, from] : move.memo_from) next.memo_from[value] = from;
     ScoredRetention scored = score(std::move(next));
-    if (!acceptable(scored, now, 0.01 * (1 - done))) continue;
+    if (!acceptable(scored, now, slack * (1 - done))) continue;
     now = std::move(scored);
     if (better(now, best)) best = now;
   }

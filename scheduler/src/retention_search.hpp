@@ -31,24 +31,37 @@ class RetentionSearch {
 
   // Drops values live at the peak, least added time per byte first, until the budget is met or
   // nothing helps.
-  ScoredRetention dropUntilFits(ScoredRetention start);
-  // Where recomputed copies held for later events make the peak: recomputes them for each event
-  // instead.
+  ScoredRetention dropUntilFits(ScoredRetention start, std::vector<bool> tabu = {});
+  // Where recomputed copies held for later events make the peak: drops them, to be recomputed for
+  // the first event after it.
   ScoredRetention shedCopies(ScoredRetention start);
   // The two above in turn until the budget is met or neither helps.
   ScoredRetention shrink(ScoredRetention start);
   // Keeps values again, most saved time per byte first, while the budget is met. Needs a feasible
   // start.
   ScoredRetention keepBack(ScoredRetention start);
-  // Keeps only what crosses `segments` - 1 cuts of the forward part (Chen's segments on a graph).
+  // Keeps only what crosses `segments` - 1 cuts of each phase (Chen's segments on a graph).
   Retention segmentSeed(std::size_t segments) const;
   // The best of retentions at rising prices per byte, by bisection, with `free` values costing
   // nothing.
   ScoredRetention searchPrices(const std::vector<bool>& free);
-  std::size_t forwardOps() const { return forward_ops_; }
-  // Random moves with a falling threshold, first by class of identical blocks, until `work` steps
-  // are spent.
-  ScoredRetention localSearch(ScoredRetention start, std::int64_t work);
+  // A maximal run of ops between backward events that makes values for events after it: a
+  // microbatch's forward pass.
+  struct Phase {
+    std::size_t begin = 0, end = 0;  // ops, the end excluded
+  };
+  const std::vector<Phase>& phases() const { return phases_; }
+  // Is it needed past its own phase?
+  bool wantedByEvents(ValueId value) const;
+  // Random moves, by class of identical blocks or by value, with a threshold that falls from
+  // `slack`, a share of the present cost, to nothing until `work` steps are spent.
+  ScoredRetention localSearch(ScoredRetention start, std::int64_t work, double slack);
+
+  // Large neighbourhoods: forces a few values to be kept or dropped, meets the budget again with
+  // the rest and keeps back what fits. Until `work` steps are spent.
+  ScoredRetention ruinAndRecreate(ScoredRetention start, std::int64_t work, double slack);
+  // Both searches in turn, sharing `work`.
+  ScoredRetention improve(ScoredRetention start, std::int64_t work);
 
   PlanResult result(const ScoredRetention& scored, const std::string& planner);
   // Is the deadline past, or are many more steps simulated than any search should need?
@@ -58,11 +71,17 @@ class RetentionSearch {
   struct Move {
     std::vector<std::pair<ValueId, bool>> keep;
     std::vector<ValueId> flip_memo;
+    std::vector<std::pair<ValueId, OpId>> memo_from;
   };
 
+  void findPhases();
   void classify();
+  void keepAtCuts(const Phase& phase, std::size_t segments, Retention& retention) const;
   std::vector<ValueId> dropCandidates(const ScoredRetention& scored, const std::vector<bool>& tabu);
-  std::vector<ValueId> copiesAtPeak(const ScoredRetention& scored);
+  std::pair<std::vector<ValueId>, OpId> copiesAtPeak(const ScoredRetention& scored);
+  ScoredRetention keepBack(ScoredRetention start, std::vector<bool> tabu, int most_failures);
+  void ruin(Retention& retention, std::vector<bool>& forced);
+  ScoredRetention recreate(Retention retention, const std::vector<bool>& forced);
   Move proposeMove(const Retention& retention);
   void proposeClassMove(Move& move, std::size_t which);
   bool acceptable(const ScoredRetention& next, const ScoredRetention& now, double slack) const;
@@ -74,8 +93,9 @@ class RetentionSearch {
   std::mt19937_64 random_;
   ScheduleBuilder builder_;
   RecomputeCosts costs_;
-  std::int64_t work_ = 0;         // steps built and simulated so far
-  std::size_t forward_ops_ = 0;   // ops before the first backward event
+  std::int64_t work_ = 0;        // steps built and simulated so far
+  std::vector<OpId> phase_end_;  // per op: where its run of ops that are not backward ends
+  std::vector<Phase> phases_;
   std::vector<ValueId> movable_;  // droppable values that some event may need, in program order
   std::vector<std::vector<ValueId>> classes_;  // of movable_, each in program order
 };

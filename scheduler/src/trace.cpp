@@ -20,7 +20,7 @@ class GraphBuilder {
     block_freed_at_.assign(trace.blocks.size(), kNone);
     natural_death_.assign(trace.values.size(), kNone);
     out_.op_of_trace_op.assign(trace.ops.size(), kNone);
-    out_.event_of_use.assign(trace.use_value.size(), kNone);
+    out_.events_of_use.resize(trace.use_value.size());
   }
 
   TraceGraph build() {
@@ -34,9 +34,26 @@ class GraphBuilder {
   }
 
  private:
+  // A value that was written over while a use still held it (a chunk of a shared storage, or .data): its uses
+  // read the storage as it is. Such a block is left to the program: never dropped, never replayed.
+  void markSharedBlocks() {
+    shared_.assign(trace_.blocks.size(), false);
+    std::vector<bool> used(trace_.values.size(), false);
+    for (const ValueId v : trace_.use_value) {
+      if (v != kNone) used.at(v) = true;
+    }
+    for (std::size_t v = 0; v < trace_.values.size(); ++v) {
+      const TraceValue& value = trace_.values[v];
+      if (used[v] && value.overwritten_by != kNone && value.block != kNone) shared_[value.block] = true;
+    }
+  }
+
+  bool isShared(const TraceValue& value) const { return value.block != kNone && shared_[value.block]; }
+
   void markBlocks() {
+    markSharedBlocks();
     for (const TraceValue& value : trace_.values) {
-      if (value.block != kNone && !value.parameter) managed_.at(value.block) = true;
+      if (value.block != kNone && !value.parameter && !isShared(value)) managed_.at(value.block) = true;
     }
     std::vector<bool> freed(trace_.blocks.size(), false);
     for (const TraceEvent& event : trace_.events) {
@@ -115,8 +132,8 @@ class GraphBuilder {
     endBackwardEvent();
     event_start_ns_ = at_ns_;
     closeGap();
-    op.fixed_bytes = fixed_;
     op_start_ = fixed_;
+    op.fixed_bytes = op.fixed_at_start = std::max<Bytes>(fixed_, 0);
     out_.graph.ops.push_back(std::move(op));
     in_gap_ = false;
   }
@@ -130,6 +147,7 @@ class GraphBuilder {
     op.name = recorded.name;
     op.duration_ns = recorded.duration_ns;
     op.rerunnable = recorded.rerunnable;
+    for (const ValueId v : recorded.outputs) op.rerunnable = op.rerunnable && !isShared(trace_.values[v]);
     op.inputs = recorded.inputs;
     op.outputs = recorded.outputs;
     std::sort(op.inputs.begin(), op.inputs.end());
@@ -153,7 +171,8 @@ class GraphBuilder {
       out_.trace_op_of.push_back(kNone);
       in_event_ = true;
     }
-    if (out_.event_of_use[use] == kNone) out_.event_of_use[use] = here();
+    std::vector<OpId>& events = out_.events_of_use[use];
+    if (events.empty() || events.back() != here()) events.push_back(here());
     if (value == kNone) return;
     std::vector<ValueId>& inputs = out_.graph.ops.back().inputs;
     if (std::find(inputs.begin(), inputs.end(), value) == inputs.end()) inputs.push_back(value);
@@ -195,7 +214,8 @@ class GraphBuilder {
       value.overwritten_by = recorded.overwritten_by == kNone || recorded.overwritten_by >= next_op_
                                  ? kNone
                                  : out_.op_of_trace_op.at(recorded.overwritten_by);
-      value.pinned = recorded.parameter || recorded.block == kNone;
+      value.pinned = recorded.parameter || recorded.block == kNone || isShared(recorded);
+      if (isShared(recorded)) value.previous_epoch = value.overwritten_by = kNone;
       if (recorded.block != kNone && !value.pinned) {
         const TraceBlock& block = trace_.blocks.at(recorded.block);
         value.bytes = block.bytes;
@@ -236,6 +256,7 @@ class GraphBuilder {
   const Trace& trace_;
   GraphOptions options_;
   TraceGraph out_;
+  std::vector<bool> shared_;
   std::vector<bool> managed_;     // blocks whose lifetime the schedule decides
   std::vector<bool> persistent_;  // GraphOptions::first_step
   std::vector<OpId> block_freed_at_;

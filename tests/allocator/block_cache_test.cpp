@@ -38,6 +38,18 @@ class ModelledCache {
     expectTaken(cache_.popLargest(), model_.empty() ? model_.end() : std::prev(model_.end()));
   }
 
+  void removeAny(std::uint64_t dice) {
+    if (model_.empty()) return;
+    const auto from = std::next(model_.begin(), static_cast<std::ptrdiff_t>(dice % model_.size()));
+    std::vector<BlockHeader*>& blocks = from->second;
+    const auto at = blocks.begin() + static_cast<std::ptrdiff_t>(dice / 64 % blocks.size());
+    cache_.remove(*at);
+    outside_.push_back(*at);
+    blocks.erase(at);
+    bytes_ -= from->first;
+    if (blocks.empty()) model_.erase(from);
+  }
+
   void popAll() {
     std::set<BlockHeader*> expected;
     for (const auto& [bytes, blocks] : model_) expected.insert(blocks.begin(), blocks.end());
@@ -54,6 +66,7 @@ class ModelledCache {
   void check() const {
     ASSERT_EQ(cache_.bytes(), bytes_);
     ASSERT_EQ(cache_.empty(), model_.empty());
+    ASSERT_EQ(cache_.count(), kBlocks - outside_.size());
   }
 
  private:
@@ -91,6 +104,8 @@ TEST(BlockCacheTest, DoesWhatTheModelDoes) {
       cache.popAll();
     } else if (dice < 200) {
       cache.popLargest();
+    } else if (dice < 300) {
+      cache.removeAny(random());
     } else if (dice < 2000) {
       cache.popSmallestAtLeast(bytes);
     } else if (dice < 4500) {

@@ -107,60 +107,6 @@ TEST(BudgetTest, ASmallerBudgetTakesTheCacheFirstAndTheFreesLater) {
   EXPECT_EQ(spied->allocate(1), nullptr);
 }
 
-TEST(BudgetTest, ALargerCachedBlockShrinks) {
-  SpiedResource spied;
-  spied.limit(8 * kMiB);
-  void* three = spied->allocate(requestFor(3 * kMiB));
-  void* four = spied->allocate(requestFor(4 * kMiB));
-  spied->deallocate(three);
-  spied->deallocate(four);
-  // 7 of 8 are mapped, so 2 do not fit; the smallest larger block is the one of 3, which loses 1.
-  void* two = spied->allocate(requestFor(2 * kMiB));
-  ASSERT_NE(two, nullptr);
-  EXPECT_EQ(spied.log->resizes, 1);
-  EXPECT_EQ(spied.log->maps, 2);
-  const Statistics stats = spied->statistics();
-  EXPECT_EQ(stats.mapped_bytes, 6 * kMiB);
-  EXPECT_EQ(stats.cached_bytes, 4 * kMiB);
-  spied->deallocate(two);
-}
-
-TEST(BudgetTest, TheLargestSmallerCachedBlockGrows) {
-  SpiedResource spied;
-  spied.limit(6 * kMiB);
-  void* one = spied->allocate(requestFor(kMiB));
-  void* three = spied->allocate(requestFor(3 * kMiB));
-  spied->deallocate(one);
-  spied->deallocate(three);
-  // 4 of 6 are mapped. 5 = 3 grown by 2, which is just what is left.
-  void* five = spied->allocate(requestFor(5 * kMiB));
-  ASSERT_NE(five, nullptr);
-  EXPECT_EQ(spied.log->resizes, 1);
-  EXPECT_EQ(spied.log->unmaps, 0);
-  EXPECT_EQ(spied->statistics().mapped_bytes, 6 * kMiB);
-  spied->deallocate(five);
-  // 5 and 1 are cached. 6 = 5 grown by 1, for which the other block must go first.
-  void* six = spied->allocate(requestFor(6 * kMiB));
-  ASSERT_NE(six, nullptr);
-  EXPECT_EQ(spied.log->resizes, 2);
-  EXPECT_EQ(spied.log->unmaps, 1);
-  EXPECT_EQ(spied->statistics().mapped_bytes, 6 * kMiB);
-  spied->deallocate(six);
-}
-
-TEST(BudgetTest, ARefusedResizeFallsBackToAMapping) {
-  SpiedResource spied;
-  spied.limit(4 * kMiB);
-  spied->deallocate(spied->allocate(requestFor(3 * kMiB)));
-  spied.log->refuse_resizes = 1;
-  void* two = spied->allocate(requestFor(2 * kMiB));
-  ASSERT_NE(two, nullptr);
-  EXPECT_EQ(spied.log->maps, 2);
-  EXPECT_EQ(spied->statistics().mapped_bytes, 2 * kMiB);
-  EXPECT_EQ(spied->statistics().cached_bytes, 0);
-  spied->deallocate(two);
-}
-
 TEST(BudgetTest, AChunkTakesTheSmallestCachedBlockThatIsEnough) {
   SpiedResource spied;
   spied.limit(7 * kMiB);
@@ -170,9 +116,10 @@ TEST(BudgetTest, AChunkTakesTheSmallestCachedBlockThatIsEnough) {
   }
   for (void* block : blocks) spied->deallocate(block);
   void* small = spied->allocate(100);
-  // The block of 1 MiB went; the room then held a whole chunk.
-  EXPECT_EQ(spied->statistics().cached_bytes, 6 * kMiB);
-  EXPECT_EQ(spied->statistics().mapped_bytes, 6 * kMiB + kChunk);
+  // Cut from the block of 1 MiB: nothing goes back, nothing is mapped.
+  EXPECT_EQ(spied->statistics().cached_bytes, 7 * kMiB - kChunk);
+  EXPECT_EQ(spied->statistics().mapped_bytes, 7 * kMiB);
+  EXPECT_EQ(spied.log->maps, 3);
   spied->deallocate(small);
 }
 
@@ -204,23 +151,27 @@ TEST(BudgetTest, TheRestOfAChunkServesSmallerClasses) {
   for (void* block : blocks) spied->deallocate(block);
 }
 
-TEST(BudgetTest, WithoutABudgetTheCacheEndsAtAGibibyte) {
+TEST(BudgetTest, WithoutABudgetMappedStaysNearTheLivePeak) {
   SpiedResource spied;
   spied->deallocate(spied->allocate(requestFor(512 * kMiB)));
-  // 512 cached + 600 > 1024: the block of 512 grows.
+  // The live peak becomes 600, its slack 100: 512 + 600 > 700, so the block of 512 grows.
   spied->deallocate(spied->allocate(requestFor(600 * kMiB)));
   EXPECT_EQ(spied.log->maps, 1);
-  EXPECT_EQ(spied.log->resizes, 1);
-  // 600 cached + 400 <= 1024: both may stay.
+  EXPECT_EQ(spied.log->gathers, 1);
+  // 600 + 90 <= 700: both may stay.
+  spied->deallocate(spied->allocate(requestFor(90 * kMiB)));
+  EXPECT_EQ(spied.log->maps, 2);
+  // 690 + 400 > 700: cut from the block of 600.
   spied->deallocate(spied->allocate(requestFor(400 * kMiB)));
   EXPECT_EQ(spied.log->maps, 2);
-  EXPECT_EQ(spied->statistics().cached_bytes, 1000 * kMiB);
+  EXPECT_EQ(spied.log->gathers, 1);
+  EXPECT_EQ(spied->statistics().cached_bytes, 690 * kMiB);
 }
 
-// Thread A gives a block of 3 MiB back for a chunk; B wants 2 MiB while the unmapping is under way.
+// Thread A gives its cache of 3 MiB back; B wants 2 MiB while the unmapping is under way.
 //
-//   A: allocate ─ unmap ......... ─ map
-//   B:            allocate ─ waits ───── map
+//   A: releaseCached ─ unmap .........
+//   B:                  allocate ─ waits ─ map
 TEST(BudgetTest, WhatAnotherThreadIsGivingBackIsWaitedFor) {
   SpiedResource spied;
   spied.limit(3 * kMiB);
@@ -230,14 +181,11 @@ TEST(BudgetTest, WhatAnotherThreadIsGivingBackIsWaitedFor) {
     if (unmapping.exchange(true)) return;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   };
-  void* small = nullptr;
-  std::thread thread([&] { small = spied->allocate(100); });
+  std::thread thread([&] { spied->releaseCached(); });
   while (!unmapping) std::this_thread::yield();
   void* large = spied->allocate(requestFor(2 * kMiB));
   thread.join();
-  EXPECT_NE(small, nullptr);
   EXPECT_NE(large, nullptr);
-  spied->deallocate(small);
   spied->deallocate(large);
 }
 

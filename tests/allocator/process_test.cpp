@@ -89,7 +89,7 @@ class OddPagesBackend final : public Backend {
   Bytes pageBytes() const noexcept override { return 3 * 4096; }
   void* map(Bytes) noexcept override { return nullptr; }
   void unmap(void*, Bytes) noexcept override {}
-  void* resize(void*, Bytes, Bytes) noexcept override { return nullptr; }
+  void* gather(std::span<const PageRange>, Bytes) noexcept override { return nullptr; }
 };
 
 TEST(ProcessTest, PagesThatDoNotDivideTheSystemsAreRejected) {

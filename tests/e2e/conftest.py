@@ -6,6 +6,7 @@ import pytest
 from processes import LIBRARIES, Finished, Program, run, tiny
 
 MIB = 1024 * 1024
+VARIANT_STEPS = 16
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def tiny_budget(tiny_baseline: Baseline) -> str:
 @pytest.fixture(scope="session")
 def every_variant(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
     """Results of stock torch by variant, from one process: each variant seeds anew."""
-    plain = run(tiny("all"), {}, tmp_path_factory.mktemp("variants")).succeeded()
+    plain = run(tiny("all", VARIANT_STEPS), {}, tmp_path_factory.mktemp("variants")).succeeded()
     return plain.results[0]
 
 

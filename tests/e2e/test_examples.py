@@ -8,7 +8,7 @@ from processes import LIBRARIES, Finished, Program, run, script
 
 GPT = script(
     "examples/train_gpt.py",
-    *"--layers 4 --width 128 --heads 4 --length 192 --batch 4 --steps 20".split(),
+    *"--layers 3 --width 128 --heads 4 --length 192 --batch 4 --steps 16".split(),
     ranks=2,
 )
 # 200 images in batches of 64: each epoch is 64 + 64 + 64 + 8, then an evaluation under no_grad.

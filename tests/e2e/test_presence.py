@@ -104,15 +104,6 @@ def test_ample_budget_says_that_it_has_no_effect(tmp_path: Path, tiny_baseline: 
     assert done.results == tiny_baseline.plain.results
 
 
-def test_forked_workers_stay_inert(tmp_path: Path, tiny_budget: str) -> None:
-    done = run(tiny("forked_workers"), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path).succeeded()
-    banners = [
-        line for line in done.output.splitlines() if "[ebbtide" in line and "(torch " in line
-    ]
-    assert len(banners) == 1
-    assert done.report["steps"] == 24
-
-
 # --- metrics --------------------------------------------------------------------------------------
 
 

@@ -40,7 +40,7 @@ TEST(TraceGraph, EventsBecomeOpsAndFixedBytesLeaveOutWhatPlansDecide) {
   const auto graph = scheduler::buildGraph(twoOps());
   // Two forward ops and two backward events.
   ASSERT_EQ(graph.graph.ops.size(), 4u);
-  EXPECT_EQ(graph.event_of_use, (std::vector<OpId>{3, 2}));
+  EXPECT_EQ(graph.events_of_use, (std::vector<std::vector<OpId>>{{3}, {2}}));
   // x's 50 B are a value of the graph, so 1000 - 50 are fixed.
   EXPECT_EQ(graph.graph.ops[0].fixed_bytes, 950);
   // At the end of forward v1 and v2 live: 100 + 100 over the start.
@@ -67,7 +67,7 @@ TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
   EXPECT_TRUE(plan->events[0].prelude.empty());
   EXPECT_EQ(plan->events[1].prelude, (std::vector<Step>{{StepKind::kRun, 0}}));
   EXPECT_EQ(plan->events[1].drops, (std::vector<ValueId>{1}));
-  EXPECT_EQ(plan->event_of_use, (std::vector<std::int32_t>{1, 0}));
+  EXPECT_EQ(plan->events_of_use, (std::vector<std::vector<std::int32_t>>{{1}, {0}}));
   // v1 is held from birth (dropped only after op 1); x is read by the replay, so it is held too.
   EXPECT_EQ(plan->hold, (std::vector<bool>{true, true, true}));
   EXPECT_TRUE(plan->recomputed_later[1]);

@@ -59,6 +59,7 @@ const BadGraph kBadGraphs[] = {
     {"has negative bytes", [](Graph& g) { g.values[2].bytes = -1; }},
     {"negative duration", [](Graph& g) { g.ops[2].duration_ns = -1; }},
     {"negative workspace", [](Graph& g) { g.ops[2].workspace_bytes = -1; }},
+    {"fixed bytes at its start", [](Graph& g) { g.ops[2].fixed_at_start = 1 << 20; }},
     {"negative fixed bytes", [](Graph& g) { g.ops[2].fixed_bytes = -1; }},
     {"is backward and rerunnable", [](Graph& g) { g.ops[4].rerunnable = true; }},
     {"names op 77, which does not exist", [](Graph& g) { g.values[1].natural_last = 77; }},

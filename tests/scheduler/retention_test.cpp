@@ -37,6 +37,17 @@ TEST(BuildSchedule, WithoutMemoEachEventRecomputesItsOwnCone) {
   EXPECT_EQ(buildSchedule(graph, uniform(graph, false, false)).steps, expected);
 }
 
+TEST(BuildSchedule, MemoMayBeginLaterThanTheFirstRecompute) {
+  const Graph graph = chain(3);
+  Retention retention = uniform(graph, false, true);
+  retention.memo_from.assign(graph.values.size(), 4);
+  const std::vector<Step> expected = {
+      run(0), drop(1), run(1), drop(2), run(2), drop(3), run(0),
+      run(1), drop(1), run(2), drop(2), run(3), drop(3),   // event 3 retains nothing
+      run(0), run(1),  run(4), drop(2), run(5), drop(1)};  // event 4 serves event 5 too
+  EXPECT_EQ(buildSchedule(graph, retention).steps, expected);
+}
+
 TEST(BuildSchedule, KeptValuesAreRetainedAsCheckpoints) {
   const Graph graph = chain(3);
   Retention retention = uniform(graph, false, true);
@@ -99,6 +110,9 @@ TEST(BuildSchedule, IsLegalForAnyRetention) {
       for (std::size_t id = 0; id < graph.values.size() && variant > 1; ++id) {
         retention.keep[id] = random() % 2 == 0;
         retention.memo[id] = random() % 2 == 0;
+        if (variant > 4) {
+          retention.memo_from.push_back(static_cast<OpId>(random() % graph.ops.size()));
+        }
         if (variant > 5) retention.until.push_back(static_cast<OpId>(random() % graph.ops.size()));
       }
       const Schedule schedule = builder.build(retention);

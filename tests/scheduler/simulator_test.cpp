@@ -120,6 +120,18 @@ TEST(Simulator, AnEmptyGraphCostsNothing) {
   EXPECT_TRUE(keepEverything(Graph{}).steps.empty());
 }
 
+TEST(Simulator, ReplaysRunBeforeTheNextOpAllocatesItsFixedBytes) {
+  Graph graph = chain(2);  // event 2 reads value 2
+  graph.ops[2].fixed_bytes = 50;
+  const std::vector<Step> steps = {run(0), drop(1), run(1),  drop(2), run(0),
+                                   run(1), run(2),  drop(2), run(3),  drop(1)};
+  // 20 bytes of values: 70 with the event's own 50, to which the replays are put by default.
+  EXPECT_EQ(simulate(graph, {steps}).peak_step, 5U);
+  graph.ops[2].fixed_at_start = 30;
+  EXPECT_EQ(simulate(graph, {steps}).peak_step, 6U);
+  EXPECT_EQ(simulate(graph, {steps}).peak_bytes, 70);
+}
+
 TEST(LowerBound, CountsInputsOutputsAndWhatTheProgramHolds) {
   Graph graph = chain(3);
   EXPECT_EQ(peakLowerBound(graph), 20);  // any op's input and output

@@ -5,6 +5,7 @@ asks for it, and no error of ours may break ``import torch``. A configuration th
 the user meant ends the process with status 2 before any work is lost.
 """
 
+import atexit
 import ctypes
 import itertools
 import os
@@ -71,6 +72,8 @@ def _start(torch_version: str, folder: Path) -> str | None:
             f"install the ebbtide that was built for torch {running}"
         )
     problem = library.ebbtide_start()
+    if not problem:
+        atexit.register(library.ebbtide_finish)
     return problem.decode(errors="replace") if problem else None
 
 

@@ -7,9 +7,13 @@
 //   request ─ small ─► size-class slab ────────────────────────────────► block
 //           └ large ─► cached block of the same size ───────────────────► block
 //                      └ miss: does budget - mapped suffice? ─ map ─────► block
-//                        └ no: resize or release cached blocks
-//                          └ still no: reclaim(need) ─ retry while it makes progress
-//                            └ no progress: overrun allowed? map and count : nullptr
+//                        └ no: cut a larger one, or join neighbours ────► block
+//                          └ none: gather the pages of several ─────────► block
+//                            └ too few: reclaim(need) ─ retry while it makes progress
+//                              └ no progress: overrun allowed? map and count : nullptr
+//
+// So cached pages change size without going back to the system, which would zero them again: cuts
+// and joins are bookkeeping, gathering moves page-table entries.
 //
 // Thread rule: every function may be called from any thread. No lock is held while the backend, the
 // reclaimer or the observer runs. Reclaimers may call deallocate(), and allocate() too: a nested
@@ -21,6 +25,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace ebbtide::allocator {
 
@@ -30,7 +35,13 @@ inline constexpr Bytes kUnlimited = INT64_MAX;
 inline constexpr std::size_t kAlignment =
     64;  // torch's CPU kernels expect it (c10/core/alignment.h)
 
-// Where pages come from. All sizes are multiples of pageBytes().
+struct PageRange {
+  void* begin;
+  Bytes bytes;
+};
+
+// Where pages come from. All sizes are multiples of pageBytes(). A range need not stay what map()
+// returned: parts of it, and neighbours as one, are unmapped too.
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -38,9 +49,11 @@ class Backend {
   // nullptr when the system refuses.
   virtual void* map(Bytes bytes) noexcept = 0;
   virtual void unmap(void* address, Bytes bytes) noexcept = 0;
-  // Keeps what pages it can, contents undefined; nullptr (and the old mapping intact) when it
-  // cannot.
-  virtual void* resize(void* address, Bytes old_bytes, Bytes new_bytes) noexcept = 0;
+  // Moves the pages of the pieces, in their order, to the front of one range of `bytes`, and adds
+  // fresh pages where they are fewer; contents undefined. At least one piece; each lies within what
+  // one map(), one piece, or the fresh pages of one gather() made. nullptr when it cannot: the
+  // pieces are unmapped then.
+  virtual void* gather(std::span<const PageRange> pieces, Bytes bytes) noexcept = 0;
 };
 
 // Asked for bytes when the budget is short; need_bytes is the shortfall, all room and cache
@@ -92,8 +105,9 @@ class CachingResource {
   static Bytes blockBytesFor(std::size_t request_bytes) noexcept;
   static Bytes blockBytes(const void* block) noexcept;
 
-  // Below what is mapped: cached blocks go now, the rest as blocks are freed. With kUnlimited the
-  // cache is recycled where it would outgrow the live peak (and 1 GiB).
+  // Below what is mapped: cached blocks go now, the rest as blocks are freed. With kUnlimited, what
+  // is mapped stays within 7/6 of the live peak (or 64 MiB above it) as long as cached blocks can
+  // be reshaped; slab chunks come on top.
   void setBudget(Bytes budget_bytes) noexcept;
   // Not owned; nullptr for none. Returns when no other thread is in the old one any more.
   void setReclaimer(Reclaimer* reclaimer) noexcept;

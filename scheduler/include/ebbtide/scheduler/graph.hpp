@@ -28,6 +28,8 @@ struct Op {
   bool backward = false;      // a backward event; never rerunnable
   std::vector<ValueId> inputs = {};   // distinct; all must be live when the op runs
   std::vector<ValueId> outputs = {};  // values born here
+  // Of fixed_bytes what is live when the op begins: replays that serve it run then. kNone: all.
+  Bytes fixed_at_start = kNone;
 };
 
 struct Value {

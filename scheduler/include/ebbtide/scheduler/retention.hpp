@@ -16,9 +16,11 @@ struct Retention {
   std::vector<bool> keep;  // per value: the first copy is retained to its last reader
   std::vector<bool>
       memo;  // per value: a recomputed copy is retained to its last reader, not for one event
+  // Per value with memo: copies recomputed for ops before this one serve that op alone. Empty: 0.
+  std::vector<OpId> memo_from = {};
   // Per value that is not kept: the last op that the first copy serves. Empty: the last reader that
   // is not backward, or natural_last if that is later.
-  std::vector<OpId> until;
+  std::vector<OpId> until = {};
 };
 
 // Builds schedules on one graph; keeps its scratch memory between them. Not for concurrent use.
@@ -55,7 +57,7 @@ class ScheduleBuilder {
   void computeNeeds();
   bool servedByProgram(ValueId value, OpId op) const;
   void collectCone(OpId op);
-  void replay(OpId op, const Retention& retention);
+  void replay(OpId op, OpId reader, const Retention& retention);
   void firstRun(OpId op);
   void overwrite(OpId op);
   void expire(OpId op, const Retention& retention);

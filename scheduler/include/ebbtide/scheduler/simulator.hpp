@@ -22,7 +22,7 @@ struct Simulation {
 //  run op, first time: outputs become live; bytes while it runs = fixed_bytes + live values. An
 //    output with previous_epoch takes that value's bytes over (the old value dies, nothing is
 //    added).
-//  run op again: bytes while it runs = the *next* first-run op's fixed_bytes + live values +
+//  run op again: bytes while it runs = the *next* first-run op's fixed_at_start + live values +
 //    outputs + workspace. An output with previous_epoch whose old value is dropped in the directly
 //    following steps (before any run) takes its bytes over, else both count. Outputs never read or
 //    dropped later die at once. A live copy of an output stays; the new one dies after the run.

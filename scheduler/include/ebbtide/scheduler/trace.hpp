@@ -73,7 +73,8 @@ struct TraceGraph {
   Graph graph;
   std::vector<OpId> op_of_trace_op;     // graph op of each trace op
   std::vector<OpId> trace_op_of;        // per graph op; kNone for backward events and gaps
-  std::vector<OpId> event_of_use;       // the graph op where each use is first unpacked; kNone: never
+  // Graph ops where each use is unpacked, in order; more than one when the graph is kept for a second backward.
+  std::vector<std::vector<OpId>> events_of_use;
   Bytes activation_bytes = 0;           // live at the end of forward less live at the step's start, nothing dropped
   Bytes base_bytes = 0;
 };

@@ -1,0 +1,83 @@
+// Planners on recorded steps: a GPT of 3 layers with 2 microbatches a step, a residual CNN of 4
+// blocks. Unlike the made graphs these have dropout masks without a forward input, in-place chains,
+// sources, gaps and two forward phases.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/trace.hpp"
+#include "ebbtide/scheduler/validator.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+TraceGraph recordedStep(const std::string& name) {
+  const std::string path = std::string(EBBTIDE_TEST_DATA) + "/" + name + ".json";
+  std::ifstream file(path);
+  if (!file) throw std::runtime_error("no " + path);
+  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  return buildGraph(traceFromJson(text));
+}
+
+// What keeping everything takes, less half of the activations.
+Bytes halfTheActivations(const TraceGraph& step) {
+  return simulate(step.graph, keepEverything(step.graph)).peak_bytes - step.activation_bytes / 2;
+}
+
+PlannerOptions within(std::chrono::milliseconds time) {
+  PlannerOptions options;
+  options.deadline = std::chrono::steady_clock::now() + time;
+  return options;
+}
+
+class RecordedStep
+    : public testing::TestWithParam<std::tuple<const char*, const char*>> {  // step, planner
+ protected:
+  const char* step() const { return std::get<0>(GetParam()); }
+  std::string plannerName() const { return std::get<1>(GetParam()); }
+};
+
+TEST_P(RecordedStep, HalvesTheActivations) {
+  const TraceGraph step = recordedStep(this->step());
+  const Bytes budget = halfTheActivations(step);
+  ASSERT_GT(budget, peakLowerBound(step.graph));
+  const PlanResult result =
+      planner(plannerName()).plan(step.graph, budget, within(std::chrono::seconds(20)));
+  ASSERT_EQ(validate(step.graph, result.schedule).value_or(""), "");
+  EXPECT_EQ(result.peak_bytes, simulate(step.graph, result.schedule).peak_bytes);
+  if (plannerName() != "kusumoto-approx-memory") {
+    EXPECT_TRUE(result.feasible);
+    EXPECT_LE(result.peak_bytes, budget);
+  }
+  const double step_ns = static_cast<double>(step.graph.totalDurationNs());
+  EXPECT_LT(static_cast<double>(result.recompute_ns), 0.45 * step_ns);
+}
+
+TEST_P(RecordedStep, RespectsTheDeadline) {
+  const TraceGraph step = recordedStep(this->step());
+  const auto start = std::chrono::steady_clock::now();
+  const PlanResult result =
+      planner(plannerName())
+          .plan(step.graph, halfTheActivations(step), within(std::chrono::milliseconds(30)));
+  ASSERT_EQ(validate(step.graph, result.schedule).value_or(""), "");
+  // Far above the deadline, for slow machines and sanitizers; no search runs that long after it.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+}
+
+std::string identifier(const testing::TestParamInfo<RecordedStep::ParamType>& param) {
+  std::string name = std::string(std::get<0>(param.param)) + "_" + std::get<1>(param.param);
+  for (char& letter : name) letter = letter == '-' ? '_' : letter;
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, RecordedStep,
+                         testing::Combine(testing::Values("gpt_step", "cnn_step"),
+                                          testing::Values("greedy", "kusumoto-approx-time",
+                                                          "kusumoto-approx-memory", "auto")),
+                         identifier);
+
+}  // namespace
+}  // namespace ebbtide::scheduler
