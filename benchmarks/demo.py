@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from demo_chart import MIB, Curve, draw
-from demo_runs import ROOT, Example, Run, cnn, cpp, gpt, run
+from _demo_chart import MIB, Curve, draw
+from _demo_runs import ROOT, Example, Run, cnn, cpp, gpt, run
 
 FOLDER = ROOT / "build" / "demo"
 

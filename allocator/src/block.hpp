@@ -19,6 +19,7 @@ struct alignas(kAlignment) BlockHeader {
   std::uint64_t magic;     // a state mixed with the header's address, so that a copy is not valid
   Bytes block_bytes;       // with the header: the slot of a small block, the mapping of a large one
   BlockHeader* next;       // free blocks only: the next one of the same size
+  BlockHeader* previous;   // cached large blocks only: the one whose next it is
   BlockHeader* next_size;  // cached large blocks only: the first one of another size
   std::uint32_t size_class;  // kLargeClass for a mapping of its own
 };

@@ -15,6 +15,8 @@ void BlockCache::push(BlockHeader* block) noexcept {
   while (*link != nullptr && (*link)->block_bytes != block->block_bytes) link = &(*link)->next_size;
   BlockHeader* head = *link;  // of the same size, or the end of the chain
   block->next = head;
+  block->previous = nullptr;
+  if (head != nullptr) head->previous = block;  // its header has just been read
   block->next_size = head == nullptr ? nullptr : head->next_size;
   *link = block;
 }
@@ -26,6 +28,7 @@ BlockHeader* BlockCache::pop(Bytes block_bytes) noexcept {
   if (head == nullptr) return nullptr;
   if (head->next != nullptr) {
     head->next->next_size = head->next_size;
+    head->next->previous = nullptr;
     *link = head->next;
   } else {
     *link = head->next_size;
@@ -76,14 +79,12 @@ BlockHeader* BlockCache::popAll() noexcept {
 }
 
 void BlockCache::remove(BlockHeader* block) noexcept {
-  BlockHeader* head = bucketFor(block->block_bytes);
-  while (head->block_bytes != block->block_bytes) head = head->next_size;
-  if (head == block) {
+  if (block->previous == nullptr) {  // the first of its size
     pop(block->block_bytes);
     return;
   }
-  while (head->next != block) head = head->next;
-  head->next = block->next;
+  block->previous->next = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
   bytes_ -= block->block_bytes;
   --count_;
 }

@@ -18,8 +18,9 @@ BlockHeader* cutTo(BlockCache& cache, BlockHeader* block, Bytes bytes) noexcept;
 
 class Neighbours {
  public:
-  // Takes the smallest run of adjacent cached blocks that is enough, as one block. nullptr if there
-  // is none, or too many blocks are cached to sort them in a fraction of a millisecond.
+  // Takes the smallest run of adjacent cached blocks that is enough, as one block. Reads every
+  // cached block and sorts them: 1 us for 64, half a millisecond for kMost. nullptr if there is no
+  // such run, or more than kMost are cached.
   BlockHeader* popJoined(BlockCache& cache, Bytes bytes) noexcept;
 
  private:

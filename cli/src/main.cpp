@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/trace.hpp"
@@ -28,29 +29,6 @@ std::string readFile(const std::string& path) {
   text << file.rdbuf();
   if (!file) throw std::invalid_argument("cannot read " + path);
   return text.str();
-}
-
-// "50%" of `whole`, "24MiB", plain bytes.
-Bytes parseBudget(const std::string& text, Bytes whole) {
-  std::size_t used = 0;
-  double number = 0;
-  try {
-    number = std::stod(text, &used);
-  } catch (const std::exception&) {
-    throw std::invalid_argument("--budget " + text + " is not a size");
-  }
-  const std::string unit = text.substr(used);
-  const std::map<std::string, double> scales = {{"", 1},
-                                                {"%", static_cast<double>(whole) / 100},
-                                                {"KiB", 1024.0},
-                                                {"MiB", 1048576.0},
-                                                {"GiB", 1073741824.0}};
-  const auto scale = scales.find(unit);
-  if (scale == scales.end() || !(number > 0) || number * scale->second > 9e18) {
-    throw std::invalid_argument("--budget " + text +
-                                " is not a size: write 30GiB, 24576MiB, 80% or plain bytes");
-  }
-  return static_cast<Bytes>(number * scale->second);
 }
 
 int listPlanners(bool json) {
@@ -74,7 +52,8 @@ struct PlanArguments {
 int plan(const PlanArguments& arguments) {
   const TraceGraph graph = buildGraph(traceFromJson(readFile(arguments.trace)));
   const Simulation plain = simulate(graph.graph, keepEverything(graph.graph));
-  const Bytes budget = parseBudget(arguments.budget, plain.peak_bytes);
+  const Bytes budget =
+      parseSize("--budget", arguments.budget, static_cast<double>(plain.peak_bytes));
   PlannerOptions options;
   options.seed = arguments.seed;
   const auto start = std::chrono::steady_clock::now();

@@ -46,9 +46,9 @@ struct RankMetrics::Impl {
   prometheus::Registry registry;
 
   prometheus::Gauge& budget =
-      gauge("ebbtide_memory_budget_bytes", "Memory budget of this rank; +Inf without one.");
+      gauge("ebbtide_memory_budget_bytes", "Memory budget of this rank; +Inf if there is none.");
   prometheus::Gauge& peak = gauge("ebbtide_memory_peak_bytes",
-                                  "Largest number of allocated bytes in the last training step.");
+                                  "Largest number of allocated bytes since the process started.");
   prometheus::Gauge& allocated =
       gauge("ebbtide_memory_allocated_bytes", "Bytes in live blocks of the allocator.");
   prometheus::Gauge& mapped =

@@ -25,10 +25,6 @@ std::string withoutPort(std::string_view host) {
   return std::string(host.substr(0, host.find(':')));
 }
 
-std::string_view firstLabel(std::string_view name) {
-  return name.substr(0, name.find('.'));
-}
-
 struct Address {
   int family = AF_UNSPEC;  // stays so for what is no literal
   std::array<unsigned char, sizeof(in6_addr)> bytes{};
@@ -47,17 +43,22 @@ bool isLoopback(const Address& address) {
   return address.family == AF_INET ? address.bytes[0] == 127 : address == parse("::1");
 }
 
+std::string machineName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
 }  // namespace
 
 RequestGuard::RequestGuard(std::string bound_address)
+    : RequestGuard(std::move(bound_address), machineName()) {}
+
+RequestGuard::RequestGuard(std::string bound_address, std::string machine_name)
     : bound_address_(std::move(bound_address)),
       any_address_(parse(bound_address_) == parse("0.0.0.0") ||
-                   parse(bound_address_) == parse("::")) {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) == 0) {
-    machine_name_ = firstLabel(name.data());
-  }
-}
+                   parse(bound_address_) == parse("::")),
+      machine_name_(std::move(machine_name)),
+      short_name_(machine_name_.substr(0, machine_name_.find('.'))) {}
 
 bool RequestGuard::acceptsHost(std::string_view host) const {
   const std::string name = withoutPort(host);
@@ -66,7 +67,9 @@ bool RequestGuard::acceptsHost(std::string_view host) const {
     return any_address_ || isLoopback(address) || address == parse(bound_address_);
   }
   if (equalIgnoringCase(name, "localhost")) return true;
-  return !machine_name_.empty() && equalIgnoringCase(firstLabel(name), machine_name_);
+  // Whole names only: whoever has a domain can put our first label before it.
+  return !short_name_.empty() &&
+         (equalIgnoringCase(name, machine_name_) || equalIgnoringCase(name, short_name_));
 }
 
 bool RequestGuard::acceptsOrigin(std::string_view origin, std::string_view host) {

@@ -14,9 +14,10 @@ class RequestGuard {
  public:
   // `bound_address` is an IP literal; 0.0.0.0 and :: accept every literal.
   explicit RequestGuard(std::string bound_address);
+  RequestGuard(std::string bound_address, std::string machine_name);
 
   // `host` as the header has it, with or without port. Accepts localhost, loopback addresses, the
-  // bound address and this machine's name.
+  // bound address, and this machine's name, as the machine says it and without its domain.
   bool acceptsHost(std::string_view host) const;
 
   // True for http:// or https:// with exactly this host and port.
@@ -25,7 +26,8 @@ class RequestGuard {
  private:
   std::string bound_address_;
   bool any_address_;
-  std::string machine_name_;  // its first label
+  std::string machine_name_;
+  std::string short_name_;  // its first label
 };
 
 }  // namespace ebbtide::metrics

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 
 extern char** environ;
@@ -123,42 +124,7 @@ double totalMemoryBytes() {
 }  // namespace
 
 std::int64_t parseSize(const std::string& name, const std::string& text, int local_world_size) {
-  const auto reject = [&](const std::string& why) -> std::int64_t {
-    throw std::invalid_argument(fmt::format(
-        "{}={} {}; write for example 30GiB, 24576MiB, 80% or plain bytes", name, text, why));
-  };
-  char* end = nullptr;
-  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0])))
-    return reject("is not a size");
-  errno = 0;
-  const double number = std::strtod(text.c_str(), &end);
-  const std::string unit = end;
-  if (text.find_first_of("xXeEnN") != std::string::npos) return reject("is not a size");
-  double scale = 1;
-  if (unit == "%") {
-    if (number > 100) return reject("is over 100 % of the memory");
-    scale = totalMemoryBytes() / std::max(1, local_world_size) / 100.0;
-  } else if (unit == "KiB" || unit == "Ki") {
-    scale = 1024.0;
-  } else if (unit == "MiB" || unit == "Mi") {
-    scale = 1024.0 * 1024;
-  } else if (unit == "GiB" || unit == "Gi") {
-    scale = 1024.0 * 1024 * 1024;
-  } else if (unit == "TiB" || unit == "Ti") {
-    scale = 1024.0 * 1024 * 1024 * 1024;
-  } else if (unit.size() <= 2 && !unit.empty() &&
-             std::string("KMGT").find(unit[0]) != std::string::npos &&
-             (unit.size() == 1 || unit[1] == 'B')) {
-    const std::string digits = text.substr(0, text.size() - unit.size());
-    return reject(
-        fmt::format("is ambiguous: write {0}{1}iB or {0}{1}i (powers of 1024)", digits, unit[0]));
-  } else if (!unit.empty()) {
-    return reject(fmt::format("has the unknown unit '{}'", unit));
-  }
-  const double bytes = number * scale;
-  if (!(bytes >= 1)) return reject("is not more than zero");
-  if (bytes > 9.0e18) return reject("is too large");
-  return static_cast<std::int64_t>(bytes);
+  return scheduler::parseSize(name, text, totalMemoryBytes() / std::max(1, local_world_size));
 }
 
 Config configFromEnvironment() {

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "quiet.hpp"
+#include "thread_scopes.hpp"
 #include "session.hpp"
 
 namespace ebbtide::plugin {
@@ -29,6 +29,8 @@ class CpuAllocator final : public c10::Allocator {
       }
       block = resource->allocate(bytes);
       TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, session->outOfMemoryMessage(bytes));
+      if (const auto pattern = PoisonScope::pattern(); pattern != 0)
+        std::memset(block, pattern, bytes);
     }
     return {block, block, &deleteBlock, c10::Device(c10::kCPU)};
   }

@@ -24,6 +24,10 @@ scheduler::Nanoseconds EventLog::now() const {
 
 void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexcept {
   std::lock_guard lock(mutex_);
+  if (events_.size() >= most_events_) {
+    open_.erase(block);
+    return;
+  }
   const auto id = static_cast<scheduler::BlockId>(blocks_.size());
   blocks_.push_back({block_bytes, false, ours_depth > 0});
   open_[block] = id;
@@ -32,6 +36,10 @@ void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexc
 
 void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept {
   std::lock_guard lock(mutex_);
+  if (events_.size() >= most_events_) {
+    open_.erase(block);
+    return;
+  }
   auto found = open_.find(block);
   if (found == open_.end()) {
     found = open_.emplace(block, static_cast<scheduler::BlockId>(blocks_.size())).first;
@@ -44,6 +52,7 @@ void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept 
 std::size_t EventLog::add(Kind kind, std::int32_t id) {
   std::lock_guard lock(mutex_);
   events_.push_back({kind, id, now()});
+  most_events_ = events_.size() + kMostAfter;
   return events_.size() - 1;
 }
 

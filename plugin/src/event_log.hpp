@@ -39,6 +39,10 @@ class EventLog final : public allocator::Observer {
   };
 
  private:
+  // Allocations and frees kept after the last event of the step's own. An evaluation that goes on
+  // for hours is no part of the step.
+  static constexpr std::size_t kMostAfter = 200'000;
+
   scheduler::Nanoseconds now() const;
 
   std::mutex mutex_;
@@ -47,6 +51,7 @@ class EventLog final : public allocator::Observer {
   std::unordered_map<const void*, scheduler::BlockId> open_;
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;
+  std::size_t most_events_ = kMostAfter;
 };
 
 }  // namespace ebbtide::plugin

@@ -10,16 +10,30 @@ void LiveRuns::add(const std::shared_ptr<StepRun>& run) {
   runs_.push_back(run);
 }
 
-allocator::Bytes LiveRuns::reclaim(allocator::Bytes need_bytes) noexcept try {
+std::vector<std::shared_ptr<StepRun>> LiveRuns::alive() const {
   std::vector<std::shared_ptr<StepRun>> runs;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& known : runs_) {
-      if (auto run = known.lock()) runs.push_back(std::move(run));
-    }
+  std::lock_guard lock(mutex_);
+  for (const auto& known : runs_) {
+    if (auto run = known.lock()) runs.push_back(std::move(run));
   }
+  return runs;
+}
+
+void LiveRuns::noteWrite(const at::Tensor& tensor) {
+  for (const auto& run : alive()) run->noteUnrecordedWrite(tensor);
+}
+
+bool LiveRuns::replaysToCome() const noexcept {
+  std::lock_guard lock(mutex_);
+  return std::any_of(runs_.begin(), runs_.end(), [](const std::weak_ptr<StepRun>& known) {
+    const auto run = known.lock();
+    return run != nullptr && run->options().plan != nullptr && run->liveUses() > 0;
+  });
+}
+
+allocator::Bytes LiveRuns::reclaim(allocator::Bytes need_bytes) noexcept try {
   allocator::Bytes freed = 0;
-  for (const auto& run : runs) {
+  for (const auto& run : alive()) {
     if (freed < need_bytes) freed += run->spill(need_bytes - freed);
   }
   return freed;

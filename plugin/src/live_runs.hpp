@@ -14,10 +14,16 @@ namespace ebbtide::plugin {
 class LiveRuns final : public allocator::Reclaimer {
  public:
   void add(const std::shared_ptr<StepRun>& run);
+  // A tensor is about to be written outside recorded ops, on any thread.
+  void noteWrite(const at::Tensor& tensor);
+  // May a live step still run ops again? If not, only its own thread's writes matter to it.
+  bool replaysToCome() const noexcept;
   allocator::Bytes reclaim(allocator::Bytes need_bytes) noexcept override;
 
  private:
-  std::mutex mutex_;  // guards the list only
+  std::vector<std::shared_ptr<StepRun>> alive() const;
+
+  mutable std::mutex mutex_;  // guards the list only
   std::vector<std::weak_ptr<StepRun>> runs_;
 };
 

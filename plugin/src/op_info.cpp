@@ -45,6 +45,18 @@ void noteSilentMutation(OpInfo& info) {
   }
 }
 
+// Collectives write their tensors without saying so, and without a new version.
+void noteCollective(OpInfo& info) {
+  if (!info.name.starts_with("c10d::")) return;
+  const auto& arguments = info.handle.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const auto kind = arguments[i].type()->kind();
+    if (kind != c10::TypeKind::TensorType && kind != c10::TypeKind::ListType) continue;
+    info.writes[i] = true;
+    info.mutates = true;
+  }
+}
+
 std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   auto info = std::make_unique<OpInfo>(handle);
   const auto& schema = handle.schema();
@@ -56,8 +68,12 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
     const bool writes = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     info->writes.push_back(writes);
     info->mutates = info->mutates || writes;
-    if (argument.name() == "generator") info->seeded = true;
+    if (argument.name() == "generator") {
+      info->seeded = true;
+      info->generator_argument = static_cast<int>(info->writes.size()) - 1;
+    }
   }
+  noteCollective(*info);
   info->makes_values = info->mutates;
   for (const auto& result : schema.returns()) {
     const bool tensor = result.type()->kind() == c10::TypeKind::TensorType ||
@@ -67,12 +83,11 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   for (const auto& tag : handle.getTags()) {
     if (tag == at::Tag::nondeterministic_seeded) info->seeded = true;
   }
-  // Ranks that replay different collectives hang (pytorch 147561).
-  info->never_replay =
-      startsWithOneOf(info->name,
-                      {"c10d::", "_c10d_functional::", "fsdp::", "symm_mem::", "prims::rng"}) ||
-      isOneOf(info->name, {"aten::set_", "aten::resize_", "aten::resize_as_",
-                           "aten::_local_scalar_dense", "aten::native_dropout_backward"});
+  // Of a library that we do not know an op may have effects outside its results. Ranks that replay
+  // different collectives hang (pytorch 147561).
+  info->never_replay = !startsWithOneOf(info->name, {"aten::", "torchvision::"}) ||
+                       isOneOf(info->name, {"aten::set_", "aten::resize_", "aten::resize_as_",
+                                            "aten::_local_scalar_dense"});
   info->uninitialised =
       startsWithOneOf(info->name, {"aten::empty", "aten::new_empty", "aten::_empty_affine"});
   info->overwrites_fully =
@@ -89,19 +104,24 @@ const OpInfo* opInfo(const at::RecordFunction& call) {
   static std::mutex mutex;
   static auto* const known =
       new std::unordered_map<std::string, std::unique_ptr<OpInfo>>();  // lives with the process
-  thread_local std::unordered_map<std::string, const OpInfo*> cache;
+  // By the address of the schema's name: one an overload, and no string is made for a look-up.
+  thread_local std::unordered_map<const char*, const OpInfo*> cache;
+  const char* const address = call.name();
+  if (const auto found = cache.find(address);
+      found != cache.end() && found->second->name == address) {
+    return found->second;
+  }
   const auto name = call.operator_name();
   if (!name) return nullptr;
-  std::string key = name->name;
-  key += '.';
-  key += name->overload_name;
-  if (const auto found = cache.find(key); found != cache.end()) return found->second;
   const auto handle = c10::Dispatcher::singleton().findSchema(*name);
   if (!handle) return nullptr;
   std::lock_guard lock(mutex);
-  auto& entry = (*known)[key];
+  auto& entry = (*known)[name->name + "." + name->overload_name];
+  // Registered anew under the same name: another schema. The old one may still be referred to.
+  if (!entry || entry->writes.size() != handle->schema().arguments().size())
+    static_cast<void>(entry.release());
   if (!entry) entry = describe(*handle);
-  return cache[key] = entry.get();
+  return cache[address] = entry.get();
 }
 
 }  // namespace ebbtide::plugin

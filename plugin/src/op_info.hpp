@@ -22,7 +22,8 @@ struct OpInfo {
   bool makes_values = false;      // not a mere view or query: returns new contents or writes
   std::vector<bool> writes;       // per argument
   bool seeded = false;            // may draw random numbers
-  bool never_replay = false;      // collectives and other effects outside memory
+  int generator_argument = -1;    // -1: draws from the default generator
+  bool never_replay = false;      // collectives, other libraries' ops, effects outside memory
   bool uninitialised = false;     // empty and its kin
   bool overwrites_fully = false;  // in-place, result independent of what was there
   int training_argument = -1;  // normalisations that update running statistics without saying so …

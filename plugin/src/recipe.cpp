@@ -1,50 +1,70 @@
 #include "recipe.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/grad_mode.h>
 
-#include <map>
+#include <cstring>
 #include <mutex>
 
 namespace ebbtide::plugin {
 namespace {
 
-// Puts the generator back as it was when the scope ends, also after an exception.
-class RandomStateScope {
- public:
-  RandomStateScope(const at::Generator& generator, const at::Tensor& state)
-      : generator_(generator) {
-    if (!state.defined()) return;
-    std::lock_guard lock(generator_.mutex());
-    saved_ = generator_.get_state();
-    generator_.set_state(state);
-  }
-  ~RandomStateScope() {
-    if (!saved_.defined()) return;
-    std::lock_guard lock(generator_.mutex());
-    generator_.set_state(saved_);
-  }
-  RandomStateScope(const RandomStateScope&) = delete;
-  RandomStateScope& operator=(const RandomStateScope&) = delete;
-
- private:
-  at::Generator generator_;
-  at::Tensor saved_;
-};
+const at::ThreadLocalState* clean_state = nullptr;  // leaked: autograd threads outlive exit
 
 bool isTensorListLike(const c10::IValue& value) {
   return value.isTensorList() || value.isOptionalTensorList();
 }
 
+// A list of tensor lists.
+bool isNested(const c10::IValue& value) {
+  return value.isList() && !value.toListRef().empty() && value.toListRef()[0].isTensorList();
+}
+
+// Sizes of nothing need nothing.
+std::size_t bytesUpToLastElement(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return 0;
+  std::int64_t last = tensor.storage_offset();
+  for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
+  return static_cast<std::size_t>(last + 1) * tensor.dtype().itemsize();
+}
+
 }  // namespace
 
+RandomStateScope::RandomStateScope(const at::Generator& generator, const at::Tensor& state)
+    : generator_(generator) {
+  std::lock_guard lock(generator_.mutex());
+  saved_ = generator_.get_state();
+  if (state.defined()) generator_.set_state(state);
+}
+
+RandomStateScope::~RandomStateScope() {
+  std::lock_guard lock(generator_.mutex());
+  generator_.set_state(saved_);
+}
+
+bool RandomStateScope::drawn() {
+  std::lock_guard lock(generator_.mutex());
+  const at::Tensor now = generator_.get_state();
+  return now.nbytes() != saved_.nbytes() ||
+         std::memcmp(now.const_data_ptr(), saved_.const_data_ptr(), saved_.nbytes()) != 0;
+}
+
+void rememberCleanThreadState() {
+  clean_state = new at::ThreadLocalState();
+}
+
 TensorView TensorView::of(const at::Tensor& tensor) {
-  return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.dtype()};
+  return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.dtype(),
+          bytesUpToLastElement(tensor)};
 }
 
 at::Tensor TensorView::on(const c10::Storage& storage) const {
+  TORCH_CHECK(storage.nbytes() >= storage_bytes,
+              "ebbtide: the storage of a tensor that is still needed was resized from at least ",
+              storage_bytes, " to ", storage.nbytes(), " bytes");
   auto tensor = at::detail::make_tensor<c10::TensorImpl>(
       c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
@@ -77,6 +97,15 @@ void forEachTensor(c10::ArrayRef<const c10::IValue> values,
         if (item.isTensor() && item.toTensor().defined()) visit(argument, element, item.toTensor());
         ++element;
       }
+    } else if (isNested(value)) {
+      int element = 0;
+      for (const c10::IValue& list : value.toListRef()) {
+        for (const c10::IValue& item : list.toListRef()) {
+          if (item.isTensor() && item.toTensor().defined())
+            visit(argument, element, item.toTensor());
+          ++element;
+        }
+      }
     }
   }
 }
@@ -105,6 +134,8 @@ std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values
 }
 
 Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& input) const {
+  const at::ThreadLocalStateGuard clean(*clean_state);
+  const GlobalStateScope global(state);
   at::NoGradGuard no_grad;
   at::AutoDispatchBelowADInplaceOrView below_autograd;
   c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
@@ -131,8 +162,16 @@ Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& 
     for (int argument : info->blank_in_training)
       stack.at(argument) = c10::IValue(std::optional<at::Tensor>());
   }
-  {
-    RandomStateScope random(generator, random_state);
+  if (random_state.defined() && info->generator_argument >= 0) {
+    // A generator of its own: other threads may draw from the shared one meanwhile.
+    at::Generator own = at::detail::createCPUGenerator();
+    own.set_state(random_state);
+    stack.at(info->generator_argument) = c10::IValue(std::move(own));
+    info->handle.callBoxed(stack);
+  } else if (random_state.defined()) {
+    const RandomStateScope random(generator, random_state);
+    info->handle.callBoxed(stack);
+  } else {
     info->handle.callBoxed(stack);
   }
   Outputs outputs;

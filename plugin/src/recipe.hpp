@@ -1,5 +1,5 @@
-// Recipe: an op, its frozen arguments, references to its input values and the random state before
-// it: enough to compute its outputs again, bit for bit. Includes torch.
+// Recipe: an op, its frozen arguments, references to its input values, the random state and the
+// global switches before it: enough to compute its outputs again, bit for bit. Includes torch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/units.hpp"
+#include "global_state.hpp"
 #include "op_info.hpp"
 
 namespace ebbtide::plugin {
@@ -19,9 +20,11 @@ struct TensorView {
   std::vector<std::int64_t> strides;
   std::int64_t offset = 0;
   caffe2::TypeMeta dtype;
+  std::size_t storage_bytes = 0;  // that its last element needs
 
   static TensorView of(const at::Tensor& tensor);
-  at::Tensor on(const c10::Storage& storage) const;  // no dispatch
+  // No dispatch. Throws when the storage has become too small.
+  at::Tensor on(const c10::Storage& storage) const;
 };
 
 // A dense CPU tensor with memory of its own kind: the only sort whose storage we ever release.
@@ -40,20 +43,43 @@ struct Recipe {
   std::vector<Input> inputs;
   at::Tensor random_state;  // of `generator`, before the op; undefined: draws nothing
   at::Generator generator;
+  GlobalState state;
 
   // The tensors that the op returned, lists flattened.
   using Outputs = std::vector<at::Tensor>;
   // Runs the op again. `input` gives the storage of a value; a written input must be one that may
-  // be written. Throws what the op throws. The random state is as before when it returns.
+  // be written. Throws what the op throws. The random state is as before when it returns. The
+  // caller's modes and transforms do not apply.
   Outputs replay(const std::function<c10::Storage(const Input&)>& input) const;
 };
 
 // Visits the tensors among an op's arguments or results: (argument index, element or -1, tensor).
+// Elements of nested lists (gathering collectives) are numbered through.
 void forEachTensor(c10::ArrayRef<const c10::IValue> values,
                    const std::function<void(int, int, const at::Tensor&)>& visit);
 
 // Copies arguments so that later changes to lists do not reach the recipe; input tensors become
 // undefined.
 std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values);
+
+// Puts a generator back as it was when the scope ends, also after an exception.
+class RandomStateScope {
+ public:
+  // `state` is what it starts from; undefined: what it is.
+  RandomStateScope(const at::Generator& generator, const at::Tensor& state);
+  ~RandomStateScope();
+  RandomStateScope(const RandomStateScope&) = delete;
+  RandomStateScope& operator=(const RandomStateScope&) = delete;
+
+  bool drawn();  // is the state another one than at the begin?
+
+ private:
+  at::Generator generator_;
+  at::Tensor saved_;
+};
+
+// To be called once, on a thread where no mode and no transform is active: replays run under its
+// thread-local state.
+void rememberCleanThreadState();
 
 }  // namespace ebbtide::plugin

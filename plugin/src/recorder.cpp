@@ -13,7 +13,7 @@
 #include <cstring>
 
 #include "live_runs.hpp"
-#include "quiet.hpp"
+#include "thread_scopes.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
 
@@ -102,7 +102,10 @@ class SavedUse final : public autograd::SavedVariableHooks {
   at::Tensor call_unpack_hook() override {
     checkVersion();
     if (strong_.defined()) return strong_;
-    return view_.on(run_->restore(use_, view_));
+    const at::Tensor tensor = view_.on(run_->restore(use_));
+    // The saved tensor's own counter: a backward that writes to it must be noticed by other uses.
+    tensor.unsafeGetTensorImpl()->set_version_counter(version_counter_);
+    return tensor;
   }
 
   std::optional<std::pair<c10::SafePyObject, c10::SafePyObject>> retrieve_unpack_hook_data()
@@ -193,8 +196,8 @@ void endStep(ThreadState& state) {
   summary.off_plan = state.run->offPlan();
   const auto& options = state.run->options();
   Session& session = *Session::current();
-  if (summary.had_backward && options.plan && state.run->rehearsedWhole())
-    session.rehearsed(*options.plan);
+  if (summary.had_backward && options.plan && state.run->rehearsing() && !summary.off_plan)
+    session.rehearsed(*options.plan, state.run->rehearsedWhole());
   if (options.log) {
     session.releaseLog();
     if (summary.had_backward && options.record_ops && session.wantsTrace(summary.off_plan)) {
@@ -260,9 +263,10 @@ void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
   });
 }
 
-void noteWrites(StepRun& run, const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
+// To every step that may know the tensor: another thread's too.
+void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
   forEachTensor(inputs, [&](int argument, int, const at::Tensor& tensor) {
-    if (info.writes[argument]) run.noteUnrecordedWrite(tensor);
+    if (info.writes[argument]) liveRuns().noteWrite(tensor);
   });
 }
 
@@ -270,28 +274,29 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
                                                    ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
   if (inBackward()) {
-    if (state.run == nullptr) return nullptr;
-    if (!state.run->paused()) state.run->noteBackward();
-    if (state.run->options().plan != nullptr &&
-        state.run->liveUses() > 0) {  // replays may still be to come
+    if (state.run != nullptr && !state.run->paused()) state.run->noteBackward();
+    if (liveRuns().replaysToCome()) {
       if (const OpInfo* info = opInfo(call); info != nullptr && info->mutates)
-        noteWrites(*state.run, *info, call.inputs());
+        noteWrites(*info, call.inputs());
     }
     return nullptr;
   }
   const bool recording = at::GradMode::is_enabled();
-  if (!recording && (state.run == nullptr || !state.run->recordsOps())) return nullptr;
+  if (!recording && (state.run == nullptr || !state.run->recordsOps()) &&
+      !liveRuns().replaysToCome()) {
+    return nullptr;
+  }
   const OpInfo* info = opInfo(call);
   if (info == nullptr || looksInside(*info)) return nullptr;
   if (!recording || underTransform()) {
-    if (info->mutates && state.run != nullptr) noteWrites(*state.run, *info, call.inputs());
+    if (info->mutates) noteWrites(*info, call.inputs());
     return nullptr;
   }
   if (state.run == nullptr || state.run->paused() ||
       (state.run->hasUses() && state.run->liveUses() == 0)) {
     // What runs before the first trained tensor prepares data: its results are sources.
     if (!touchesTrained(call.inputs())) {
-      if (info->mutates && state.run != nullptr) noteWrites(*state.run, *info, call.inputs());
+      if (info->mutates) noteWrites(*info, call.inputs());
       return nullptr;
     }
     if (stepIsOver(state)) beginStep(state);
@@ -372,6 +377,7 @@ void endThreadStep() {
 }
 
 void installRecorder() {
+  rememberCleanThreadState();
   engine = new DelegatingEngine(
       autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
   autograd::set_default_engine_stub(&engineStub);

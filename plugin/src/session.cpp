@@ -21,6 +21,8 @@ std::atomic<bool> in_child{false};
 constexpr int kRecordAfterPlan = 3;  // the rehearsal and two steps of the trusted plan
 constexpr int kMaxReplans = 4;       // for one program, because predictions missed
 constexpr double kMissedBy = 0.05;   // predicted against real peak
+constexpr int kPartialRehearsals = 3;  // then the program is recorded and planned anew
+constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
 
 double seconds(std::int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-9;
@@ -42,7 +44,7 @@ Session::Session(Config config, std::string torch_version)
       spill_(config_.spill_dir),
       metrics_({config_.rank, config_.local_rank}) {
   if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
-  metrics_.setBudgetBytes(config_.budget_bytes.value_or(0));
+  metrics_.setBudgetBytes(config_.budget_bytes.value_or(allocator::kUnlimited));
 }
 
 // Leaked on purpose: tensors freed during static destruction still reach the allocator.
@@ -138,7 +140,7 @@ Session::StepStart Session::beginStep() {
 void Session::releaseLog() {
   memory_->setObserver(nullptr);
   std::lock_guard lock(mutex_);
-  log_ = nullptr;
+  previous_log_ = std::exchange(log_, nullptr);
 }
 
 std::shared_ptr<const Plan> Session::switchPlan(std::uint64_t first_op_signature) {
@@ -226,6 +228,7 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
   if (running_ && !summary.off_plan) known = &programs_[running_->signature];
   if (known == nullptr && !config_.budget_bytes) known = &programs_[last_signature_];
   if (known != nullptr) ++known->steps;
+  forgetPrograms();
   if (known != nullptr && !config_.budget_bytes) {
     known->plain_peak_bytes = std::max(known->plain_peak_bytes, memory.allocated_peak_bytes);
     if (step_activation_bytes_ > 0) known->activation_bytes = step_activation_bytes_;
@@ -234,14 +237,33 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
     known->steady_peak_bytes = std::max(known->steady_peak_bytes, memory.allocated_peak_bytes);
     const double predicted = static_cast<double>(running_->predicted_peak_bytes);
     const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
-    if (std::abs(error) > kMissedBy || (spilled && running_->feasible)) {
+    if (running_->feasible && (std::abs(error) > kMissedBy || spilled)) {
       replan_ = true;
       steps_to_record_ = std::max(steps_to_record_, 1);
     }
   }
+  // The same ops, but another backward pass than the recorded one.
+  if (summary.recorded && summary.off_plan && running_ != nullptr &&
+      summary.trace.signature == running_->signature) {
+    replan_ = true;
+  }
+  if (spilled && running_ == nullptr && steps_to_record_ == 0) {  // it fitted until now
+    steps_to_record_ = 2;
+    said_fits_ = false;
+  }
   const std::int64_t new_violations = memory.budget_violations - violations_;
   violations_ = memory.budget_violations;
   if (new_violations > 0) metrics_.addBudgetViolations(new_violations);
+}
+
+void Session::forgetPrograms() {
+  if (programs_.size() <= kMostPrograms) return;
+  auto least = programs_.end();
+  for (auto it = programs_.begin(); it != programs_.end(); ++it) {
+    const bool in_use = it->first == last_signature_ || it->second.plan == running_;
+    if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
+  }
+  if (least != programs_.end()) programs_.erase(least);
 }
 
 const Session::Known* Session::mainProgram() const {
@@ -290,29 +312,51 @@ void Session::countSpill(std::int64_t bytes) noexcept {
   metrics_.addSpilledBytes(bytes);
 }
 
-void Session::countAudit(const std::string& op, std::uint64_t signature, OpId id, bool equal) {
-  std::lock_guard lock(mutex_);
-  ++(equal ? audited_ops_ : rejected_ops_)[op];
-  if (equal) {
-    programs_[last_signature_].verified.insert(id);
-  } else if (rejected_.insert(signature).second) {
-    warn(fmt::format("{} does not repeat bit for bit; its results are kept", op));
+void Session::countAudit(const std::string& op, std::uint64_t signature, bool equal) {
+  if (!equal) {
+    rejectReplay(op, signature, "it does not repeat bit for bit");
+    return;
   }
+  std::lock_guard lock(mutex_);
+  ++audited_ops_[op];
 }
 
-void Session::rehearsed(const Plan& plan) {
+void Session::rejectReplay(const std::string& op, std::uint64_t signature,
+                           const std::string& why) {
   std::lock_guard lock(mutex_);
-  const auto known = programs_.find(plan.signature);
-  if (known == programs_.end() || known->second.plan.get() != &plan) return;
-  for (std::size_t op = 0; op < plan.op_signatures.size(); ++op) {
-    if (plan.replayed[op] && rejected_.contains(plan.op_signatures[op])) {
-      known->second.plan = nullptr;  // plan again without it
+  ++rejected_ops_[op];
+  if (!rejected_.insert(signature).second) return;
+  for (auto& [program, known] : programs_) {
+    if (!known.plan) continue;
+    const auto& ops = known.plan->op_signatures;
+    for (std::size_t i = 0; i < ops.size(); ++i) {
+      if (ops[i] != signature || !known.plan->replayed[i]) continue;
+      known.plan = nullptr;  // plan again without it
       replan_ = true;
       steps_to_record_ = std::max(steps_to_record_, 2);
-      return;
+      break;
     }
   }
-  ++known->second.plan->trials;
+  warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
+}
+
+void Session::rehearsed(const Plan& plan, bool whole) {
+  std::lock_guard lock(mutex_);
+  const auto program = programs_.find(plan.signature);
+  if (program == programs_.end() || program->second.plan.get() != &plan) return;
+  Known& known = program->second;
+  if (whole) {
+    for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+      if (plan.replayed[op]) known.verified.insert(static_cast<OpId>(op));
+    }
+    ++known.plan->trials;
+    return;
+  }
+  // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
+  if (++known.partial_rehearsals % kPartialRehearsals != 0) return;
+  known.plan = nullptr;
+  replan_ = true;
+  steps_to_record_ = std::max(steps_to_record_, 2);
 }
 
 void Session::disable(const std::string& why) {

@@ -63,10 +63,11 @@ class Session {
 
   // Counters of the executor.
   void countReplay(std::int64_t duration_ns) noexcept;
-  void countAudit(const std::string& op, std::uint64_t signature, OpId id, bool equal);
+  void countAudit(const std::string& op, std::uint64_t signature, bool equal);
+  void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
   void countSpill(std::int64_t bytes) noexcept;
   void noteBackwardBegins() noexcept;    // first unpack of a step
-  void rehearsed(const Plan& plan);      // one step's replays were all compared
+  void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all replays compared?
   void disable(const std::string& why);  // pass-through from now on, said once
   void debug(const std::string& text) const;
   bool disabled() const noexcept { return disabled_; }
@@ -86,7 +87,9 @@ class Session {
     std::vector<std::int64_t> duration_ns;  // per op, least seen
     std::set<OpId> verified;                // ops whose replay equalled the original, at this place
     bool from_first_step = false;
+    bool said_plan = false;
     int replans = 0;
+    int partial_rehearsals = 0;
     std::int64_t steps = 0;
     std::int64_t plain_peak_bytes = 0;  // nothing dropped
     std::int64_t activation_bytes = 0;
@@ -103,6 +106,7 @@ class Session {
   void checkFloor(const scheduler::TraceGraph& graph);
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);
+  void forgetPrograms();           // mutex_ held
   const Known* mainProgram() const;  // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;
@@ -135,7 +139,9 @@ class Session {
   int steps_to_record_ = 3;
   std::shared_ptr<const Plan> running_;  // plan of the present step
   bool running_trusted_ = false;
-  std::shared_ptr<EventLog> log_;  // one step at a time observes the allocator
+  // One step at a time observes the allocator. The last one's log lives on: another thread may be
+  // inside it.
+  std::shared_ptr<EventLog> log_, previous_log_;
   std::string stop_message_;
   bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;
 

@@ -220,11 +220,16 @@ void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph
                       formatBytes(smallest_without_spill_bytes_)));
     }
   }
-  say(
-      fmt::format("plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a "
-                  "step, {:.1f} % more time",
-                  plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes),
-                  formatBytes(known.plain_peak_bytes), plan->replays, 100 * plan->overhead_ratio));
+  const std::string text = fmt::format(
+      "plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step, {:.1f} % "
+      "more time",
+      plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes),
+      formatBytes(known.plain_peak_bytes), plan->replays, 100 * plan->overhead_ratio);
+  if (std::exchange(known.said_plan, true)) {
+    debug(text);
+  } else {
+    say(text);
+  }
 }
 
 }  // namespace ebbtide::plugin

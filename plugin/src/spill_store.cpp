@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -35,6 +36,14 @@ bool readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
   return true;
 }
 
+// Values of nearly the same size share slots: batches of varying length would else make the file
+// grow with each new length.
+std::int64_t roomFor(std::int64_t bytes) {
+  const auto step = static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 8))) / 8);
+  return (bytes + step - 1) / step * step;
+}
+
 }  // namespace
 
 SpillStore::SpillStore(std::string folder) : folder_(std::move(folder)) {}
@@ -61,16 +70,16 @@ bool SpillStore::openFile() {
 
 std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes) noexcept
     try {
-  Slot slot{0, bytes};
+  Slot slot{0, bytes, roomFor(bytes)};
   {
     std::lock_guard lock(mutex_);
     if (!openFile()) return std::nullopt;
-    if (const auto found = free_.find(bytes); found != free_.end()) {
+    if (const auto found = free_.find(slot.room_bytes); found != free_.end()) {
       slot.offset = found->second;
       free_.erase(found);
     } else {
       slot.offset = end_;
-      end_ += bytes;
+      end_ += slot.room_bytes;
     }
   }
   const bool ok = writeAll(file_, static_cast<const char*>(data), bytes, slot.offset);
@@ -80,7 +89,7 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
     written_bytes_ += bytes;
     return slot;
   }
-  free_.emplace(bytes, slot.offset);
+  free_.emplace(slot.room_bytes, slot.offset);
   error_ = std::string("cannot write to the spill file: ") + std::strerror(why);
   return std::nullopt;
 } catch (...) {
@@ -110,7 +119,7 @@ bool SpillStore::equals(const Slot& slot, const void* data) const noexcept try {
 void SpillStore::release(const Slot& slot) noexcept {
   std::lock_guard lock(mutex_);
   try {
-    free_.emplace(slot.bytes, slot.offset);
+    free_.emplace(slot.room_bytes, slot.offset);
   } catch (...) {  // the slot is lost until exit; nothing else depends on it
     return;
   }

@@ -16,6 +16,7 @@ class SpillStore {
   struct Slot {
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
+    std::int64_t room_bytes = 0;  // of the file; at most an eighth more
   };
 
   explicit SpillStore(std::string folder);
@@ -40,7 +41,7 @@ class SpillStore {
   mutable std::mutex mutex_;  // guards all below; not held while reading or writing data
   int file_ = -1;
   std::int64_t end_ = 0;
-  std::multimap<std::int64_t, std::int64_t> free_;  // bytes -> offset
+  std::multimap<std::int64_t, std::int64_t> free_;  // room -> offset
   std::int64_t written_bytes_ = 0;
   std::string error_;
 };

@@ -1,13 +1,14 @@
 // Bringing values back: the plan's prelude before a backward event, and on-demand restoring when
 // the program leaves the plan.
+#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 
-#include "cpu_allocator.hpp"
-#include "quiet.hpp"
+#include "fingerprint.hpp"
+#include "thread_scopes.hpp"
 #include "step_run_state.hpp"
 
 namespace ebbtide::plugin {
@@ -33,12 +34,12 @@ c10::Storage duplicateStorage(const c10::Storage& storage) {
   return duplicate;
 }
 
-c10::Storage StepRun::restore(UseId use, const TensorView&) {
+c10::Storage StepRun::restore(UseId use) {
   std::lock_guard one_at_a_time(restore_mutex_);
   noteBackward();
   QuietScope quiet;
   if (options_.log) {
-    std::lock_guard lock(mutex_);
+    const Locked lock(*this);
     noteNaturalDeaths();
     options_.log->add(EventKind::kUnpack, use);
   }
@@ -56,7 +57,12 @@ c10::Storage StepRun::restore(UseId use, const TensorView&) {
       if (!off_plan_) runPrelude(event);
     }
   }
-  return materialize(use_value_[use], 0);
+  ValueId value = kNone;
+  {
+    std::lock_guard lock(mutex_);
+    value = uses_[use].value;
+  }
+  return materialize(value, 0);
 }
 
 // The event that this unpack belongs to: the present one, or the next in which the recorded step
@@ -64,7 +70,8 @@ c10::Storage StepRun::restore(UseId use, const TensorView&) {
 std::int32_t StepRun::eventOf(UseId use) {
   const auto& events = options_.plan->events_of_use;
   if (use >= static_cast<UseId>(events.size())) return kNone;
-  std::uint32_t& visits = use_visits_[use];
+  std::lock_guard lock(mutex_);
+  std::uint32_t& visits = uses_[use].visits;
   if (visits > 0 && events[use][visits - 1] == current_event_) return current_event_;
   return visits < events[use].size() ? events[use][visits++] : kNone;
 }
@@ -77,7 +84,7 @@ void StepRun::runPrelude(std::int32_t event) {
   std::vector<ValueId> given_up;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].kind == Step::Kind::kDrop) {
-      std::lock_guard lock(mutex_);
+      const Locked lock(*this);
       drop(steps[i].id);
       continue;
     }
@@ -92,6 +99,9 @@ void StepRun::runPrelude(std::int32_t event) {
     try {  // the originals are at hand: a rehearsal that fails costs nothing but the plan
       replay(steps[i].id, 0, given_up);
     } catch (const std::exception& error) {
+      std::lock_guard lock(mutex_);
+      const RunOp& op = ops_[steps[i].id];
+      session_.rejectReplay(op.info->name, op.signature, error.what());
       leavePlan(std::string("the rehearsal failed: ") + error.what());
       return;
     }
@@ -101,7 +111,7 @@ void StepRun::runPrelude(std::int32_t event) {
 // The event's saved values are with the node by now: what the plan gives up after it can go.
 void StepRun::finishEvent() {
   if (current_event_ == kNone) return;
-  std::lock_guard lock(mutex_);
+  const Locked lock(*this);
   applyDrops(options_.plan->events[current_event_].drops);
   current_event_ = kNone;
 }
@@ -115,11 +125,12 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
     if (c10::Storage storage = value.storage()) return storage;
     spilled = value.spilled;
     producer = value.producer;
+    TORCH_CHECK(spilled || (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
+                "ebbtide: a saved tensor was dropped and cannot be computed again (value ", id,
+                " of ", producer == kNone ? "the program's input" : ops_[producer].info->name,
+                "); please report this. EBBTIDE=1 trains without dropping anything");
   }
   if (spilled) return fetch(values_[id]);
-  TORCH_CHECK(depth < kMaxDepth && producer != kNone && ops_[producer].recipe,
-              "ebbtide: a saved tensor was dropped and cannot be computed again (value ", id,
-              "); please report this");
   replay(producer, depth + 1, {});
   std::lock_guard lock(mutex_);
   c10::Storage storage = values_[id].storage();
@@ -167,49 +178,69 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
     std::lock_guard lock(mutex_);
     const RunValue& value = values_[id];
     if (value.pristine) return value.pristine;
-    const bool written =
-        !value.replaced && value.version.enabled() && value.storage() &&
-        static_cast<std::uint32_t>(value.version.current_version()) != value.version_at_birth;
-    TORCH_CHECK(!value.stale && !written,
-                "ebbtide: a tensor that is needed to compute a dropped one again was modified in "
-                "place by something "
-                "unseen; EBBTIDE=1 trains without dropping anything");
+    const c10::Storage present = value.storage();
+    const bool written = value.stale || (!value.replaced && present && !value.intact());
+    const bool resized = !value.replaced && present &&
+                         (present.data() != value.data ||
+                          static_cast<std::int64_t>(present.nbytes()) != value.bytes);
+    TORCH_CHECK(!written && !resized, "ebbtide: a tensor that is needed to compute a dropped one "
+                "again was ", resized ? "resized" : "modified in place by something unseen",
+                "; EBBTIDE=1 trains without dropping anything");
   }
   return materialize(id, depth);
 }
 
 void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
-  RunOp& op = ops_[id];
-  TORCH_CHECK(op.recipe, "ebbtide: no recipe of ", op.info->name,
-              " was recorded; please report this");
-  if (!rehearsing_) {
-    std::lock_guard lock(mutex_);  // the program may still hold everything that this would compute
-    bool alive = true;
-    for (const auto& [index, output] : op.output_of)
+  RunOp* found = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    found = &ops_[id];
+    TORCH_CHECK(found->recipe, "ebbtide: no recipe of ", found->info->name,
+                " was recorded; please report this");
+    // The program may still hold everything that this would compute.
+    bool alive = !rehearsing_;
+    for (const auto& [index, output] : found->output_of)
       alive = alive && static_cast<bool>(values_[output].storage());
     if (alive) {
-      for (const auto& [index, output] : op.output_of)
+      for (const auto& [index, output] : found->output_of)
         values_[output].held = values_[output].storage();
       return;
     }
   }
-  for (const ValueId input : op.inputs) replayInput(input, depth);
-  EventLog::OursScope ours;
+  RunOp& op = *found;
+  const EventLog::OursScope ours;
   const auto start = std::chrono::steady_clock::now();
-  Recipe::Outputs outputs = op.recipe->replay([&](const Recipe::Input& input) {
-    c10::Storage storage = replayInput(input.value, depth);
-    if (!op.info->writes[input.argument]) return storage;
-    const bool taken = std::find(given_up.begin(), given_up.end(), input.value) != given_up.end();
-    return writableInput(input.value, std::move(storage), taken);
-  });
+  const Recipe::Outputs outputs = runAgain(op, depth, given_up);
   for (const auto& [index, output] : op.output_of) {
     TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
                 " returned fewer tensors when replayed");
     adoptOutput(op, output, outputs[index]);
   }
+  op.ran_again = true;
   session_.countReplay(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
           .count());
+}
+
+Recipe::Outputs StepRun::runAgain(const RunOp& op, int depth,
+                                  const std::vector<ValueId>& given_up) {
+  // All inputs first: restoring one may run other ops, which an in-place one must not see half done.
+  std::vector<c10::Storage> inputs;
+  for (const ValueId input : op.inputs) inputs.push_back(replayInput(input, depth));
+  std::size_t next = 0;
+  const auto take = [&](const Recipe::Input& input) {
+    c10::Storage storage = std::move(inputs.at(next++));
+    if (!op.info->writes[input.argument]) return storage;
+    const bool taken = std::find(given_up.begin(), given_up.end(), input.value) != given_up.end();
+    return writableInput(input.value, std::move(storage), taken);
+  };
+  if (!rehearsing_) return op.recipe->replay(take);
+  const PoisonScope poisoned;
+  // An op that draws random numbers without saying so is found here, and has drawn nothing after.
+  RandomStateScope random(at::detail::getDefaultCPUGenerator(), at::Tensor());
+  Recipe::Outputs outputs = op.recipe->replay(take);
+  TORCH_CHECK(!random.drawn() || op.recipe->random_state.defined(), op.info->name, " draws random numbers without saying so");
+  return outputs;
 }
 
 // Nothing: there is no original to compare with.
@@ -222,8 +253,11 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
     original = value.storage();
     spilled = value.spilled;
   }
-  if (!original && !spilled) return std::nullopt;
   if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
+  if (!original && !spilled) {  // it died with the program's last reference: only its print is left
+    if (!value.print) return std::nullopt;
+    return fingerprint(replayed.data(), value.bytes) == *value.print;
+  }
   if (!original) return session_.spillStore().equals(*spilled, replayed.data());
   return std::memcmp(original.data(), replayed.data(), static_cast<std::size_t>(value.bytes)) == 0;
 }
@@ -234,12 +268,19 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
   std::optional<bool> equal;
   if (rehearsing_) {
     equal = sameAsOriginal(value, replayed);
-    if (equal) session_.countAudit(op.info->name, op.signature, value.producer, *equal);
+    if (equal) session_.countAudit(op.info->name, op.signature, *equal);
+  } else if (value.print && !value.held) {
+    // The original is gone: better no number than a wrong one.
+    const bool repeats = static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
+                         fingerprint(replayed.data(), value.bytes) == *value.print;
+    if (!repeats) session_.rejectReplay(op.info->name, op.signature, "it gave other results");
+    TORCH_CHECK(repeats, "ebbtide: ", op.info->name, " gave other results when it was run again, "
+                "although it repeated exactly in an earlier step: this step cannot be finished. "
+                "Its results are kept from now on; EBBTIDE=1 trains without dropping anything");
   }
-  std::lock_guard lock(mutex_);
+  const Locked lock(*this);
   if (equal.has_value() && !*equal) {
     value.rejected = true;
-    rejected_any_ = true;
     return;
   }
   TORCH_CHECK(static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes || value.uninitialised,

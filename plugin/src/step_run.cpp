@@ -8,7 +8,7 @@
 #include <chrono>
 
 #include "cpu_allocator.hpp"
-#include "live_runs.hpp"
+#include "fingerprint.hpp"
 #include "step_run_state.hpp"
 
 namespace ebbtide::plugin {
@@ -39,6 +39,15 @@ bool StepRun::outgrown() const noexcept {
   return ops_.size() > kMostOps;
 }
 
+bool StepRun::rehearsedWhole() const noexcept {
+  if (!rehearsing_ || off_plan_) return false;
+  const std::vector<bool>& replayed = options_.plan->replayed;
+  for (std::size_t op = 0; op < replayed.size(); ++op) {
+    if (replayed[op] && !(op < ops_.size() && ops_[op].ran_again)) return false;
+  }
+  return true;
+}
+
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
     if (value.spilled) session_.spillStore().release(*value.spilled);
@@ -54,21 +63,40 @@ void StepRun::leavePlan(const std::string& why) {
 // ----------------------------------------------------------------------------------------------
 // values
 
+bool StepRun::planned(ValueId id, const std::vector<bool> Plan::* what) const {
+  const Plan* plan = options_.plan.get();
+  return plan != nullptr && id < static_cast<ValueId>((plan->*what).size()) && (plan->*what)[id];
+}
+
 ValueId StepRun::findValue(const at::Tensor& tensor) {
-  const auto found = known_.find(tensor.storage().unsafeGetStorageImpl());
-  if (found == known_.end() || found->second.storage.expired()) return kNone;
+  std::lock_guard lock(mutex_);
+  return presentValue(tensor);
+}
+
+ValueId StepRun::presentValue(const at::Tensor& tensor) const {
+  const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
+  if (found == present_.end() || found->second.storage.expired()) return kNone;
   if (found->second.version != static_cast<std::uint32_t>(tensor._version())) return kNone;
   return found->second.value;
 }
 
 ValueId StepRun::sourceValue(const at::Tensor& tensor) {
-  if (const ValueId value = findValue(tensor); value != kNone) return value;
-  std::lock_guard lock(mutex_);
-  const auto found = known_.find(tensor.storage().unsafeGetStorageImpl());
-  if (found != known_.end() && !found->second.storage.expired()) {
-    overwrite(found->second.value,
-              static_cast<OpId>(ops_.size()));  // written by what we did not see
+  ValueId replaced = kNone;
+  bool intact = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (const ValueId value = presentValue(tensor); value != kNone) return value;
+    const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
+    if (found != present_.end() && !found->second.storage.expired()) {
+      replaced = found->second.value;
+      intact = values_[replaced].intact();
+      // A version counter of its own that nothing was written through: `.data` of what we know.
+      if (intact && tensor._version() == 0) return replaced;
+    }
   }
+  if (intact) protect(replaced);
+  const Locked lock(*this);
+  if (replaced != kNone) overwrite(replaced, static_cast<OpId>(ops_.size()));
   return addValue(tensor, kNone, 0);
 }
 
@@ -77,7 +105,9 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   RunValue& value = values_.emplace_back();
   value.producer = producer;
   value.output = output;
+  value.data = tensor.storage().data();
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  value.foreign = !isOurBlock(tensor.storage());
   const bool leaf = tensor.is_leaf() && tensor.requires_grad();
   const bool view_of_leaf =
       tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
@@ -86,12 +116,12 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.version = tensor.unsafeGetTensorImpl()->version_counter();
   value.version_at_birth = static_cast<std::uint32_t>(tensor._version());
   setCopy(value, tensor);
-  if (options_.log && isOurBlock(tensor.storage())) {
+  if (options_.log && !value.foreign) {
     value.block = options_.log->blockAt(
         tensor.storage().data(), allocator::CachingResource::blockBytes(tensor.storage().data()));
   }
-  known_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),
-                          Known{weakly(tensor.storage()), id, value.version_at_birth});
+  present_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),
+                            Present{weakly(tensor.storage()), id, value.version_at_birth});
   holdIfKept(id, tensor.storage());
   return id;
 }
@@ -100,17 +130,23 @@ void StepRun::setCopy(RunValue& value, const at::Tensor& tensor) {
   value.copy = weakly(tensor.storage());
 }
 
-// Without a plan a value is held by its uses alone; with one, as the plan says.
+// Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses that
+// the plan makes nothing again for.
 void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
   RunValue& value = values_[id];
   if (value.held || value.overwritten) return;
-  const bool planned = options_.plan && !off_plan_ &&
-                       id < static_cast<ValueId>(options_.plan->hold.size()) &&
-                       options_.plan->hold[id] && !value.release_after_uses;
-  const bool by_use = value.live_uses > 0 && keepsAll();
-  if (!planned && !by_use) return;
+  const bool by_plan = !off_plan_ && planned(id, &Plan::hold) && !value.release_after_uses;
+  const bool by_use = value.live_uses > 0 &&
+                      (keepsAll() || value.kept || !planned(id, &Plan::recomputed_later));
+  if (!by_plan && !by_use) return;
+  if (!by_plan && !keepsAll()) value.release_after_uses = true;
   value.held = storage;
-  watched_.push_back(id);
+  if (options_.log && !value.parameter) watched_.push_back(id);
+}
+
+void StepRun::giveUp(RunValue& value) {
+  if (value.held) given_up_.push_back(std::move(value.held));
+  value.held = c10::Storage();
 }
 
 void StepRun::overwrite(ValueId id, OpId by) {
@@ -125,7 +161,7 @@ void StepRun::overwrite(ValueId id, OpId by) {
     value.stale = true;
     if (value.producer != kNone) ops_[value.producer].rerunnable = false;
   } else {
-    value.held = c10::Storage();
+    giveUp(value);
   }
   value.copy = noStorage();
 }
@@ -133,10 +169,9 @@ void StepRun::overwrite(ValueId id, OpId by) {
 // Called before a write that the plan does not know: replays that still need these contents get a
 // duplicate.
 void StepRun::protect(ValueId id) {
-  const Plan* plan = options_.plan.get();
-  if (plan == nullptr || live_uses_ == 0 || id >= static_cast<ValueId>(plan->replay_reads.size()))
+  if (!planned(id, &Plan::replay_reads) || planned(id, &Plan::overwritten)) return;
+  if (live_uses_ == 0 || next_event_ >= static_cast<std::int32_t>(options_.plan->events.size()))
     return;
-  if (!plan->replay_reads[id] || plan->overwritten[id]) return;
   c10::Storage present;
   {
     std::lock_guard lock(mutex_);
@@ -151,13 +186,20 @@ void StepRun::protect(ValueId id) {
 
 void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
-  const auto found = known_.find(tensor.storage().unsafeGetStorageImpl());
-  if (found == known_.end() || found->second.storage.expired()) return;
-  protect(found->second.value);
-  std::lock_guard lock(mutex_);
-  if (values_[found->second.value].parameter) return;
-  overwrite(found->second.value, static_cast<OpId>(ops_.size()));
-  known_.erase(found);
+  const c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  ValueId id = kNone;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = present_.find(storage);
+    if (found == present_.end() || found->second.storage.expired()) return;
+    id = found->second.value;
+    if (values_[id].parameter) parameter_written_ = true;
+  }
+  protect(id);
+  const Locked lock(*this);
+  if (values_[id].parameter) return;
+  overwrite(id, static_cast<OpId>(ops_.size()));
+  present_.erase(storage);
 }
 
 void StepRun::noteNaturalDeath(ValueId id, RunValue& value) {
@@ -188,6 +230,12 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     return;
   }
   const ValueId value = sourceValue(tensor);
+  {
+    std::lock_guard lock(mutex_);
+    const RunValue& source = values_[value];
+    // What is not ours is written by what we do not see: a loader that fills its buffer again.
+    if (source.foreign && source.producer == kNone && !source.parameter) op.rerunnable = false;
+  }
   op.inputs.push_back(value);
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
   mix(op.signature, static_cast<std::uint64_t>(value));
@@ -202,6 +250,7 @@ std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
                                               c10::ArrayRef<const c10::IValue> inputs) const {
   auto recipe = std::make_unique<Recipe>();
   recipe->info = op.info;
+  recipe->state = GlobalState::now();
   recipe->arguments = freezeArguments(inputs);
   std::size_t next = 0;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
@@ -220,19 +269,21 @@ std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
 }
 
 OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
-  const auto id = static_cast<OpId>(ops_.size());
+  RunOp* made = nullptr;
   {
-    std::lock_guard lock(mutex_);
-    noteNaturalDeaths();
+    const Locked lock(*this);
+    if (options_.log) noteNaturalDeaths();
+    made = &ops_.emplace_back();
   }
-  RunOp& op = ops_.emplace_back();
+  RunOp& op = *made;
+  const auto id = static_cast<OpId>(ops_.size()) - 1;  // this thread alone adds some
   op.info = &info;
   op.signature = info.hash;
   op.rerunnable = !info.never_replay;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     hashInput(op, argument, element, tensor);
   });
-  if (id == 0 && use_value_.empty() && options_.plan &&
+  if (id == 0 && use_count_ == 0 && options_.plan &&
       options_.plan->op_signatures.at(0) != op.signature) {
     usePlan(session_.switchPlan(op.signature));  // nothing has been dropped yet
   }
@@ -258,8 +309,8 @@ bool StepRun::inputsAllowReplay(const RunOp& op) const {
 
 void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor) {
   if (!isPlain(tensor)) return;
-  const auto found = known_.find(tensor.storage().unsafeGetStorageImpl());
-  const bool alias = found != known_.end() && !found->second.storage.expired();
+  const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
+  const bool alias = found != present_.end() && !found->second.storage.expired();
   bool written = false;
   for (const auto& [argument, value] : op.written)
     written = written || (alias && value == found->second.value);
@@ -279,6 +330,9 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
       kNone) {  // same storage: hooks that saved the new epoch hold it, the old one no longer
     values_[value].block = values_[previous].block;
   }
+  RunValue& born = values_[value];
+  const bool may_be_dropped = options_.log || planned(value, &Plan::recomputed_later);
+  if (may_be_dropped && !born.uninitialised) born.print = fingerprint(born.data, born.bytes);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
 }
@@ -287,24 +341,23 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
   RunOp& op = ops_[id];
   op.duration_ns = duration_ns;
   op.finished = true;
-  std::size_t made = 0;
   {
-    std::lock_guard lock(mutex_);
+    const Locked lock(*this);
     if (!inputsAllowReplay(op)) op.rerunnable = false;
     int index = 0;
     forEachTensor(outputs,
                   [&](int, int, const at::Tensor& tensor) { bindOutput(op, id, index++, tensor); });
     for (const auto& [argument, value] : op.written) {  // written but not returned
-      if (values_[value].overwritten_by != id && !values_[value].parameter) overwrite(value, id);
+      if (values_[value].overwritten_by == id || values_[value].parameter) continue;
+      overwrite(value, id);
     }
-    made = op.outputs.size() + op.written.size();
-  }
-  if (made == 0 &&
-      id + 1 ==
-          static_cast<OpId>(ops_.size())) {  // a view or a query: no part of the program's memory
-    if (options_.log) options_.log->erase(op.log_position);
-    ops_.pop_back();
-    return;
+    const bool made_values = op.outputs.size() + op.written.size() > 0;
+    if (!made_values && id + 1 == static_cast<OpId>(ops_.size())) {
+      // A view or a query: no part of the program's memory.
+      if (options_.log) options_.log->erase(op.log_position);
+      ops_.pop_back();
+      return;
+    }
   }
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
   if (const Plan* plan = options_.plan.get(); plan && !off_plan_) {
@@ -312,9 +365,9 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
                        plan->op_signatures[id] == op.signature;
     if (!known) leavePlan(op.info->name + " at op " + std::to_string(id));
   }
-  if (options_.plan && !off_plan_) {
-    std::lock_guard lock(mutex_);
-    if (!rehearsing_) applyDrops(options_.plan->drops_after_op[id]);
+  if (options_.plan && !off_plan_ && !rehearsing_) {
+    const Locked lock(*this);
+    applyDrops(options_.plan->drops_after_op[id]);
   }
 }
 
@@ -322,11 +375,10 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
 // saved uses
 
 UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
-  std::lock_guard lock(mutex_);
-  const auto use = static_cast<UseId>(use_value_.size());
-  use_value_.push_back(id);
-  use_released_.push_back(false);
-  use_visits_.push_back(0);
+  const Locked lock(*this);
+  const auto use = static_cast<UseId>(uses_.size());
+  uses_.push_back({id});
+  ++use_count_;
   ++live_uses_;
   const Plan* plan = options_.plan.get();
   if (plan && !off_plan_ &&
@@ -334,35 +386,49 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
     leavePlan("saved tensor " + std::to_string(use));
   }
   if (id == kNone) return use;
-  ++values_[id].live_uses;
+  RunValue& value = values_[id];
+  ++value.live_uses;
+  if (plan && use < static_cast<UseId>(plan->events_of_use.size()) &&
+      plan->events_of_use[use].empty()) {
+    value.kept = true;
+  }
+  noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
   return use;
 }
 
+// Between its birth and this use something wrote to it that told nobody, such as NumPy: its op
+// would not give these contents.
+void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
+  if (!value.print || value.overwritten || value.replaced) return;
+  const std::uint64_t now = fingerprint(storage.data(), value.bytes);
+  if (now == *value.print) return;
+  value.print = now;
+  value.kept = true;
+  ops_[value.producer].rerunnable = false;
+}
+
 void StepRun::releaseUse(UseId use) noexcept {
-  c10::Storage released;  // freed after the lock is
   {
-    std::lock_guard lock(mutex_);
-    if (use_released_[use]) return;
-    use_released_[use] = true;
+    const Locked lock(*this);
+    if (std::exchange(uses_[use].released, true)) return;
     if (options_.log) options_.log->add(EventKind::kRelease, use);
-    const ValueId id = use_value_[use];
-    if (id != kNone) {
+    if (const ValueId id = uses_[use].value; id != kNone) {
       RunValue& value = values_[id];
-      --value.live_uses;
-      const bool done = keepsAll() ? !(options_.plan &&
-                                       options_.plan->hold.size() > static_cast<std::size_t>(id) &&
-                                       options_.plan->hold[id] && !value.release_after_uses)
-                                   : value.release_after_uses;
-      if (value.live_uses == 0 && done) {
+      const bool done =
+          value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold));
+      if (--value.live_uses == 0 && done) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
-        released = std::move(value.held);
+        giveUp(value);
         if (value.spilled)
           session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
       }
     }
   }
-  --live_uses_;
+  if (--live_uses_ > 0) return;
+  // The last event's values need not wait for another one.
+  const std::unique_lock restoring(restore_mutex_, std::try_to_lock);
+  if (restoring) finishEvent();
 }
 
 void StepRun::applyDrops(const std::vector<ValueId>& drops) {
@@ -374,7 +440,7 @@ void StepRun::applyDrops(const std::vector<ValueId>& drops) {
 void StepRun::drop(ValueId id) {
   RunValue& value = values_[id];
   const bool again = options_.plan->recomputed_later[id];
-  if (value.live_uses > 0 && !again) {
+  if (value.live_uses > 0 && (!again || value.kept)) {
     value.release_after_uses = true;
     return;
   }
@@ -383,15 +449,16 @@ void StepRun::drop(ValueId id) {
     return;  // the original judges the replay
   if (value.rejected) return;
   value.release_after_uses = value.live_uses == 0;
-  value.held = c10::Storage();
+  giveUp(value);
   if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
 }
 
 bool StepRun::parametersChanged() const {
+  if (parameter_written_) return true;
   std::lock_guard lock(mutex_);
   return std::any_of(parameters_.begin(), parameters_.end(), [&](ValueId id) {
     const RunValue& value = values_[id];
-    return value.version.enabled() && value.version.current_version() != value.version_at_birth;
+    return !value.intact();
   });
 }
 
@@ -423,7 +490,7 @@ std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
       continue;
     }
     value.spilled = slot;
-    value.held = c10::Storage();
+    value.held = c10::Storage();  // `victim` is the last one, and freed after the lock
     freed += value.bytes;
     session_.countSpill(value.bytes);
   }
@@ -451,7 +518,7 @@ scheduler::Trace StepRun::takeTrace() {
          value.overwritten_by < static_cast<OpId>(ops_.size()) ? value.overwritten_by : kNone,
          value.parameter});
   }
-  trace.use_value = use_value_;
+  for (const Use& use : uses_) trace.use_value.push_back(use.value);
   options_.log->moveInto(trace);
   return trace;
 }

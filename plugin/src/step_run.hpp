@@ -7,10 +7,14 @@
 //   dropped …
 //            held: we keep it alive            weak: the program may still keep it alive
 //
+// A dropped value leaves its fingerprint: a replay that gives other contents is an error, never a
+// wrong number.
+//
 // Ownership: recipes, values and uses are owned here and refer to each other by id, so that a long
-// chain ends flat. Saved-tensor hooks own the StepRun. Thread rule: mutex_ guards the values' state
-// and is never held while dispatching or allocating, since the allocator may call spill() on the
-// same thread. restore_mutex_ lets one backward thread restore at a time. Includes torch.
+// chain ends flat. Saved-tensor hooks own the StepRun. Thread rule: mutex_ guards the values', the
+// ops' and the uses' lists and the values' state; it is never held while dispatching, allocating or
+// freeing, since the allocator may call spill() on the same thread, and a free the program's code.
+// restore_mutex_ lets one backward thread restore at a time. Includes torch.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -54,7 +58,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   ValueId findValue(const at::Tensor& tensor);    // kNone when its present contents are unknown
   ValueId sourceValue(const at::Tensor& tensor);  // findValue, or a new source
   UseId addUse(ValueId value, const at::Tensor& tensor);
-  c10::Storage restore(UseId use, const TensorView& view);  // for one unpack
+  c10::Storage restore(UseId use);  // for one unpack
   void releaseUse(UseId use) noexcept;
 
   // --- memory pressure: writes held values that nobody else holds to the spill store, those used
@@ -73,10 +77,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool paused() const noexcept { return paused_; }
   void resume() noexcept { paused_ = false; }
   bool parametersChanged() const;  // since this step first read them
-  bool hasUses() const noexcept { return !use_value_.empty(); }
+  bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   std::int64_t liveUses() const noexcept { return live_uses_; }
-  bool rehearsedWhole() const noexcept { return rehearsing_ && !off_plan_; }
+  bool rehearsedWhole() const noexcept;  // each replay of the plan was run and compared
+  bool rehearsing() const noexcept { return rehearsing_; }
   bool offPlan() const noexcept { return off_plan_; }
   const Options& options() const noexcept { return options_; }
   bool recordsOps() const noexcept { return options_.record_ops; }
@@ -86,12 +91,16 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   struct RunValue;
   struct RunOp;
-  struct Known;  // which value a storage holds now
+  struct Use;
+  struct Present;  // which value a storage holds now
+  class Locked;
 
   void usePlan(std::shared_ptr<const Plan> plan);
   std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
                                        c10::ArrayRef<const c10::IValue> inputs) const;
   bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
+  bool planned(ValueId value, const std::vector<bool> Plan::* what) const;
+  ValueId presentValue(const at::Tensor& tensor) const;
   void leavePlan(const std::string& why);
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
   void setCopy(RunValue& value, const at::Tensor& tensor);
@@ -99,6 +108,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void overwrite(ValueId value, OpId by);
   void protect(ValueId value);
   c10::Storage replayInput(ValueId value, int depth);
+  void giveUp(RunValue& value);
+  void noteUnseenWrite(RunValue& value, const c10::Storage& storage);
   void noteNaturalDeaths();
   void noteNaturalDeath(ValueId id, RunValue& value);
   void hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor);
@@ -113,6 +124,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage materialize(ValueId value, int depth);
   c10::Storage fetch(RunValue& value);
   void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
+  Recipe::Outputs runAgain(const RunOp& op, int depth, const std::vector<ValueId>& given_up);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
   std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
@@ -130,16 +142,16 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::mutex restore_mutex_;
   std::deque<RunOp> ops_;
   std::deque<RunValue> values_;
-  std::vector<ValueId> use_value_;
-  std::vector<bool> use_released_;
-  std::vector<std::uint32_t> use_visits_;  // events in which it was unpacked so far
-  std::unordered_map<const c10::StorageImpl*, Known> known_;
+  std::deque<Use> uses_;
+  std::atomic<std::int64_t> use_count_{0};
+  std::unordered_map<const c10::StorageImpl*, Present> present_;
+  std::vector<c10::Storage> given_up_;  // to be freed when mutex_ is released
   std::vector<ValueId> parameters_;
   std::vector<ValueId> watched_;  // held values that the program may still hold too
   std::int32_t current_event_ = scheduler::kNone;
-  std::int32_t next_event_ = 0;
+  std::atomic<std::int32_t> next_event_{0};
   std::vector<bool> event_done_;
-  bool rejected_any_ = false;
+  std::atomic<bool> parameter_written_{false};
 };
 
 }  // namespace ebbtide::plugin

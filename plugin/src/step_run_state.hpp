@@ -3,6 +3,8 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include <utility>
+
 #include "step_run.hpp"
 
 namespace ebbtide::plugin {
@@ -27,7 +29,9 @@ struct StepRun::RunValue {
   WeakStorage copy = noStorage();  // storage that has these contents now
   c10::Storage held;               // our reference to it
   std::optional<SpillStore::Slot> spilled;
-  std::int64_t bytes = 0;  // of the storage
+  const void* data = nullptr;  // the first copy's address and size: another one was resized
+  std::int64_t bytes = 0;
+  std::optional<std::uint64_t> print;  // of contents that may be dropped and computed again
   scheduler::BlockId block = kNone;
   OpId producer = kNone;
   int output = 0;
@@ -36,6 +40,7 @@ struct StepRun::RunValue {
   c10::VariableVersion version = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_at_birth = 0;
   std::int32_t live_uses = 0;
+  bool kept = false;  // by a use that the recorded step never unpacked: not to be dropped
   bool parameter = false;
   bool overwritten = false;  // the first copy holds other contents now
   bool uninitialised = false;
@@ -45,7 +50,13 @@ struct StepRun::RunValue {
   bool replaced = false;  // the copy is a replayed or fetched one, not the program's
   bool dead = false;      // natural death noted
   bool rejected = false;  // its replay differed from the original in this step
+  bool foreign = false;   // not our memory: who writes it need not say so
 
+  // Was nothing written through its version counter?
+  bool intact() const {
+    return !version.enabled() ||
+           static_cast<std::uint32_t>(version.current_version()) == version_at_birth;
+  }
   c10::Storage storage() const {
     if (held) return held;
     return c10::Storage(copy.lock());
@@ -58,6 +69,7 @@ struct StepRun::RunOp {
   std::int64_t duration_ns = 0;
   bool rerunnable = true;
   bool finished = false;
+  bool ran_again = false;  // and what it gave was compared, where contents are defined
   std::size_t log_position = 0;
   std::unique_ptr<Recipe> recipe;
   std::vector<ValueId> inputs;
@@ -66,10 +78,32 @@ struct StepRun::RunOp {
   std::vector<std::pair<int, ValueId>> output_of;  // (index among returned tensors, value)
 };
 
-struct StepRun::Known {
+struct StepRun::Use {
+  ValueId value = kNone;
+  bool released = false;
+  std::uint32_t visits = 0;  // events in which it was unpacked so far
+};
+
+struct StepRun::Present {
   WeakStorage storage;
   ValueId value = kNone;
   std::uint32_t version = 0;
+};
+
+// Holds mutex_. What is given up meanwhile is freed after it.
+class StepRun::Locked {
+ public:
+  explicit Locked(StepRun& run) : run_(run), lock_(run.mutex_) {}
+  ~Locked() {
+    const std::vector<c10::Storage> freed_last = std::exchange(run_.given_up_, {});
+    lock_.unlock();
+  }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  StepRun& run_;
+  std::unique_lock<std::mutex> lock_;
 };
 
 }  // namespace ebbtide::plugin

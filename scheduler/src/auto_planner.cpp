@@ -12,8 +12,6 @@
 namespace ebbtide::scheduler {
 namespace {
 
-constexpr std::size_t kStartsSearched = 2;  // the best constructions; the search is local
-
 bool better(const PlanResult& a, const PlanResult& b) {
   if (a.feasible != b.feasible) return a.feasible;
   const auto first = std::pair(a.recompute_ns, a.peak_bytes);
@@ -39,19 +37,20 @@ class Portfolio {
 
   PlanResult run(PlanResult best, std::int64_t work) {
     best_ = std::move(best);
-    add(GreedyPlanner::construct(search_), "greedy");  // first: the best of a short deadline
-    add(KusumotoPlanner::construct(search_, graph_, LowerSetGoal::kLeastTime),
-        "kusumoto-approx-time");
-    add(KusumotoPlanner::construct(search_, graph_, LowerSetGoal::kMostTime),
-        "kusumoto-approx-memory");
-    std::stable_sort(starts_.begin(), starts_.end(), [this](const Start& a, const Start& b) {
-      return search_.better(a.scored, b.scored);
-    });
-    const std::size_t searched = std::min(starts_.size(), kStartsSearched);
-    for (std::size_t i = 0; i < searched && !search_.late(); ++i) {
-      const auto share = work / static_cast<std::int64_t>(searched);
-      judge(search_.improve(starts_[i].scored, share), starts_[i].name + " + search");
-    }
+    // First, since a short deadline leaves no time for more, and exactly as GreedyPlanner does it:
+    // then the portfolio is never worse.
+    const ScoredRetention greedy = GreedyPlanner::construct(search_);
+    judge(greedy, "greedy");
+    KusumotoStrategies strategies(graph_, search_);
+    const Start time =
+        start(strategies.construct(LowerSetGoal::kLeastTime), "kusumoto-approx-time");
+    const Start memory =
+        start(strategies.construct(LowerSetGoal::kMostTime), "kusumoto-approx-memory");
+    if (!search_.late()) judge(search_.improve(greedy, work), "greedy + search");
+    // The search is local, so another start may lead elsewhere.
+    const Start& other = search_.better(memory.scored, time.scored) ? memory : time;
+    if (sameCost(other.scored, greedy) || search_.late()) return std::move(best_);
+    judge(search_.improve(other.scored, work / 2), other.name + " + search");
     return std::move(best_);
   }
 
@@ -61,27 +60,26 @@ class Portfolio {
     std::string name;
   };
 
-  void add(ScoredRetention scored, const std::string& name) {
-    if (search_.feasible(scored)) {
-      scored = search_.keepBack(std::move(scored));
-    } else {
-      scored = search_.shrink(std::move(scored));
-    }
-    if (judge(scored, name)) starts_.push_back({std::move(scored), name});
+  Start start(ScoredRetention scored, const std::string& name) {
+    scored = search_.feasible(scored) ? search_.keepBack(std::move(scored))
+                                      : search_.shrink(std::move(scored));
+    judge(scored, name);
+    return {std::move(scored), name};
   }
 
-  // False if the schedule is not legal: then it does not count at all.
-  bool judge(const ScoredRetention& scored, const std::string& name) {
+  // A schedule that is not legal does not count at all.
+  void judge(const ScoredRetention& scored, const std::string& name) {
     PlanResult result = search_.result(scored, name);
-    if (validate(graph_, result.schedule)) return false;
-    if (better(result, best_)) best_ = std::move(result);
-    return true;
+    if (!validate(graph_, result.schedule) && better(result, best_)) best_ = std::move(result);
+  }
+
+  static bool sameCost(const ScoredRetention& a, const ScoredRetention& b) {
+    return a.peak_bytes == b.peak_bytes && a.recompute_ns == b.recompute_ns;
   }
 
   const Graph& graph_;
   RetentionSearch search_;
   PlanResult best_;
-  std::vector<Start> starts_;
 };
 
 }  // namespace
@@ -104,10 +102,13 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
   PlanResult best = Portfolio(graph, budget_bytes, options).run(everything, work);
   if (graph.ops.size() > kLadderOps) return best;
   const Bytes bound = peakLowerBound(graph);
-  for (Bytes step = 0; step < kLadderSteps; ++step) {
+  for (Bytes step = kLadderSteps; step-- > 0;) {
     const Bytes budget = ladderBudget(bound, everything.peak_bytes, step);
+    if (budget >= budget_bytes) continue;
     const bool late = std::chrono::steady_clock::now() >= options.deadline;
-    if (budget >= budget_bytes || late || (best.feasible && best.recompute_ns == 0)) break;
+    // From there on down nothing can be better.
+    const bool bounded = best.feasible && best.recompute_ns <= recomputeLowerBound(graph, budget);
+    if (late || bounded) break;
     PlanResult lower = Portfolio(graph, budget, options).run(everything, work);
     lower.feasible = lower.peak_bytes <= budget_bytes;
     if (better(lower, best)) best = std::move(lower);

@@ -150,20 +150,6 @@ void checkGraph(const Graph& graph) {
   checkSums(graph);
 }
 
-std::vector<bool> recomputableValues(const Graph& graph) {
-  // Program order is topological, so one forward pass reaches the fixpoint.
-  std::vector<bool> again(graph.values.size(), false);
-  for (const Op& op : graph.ops) {
-    if (!op.rerunnable) continue;
-    const bool served = std::all_of(op.inputs.begin(), op.inputs.end(), [&](ValueId id) {
-      const Value& input = graph.values[id];
-      return again[id] || input.pinned || input.overwritten_by == kNone;
-    });
-    for (ValueId output : op.outputs) again[output] = served;
-  }
-  return again;
-}
-
 std::vector<OpId> lastReplayPositions(const Graph& graph) {
   const OpId end = static_cast<OpId>(graph.ops.size());
   std::vector<OpId> last(graph.values.size(), kNone);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "planner_options.hpp"
@@ -66,51 +67,17 @@ void applyCanonical(const Graph& graph, const PhaseGroup& group, const LowerSetP
   }
 }
 
-// The strategies of all phases at one level: 0 is the least internal budget of each, 1 the largest.
-class PhasedStrategies {
- public:
-  PhasedStrategies(const Graph& graph, RetentionSearch& search)
-      : graph_(graph), search_(search), groups_(groupPhases(graph, search)) {}
-
-  bool empty() const { return groups_.empty(); }
-
-  // Does the joint strategy meet the real budget? Takes it for `best` if it is better.
-  bool attempt(LowerSetGoal goal, double level, ScoredRetention& best) {
-    bool fits = false;
-    std::vector<LowerSetPlan> plans;
-    for (const PhaseGroup& group : groups_) {
-      plans.push_back(group.solver->solve(internalBudget(group, goal, level), goal));
-      if (!plans.back().feasible) return false;
-    }
-    for (bool keep_last : {false, true}) {
-      Retention retention = search_.builder().keepAll();
-      for (std::size_t i = 0; i < plans.size(); ++i) {
-        applyCanonical(graph_, groups_[i], plans[i], keep_last, retention);
-      }
-      ScoredRetention scored = search_.score(std::move(retention));
-      fits = fits || search_.feasible(scored);
-      if (search_.better(scored, best)) best = std::move(scored);
-    }
-    return fits;
+// Evenly in bytes for the time-centric goal, in the logarithm for the other.
+std::int64_t internalBudget(const PhaseGroup& group, LowerSetGoal goal, double level) {
+  const double least = static_cast<double>(std::max<std::int64_t>(group.least, 1));
+  const double ratio = static_cast<double>(group.largest) / least;
+  const double span = static_cast<double>(group.largest - group.least);
+  if (level == 0) return group.least;
+  if (goal == LowerSetGoal::kMostTime) {
+    return static_cast<std::int64_t>(least * std::pow(ratio, level));
   }
-
- private:
-  // Evenly in bytes for the time-centric goal, in the logarithm for the other.
-  static std::int64_t internalBudget(const PhaseGroup& group, LowerSetGoal goal, double level) {
-    const double least = static_cast<double>(std::max<std::int64_t>(group.least, 1));
-    const double ratio = static_cast<double>(group.largest) / least;
-    const double span = static_cast<double>(group.largest - group.least);
-    if (level == 0) return group.least;
-    if (goal == LowerSetGoal::kMostTime) {
-      return static_cast<std::int64_t>(least * std::pow(ratio, level));
-    }
-    return group.least + static_cast<std::int64_t>(level * span);
-  }
-
-  const Graph& graph_;
-  RetentionSearch& search_;
-  std::deque<PhaseGroup> groups_;
-};
+  return group.least + static_cast<std::int64_t>(level * span);
+}
 
 }  // namespace
 
@@ -159,23 +126,54 @@ PlannerInfo KusumotoPlanner::info() const {
           "Coarse canonical strategies, whose real peak is low; at most one more forward pass."};
 }
 
-ScoredRetention KusumotoPlanner::construct(RetentionSearch& search, const Graph& graph,
-                                           LowerSetGoal goal) {
+struct KusumotoStrategies::Impl {
+  const Graph& graph;
+  RetentionSearch& search;
+  std::optional<std::deque<PhaseGroup>> groups;  // once they are needed
+};
+
+KusumotoStrategies::KusumotoStrategies(const Graph& graph, RetentionSearch& search)
+    : impl_(new Impl{graph, search, std::nullopt}) {}
+
+KusumotoStrategies::~KusumotoStrategies() = default;
+
+bool KusumotoStrategies::attempt(LowerSetGoal goal, double level, ScoredRetention& best) {
+  RetentionSearch& search = impl_->search;
+  bool fits = false;
+  std::vector<LowerSetPlan> plans;
+  for (const PhaseGroup& group : *impl_->groups) {
+    plans.push_back(group.solver->solve(internalBudget(group, goal, level), goal));
+    if (!plans.back().feasible) return false;
+  }
+  for (bool keep_last : {false, true}) {
+    Retention retention = search.builder().keepAll();
+    for (std::size_t i = 0; i < plans.size(); ++i) {
+      applyCanonical(impl_->graph, (*impl_->groups)[i], plans[i], keep_last, retention);
+    }
+    ScoredRetention scored = search.score(std::move(retention));
+    fits = fits || search.feasible(scored);
+    if (search.better(scored, best)) best = std::move(scored);
+  }
+  return fits;
+}
+
+ScoredRetention KusumotoStrategies::construct(LowerSetGoal goal) {
+  RetentionSearch& search = impl_->search;
   ScoredRetention best = search.score(search.builder().keepAll());
   if (search.feasible(best) || search.late()) return best;
-  PhasedStrategies strategies(graph, search);
-  if (strategies.empty()) return best;
+  if (!impl_->groups) impl_->groups = groupPhases(impl_->graph, search);
+  if (impl_->groups->empty()) return best;
   if (goal == LowerSetGoal::kLeastTime) {  // more budget: less time, more real memory
-    strategies.attempt(goal, 0, best);
+    attempt(goal, 0, best);
     double low = 0, high = 1;
     for (int i = 0; i < kBudgetsTried && !search.late(); ++i) {
       const double middle = (low + high) / 2;
-      (strategies.attempt(goal, middle, best) ? low : high) = middle;
+      (attempt(goal, middle, best) ? low : high) = middle;
     }
   }
   if (search.feasible(best)) return best;
   for (int i = 0; i <= kBudgetsTried && !search.late(); ++i) {  // no order to rely on
-    strategies.attempt(LowerSetGoal::kMostTime, static_cast<double>(i) / kBudgetsTried, best);
+    attempt(LowerSetGoal::kMostTime, static_cast<double>(i) / kBudgetsTried, best);
   }
   // The paper holds a segment's recomputed values until their events; where that alone is too much,
   // the search recomputes some of them twice.
@@ -186,7 +184,7 @@ PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,
                                  const PlannerOptions& options) const {
   rejectUnknownOptions(options, {});
   RetentionSearch search(graph, budget_bytes, options);
-  return search.result(construct(search, graph, goal_), info().name);
+  return search.result(KusumotoStrategies(graph, search).construct(goal_), info().name);
 }
 
 }  // namespace ebbtide::scheduler

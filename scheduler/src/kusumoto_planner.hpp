@@ -2,6 +2,8 @@
 // lower-set program (kusumoto2019 sections 4.3 and 4.4), judged by the real model.
 #pragma once
 
+#include <memory>
+
 #include "ebbtide/scheduler/planner.hpp"
 #include "lower_set_dp.hpp"
 #include "retention_search.hpp"
@@ -15,12 +17,30 @@ class KusumotoPlanner : public Planner {
   PlanResult plan(const Graph& graph, Bytes budget_bytes,
                   const PlannerOptions& options) const override;
 
-  // The best in the real model of the strategies for several internal budgets, made smaller by the
-  // search if none fits.
-  static ScoredRetention construct(RetentionSearch& search, const Graph& graph, LowerSetGoal goal);
-
  private:
   LowerSetGoal goal_;
+};
+
+// The canonical strategies of all phases of a graph, joined under one cap: what both planners
+// choose from. Solvers are made once, in time quadratic in a phase's ops. Refers to graph and
+// search.
+class KusumotoStrategies {
+ public:
+  KusumotoStrategies(const Graph& graph, RetentionSearch& search);
+  ~KusumotoStrategies();
+
+  // The best in the real model of the strategies for several internal budgets, made smaller by the
+  // search if none fits.
+  ScoredRetention construct(LowerSetGoal goal);
+
+ private:
+  struct Impl;
+
+  // The joint strategy at one level: 0 is the least internal budget of each phase, 1 the largest.
+  // Does it meet the real budget? Takes it for `best` if it is better.
+  bool attempt(LowerSetGoal goal, double level, ScoredRetention& best);
+
+  std::unique_ptr<Impl> impl_;
 };
 
 // The ops of one phase as the paper's nodes: T_v the duration, M_v the bytes of outputs that

@@ -12,6 +12,23 @@
 namespace ebbtide::scheduler {
 namespace {
 
+// Per value: the last op before whose first run a replay may still make it (ops.size(): at any
+// time, kNone: never). Planners have lastReplayPositions(); this is computed apart from it, so that
+// an error there cannot move the bound along.
+std::vector<OpId> lastPossibleReplays(const Graph& graph) {
+  const OpId always = static_cast<OpId>(graph.ops.size());
+  std::vector<OpId> last(graph.values.size(), kNone);
+  for (const Op& op : graph.ops) {  // inputs are made before outputs
+    OpId until = op.rerunnable ? always : kNone;
+    for (ValueId input : op.inputs) {
+      const OpId written = graph.values[input].overwritten_by;  // till then it may be retained
+      until = std::min(until, written == kNone ? always : std::max(last[input], written));
+    }
+    for (ValueId output : op.outputs) last[output] = until;
+  }
+  return last;
+}
+
 // Ops, both ends included; empty if to < from.
 struct Interval {
   OpId from = 0;
@@ -46,11 +63,33 @@ std::pair<Interval, Interval> unavoidable(const Value& value, OpId last_replay, 
   return {program, reads};
 }
 
+// What one op's replay can have made room for while some later op runs.
+struct Room {
+  Nanoseconds duration = 0;
+  Bytes bytes = 0;
+};
+
+// The least time of replays that made room for `excess` bytes, each taken in parts if need be.
+Nanoseconds leastTime(std::vector<Room>& rooms, Bytes excess) {
+  std::sort(rooms.begin(), rooms.end(), [](const Room& a, const Room& b) {
+    return static_cast<double>(a.duration) * static_cast<double>(b.bytes) <
+           static_cast<double>(b.duration) * static_cast<double>(a.bytes);
+  });
+  double time = 0;
+  for (const Room& room : rooms) {
+    if (excess <= 0) break;
+    const double part = static_cast<double>(std::min(excess, room.bytes));
+    time += static_cast<double>(room.duration) * part / static_cast<double>(room.bytes);
+    excess -= room.bytes;
+  }
+  return static_cast<Nanoseconds>(time);  // where all is not enough, no schedule fits at all
+}
+
 }  // namespace
 
 Bytes peakLowerBound(const Graph& graph) {
   const std::size_t ops = graph.ops.size();
-  const std::vector<OpId> last_replay = lastReplayPositions(graph);
+  const std::vector<OpId> last_replay = lastPossibleReplays(graph);
   const std::vector<OpId> last_read = lastScheduleReads(graph);
   std::vector<std::pair<Interval, Interval>> intervals(graph.values.size());
   std::vector<Bytes> change(ops + 1, 0);  // of the live bytes when an op begins
@@ -78,6 +117,37 @@ Bytes peakLowerBound(const Graph& graph) {
       }
     }
     bound = std::max(bound, live + own + graph.ops[id].fixed_bytes);
+  }
+  return bound;
+}
+
+Nanoseconds recomputeLowerBound(const Graph& graph, Bytes budget_bytes) {
+  const std::vector<OpId> last_read = lastScheduleReads(graph);
+  std::vector<OpId> touched(graph.values.size(), kNone);
+  std::vector<Room> rooms;
+  Nanoseconds bound = 0;
+  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
+    const OpId op = static_cast<OpId>(id);
+    for (ValueId input : graph.ops[id].inputs) touched[input] = op;
+    for (ValueId output : graph.ops[id].outputs) touched[output] = op;
+    rooms.assign(id, {});
+    Bytes excess = graph.ops[id].fixed_bytes - budget_bytes;
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      const Value& value = graph.values[v];
+      // What is written over is left out: its bytes are another value's later on.
+      if (value.pinned || value.overwritten_by != kNone) continue;
+      const bool held = touched[v] == op || (value.producer < op && value.natural_last >= op);
+      if (!held && (value.producer >= op || last_read[v] <= op)) continue;
+      excess += value.bytes;
+      if (held || value.producer == kNone || !graph.ops[value.producer].rerunnable) continue;
+      rooms[value.producer].bytes += value.bytes;
+    }
+    if (excess <= 0) continue;
+    for (std::size_t before = 0; before < id; ++before) {
+      rooms[before].duration = graph.ops[before].duration_ns;
+    }
+    std::erase_if(rooms, [](const Room& room) { return room.bytes == 0; });
+    bound = std::max(bound, leastTime(rooms, excess));
   }
   return bound;
 }

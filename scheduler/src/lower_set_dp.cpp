@@ -53,7 +53,14 @@ void LowerSetSolver::buildFamily() {
   LowerSet& whole = family_.emplace_back();
   whole.members.assign((nodes + 63) / 64, 0);
   for (std::size_t v = 0; v < nodes; ++v) set(whole.members, static_cast<std::int32_t>(v));
-  for (LowerSet& lower : family_) finishSet(lower);
+  finishSet(whole);  // in any case; the empty set needs nothing
+  for (std::size_t i = 1; i + 1 < family_.size(); ++i) {
+    if (limits_.late()) {
+      family_.erase(family_.begin() + 1, family_.end() - 1);
+      break;
+    }
+    finishSet(family_[i]);
+  }
   std::stable_sort(family_.begin(), family_.end(),
                    [](const LowerSet& a, const LowerSet& b) { return a.size < b.size; });
   // L^v may be V itself.

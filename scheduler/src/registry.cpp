@@ -8,13 +8,14 @@
 namespace ebbtide::scheduler {
 
 const std::vector<std::unique_ptr<Planner>>& planners() {
-  static const auto all = [] {
-    std::vector<std::unique_ptr<Planner>> list;
-    list.push_back(std::make_unique<GreedyPlanner>());
-    list.push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
-    list.push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
-    list.push_back(std::make_unique<AutoPlanner>());
-    return list;
+  // Never destroyed: a thread may still plan while the process exits.
+  static const auto& all = *[] {
+    auto list = std::make_unique<std::vector<std::unique_ptr<Planner>>>();
+    list->push_back(std::make_unique<GreedyPlanner>());
+    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
+    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
+    list->push_back(std::make_unique<AutoPlanner>());
+    return list.release();
   }();
   return all;
 }

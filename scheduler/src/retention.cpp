@@ -10,29 +10,29 @@ ScheduleBuilder::ScheduleBuilder(const Graph& graph)
       droppable_(graph.values.size(), false),
       event_read_(graph.values.size(), kNone),
       last_need_(graph.values.size(), kNone),
-      until_(graph.values.size(), kNone),
       overwritten_at_(graph.ops.size()),
-      default_expiry_(graph.ops.size()),
+      expiry_(graph.ops.size()),
       current_(graph.values.size(), kNone),
       cone_stamp_(graph.ops.size(), 0) {
+  std::vector<OpId> until(graph.values.size(), kNone);
   for (std::size_t id = 0; id < graph.ops.size(); ++id) {
     const OpId op = static_cast<OpId>(id);
     for (ValueId input : graph.ops[id].inputs) {
       if (graph.values[input].pinned) continue;
-      (graph.ops[id].backward ? event_read_ : until_)[input] = op;
+      (graph.ops[id].backward ? event_read_ : until)[input] = op;
       if (!servedByProgram(input, op)) last_need_[input] = op;
     }
   }
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
-    until_[id] = std::max({until_[id], value.natural_last, value.producer});
+    until[id] = std::max({until[id], value.natural_last, value.producer});
     if (value.overwritten_by != kNone) {
       overwritten_at_[value.overwritten_by].push_back(static_cast<ValueId>(id));
     }
   }
   computeNeeds();
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
-    if (droppable_[id]) default_expiry_[until_[id]].push_back(static_cast<ValueId>(id));
+    if (droppable_[id]) expiry_[until[id]].push_back(static_cast<ValueId>(id));
   }
 }
 
@@ -145,7 +145,7 @@ void ScheduleBuilder::overwrite(OpId op) {
 void ScheduleBuilder::expire(OpId op, const Retention& retention) {
   for (ValueId value : event_copies_) current_[value] = kNone;
   event_copies_.clear();
-  for (ValueId value : (retention.until.empty() ? default_expiry_ : expiry_)[op]) {
+  for (ValueId value : expiry_[op]) {
     if (retention.keep[value] || current_[value] == kNone) continue;
     if (copies_[current_[value]].first) current_[value] = kNone;
   }
@@ -186,14 +186,6 @@ Schedule ScheduleBuilder::build(const Retention& retention) {
   redundant_.clear();
   event_copies_.clear();
   std::fill(current_.begin(), current_.end(), kNone);
-  if (!retention.until.empty()) {
-    expiry_.assign(graph_.ops.size(), {});
-    for (std::size_t id = 0; id < graph_.values.size(); ++id) {
-      if (!droppable_[id]) continue;
-      const OpId until = std::max(retention.until[id], graph_.values[id].producer);
-      expiry_[until].push_back(static_cast<ValueId>(id));
-    }
-  }
   for (std::size_t id = 0; id < graph_.values.size(); ++id) {
     const Value& value = graph_.values[id];
     if (value.producer == kNone && !value.pinned) beginCopy(static_cast<ValueId>(id), true);

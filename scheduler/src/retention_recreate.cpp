@@ -11,6 +11,10 @@ namespace {
 
 constexpr int kFailuresPerRound = 6;
 
+// Rounds of one search, however much work is left for it. Twice as many find nothing more on
+// recorded steps.
+constexpr std::size_t kRounds = 50, kRoundsPerValue = 4;
+
 // Share of the work for these rounds; the rest goes to random moves.
 constexpr double kRecreateShare = 0.5;
 
@@ -56,11 +60,10 @@ ScoredRetention RetentionSearch::ruinAndRecreate(ScoredRetention start, std::int
   ScoredRetention best = start;
   ScoredRetention now = std::move(start);
   if (movable_.empty()) return best;
-  const std::int64_t begin = work_;
-  const std::size_t most_rounds = 100 + 8 * movable_.size();
-  for (std::size_t round = 0; round < most_rounds && work_ - begin < work && !late(); ++round) {
+  const Effort effort{work_, work, kRounds + kRoundsPerValue * movable_.size()};
+  for (std::size_t round = 0; effort.done(work_, round) < 1 && !late(); ++round) {
     if (feasible(best) && best.recompute_ns == 0) break;
-    const double done = static_cast<double>(work_ - begin) / static_cast<double>(work);
+    const double done = effort.done(work_, round);
     std::vector<bool> forced(graph_.values.size(), false);
     Retention next = now.retention;
     ruin(next, forced);
@@ -79,8 +82,11 @@ ScoredRetention RetentionSearch::improve(ScoredRetention start, std::int64_t wor
   ScoredRetention best = std::move(start);
   const auto cycles = static_cast<std::int64_t>(std::size(kSlacks));
   for (double slack : kSlacks) {
+    const auto before = std::pair(best.peak_bytes, best.recompute_ns);
     best = ruinAndRecreate(std::move(best), share / cycles, slack);
     best = localSearch(std::move(best), (work - share) / cycles, slack);
+    // Narrower ones find little where a wide one found nothing.
+    if (feasible(best) && std::pair(best.peak_bytes, best.recompute_ns) == before) break;
   }
   return best;
 }

@@ -31,6 +31,10 @@ constexpr int kPricesTried = 18;
 // Single values that fail in turn before a pass gives up: most of the rest would fail too.
 constexpr int kMostFailures = 120;
 
+// Random moves of one local search, however much work is left for it: some for each value that may
+// be kept or dropped. Three times as many find nothing more on recorded steps.
+constexpr std::size_t kMoves = 500, kMovesPerValue = 60;
+
 // A schedule that recomputes longer than this many whole steps serves nobody, whatever its peak.
 constexpr double kMostRecompute = 4.0;
 
@@ -409,12 +413,10 @@ ScoredRetention RetentionSearch::localSearch(ScoredRetention start, std::int64_t
   ScoredRetention best = start;
   ScoredRetention now = std::move(start);
   if (movable_.empty()) return best;
-  const std::int64_t begin = work_;
-  // Small graphs are searched through long before the work is spent.
-  const std::size_t most_moves = 1000 + 200 * movable_.size();
-  for (std::size_t moves = 0; moves < most_moves && work_ - begin < work && !late(); ++moves) {
+  const Effort effort{work_, work, kMoves + kMovesPerValue * movable_.size()};
+  for (std::size_t moves = 0; effort.done(work_, moves) < 1 && !late(); ++moves) {
     if (feasible(best) && best.recompute_ns == 0) break;
-    const double done = static_cast<double>(work_ - begin) / static_cast<double>(work);
+    const double done = effort.done(work_, moves);
     Move move = proposeMove(now.retention);
     Retention next = now.retention;
     for (const auto& [value, keep] : move.keep) next.keep[value] = keep;

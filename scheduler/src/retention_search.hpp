@@ -3,7 +3,7 @@
 // not in seconds; only a deadline, if one is given, may end it earlier.
 #pragma once
 
-#include <optional>
+#include <algorithm>
 #include <random>
 
 #include "ebbtide/scheduler/planner.hpp"
@@ -60,14 +60,26 @@ class RetentionSearch {
   // Large neighbourhoods: forces a few values to be kept or dropped, meets the budget again with
   // the rest and keeps back what fits. Until `work` steps are spent.
   ScoredRetention ruinAndRecreate(ScoredRetention start, std::int64_t work, double slack);
-  // Both searches in turn, sharing `work`.
+  // Both searches in turn, sharing `work`, from wide to narrow slacks until one finds nothing.
   ScoredRetention improve(ScoredRetention start, std::int64_t work);
 
   PlanResult result(const ScoredRetention& scored, const std::string& planner);
+  // Schedule steps built and simulated so far.
+  std::int64_t workDone() const { return work_; }
   // Is the deadline past, or are many more steps simulated than any search should need?
   bool late() const;
 
  private:
+  // One search's share of the work, and the moves that it may make with it.
+  struct Effort {
+    std::int64_t begin, work;
+    std::size_t moves;
+    // Share of it that is spent, 1 at the end.
+    double done(std::int64_t work_now, std::size_t moves_now) const {
+      return std::max(static_cast<double>(work_now - begin) / static_cast<double>(work),
+                      static_cast<double>(moves_now) / static_cast<double>(moves));
+    }
+  };
   struct Move {
     std::vector<std::pair<ValueId, bool>> keep;
     std::vector<ValueId> flip_memo;
@@ -93,7 +105,7 @@ class RetentionSearch {
   std::mt19937_64 random_;
   ScheduleBuilder builder_;
   RecomputeCosts costs_;
-  std::int64_t work_ = 0;        // steps built and simulated so far
+  std::int64_t work_ = 0;
   std::vector<OpId> phase_end_;  // per op: where its run of ops that are not backward ends
   std::vector<Phase> phases_;
   std::vector<ValueId> movable_;  // droppable values that some event may need, in program order

@@ -137,7 +137,7 @@ class Machine {
     }
     observe(live_ + op.fixed_bytes);
     for (const ValueId* it = overwritten_.begin(id); it != overwritten_.end(id); ++it) {
-      endFirstCopy(*it);
+      if (!takenOver(*it, op)) endFirstCopy(*it);
     }
     for (const ValueId* it = natural_deaths_.begin(id); it != natural_deaths_.end(id); ++it) {
       State& state = state_[*it];
@@ -146,6 +146,12 @@ class Machine {
       if (!(state.held && state.held_is_first)) live_ -= bytes(*it);
     }
     ++next_;
+  }
+
+  // Did an output take the bytes over when the op began? Then its first copy is ended already.
+  bool takenOver(ValueId id, const Op& op) const {
+    return std::any_of(op.outputs.begin(), op.outputs.end(),
+                       [&](ValueId output) { return graph_.values[output].previous_epoch == id; });
   }
 
   // The program writes over its copy of a value: the first one, else the one that the schedule

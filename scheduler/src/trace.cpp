@@ -1,9 +1,10 @@
 #include "ebbtide/scheduler/trace.hpp"
 
 #include <algorithm>
-#include <map>
-#include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <utility>
+
+#include "trace_check.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -34,8 +35,10 @@ class GraphBuilder {
   }
 
  private:
-  // A value that was written over while a use still held it (a chunk of a shared storage, or .data): its uses
-  // read the storage as it is. Such a block is left to the program: never dropped, never replayed.
+  // A value that was written over while a use still held it (a chunk of a shared storage, or
+  // .data): its uses read the storage as it is. A value with a use that was never unpacked: a loss
+  // whose backward pass did not run in this step may run in another. Such a block is left to the
+  // program: never dropped, never replayed.
   void markSharedBlocks() {
     shared_.assign(trace_.blocks.size(), false);
     std::vector<bool> used(trace_.values.size(), false);
@@ -44,16 +47,29 @@ class GraphBuilder {
     }
     for (std::size_t v = 0; v < trace_.values.size(); ++v) {
       const TraceValue& value = trace_.values[v];
-      if (used[v] && value.overwritten_by != kNone && value.block != kNone) shared_[value.block] = true;
+      if (used[v] && value.overwritten_by != kNone && value.block != kNone)
+        shared_[value.block] = true;
+    }
+    std::vector<bool> unpacked(trace_.use_value.size(), false);
+    for (const TraceEvent& event : trace_.events) {
+      if (event.kind == Kind::kUnpack) unpacked.at(event.id) = true;
+    }
+    for (std::size_t use = 0; use < unpacked.size(); ++use) {
+      const ValueId v = trace_.use_value[use];
+      if (unpacked[use] || v == kNone || trace_.values[v].block == kNone) continue;
+      shared_[trace_.values[v].block] = true;
     }
   }
 
-  bool isShared(const TraceValue& value) const { return value.block != kNone && shared_[value.block]; }
+  bool isShared(const TraceValue& value) const {
+    return value.block != kNone && shared_[value.block];
+  }
 
   void markBlocks() {
     markSharedBlocks();
     for (const TraceValue& value : trace_.values) {
-      if (value.block != kNone && !value.parameter && !isShared(value)) managed_.at(value.block) = true;
+      if (value.block != kNone && !value.parameter && !isShared(value))
+        managed_.at(value.block) = true;
     }
     std::vector<bool> freed(trace_.blocks.size(), false);
     for (const TraceEvent& event : trace_.events) {
@@ -147,7 +163,8 @@ class GraphBuilder {
     op.name = recorded.name;
     op.duration_ns = recorded.duration_ns;
     op.rerunnable = recorded.rerunnable;
-    for (const ValueId v : recorded.outputs) op.rerunnable = op.rerunnable && !isShared(trace_.values[v]);
+    for (const ValueId v : recorded.outputs)
+      op.rerunnable = op.rerunnable && !isShared(trace_.values[v]);
     op.inputs = recorded.inputs;
     op.outputs = recorded.outputs;
     std::sort(op.inputs.begin(), op.inputs.end());
@@ -275,53 +292,6 @@ class GraphBuilder {
   bool seen_backward_ = false;
 };
 
-const std::map<Kind, std::string>& kindNames() {
-  static const std::map<Kind, std::string> names = {
-      {Kind::kAlloc, "alloc"},     {Kind::kFree, "free"},         {Kind::kOpBegin, "begin"},
-      {Kind::kOpEnd, "end"},       {Kind::kUnpack, "unpack"},     {Kind::kBackwardNode, "node"},
-      {Kind::kRelease, "release"}, {Kind::kNaturalDeath, "death"}};
-  return names;
-}
-
-Kind kindFromName(const std::string& name) {
-  for (const auto& [kind, text] : kindNames()) {
-    if (text == name) return kind;
-  }
-  throw std::invalid_argument("trace: unknown event '" + name + "'");
-}
-
-void checkId(std::int64_t id, std::size_t limit, const char* what) {
-  if (id < kNone || id >= static_cast<std::int64_t>(limit)) {
-    throw std::invalid_argument(std::string("trace: ") + what + " " + std::to_string(id) +
-                                " is out of range");
-  }
-}
-
-void checkTrace(const Trace& trace) {
-  for (const TraceOp& op : trace.ops) {
-    for (ValueId v : op.inputs) checkId(v, trace.values.size(), "value");
-    for (ValueId v : op.outputs) checkId(v, trace.values.size(), "value");
-  }
-  for (const TraceValue& value : trace.values) {
-    checkId(value.producer, trace.ops.size(), "op");
-    checkId(value.block, trace.blocks.size(), "block");
-    checkId(value.previous_epoch, trace.values.size(), "value");
-  }
-  for (ValueId v : trace.use_value) checkId(v, trace.values.size(), "value");
-  for (const TraceBlock& block : trace.blocks) {
-    if (block.bytes < 0) throw std::invalid_argument("trace: negative block size");
-  }
-  for (const TraceEvent& event : trace.events) {
-    std::size_t limit = trace.blocks.size();
-    if (event.kind == Kind::kOpBegin || event.kind == Kind::kOpEnd) limit = trace.ops.size();
-    if (event.kind == Kind::kUnpack || event.kind == Kind::kRelease) limit = trace.use_value.size();
-    if (event.kind == Kind::kNaturalDeath) limit = trace.values.size();
-    if (event.kind == Kind::kBackwardNode) continue;
-    if (event.id < 0) throw std::invalid_argument("trace: event without an id");
-    checkId(event.id, limit, "event id");
-  }
-}
-
 }  // namespace
 
 TraceGraph buildGraph(const Trace& trace, const GraphOptions& options) {
@@ -329,56 +299,6 @@ TraceGraph buildGraph(const Trace& trace, const GraphOptions& options) {
   TraceGraph result = GraphBuilder(trace, options).build();
   checkGraph(result.graph);
   return result;
-}
-
-std::string toJson(const Trace& trace) {
-  nlohmann::json j;
-  j["format"] = "ebbtide-trace-1";
-  j["signature"] = trace.signature;
-  j["base_bytes"] = trace.base_bytes;
-  j["duration_ns"] = trace.duration_ns;
-  auto& ops = j["ops"] = nlohmann::json::array();
-  for (const TraceOp& op : trace.ops) {
-    ops.push_back({op.name, op.signature, op.duration_ns, op.rerunnable, op.inputs, op.outputs});
-  }
-  auto& values = j["values"] = nlohmann::json::array();
-  for (const TraceValue& v : trace.values) {
-    values.push_back({v.producer, v.block, v.previous_epoch, v.overwritten_by, v.parameter});
-  }
-  j["use_value"] = trace.use_value;
-  auto& blocks = j["blocks"] = nlohmann::json::array();
-  for (const TraceBlock& b : trace.blocks) blocks.push_back({b.bytes, b.before_step, b.ours});
-  auto& events = j["events"] = nlohmann::json::array();
-  for (const TraceEvent& e : trace.events)
-    events.push_back({kindNames().at(e.kind), e.id, e.at_ns});
-  return j.dump();
-}
-
-Trace traceFromJson(const std::string& text) {
-  try {
-    const nlohmann::json j = nlohmann::json::parse(text);
-    if (j.at("format") != "ebbtide-trace-1")
-      throw std::invalid_argument("trace: format is not ebbtide-trace-1");
-    Trace trace;
-    trace.signature = j.at("signature");
-    trace.base_bytes = j.at("base_bytes");
-    trace.duration_ns = j.at("duration_ns");
-    for (const auto& o : j.at("ops")) {
-      trace.ops.push_back({o.at(0), o.at(1), o.at(2), o.at(3), o.at(4), o.at(5)});
-    }
-    for (const auto& v : j.at("values")) {
-      trace.values.push_back({v.at(0), v.at(1), v.at(2), v.at(3), v.at(4)});
-    }
-    trace.use_value = j.at("use_value").get<std::vector<ValueId>>();
-    for (const auto& b : j.at("blocks")) trace.blocks.push_back({b.at(0), b.at(1), b.at(2)});
-    for (const auto& e : j.at("events")) {
-      trace.events.push_back({kindFromName(e.at(0)), e.at(1), e.at(2)});
-    }
-    checkTrace(trace);
-    return trace;
-  } catch (const nlohmann::json::exception& error) {
-    throw std::invalid_argument(std::string("trace: ") + error.what());
-  }
 }
 
 }  // namespace ebbtide::scheduler

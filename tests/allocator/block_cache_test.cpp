@@ -2,7 +2,10 @@
 #include "block_cache.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <array>
 #include <map>
 #include <random>
 #include <set>
@@ -116,6 +119,28 @@ TEST(BlockCacheTest, DoesWhatTheModelDoes) {
     ASSERT_NO_FATAL_FAILURE(cache.check());
   }
   cache.popAll();
+}
+
+// Five blocks of one size, each on its own page. Taking the second oldest out writes to the two
+// next to it and reads no other: a walk over the list would read the newest, which faults here.
+TEST(BlockCacheTest, RemovingTouchesTheNeighboursOnly) {
+  constexpr std::size_t kPage = 4096;
+  const auto page_bytes = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* pages =
+      ::mmap(nullptr, 5 * page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  std::array<BlockHeader*, 5> blocks;
+  BlockCache cache;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    blocks[i] = makeFreeBlock(static_cast<std::byte*>(pages) + i * page_bytes, kPage);
+    cache.push(blocks[i]);
+  }
+  ASSERT_EQ(::mprotect(blocks[3], 2 * page_bytes, PROT_NONE), 0);
+  cache.remove(blocks[1]);
+  ASSERT_EQ(::mprotect(blocks[3], 2 * page_bytes, PROT_READ | PROT_WRITE), 0);
+  for (const int left : {4, 3, 2, 0}) EXPECT_EQ(cache.pop(kPage), blocks[left]);
+  EXPECT_TRUE(cache.empty());
+  ::munmap(pages, 5 * page_bytes);
 }
 
 }  // namespace

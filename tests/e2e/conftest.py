@@ -6,7 +6,7 @@ import pytest
 from processes import LIBRARIES, Finished, Program, run, tiny
 
 MIB = 1024 * 1024
-VARIANT_STEPS = 16
+VARIANT_STEPS = 8
 
 
 @dataclass(frozen=True)

@@ -4,21 +4,21 @@ from dataclasses import dataclass
 
 import pytest
 from conftest import Baseline, measure
-from processes import LIBRARIES, Finished, Program, run, script
+from processes import LIBRARIES, Finished, Program, run, settled
 
-GPT = script(
+GPT = settled(
     "examples/train_gpt.py",
-    *"--layers 3 --width 128 --heads 4 --length 192 --batch 4 --steps 16".split(),
+    *"--layers 3 --width 128 --heads 4 --length 128 --batch 4 --steps 8".split(),
     ranks=2,
 )
-# 200 images in batches of 64: each epoch is 64 + 64 + 64 + 8, then an evaluation under no_grad.
-CNN = script(
-    "examples/train_cnn.py", *"--layers 3 --width 24 --batch 64 --images 200 --steps 24".split()
+# 100 images in batches of 32: each epoch is 32 + 32 + 32 + 4, then an evaluation under no_grad.
+CNN = settled(
+    "examples/train_cnn.py", *"--layers 3 --width 24 --batch 32 --images 100 --steps 16".split()
 )
 CPP = Program(
     (
         str(LIBRARIES.parent / "bin" / "train_cpp"),
-        *"--layers 4 --width 16 --batch 48 --steps 20".split(),
+        *"--layers 2 --width 24 --batch 64 --steps 32".split(),
     ),
     preload=True,
 )

@@ -6,14 +6,24 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
+import threading
 import urllib.error
 import urllib.request
 from pathlib import Path
 
 import pytest
 from conftest import Baseline
-from processes import ROOT, Program, code, environment, free_port, run, script, tiny
+from processes import (
+    ROOT,
+    TIMEOUT_SECONDS,
+    Program,
+    code,
+    environment,
+    free_port,
+    run,
+    script,
+    tiny,
+)
 
 SERIES = (
     "ebbtide_memory_budget_bytes",
@@ -34,16 +44,23 @@ def started(program: Program, variables: dict[str, str], folder: Path) -> subpro
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        # Ctrl-C is ignored in what a shell runs in the background, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
 def wait_for(process: subprocess.Popen, text: str) -> str:
-    """Reads until a line has `text`; returns what was read."""
+    """Reads until a line has `text`; returns what was read. Kills a program that hangs."""
     read = ""
-    for line in process.stdout:
-        read += line
-        if text in line:
-            return read
+    hung = threading.Timer(TIMEOUT_SECONDS, process.kill)
+    hung.start()
+    try:
+        for line in process.stdout:
+            read += line
+            if text in line:
+                return read
+    finally:
+        hung.cancel()
     raise AssertionError(f"the program ended before it said {text!r}\n{read}")
 
 
@@ -92,7 +109,7 @@ def test_report_has_the_versions(tiny_baseline: Baseline) -> None:
     source = (ROOT / "plugin/python/ebbtide/__init__.py").read_text()
     assert f'__version__ = "{report["version"]}"' in source
     assert re.match(r"\d+\.\d+", report["torch_version"])
-    assert (report["rank"], report["world_size"], report["steps"]) == (0, 1, 24)
+    assert (report["rank"], report["world_size"], report["steps"]) == (0, 1, 12)
     assert report["step_seconds"]["median"] > 0
 
 
@@ -108,7 +125,8 @@ def test_ample_budget_says_that_it_has_no_effect(tmp_path: Path, tiny_baseline: 
 
 
 def get(port: int, path: str) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+    url = f"http://127.0.0.1:{port}{path}"
+    with urllib.request.urlopen(url, timeout=TIMEOUT_SECONDS) as answer:
         return answer.read().decode()
 
 
@@ -117,7 +135,7 @@ def test_metrics_while_training(tmp_path: Path, tiny_budget: str) -> None:
     variables = {"EBBTIDE_BUDGET": tiny_budget, "EBBTIDE_PORT": str(port)}
     process = started(tiny(steps=2000), variables, tmp_path)
     try:
-        wait_for(process, "step 20")
+        wait_for(process, "step 8")
         text = get(port, "/metrics")
         health = get(port, "/healthz")
         with pytest.raises(urllib.error.HTTPError):
@@ -137,36 +155,36 @@ def test_metrics_while_training(tmp_path: Path, tiny_budget: str) -> None:
         assert checked.returncode == 0, checked.stderr
 
 
-def test_busy_port_is_a_warning(tmp_path: Path, tiny_baseline: Baseline, tiny_budget: str) -> None:
+def test_busy_port_is_a_warning(tmp_path: Path, tiny_baseline: Baseline) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        variables = {"EBBTIDE_BUDGET": tiny_budget, "EBBTIDE_PORT": port}
-        done = run(tiny(), variables, tmp_path).succeeded()
+        done = run(tiny(), {"EBBTIDE": "1", "EBBTIDE_PORT": port}, tmp_path).succeeded()
     assert done.said(f"warning.*{port}")
     assert done.results == tiny_baseline.plain.results
-    assert done.report["budget_violations"] == 0
 
 
 # --- interruption ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", ["step 0", "step 30"], ids=["first_steps", "under_a_plan"])
+@pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])
 def test_interrupt_ends_as_ever(at: str, tmp_path: Path, tiny_budget: str) -> None:
     process = started(tiny(steps=5000), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
     try:
         read = wait_for(process, at)
         process.send_signal(signal.SIGINT)
-        before = time.monotonic()
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=TIMEOUT_SECONDS)
     finally:
         process.kill()
     # Python ends with KeyboardInterrupt and then by the signal itself, as it does without us.
     assert process.returncode == -signal.SIGINT, read + rest
     assert "KeyboardInterrupt" in rest
     assert "terminate called" not in rest and "Segmentation" not in rest
-    assert time.monotonic() - before < 15
+    report = json.loads((tmp_path / "report-0.json").read_text())
+    assert report["steps"] > 0
+    if at != "step 0":
+        assert report["recomputed_ops"] > 0
 
 
 def test_report_is_whole_after_an_exception(tmp_path: Path, tiny_budget: str) -> None:

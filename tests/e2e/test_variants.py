@@ -19,9 +19,11 @@ def test_same_bits_under_a_budget(
     assert done.results[0][variant] == every_variant[variant]
     # Workers of a data loader train nothing: neither a banner of theirs nor a report over ours.
     assert done.output.count("(torch ") == 1, done.output
-    if variant != "never_backward":
+    if variant == "never_backward":
+        assert done.report["recomputed_ops"] == 0
+    else:
         assert done.report["steps"] >= VARIANT_STEPS
-        assert done.report["recomputed_ops"] + done.report["spilled_bytes"] > 0
+        assert done.report["recomputed_ops"] > 0  # a plan was in use
 
 
 def test_the_variants_do_what_they_say(every_variant: dict[str, dict]) -> None:
@@ -33,9 +35,3 @@ def test_the_variants_do_what_they_say(every_variant: dict[str, dict]) -> None:
     assert hashes["never_backward"] != hashes["plain"]
     # Data loader workers make the same batches as the process itself.
     assert hashes["forked_workers"] == hashes["spawned_workers"] == hashes["plain"]
-
-
-def test_never_calling_backward_drops_nothing(tiny_budget: str, tmp_path: Path) -> None:
-    done = run(tiny("never_backward", 8), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path).succeeded()
-    for report in done.reports:
-        assert report["recomputed_ops"] == 0

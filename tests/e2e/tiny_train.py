@@ -9,13 +9,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import planner
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader, Dataset
 
-WIDTH, BLOCKS, ROWS = 128, 8, 4096
+WIDTH, BLOCKS, ROWS = 128, 3, 4096
 
 
 class Block(nn.Module):
@@ -170,6 +171,7 @@ def train(variant: str, steps: int) -> dict:
         losses += [value.hex() for value in VARIANTS[variant](net, x, y, step)]
         optimizer.step()
         optimizer.zero_grad()
+        planner.settle()
         print(f"{variant}: step {step}", flush=True)
     digest = hashlib.sha256()
     for parameter in net.parameters():
@@ -180,7 +182,7 @@ def train(variant: str, steps: int) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--variants", default="plain", help="names with commas between, or all")
-    parser.add_argument("--steps", type=int, default=24)
+    parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--out")
     options = parser.parse_args()
     names = list(VARIANTS) if options.variants == "all" else options.variants.split(",")

@@ -2,6 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "ebbtide/scheduler/simulator.hpp"
 #include "gpt_graph.hpp"
 #include "random_graphs.hpp"
@@ -35,14 +39,17 @@ TEST(AutoPlanner, MoreMemoryNeverCostsMoreOnTheLadder) {
   }
 }
 
+// Little work, so that the searches end far from the optimum and a smaller share would show.
 TEST(AutoPlanner, IsNoWorseThanTheOthers) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  const std::vector<std::pair<std::string, PlannerOptions>> others = {
+      {"greedy", withWork("30000")}, {"kusumoto-approx-time", {}}, {"kusumoto-approx-memory", {}}};
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Graph graph = randomGraph(seed, 25);
     const Bytes budget =
         (peakLowerBound(graph) + simulate(graph, keepEverything(graph)).peak_bytes) / 2;
-    const PlanResult best = planner("auto").plan(graph, budget, {});
-    for (const char* other : {"kusumoto-approx-time", "kusumoto-approx-memory"}) {
-      const PlanResult result = planner(other).plan(graph, budget, {});
+    const PlanResult best = planner("auto").plan(graph, budget, withWork("30000"));
+    for (const auto& [other, options] : others) {
+      const PlanResult result = planner(other).plan(graph, budget, options);
       if (!result.feasible) continue;
       EXPECT_TRUE(best.feasible) << seed << " " << other;
       EXPECT_LE(best.recompute_ns, result.recompute_ns) << seed << " " << other;
@@ -66,17 +73,21 @@ TEST(AutoPlanner, FindsTheOptimumOfAChain) {
 }
 
 // Half of the activations: what is cheap per byte (normalisations, GELU, dropout, softmax) suffices
-// but for some products, so 8 % of the step's time is enough.
+// but for some products. The published planner replays whole segments, in which all products lie.
+// Without fusion the softmax alone is a third of the bytes and little of the time: then each value
+// dropped costs little more than its own op, as in the bound.
 TEST(AutoPlanner, HalvesTheActivationsOfATransformerCheaply) {
   for (bool fused : {false, true}) {
     const Graph graph = gptGraph({.layers = 12, .fused_attention = fused});
-    const Simulation everything = simulate(graph, keepEverything(graph));
     const Bytes fixed = graph.ops[0].fixed_bytes;
-    const Bytes budget = fixed + (everything.peak_bytes - fixed) / 2;
+    const Bytes budget = fixed + (simulate(graph, keepEverything(graph)).peak_bytes - fixed) / 2;
     const PlanResult result = planner("auto").plan(graph, budget, withWork("2000000"));
+    const PlanResult segments = planner("kusumoto-approx-time").plan(graph, budget, {});
     EXPECT_TRUE(result.feasible);
-    EXPECT_LE(static_cast<double>(result.recompute_ns),
-              (fused ? 0.085 : 0.055) * static_cast<double>(everything.duration_ns));
+    EXPECT_LE(result.recompute_ns, segments.recompute_ns / 5 * 4) << fused;
+    if (!fused) {
+      EXPECT_LE(result.recompute_ns, recomputeLowerBound(graph, budget) / 10 * 11);
+    }
   }
 }
 

@@ -181,5 +181,22 @@ TEST(LowerSets, LimitsCostQualityOnly) {
   EXPECT_LE(full.smallestBudget(), limited.smallestBudget());
 }
 
+// A chain of 100 nodes of 1 byte. Its 100 sets are built in 100 questions; after the 150th half of
+// them are finished. Then V alone is left, whose peak is 3 x 100 (it has no node around it); any
+// other set of the chain has the next node around it, so the family's largest peak is 301.
+TEST(LowerSetSolver, ADeadlineWhileTheFamilyIsFinishedLeavesTheWholeAlone) {
+  LowerSetProblem problem;
+  for (std::int32_t v = 0; v < 100; ++v) {
+    problem.time.push_back(1);
+    problem.memory.push_back(1);
+    problem.next.push_back(v < 99 ? std::vector<std::int32_t>{v + 1} : std::vector<std::int32_t>{});
+  }
+  EXPECT_EQ(LowerSetSolver(problem).largestPeak(), 301);
+  int questions = 0;
+  const LowerSetLimits limits{.late = [&questions] { return ++questions > 150; }};
+  EXPECT_EQ(LowerSetSolver(problem, limits).largestPeak(), 300);
+  EXPECT_EQ(questions, 151);
+}
+
 }  // namespace
 }  // namespace ebbtide::scheduler

@@ -71,8 +71,12 @@ LowerSetProblem readProblem(std::istream& in) {
 class PublishedGraph : public testing::TestWithParam<const char*> {};
 
 TEST_P(PublishedGraph, TimeCentricIsCheaperAndBothKeepTheBudget) {
-  std::ifstream file(std::string(EBBTIDE_PUBLISHED_DATA "/graphs/kusumoto/") + GetParam());
-  if (!file) GTEST_SKIP() << "the published graph " << GetParam() << " is not here";
+  const std::string folder = EBBTIDE_PUBLISHED_DATA;
+  if (folder.empty()) {
+    GTEST_SKIP() << "configure with -DEBBTIDE_PUBLISHED_DATA=FOLDER to test the published graphs";
+  }
+  std::ifstream file(folder + "/graphs/kusumoto/" + GetParam());
+  ASSERT_TRUE(file) << "no graphs/kusumoto/" << GetParam() << " in " << folder;
   const LowerSetProblem problem = readProblem(file);
   ASSERT_GT(problem.time.size(), 20u);
   const LowerSetSolver solver(problem);

@@ -3,6 +3,7 @@
 // sources, gaps and two forward phases.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <fstream>
 #include <iterator>
 
@@ -27,10 +28,18 @@ Bytes halfTheActivations(const TraceGraph& step) {
   return simulate(step.graph, keepEverything(step.graph)).peak_bytes - step.activation_bytes / 2;
 }
 
-PlannerOptions within(std::chrono::milliseconds time) {
+// A bounded search, for the planners that search.
+PlannerOptions bounded(const std::string& planner_name) {
   PlannerOptions options;
-  options.deadline = std::chrono::steady_clock::now() + time;
+  if (planner_name == "greedy" || planner_name == "auto") options.named["work"] = "1000000";
   return options;
+}
+
+// One more forward pass: every op that may be replayed, once.
+Nanoseconds forwardPass(const Graph& graph) {
+  Nanoseconds sum = 0;
+  for (const Op& op : graph.ops) sum += op.rerunnable ? op.duration_ns : 0;
+  return sum;
 }
 
 class RecordedStep
@@ -40,31 +49,33 @@ class RecordedStep
   std::string plannerName() const { return std::get<1>(GetParam()); }
 };
 
+// All these programs' segments can be replayed in turn, each op once, at half of the activations:
+// no planner needs more than a forward pass.
 TEST_P(RecordedStep, HalvesTheActivations) {
   const TraceGraph step = recordedStep(this->step());
   const Bytes budget = halfTheActivations(step);
   ASSERT_GT(budget, peakLowerBound(step.graph));
-  const PlanResult result =
-      planner(plannerName()).plan(step.graph, budget, within(std::chrono::seconds(20)));
+  const PlanResult result = planner(plannerName()).plan(step.graph, budget, bounded(plannerName()));
   ASSERT_EQ(validate(step.graph, result.schedule).value_or(""), "");
   EXPECT_EQ(result.peak_bytes, simulate(step.graph, result.schedule).peak_bytes);
   if (plannerName() != "kusumoto-approx-memory") {
     EXPECT_TRUE(result.feasible);
     EXPECT_LE(result.peak_bytes, budget);
   }
-  const double step_ns = static_cast<double>(step.graph.totalDurationNs());
-  EXPECT_LT(static_cast<double>(result.recompute_ns), 0.45 * step_ns);
+  EXPECT_LE(result.recompute_ns, forwardPass(step.graph));
+  EXPECT_GE(result.recompute_ns, recomputeLowerBound(step.graph, result.peak_bytes));
 }
 
-TEST_P(RecordedStep, RespectsTheDeadline) {
+// Wherever in its work the deadline meets it.
+TEST_P(RecordedStep, IsLegalWhenADeadlineEndsIt) {
   const TraceGraph step = recordedStep(this->step());
-  const auto start = std::chrono::steady_clock::now();
-  const PlanResult result =
-      planner(plannerName())
-          .plan(step.graph, halfTheActivations(step), within(std::chrono::milliseconds(30)));
-  ASSERT_EQ(validate(step.graph, result.schedule).value_or(""), "");
-  // Far above the deadline, for slow machines and sanitizers; no search runs that long after it.
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+  for (const int milliseconds : {1, 5, 30}) {
+    PlannerOptions options;
+    options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+    const PlanResult result =
+        planner(plannerName()).plan(step.graph, halfTheActivations(step), options);
+    EXPECT_EQ(validate(step.graph, result.schedule).value_or(""), "") << milliseconds;
+  }
 }
 
 std::string identifier(const testing::TestParamInfo<RecordedStep::ParamType>& param) {

@@ -86,18 +86,6 @@ TEST(BuildSchedule, DropsAtOnceWhatAReplayMakesForNobody) {
   EXPECT_EQ(simulate(graph, schedule).live_bytes, (std::vector<Bytes>{110, 20, 110, 10}));
 }
 
-TEST(BuildSchedule, UntilMayEndAFirstCopyBeforeForwardReaders) {
-  Graph graph = chain(3);
-  graph.values[1].natural_last = kNone;  // the program does not serve op 1
-  Retention retention = uniform(graph, false, true);
-  retention.until.assign(graph.values.size(), kNone);
-  retention.until[2] = 2;
-  const std::vector<Step> expected = {run(0),  drop(1), run(0),  run(1), drop(2),
-                                      run(2),  drop(3), run(1),  run(2), run(3),
-                                      drop(3), run(4),  drop(2), run(5), drop(1)};
-  EXPECT_EQ(buildSchedule(graph, retention).steps, expected);
-}
-
 TEST(BuildSchedule, IsLegalForAnyRetention) {
   for (std::uint64_t seed = 0; seed < 600; ++seed) {
     const Graph graph = randomGraph(seed, 3 + seed % 40);
@@ -113,7 +101,6 @@ TEST(BuildSchedule, IsLegalForAnyRetention) {
         if (variant > 4) {
           retention.memo_from.push_back(static_cast<OpId>(random() % graph.ops.size()));
         }
-        if (variant > 5) retention.until.push_back(static_cast<OpId>(random() % graph.ops.size()));
       }
       const Schedule schedule = builder.build(retention);
       ASSERT_EQ(validate(graph, schedule).value_or(""), "") << seed << " " << variant;

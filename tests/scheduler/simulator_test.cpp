@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "random_graphs.hpp"
 #include "small_graphs.hpp"
@@ -69,6 +70,23 @@ TEST(Simulator, AReplayInPlaceTakesOverOnlyWhatIsDroppedNext) {
   const Simulation copied =
       play(graph, {run(0), run(1), drop(2), run(0), run(1), run(2), drop(1), drop(0), drop(2)});
   EXPECT_EQ(copied.live_bytes, (std::vector<Bytes>{20, 20, 30}));
+}
+
+// The program overwrites its own copy of a; the copy that a replay made lives on beside b.
+//   op 0: a (1000)    op 1: c (1), reads a    op 2: b in a's place    op 3: d (5000)    event 4: d
+TEST(Simulator, AReplayedCopyOutlivesTheOverwritingOfTheFirst) {
+  Graph graph;
+  const ValueId a = addForward(graph, {}, 1000, 1);
+  const ValueId c = addForward(graph, {a}, 1, 1);
+  const ValueId b = addInPlace(graph, a, 1);
+  const ValueId d = addForward(graph, {b}, 5000, 1);
+  addEvent(graph, {d});
+  for (ValueId held : {c, b, d}) graph.values[held].natural_last = 4;
+  const Simulation result =
+      play(graph, {run(0), drop(a), run(1), run(0), run(2), run(3), run(1), drop(a), run(4)});
+  // Op 1: a and c = 1001. The replay of op 0 adds a second a, so op 2 has a, b, c = 2001, op 3 d on
+  // top = 7001. The replay of op 1 before event 4 makes c again: 7002. Then the second a goes.
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{1000, 1001, 2001, 7001, 7002}));
 }
 
 TEST(Simulator, TheProgramsCopyAndAReplaysBothCount) {
@@ -145,6 +163,32 @@ TEST(LowerBound, CountsWhatCannotBeRecomputed) {
   Graph graph = chain(3);
   graph.ops[0].rerunnable = false;  // value 1 waits for event 5, beside values 2 and 3 of op 2
   EXPECT_EQ(peakLowerBound(graph), 30);
+}
+
+TEST(RecomputeLowerBound, TakesTheCheapestRoomAtEachOp) {
+  Graph graph = chain(4);  // 40 bytes at op 3 (values 1 to 4, of which 3 and 4 are its own)
+  EXPECT_EQ(recomputeLowerBound(graph, 40), 0);
+  EXPECT_EQ(recomputeLowerBound(graph, 30), 1);  // value 1 or 2, or half of both
+  EXPECT_EQ(recomputeLowerBound(graph, 20), 2);  // both
+  graph.ops[1].duration_ns = 8;                  // value 2: value 1 goes first
+  EXPECT_EQ(recomputeLowerBound(graph, 30), 1);
+  EXPECT_EQ(recomputeLowerBound(graph, 25), 1 + 8 / 2);
+  graph.values[1].natural_last = 3;  // held by the program then: value 2 is all there is
+  EXPECT_EQ(recomputeLowerBound(graph, 30), 8);
+}
+
+TEST(RecomputeLowerBound, IsNotAboveWhatAPlannerFinds) {
+  PlannerOptions options;
+  options.named["work"] = "20000";
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const Graph graph = randomGraph(seed, 5 + seed % 30);
+    const Bytes bound = peakLowerBound(graph);
+    const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+    for (Bytes budget : {bound, (3 * bound + peak) / 4, (bound + peak) / 2}) {
+      const PlanResult result = planner("greedy").plan(graph, budget, options);
+      EXPECT_GE(result.recompute_ns, recomputeLowerBound(graph, result.peak_bytes)) << seed;
+    }
+  }
 }
 
 TEST(LowerBound, IsNotAboveKeepingEverything) {

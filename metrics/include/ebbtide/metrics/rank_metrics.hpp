@@ -24,8 +24,9 @@ class RankMetrics {
   RankMetrics& operator=(const RankMetrics&) = delete;
 
   // Gauges; INT64_MAX, a budget that does not limit, is exported as +Inf.
-  void setBudgetBytes(std::int64_t bytes) noexcept;         // ebbtide_memory_budget_bytes
-  void setPeakBytes(std::int64_t bytes) noexcept;           // ebbtide_memory_peak_bytes
+  void setBudgetBytes(std::int64_t bytes) noexcept;  // ebbtide_memory_budget_bytes
+  // ebbtide_memory_peak_bytes, the largest since the process started
+  void setPeakBytes(std::int64_t bytes) noexcept;
   void setAllocatedBytes(std::int64_t bytes) noexcept;      // ebbtide_memory_allocated_bytes
   void setMappedBytes(std::int64_t bytes) noexcept;         // ebbtide_memory_mapped_bytes
   void setPredictedPeakBytes(std::int64_t bytes) noexcept;  // ebbtide_plan_predicted_peak_bytes

@@ -54,13 +54,10 @@ struct Graph {
 // inputs produced before they are read, sizes and durations not negative, sums within 63 bits.
 void checkGraph(const Graph& graph);
 
-// For each value: can a schedule obtain it again after every copy of it is gone? A source cannot. A
-// produced value can if its op is rerunnable and each input either can, or has a first copy that
-// may be retained until then (not overwritten, or pinned).
-std::vector<bool> recomputableValues(const Graph& graph);
-
-// The same by position, overwritten pinned inputs included: for each value the last op before whose
-// first run a replay may still produce it (ops.size(): at any time; kNone: never).
+// For each value the last op before whose first run a replay may still produce it (ops.size(): at
+// any time; kNone: never). A source has no producer to replay. A produced value needs a rerunnable
+// op, and of each input either a replay or its first copy, which may be retained until an op
+// overwrites it.
 std::vector<OpId> lastReplayPositions(const Graph& graph);
 
 }  // namespace ebbtide::scheduler

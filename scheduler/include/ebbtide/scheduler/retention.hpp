@@ -3,6 +3,8 @@
 //   value kept:          |birth ======================================= last reader|
 //   not kept, memo:      |birth == until|         |recomputed ========= last reader|
 //   not kept, no memo:   |birth == until|         |event|        |event|     |event|
+//
+// until: the last reader that is not backward, or natural_last if that is later.
 #pragma once
 
 #include <vector>
@@ -18,9 +20,6 @@ struct Retention {
       memo;  // per value: a recomputed copy is retained to its last reader, not for one event
   // Per value with memo: copies recomputed for ops before this one serve that op alone. Empty: 0.
   std::vector<OpId> memo_from = {};
-  // Per value that is not kept: the last op that the first copy serves. Empty: the last reader that
-  // is not backward, or natural_last if that is later.
-  std::vector<OpId> until = {};
 };
 
 // Builds schedules on one graph; keeps its scratch memory between them. Not for concurrent use.
@@ -33,7 +32,7 @@ class ScheduleBuilder {
   // recomputed whenever a reader, or a replay for a reader, needs it: such values are kept whatever
   // Retention says.
   bool droppable(ValueId value) const { return droppable_[value]; }
-  // Is it read at all through the schedule (by a backward event, or by an op past `until`)?
+  // Does a backward event read it?
   bool readByEvents(ValueId value) const { return event_read_[value] != kNone; }
   // The last op that reads it, itself or by a replay; kNone if none.
   OpId lastNeed(ValueId value) const { return last_need_[value]; }
@@ -68,8 +67,8 @@ class ScheduleBuilder {
 
   const Graph& graph_;
   std::vector<bool> droppable_;
-  std::vector<OpId> event_read_, last_need_, until_;
-  std::vector<std::vector<ValueId>> overwritten_at_, default_expiry_, expiry_;
+  std::vector<OpId> event_read_, last_need_;
+  std::vector<std::vector<ValueId>> overwritten_at_, expiry_;
 
   std::vector<OpId> runs_;
   std::vector<CopySpan> copies_;

@@ -1,4 +1,5 @@
-// Simulator: what a legal schedule costs in the real model. Shares no code with planners.
+// Simulator: what a legal schedule costs in the real model. Shares no code with planners, nor do
+// the bounds on what planners can reach.
 #pragma once
 
 #include <vector>
@@ -40,5 +41,10 @@ Schedule keepEverything(const Graph& graph);
 // outputs + values the program itself holds then + values that cannot be recomputed and are read
 // later.
 Bytes peakLowerBound(const Graph& graph);
+
+// No schedule without offload whose peak is at most `budget_bytes` can replay for less time: for
+// each op the values that are live then and read later are too many by some bytes, and each one
+// that is dropped takes a replay of its producer after the op. Rises as the budget falls.
+Nanoseconds recomputeLowerBound(const Graph& graph, Bytes budget_bytes);
 
 }  // namespace ebbtide::scheduler

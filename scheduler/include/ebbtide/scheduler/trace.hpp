@@ -1,9 +1,11 @@
-// Trace: one recorded step, pure data. Saved as a file, it lets everything but the plugin run without torch.
+// Trace: one recorded step, pure data. Saved as a file, it lets everything but the plugin run
+// without torch.
 //
-// A step is one stream of events in program order. Blocks are allocations; a value is the contents of a
-// storage between two writes, so an in-place op makes a new value in the same block.
+// A step is one stream of events in program order. Blocks are allocations; a value is the contents
+// of a storage between two writes, so an in-place op makes a new value in the same block.
 //
-//   alloc b0 · op 0 begin · alloc b1 · op 0 end (value 0 in b1) · pack … backward 0 · unpack use 0 · release use 0 · free b1
+//   alloc b0 · op 0 begin · alloc b1 · op 0 end (value 0 in b1) · pack …
+//   backward 0 · unpack use 0 · release use 0 · free b1
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@
 namespace ebbtide::scheduler {
 
 using UseId = std::int32_t;    // index into Trace::use_value
-using BlockId = std::int32_t;  // index into Trace::block_bytes
+using BlockId = std::int32_t;  // index into Trace::blocks
 
 struct TraceEvent {
   enum class Kind : std::uint8_t {
@@ -47,14 +49,15 @@ struct TraceValue {
   OpId producer = kNone;           // trace op; kNone: made outside recorded ops
   BlockId block = kNone;           // kNone: not in a block of ours
   ValueId previous_epoch = kNone;  // set when an op wrote over that value in place
-  OpId overwritten_by = kNone;     // trace op; also set by a write that no op recorded (then the op after it)
-  bool parameter = false;          // a leaf that requires grad
+  // Trace op; set by a write that no op recorded too (then the op after it, if there is one).
+  OpId overwritten_by = kNone;
+  bool parameter = false;  // a leaf that requires grad
 };
 
 struct TraceBlock {
   Bytes bytes = 0;
   bool before_step = false;  // was live when the step began
-  bool ours = false;         // made by a replay or by fetching from the spill store: not the program's
+  bool ours = false;  // made by a replay or by fetching from the spill store: not the program's
 };
 
 struct Trace {
@@ -71,24 +74,26 @@ struct Trace {
 // A graph and how its ops map back to the trace.
 struct TraceGraph {
   Graph graph;
-  std::vector<OpId> op_of_trace_op;     // graph op of each trace op
-  std::vector<OpId> trace_op_of;        // per graph op; kNone for backward events and gaps
-  // Graph ops where each use is unpacked, in order; more than one when the graph is kept for a second backward.
+  std::vector<OpId> op_of_trace_op;  // graph op of each trace op
+  std::vector<OpId> trace_op_of;     // per graph op; kNone for backward events and gaps
+  // Graph ops where each use is unpacked, in order; more than one when the graph is kept for a
+  // second backward.
   std::vector<std::vector<OpId>> events_of_use;
-  Bytes activation_bytes = 0;           // live at the end of forward less live at the step's start, nothing dropped
+  // Live at the end of forward less live at the step's start, nothing dropped.
+  Bytes activation_bytes = 0;
   Bytes base_bytes = 0;
 };
 
 struct GraphOptions {
-  // The first step of a run allocates what later steps find there (optimizer state). True: unmanaged blocks
-  // that outlive the step are taken as live from its start.
+  // The first step of a run allocates what later steps find there (optimizer state). True:
+  // unmanaged blocks that outlive the step are taken as live from its start.
   bool first_step = false;
 };
 
-// Throws std::invalid_argument when the trace contradicts itself.
+// Throws std::invalid_argument when the trace contradicts itself: what is wrong and where.
 TraceGraph buildGraph(const Trace& trace, const GraphOptions& options = {});
 
-std::string toJson(const Trace& trace);            // format "ebbtide-trace-1"
-Trace traceFromJson(const std::string& text);      // throws std::invalid_argument: what is wrong and where
+std::string toJson(const Trace& trace);        // format "ebbtide-trace-1"
+Trace traceFromJson(const std::string& text);  // throws like buildGraph()
 
 }  // namespace ebbtide::scheduler

@@ -1,0 +1,53 @@
+// What a thread is doing, for the recorder, the saved-tensor hooks and the allocator.
+#pragma once
+
+namespace ebbtide::plugin {
+
+// While one lives on a thread, the recorder and the saved-tensor hooks ignore what it does.
+class QuietScope {
+ public:
+  QuietScope() noexcept : before_(flag()) { flag() = true; }
+  ~QuietScope() { flag() = before_; }
+  QuietScope(const QuietScope&) = delete;
+  QuietScope& operator=(const QuietScope&) = delete;
+
+  static bool active() noexcept { return flag(); }
+
+ private:
+  static bool& flag() noexcept {
+    thread_local bool value = false;
+    return value;
+  }
+  bool before_;
+};
+
+// While one lives on a thread, what the thread allocates is filled with a pattern, each scope with
+// another one. A rehearsal does so: bytes that an op leaves unwritten would else be equal by chance,
+// its block being the one that the original had.
+class PoisonScope {
+ public:
+  PoisonScope() noexcept : before_(pattern()) {
+    thread_local unsigned char last = 0;
+    pattern() = last = static_cast<unsigned char>(last % 255 + 1);
+  }
+  ~PoisonScope() { pattern() = before_; }
+  PoisonScope(const PoisonScope&) = delete;
+  PoisonScope& operator=(const PoisonScope&) = delete;
+
+  static unsigned char& pattern() noexcept {  // 0: none
+    thread_local unsigned char value = 0;
+    return value;
+  }
+
+ private:
+  unsigned char before_;
+};
+
+// Is this thread inside an op of a training step? Only there an impossible budget stops the
+// program: saving a checkpoint in an exception handler, or a communication thread, must go on.
+inline bool& inTrainingOp() noexcept {
+  thread_local bool value = false;
+  return value;
+}
+
+}  // namespace ebbtide::plugin

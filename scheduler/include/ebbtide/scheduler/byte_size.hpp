@@ -1,0 +1,14 @@
+// Sizes as people write them: in the environment and on the command line.
+#pragma once
+
+#include <string>
+
+#include "ebbtide/scheduler/units.hpp"
+
+namespace ebbtide::scheduler {
+
+// "30GiB", "30Gi" (and K, M, T), "80%" of `whole`, plain bytes; with decimals. Throws
+// std::invalid_argument: one sentence that begins with "name=text" and says what is accepted.
+Bytes parseSize(const std::string& name, const std::string& text, double whole);
+
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,62 @@
+#include "ebbtide/scheduler/byte_size.hpp"
+
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+namespace ebbtide::scheduler {
+namespace {
+
+// Bytes of one "KiB" or "Ki" and so on; nothing for another unit.
+std::optional<double> scaleOf(std::string_view unit) {
+  constexpr std::string_view kPrefixes = "KMGT";
+  if (unit.empty()) return 1.0;
+  const std::size_t prefix = kPrefixes.find(unit[0]);
+  const std::string_view rest = unit.substr(1);
+  if (prefix == std::string_view::npos || (rest != "i" && rest != "iB")) return std::nullopt;
+  return static_cast<double>(Bytes{1024} << (10 * prefix));
+}
+
+bool isDecimalUnit(std::string_view unit) {
+  return (unit.size() == 1 || (unit.size() == 2 && unit[1] == 'B')) &&
+         std::string_view("KMGT").find(unit[0]) != std::string_view::npos;
+}
+
+}  // namespace
+
+Bytes parseSize(const std::string& name, const std::string& text, double whole) {
+  const auto reject = [&](const std::string& why) {
+    return std::invalid_argument(name + "=" + text + " " + why +
+                                 "; write for example 30GiB, 24576MiB, 80% or plain bytes");
+  };
+  if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) {
+    throw reject("is not a size");
+  }
+  double number = 0;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  const std::string unit(end, text.data() + text.size());
+  if (error != std::errc()) throw reject("is too large");
+  // "1e9" and "0x10" are numbers elsewhere.
+  if (unit.find_first_of("xXeEnN") != std::string::npos) throw reject("is not a size");
+  double scale = whole / 100.0;
+  if (unit == "%") {
+    if (number > 100) throw reject("is over 100 % of the memory");
+  } else if (const auto known = scaleOf(unit)) {
+    scale = *known;
+  } else if (isDecimalUnit(unit)) {
+    const std::string binary = text.substr(0, text.size() - unit.size()) + unit[0] + "i";
+    throw reject("is ambiguous: write " + binary + "B or " + binary + " (powers of 1024)");
+  } else {
+    throw reject("has the unknown unit '" + unit + "'");
+  }
+  const double bytes = number * scale;
+  if (!(bytes >= 1)) throw reject("is not more than zero");
+  if (bytes > 9.0e18) throw reject("is too large");
+  return static_cast<Bytes>(bytes);
+}
+
+}  // namespace ebbtide::scheduler

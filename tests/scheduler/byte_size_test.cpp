@@ -1,0 +1,52 @@
+#include "ebbtide/scheduler/byte_size.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace ebbtide::scheduler {
+namespace {
+
+std::string problem(const std::string& text) {
+  try {
+    parseSize("--budget", text, 1e9);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+constexpr const char* kHint = "; write for example 30GiB, 24576MiB, 80% or plain bytes";
+
+TEST(ParseSize, ReadsEverySpelling) {
+  const auto size = [](const char* text) { return parseSize("B", text, 1000); };
+  EXPECT_EQ(size("4096"), 4096);
+  EXPECT_EQ(size("3KiB"), 3 << 10);
+  EXPECT_EQ(size("3Ki"), 3 << 10);
+  EXPECT_EQ(size("24576MiB"), Bytes{24576} << 20);
+  EXPECT_EQ(size("30Gi"), Bytes{30} << 30);
+  EXPECT_EQ(size("2TiB"), Bytes{2} << 40);
+  EXPECT_EQ(size("1.5GiB"), Bytes{3} << 29);
+  EXPECT_EQ(size("80%"), 800);
+  EXPECT_EQ(size("12.5%"), 125);
+  EXPECT_EQ(size("100%"), 1000);
+}
+
+TEST(ParseSize, SaysWhatIsWrong) {
+  EXPECT_EQ(
+      problem("30GB"),
+      std::string("--budget=30GB is ambiguous: write 30GiB or 30Gi (powers of 1024)") + kHint);
+  EXPECT_EQ(problem("5QiB"), std::string("--budget=5QiB has the unknown unit 'QiB'") + kHint);
+  EXPECT_EQ(problem("101%"), std::string("--budget=101% is over 100 % of the memory") + kHint);
+  EXPECT_EQ(problem("0GiB"), std::string("--budget=0GiB is not more than zero") + kHint);
+  EXPECT_EQ(problem("99999999TiB"), std::string("--budget=99999999TiB is too large") + kHint);
+  for (const char* text : {"", "abc", "-1", "+1", " 1", "1e9", "0x10", "nan", "inf", "1nan"}) {
+    EXPECT_EQ(problem(text), "--budget=" + std::string(text) + " is not a size" + kHint);
+  }
+  for (const char* text : {"12 GiB", "1.2.3", "5%%", "1G i", "1Bi"}) {
+    EXPECT_NE(problem(text), "") << text;
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,32 @@
+// A hand-made trace whose numbers can be derived in a comment.
+#pragma once
+
+#include "ebbtide/scheduler/trace.hpp"
+
+namespace ebbtide::scheduler {
+
+// Two ops in a row, both outputs saved, the last one read first:
+//
+//   x (block 0, before the step) ─ op 0 ─► v1 (block 1, 100 B) ─ op 1 ─► v2 (block 2, 100 B)
+//   backward: unpack use 1 (v2), release; unpack use 0 (v1), release
+inline Trace twoOps() {
+  using Kind = TraceEvent::Kind;
+  Trace trace;
+  trace.signature = 42;
+  trace.base_bytes = 1000;
+  trace.blocks = {{50, true, false}, {100, false, false}, {100, false, false}};
+  trace.values = {
+      {kNone, 0, kNone, kNone, false}, {0, 1, kNone, kNone, false}, {1, 2, kNone, kNone, false}};
+  trace.ops = {{"first", 11, 5, true, {0}, {1}}, {"second", 12, 7, true, {1}, {2}}};
+  trace.use_value = {1, 2};
+  trace.events = {
+      {Kind::kOpBegin, 0, 0},       {Kind::kAlloc, 1, 1},        {Kind::kOpEnd, 0, 2},
+      {Kind::kOpBegin, 1, 3},       {Kind::kAlloc, 2, 4},        {Kind::kOpEnd, 1, 5},
+      {Kind::kNaturalDeath, 1, 6},  {Kind::kNaturalDeath, 2, 6}, {Kind::kBackwardNode, 0, 7},
+      {Kind::kUnpack, 1, 8},        {Kind::kRelease, 1, 9},      {Kind::kFree, 2, 9},
+      {Kind::kBackwardNode, 0, 10}, {Kind::kUnpack, 0, 11},      {Kind::kRelease, 0, 12},
+      {Kind::kFree, 1, 12}};
+  return trace;
+}
+
+}  // namespace ebbtide::scheduler

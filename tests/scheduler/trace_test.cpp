@@ -1,0 +1,139 @@
+#include "ebbtide/scheduler/trace.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <stdexcept>
+#include <string>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "small_traces.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+TEST(TraceGraph, EventsBecomeOpsAndFixedBytesLeaveOutWhatPlansDecide) {
+  const auto graph = buildGraph(twoOps());
+  // Two forward ops and two backward events.
+  ASSERT_EQ(graph.graph.ops.size(), 4u);
+  EXPECT_EQ(graph.events_of_use, (std::vector<std::vector<OpId>>{{3}, {2}}));
+  // x's 50 B are a value of the graph, so 1000 - 50 are fixed.
+  EXPECT_EQ(graph.graph.ops[0].fixed_bytes, 950);
+  // At the end of forward v1 and v2 live: 100 + 100 over the start.
+  EXPECT_EQ(graph.activation_bytes, 200);
+  // Nothing dropped: 950 fixed, 50 x, 100 v1, 100 v2.
+  EXPECT_EQ(simulate(graph.graph, keepEverything(graph.graph)).peak_bytes, 1200);
+}
+
+// A loss whose backward pass did not run in this step may run in another.
+TEST(TraceGraph, AUseThatWasNeverUnpackedLeavesItsBlockToTheProgram) {
+  Trace trace = twoOps();
+  trace.use_value.push_back(1);  // a third use, of v1
+  trace.events.push_back({TraceEvent::Kind::kRelease, 2, 13});
+  const auto graph = buildGraph(trace);
+  EXPECT_TRUE(graph.events_of_use[2].empty());
+  EXPECT_TRUE(graph.graph.values[1].pinned);
+  EXPECT_FALSE(graph.graph.ops[0].rerunnable);
+  EXPECT_FALSE(graph.graph.values[2].pinned);
+  // v1's 100 B are fixed now, from its allocation on: 950 + 100.
+  EXPECT_EQ(graph.graph.ops[1].fixed_at_start, 1050);
+  EXPECT_EQ(simulate(graph.graph, keepEverything(graph.graph)).peak_bytes, 1200);
+}
+
+TEST(TraceJson, RoundTrips) {
+  const auto trace = twoOps();
+  const auto again = traceFromJson(toJson(trace));
+  EXPECT_EQ(toJson(again), toJson(trace));
+  EXPECT_EQ(again.events.size(), trace.events.size());
+}
+
+TEST(TraceJson, DamageIsNamed) {
+  for (
+      const char* text :
+      {"", "{", "[]", "{}", R"({"format":"other"})",
+       R"({"format":"ebbtide-trace-1","signature":1,"base_bytes":0,"duration_ns":0,"ops":[["a",1,1,true,[7],[]]],)"
+       R"("values":[],"use_value":[],"blocks":[],"events":[]})"}) {
+    EXPECT_THROW(traceFromJson(text), std::invalid_argument) << text;
+  }
+}
+
+// What is wrong with it, "" if nothing is.
+std::string problem(const Trace& trace) {
+  try {
+    buildGraph(trace);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(CheckTrace, NamesTheIdThatIsOutOfRange) {
+  struct Damage {
+    std::function<void(Trace&)> apply;
+    const char* message;
+  };
+  const Damage damages[] = {
+      {[](Trace& t) { t.ops[1].outputs[0] = -1; }, "trace: ops[1] output -1 is out of range"},
+      {[](Trace& t) { t.ops[0].inputs[0] = -1; }, "trace: ops[0] input -1 is out of range"},
+      {[](Trace& t) { t.ops[0].inputs[0] = 3; }, "trace: ops[0] input 3 is out of range"},
+      {[](Trace& t) { t.values[0].producer = 2; }, "trace: values[0] producer 2 is out of range"},
+      {[](Trace& t) { t.values[2].block = 3; }, "trace: values[2] block 3 is out of range"},
+      {[](Trace& t) { t.values[2].previous_epoch = -2; },
+       "trace: values[2] previous_epoch -2 is out of range"},
+      {[](Trace& t) { t.values[1].overwritten_by = -7; },
+       "trace: values[1] overwritten_by -7 is out of range"},
+      {[](Trace& t) { t.values[1].overwritten_by = 2; },
+       "trace: values[1] overwritten_by 2 is out of range"},
+      {[](Trace& t) { t.use_value[1] = 3; }, "trace: use_value[1] value 3 is out of range"},
+      {[](Trace& t) { t.events[0].id = 2; }, "trace: events[0] id 2 is out of range"},
+      {[](Trace& t) { t.events[1].id = -1; }, "trace: events[1] id -1 is out of range"},
+  };
+  for (const Damage& damage : damages) {
+    Trace trace = twoOps();
+    damage.apply(trace);
+    EXPECT_EQ(problem(trace), damage.message);
+  }
+  EXPECT_EQ(problem(twoOps()), "");
+}
+
+// A block counts once itself, once for each value in it and once for each event on it. Block 1 has
+// one value and two events, so with 2^58 bytes it is 2^60 alone; the base, block 0 and block 2 make
+// 1000 + 2 x 50 + 4 x 100. A quarter of that less in block 1, and the sum is 2^60 exactly.
+TEST(CheckTrace, CapsWhatBytesMaySumTo) {
+  Trace trace = twoOps();
+  trace.blocks[1].bytes = Bytes{1} << 58;
+  EXPECT_EQ(problem(trace), "trace: events[15] brings the bytes of all to more than 2^60");
+  trace.blocks[1].bytes -= (1000 + 2 * 50 + 4 * 100) / 4;
+  EXPECT_EQ(problem(trace), "");
+  trace.blocks[1].bytes = (Bytes{1} << 60) + 1;
+  EXPECT_EQ(problem(trace), "trace: blocks[1] has more than 2^60 bytes");
+  trace = twoOps();
+  trace.base_bytes = -1;
+  EXPECT_EQ(problem(trace), "trace: base_bytes -1 is out of range");
+}
+
+TEST(TraceJson, NumbersAreNotNarrowed) {
+  const std::string text = toJson(twoOps());
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    try {
+      traceFromJson(changed);
+    } catch (const std::invalid_argument& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  // 2^32 and 2^32 - 1 would become 0 and -1.
+  EXPECT_EQ(with("[0],[1]]", "[4294967296],[1]]"), "trace: ops[0] 4294967296 is out of range");
+  EXPECT_EQ(with("[[-1,0,-1,-1,false]", "[[4294967295,0,-1,-1,false]"),
+            "trace: values[0] 4294967295 is out of range");
+  EXPECT_EQ(with("\"use_value\":[1", "\"use_value\":[4294967297"),
+            "trace: use_value[0] 4294967297 is out of range");
+  EXPECT_EQ(with("[\"begin\",0,", "[\"begin\",0.5,"), "trace: events[0] 0.5 is not a whole number");
+  EXPECT_EQ(with("[50,", "[18446744073709551615,"),
+            "trace: blocks[0] 18446744073709551615 is out of range");
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler
