@@ -5,8 +5,8 @@
 
 #include <cstring>
 
-#include "thread_scopes.hpp"
 #include "session.hpp"
+#include "thread_scopes.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -14,7 +14,7 @@ struct GlobalState {
   static GlobalState now();
   bool operator==(const GlobalState&) const = default;
 
-  std::array<bool, kSwitches> switches{};  // in the order of global_state.cpp's table
+  std::array<bool, kSwitches> switches{};           // in the order of global_state.cpp's table
   std::array<at::Float32Precision, 3> precision{};  // oneDNN's convolution, RNN, matmul
   caffe2::TypeMeta default_dtype;
   int threads = 0;  // a parallel reduction sums in their number's order

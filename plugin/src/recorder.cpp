@@ -13,9 +13,9 @@
 #include <cstring>
 
 #include "live_runs.hpp"
-#include "thread_scopes.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
+#include "thread_scopes.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -130,7 +130,7 @@ class SavedUse final : public autograd::SavedVariableHooks {
                 version_,
                 " instead. Hint: enable anomaly detection to find the operation that failed to "
                 "compute its gradient, "
-                "with torch.autograd.set_detect_anomaly(True).");
+                "with torch.autograd.set_detect_anomaly(True, check_nan=False).");
   }
 
   std::shared_ptr<StepRun> run_;

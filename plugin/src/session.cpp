@@ -18,11 +18,25 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr int kRecordAfterPlan = 3;  // the rehearsal and two steps of the trusted plan
-constexpr int kMaxReplans = 4;       // for one program, because predictions missed
-constexpr double kMissedBy = 0.05;   // predicted against real peak
-constexpr int kPartialRehearsals = 3;  // then the program is recorded and planned anew
+constexpr int kRecordAfterPlan = 3;        // the rehearsal and two steps of the trusted plan
+constexpr int kMaxReplans = 4;             // for one program, because predictions missed
+constexpr double kMissedBy = 0.05;         // predicted against real peak
+constexpr int kPartialRehearsals = 3;      // then the program is recorded and planned anew
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
+
+std::size_t unpackedUses(const scheduler::Trace& trace) {
+  std::vector<bool> seen(trace.use_value.size(), false);
+  for (const auto& event : trace.events) {
+    if (event.kind == scheduler::TraceEvent::Kind::kUnpack) seen.at(event.id) = true;
+  }
+  return static_cast<std::size_t>(std::count(seen.begin(), seen.end(), true));
+}
+
+std::size_t unpackedUses(const Plan& plan) {
+  return static_cast<std::size_t>(
+      std::count_if(plan.events_of_use.begin(), plan.events_of_use.end(),
+                    [](const auto& events) { return !events.empty(); }));
+}
 
 double seconds(std::int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-9;
@@ -242,12 +256,15 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
       steps_to_record_ = std::max(steps_to_record_, 1);
     }
   }
-  // The same ops, but another backward pass than the recorded one.
+  // The same ops, but more of a backward pass than was recorded. Less is no reason: an exception
+  // may have ended it.
   if (summary.recorded && summary.off_plan && running_ != nullptr &&
-      summary.trace.signature == running_->signature) {
+      summary.trace.signature == running_->signature &&
+      unpackedUses(summary.trace) > unpackedUses(*running_)) {
     replan_ = true;
   }
   if (spilled && running_ == nullptr && steps_to_record_ == 0) {  // it fitted until now
+    replan_ = true;
     steps_to_record_ = 2;
     said_fits_ = false;
   }
@@ -321,8 +338,7 @@ void Session::countAudit(const std::string& op, std::uint64_t signature, bool eq
   ++audited_ops_[op];
 }
 
-void Session::rejectReplay(const std::string& op, std::uint64_t signature,
-                           const std::string& why) {
+void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
   std::lock_guard lock(mutex_);
   ++rejected_ops_[op];
   if (!rejected_.insert(signature).second) return;

@@ -66,9 +66,9 @@ class Session {
   void countAudit(const std::string& op, std::uint64_t signature, bool equal);
   void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
   void countSpill(std::int64_t bytes) noexcept;
-  void noteBackwardBegins() noexcept;    // first unpack of a step
+  void noteBackwardBegins() noexcept;            // first unpack of a step
   void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all replays compared?
-  void disable(const std::string& why);  // pass-through from now on, said once
+  void disable(const std::string& why);          // pass-through from now on, said once
   void debug(const std::string& text) const;
   bool disabled() const noexcept { return disabled_; }
 
@@ -106,7 +106,7 @@ class Session {
   void checkFloor(const scheduler::TraceGraph& graph);
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);
-  void forgetPrograms();           // mutex_ held
+  void forgetPrograms();             // mutex_ held
   const Known* mainProgram() const;  // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;

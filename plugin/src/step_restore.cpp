@@ -8,8 +8,8 @@
 #include <cstring>
 
 #include "fingerprint.hpp"
-#include "thread_scopes.hpp"
 #include "step_run_state.hpp"
+#include "thread_scopes.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -183,8 +183,10 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
     const bool resized = !value.replaced && present &&
                          (present.data() != value.data ||
                           static_cast<std::int64_t>(present.nbytes()) != value.bytes);
-    TORCH_CHECK(!written && !resized, "ebbtide: a tensor that is needed to compute a dropped one "
-                "again was ", resized ? "resized" : "modified in place by something unseen",
+    TORCH_CHECK(!written && !resized,
+                "ebbtide: a tensor that is needed to compute a dropped one "
+                "again was ",
+                resized ? "resized" : "modified in place by something unseen",
                 "; EBBTIDE=1 trains without dropping anything");
   }
   return materialize(id, depth);
@@ -224,7 +226,8 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
 
 Recipe::Outputs StepRun::runAgain(const RunOp& op, int depth,
                                   const std::vector<ValueId>& given_up) {
-  // All inputs first: restoring one may run other ops, which an in-place one must not see half done.
+  // All inputs first: restoring one may run other ops, which an in-place one must not see half
+  // done.
   std::vector<c10::Storage> inputs;
   for (const ValueId input : op.inputs) inputs.push_back(replayInput(input, depth));
   std::size_t next = 0;
@@ -239,7 +242,8 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, int depth,
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   RandomStateScope random(at::detail::getDefaultCPUGenerator(), at::Tensor());
   Recipe::Outputs outputs = op.recipe->replay(take);
-  TORCH_CHECK(!random.drawn() || op.recipe->random_state.defined(), op.info->name, " draws random numbers without saying so");
+  TORCH_CHECK(!random.drawn() || op.recipe->random_state.defined(), op.info->name,
+              " draws random numbers without saying so");
   return outputs;
 }
 
@@ -274,7 +278,8 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
     const bool repeats = static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
                          fingerprint(replayed.data(), value.bytes) == *value.print;
     if (!repeats) session_.rejectReplay(op.info->name, op.signature, "it gave other results");
-    TORCH_CHECK(repeats, "ebbtide: ", op.info->name, " gave other results when it was run again, "
+    TORCH_CHECK(repeats, "ebbtide: ", op.info->name,
+                " gave other results when it was run again, "
                 "although it repeated exactly in an earlier step: this step cannot be finished. "
                 "Its results are kept from now on; EBBTIDE=1 trains without dropping anything");
   }

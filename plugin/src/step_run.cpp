@@ -63,7 +63,7 @@ void StepRun::leavePlan(const std::string& why) {
 // ----------------------------------------------------------------------------------------------
 // values
 
-bool StepRun::planned(ValueId id, const std::vector<bool> Plan::* what) const {
+bool StepRun::planned(ValueId id, const std::vector<bool> Plan::*what) const {
   const Plan* plan = options_.plan.get();
   return plan != nullptr && id < static_cast<ValueId>((plan->*what).size()) && (plan->*what)[id];
 }
@@ -130,14 +130,14 @@ void StepRun::setCopy(RunValue& value, const at::Tensor& tensor) {
   value.copy = weakly(tensor.storage());
 }
 
-// Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses that
-// the plan makes nothing again for.
+// Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses
+// that the plan makes nothing again for.
 void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
   RunValue& value = values_[id];
   if (value.held || value.overwritten) return;
   const bool by_plan = !off_plan_ && planned(id, &Plan::hold) && !value.release_after_uses;
-  const bool by_use = value.live_uses > 0 &&
-                      (keepsAll() || value.kept || !planned(id, &Plan::recomputed_later));
+  const bool by_use =
+      value.live_uses > 0 && (keepsAll() || value.kept || !planned(id, &Plan::recomputed_later));
   if (!by_plan && !by_use) return;
   if (!by_plan && !keepsAll()) value.release_after_uses = true;
   value.held = storage;
@@ -415,8 +415,7 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (options_.log) options_.log->add(EventKind::kRelease, use);
     if (const ValueId id = uses_[use].value; id != kNone) {
       RunValue& value = values_[id];
-      const bool done =
-          value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold));
+      const bool done = value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold));
       if (--value.live_uses == 0 && done) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);

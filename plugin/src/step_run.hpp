@@ -99,7 +99,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
                                        c10::ArrayRef<const c10::IValue> inputs) const;
   bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
-  bool planned(ValueId value, const std::vector<bool> Plan::* what) const;
+  bool planned(ValueId value, const std::vector<bool> Plan::*what) const;
   ValueId presentValue(const at::Tensor& tensor) const;
   void leavePlan(const std::string& why);
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);

@@ -22,8 +22,8 @@ class QuietScope {
 };
 
 // While one lives on a thread, what the thread allocates is filled with a pattern, each scope with
-// another one. A rehearsal does so: bytes that an op leaves unwritten would else be equal by chance,
-// its block being the one that the original had.
+// another one. A rehearsal does so: bytes that an op leaves unwritten would else be equal by
+// chance, its block being the one that the original had.
 class PoisonScope {
  public:
   PoisonScope() noexcept : before_(pattern()) {

@@ -26,21 +26,34 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Finished]
     return results
 
 
-@pytest.mark.parametrize("name", VARIANTS)
-def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) -> None:
-    variant = VARIANTS[name]
+def budgeted(name: str, folder: Path) -> Finished:
     variables = {
-        "EBBTIDE_BUDGET": str(int(variant.budget_mib * MIB)),
+        "EBBTIDE_BUDGET": str(int(VARIANTS[name].budget_mib * MIB)),
         "EBBTIDE_ON_INFEASIBLE": "best-effort",  # a deviating step may need more than a planned one
     }
-    done = run(program([name], variant.ranks), variables, tmp_path).succeeded()
+    return run(program([name], VARIANTS[name].ranks), variables, folder)
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if not VARIANTS[name].refused])
+def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) -> None:
+    variant = VARIANTS[name]
+    done = budgeted(name, tmp_path).succeeded()
     expected = [result[name] for result in stock(variant.ranks).results]
     assert [result[name] for result in done.results] == expected
     assert len(done.reports) == variant.ranks, done.output
     for report in done.reports:
         assert not report["pass_through"], done.output
         assert report["recomputed_ops"] > 0, done.output
-        assert report["plan"]["active_from_step"] <= STEADY, done.output
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].refused])
+def test_no_number_rather_than_a_wrong_one(name: str, tmp_path: Path) -> None:
+    done = budgeted(name, tmp_path)
+    assert done.status == 1, done.output
+    assert done.said(f"ebbtide: .*{VARIANTS[name].refused}.*EBBTIDE=1"), done.output
+    assert f"step {STEADY - 1}\n" in done.output and f"step {STEADY}\n" not in done.output
+    assert done.report["recomputed_ops"] > 0
+    assert not done.results
 
 
 def test_the_programs_do_what_they_say(stock: Callable[[int], Finished]) -> None:

@@ -32,8 +32,8 @@ TEST(Fingerprint, OfUpTo16KiBDependsOnEveryByte) {
   }
 }
 
-// Lines start every (size - 64) / 255 bytes: 4112 for 1 MiB. So a change of 4112 bytes in a row hits
-// at least one.
+// Lines start every (size - 64) / 255 bytes: 4112 for 1 MiB. So a change of 4112 bytes in a row
+// hits at least one.
 TEST(Fingerprint, OfALargeValueSeesEveryChangeAsLongAsTheGaps) {
   const auto original = bytes(1 << 20);
   const std::uint64_t before = print(original);
