@@ -57,10 +57,15 @@ class Run:
     reports: list[dict] = field(default_factory=list)
     metrics: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
+    repeats: list["Run"] = field(default_factory=list)  # the same, at another time
 
     def median_step(self, rank: int) -> float:
+        return statistics.median(self.steady_steps(rank))
+
+    def steady_steps(self, rank: int) -> list[float]:
         steps = self.results[rank]["step_seconds"]
-        return statistics.median(steps[WARM_UP_STEPS:] or steps)
+        steady = steps[WARM_UP_STEPS:] or steps
+        return steady + [s for repeat in self.repeats for s in repeat.steady_steps(rank)]
 
     def same_numbers(self, other: "Run", rank: int) -> bool:
         mine, theirs = dict(self.results[rank]), dict(other.results[rank])

@@ -252,8 +252,12 @@ def bench(steps: int, fractions: list[float]) -> list[str]:
     ample: list[str] = []
     for example in (gpt(steps), cnn(steps), cpp(steps)):
         base = baseline(example)
-        for fraction in fractions:
-            budget, result = budgeted(base, fraction)
+        runs = [(fraction, *budgeted(base, fraction)) for fraction in fractions]
+        # The machine's speed drifts: what is compared against runs before and after.
+        again = baseline(example)
+        base.stock.repeats.append(again.stock)
+        base.measured.repeats.append(again.measured)
+        for fraction, budget, result in runs:
             rows.append(markdown_row(base, fraction, budget, result))
             if result.status == 0 and result.reports and result.results:
                 print_table(base, budget, result)
