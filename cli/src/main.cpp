@@ -3,12 +3,16 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
@@ -49,6 +53,32 @@ struct PlanArguments {
   bool json = false;
 };
 
+// By op name, the dearest first.
+void printRecomputedOps(const Graph& graph, const Schedule& schedule) {
+  struct Sum {
+    int replays = 0;
+    Nanoseconds ns = 0;
+  };
+  std::vector<bool> ran(graph.ops.size(), false);
+  std::map<std::string, Sum> sums;
+  for (const Step& step : schedule.steps) {
+    if (step.kind != Step::Kind::kRun) continue;
+    if (ran[step.id]) {
+      Sum& sum = sums[graph.ops[step.id].name];
+      ++sum.replays;
+      sum.ns += graph.ops[step.id].duration_ns;
+    }
+    ran[step.id] = true;
+  }
+  std::vector<std::pair<std::string, Sum>> order(sums.begin(), sums.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+  for (const auto& [name, sum] : order) {
+    fmt::print("  {:>10.3f} ms {:>6} x {}\n", static_cast<double>(sum.ns) * 1e-6, sum.replays,
+               name);
+  }
+}
+
 int plan(const PlanArguments& arguments) {
   const TraceGraph graph = buildGraph(traceFromJson(readFile(arguments.trace)));
   const Simulation plain = simulate(graph.graph, keepEverything(graph.graph));
@@ -87,6 +117,7 @@ int plan(const PlanArguments& arguments) {
         result.planner, result.feasible ? "feasible" : "infeasible, smallest peak found",
         planned.peak_bytes, plain.peak_bytes, budget, peakLowerBound(graph.graph),
         base > 0 ? 100 * (seconds / base - 1) : 0.0, planned.recomputed_ops, plan_seconds);
+    printRecomputedOps(graph.graph, result.schedule);
   }
   if (!arguments.out.empty()) {
     std::ofstream file(arguments.out);

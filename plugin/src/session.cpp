@@ -213,7 +213,7 @@ void Session::endStep(StepSummary summary) {
   timeline_ = std::move(timeline);
   const bool wanted = wantsPlan(summary);
   const bool first = steps_ == 1;
-  mergeDurations(programs_[summary.trace.signature], summary.trace);
+  programs_[summary.trace.signature].durations.merge(summary.trace);
   lock.unlock();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
   if (first) {  // by the end of the first step: is the budget possible at all?
@@ -295,7 +295,7 @@ const Session::Known* Session::mainProgram() const {
 bool Session::wantsPlan(const StepSummary& summary) {
   if (!config_.budget_bytes || planning_) return false;
   Known& known = programs_[summary.trace.signature];
-  if (known.duration_ns.empty()) return true;  // never seen
+  if (known.durations.empty()) return true;  // never seen
   if (known.from_first_step && steps_ >= 3) return true;
   if (replan_ && known.replans < kMaxReplans) {
     ++known.replans;
@@ -303,16 +303,6 @@ bool Session::wantsPlan(const StepSummary& summary) {
     return true;
   }
   return false;
-}
-
-// Called with mutex_ held. The least duration seen is the one without page faults.
-void Session::mergeDurations(Known& known, scheduler::Trace& trace) {
-  if (known.duration_ns.size() != trace.ops.size())
-    known.duration_ns.assign(trace.ops.size(), INT64_MAX);
-  for (std::size_t i = 0; i < trace.ops.size(); ++i) {
-    known.duration_ns[i] = std::min(known.duration_ns[i], trace.ops[i].duration_ns);
-    trace.ops[i].duration_ns = known.duration_ns[i];
-  }
 }
 
 // -----------------------------------------------------------------------------------------------

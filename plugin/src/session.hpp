@@ -19,6 +19,7 @@
 #include "ebbtide/allocator/caching_resource.hpp"
 #include "ebbtide/metrics/http_server.hpp"
 #include "ebbtide/metrics/rank_metrics.hpp"
+#include "ebbtide/scheduler/op_durations.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "event_log.hpp"
 #include "plan.hpp"
@@ -84,7 +85,7 @@ class Session {
  private:
   struct Known {                            // what is known of one program
     std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
-    std::vector<std::int64_t> duration_ns;  // per op, least seen
+    scheduler::OpDurations durations;
     std::set<OpId> verified;                // ops whose replay equalled the original, at this place
     bool from_first_step = false;
     bool said_plan = false;
@@ -102,7 +103,6 @@ class Session {
   void publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                const scheduler::PlanResult& result, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
-  void mergeDurations(Known& known, scheduler::Trace& trace);
   void checkFloor(const scheduler::TraceGraph& graph);
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);

@@ -1,0 +1,32 @@
+#include "ebbtide/scheduler/op_durations.hpp"
+
+#include <algorithm>
+
+namespace ebbtide::scheduler {
+
+OpDurations::Kind OpDurations::kindOf(const Trace& trace, const TraceOp& op) {
+  const auto bytesOf = [&](const std::vector<ValueId>& values) {
+    std::vector<Bytes> bytes;
+    for (const ValueId v : values) {
+      const BlockId block = trace.values.at(v).block;
+      bytes.push_back(block == kNone ? 0 : trace.blocks.at(block).bytes);
+    }
+    return bytes;
+  };
+  return {op.name, bytesOf(op.inputs), bytesOf(op.outputs)};
+}
+
+void OpDurations::merge(Trace& trace) {
+  std::vector<Nanoseconds*> least;
+  least.reserve(trace.ops.size());
+  for (const TraceOp& op : trace.ops) {
+    const auto place = least_ns_.try_emplace(kindOf(trace, op), op.duration_ns).first;
+    place->second = std::min(place->second, op.duration_ns);
+    least.push_back(&place->second);
+  }
+  for (std::size_t i = 0; i < trace.ops.size(); ++i) trace.ops[i].duration_ns = *least[i];
+  step_ns_ = empty() ? trace.duration_ns : std::min(step_ns_, trace.duration_ns);
+  trace.duration_ns = step_ns_;
+}
+
+}  // namespace ebbtide::scheduler
