@@ -83,10 +83,10 @@ class Session {
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:
-  struct Known {                            // what is known of one program
-    std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
+  struct Known {                 // what is known of one program
+    std::shared_ptr<Plan> plan;  // nullptr: nothing to drop, or nothing could be planned
     scheduler::OpDurations durations;
-    std::set<OpId> verified;                // ops whose replay equalled the original, at this place
+    std::set<OpId> verified;  // ops whose replay equalled the original, at this place
     bool from_first_step = false;
     bool said_plan = false;
     int replans = 0;

@@ -1,8 +1,8 @@
 // How long the ops of a program take, from one or more recorded steps of it.
 //
-// A first step pays for its pages and for cold caches: one of twelve equal layers may take ten times
-// as long as another. So ops of the same name that read and write the same bytes are one kind, and a
-// kind takes the least time ever seen of it.
+// A first step pays for its pages and for cold caches: one of twelve equal layers may take ten
+// times as long as another. So ops of the same name that read and write the same bytes are one
+// kind, and a kind takes the least time ever seen of it.
 #pragma once
 
 #include <map>
