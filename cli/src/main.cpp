@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <map>
@@ -140,9 +141,7 @@ int check(const std::string& trace, const std::string& schedule_path) {
   return 0;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   CLI::App app{"Rematerialization plans for recorded training steps"};
   app.set_version_flag("--version", EBBTIDE_VERSION);
   app.require_subcommand(1);
@@ -175,8 +174,16 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? 0 : kBadInput;
-  } catch (const std::exception& error) {
-    std::cerr << "ebbtide: " << error.what() << '\n';
-    return kBadInput;
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebbtide: %s\n", error.what());
+  }
+  return kBadInput;
 }

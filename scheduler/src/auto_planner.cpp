@@ -97,7 +97,7 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
                              const PlannerOptions& options) const {
   rejectUnknownOptions(options, {"work"});
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
-  const PlanResult everything = keepEverythingResult(graph, budget_bytes);
+  PlanResult everything = keepEverythingResult(graph, budget_bytes);
   if (everything.feasible) return everything;
   PlanResult best = Portfolio(graph, budget_bytes, options).run(everything, work);
   if (graph.ops.size() > kLadderOps) return best;
