@@ -85,8 +85,10 @@ class Portfolio {
 }  // namespace
 
 PlannerInfo AutoPlanner::info() const {
-  return {"auto", "own",
-          "The best legal schedule of the portfolio; nothing is recomputed if everything fits."};
+  return {"auto",
+          "own",
+          "The best legal schedule of the portfolio; nothing is recomputed if everything fits.",
+          {workOption()}};
 }
 
 Bytes AutoPlanner::ladderBudget(Bytes bound_bytes, Bytes peak_bytes, Bytes step) {
@@ -95,7 +97,7 @@ Bytes AutoPlanner::ladderBudget(Bytes bound_bytes, Bytes peak_bytes, Bytes step)
 
 PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
                              const PlannerOptions& options) const {
-  rejectUnknownOptions(options, {"work"});
+  rejectUnknownOptions(options, info());
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
   PlanResult everything = keepEverythingResult(graph, budget_bytes);
   if (everything.feasible) return everything;

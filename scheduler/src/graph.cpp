@@ -104,6 +104,24 @@ void checkValue(const Graph& graph, ValueId id, std::vector<bool>& has_successor
   has_successor[previous] = true;
 }
 
+// Positions in the program mean nothing there.
+void checkAnyOrder(const Graph& graph) {
+  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
+    const Op& op = graph.ops[id];
+    if (op.backward || op.fixed_bytes != 0) {
+      fail(opName(graph, static_cast<OpId>(id)) +
+           " is backward or has fixed bytes in a graph of any order");
+    }
+  }
+  for (std::size_t id = 0; id < graph.values.size(); ++id) {
+    const Value& value = graph.values[id];
+    if (value.natural_last != kNone || value.overwritten_by != kNone) {
+      fail(valueName(static_cast<ValueId>(id)) +
+           " has a natural life or is overwritten in a graph of any order");
+    }
+  }
+}
+
 void checkSums(const Graph& graph) {
   std::int64_t largest_op = 0;
   for (const Op& op : graph.ops) {
@@ -147,6 +165,7 @@ void checkGraph(const Graph& graph) {
   for (std::size_t id = 0; id < graph.ops.size(); ++id) {
     checkOp(graph, static_cast<OpId>(id), last_seen);
   }
+  if (graph.any_order) checkAnyOrder(graph);
   checkSums(graph);
 }
 

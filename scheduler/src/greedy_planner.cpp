@@ -11,9 +11,10 @@ constexpr std::size_t kSeedsImproved = 5;
 }  // namespace
 
 PlannerInfo GreedyPlanner::info() const {
-  return {
-      "greedy", "own; seeds after Chen et al. as in kusumoto2019 section 2",
-      "Meets the budget whenever one of its seeds does; a local optimum of the simulated cost."};
+  return {"greedy",
+          "own; seeds after Chen et al. as in kusumoto2019 section 2",
+          "Meets the budget whenever one of its seeds does; a local optimum of the simulated cost.",
+          {workOption()}};
 }
 
 ScoredRetention GreedyPlanner::construct(RetentionSearch& search) {
@@ -47,7 +48,7 @@ ScoredRetention GreedyPlanner::construct(RetentionSearch& search) {
 
 PlanResult GreedyPlanner::plan(const Graph& graph, Bytes budget_bytes,
                                const PlannerOptions& options) const {
-  rejectUnknownOptions(options, {"work"});
+  rejectUnknownOptions(options, info());
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
   RetentionSearch search(graph, budget_bytes, options);
   return search.result(search.improve(construct(search), work), "greedy");

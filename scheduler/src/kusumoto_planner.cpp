@@ -182,7 +182,7 @@ ScoredRetention KusumotoStrategies::construct(LowerSetGoal goal) {
 
 PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,
                                  const PlannerOptions& options) const {
-  rejectUnknownOptions(options, {});
+  rejectUnknownOptions(options, info());
   RetentionSearch search(graph, budget_bytes, options);
   return search.result(KusumotoStrategies(graph, search).construct(goal_), info().name);
 }

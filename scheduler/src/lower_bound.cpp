@@ -94,6 +94,7 @@ Bytes peakLowerBound(const Graph& graph) {
   std::vector<std::pair<Interval, Interval>> intervals(graph.values.size());
   std::vector<Bytes> change(ops + 1, 0);  // of the live bytes when an op begins
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
+    if (graph.any_order) break;  // ids of ops are no positions there
     intervals[id] = unavoidable(graph.values[id], last_replay[id], last_read[id]);
     for (const Interval& interval : {intervals[id].first, intervals[id].second}) {
       if (interval.to < interval.from) continue;
@@ -106,22 +107,29 @@ Bytes peakLowerBound(const Graph& graph) {
   for (std::size_t id = 0; id < ops; ++id) {
     const OpId op = static_cast<OpId>(id);
     live += change[id];
+    const auto ownBytes = [&](ValueId value) -> Bytes {
+      const auto& [program, reads] = intervals[value];
+      const bool counted = program.holds(op) || reads.holds(op);
+      const bool taken_over = graph.values[value].overwritten_by == op;
+      return graph.values[value].pinned || counted || taken_over ? 0 : graph.values[value].bytes;
+    };
     Bytes own = 0;
-    for (const auto* list : {&graph.ops[id].inputs, &graph.ops[id].outputs}) {
-      for (ValueId value : *list) {
-        const auto& [program, reads] = intervals[value];
-        const bool counted = program.holds(op) || reads.holds(op);
-        const bool taken_over = graph.values[value].overwritten_by == op;
-        if (!graph.values[value].pinned && !counted && !taken_over)
-          own += graph.values[value].bytes;
+    for (ValueId value : graph.ops[id].inputs) own += ownBytes(value);
+    Bytes made = 0;  // lazy outputs: each that is read is made by some run, alone if need be
+    for (ValueId value : graph.ops[id].outputs) {
+      if (!graph.lazy_outputs) {
+        made += ownBytes(value);
+      } else if (last_read[value] != kNone) {
+        made = std::max(made, ownBytes(value));
       }
     }
-    bound = std::max(bound, live + own + graph.ops[id].fixed_bytes);
+    bound = std::max(bound, live + own + made + graph.ops[id].fixed_bytes);
   }
   return bound;
 }
 
 Nanoseconds recomputeLowerBound(const Graph& graph, Bytes budget_bytes) {
+  if (graph.any_order) return 0;
   const std::vector<OpId> last_read = lastScheduleReads(graph);
   std::vector<OpId> touched(graph.values.size(), kNone);
   std::vector<Room> rooms;
@@ -129,7 +137,9 @@ Nanoseconds recomputeLowerBound(const Graph& graph, Bytes budget_bytes) {
   for (std::size_t id = 0; id < graph.ops.size(); ++id) {
     const OpId op = static_cast<OpId>(id);
     for (ValueId input : graph.ops[id].inputs) touched[input] = op;
-    for (ValueId output : graph.ops[id].outputs) touched[output] = op;
+    if (!graph.lazy_outputs) {
+      for (ValueId output : graph.ops[id].outputs) touched[output] = op;
+    }
     rooms.assign(id, {});
     Bytes excess = graph.ops[id].fixed_bytes - budget_bytes;
     for (std::size_t v = 0; v < graph.values.size(); ++v) {

@@ -47,6 +47,7 @@ class Machine {
   Machine(const Graph& graph, const Schedule& schedule)
       : graph_(graph),
         steps_(schedule.steps),
+        ran_(graph.ops.size(), false),
         state_(graph.values.size()),
         natural_deaths_(graph, [](const Value& value) { return value.natural_last; }),
         overwritten_(graph, [](const Value& value) { return value.overwritten_by; }) {
@@ -74,7 +75,7 @@ class Machine {
       const Step& step = steps_[step_];
       switch (step.kind) {
         case Step::Kind::kRun:
-          step.id == next_ ? firstRun(step.id) : replay(step.id);
+          ran_[step.id] ? replay(step.id) : firstRun(step.id);
           break;
         case Step::Kind::kFetch:
           birth(step.id, false);
@@ -107,8 +108,8 @@ class Machine {
     if (now <= result_.peak_bytes) return;
     result_.peak_bytes = now;
     result_.peak_step = step_;
-    const bool first = steps_[step_].kind == Step::Kind::kRun && steps_[step_].id == next_;
-    result_.peak_op = first ? next_ : next_ - 1;
+    const bool first = steps_[step_].kind == Step::Kind::kRun && !ran_[steps_[step_].id];
+    result_.peak_op = first ? steps_[step_].id : last_first_run_;
   }
 
   void birth(ValueId id, bool first) {
@@ -135,7 +136,11 @@ class Machine {
       birth(output, true);
       state_[output].program_holds = value.natural_last >= id;
     }
-    observe(live_ + op.fixed_bytes);
+    Bytes unmade = 0;
+    for (ValueId output : op.outputs) {
+      if (graph_.lazy_outputs && droppedNext(output)) unmade += bytes(output);
+    }
+    observe(live_ + op.fixed_bytes - unmade);
     for (const ValueId* it = overwritten_.begin(id); it != overwritten_.end(id); ++it) {
       if (!takenOver(*it, op)) endFirstCopy(*it);
     }
@@ -145,6 +150,8 @@ class Machine {
       state.program_holds = false;
       if (!(state.held && state.held_is_first)) live_ -= bytes(*it);
     }
+    ran_[id] = true;
+    last_first_run_ = id;
     ++next_;
   }
 
@@ -171,20 +178,23 @@ class Machine {
     result_.recompute_ns += op.duration_ns;
     ++result_.recomputed_ops;
     Bytes discarded = 0;  // outputs that die when the replay ends
+    Bytes unmade = 0;     // Graph::lazy_outputs: outputs that are dropped at once
     for (ValueId output : op.outputs) {
       const ValueId previous = graph_.values[output].previous_epoch;
       if (previous != kNone && droppedNext(previous)) takeOver(previous);
+      if (graph_.lazy_outputs && (state_[output].held || last_touch_[output] <= step_)) continue;
       if (state_[output].held) {  // the copy at hand stays, the new one goes
         live_ += bytes(output);
         discarded += bytes(output);
         continue;
       }
       birth(output, false);
+      if (graph_.lazy_outputs && droppedNext(output)) unmade += bytes(output);
       if (last_touch_[output] > step_) continue;
       discarded += bytes(output);
       state_[output].held = false;
     }
-    observe(live_ + op.workspace_bytes + nextFixed());
+    observe(live_ + op.workspace_bytes + nextFixed() - unmade);
     live_ -= discarded;
   }
 
@@ -205,12 +215,14 @@ class Machine {
 
   const Graph& graph_;
   const std::vector<Step>& steps_;
+  std::vector<bool> ran_;
   std::vector<State> state_;
   ValuesByOp natural_deaths_;
   ValuesByOp overwritten_;
   std::vector<std::size_t> last_touch_;  // per value: last step that reads or moves it
   std::size_t step_ = 0;
-  OpId next_ = 0;
+  OpId next_ = 0;  // first runs so far; in program order: the next one
+  OpId last_first_run_ = kNone;
   Bytes live_ = 0;
   Simulation result_;
 };

@@ -7,6 +7,7 @@
 // A replay of an op of which some output has a copy already leaves that copy in place.
 #include "ebbtide/scheduler/validator.hpp"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ enum class Copy : std::uint8_t { kGone, kFirst, kReplayed, kHost };
 
 class Checker {
  public:
-  explicit Checker(const Graph& graph) : graph_(graph), copies_(graph.values.size(), Copy::kGone) {
+  explicit Checker(const Graph& graph)
+      : graph_(graph), ran_(graph.ops.size(), false), copies_(graph.values.size(), Copy::kGone) {
     overwritten_at_.resize(graph.ops.size());
     for (std::size_t id = 0; id < graph.values.size(); ++id) {
       const Value& value = graph.values[id];
@@ -34,10 +36,9 @@ class Checker {
       const std::string fault = step.kind == Step::Kind::kRun ? run(step.id) : move(step);
       if (!fault.empty()) return "step " + std::to_string(i) + ": " + fault;
     }
-    if (static_cast<std::size_t>(next_) < graph_.ops.size()) {
-      return "op " + std::to_string(next_) + " is never run";
-    }
-    return std::nullopt;
+    const auto missing = std::find(ran_.begin(), ran_.end(), false);
+    if (missing == ran_.end()) return std::nullopt;
+    return "op " + std::to_string(missing - ran_.begin()) + " is never run";
   }
 
  private:
@@ -52,7 +53,8 @@ class Checker {
 
   bool readable(ValueId id, bool program_reads) const {
     const Value& value = graph_.values[id];
-    if (value.pinned) return value.producer < next_ && !overwritten(value);
+    if (value.pinned)
+      return (value.producer == kNone || ran_[value.producer]) && !overwritten(value);
     if (copies_[id] == Copy::kFirst || copies_[id] == Copy::kReplayed) return true;
     return program_reads && programHolds(value);
   }
@@ -61,9 +63,9 @@ class Checker {
     const std::string name = "op " + std::to_string(id);
     if (id < 0 || static_cast<std::size_t>(id) >= graph_.ops.size())
       return name + " does not exist";
-    if (id > next_) return name + " runs before op " + std::to_string(next_);
+    if (id > next_ && !graph_.any_order) return name + " runs before op " + std::to_string(next_);
     const Op& op = graph_.ops[id];
-    const bool first = id == next_;
+    const bool first = !ran_[id];
     if (!first && !op.rerunnable) return name + " is replayed but is not rerunnable";
     for (ValueId input : op.inputs) {
       if (readable(input, first && !op.backward)) continue;
@@ -77,6 +79,7 @@ class Checker {
       if (first || copy == Copy::kGone) copy = first ? Copy::kFirst : Copy::kReplayed;
     }
     if (first) ++next_;
+    ran_[id] = true;
     return {};
   }
 
@@ -110,7 +113,8 @@ class Checker {
   }
 
   const Graph& graph_;
-  OpId next_ = 0;  // the next first run
+  OpId next_ = 0;  // first runs so far; in program order: the next one
+  std::vector<bool> ran_;
   std::vector<Copy> copies_;
   std::vector<std::vector<ValueId>> overwritten_at_;
 };

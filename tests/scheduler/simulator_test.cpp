@@ -150,6 +150,45 @@ TEST(Simulator, ReplaysRunBeforeTheNextOpAllocatesItsFixedBytes) {
   EXPECT_EQ(simulate(graph, {steps}).peak_bytes, 70);
 }
 
+// rotor2024, Definition 3.3: a forward op that saves nothing takes only what it hands on.
+TEST(Simulator, LazyOutputsThatAreDroppedAtOnceTakeNoBytes) {
+  Graph graph;
+  graph.lazy_outputs = true;
+  graph.values = {{.bytes = 10, .producer = 0}, {.bytes = 100, .producer = 0}};
+  graph.ops = {{.duration_ns = 1, .rerunnable = true, .outputs = {0, 1}},
+               {.duration_ns = 2, .backward = true, .inputs = {0, 1}}};
+  checkGraph(graph);
+  // Both kept: 10 + 100. First 10 alone; then the op again: the copy of value 0 stays, 100 come.
+  EXPECT_EQ(simulate(graph, {{run(0), run(1)}}).peak_bytes, 110);
+  const Schedule twice = {{run(0), drop(1), run(0), run(1)}};
+  ASSERT_EQ(validate(graph, twice).value_or(""), "");
+  EXPECT_EQ(simulate(graph, twice).live_bytes, (std::vector<Bytes>{10, 110}));
+  EXPECT_EQ(simulate(graph, twice).recompute_ns, 1);
+  graph.lazy_outputs = false;  // the first run makes both; the replay a second value 0 too
+  EXPECT_EQ(simulate(graph, twice).live_bytes, (std::vector<Bytes>{110, 120}));
+}
+
+TEST(Simulator, AnyOrderCountsAnOpsFirstComingAsItsFirstRun) {
+  Graph graph;  // op 0 -> value 0, op 1 -> value 1, op 2 reads both
+  graph.any_order = true;
+  graph.values = {{.bytes = 3, .producer = 0}, {.bytes = 5, .producer = 1}};
+  graph.ops = {{.duration_ns = 1, .rerunnable = true, .outputs = {0}},
+               {.duration_ns = 2, .rerunnable = true, .outputs = {1}},
+               {.duration_ns = 4, .inputs = {0, 1}}};
+  checkGraph(graph);
+  const Schedule swapped = {{run(1), run(0), run(2)}};
+  ASSERT_EQ(validate(graph, swapped).value_or(""), "");
+  EXPECT_EQ(simulate(graph, swapped).live_bytes, (std::vector<Bytes>{5, 8, 8}));
+  EXPECT_EQ(simulate(graph, swapped).recompute_ns, 0);
+  EXPECT_NE(validate(graph, {{run(1), run(2), run(0)}}).value_or(""), "");  // value 0 is not live
+  EXPECT_NE(validate(graph, {{run(1), run(0)}}).value_or(""), "");          // op 2 never runs
+  graph.any_order = false;
+  EXPECT_NE(validate(graph, swapped).value_or(""), "");
+  graph.any_order = true;
+  graph.values[0].natural_last = 2;
+  EXPECT_THROW(checkGraph(graph), std::invalid_argument);
+}
+
 TEST(LowerBound, CountsInputsOutputsAndWhatTheProgramHolds) {
   Graph graph = chain(3);
   EXPECT_EQ(peakLowerBound(graph), 20);  // any op's input and output

@@ -45,13 +45,23 @@ struct Value {
 struct Graph {
   std::vector<Op> ops;
   std::vector<Value> values;
+  // Rules of a paper's model in place of a recorded program's. Ops are listed in some topological
+  // order either way.
+  //   any_order: first runs come in any order that finds their inputs live. No fixed bytes, natural
+  //     lives, overwriting or backward ops then (checkGraph).
+  //   lazy_outputs: an output that the schedule drops right after a run was never made by it and
+  //     takes no bytes, as in rotor2024, Definition 3.3, where a forward op saves its inner values
+  //     or does not.
+  bool any_order = false;
+  bool lazy_outputs = false;
 
   Bytes totalValueBytes() const;
   Nanoseconds totalDurationNs() const;
 };
 
 // Throws std::invalid_argument naming the first op or value that breaks an invariant: ids in range,
-// inputs produced before they are read, sizes and durations not negative, sums within 63 bits.
+// inputs produced before they are read, sizes and durations not negative, sums within 63 bits, the
+// rules of `any_order`.
 void checkGraph(const Graph& graph);
 
 // For each value the last op before whose first run a replay may still produce it (ops.size(): at

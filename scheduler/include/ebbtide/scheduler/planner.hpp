@@ -14,31 +14,43 @@
 
 namespace ebbtide::scheduler {
 
+// Infeasible budgets are not errors, and a budget of 0 asks for the smallest peak that the planner
+// can reach.
 struct PlannerOptions {
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::uint64_t seed = 0;
+  unsigned threads = 1;
   std::map<std::string, std::string> named;  // planner-specific, e.g. {"strategy", "memory"}
 };
 
 struct PlanResult {
-  bool feasible = false;  // peak_bytes <= budget in the real model
+  bool feasible = false;  // peak_bytes <= budget
+  bool optimal = false;   // proven: no schedule of the graph within the budget takes less time
   Schedule schedule;      // legal even when infeasible: then the one with the smallest peak found
   Bytes peak_bytes = 0;   // as simulate() says
   Nanoseconds recompute_ns = 0;
   std::string planner;  // who found it (auto names the winner)
 };
 
+struct PlannerOption {
+  std::string name;
+  std::string values;  // "time|memory", "1 to 64"; the default first or in brackets
+  std::string meaning;
+};
+
 struct PlannerInfo {
   std::string name;
-  std::string source;     // paper and section
-  std::string guarantee;  // one sentence
+  std::string source;                       // paper and section
+  std::string guarantee;                    // one sentence
+  std::vector<PlannerOption> options = {};  // all that PlannerOptions::named may hold
 };
 
 class Planner {
  public:
   virtual ~Planner() = default;
   virtual PlannerInfo info() const = 0;
-  // Throws std::invalid_argument for an unknown option. Infeasible is a result, not an error.
+  // Throws std::invalid_argument for an option that info() does not list, or a value that it does
+  // not allow, and where a planner made for one kind of graph (a chain) is given another.
   virtual PlanResult plan(const Graph& graph, Bytes budget_bytes,
                           const PlannerOptions& options) const = 0;
 };

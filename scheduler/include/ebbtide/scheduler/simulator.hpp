@@ -16,7 +16,9 @@ struct Simulation {
   Nanoseconds duration_ns = 0;      // all runs
   Nanoseconds recompute_ns = 0;     // replays only
   std::int64_t recomputed_ops = 0;  // replays
-  std::vector<Bytes> live_bytes;    // per op: the largest live bytes from its replays to its end
+  // Per first run, in the order in which they come: the largest live bytes from its replays to its
+  // end.
+  std::vector<Bytes> live_bytes;
 };
 
 // Rules, per step:
@@ -27,6 +29,9 @@ struct Simulation {
 //    outputs + workspace. An output with previous_epoch whose old value is dropped in the directly
 //    following steps (before any run) takes its bytes over, else both count. Outputs never read or
 //    dropped later die at once. A live copy of an output stays; the new one dies after the run.
+//  Graph::lazy_outputs: outputs dropped in the directly following steps, and outputs of a replay
+//    that have a copy already or are never read or dropped, take no bytes.
+//  Graph::any_order: an op's first run is the first time it comes.
 //  drop value: the schedule's copy dies, unless it is the first copy and natural_last is not past.
 //  After first-run op i: first copies with natural_last <= i that the schedule has dropped die.
 //  Values never dropped live until the last step. Pinned values count zero.
