@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "dropped_blocks.hpp"
 #include "session.hpp"
 #include "thread_scopes.hpp"
 
@@ -14,6 +15,7 @@ namespace {
 allocator::CachingResource* resource = nullptr;
 
 void deleteBlock(void* block) {
+  if (!Session::inChild() && droppedBlocks().keepIfWritten(block)) return;
   resource->deallocate(block);
 }
 
@@ -46,6 +48,12 @@ void installCpuAllocator(allocator::CachingResource& memory) {
   resource = &memory;
   static auto* const ours = new CpuAllocator();  // storages may outlive static destruction
   c10::SetAllocator(c10::kCPU, ours, 255);
+}
+
+c10::Storage adoptBlock(void* block, std::size_t bytes) {
+  return {c10::Storage::use_byte_size_t(), bytes,
+          c10::DataPtr(block, block, &deleteBlock, c10::Device(c10::kCPU)),
+          c10::GetAllocator(c10::kCPU), false};
 }
 
 bool isOurBlock(const c10::Storage& storage) noexcept {

@@ -11,6 +11,9 @@ namespace ebbtide::plugin {
 // Puts ours in the place of torch's CPU allocator. Tensors made before keep their own deleter.
 void installCpuAllocator(allocator::CachingResource& memory);
 
+// A storage that owns a block of ours which nobody else owns.
+c10::Storage adoptBlock(void* block, std::size_t bytes);
+
 // Was this storage's memory made by our allocator, and does its data start at the block's start?
 bool isOurBlock(const c10::Storage& storage) noexcept;
 

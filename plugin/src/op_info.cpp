@@ -100,6 +100,25 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
 
 }  // namespace
 
+namespace {
+
+c10::ArrayRef<const c10::IValue> lastOf(c10::ArrayRef<const c10::IValue> stack, std::size_t count) {
+  if (stack.size() < count) return {};
+  return stack.slice(stack.size() - count);
+}
+
+}  // namespace
+
+c10::ArrayRef<const c10::IValue> argumentsOf(const OpInfo& info, const at::RecordFunction& call) {
+  return lastOf(call.inputs(), info.handle.schema().arguments().size());
+}
+
+c10::ArrayRef<const c10::IValue> resultsOf(const OpInfo& info, const at::RecordFunction& call) {
+  const auto& stack = call.outputs();
+  return lastOf(c10::ArrayRef<const c10::IValue>(stack.data(), stack.size()),
+                info.handle.schema().returns().size());
+}
+
 const OpInfo* opInfo(const at::RecordFunction& call) {
   static std::mutex mutex;
   static auto* const known =

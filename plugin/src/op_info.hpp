@@ -31,6 +31,11 @@ struct OpInfo {
       blank_in_training;  // … and the arguments to leave out when replaying in training
 };
 
+// The op's own arguments and results: a boxed call shows the whole stack, which may hold its
+// caller's values beneath them. Empty where some are missing (results: of an op that threw).
+c10::ArrayRef<const c10::IValue> argumentsOf(const OpInfo& info, const at::RecordFunction& call);
+c10::ArrayRef<const c10::IValue> resultsOf(const OpInfo& info, const at::RecordFunction& call);
+
 // nullptr for a call that is no dispatcher op. The pointer lives as long as the process.
 const OpInfo* opInfo(const at::RecordFunction& call);
 

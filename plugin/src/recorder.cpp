@@ -185,6 +185,7 @@ class DelegatingEngine final : public autograd::Engine {
 DelegatingEngine* engine = nullptr;
 
 struct OpScope : at::ObserverContext {
+  const OpInfo* info = nullptr;
   OpId op = scheduler::kNone;
   Clock::time_point start;
 };
@@ -277,7 +278,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
     if (state.run != nullptr && !state.run->paused()) state.run->noteBackward();
     if (liveRuns().replaysToCome()) {
       if (const OpInfo* info = opInfo(call); info != nullptr && info->mutates)
-        noteWrites(*info, call.inputs());
+        noteWrites(*info, argumentsOf(*info, call));
     }
     return nullptr;
   }
@@ -289,23 +290,26 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
   const OpInfo* info = opInfo(call);
   if (info == nullptr || looksInside(*info)) return nullptr;
   if (!recording || underTransform()) {
-    if (info->mutates) noteWrites(*info, call.inputs());
+    if (info->mutates) noteWrites(*info, argumentsOf(*info, call));
     return nullptr;
   }
+  const auto arguments = argumentsOf(*info, call);
+  if (arguments.size() != info->handle.schema().arguments().size()) return nullptr;
   if (state.run == nullptr || state.run->paused() ||
       (state.run->hasUses() && state.run->liveUses() == 0)) {
     // What runs before the first trained tensor prepares data: its results are sources.
-    if (!touchesTrained(call.inputs())) {
-      if (info->mutates) noteWrites(*info, call.inputs());
+    if (!touchesTrained(arguments)) {
+      if (info->mutates) noteWrites(*info, argumentsOf(*info, call));
       return nullptr;
     }
     if (stepIsOver(state)) beginStep(state);
     state.run->resume();
-    if (!state.run->recordsOps()) watchParameters(*state.run, call.inputs());
+    if (!state.run->recordsOps()) watchParameters(*state.run, arguments);
   }
   if (!state.run->recordsOps()) return nullptr;
   auto scope = std::make_unique<OpScope>();
-  scope->op = state.run->beginOp(*info, call.inputs());
+  scope->info = info;
+  scope->op = state.run->beginOp(*info, arguments);
   state.active = scope->op;
   inTrainingOp() = true;
   scope->start = Clock::now();
@@ -355,9 +359,7 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   try {
     state.active = scheduler::kNone;
     inTrainingOp() = false;
-    const auto& outputs = call.outputs();
-    state.run->endOp(scope->op, c10::ArrayRef<const c10::IValue>(outputs.data(), outputs.size()),
-                     duration);
+    state.run->endOp(scope->op, resultsOf(*scope->info, call), duration);
     const auto unbound = std::move(state.unbound);
     state.unbound.clear();
     for (SavedUse* use : unbound) use->bind();

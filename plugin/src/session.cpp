@@ -129,8 +129,12 @@ void Session::wake() {
 Session::StepStart Session::beginStep() {
   std::lock_guard lock(mutex_);
   StepStart start;
-  const auto known = programs_.find(last_signature_);
-  if (known != programs_.end()) start.plan = known->second.plan;
+  auto known = programs_.find(last_signature_);
+  if (known != programs_.end()) {  // programs that alternate follow each other
+    const auto next = programs_.find(known->second.followed_by);
+    if (next != programs_.end()) known = next;
+    start.plan = known->second.plan;
+  }
   running_ = start.plan;
   running_trusted_ = start.plan && start.plan->trials > 0;
   if (start.plan && active_from_step_ < 0) active_from_step_ = steps_ + 1;
@@ -197,8 +201,8 @@ void Session::endStep(StepSummary summary) {
   judgeStep(summary, memory);
   refreshMetrics(memory);
   metrics_.addStep(elapsed);
+  noteProgram(summary);
   if (!summary.recorded) return;
-  last_signature_ = summary.trace.signature;
   std::vector<std::pair<double, std::int64_t>> timeline;
   std::int64_t live = summary.trace.base_bytes;
   timeline.emplace_back(0.0, live);
@@ -226,6 +230,16 @@ void Session::endStep(StepSummary summary) {
     }
   }
   if (wanted) requestPlan(std::move(summary.trace), first);
+}
+
+// Called with mutex_ held. Which program ran, and which one it followed.
+void Session::noteProgram(const StepSummary& summary) {
+  const bool as_planned = running_ && !summary.off_plan;
+  if (!summary.recorded && !as_planned) return;
+  const std::uint64_t ran = summary.recorded ? summary.trace.signature : running_->signature;
+  if (const auto last = programs_.find(last_signature_); last != programs_.end())
+    last->second.followed_by = ran;
+  last_signature_ = ran;
 }
 
 // Called with mutex_ held.

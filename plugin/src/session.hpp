@@ -88,6 +88,7 @@ class Session {
     scheduler::OpDurations durations;
     std::set<OpId> verified;  // ops whose replay equalled the original, at this place
     bool from_first_step = false;
+    std::uint64_t followed_by = 0;  // the program that ran after it the last time; 0: not known
     bool said_plan = false;
     int replans = 0;
     int partial_rehearsals = 0;
@@ -104,6 +105,7 @@ class Session {
                const scheduler::PlanResult& result, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
   void checkFloor(const scheduler::TraceGraph& graph);
+  void noteProgram(const StepSummary& summary);
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);
   void forgetPrograms();             // mutex_ held

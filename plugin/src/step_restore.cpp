@@ -123,6 +123,8 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
     std::lock_guard lock(mutex_);
     RunValue& value = values_[id];
     if (c10::Storage storage = value.storage()) return storage;
+    endWatch(value);
+    if (value.held) return value.held;
     spilled = value.spilled;
     producer = value.producer;
     TORCH_CHECK(spilled || (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
@@ -140,6 +142,9 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
 }
 
 c10::Storage StepRun::fetch(RunValue& value) {
+  TORCH_CHECK(!Session::inChild(),
+              "ebbtide: a forked child cannot run a graph backward whose values its parent has "
+              "spilled to the host; fork before the forward pass");
   EventLog::OursScope ours;
   c10::Storage storage = newStorage(static_cast<std::size_t>(value.bytes));
   std::lock_guard lock(mutex_);
@@ -192,6 +197,10 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
   return materialize(id, depth);
 }
 
+bool StepRun::keptOnHost(const RunValue& value) noexcept {
+  return value.kept && value.spilled.has_value();
+}
+
 void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   RunOp* found = nullptr;
   {
@@ -199,10 +208,14 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     found = &ops_[id];
     TORCH_CHECK(found->recipe, "ebbtide: no recipe of ", found->info->name,
                 " was recorded; please report this");
-    // The program may still hold everything that this would compute.
+    // The program may still hold everything that this would compute, or it is kept on the host.
     bool alive = !rehearsing_;
-    for (const auto& [index, output] : found->output_of)
-      alive = alive && static_cast<bool>(values_[output].storage());
+    for (const auto& [index, output] : found->output_of) {
+      RunValue& value = values_[output];
+      const c10::Storage storage = value.storage();
+      if (!storage) endWatch(value);
+      alive = alive && (storage || value.held || keptOnHost(value));
+    }
     if (alive) {
       for (const auto& [index, output] : found->output_of)
         values_[output].held = values_[output].storage();
@@ -269,6 +282,7 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
 void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output) {
   RunValue& value = values_[id];
   const c10::Storage& replayed = output.storage();
+  if (!rehearsing_ && keptOnHost(value)) return;  // to be fetched: its op would not repeat it
   std::optional<bool> equal;
   if (rehearsing_) {
     equal = sameAsOriginal(value, replayed);

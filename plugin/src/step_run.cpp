@@ -8,6 +8,7 @@
 #include <chrono>
 
 #include "cpu_allocator.hpp"
+#include "dropped_blocks.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
 
@@ -51,6 +52,7 @@ bool StepRun::rehearsedWhole() const noexcept {
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
     if (value.spilled) session_.spillStore().release(*value.spilled);
+    endWatch(value);
   }
 }
 
@@ -65,6 +67,7 @@ void StepRun::leavePlan(const std::string& why) {
 
 bool StepRun::planned(ValueId id, const std::vector<bool> Plan::*what) const {
   const Plan* plan = options_.plan.get();
+  if (first_off_plan_ && id >= *first_off_plan_) return false;
   return plan != nullptr && id < static_cast<ValueId>((plan->*what).size()) && (plan->*what)[id];
 }
 
@@ -140,6 +143,7 @@ void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
       value.live_uses > 0 && (keepsAll() || value.kept || !planned(id, &Plan::recomputed_later));
   if (!by_plan && !by_use) return;
   if (!by_plan && !keepsAll()) value.release_after_uses = true;
+  endWatch(value);
   value.held = storage;
   if (options_.log && !value.parameter) watched_.push_back(id);
 }
@@ -149,9 +153,34 @@ void StepRun::giveUp(RunValue& value) {
   value.held = c10::Storage();
 }
 
+// A dropped value whose storage the program still holds: what something unseen writes there must
+// not be lost with it.
+void StepRun::watchContents(RunValue& value) {
+  if (value.watched || value.live_uses == 0 || value.overwritten || value.replaced) return;
+  if (!value.print || value.foreign || value.bytes == 0) return;
+  droppedBlocks().watch(value.data, value.bytes, *value.print);
+  value.watched = true;
+}
+
+// Takes the contents over if they were written and the program has let go of them.
+void StepRun::endWatch(RunValue& value) {
+  if (!std::exchange(value.watched, false)) return;
+  void* const block = droppedBlocks().withdraw(value.data);
+  if (block == nullptr) return;
+  c10::Storage storage = adoptBlock(block, static_cast<std::size_t>(value.bytes));
+  if (value.live_uses == 0 || value.held) {
+    given_up_.push_back(std::move(storage));
+    return;
+  }
+  value.held = std::move(storage);
+  value.kept = true;
+  value.stale = true;  // for its uses alone
+}
+
 void StepRun::overwrite(ValueId id, OpId by) {
   RunValue& value = values_[id];
   if (value.overwritten) return;
+  endWatch(value);
   value.overwritten = true;
   value.overwritten_by = by;
   if (value.live_uses > 0) {
@@ -270,6 +299,7 @@ std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
 
 OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
   RunOp* made = nullptr;
+  const auto first_value = static_cast<ValueId>(values_.size());
   {
     const Locked lock(*this);
     if (options_.log) noteNaturalDeaths();
@@ -291,6 +321,7 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   const bool on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
                        plan->op_signatures[id] == op.signature;
   if (plan && !on_plan) {
+    if (!first_off_plan_) first_off_plan_ = first_value;
     for (const auto& [argument, value] : op.written) protect(value);
   }
   if (on_plan && plan->replayed[id]) op.recipe = recordRecipe(op, inputs);
@@ -340,9 +371,17 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
 void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int64_t duration_ns) {
   RunOp& op = ops_[id];
   op.duration_ns = duration_ns;
-  op.finished = true;
+  // An op that threw has no outputs. What it was to write may be half written, or not at all.
+  const bool threw = outputs.empty() && !op.info->handle.schema().returns().empty();
+  op.finished = !threw;
   {
     const Locked lock(*this);
+    for (const auto& [argument, value] : op.written) {
+      if (!threw) break;
+      values_[value].kept = true;
+      if (values_[value].producer != kNone) ops_[values_[value].producer].rerunnable = false;
+    }
+    if (threw) op.written.clear();
     if (!inputsAllowReplay(op)) op.rerunnable = false;
     int index = 0;
     forEachTensor(outputs,
@@ -394,6 +433,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
   }
   noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
+  if (!value.held) watchContents(value);
   return use;
 }
 
@@ -416,7 +456,9 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (const ValueId id = uses_[use].value; id != kNone) {
       RunValue& value = values_[id];
       const bool done = value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold));
-      if (--value.live_uses == 0 && done) {
+      --value.live_uses;
+      if (value.live_uses == 0) endWatch(value);
+      if (value.live_uses == 0 && done) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
         if (value.spilled)
@@ -437,6 +479,7 @@ void StepRun::applyDrops(const std::vector<ValueId>& drops) {
 // Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes
 // it again.
 void StepRun::drop(ValueId id) {
+  if (first_off_plan_ && id >= *first_off_plan_) return;
   RunValue& value = values_[id];
   const bool again = options_.plan->recomputed_later[id];
   if (value.live_uses > 0 && (!again || value.kept)) {
@@ -448,6 +491,7 @@ void StepRun::drop(ValueId id) {
     return;  // the original judges the replay
   if (value.rejected) return;
   value.release_after_uses = value.live_uses == 0;
+  if (value.held && value.held.use_count() > 1) watchContents(value);
   giveUp(value);
   if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
 }
@@ -455,10 +499,16 @@ void StepRun::drop(ValueId id) {
 bool StepRun::parametersChanged() const {
   if (parameter_written_) return true;
   std::lock_guard lock(mutex_);
-  return std::any_of(parameters_.begin(), parameters_.end(), [&](ValueId id) {
-    const RunValue& value = values_[id];
-    return !value.intact();
-  });
+  const auto has = [&](auto&& property) {
+    return [&](ValueId id) { return property(values_[id]); };
+  };
+  if (std::any_of(parameters_.begin(), parameters_.end(),
+                  has([](const RunValue& value) { return !value.intact(); })))
+    return true;
+  // `p.data = …`, or new leaves each step: the storages that were trained are gone.
+  return !parameters_.empty() &&
+         std::all_of(parameters_.begin(), parameters_.end(),
+                     has([](const RunValue& value) { return value.copy.expired(); }));
 }
 
 // ---------------------------------------------------------------------------------------------------
@@ -472,6 +522,7 @@ std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
       std::unique_lock lock(mutex_);
       if (id >= values_.size()) break;
       RunValue& value = values_[id];
+      if (!value.held && value.copy.expired()) endWatch(value);
       if (!value.held || value.parameter || value.bytes < kSpillFloor ||
           value.held.use_count() != 1 || !isOurBlock(value.held)) {
         continue;

@@ -109,6 +109,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void protect(ValueId value);
   c10::Storage replayInput(ValueId value, int depth);
   void giveUp(RunValue& value);
+  void watchContents(RunValue& value);
+  void endWatch(RunValue& value);
   void noteUnseenWrite(RunValue& value, const c10::Storage& storage);
   void noteNaturalDeaths();
   void noteNaturalDeath(ValueId id, RunValue& value);
@@ -127,12 +129,14 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   Recipe::Outputs runAgain(const RunOp& op, int depth, const std::vector<ValueId>& given_up);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
+  static bool keptOnHost(const RunValue& value) noexcept;
   std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
 
   Session& session_;
   Options options_;
   bool rehearsing_ = false;
   bool off_plan_ = false;
+  std::optional<ValueId> first_off_plan_;  // values from here on have no place in the plan
   bool keep_graph_ = false;
   std::atomic<bool> backward_seen_{false};
   std::atomic<bool> paused_{true};

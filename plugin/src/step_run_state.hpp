@@ -51,6 +51,7 @@ struct StepRun::RunValue {
   bool dead = false;      // natural death noted
   bool rejected = false;  // its replay differed from the original in this step
   bool foreign = false;   // not our memory: who writes it need not say so
+  bool watched = false;   // by droppedBlocks()
 
   // Was nothing written through its version counter?
   bool intact() const {

@@ -6,6 +6,7 @@ the operators nor their shapes show.
 """
 
 import argparse
+import contextlib
 import hashlib
 import json
 import os
@@ -48,6 +49,11 @@ class Block(nn.Module):
 class Blocks(nn.Sequential):
     def __init__(self) -> None:
         super().__init__(*(Block() for _ in range(3)))
+
+
+class MoreBlocks(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(*(Block() for _ in range(6)))
 
 
 class Shifted(Blocks):
@@ -254,6 +260,84 @@ def reduces_in_forward(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+def writes_through_numpy(net: Scales, step: int) -> list[float]:
+    """Into what autograd has saved already, and then lets go of it."""
+    x = batch() * net.main
+    for _ in range(12):
+        y = torch.relu(x + 0.1)
+        x = y * net.extra
+        if step == STEADY:
+            y.detach().numpy()[300:600] = 0.5
+    loss = x.pow(2).mean()
+    del x, y
+    loss.backward()
+    return [loss.item()]
+
+
+def writes_through_numpy_before_saving(net: Scales, step: int) -> list[float]:
+    x = batch() * net.main
+    for _ in range(12):
+        y = torch.relu(x + 0.1)
+        if late(step):
+            y.detach().numpy()[300:340] = 0.5
+        x = y * net.extra
+    loss = x.pow(2).mean()
+    del x, y
+    loss.backward()
+    return [loss.item()]
+
+
+# --- calls that end or are made in another way ----------------------------------------------------
+
+
+def fails_in_place(net: Scales, step: int) -> list[float]:
+    x = batch() * net.main
+    with contextlib.suppress(RuntimeError):  # the shapes do not match: x stays as it is
+        x.add_(torch.ones(3, 5))
+    loss = chain(x, 8).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def calls_functional_transforms(net: Scales, step: int) -> list[float]:
+    """They call operations boxed, with values of their own on the stack beneath the arguments."""
+    point = torch.ones(WIDTH)
+    slope = torch.func.grad(lambda p: (batch() * p).pow(2).mean())(point)
+    loss = chain(batch() * net.main, 8).mean() + (net.extra * slope).sum()
+    loss.backward()
+    return [loss.item()]
+
+
+# --- a step of another program --------------------------------------------------------------------
+
+
+def has_one_more_operation_once(net: MoreBlocks, step: int) -> list[float]:
+    x = batch()
+    loss = net(x * net[0].norm.weight if step == STEADY else x).pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def alternates(net: Blocks, step: int) -> list[float]:
+    """Two programs in turn that begin alike."""
+    x = net(batch())
+    loss = (x.tanh() if step % 2 else x).pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def sets_data(net: Scales, step: int) -> list[float]:
+    """Plain gradient descent by `.data =`: no operation writes a parameter."""
+    loss = chain(batch() * net.main, 8).mean()
+    loss.backward()
+    net.main.data = net.main.data - 0.1 * net.main.grad
+    net.main.grad = None
+    return [loss.item()]
+
+
 # --- a step that outgrows the budget --------------------------------------------------------------
 
 
@@ -269,6 +353,8 @@ class Variant:
     train: Train
     budget_mib: float = 11  # about two thirds of the plain peak
     ranks: int = 1
+    holds: bool = False  # within the budget in every step
+    either: bool = False  # the same bits, or `refused`
     refused: str = ""  # not to be repeated: the error that says so, instead of a wrong number
 
 
@@ -285,6 +371,21 @@ VARIANTS = {
     "forward_without_mkldnn": Variant(Convolutions, forward_without_mkldnn),
     "batched_gradients": Variant(Scales, batched_gradients),
     "reduces_in_forward": Variant(Scales, reduces_in_forward, ranks=2),
+    "writes_through_numpy": Variant(
+        Scales,
+        writes_through_numpy,
+        8.2,
+        either=True,
+        refused="(gave other results|modified in place)",
+    ),
+    "writes_through_numpy_before_saving": Variant(
+        Scales, writes_through_numpy_before_saving, 12.3, holds=True
+    ),
+    "fails_in_place": Variant(Scales, fails_in_place, 9.5),
+    "calls_functional_transforms": Variant(Scales, calls_functional_transforms, 9.5),
+    "has_one_more_operation_once": Variant(MoreBlocks, has_one_more_operation_once, 14, holds=True),
+    "alternates": Variant(Blocks, alternates),
+    "sets_data": Variant(Scales, sets_data, 9.5),
     "grows": Variant(Blocks, grows),
 }
 

@@ -1,0 +1,48 @@
+#include "dropped_blocks.hpp"
+
+#include "fingerprint.hpp"
+
+namespace ebbtide::plugin {
+
+void DroppedBlocks::watch(const void* block, std::int64_t bytes, std::uint64_t print) {
+  std::lock_guard lock(mutex_);
+  if (watches_.insert_or_assign(block, Watch{bytes, print, false}).second) ++count_;
+}
+
+void* DroppedBlocks::withdraw(const void* block) noexcept {
+  std::lock_guard lock(mutex_);
+  const auto found = watches_.find(block);
+  if (found == watches_.end()) return nullptr;
+  const bool kept = found->second.freed;
+  watches_.erase(found);
+  --count_;
+  return kept ? const_cast<void*>(block) : nullptr;
+}
+
+bool DroppedBlocks::keepIfWritten(void* block) noexcept {
+  if (count_.load(std::memory_order_relaxed) == 0) return false;
+  Watch watch;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = watches_.find(block);
+    if (found == watches_.end() || found->second.freed) return false;
+    watch = found->second;
+  }
+  const bool written = fingerprint(block, watch.bytes) != watch.print;
+  std::lock_guard lock(mutex_);
+  const auto found = watches_.find(block);
+  if (found == watches_.end()) return false;  // withdrawn meanwhile
+  found->second.freed = written;
+  if (!written) {
+    watches_.erase(found);
+    --count_;
+  }
+  return written;
+}
+
+DroppedBlocks& droppedBlocks() {
+  static auto* const all = new DroppedBlocks();  // blocks may be freed while the process exits
+  return *all;
+}
+
+}  // namespace ebbtide::plugin

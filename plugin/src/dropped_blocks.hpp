@@ -1,0 +1,38 @@
+// DroppedBlocks: blocks of values that were dropped while the program still held them.
+//
+// Something that tells nobody, such as NumPy, may write there until the program lets go, and
+// PyTorch's saved tensor would have seen it. So the free of such a block compares its contents with
+// the fingerprint, and keeps a block that was written instead of freeing it. Torch-free; safe from
+// any thread; calls nothing while it holds its mutex.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+namespace ebbtide::plugin {
+
+class DroppedBlocks {
+ public:
+  void watch(const void* block, std::int64_t bytes, std::uint64_t print);
+  // Ends the watch. A block that was kept comes back, and the caller has to free it; else nullptr.
+  void* withdraw(const void* block) noexcept;
+  // Asked by the allocator's free. True: the block is kept, it must not be freed now.
+  bool keepIfWritten(void* block) noexcept;
+
+ private:
+  struct Watch {
+    std::int64_t bytes = 0;
+    std::uint64_t print = 0;
+    bool freed = false;  // by the program; the block is kept
+  };
+
+  std::mutex mutex_;
+  std::unordered_map<const void*, Watch> watches_;
+  std::atomic<std::int64_t> count_{0};  // of watches_: most frees need no more than this
+};
+
+DroppedBlocks& droppedBlocks();
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,74 @@
+#include "dropped_blocks.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "fingerprint.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+class DroppedBlocksTest : public testing::Test {
+ protected:
+  void watch() {
+    blocks_.watch(memory_.data(), static_cast<std::int64_t>(memory_.size()),
+                  fingerprint(memory_.data(), static_cast<std::int64_t>(memory_.size())));
+  }
+
+  std::vector<unsigned char> memory_ = std::vector<unsigned char>(1000, 7);
+  DroppedBlocks blocks_;
+};
+
+TEST_F(DroppedBlocksTest, WhatWasNotWrittenIsFreed) {
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));  // nobody watches it
+  watch();
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
+  EXPECT_EQ(blocks_.withdraw(memory_.data()), nullptr);
+}
+
+TEST_F(DroppedBlocksTest, WhatWasWrittenIsKeptOnceAndComesBack) {
+  watch();
+  memory_[500] = 8;
+  EXPECT_TRUE(blocks_.keepIfWritten(memory_.data()));
+  EXPECT_EQ(blocks_.withdraw(memory_.data()), memory_.data());
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));  // its new owner frees it
+}
+
+TEST_F(DroppedBlocksTest, AWatchThatEndedKeepsNothing) {
+  watch();
+  memory_[0] = 8;
+  EXPECT_EQ(blocks_.withdraw(memory_.data()), nullptr);  // the program holds it still
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
+}
+
+TEST_F(DroppedBlocksTest, ABlockUsedAgainIsWatchedAnew) {
+  watch();
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
+  memory_[999] = 9;  // another value, in the same place
+  watch();
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
+}
+
+// Frees and watches from several threads at once: each block is kept or freed, never both.
+TEST(DroppedBlocks, ServesThreads) {
+  DroppedBlocks blocks;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&blocks] {
+      std::vector<unsigned char> memory(64, 1);
+      for (int i = 0; i < 2000; ++i) {
+        blocks.watch(memory.data(), 64, fingerprint(memory.data(), 64));
+        const bool write = i % 3 == 0;
+        if (write) ++memory[5];
+        EXPECT_EQ(blocks.keepIfWritten(memory.data()), write);
+        EXPECT_EQ(blocks.withdraw(memory.data()) != nullptr, write);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
