@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kBudgetsTried = 10;
 
-// Sets of nodes are stored as bits; above this many nodes they would take more than 100 MB.
+// Sets of nodes are stored as bits; above this many nodes they would take more than 200 MB.
 constexpr std::size_t kMostNodes = 30'000;
 
 // Lower sets above which the exact program is given the pruned ones instead: on a paper's graph,
@@ -69,9 +69,11 @@ std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search,
     for (std::size_t v = 0; v < problem.time.size(); ++v) found->problem.time[v] += problem.time[v];
   }
   for (PhaseGroup& group : groups) {
-    const LowerSetLimits limits{.time_slots = 160, .nearest = 24, .narrow = 48, .late = [&search] {
-                                  return search.late();
-                                }};
+    const LowerSetLimits limits{.time_slots = 2048,
+                                .most_work = 100'000'000,
+                                .nearest = 24,
+                                .narrow = 48,
+                                .late = [&search] { return search.late(); }};
     group.solver =
         std::make_unique<LowerSetSolver>(makeSolver(group.problem, scope, kMostOfPhase, limits));
     group.least = group.solver->smallestBudget();
@@ -184,7 +186,8 @@ bool KusumotoStrategies::attempt(LowerSetGoal goal, double level, ScoredRetentio
   bool fits = false;
   std::vector<LowerSetPlan> plans;
   for (const PhaseGroup& group : *impl_->groups) {
-    plans.push_back(group.solver->solve(internalBudget(group, goal, level), goal));
+    plans.push_back(group.solver->solve(internalBudget(group, goal, level), goal,
+                                        goal == LowerSetGoal::kLeastTime));
     if (!plans.back().feasible) return false;
   }
   for (bool keep_last : {false, true}) {
