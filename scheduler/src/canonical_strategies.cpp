@@ -9,7 +9,7 @@ namespace ebbtide::scheduler {
 namespace {
 
 // Budgets of the program that are tried: by bisection for least time, and over the whole range.
-constexpr int kBisections = 12, kLevels = 24;
+constexpr int kBisections = 12, kLevels = 24, kTimeLevel = 6;
 
 class Search {
  public:
@@ -54,7 +54,10 @@ class Search {
       const double grown = from * std::pow(ratio, static_cast<double>(level) / kLevels);
       const Bytes budget = level == 0 ? least : static_cast<Bytes>(grown);
       attempt(budget, LowerSetGoal::kMostTime);
-      if (choice_.goal == LowerSetGoal::kLeastTime) attempt(budget, LowerSetGoal::kLeastTime);
+      // These take most of the time to find and are seldom the smallest.
+      if (choice_.goal == LowerSetGoal::kLeastTime && level % kTimeLevel == 0) {
+        attempt(budget, LowerSetGoal::kLeastTime);
+      }
     }
   }
 
