@@ -43,9 +43,9 @@ class Portfolio {
     judge(greedy, "greedy");
     KusumotoStrategies strategies(graph_, search_);
     const Start time =
-        start(strategies.construct(LowerSetGoal::kLeastTime), "kusumoto-approx-time");
+        start(strategies.construct(LowerSetGoal::kLeastTime), "kusumoto-approx strategy=time");
     const Start memory =
-        start(strategies.construct(LowerSetGoal::kMostTime), "kusumoto-approx-memory");
+        start(strategies.construct(LowerSetGoal::kMostTime), "kusumoto-approx strategy=memory");
     if (!search_.late()) judge(search_.improve(greedy, work), "greedy + search");
     // The search is local, so another start may lead elsewhere.
     const Start& other = search_.better(memory.scored, time.scored) ? memory : time;

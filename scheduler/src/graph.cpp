@@ -108,9 +108,8 @@ void checkValue(const Graph& graph, ValueId id, std::vector<bool>& has_successor
 void checkAnyOrder(const Graph& graph) {
   for (std::size_t id = 0; id < graph.ops.size(); ++id) {
     const Op& op = graph.ops[id];
-    if (op.backward || op.fixed_bytes != 0) {
-      fail(opName(graph, static_cast<OpId>(id)) +
-           " is backward or has fixed bytes in a graph of any order");
+    if (op.fixed_bytes != 0) {
+      fail(opName(graph, static_cast<OpId>(id)) + " has fixed bytes in a graph of any order");
     }
   }
   for (std::size_t id = 0; id < graph.values.size(); ++id) {

@@ -7,6 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "canonical_model.hpp"
+#include "canonical_strategies.hpp"
 #include "planner_options.hpp"
 
 namespace ebbtide::scheduler {
@@ -14,8 +16,32 @@ namespace {
 
 constexpr int kBudgetsTried = 10;
 
-// Sets of nodes are stored as bits; above this many nodes they would take more than 100 MB.
+// Sets of nodes are stored as bits; above this many nodes they would take more than 200 MB.
 constexpr std::size_t kMostNodes = 30'000;
+
+// Lower sets above which the exact program is given the pruned ones instead: on a paper's graph,
+// and on each phase of a recorded step, where the program is solved for many budgets.
+constexpr std::size_t kMostLowerSets = 6'000, kMostOfPhase = 300;
+
+// States that the approximate program may meet in one pass: up to a second.
+constexpr std::size_t kMostWork = 200'000'000;
+
+// Nodes above which not all pairs of lower sets are tried.
+constexpr std::size_t kMostUnlimited = 4'000;
+
+// Larger sums of bytes could leave 63 bits in formula (2).
+constexpr Bytes kMostBytes = Bytes{1} << 60;
+
+LowerSetSolver makeSolver(const LowerSetProblem& problem, LowerSetScope scope, std::size_t most,
+                          const LowerSetLimits& limits) {
+  if (scope == LowerSetScope::kAll) {
+    if (auto family = allLowerSets(problem, most, limits.late)) {
+      return LowerSetSolver(problem, std::move(*family),
+                            {.time_slots = limits.time_slots, .late = limits.late});
+    }
+  }
+  return LowerSetSolver(problem, limits);
+}
 
 // Phases of equal structure (microbatches) and the solver that serves them all.
 struct PhaseGroup {
@@ -25,10 +51,11 @@ struct PhaseGroup {
   std::int64_t least = 0, largest = 0;  // internal budgets
 };
 
-std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search) {
+std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search,
+                                   LowerSetScope scope) {
   std::deque<PhaseGroup> groups;  // a deque: solvers refer to their problems
   for (const RetentionSearch::Phase& phase : search.phases()) {
-    if (phase.end - phase.begin > kMostNodes) continue;
+    if (phase.end - phase.begin > kMostNodes || graph.totalValueBytes() >= kMostBytes) continue;
     LowerSetProblem problem = lowerSetProblem(graph, search, phase);
     const auto alike = [&](const PhaseGroup& group) {
       return group.problem.memory == problem.memory && group.problem.next == problem.next;
@@ -42,11 +69,13 @@ std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search) 
     for (std::size_t v = 0; v < problem.time.size(); ++v) found->problem.time[v] += problem.time[v];
   }
   for (PhaseGroup& group : groups) {
-    const LowerSetLimits limits{
-        .memory_ranges = 160, .nearest = 24, .narrow = 48, .late = [&search] {
-          return search.late();
-        }};
-    group.solver = std::make_unique<LowerSetSolver>(group.problem, limits);
+    const LowerSetLimits limits{.time_slots = 2048,
+                                .most_work = 100'000'000,
+                                .nearest = 24,
+                                .narrow = 48,
+                                .late = [&search] { return search.late(); }};
+    group.solver =
+        std::make_unique<LowerSetSolver>(makeSolver(group.problem, scope, kMostOfPhase, limits));
     group.least = group.solver->smallestBudget();
     group.largest = group.solver->largestPeak();
   }
@@ -60,7 +89,8 @@ void applyCanonical(const Graph& graph, const PhaseGroup& group, const LowerSetP
   for (const RetentionSearch::Phase& phase : group.phases) {
     for (std::size_t node = 0; node < plan.cached.size(); ++node) {
       for (ValueId output : graph.ops[phase.begin + node].outputs) {
-        const bool stays = keep_last && plan.last[node] && retention.keep[output];
+        const bool stays =
+            keep_last && plan.segment[node] + 1 == plan.segments && retention.keep[output];
         retention.keep[output] = plan.cached[node] || stays;
       }
     }
@@ -116,24 +146,38 @@ LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& searc
 }
 
 PlannerInfo KusumotoPlanner::info() const {
-  if (goal_ == LowerSetGoal::kLeastTime) {
-    return {
-        "kusumoto-approx-time", "kusumoto2019 section 4.3",
-        "Least recompute time among canonical strategies over pruned lower sets; where none fits, "
-        "coarse ones as in section 4.4."};
+  PlannerInfo info;
+  if (scope_ == LowerSetScope::kAll) {
+    info = {"kusumoto-exact", "kusumoto2019 sections 4.2 and 4.4",
+            "Paper's model, liveness=off, up to " + std::to_string(kMostLowerSets) +
+                " lower sets: the optimum of the canonical strategies. Else no worse than "
+                "kusumoto-approx."};
+  } else {
+    info = {
+        "kusumoto-approx", "kusumoto2019 sections 4.3 and 4.4",
+        "Canonical strategies over the pruned lower sets: with liveness=off the best of them in "
+        "the paper's model; else the best of those that were simulated."};
   }
-  return {"kusumoto-approx-memory", "kusumoto2019 section 4.4",
-          "Coarse canonical strategies, whose real peak is low; at most one more forward pass."};
+  info.options = {
+      {"strategy", "time|memory",
+       "least recompute time, or coarse segments, whose real peak is low at no more than one more "
+       "forward pass"},
+      {"liveness", "on|off",
+       "paper's model: values die after their last reader, or at the ends of segments as formula "
+       "(2) has it; recorded steps: always on"}};
+  return info;
 }
 
 struct KusumotoStrategies::Impl {
   const Graph& graph;
   RetentionSearch& search;
+  LowerSetScope scope;
   std::optional<std::deque<PhaseGroup>> groups;  // once they are needed
 };
 
-KusumotoStrategies::KusumotoStrategies(const Graph& graph, RetentionSearch& search)
-    : impl_(new Impl{graph, search, std::nullopt}) {}
+KusumotoStrategies::KusumotoStrategies(const Graph& graph, RetentionSearch& search,
+                                       LowerSetScope scope)
+    : impl_(new Impl{graph, search, scope, std::nullopt}) {}
 
 KusumotoStrategies::~KusumotoStrategies() = default;
 
@@ -142,7 +186,8 @@ bool KusumotoStrategies::attempt(LowerSetGoal goal, double level, ScoredRetentio
   bool fits = false;
   std::vector<LowerSetPlan> plans;
   for (const PhaseGroup& group : *impl_->groups) {
-    plans.push_back(group.solver->solve(internalBudget(group, goal, level), goal));
+    plans.push_back(group.solver->solve(internalBudget(group, goal, level), goal,
+                                        goal == LowerSetGoal::kLeastTime));
     if (!plans.back().feasible) return false;
   }
   for (bool keep_last : {false, true}) {
@@ -161,7 +206,7 @@ ScoredRetention KusumotoStrategies::construct(LowerSetGoal goal) {
   RetentionSearch& search = impl_->search;
   ScoredRetention best = search.score(search.builder().keepAll());
   if (search.feasible(best) || search.late()) return best;
-  if (!impl_->groups) impl_->groups = groupPhases(impl_->graph, search);
+  if (!impl_->groups) impl_->groups = groupPhases(impl_->graph, search, impl_->scope);
   if (impl_->groups->empty()) return best;
   if (goal == LowerSetGoal::kLeastTime) {  // more budget: less time, more real memory
     attempt(goal, 0, best);
@@ -183,8 +228,51 @@ ScoredRetention KusumotoStrategies::construct(LowerSetGoal goal) {
 PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,
                                  const PlannerOptions& options) const {
   rejectUnknownOptions(options, info());
+  const bool memory = choiceOption(options, "strategy", {"time", "memory"}, "time") == "memory";
+  const bool early = choiceOption(options, "liveness", {"on", "off"}, "on") == "on";
+  const CanonicalChoice choice{.goal = memory ? LowerSetGoal::kMostTime : LowerSetGoal::kLeastTime,
+                               .drops = early ? DropTime::kAfterReader : DropTime::kSegmentEnd};
+  const auto problem = canonicalProblem(graph);
+  PlanResult result = problem && graph.totalValueBytes() < kMostBytes
+                          ? planPaperGraph(graph, *problem, budget_bytes, options, choice)
+                          : planStep(graph, budget_bytes, options, choice.goal);
+  result.planner = info().name;
+  return result;
+}
+
+// A graph of the paper's model. With liveness analysis all lower sets may lead to a worse schedule
+// than the pruned ones (footnote 2 of section 5.1), so both are tried.
+PlanResult KusumotoPlanner::planPaperGraph(const Graph& graph, const LowerSetProblem& problem,
+                                           Bytes budget_bytes, const PlannerOptions& options,
+                                           const CanonicalChoice& choice) const {
+  const auto late = [&options] {
+    return options.deadline != std::chrono::steady_clock::time_point::max() &&
+           std::chrono::steady_clock::now() >= options.deadline;
+  };
+  LowerSetLimits limits{.late = late};
+  const auto plan = [&](LowerSetScope scope) {
+    const LowerSetSolver solver = makeSolver(problem, scope, kMostLowerSets, limits);
+    return planCanonical(graph, solver, budget_bytes, choice, late);
+  };
+  if (scope_ == LowerSetScope::kAll && choice.drops == DropTime::kSegmentEnd) return plan(scope_);
+  limits.most_work = kMostWork;
+  if (problem.time.size() > kMostUnlimited) limits.nearest = limits.narrow = kMostUnlimited / 8;
+  PlanResult result = plan(LowerSetScope::kPruned);
+  if (scope_ == LowerSetScope::kPruned) return result;
+  PlanResult other = plan(LowerSetScope::kAll);
+  return betterCanonical(other, result) ? other : result;
+}
+
+// A recorded step: its program order stays, and the canonical strategies say what to keep.
+PlanResult KusumotoPlanner::planStep(const Graph& graph, Bytes budget_bytes,
+                                     const PlannerOptions& options, LowerSetGoal goal) const {
   RetentionSearch search(graph, budget_bytes, options);
-  return search.result(KusumotoStrategies(graph, search).construct(goal_), info().name);
+  ScoredRetention best = KusumotoStrategies(graph, search).construct(goal);
+  if (scope_ == LowerSetScope::kAll && !search.late()) {
+    ScoredRetention other = KusumotoStrategies(graph, search, scope_).construct(goal);
+    if (search.better(other, best)) best = std::move(other);
+  }
+  return search.result(best, info().name);
 }
 
 }  // namespace ebbtide::scheduler

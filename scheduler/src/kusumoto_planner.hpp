@@ -1,24 +1,37 @@
-// "kusumoto-approx-time" and "kusumoto-approx-memory": canonical strategies from the approximate
-// lower-set program (kusumoto2019 sections 4.3 and 4.4), judged by the real model.
+// "kusumoto-exact" and "kusumoto-approx": canonical strategies from the lower-set programs of
+// kusumoto2019 (sections 4.2 to 4.4). On a graph of the paper's model (canonical_model.hpp) they
+// are the paper's; on any other the programs say what to keep, and the real model judges.
 #pragma once
 
 #include <memory>
 
+#include "canonical_strategies.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "lower_set_dp.hpp"
 #include "retention_search.hpp"
 
 namespace ebbtide::scheduler {
 
+enum class LowerSetScope {
+  kAll,     // section 4.2
+  kPruned,  // section 4.3
+};
+
 class KusumotoPlanner : public Planner {
  public:
-  explicit KusumotoPlanner(LowerSetGoal goal) : goal_(goal) {}
+  explicit KusumotoPlanner(LowerSetScope scope) : scope_(scope) {}
   PlannerInfo info() const override;
+  // Options "strategy" and "liveness".
   PlanResult plan(const Graph& graph, Bytes budget_bytes,
                   const PlannerOptions& options) const override;
 
  private:
-  LowerSetGoal goal_;
+  PlanResult planPaperGraph(const Graph& graph, const LowerSetProblem& problem, Bytes budget_bytes,
+                            const PlannerOptions& options, const CanonicalChoice& choice) const;
+  PlanResult planStep(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
+                      LowerSetGoal goal) const;
+
+  LowerSetScope scope_;
 };
 
 // The canonical strategies of all phases of a graph, joined under one cap: what both planners
@@ -26,7 +39,8 @@ class KusumotoPlanner : public Planner {
 // search.
 class KusumotoStrategies {
  public:
-  KusumotoStrategies(const Graph& graph, RetentionSearch& search);
+  KusumotoStrategies(const Graph& graph, RetentionSearch& search,
+                     LowerSetScope scope = LowerSetScope::kPruned);
   ~KusumotoStrategies();
 
   // The best in the real model of the strategies for several internal budgets, made smaller by the

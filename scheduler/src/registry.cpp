@@ -12,8 +12,8 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
   static const auto& all = *[] {
     auto list = std::make_unique<std::vector<std::unique_ptr<Planner>>>();
     list->push_back(std::make_unique<GreedyPlanner>());
-    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
-    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
+    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kPruned));
+    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kAll));
     list->push_back(std::make_unique<AutoPlanner>());
     return list.release();
   }();

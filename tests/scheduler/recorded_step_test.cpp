@@ -28,10 +28,18 @@ Bytes halfTheActivations(const TraceGraph& step) {
   return simulate(step.graph, keepEverything(step.graph)).peak_bytes - step.activation_bytes / 2;
 }
 
+// kusumoto-approx with strategy=memory.
+constexpr const char* kMemoryCentric = "memory-centric";
+
+const Planner& plannerOf(const std::string& name) {
+  return planner(name == kMemoryCentric ? "kusumoto-approx" : name);
+}
+
 // A bounded search, for the planners that search.
 PlannerOptions bounded(const std::string& planner_name) {
   PlannerOptions options;
   if (planner_name == "greedy" || planner_name == "auto") options.named["work"] = "1000000";
+  if (planner_name == kMemoryCentric) options.named["strategy"] = "memory";
   return options;
 }
 
@@ -55,10 +63,11 @@ TEST_P(RecordedStep, HalvesTheActivations) {
   const TraceGraph step = recordedStep(this->step());
   const Bytes budget = halfTheActivations(step);
   ASSERT_GT(budget, peakLowerBound(step.graph));
-  const PlanResult result = planner(plannerName()).plan(step.graph, budget, bounded(plannerName()));
+  const PlanResult result =
+      plannerOf(plannerName()).plan(step.graph, budget, bounded(plannerName()));
   ASSERT_EQ(validate(step.graph, result.schedule).value_or(""), "");
   EXPECT_EQ(result.peak_bytes, simulate(step.graph, result.schedule).peak_bytes);
-  if (plannerName() != "kusumoto-approx-memory") {
+  if (plannerName() != kMemoryCentric) {
     EXPECT_TRUE(result.feasible);
     EXPECT_LE(result.peak_bytes, budget);
   }
@@ -70,10 +79,10 @@ TEST_P(RecordedStep, HalvesTheActivations) {
 TEST_P(RecordedStep, IsLegalWhenADeadlineEndsIt) {
   const TraceGraph step = recordedStep(this->step());
   for (const int milliseconds : {1, 5, 30}) {
-    PlannerOptions options;
+    PlannerOptions options = bounded(plannerName());
     options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
     const PlanResult result =
-        planner(plannerName()).plan(step.graph, halfTheActivations(step), options);
+        plannerOf(plannerName()).plan(step.graph, halfTheActivations(step), options);
     EXPECT_EQ(validate(step.graph, result.schedule).value_or(""), "") << milliseconds;
   }
 }
@@ -86,8 +95,9 @@ std::string identifier(const testing::TestParamInfo<RecordedStep::ParamType>& pa
 
 INSTANTIATE_TEST_SUITE_P(All, RecordedStep,
                          testing::Combine(testing::Values("gpt_step", "cnn_step"),
-                                          testing::Values("greedy", "kusumoto-approx-time",
-                                                          "kusumoto-approx-memory", "auto")),
+                                          testing::Values("greedy", "kusumoto-approx",
+                                                          kMemoryCentric, "kusumoto-exact",
+                                                          "auto")),
                          identifier);
 
 }  // namespace

@@ -48,7 +48,7 @@ struct Graph {
   // Rules of a paper's model in place of a recorded program's. Ops are listed in some topological
   // order either way.
   //   any_order: first runs come in any order that finds their inputs live. No fixed bytes, natural
-  //     lives, overwriting or backward ops then (checkGraph).
+  //     lives or overwriting then (checkGraph).
   //   lazy_outputs: an output that the schedule drops right after a run was never made by it and
   //     takes no bytes, as in rotor2024, Definition 3.3, where a forward op saves its inner values
   //     or does not.
