@@ -1,6 +1,7 @@
 // PeakTree: a level per position; adds to ranges and asks for the maximum in O(log positions).
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "ebbtide/scheduler/units.hpp"
@@ -27,7 +28,7 @@ class PeakTree {
       const bool left = max_[2 * node] > level, right = max_[2 * node + 1] > level;
       node = 2 * node + (left && right ? (coin() ? 1 : 0) : (right ? 1 : 0));
     }
-    return node - leaves_;
+    return node - leaves_ - 1;
   }
 
  private:
@@ -35,9 +36,15 @@ class PeakTree {
     max_[node] += bytes;
     added_[node] += bytes;
   }
-  void rebuildAbove(std::size_t node);
+  // Did its maximum change?
+  bool update(std::size_t node) {
+    const Bytes before = max_[node];
+    max_[node] = std::max(max_[2 * node], max_[2 * node + 1]) + added_[node];
+    return max_[node] != before;
+  }
+  void updateAbove(std::size_t node);
 
-  std::size_t leaves_ = 1;    // a power of two
+  std::size_t leaves_ = 1;    // a power of two; the first and the one after the last are empty
   std::vector<Bytes> max_;    // per node: the maximum below it, its own `added_` included
   std::vector<Bytes> added_;  // per node: added to all positions below it
 };

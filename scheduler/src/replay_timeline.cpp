@@ -127,6 +127,7 @@ RunKey ReplayTimeline::peakRun(OpId stage) const {
 }
 
 void ReplayTimeline::refresh(OpId stage) {
+  if (stage == open_stage_) return;
   const auto& slots = slots_[stage];
   Bytes most = slots[0].live + slots[0].extra;
   for (std::size_t i = 1; i < slots.size(); ++i) {
@@ -290,12 +291,14 @@ bool ReplayTimeline::insert(RunKey replay) {
     if (!copyAt(input, replay)) return false;
   }
   openSlot(replay);
+  open_stage_ = replay.stage();
   for (ValueId input : op.inputs) {
     if (!graph_.values[input].pinned) addUse(input, replay);
   }
   for (ValueId output : op.outputs) {
     if (!graph_.values[output].pinned) addUse(output, replay);
   }
+  open_stage_ = kNone;
   refresh(replay.stage());
   return true;
 }
@@ -309,12 +312,14 @@ bool ReplayTimeline::remove(RunKey replay) {
     const bool read = isRead(output, static_cast<std::size_t>(use - uses.begin()) + 1);
     if (read && *(use + 1) > end_[output] && *(use - 1) <= end_[output]) return false;
   }
+  open_stage_ = replay.stage();
   for (ValueId output : op.outputs) {
     if (!graph_.values[output].pinned) removeUse(output, replay);
   }
   for (ValueId input : op.inputs) {
     if (!graph_.values[input].pinned) removeUse(input, replay);
   }
+  open_stage_ = kNone;
   closeSlot(replay);
   return true;
 }

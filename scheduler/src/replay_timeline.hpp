@@ -117,6 +117,7 @@ class ReplayTimeline {
   std::vector<RunKey> replays_;
   std::vector<int> count_;
   Nanoseconds replay_ns_ = 0;
+  OpId open_stage_ = kNone;  // changes more: its level is told to the tree at the end
 };
 
 }  // namespace ebbtide::scheduler
