@@ -4,6 +4,7 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "greedy_planner.hpp"
 #include "kusumoto_planner.hpp"
+#include "moccasin_local_planner.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -14,6 +15,9 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<GreedyPlanner>());
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kPruned));
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kAll));
+    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
+    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
+    list->push_back(std::make_unique<MoccasinLocalPlanner>());
     list->push_back(std::make_unique<AutoPlanner>());
     return list.release();
   }();

@@ -1,0 +1,123 @@
+// ReplayTimeline: a schedule as the set of its replays, with its peak kept up to date.
+//
+// Stage t holds the replays that come between the first runs of ops t-1 and t, in program order,
+// and ends with the first run of op t (moccasin2023, section 2.3). Retention follows from the runs:
+// each copy lives from the run that makes it to the last run that reads it, so the state is legal
+// after every change, and a change touches only the gaps between neighbouring runs:
+//
+//   stage:       2       3       4    |  5                6
+//   value v:     made === read ====== | =========== read ==== read         nothing replayed
+//                made === read        |      (5,v)= read ==== read         its producer in stage 5
+//
+// A read costs the bytes of its value from the previous run that makes or reads it to itself; a run
+// costs its outputs' bytes while it runs. One change is O(inputs · log ops).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ebbtide/scheduler/graph.hpp"
+#include "ebbtide/scheduler/schedule.hpp"
+#include "peak_tree.hpp"
+
+namespace ebbtide::scheduler {
+
+// When a run comes: by stage, then by op. Each op runs at most once a stage.
+struct RunKey {
+  std::uint64_t bits = 0;  // 0: before all runs, where sources are made
+
+  RunKey() = default;
+  RunKey(OpId stage, OpId op)
+      : bits(static_cast<std::uint64_t>(stage) << 32 | (static_cast<std::uint64_t>(op) + 1)) {}
+  OpId stage() const { return static_cast<OpId>(bits >> 32); }
+  OpId op() const { return static_cast<OpId>(bits & 0xffffffffu) - 1; }
+  bool first() const { return stage() == op(); }
+
+  friend auto operator<=>(const RunKey&, const RunKey&) = default;
+};
+
+class ReplayTimeline {
+ public:
+  // Nothing replayed. The graph must pass checkGraph() and outlive the timeline.
+  explicit ReplayTimeline(const Graph& graph);
+
+  Bytes peak() const { return tree_.max(); }
+  Nanoseconds replayNs() const { return replay_ns_; }
+  const std::vector<RunKey>& replays() const { return replays_; }  // in no order
+  int replaysOf(OpId op) const { return count_[op]; }
+  bool has(RunKey replay) const;
+  // May a replay of `op` ever come in `stage`?
+  bool allowed(RunKey replay) const {
+    return replay.op() < replay.stage() && replay.stage() <= last_stage_[replay.op()];
+  }
+
+  // False, and nothing changes, if it is there already or an input has no copy then.
+  bool insert(RunKey replay);
+  // False, and nothing changes, if some read would be left without a copy.
+  bool remove(RunKey replay);
+  // Does no run read what this replay makes?
+  bool idle(RunKey replay) const;
+
+  // The run with most live bytes in a stage.
+  RunKey peakRun(OpId stage) const;
+  const PeakTree& stages() const { return tree_; }
+  // All runs that make or read a value through the schedule, in order.
+  const std::vector<RunKey>& runsOf(ValueId value) const { return uses_[value]; }
+  bool makes(ValueId value, RunKey run) const {
+    return run.bits == 0 || run.op() == graph_.values[value].producer;
+  }
+
+  Schedule schedule() const;
+
+ private:
+  struct Slot {  // one run
+    OpId op = kNone;
+    std::int32_t listed = kNone;  // replays: index into replays_
+    Bytes live = 0;               // values live during it, less what the tree adds to its stage
+    Bytes extra = 0;              // fixed bytes and workspace
+    Bytes born = 0;               // of live: outputs
+    Bytes taken = 0;              // bytes of values that outputs took over when the run began
+  };
+  struct Range {  // of runs: after `from`, up to `to`
+    RunKey from, to;
+    bool with_to = true;
+  };
+
+  void setLimits();
+  void setLives();
+  void firstUses();
+  bool isRead(ValueId value, std::size_t use) const {
+    return use < uses_[value].size() && !makes(value, uses_[value][use]);
+  }
+  bool firstCopy(ValueId value, std::size_t use) const;
+  bool takenOver(ValueId value, std::size_t use) const;
+  void cover(ValueId value, std::size_t first, std::size_t last, Bytes sign);
+  std::size_t lastAffected(ValueId value, std::size_t use) const;
+  void addUse(ValueId value, RunKey run);
+  void removeUse(ValueId value, RunKey run);
+  void changePlainUse(ValueId value, std::size_t use, Bytes sign);
+  void addRange(const Range& range, Bytes bytes);
+  void addBirth(RunKey run, Bytes bytes);
+  void addInStage(const Range& range, OpId stage, Bytes bytes);
+  std::vector<Slot>::iterator slotAt(RunKey run);
+  void refresh(OpId stage);
+  void openSlot(RunKey replay);
+  void closeSlot(RunKey replay);
+  bool copyAt(ValueId value, RunKey run) const;
+
+  const Graph& graph_;
+  std::vector<OpId> last_stage_;     // per op: the last stage that may replay it
+  std::vector<RunKey> end_;          // per value: the first run that overwrites it, or kNever
+  std::vector<OpId> successor_;      // per value: the op whose output takes its bytes over in place
+  std::vector<RunKey> natural_;      // per value: to here the program itself holds the first copy
+  std::vector<std::uint8_t> plain_;  // per value: none of these, nor lazy outputs
+  std::vector<std::vector<RunKey>> uses_;
+  std::vector<std::vector<Slot>> slots_;  // per stage: its replays in order, then the first run
+  PeakTree tree_;
+  std::vector<RunKey> replays_;
+  std::vector<int> count_;
+  Nanoseconds replay_ns_ = 0;
+  OpId open_stage_ = kNone;  // changes more: its level is told to the tree at the end
+};
+
+}  // namespace ebbtide::scheduler
