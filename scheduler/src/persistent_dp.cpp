@@ -8,7 +8,8 @@ namespace ebbtide::scheduler {
 namespace {
 
 constexpr std::size_t kBlock = 1 << 15;  // times in a block of rows
-constexpr std::int32_t kLeaf = 64;
+constexpr std::int32_t kLeaf = 64;       // slots
+constexpr std::size_t kAhead = 6;        // rows
 
 }  // namespace
 
@@ -48,6 +49,12 @@ PersistentProgram::Forward PersistentProgram::through(const Forward& before, std
           before.time + sizes_.dropTime(stage, t)};
 }
 
+// Asks for what offerRange() will read first of a row that lies far away in memory.
+void PersistentProgram::fetch(const Row& left) const {
+  if (left.last < left.first) return;
+  __builtin_prefetch(left.times + std::clamp(top_ - left.first, 0, left.last - left.first));
+}
+
 void PersistentProgram::fillRow(std::size_t s, std::size_t t) {
   end_ = top_ = grid_.slots;
   low_ = end_ + 1;
@@ -58,6 +65,7 @@ void PersistentProgram::fillRow(std::size_t s, std::size_t t) {
     if (forward.time >= bound_) break;
     while (top_ >= low_ && best_[top_] <= forward.time) --top_;
     if (forward.slots > top_) break;
+    if (c + kAhead <= t) fetch(lefts_[s][c + kAhead - 1 - s]);
     offerCut(s, c, forward);
   }
   store(s, t);
@@ -105,7 +113,8 @@ void PersistentProgram::offerCut(std::size_t s, std::size_t c, const Forward& fo
 // start is useless in between.
 void PersistentProgram::offerRange(const Cut& cut, std::int32_t from, std::int32_t to) {
   while (true) {
-    if (cut.at(to) >= best_[from]) return;
+    const std::int32_t least = cut.rightAt(to);
+    if (least >= best_[from] || least + cut.leftAt(to) >= best_[from]) return;
     if (to - from < kLeaf) break;
     const std::int32_t middle = from + (to - from) / 2;
     offerRange(cut, middle + 1, to);

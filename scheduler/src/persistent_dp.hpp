@@ -42,10 +42,12 @@ class PersistentProgram : public ChainProgram {
     const Row& left;   // s … c-1
     const Row& right;  // c … t
     std::int32_t kept, time;
-    std::int32_t at(std::int32_t slots) const {
+    std::int32_t rightAt(std::int32_t slots) const {
       const std::int32_t inner = slots - kept;
-      return time + (inner > right.last ? 0 : right.times[inner - right.first]) +
-             (slots > left.last ? 0 : left.times[slots - left.first]);
+      return time + (inner > right.last ? 0 : right.times[inner - right.first]);
+    }
+    std::int32_t leftAt(std::int32_t slots) const {
+      return slots > left.last ? 0 : left.times[slots - left.first];
     }
   };
   struct Pool {  // rows of one s, side by side; they never move
@@ -61,6 +63,7 @@ class PersistentProgram : public ChainProgram {
   };
 
   void beginColumn(std::size_t t);
+  void fetch(const Row& left) const;
   void fillRow(std::size_t s, std::size_t t);
   void offerSave(std::size_t s, std::size_t t);
   void offerCut(std::size_t s, std::size_t c, const Forward& forward);
