@@ -5,6 +5,9 @@
 #include "greedy_planner.hpp"
 #include "kusumoto_planner.hpp"
 #include "moccasin_local_planner.hpp"
+#include "periodic_planner.hpp"
+#include "revolve_planner.hpp"
+#include "rotor_planner.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -18,6 +21,10 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
     list->push_back(std::make_unique<MoccasinLocalPlanner>());
+    list->push_back(std::make_unique<PeriodicPlanner>());
+    list->push_back(std::make_unique<RevolvePlanner>());
+    list->push_back(std::make_unique<RotorPlanner>(RotorPlanner::Checkpoints::kPersistent));
+    list->push_back(std::make_unique<RotorPlanner>(RotorPlanner::Checkpoints::kFloating));
     list->push_back(std::make_unique<AutoPlanner>());
     return list.release();
   }();

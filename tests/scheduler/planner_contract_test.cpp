@@ -110,7 +110,9 @@ TEST_P(PlannerContract, HalvesTheActivationsOfATransformer) {
     expectHonest(graph, budget, result);
     EXPECT_TRUE(result.feasible);
     // A whole forward pass more is a third of the step (backward events cost twice their op).
-    EXPECT_LT(result.recompute_ns, everything.duration_ns / 4);
+    // Revolve saves nothing ahead, so it runs all forward ops again, some of them twice.
+    const Nanoseconds share = GetParam() == "revolve" ? 2 : 4;
+    EXPECT_LT(result.recompute_ns, everything.duration_ns / share);
   }
 }
 

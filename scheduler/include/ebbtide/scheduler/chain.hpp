@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/graph.hpp"
+#include "ebbtide/scheduler/graph_file.hpp"
 #include "ebbtide/scheduler/units.hpp"
 
 namespace ebbtide::scheduler {
@@ -23,5 +24,16 @@ struct Chain {
 
   std::size_t stages() const { return forward_ns.size(); }  // L+1
 };
+
+// Throws std::invalid_argument naming the first list that is not as long as the others, or that
+// holds a negative entry, and where sums do not fit 63 bits. A chain has at least the loss.
+void checkChain(const Chain& chain);
+
+// Checks the chain. Ops 0 … L are F¹ … Fᴸ⁺¹, then Bᴸ⁺¹ … B¹; value 0 is a⁰. What Fˡ saves beside aˡ
+// is a value of its own, of āˡ − aˡ bytes (none where āˡ is given as less than aˡ).
+//   kPaper: peak and duration are those of Definitions 3.2 and 3.4. An Fˡ that saves nothing makes
+//     aˡ alone.
+//   kReal: Fˡ always makes āˡ, and what is not saved dies when it ends.
+Graph chainGraph(const Chain& chain, CostModel model);
 
 }  // namespace ebbtide::scheduler
