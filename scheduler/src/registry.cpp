@@ -4,6 +4,8 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "greedy_planner.hpp"
 #include "kusumoto_planner.hpp"
+#include "pwremat_planner.hpp"
+#include "twremat_planner.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -14,6 +16,9 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<GreedyPlanner>());
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
+    list->push_back(std::make_unique<TwRematPlanner>(false));
+    list->push_back(std::make_unique<TwRematPlanner>(true));
+    list->push_back(std::make_unique<PwRematPlanner>());
     list->push_back(std::make_unique<AutoPlanner>());
     return list.release();
   }();
