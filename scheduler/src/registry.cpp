@@ -1,8 +1,11 @@
 #include <stdexcept>
 
 #include "auto_planner.hpp"
+#include "chen_planner.hpp"
+#include "dtr_planner.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "greedy_planner.hpp"
+#include "greedy_remat_planner.hpp"
 #include "kusumoto_planner.hpp"
 #include "pwremat_planner.hpp"
 #include "twremat_planner.hpp"
@@ -16,6 +19,9 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<GreedyPlanner>());
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
+    list->push_back(std::make_unique<ChenPlanner>());
+    list->push_back(std::make_unique<DtrPlanner>());
+    list->push_back(std::make_unique<GreedyRematPlanner>());
     list->push_back(std::make_unique<TwRematPlanner>(false));
     list->push_back(std::make_unique<TwRematPlanner>(true));
     list->push_back(std::make_unique<PwRematPlanner>());
