@@ -1,13 +1,18 @@
 #include <stdexcept>
 
 #include "auto_planner.hpp"
+#include "chen_planner.hpp"
+#include "dtr_planner.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "greedy_planner.hpp"
+#include "greedy_remat_planner.hpp"
 #include "kusumoto_planner.hpp"
 #include "moccasin_local_planner.hpp"
 #include "periodic_planner.hpp"
 #include "revolve_planner.hpp"
 #include "rotor_planner.hpp"
+#include "pwremat_planner.hpp"
+#include "twremat_planner.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -25,6 +30,12 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<RevolvePlanner>());
     list->push_back(std::make_unique<RotorPlanner>(RotorPlanner::Checkpoints::kPersistent));
     list->push_back(std::make_unique<RotorPlanner>(RotorPlanner::Checkpoints::kFloating));
+    list->push_back(std::make_unique<ChenPlanner>());
+    list->push_back(std::make_unique<DtrPlanner>());
+    list->push_back(std::make_unique<GreedyRematPlanner>());
+    list->push_back(std::make_unique<TwRematPlanner>(false));
+    list->push_back(std::make_unique<TwRematPlanner>(true));
+    list->push_back(std::make_unique<PwRematPlanner>());
     list->push_back(std::make_unique<AutoPlanner>());
     return list.release();
   }();

@@ -18,6 +18,13 @@ class PlannerContract : public testing::TestWithParam<std::string> {
  protected:
   const Planner& tested() const { return planner(GetParam()); }
 
+  // Those of kumar2019 do not: twremat and its kin seek little memory in a recursion that
+  // recomputes several times over, and XLA's pass meets few budgets.
+  bool seeksLittleTime() const {
+    const std::set<std::string> others = {"greedy-remat", "pwremat", "twremat", "twremat-k"};
+    return others.count(GetParam()) == 0;
+  }
+
   // Little search, for planners that search.
   PlannerOptions quick() const {
     PlannerOptions options;
@@ -108,6 +115,7 @@ TEST_P(PlannerContract, HalvesTheActivationsOfATransformer) {
     const Bytes budget = fixed + (everything.peak_bytes - fixed) / 2;
     const PlanResult result = tested().plan(graph, budget, quick());
     expectHonest(graph, budget, result);
+    if (!seeksLittleTime()) continue;
     EXPECT_TRUE(result.feasible);
     // A whole forward pass more is a third of the step (backward events cost twice their op).
     // Revolve saves nothing ahead, so it runs all forward ops again, some of them twice.

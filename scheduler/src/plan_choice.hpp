@@ -1,0 +1,48 @@
+// PlanChoice: the best of several schedules of one graph, judged by validator and simulator. For
+// planners that make schedules without a search over retentions.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "ebbtide/scheduler/planner.hpp"
+
+namespace ebbtide::scheduler {
+
+// What one construction may take.
+struct WorkLimit {
+  std::size_t most_runs;  // in its schedule
+  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+
+  bool late() const {
+    return deadline != std::chrono::steady_clock::time_point::max() &&
+           std::chrono::steady_clock::now() >= deadline;
+  }
+};
+
+class PlanChoice {
+ public:
+  // Begins with the schedule that keeps everything.
+  PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
+             std::string planner);
+
+  // Within the budget before beyond it; then less time, or less peak where both are beyond it. A
+  // schedule that is not legal does not count. Returns its peak, -1 then.
+  Bytes consider(Schedule schedule);
+  bool feasible() const { return best_.feasible; }
+  Bytes keepPeak() const { return keep_peak_; }
+  bool late() const { return WorkLimit{0, deadline_}.late(); }
+  // For constructions that follow a limit on live bytes, not quite what the simulator counts: the
+  // budget and limits close below it, then, if none of these fits, the smallest limit that is met.
+  void searchLimits(const std::function<Schedule(Bytes limit_bytes)>& construct);
+  PlanResult take() { return std::move(best_); }
+
+ private:
+  const Graph& graph_;
+  Bytes budget_;
+  std::chrono::steady_clock::time_point deadline_;
+  Bytes keep_peak_ = 0;
+  PlanResult best_;
+};
+
+}  // namespace ebbtide::scheduler
