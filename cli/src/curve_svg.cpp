@@ -87,7 +87,7 @@ class Picture {
       : curve_(curve), title_(std::move(title)), unit_(unitOf(curve.plain_peak_bytes)) {
     double slowest = 1;
     for (const CurvePoint& point : curve.points) {
-      if (point.feasible) slowest = std::max(slowest, ratio(point.duration_ns));
+      slowest = std::max(slowest, ratio(point.duration_ns));
     }
     x_ticks_ = ticks(0, memory(curve.plain_peak_bytes));
     y_ticks_ = ticks(1, std::max(slowest, 1.02));
@@ -151,27 +151,28 @@ class Picture {
         "{:.1f}V{:.1f}\"/>\n",
         least, kTop, kHeight - kBottom);
     label(kLeft, 52, "red: no schedule can be left of or under these lines", "out", "start");
+    // Between two budgets holds what holds at the larger one.
     std::string path;
     for (const CurvePoint& point : curve_.points) {
-      path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? 'M' : 'L',
-                          x(memory(point.budget_bytes)), y(ratio(point.least_ns)));
+      const double at_x = x(memory(point.budget_bytes)), at_y = y(ratio(point.least_ns));
+      path += path.empty() ? fmt::format("M{:.1f} {:.1f}", at_x, at_y)
+                           : fmt::format("V{:.1f}H{:.1f}", at_y, at_x);
     }
     text_ +=
         fmt::format("<path class=\"bound\" fill=\"none\" stroke-width=\"1.6\" d=\"{}\"/>\n", path);
   }
 
-  // A staircase: a schedule serves every budget from its peak on.
+  // A staircase: a schedule serves every budget from its peak on. So does the smallest peak found
+  // where no schedule fits.
   void drawCurve() {
     std::string path, dots;
     for (const CurvePoint& point : curve_.points) {
-      if (!point.feasible) continue;
       const double at_x = x(memory(point.peak_bytes)), at_y = y(ratio(point.duration_ns));
       path += path.empty() ? fmt::format("M{:.1f} {:.1f}", at_x, at_y)
                            : fmt::format("H{:.1f}V{:.1f}", at_x, at_y);
       dots +=
           fmt::format("<circle class=\"dot\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\"/>\n", at_x, at_y);
     }
-    if (path.empty()) return;
     text_ += fmt::format("<path class=\"curve\" fill=\"none\" stroke-width=\"1.8\" d=\"{}H{}\"/>\n",
                          path, kWidth - kRight);
     text_ += dots;

@@ -9,6 +9,7 @@
 #include "ebbtide/scheduler/trace.hpp"
 #include "graph_json.hpp"
 #include "json_text.hpp"
+#include "moccasin_graph.hpp"
 #include "trace_json.hpp"
 
 namespace ebbtide::scheduler {
@@ -67,6 +68,8 @@ Graph fromJson(const std::string& text, GraphFormat format, CostModel model) {
     case GraphFormat::kGraph:
       refusePaperModel(model, "a graph file");
       return graphFromTree(tree);
+    case GraphFormat::kMoccasin:
+      return moccasinGraphFromJson(text);  // one model: the paper's
     default:
       throw std::invalid_argument("graph: this format is not read yet");
   }

@@ -70,9 +70,17 @@ TEST_P(ReaderFuzz, AcceptsSome) {
   EXPECT_LT(count, kInputs);
 }
 
+// Ids that are texts and numbers, an order, both names of each field.
+const char* const kMoccasinText =
+    R"({"directed":true,"multigraph":false,"graph":{"name":"g","order":[0,"b",2]},"nodes":[)"
+    R"({"id":2,"name":"c","cost_ram":30,"cost_cpu":7},{"id":0,"out_cost":10,"duration":5.5},)"
+    R"({"id":"b","out_cost":20,"duration":6}],"links":[{"source":0,"target":"b"},)"
+    R"({"source":"b","target":2},{"0":0,"1":2}]})";
+
 INSTANTIATE_TEST_SUITE_P(All, ReaderFuzz,
                          testing::Values(Sample{"graph", toJson(randomGraph(3, 8))},
-                                         Sample{"trace", toJson(twoOps())}),
+                                         Sample{"trace", toJson(twoOps())},
+                                         Sample{"moccasin", kMoccasinText}),
                          [](const auto& sample) { return sample.param.name; });
 
 TEST(ScheduleFuzz, GivesAScheduleThatTheValidatorCanJudge) {
