@@ -10,8 +10,8 @@
 namespace ebbtide::cli {
 namespace {
 
-// A step of 100,000 ops takes some 30 MB; the tree of a file takes ten times its size.
-constexpr std::size_t kMostBytes = std::size_t{1} << 30;
+// A graph of 100,000 ops takes 16 MB; the tree of a file up to ten times its size.
+constexpr std::size_t kMostBytes = std::size_t{256} << 20;
 
 struct Close {
   void operator()(std::FILE* file) const { std::fclose(file); }
@@ -31,7 +31,7 @@ std::string readText(const std::string& path) {
   std::array<char, 1 << 16> buffer = {};
   while (const std::size_t count = std::fread(buffer.data(), 1, buffer.size(), file.get())) {
     text.append(buffer.data(), count);
-    if (text.size() > kMostBytes) throw std::invalid_argument(path + ": is larger than 1 GiB");
+    if (text.size() > kMostBytes) throw std::invalid_argument(path + ": is larger than 256 MiB");
   }
   if (std::ferror(file.get()) != 0) fail("read", path);  // a folder, say
   return text;

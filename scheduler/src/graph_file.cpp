@@ -9,6 +9,7 @@
 #include "ebbtide/scheduler/trace.hpp"
 #include "graph_json.hpp"
 #include "json_text.hpp"
+#include "kusumoto_graph.hpp"
 #include "moccasin_graph.hpp"
 #include "trace_json.hpp"
 
@@ -58,6 +59,14 @@ void refusePaperModel(CostModel model, const char* what) {
                               "chain files");
 }
 
+Graph fromText(const std::string& text, CostModel model) {
+  try {
+    return kusumotoGraph(text, model);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string("graph: ") + error.what());
+  }
+}
+
 Graph fromJson(const std::string& text, GraphFormat format, CostModel model) {
   const nlohmann::json tree = parseJson(text, "graph");
   if (format == GraphFormat::kAuto) format = formatOf(tree);
@@ -90,7 +99,8 @@ Graph readGraph(const std::string& text, GraphFormat format, CostModel model) {
     throw std::invalid_argument("graph: the file is empty");
   }
   if (format == GraphFormat::kAuto && isKusumoto(text)) format = GraphFormat::kKusumoto;
-  Graph graph = fromJson(text, format, model);
+  Graph graph =
+      format == GraphFormat::kKusumoto ? fromText(text, model) : fromJson(text, format, model);
   if (graph.ops.empty()) throw std::invalid_argument("graph: has no ops");
   try {
     checkGraph(graph);

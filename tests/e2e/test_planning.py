@@ -199,6 +199,28 @@ def test_curve_never_rises(tmp_path: Path) -> None:
     assert "at least" in ran("curve", graph_file(tmp_path), "--points", "2")
 
 
+# --- formats --------------------------------------------------------------------------------------
+
+# One op that makes 8 bytes from nothing, in a millisecond (kusumoto's unit) or a nanosecond.
+ONE_OP = {
+    "kusumoto": '1 1\n0 8 _\nforward\n0 1\n0\nReLU\n{"rank": 0}\n',
+    "moccasin": '{"nodes": [{"id": 0, "duration": 1, "out_cost": 8}], "links": []}',
+}
+
+
+@pytest.mark.parametrize("format", ONE_OP)
+def test_formats_are_told_and_can_be_named(format: str, tmp_path: Path) -> None:
+    path = tmp_path / "graph"
+    path.write_text(ONE_OP[format])
+    told = plan(path, "--budget", "100%")
+    assert told["budget_bytes"] == 8
+    assert plan(path, "--budget", "100%", "--format", format) | {"plan_seconds": 0} == told | {
+        "plan_seconds": 0
+    }
+    assert plan(path, "--budget", "100%", "--model", "paper")["feasible"]
+    assert "graph" in refused("plan", path, "--budget", "100%", "--format", "graph")
+
+
 # --- input that is wrong --------------------------------------------------------------------------
 
 
@@ -244,8 +266,8 @@ def test_a_damaged_file(text: str, message: str, tmp_path: Path) -> None:
 def test_a_huge_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
-        file.truncate(2**30 + 1)  # takes no room on the disk
-    assert "is larger than 1 GiB" in refused("plan", path, "--budget", "1")
+        file.truncate(2**28 + 1)  # takes no room on the disk
+    assert "is larger than 256 MiB" in refused("plan", path, "--budget", "1")
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,8 @@ TEST(GraphFormats, HaveNames) {
 TEST(GraphFormats, AreTold) {
   EXPECT_EQ(read(toJson(chain(3))).ops.size(), 6u);
   EXPECT_EQ(read("\n " + toJson(twoOps())).ops.size(), 4u);
+  EXPECT_EQ(read(R"({"nodes":[{"id":0,"duration":1,"out_cost":2}],"links":[]})").ops.size(), 1u);
+  EXPECT_EQ(read("1 1\n0 8 _\nforward\n0 1\n0\nReLU\n{\"rank\": 0}\n").ops.size(), 1u);
 }
 
 TEST(GraphFormats, TheirOwnMessages) {
@@ -188,6 +190,7 @@ TEST(GraphFormats, TheirOwnMessages) {
                            R"({"nodes":[]})"}) {
     EXPECT_EQ(problem(text), unknown) << text;
   }
+  EXPECT_EQ(problem("1 1\n0 8"), "graph: line 2: the variable's name is missing");
   EXPECT_EQ(problem(toJson(twoOps()), GraphFormat::kGraph),
             "graph: format is not 'ebbtide-graph-1'");
   EXPECT_EQ(problem(toJson(chain(2)), GraphFormat::kTrace),

@@ -77,10 +77,19 @@ const char* const kMoccasinText =
     R"({"id":"b","out_cost":20,"duration":6}],"links":[{"source":0,"target":"b"},)"
     R"({"source":"b","target":2},{"0":0,"1":2}]})";
 
+// Weights 0 and data 1 -> convolution -> 2 -> loss -> 3, and the backward pass.
+const char* const kKusumotoText =
+    "4 4\n0 8 /conv/W\n1 100 x\n2 40 _\n3 4 _\n"
+    "forward\n2 1\n1 _\n0 _\n2\nConvolution2DFunction\n{\"rank\": 0}\n"
+    "forward\n1 1\n2 _\n3\nSoftmaxCrossEntropy\n{\"rank\": 1}\n"
+    "backward\n1 1\n2 input\n2\nSoftmaxCrossEntropy\n{\"rank\": 1}\n"
+    "backward\n3 2\n2 gradient\n1 input\n0 input\n0\n2\nConvolution2DFunction\n{\"rank\": 0}\n";
+
 INSTANTIATE_TEST_SUITE_P(All, ReaderFuzz,
                          testing::Values(Sample{"graph", toJson(randomGraph(3, 8))},
                                          Sample{"trace", toJson(twoOps())},
-                                         Sample{"moccasin", kMoccasinText}),
+                                         Sample{"moccasin", kMoccasinText},
+                                         Sample{"kusumoto", kKusumotoText}),
                          [](const auto& sample) { return sample.param.name; });
 
 TEST(ScheduleFuzz, GivesAScheduleThatTheValidatorCanJudge) {
