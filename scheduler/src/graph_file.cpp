@@ -79,9 +79,13 @@ Graph fromJson(const std::string& text, GraphFormat format, CostModel model) {
       return graphFromTree(tree);
     case GraphFormat::kMoccasin:
       return moccasinGraphFromJson(text);  // one model: the paper's
-    default:
-      throw std::invalid_argument("graph: this format is not read yet");
+    case GraphFormat::kChain:
+      return chainGraph(chainFromTree(tree), model);
+    case GraphFormat::kAuto:
+    case GraphFormat::kKusumoto:
+      break;
   }
+  throw std::logic_error("not a JSON format");
 }
 
 }  // namespace

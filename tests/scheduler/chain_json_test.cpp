@@ -34,11 +34,11 @@ TEST(ChainJson, NamesWhatIsWrongAndWhere) {
        "chain: unknown key 'more'; known: format activation_bytes saved_bytes "
        "forward_workspace_bytes backward_workspace_bytes forward_seconds backward_seconds"},
       {[](auto& j) { j.erase("saved_bytes"); }, "chain: 'saved_bytes' is missing"},
-      {[](auto& j) { j["saved_bytes"][1] = -1; }, "chain: saved_bytes[1]: is negative"},
+      {[](auto& j) { j["saved_bytes"][1] = -1; }, "chain: saved_bytes[1] is negative"},
       {[](auto& j) { j["saved_bytes"][2] = 1.5; },
        "chain: saved_bytes[2]: 1.5 is not a whole number of 64 bits"},
       {[](auto& j) { j["activation_bytes"][0] = std::int64_t{1} << 61; },
-       "chain: activation_bytes[0]: is more than 2^60 bytes"},
+       "chain: the chain's sums up to activation_bytes[0] do not fit 63 bits"},
       {[](auto& j) { j["forward_seconds"][0] = -1; },
        "chain: forward_seconds[0]: is not a time from 0 to 146 years, in seconds"},
       {[](auto& j) { j["backward_seconds"][1] = 1e300; },
@@ -46,8 +46,9 @@ TEST(ChainJson, NamesWhatIsWrongAndWhere) {
       {[](auto& j) { j["backward_seconds"][1] = nullptr; },  // how some write NaN
        "chain: backward_seconds[1]: expected a number"},
       {[](auto& j) { j["saved_bytes"].push_back(1); },
-       "chain: saved_bytes: has 4 items, forward_seconds has 3"},
-      {[](auto& j) { j["forward_seconds"] = nlohmann::json::array(); }, "chain: has no stage"},
+       "chain: a chain of 3 stages has 4 entries in saved_bytes"},
+      {[](auto& j) { j["forward_seconds"] = nlohmann::json::array(); },
+       "chain: a chain has at least one stage, the loss"},
   };
   for (const Damage& damage : damages) {
     nlohmann::json file = smallChainFile();

@@ -89,7 +89,8 @@ INSTANTIATE_TEST_SUITE_P(All, ReaderFuzz,
                          testing::Values(Sample{"graph", toJson(randomGraph(3, 8))},
                                          Sample{"trace", toJson(twoOps())},
                                          Sample{"moccasin", kMoccasinText},
-                                         Sample{"kusumoto", kKusumotoText}),
+                                         Sample{"kusumoto", kKusumotoText},
+                                         Sample{"chain", smallChainFile().dump()}),
                          [](const auto& sample) { return sample.param.name; });
 
 TEST(ScheduleFuzz, GivesAScheduleThatTheValidatorCanJudge) {
