@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "json_text.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
@@ -50,12 +52,7 @@ std::string toJson(const Schedule& schedule) {
 }
 
 Schedule scheduleFromJson(const std::string& text) {
-  nlohmann::json root;
-  try {
-    root = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw std::invalid_argument(std::string("schedule: not JSON: ") + error.what());
-  }
+  const nlohmann::json root = parseJson(text, "schedule");
   if (!root.is_object()) throw std::invalid_argument("schedule: expected an object");
   for (const auto& [key, value] : root.items()) {
     if (key != "format" && key != "steps") {

@@ -1,10 +1,11 @@
-// The file form of a trace, "ebbtide-trace-1".
+#include "trace_json.hpp"
+
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <utility>
 
-#include "ebbtide/scheduler/trace.hpp"
+#include "json_text.hpp"
 #include "trace_check.hpp"
 
 namespace ebbtide::scheduler {
@@ -21,61 +22,88 @@ const std::map<Kind, std::string>& kindNames() {
   return names;
 }
 
-Kind kindFromName(const std::string& name) {
-  for (const auto& [kind, text] : kindNames()) {
-    if (text == name) return kind;
+// One item of a list of the file, a list of its own: fields have places, not names.
+class Row {
+ public:
+  Row(const nlohmann::json& item, const char* list, std::size_t index, std::size_t fields)
+      : item_(item), list_(list), index_(index) {
+    if (!item.is_array() || item.size() != fields) {
+      fail("is not a list of " + std::to_string(fields));
+    }
   }
-  throw std::invalid_argument("trace: unknown event '" + name + "'");
-}
 
-// nlohmann narrows numbers without a word.
-template <typename Integer>
-Integer integer(const nlohmann::json& item, const char* list, std::size_t index) {
-  if (!item.is_number_integer()) failTrace(list, index, item.dump() + " is not a whole number");
-  const bool fits = item.is_number_unsigned() ? std::in_range<Integer>(item.get<std::uint64_t>())
-                                              : std::in_range<Integer>(item.get<std::int64_t>());
-  if (!fits) failTrace(list, index, item.dump() + " is out of range");
-  return item.get<Integer>();
-}
+  // nlohmann narrows numbers without a word.
+  template <typename Integer>
+  Integer integer(std::size_t field) const {
+    return integer<Integer>(item_[field]);
+  }
 
-std::vector<ValueId> idList(const nlohmann::json& items, const char* list, std::size_t index) {
-  std::vector<ValueId> ids;
-  for (const auto& item : items) ids.push_back(integer<ValueId>(item, list, index));
-  return ids;
-}
+  std::vector<ValueId> ids(std::size_t field) const {
+    if (!item_[field].is_array()) fail("field " + std::to_string(field) + " is not a list");
+    std::vector<ValueId> ids;
+    for (const auto& item : item_[field]) ids.push_back(integer<ValueId>(item));
+    return ids;
+  }
 
-Trace readTrace(const nlohmann::json& j) {
-  if (j.at("format") != "ebbtide-trace-1")
-    throw std::invalid_argument("trace: format is not ebbtide-trace-1");
-  Trace trace;
-  trace.signature = integer<std::uint64_t>(j.at("signature"), "signature", 0);
-  trace.base_bytes = integer<Bytes>(j.at("base_bytes"), "base_bytes", 0);
-  trace.duration_ns = integer<Nanoseconds>(j.at("duration_ns"), "duration_ns", 0);
-  for (const auto& o : j.at("ops")) {
-    const std::size_t i = trace.ops.size();
-    trace.ops.push_back({o.at(0), integer<std::uint64_t>(o.at(1), "ops", i),
-                         integer<Nanoseconds>(o.at(2), "ops", i), o.at(3),
-                         idList(o.at(4), "ops", i), idList(o.at(5), "ops", i)});
+  bool flag(std::size_t field) const {
+    if (!item_[field].is_boolean())
+      fail("field " + std::to_string(field) + " is not a truth value");
+    return item_[field].get<bool>();
   }
-  for (const auto& v : j.at("values")) {
-    const auto id = [&, i = trace.values.size()](std::size_t field) {
-      return integer<std::int32_t>(v.at(field), "values", i);
-    };
-    trace.values.push_back({id(0), id(1), id(2), id(3), v.at(4)});
+
+  std::string text(std::size_t field) const {
+    if (!item_[field].is_string()) fail("field " + std::to_string(field) + " is not a text");
+    return item_[field].get<std::string>();
   }
-  for (const auto& u : j.at("use_value")) {
-    trace.use_value.push_back(integer<ValueId>(u, "use_value", trace.use_value.size()));
+
+  Kind kind(std::size_t field) const {
+    const std::string name = text(field);
+    for (const auto& [kind, known] : kindNames()) {
+      if (known == name) return kind;
+    }
+    fail("is of the unknown kind '" + name + "'");
   }
-  for (const auto& b : j.at("blocks")) {
-    trace.blocks.push_back(
-        {integer<Bytes>(b.at(0), "blocks", trace.blocks.size()), b.at(1), b.at(2)});
+
+ private:
+  template <typename Integer>
+  Integer integer(const nlohmann::json& item) const {
+    const bool fits =
+        item.is_number_integer() &&
+        (item.is_number_unsigned() ? std::in_range<Integer>(item.get<std::uint64_t>())
+                                   : std::in_range<Integer>(item.get<std::int64_t>()));
+    if (fits) return item.get<Integer>();
+    fail((item.is_number() ? item.dump() : "what stands for a number") +
+         (item.is_number_integer() ? " is out of range" : " is not a whole number"));
   }
-  for (const auto& e : j.at("events")) {
-    const std::size_t i = trace.events.size();
-    trace.events.push_back({kindFromName(e.at(0)), integer<std::int32_t>(e.at(1), "events", i),
-                            integer<Nanoseconds>(e.at(2), "events", i)});
+
+  [[noreturn]] void fail(const std::string& what) const { failTrace(list_, index_, what); }
+
+  const nlohmann::json& item_;
+  const char* list_;
+  std::size_t index_;
+};
+
+void readLists(const JsonObject& file, Trace& trace) {
+  for (const auto& item : file.list("ops")) {
+    const Row row(item, "ops", trace.ops.size(), 6);
+    trace.ops.push_back({row.text(0), row.integer<std::uint64_t>(1), row.integer<Nanoseconds>(2),
+                         row.flag(3), row.ids(4), row.ids(5)});
   }
-  return trace;
+  for (const auto& item : file.list("values")) {
+    const Row row(item, "values", trace.values.size(), 5);
+    trace.values.push_back({row.integer<OpId>(0), row.integer<BlockId>(1), row.integer<ValueId>(2),
+                            row.integer<OpId>(3), row.flag(4)});
+  }
+  trace.use_value = file.ids("use_value");
+  for (const auto& item : file.list("blocks")) {
+    const Row row(item, "blocks", trace.blocks.size(), 3);
+    trace.blocks.push_back({row.integer<Bytes>(0), row.flag(1), row.flag(2)});
+  }
+  for (const auto& item : file.list("events")) {
+    const Row row(item, "events", trace.events.size(), 3);
+    trace.events.push_back(
+        {row.kind(0), row.integer<std::int32_t>(1), row.integer<Nanoseconds>(2)});
+  }
 }
 
 }  // namespace
@@ -103,14 +131,20 @@ std::string toJson(const Trace& trace) {
   return j.dump();
 }
 
+Trace traceFromTree(const nlohmann::json& tree) {
+  const JsonObject file(tree, "trace");
+  file.expectFormat("ebbtide-trace-1");
+  Trace trace;
+  trace.signature = file.hash("signature");
+  trace.base_bytes = file.integer("base_bytes");
+  trace.duration_ns = file.integer("duration_ns");
+  readLists(file, trace);
+  checkTrace(trace);
+  return trace;
+}
+
 Trace traceFromJson(const std::string& text) {
-  try {
-    Trace trace = readTrace(nlohmann::json::parse(text));
-    checkTrace(trace);
-    return trace;
-  } catch (const nlohmann::json::exception& error) {
-    throw std::invalid_argument(std::string("trace: ") + error.what());
-  }
+  return traceFromTree(parseJson(text, "trace"));
 }
 
 }  // namespace ebbtide::scheduler

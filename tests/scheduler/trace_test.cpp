@@ -129,7 +129,7 @@ TEST(TraceJson, NumbersAreNotNarrowed) {
   EXPECT_EQ(with("[[-1,0,-1,-1,false]", "[[4294967295,0,-1,-1,false]"),
             "trace: values[0] 4294967295 is out of range");
   EXPECT_EQ(with("\"use_value\":[1", "\"use_value\":[4294967297"),
-            "trace: use_value[0] 4294967297 is out of range");
+            "trace: use_value[0]: 4294967297 is not a whole number of 32 bits");
   EXPECT_EQ(with("[\"begin\",0,", "[\"begin\",0.5,"), "trace: events[0] 0.5 is not a whole number");
   EXPECT_EQ(with("[50,", "[18446744073709551615,"),
             "trace: blocks[0] 18446744073709551615 is out of range");

@@ -1,0 +1,399 @@
+"""Drives `ebbtide` on published and made graphs, the published figure beside: ./dev bench scheduler
+
+Every figure printed is measured in this run, and each schedule is judged again by `ebbtide check`
+in a process of its own. A row whose planner is not there, or whose data is not, says so.
+"""
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import _scheduler_graphs as graphs
+
+ROOT = Path(__file__).resolve().parents[1]
+MIB = 1024 * 1024
+GIB = 1024 * MIB
+
+
+class Skipped(Exception):
+    """This row cannot be measured here: why."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    row: dict  # what `ebbtide plan --json` printed
+    seconds: float  # of the process: reading the graph and the judges included
+    cpu_seconds: float  # the same, free of what else runs on the machine
+    resident_bytes: int  # most, of the process
+
+    @property
+    def overhead_percent(self) -> float:
+        return 100 * self.row["overhead_ratio"]
+
+    @property
+    def feasible(self) -> bool:
+        return self.row["feasible"]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    measured: str
+    met: bool
+
+
+class Bench:
+    def __init__(self, program: Path, data: Path, long_seconds: float):
+        self.program, self.data, self.long_seconds = program, data, long_seconds
+        self.made = ROOT / "build" / "bench"
+        self.made.mkdir(parents=True, exist_ok=True)
+        listed = json.loads(subprocess.check_output([program, "planners", "--json"]))
+        self.planners = {row["name"]: {o["name"] for o in row["options"]} for row in listed}
+
+    def published(self, path: str) -> Path:
+        found = self.data / path
+        if not found.exists():
+            raise Skipped(f"no {found}")
+        return found
+
+    def make(self, name: str, write: Callable[[Path], object]) -> Path:
+        path = self.made / name
+        write(path)
+        return path
+
+    def expect(self, planner: str, options: tuple[str, ...] = ()) -> None:
+        if planner not in self.planners:
+            raise Skipped(f"no planner {planner} yet")
+        for option in options:
+            name = option.partition("=")[0]
+            if name not in self.planners[planner]:
+                raise Skipped(f"{planner} has no option {name}")
+
+    def plan(
+        self,
+        graph: Path,
+        planner: str,
+        *goal: str,
+        options: tuple[str, ...] = (),
+        model: str = "real",
+        deadline: float = 60,
+        threads: int = 1,
+    ) -> Plan:
+        self.expect(planner, options)
+        schedule = self.made / "schedule.json"
+        command = [self.program, "plan", graph, "--planner", planner, "--model", model, "--json"]
+        command += [*goal, "--deadline", str(deadline), "--threads", str(threads)]
+        command += [word for option in options for word in ("--option", option)]
+        plan = _run([*command, "--out", schedule])
+        self._judge(plan, [graph, schedule, "--model", model])
+        return plan
+
+    def quickest(self, *arguments: object, **more: object) -> Plan:
+        """Of three runs: the others of a busy machine are no measure of the planner."""
+        plans = (self.plan(*arguments, **more) for _ in range(3))  # type: ignore[arg-type]
+        return min(plans, key=lambda plan: plan.row["plan_seconds"])
+
+    def _judge(self, plan: Plan, arguments: list[str | Path]) -> None:
+        checked = json.loads(subprocess.check_output([self.program, "check", *arguments, "--json"]))
+        for key in ("peak_bytes", "recomputed_ops"):
+            if checked[key] != plan.row[key]:
+                raise RuntimeError(f"check says {key} {checked[key]}, plan {plan.row[key]}")
+
+    def plain_peak(self, graph: Path, model: str = "real") -> int:
+        """The peak with nothing recomputed."""
+        row = self.plan(graph, "auto", "--budget", "100%", model=model, deadline=0).row
+        return row["budget_bytes"]
+
+
+def _run(command: list[str | Path]) -> Plan:
+    start = time.monotonic()
+    process = subprocess.Popen(
+        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout and process.stderr
+    output = process.stdout.read()
+    errors = process.stderr.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode not in (0, 3):
+        raise RuntimeError(f"status {process.returncode}: {errors.strip()}")
+    return Plan(
+        json.loads(output),
+        time.monotonic() - start,
+        usage.ru_utime + usage.ru_stime,
+        usage.ru_maxrss * 1024,
+    )
+
+
+@dataclass(frozen=True)
+class Row:
+    measure: str
+    must: str
+    published: str
+    run: Callable[[Bench], Outcome]
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def kusumoto_rows() -> Iterator[Row]:
+    def approximate(bench: Bench, name: str, write: Callable[[Path], object]) -> Outcome:
+        graph = bench.make(f"{name}.txt", write)
+        options = ("strategy=time", "liveness=off")  # the program as the authors timed it
+        plan = bench.quickest(
+            graph, "kusumoto-approx", "--budget", "50%", options=options, model="paper"
+        )
+        took = plan.row["plan_seconds"]
+        text = f"{took:.3f} s ({_cpu(plan)}), {_overhead(plan)}"
+        return Outcome(text, took <= 0.3 and plan.feasible)
+
+    for name, write in {
+        "residual-2000": lambda path: graphs.residual(path, 2000),
+        "dense-2000": lambda path: graphs.dense(path, 2000),
+    }.items():
+        yield Row(
+            f"kusumoto-approx, {name}, 50 % of the peak, 1 thread",
+            "≤ 0.3 s",
+            "authors' C++: 1.6 s (ResNet-152, 517 ops), 3.2 s (DenseNet-161)",
+            lambda bench, name=name, write=write: approximate(bench, name, write),
+        )
+
+    def exact(bench: Bench, name: str, write: Callable[[Path], object]) -> Outcome:
+        graph = bench.make(f"{name}.txt", write)
+        options = ("strategy=time", "liveness=off")
+        plan = bench.quickest(
+            graph, "kusumoto-exact", "--budget", "60%", options=options, model="paper"
+        )
+        took = plan.row["plan_seconds"]
+        text = f"{took:.3f} s ({_cpu(plan)}), {_overhead(plan)}"
+        return Outcome(text, took < 5 and plan.feasible)
+
+    for name, write in {
+        "googlenet-132": graphs.inception,
+        "pspnet-385": lambda path: graphs.residual(path, 385, tail=4),
+    }.items():
+        yield Row(
+            f"kusumoto-exact, {name}, 60 % of the peak, 1 thread",
+            "< 5 s",
+            "over 80 s",
+            lambda bench, name=name, write=write: exact(bench, name, write),
+        )
+
+    def reduction(bench: Bench, network: str, percent: int) -> Outcome:
+        graph = bench.published(f"graphs/kusumoto/cg_{network}.txt")
+        plan = bench.plan(
+            graph,
+            "kusumoto-approx",
+            "--minimize",
+            "peak",
+            options=("strategy=memory",),
+            model="paper",
+        )
+        saved = 100 * (1 - plan.row["peak_bytes"] / bench.plain_peak(graph, "paper"))
+        text = (
+            f"-{saved:.1f} % (T +{plan.overhead_percent:.0f} %), {plan.row['plan_seconds']:.2f} s"
+        )
+        return Outcome(text, saved >= percent)
+
+    # Table 1, ApproxDP + MC.
+    for network, percent in {"vgg19": 36, "resnet50": 62, "unet": 45}.items():
+        yield Row(
+            f"Kusumoto Table 1, {network}: smallest peak",
+            f"-{percent} %",
+            f"-{percent} % (ApproxDP + MC, parameters included)",
+            lambda bench, network=network, percent=percent: reduction(bench, network, percent),
+        )
+
+
+def rotor_rows() -> Iterator[Row]:
+    def chain(bench: Bench, percent: int, *options: str) -> tuple[Plan, float, str]:
+        graph = bench.published("chains/random_l339.json")
+        plan = bench.quickest(
+            graph, "rotor-persistent", "--budget", f"{percent}%", options=options, model="paper"
+        )
+        used = plan.row["peak_bytes"] / plan.row["budget_bytes"]
+        text = (
+            f"{plan.row['plan_seconds']:.2f} s ({_cpu(plan)}), "
+            f"ratio {_ratio(plan):.4f}, {used:.1%} of the budget used"
+        )
+        return plan, used, text
+
+    def as_rockmate(bench: Bench, percent: int, seconds: float, ratio: float) -> Outcome:
+        plan, _, text = chain(bench, percent, "slots=500", "rounding=up")
+        faster = plan.row["plan_seconds"] <= seconds / 20
+        return Outcome(text, plan.feasible and faster and _ratio(plan) < ratio + 5e-5)
+
+    def finer(bench: Bench, percent: int, ratio: float) -> Outcome:
+        plan, used, text = chain(bench, percent)
+        better = used >= 0.98 and _ratio(plan) < ratio - 5e-5
+        return Outcome(text, plan.feasible and better and plan.row["plan_seconds"] <= 5)
+
+    published = {25: (21.6, 1.1459), 50: (20.8, 1.0810), 75: (13.4, 1.0434)}
+    for percent, (seconds, ratio) in published.items():
+        yield Row(
+            f"rotor-persistent, random_l339, 500 slots rounded up, {percent} %, 1 thread",
+            f"≤ {seconds / 20:.2f} s, ≤ {ratio}",
+            f"Rockmate's C: {seconds} s, {ratio}",
+            lambda bench, percent=percent, seconds=seconds, ratio=ratio: as_rockmate(
+                bench, percent, seconds, ratio
+            ),
+        )
+    for percent, (_, ratio) in published.items():
+        yield Row(
+            f"rotor-persistent, random_l339, as it is by default, {percent} %, 1 thread",
+            f"≤ 5 s, < {ratio}, 98 % of the budget used",
+            "–",
+            lambda bench, percent=percent, ratio=ratio: finer(bench, percent, ratio),
+        )
+
+
+def moccasin_rows() -> Iterator[Row]:
+    def total_duration_increase(
+        bench: Bench, planner: str, graph: Path, percent: int, tdi: float, seconds: float
+    ) -> Outcome:
+        plan = bench.plan(graph, planner, "--budget", f"{percent}%", deadline=seconds, threads=2)
+        text = f"TDI {_overhead(plan)}, {plan.row['plan_seconds']:.1f} s"
+        return Outcome(text, plan.feasible and plan.overhead_percent < tdi + 0.05)
+
+    def published(bench: Bench, planner: str, name: str, *figures: float) -> Outcome:
+        graph = bench.published(f"graphs/moccasin/{name}.json")
+        return total_duration_increase(bench, planner, graph, *figures)
+
+    def made(bench: Bench, planner: str, *figures: float) -> Outcome:
+        bench.expect(planner)
+        graph = bench.make("layered-1000.json", graphs.layered)
+        return total_duration_increase(bench, planner, graph, *figures)
+
+    # Graph: percent of the plain peak: TDI in %, seconds until the best solution.
+    table = {
+        "random_layered_g1_n100": {90: (0.8, 9.3), 80: (2.3, 9.5)},
+        "random_layered_g2_n250": {90: (0.9, 55.0), 80: (4.9, 639.5)},
+        "cm1_fcn8_vgg_train": {90: (0.0, 3.1), 80: (0.1, 3.1)},
+    }
+    for planner in ("moccasin", "moccasin-local"):
+        for name, budgets in table.items():
+            for percent, (tdi, seconds) in budgets.items():
+                yield Row(
+                    f"{planner}, {name}, {percent} %, 2 threads",
+                    f"TDI ≤ {tdi} % in {seconds / 2:.1f} s",
+                    f"{tdi} %, {seconds} s on 16 cores",
+                    lambda bench, planner=planner, name=name, percent=percent, tdi=tdi, s=seconds: (
+                        published(bench, planner, name, percent, tdi, s / 2)
+                    ),
+                )
+        for percent, tdi in {90: 0.7, 80: 3.4}.items():
+            yield Row(
+                f"{planner}, layered, 1,000 nodes, 5,900 edges, {percent} %, 2 threads",
+                f"TDI ≤ {tdi} % in 120 s",
+                f"G4: {tdi} %, 3,600 s on 16 cores",
+                lambda bench, planner=planner, percent=percent, tdi=tdi: made(
+                    bench, planner, percent, tdi, 120
+                ),
+            )
+
+
+def step_rows() -> Iterator[Row]:
+    def transformer(bench: Bench) -> Outcome:
+        graph = bench.made / "transformer-2500.json"
+        fixed = graphs.transformer(graph, 2500)
+        budget = str(fixed + (bench.plain_peak(graph) - fixed) // 2)
+        quick = bench.plan(graph, "auto", "--budget", budget, deadline=2)
+        best, winner = quick.row["seconds"], "auto in 2 s"
+        for planner in bench.planners:
+            try:
+                plan = bench.plan(graph, planner, "--budget", budget, deadline=bench.long_seconds)
+            except RuntimeError as error:  # a planner for another kind of graph says so
+                print(f"    {planner}: {error}")
+                continue
+            print(f"    {planner}: {_overhead(plan)}, {plan.row['plan_seconds']:.1f} s")
+            if plan.feasible and plan.row["seconds"] < best:
+                best, winner = plan.row["seconds"], planner
+        behind = 100 * (quick.row["seconds"] / best - 1)
+        text = (
+            f"{_overhead(quick)} in {quick.row['plan_seconds']:.2f} s, {behind:.2f} % behind "
+            f"{winner} (each {bench.long_seconds:g} s)"
+        )
+        met = quick.feasible and quick.row["plan_seconds"] <= 2.05 and behind <= 1
+        return Outcome(text, met)
+
+    yield Row(
+        "auto, transformer step of 2,500 forward ops, half the activation memory",
+        "≤ 2 s, within 1 % of the best of all planners in 10 min",
+        "–",
+        transformer,
+    )
+
+    def huge(bench: Bench) -> Outcome:
+        graph = bench.make("transformer-100000.json", lambda path: graphs.transformer(path, 50_000))
+        plan = bench.plan(graph, "auto", "--budget", "50%", deadline=20)
+        text = f"{plan.seconds:.1f} s, {plan.resident_bytes / GIB:.2f} GiB, {_overhead(plan)}"
+        return Outcome(
+            text, plan.feasible and plan.seconds <= 30 and plan.resident_bytes <= 2 * GIB
+        )
+
+    yield Row(
+        "auto, step of 100,000 ops, 50 % of the peak (reading the file included)",
+        "≤ 30 s, ≤ 2 GiB",
+        "–",
+        huge,
+    )
+
+
+def _ratio(plan: Plan) -> float:
+    return 1 + plan.row["overhead_ratio"]
+
+
+def _cpu(plan: Plan) -> str:
+    return f"whole process {plan.cpu_seconds:.2f} s of CPU"
+
+
+def _overhead(plan: Plan) -> str:
+    return f"+{plan.overhead_percent:.2f} %" if plan.feasible else "infeasible"
+
+
+# --- running it -----------------------------------------------------------------------------------
+
+
+def measured(bench: Bench, row: Row) -> list[str]:
+    try:
+        outcome = row.run(bench)
+    except Skipped as reason:
+        return [row.measure, row.must, row.published, f"skipped: {reason}", "–"]
+    except RuntimeError as error:
+        return [row.measure, row.must, row.published, f"failed: {error}", "no"]
+    verdict = "yes" if outcome.met else "no"
+    return [row.measure, row.must, row.published, outcome.measured, verdict]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--program", type=Path, default=ROOT / "build/release/bin/ebbtide")
+    parser.add_argument("--only", default="", help="rows whose measure this pattern matches")
+    parser.add_argument(
+        "--long", type=float, default=60, help="seconds a planner in the comparison of all"
+    )
+    arguments = parser.parse_args()
+    bench = Bench(arguments.program.resolve(), arguments.data, arguments.long)
+    rows = [*kusumoto_rows(), *rotor_rows(), *moccasin_rows(), *step_rows()]
+    table = [["measure", "must", "published", "measured", "met"], ["---"] * 5]
+    for row in rows:
+        if not re.search(arguments.only, row.measure):
+            continue
+        print(f"==> {row.measure}", flush=True)
+        table.append(measured(bench, row))
+        print(f"    {table[-1][3]}", flush=True)
+    print()
+    for line in table:
+        print("| " + " | ".join(line) + " |")
+    return 1 if any(line[4] == "no" for line in table) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

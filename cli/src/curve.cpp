@@ -1,0 +1,91 @@
+#include <fmt/format.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "curve_svg.hpp"
+#include "graph_input.hpp"
+#include "planner_input.hpp"
+#include "text_file.hpp"
+#include "time_memory_curve.hpp"
+#include "verbs.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using namespace scheduler;
+
+struct Arguments {
+  GraphInput graph;
+  PlannerInput planner;
+  std::size_t points = 12;
+  std::string svg;
+  bool json = false;
+};
+
+double seconds(Nanoseconds ns) {
+  return static_cast<double>(ns) * 1e-9;
+}
+
+double overheadRatio(const TimeMemoryCurve& curve, Nanoseconds ns) {
+  return curve.plain_ns > 0 ? seconds(ns) / seconds(curve.plain_ns) - 1 : 0.0;
+}
+
+void printJson(const TimeMemoryCurve& curve) {
+  nlohmann::json points = nlohmann::json::array();
+  for (const CurvePoint& point : curve.points) {
+    points.push_back({{"budget_bytes", point.budget_bytes},
+                      {"feasible", point.feasible},
+                      {"peak_bytes", point.peak_bytes},
+                      {"seconds", seconds(point.duration_ns)},
+                      {"lower_bound_seconds", seconds(point.least_ns)},
+                      {"overhead_ratio", overheadRatio(curve, point.duration_ns)},
+                      {"recomputed_ops", point.recomputed_ops},
+                      {"planner", point.planner}});
+  }
+  const nlohmann::json row = {{"base_peak_bytes", curve.plain_peak_bytes},
+                              {"base_seconds", seconds(curve.plain_ns)},
+                              {"lower_bound_bytes", curve.lower_bound_bytes},
+                              {"points", points}};
+  fmt::print("{}\n", row.dump(1));
+}
+
+void printText(const TimeMemoryCurve& curve) {
+  fmt::print("plain: peak {} bytes, {:.6f} s; no schedule has a peak under {} bytes\n",
+             curve.plain_peak_bytes, seconds(curve.plain_ns), curve.lower_bound_bytes);
+  fmt::print("{:>16} {:>16} {:>10} {:>12}  planner\n", "budget", "peak", "more time", "at least");
+  for (const CurvePoint& point : curve.points) {
+    fmt::print("{:>16} {:>16} {:>8.2f} % {:>10.2f} %  {}\n", point.budget_bytes, point.peak_bytes,
+               100 * overheadRatio(curve, point.duration_ns),
+               100 * overheadRatio(curve, point.least_ns),
+               point.feasible ? point.planner : "infeasible, smallest peak found");
+  }
+}
+
+int curve(const Arguments& arguments) {
+  const Graph graph = arguments.graph.read();
+  const TimeMemoryCurve curve = timeMemoryCurve(graph, arguments.points, arguments.planner);
+  if (!arguments.svg.empty()) {
+    writeText(arguments.svg, toSvg(curve, "Time against memory: " + arguments.graph.path));
+  }
+  arguments.json ? printJson(curve) : printText(curve);
+  return kFeasible;
+}
+
+}  // namespace
+
+void addCurve(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  arguments->planner.deadline_seconds = 2;
+  auto* verb = app.add_subcommand("curve", "Plan at several budgets: time against memory");
+  arguments->graph.addTo(*verb);
+  arguments->planner.addTo(*verb, "seconds for each budget");
+  verb->add_option("--points", arguments->points, "budgets from the lower bound to the plain peak")
+      ->check(CLI::Range(2, 1000))
+      ->capture_default_str();
+  verb->add_flag("--json", arguments->json);
+  verb->add_option("--svg", arguments->svg, "draw it here");
+  verb->callback([arguments, &exit_code] { exit_code = curve(*arguments); });
+}
+
+}  // namespace ebbtide::cli

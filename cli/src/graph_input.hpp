@@ -1,0 +1,21 @@
+// The arguments that say which graph: GRAPH, --format, --model.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+#include "ebbtide/scheduler/graph.hpp"
+
+namespace ebbtide::cli {
+
+struct GraphInput {
+  std::string path;
+  std::string format = "auto";
+  std::string model = "real";
+
+  void addTo(CLI::App& verb);
+  // Throws std::invalid_argument that begins with the path.
+  scheduler::Graph read() const;
+};
+
+}  // namespace ebbtide::cli

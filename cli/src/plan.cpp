@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/validator.hpp"
+#include "graph_input.hpp"
+#include "planner_input.hpp"
+#include "text_file.hpp"
+#include "verbs.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using namespace scheduler;
+
+struct Arguments {
+  GraphInput graph;
+  PlannerInput planner;
+  std::string budget, minimize, out;
+  bool json = false;
+};
+
+// A plan and what the judges say of it.
+struct Judged {
+  PlanResult result;
+  Simulation plain, planned;
+  Bytes budget_bytes = 0;
+  Bytes lower_bound_bytes = 0;
+  bool feasible = false;
+  bool optimal = false;
+  double plan_seconds = 0;
+
+  double baseSeconds() const { return static_cast<double>(plain.duration_ns) * 1e-9; }
+  double seconds() const { return static_cast<double>(planned.duration_ns) * 1e-9; }
+  double overheadRatio() const {
+    return plain.duration_ns > 0 ? seconds() / baseSeconds() - 1 : 0.0;
+  }
+};
+
+Judged planAndJudge(const Graph& graph, const Arguments& arguments) {
+  Judged judged;
+  judged.plain = simulate(graph, keepEverything(graph));
+  const bool minimize = !arguments.minimize.empty();
+  judged.budget_bytes = minimize ? 0
+                                 : parseSize("--budget", arguments.budget,
+                                             static_cast<double>(judged.plain.peak_bytes));
+  const Planner& chosen = planner(arguments.planner.planner);
+  const auto start = std::chrono::steady_clock::now();
+  judged.result = chosen.plan(graph, judged.budget_bytes, arguments.planner.options());
+  judged.plan_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (const auto problem = validate(graph, judged.result.schedule)) {
+    throw std::logic_error("the schedule of " + judged.result.planner +
+                           " is not legal: " + *problem);
+  }
+  judged.planned = simulate(graph, judged.result.schedule);
+  judged.lower_bound_bytes = peakLowerBound(graph);
+  // With the smallest peak as the goal there is no budget to miss.
+  judged.feasible = minimize || judged.planned.peak_bytes <= judged.budget_bytes;
+  judged.optimal = minimize ? judged.planned.peak_bytes == judged.lower_bound_bytes
+                            : judged.feasible && judged.result.optimal;
+  return judged;
+}
+
+void printJson(const Judged& judged) {
+  const nlohmann::json row = {{"planner", judged.result.planner},
+                              {"feasible", judged.feasible},
+                              {"optimal", judged.optimal},
+                              {"budget_bytes", judged.budget_bytes},
+                              {"peak_bytes", judged.planned.peak_bytes},
+                              {"lower_bound_bytes", judged.lower_bound_bytes},
+                              {"seconds", judged.seconds()},
+                              {"base_seconds", judged.baseSeconds()},
+                              {"overhead_ratio", judged.overheadRatio()},
+                              {"recomputed_ops", judged.planned.recomputed_ops},
+                              {"plan_seconds", judged.plan_seconds}};
+  fmt::print("{}\n", row.dump(1));
+}
+
+// By op name, the dearest first.
+void printRecomputedOps(const Graph& graph, const Schedule& schedule) {
+  struct Sum {
+    std::int64_t replays = 0;
+    Nanoseconds ns = 0;
+  };
+  std::vector<bool> ran(graph.ops.size(), false);
+  std::map<std::string, Sum> sums;
+  for (const Step& step : schedule.steps) {
+    if (step.kind != Step::Kind::kRun) continue;
+    if (ran[step.id]) {
+      Sum& sum = sums[graph.ops[step.id].name];
+      ++sum.replays;
+      sum.ns += graph.ops[step.id].duration_ns;
+    }
+    ran[step.id] = true;
+  }
+  std::vector<std::pair<std::string, Sum>> order(sums.begin(), sums.end());
+  std::stable_sort(order.begin(), order.end(),
+                   [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
+  for (const auto& [name, sum] : order) {
+    fmt::print("  {:>10.3f} ms {:>6} x {}\n", static_cast<double>(sum.ns) * 1e-6, sum.replays,
+               name);
+  }
+}
+
+void printText(const Graph& graph, const Judged& judged) {
+  const bool minimized = judged.budget_bytes == 0;
+  fmt::print(
+      "{}: {}{}, peak {} of {} plain ({}lower bound {}), {:.2f} % more op time, {} ops recomputed, "
+      "{:.2f} s\n",
+      judged.result.planner,
+      minimized         ? "smallest peak found"
+      : judged.feasible ? "feasible"
+                        : "infeasible, smallest peak found",
+      judged.optimal ? " (optimal)" : "", judged.planned.peak_bytes, judged.plain.peak_bytes,
+      minimized ? "" : fmt::format("budget {}, ", judged.budget_bytes), judged.lower_bound_bytes,
+      100 * judged.overheadRatio(), judged.planned.recomputed_ops, judged.plan_seconds);
+  printRecomputedOps(graph, judged.result.schedule);
+}
+
+int plan(const Arguments& arguments) {
+  const Graph graph = arguments.graph.read();
+  const Judged judged = planAndJudge(graph, arguments);
+  if (!arguments.out.empty()) writeText(arguments.out, toJson(judged.result.schedule) + '\n');
+  arguments.json ? printJson(judged) : printText(graph, judged);
+  return judged.feasible ? kFeasible : kInfeasible;
+}
+
+}  // namespace
+
+void addPlan(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  auto* verb = app.add_subcommand("plan", "Plan a step under a budget, or for the smallest peak");
+  arguments->graph.addTo(*verb);
+  auto* goal = verb->add_option_group("goal");
+  goal->add_option("--budget", arguments->budget,
+                   "30GiB, 24576MiB, 80% of the plain peak in the same model, or bytes");
+  goal->add_option("--minimize", arguments->minimize, "peak: the smallest one, whatever the time")
+      ->check(CLI::IsMember({"peak"}));
+  goal->require_option(1);
+  arguments->planner.addTo(*verb, "seconds");
+  verb->add_option("--out", arguments->out, "write the schedule here");
+  verb->add_flag("--json", arguments->json);
+  verb->callback([arguments, &exit_code] { exit_code = plan(*arguments); });
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,51 @@
+#include "planner_input.hpp"
+
+#include <cstdlib>
+#include <stdexcept>
+
+namespace ebbtide::cli {
+namespace {
+
+constexpr double kMostSeconds = 1e6;
+constexpr unsigned kMostThreads = 1024;
+
+// CLI::Range lets "nan" pass.
+std::string refuseNoTime(const std::string& text) {
+  const double seconds = std::strtod(text.c_str(), nullptr);
+  return seconds >= 0 && seconds <= kMostSeconds ? "" : "'" + text + "' is not 0 to 1e6 seconds";
+}
+
+}  // namespace
+
+void PlannerInput::addTo(CLI::App& verb, const std::string& deadline_meaning) {
+  verb.add_option("--planner", planner, "auto, or a name from `ebbtide planners`")
+      ->capture_default_str();
+  verb.add_option("--option", named, "k=v, an option of that planner; may be repeated")
+      ->allow_extra_args(false)
+      ->take_all();
+  verb.add_option("--deadline", deadline_seconds, deadline_meaning)
+      ->check(CLI::Validator(refuseNoTime, "SECONDS"))
+      ->capture_default_str();
+  verb.add_option("--threads", threads)->check(CLI::Range(1u, kMostThreads))->capture_default_str();
+  verb.add_option("--seed", seed)->capture_default_str();
+}
+
+scheduler::PlannerOptions PlannerInput::options() const {
+  scheduler::PlannerOptions options;
+  options.seed = seed;
+  options.threads = threads;
+  options.deadline = std::chrono::steady_clock::now() +
+                     std::chrono::microseconds(static_cast<std::int64_t>(deadline_seconds * 1e6));
+  for (const std::string& option : named) {
+    const std::size_t equals = option.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      throw std::invalid_argument("--option " + option + ": write name=value");
+    }
+    const auto [at, added] =
+        options.named.emplace(option.substr(0, equals), option.substr(equals + 1));
+    if (!added) throw std::invalid_argument("--option " + at->first + " is given twice");
+  }
+  return options;
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,122 @@
+#include "time_memory_curve.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/validator.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using namespace scheduler;
+
+// The time bound takes ops x values steps for each budget: above this it is the plain time alone.
+constexpr std::size_t kMostBoundSteps = 50'000'000;
+
+CurvePoint planned(const Graph& graph, Bytes budget, const PlannerInput& input) {
+  PlannerOptions options = input.options();
+  options.threads = 1;  // the budgets are what runs in parallel
+  const PlanResult result = planner(input.planner).plan(graph, budget, options);
+  if (const auto problem = validate(graph, result.schedule)) {
+    throw std::logic_error("the schedule of " + result.planner + " is not legal: " + *problem);
+  }
+  const Simulation simulation = simulate(graph, result.schedule);
+  return {.budget_bytes = budget,
+          .feasible = simulation.peak_bytes <= budget,
+          .peak_bytes = simulation.peak_bytes,
+          .duration_ns = simulation.duration_ns,
+          .recomputed_ops = simulation.recomputed_ops,
+          .planner = result.planner};
+}
+
+Nanoseconds leastTime(const Graph& graph, Bytes budget, Nanoseconds plain) {
+  if (graph.ops.size() > kMostBoundSteps / std::max<std::size_t>(graph.values.size(), 1)) {
+    return plain;
+  }
+  return plain + recomputeLowerBound(graph, budget);
+}
+
+// Runs job(0) … job(count - 1) on some threads; the first exception leaves once all have ended.
+template <typename Job>
+void inParallel(std::size_t count, unsigned threads, const Job& job) {
+  std::atomic<std::size_t> next = 0;
+  std::vector<std::exception_ptr> failures(count);
+  const auto work = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        job(i);
+      } catch (...) {
+        failures[i] = std::current_exception();
+      }
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    for (std::size_t i = 1; i < std::min<std::size_t>(threads, count); ++i) {
+      others.emplace_back(work);
+    }
+    work();
+  }
+  for (const std::exception_ptr& failure : failures) {
+    if (failure) std::rethrow_exception(failure);
+  }
+}
+
+// Of two schedules for one budget the first is the one to take.
+bool better(const CurvePoint& a, const CurvePoint& b, Bytes budget) {
+  const bool a_fits = a.peak_bytes <= budget;
+  if (a_fits != (b.peak_bytes <= budget)) return a_fits;
+  const auto time_first = [](const CurvePoint& p) {
+    return std::pair(p.duration_ns, p.peak_bytes);
+  };
+  const auto peak_first = [](const CurvePoint& p) {
+    return std::pair(p.peak_bytes, p.duration_ns);
+  };
+  return a_fits ? time_first(a) < time_first(b) : peak_first(a) < peak_first(b);
+}
+
+// Each point takes the best of all schedules.
+std::vector<CurvePoint> envelope(const std::vector<CurvePoint>& found) {
+  std::vector<CurvePoint> points;
+  for (const CurvePoint& point : found) {
+    const Bytes budget = point.budget_bytes;
+    CurvePoint best = *std::min_element(
+        found.begin(), found.end(),
+        [&](const CurvePoint& a, const CurvePoint& b) { return better(a, b, budget); });
+    best.budget_bytes = budget;
+    best.feasible = best.peak_bytes <= budget;
+    best.least_ns = point.least_ns;
+    points.push_back(std::move(best));
+  }
+  return points;
+}
+
+}  // namespace
+
+TimeMemoryCurve timeMemoryCurve(const Graph& graph, std::size_t points, const PlannerInput& input) {
+  const Simulation plain = simulate(graph, keepEverything(graph));
+  TimeMemoryCurve curve;
+  curve.plain_peak_bytes = plain.peak_bytes;
+  curve.plain_ns = plain.duration_ns;
+  curve.lower_bound_bytes = peakLowerBound(graph);
+  std::vector<CurvePoint> found(points);
+  const Bytes span = curve.plain_peak_bytes - curve.lower_bound_bytes;
+  const auto last = static_cast<Bytes>(points - 1);
+  inParallel(points, input.threads, [&](std::size_t i) {
+    const auto step = static_cast<Bytes>(i);
+    const Bytes budget =  // (span * i) / last without a large product
+        curve.lower_bound_bytes + span / last * step + span % last * step / last;
+    found[i] = planned(graph, budget, input);
+    found[i].least_ns = leastTime(graph, budget, curve.plain_ns);
+  });
+  curve.points = envelope(found);
+  return curve;
+}
+
+}  // namespace ebbtide::cli
