@@ -23,8 +23,6 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<GreedyPlanner>());
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kPruned));
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kAll));
-    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kLeastTime));
-    list->push_back(std::make_unique<KusumotoPlanner>(LowerSetGoal::kMostTime));
     list->push_back(std::make_unique<MoccasinLocalPlanner>());
     list->push_back(std::make_unique<PeriodicPlanner>());
     list->push_back(std::make_unique<RevolvePlanner>());
