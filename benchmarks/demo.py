@@ -156,6 +156,8 @@ def broken_promises(base: Baseline, budget: int, result: Run) -> list[str]:
             broken.append(f"{where}: losses or parameters differ under EBBTIDE=1")
         if report["mapped_peak_bytes"] > budget or report["budget_violations"]:
             broken.append(f"{where}: over the budget")
+        if not report.get("plan"):
+            broken.append(f"{where}: no plan was in use, all was spilled")
     return broken
 
 

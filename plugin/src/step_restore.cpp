@@ -52,7 +52,8 @@ c10::Storage StepRun::restore(UseId use) {
       finishEvent();
       if (event == kNone || event_done_[event] || event != next_event_) {
         leavePlan("backward event " + std::to_string(event) + " instead of " +
-                  std::to_string(next_event_));
+                      std::to_string(next_event_),
+                  static_cast<ValueId>(values_.size()));
       }
       if (!off_plan_) runPrelude(event);
     }
@@ -102,7 +103,8 @@ void StepRun::runPrelude(std::int32_t event) {
       std::lock_guard lock(mutex_);
       const RunOp& op = ops_[steps[i].id];
       session_.rejectReplay(op.info->name, op.signature, error.what());
-      leavePlan(std::string("the rehearsal failed: ") + error.what());
+      leavePlan(std::string("the rehearsal failed: ") + error.what(),
+                static_cast<ValueId>(values_.size()));
       return;
     }
   }

@@ -56,9 +56,10 @@ StepRun::~StepRun() {
   }
 }
 
-void StepRun::leavePlan(const std::string& why) {
+void StepRun::leavePlan(const std::string& why, ValueId first_value) {
   if (off_plan_ || !options_.plan) return;
   off_plan_ = true;
+  first_off_plan_ = first_value;
   session_.debug("the step left its plan: " + why);
 }
 
@@ -299,11 +300,11 @@ std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
 
 OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
   RunOp* made = nullptr;
-  const auto first_value = static_cast<ValueId>(values_.size());
   {
     const Locked lock(*this);
     if (options_.log) noteNaturalDeaths();
     made = &ops_.emplace_back();
+    made->first_value = static_cast<ValueId>(values_.size());
   }
   RunOp& op = *made;
   const auto id = static_cast<OpId>(ops_.size()) - 1;  // this thread alone adds some
@@ -321,7 +322,6 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   const bool on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
                        plan->op_signatures[id] == op.signature;
   if (plan && !on_plan) {
-    if (!first_off_plan_) first_off_plan_ = first_value;
     for (const auto& [argument, value] : op.written) protect(value);
   }
   if (on_plan && plan->replayed[id]) op.recipe = recordRecipe(op, inputs);
@@ -402,7 +402,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
   if (const Plan* plan = options_.plan.get(); plan && !off_plan_) {
     const bool known = id < static_cast<OpId>(plan->op_signatures.size()) &&
                        plan->op_signatures[id] == op.signature;
-    if (!known) leavePlan(op.info->name + " at op " + std::to_string(id));
+    if (!known) leavePlan(op.info->name + " at op " + std::to_string(id), op.first_value);
   }
   if (options_.plan && !off_plan_ && !rehearsing_) {
     const Locked lock(*this);
@@ -422,7 +422,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
   const Plan* plan = options_.plan.get();
   if (plan && !off_plan_ &&
       (use >= static_cast<UseId>(plan->use_value.size()) || plan->use_value[use] != id)) {
-    leavePlan("saved tensor " + std::to_string(use));
+    leavePlan("saved tensor " + std::to_string(use), static_cast<ValueId>(values_.size()));
   }
   if (id == kNone) return use;
   RunValue& value = values_[id];

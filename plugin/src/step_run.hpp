@@ -101,7 +101,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
   bool planned(ValueId value, const std::vector<bool> Plan::*what) const;
   ValueId presentValue(const at::Tensor& tensor) const;
-  void leavePlan(const std::string& why);
+  // From `first_value` on values have no place in it.
+  void leavePlan(const std::string& why, ValueId first_value);
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
   void setCopy(RunValue& value, const at::Tensor& tensor);
   void holdIfKept(ValueId value, const c10::Storage& storage);
@@ -136,7 +137,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   Options options_;
   bool rehearsing_ = false;
   bool off_plan_ = false;
-  std::optional<ValueId> first_off_plan_;  // values from here on have no place in the plan
+  std::optional<ValueId> first_off_plan_;
   bool keep_graph_ = false;
   std::atomic<bool> backward_seen_{false};
   std::atomic<bool> paused_{true};

@@ -72,6 +72,7 @@ struct StepRun::RunOp {
   bool finished = false;
   bool ran_again = false;  // and what it gave was compared, where contents are defined
   std::size_t log_position = 0;
+  ValueId first_value = kNone;  // of those made since it began
   std::unique_ptr<Recipe> recipe;
   std::vector<ValueId> inputs;
   std::vector<std::pair<int, ValueId>> written;  // output epochs of arguments written in place
