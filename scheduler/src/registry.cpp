@@ -9,9 +9,9 @@
 #include "kusumoto_planner.hpp"
 #include "moccasin_local_planner.hpp"
 #include "periodic_planner.hpp"
+#include "pwremat_planner.hpp"
 #include "revolve_planner.hpp"
 #include "rotor_planner.hpp"
-#include "pwremat_planner.hpp"
 #include "twremat_planner.hpp"
 
 namespace ebbtide::scheduler {

@@ -119,8 +119,8 @@ TEST(PwRemat, StaysWithinTheoremSeven) {
 }
 
 // p = 3 on the ladder of a chain's training (its only order is a spine): the bound is linear in
-// log n. Where n doubles, one more level of the recursion holds a bag of 3 and one set of inputs, at
-// most 3. From 64 to 4096 ops n doubles 6 times; keeping everything grows 64-fold.
+// log n. Where n doubles, one more level of the recursion holds a bag of 3 and one set of inputs,
+// at most 3. From 64 to 4096 ops n doubles 6 times; keeping everything grows 64-fold.
 TEST(PwRemat, GrowsWithTheLogarithmOfAChainsDepth) {
   const auto peak = [](int depth) {
     const Graph graph = unitTrainingChain(depth);
