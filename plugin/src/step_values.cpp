@@ -1,0 +1,196 @@
+// StepRun's values: which storage holds which contents, what we hold of them, and who may write
+// them.
+#include <c10/core/StorageImpl.h>
+
+#include "cpu_allocator.hpp"
+#include "dropped_blocks.hpp"
+#include "step_run_state.hpp"
+
+namespace ebbtide::plugin {
+
+using EventKind = scheduler::TraceEvent::Kind;
+
+bool StepRun::planned(ValueId id, const std::vector<bool> Plan::*what) const {
+  const Plan* plan = options_.plan.get();
+  if (first_off_plan_ && id >= *first_off_plan_) return false;
+  return plan != nullptr && id < static_cast<ValueId>((plan->*what).size()) && (plan->*what)[id];
+}
+
+ValueId StepRun::findValue(const at::Tensor& tensor) {
+  std::lock_guard lock(mutex_);
+  return presentValue(tensor);
+}
+
+ValueId StepRun::presentValue(const at::Tensor& tensor) const {
+  const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
+  if (found == present_.end() || found->second.storage.expired()) return kNone;
+  if (found->second.version != static_cast<std::uint32_t>(tensor._version())) return kNone;
+  return found->second.value;
+}
+
+ValueId StepRun::sourceValue(const at::Tensor& tensor) {
+  ValueId replaced = kNone;
+  bool intact = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (const ValueId value = presentValue(tensor); value != kNone) return value;
+    const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
+    if (found != present_.end() && !found->second.storage.expired()) {
+      replaced = found->second.value;
+      intact = values_[replaced].intact();
+      // A version counter of its own that nothing was written through: `.data` of what we know.
+      if (intact && tensor._version() == 0) return replaced;
+    }
+  }
+  if (intact) protect(replaced);
+  const Locked lock(*this);
+  if (replaced != kNone) overwrite(replaced, static_cast<OpId>(ops_.size()));
+  return addValue(tensor, kNone, 0);
+}
+
+ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
+  const auto id = static_cast<ValueId>(values_.size());
+  RunValue& value = values_.emplace_back();
+  value.producer = producer;
+  value.output = output;
+  value.data = tensor.storage().data();
+  value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  value.foreign = !isOurBlock(tensor.storage());
+  const bool leaf = tensor.is_leaf() && tensor.requires_grad();
+  const bool view_of_leaf =
+      tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
+  value.parameter = producer == kNone && (leaf || view_of_leaf);
+  if (value.parameter) parameters_.push_back(id);
+  value.version = tensor.unsafeGetTensorImpl()->version_counter();
+  value.version_at_birth = static_cast<std::uint32_t>(tensor._version());
+  setCopy(value, tensor);
+  if (options_.log && !value.foreign) {
+    value.block = options_.log->blockAt(
+        tensor.storage().data(), allocator::CachingResource::blockBytes(tensor.storage().data()));
+  }
+  present_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),
+                            Present{weakly(tensor.storage()), id, value.version_at_birth});
+  holdIfKept(id, tensor.storage());
+  return id;
+}
+
+void StepRun::setCopy(RunValue& value, const at::Tensor& tensor) {
+  value.copy = weakly(tensor.storage());
+}
+
+// Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses
+// that the plan makes nothing again for.
+void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
+  RunValue& value = values_[id];
+  if (value.held || value.overwritten) return;
+  const bool by_plan = !off_plan_ && planned(id, &Plan::hold) && !value.release_after_uses;
+  const bool by_use =
+      value.live_uses > 0 && (keepsAll() || value.kept || !planned(id, &Plan::recomputed_later));
+  if (!by_plan && !by_use) return;
+  if (!by_plan && !keepsAll()) value.release_after_uses = true;
+  endWatch(value);
+  value.held = storage;
+  if (options_.log && !value.parameter) watched_.push_back(id);
+}
+
+void StepRun::giveUp(RunValue& value) {
+  if (value.held) given_up_.push_back(std::move(value.held));
+  value.held = c10::Storage();
+}
+
+// A dropped value whose storage the program still holds: what something unseen writes there must
+// not be lost with it.
+void StepRun::watchContents(RunValue& value) {
+  if (value.watched || value.live_uses == 0 || value.overwritten || value.replaced) return;
+  if (!value.print || value.foreign || value.bytes == 0) return;
+  droppedBlocks().watch(value.data, value.bytes, *value.print);
+  value.watched = true;
+}
+
+// Takes the contents over if they were written and the program has let go of them.
+void StepRun::endWatch(RunValue& value) {
+  if (!std::exchange(value.watched, false)) return;
+  void* const block = droppedBlocks().withdraw(value.data);
+  if (block == nullptr) return;
+  c10::Storage storage = adoptBlock(block, static_cast<std::size_t>(value.bytes));
+  if (value.live_uses == 0 || value.held) {
+    given_up_.push_back(std::move(storage));
+    return;
+  }
+  value.held = std::move(storage);
+  value.kept = true;
+  value.stale = true;  // for its uses alone
+}
+
+void StepRun::overwrite(ValueId id, OpId by) {
+  RunValue& value = values_[id];
+  if (value.overwritten) return;
+  endWatch(value);
+  value.overwritten = true;
+  value.overwritten_by = by;
+  if (value.live_uses > 0) {
+    // PyTorch raises an error for this, or (writes through .data) reads what is there now: so do
+    // we.
+    if (!value.held) value.held = c10::Storage(value.copy.lock());
+    value.stale = true;
+    if (value.producer != kNone) ops_[value.producer].rerunnable = false;
+  } else {
+    giveUp(value);
+  }
+  value.copy = noStorage();
+}
+
+// Called before a write that the plan does not know: replays that still need these contents get a
+// duplicate.
+void StepRun::protect(ValueId id) {
+  if (!planned(id, &Plan::replay_reads) || planned(id, &Plan::overwritten)) return;
+  if (live_uses_ == 0 || next_event_ >= static_cast<std::int32_t>(options_.plan->events.size()))
+    return;
+  c10::Storage present;
+  {
+    std::lock_guard lock(mutex_);
+    if (values_[id].pristine || values_[id].overwritten) return;
+    present = values_[id].storage();
+  }
+  if (!present) return;
+  c10::Storage duplicate = duplicateStorage(present);
+  std::lock_guard lock(mutex_);
+  values_[id].pristine = std::move(duplicate);
+}
+
+void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {
+  if (!tensor.defined() || !tensor.has_storage()) return;
+  const c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();
+  ValueId id = kNone;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = present_.find(storage);
+    if (found == present_.end() || found->second.storage.expired()) return;
+    id = found->second.value;
+    if (values_[id].parameter) parameter_written_ = true;
+  }
+  protect(id);
+  const Locked lock(*this);
+  if (values_[id].parameter) return;
+  overwrite(id, static_cast<OpId>(ops_.size()));
+  present_.erase(storage);
+}
+
+void StepRun::noteNaturalDeath(ValueId id, RunValue& value) {
+  if (value.dead) return;
+  value.dead = true;
+  if (options_.log) options_.log->add(EventKind::kNaturalDeath, id);
+}
+
+// The program let go of a held value when ours is the only reference left.
+void StepRun::noteNaturalDeaths() {
+  std::erase_if(watched_, [&](ValueId id) {
+    RunValue& value = values_[id];
+    if (!value.held) return true;
+    if (value.held.use_count() > 1) return false;
+    noteNaturalDeath(id, value);
+    return true;
+  });
+}
+
+}  // namespace ebbtide::plugin
