@@ -1,12 +1,13 @@
 #include "config.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
@@ -14,68 +15,24 @@
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
-#include <vector>
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
-
-extern char** environ;
+#include "variables.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::array<std::string_view, 11> kVariables = {
-    "EBBTIDE",         "EBBTIDE_BUDGET",    "EBBTIDE_PORT",          "EBBTIDE_BIND",
-    "EBBTIDE_REPORT",  "EBBTIDE_SPILL_DIR", "EBBTIDE_ON_INFEASIBLE", "EBBTIDE_LOG",
-    "EBBTIDE_PLANNER", "EBBTIDE_ALLOCATOR", "EBBTIDE_TRACE_DIR"};
-
-std::string variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? std::string() : std::string(text);
-}
-
-int editDistance(std::string_view a, std::string_view b) {
-  std::vector<int> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    int diagonal = row[0];
-    row[0] = static_cast<int>(i);
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const int above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
-void rejectUnknownVariables() {
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view text(*entry);
-    const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with("EBBTIDE_") ||
-        std::find(kVariables.begin(), kVariables.end(), name) != kVariables.end()) {
-      continue;
-    }
-    const auto nearest = std::min_element(
-        kVariables.begin(), kVariables.end(),
-        [&](auto a, auto b) { return editDistance(name, a) < editDistance(name, b); });
-    throw std::invalid_argument(
-        fmt::format("unknown variable {}; did you mean {}?", name, *nearest));
-  }
-}
-
 int integerVariable(const char* name, int low, int high, int otherwise) {
   const std::string text = variable(name);
   if (text.empty()) return otherwise;
-  char* end = nullptr;
-  errno = 0;
-  const long value = std::strtol(text.c_str(), &end, 10);
-  if (errno != 0 || *end != '\0' || value < low || value > high) {
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || *end != '\0' || value < low || value > high) {
     throw std::invalid_argument(
         fmt::format("{}={} is not a whole number from {} to {}", name, text, low, high));
   }
-  return static_cast<int>(value);
+  return value;
 }
 
 // Rank variables belong to the launcher: anything unreadable there means "not given".
@@ -109,11 +66,16 @@ std::string replaceRank(std::string path, int rank) {
   return path;
 }
 
+// By making a file there: permissions alone say nothing of /proc, or to root.
 void checkWritableFolder(const char* name, const std::string& folder) {
-  if (!std::filesystem::is_directory(folder) || ::access(folder.c_str(), W_OK | X_OK) != 0) {
-    throw std::invalid_argument(
-        fmt::format("{}: folder {} does not exist or cannot be written", name, folder));
+  std::string path = folder + "/ebbtide-XXXXXX";
+  const int file = ::mkostemp(path.data(), O_CLOEXEC);
+  if (file < 0) {
+    throw std::invalid_argument(fmt::format("{}: no file can be made in the folder {}: {}", name,
+                                            folder, std::strerror(errno)));
   }
+  ::close(file);
+  ::unlink(path.c_str());
 }
 
 double totalMemoryBytes() {
@@ -128,7 +90,9 @@ std::int64_t parseSize(const std::string& name, const std::string& text, int loc
 }
 
 Config configFromEnvironment() {
-  rejectUnknownVariables();
+  if (const std::string unknown = unknownVariable(); !unknown.empty()) {
+    throw std::invalid_argument(unknown);
+  }
   Config config;
   config.rank = launcherVariable({"RANK", "SLURM_PROCID"}, 0);
   config.local_rank = launcherVariable({"LOCAL_RANK", "SLURM_LOCALID"}, 0);

@@ -7,25 +7,18 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <string>
 
+#include "variables.hpp"
 #include "version.hpp"
 
 #define EBBTIDE_API extern "C" __attribute__((visibility("default")))
 
 namespace {
 
-bool wanted() {
-  const char* budget = std::getenv("EBBTIDE_BUDGET");
-  const char* on = std::getenv("EBBTIDE");
-  if (on != nullptr && std::strcmp(on, "0") == 0) return false;
-  return (budget != nullptr && *budget != '\0') || (on != nullptr && std::strcmp(on, "1") == 0);
-}
-
 std::string ownFolder() {
   Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&wanted), &info) == 0 || info.dli_fname == nullptr)
+  if (dladdr(reinterpret_cast<const void*>(&ownFolder), &info) == 0 || info.dli_fname == nullptr)
     return ".";
   const std::string path = info.dli_fname;
   const auto slash = path.rfind('/');
@@ -39,6 +32,10 @@ EBBTIDE_API const char* ebbtide_built_for() {
 }
 EBBTIDE_API const char* ebbtide_version() {
   return ebbtide::plugin::kVersion;
+}
+
+EBBTIDE_API bool ebbtide_asked_for() {
+  return ebbtide::plugin::askedFor();
 }
 
 // nullptr on success or when already started, else one sentence.
@@ -78,7 +75,7 @@ namespace {
 
 // In a Python process the package starts us, after torch has set its own engine.
 __attribute__((constructor)) void startInCppProcess() {
-  if (!wanted() || dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr) return;
+  if (!ebbtide::plugin::askedFor() || dlsym(RTLD_DEFAULT, "Py_IsInitialized") != nullptr) return;
   // A process without torch (a shell under the same LD_PRELOAD) is left alone.
   if (dlsym(RTLD_DEFAULT, "_ZN2at11show_configB5cxx11Ev") == nullptr) return;
   if (const char* problem = ebbtide_start()) {

@@ -48,8 +48,12 @@ def test_misspelt_budget(budget: str, tmp_path: Path) -> None:
     ],
 )
 def test_unknown_variable_names_the_nearest(unknown: str, nearest: str, tmp_path: Path) -> None:
-    message = refused({"EBBTIDE": "1", unknown: "1GiB"}, tmp_path)
+    message = refused({unknown: "1GiB"}, tmp_path)  # the one variable that switches it on, misspelt
     assert unknown in message and nearest in message
+
+
+def test_a_switch_that_is_neither_on_nor_off(tmp_path: Path) -> None:
+    assert "EBBTIDE=true is not one of: 0, 1" in refused({"EBBTIDE": "true"}, tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,9 @@ def test_unknown_variable_names_the_nearest(unknown: str, nearest: str, tmp_path
     [
         ("EBBTIDE_REPORT", "/nonexistent/folder/run.json"),
         ("EBBTIDE_SPILL_DIR", "/dev/null"),
+        ("EBBTIDE_SPILL_DIR", "/proc"),
         ("EBBTIDE_PORT", "70000"),
+        ("EBBTIDE_PORT", "+80"),
         ("EBBTIDE_PLANNER", "no-such-planner"),
     ],
 )

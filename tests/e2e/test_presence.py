@@ -69,14 +69,14 @@ def wait_for(process: subprocess.Popen, text: str) -> str:
 
 @pytest.mark.parametrize(
     "variables",
-    [{}, {"EBBTIDE_LOG": "debug"}, {"EBBTIDE_BUDGTE": "1GiB"}, {"EBBTIDE_BUDGET": ""}],
-    ids=["none", "only_log", "only_unknown", "empty_budget"],
+    [{}, {"EBBTIDE_LOG": "debug"}, {"EBBTIDE": "0", "EBBTIDE_BUDGTE": "1"}, {"EBBTIDE_BUDGET": ""}],
+    ids=["none", "only_log", "off", "empty_budget"],
 )
 def test_inert_unless_asked_for(variables: dict[str, str], tmp_path: Path) -> None:
     program = code(
         "import torch\n"
         "torch.ones(3, requires_grad=True).sum().backward()\n"
-        "assert 'libebbtide' not in open('/proc/self/maps').read()\n"
+        "assert 'libebbtide_torch' not in open('/proc/self/maps').read()\n"
     )
     done = run(program, variables, tmp_path, out=False).succeeded()
     assert done.output == ""

@@ -25,22 +25,18 @@ _LAUNCHER_PROGRAMS = {"torchrun", "accelerate", "deepspeed"}
 
 def load() -> None:
     try:
-        if not _asked_for(os.environ) or _is_launcher(os.environ, sys.orig_argv, sys.argv):
+        if not any(name.startswith("EBBTIDE") for name in os.environ):
             return
-        problem = _start(sys.modules["torch"].__version__, Path(__file__).parent)
+        library = _open(Path(__file__).parent)
+        if not library.ebbtide_asked_for() or _is_launcher(os.environ, sys.orig_argv, sys.argv):
+            return
+        problem = _start(library, sys.modules["torch"].__version__)
     except Exception as error:
         _say(f"not started, training goes on without it: {error}")
         return
     if problem:
         _say(problem)
         raise SystemExit(2)
-
-
-def _asked_for(environment: Mapping[str, str]) -> bool:
-    switch = environment.get("EBBTIDE", "")
-    if switch == "0":
-        return False
-    return switch == "1" or environment.get("EBBTIDE_BUDGET", "") != ""
 
 
 def _is_launcher(
@@ -55,15 +51,20 @@ def _is_launcher(
     return bool(modules & _LAUNCHER_MODULES)
 
 
-def _start(torch_version: str, folder: Path) -> str | None:
-    """Starts the plugin. Returns the user's mistake in one sentence; raises for everything else."""
+def _open(folder: Path) -> ctypes.CDLL:
+    """The front, free of torch: safe before the versions are compared."""
     path = folder / "libebbtide.so"
     if not path.exists():
         raise RuntimeError("libebbtide.so is missing beside the package; install ebbtide again")
-    library = ctypes.CDLL(str(path))  # free of torch: safe before the versions are compared
+    library = ctypes.CDLL(str(path))
+    library.ebbtide_asked_for.restype = ctypes.c_bool
     library.ebbtide_built_for.restype = ctypes.c_char_p
     library.ebbtide_start.restype = ctypes.c_char_p
+    return library
 
+
+def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
+    """Starts the plugin. Returns the user's mistake in one sentence; raises for everything else."""
     built_for = library.ebbtide_built_for().decode()
     running = ".".join(torch_version.split(".")[:2])
     if running != built_for:

@@ -1,0 +1,64 @@
+#include "variables.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+#include <vector>
+
+extern char** environ;
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr std::array<std::string_view, 11> kVariables = {
+    "EBBTIDE",         "EBBTIDE_BUDGET",    "EBBTIDE_PORT",          "EBBTIDE_BIND",
+    "EBBTIDE_REPORT",  "EBBTIDE_SPILL_DIR", "EBBTIDE_ON_INFEASIBLE", "EBBTIDE_LOG",
+    "EBBTIDE_PLANNER", "EBBTIDE_ALLOCATOR", "EBBTIDE_TRACE_DIR"};
+
+int editDistance(std::string_view a, std::string_view b) {
+  std::vector<int> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const int above = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? std::string() : std::string(text);
+}
+
+bool askedFor() {
+  const std::string on = variable("EBBTIDE");
+  if (on == "0") return false;
+  return !on.empty() || !variable("EBBTIDE_BUDGET").empty() || !unknownVariable().empty();
+}
+
+std::string unknownVariable() {
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    if (!name.starts_with("EBBTIDE_") ||
+        std::find(kVariables.begin(), kVariables.end(), name) != kVariables.end()) {
+      continue;
+    }
+    const auto nearest = std::min_element(
+        kVariables.begin(), kVariables.end(),
+        [&](auto a, auto b) { return editDistance(name, a) < editDistance(name, b); });
+    return "unknown variable " + std::string(name) + "; did you mean " + std::string(*nearest) +
+           "?";
+  }
+  return "";
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,19 @@
+// The EBBTIDE_* names, for the torch-free loader and the configuration alike.
+#pragma once
+
+#include <string>
+
+namespace ebbtide::plugin {
+
+// The value, or "" where it is unset.
+std::string variable(const char* name);
+
+// Whether the environment switches Ebbtide on. Whatever cannot be what the user meant does, too
+// (EBBTIDE=true, EBBTIDE_BUDGTE=30GiB), so that the configuration refuses it aloud.
+bool askedFor();
+
+// One sentence that names an unknown EBBTIDE_* variable and the nearest known one; "" if none is
+// set.
+std::string unknownVariable();
+
+}  // namespace ebbtide::plugin
