@@ -75,9 +75,9 @@ std::vector<double> ticks(double least, double most) {
     if (factor * power >= rough) step = factor * power;
   }
   std::vector<double> result;
-  const double first = std::floor(least / step + 1e-9);
-  const double last = std::ceil(most / step - 1e-9);
-  for (double i = first; i <= last; ++i) result.push_back(i * step);
+  const long first = std::lround(std::floor(least / step + 1e-9));
+  const long last = std::lround(std::ceil(most / step - 1e-9));
+  for (long i = first; i <= last; ++i) result.push_back(static_cast<double>(i) * step);
   return result;
 }
 

@@ -8,7 +8,7 @@ namespace ebbtide::scheduler {
 
 FloatingProgram::FloatingProgram(const ChainCosts& costs, const SlotGrid& grid, Nanoseconds most_ns,
                                  const std::function<bool()>& late)
-    : costs_(costs), grid_(grid), stages_(costs.stages()), sizes_(costs, grid, most_ns) {
+    : grid_(grid), stages_(costs.stages()), sizes_(costs, grid, most_ns) {
   if (stages_ == 0 || grid.slots < 0) return;
   times_.assign(index(0, 0, stages_) * width(), sizes_.bound());
   keeps_.resize(stages_ * stages_ * width());
@@ -49,7 +49,7 @@ void FloatingProgram::offerShifted(std::int32_t* to, const std::int32_t* from, s
   const std::int32_t begin = std::max(first, shift);
   const std::int32_t end = std::min(grid_.slots, grid_.slots + shift);
   if (begin <= end)
-    minPlus(to + begin, from + (begin - shift), add, static_cast<std::size_t>(end - begin + 1));
+    minPlus(to + begin, from + (begin - shift), add, static_cast<std::size_t>(end - begin) + 1);
   for (std::int32_t m = std::max(begin, end + 1); m <= grid_.slots; ++m) {
     to[m] = std::min(to[m], from[grid_.slots] + add);
   }

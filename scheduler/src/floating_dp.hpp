@@ -60,7 +60,6 @@ class FloatingProgram : public ChainProgram {
   bool takeMove(const State& state, std::vector<Task>& tasks, ChainSchedule& steps) const;
   void takeKeep(const State& state, std::vector<Task>& tasks, ChainSchedule& steps) const;
 
-  const ChainCosts& costs_;
   const SlotGrid grid_;
   const std::size_t stages_;
   SlotSizes sizes_;

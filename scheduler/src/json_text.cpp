@@ -185,7 +185,7 @@ void JsonObject::expectOnly(std::initializer_list<std::string_view> keys) const 
   for (const auto& [key, value] : tree_.items()) {
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     std::string known;
-    for (const std::string_view one : keys) known += " " + std::string(one);
+    for (const std::string_view one : keys) known.append(" ").append(one);
     fail("unknown key '" + key + "'; known:" + known);
   }
 }

@@ -149,7 +149,7 @@ void PersistentProgram::store(std::size_t s, std::size_t t) {
   if (low_ > end_) return;
   std::int32_t last = end_;
   while (last > low_ && best_[last - 1] == 0) --last;
-  const std::size_t count = static_cast<std::size_t>(last - low_ + 1);
+  const std::size_t count = static_cast<std::size_t>(last - low_) + 1;
   std::copy_n(&best_[low_], count, column_next_);
   column_[s] = {low_, last, column_next_};
   column_next_ += count;

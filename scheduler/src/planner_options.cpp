@@ -15,7 +15,7 @@ void rejectUnknownOptions(const PlannerOptions& options, const PlannerInfo& info
   for (const auto& [name, value] : options.named) {
     const bool known =
         std::any_of(info.options.begin(), info.options.end(),
-                    [&](const PlannerOption& option) { return option.name == name; });
+                    [&name = name](const PlannerOption& option) { return option.name == name; });
     if (known) continue;
     std::string list;
     for (const PlannerOption& option : info.options) list += " " + option.name;

@@ -33,6 +33,7 @@ struct RunKey {
   OpId op() const { return static_cast<OpId>(bits & 0xffffffffu) - 1; }
   bool first() const { return stage() == op(); }
 
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison's 0 for a pointer
   friend auto operator<=>(const RunKey&, const RunKey&) = default;
 };
 
