@@ -15,7 +15,7 @@ namespace {
 allocator::CachingResource* resource = nullptr;
 
 void deleteBlock(void* block) {
-  if (!Session::inChild() && droppedBlocks().keepIfWritten(block)) return;
+  if (droppedBlocks().keepIfWritten(block)) return;
   resource->deallocate(block);
 }
 

@@ -4,15 +4,18 @@
 
 namespace ebbtide::plugin {
 
-void DroppedBlocks::watch(const void* block, std::int64_t bytes, std::uint64_t print) {
+DroppedBlocks::Ticket DroppedBlocks::watch(const void* block, std::int64_t bytes,
+                                           std::uint64_t print) {
   std::lock_guard lock(mutex_);
-  if (watches_.insert_or_assign(block, Watch{bytes, print, false}).second) ++count_;
+  const Ticket ticket = ++last_ticket_;
+  if (watches_.insert_or_assign(block, Watch{ticket, bytes, print, false}).second) ++count_;
+  return ticket;
 }
 
-void* DroppedBlocks::withdraw(const void* block) noexcept {
+void* DroppedBlocks::withdraw(const void* block, Ticket ticket) noexcept {
   std::lock_guard lock(mutex_);
   const auto found = watches_.find(block);
-  if (found == watches_.end()) return nullptr;
+  if (found == watches_.end() || found->second.ticket != ticket) return nullptr;
   const bool kept = found->second.freed;
   watches_.erase(found);
   --count_;
@@ -31,7 +34,7 @@ bool DroppedBlocks::keepIfWritten(void* block) noexcept {
   const bool written = fingerprint(block, watch.bytes) != watch.print;
   std::lock_guard lock(mutex_);
   const auto found = watches_.find(block);
-  if (found == watches_.end()) return false;  // withdrawn meanwhile
+  if (found == watches_.end() || found->second.ticket != watch.ticket) return false;  // withdrawn
   found->second.freed = written;
   if (!written) {
     watches_.erase(found);

@@ -2,8 +2,9 @@
 //
 // Something that tells nobody, such as NumPy, may write there until the program lets go, and
 // PyTorch's saved tensor would have seen it. So the free of such a block compares its contents with
-// the fingerprint, and keeps a block that was written instead of freeing it. Torch-free; safe from
-// any thread; calls nothing while it holds its mutex.
+// the fingerprint, and keeps a block that was written instead of freeing it. Addresses are used
+// again: a ticket tells one watch of a place from the next. Torch-free; safe from any thread and
+// across a fork; calls nothing while it holds its mutex.
 #pragma once
 
 #include <atomic>
@@ -15,20 +16,27 @@ namespace ebbtide::plugin {
 
 class DroppedBlocks {
  public:
-  void watch(const void* block, std::int64_t bytes, std::uint64_t print);
-  // Ends the watch. A block that was kept comes back, and the caller has to free it; else nullptr.
-  void* withdraw(const void* block) noexcept;
+  using Ticket = std::uint64_t;  // never 0
+
+  Ticket watch(const void* block, std::int64_t bytes, std::uint64_t print);
+  // Ends that watch. A block that was kept comes back, and the caller has to free it; else nullptr.
+  void* withdraw(const void* block, Ticket ticket) noexcept;
   // Asked by the allocator's free. True: the block is kept, it must not be freed now.
   bool keepIfWritten(void* block) noexcept;
 
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
+
  private:
   struct Watch {
+    Ticket ticket = 0;
     std::int64_t bytes = 0;
     std::uint64_t print = 0;
     bool freed = false;  // by the program; the block is kept
   };
 
   std::mutex mutex_;
+  Ticket last_ticket_ = 0;
   std::unordered_map<const void*, Watch> watches_;
   std::atomic<std::int64_t> count_{0};  // of watches_: most frees need no more than this
 };

@@ -24,9 +24,11 @@ void LiveRuns::noteWrite(const at::Tensor& tensor) {
 }
 
 bool LiveRuns::replaysToCome() const noexcept {
+  c10::SmallVector<std::shared_ptr<StepRun>, 4> looked_at;  // the last one ends after the lock
   std::lock_guard lock(mutex_);
-  return std::any_of(runs_.begin(), runs_.end(), [](const std::weak_ptr<StepRun>& known) {
-    const auto run = known.lock();
+  return std::any_of(runs_.begin(), runs_.end(), [&](const std::weak_ptr<StepRun>& known) {
+    looked_at.push_back(known.lock());
+    const StepRun* run = looked_at.back().get();
     return run != nullptr && run->options().plan != nullptr && run->liveUses() > 0;
   });
 }

@@ -86,6 +86,8 @@ class SavedUse final : public autograd::SavedVariableHooks {
       state.unbound.push_back(this);
       return;
     }
+    saved_ = WeakTensor(tensor.getIntrusivePtr());
+    saved_storage_ = weakly(tensor.storage());
     use_ = run_->addUse(value == scheduler::kNone ? run_->sourceValue(tensor) : value, tensor);
   }
 
@@ -102,7 +104,8 @@ class SavedUse final : public autograd::SavedVariableHooks {
   at::Tensor call_unpack_hook() override {
     checkVersion();
     if (strong_.defined()) return strong_;
-    const at::Tensor tensor = view_.on(run_->restore(use_));
+    const at::Tensor given = otherData();
+    const at::Tensor tensor = given.defined() ? given : view_.on(run_->restore(use_));
     // The saved tensor's own counter: a backward that writes to it must be noticed by other uses.
     tensor.unsafeGetTensorImpl()->set_version_counter(version_counter_);
     return tensor;
@@ -114,6 +117,17 @@ class SavedUse final : public autograd::SavedVariableHooks {
   }
 
  private:
+  // PyTorch keeps a saved input itself, no copy of its looks: where the program gave it other data
+  // since (`x.data = …`), its backward reads that.
+  at::Tensor otherData() const {
+    const c10::StorageImpl* const storage = storageOf(saved_);
+    if (storage == nullptr || storage == saved_storage_.lock().get()) return {};
+    auto saved = saved_.lock();
+    if (!saved) return {};
+    const at::Tensor now(std::move(saved));
+    return TensorView::of(now).on(now.storage());
+  }
+
   // With hooks PyTorch leaves this check to them (saved_variable.cpp).
   void checkVersion() const {
     if (!version_counter_.enabled()) return;
@@ -137,6 +151,8 @@ class SavedUse final : public autograd::SavedVariableHooks {
   UseId use_ = scheduler::kNone;
   TensorView view_;
   at::Tensor strong_;
+  WeakTensor saved_ = noTensor();
+  WeakStorage saved_storage_ = noStorage();
   c10::VariableVersion version_counter_ = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_ = 0;
   bool pass_through_ = passThrough();
@@ -299,7 +315,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
       (state.run->hasUses() && state.run->liveUses() == 0)) {
     // What runs before the first trained tensor prepares data: its results are sources.
     if (!touchesTrained(arguments)) {
-      if (info->mutates) noteWrites(*info, argumentsOf(*info, call));
+      if (info->mutates) noteWrites(*info, arguments);
       return nullptr;
     }
     if (stepIsOver(state)) beginStep(state);

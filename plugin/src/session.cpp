@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "dropped_blocks.hpp"
 #include "ebbtide/allocator/host_backend.hpp"
 #include "version.hpp"
 
@@ -65,15 +66,23 @@ Session::Session(Config config, std::string torch_version)
 void Session::start(Config config, std::string torch_version) {
   auto* session = new Session(std::move(config), std::move(torch_version));
   the_session.store(session, std::memory_order_release);
-  pthread_atfork([] { current()->memory_->lockForFork(); },
-                 [] { current()->memory_->unlockAfterFork(); },
-                 [] {
-                   in_child = true;
-                   current()->memory_->unlockAfterFork();
-                   current()->memory_->setBudget(allocator::kUnlimited);
-                   current()->memory_->setReclaimer(nullptr);
-                   current()->memory_->setObserver(nullptr);
-                 });
+  pthread_atfork(
+      [] {
+        droppedBlocks().lockForFork();
+        current()->memory_->lockForFork();
+      },
+      [] {
+        current()->memory_->unlockAfterFork();
+        droppedBlocks().unlockAfterFork();
+      },
+      [] {
+        in_child = true;
+        current()->memory_->unlockAfterFork();
+        droppedBlocks().unlockAfterFork();
+        current()->memory_->setBudget(allocator::kUnlimited);
+        current()->memory_->setReclaimer(nullptr);
+        current()->memory_->setObserver(nullptr);
+      });
   std::atexit([] {
     if (!in_child) current()->shutdown();
   });
@@ -138,8 +147,10 @@ Session::StepStart Session::beginStep() {
   running_ = start.plan;
   running_trusted_ = start.plan && start.plan->trials > 0;
   if (start.plan && active_from_step_ < 0) active_from_step_ = steps_ + 1;
-  const bool record = steps_to_record_ > 0;
-  start.record_ops = record || start.plan != nullptr;
+  // The guess may be wrong, and the step one that has a plan: its first op tells.
+  const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
+                                    [](const auto& entry) { return entry.second.plan != nullptr; });
+  start.record_ops = steps_to_record_ > 0 || any_plan;
   start.hooks = start.record_ops || config_.budget_bytes.has_value();
   memory_->resetPeaks();
   const allocator::Statistics memory = memory_->statistics();
@@ -161,17 +172,21 @@ void Session::releaseLog() {
   previous_log_ = std::exchange(log_, nullptr);
 }
 
-std::shared_ptr<const Plan> Session::switchPlan(std::uint64_t first_op_signature) {
+std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
   std::lock_guard lock(mutex_);
-  running_ = nullptr;
+  const auto last = programs_.find(last_signature_);
+  const std::uint64_t expected = last == programs_.end() ? 0 : last->second.followed_by;
+  const Known* found = nullptr;
   for (const auto& [signature, known] : programs_) {
-    if (!known.plan || known.plan->op_signatures.empty() ||
-        known.plan->op_signatures[0] != first_op_signature)
-      continue;
-    running_ = known.plan;
-    last_signature_ = signature;
+    if (known.first_op_signature != first_op_signature) continue;
+    if (found == nullptr || known.steps > found->steps) found = &known;
+    if (signature != expected) continue;
+    found = &known;
+    break;
   }
+  running_ = found != nullptr ? found->plan : nullptr;
   running_trusted_ = running_ && running_->trials > 0;
+  if (running_ && active_from_step_ < 0) active_from_step_ = steps_ + 1;
   return running_;
 }
 
@@ -217,7 +232,9 @@ void Session::endStep(StepSummary summary) {
   timeline_ = std::move(timeline);
   const bool wanted = wantsPlan(summary);
   const bool first = steps_ == 1;
-  programs_[summary.trace.signature].durations.merge(summary.trace);
+  Known& known = programs_[summary.trace.signature];
+  known.durations.merge(summary.trace);
+  if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   lock.unlock();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
   if (first) {  // by the end of the first step: is the budget possible at all?
@@ -258,8 +275,11 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
   if (known != nullptr) ++known->steps;
   forgetPrograms();
   if (known != nullptr && !config_.budget_bytes) {
-    known->plain_peak_bytes = std::max(known->plain_peak_bytes, memory.allocated_peak_bytes);
-    if (step_activation_bytes_ > 0) known->activation_bytes = step_activation_bytes_;
+    // Both of the same step, the largest: a budget is peak less a share of the activations.
+    if (memory.allocated_peak_bytes >= known->plain_peak_bytes) {
+      known->plain_peak_bytes = memory.allocated_peak_bytes;
+      if (step_activation_bytes_ > 0) known->activation_bytes = step_activation_bytes_;
+    }
   }
   if (running_trusted_ && !summary.off_plan) {
     known->steady_peak_bytes = std::max(known->steady_peak_bytes, memory.allocated_peak_bytes);

@@ -56,8 +56,9 @@ class Session {
     bool hooks = true;
   };
   StepStart beginStep();
-  // The step turned out to be another program than the last one: its plan, or nullptr.
-  std::shared_ptr<const Plan> switchPlan(std::uint64_t first_op_signature);
+  // The plan of the program that begins so, or nullptr; of several the one that was expected here,
+  // else the one that most steps ran.
+  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature);
   bool wantsTrace(bool off_plan) const;
   void releaseLog();  // the step that observed the allocator is over
   void endStep(StepSummary summary);
@@ -86,6 +87,7 @@ class Session {
   struct Known {                 // what is known of one program
     std::shared_ptr<Plan> plan;  // nullptr: nothing to drop, or nothing could be planned
     scheduler::OpDurations durations;
+    std::uint64_t first_op_signature = 0;
     std::set<OpId> verified;  // ops whose replay equalled the original, at this place
     bool from_first_step = false;
     std::uint64_t followed_by = 0;  // the program that ran after it the last time; 0: not known

@@ -51,6 +51,7 @@ c10::Storage StepRun::restore(UseId use) {
     if (event != current_event_) {
       finishEvent();
       if (event == kNone || event_done_[event] || event != next_event_) {
+        std::lock_guard lock(mutex_);
         leavePlan("backward event " + std::to_string(event) + " instead of " +
                       std::to_string(next_event_),
                   static_cast<ValueId>(values_.size()));
@@ -284,12 +285,21 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
 void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output) {
   RunValue& value = values_[id];
   const c10::Storage& replayed = output.storage();
-  if (!rehearsing_ && keptOnHost(value)) return;  // to be fetched: its op would not repeat it
+  if (!rehearsing_) {
+    if (keptOnHost(value)) return;  // to be fetched: its op would not repeat it
+    const Locked lock(*this);
+    // The copy that is there stays, ours or the program's: this one was run for another output.
+    if (c10::Storage present = value.storage()) {
+      endWatch(value);
+      value.held = std::move(present);
+      return;
+    }
+  }
   std::optional<bool> equal;
   if (rehearsing_) {
     equal = sameAsOriginal(value, replayed);
     if (equal) session_.countAudit(op.info->name, op.signature, *equal);
-  } else if (value.print && !value.held) {
+  } else if (value.print) {
     // The original is gone: better no number than a wrong one.
     const bool repeats = static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
                          fingerprint(replayed.data(), value.bytes) == *value.print;
@@ -306,7 +316,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
   }
   TORCH_CHECK(static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes || value.uninitialised,
               "ebbtide: ", op.info->name, " returned a smaller tensor when replayed");
-  if (value.held) return;  // the copy that is there stays; this one was run for another output
+  if (value.held) return;
   if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
   value.held = replayed;
   value.copy = weakly(replayed);

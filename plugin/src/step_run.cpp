@@ -51,14 +51,13 @@ bool StepRun::rehearsedWhole() const noexcept {
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
     if (value.spilled) session_.spillStore().release(*value.spilled);
-    endWatch(value);
   }
 }
 
 void StepRun::leavePlan(const std::string& why, ValueId first_value) {
   if (off_plan_ || !options_.plan) return;
+  first_off_plan_ = first_value;  // first: another thread may look
   off_plan_ = true;
-  first_off_plan_ = first_value;
   session_.debug("the step left its plan: " + why);
 }
 
@@ -127,9 +126,9 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     hashInput(op, argument, element, tensor);
   });
-  if (id == 0 && use_count_ == 0 && options_.plan &&
-      options_.plan->op_signatures.at(0) != op.signature) {
-    usePlan(session_.switchPlan(op.signature));  // nothing has been dropped yet
+  if (id == 0 && use_count_ == 0) {  // nothing has been dropped yet
+    auto its_plan = session_.planFor(op.signature);
+    if (its_plan != options_.plan) usePlan(std::move(its_plan));
   }
   const Plan* plan = options_.plan.get();
   const bool on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
@@ -189,12 +188,13 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
   op.finished = !threw;
   {
     const Locked lock(*this);
-    for (const auto& [argument, value] : op.written) {
-      if (!threw) break;
-      values_[value].kept = true;
-      if (values_[value].producer != kNone) ops_[values_[value].producer].rerunnable = false;
+    if (threw) {
+      for (const auto& [argument, value] : op.written) {
+        values_[value].kept = true;
+        if (values_[value].producer != kNone) ops_[values_[value].producer].rerunnable = false;
+      }
+      op.written.clear();
     }
-    if (threw) op.written.clear();
     if (!inputsAllowReplay(op)) op.rerunnable = false;
     int index = 0;
     forEachTensor(outputs,
@@ -292,7 +292,7 @@ void StepRun::applyDrops(const std::vector<ValueId>& drops) {
 // Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes
 // it again.
 void StepRun::drop(ValueId id) {
-  if (first_off_plan_ && id >= *first_off_plan_) return;
+  if (id >= first_off_plan_) return;
   RunValue& value = values_[id];
   const bool again = options_.plan->recomputed_later[id];
   if (value.live_uses > 0 && (!again || value.kept)) {
@@ -312,16 +312,15 @@ void StepRun::drop(ValueId id) {
 bool StepRun::parametersChanged() const {
   if (parameter_written_) return true;
   std::lock_guard lock(mutex_);
-  const auto has = [&](auto&& property) {
-    return [&](ValueId id) { return property(values_[id]); };
-  };
-  if (std::any_of(parameters_.begin(), parameters_.end(),
-                  has([](const RunValue& value) { return !value.intact(); })))
-    return true;
-  // `p.data = …`, or new leaves each step: the storages that were trained are gone.
-  return !parameters_.empty() &&
-         std::all_of(parameters_.begin(), parameters_.end(),
-                     has([](const RunValue& value) { return value.copy.expired(); }));
+  bool all_gone = !parameters_.empty();
+  for (const auto& [id, leaf] : parameters_) {
+    const RunValue& value = values_[id];
+    const c10::StorageImpl* const now = storageOf(leaf);
+    const bool swapped = now != nullptr && now != value.storage().unsafeGetStorageImpl();
+    if (swapped || !value.intact()) return true;  // `p.data = …`, or written in place
+    all_gone = all_gone && now == nullptr;
+  }
+  return all_gone;  // new leaves each step
 }
 
 // ---------------------------------------------------------------------------------------------------

@@ -21,11 +21,13 @@
 
 #include <atomic>
 #include <deque>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "event_log.hpp"
@@ -33,6 +35,7 @@
 #include "recipe.hpp"
 #include "session.hpp"
 #include "spill_store.hpp"
+#include "weak_references.hpp"
 
 namespace ebbtide::plugin {
 
@@ -104,7 +107,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // From `first_value` on values have no place in it.
   void leavePlan(const std::string& why, ValueId first_value);
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
-  void setCopy(RunValue& value, const at::Tensor& tensor);
   void holdIfKept(ValueId value, const c10::Storage& storage);
   void overwrite(ValueId value, OpId by);
   void protect(ValueId value);
@@ -136,8 +138,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   Session& session_;
   Options options_;
   bool rehearsing_ = false;
-  bool off_plan_ = false;
-  std::optional<ValueId> first_off_plan_;
+  std::atomic<bool> off_plan_{false};
+  std::atomic<ValueId> first_off_plan_{std::numeric_limits<ValueId>::max()};
   bool keep_graph_ = false;
   std::atomic<bool> backward_seen_{false};
   std::atomic<bool> paused_{true};
@@ -150,9 +152,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::deque<Use> uses_;
   std::atomic<std::int64_t> use_count_{0};
   std::unordered_map<const c10::StorageImpl*, Present> present_;
-  std::vector<c10::Storage> given_up_;  // to be freed when mutex_ is released
-  std::vector<ValueId> parameters_;
-  std::vector<ValueId> watched_;  // held values that the program may still hold too
+  std::vector<c10::Storage> given_up_;                      // to be freed when mutex_ is released
+  std::vector<std::pair<ValueId, WeakTensor>> parameters_;  // with the leaf that was trained
+  std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   std::int32_t current_event_ = scheduler::kNone;
   std::atomic<std::int32_t> next_event_{0};
   std::vector<bool> event_done_;

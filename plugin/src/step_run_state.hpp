@@ -5,22 +5,12 @@
 
 #include <utility>
 
+#include "dropped_blocks.hpp"
 #include "step_run.hpp"
 
 namespace ebbtide::plugin {
 
 using scheduler::kNone;
-
-using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
-
-inline WeakStorage noStorage() {
-  return WeakStorage(c10::intrusive_ptr<c10::StorageImpl>());
-}
-
-inline WeakStorage weakly(const c10::Storage& storage) {
-  return WeakStorage(
-      c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage.unsafeGetStorageImpl()));
-}
 
 c10::Storage newStorage(std::size_t bytes);
 c10::Storage duplicateStorage(const c10::Storage& storage);
@@ -40,18 +30,18 @@ struct StepRun::RunValue {
   c10::VariableVersion version = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_at_birth = 0;
   std::int32_t live_uses = 0;
-  bool kept = false;  // by a use that the recorded step never unpacked: not to be dropped
+  bool kept = false;  // not to be dropped: no replay would give what its uses must read
   bool parameter = false;
   bool overwritten = false;  // the first copy holds other contents now
   bool uninitialised = false;
   bool release_after_uses = false;
   c10::Storage pristine;  // contents before an unplanned write, for replays that still need them
   bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
-  bool replaced = false;  // the copy is a replayed or fetched one, not the program's
-  bool dead = false;      // natural death noted
-  bool rejected = false;  // its replay differed from the original in this step
-  bool foreign = false;   // not our memory: who writes it need not say so
-  bool watched = false;   // by droppedBlocks()
+  bool replaced = false;            // the copy is a replayed or fetched one, not the program's
+  bool dead = false;                // natural death noted
+  bool rejected = false;            // its replay differed from the original in this step
+  bool foreign = false;             // not our memory: who writes it need not say so
+  DroppedBlocks::Ticket watch = 0;  // of droppedBlocks(); 0: none
 
   // Was nothing written through its version counter?
   bool intact() const {

@@ -12,7 +12,7 @@ using EventKind = scheduler::TraceEvent::Kind;
 
 bool StepRun::planned(ValueId id, const std::vector<bool> Plan::*what) const {
   const Plan* plan = options_.plan.get();
-  if (first_off_plan_ && id >= *first_off_plan_) return false;
+  if (id >= first_off_plan_) return false;
   return plan != nullptr && id < static_cast<ValueId>((plan->*what).size()) && (plan->*what)[id];
 }
 
@@ -60,10 +60,11 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   const bool view_of_leaf =
       tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
   value.parameter = producer == kNone && (leaf || view_of_leaf);
-  if (value.parameter) parameters_.push_back(id);
+  if (value.parameter)
+    parameters_.emplace_back(id, (view_of_leaf ? tensor._base() : tensor).getIntrusivePtr());
   value.version = tensor.unsafeGetTensorImpl()->version_counter();
   value.version_at_birth = static_cast<std::uint32_t>(tensor._version());
-  setCopy(value, tensor);
+  value.copy = weakly(tensor.storage());
   if (options_.log && !value.foreign) {
     value.block = options_.log->blockAt(
         tensor.storage().data(), allocator::CachingResource::blockBytes(tensor.storage().data()));
@@ -72,10 +73,6 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
                             Present{weakly(tensor.storage()), id, value.version_at_birth});
   holdIfKept(id, tensor.storage());
   return id;
-}
-
-void StepRun::setCopy(RunValue& value, const at::Tensor& tensor) {
-  value.copy = weakly(tensor.storage());
 }
 
 // Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses
@@ -90,7 +87,7 @@ void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
   if (!by_plan && !keepsAll()) value.release_after_uses = true;
   endWatch(value);
   value.held = storage;
-  if (options_.log && !value.parameter) watched_.push_back(id);
+  if (options_.log && !value.parameter) shared_with_program_.push_back(id);
 }
 
 void StepRun::giveUp(RunValue& value) {
@@ -101,16 +98,15 @@ void StepRun::giveUp(RunValue& value) {
 // A dropped value whose storage the program still holds: what something unseen writes there must
 // not be lost with it.
 void StepRun::watchContents(RunValue& value) {
-  if (value.watched || value.live_uses == 0 || value.overwritten || value.replaced) return;
+  if (value.watch != 0 || value.live_uses == 0 || value.overwritten || value.replaced) return;
   if (!value.print || value.foreign || value.bytes == 0) return;
-  droppedBlocks().watch(value.data, value.bytes, *value.print);
-  value.watched = true;
+  value.watch = droppedBlocks().watch(value.data, value.bytes, *value.print);
 }
 
 // Takes the contents over if they were written and the program has let go of them.
 void StepRun::endWatch(RunValue& value) {
-  if (!std::exchange(value.watched, false)) return;
-  void* const block = droppedBlocks().withdraw(value.data);
+  if (value.watch == 0) return;
+  void* const block = droppedBlocks().withdraw(value.data, std::exchange(value.watch, 0));
   if (block == nullptr) return;
   c10::Storage storage = adoptBlock(block, static_cast<std::size_t>(value.bytes));
   if (value.live_uses == 0 || value.held) {
@@ -126,6 +122,11 @@ void StepRun::overwrite(ValueId id, OpId by) {
   RunValue& value = values_[id];
   if (value.overwritten) return;
   endWatch(value);
+  // Until somebody names what is there now, nobody's.
+  if (const auto storage = value.copy.lock(); storage && !value.replaced) {
+    const auto found = present_.find(storage.get());
+    if (found != present_.end() && found->second.value == id) present_.erase(found);
+  }
   value.overwritten = true;
   value.overwritten_by = by;
   if (value.live_uses > 0) {
@@ -173,7 +174,6 @@ void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {
   const Locked lock(*this);
   if (values_[id].parameter) return;
   overwrite(id, static_cast<OpId>(ops_.size()));
-  present_.erase(storage);
 }
 
 void StepRun::noteNaturalDeath(ValueId id, RunValue& value) {
@@ -184,7 +184,7 @@ void StepRun::noteNaturalDeath(ValueId id, RunValue& value) {
 
 // The program let go of a held value when ours is the only reference left.
 void StepRun::noteNaturalDeaths() {
-  std::erase_if(watched_, [&](ValueId id) {
+  std::erase_if(shared_with_program_, [&](ValueId id) {
     RunValue& value = values_[id];
     if (!value.held) return true;
     if (value.held.use_count() > 1) return false;

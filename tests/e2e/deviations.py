@@ -301,6 +301,59 @@ def writes_through_numpy_before_saving(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+def writes_one_of_two_results(net: Scales, step: int) -> list[float]:
+    """Sorting saves places too, which only the sort itself gives again, with the values beside."""
+    x = batch() * net.main
+    total = torch.zeros(())
+    sorts = []
+    for _ in range(8):
+        values, places = torch.sort(x, dim=-1)
+        total = total + (values * net.extra).mean()
+        x = x.sin()
+        sorts += [values] if late(step) else []
+    del values, places
+    for values in sorts:
+        values.detach().numpy()[:] = 0.5
+    loss = total + x.mean()
+    values = x = None
+    loss.backward()
+    return [loss.item()]
+
+
+@torch.library.custom_op("deviations::clear", mutates_args={"x"}, device_types="cpu")
+def clear(x: Tensor) -> None:
+    x[: ROWS // 4] = 0.5
+
+
+RAW = torch.library.Library("deviations", "FRAGMENT")
+RAW.define("clear_unseen(Tensor(a!) x) -> ()")
+RAW.impl("clear_unseen", lambda x: x.numpy()[: ROWS // 4].fill(0.5), "CPU")
+
+
+def writes_and_returns_nothing(net: Scales, step: int) -> list[float]:
+    """By ops that say so in their schema; one of them leaves the version counter as it is."""
+    x = batch() * net.main
+    for _ in range(6):
+        x = x + 0.1
+        torch.ops.deviations.clear_unseen(x.detach())
+        x = (x * net.extra).sin()
+        torch.ops.deviations.clear(x.detach())
+        x = x * net.main
+    loss = x.pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def swaps_its_input(net: Shifted, step: int) -> list[float]:
+    """Reads ahead into the same tensor: PyTorch's backward sees the next batch, and so does ours."""
+    x = batch()
+    loss = net(x * net.shift.exp()).pow(2).mean()
+    x.data = batch()
+    loss.backward()
+    return [loss.item()]
+
+
 # --- calls that end or are made in another way ----------------------------------------------------
 
 
@@ -352,6 +405,31 @@ def sets_data(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+def sets_data_of_all(net: Blocks, step: int) -> list[float]:
+    loss = net(batch()).pow(2).mean()
+    loss.backward()
+    for parameter in net.parameters():
+        parameter.data = parameter.data - 0.1 * parameter.grad
+        parameter.grad = None
+    return [loss.item()]
+
+
+def every_other_step_fits(net: Blocks, step: int) -> list[float]:
+    loss = net(torch.randn(ROWS // 16 if step % 2 else ROWS, WIDTH)).pow(2).mean()
+    loss.backward()
+    return [loss.item()]
+
+
+def three_in_turn(net: Blocks, step: int) -> list[float]:
+    """Each alone until it has a plan, then in turn; the first two begin alike."""
+    turn = step // 4 if step < STEADY else step % 3
+    x = net(torch.randn(ROWS - 64 if turn == 2 else ROWS, WIDTH))
+    loss = (x.tanh() if turn == 1 else x).pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
 # --- a step that outgrows the budget --------------------------------------------------------------
 
 
@@ -366,8 +444,10 @@ class Variant:
     net: type[nn.Module]
     train: Train
     budget_mib: float = 11  # about two thirds of the plain peak
+    steps: int = STEPS
     ranks: int = 1
     holds: bool = False  # within the budget in every step
+    steady: int = 0  # from this step on nothing is spilled: each one has its plan
     either: bool = False  # the same bits, or `refused`
     refused: str = ""  # not to be repeated: the error that says so, instead of a wrong number
 
@@ -396,10 +476,16 @@ VARIANTS = {
     "writes_through_numpy_before_saving": Variant(
         Scales, writes_through_numpy_before_saving, 12.3, holds=True
     ),
+    "writes_one_of_two_results": Variant(Scales, writes_one_of_two_results, 20),
+    "writes_and_returns_nothing": Variant(Scales, writes_and_returns_nothing, 14.5),
+    "swaps_its_input": Variant(Shifted, swaps_its_input, 13),
     "fails_in_place": Variant(Scales, fails_in_place, 9.5),
     "calls_functional_transforms": Variant(Scales, calls_functional_transforms, 9.5),
     "has_one_more_operation_once": Variant(MoreBlocks, has_one_more_operation_once, 14, holds=True),
     "alternates": Variant(Blocks, alternates),
+    "every_other_step_fits": Variant(Blocks, every_other_step_fits, steady=8, steps=16),
+    "three_in_turn": Variant(Blocks, three_in_turn, steady=18, steps=24),
+    "sets_data_of_all": Variant(Blocks, sets_data_of_all, steady=6),
     "sets_data": Variant(Scales, sets_data, 9.5),
     "grows": Variant(Blocks, grows),
 }
@@ -411,7 +497,7 @@ def train(name: str) -> dict:
     net = variant.net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     losses: list[str] = []
-    for step in range(STEPS):
+    for step in range(variant.steps):
         values = variant.train(net, step)
         losses += [value if isinstance(value, str) else value.hex() for value in values]
         optimizer.step()

@@ -1,5 +1,6 @@
 """Steps that unseen do something else than was planned: the bits stay those of stock torch."""
 
+import re
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,7 @@ def budgeted(name: str, folder: Path) -> Finished:
     variables = {
         "EBBTIDE_BUDGET": str(int(VARIANTS[name].budget_mib * MIB)),
         "EBBTIDE_ON_INFEASIBLE": "best-effort",  # a deviating step may need more than a planned one
+        "EBBTIDE_LOG": "debug",  # a line a step
     }
     return run(program([name], VARIANTS[name].ranks), variables, folder)
 
@@ -45,6 +47,12 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
         assert not report["pass_through"], done.output
         assert report["recomputed_ops"] > 0, done.output
         assert not variant.holds or report["budget_violations"] == 0, done.output
+    if variant.steady:
+        spilled = re.findall(r"debug: step (\d+): .* spilled (\d+),", done.output)
+        assert len(spilled) == variant.steps
+        assert not [step for step, n in spilled if int(step) > variant.steady and int(n) > 0], (
+            done.output
+        )
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].either])

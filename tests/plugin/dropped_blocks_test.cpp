@@ -13,33 +13,34 @@ namespace {
 class DroppedBlocksTest : public testing::Test {
  protected:
   void watch() {
-    blocks_.watch(memory_.data(), static_cast<std::int64_t>(memory_.size()),
-                  fingerprint(memory_.data(), static_cast<std::int64_t>(memory_.size())));
+    ticket_ = blocks_.watch(memory_.data(), static_cast<std::int64_t>(memory_.size()),
+                            fingerprint(memory_.data(), static_cast<std::int64_t>(memory_.size())));
   }
 
   std::vector<unsigned char> memory_ = std::vector<unsigned char>(1000, 7);
   DroppedBlocks blocks_;
+  DroppedBlocks::Ticket ticket_ = 0;
 };
 
 TEST_F(DroppedBlocksTest, WhatWasNotWrittenIsFreed) {
   EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));  // nobody watches it
   watch();
   EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
-  EXPECT_EQ(blocks_.withdraw(memory_.data()), nullptr);
+  EXPECT_EQ(blocks_.withdraw(memory_.data(), ticket_), nullptr);
 }
 
 TEST_F(DroppedBlocksTest, WhatWasWrittenIsKeptOnceAndComesBack) {
   watch();
   memory_[500] = 8;
   EXPECT_TRUE(blocks_.keepIfWritten(memory_.data()));
-  EXPECT_EQ(blocks_.withdraw(memory_.data()), memory_.data());
+  EXPECT_EQ(blocks_.withdraw(memory_.data(), ticket_), memory_.data());
   EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));  // its new owner frees it
 }
 
 TEST_F(DroppedBlocksTest, AWatchThatEndedKeepsNothing) {
   watch();
   memory_[0] = 8;
-  EXPECT_EQ(blocks_.withdraw(memory_.data()), nullptr);  // the program holds it still
+  EXPECT_EQ(blocks_.withdraw(memory_.data(), ticket_), nullptr);  // the program holds it still
   EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
 }
 
@@ -51,6 +52,18 @@ TEST_F(DroppedBlocksTest, ABlockUsedAgainIsWatchedAnew) {
   EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
 }
 
+TEST_F(DroppedBlocksTest, ATicketEndsNoLaterWatchOfThePlace) {
+  watch();
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
+  const auto first = ticket_;
+  watch();  // another value, in the same place
+  EXPECT_EQ(blocks_.withdraw(memory_.data(), first), nullptr);
+  memory_[0] = 8;
+  EXPECT_TRUE(blocks_.keepIfWritten(memory_.data()));
+  EXPECT_EQ(blocks_.withdraw(memory_.data(), first), nullptr);  // nor takes its block
+  EXPECT_EQ(blocks_.withdraw(memory_.data(), ticket_), memory_.data());
+}
+
 // Frees and watches from several threads at once: each block is kept or freed, never both.
 TEST(DroppedBlocks, ServesThreads) {
   DroppedBlocks blocks;
@@ -59,11 +72,11 @@ TEST(DroppedBlocks, ServesThreads) {
     threads.emplace_back([&blocks] {
       std::vector<unsigned char> memory(64, 1);
       for (int i = 0; i < 2000; ++i) {
-        blocks.watch(memory.data(), 64, fingerprint(memory.data(), 64));
+        const auto ticket = blocks.watch(memory.data(), 64, fingerprint(memory.data(), 64));
         const bool write = i % 3 == 0;
         if (write) ++memory[5];
         EXPECT_EQ(blocks.keepIfWritten(memory.data()), write);
-        EXPECT_EQ(blocks.withdraw(memory.data()) != nullptr, write);
+        EXPECT_EQ(blocks.withdraw(memory.data(), ticket) != nullptr, write);
       }
     });
   }
