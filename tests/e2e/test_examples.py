@@ -13,7 +13,7 @@ GPT = settled(
 )
 # 100 images in batches of 32: each epoch is 32 + 32 + 32 + 4, then an evaluation under no_grad.
 CNN = settled(
-    "examples/train_cnn.py", *"--layers 3 --width 24 --batch 32 --images 100 --steps 16".split()
+    "examples/train_cnn.py", *"--layers 6 --width 24 --batch 32 --images 100 --steps 16".split()
 )
 CPP = Program(
     (
