@@ -8,6 +8,7 @@
 #include "chain_json.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "graph_json.hpp"
+#include "gzip.hpp"
 #include "json_text.hpp"
 #include "kusumoto_graph.hpp"
 #include "moccasin_graph.hpp"
@@ -98,7 +99,9 @@ GraphFormat graphFormatFromName(std::string_view name) {
                               "'; known: " + formatNames());
 }
 
-Graph readGraph(const std::string& text, GraphFormat format, CostModel model) {
+Graph readGraph(const std::string& file, GraphFormat format, CostModel model) {
+  const std::string unpacked = isGzip(file) ? unpackGzip(file) : std::string();
+  const std::string& text = isGzip(file) ? unpacked : file;
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) {
     throw std::invalid_argument("graph: the file is empty");
   }
