@@ -49,7 +49,7 @@ class Outcome:
 
 
 class Bench:
-    def __init__(self, program: Path, data: Path, long_seconds: float):
+    def __init__(self, program: Path, data: Path | None, long_seconds: float):
         self.program, self.data, self.long_seconds = program, data, long_seconds
         self.made = ROOT / "build" / "bench"
         self.made.mkdir(parents=True, exist_ok=True)
@@ -57,6 +57,8 @@ class Bench:
         self.planners = {row["name"]: {o["name"] for o in row["options"]} for row in listed}
 
     def published(self, path: str) -> Path:
+        if self.data is None:
+            raise Skipped("EBBTIDE_PUBLISHED_DATA names no folder")
         found = self.data / path
         if not found.exists():
             raise Skipped(f"no {found}")
@@ -373,7 +375,7 @@ def measured(bench: Bench, row: Row) -> list[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--data", type=Path, help="published graphs: docs/planning.md")
     parser.add_argument("--program", type=Path, default=ROOT / "build/release/bin/ebbtide")
     parser.add_argument("--only", default="", help="rows whose measure this pattern matches")
     parser.add_argument(

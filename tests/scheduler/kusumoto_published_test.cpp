@@ -4,6 +4,7 @@
 
 #include <fstream>
 #include <iterator>
+#include <ostream>
 #include <sstream>
 #include <string>
 
@@ -20,6 +21,7 @@ struct Published {
   int batch_factor;        // the paper's batch over the file's, by the largest activation
   double saved_percent;    // Table 1
   double parameter_bytes;  // with their gradients, which the table counts in
+  friend void PrintTo(const Published& published, std::ostream* out) { *out << published.file; }
 };
 
 // The text with all intermediate results but the loss (4 bytes) as large as in a larger batch.
@@ -45,7 +47,7 @@ class Table1 : public testing::TestWithParam<Published> {
   void SetUp() override {
     const std::string folder = EBBTIDE_PUBLISHED_DATA;
     if (folder.empty()) {
-      GTEST_SKIP() << "configure with -DEBBTIDE_PUBLISHED_DATA=FOLDER to test published graphs";
+      GTEST_SKIP() << "set EBBTIDE_PUBLISHED_DATA (docs/planning.md) and configure again";
     }
     std::ifstream file(folder + "/graphs/kusumoto/" + GetParam().file);
     ASSERT_TRUE(file) << "no graphs/kusumoto/" << GetParam().file << " in " << folder;

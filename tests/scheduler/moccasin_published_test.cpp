@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <ostream>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -83,13 +84,16 @@ struct Case {
   Bytes peak;  // of the input order without rematerialization
   Bytes percent;
   double most_increase;  // Table 3's TDI of MOCCASIN, percent, its rounding added
+  friend void PrintTo(const Case& one, std::ostream* out) {
+    *out << one.name << " at " << one.percent << " %";
+  }
 };
 
 class MoccasinTable : public testing::TestWithParam<Case> {};
 
 TEST_P(MoccasinTable, LocalSearchIsAsGood) {
   if (std::string(EBBTIDE_PUBLISHED_DATA).empty()) {
-    GTEST_SKIP() << "configure with -DEBBTIDE_PUBLISHED_DATA=FOLDER to test the published graphs";
+    GTEST_SKIP() << "set EBBTIDE_PUBLISHED_DATA (docs/planning.md) and configure again";
   }
   const Graph graph = published(GetParam().name);
   EXPECT_EQ(simulate(graph, keepEverything(graph)).peak_bytes, GetParam().peak);
