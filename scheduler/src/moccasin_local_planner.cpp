@@ -46,7 +46,7 @@ bool better(const PlanResult& a, const PlanResult& b) {
 // state so far; until the moves or the time are spent or nothing can be better.
 void improve(ReplaySearch& search, std::int64_t moves, Nanoseconds bound_ns) {
   std::int64_t round = kFirstRound;
-  for (int i = 0; moves > 0 && !search.late(); ++i) {
+  for (int i = 0; moves > 0 && search.hasCandidates() && !search.late(); ++i) {
     if (search.feasible() && search.replayNs() <= bound_ns) return;
     const std::int64_t share = std::min(round, moves);
     search.anneal(share, i % 2 == 0 ? 0.3 : 0.1);

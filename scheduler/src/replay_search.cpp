@@ -127,6 +127,7 @@ RunKey ReplaySearch::replayAfter(ValueId value, RunKey over) {
 // Drops a value where there is too much: of `choices` that would help, the one that takes least
 // time per byte.
 bool ReplaySearch::relieve(int choices) {
+  if (candidates_.empty()) return false;
   const std::size_t stage =
       timeline_.stages().positionAbove(options_.budget_bytes, [this] { return random() >> 63; });
   const RunKey over = timeline_.peakRun(static_cast<OpId>(stage));

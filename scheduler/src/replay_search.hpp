@@ -31,6 +31,7 @@ class ReplaySearch {
   // Anneals from the best state found, from `heat` times a typical replay's duration downwards.
   void anneal(std::int64_t moves, double heat);
 
+  bool hasCandidates() const { return !candidates_.empty(); }  // else there is nothing to search
   bool feasible() const { return best_peak_ <= options_.budget_bytes; }
   Bytes peak() const { return best_peak_; }
   Nanoseconds replayNs() const { return best_ns_; }

@@ -139,7 +139,7 @@ TEST(GraphJson, NamesWhatIsWrongAndWhere) {
       {op, R"({"bytes":1},{"bytes":9223372036854775808})",
        "graph: values[1]: bytes: 9223372036854775808 is not a whole number of 64 bits"},
       {op, R"({"bytes":9000000000000000000},{"bytes":9000000000000000000})",
-       "graph: the graph's bytes do not fit 63 bits"},
+       "graph: the graph's bytes do not fit 60 bits"},
       {op, R"({"bytes":1},{"bytes":1,"natural_last":5})",
        "graph: value 1 names op 5, which does not exist"},
       {op, R"({"bytes":1},{"bytes":1,"previous_epoch":1})",

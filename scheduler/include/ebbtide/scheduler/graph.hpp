@@ -60,8 +60,8 @@ struct Graph {
 };
 
 // Throws std::invalid_argument naming the first op or value that breaks an invariant: ids in range,
-// inputs produced before they are read, sizes and durations not negative, sums within 63 bits, the
-// rules of `any_order`.
+// inputs produced before they are read, sizes and durations not negative, sums of bytes and of
+// durations times ops up to 2^60, the rules of `any_order`.
 void checkGraph(const Graph& graph);
 
 // For each value the last op before whose first run a replay may still produce it (ops.size(): at
