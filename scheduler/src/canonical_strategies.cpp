@@ -21,13 +21,15 @@ class Search {
 
   PlanResult run() {
     if (late_() || (best_.feasible && choice_.drops == DropTime::kAfterReader)) return best_;
-    const Bytes least = solver_.smallestBudget();
     if (choice_.drops == DropTime::kSegmentEnd) {
       best_ = {};
-      if (!attempt(budget_, choice_.goal) && !best_.feasible) attempt(least, choice_.goal);
+      if (!attempt(budget_, choice_.goal) && !best_.feasible) {
+        attempt(solver_.smallestBudget(), choice_.goal);
+      }
       if (best_.schedule.steps.empty()) take(keepEverything(graph_));  // the deadline is past
       return best_;
     }
+    const Bytes least = solver_.smallestBudget();
     if (choice_.goal == LowerSetGoal::kLeastTime) bisect(least);
     // The paper's memory-centric strategies, where time-centric ones take too much.
     if (!best_.feasible || choice_.goal == LowerSetGoal::kMostTime) sweep(least);

@@ -18,17 +18,18 @@ constexpr std::int64_t kMostBytes = std::numeric_limits<std::int64_t>::max() / 8
 // The text line by line, and the words of the present line.
 class Lines {
  public:
-  explicit Lines(std::string_view text) : rest_(text) {}
+  explicit Lines(std::string_view text)
+      : rest_(text),
+        left_(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')) + 1) {}
 
   std::size_t number() const { return number_; }
-  std::size_t left() const {
-    return static_cast<std::size_t>(std::count(rest_.begin(), rest_.end(), '\n')) + 1;
-  }
+  std::size_t left() const { return left_; }
 
   void next(const std::string& expected) {
     ++number_;
     if (rest_.empty()) fail(number_, "the file ends where " + expected + " should be");
     const std::size_t end = std::min(rest_.find('\n'), rest_.size());
+    if (end < rest_.size()) --left_;
     line_ = rest_.substr(0, end);
     rest_.remove_prefix(std::min(end + 1, rest_.size()));
     if (line_.ends_with('\r')) line_.remove_suffix(1);
@@ -76,6 +77,7 @@ class Lines {
 
  private:
   std::string_view rest_, line_;
+  std::size_t left_;  // lines of rest_, an empty last one too
   std::size_t number_ = 0;
 };
 

@@ -5,11 +5,9 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <limits>
-#include <span>
 #include <vector>
 
+#include "lower_set_extensions.hpp"
 #include "lower_sets.hpp"
 
 namespace ebbtide::scheduler {
@@ -28,23 +26,6 @@ struct LowerSetPlan {
   std::int32_t segments = 0;          // k
 };
 
-// These bound the work on large graphs; they cost quality, never legality.
-struct LowerSetLimits {
-  // States of one lower set are told apart by this many equal ranges of t. Exact if T(V), in units
-  // of the greatest common divisor of all T_v, is less.
-  std::size_t time_slots = 65536;
-  // States that a pass with more ranges may be expected to meet; one that might meet more is not
-  // tried.
-  std::size_t most_work = std::numeric_limits<std::size_t>::max();
-  // A lower set follows one of this many largest ones below it, or one of the `narrow` ones, which
-  // have the smallest boundaries of as many windows of the family. Exact if the family is not
-  // larger than `nearest`.
-  std::size_t nearest = 1'000'000;
-  std::size_t narrow = 0;
-  // Asked now and then. Once true, the pruned family holds V alone and nothing more is solved.
-  std::function<bool()> late = [] { return false; };
-};
-
 class LowerSetSolver {
  public:
   // On the pruned family.
@@ -57,8 +38,8 @@ class LowerSetSolver {
   LowerSetPlan solve(std::int64_t budget, LowerSetGoal goal, bool last_stays = false) const;
   // The least budget for which a sequence within the family exists, by bisection (section 5.1).
   std::int64_t smallestBudget() const;
-  std::int64_t largestPeak() const { return largest_peak_; }    // no sequence needs more
-  std::size_t lowerSets() const { return family_.size() - 1; }  // but the empty one
+  std::int64_t largestPeak() const { return largest_peak_; }        // no sequence needs more
+  std::size_t lowerSets() const { return extensions_.sets() - 1; }  // but the empty one
 
  private:
   // A state (L, t, m) of the program and the one that it extends.
@@ -68,11 +49,16 @@ class LowerSetSolver {
     std::int32_t from_set = 0, from_state = 0;
   };
   using Front = std::vector<State>;  // none beats another in both; rising memory, falling cost
-  // From a lower set to one above it.
-  struct Extension {
+  // An extension that may be part of an answer to a question.
+  struct Move {
     std::int32_t from = 0;
-    std::int64_t time = 0;    // T(V' \ d(L')) in units
-    std::int64_t memory = 0;  // M(d(L') \ L)
+    std::int64_t cost = 0;
+    std::int64_t memory = 0;
+    std::int64_t most = 0;  // m of the states that it may extend
+  };
+  struct Moves {
+    std::vector<Move> all;
+    std::vector<std::size_t> end = {};  // per set that they lead to
   };
   struct Question {
     std::int64_t budget = 0;
@@ -83,34 +69,28 @@ class LowerSetSolver {
     std::vector<Front> fronts;  // empty: the deadline is past
     std::size_t work = 0;       // states met
     bool ranges = false;        // are states told apart by more than one unit?
+
+    bool reachesAll() const { return !fronts.empty() && !fronts.back().empty(); }
   };
   struct Bounds;
   class Slots;
-  class Extender;
 
-  void chooseNarrow();
-  void measureTimes();
-  void findExtensions(std::size_t to, std::vector<Extension>& found) const;
-  void keepExtensions();
-  std::span<const Extension> extensions(std::size_t to, std::vector<Extension>& scratch) const;
-  std::int64_t segmentBytes(std::size_t from, std::size_t to) const;
-  std::int64_t costOf(const Extension& step, std::size_t to, const Question& question) const;
+  Move moveOf(const LowerSetExtension& step, std::size_t to, const Question& question,
+              const Bounds& bounds) const;
+  std::int64_t costOf(const LowerSetExtension& step, std::size_t to,
+                      const Question& question) const;
   bool reach(std::int64_t budget, Bounds& bounds) const;
   void boundRest(const Question& question, Bounds& bounds) const;
-  Pass advance(const Question& question, const Bounds& bounds, std::size_t slots,
-               std::int64_t cutoff) const;
+  Pass descend(const Question& question, Bounds& bounds) const;
+  Moves movesBelow(const Question& question, const Bounds& bounds, std::int64_t cutoff) const;
+  void keepBelow(const Bounds& bounds, std::int64_t cutoff, Moves& moves) const;
+  Pass advance(const Question& question, const Bounds& bounds, const Moves& moves,
+               std::size_t slots, std::int64_t cutoff) const;
   LowerSetPlan traceBack(const std::vector<Front>& fronts) const;
 
   const LowerSetProblem& problem_;
   LowerSetLimits limits_;
-  LowerSetFamily family_;
-  std::vector<std::int64_t> memory_, around_, time_;  // of family_, close together; time in units
-  std::vector<std::uint64_t> members_;                // of family_, close together
-  std::vector<std::int32_t> top_;
-  std::vector<std::int64_t> node_time_;      // in units
-  std::vector<Extension> extensions_;        // to each set in turn, as far as they fit
-  std::vector<std::size_t> extensions_end_;  // per set; shorter than family_ if they do not
-  std::vector<std::size_t> narrow_;          // indices into family_, rising
+  LowerSetExtensions extensions_;
   std::int64_t largest_peak_ = 0;
 };
 
