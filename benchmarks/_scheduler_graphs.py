@@ -237,6 +237,92 @@ def dense(path: Path, nodes: int) -> None:
     net.write(path)
 
 
+BATCH = 8
+
+
+class _ImageNetwork(_Network):
+    """Functions over batches of square images, in half as many lines."""
+
+    def image(self, kind: str, inputs: list[int], channels: int, width: int) -> int:
+        return self.add(kind, inputs, 4 * BATCH * channels * width * width)
+
+    def normalised(self, read: int, channels: int, width: int) -> int:
+        made = self.image("Convolution2DFunction", [read], channels, width)
+        return self.image("BatchNormalization", [made], channels, width)
+
+    def activated(self, read: int, channels: int, width: int) -> int:
+        return self.image("ReLU", [self.normalised(read, channels, width)], channels, width)
+
+
+def resnet152(path: Path) -> None:
+    """ResNet-152 on 224 x 224 pixels: 516 functions, as in Table 1 of kusumoto2019."""
+    net = _ImageNetwork()
+    width = 56
+    x = net.image("MaxPooling2D", [net.activated(0, 64, 112)], 64, width)
+    for stage, blocks in enumerate((3, 8, 36, 3)):
+        if stage > 0:
+            width //= 2
+        channels = 256 << stage
+        for block in range(blocks):
+            y = net.activated(net.activated(x, channels // 4, width), channels // 4, width)
+            y = net.normalised(y, channels, width)
+            shortcut = net.normalised(x, channels, width) if block == 0 else x
+            x = net.image("Add", [y, shortcut], channels, width)
+            x = net.image("ReLU", [x], channels, width)
+    x = net.image("AveragePooling2D", [x], 2048, 1)
+    x = net.image("LinearFunction", [net.image("Reshape", [x], 2048, 1)], 1000, 1)
+    net.add("SoftmaxCrossEntropy", [x], 4)
+    net.write(path)
+
+
+def densenet161(path: Path) -> None:
+    """DenseNet-161 on 224 x 224 pixels: 567 functions, 568 in Table 1 of kusumoto2019."""
+    net = _ImageNetwork()
+    width, channels, growth = 56, 96, 48
+    x = net.image("MaxPooling2D", [net.activated(0, channels, 112)], channels, width)
+    for block, layers in enumerate((6, 12, 36, 24)):
+        if block > 0:
+            x = net.image("BatchNormalization", [x], channels, width)
+            x = net.image("ReLU", [x], channels, width)
+            channels //= 2
+            x = net.image("Convolution2DFunction", [x], channels, width)
+            width //= 2
+            x = net.image("AveragePooling2D", [x], channels, width)
+        for _ in range(layers):
+            y = net.image("BatchNormalization", [x], channels, width)
+            y = net.image("ReLU", [y], channels, width)
+            y = net.activated(y, 4 * growth, width)
+            y = net.image("Convolution2DFunction", [y], growth, width)
+            channels += growth
+            x = net.image("Concat", [x, y], channels, width)
+    x = net.image("ReLU", [net.image("BatchNormalization", [x], channels, width)], channels, width)
+    x = net.image("AveragePooling2D", [x], channels, 1)
+    x = net.image("LinearFunction", [x], 1000, 1)
+    net.add("SoftmaxCrossEntropy", [x], 4)
+    net.write(path)
+
+
+def layered_functions(path: Path, nodes: int, width: int, seed: int = 0) -> None:
+    """Layers of `width` functions on the average, each reads one to three of the layer before."""
+    rng = random.Random(seed)
+    net = _Network()
+    before = [0]
+    while len(net.functions) < nodes:
+        size = min(rng.randint(1, 2 * width - 1), nodes - len(net.functions))
+        reads = [rng.sample(before, min(len(before), rng.randint(1, 3))) for _ in range(size)]
+        for unread in set(before).difference(*reads):  # every one is read by one at least
+            rng.choice(reads).append(unread)
+        before = [
+            net.add(
+                "Convolution2DFunction" if rng.random() < 0.3 else "ReLU",
+                read,
+                rng.randint(1, 1000) << 10,
+            )
+            for read in reads
+        ]
+    net.write(path)
+
+
 def inception(path: Path, modules: int = 9) -> None:
     """GoogLeNet's nine modules of four branches, without normalisation: some 130 nodes."""
     net = _Network()
