@@ -158,7 +158,7 @@ PlannerOptions quick(const Planner& planner) {
   for (const PlannerOption& option : planner.info().options) {
     if (option.name == "work") options.named["work"] = "20000";
   }
-  options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
+  options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(5);
   return options;
 }
 

@@ -42,7 +42,8 @@ bool contains(const std::string& text, const std::string& part) {
 
 TEST(Gzip, UnpacksWhatWasPacked) {
   std::string text;
-  for (int i = 0; i < 100'000; ++i) text += std::to_string(i * i % 977);  // several output buffers
+  for (int i = 0; i < 100'000; ++i)
+    text += std::to_string(i % 313 * (i % 977));  // several output buffers
   EXPECT_TRUE(isGzip(packed(text)));
   EXPECT_EQ(unpackGzip(packed(text)), text);
   EXPECT_EQ(unpackGzip(packed("")), "");
@@ -72,10 +73,10 @@ TEST(Gzip, RefusesDamagedFiles) {
   EXPECT_TRUE(contains(problem(wrong_method), "unknown compression method"));
 }
 
-// 64 MiB of zeros are 65 kB packed; no more than the limit and one buffer is ever unpacked.
+// 8 MiB of zeros are 8 kB packed; no more than the limit and one buffer is ever unpacked.
 TEST(Gzip, StopsAtTheLimit) {
-  const std::string bomb = packed(std::string(std::size_t{64} << 20, '0'));
-  EXPECT_LT(bomb.size(), 100'000u);
+  const std::string bomb = packed(std::string(std::size_t{8} << 20, '0'));
+  EXPECT_LT(bomb.size(), 20'000u);
   EXPECT_EQ(problem(bomb, 1 << 20), "gzip: unpacks to more than 1048576 bytes");
   EXPECT_EQ(problem(packed("abc"), 3), "");
   EXPECT_NE(problem(packed("abc"), 2), "");
