@@ -8,6 +8,7 @@
 #include "greedy_remat_planner.hpp"
 #include "kusumoto_planner.hpp"
 #include "moccasin_local_planner.hpp"
+#include "moccasin_planner.hpp"
 #include "periodic_planner.hpp"
 #include "pwremat_planner.hpp"
 #include "revolve_planner.hpp"
@@ -24,6 +25,7 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kPruned));
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kAll));
     list->push_back(std::make_unique<MoccasinLocalPlanner>());
+    list->push_back(std::make_unique<MoccasinPlanner>());
     list->push_back(std::make_unique<PeriodicPlanner>());
     list->push_back(std::make_unique<RevolvePlanner>());
     list->push_back(std::make_unique<RotorPlanner>(RotorPlanner::Checkpoints::kPersistent));
