@@ -1,6 +1,7 @@
 #include <stdexcept>
 
 #include "auto_planner.hpp"
+#include "checkmate_planner.hpp"
 #include "chen_planner.hpp"
 #include "dtr_planner.hpp"
 #include "ebbtide/scheduler/planner.hpp"
@@ -26,6 +27,8 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kAll));
     list->push_back(std::make_unique<MoccasinLocalPlanner>());
     list->push_back(std::make_unique<MoccasinPlanner>());
+    list->push_back(std::make_unique<CheckmatePlanner>(CheckmatePlanner::Method::kMilp));
+    list->push_back(std::make_unique<CheckmatePlanner>(CheckmatePlanner::Method::kLp));
     list->push_back(std::make_unique<PeriodicPlanner>());
     list->push_back(std::make_unique<RevolvePlanner>());
     list->push_back(std::make_unique<RotorPlanner>(RotorPlanner::Checkpoints::kPersistent));

@@ -23,5 +23,6 @@ class SolverEngine {
 
 // The library's path; throws std::runtime_error where it cannot be loaded.
 std::unique_ptr<SolverEngine> makeCpSatEngine(const std::string& library);
+std::unique_ptr<SolverEngine> makeHighsEngine(const std::string& library);
 
 }  // namespace ebbtide::scheduler

@@ -50,6 +50,7 @@ std::map<Kind, std::string> receiveRequest(SolverChannel& channel) {
 
 std::unique_ptr<SolverEngine> makeEngine(const std::string& solver, const std::string& library) {
   if (solver == "cp-sat") return makeCpSatEngine(library);
+  if (solver == "highs") return makeHighsEngine(library);
   throw std::runtime_error("this ebbtide-solver has no '" + solver + "'");
 }
 
