@@ -213,7 +213,7 @@ TEST_F(CheckmatePlanners, AreRightWhenTheyClaimTheOptimum) {
 }
 
 TEST_F(CheckmatePlanners, AreNeverWorseThanTheirStart) {
-  const Graph graph = LayeredGraph({.nodes = 40}, 3).take();
+  const Graph graph = LayeredGraph({.nodes = 20}, 3).take();
   const Bytes budget = simulate(graph, keepEverything(graph)).peak_bytes / 10 * 8;
   options_.named["solver-work"] = "1";  // no more than the root of the tree
   options_.named["work"] = "5000";
