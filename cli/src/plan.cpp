@@ -14,6 +14,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "graph_input.hpp"
+#include "least_duration.hpp"
 #include "planner_input.hpp"
 #include "text_file.hpp"
 #include "verbs.hpp"
@@ -36,12 +37,16 @@ struct Judged {
   Simulation plain, planned;
   Bytes budget_bytes = 0;
   Bytes lower_bound_bytes = 0;
+  Nanoseconds least_ns = 0;  // no schedule within the budget takes less in all
   bool feasible = false;
   bool optimal = false;
   double plan_seconds = 0;
 
   double baseSeconds() const { return static_cast<double>(plain.duration_ns) * 1e-9; }
   double seconds() const { return static_cast<double>(planned.duration_ns) * 1e-9; }
+  double leastRatio() const {
+    return plain.duration_ns > 0 ? static_cast<double>(least_ns) * 1e-9 / baseSeconds() - 1 : 0.0;
+  }
   double overheadRatio() const {
     return plain.duration_ns > 0 ? seconds() / baseSeconds() - 1 : 0.0;
   }
@@ -67,8 +72,14 @@ Judged planAndJudge(const Graph& graph, const Arguments& arguments) {
   judged.lower_bound_bytes = peakLowerBound(graph);
   // With the smallest peak as the goal there is no budget to miss.
   judged.feasible = minimize || judged.planned.peak_bytes <= judged.budget_bytes;
+  judged.least_ns = judged.plain.duration_ns;
+  if (!minimize && !judged.result.optimal) {
+    judged.least_ns = leastDuration(graph, judged.budget_bytes, judged.plain.duration_ns,
+                                    arguments.planner.options());
+  }
+  if (judged.feasible && judged.result.optimal) judged.least_ns = judged.planned.duration_ns;
   judged.optimal = minimize ? judged.planned.peak_bytes == judged.lower_bound_bytes
-                            : judged.feasible && judged.result.optimal;
+                            : judged.feasible && judged.planned.duration_ns <= judged.least_ns;
   return judged;
 }
 
@@ -116,7 +127,8 @@ void printRecomputedOps(const Graph& graph, const Schedule& schedule) {
 void printText(const Graph& graph, const Judged& judged) {
   const bool minimized = judged.budget_bytes == 0;
   fmt::print(
-      "{}: {}{}, peak {} of {} plain ({}lower bound {}), {:.2f} % more op time, {} ops recomputed, "
+      "{}: {}{}, peak {} of {} plain ({}lower bound {}), {:.2f} % more op time{}, {} ops "
+      "recomputed, "
       "{:.2f} s\n",
       judged.result.planner,
       minimized         ? "smallest peak found"
@@ -124,7 +136,10 @@ void printText(const Graph& graph, const Judged& judged) {
                         : "infeasible, smallest peak found",
       judged.optimal ? " (optimal)" : "", judged.planned.peak_bytes, judged.plain.peak_bytes,
       minimized ? "" : fmt::format("budget {}, ", judged.budget_bytes), judged.lower_bound_bytes,
-      100 * judged.overheadRatio(), judged.planned.recomputed_ops, judged.plan_seconds);
+      100 * judged.overheadRatio(),
+      minimized || judged.optimal ? ""
+                                  : fmt::format(" (at least {:.2f})", 100 * judged.leastRatio()),
+      judged.planned.recomputed_ops, judged.plan_seconds);
   printRecomputedOps(graph, judged.result.schedule);
 }
 

@@ -10,14 +10,12 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "least_duration.hpp"
 
 namespace ebbtide::cli {
 namespace {
 
 using namespace scheduler;
-
-// The time bound takes ops x values steps for each budget: above this it is the plain time alone.
-constexpr std::size_t kMostBoundSteps = 50'000'000;
 
 CurvePoint planned(const Graph& graph, Bytes budget, const PlannerInput& input) {
   PlannerOptions options = input.options();
@@ -35,11 +33,11 @@ CurvePoint planned(const Graph& graph, Bytes budget, const PlannerInput& input) 
           .planner = result.planner};
 }
 
-Nanoseconds leastTime(const Graph& graph, Bytes budget, Nanoseconds plain) {
-  if (graph.ops.size() > kMostBoundSteps / std::max<std::size_t>(graph.values.size(), 1)) {
-    return plain;
+// What no schedule within a budget undercuts, none within a smaller one does.
+void raiseBounds(std::vector<CurvePoint>& points) {
+  for (std::size_t i = points.size(); i-- > 1;) {
+    points[i - 1].least_ns = std::max(points[i - 1].least_ns, points[i].least_ns);
   }
-  return plain + recomputeLowerBound(graph, budget);
 }
 
 // Runs job(0) … job(count - 1) on some threads; the first exception leaves once all have ended.
@@ -113,8 +111,9 @@ TimeMemoryCurve timeMemoryCurve(const Graph& graph, std::size_t points, const Pl
     const Bytes budget =  // (span * i) / last without a large product
         curve.lower_bound_bytes + span / last * step + span % last * step / last;
     found[i] = planned(graph, budget, input);
-    found[i].least_ns = leastTime(graph, budget, curve.plain_ns);
+    found[i].least_ns = leastDuration(graph, budget, curve.plain_ns, input.options());
   });
+  raiseBounds(found);
   curve.points = envelope(found);
   return curve;
 }

@@ -1,6 +1,7 @@
 #include <stdexcept>
 
 #include "auto_planner.hpp"
+#include "checkmate_planner.hpp"
 #include "chen_planner.hpp"
 #include "dtr_planner.hpp"
 #include "ebbtide/scheduler/planner.hpp"
@@ -8,6 +9,7 @@
 #include "greedy_remat_planner.hpp"
 #include "kusumoto_planner.hpp"
 #include "moccasin_local_planner.hpp"
+#include "moccasin_planner.hpp"
 #include "periodic_planner.hpp"
 #include "pwremat_planner.hpp"
 #include "revolve_planner.hpp"
@@ -24,6 +26,9 @@ const std::vector<std::unique_ptr<Planner>>& planners() {
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kPruned));
     list->push_back(std::make_unique<KusumotoPlanner>(LowerSetScope::kAll));
     list->push_back(std::make_unique<MoccasinLocalPlanner>());
+    list->push_back(std::make_unique<MoccasinPlanner>());
+    list->push_back(std::make_unique<CheckmatePlanner>(CheckmatePlanner::Method::kMilp));
+    list->push_back(std::make_unique<CheckmatePlanner>(CheckmatePlanner::Method::kLp));
     list->push_back(std::make_unique<PeriodicPlanner>());
     list->push_back(std::make_unique<RevolvePlanner>());
     list->push_back(std::make_unique<RotorPlanner>(RotorPlanner::Checkpoints::kPersistent));

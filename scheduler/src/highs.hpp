@@ -1,0 +1,36 @@
+// HiGHS: solves a linear program, with or without integer columns, in a worker process.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "ebbtide/scheduler/planner.hpp"
+#include "highs_message.hpp"
+#include "linear_program.hpp"
+#include "solver_wheel.hpp"
+
+namespace ebbtide::scheduler {
+
+class Highs {
+ public:
+  using OnIncumbent = std::function<void(const HighsSolution&)>;
+
+  // Heeds deadline, seed, threads and workOption(). Throws std::invalid_argument for a work that is
+  // no number.
+  Highs(SolverWheel wheel, const PlannerOptions& options);
+
+  static PlannerOption workOption();
+
+  // The deadline counts, whatever the solver does; a worker that dies leaves its last incumbent.
+  // Calls `on_incumbent` on this thread, for programs with integer columns. `start`, a solution to
+  // begin from, may be empty.
+  HighsSolution solve(const LinearProgram& program, const std::vector<double>& start = {},
+                      const OnIncumbent& on_incumbent = {}) const;
+
+ private:
+  SolverWheel wheel_;
+  PlannerOptions options_;
+  std::int64_t nodes_;
+};
+
+}  // namespace ebbtide::scheduler

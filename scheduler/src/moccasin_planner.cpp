@@ -1,0 +1,194 @@
+#include "moccasin_planner.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/validator.hpp"
+#include "moccasin_local_planner.hpp"
+#include "moccasin_model.hpp"
+#include "planner_options.hpp"
+#include "solver_worker.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kDefaultMoves = 200'000;      // of the local search: some 0.3 s
+constexpr std::int64_t kDefaultSolverWork = 20'000;  // thousandths of deterministic seconds
+constexpr std::int64_t kMostIntervals = 20;
+constexpr std::int64_t kMostDomain = 8'000'000;  // some 4,000 ops
+constexpr unsigned kMostThreads = 64;
+constexpr auto kClosing = std::chrono::milliseconds(100);  // from the solver's limit to ours
+// Of the time until the deadline: what the local search, and then phase 1, may take.
+constexpr double kStartShare = 0.25, kFirstPhaseShare = 0.5;
+
+bool timed(const PlannerOptions& options) {
+  return options.deadline != Clock::time_point::max();
+}
+
+Clock::time_point within(const PlannerOptions& options, double share) {
+  if (!timed(options)) return options.deadline;
+  const Clock::time_point now = Clock::now();
+  if (now >= options.deadline) return options.deadline;
+  return now + std::chrono::duration_cast<Clock::duration>((options.deadline - now) * share);
+}
+
+MoccasinSettings settingsFrom(const Graph& graph, const PlannerOptions& options) {
+  MoccasinSettings settings;
+  const std::int64_t intervals = integerOption(options, "intervals", 2);
+  if (intervals < 1 || intervals > kMostIntervals) {
+    throw std::invalid_argument("planner option 'intervals' is not within 1 to " +
+                                std::to_string(kMostIntervals));
+  }
+  settings.intervals = static_cast<int>(intervals);
+  const bool free = choiceOption(options, "order", {"input", "free"}, "input") == "free";
+  settings.free_order = free && graph.any_order;
+  settings.reservoir =
+      choiceOption(options, "reads", {"clauses", "reservoir"}, "clauses") == "reservoir";
+  return settings;
+}
+
+// The two phases (moccasin2023, section 2.4), each from the best schedule so far.
+class Phases {
+ public:
+  Phases(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options, PlanResult start)
+      : graph_(graph),
+        budget_(budget_bytes),
+        options_(options),
+        settings_(settingsFrom(graph, options)),
+        wheel_(findSolverWheel(options)),
+        best_(std::move(start)) {}
+
+  PlanResult run() {
+    if (MoccasinModel::domainSize(graph_, settings_) > kMostDomain) return std::move(best_);
+    if (!best_.feasible) seekPeak();
+    if (best_.feasible) seekTime();
+    return std::move(best_);
+  }
+
+ private:
+  void seekPeak() {
+    const Bytes least = std::max(budget_, peakLowerBound(graph_));
+    if (best_.peak_bytes <= least) return;
+    const MoccasinGoal goal{least, best_.peak_bytes, std::numeric_limits<Nanoseconds>::max()};
+    solve(goal, within(options_, budget_ > 0 ? kFirstPhaseShare : 1.0));
+  }
+
+  void seekTime() {
+    const MoccasinGoal goal{budget_, budget_, best_.recompute_ns};
+    if (solve(goal, options_.deadline)) best_.optimal = best_.optimal || proofIsGeneral();
+  }
+
+  // A schedule that takes less time than this one replays each op a limited number of times; are
+  // those runs all in the model, and does the model cost no schedule more than the simulator does?
+  bool proofIsGeneral() const {
+    if (!settings_.free_order || graph_.lazy_outputs) return false;
+    return std::all_of(graph_.ops.begin(), graph_.ops.end(), [&](const Op& op) {
+      if (op.outputs.size() > 1) return false;
+      if (!op.rerunnable) return true;
+      return op.duration_ns > 0 &&
+             (best_.recompute_ns - 1) / op.duration_ns <= settings_.intervals - 1;
+    });
+  }
+
+  CpSatParameters parameters(Clock::time_point deadline) const {
+    CpSatParameters parameters;
+    parameters.workers = std::clamp(options_.threads, 1u, kMostThreads);
+    parameters.seed = options_.seed;
+    if (timed(options_)) {
+      const std::chrono::duration<double> left = deadline - kClosing - Clock::now();
+      parameters.seconds = std::max(left.count(), 0.01);
+    } else {
+      parameters.interleave = true;
+      parameters.deterministic_seconds =
+          1e-3 * static_cast<double>(integerOption(options_, "solver-work", kDefaultSolverWork));
+    }
+    return parameters;
+  }
+
+  // True: nothing is better than the best schedule now, in the model.
+  bool solve(const MoccasinGoal& goal, Clock::time_point deadline) {
+    if (Clock::now() + kClosing >= deadline) return false;
+    MoccasinModel model(graph_, settings_, goal);
+    model.hint(best_.schedule);
+    SolverWorker worker(wheel_);
+    const SolverAnswer answer = worker.solve(
+        {Solver::kCpSat, model.wire(), parameters(deadline).wire()}, deadline - kClosing / 2,
+        [&](const std::string& bytes) { consider(model, bytes); });
+    const auto last = consider(model, answer.bytes);
+    const bool settled =
+        last == CpSatResponse::Status::kOptimal || last == CpSatResponse::Status::kInfeasible;
+    return answer.end == SolverAnswer::End::kFinished && settled;
+  }
+
+  CpSatResponse::Status consider(const MoccasinModel& model, const std::string& bytes) {
+    const auto response = CpSatResponse::fromWire(bytes);
+    if (!response) return CpSatResponse::Status::kUnknown;
+    if (response->values.size() != model.variables()) return response->status;
+    Schedule schedule = model.schedule(response->values);
+    if (validate(graph_, schedule)) return CpSatResponse::Status::kUnknown;
+    const Simulation simulation = simulate(graph_, schedule);
+    const bool fits = simulation.peak_bytes <= budget_;
+    const bool better = fits != best_.feasible ? fits
+                        : fits                 ? simulation.recompute_ns < best_.recompute_ns
+                                               : simulation.peak_bytes < best_.peak_bytes;
+    if (!better) return response->status;
+    best_ = {fits,      false, std::move(schedule), simulation.peak_bytes, simulation.recompute_ns,
+             "moccasin"};
+    return response->status;
+  }
+
+  const Graph& graph_;
+  Bytes budget_;
+  const PlannerOptions& options_;
+  MoccasinSettings settings_;
+  SolverWheel wheel_;
+  PlanResult best_;
+};
+
+// What local search finds with as many copies: then the solver can begin there.
+PlanResult startOf(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options) {
+  PlannerOptions local;
+  local.seed = options.seed;
+  local.threads = options.threads;
+  local.deadline = within(options, kStartShare);
+  local.named["intervals"] = std::to_string(settingsFrom(graph, options).intervals);
+  local.named["work"] =
+      std::to_string(choiceOption(options, "start", {"local", "plain"}, "local") == "plain"
+                         ? 0
+                         : integerOption(options, "work", kDefaultMoves));
+  return MoccasinLocalPlanner().plan(graph, budget_bytes, local);
+}
+
+}  // namespace
+
+PlannerInfo MoccasinPlanner::info() const {
+  return {"moccasin",
+          "moccasin2023 section 2, two phases (2.4), by CP-SAT",
+          "Never worse than its start; what CP-SAT proves is proven of schedules with that order "
+          "and so many intervals.",
+          {{"order", "input|free",
+            "first runs in the graph's order, or (graphs of any order) in the best one"},
+           {"intervals", "[2] 1 to 20", "runs of an op, the first one included (C)"},
+           {"reads", "clauses|reservoir", "how the program says that inputs are there"},
+           {"start", "local|plain", "what moccasin-local finds, or its start"},
+           {"work", std::to_string(kDefaultMoves), "moves of moccasin-local, by each thread"},
+           {"solver-work", std::to_string(kDefaultSolverWork),
+            "thousandths of CP-SAT's deterministic seconds; with a deadline: until then"},
+           wheelOption()}};
+}
+
+PlanResult MoccasinPlanner::plan(const Graph& graph, Bytes budget_bytes,
+                                 const PlannerOptions& options) const {
+  rejectUnknownOptions(options, info());
+  findSolverWheel(options);
+  PlanResult start = startOf(graph, budget_bytes, options);
+  if (start.optimal) return start;
+  return Phases(graph, budget_bytes, options, std::move(start)).run();
+}
+
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,95 @@
+#include "staged_runs.hpp"
+
+#include <algorithm>
+
+namespace ebbtide::scheduler {
+namespace {
+
+// The last stage up to `until` that may replay the op, `op` if none may: if one may, so may all
+// between it and the op's first run.
+OpId lastAllowed(const ReplayTimeline& limits, OpId op, OpId until) {
+  OpId may = op, may_not = until + 1;
+  while (may + 1 < may_not) {
+    const OpId stage = may + (may_not - may) / 2;
+    (limits.allowed(RunKey(stage, op)) ? may : may_not) = stage;
+  }
+  return may;
+}
+
+}  // namespace
+
+StagedRuns::StagedRuns(const Graph& graph)
+    : graph_(graph),
+      readers_(graph.values.size()),
+      needed_until_(graph.values.size(), kNone),
+      held_until_(graph.values.size(), kNone),
+      replay_from_(graph.ops.size()),
+      replay_until_(graph.ops.size(), kNone) {
+  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
+    for (ValueId input : graph.ops[id].inputs) readers_[input].push_back(static_cast<OpId>(id));
+  }
+  setHeld();
+  setNeeds();
+}
+
+void StagedRuns::setHeld() {
+  for (std::size_t id = 0; id < graph_.values.size(); ++id) {
+    const Value& value = graph_.values[id];
+    OpId until = value.natural_last;
+    if (value.overwritten_by != kNone) until = std::min(until, value.overwritten_by);
+    if (until >= value.producer) held_until_[id] = until;
+  }
+  for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
+    replay_from_[id] = static_cast<OpId>(id);
+    for (ValueId output : graph_.ops[id].outputs) {
+      if (graph_.values[output].pinned) continue;
+      replay_from_[id] = std::max(replay_from_[id], held_until_[output]);
+    }
+  }
+}
+
+// From the last op back: what it makes is read by later ones.
+void StagedRuns::setNeeds() {
+  const ReplayTimeline limits(graph_);
+  const OpId ops = static_cast<OpId>(graph_.ops.size());
+  for (OpId op = ops; op-- > 0;) {
+    OpId until = kNone;
+    for (ValueId output : graph_.ops[op].outputs) {
+      if (!graph_.values[output].pinned) until = std::max(until, needed_until_[output]);
+    }
+    until = lastAllowed(limits, op, until);
+    if (until > replay_from_[op] && graph_.ops[op].rerunnable) replay_until_[op] = until;
+    for (ValueId input : graph_.ops[op].inputs) {
+      needed_until_[input] = std::max({needed_until_[input], op, replay_until_[op]});
+    }
+  }
+}
+
+Schedule StagedRuns::schedule(std::vector<RunKey> replays) const {
+  std::sort(replays.begin(), replays.end());
+  ReplayTimeline timeline(graph_);
+  for (const RunKey replay : replays) timeline.insert(replay);
+  return timeline.schedule();
+}
+
+std::vector<RunKey> StagedRuns::replaysOf(const Schedule& schedule) const {
+  std::vector<RunKey> replays;
+  OpId next = 0;
+  for (const Step& step : schedule.steps) {
+    if (step.kind != Step::Kind::kRun) continue;
+    if (step.id == next) {
+      ++next;
+    } else {
+      replays.emplace_back(next, step.id);
+    }
+  }
+  std::sort(replays.begin(), replays.end());
+  const bool twice = std::adjacent_find(replays.begin(), replays.end()) != replays.end();
+  const bool all = std::all_of(replays.begin(), replays.end(), [&](RunKey replay) {
+    return replay.op() < replay.stage() && replay.stage() < static_cast<OpId>(graph_.ops.size()) &&
+           may(replay.stage(), replay.op());
+  });
+  return twice || !all ? std::vector<RunKey>() : replays;
+}
+
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,177 @@
+// The solver's process: what it answers, and what is left when it is killed, late or refused.
+#include "solver_worker.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <iterator>
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+#include "cp_sat_model.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+using End = SolverAnswer::End;
+using Clock = SolverWorker::Clock;
+
+class SolverWorkerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      wheel_ = findSolverWheel({});
+    } catch (const std::invalid_argument& missing) {
+      GTEST_SKIP() << missing.what();
+    }
+    files_ = openFiles();
+  }
+  // Neither files nor children are left by any test.
+  void TearDown() override {
+    if (IsSkipped()) return;
+    EXPECT_EQ(openFiles(), files_);
+    EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
+    EXPECT_EQ(errno, ECHILD);
+  }
+
+  static std::ptrdiff_t openFiles() {
+    const std::filesystem::directory_iterator files("/proc/self/fd");
+    return std::distance(begin(files), end(files));
+  }
+
+  static Clock::time_point in(std::chrono::milliseconds time) { return Clock::now() + time; }
+
+  SolverWheel wheel_;
+  std::ptrdiff_t files_ = 0;
+};
+
+// 7 <= a + 2 b <= 12 with a, b in 0 … 9; 3 a + 4 b is least where a = 1, b = 3: 15.
+SolverRequest small() {
+  CpSatModel model;
+  const CpVariable a = model.addVariable(0, 9), b = model.addVariable(0, 9);
+  model.addLinear({{{a, 1}, {b, 2}}}, 7, 12);
+  model.minimize({{{a, 3}, {b, 4}}});
+  return {Solver::kCpSat, model.wire(), CpSatParameters{}.wire()};
+}
+
+// Marks of a Golomb ruler: solutions come at once, the proof takes far longer than any test.
+SolverRequest endless() {
+  constexpr int kMarks = 16;
+  CpSatModel model;
+  std::vector<CpVariable> marks;
+  for (int i = 0; i < kMarks; ++i) marks.push_back(model.addVariable(0, 1000));
+  std::vector<CpInterval> differences;  // all different: as intervals of length 1
+  for (int i = 0; i < kMarks; ++i) {
+    for (int j = 0; j < i; ++j) {
+      const CpVariable difference = model.addVariable(1, 1000);
+      model.addLinear({{{marks[i], 1}, {marks[j], -1}, {difference, -1}}}, 0, 0);
+      differences.push_back(model.addInterval(CpExpression::variable(difference),
+                                              CpExpression::constant(1),
+                                              CpExpression::variable(difference, 1)));
+    }
+  }
+  model.addNoOverlap(differences);
+  model.minimize({{{marks.back(), 1}}});
+  return {Solver::kCpSat, model.wire(), CpSatParameters{}.wire()};
+}
+
+TEST_F(SolverWorkerTest, SolvesAndShowsTheWay) {
+  SolverWorker worker(wheel_);
+  std::vector<double> objectives;
+  const SolverAnswer answer =
+      worker.solve(small(), Clock::time_point::max(), [&](const std::string& bytes) {
+        objectives.push_back(CpSatResponse::fromWire(bytes)->objective);
+      });
+  ASSERT_EQ(answer.end, End::kFinished) << answer.message;
+  const auto response = CpSatResponse::fromWire(answer.bytes);
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status, CpSatResponse::Status::kOptimal);
+  EXPECT_EQ(response->objective, 15);
+  EXPECT_EQ(response->values, (std::vector<std::int64_t>{1, 3}));
+  ASSERT_FALSE(objectives.empty());
+  EXPECT_EQ(objectives.back(), 15);
+}
+
+TEST_F(SolverWorkerTest, LeavesTheIncumbentWhenItIsKilled) {
+  SolverWorker worker(wheel_);
+  std::string last;
+  const SolverAnswer answer =
+      worker.solve(endless(), Clock::time_point::max(), [&](const std::string& bytes) {
+        last = bytes;
+        ::kill(worker.pid(), SIGKILL);
+      });
+  EXPECT_EQ(answer.end, End::kDied);
+  EXPECT_EQ(answer.message, "the solver's process was ended by signal 9");
+  EXPECT_EQ(answer.bytes, last);  // or a later one that was under way
+  EXPECT_EQ(CpSatResponse::fromWire(answer.bytes)->status, CpSatResponse::Status::kFeasible);
+}
+
+TEST_F(SolverWorkerTest, StopsAtTheDeadlineWithWhatItHas) {
+  SolverWorker worker(wheel_);
+  const SolverAnswer answer = worker.solve(endless(), in(std::chrono::milliseconds(300)));
+  // Asked to stop it answers, unless the machine is too busy for that.
+  EXPECT_TRUE(answer.end == End::kFinished || answer.end == End::kLate);
+}
+
+TEST_F(SolverWorkerTest, IsKilledWhereItDoesNotHeedTheDeadline) {
+  SolverWorker worker(wheel_);
+  const SolverAnswer answer =
+      worker.solve(endless(), in(std::chrono::milliseconds(300)),
+                   [&](const std::string&) { ::kill(worker.pid(), SIGSTOP); });
+  EXPECT_EQ(answer.end, End::kLate);
+}
+
+TEST_F(SolverWorkerTest, IsKilledWhereItHasNotBeenAskedAnything) {
+  EXPECT_GT(SolverWorker(wheel_).pid(), 0);
+}
+
+TEST_F(SolverWorkerTest, HeedsADeadlineThatIsPast) {
+  EXPECT_NE(SolverWorker(wheel_).solve(small(), Clock::time_point::min()).end, End::kDied);
+}
+
+TEST_F(SolverWorkerTest, SurvivesAnInputThatAbortsTheSolver) {
+  SolverWorker worker(wheel_);
+  const SolverAnswer answer =
+      worker.solve({Solver::kCpSat, "\xff\xff\xff", ""}, Clock::time_point::max());
+  EXPECT_EQ(answer.end, End::kDied);
+  EXPECT_EQ(answer.message, "the solver's process was ended by signal 6");
+}
+
+TEST_F(SolverWorkerTest, SaysWhatCannotBeLoaded) {
+  SolverWorker worker({"/no/such/library.so", "/nor/this.so"});
+  const SolverAnswer answer = worker.solve(small(), Clock::time_point::max());
+  EXPECT_EQ(answer.end, End::kRefused);
+  EXPECT_NE(answer.message.find("/no/such/library.so"), std::string::npos) << answer.message;
+}
+
+TEST_F(SolverWorkerTest, SaysWhatIsWrongWithAModel) {
+  CpSatModel model;
+  model.addLinear({{{77, 1}}}, 0, 1);
+  SolverWorker worker(wheel_);
+  const SolverAnswer answer = worker.solve({Solver::kCpSat, model.wire(), CpSatParameters{}.wire()},
+                                           Clock::time_point::max());
+  const auto response = CpSatResponse::fromWire(answer.bytes);
+  ASSERT_TRUE(response);
+  EXPECT_EQ(response->status, CpSatResponse::Status::kInvalid);
+}
+
+TEST(SolverWheel, SaysHowToGetIt) {
+  PlannerOptions options;
+  options.named["ortools"] = "/no/such/folder";
+  try {
+    findSolverWheel(options);
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    const std::string text = error.what();
+    EXPECT_NE(text.find("pip install ortools==9.15.6755"), std::string::npos) << text;
+    EXPECT_NE(text.find("/no/such/folder"), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler

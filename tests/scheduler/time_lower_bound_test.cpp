@@ -1,0 +1,96 @@
+// The bounds on the time of replays that a relaxation gives.
+#include "ebbtide/scheduler/time_lower_bound.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "op_precedence.hpp"
+#include "random_graphs.hpp"
+#include "random_orders.hpp"
+#include "schedule_brute_force.hpp"
+#include "small_graphs.hpp"
+#include "solver_wheel.hpp"
+#include "unit_graphs.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+TEST(OpPrecedence, IsProgramOrderUnlessAnyOrderWillDo) {
+  Graph graph = unitTree(3);  // leaves 0 to 3, then 4 = 0 + 1, 5 = 2 + 3, 6 = 4 + 5
+  OpPrecedence free(graph);
+  EXPECT_TRUE(free.before(0, 4) && free.before(0, 6) && free.before(5, 6));
+  EXPECT_FALSE(free.before(0, 1) || free.before(0, 5) || free.before(6, 0) || free.before(4, 4));
+  EXPECT_EQ(free.chain(), (std::vector<OpId>{0, 4, 6}));
+  graph.any_order = false;
+  OpPrecedence fixed(graph);
+  EXPECT_TRUE(fixed.before(0, 1) && !fixed.before(1, 0));
+  EXPECT_EQ(fixed.chain().size(), 7u);
+}
+
+class TimeLowerBound : public testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      findSolverWheel({});
+    } catch (const std::invalid_argument& missing) {
+      GTEST_SKIP() << missing.what();
+    }
+  }
+};
+
+// Recorded programs and graphs of any order: every planner's schedule takes at least the bound.
+TEST_F(TimeLowerBound, IsAboveNoPlannersSchedule) {
+  int tighter = 0;
+  for (std::uint64_t seed = 0; seed < 24; ++seed) {
+    const Graph graph =
+        seed % 3 == 0 ? randomOrderGraph(seed, 6 + seed % 20) : randomGraph(seed, 3 + seed % 12);
+    const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+    const Bytes budget = (peakLowerBound(graph) + peak) / 2;
+    const Nanoseconds bound = timeLowerBound(graph, budget, {});
+    EXPECT_GE(bound, recomputeLowerBound(graph, budget));
+    tighter += bound > recomputeLowerBound(graph, budget);
+    for (const char* name : {"greedy", "moccasin-local", "twremat", "dtr"}) {
+      PlannerOptions options;
+      options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+      const PlanResult result = planner(name).plan(graph, budget, options);
+      if (!result.feasible) continue;
+      EXPECT_LE(bound, result.recompute_ns) << seed << " " << name;
+    }
+  }
+  EXPECT_GE(tighter, 4);
+}
+
+TEST_F(TimeLowerBound, IsAboveNoScheduleAtAll) {
+  int tight = 0, feasible = 0;
+  for (std::uint64_t seed = 0; seed < 40; ++seed) {
+    Graph graph = randomOrderGraph(seed, 5 + seed % 4);
+    graph.any_order = seed % 2 == 0;
+    const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+    const Bytes budget = (peakLowerBound(graph) + peak) / 2;
+    const auto least = ScheduleBruteForce(graph, budget).leastReplayTime();
+    if (!least) continue;
+    const Nanoseconds bound = timeLowerBound(graph, budget, {});
+    EXPECT_LE(bound, *least) << seed;
+    tight += bound == *least;
+    ++feasible;
+  }
+  EXPECT_GE(tight, feasible * 3 / 4);
+}
+
+TEST_F(TimeLowerBound, SeesThatReplaysNeedReplays) {
+  // x → v1 → v2 → v3 of 10 bytes, events read v3, v2, v1. At b3, v3 and one more fit in 20 bytes.
+  // Of v1 and v2 one is made again, in 1 ns: from v1, or from x.
+  EXPECT_EQ(timeLowerBound(chain(3), 20, {}), 1);
+  // Of five values v1 to v4 are live at b5 but for 3 at least, and each of these is made again.
+  EXPECT_GE(timeLowerBound(chain(5), 20, {}), 3);
+}
+
+TEST_F(TimeLowerBound, IsNothingWhereEverythingFits) {
+  EXPECT_EQ(timeLowerBound(chain(5), 1000, {}), 0);
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler
