@@ -214,7 +214,8 @@ TEST_F(CheckmatePlanners, AreRightWhenTheyClaimTheOptimum) {
 
 TEST_F(CheckmatePlanners, AreNeverWorseThanTheirStart) {
   const Graph graph = LayeredGraph({.nodes = 20}, 3).take();
-  const Bytes budget = simulate(graph, keepEverything(graph)).peak_bytes / 10 * 8;
+  const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+  const Bytes budget = (peakLowerBound(graph) + 3 * peak) / 4;
   options_.named["solver-work"] = "1";  // no more than the root of the tree
   options_.named["work"] = "5000";
   const PlanResult result = milp_.plan(graph, budget, options_);
