@@ -290,7 +290,8 @@ def moccasin_rows() -> Iterator[Row]:
         bench: Bench, planner: str, graph: Path, percent: int, tdi: float, seconds: float
     ) -> Outcome:
         plan = bench.plan(graph, planner, "--budget", f"{percent}%", deadline=seconds, threads=2)
-        text = f"TDI {_overhead(plan)}, {plan.row['plan_seconds']:.1f} s"
+        found_by = plan.row["planner"]
+        text = f"TDI {_overhead(plan)}, {plan.row['plan_seconds']:.1f} s, found by {found_by}"
         return Outcome(text, plan.feasible and plan.overhead_percent < tdi + 0.05)
 
     def published(bench: Bench, planner: str, name: str, *figures: float) -> Outcome:

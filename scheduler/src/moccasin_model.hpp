@@ -48,9 +48,6 @@ class MoccasinModel {
   // Of a solution. Legal; its copies end with their last reads.
   Schedule schedule(const std::vector<std::int64_t>& solution) const;
 
-  // Values of start variables' domains, in all: what the model's size grows with.
-  static std::int64_t domainSize(const Graph& graph, const MoccasinSettings& settings);
-
  private:
   struct Run {
     CpExpression start;

@@ -20,11 +20,12 @@ using Clock = std::chrono::steady_clock;
 constexpr std::int64_t kDefaultMoves = 200'000;      // of the local search: some 0.3 s
 constexpr std::int64_t kDefaultSolverWork = 20'000;  // thousandths of deterministic seconds
 constexpr std::int64_t kMostIntervals = 20;
-constexpr std::int64_t kMostDomain = 8'000'000;  // some 4,000 ops
+constexpr std::int64_t kLocalIntervals = 6;
+constexpr std::size_t kMostOps = 5'000;  // larger programs take longer to state than to search
 constexpr unsigned kMostThreads = 64;
 constexpr auto kClosing = std::chrono::milliseconds(100);  // from the solver's limit to ours
-// Of the time until the deadline: what the local search, and then phase 1, may take.
-constexpr double kStartShare = 0.25, kFirstPhaseShare = 0.5;
+// Of the time until the deadline: what each local search, and then phase 1, may take.
+constexpr double kStartShare = 0.15, kFirstPhaseShare = 0.5;
 
 bool timed(const PlannerOptions& options) {
   return options.deadline != Clock::time_point::max();
@@ -52,34 +53,45 @@ MoccasinSettings settingsFrom(const Graph& graph, const PlannerOptions& options)
   return settings;
 }
 
-// The two phases (moccasin2023, section 2.4), each from the best schedule so far.
+bool better(const PlanResult& a, const PlanResult& b) {
+  if (a.feasible != b.feasible) return a.feasible;
+  return a.feasible ? a.recompute_ns < b.recompute_ns : a.peak_bytes < b.peak_bytes;
+}
+
+struct Start {
+  PlanResult best;
+  PlanResult inside;  // the best one with as many intervals as the program allows
+};
+
+// The two phases (moccasin2023, section 2.4), each from the best schedule of the program so far.
 class Phases {
  public:
-  Phases(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options, PlanResult start)
+  Phases(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options, Start start)
       : graph_(graph),
         budget_(budget_bytes),
         options_(options),
         settings_(settingsFrom(graph, options)),
         wheel_(findSolverWheel(options)),
-        best_(std::move(start)) {}
+        best_(std::move(start.best)),
+        inside_(std::move(start.inside)) {}
 
   PlanResult run() {
-    if (MoccasinModel::domainSize(graph_, settings_) > kMostDomain) return std::move(best_);
-    if (!best_.feasible) seekPeak();
-    if (best_.feasible) seekTime();
+    if (graph_.ops.size() > kMostOps) return std::move(best_);
+    if (!inside_.feasible) seekPeak();
+    if (inside_.feasible) seekTime();
     return std::move(best_);
   }
 
  private:
   void seekPeak() {
     const Bytes least = std::max(budget_, peakLowerBound(graph_));
-    if (best_.peak_bytes <= least) return;
-    const MoccasinGoal goal{least, best_.peak_bytes, std::numeric_limits<Nanoseconds>::max()};
+    if (inside_.peak_bytes <= least) return;
+    const MoccasinGoal goal{least, inside_.peak_bytes, std::numeric_limits<Nanoseconds>::max()};
     solve(goal, within(options_, budget_ > 0 ? kFirstPhaseShare : 1.0));
   }
 
   void seekTime() {
-    const MoccasinGoal goal{budget_, budget_, best_.recompute_ns};
+    const MoccasinGoal goal{budget_, budget_, inside_.recompute_ns};
     if (solve(goal, options_.deadline)) best_.optimal = best_.optimal || proofIsGeneral();
   }
 
@@ -99,6 +111,7 @@ class Phases {
     CpSatParameters parameters;
     parameters.workers = std::clamp(options_.threads, 1u, kMostThreads);
     parameters.seed = options_.seed;
+    parameters.presolve = choiceOption(options_, "presolve", {"on", "off"}, "on") == "on";
     if (timed(options_)) {
       const std::chrono::duration<double> left = deadline - kClosing - Clock::now();
       parameters.seconds = std::max(left.count(), 0.01);
@@ -114,12 +127,13 @@ class Phases {
   bool solve(const MoccasinGoal& goal, Clock::time_point deadline) {
     if (Clock::now() + kClosing >= deadline) return false;
     MoccasinModel model(graph_, settings_, goal);
-    model.hint(best_.schedule);
+    model.hint(inside_.schedule);
     SolverWorker worker(wheel_);
     const SolverAnswer answer = worker.solve(
         {Solver::kCpSat, model.wire(), parameters(deadline).wire()}, deadline - kClosing / 2,
         [&](const std::string& bytes) { consider(model, bytes); });
     const auto last = consider(model, answer.bytes);
+    // Infeasible: nothing takes so little time.
     const bool settled =
         last == CpSatResponse::Status::kOptimal || last == CpSatResponse::Status::kInfeasible;
     return answer.end == SolverAnswer::End::kFinished && settled;
@@ -132,13 +146,14 @@ class Phases {
     Schedule schedule = model.schedule(response->values);
     if (validate(graph_, schedule)) return CpSatResponse::Status::kUnknown;
     const Simulation simulation = simulate(graph_, schedule);
-    const bool fits = simulation.peak_bytes <= budget_;
-    const bool better = fits != best_.feasible ? fits
-                        : fits                 ? simulation.recompute_ns < best_.recompute_ns
-                                               : simulation.peak_bytes < best_.peak_bytes;
-    if (!better) return response->status;
-    best_ = {fits,      false, std::move(schedule), simulation.peak_bytes, simulation.recompute_ns,
-             "moccasin"};
+    PlanResult found;
+    found.feasible = simulation.peak_bytes <= budget_;
+    found.schedule = std::move(schedule);
+    found.peak_bytes = simulation.peak_bytes;
+    found.recompute_ns = simulation.recompute_ns;
+    found.planner = "moccasin";
+    if (better(found, best_)) best_ = found;
+    if (better(found, inside_)) inside_ = std::move(found);
     return response->status;
   }
 
@@ -147,21 +162,31 @@ class Phases {
   const PlannerOptions& options_;
   MoccasinSettings settings_;
   SolverWheel wheel_;
-  PlanResult best_;
+  PlanResult best_, inside_;
 };
 
-// What local search finds with as many copies: then the solver can begin there.
-PlanResult startOf(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options) {
+PlanResult localSearch(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
+                       std::int64_t intervals) {
+  const bool plain = choiceOption(options, "start", {"local", "plain"}, "local") == "plain";
   PlannerOptions local;
   local.seed = options.seed;
   local.threads = options.threads;
   local.deadline = within(options, kStartShare);
-  local.named["intervals"] = std::to_string(settingsFrom(graph, options).intervals);
-  local.named["work"] =
-      std::to_string(choiceOption(options, "start", {"local", "plain"}, "local") == "plain"
-                         ? 0
-                         : integerOption(options, "work", kDefaultMoves));
+  local.named["intervals"] = std::to_string(intervals);
+  local.named["work"] = std::to_string(plain ? 0 : integerOption(options, "work", kDefaultMoves));
   return MoccasinLocalPlanner().plan(graph, budget_bytes, local);
+}
+
+// More intervals may do better than the program can: then that is a bound on what counts.
+Start startOf(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options) {
+  const int intervals = settingsFrom(graph, options).intervals;
+  Start start;
+  start.inside = localSearch(graph, budget_bytes, options, intervals);
+  start.best = start.inside;
+  if (intervals >= kLocalIntervals || start.best.optimal) return start;
+  PlanResult more = localSearch(graph, budget_bytes, options, kLocalIntervals);
+  if (better(more, start.best)) start.best = std::move(more);
+  return start;
 }
 
 }  // namespace
@@ -175,6 +200,7 @@ PlannerInfo MoccasinPlanner::info() const {
             "first runs in the graph's order, or (graphs of any order) in the best one"},
            {"intervals", "[2] 1 to 20", "runs of an op, the first one included (C)"},
            {"reads", "clauses|reservoir", "how the program says that inputs are there"},
+           {"presolve", "on|off", "CP-SAT's own; off: large graphs begin to improve sooner"},
            {"start", "local|plain", "what moccasin-local finds, or its start"},
            {"work", std::to_string(kDefaultMoves), "moves of moccasin-local, by each thread"},
            {"solver-work", std::to_string(kDefaultSolverWork),
@@ -186,8 +212,8 @@ PlanResult MoccasinPlanner::plan(const Graph& graph, Bytes budget_bytes,
                                  const PlannerOptions& options) const {
   rejectUnknownOptions(options, info());
   findSolverWheel(options);
-  PlanResult start = startOf(graph, budget_bytes, options);
-  if (start.optimal) return start;
+  Start start = startOf(graph, budget_bytes, options);
+  if (start.best.optimal) return std::move(start.best);
   return Phases(graph, budget_bytes, options, std::move(start)).run();
 }
 

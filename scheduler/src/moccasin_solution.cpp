@@ -57,7 +57,8 @@ bool MoccasinModel::hint(const Schedule& schedule) {
       const bool active = i < times->starts[op].size();
       if (i > 0) hints.emplace_back(runs_[op][i].active, active);
       if (active && !runs_[op][i].start.terms.empty()) {
-        hints.emplace_back(runs_[op][i].start.terms[0].first, times->starts[op][i]);
+        const auto& [variable, factor] = runs_[op][i].start.terms[0];
+        hints.emplace_back(variable, (times->starts[op][i] - runs_[op][i].start.offset) / factor);
       }
     }
   }
@@ -85,10 +86,11 @@ bool MoccasinModel::hint(const Schedule& schedule) {
 
 Schedule MoccasinModel::schedule(const std::vector<std::int64_t>& solution) const {
   const auto valueOf = [&](const CpExpression& expression) {
-    return expression.offset +
-           (expression.terms.empty()
-                ? 0
-                : solution[static_cast<std::size_t>(expression.terms[0].first)]);
+    std::int64_t value = expression.offset;
+    for (const auto& [variable, factor] : expression.terms) {
+      value += factor * solution[static_cast<std::size_t>(variable)];
+    }
+    return value;
   };
   std::vector<std::pair<std::int64_t, OpId>> order;
   for (std::size_t op = 0; op < runs_.size(); ++op) {

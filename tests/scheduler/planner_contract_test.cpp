@@ -130,7 +130,8 @@ TEST_P(PlannerContract, RejectsUnknownOptions) {
 
 TEST_P(PlannerContract, HalvesTheActivationsOfATransformer) {
   for (bool fused : {false, true}) {
-    const Graph graph = gptGraph({.layers = 8, .fused_attention = fused});
+    const int layers = needsSolver() ? 2 : 8;  // presolve alone takes seconds of eight
+    const Graph graph = gptGraph({.layers = layers, .fused_attention = fused});
     const Simulation everything = simulate(graph, keepEverything(graph));
     const Bytes fixed = graph.ops[0].fixed_bytes;
     const Bytes budget = fixed + (everything.peak_bytes - fixed) / 2;

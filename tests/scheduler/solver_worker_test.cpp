@@ -7,10 +7,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "cp_sat_model.hpp"
@@ -128,6 +132,54 @@ TEST_F(SolverWorkerTest, IsKilledWhereItDoesNotHeedTheDeadline) {
 
 TEST_F(SolverWorkerTest, IsKilledWhereItHasNotBeenAskedAnything) {
   EXPECT_GT(SolverWorker(wheel_).pid(), 0);
+}
+
+std::string textOf(pid_t pid, const char* file) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/" + file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST_F(SolverWorkerTest, LoadsNothingOfOursIntoTheSolver) {
+  ::setenv("EBBTIDE_REPORT", "x", 1);
+  ::setenv("EVERYTHING_ELSE", "y", 1);
+  const SolverWorker worker(wheel_);
+  std::string environment;  // still empty while the kernel sets the new program up
+  for (int i = 0; i < 1000 && environment.empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    environment = textOf(worker.pid(), "environ");
+  }
+  ::unsetenv("EBBTIDE_REPORT");
+  ::unsetenv("EVERYTHING_ELSE");
+  EXPECT_EQ(environment.find("EBBTIDE"), std::string::npos);
+  EXPECT_NE(environment.find("EVERYTHING_ELSE=y"), std::string::npos);
+}
+
+TEST_F(SolverWorkerTest, EndsWhenThePlannersProcessDies) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const pid_t planner = ::fork();
+  if (planner == 0) {
+    SolverWorker worker(wheel_);
+    const pid_t pid = worker.pid();
+    worker.solve(endless(), Clock::time_point::max(), [&](const std::string&) {
+      if (::write(pipe[1], &pid, sizeof pid) != sizeof pid) ::_exit(1);
+    });
+    ::_exit(1);
+  }
+  pid_t solver = 0;
+  ASSERT_EQ(::read(pipe[0], &solver, sizeof solver), ssize_t{sizeof solver});
+  ::kill(planner, SIGKILL);
+  ::waitpid(planner, nullptr, 0);
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+  const auto ended = [&] {  // gone, or left for init to reap
+    const std::string status = textOf(solver, "stat");
+    return status.empty() || status.find(") Z ") != std::string::npos;
+  };
+  for (int i = 0; i < 1000 && !ended(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  EXPECT_TRUE(ended());
 }
 
 TEST_F(SolverWorkerTest, HeedsADeadlineThatIsPast) {
