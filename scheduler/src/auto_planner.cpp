@@ -27,6 +27,9 @@ constexpr std::int64_t kStepsPerMove = 100;
 // Two rounds of annealing that gain less than this share of the step's time end it.
 constexpr double kLeastGain = 1e-3;
 
+// Another start is searched from too if it recomputes for no longer than so many times greedy's.
+constexpr double kPromisingRatio = 1.25;
+
 bool isStep(const Graph& graph) {
   return !graph.any_order &&
          std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.backward; });
@@ -66,9 +69,12 @@ class Composition {
     if (betterPlan(result, best_) && !validate(graph_, result.schedule)) best_ = std::move(result);
   }
 
+  // Without a work given it goes on until the deadline: nothing else is known to be better there.
   void planAnyGraph(std::int64_t work) {
     PlannerOptions options = options_;
-    options.named = {{"work", std::to_string(work / kStepsPerMove)}};
+    if (options.named.contains("work")) {
+      options.named["work"] = std::to_string(work / kStepsPerMove);
+    }
     consider(MoccasinLocalPlanner().plan(graph_, budget_, options));
   }
 
@@ -79,14 +85,32 @@ class Composition {
     consider(search.result(greedy, "greedy"));
     if (graph_.ops.size() > kMostSearchOps || done()) return;
     KusumotoStrategies strategies(graph_, search);
-    for (const auto& [goal, name] : {std::pair(LowerSetGoal::kLeastTime, "time"),
-                                     std::pair(LowerSetGoal::kMostTime, "memory")}) {
-      ScoredRetention scored = strategies.construct(goal);
-      scored = search.feasible(scored) ? search.keepBack(std::move(scored))
-                                       : search.shrink(std::move(scored));
-      consider(search.result(scored, std::string("kusumoto-approx strategy=") + name));
-    }
+    const ScoredRetention time = lowerSets(strategies, search, LowerSetGoal::kLeastTime);
+    const ScoredRetention memory = lowerSets(strategies, search, LowerSetGoal::kMostTime);
     if (!done()) consider(search.result(search.improve(greedy, work), "greedy + search"));
+    // The search is local, so another start may lead elsewhere.
+    const ScoredRetention& other = search.better(memory, time) ? memory : time;
+    if (done() || !promising(search, other, greedy)) return;
+    consider(search.result(search.improve(other, work / 2), "kusumoto-approx + search"));
+  }
+
+  ScoredRetention lowerSets(KusumotoStrategies& strategies, RetentionSearch& search,
+                            LowerSetGoal goal) {
+    ScoredRetention scored = strategies.construct(goal);
+    scored = search.feasible(scored) ? search.keepBack(std::move(scored))
+                                     : search.shrink(std::move(scored));
+    consider(search.result(scored, "kusumoto-approx"));
+    return scored;
+  }
+
+  static bool promising(const RetentionSearch& search, const ScoredRetention& other,
+                        const ScoredRetention& greedy) {
+    if (search.better(other, greedy)) return true;
+    if (search.feasible(other) != search.feasible(greedy)) return false;
+    if (!search.feasible(other)) return other.peak_bytes != greedy.peak_bytes;
+    return other.recompute_ns != greedy.recompute_ns &&
+           static_cast<double>(other.recompute_ns) <=
+               kPromisingRatio * static_cast<double>(greedy.recompute_ns);
   }
 
   void anneal(std::int64_t work) {

@@ -108,7 +108,7 @@ void PersistentProgram::offerPartial(std::size_t s, std::size_t t, std::size_t w
     rest_end = std::min(rest.last + saved, top_);
     if (from <= rest_end) {
       minPlus(&best_[from], rest.times + (from - saved - rest.first), time,
-              static_cast<std::size_t>(rest_end + 1 - from));
+              static_cast<std::size_t>(rest_end - from) + 1);
     }
   }
   if (time >= bound_ || from > top_) return;
