@@ -34,7 +34,7 @@ bool gained(const Standing& from, const ReplaySearch& to, Nanoseconds step_ns, d
 void improve(ReplaySearch& search, const PolishEffort& effort, Nanoseconds step_ns) {
   std::int64_t moves = effort.moves, round = kFirstRound;
   Standing before{};
-  for (int i = 0; moves > 0 && !search.late(); ++i) {
+  for (int i = 0; moves > 0 && search.hasCandidates() && !search.late(); ++i) {
     if (search.feasible() && search.replayNs() <= effort.enough_ns) return;
     if (i % 2 == 0) {
       if (i > 0 && !gained(before, search, step_ns, effort.least_gain)) return;
