@@ -12,8 +12,8 @@
 #include "gpt_graph.hpp"
 #include "layered_graph.hpp"
 #include "random_graphs.hpp"
-#include "step_brute_force.hpp"
 #include "small_graphs.hpp"
+#include "step_brute_force.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

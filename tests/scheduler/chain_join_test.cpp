@@ -11,8 +11,8 @@
 #include "gpt_graph.hpp"
 #include "persistent_dp.hpp"
 #include "random_graphs.hpp"
-#include "step_brute_force.hpp"
 #include "small_graphs.hpp"
+#include "step_brute_force.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
