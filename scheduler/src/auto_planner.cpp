@@ -1,93 +1,153 @@
 #include "auto_planner.hpp"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
+#include "chain_join.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "greedy_planner.hpp"
 #include "kusumoto_planner.hpp"
+#include "moccasin_local_planner.hpp"
+#include "plan_choice.hpp"
 #include "planner_options.hpp"
+#include "replay_polish.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
-bool better(const PlanResult& a, const PlanResult& b) {
-  if (a.feasible != b.feasible) return a.feasible;
-  const auto first = std::pair(a.recompute_ns, a.peak_bytes);
-  const auto second = std::pair(b.recompute_ns, b.peak_bytes);
-  if (a.feasible) return first < second;
-  return std::pair(first.second, first.first) < std::pair(second.second, second.first);
+// Beyond these the searches on the whole graph take longer than the blocks and the annealing.
+constexpr std::size_t kMostGreedyOps = 20'000, kMostSearchOps = 4'000;
+
+// Schedule steps of the option `work` that one move of the annealing stands for, by the time that
+// each takes.
+constexpr std::int64_t kStepsPerMove = 100;
+
+// Two rounds of annealing that gain less than this share of the step's time end it.
+constexpr double kLeastGain = 1e-3;
+
+// Another start is searched from too if it recomputes for no longer than so many times greedy's.
+constexpr double kPromisingRatio = 1.25;
+
+bool isStep(const Graph& graph) {
+  return !graph.any_order &&
+         std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.backward; });
 }
+
+// One budget's candidates, and the best of them.
+class Composition {
+ public:
+  Composition(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
+              PlanResult everything)
+      : graph_(graph), budget_(budget_bytes), options_(options), best_(std::move(everything)) {
+    best_.feasible = best_.peak_bytes <= budget_;
+    bound_ns_ = recomputeLowerBound(graph, budget_);
+  }
+
+  PlanResult run(std::int64_t work) {
+    if (!isStep(graph_)) {
+      planAnyGraph(work);
+    } else if (!done()) {
+      consider(joinBlocks(graph_, budget_, options_));
+      if (!done()) searchRetentions(work);
+      if (!done()) anneal(work);
+    }
+    best_.recompute_bound_ns = bound_ns_;
+    best_.optimal = best_.feasible && best_.recompute_ns <= bound_ns_;
+    return std::move(best_);
+  }
+
+ private:
+  bool done() const {
+    const bool optimal = best_.feasible && best_.recompute_ns <= bound_ns_;
+    return optimal || WorkLimit{0, options_.deadline}.late();
+  }
+
+  // A schedule that is not legal does not count at all.
+  void consider(PlanResult result) {
+    if (betterPlan(result, best_) && !validate(graph_, result.schedule)) best_ = std::move(result);
+  }
+
+  // Without a work given it goes on until the deadline: nothing else is known to be better there.
+  void planAnyGraph(std::int64_t work) {
+    PlannerOptions options = options_;
+    if (options.named.contains("work")) {
+      options.named["work"] = std::to_string(work / kStepsPerMove);
+    }
+    consider(MoccasinLocalPlanner().plan(graph_, budget_, options));
+  }
+
+  void searchRetentions(std::int64_t work) {
+    if (graph_.ops.size() > kMostGreedyOps) return;
+    RetentionSearch search(graph_, budget_, options_);
+    const ScoredRetention greedy = GreedyPlanner::construct(search);
+    consider(search.result(greedy, "greedy"));
+    if (graph_.ops.size() > kMostSearchOps || done()) return;
+    KusumotoStrategies strategies(graph_, search);
+    const ScoredRetention time = lowerSets(strategies, search, LowerSetGoal::kLeastTime);
+    const ScoredRetention memory = lowerSets(strategies, search, LowerSetGoal::kMostTime);
+    if (!done()) consider(search.result(search.improve(greedy, work), "greedy + search"));
+    // The search is local, so another start may lead elsewhere.
+    const ScoredRetention& other = search.better(memory, time) ? memory : time;
+    if (done() || !promising(search, other, greedy)) return;
+    consider(search.result(search.improve(other, work / 2), "kusumoto-approx + search"));
+  }
+
+  ScoredRetention lowerSets(KusumotoStrategies& strategies, RetentionSearch& search,
+                            LowerSetGoal goal) {
+    ScoredRetention scored = strategies.construct(goal);
+    scored = search.feasible(scored) ? search.keepBack(std::move(scored))
+                                     : search.shrink(std::move(scored));
+    consider(search.result(scored, "kusumoto-approx"));
+    return scored;
+  }
+
+  static bool promising(const RetentionSearch& search, const ScoredRetention& other,
+                        const ScoredRetention& greedy) {
+    if (search.better(other, greedy)) return true;
+    if (search.feasible(other) != search.feasible(greedy)) return false;
+    if (!search.feasible(other)) return other.peak_bytes != greedy.peak_bytes;
+    return other.recompute_ns != greedy.recompute_ns &&
+           static_cast<double>(other.recompute_ns) <=
+               kPromisingRatio * static_cast<double>(greedy.recompute_ns);
+  }
+
+  void anneal(std::int64_t work) {
+    const PolishEffort effort{
+        .moves = work / kStepsPerMove, .enough_ns = bound_ns_, .least_gain = kLeastGain};
+    PlanResult result;
+    result.schedule = polish(graph_, budget_, options_, best_.schedule, effort);
+    const Simulation simulation = simulate(graph_, result.schedule);
+    result.peak_bytes = simulation.peak_bytes;
+    result.recompute_ns = simulation.recompute_ns;
+    result.feasible = result.peak_bytes <= budget_;
+    result.planner = best_.planner + " + annealing";
+    consider(std::move(result));
+  }
+
+  const Graph& graph_;
+  const Bytes budget_;
+  const PlannerOptions& options_;
+  Nanoseconds bound_ns_ = 0;
+  PlanResult best_;
+};
 
 PlanResult keepEverythingResult(const Graph& graph, Bytes budget_bytes) {
   PlanResult result;
   result.schedule = keepEverything(graph);
   result.peak_bytes = simulate(graph, result.schedule).peak_bytes;
-  result.feasible = result.peak_bytes <= budget_bytes;
+  result.feasible = result.optimal = result.peak_bytes <= budget_bytes;
   result.planner = "keep-everything";
   return result;
 }
-
-// The constructions at one budget, the best of them searched on from.
-class Portfolio {
- public:
-  Portfolio(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options)
-      : graph_(graph), search_(graph, budget_bytes, options) {}
-
-  PlanResult run(PlanResult best, std::int64_t work) {
-    best_ = std::move(best);
-    // First, since a short deadline leaves no time for more, and exactly as GreedyPlanner does it:
-    // then the portfolio is never worse.
-    const ScoredRetention greedy = GreedyPlanner::construct(search_);
-    judge(greedy, "greedy");
-    KusumotoStrategies strategies(graph_, search_);
-    const Start time =
-        start(strategies.construct(LowerSetGoal::kLeastTime), "kusumoto-approx strategy=time");
-    const Start memory =
-        start(strategies.construct(LowerSetGoal::kMostTime), "kusumoto-approx strategy=memory");
-    if (!search_.late()) judge(search_.improve(greedy, work), "greedy + search");
-    // The search is local, so another start may lead elsewhere.
-    const Start& other = search_.better(memory.scored, time.scored) ? memory : time;
-    if (sameCost(other.scored, greedy) || search_.late()) return std::move(best_);
-    judge(search_.improve(other.scored, work / 2), other.name + " + search");
-    return std::move(best_);
-  }
-
- private:
-  struct Start {
-    ScoredRetention scored;
-    std::string name;
-  };
-
-  Start start(ScoredRetention scored, const std::string& name) {
-    scored = search_.feasible(scored) ? search_.keepBack(std::move(scored))
-                                      : search_.shrink(std::move(scored));
-    judge(scored, name);
-    return {std::move(scored), name};
-  }
-
-  // A schedule that is not legal does not count at all.
-  void judge(const ScoredRetention& scored, const std::string& name) {
-    PlanResult result = search_.result(scored, name);
-    if (!validate(graph_, result.schedule) && better(result, best_)) best_ = std::move(result);
-  }
-
-  static bool sameCost(const ScoredRetention& a, const ScoredRetention& b) {
-    return a.peak_bytes == b.peak_bytes && a.recompute_ns == b.recompute_ns;
-  }
-
-  const Graph& graph_;
-  RetentionSearch search_;
-  PlanResult best_;
-};
 
 }  // namespace
 
 PlannerInfo AutoPlanner::info() const {
   return {"auto",
-          "own",
-          "The best legal schedule of the portfolio; nothing is recomputed if everything fits.",
+          "own; blocks joined by rotor2024's program, retention intervals of moccasin2023",
+          "No worse than its parts; with it comes a lower bound on the recompute time.",
           {workOption()}};
 }
 
@@ -99,21 +159,22 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
                              const PlannerOptions& options) const {
   rejectUnknownOptions(options, info());
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
-  PlanResult everything = keepEverythingResult(graph, budget_bytes);
-  if (everything.feasible) return everything;
-  PlanResult best = Portfolio(graph, budget_bytes, options).run(everything, work);
-  if (graph.ops.size() > kLadderOps) return best;
+  const PlanResult everything = keepEverythingResult(graph, budget_bytes);
+  if (everything.feasible || WorkLimit{0, options.deadline}.late()) return everything;
+  PlanResult best = Composition(graph, budget_bytes, options, everything).run(work);
+  if (graph.ops.size() > kLadderOps || !isStep(graph)) return best;
   const Bytes bound = peakLowerBound(graph);
   for (Bytes step = kLadderSteps; step-- > 0;) {
     const Bytes budget = ladderBudget(bound, everything.peak_bytes, step);
     if (budget >= budget_bytes) continue;
-    const bool late = std::chrono::steady_clock::now() >= options.deadline;
     // From there on down nothing can be better.
     const bool bounded = best.feasible && best.recompute_ns <= recomputeLowerBound(graph, budget);
-    if (late || bounded) break;
-    PlanResult lower = Portfolio(graph, budget, options).run(everything, work);
+    if (bounded || WorkLimit{0, options.deadline}.late()) break;
+    PlanResult lower = Composition(graph, budget, options, everything).run(work);
     lower.feasible = lower.peak_bytes <= budget_bytes;
-    if (better(lower, best)) best = std::move(lower);
+    lower.recompute_bound_ns = best.recompute_bound_ns;
+    lower.optimal = lower.feasible && lower.recompute_ns <= best.recompute_bound_ns;
+    if (betterPlan(lower, best)) best = std::move(lower);
   }
   return best;
 }

@@ -1,7 +1,12 @@
-// "auto": the portfolio. Nothing is recomputed if everything fits; else the best of all planners'
-// constructions, of which greedy's and the best other one are improved by local search. So unless a
-// deadline ends it, it is no worse than any other planner. Every candidate is validated before it
-// counts.
+// "auto": composes the others. Nothing is recomputed if everything fits. Else, for a training step:
+//
+//   cut where one value crosses ─► solve each distinct block ─► join (rotor2024's program) ─┐
+//   greedy and lower-set constructions, local search from greedy; not on the largest graphs ┴► best
+//   best ─► annealing over its replays until the work is done, little is gained, or a deadline
+//
+// A graph with no backward events, or one whose first runs come in any order, goes to
+// moccasin-local. Every candidate is validated and simulated before it counts, so the result is no
+// worse than any of them.
 #pragma once
 
 #include "ebbtide/scheduler/planner.hpp"
@@ -11,7 +16,6 @@ namespace ebbtide::scheduler {
 class AutoPlanner : public Planner {
  public:
   PlannerInfo info() const override;
-  // Option "work" as for greedy; the search from the other start gets half of it.
   PlanResult plan(const Graph& graph, Bytes budget_bytes,
                   const PlannerOptions& options) const override;
 

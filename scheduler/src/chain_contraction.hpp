@@ -25,6 +25,11 @@ struct ChainStage {
   ValueId output = kNone;
   std::vector<ValueId> saved;  // what its backward reads, its output left out; sorted
   std::vector<ValueId> made;   // all that its forward makes but residents
+  struct Partial {
+    std::vector<ValueId> kept;  // beside the output; sorted
+    std::vector<OpId> run;      // what must run again for them and the output
+  };
+  std::vector<Partial> partial;  // one for each PartialSave of its costs
 };
 
 struct ChainContraction {

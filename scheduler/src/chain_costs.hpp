@@ -6,12 +6,24 @@
 // Bytes "beyond" leave out what the state of the program counts apart.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "ebbtide/scheduler/units.hpp"
 
 namespace ebbtide::scheduler {
+
+// A way to save less than ā: the stage's backward replays what it misses.
+struct PartialSave {
+  Bytes saved = 0;          // in place of ā, the output included
+  Bytes forward_below = 0;  // by so much its forward takes less than one that saves ā
+  Bytes backward = 0;
+  // Time beyond that of saving ā: where the forward runs for the first time, and again.
+  Nanoseconds first_ns = 0, again_ns = 0;
+
+  friend bool operator==(const PartialSave&, const PartialSave&) = default;
+};
 
 struct ChainCosts {
   std::vector<Bytes> input;  // a of the stage before; of stage 0 what is live throughout
@@ -21,7 +33,8 @@ struct ChainCosts {
   std::vector<Bytes> first_run, first_save, again_run, again_save;
   std::vector<Bytes> held;      // δ: other bytes live while forwards run again for this backward
   std::vector<Bytes> backward;  // peak of its backward beyond its input, ā included
-  std::vector<Nanoseconds> run_ns, save_ns;  // to run it again
+  std::vector<Nanoseconds> run_ns, save_ns;       // to run it again
+  std::vector<std::vector<PartialSave>> partial;  // per stage; empty: none anywhere
 
   std::size_t stages() const { return saved.size(); }
   // Peak of stage s's forward where stage t's backward comes next, beyond the input.
@@ -30,6 +43,14 @@ struct ChainCosts {
   }
   Bytes savePeak(std::size_t s, std::size_t t) const {
     return t + 1 == stages() ? first_save[s] : held[t] + again_save[s];
+  }
+  std::size_t partials(std::size_t s) const { return partial.empty() ? 0 : partial[s].size(); }
+  Bytes partialPeak(std::size_t s, std::size_t t, std::size_t which) const {
+    const PartialSave& save = partial[s][which];
+    return std::max(savePeak(s, t) - save.forward_below, save.backward);
+  }
+  Nanoseconds partialNs(std::size_t s, std::size_t t, std::size_t which) const {
+    return t + 1 == stages() ? partial[s][which].first_ns : partial[s][which].again_ns;
   }
   // What dropping stage s on the way to stage t costs. What runs for the first time will run once
   // more to save.
@@ -48,6 +69,7 @@ struct ChainStep {
   };
   Kind kind = Kind::kRun;
   std::int32_t stage = 0;
+  std::int32_t partial = kNone;  // kRunSave: which of the stage's partial saves; kNone: all of ā
 
   friend bool operator==(const ChainStep&, const ChainStep&) = default;
 };

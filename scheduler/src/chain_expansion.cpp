@@ -85,7 +85,9 @@ void ChainExpansion::visit(OpId op, const std::vector<ChainSchedule>& schedules)
 // What nothing needs any more is not made again: it might not be possible either.
 void ChainExpansion::serve(const ChainStep& step, std::int32_t chain) {
   const ChainStage& stage = chains_[chain].stages[step.stage];
-  for (OpId op : step.kind == Kind::kRunSave ? stage.save : stage.run) {
+  const bool save = step.kind == Kind::kRunSave;
+  const std::vector<OpId>& all = save ? stage.save : stage.run;
+  for (OpId op : step.partial == kNone ? all : stage.partial[step.partial].run) {
     const auto& outputs = graph_.ops[op].outputs;
     const bool wanted = std::any_of(outputs.begin(), outputs.end(), [this](ValueId output) {
       return missing(output) && last_need_[output] >= static_cast<OpId>(first_run_next_);
@@ -101,10 +103,10 @@ void ChainExpansion::endForward(const ChainStep& step, std::int32_t chain) {
   const ChainStage& stage = chains_[chain].stages[step.stage];
   const bool save = step.kind == Kind::kRunSave;
   saved_now_[chain][step.stage] = save;
+  const auto& saved = step.partial == kNone ? stage.saved : stage.partial[step.partial].kept;
   for (ValueId value : stage.made) {
-    const bool stays = value == stage.output ||
-                       (save && std::binary_search(stage.saved.begin(), stage.saved.end(), value));
-    if (!stays) forget(value);
+    const bool kept = save && std::binary_search(saved.begin(), saved.end(), value);
+    if (value != stage.output && !kept) forget(value);
   }
   const bool held = step.stage > 0 && saved_now_[chain][step.stage - 1];
   if (step.kind == Kind::kRun && !held) forget(stage.input);

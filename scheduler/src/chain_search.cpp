@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "chain_join.hpp"
 #include "chain_peak.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
+#include "plan_choice.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -23,18 +25,14 @@ void ChainSearch::contract(std::size_t most_stages) {
   expansion_ = std::make_unique<ChainExpansion>(graph_, chains_);
 }
 
+void ChainSearch::solveBlocks() {
+  scheduler::solveBlocks(graph_, chains_, [this] { return late(); });
+}
+
 std::size_t ChainSearch::mostStages() const {
   std::size_t most = 0;
   for (const ChainContraction& chain : chains_) most = std::max(most, chain.stages.size());
   return most;
-}
-
-bool ChainSearch::better(const PlanResult& a, const PlanResult& b) const {
-  if (a.feasible != b.feasible) return a.feasible;
-  const auto first = std::pair(a.recompute_ns, a.peak_bytes);
-  const auto second = std::pair(b.recompute_ns, b.peak_bytes);
-  if (a.feasible) return first < second;
-  return std::pair(first.second, first.first) < std::pair(second.second, second.first);
 }
 
 Bytes ChainSearch::consider(const std::vector<ChainSchedule>& schedules) {
@@ -46,7 +44,7 @@ Bytes ChainSearch::consider(const std::vector<ChainSchedule>& schedules) {
   result.feasible = peak <= budget_;
   result.optimal = result.feasible && result.recompute_ns == 0;
   result.planner = best_.planner;
-  if (better(result, best_)) best_ = std::move(result);
+  if (betterPlan(result, best_)) best_ = std::move(result);
   return peak;
 }
 

@@ -20,6 +20,8 @@ class ChainSearch {
   // Sees the graph as chains of at most so many stages each from now on.
   void contract(std::size_t most_stages);
   const std::vector<ChainContraction>& chains() const { return chains_; }
+  // Lets each stage save less than all, too; distinct blocks are solved once.
+  void solveBlocks();
   std::size_t mostStages() const;  // of any chain; 0 if there is none
 
   // One schedule per chain. Returns the peak; takes the result if it is the best so far.
@@ -34,8 +36,6 @@ class ChainSearch {
   Bytes predictedEverythingBytes() const;
 
  private:
-  bool better(const PlanResult& a, const PlanResult& b) const;
-
   const Graph& graph_;
   const Bytes budget_;
   const PlannerOptions& options_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/simulator.hpp"
+#include "schedule_reads.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -36,19 +37,6 @@ struct Interval {
   bool holds(OpId op) const { return from <= op && op <= to; }
 };
 
-// Per value: the last read that only the schedule can serve.
-std::vector<OpId> lastScheduleReads(const Graph& graph) {
-  std::vector<OpId> last(graph.values.size(), kNone);
-  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
-    const OpId op = static_cast<OpId>(id);
-    for (ValueId input : graph.ops[id].inputs) {
-      const bool program_serves = !graph.ops[id].backward && graph.values[input].natural_last >= op;
-      if (!program_serves) last[input] = op;
-    }
-  }
-  return last;
-}
-
 // The two intervals of a value, apart from each other.
 std::pair<Interval, Interval> unavoidable(const Value& value, OpId last_replay, OpId last_read) {
   if (value.pinned) return {};
@@ -61,28 +49,6 @@ std::pair<Interval, Interval> unavoidable(const Value& value, OpId last_replay, 
   }
   reads.from = std::max(reads.from, program.to + 1);
   return {program, reads};
-}
-
-// What one op's replay can have made room for while some later op runs.
-struct Room {
-  Nanoseconds duration = 0;
-  Bytes bytes = 0;
-};
-
-// The least time of replays that made room for `excess` bytes, each taken in parts if need be.
-Nanoseconds leastTime(std::vector<Room>& rooms, Bytes excess) {
-  std::sort(rooms.begin(), rooms.end(), [](const Room& a, const Room& b) {
-    return static_cast<double>(a.duration) * static_cast<double>(b.bytes) <
-           static_cast<double>(b.duration) * static_cast<double>(a.bytes);
-  });
-  double time = 0;
-  for (const Room& room : rooms) {
-    if (excess <= 0) break;
-    const double part = static_cast<double>(std::min(excess, room.bytes));
-    time += static_cast<double>(room.duration) * part / static_cast<double>(room.bytes);
-    excess -= room.bytes;
-  }
-  return static_cast<Nanoseconds>(time);  // where all is not enough, no schedule fits at all
 }
 
 }  // namespace
@@ -124,40 +90,6 @@ Bytes peakLowerBound(const Graph& graph) {
       }
     }
     bound = std::max(bound, live + own + made + graph.ops[id].fixed_bytes);
-  }
-  return bound;
-}
-
-Nanoseconds recomputeLowerBound(const Graph& graph, Bytes budget_bytes) {
-  if (graph.any_order) return 0;
-  const std::vector<OpId> last_read = lastScheduleReads(graph);
-  std::vector<OpId> touched(graph.values.size(), kNone);
-  std::vector<Room> rooms;
-  Nanoseconds bound = 0;
-  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
-    const OpId op = static_cast<OpId>(id);
-    for (ValueId input : graph.ops[id].inputs) touched[input] = op;
-    if (!graph.lazy_outputs) {
-      for (ValueId output : graph.ops[id].outputs) touched[output] = op;
-    }
-    rooms.assign(id, {});
-    Bytes excess = graph.ops[id].fixed_bytes - budget_bytes;
-    for (std::size_t v = 0; v < graph.values.size(); ++v) {
-      const Value& value = graph.values[v];
-      // What is written over is left out: its bytes are another value's later on.
-      if (value.pinned || value.overwritten_by != kNone) continue;
-      const bool held = touched[v] == op || (value.producer < op && value.natural_last >= op);
-      if (!held && (value.producer >= op || last_read[v] <= op)) continue;
-      excess += value.bytes;
-      if (held || value.producer == kNone || !graph.ops[value.producer].rerunnable) continue;
-      rooms[value.producer].bytes += value.bytes;
-    }
-    if (excess <= 0) continue;
-    for (std::size_t before = 0; before < id; ++before) {
-      rooms[before].duration = graph.ops[before].duration_ns;
-    }
-    std::erase_if(rooms, [](const Room& room) { return room.bytes == 0; });
-    bound = std::max(bound, leastTime(rooms, excess));
   }
   return bound;
 }

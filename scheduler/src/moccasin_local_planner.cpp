@@ -1,27 +1,22 @@
 #include "moccasin_local_planner.hpp"
 
 #include <algorithm>
-#include <limits>
-#include <memory>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
 #include "greedy_planner.hpp"
+#include "plan_choice.hpp"
 #include "planner_options.hpp"
-#include "replay_search.hpp"
+#include "replay_polish.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
 constexpr std::int64_t kDefaultMoves = 3'000'000;  // some five seconds
-constexpr std::int64_t kFirstRound = 30'000, kLongestRound = 4'000'000;
 constexpr std::int64_t kMostIntervals = 1'000;
-// The greedy start and the lower bound take time that grows faster than the graph: 30 s and more
-// on 100,000 ops.
+// The greedy start takes time that grows faster than the graph: 30 s and more on 100,000 ops.
 constexpr std::size_t kMostOps = 20'000;
-constexpr unsigned kMostThreads = 64;
 
 PlanResult judged(const Graph& graph, Bytes budget_bytes, Schedule schedule) {
   const Simulation simulation = simulate(graph, schedule);
@@ -34,31 +29,9 @@ PlanResult judged(const Graph& graph, Bytes budget_bytes, Schedule schedule) {
   return result;
 }
 
-bool better(const PlanResult& a, const PlanResult& b) {
-  if (a.feasible != b.feasible) return a.feasible;
-  const auto first = std::pair(a.recompute_ns, a.peak_bytes);
-  const auto second = std::pair(b.recompute_ns, b.peak_bytes);
-  if (a.feasible) return first < second;
-  return std::pair(first.second, first.first) < std::pair(second.second, second.first);
-}
-
-// Rounds of annealing, each longer than the one before, alternately hot and mild, from the best
-// state so far; until the moves or the time are spent or nothing can be better.
-void improve(ReplaySearch& search, std::int64_t moves, Nanoseconds bound_ns) {
-  std::int64_t round = kFirstRound;
-  for (int i = 0; moves > 0 && search.hasCandidates() && !search.late(); ++i) {
-    if (search.feasible() && search.replayNs() <= bound_ns) return;
-    const std::int64_t share = std::min(round, moves);
-    search.anneal(share, i % 2 == 0 ? 0.3 : 0.1);
-    moves -= share;
-    round = std::min(2 * round, kLongestRound);
-  }
-}
-
 std::int64_t movesAllowed(const PlannerOptions& options) {
   const bool timed = options.deadline != std::chrono::steady_clock::time_point::max();
-  return integerOption(options, "work",
-                       timed ? std::numeric_limits<std::int64_t>::max() : kDefaultMoves);
+  return integerOption(options, "work", timed ? PolishEffort::kUntilDeadline : kDefaultMoves);
 }
 
 int intervalsAllowed(const PlannerOptions& options) {
@@ -68,29 +41,6 @@ int intervalsAllowed(const PlannerOptions& options) {
                                 std::to_string(kMostIntervals));
   }
   return static_cast<int>(intervals);
-}
-
-// One search a thread; the result does not depend on which ends first.
-Schedule searchFrom(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
-                    const Schedule& start, Nanoseconds bound) {
-  const std::int64_t moves = movesAllowed(options);
-  std::vector<std::unique_ptr<ReplaySearch>> searches;
-  for (unsigned i = 0; i < std::clamp(options.threads, 1u, kMostThreads); ++i) {
-    const ReplaySearchOptions one{budget_bytes, intervalsAllowed(options), options.seed + i,
-                                  options.deadline};
-    searches.push_back(std::make_unique<ReplaySearch>(graph, one));
-    searches.back()->startFrom(start);
-    if (!searches.back()->feasible()) searches.back()->construct();
-  }
-  std::vector<std::thread> threads;
-  for (std::size_t i = 1; i < searches.size(); ++i) {
-    threads.emplace_back([&, i] { improve(*searches[i], moves, bound); });
-  }
-  improve(*searches[0], moves, bound);
-  for (std::thread& thread : threads) thread.join();
-  return (*std::min_element(searches.begin(), searches.end(),
-                            [](const auto& a, const auto& b) { return a->betterThan(*b); }))
-      ->schedule();
 }
 
 }  // namespace
@@ -112,18 +62,19 @@ PlanResult MoccasinLocalPlanner::plan(const Graph& graph, Bytes budget_bytes,
   best.optimal = best.feasible;
   if (best.feasible) return best;
   const bool large = graph.ops.size() > kMostOps;
-  const Nanoseconds bound = large ? 0 : recomputeLowerBound(graph, budget_bytes);
+  const Nanoseconds bound = recomputeLowerBound(graph, budget_bytes);
   const bool step =
       std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.backward; });
   if (step && !large) {
     RetentionSearch greedy(graph, budget_bytes, options);
     Schedule start = greedy.result(GreedyPlanner::construct(greedy), "greedy").schedule;
     PlanResult constructed = judged(graph, budget_bytes, std::move(start));
-    if (better(constructed, best)) best = std::move(constructed);
+    if (betterPlan(constructed, best)) best = std::move(constructed);
   }
+  const PolishEffort effort{movesAllowed(options), intervalsAllowed(options), bound};
   PlanResult found =
-      judged(graph, budget_bytes, searchFrom(graph, budget_bytes, options, best.schedule, bound));
-  if (better(found, best)) best = std::move(found);
+      judged(graph, budget_bytes, polish(graph, budget_bytes, options, best.schedule, effort));
+  if (betterPlan(found, best)) best = std::move(found);
   best.optimal = best.feasible && best.recompute_ns <= bound;
   return best;
 }

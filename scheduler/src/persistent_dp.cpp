@@ -59,6 +59,7 @@ void PersistentProgram::fillRow(std::size_t s, std::size_t t) {
   end_ = top_ = grid_.slots;
   low_ = end_ + 1;
   offerSave(s, t);
+  for (std::size_t which = 0; which < sizes_.partials(s); ++which) offerPartial(s, t, which);
   Forward forward;
   for (std::size_t c = s + 1; c <= t; ++c) {
     forward = through(forward, s, c - 1, t);
@@ -90,6 +91,32 @@ void PersistentProgram::offerSave(std::size_t s, std::size_t t) {
   end_ = top_ = std::min(end_, last);
   low_ = from;
   for (std::int32_t slot = from; slot <= end_; ++slot) best_[slot] = at(s + 1, t, slot - saved);
+}
+
+// Saving less than ā, with replays in the stage's backward. Looked for where it can be the best.
+void PersistentProgram::offerPartial(std::size_t s, std::size_t t, std::size_t which) {
+  const std::int32_t time = sizes_.partialTime(s, t, which);
+  std::int32_t from = sizes_.partialSave(s, t, which);
+  std::int32_t rest_end = from - 1;  // from there on nothing else takes time
+  if (s < t) {
+    const Row& rest = row(s + 1, t);
+    if (rest.last < rest.first) return;
+    const std::int32_t saved = sizes_.partialSaved(s, which);
+    from = std::max(from, rest.first + saved);
+    if (time >= bound_ || from > top_) return;
+    extendDown(from);
+    rest_end = std::min(rest.last + saved, top_);
+    if (from <= rest_end) {
+      minPlus(&best_[from], rest.times + (from - saved - rest.first), time,
+              static_cast<std::size_t>(rest_end - from) + 1);
+    }
+  }
+  if (time >= bound_ || from > top_) return;
+  extendDown(from);
+  for (std::int32_t slot = std::max(from, rest_end + 1); slot <= top_ && best_[slot] > time;
+       ++slot) {
+    best_[slot] = time;
+  }
 }
 
 void PersistentProgram::extendDown(std::int32_t slot) {
@@ -190,10 +217,22 @@ std::int32_t PersistentProgram::stepBelow(std::int32_t slots) const {
   return slots >= 0 && feasible(slots) ? slots : -1;
 }
 
-// The stage before which `slots` lets the input be kept; s where stage s saves.
-std::size_t PersistentProgram::chosenCut(std::size_t s, std::size_t t, std::int32_t slots) const {
+// Does the partial save give the time of the row at `slots`?
+bool PersistentProgram::isPartial(std::size_t s, std::size_t t, std::int32_t slots,
+                                  std::size_t which) const {
+  if (slots < sizes_.partialSave(s, t, which)) return false;
+  const std::int32_t rest = s == t ? 0 : at(s + 1, t, slots - sizes_.partialSaved(s, which));
+  return rest < bound_ && rest + sizes_.partialTime(s, t, which) == at(s, t, slots);
+}
+
+PersistentProgram::Choice PersistentProgram::choose(std::size_t s, std::size_t t,
+                                                    std::int32_t slots) const {
   const std::int32_t time = at(s, t, slots);
-  if (slots >= sizes_.save(s, t) && at(s + 1, t, slots - sizes_.saved(s)) == time) return s;
+  const std::int32_t rest = s == t ? 0 : at(s + 1, t, slots - sizes_.saved(s));
+  if (slots >= sizes_.save(s, t) && rest == time) return {s};
+  for (std::size_t which = 0; which < sizes_.partials(s); ++which) {
+    if (isPartial(s, t, slots, which)) return {s, static_cast<std::int32_t>(which)};
+  }
   std::int64_t dropped = 0;
   for (std::size_t c = s + 1; c <= t; ++c) {
     dropped += sizes_.dropTime(c - 1, t);
@@ -201,9 +240,9 @@ std::size_t PersistentProgram::chosenCut(std::size_t s, std::size_t t, std::int3
     if (slots < needed || dropped > time) break;
     const std::int32_t right = at(c, t, slots - sizes_.input(c));
     const std::int32_t left = at(s, c - 1, slots);
-    if (right < bound_ && left < bound_ && dropped + right + left == time) return c;
+    if (right < bound_ && left < bound_ && dropped + right + left == time) return {c};
   }
-  return s;
+  return {s};
 }
 
 ChainSchedule PersistentProgram::schedule(std::int32_t slots) const {
@@ -223,11 +262,14 @@ ChainSchedule PersistentProgram::schedule(std::int32_t slots) const {
       steps.push_back({Kind::kBackward, stage});
       continue;
     }
-    const std::size_t c = s == t ? s : chosenCut(s, t, m);
+    const auto [c, partial] = choose(s, t, m);
     if (c == s) {
-      steps.push_back({Kind::kRunSave, stage});
+      steps.push_back({Kind::kRunSave, stage, partial});
+      const std::int32_t saved = partial == kNone
+                                     ? sizes_.saved(s)
+                                     : sizes_.partialSaved(s, static_cast<std::size_t>(partial));
       tasks.push_back({s, s, -1});
-      if (s < t) tasks.push_back({s + 1, t, m - sizes_.saved(s)});
+      if (s < t) tasks.push_back({s + 1, t, m - saved});
       continue;
     }
     steps.push_back({Kind::kRunKeep, stage});

@@ -56,6 +56,10 @@ class PersistentProgram : public ChainProgram {
     std::size_t left = 0;
     const std::int32_t* add(const std::int32_t* times, std::size_t count);
   };
+  struct Choice {
+    std::size_t cut = 0;           // the stage before which the input is kept; s: stage s saves
+    std::int32_t partial = kNone;  // which partial save, if it does
+  };
   // The forward of stages s … c-1 towards the backward of t, which keeps s's input alone.
   struct Forward {
     std::int32_t slots = 0;
@@ -66,6 +70,7 @@ class PersistentProgram : public ChainProgram {
   void fetch(const Row& left) const;
   void fillRow(std::size_t s, std::size_t t);
   void offerSave(std::size_t s, std::size_t t);
+  void offerPartial(std::size_t s, std::size_t t, std::size_t which);
   void offerCut(std::size_t s, std::size_t c, const Forward& forward);
   void offerRange(const Cut& cut, std::int32_t from, std::int32_t to);
   void offerLeaf(const Cut& cut, std::int32_t from, std::int32_t to);
@@ -73,7 +78,8 @@ class PersistentProgram : public ChainProgram {
   void store(std::size_t s, std::size_t t);
   Forward through(const Forward& before, std::size_t s, std::size_t stage, std::size_t t) const;
   std::int32_t at(std::size_t s, std::size_t t, std::int32_t slots) const;
-  std::size_t chosenCut(std::size_t s, std::size_t t, std::int32_t slots) const;
+  Choice choose(std::size_t s, std::size_t t, std::int32_t slots) const;
+  bool isPartial(std::size_t s, std::size_t t, std::int32_t slots, std::size_t which) const;
   const Row& row(std::size_t s, std::size_t t) const { return lefts_[s][t - s]; }
 
   const SlotGrid grid_;

@@ -16,6 +16,14 @@ constexpr int kBisections = 10;
 
 }  // namespace
 
+bool betterPlan(const PlanResult& a, const PlanResult& b) {
+  if (a.feasible != b.feasible) return a.feasible;
+  const auto first = std::pair(a.recompute_ns, a.peak_bytes);
+  const auto second = std::pair(b.recompute_ns, b.peak_bytes);
+  if (a.feasible) return first < second;
+  return std::pair(first.second, first.first) < std::pair(second.second, second.first);
+}
+
 PlanChoice::PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
                        std::string planner)
     : graph_(graph), budget_(budget_bytes), deadline_(options.deadline) {
@@ -25,24 +33,17 @@ PlanChoice::PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOpti
   best_.feasible = keep_peak_ <= budget_;
 }
 
-Bytes PlanChoice::consider(Schedule schedule) {
+Bytes PlanChoice::consider(Schedule schedule, const std::string& planner) {
   if (validate(graph_, schedule)) return kNone;
   const Simulation simulation = simulate(graph_, schedule);
-  const Bytes peak = simulation.peak_bytes;
-  const bool feasible = peak <= budget_;
-  const auto mine = std::pair(simulation.recompute_ns, peak);
-  const auto other = std::pair(best_.recompute_ns, best_.peak_bytes);
-  const bool better =
-      feasible != best_.feasible
-          ? feasible
-          : (feasible ? mine < other
-                      : std::pair(mine.second, mine.first) < std::pair(other.second, other.first));
-  if (!better) return peak;
-  best_.schedule = std::move(schedule);
-  best_.peak_bytes = peak;
-  best_.recompute_ns = simulation.recompute_ns;
-  best_.feasible = feasible;
-  return peak;
+  PlanResult result;
+  result.schedule = std::move(schedule);
+  result.peak_bytes = simulation.peak_bytes;
+  result.recompute_ns = simulation.recompute_ns;
+  result.feasible = result.peak_bytes <= budget_;
+  result.planner = planner.empty() ? best_.planner : planner;
+  if (betterPlan(result, best_)) best_ = std::move(result);
+  return simulation.peak_bytes;
 }
 
 void PlanChoice::searchLimits(const std::function<Schedule(Bytes limit_bytes)>& construct) {

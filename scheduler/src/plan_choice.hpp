@@ -1,5 +1,5 @@
-// PlanChoice: the best of several schedules of one graph, judged by validator and simulator. For
-// planners that make schedules without a search over retentions.
+// Which of two plans is better, and PlanChoice: the best of several schedules of one graph, judged
+// by validator and simulator.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,9 @@
 #include "ebbtide/scheduler/planner.hpp"
 
 namespace ebbtide::scheduler {
+
+// Within the budget before beyond it; then less time, or less peak where both are beyond it.
+bool betterPlan(const PlanResult& a, const PlanResult& b);
 
 // What one construction may take.
 struct WorkLimit {
@@ -26,9 +29,10 @@ class PlanChoice {
   PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
              std::string planner);
 
-  // Within the budget before beyond it; then less time, or less peak where both are beyond it. A
-  // schedule that is not legal does not count. Returns its peak, -1 then.
-  Bytes consider(Schedule schedule);
+  // Takes the schedule if it is better. One that is not legal does not count. Returns its peak, -1
+  // then. `planner`: who made it, if not the one given at first.
+  Bytes consider(Schedule schedule, const std::string& planner = {});
+  const PlanResult& best() const { return best_; }
   bool feasible() const { return best_.feasible; }
   Bytes keepPeak() const { return keep_peak_; }
   bool late() const { return WorkLimit{0, deadline_}.late(); }

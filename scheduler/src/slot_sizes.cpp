@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace ebbtide::scheduler {
 
@@ -18,15 +19,25 @@ SlotSizes::SlotSizes(const ChainCosts& costs, const SlotGrid& grid, Nanoseconds 
     saved_.push_back(up ? toSlots(costs.saved[s]) : static_cast<std::int32_t>(nearest));
   }
   time_unit_ = std::max(1.0, static_cast<double>(most_ns) / kMostTime);
-  const auto convert = [this](Nanoseconds time) {
-    const double units = std::round(static_cast<double>(time) / time_unit_);
-    return static_cast<std::int32_t>(std::min(units, static_cast<double>(kMostTime)));
-  };
-  bound_ = convert(most_ns);
+  bound_ = toTime(most_ns);
   for (std::size_t s = 0; s < costs.stages(); ++s) {
-    run_time_.push_back(convert(costs.run_ns[s]));
-    save_time_.push_back(convert(costs.save_ns[s]));
+    run_time_.push_back(toTime(costs.run_ns[s]));
+    save_time_.push_back(toTime(costs.save_ns[s]));
+    std::vector<std::int32_t> partial;
+    for (std::size_t which = 0; which < costs.partials(s); ++which) {
+      // As far below ā as it is in bytes, so that ā's error is the only one.
+      const Bytes saved = costs.partial[s][which].saved;
+      const Bytes below = costs.saved[s] - saved;
+      const bool up = grid.rounding == SlotRounding::kUp;
+      partial.push_back(up ? toSlots(saved) : std::max(saved_[s] - toSlots(below), 0));
+    }
+    partial_saved_.push_back(std::move(partial));
   }
+}
+
+std::int32_t SlotSizes::toTime(Nanoseconds time) const {
+  const double units = std::round(static_cast<double>(time) / time_unit_);
+  return static_cast<std::int32_t>(std::min(units, static_cast<double>(kMostTime)));
 }
 
 // One slot more than there are stands for everything above.

@@ -27,6 +27,17 @@ class SlotSizes {
   }
   // To run s so that it saves, and later its backward: m_all of rotor2024, Theorem 4.8.
   std::int32_t save(std::size_t s, std::size_t t) const;
+  // The same of a partial save.
+  std::int32_t partialSave(std::size_t s, std::size_t t, std::size_t which) const {
+    return toSlots(costs_.partialPeak(s, t, which));
+  }
+  std::size_t partials(std::size_t s) const { return costs_.partials(s); }
+  std::int32_t partialSaved(std::size_t s, std::size_t which) const {
+    return partial_saved_[s][which];
+  }
+  std::int32_t partialTime(std::size_t s, std::size_t t, std::size_t which) const {
+    return toTime(costs_.partialNs(s, t, which));
+  }
   std::int32_t dropTime(std::size_t s, std::size_t t) const {
     return (t + 1 == costs_.stages() ? save_time_ : run_time_)[s];
   }
@@ -35,12 +46,14 @@ class SlotSizes {
 
  private:
   std::int32_t toSlots(Bytes bytes) const;
+  std::int32_t toTime(Nanoseconds time) const;
 
   const ChainCosts& costs_;
   SlotGrid grid_;
   double time_unit_ = 1;  // ns
   std::int32_t bound_ = 0;
   std::vector<std::int32_t> input_, saved_, run_time_, save_time_;
+  std::vector<std::vector<std::int32_t>> partial_saved_;
 };
 
 }  // namespace ebbtide::scheduler

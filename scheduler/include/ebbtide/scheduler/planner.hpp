@@ -29,7 +29,8 @@ struct PlanResult {
   Schedule schedule;      // legal even when infeasible: then the one with the smallest peak found
   Bytes peak_bytes = 0;   // as simulate() says
   Nanoseconds recompute_ns = 0;
-  std::string planner;  // who found it (auto names the winner)
+  std::string planner = {};            // who found it (auto names the winner)
+  Nanoseconds recompute_bound_ns = 0;  // no schedule within the budget replays for less
 };
 
 struct PlannerOption {
