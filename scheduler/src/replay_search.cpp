@@ -20,6 +20,8 @@ ReplaySearch::ReplaySearch(const Graph& graph, const ReplaySearchOptions& option
     : graph_(graph),
       options_(options),
       timeline_(graph),
+      recorded_step_(!graph.any_order && std::any_of(graph.ops.begin(), graph.ops.end(),
+                                                     [](const Op& op) { return op.backward; })),
       best_peak_(timeline_.peak()),
       state_(options.seed) {
   Nanoseconds time = 0;
@@ -58,6 +60,7 @@ double ReplaySearch::energy() const {
 
 bool ReplaySearch::insert(RunKey replay) {
   if (timeline_.replaysOf(replay.op()) + 1 >= options_.intervals) return false;
+  if (recorded_step_ && !graph_.ops[replay.stage()].backward) return false;
   if (!timeline_.insert(replay)) return false;
   changes_.push_back({replay, true});
   return true;

@@ -247,7 +247,7 @@ def test_formats_are_told_and_can_be_named(format: str, tmp_path: Path) -> None:
         (changed(OPS, 2, duration_ns=float("nan")), VALUES, "line 1: "),
         (OPS, changed(VALUES, 1, bytes=-1), "value 1 has negative bytes"),
         (OPS, changed(VALUES, 1, bytes=2**63), "values[1]: bytes: 9223372036854775808 is not"),
-        (OPS, changed(VALUES, 1, bytes=2**62), "the graph's bytes do not fit 63 bits"),
+        (OPS, changed(VALUES, 1, bytes=2**62), "the graph's bytes do not fit 60 bits"),
     ],
 )
 def test_a_wrong_graph(ops: list[dict], values: list[dict], message: str, tmp_path: Path) -> None:
