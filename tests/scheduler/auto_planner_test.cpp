@@ -12,6 +12,7 @@
 #include "gpt_graph.hpp"
 #include "layered_graph.hpp"
 #include "random_graphs.hpp"
+#include "replay_search.hpp"
 #include "small_graphs.hpp"
 #include "step_brute_force.hpp"
 
@@ -63,6 +64,44 @@ TEST(AutoPlanner, IsNoWorseThanTheOthers) {
       if (!result.feasible) continue;
       EXPECT_TRUE(best.feasible) << seed << " " << other;
       EXPECT_LE(best.recompute_ns, result.recompute_ns) << seed << " " << other;
+    }
+  }
+}
+
+// Two microbatches whose graphs are kept and run backward once more at the end. The first is the
+// larger one: what is dropped at its peak is needed again after the second one's forward pass.
+Graph accumulatingStep() {
+  Graph graph;
+  std::vector<ValueId> kept;
+  for (int batch = 0; batch < 2; ++batch) {
+    std::vector<ValueId> chain = {addSource(graph, 10)};
+    for (int i = 0; i < 8; ++i)
+      chain.push_back(addForward(graph, {chain.back()}, batch == 0 ? 30 : 2, 5 + i));
+    for (std::size_t i = chain.size(); i-- > 2;) addEvent(graph, {chain[i]});
+    kept.insert(kept.end(), chain.begin() + 1, chain.end());
+  }
+  for (std::size_t i = kept.size(); i-- > 0;) addEvent(graph, {kept[i]});
+  return graph;
+}
+
+// The program's forward pass is not ours to stop: nothing can run again there.
+TEST(AutoPlanner, ReplaysForBackwardOpsAlone) {
+  const Graph graph = accumulatingStep();
+  const Bytes bound = peakLowerBound(graph);
+  const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    ReplaySearch search(graph, {.budget_bytes = (bound + peak) / 2, .seed = seed});
+    search.construct();
+    search.anneal(500, 0.3);
+    std::vector<bool> ran(graph.ops.size(), false);
+    bool replayed = false;
+    for (const Step& step : search.schedule().steps) {
+      if (step.kind != Step::Kind::kRun) continue;
+      if (!ran[step.id]) {
+        EXPECT_TRUE(!replayed || graph.ops[step.id].backward) << seed << " op " << step.id;
+      }
+      replayed = ran[step.id];
+      ran[step.id] = true;
     }
   }
 }
