@@ -17,6 +17,7 @@ from _demo_chart import MIB, Curve, draw
 from _demo_runs import ROOT, Example, Run, cnn, cpp, gpt, run
 
 FOLDER = ROOT / "build" / "demo"
+EXAMPLES = {"gpt": gpt, "cnn": cnn, "cpp": cpp}
 
 
 @dataclass(frozen=True)
@@ -228,9 +229,9 @@ def markdown_row(base: Baseline, fraction: float, budget: int, result: Run) -> s
     return "| " + " | ".join(cells) + " |"
 
 
-def ample_rows(base: Baseline) -> list[str]:
+def ample_runs(base: Baseline) -> dict[str, Run]:
     """The cost of the plugin itself: a budget that needs nothing dropped, with either allocator."""
-    rows = []
+    runs = {}
     budget = str(2 * base.plain_peak)
     for label, variables in (
         ("caching allocator", {"EBBTIDE_BUDGET": budget}),
@@ -238,27 +239,32 @@ def ample_rows(base: Baseline) -> list[str]:
     ):
         started(f"{base.example.title}: nothing to drop, {label}")
         folder = FOLDER / f"{base.example.name}-ample-{variables.get('EBBTIDE_ALLOCATOR', 'own')}"
-        result = completed(run(base.example, variables, folder, indented), folder, reports=True)
-        ratio = max(
-            result.median_step(rank) / base.stock.median_step(rank)
-            for rank in range(base.example.ranks)
+        runs[label] = completed(
+            run(base.example, variables, folder, indented), folder, reports=True
         )
-        rows.append(f"| {base.example.title}, {label} | {ratio:.3f} |")
-    return rows
+    return runs
 
 
-def bench(steps: int, fractions: list[float]) -> list[str]:
+def ample_row(base: Baseline, label: str, result: Run) -> str:
+    ranks = range(base.example.ranks)
+    ratio = max(result.median_step(rank) / base.stock.median_step(rank) for rank in ranks)
+    return f"| {base.example.title}, {label} | {ratio:.3f} |"
+
+
+def bench(examples: list[Example], steps: int, fractions: list[float]) -> list[str]:
     begun = time.monotonic()
     broken: list[str] = []
     rows: list[str] = []
     ample: list[str] = []
-    for example in (gpt(steps), cnn(steps), cpp(steps)):
+    for example in examples:
         base = baseline(example)
         runs = [(fraction, *budgeted(base, fraction)) for fraction in fractions]
+        unhurt = ample_runs(base) if example.name == "gpt" else {}
         # The machine's speed drifts: what is compared against runs before and after.
         again = baseline(example)
         base.stock.repeats.append(again.stock)
         base.measured.repeats.append(again.measured)
+        ample += [ample_row(base, label, result) for label, result in unhurt.items()]
         for fraction, budget, result in runs:
             rows.append(markdown_row(base, fraction, budget, result))
             if result.status == 0 and result.reports and result.results:
@@ -268,8 +274,6 @@ def bench(steps: int, fractions: list[float]) -> list[str]:
                     write_chart(base, budget, result)
             elif fraction <= 0.5:
                 broken.append(f"{example.title}, -{fraction:.0%}: did not finish")
-        if example.name == "gpt":
-            ample = ample_rows(base)
     text = (
         f"{platform.machine()}, {os.cpu_count()} cores, {steps} steps, one thread a rank; "
         f"{time.monotonic() - begun:.0f} s in all.\n\n"
@@ -291,11 +295,16 @@ def main() -> int:
     parser.add_argument(
         "--fractions", type=float, nargs="+", help="of the activations; default 0.5, --all 0.5 0.7"
     )
+    parser.add_argument(
+        "--examples", nargs="+", choices=EXAMPLES, default=list(EXAMPLES), help="of --all"
+    )
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
         if options.all:
-            broken = bench(options.steps or 22, options.fractions or [0.5, 0.7])
+            steps = options.steps or 22
+            examples = [EXAMPLES[name](steps) for name in options.examples]
+            broken = bench(examples, steps, options.fractions or [0.5, 0.7])
         else:
             broken = demo(options.steps or 20, (options.fractions or [0.5])[0])
     except Failure as failure:
