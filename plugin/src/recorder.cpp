@@ -86,8 +86,12 @@ class SavedUse final : public autograd::SavedVariableHooks {
       state.unbound.push_back(this);
       return;
     }
-    saved_ = WeakTensor(tensor.getIntrusivePtr());
-    saved_storage_ = weakly(tensor.storage());
+    // An output is kept by PyTorch as it was. While an op is recorded its outputs are not known yet
+    // and went above; else what has a history may be one.
+    if (state.active != scheduler::kNone || !tensor.grad_fn()) {
+      saved_ = WeakTensor(tensor.getIntrusivePtr());
+      saved_storage_ = weakly(tensor.storage());
+    }
     use_ = run_->addUse(value == scheduler::kNone ? run_->sourceValue(tensor) : value, tensor);
   }
 

@@ -128,7 +128,15 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   });
   if (id == 0 && use_count_ == 0) {  // nothing has been dropped yet
     auto its_plan = session_.planFor(op.signature);
-    if (its_plan != options_.plan) usePlan(std::move(its_plan));
+    if (its_plan != options_.plan) {
+      const Locked lock(*this);
+      usePlan(std::move(its_plan));
+      for (std::size_t source = 0; source < values_.size(); ++source) {
+        const c10::Storage present = values_[source].storage();
+        giveUp(values_[source]);  // held, or not, by the wrong guess
+        if (present) holdIfKept(static_cast<ValueId>(source), present);
+      }
+    }
   }
   const Plan* plan = options_.plan.get();
   const bool on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&

@@ -123,7 +123,9 @@ void StepRun::overwrite(ValueId id, OpId by) {
   if (value.overwritten) return;
   endWatch(value);
   // Until somebody names what is there now, nobody's.
-  if (const auto storage = value.copy.lock(); storage && !value.replaced) {
+  if (value.replaced) {  // `copy` is not the program's storage
+    std::erase_if(present_, [id](const auto& entry) { return entry.second.value == id; });
+  } else if (const auto storage = value.copy.lock()) {
     const auto found = present_.find(storage.get());
     if (found != present_.end() && found->second.value == id) present_.erase(found);
   }
