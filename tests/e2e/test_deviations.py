@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from conftest import MIB
-from deviations import ROWS, STEADY, STEPS, VARIANTS, WIDTH
+from deviation_nets import ROWS, STEADY, STEPS, WIDTH
+from deviations import VARIANTS
 from processes import Finished, Program, run, script
 
 
@@ -64,6 +65,15 @@ def test_the_same_bits_or_no_number(
         assert done.results[0][name] == stock(1).results[0][name]
     else:
         assert done.said(f"ebbtide: .*{VARIANTS[name].refused}.*EBBTIDE=1"), done.output
+
+
+@pytest.mark.parametrize("name", ["swaps_its_input", "swaps_its_outputs"])
+def test_same_bits_where_the_step_fits(
+    name: str, stock: Callable[[int], Finished], tmp_path: Path
+) -> None:
+    """No operations are recorded there: saved tensors alone tell what is kept."""
+    done = run(program([name], 1), {"EBBTIDE_BUDGET": "1GiB"}, tmp_path).succeeded()
+    assert done.results[0][name] == stock(1).results[0][name]
 
 
 REFUSED = [name for name in VARIANTS if VARIANTS[name].refused and not VARIANTS[name].either]

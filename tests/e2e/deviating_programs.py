@@ -1,0 +1,150 @@
+"""Steps that run another program than the planned one, or end in another way."""
+
+import contextlib
+
+import numpy as np
+import torch
+from deviation_nets import (
+    ROWS,
+    STEADY,
+    WIDTH,
+    Blocks,
+    MoreBlocks,
+    Scales,
+    Train,
+    batch,
+    chain,
+)
+
+# --- losses that are not trained in every step ----------------------------------------------------
+
+
+def skips_the_auxiliary_loss(*skipped: int) -> Train:
+    """The auxiliary loss reads padded batches, allocated by torch and filled through numpy.
+
+    The first plan is of step 0, made during step 1 and tried in step 2: which then skips a part.
+    """
+
+    def train(net: Scales, step: int) -> list[float]:
+        main = batch() * net.main
+        numbers = np.random.default_rng(step)
+        auxiliary = torch.zeros(())
+        for _ in range(6):
+            padded = torch.zeros(ROWS, WIDTH)
+            padded.numpy()[:] = numbers.standard_normal((ROWS, WIDTH), dtype=np.float32)
+            auxiliary = auxiliary + (padded * net.extra).mean()
+            del padded
+        loss = chain(main, 4).mean()
+        loss.backward()
+        if step not in skipped:
+            auxiliary.backward()
+        return [loss.item(), auxiliary.item()]
+
+    return train
+
+
+def trains_now_and_then(net: Scales, step: int) -> list[float]:
+    x = batch()
+    auxiliary = chain(x * net.extra, 3).mean()
+    loss = chain(x * net.main, 8).mean()
+    loss.backward()
+    if step % 6 == 5:
+        auxiliary.backward()
+    return [loss.item(), auxiliary.item()]
+
+
+# --- calls that end or are made in another way ----------------------------------------------------
+
+
+def fails_in_place(net: Scales, step: int) -> list[float]:
+    x = batch() * net.main
+    with contextlib.suppress(RuntimeError):  # the shapes do not match: x stays as it is
+        x.add_(torch.ones(3, 5))
+    loss = chain(x, 8).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def calls_functional_transforms(net: Scales, step: int) -> list[float]:
+    """They call operations boxed, with values of their own on the stack beneath the arguments."""
+    point = torch.ones(WIDTH)
+    slope = torch.func.grad(lambda p: (batch() * p).pow(2).mean())(point)
+    loss = chain(batch() * net.main, 8).mean() + (net.extra * slope).sum()
+    loss.backward()
+    return [loss.item()]
+
+
+# --- a step of another program --------------------------------------------------------------------
+
+
+def has_one_more_operation_once(net: MoreBlocks, step: int) -> list[float]:
+    x = batch()
+    loss = net(x * net[0].norm.weight if step == STEADY else x).pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def alternates(net: Blocks, step: int) -> list[float]:
+    """Two programs in turn that begin alike."""
+    x = net(batch())
+    loss = (x.tanh() if step % 2 else x).pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def sets_data(net: Scales, step: int) -> list[float]:
+    """Plain gradient descent by `.data =`: no operation writes a parameter."""
+    loss = chain(batch() * net.main, 8).mean()
+    loss.backward()
+    net.main.data = net.main.data - 0.1 * net.main.grad
+    net.main.grad = None
+    return [loss.item()]
+
+
+def sets_data_of_all(net: Blocks, step: int) -> list[float]:
+    loss = net(batch()).pow(2).mean()
+    loss.backward()
+    for parameter in net.parameters():
+        parameter.data = parameter.data - 0.1 * parameter.grad
+        parameter.grad = None
+    return [loss.item()]
+
+
+def every_other_step_fits(net: Blocks, step: int) -> list[float]:
+    loss = net(torch.randn(ROWS // 16 if step % 2 else ROWS, WIDTH)).pow(2).mean()
+    loss.backward()
+    return [loss.item()]
+
+
+def comes_back_after_steps_that_fit(net: Scales, step: int) -> list[float]:
+    """The guess is a program without a plan; the first operation does not save what it reads."""
+    fits = STEADY <= step < STEADY + 3
+    x = torch.randn(ROWS // 32 if fits else ROWS, 1).expand(-1, WIDTH).contiguous() + net.main
+    for _ in range(12):
+        x = (x + net.extra).sin()
+    loss = x.pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def three_in_turn(net: Blocks, step: int) -> list[float]:
+    """Each alone until it has a plan, then in turn; the first two begin alike."""
+    turn = step // 4 if step < STEADY else step % 3
+    x = net(torch.randn(ROWS - 64 if turn == 2 else ROWS, WIDTH))
+    loss = (x.tanh() if turn == 1 else x).pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+# --- a step that outgrows the budget --------------------------------------------------------------
+
+
+def grows(net: Blocks, step: int) -> list[float]:
+    loss = net(torch.randn(ROWS // 4 if step < 6 else ROWS, WIDTH)).pow(2).mean()
+    loss.backward()
+    return [loss.item()]
