@@ -122,7 +122,7 @@ def every_other_step_fits(net: Blocks, step: int) -> list[float]:
 def comes_back_after_steps_that_fit(net: Scales, step: int) -> list[float]:
     """The guess is a program without a plan; the first operation does not save what it reads."""
     fits = STEADY <= step < STEADY + 3
-    x = torch.randn(ROWS // 32 if fits else ROWS, 1).expand(-1, WIDTH).contiguous() + net.main
+    x = torch.randn(ROWS // 32 if fits else ROWS, 1) + net.main
     for _ in range(12):
         x = (x + net.extra).sin()
     loss = x.pow(2).mean()
