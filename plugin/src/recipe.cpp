@@ -61,6 +61,12 @@ TensorView TensorView::of(const at::Tensor& tensor) {
           bytesUpToLastElement(tensor)};
 }
 
+bool TensorView::isOf(const c10::TensorImpl& tensor) const {
+  return tensor.sizes() == c10::IntArrayRef(sizes) &&
+         tensor.strides() == c10::IntArrayRef(strides) && tensor.storage_offset() == offset &&
+         tensor.dtype() == dtype;
+}
+
 at::Tensor TensorView::on(const c10::Storage& storage) const {
   TORCH_CHECK(storage.nbytes() >= storage_bytes,
               "ebbtide: the storage of a tensor that is still needed was resized from at least ",

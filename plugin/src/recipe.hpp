@@ -23,6 +23,7 @@ struct TensorView {
   std::size_t storage_bytes = 0;  // that its last element needs
 
   static TensorView of(const at::Tensor& tensor);
+  bool isOf(const c10::TensorImpl& tensor) const;
   // No dispatch. Throws when the storage has become too small.
   at::Tensor on(const c10::Storage& storage) const;
 };

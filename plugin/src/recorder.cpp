@@ -122,10 +122,12 @@ class SavedUse final : public autograd::SavedVariableHooks {
 
  private:
   // PyTorch keeps a saved input itself, no copy of its looks: where the program gave it other data
-  // since (`x.data = …`), its backward reads that.
+  // since (`x.data = …`), or another part of the same, its backward reads that.
   at::Tensor otherData() const {
     const c10::StorageImpl* const storage = storageOf(saved_);
-    if (storage == nullptr || storage == saved_storage_.lock().get()) return {};
+    if (storage == nullptr) return {};
+    const bool same = storage == saved_storage_.lock().get();
+    if (same && view_.isOf(*saved_._unsafe_get_target())) return {};
     auto saved = saved_.lock();
     if (!saved) return {};
     const at::Tensor now(std::move(saved));

@@ -176,10 +176,15 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
   std::lock_guard lock(mutex_);
   const auto last = programs_.find(last_signature_);
   const std::uint64_t expected = last == programs_.end() ? 0 : last->second.followed_by;
+  // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
+  const auto likelier = [](const Known& one, const Known& other) {
+    return std::make_pair(one.plan != nullptr, one.steps) >
+           std::make_pair(other.plan != nullptr, other.steps);
+  };
   const Known* found = nullptr;
   for (const auto& [signature, known] : programs_) {
     if (known.first_op_signature != first_op_signature) continue;
-    if (found == nullptr || known.steps > found->steps) found = &known;
+    if (found == nullptr || likelier(known, *found)) found = &known;
     if (signature != expected) continue;
     found = &known;
     break;

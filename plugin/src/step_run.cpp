@@ -223,6 +223,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
   if (const Plan* plan = options_.plan.get(); plan && !off_plan_) {
     const bool known = id < static_cast<OpId>(plan->op_signatures.size()) &&
                        plan->op_signatures[id] == op.signature;
+    const Locked lock(*this);
     if (!known) leavePlan(op.info->name + " at op " + std::to_string(id), op.first_value);
   }
   if (options_.plan && !off_plan_ && !rehearsing_) {

@@ -217,6 +217,17 @@ def swaps_its_input(net: Shifted, step: int) -> list[float]:
     return [loss.item()]
 
 
+def moves_its_input(net: Shifted, step: int) -> list[float]:
+    """To the other half of the same storage."""
+    both = torch.randn(2 * ROWS, WIDTH)
+    x = both[:ROWS].detach()
+    loss = net(x * net.shift.exp()).pow(2).mean()
+    x.data = both[ROWS:]
+    del both
+    loss.backward()
+    return [loss.item()]
+
+
 # --- state that a replay does not find again by itself --------------------------------------------
 
 
