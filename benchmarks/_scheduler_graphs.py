@@ -25,9 +25,9 @@ def layered(path: Path, nodes: int = 1000, edges: int = 5900, seed: int = 0) -> 
         first = rng.randrange(len(layers) - 1)
         links.add((rng.choice(layers[first]), rng.choice(layers[first + 1])))
     while len(links) < edges:
-        first, second = sorted(rng.sample(range(1, len(layers) - 1), 2))
-        if second > first + 1:
-            links.add((rng.choice(layers[first]), rng.choice(layers[second])))
+        first = rng.randrange(1, len(layers) - 3)
+        second = rng.randrange(first + 2, len(layers) - 1)
+        links.add((rng.choice(layers[first]), rng.choice(layers[second])))
     node_rows = [
         {
             "id": node,
