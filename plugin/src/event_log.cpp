@@ -51,6 +51,8 @@ void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept 
 
 std::size_t EventLog::add(Kind kind, std::int32_t id) {
   std::lock_guard lock(mutex_);
+  if (kind != Kind::kBackwardNode)
+    rests_since_.reset();  // gradients are added up after the last use
   events_.push_back({kind, id, now()});
   most_events_ = events_.size() + kMostAfter;
   return events_.size() - 1;
@@ -69,6 +71,16 @@ scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_b
   blocks_.push_back({block_bytes, true, false});
   open_.emplace(block, id);
   return id;
+}
+
+void EventLog::rest() noexcept {
+  std::lock_guard lock(mutex_);
+  rests_since_ = std::chrono::steady_clock::now();
+}
+
+bool EventLog::restsSince(std::chrono::steady_clock::duration least) const noexcept {
+  std::lock_guard lock(mutex_);
+  return rests_since_ && std::chrono::steady_clock::now() - *rests_since_ >= least;
 }
 
 void EventLog::moveInto(scheduler::Trace& trace) {

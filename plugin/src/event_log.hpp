@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "ebbtide/allocator/caching_resource.hpp"
@@ -26,6 +27,11 @@ class EventLog final : public allocator::Observer {
   // The block that starts at this address; a block that was there before the step gets its id now.
   scheduler::BlockId blockAt(const void* block, allocator::Bytes block_bytes);
 
+  // No saved tensor of the step is left; another op of it ends the rest. When that lasts, another
+  // step may observe the allocator in its place: its thread may never begin one again.
+  void rest() noexcept;
+  bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
+
   // Moves events and blocks into the trace. The log must no longer be observed.
   void moveInto(scheduler::Trace& trace);
 
@@ -45,13 +51,14 @@ class EventLog final : public allocator::Observer {
 
   scheduler::Nanoseconds now() const;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::int64_t base_bytes_;
   std::unordered_map<const void*, scheduler::BlockId> open_;
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;
   std::size_t most_events_ = kMostAfter;
+  std::optional<std::chrono::steady_clock::time_point> rests_since_;
 };
 
 }  // namespace ebbtide::plugin

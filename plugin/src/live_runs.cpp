@@ -29,7 +29,7 @@ bool LiveRuns::replaysToCome() const noexcept {
   return std::any_of(runs_.begin(), runs_.end(), [&](const std::weak_ptr<StepRun>& known) {
     looked_at.push_back(known.lock());
     const StepRun* run = looked_at.back().get();
-    return run != nullptr && run->options().plan != nullptr && run->liveUses() > 0;
+    return run != nullptr && run->mayReplay();
   });
 }
 

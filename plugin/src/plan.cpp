@@ -33,8 +33,7 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   plan->replayed.assign(trace.ops.size(), false);
   plan->drops_after_op.resize(trace.ops.size());
   plan->recomputed_later.assign(trace.values.size(), false);
-  plan->replay_reads.assign(trace.values.size(), false);
-  for (const auto& value : trace.values) plan->overwritten.push_back(value.overwritten_by != kNone);
+  plan->last_replay_read.assign(trace.values.size(), kNone);
   std::vector<std::int32_t> event_of_op(ops.size(), kNone);
   for (const auto& events : graph.events_of_use) {
     for (const OpId op : events) event_of_op[op] = 0;
@@ -67,7 +66,7 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     const auto& op = ops.at(step.id);
     const OpId trace_op = graph.trace_op_of[step.id];
     if (ran[step.id]) {
-      for (ValueId v : op.inputs) read_again[v] = plan->replay_reads[v] = true;
+      for (ValueId v : op.inputs) read_again[v] = true;
       for (ValueId v : op.outputs) plan->recomputed_later[v] = true;
       plan->replayed.at(trace_op) = true;
       pending.push_back({Step::Kind::kRun, trace_op});
@@ -83,6 +82,10 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     for (ValueId v : op.inputs) read_again[v] = true;
     if (event_of_op[step.id] == kNone) continue;  // a gap: its drops go to the event before
     cursor = {kNone, event_of_op[step.id]};
+    for (const Step& replay : pending) {
+      if (replay.kind != Step::Kind::kRun) continue;
+      for (ValueId v : trace.ops[replay.id].inputs) plan->last_replay_read[v] = cursor.event;
+    }
     plan->events[cursor.event].prelude = std::move(pending);
     pending.clear();
   }

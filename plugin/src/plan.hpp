@@ -30,8 +30,8 @@ struct Plan {
   std::vector<Event> events;
   std::vector<ValueId> use_value;                        // per use, in pack order
   std::vector<std::vector<std::int32_t>> events_of_use;  // per use, in the order of its unpacks
-  std::vector<bool> replay_reads;                        // per value: some replay needs it
-  std::vector<bool> overwritten;       // per value: the recorded step wrote over it
+  std::vector<std::int32_t>
+      last_replay_read;                // per value: the last event whose replays need it, or kNone
   std::vector<bool> recomputed_later;  // per value: some replay makes it again
 
   bool feasible = false;  // without spilling

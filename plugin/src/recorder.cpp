@@ -86,12 +86,10 @@ class SavedUse final : public autograd::SavedVariableHooks {
       state.unbound.push_back(this);
       return;
     }
-    // An output is kept by PyTorch as it was. While an op is recorded its outputs are not known yet
-    // and went above; else what has a history may be one.
-    if (state.active != scheduler::kNone || !tensor.grad_fn()) {
-      saved_ = WeakTensor(tensor.getIntrusivePtr());
-      saved_storage_ = weakly(tensor.storage());
-    }
+    saved_ = WeakTensor(tensor.getIntrusivePtr());
+    saved_storage_ = weakly(tensor.storage());
+    // While an op is recorded its outputs are not known yet and went above.
+    if (state.active == scheduler::kNone) maker_ = tensor.grad_fn().get();
     use_ = run_->addUse(value == scheduler::kNone ? run_->sourceValue(tensor) : value, tensor);
   }
 
@@ -128,10 +126,19 @@ class SavedUse final : public autograd::SavedVariableHooks {
     if (storage == nullptr) return {};
     const bool same = storage == saved_storage_.lock().get();
     if (same && view_.isOf(*saved_._unsafe_get_target())) return {};
+    if (isOwnOutput()) return {};
     auto saved = saved_.lock();
     if (!saved) return {};
     const at::Tensor now(std::move(saved));
-    return TensorView::of(now).on(now.storage());
+    return isPlain(now) ? TensorView::of(now).on(now.storage()) : now.detach();
+  }
+
+  // Of the node that saved it: PyTorch keeps an output as it was. The node runs now, unless a user
+  // asks for what it saved; both existed when it was saved, so that addresses tell them apart.
+  bool isOwnOutput() const {
+    if (maker_ == nullptr) return false;
+    const auto node = autograd::get_current_node();
+    return node == nullptr || node.get() == maker_;
   }
 
   // With hooks PyTorch leaves this check to them (saved_variable.cpp).
@@ -159,6 +166,7 @@ class SavedUse final : public autograd::SavedVariableHooks {
   at::Tensor strong_;
   WeakTensor saved_ = noTensor();
   WeakStorage saved_storage_ = noStorage();
+  const autograd::Node* maker_ = nullptr;  // not to be followed; nullptr: it is an input
   c10::VariableVersion version_counter_ = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_ = 0;
   bool pass_through_ = passThrough();
@@ -218,15 +226,15 @@ void endStep(ThreadState& state) {
   summary.had_backward = state.run->backwardSeen();
   summary.off_plan = state.run->offPlan();
   const auto& options = state.run->options();
+  summary.plan = options.plan;
+  summary.trusted = options.plan && !state.run->rehearsing();
   Session& session = *Session::current();
   if (summary.had_backward && options.plan && state.run->rehearsing() && !summary.off_plan)
     session.rehearsed(*options.plan, state.run->rehearsedWhole());
-  if (options.log) {
-    session.releaseLog();
-    if (summary.had_backward && options.record_ops && session.wantsTrace(summary.off_plan)) {
-      summary.trace = state.run->takeTrace();
-      summary.recorded = true;
-    }
+  const bool observed = options.log && session.releaseLog(options.log);
+  if (observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
+    summary.trace = state.run->takeTrace();
+    summary.recorded = true;
   }
   session.endStep(std::move(summary));
   state.run.reset();

@@ -19,10 +19,9 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr int kRecordAfterPlan = 3;        // the rehearsal and two steps of the trusted plan
-constexpr int kMaxReplans = 4;             // for one program, because predictions missed
-constexpr double kMissedBy = 0.05;         // predicted against real peak
-constexpr int kPartialRehearsals = 3;      // then the program is recorded and planned anew
+constexpr double kMissedBy = 0.05;               // predicted against real peak
+constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
+constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
 
 std::size_t unpackedUses(const scheduler::Trace& trace) {
@@ -144,9 +143,6 @@ Session::StepStart Session::beginStep() {
     if (next != programs_.end()) known = next;
     start.plan = known->second.plan;
   }
-  running_ = start.plan;
-  running_trusted_ = start.plan && start.plan->trials > 0;
-  if (start.plan && active_from_step_ < 0) active_from_step_ = steps_ + 1;
   // The guess may be wrong, and the step one that has a plan: its first op tells.
   const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
                                     [](const auto& entry) { return entry.second.plan != nullptr; });
@@ -156,9 +152,11 @@ Session::StepStart Session::beginStep() {
   const allocator::Statistics memory = memory_->statistics();
   step_base_bytes_ = memory.allocated_bytes;
   step_activation_bytes_ = 0;
-  if (start.record_ops && config_.own_allocator && log_ == nullptr) {
-    start.log = log_ = std::make_shared<EventLog>(step_base_bytes_);
-    memory_->setObserver(log_.get());
+  const bool free_to_observe = log_ == nullptr || log_->restsSince(kRest);
+  if (start.record_ops && config_.own_allocator && free_to_observe) {
+    start.log = std::make_shared<EventLog>(step_base_bytes_);
+    memory_->setObserver(start.log.get());
+    if (auto left = std::exchange(log_, start.log)) previous_log_ = std::move(left);
   }
   spilled_before_step_ = spilled_bytes_;
   replays_before_step_ = recomputed_ops_;
@@ -166,13 +164,15 @@ Session::StepStart Session::beginStep() {
   return start;
 }
 
-void Session::releaseLog() {
-  memory_->setObserver(nullptr);
+bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
+  if (log_ != log) return false;
+  memory_->setObserver(nullptr);
   previous_log_ = std::exchange(log_, nullptr);
+  return true;
 }
 
-std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
+std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) const {
   std::lock_guard lock(mutex_);
   const auto last = programs_.find(last_signature_);
   const std::uint64_t expected = last == programs_.end() ? 0 : last->second.followed_by;
@@ -189,15 +189,14 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
     found = &known;
     break;
   }
-  running_ = found != nullptr ? found->plan : nullptr;
-  running_trusted_ = running_ && running_->trials > 0;
-  if (running_ && active_from_step_ < 0) active_from_step_ = steps_ + 1;
-  return running_;
+  return found != nullptr ? found->plan : nullptr;
 }
 
-bool Session::wantsTrace(bool off_plan) const {
+bool Session::wantsTrace(const StepSummary& summary) const {
   std::lock_guard lock(mutex_);
-  return steps_to_record_ > 0 || off_plan || running_ == nullptr;
+  if (steps_to_record_ > 0 || summary.off_plan || summary.plan == nullptr) return true;
+  const auto known = programs_.find(summary.plan->signature);
+  return known != programs_.end() && known->second.replan;
 }
 
 void Session::noteBackwardBegins() noexcept {
@@ -215,6 +214,8 @@ void Session::endStep(StepSummary summary) {
   const double elapsed =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count();
   ++steps_;
+  last_plan_ = summary.plan;
+  if (last_plan_ && active_from_step_ < 0) active_from_step_ = steps_;
   step_seconds_.push_back(elapsed);
   if (steps_to_record_ > 0) --steps_to_record_;
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
@@ -240,6 +241,7 @@ void Session::endStep(StepSummary summary) {
   Known& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
+  forgetPrograms();
   lock.unlock();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
   if (first) {  // by the end of the first step: is the budget possible at all?
@@ -256,9 +258,9 @@ void Session::endStep(StepSummary summary) {
 
 // Called with mutex_ held. Which program ran, and which one it followed.
 void Session::noteProgram(const StepSummary& summary) {
-  const bool as_planned = running_ && !summary.off_plan;
+  const bool as_planned = summary.plan && !summary.off_plan;
   if (!summary.recorded && !as_planned) return;
-  const std::uint64_t ran = summary.recorded ? summary.trace.signature : running_->signature;
+  const std::uint64_t ran = summary.recorded ? summary.trace.signature : summary.plan->signature;
   if (const auto last = programs_.find(last_signature_); last != programs_.end())
     last->second.followed_by = ran;
   last_signature_ = ran;
@@ -275,10 +277,10 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
   base_bytes_ = step_base_bytes_;
   Known* known = nullptr;
   if (summary.recorded) known = &programs_[summary.trace.signature];
-  if (running_ && !summary.off_plan) known = &programs_[running_->signature];
+  const Plan* const plan = summary.plan.get();
+  if (plan && !summary.off_plan) known = &programs_[plan->signature];
   if (known == nullptr && !config_.budget_bytes) known = &programs_[last_signature_];
   if (known != nullptr) ++known->steps;
-  forgetPrograms();
   if (known != nullptr && !config_.budget_bytes) {
     // Both of the same step, the largest: a budget is peak less a share of the activations.
     if (memory.allocated_peak_bytes >= known->plain_peak_bytes) {
@@ -286,26 +288,26 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
       if (step_activation_bytes_ > 0) known->activation_bytes = step_activation_bytes_;
     }
   }
-  if (running_trusted_ && !summary.off_plan) {
+  if (summary.trusted && !summary.off_plan) {
     known->steady_peak_bytes = std::max(known->steady_peak_bytes, memory.allocated_peak_bytes);
-    const double predicted = static_cast<double>(running_->predicted_peak_bytes);
+    const double predicted = static_cast<double>(plan->predicted_peak_bytes);
     const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
-    if (running_->feasible && (std::abs(error) > kMissedBy || spilled)) {
-      replan_ = true;
-      steps_to_record_ = std::max(steps_to_record_, 1);
-    }
+    if (plan->feasible && (std::abs(error) > kMissedBy || spilled)) known->askAgain();
   }
   // The same ops, but more of a backward pass than was recorded. Less is no reason: an exception
   // may have ended it.
-  if (summary.recorded && summary.off_plan && running_ != nullptr &&
-      summary.trace.signature == running_->signature &&
-      unpackedUses(summary.trace) > unpackedUses(*running_)) {
-    replan_ = true;
+  if (summary.recorded && summary.off_plan && plan != nullptr &&
+      summary.trace.signature == plan->signature &&
+      unpackedUses(summary.trace) > unpackedUses(*plan)) {
+    known->askAgain();
   }
-  if (spilled && running_ == nullptr && steps_to_record_ == 0) {  // it fitted until now
-    replan_ = true;
-    steps_to_record_ = 2;
-    said_fits_ = false;
+  if (spilled && plan == nullptr && !planning_) {  // it fitted until now, or is a new one
+    const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
+    if (fitted) known->askAgain();
+    if (steps_to_record_ == 0 && (known == nullptr || known->replan)) {
+      steps_to_record_ = 2;
+      said_fits_ = false;
+    }
   }
   const std::int64_t new_violations = memory.budget_violations - violations_;
   violations_ = memory.budget_violations;
@@ -316,7 +318,7 @@ void Session::forgetPrograms() {
   if (programs_.size() <= kMostPrograms) return;
   auto least = programs_.end();
   for (auto it = programs_.begin(); it != programs_.end(); ++it) {
-    const bool in_use = it->first == last_signature_ || it->second.plan == running_;
+    const bool in_use = it->first == last_signature_;
     if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
   }
   if (least != programs_.end()) programs_.erase(least);
@@ -334,14 +336,13 @@ const Session::Known* Session::mainProgram() const {
 bool Session::wantsPlan(const StepSummary& summary) {
   if (!config_.budget_bytes || planning_) return false;
   Known& known = programs_[summary.trace.signature];
-  if (known.durations.empty()) return true;  // never seen
-  if (known.from_first_step && steps_ >= 3) return true;
-  if (replan_ && known.replans < kMaxReplans) {
-    ++known.replans;
-    replan_ = false;
-    return true;
-  }
-  return false;
+  const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
+  if (known.asked && !known.replan && !first_plan_is_old) return false;
+  if (known.replan) ++known.replans;
+  known.replan = false;
+  known.asked = true;
+  planning_ = true;  // by requestPlan(), which follows
+  return true;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -377,7 +378,7 @@ void Session::rejectReplay(const std::string& op, std::uint64_t signature, const
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (ops[i] != signature || !known.plan->replayed[i]) continue;
       known.plan = nullptr;  // plan again without it
-      replan_ = true;
+      known.askAgain();
       steps_to_record_ = std::max(steps_to_record_, 2);
       break;
     }
@@ -400,7 +401,7 @@ void Session::rehearsed(const Plan& plan, bool whole) {
   // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
   if (++known.partial_rehearsals % kPartialRehearsals != 0) return;
   known.plan = nullptr;
-  replan_ = true;
+  known.askAgain();
   steps_to_record_ = std::max(steps_to_record_, 2);
 }
 
@@ -437,7 +438,7 @@ void Session::refreshMetrics(const allocator::Statistics& memory) {
   metrics_.setPeakBytes(allocated_peak_bytes_);
   metrics_.setAllocatedBytes(memory.allocated_bytes);
   metrics_.setMappedBytes(memory.mapped_bytes);
-  metrics_.setPredictedPeakBytes(running_ ? running_->predicted_peak_bytes : 0);
+  metrics_.setPredictedPeakBytes(last_plan_ ? last_plan_->predicted_peak_bytes : 0);
 }
 
 void Session::shutdown() {

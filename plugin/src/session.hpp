@@ -31,6 +31,8 @@ struct StepSummary {
   bool had_backward = false;
   bool recorded = false;  // `trace` is whole
   bool off_plan = false;
+  std::shared_ptr<const Plan> plan;  // that it began with, left or not; nullptr: none
+  bool trusted = false;              // rehearsed before it began
   scheduler::Trace trace;
 };
 
@@ -57,10 +59,11 @@ class Session {
   };
   StepStart beginStep();
   // The plan of the program that begins so, or nullptr; of several the one that was expected here,
-  // else the one that most steps ran.
-  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature);
-  bool wantsTrace(bool off_plan) const;
-  void releaseLog();  // the step that observed the allocator is over
+  // else one with a plan, else the one that most steps ran.
+  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature) const;
+  bool wantsTrace(const StepSummary& summary) const;
+  // The step that observed the allocator by it is over. False: another step took its place before.
+  bool releaseLog(const std::shared_ptr<EventLog>& log);
   void endStep(StepSummary summary);
 
   // Counters of the executor.
@@ -84,11 +87,17 @@ class Session {
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:
-  struct Known {                 // what is known of one program
+  static constexpr int kMaxReplans = 4;  // for one program, because predictions missed
+
+  struct Known {  // what is known of one program
+    void askAgain() { replan = replans < kMaxReplans; }
+
     std::shared_ptr<Plan> plan;  // nullptr: nothing to drop, or nothing could be planned
     scheduler::OpDurations durations;
     std::uint64_t first_op_signature = 0;
     std::set<OpId> verified;  // ops whose replay equalled the original, at this place
+    bool asked = false;       // a plan was asked for
+    bool replan = false;      // and is to be asked for again
     bool from_first_step = false;
     std::uint64_t followed_by = 0;  // the program that ran after it the last time; 0: not known
     bool said_plan = false;
@@ -139,10 +148,8 @@ class Session {
   std::uint64_t last_signature_ = 0;
   std::set<std::uint64_t> rejected_;  // op signatures whose replay differed: never dropped again
   std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;
-  bool replan_ = false;
   int steps_to_record_ = 3;
-  std::shared_ptr<const Plan> running_;  // plan of the present step
-  bool running_trusted_ = false;
+  std::shared_ptr<const Plan> last_plan_;  // of the last step that ended
   // One step at a time observes the allocator. The last one's log lives on: another thread may be
   // inside it.
   std::shared_ptr<EventLog> log_, previous_log_;

@@ -35,7 +35,7 @@ c10::Storage duplicateStorage(const c10::Storage& storage) {
 }
 
 c10::Storage StepRun::restore(UseId use) {
-  std::lock_guard one_at_a_time(restore_mutex_);
+  const RestoreScope one_at_a_time(*this);
   noteBackward();
   QuietScope quiet;
   if (options_.log) {
@@ -53,8 +53,7 @@ c10::Storage StepRun::restore(UseId use) {
       if (event == kNone || event_done_[event] || event != next_event_) {
         std::lock_guard lock(mutex_);
         leavePlan("backward event " + std::to_string(event) + " instead of " +
-                      std::to_string(next_event_),
-                  static_cast<ValueId>(values_.size()));
+                  std::to_string(next_event_));
       }
       if (!off_plan_) runPrelude(event);
     }
@@ -104,8 +103,7 @@ void StepRun::runPrelude(std::int32_t event) {
       std::lock_guard lock(mutex_);
       const RunOp& op = ops_[steps[i].id];
       session_.rejectReplay(op.info->name, op.signature, error.what());
-      leavePlan(std::string("the rehearsal failed: ") + error.what(),
-                static_cast<ValueId>(values_.size()));
+      leavePlan(std::string("the rehearsal failed: ") + error.what());
       return;
     }
   }
@@ -123,7 +121,7 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
   std::optional<SpillStore::Slot> spilled;
   OpId producer = kNone;
   {
-    std::lock_guard lock(mutex_);
+    const Locked lock(*this);
     RunValue& value = values_[id];
     if (c10::Storage storage = value.storage()) return storage;
     endWatch(value);
@@ -182,11 +180,12 @@ c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given
 // The contents that the op read when it ran first. Whoever changed them since, a replay must not
 // see it.
 c10::Storage StepRun::replayInput(ValueId id, int depth) {
+  c10::Storage present;  // freed after the lock, if nobody else holds it then
   {
     std::lock_guard lock(mutex_);
     const RunValue& value = values_[id];
     if (value.pristine) return value.pristine;
-    const c10::Storage present = value.storage();
+    present = value.storage();
     const bool written = value.stale || (!value.replaced && present && !value.intact());
     const bool resized = !value.replaced && present &&
                          (present.data() != value.data ||
@@ -207,7 +206,7 @@ bool StepRun::keptOnHost(const RunValue& value) noexcept {
 void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   RunOp* found = nullptr;
   {
-    std::lock_guard lock(mutex_);
+    const Locked lock(*this);
     found = &ops_[id];
     TORCH_CHECK(found->recipe, "ebbtide: no recipe of ", found->info->name,
                 " was recorded; please report this");

@@ -32,7 +32,19 @@ StepRun::StepRun(Session& session, Options options)
 void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   options_.plan = std::move(plan);
   rehearsing_ = options_.plan && options_.plan->trials == 0;
+  has_plan_ = options_.plan != nullptr;
   event_done_.assign(options_.plan ? options_.plan->events.size() : 0, false);
+}
+
+// Another one than was guessed: the first op's inputs are held, or not, by the wrong guess.
+void StepRun::switchPlan(std::shared_ptr<const Plan> plan) {
+  const Locked lock(*this);
+  usePlan(std::move(plan));
+  for (std::size_t source = 0; source < values_.size(); ++source) {
+    const c10::Storage present = values_[source].storage();
+    giveUp(values_[source]);
+    if (present) holdIfKept(static_cast<ValueId>(source), present);
+  }
 }
 
 bool StepRun::outgrown() const noexcept {
@@ -56,7 +68,8 @@ StepRun::~StepRun() {
 
 void StepRun::leavePlan(const std::string& why, ValueId first_value) {
   if (off_plan_ || !options_.plan) return;
-  first_off_plan_ = first_value;  // first: another thread may look
+  // First: another thread may look.
+  first_off_plan_ = first_value == kNextValue ? static_cast<ValueId>(values_.size()) : first_value;
   off_plan_ = true;
   session_.debug("the step left its plan: " + why);
 }
@@ -128,23 +141,15 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   });
   if (id == 0 && use_count_ == 0) {  // nothing has been dropped yet
     auto its_plan = session_.planFor(op.signature);
-    if (its_plan != options_.plan) {
-      const Locked lock(*this);
-      usePlan(std::move(its_plan));
-      for (std::size_t source = 0; source < values_.size(); ++source) {
-        const c10::Storage present = values_[source].storage();
-        giveUp(values_[source]);  // held, or not, by the wrong guess
-        if (present) holdIfKept(static_cast<ValueId>(source), present);
-      }
-    }
+    if (its_plan != options_.plan) switchPlan(std::move(its_plan));
   }
   const Plan* plan = options_.plan.get();
-  const bool on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
-                       plan->op_signatures[id] == op.signature;
-  if (plan && !on_plan) {
+  op.on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
+               plan->op_signatures[id] == op.signature;
+  if (plan && !op.on_plan) {
     for (const auto& [argument, value] : op.written) protect(value);
   }
-  if (on_plan && plan->replayed[id]) op.recipe = recordRecipe(op, inputs);
+  if (op.on_plan && plan->replayed[id]) op.recipe = recordRecipe(op, inputs);
   if (options_.log) op.log_position = options_.log->add(EventKind::kOpBegin, id);
   return id;
 }
@@ -220,15 +225,12 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
     }
   }
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
-  if (const Plan* plan = options_.plan.get(); plan && !off_plan_) {
-    const bool known = id < static_cast<OpId>(plan->op_signatures.size()) &&
-                       plan->op_signatures[id] == op.signature;
-    const Locked lock(*this);
-    if (!known) leavePlan(op.info->name + " at op " + std::to_string(id), op.first_value);
-  }
-  if (options_.plan && !off_plan_ && !rehearsing_) {
-    const Locked lock(*this);
+  if (!options_.plan || off_plan_ || (op.on_plan && rehearsing_)) return;
+  const Locked lock(*this);
+  if (op.on_plan) {
     applyDrops(options_.plan->drops_after_op[id]);
+  } else {
+    leavePlan(op.info->name + " at op " + std::to_string(id), op.first_value);
   }
 }
 
@@ -244,7 +246,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
   const Plan* plan = options_.plan.get();
   if (plan && !off_plan_ &&
       (use >= static_cast<UseId>(plan->use_value.size()) || plan->use_value[use] != id)) {
-    leavePlan("saved tensor " + std::to_string(use), static_cast<ValueId>(values_.size()));
+    leavePlan("saved tensor " + std::to_string(use));
   }
   if (id == kNone) return use;
   RunValue& value = values_[id];
@@ -289,9 +291,27 @@ void StepRun::releaseUse(UseId use) noexcept {
     }
   }
   if (--live_uses_ > 0) return;
-  // The last event's values need not wait for another one.
-  const std::unique_lock restoring(restore_mutex_, std::try_to_lock);
-  if (restoring) finishEvent();
+  {  // the last event's values need not wait for another one
+    const std::unique_lock restoring(restore_mutex_, std::try_to_lock);
+    if (restoring) finishEvent();
+  }
+  if (off_plan_) giveUpAll();
+  if (options_.log && backward_seen_) options_.log->rest();
+}
+
+// No saved use is left, and the plan, left, drops nothing any more.
+void StepRun::giveUpAll() {
+  const Locked lock(*this);
+  for (std::size_t id = 0; id < values_.size(); ++id) {
+    RunValue& value = values_[id];
+    if (value.live_uses > 0) continue;
+    if (value.held && value.held.use_count() == 1)
+      noteNaturalDeath(static_cast<ValueId>(id), value);
+    giveUp(value);
+    if (value.pristine) given_up_.push_back(std::move(value.pristine));
+    value.pristine = c10::Storage();
+    if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  }
 }
 
 void StepRun::applyDrops(const std::vector<ValueId>& drops) {
@@ -340,7 +360,7 @@ std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
   for (std::size_t id = 0; freed < need_bytes; ++id) {
     c10::Storage victim;
     {
-      std::unique_lock lock(mutex_);
+      const Locked lock(*this);
       if (id >= values_.size()) break;
       RunValue& value = values_[id];
       if (!value.held && value.copy.expired()) endWatch(value);

@@ -26,6 +26,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -86,32 +87,39 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool rehearsedWhole() const noexcept;  // each replay of the plan was run and compared
   bool rehearsing() const noexcept { return rehearsing_; }
   bool offPlan() const noexcept { return off_plan_; }
+  bool mayReplay() const noexcept { return has_plan_ && live_uses_ > 0; }
   const Options& options() const noexcept { return options_; }
   bool recordsOps() const noexcept { return options_.record_ops; }
 
  private:
   static constexpr std::size_t kMostOps = 200'000;
+  static constexpr ValueId kNextValue = -1;
 
   struct RunValue;
   struct RunOp;
   struct Use;
   struct Present;  // which value a storage holds now
   class Locked;
+  class RestoreScope;
 
   void usePlan(std::shared_ptr<const Plan> plan);
+  void switchPlan(std::shared_ptr<const Plan> plan);
   std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
                                        c10::ArrayRef<const c10::IValue> inputs) const;
   bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
-  bool planned(ValueId value, const std::vector<bool> Plan::*what) const;
+  bool planned(ValueId value, const std::vector<bool> Plan::*what) const;  // mutex_ held
   ValueId presentValue(const at::Tensor& tensor) const;
-  // From `first_value` on values have no place in it.
-  void leavePlan(const std::string& why, ValueId first_value);
+  // Called with mutex_ held. From `first_value` on values have no place in it: by default, from the
+  // next one on.
+  void leavePlan(const std::string& why, ValueId first_value = kNextValue);
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
   void holdIfKept(ValueId value, const c10::Storage& storage);
   void overwrite(ValueId value, OpId by);
   void protect(ValueId value);
   c10::Storage replayInput(ValueId value, int depth);
   void giveUp(RunValue& value);
+  void giveUpAll();
+  void keepForeign(std::vector<c10::Storage>& given_up);
   void watchContents(RunValue& value);
   void endWatch(RunValue& value);
   void noteUnseenWrite(RunValue& value, const c10::Storage& storage);
@@ -137,16 +145,19 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   Session& session_;
   Options options_;
+  std::atomic<bool> has_plan_{false};
   bool rehearsing_ = false;
   std::atomic<bool> off_plan_{false};
   std::atomic<ValueId> first_off_plan_{std::numeric_limits<ValueId>::max()};
-  bool keep_graph_ = false;
+  std::atomic<bool> keep_graph_{false};
   std::atomic<bool> backward_seen_{false};
   std::atomic<bool> paused_{true};
   std::atomic<std::int64_t> live_uses_{0};
 
   mutable std::mutex mutex_;
   std::mutex restore_mutex_;
+  std::atomic<std::thread::id> restoring_{
+      std::thread::id()};  // who holds restore_mutex_ to restore
   std::deque<RunOp> ops_;
   std::deque<RunValue> values_;
   std::deque<Use> uses_;

@@ -3,6 +3,7 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include <thread>
 #include <utility>
 
 #include "dropped_blocks.hpp"
@@ -59,6 +60,7 @@ struct StepRun::RunOp {
   std::uint64_t signature = 0;
   std::int64_t duration_ns = 0;
   bool rerunnable = true;
+  bool on_plan = false;  // the plan's op of this number
   bool finished = false;
   bool ran_again = false;  // and what it gave was compared, where contents are defined
   std::size_t log_position = 0;
@@ -87,11 +89,32 @@ class StepRun::Locked {
  public:
   explicit Locked(StepRun& run) : run_(run), lock_(run.mutex_) {}
   ~Locked() {
-    const std::vector<c10::Storage> freed_last = std::exchange(run_.given_up_, {});
+    std::vector<c10::Storage> freed_last = std::exchange(run_.given_up_, {});
+    if (run_.restoring_ == std::this_thread::get_id()) run_.keepForeign(freed_last);
     lock_.unlock();
   }
   Locked(const Locked&) = delete;
   Locked& operator=(const Locked&) = delete;
+
+ private:
+  StepRun& run_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+// Holds restore_mutex_. Memory that is not ours is freed after it: that may need Python's lock, and
+// who has it may wait here.
+class StepRun::RestoreScope {
+ public:
+  explicit RestoreScope(StepRun& run) : run_(run), lock_(run.restore_mutex_) {
+    run_.restoring_ = std::this_thread::get_id();
+  }
+  ~RestoreScope() {
+    run_.restoring_ = std::thread::id();
+    lock_.unlock();
+    const Locked lock(run_);
+  }
+  RestoreScope(const RestoreScope&) = delete;
+  RestoreScope& operator=(const RestoreScope&) = delete;
 
  private:
   StepRun& run_;

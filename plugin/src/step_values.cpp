@@ -95,6 +95,13 @@ void StepRun::giveUp(RunValue& value) {
   value.held = c10::Storage();
 }
 
+void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
+  std::vector<c10::Storage> ours;
+  for (c10::Storage& storage : given_up)
+    (isOurBlock(storage) ? ours : given_up_).push_back(std::move(storage));
+  given_up = std::move(ours);
+}
+
 // A dropped value whose storage the program still holds: what something unseen writes there must
 // not be lost with it.
 void StepRun::watchContents(RunValue& value) {
@@ -125,9 +132,10 @@ void StepRun::overwrite(ValueId id, OpId by) {
   // Until somebody names what is there now, nobody's.
   if (value.replaced) {  // `copy` is not the program's storage
     std::erase_if(present_, [id](const auto& entry) { return entry.second.value == id; });
-  } else if (const auto storage = value.copy.lock()) {
+  } else if (auto storage = value.copy.lock()) {
     const auto found = present_.find(storage.get());
     if (found != present_.end() && found->second.value == id) present_.erase(found);
+    given_up_.emplace_back(std::move(storage));
   }
   value.overwritten = true;
   value.overwritten_by = by;
@@ -143,15 +151,16 @@ void StepRun::overwrite(ValueId id, OpId by) {
   value.copy = noStorage();
 }
 
-// Called before a write that the plan does not know: replays that still need these contents get a
+// Called before a write that the plan may not know: replays to come that need these contents get a
 // duplicate.
 void StepRun::protect(ValueId id) {
-  if (!planned(id, &Plan::replay_reads) || planned(id, &Plan::overwritten)) return;
-  if (live_uses_ == 0 || next_event_ >= static_cast<std::int32_t>(options_.plan->events.size()))
-    return;
   c10::Storage present;
   {
-    std::lock_guard lock(mutex_);
+    const Locked lock(*this);
+    const Plan* const plan = options_.plan.get();
+    if (plan == nullptr || live_uses_ == 0 || id >= first_off_plan_) return;
+    const auto& last_read = plan->last_replay_read;
+    if (id >= static_cast<ValueId>(last_read.size()) || last_read[id] < next_event_) return;
     if (values_[id].pristine || values_[id].overwritten) return;
     present = values_[id].storage();
   }

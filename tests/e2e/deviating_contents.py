@@ -208,6 +208,32 @@ def swaps_its_outputs(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+class Sine(torch.autograd.Function):
+    """Saves its input, while no operator runs."""
+
+    @staticmethod
+    def forward(ctx, x: Tensor) -> Tensor:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> Tensor:
+        (x,) = ctx.saved_tensors
+        return gradient * x.cos()
+
+
+def swaps_activations(net: Scales, step: int) -> list[float]:
+    """Inputs that have a history, and so look like outputs of the node that saves them."""
+    x = chain(batch() * net.main, 8)
+    of_function, of_operator = x + 1, x + 2
+    loss = (Sine.apply(of_function) + of_operator.cos()).mean()
+    of_function.data = torch.full((ROWS, WIDTH), 0.25)
+    of_operator.data = torch.full((ROWS, WIDTH), 0.5)
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
 def swaps_its_input(net: Shifted, step: int) -> list[float]:
     """Reads ahead into the same tensor: PyTorch's backward sees the next batch, so ours must."""
     x = batch()
@@ -226,6 +252,24 @@ def moves_its_input(net: Shifted, step: int) -> list[float]:
     del both
     loss.backward()
     return [loss.item()]
+
+
+_STATIC = torch.zeros(ROWS, WIDTH)
+
+
+def refills_early(net: Shifted, step: int) -> list[float]:
+    """Two microbatches through one buffer, which late steps fill again before the backward pass:
+    the first operation saves nothing of it.
+    """
+    total = 0.0
+    for _ in range(2):
+        _STATIC.copy_(batch())
+        loss = net(_STATIC).pow(2).mean()
+        if late(step):
+            _STATIC.copy_(batch())
+        loss.backward()
+        total += loss.item()
+    return [total]
 
 
 # --- state that a replay does not find again by itself --------------------------------------------

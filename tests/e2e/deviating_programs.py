@@ -1,6 +1,8 @@
 """Steps that run another program than the planned one, or end in another way."""
 
 import contextlib
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -139,6 +141,25 @@ def three_in_turn(net: Blocks, step: int) -> list[float]:
     del x
     loss.backward()
     return [loss.item()]
+
+
+_WORKER = ThreadPoolExecutor(1)
+_REST_S = 2.2  # after 2 s another thread's step may be recorded in place of the main thread's last
+
+
+def moves_to_a_thread(net: Blocks, step: int) -> list[float]:
+    """The main thread makes a trial step and never ends it: training goes on in a worker."""
+
+    def one() -> list[float]:
+        loss = net(batch()).pow(2).mean()
+        loss.backward()
+        return [loss.item()]
+
+    if step == 0:
+        return one()
+    if step == 1:
+        time.sleep(_REST_S)
+    return _WORKER.submit(one).result()
 
 
 # --- a step that outgrows the budget --------------------------------------------------------------

@@ -67,7 +67,9 @@ def test_the_same_bits_or_no_number(
         assert done.said(f"ebbtide: .*{VARIANTS[name].refused}.*EBBTIDE=1"), done.output
 
 
-@pytest.mark.parametrize("name", ["moves_its_input", "swaps_its_input", "swaps_its_outputs"])
+@pytest.mark.parametrize(
+    "name", ["moves_its_input", "swaps_activations", "swaps_its_input", "swaps_its_outputs"]
+)
 def test_same_bits_where_the_step_fits(
     name: str, stock: Callable[[int], Finished], tmp_path: Path
 ) -> None:

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -46,6 +48,20 @@ TEST(EventLog, OurOwnAllocationsAreMarked) {
   EXPECT_FALSE(trace.blocks[0].ours);
   EXPECT_TRUE(trace.blocks[1].ours);
   EXPECT_FALSE(trace.blocks[2].ours);
+}
+
+TEST(EventLog, RestsFromItsLastSavedTensorToTheNextOp) {
+  using std::chrono::hours;
+  using std::chrono::seconds;
+  EventLog log(0);
+  EXPECT_FALSE(log.restsSince(seconds(0)));
+  log.rest();
+  EXPECT_TRUE(log.restsSince(seconds(0)));
+  EXPECT_FALSE(log.restsSince(hours(1)));
+  log.add(Kind::kBackwardNode, 0);  // of the backward pass that released the last one
+  EXPECT_TRUE(log.restsSince(seconds(0)));
+  log.add(Kind::kOpBegin, 0);
+  EXPECT_FALSE(log.restsSince(seconds(0)));
 }
 
 TEST(EventLog, ErasedEventsLeaveTheRest) {
