@@ -177,11 +177,11 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) c
   const auto last = programs_.find(last_signature_);
   const std::uint64_t expected = last == programs_.end() ? 0 : last->second.followed_by;
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
-  const auto likelier = [](const Known& one, const Known& other) {
+  const auto likelier = [](const Program& one, const Program& other) {
     return std::make_pair(one.plan != nullptr, one.steps) >
            std::make_pair(other.plan != nullptr, other.steps);
   };
-  const Known* found = nullptr;
+  const Program* found = nullptr;
   for (const auto& [signature, known] : programs_) {
     if (known.first_op_signature != first_op_signature) continue;
     if (found == nullptr || likelier(known, *found)) found = &known;
@@ -238,7 +238,7 @@ void Session::endStep(StepSummary summary) {
   timeline_ = std::move(timeline);
   const bool wanted = wantsPlan(summary);
   const bool first = steps_ == 1;
-  Known& known = programs_[summary.trace.signature];
+  Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
@@ -275,7 +275,7 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
       recomputed_ops_ - replays_before_step_));
   const bool spilled = spilled_bytes_ > spilled_before_step_;
   base_bytes_ = step_base_bytes_;
-  Known* known = nullptr;
+  Program* known = nullptr;
   if (summary.recorded) known = &programs_[summary.trace.signature];
   const Plan* const plan = summary.plan.get();
   if (plan && !summary.off_plan) known = &programs_[plan->signature];
@@ -324,8 +324,8 @@ void Session::forgetPrograms() {
   if (least != programs_.end()) programs_.erase(least);
 }
 
-const Session::Known* Session::mainProgram() const {
-  const Known* main = nullptr;
+const Session::Program* Session::mainProgram() const {
+  const Program* main = nullptr;
   for (const auto& [signature, known] : programs_) {
     if (main == nullptr || known.steps > main->steps) main = &known;
   }
@@ -335,7 +335,7 @@ const Session::Known* Session::mainProgram() const {
 // Called with mutex_ held.
 bool Session::wantsPlan(const StepSummary& summary) {
   if (!config_.budget_bytes || planning_) return false;
-  Known& known = programs_[summary.trace.signature];
+  Program& known = programs_[summary.trace.signature];
   const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
   if (known.asked && !known.replan && !first_plan_is_old) return false;
   if (known.replan) ++known.replans;
@@ -390,7 +390,7 @@ void Session::rehearsed(const Plan& plan, bool whole) {
   std::lock_guard lock(mutex_);
   const auto program = programs_.find(plan.signature);
   if (program == programs_.end() || program->second.plan.get() != &plan) return;
-  Known& known = program->second;
+  Program& known = program->second;
   if (whole) {
     for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
       if (plan.replayed[op]) known.verified.insert(static_cast<OpId>(op));

@@ -89,7 +89,7 @@ class Session {
  private:
   static constexpr int kMaxReplans = 4;  // for one program, because predictions missed
 
-  struct Known {  // what is known of one program
+  struct Program {  // what is known of one program
     void askAgain() { replan = replans < kMaxReplans; }
 
     std::shared_ptr<Plan> plan;  // nullptr: nothing to drop, or nothing could be planned
@@ -119,8 +119,8 @@ class Session {
   void noteProgram(const StepSummary& summary);
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);
-  void forgetPrograms();             // mutex_ held
-  const Known* mainProgram() const;  // the one most steps ran; mutex_ held
+  void forgetPrograms();               // mutex_ held
+  const Program* mainProgram() const;  // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;
   void say(const std::string& text) const;  // one line on stderr, tagged with the rank
@@ -144,7 +144,7 @@ class Session {
   bool planning_ = false;
   std::unique_ptr<scheduler::Trace> job_;
   bool job_first_step_ = false;
-  std::map<std::uint64_t, Known> programs_;  // by trace signature
+  std::map<std::uint64_t, Program> programs_;  // by trace signature
   std::uint64_t last_signature_ = 0;
   std::set<std::uint64_t> rejected_;  // op signatures whose replay differed: never dropped again
   std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;

@@ -51,8 +51,8 @@ void Session::writeTrace(const scheduler::Trace& trace) const {
 
 void Session::writeReport() {
   std::lock_guard lock(mutex_);
-  const Known none;
-  const Known& program = mainProgram() != nullptr ? *mainProgram() : none;
+  const Program none;
+  const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
   const std::shared_ptr<Plan>& plan = program.plan;
   nlohmann::json report = {
       {"version", kVersion},
