@@ -25,6 +25,7 @@
 #include "random_graphs.hpp"
 #include "run_sequence.hpp"
 #include "small_graphs.hpp"
+#include "solver_test.hpp"
 #include "solver_worker.hpp"
 #include "unit_graphs.hpp"
 
@@ -130,16 +131,8 @@ Nanoseconds leastReplayTime(const Graph& graph, Bytes budget) {
   return kNever;
 }
 
-class MoccasinPlannerTest : public testing::Test {
+class MoccasinPlannerTest : public SolverTest {
  protected:
-  void SetUp() override {
-    try {
-      findSolverWheel({});
-    } catch (const std::invalid_argument& missing) {
-      GTEST_SKIP() << missing.what();
-    }
-  }
-
   static PlanResult plan(const Graph& graph, Bytes budget,
                          std::map<std::string, std::string> named) {
     PlannerOptions options;

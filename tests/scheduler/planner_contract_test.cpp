@@ -10,20 +10,15 @@
 #include "gpt_graph.hpp"
 #include "random_graphs.hpp"
 #include "small_graphs.hpp"
-#include "solver_wheel.hpp"
+#include "solver_test.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
-class PlannerContract : public testing::TestWithParam<std::string> {
+class PlannerContract : public SolverTest, public testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {
-    if (!needsSolver()) return;
-    try {
-      findSolverWheel({});
-    } catch (const std::invalid_argument& missing) {
-      GTEST_SKIP() << missing.what();
-    }
+    if (needsSolver()) SolverTest::SetUp();
   }
 
   const Planner& tested() const { return planner(GetParam()); }

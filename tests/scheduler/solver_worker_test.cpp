@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "cp_sat_model.hpp"
+#include "solver_test.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -25,14 +26,10 @@ namespace {
 using End = SolverAnswer::End;
 using Clock = SolverWorker::Clock;
 
-class SolverWorkerTest : public testing::Test {
+class SolverWorkerTest : public SolverTest {
  protected:
   void SetUp() override {
-    try {
-      wheel_ = findSolverWheel({});
-    } catch (const std::invalid_argument& missing) {
-      GTEST_SKIP() << missing.what();
-    }
+    SolverTest::SetUp();
     files_ = openFiles();
   }
   // Neither files nor children are left by any test.
@@ -50,7 +47,6 @@ class SolverWorkerTest : public testing::Test {
 
   static Clock::time_point in(std::chrono::milliseconds time) { return Clock::now() + time; }
 
-  SolverWheel wheel_;
   std::ptrdiff_t files_ = 0;
 };
 
