@@ -30,9 +30,9 @@ constexpr double kLeastGain = 1e-3;
 // Another start is searched from too if it recomputes for no longer than so many times greedy's.
 constexpr double kPromisingRatio = 1.25;
 
-bool isStep(const Graph& graph) {
-  return !graph.any_order &&
-         std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.backward; });
+// A forward pass in program order and its backward pass, recorded or of a paper's chain.
+bool hasPasses(const Graph& graph) {
+  return !graph.any_order && graph.hasBackward();
 }
 
 // One budget's candidates, and the best of them.
@@ -46,7 +46,7 @@ class Composition {
   }
 
   PlanResult run(std::int64_t work) {
-    if (!isStep(graph_)) {
+    if (!hasPasses(graph_)) {
       planAnyGraph(work);
     } else if (!done()) {
       consider(joinBlocks(graph_, budget_, options_));
@@ -162,7 +162,7 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
   const PlanResult everything = keepEverythingResult(graph, budget_bytes);
   if (everything.feasible || WorkLimit{0, options.deadline}.late()) return everything;
   PlanResult best = Composition(graph, budget_bytes, options, everything).run(work);
-  if (graph.ops.size() > kLadderOps || !isStep(graph)) return best;
+  if (graph.ops.size() > kLadderOps || !hasPasses(graph)) return best;
   const Bytes bound = peakLowerBound(graph);
   for (Bytes step = kLadderSteps; step-- > 0;) {
     const Bytes budget = ladderBudget(bound, everything.peak_bytes, step);

@@ -156,6 +156,10 @@ Nanoseconds Graph::totalDurationNs() const {
   return sum;
 }
 
+bool Graph::hasBackward() const {
+  return std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.backward; });
+}
+
 void checkGraph(const Graph& graph) {
   const std::size_t limit = std::numeric_limits<std::int32_t>::max();
   if (graph.ops.size() >= limit || graph.values.size() >= limit) {

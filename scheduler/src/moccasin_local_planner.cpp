@@ -63,9 +63,7 @@ PlanResult MoccasinLocalPlanner::plan(const Graph& graph, Bytes budget_bytes,
   if (best.feasible) return best;
   const bool large = graph.ops.size() > kMostOps;
   const Nanoseconds bound = recomputeLowerBound(graph, budget_bytes);
-  const bool step =
-      std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.backward; });
-  if (step && !large) {
+  if (graph.hasBackward() && !large) {
     RetentionSearch greedy(graph, budget_bytes, options);
     Schedule start = greedy.result(GreedyPlanner::construct(greedy), "greedy").schedule;
     PlanResult constructed = judged(graph, budget_bytes, std::move(start));

@@ -20,8 +20,7 @@ ReplaySearch::ReplaySearch(const Graph& graph, const ReplaySearchOptions& option
     : graph_(graph),
       options_(options),
       timeline_(graph),
-      recorded_step_(!graph.any_order && std::any_of(graph.ops.begin(), graph.ops.end(),
-                                                     [](const Op& op) { return op.backward; })),
+      recorded_step_(graph.isRecordedStep()),
       best_peak_(timeline_.peak()),
       state_(options.seed) {
   Nanoseconds time = 0;

@@ -30,6 +30,20 @@ TEST(Graph, SumsStopAtTheLargestNumber) {
   EXPECT_EQ(graph.totalDurationNs(), kMax);
 }
 
+TEST(Graph, IsARecordedStepInProgramOrderWithBackwardEvents) {
+  Graph graph = chain(2);
+  EXPECT_TRUE(graph.isRecordedStep());
+  graph.any_order = true;
+  EXPECT_FALSE(graph.isRecordedStep());
+  graph.any_order = false;
+  graph.lazy_outputs = true;
+  EXPECT_FALSE(graph.isRecordedStep());
+  graph.lazy_outputs = false;
+  graph.ops.resize(2);  // the forward ops
+  EXPECT_FALSE(graph.hasBackward() || graph.isRecordedStep());
+  EXPECT_FALSE(Graph{}.isRecordedStep());
+}
+
 struct BadGraph {
   std::string message;
   std::function<void(Graph&)> spoil;

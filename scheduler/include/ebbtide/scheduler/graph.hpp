@@ -57,6 +57,11 @@ struct Graph {
 
   Bytes totalValueBytes() const;
   Nanoseconds totalDurationNs() const;
+  // Is some op a backward event?
+  bool hasBackward() const;
+  // A training step as a program runs it: first runs in this order, backward events among them, no
+  // paper's rules.
+  bool isRecordedStep() const { return !any_order && !lazy_outputs && hasBackward(); }
 };
 
 // Throws std::invalid_argument naming the first op or value that breaks an invariant: ids in range,
