@@ -116,14 +116,8 @@ class Composition {
   void anneal(std::int64_t work) {
     const PolishEffort effort{
         .moves = work / kStepsPerMove, .enough_ns = bound_ns_, .least_gain = kLeastGain};
-    PlanResult result;
-    result.schedule = polish(graph_, budget_, options_, best_.schedule, effort);
-    const Simulation simulation = simulate(graph_, result.schedule);
-    result.peak_bytes = simulation.peak_bytes;
-    result.recompute_ns = simulation.recompute_ns;
-    result.feasible = result.peak_bytes <= budget_;
-    result.planner = best_.planner + " + annealing";
-    consider(std::move(result));
+    Schedule polished = polish(graph_, budget_, options_, best_.schedule, effort);
+    consider(judgedPlan(graph_, budget_, std::move(polished), best_.planner + " + annealing"));
   }
 
   const Graph& graph_;
@@ -132,15 +126,6 @@ class Composition {
   Nanoseconds bound_ns_ = 0;
   PlanResult best_;
 };
-
-PlanResult keepEverythingResult(const Graph& graph, Bytes budget_bytes) {
-  PlanResult result;
-  result.schedule = keepEverything(graph);
-  result.peak_bytes = simulate(graph, result.schedule).peak_bytes;
-  result.feasible = result.optimal = result.peak_bytes <= budget_bytes;
-  result.planner = "keep-everything";
-  return result;
-}
 
 }  // namespace
 
@@ -159,7 +144,8 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
                              const PlannerOptions& options) const {
   rejectUnknownOptions(options, info());
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
-  const PlanResult everything = keepEverythingResult(graph, budget_bytes);
+  PlanResult everything = judgedPlan(graph, budget_bytes, keepEverything(graph), "keep-everything");
+  everything.optimal = everything.feasible;
   if (everything.feasible || WorkLimit{0, options.deadline}.late()) return everything;
   PlanResult best = Composition(graph, budget_bytes, options, everything).run(work);
   if (graph.ops.size() > kLadderOps || !hasPasses(graph)) return best;

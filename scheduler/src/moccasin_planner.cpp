@@ -9,6 +9,7 @@
 #include "ebbtide/scheduler/validator.hpp"
 #include "moccasin_local_planner.hpp"
 #include "moccasin_model.hpp"
+#include "plan_choice.hpp"
 #include "planner_options.hpp"
 #include "solver_worker.hpp"
 
@@ -145,13 +146,7 @@ class Phases {
     if (response->values.size() != model.variables()) return response->status;
     Schedule schedule = model.schedule(response->values);
     if (validate(graph_, schedule)) return CpSatResponse::Status::kUnknown;
-    const Simulation simulation = simulate(graph_, schedule);
-    PlanResult found;
-    found.feasible = simulation.peak_bytes <= budget_;
-    found.schedule = std::move(schedule);
-    found.peak_bytes = simulation.peak_bytes;
-    found.recompute_ns = simulation.recompute_ns;
-    found.planner = "moccasin";
+    PlanResult found = judgedPlan(graph_, budget_, std::move(schedule), "moccasin");
     if (better(found, best_)) best_ = found;
     if (better(found, inside_)) inside_ = std::move(found);
     return response->status;

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "ebbtide/scheduler/simulator.hpp"
+#include "plan_choice.hpp"
 #include "retention_cut.hpp"
 
 namespace ebbtide::scheduler {
@@ -432,14 +433,7 @@ ScoredRetention RetentionSearch::localSearch(ScoredRetention start, std::int64_t
 }
 
 PlanResult RetentionSearch::result(const ScoredRetention& scored, const std::string& planner) {
-  PlanResult result;
-  result.schedule = builder_.build(scored.retention);
-  const Simulation simulation = simulate(graph_, result.schedule);
-  result.peak_bytes = simulation.peak_bytes;
-  result.recompute_ns = simulation.recompute_ns;
-  result.feasible = result.peak_bytes <= budget_;
-  result.planner = planner;
-  return result;
+  return judgedPlan(graph_, budget_, builder_.build(scored.retention), planner);
 }
 
 }  // namespace ebbtide::scheduler
