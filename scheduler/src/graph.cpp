@@ -178,6 +178,18 @@ void checkGraph(const Graph& graph) {
   checkSums(graph);
 }
 
+std::vector<bool> replayPositions(const Graph& graph) {
+  std::vector<bool> positions(graph.ops.size(), true);
+  if (!graph.isRecordedStep()) return positions;
+  bool served = false;  // by a backward op from here on
+  for (std::size_t id = graph.ops.size(); id-- > 0;) {
+    const Op& op = graph.ops[id];
+    served = op.backward && (served || !op.inputs.empty());
+    positions[id] = served;
+  }
+  return positions;
+}
+
 std::vector<OpId> lastReplayPositions(const Graph& graph) {
   const OpId end = static_cast<OpId>(graph.ops.size());
   std::vector<OpId> last(graph.values.size(), kNone);

@@ -46,6 +46,8 @@ ReplayTimeline::ReplayTimeline(const Graph& graph)
 
 // As lastReplayPositions(), and pinned inputs must not be overwritten yet.
 void ReplayTimeline::setLimits() {
+  const std::vector<bool> open = replayPositions(graph_);
+  open_.assign(open.begin(), open.end());
   const OpId end = static_cast<OpId>(graph_.ops.size());
   for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
     const Op& op = graph_.ops[id];

@@ -47,12 +47,16 @@ class ReplayTimeline {
   const std::vector<RunKey>& replays() const { return replays_; }  // in no order
   int replaysOf(OpId op) const { return count_[op]; }
   bool has(RunKey replay) const;
+  // The last stage in which the op's inputs may be there for a replay; kNone: it is not rerunnable.
+  OpId lastStage(OpId op) const { return last_stage_[op]; }
   // May a replay of `op` ever come in `stage`?
   bool allowed(RunKey replay) const {
-    return replay.op() < replay.stage() && replay.stage() <= last_stage_[replay.op()];
+    return replay.op() < replay.stage() && replay.stage() <= last_stage_[replay.op()] &&
+           open_[replay.stage()] != 0;
   }
 
-  // False, and nothing changes, if it is there already or an input has no copy then.
+  // False, and nothing changes, if it is not allowed or there already, or an input has no copy
+  // then.
   bool insert(RunKey replay);
   // False, and nothing changes, if some read would be left without a copy.
   bool remove(RunKey replay);
@@ -107,7 +111,8 @@ class ReplayTimeline {
   bool copyAt(ValueId value, RunKey run) const;
 
   const Graph& graph_;
-  std::vector<OpId> last_stage_;     // per op: the last stage that may replay it
+  std::vector<OpId> last_stage_;     // per op: lastStage()
+  std::vector<std::uint8_t> open_;   // per stage: may it hold replays (replayPositions())?
   std::vector<RunKey> end_;          // per value: the first run that overwrites it, or kNever
   std::vector<OpId> successor_;      // per value: the op whose output takes its bytes over in place
   std::vector<RunKey> natural_;      // per value: to here the program itself holds the first copy

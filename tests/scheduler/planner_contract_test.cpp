@@ -83,6 +83,21 @@ TEST_P(PlannerContract, GivesLegalSchedulesAndHonestNumbers) {
   }
 }
 
+// Two microbatches: nothing runs again in a forward pass, as the validator says, not even where the
+// first backward pass comes before it.
+TEST_P(PlannerContract, ReplaysForBackwardEventsAlone) {
+  const PlannerOptions options = quick();
+  for (std::uint64_t seed = 0; seed < seeds(20); ++seed) {
+    const Graph graph = randomAccumulatingStep(seed, 2 + seed % (usesMatrices() ? 4 : 12));
+    const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+    const Bytes bound = peakLowerBound(graph);
+    for (Bytes budget : {Bytes{0}, (bound + peak) / 2, peak - 1}) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " budget " << budget);
+      expectHonest(graph, budget, tested().plan(graph, budget, options));
+    }
+  }
+}
+
 TEST_P(PlannerContract, RecomputesNothingWhereEverythingFits) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     const Graph graph = randomGraph(seed, 2 + seed % 30);

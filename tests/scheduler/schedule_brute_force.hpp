@@ -50,7 +50,7 @@ class ScheduleBruteForce {
       return push({state.first | 1u << id, live}, time);
     }
     const std::size_t next = nextFirstRun(state);
-    if (!op.rerunnable || live == state.second) return;
+    if (!op.rerunnable || live == state.second || !mayReplayBefore(next)) return;
     const Op& serves = graph_.ops[next];
     const Bytes fixed = serves.fixed_at_start == kNone ? serves.fixed_bytes : serves.fixed_at_start;
     const Bytes twice = bytes(state.second & setOf(op.outputs));  // made beside a copy at hand
@@ -70,6 +70,15 @@ class ScheduleBruteForce {
     std::size_t next = 0;
     while (next + 1 < graph_.ops.size() && (state.first >> next & 1) != 0) ++next;
     return next;
+  }
+
+  // Graph's rule of recorded steps: a backward op that reads something comes before a forward op.
+  bool mayReplayBefore(std::size_t next) const {
+    if (!graph_.isRecordedStep()) return true;
+    for (; next < graph_.ops.size() && graph_.ops[next].backward; ++next) {
+      if (!graph_.ops[next].inputs.empty()) return true;
+    }
+    return false;
   }
 
   static unsigned setOf(const std::vector<ValueId>& values) {
