@@ -73,6 +73,8 @@ Judged planAndJudge(const Graph& graph, const Arguments& arguments) {
   if (!minimize && !judged.result.optimal) {
     judged.least_ns = leastDuration(graph, judged.budget_bytes, judged.plain.duration_ns,
                                     arguments.planner.options());
+    judged.least_ns =
+        std::max(judged.least_ns, judged.plain.duration_ns + judged.result.recompute_bound_ns);
   }
   if (judged.feasible && judged.result.optimal) judged.least_ns = judged.planned.duration_ns;
   judged.optimal = minimize ? judged.planned.peak_bytes == judged.lower_bound_bytes

@@ -65,6 +65,7 @@ PlanResult MoccasinLocalPlanner::plan(const Graph& graph, Bytes budget_bytes,
   PlanResult found = judged(polish(graph, budget_bytes, options, best.schedule, effort));
   if (betterPlan(found, best)) best = std::move(found);
   best.optimal = best.feasible && best.recompute_ns <= bound;
+  best.recompute_bound_ns = bound;
   return best;
 }
 

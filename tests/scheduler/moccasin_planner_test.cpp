@@ -136,8 +136,10 @@ TEST_F(MoccasinPlannerTest, AgreesWithBruteForceInTheFreeOrder) {
     const PlanResult result = plan(graph, budget, {{"order", "free"}, {"intervals", "3"}});
     const Nanoseconds least = ScheduleBruteForce(graph, budget).leastReplayTime().value_or(kNever);
     EXPECT_TRUE(!result.feasible || result.recompute_ns >= least);
+    EXPECT_LE(result.recompute_bound_ns, least);
     if (!result.optimal) continue;
     ++proven;
+    EXPECT_EQ(result.recompute_bound_ns, result.recompute_ns);
     expectLeast(result, least);
   }
   EXPECT_GE(proven, 6);
