@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "ebbtide/scheduler/graph.hpp"
-#include "ebbtide/scheduler/retention.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
+#include "retention.hpp"
 
 namespace ebbtide::scheduler {
 

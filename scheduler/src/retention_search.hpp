@@ -7,8 +7,8 @@
 #include <random>
 
 #include "ebbtide/scheduler/planner.hpp"
-#include "ebbtide/scheduler/retention.hpp"
 #include "recompute_costs.hpp"
+#include "retention.hpp"
 
 namespace ebbtide::scheduler {
 
