@@ -9,6 +9,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "graph_input.hpp"
+#include "op_time.hpp"
 #include "text_file.hpp"
 #include "verbs.hpp"
 
@@ -34,13 +35,14 @@ Schedule readSchedule(const std::string& path) {
 
 void print(const Arguments& arguments, const Simulation& plain, const Simulation& result,
            std::optional<Bytes> budget, bool feasible) {
-  const double base = static_cast<double>(plain.duration_ns) * 1e-9;
-  const double seconds = static_cast<double>(result.duration_ns) * 1e-9;
-  const double overhead = base > 0 ? seconds / base - 1 : 0.0;
+  const double overhead = overheadRatio(result.duration_ns, plain.duration_ns);
   if (arguments.json) {
-    nlohmann::json row = {{"feasible", feasible},       {"peak_bytes", result.peak_bytes},
-                          {"seconds", seconds},         {"base_seconds", base},
-                          {"overhead_ratio", overhead}, {"recomputed_ops", result.recomputed_ops}};
+    nlohmann::json row = {{"feasible", feasible},
+                          {"peak_bytes", result.peak_bytes},
+                          {"seconds", seconds(result.duration_ns)},
+                          {"base_seconds", seconds(plain.duration_ns)},
+                          {"overhead_ratio", overhead},
+                          {"recomputed_ops", result.recomputed_ops}};
     if (budget) row["budget_bytes"] = *budget;
     fmt::print("{}\n", row.dump(1));
     return;
@@ -48,8 +50,8 @@ void print(const Arguments& arguments, const Simulation& plain, const Simulation
   fmt::print(
       "legal: peak {} bytes of {} plain, {} ops recomputed in {:.6f} s, {:.2f} % more op "
       "time\n",
-      result.peak_bytes, plain.peak_bytes, result.recomputed_ops,
-      static_cast<double>(result.recompute_ns) * 1e-9, 100 * overhead);
+      result.peak_bytes, plain.peak_bytes, result.recomputed_ops, seconds(result.recompute_ns),
+      100 * overhead);
   if (!feasible) fmt::print("over the budget of {} bytes\n", *budget);
 }
 

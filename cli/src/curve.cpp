@@ -5,6 +5,7 @@
 
 #include "curve_svg.hpp"
 #include "graph_input.hpp"
+#include "op_time.hpp"
 #include "planner_input.hpp"
 #include "text_file.hpp"
 #include "time_memory_curve.hpp"
@@ -23,14 +24,6 @@ struct Arguments {
   bool json = false;
 };
 
-double seconds(Nanoseconds ns) {
-  return static_cast<double>(ns) * 1e-9;
-}
-
-double overheadRatio(const TimeMemoryCurve& curve, Nanoseconds ns) {
-  return curve.plain_ns > 0 ? seconds(ns) / seconds(curve.plain_ns) - 1 : 0.0;
-}
-
 void printJson(const TimeMemoryCurve& curve) {
   nlohmann::json points = nlohmann::json::array();
   for (const CurvePoint& point : curve.points) {
@@ -39,7 +32,7 @@ void printJson(const TimeMemoryCurve& curve) {
                       {"peak_bytes", point.peak_bytes},
                       {"seconds", seconds(point.duration_ns)},
                       {"lower_bound_seconds", seconds(point.least_ns)},
-                      {"overhead_ratio", overheadRatio(curve, point.duration_ns)},
+                      {"overhead_ratio", overheadRatio(point.duration_ns, curve.plain_ns)},
                       {"recomputed_ops", point.recomputed_ops},
                       {"planner", point.planner}});
   }
@@ -56,8 +49,8 @@ void printText(const TimeMemoryCurve& curve) {
   fmt::print("{:>16} {:>16} {:>10} {:>12}  planner\n", "budget", "peak", "more time", "at least");
   for (const CurvePoint& point : curve.points) {
     fmt::print("{:>16} {:>16} {:>8.2f} % {:>10.2f} %  {}\n", point.budget_bytes, point.peak_bytes,
-               100 * overheadRatio(curve, point.duration_ns),
-               100 * overheadRatio(curve, point.least_ns),
+               100 * overheadRatio(point.duration_ns, curve.plain_ns),
+               100 * overheadRatio(point.least_ns, curve.plain_ns),
                point.feasible ? point.planner : "infeasible, smallest peak found");
   }
 }

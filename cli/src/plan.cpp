@@ -15,6 +15,7 @@
 #include "ebbtide/scheduler/validator.hpp"
 #include "graph_input.hpp"
 #include "least_duration.hpp"
+#include "op_time.hpp"
 #include "planner_input.hpp"
 #include "text_file.hpp"
 #include "verbs.hpp"
@@ -42,13 +43,9 @@ struct Judged {
   bool optimal = false;
   double plan_seconds = 0;
 
-  double baseSeconds() const { return static_cast<double>(plain.duration_ns) * 1e-9; }
-  double seconds() const { return static_cast<double>(planned.duration_ns) * 1e-9; }
-  double leastRatio() const {
-    return plain.duration_ns > 0 ? static_cast<double>(least_ns) * 1e-9 / baseSeconds() - 1 : 0.0;
-  }
+  double leastRatio() const { return cli::overheadRatio(least_ns, plain.duration_ns); }
   double overheadRatio() const {
-    return plain.duration_ns > 0 ? seconds() / baseSeconds() - 1 : 0.0;
+    return cli::overheadRatio(planned.duration_ns, plain.duration_ns);
   }
 };
 
@@ -76,6 +73,8 @@ Judged planAndJudge(const Graph& graph, const Arguments& arguments) {
   if (!minimize && !judged.result.optimal) {
     judged.least_ns = leastDuration(graph, judged.budget_bytes, judged.plain.duration_ns,
                                     arguments.planner.options());
+    judged.least_ns =
+        std::max(judged.least_ns, judged.plain.duration_ns + judged.result.recompute_bound_ns);
   }
   if (judged.feasible && judged.result.optimal) judged.least_ns = judged.planned.duration_ns;
   judged.optimal = minimize ? judged.planned.peak_bytes == judged.lower_bound_bytes
@@ -90,8 +89,8 @@ void printJson(const Judged& judged) {
                               {"budget_bytes", judged.budget_bytes},
                               {"peak_bytes", judged.planned.peak_bytes},
                               {"lower_bound_bytes", judged.lower_bound_bytes},
-                              {"seconds", judged.seconds()},
-                              {"base_seconds", judged.baseSeconds()},
+                              {"seconds", seconds(judged.planned.duration_ns)},
+                              {"base_seconds", seconds(judged.plain.duration_ns)},
                               {"overhead_ratio", judged.overheadRatio()},
                               {"recomputed_ops", judged.planned.recomputed_ops},
                               {"plan_seconds", judged.plan_seconds}};

@@ -30,9 +30,9 @@ constexpr double kLeastGain = 1e-3;
 // Another start is searched from too if it recomputes for no longer than so many times greedy's.
 constexpr double kPromisingRatio = 1.25;
 
-bool isStep(const Graph& graph) {
-  return !graph.any_order &&
-         std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.backward; });
+// A forward pass in program order and its backward pass, recorded or of a paper's chain.
+bool hasPasses(const Graph& graph) {
+  return !graph.any_order && graph.hasBackward();
 }
 
 // One budget's candidates, and the best of them.
@@ -46,7 +46,7 @@ class Composition {
   }
 
   PlanResult run(std::int64_t work) {
-    if (!isStep(graph_)) {
+    if (!hasPasses(graph_)) {
       planAnyGraph(work);
     } else if (!done()) {
       consider(joinBlocks(graph_, budget_, options_));
@@ -116,14 +116,8 @@ class Composition {
   void anneal(std::int64_t work) {
     const PolishEffort effort{
         .moves = work / kStepsPerMove, .enough_ns = bound_ns_, .least_gain = kLeastGain};
-    PlanResult result;
-    result.schedule = polish(graph_, budget_, options_, best_.schedule, effort);
-    const Simulation simulation = simulate(graph_, result.schedule);
-    result.peak_bytes = simulation.peak_bytes;
-    result.recompute_ns = simulation.recompute_ns;
-    result.feasible = result.peak_bytes <= budget_;
-    result.planner = best_.planner + " + annealing";
-    consider(std::move(result));
+    Schedule polished = polish(graph_, budget_, options_, best_.schedule, effort);
+    consider(judgedPlan(graph_, budget_, std::move(polished), best_.planner + " + annealing"));
   }
 
   const Graph& graph_;
@@ -132,15 +126,6 @@ class Composition {
   Nanoseconds bound_ns_ = 0;
   PlanResult best_;
 };
-
-PlanResult keepEverythingResult(const Graph& graph, Bytes budget_bytes) {
-  PlanResult result;
-  result.schedule = keepEverything(graph);
-  result.peak_bytes = simulate(graph, result.schedule).peak_bytes;
-  result.feasible = result.optimal = result.peak_bytes <= budget_bytes;
-  result.planner = "keep-everything";
-  return result;
-}
 
 }  // namespace
 
@@ -159,10 +144,11 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
                              const PlannerOptions& options) const {
   rejectUnknownOptions(options, info());
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
-  const PlanResult everything = keepEverythingResult(graph, budget_bytes);
+  PlanResult everything = judgedPlan(graph, budget_bytes, keepEverything(graph), "keep-everything");
+  everything.optimal = everything.feasible;
   if (everything.feasible || WorkLimit{0, options.deadline}.late()) return everything;
   PlanResult best = Composition(graph, budget_bytes, options, everything).run(work);
-  if (graph.ops.size() > kLadderOps || !isStep(graph)) return best;
+  if (graph.ops.size() > kLadderOps || !hasPasses(graph)) return best;
   const Bytes bound = peakLowerBound(graph);
   for (Bytes step = kLadderSteps; step-- > 0;) {
     const Bytes budget = ladderBudget(bound, everything.peak_bytes, step);

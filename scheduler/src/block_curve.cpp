@@ -4,8 +4,8 @@
 #include <tuple>
 #include <utility>
 
-#include "ebbtide/scheduler/retention.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
+#include "retention.hpp"
 #include "retention_cut.hpp"
 
 namespace ebbtide::scheduler {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
+#include "plan_choice.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -71,14 +72,9 @@ class Search {
   }
 
   bool take(Schedule schedule) {
-    const Simulation simulation = simulate(graph_, schedule);
-    PlanResult result;
-    result.peak_bytes = simulation.peak_bytes;
-    result.recompute_ns = simulation.recompute_ns;
-    result.feasible = result.peak_bytes <= budget_;
-    result.schedule = std::move(schedule);
+    PlanResult result = judgedPlan(graph_, budget_, std::move(schedule), {});
     const bool fits = result.feasible;
-    if (best_.schedule.steps.empty() || betterCanonical(result, best_)) best_ = std::move(result);
+    if (best_.schedule.steps.empty() || betterPlan(result, best_)) best_ = std::move(result);
     return fits;
   }
 
@@ -91,15 +87,6 @@ class Search {
 };
 
 }  // namespace
-
-bool betterCanonical(const PlanResult& a, const PlanResult& b) {
-  if (a.feasible != b.feasible) return a.feasible;
-  const auto cost = [](const PlanResult& plan) {
-    return plan.feasible ? std::pair(plan.recompute_ns, plan.peak_bytes)
-                         : std::pair(plan.peak_bytes, plan.recompute_ns);
-  };
-  return cost(a) < cost(b);
-}
 
 PlanResult planCanonical(const Graph& graph, const LowerSetSolver& solver, Bytes budget_bytes,
                          const CanonicalChoice& choice, const std::function<bool()>& late) {

@@ -21,7 +21,4 @@ struct CanonicalChoice {
 PlanResult planCanonical(const Graph& graph, const LowerSetSolver& solver, Bytes budget_bytes,
                          const CanonicalChoice& choice, const std::function<bool()>& late);
 
-// Feasible before infeasible; then less time, or less peak where both are infeasible.
-bool betterCanonical(const PlanResult& a, const PlanResult& b);
-
 }  // namespace ebbtide::scheduler

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ebbtide/scheduler/retention.hpp"
+#include "retention.hpp"
 #include "stage_costs.hpp"
 
 namespace ebbtide::scheduler {

@@ -5,6 +5,7 @@
 
 #include "chain_contraction.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
+#include "schedule_writer.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -24,17 +25,6 @@ class ChainExpansion {
     std::int32_t stage = kNone;
     bool ends_stage = false;  // the last op of the stage's forward or backward
   };
-  struct Copy {
-    ValueId value;
-    std::int32_t last_run;  // which reads it last, at first the one that makes it
-    bool first;
-    bool overwritten;  // ended by the program in its last run: no drop
-  };
-  struct Redundant {  // a replay made a value of which a copy was live
-    std::int32_t run;
-    std::int32_t copy;
-  };
-
   void reset();
   void place(const ChainStage& stage, std::int32_t chain, std::int32_t index);
   void visit(OpId op, const std::vector<ChainSchedule>& schedules);
@@ -42,32 +32,17 @@ class ChainExpansion {
   void endForward(const ChainStep& step, std::int32_t chain);
   void endBackward(std::int32_t stage, std::int32_t chain);
   void replayMissing(OpId op);
-  void replay(OpId op);
-  void firstRun(OpId op);
-  void overwrite(OpId op);
   void forget(ValueId value);
-  bool servedByProgram(ValueId value, OpId op) const;
   bool missing(ValueId value) const;
-  void read(ValueId value);
-  void beginCopy(ValueId value, bool first);
-  Schedule withDrops() const;
 
   const Graph& graph_;
   const std::vector<ChainContraction>& chains_;
   std::vector<Place> place_;
-  std::vector<std::vector<ValueId>> overwritten_at_;
   std::vector<OpId> last_need_;  // per value: the last op that reads it, itself or by a replay
 
   std::vector<std::size_t> next_step_;        // per chain
   std::vector<std::vector<bool>> saved_now_;  // per chain and stage: is ā held?
-  std::size_t first_run_next_ = 0;
-  std::vector<OpId> runs_;
-  std::vector<Copy> copies_;
-  std::vector<Redundant> redundant_;
-  std::vector<std::int32_t> current_;  // per value: index into copies_
-  std::vector<OpId> cone_, stack_;
-  std::vector<std::int32_t> cone_stamp_;
-  std::int32_t stamp_ = 0;
+  ScheduleWriter writer_;
 };
 
 }  // namespace ebbtide::scheduler

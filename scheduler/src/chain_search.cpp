@@ -12,11 +12,12 @@ namespace ebbtide::scheduler {
 
 ChainSearch::ChainSearch(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
                          const std::string& planner)
-    : graph_(graph), budget_(budget_bytes), options_(options) {
-  best_.schedule = keepEverything(graph);
-  best_.peak_bytes = everything_bytes_ = simulate(graph, best_.schedule).peak_bytes;
-  best_.feasible = best_.optimal = everything_bytes_ <= budget_;
-  best_.planner = planner;
+    : graph_(graph),
+      budget_(budget_bytes),
+      options_(options),
+      best_(judgedPlan(graph, budget_bytes, keepEverything(graph), planner)),
+      everything_bytes_(best_.peak_bytes) {
+  best_.optimal = best_.feasible;
 }
 
 void ChainSearch::contract(std::size_t most_stages) {
@@ -36,14 +37,9 @@ std::size_t ChainSearch::mostStages() const {
 }
 
 Bytes ChainSearch::consider(const std::vector<ChainSchedule>& schedules) {
-  PlanResult result;
-  result.schedule = expansion_->expand(schedules);
-  const Simulation simulation = simulate(graph_, result.schedule);
-  const Bytes peak = result.peak_bytes = simulation.peak_bytes;
-  result.recompute_ns = simulation.recompute_ns;
-  result.feasible = peak <= budget_;
+  PlanResult result = judgedPlan(graph_, budget_, expansion_->expand(schedules), best_.planner);
+  const Bytes peak = result.peak_bytes;
   result.optimal = result.feasible && result.recompute_ns == 0;
-  result.planner = best_.planner;
   if (betterPlan(result, best_)) best_ = std::move(result);
   return peak;
 }

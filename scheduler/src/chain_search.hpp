@@ -39,8 +39,8 @@ class ChainSearch {
   const Graph& graph_;
   const Bytes budget_;
   const PlannerOptions& options_;
-  Bytes everything_bytes_ = 0;
   PlanResult best_;
+  Bytes everything_bytes_;
   std::vector<ChainContraction> chains_;
   std::unique_ptr<ChainExpansion> expansion_;
 };

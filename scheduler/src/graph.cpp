@@ -156,6 +156,10 @@ Nanoseconds Graph::totalDurationNs() const {
   return sum;
 }
 
+bool Graph::hasBackward() const {
+  return std::any_of(ops.begin(), ops.end(), [](const Op& op) { return op.backward; });
+}
+
 void checkGraph(const Graph& graph) {
   const std::size_t limit = std::numeric_limits<std::int32_t>::max();
   if (graph.ops.size() >= limit || graph.values.size() >= limit) {
@@ -172,6 +176,18 @@ void checkGraph(const Graph& graph) {
   }
   if (graph.any_order) checkAnyOrder(graph);
   checkSums(graph);
+}
+
+std::vector<bool> replayPositions(const Graph& graph) {
+  std::vector<bool> positions(graph.ops.size(), true);
+  if (!graph.isRecordedStep()) return positions;
+  bool served = false;  // by a backward op from here on
+  for (std::size_t id = graph.ops.size(); id-- > 0;) {
+    const Op& op = graph.ops[id];
+    served = op.backward && (served || !op.inputs.empty());
+    positions[id] = served;
+  }
+  return positions;
 }
 
 std::vector<OpId> lastReplayPositions(const Graph& graph) {

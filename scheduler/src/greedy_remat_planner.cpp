@@ -46,6 +46,9 @@ class Pass {
       for (ValueId value : waiting_) propose(value);
       waiting_.clear();
       machine_.run(op);
+      for (ValueId input : graph_.ops[id].inputs) {
+        if (machine_.forwardNeed(input) == op) propose(input);
+      }
       for (ValueId output : graph_.ops[id].outputs) begin(output);
       for (ValueId value : expiring_[id]) {
         if (live_until_[value] <= op) setLive(value, false);

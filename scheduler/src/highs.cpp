@@ -59,6 +59,7 @@ HighsSolution Highs::solve(const LinearProgram& program, const std::vector<doubl
                    [&](const std::string& bytes) {
                      if (on_incumbent) on_incumbent(decoded(bytes));
                    });
+  answer.rejectRefusal();
   HighsSolution solution = decoded(answer.bytes);
   if (answer.end != SolverAnswer::End::kFinished) {
     solution.status = HighsSolution::Status::kUnproven;

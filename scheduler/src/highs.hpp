@@ -23,7 +23,8 @@ class Highs {
 
   // The deadline counts, whatever the solver does; a worker that dies leaves its last incumbent.
   // Calls `on_incumbent` on this thread, for programs with integer columns. `start`, a solution to
-  // begin from, may be empty.
+  // begin from, may be empty. Throws std::invalid_argument, which says how to get HiGHS, where its
+  // library cannot be used, and std::runtime_error where no process can be started.
   HighsSolution solve(const LinearProgram& program, const std::vector<double>& start = {},
                       const OnIncumbent& on_incumbent = {}) const;
 

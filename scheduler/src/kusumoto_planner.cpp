@@ -9,6 +9,7 @@
 
 #include "canonical_model.hpp"
 #include "canonical_strategies.hpp"
+#include "plan_choice.hpp"
 #include "planner_options.hpp"
 
 namespace ebbtide::scheduler {
@@ -260,7 +261,7 @@ PlanResult KusumotoPlanner::planPaperGraph(const Graph& graph, const LowerSetPro
   PlanResult result = plan(LowerSetScope::kPruned);
   if (scope_ == LowerSetScope::kPruned) return result;
   PlanResult other = plan(LowerSetScope::kAll);
-  return betterCanonical(other, result) ? other : result;
+  return betterPlan(other, result) ? other : result;
 }
 
 // A recorded step: its program order stays, and the canonical strategies say what to keep.

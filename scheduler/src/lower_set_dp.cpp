@@ -1,40 +1,17 @@
 #include "lower_set_dp.hpp"
 
 #include <algorithm>
-#include <array>
-#include <limits>
 #include <utility>
+
+#include "lower_set_bounds.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
-
 // Ranges of t in the first pass, and how many times more there are in each further one.
 constexpr std::size_t kFirstSlots = 32, kMoreSlots = 32;
 
-constexpr double kNoPath = std::numeric_limits<double>::infinity();
-
-// Prices of a byte, times T(V) over the budget.
-constexpr std::size_t kPrices = 12;
-using Prices = std::array<double, kPrices>;
-constexpr Prices kPriceLadder{0, .03, .06, .12, .2, .35, .6, 1, 1.7, 3, 5, 10};
-
 }  // namespace
-
-// What the memory alone allows, per lower set; states outside it lead nowhere.
-struct LowerSetSolver::Bounds {
-  std::vector<std::int64_t> least;  // least m of any state; kNever: cannot be reached
-  std::vector<std::int64_t> peak;   // of the sequence that has it
-  std::vector<std::int64_t> most;   // most m from which V can be reached; -1: from none
-  std::int64_t last_most = 0;       // most m of any state before the last segment
-  Prices price{};                   // of a byte, in cost
-  // Per price the least of cost and memory's price on a way from the empty set, and on one to V.
-  std::vector<Prices> start, rest;
-
-  double restCost(std::size_t set, std::int64_t memory) const;
-  bool mayCost(const Move& move, std::size_t to, std::int64_t cutoff) const;
-};
 
 // The states of one lower set while they are found: of each range of cost the one with least m.
 class LowerSetSolver::Slots {
@@ -106,77 +83,6 @@ LowerSetSolver::Move LowerSetSolver::moveOf(const LowerSetExtension& step, std::
       question.budget - extensions_.segmentBytes(static_cast<std::size_t>(step.from), to);
   return {step.from, costOf(step, to, question), step.memory,
           std::min(room, bounds.most[to] - step.memory)};
-}
-
-// Fills in Bounds::least and peak. Is V reached?
-bool LowerSetSolver::reach(std::int64_t budget, Bounds& bounds) const {
-  bounds.least.assign(extensions_.sets(), kNever);
-  bounds.peak.assign(extensions_.sets(), 0);
-  bounds.least[0] = 0;
-  std::vector<LowerSetExtension> scratch;
-  for (std::size_t to = 1; to < extensions_.sets(); ++to) {
-    if (limits_.late()) return false;
-    for (const LowerSetExtension& step : extensions_.to(to, budget, scratch)) {
-      const auto from = static_cast<std::size_t>(step.from);
-      const std::int64_t needed = bounds.least[from] + extensions_.segmentBytes(from, to);
-      const std::int64_t memory = bounds.least[from] + step.memory;
-      if (needed > budget || memory >= bounds.least[to]) continue;
-      bounds.least[to] = memory;
-      bounds.peak[to] = std::max(bounds.peak[from], needed);
-    }
-  }
-  return bounds.least.back() < kNever;
-}
-
-// For any price l >= 0 of a byte, the states (t, m) after L and (t', m') before V' = V \ L' have
-//   t' - t >= min over paths of (sum of dt + l dm) - l (m' - m)    and    m' <= Bounds::last_most
-void LowerSetSolver::boundRest(const Question& question, Bounds& bounds) const {
-  const std::size_t sets = extensions_.sets();
-  bounds.most.assign(sets, -1);
-  bounds.most.back() = kNever;
-  bounds.rest.assign(sets, Prices{});
-  for (std::size_t i = 0; i + 1 < sets; ++i) bounds.rest[i].fill(kNoPath);
-  const double even = (static_cast<double>(extensions_.totalTime()) + 1) /
-                      (static_cast<double>(question.budget) + 1);
-  for (std::size_t i = 0; i < kPrices; ++i) bounds.price[i] = even * kPriceLadder[i];
-  std::vector<LowerSetExtension> scratch;
-  for (std::size_t to = sets; to-- > 1;) {
-    if (bounds.most[to] < bounds.least[to]) continue;
-    if (limits_.late()) return;
-    for (const LowerSetExtension& step : extensions_.to(to, question.budget, scratch)) {
-      const auto from = static_cast<std::size_t>(step.from);
-      const Move move = moveOf(step, to, question, bounds);
-      if (bounds.least[from] > move.most) continue;
-      bounds.most[from] = std::max(bounds.most[from], move.most);
-      if (to + 1 == sets) bounds.last_most = std::max(bounds.last_most, move.most);
-      const double cost = static_cast<double>(move.cost);
-      const double memory = static_cast<double>(move.memory);
-      for (std::size_t i = 0; i < kPrices; ++i) {
-        const double rest = bounds.rest[to][i] + cost + bounds.price[i] * memory;
-        bounds.rest[from][i] = std::min(bounds.rest[from][i], rest);
-      }
-    }
-  }
-}
-
-// Less cost than this no strategy adds to a state of that set and that much memory.
-double LowerSetSolver::Bounds::restCost(std::size_t set, std::int64_t memory) const {
-  const double room = static_cast<double>(last_most - memory);
-  double best = rest[set][0];
-  for (std::size_t i = 1; i < kPrices; ++i) best = std::max(best, rest[set][i] - price[i] * room);
-  return best;
-}
-
-// Can a strategy that takes this move cost as little as `cutoff`?
-bool LowerSetSolver::Bounds::mayCost(const Move& move, std::size_t to, std::int64_t cutoff) const {
-  const Prices& before = start[static_cast<std::size_t>(move.from)];
-  const double over = static_cast<double>(move.memory - last_most);
-  double through = -kNoPath;
-  for (std::size_t i = 0; i < kPrices; ++i) {
-    through = std::max(through, before[i] + rest[to][i] + price[i] * over);
-  }
-  // Costs are whole numbers: half a one covers the rounding.
-  return through + static_cast<double>(move.cost) <= static_cast<double>(cutoff) + 0.5;
 }
 
 // One state for each lower set and price, the one of least cost and memory's price; each leads to

@@ -18,17 +18,6 @@ constexpr std::int64_t kMostIntervals = 1'000;
 // The greedy start takes time that grows faster than the graph: 30 s and more on 100,000 ops.
 constexpr std::size_t kMostOps = 20'000;
 
-PlanResult judged(const Graph& graph, Bytes budget_bytes, Schedule schedule) {
-  const Simulation simulation = simulate(graph, schedule);
-  PlanResult result;
-  result.schedule = std::move(schedule);
-  result.peak_bytes = simulation.peak_bytes;
-  result.recompute_ns = simulation.recompute_ns;
-  result.feasible = result.peak_bytes <= budget_bytes;
-  result.planner = "moccasin-local";
-  return result;
-}
-
 std::int64_t movesAllowed(const PlannerOptions& options) {
   const bool timed = options.deadline != std::chrono::steady_clock::time_point::max();
   return integerOption(options, "work", timed ? PolishEffort::kUntilDeadline : kDefaultMoves);
@@ -58,24 +47,25 @@ PlanResult MoccasinLocalPlanner::plan(const Graph& graph, Bytes budget_bytes,
                                       const PlannerOptions& options) const {
   rejectUnknownOptions(options, info());
   intervalsAllowed(options);
-  PlanResult best = judged(graph, budget_bytes, keepEverything(graph));
+  const auto judged = [&](Schedule schedule) {
+    return judgedPlan(graph, budget_bytes, std::move(schedule), info().name);
+  };
+  PlanResult best = judged(keepEverything(graph));
   best.optimal = best.feasible;
   if (best.feasible) return best;
   const bool large = graph.ops.size() > kMostOps;
   const Nanoseconds bound = recomputeLowerBound(graph, budget_bytes);
-  const bool step =
-      std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.backward; });
-  if (step && !large) {
+  if (graph.hasBackward() && !large) {
     RetentionSearch greedy(graph, budget_bytes, options);
     Schedule start = greedy.result(GreedyPlanner::construct(greedy), "greedy").schedule;
-    PlanResult constructed = judged(graph, budget_bytes, std::move(start));
+    PlanResult constructed = judged(std::move(start));
     if (betterPlan(constructed, best)) best = std::move(constructed);
   }
   const PolishEffort effort{movesAllowed(options), intervalsAllowed(options), bound};
-  PlanResult found =
-      judged(graph, budget_bytes, polish(graph, budget_bytes, options, best.schedule, effort));
+  PlanResult found = judged(polish(graph, budget_bytes, options, best.schedule, effort));
   if (betterPlan(found, best)) best = std::move(found);
   best.optimal = best.feasible && best.recompute_ns <= bound;
+  best.recompute_bound_ns = bound;
   return best;
 }
 

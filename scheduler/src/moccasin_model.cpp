@@ -64,15 +64,17 @@ bool MoccasinModel::needsCopy(OpId op, std::size_t run, ValueId input) const {
 
 void MoccasinModel::addRuns(OpId op) {
   const auto ops = static_cast<OpId>(graph_.ops.size());
-  OpId last_stage = op;  // that may replay it
-  while (last_stage + 1 < ops && limits_.allowed(RunKey(last_stage + 1, op))) ++last_stage;
+  std::vector<std::int64_t> stages;  // that may replay it
+  for (OpId stage = op + 1; stage <= limits_.lastStage(op); ++stage) {
+    if (limits_.allowed(RunKey(stage, op))) stages.push_back(stage);
+  }
   const auto anywhere = [&] { return CpExpression::variable(model_.addVariable(1, lastEvent())); };
   const auto inSomeStage = [&] {
-    return CpExpression{{{model_.addVariable(op + 1, last_stage), ops}}, eventOf(0, op)};
+    return CpExpression{{{model_.addVariable(stages), ops}}, eventOf(0, op)};
   };
   const bool free = settings_.free_order;
   runs_[op].push_back({free ? anywhere() : CpExpression::constant(eventOf(op, op)), always_});
-  const bool again = graph_.ops[op].rerunnable && (free || last_stage > op);
+  const bool again = graph_.ops[op].rerunnable && (free || !stages.empty());
   for (int i = 1; again && i < settings_.intervals; ++i) {
     const CpExpression start = free ? anywhere() : inSomeStage();
     runs_[op].push_back({start, model_.addLiteral()});

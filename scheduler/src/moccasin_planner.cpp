@@ -9,6 +9,7 @@
 #include "ebbtide/scheduler/validator.hpp"
 #include "moccasin_local_planner.hpp"
 #include "moccasin_model.hpp"
+#include "plan_choice.hpp"
 #include "planner_options.hpp"
 #include "solver_worker.hpp"
 
@@ -58,6 +59,12 @@ bool better(const PlanResult& a, const PlanResult& b) {
   return a.feasible ? a.recompute_ns < b.recompute_ns : a.peak_bytes < b.peak_bytes;
 }
 
+// CP-SAT's bounds are whole numbers, exact as doubles up to 2^53; of larger ones nothing is taken.
+std::int64_t wholeBound(double bound) {
+  constexpr double kMostExact = 0x1p53;
+  return bound > 0 && bound <= kMostExact ? static_cast<std::int64_t>(bound) : 0;
+}
+
 struct Start {
   PlanResult best;
   PlanResult inside;  // the best one with as many intervals as the program allows
@@ -76,9 +83,12 @@ class Phases {
         inside_(std::move(start.inside)) {}
 
   PlanResult run() {
-    if (graph_.ops.size() > kMostOps) return std::move(best_);
-    if (!inside_.feasible) seekPeak();
-    if (inside_.feasible) seekTime();
+    if (graph_.ops.size() <= kMostOps) {
+      if (!inside_.feasible) seekPeak();
+      if (inside_.feasible) seekTime();
+    }
+    best_.recompute_bound_ns =
+        std::max(best_.recompute_bound_ns, recomputeLowerBound(graph_, budget_));
     return std::move(best_);
   }
 
@@ -92,7 +102,11 @@ class Phases {
 
   void seekTime() {
     const MoccasinGoal goal{budget_, budget_, inside_.recompute_ns};
-    if (solve(goal, options_.deadline)) best_.optimal = best_.optimal || proofIsGeneral();
+    const bool settled = solve(goal, options_.deadline);
+    if (!proofIsGeneral()) return;
+    best_.optimal = best_.optimal || settled;
+    best_.recompute_bound_ns =
+        settled ? best_.recompute_ns : std::min(best_.recompute_ns, least_objective_);
   }
 
   // A schedule that takes less time than this one replays each op a limited number of times; are
@@ -123,15 +137,17 @@ class Phases {
     return parameters;
   }
 
-  // True: nothing is better than the best schedule now, in the model.
+  // True: nothing is better than the best schedule now, in the model. Sets least_objective_.
   bool solve(const MoccasinGoal& goal, Clock::time_point deadline) {
     if (Clock::now() + kClosing >= deadline) return false;
     MoccasinModel model(graph_, settings_, goal);
     model.hint(inside_.schedule);
+    least_objective_ = 0;
     SolverWorker worker(wheel_);
     const SolverAnswer answer = worker.solve(
         {Solver::kCpSat, model.wire(), parameters(deadline).wire()}, deadline - kClosing / 2,
         [&](const std::string& bytes) { consider(model, bytes); });
+    answer.rejectRefusal();
     const auto last = consider(model, answer.bytes);
     // Infeasible: nothing takes so little time.
     const bool settled =
@@ -142,16 +158,11 @@ class Phases {
   CpSatResponse::Status consider(const MoccasinModel& model, const std::string& bytes) {
     const auto response = CpSatResponse::fromWire(bytes);
     if (!response) return CpSatResponse::Status::kUnknown;
+    least_objective_ = std::max(least_objective_, wholeBound(response->bound));
     if (response->values.size() != model.variables()) return response->status;
     Schedule schedule = model.schedule(response->values);
     if (validate(graph_, schedule)) return CpSatResponse::Status::kUnknown;
-    const Simulation simulation = simulate(graph_, schedule);
-    PlanResult found;
-    found.feasible = simulation.peak_bytes <= budget_;
-    found.schedule = std::move(schedule);
-    found.peak_bytes = simulation.peak_bytes;
-    found.recompute_ns = simulation.recompute_ns;
-    found.planner = "moccasin";
+    PlanResult found = judgedPlan(graph_, budget_, std::move(schedule), "moccasin");
     if (better(found, best_)) best_ = found;
     if (better(found, inside_)) inside_ = std::move(found);
     return response->status;
@@ -163,6 +174,7 @@ class Phases {
   MoccasinSettings settings_;
   SolverWheel wheel_;
   PlanResult best_, inside_;
+  std::int64_t least_objective_ = 0;  // of the program solved last: nothing is below
 };
 
 PlanResult localSearch(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,

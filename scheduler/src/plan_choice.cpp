@@ -16,6 +16,18 @@ constexpr int kBisections = 10;
 
 }  // namespace
 
+PlanResult judgedPlan(const Graph& graph, Bytes budget_bytes, Schedule schedule,
+                      std::string planner) {
+  const Simulation simulation = simulate(graph, schedule);
+  PlanResult result;
+  result.schedule = std::move(schedule);
+  result.peak_bytes = simulation.peak_bytes;
+  result.recompute_ns = simulation.recompute_ns;
+  result.feasible = result.peak_bytes <= budget_bytes;
+  result.planner = std::move(planner);
+  return result;
+}
+
 bool betterPlan(const PlanResult& a, const PlanResult& b) {
   if (a.feasible != b.feasible) return a.feasible;
   const auto first = std::pair(a.recompute_ns, a.peak_bytes);
@@ -26,24 +38,19 @@ bool betterPlan(const PlanResult& a, const PlanResult& b) {
 
 PlanChoice::PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
                        std::string planner)
-    : graph_(graph), budget_(budget_bytes), deadline_(options.deadline) {
-  best_.planner = std::move(planner);
-  best_.schedule = keepEverything(graph);
-  best_.peak_bytes = keep_peak_ = simulate(graph, best_.schedule).peak_bytes;
-  best_.feasible = keep_peak_ <= budget_;
-}
+    : graph_(graph),
+      budget_(budget_bytes),
+      deadline_(options.deadline),
+      best_(judgedPlan(graph, budget_bytes, keepEverything(graph), std::move(planner))),
+      keep_peak_(best_.peak_bytes) {}
 
 Bytes PlanChoice::consider(Schedule schedule, const std::string& planner) {
   if (validate(graph_, schedule)) return kNone;
-  const Simulation simulation = simulate(graph_, schedule);
-  PlanResult result;
-  result.schedule = std::move(schedule);
-  result.peak_bytes = simulation.peak_bytes;
-  result.recompute_ns = simulation.recompute_ns;
-  result.feasible = result.peak_bytes <= budget_;
-  result.planner = planner.empty() ? best_.planner : planner;
+  PlanResult result =
+      judgedPlan(graph_, budget_, std::move(schedule), planner.empty() ? best_.planner : planner);
+  const Bytes peak = result.peak_bytes;
   if (betterPlan(result, best_)) best_ = std::move(result);
-  return simulation.peak_bytes;
+  return peak;
 }
 
 void PlanChoice::searchLimits(const std::function<Schedule(Bytes limit_bytes)>& construct) {

@@ -1,5 +1,5 @@
-// Which of two plans is better, and PlanChoice: the best of several schedules of one graph, judged
-// by validator and simulator.
+// What a schedule is worth, which of two plans is better, and PlanChoice: the best of several
+// schedules of one graph, judged by validator and simulator.
 #pragma once
 
 #include <functional>
@@ -8,6 +8,10 @@
 #include "ebbtide/scheduler/planner.hpp"
 
 namespace ebbtide::scheduler {
+
+// The plan of a legal schedule, with peak and time as simulate() says.
+PlanResult judgedPlan(const Graph& graph, Bytes budget_bytes, Schedule schedule,
+                      std::string planner);
 
 // Within the budget before beyond it; then less time, or less peak where both are beyond it.
 bool betterPlan(const PlanResult& a, const PlanResult& b);
@@ -45,8 +49,8 @@ class PlanChoice {
   const Graph& graph_;
   Bytes budget_;
   std::chrono::steady_clock::time_point deadline_;
-  Bytes keep_peak_ = 0;
   PlanResult best_;
+  Bytes keep_peak_;
 };
 
 }  // namespace ebbtide::scheduler

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "ebbtide/scheduler/retention.hpp"
+#include "retention.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -8,6 +8,8 @@ namespace ebbtide::scheduler {
 ReplayMachine::ReplayMachine(const Graph& graph)
     : graph_(graph),
       rules_(graph),
+      positions_(replayPositions(graph)),
+      forward_need_(graph.values.size(), kNone),
       repeatable_(graph.ops.size(), false),
       ran_(graph.ops.size(), false),
       program_holds_(graph.values.size(), false),
@@ -30,6 +32,21 @@ ReplayMachine::ReplayMachine(const Graph& graph)
     if (!v.pinned) beginCopy(value, true);
     setProgramHolds(value, v.natural_last != kNone);
   }
+  if (graph.isRecordedStep()) setForwardNeeds();
+}
+
+void ReplayMachine::setForwardNeeds() {
+  for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
+    const OpId op = static_cast<OpId>(id);
+    if (graph_.ops[id].backward) continue;
+    for (ValueId input : graph_.ops[id].inputs) {
+      if (!servedByProgram(op, input)) forward_need_[input] = op;
+    }
+  }
+}
+
+bool ReplayMachine::mayReplay() const {
+  return static_cast<std::size_t>(next_) == positions_.size() || positions_[next_];
 }
 
 bool ReplayMachine::servedByProgram(OpId op, ValueId input) const {
@@ -62,7 +79,7 @@ void ReplayMachine::run(OpId op) {
     firstRun(op);
     return;
   }
-  if (!useful(op)) return;
+  if (!useful(op) || !mayReplay()) return;
   // Run ahead of the order asked for, which wanted this op run once up to now.
   const bool recent = ahead_[op] == phase_;
   ahead_[op] = kNone;

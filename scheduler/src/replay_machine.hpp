@@ -6,13 +6,15 @@
 // On a recorded program it adds what the rules ask for: first runs in program order, ops that may
 // not be run again once only, values that no replay could make again held to their last need,
 // replays of inputs that have no copy. Replays that nothing reads are left out of the schedule.
+// In the forward pass of a recorded step nothing may run again: what is asked for there is left
+// out, and the copies that it would have made anew live on.
 #pragma once
 
 #include <vector>
 
 #include "ebbtide/scheduler/graph.hpp"
-#include "ebbtide/scheduler/retention.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
+#include "retention.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -28,8 +30,10 @@ class ReplayMachine {
   void forget(ValueId value);
 
   bool mayForget(ValueId value) const {
-    return current_[value] != kNone && rules_.droppable(value);
+    return current_[value] != kNone && rules_.droppable(value) && forward_need_[value] < next_;
   }
+  // Recorded step: the last forward op that reads the value and finds only the schedule's copy.
+  OpId forwardNeed(ValueId value) const { return forward_need_[value]; }
   bool ran(OpId op) const { return ran_[op]; }
   // May another run of the op make a value that may have been dropped?
   bool repeatable(OpId op) const { return repeatable_[op]; }
@@ -72,6 +76,8 @@ class ReplayMachine {
   };
 
   bool servedByProgram(OpId op, ValueId input) const;
+  void setForwardNeeds();
+  bool mayReplay() const;
   bool useful(OpId op) const;
   void runMissing(OpId op);
   void firstRun(OpId op);
@@ -87,6 +93,8 @@ class ReplayMachine {
 
   const Graph& graph_;
   ScheduleBuilder rules_;
+  std::vector<bool> positions_;     // per op: may replays come before its first run?
+  std::vector<OpId> forward_need_;  // per value: forwardNeed()
   std::vector<bool> repeatable_, ran_, program_holds_;
   std::vector<std::vector<ValueId>> overwritten_at_, natural_deaths_;
   std::vector<std::int32_t> current_;  // per value: index into copies_, kNone if there is none

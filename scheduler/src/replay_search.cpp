@@ -20,8 +20,6 @@ ReplaySearch::ReplaySearch(const Graph& graph, const ReplaySearchOptions& option
     : graph_(graph),
       options_(options),
       timeline_(graph),
-      recorded_step_(!graph.any_order && std::any_of(graph.ops.begin(), graph.ops.end(),
-                                                     [](const Op& op) { return op.backward; })),
       best_peak_(timeline_.peak()),
       state_(options.seed) {
   Nanoseconds time = 0;
@@ -29,7 +27,7 @@ ReplaySearch::ReplaySearch(const Graph& graph, const ReplaySearchOptions& option
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
     if (value.pinned || value.producer == kNone || value.bytes == 0) continue;
-    if (!timeline_.allowed({value.producer + 1, value.producer})) continue;
+    if (timeline_.lastStage(value.producer) <= value.producer) continue;
     candidates_.push_back(static_cast<ValueId>(id));
     time += graph.ops[value.producer].duration_ns;
     bytes += value.bytes;
@@ -60,7 +58,6 @@ double ReplaySearch::energy() const {
 
 bool ReplaySearch::insert(RunKey replay) {
   if (timeline_.replaysOf(replay.op()) + 1 >= options_.intervals) return false;
-  if (recorded_step_ && !graph_.ops[replay.stage()].backward) return false;
   if (!timeline_.insert(replay)) return false;
   changes_.push_back({replay, true});
   return true;

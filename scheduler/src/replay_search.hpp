@@ -74,7 +74,6 @@ class ReplaySearch {
   const Graph& graph_;
   ReplaySearchOptions options_;
   ReplayTimeline timeline_;
-  bool recorded_step_;  // ops replay as backward asks for values, not in the program's forward pass
   std::vector<ValueId> candidates_;  // values that a replay can make
   double typical_ns_ = 1;            // mean duration of their producers
   std::vector<Change> changes_;      // of the move at hand

@@ -18,41 +18,30 @@
 
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
-#include "peak_tree.hpp"
+#include "run_key.hpp"
+#include "stage_levels.hpp"
 
 namespace ebbtide::scheduler {
-
-// When a run comes: by stage, then by op. Each op runs at most once a stage.
-struct RunKey {
-  std::uint64_t bits = 0;  // 0: before all runs, where sources are made
-
-  RunKey() = default;
-  RunKey(OpId stage, OpId op)
-      : bits(static_cast<std::uint64_t>(stage) << 32 | (static_cast<std::uint64_t>(op) + 1)) {}
-  OpId stage() const { return static_cast<OpId>(bits >> 32); }
-  OpId op() const { return static_cast<OpId>(bits & 0xffffffffu) - 1; }
-  bool first() const { return stage() == op(); }
-
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison's 0 for a pointer
-  friend auto operator<=>(const RunKey&, const RunKey&) = default;
-};
 
 class ReplayTimeline {
  public:
   // Nothing replayed. The graph must pass checkGraph() and outlive the timeline.
   explicit ReplayTimeline(const Graph& graph);
 
-  Bytes peak() const { return tree_.max(); }
+  Bytes peak() const { return levels_.peak(); }
   Nanoseconds replayNs() const { return replay_ns_; }
-  const std::vector<RunKey>& replays() const { return replays_; }  // in no order
+  const std::vector<RunKey>& replays() const { return levels_.replays(); }  // in no order
   int replaysOf(OpId op) const { return count_[op]; }
-  bool has(RunKey replay) const;
+  // The last stage in which the op's inputs may be there for a replay; kNone: it is not rerunnable.
+  OpId lastStage(OpId op) const { return last_stage_[op]; }
   // May a replay of `op` ever come in `stage`?
   bool allowed(RunKey replay) const {
-    return replay.op() < replay.stage() && replay.stage() <= last_stage_[replay.op()];
+    return replay.op() < replay.stage() && replay.stage() <= last_stage_[replay.op()] &&
+           open_[replay.stage()] != 0;
   }
 
-  // False, and nothing changes, if it is there already or an input has no copy then.
+  // False, and nothing changes, if it is not allowed or there already, or an input has no copy
+  // then.
   bool insert(RunKey replay);
   // False, and nothing changes, if some read would be left without a copy.
   bool remove(RunKey replay);
@@ -60,8 +49,8 @@ class ReplayTimeline {
   bool idle(RunKey replay) const;
 
   // The run with most live bytes in a stage.
-  RunKey peakRun(OpId stage) const;
-  const PeakTree& stages() const { return tree_; }
+  RunKey peakRun(OpId stage) const { return levels_.peakRun(stage); }
+  const PeakTree& stages() const { return levels_.stages(); }
   // All runs that make or read a value through the schedule, in order.
   const std::vector<RunKey>& runsOf(ValueId value) const { return uses_[value]; }
   bool makes(ValueId value, RunKey run) const {
@@ -71,19 +60,6 @@ class ReplayTimeline {
   Schedule schedule() const;
 
  private:
-  struct Slot {  // one run
-    OpId op = kNone;
-    std::int32_t listed = kNone;  // replays: index into replays_
-    Bytes live = 0;               // values live during it, less what the tree adds to its stage
-    Bytes extra = 0;              // fixed bytes and workspace
-    Bytes born = 0;               // of live: outputs
-    Bytes taken = 0;              // bytes of values that outputs took over when the run began
-  };
-  struct Range {  // of runs: after `from`, up to `to`
-    RunKey from, to;
-    bool with_to = true;
-  };
-
   void setLimits();
   void setLives();
   void firstUses();
@@ -97,28 +73,19 @@ class ReplayTimeline {
   void addUse(ValueId value, RunKey run);
   void removeUse(ValueId value, RunKey run);
   void changePlainUse(ValueId value, std::size_t use, Bytes sign);
-  void addRange(const Range& range, Bytes bytes);
-  void addBirth(RunKey run, Bytes bytes);
-  void addInStage(const Range& range, OpId stage, Bytes bytes);
-  std::vector<Slot>::iterator slotAt(RunKey run);
-  void refresh(OpId stage);
-  void openSlot(RunKey replay);
-  void closeSlot(RunKey replay);
   bool copyAt(ValueId value, RunKey run) const;
 
   const Graph& graph_;
-  std::vector<OpId> last_stage_;     // per op: the last stage that may replay it
+  std::vector<OpId> last_stage_;     // per op: lastStage()
+  std::vector<std::uint8_t> open_;   // per stage: may it hold replays (replayPositions())?
   std::vector<RunKey> end_;          // per value: the first run that overwrites it, or kNever
   std::vector<OpId> successor_;      // per value: the op whose output takes its bytes over in place
   std::vector<RunKey> natural_;      // per value: to here the program itself holds the first copy
   std::vector<std::uint8_t> plain_;  // per value: none of these, nor lazy outputs
   std::vector<std::vector<RunKey>> uses_;
-  std::vector<std::vector<Slot>> slots_;  // per stage: its replays in order, then the first run
-  PeakTree tree_;
-  std::vector<RunKey> replays_;
+  StageLevels levels_;
   std::vector<int> count_;
   Nanoseconds replay_ns_ = 0;
-  OpId open_stage_ = kNone;  // changes more: its level is told to the tree at the end
 };
 
 }  // namespace ebbtide::scheduler

@@ -8,7 +8,7 @@
 //   r_p    -> sink           duration   p is replayed
 #pragma once
 
-#include "ebbtide/scheduler/retention.hpp"
+#include "retention.hpp"
 
 namespace ebbtide::scheduler {
 

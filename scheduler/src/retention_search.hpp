@@ -7,8 +7,8 @@
 #include <random>
 
 #include "ebbtide/scheduler/planner.hpp"
-#include "ebbtide/scheduler/retention.hpp"
 #include "recompute_costs.hpp"
+#include "retention.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -87,7 +87,6 @@ class RetentionSearch {
   };
 
   void findPhases();
-  void classify();
   void keepAtCuts(const Phase& phase, std::size_t segments, Retention& retention) const;
   std::vector<ValueId> dropCandidates(const ScoredRetention& scored, const std::vector<bool>& tabu);
   std::pair<std::vector<ValueId>, OpId> copiesAtPeak(const ScoredRetention& scored);

@@ -68,21 +68,28 @@ struct Search {
   }
 };
 
+std::string wantedWheel() {
+  return std::string("ortools==") + SolverWheel::kVersion;
+}
+
 [[noreturn]] void throwMissing(const Search& search, const std::string& where) {
-  const std::string wanted = std::string("ortools==") + SolverWheel::kVersion;
-  std::string text = "no solver: " + wanted + " is not " + where;
+  std::string text = wantedWheel() + " is not " + where;
   if (!search.others.empty()) {
     text += " (another version is in " + search.others.front().string() + ")";
   }
-  throw std::invalid_argument(text + "; pip install " + wanted +
-                              ", or name the folder that holds it with the option ortools");
+  throw std::invalid_argument(solverFault(text));
 }
 
 }  // namespace
 
+std::string solverFault(const std::string& what) {
+  return "no solver: " + what + "; pip install " + wantedWheel() +
+         ", or name the folder that holds it with the option ortools";
+}
+
 PlannerOption wheelOption() {
   return {"ortools", "a folder",
-          std::string("where ortools==") + SolverWheel::kVersion +
+          "where " + wantedWheel() +
               " is installed (site-packages); default: near this program, in .venv, in "
               "VIRTUAL_ENV"};
 }

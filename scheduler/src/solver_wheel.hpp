@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 
 #include "ebbtide/scheduler/planner.hpp"
 
@@ -22,6 +23,9 @@ PlannerOption wheelOption();
 // the site-packages of a .venv in one of them; the site-packages of $VIRTUAL_ENV. Throws
 // std::invalid_argument that says how to get the wheel.
 SolverWheel findSolverWheel(const PlannerOptions& options);
+
+// A fault of the wheel's libraries and how to get good ones, in one sentence.
+std::string solverFault(const std::string& what);
 
 // `ebbtide-solver`, beside this program or library or in the folder bin next to its own. Throws
 // std::runtime_error where it is not.

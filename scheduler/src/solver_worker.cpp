@@ -73,6 +73,10 @@ class SpawnSettings {
 
 }  // namespace
 
+void SolverAnswer::rejectRefusal() const {
+  if (end == End::kRefused) throw std::invalid_argument(solverFault(message));
+}
+
 SolverWorker::SolverWorker(SolverWheel wheel) : wheel_(std::move(wheel)) {
   std::string program = findSolverProgram().string();
   int sockets[2];

@@ -37,6 +37,10 @@ struct SolverAnswer {
   End end = End::kDied;
   std::string bytes;
   std::string message;  // of kDied and kRefused: one sentence
+
+  // Throws std::invalid_argument if it is kRefused: like a missing wheel, planners do not pass over
+  // that.
+  void rejectRefusal() const;
 };
 
 class SolverWorker {

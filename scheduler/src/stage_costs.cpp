@@ -4,7 +4,7 @@
 #include <limits>
 #include <numeric>
 
-#include "ebbtide/scheduler/retention.hpp"
+#include "retention.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

@@ -3,23 +3,10 @@
 #include <algorithm>
 
 namespace ebbtide::scheduler {
-namespace {
-
-// The last stage up to `until` that may replay the op, `op` if none may: if one may, so may all
-// between it and the op's first run.
-OpId lastAllowed(const ReplayTimeline& limits, OpId op, OpId until) {
-  OpId may = op, may_not = until + 1;
-  while (may + 1 < may_not) {
-    const OpId stage = may + (may_not - may) / 2;
-    (limits.allowed(RunKey(stage, op)) ? may : may_not) = stage;
-  }
-  return may;
-}
-
-}  // namespace
 
 StagedRuns::StagedRuns(const Graph& graph)
     : graph_(graph),
+      open_(replayPositions(graph)),
       readers_(graph.values.size()),
       needed_until_(graph.values.size(), kNone),
       held_until_(graph.values.size(), kNone),
@@ -57,7 +44,7 @@ void StagedRuns::setNeeds() {
     for (ValueId output : graph_.ops[op].outputs) {
       if (!graph_.values[output].pinned) until = std::max(until, needed_until_[output]);
     }
-    until = lastAllowed(limits, op, until);
+    until = std::max(op, std::min(until, limits.lastStage(op)));
     if (until > replay_from_[op] && graph_.ops[op].rerunnable) replay_until_[op] = until;
     for (ValueId input : graph_.ops[op].inputs) {
       needed_until_[input] = std::max({needed_until_[input], op, replay_until_[op]});

@@ -23,7 +23,7 @@ class StagedRuns {
 
   // May `op` run in `stage`? A replay of a value that the program holds is of no use.
   bool may(OpId stage, OpId op) const {
-    return stage == op || (stage > replay_from_[op] && stage <= replay_until_[op]);
+    return stage == op || (stage > replay_from_[op] && stage <= replay_until_[op] && open_[stage]);
   }
   // The last stage in which some run may read the value; kNone: none.
   OpId neededUntil(ValueId value) const { return needed_until_[value]; }
@@ -42,6 +42,7 @@ class StagedRuns {
   void setNeeds();
 
   const Graph& graph_;
+  std::vector<bool> open_;                        // per stage: may it hold replays?
   std::vector<std::vector<OpId>> readers_;        // per value, in program order
   std::vector<OpId> needed_until_, held_until_;   // per value
   std::vector<OpId> replay_from_, replay_until_;  // per op: after the one, up to the other

@@ -5,6 +5,7 @@
 //   begins with a run of the producer, or with the step for a source, and ends with a drop, an
 //   offload or the program's overwriting of that copy.
 // A replay of an op of which some output has a copy already leaves that copy in place.
+// In a recorded step replays wait for a backward event, which must come before the next forward op.
 #include "ebbtide/scheduler/validator.hpp"
 
 #include <algorithm>
@@ -19,7 +20,10 @@ enum class Copy : std::uint8_t { kGone, kFirst, kReplayed, kHost };
 class Checker {
  public:
   explicit Checker(const Graph& graph)
-      : graph_(graph), ran_(graph.ops.size(), false), copies_(graph.values.size(), Copy::kGone) {
+      : graph_(graph),
+        recorded_step_(graph.isRecordedStep()),
+        ran_(graph.ops.size(), false),
+        copies_(graph.values.size(), Copy::kGone) {
     overwritten_at_.resize(graph.ops.size());
     for (std::size_t id = 0; id < graph.values.size(); ++id) {
       const Value& value = graph.values[id];
@@ -37,7 +41,7 @@ class Checker {
       if (!fault.empty()) return "step " + std::to_string(i) + ": " + fault;
     }
     const auto missing = std::find(ran_.begin(), ran_.end(), false);
-    if (missing == ran_.end()) return std::nullopt;
+    if (missing == ran_.end()) return unserved();
     return "op " + std::to_string(missing - ran_.begin()) + " is never run";
   }
 
@@ -67,6 +71,10 @@ class Checker {
     const Op& op = graph_.ops[id];
     const bool first = !ran_[id];
     if (!first && !op.rerunnable) return name + " is replayed but is not rerunnable";
+    if (first && !op.backward && waiting_ != kNone) {
+      return name + " comes before any backward event that the replay of op " +
+             std::to_string(waiting_) + " could be for";
+    }
     for (ValueId input : op.inputs) {
       if (readable(input, first && !op.backward)) continue;
       return name + " reads value " + std::to_string(input) +
@@ -80,7 +88,14 @@ class Checker {
     }
     if (first) ++next_;
     ran_[id] = true;
+    if (recorded_step_ && !first) waiting_ = id;
+    if (first && op.backward && !op.inputs.empty()) waiting_ = kNone;
     return {};
+  }
+
+  std::optional<std::string> unserved() const {
+    if (waiting_ == kNone) return std::nullopt;
+    return "op " + std::to_string(waiting_) + " is replayed after the last backward event";
   }
 
   // The program's write ends its own copy; a copy that a replay made apart from it survives.
@@ -113,7 +128,9 @@ class Checker {
   }
 
   const Graph& graph_;
-  OpId next_ = 0;  // first runs so far; in program order: the next one
+  const bool recorded_step_;
+  OpId next_ = 0;         // first runs so far; in program order: the next one
+  OpId waiting_ = kNone;  // recorded step: replayed since the last backward event
   std::vector<bool> ran_;
   std::vector<Copy> copies_;
   std::vector<std::vector<ValueId>> overwritten_at_;

@@ -2,7 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
 #include "../scheduler/small_traces.hpp"
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 
 namespace ebbtide::plugin {
@@ -47,7 +56,37 @@ TEST(Plan, ReplayBeforeAForwardOpIsRefused) {
                     {StepKind::kRun, 1},
                     {StepKind::kRun, 2},
                     {StepKind::kRun, 3}};
+  EXPECT_NE(scheduler::validate(graph.graph, schedule), std::nullopt);
   EXPECT_THROW(makePlan(trace, graph, schedule), std::invalid_argument);
+}
+
+// Recorded steps, one of them of two microbatches: what is legal can be executed.
+TEST(Plan, IsMadeOfEveryPlannersSchedule) {
+  int replays = 0;
+  for (const char* name : {"gpt_step", "cnn_step"}) {
+    std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/" + name + ".json");
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    const auto trace = scheduler::traceFromJson(text);
+    const auto graph = scheduler::buildGraph(trace);
+    const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
+    for (const auto& planner : scheduler::planners()) {
+      SCOPED_TRACE(planner->info().name);
+      scheduler::PlannerOptions options;
+      options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(100);
+      try {
+        const auto schedule =
+            planner->plan(graph.graph, plain.peak_bytes - graph.activation_bytes / 2, options)
+                .schedule;
+        ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+        std::shared_ptr<Plan> plan;
+        ASSERT_NO_THROW(plan = makePlan(trace, graph, schedule));
+        replays += plan->replays > 0 ? 1 : 0;
+      } catch (const std::invalid_argument& missing) {
+        EXPECT_NE(std::string(missing.what()).find("no solver"), std::string::npos);
+      }
+    }
+  }
+  EXPECT_GE(replays, 20);  // of two graphs and some fifteen planners that need no solver
 }
 
 }  // namespace

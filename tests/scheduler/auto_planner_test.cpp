@@ -9,12 +9,13 @@
 
 #include "chain_join.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/validator.hpp"
 #include "gpt_graph.hpp"
 #include "layered_graph.hpp"
 #include "random_graphs.hpp"
 #include "replay_search.hpp"
+#include "schedule_brute_force.hpp"
 #include "small_graphs.hpp"
-#include "step_brute_force.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -93,16 +94,9 @@ TEST(AutoPlanner, ReplaysForBackwardOpsAlone) {
     ReplaySearch search(graph, {.budget_bytes = (bound + peak) / 2, .seed = seed});
     search.construct();
     search.anneal(500, 0.3);
-    std::vector<bool> ran(graph.ops.size(), false);
-    bool replayed = false;
-    for (const Step& step : search.schedule().steps) {
-      if (step.kind != Step::Kind::kRun) continue;
-      if (!ran[step.id]) {
-        EXPECT_TRUE(!replayed || graph.ops[step.id].backward) << seed << " op " << step.id;
-      }
-      replayed = ran[step.id];
-      ran[step.id] = true;
-    }
+    const Schedule schedule = search.schedule();
+    EXPECT_EQ(validate(graph, schedule).value_or(""), "") << seed;
+    EXPECT_GT(simulate(graph, schedule).recompute_ns, 0) << seed;
   }
 }
 
@@ -129,7 +123,7 @@ TEST(AutoPlanner, AgreesWithBruteForce) {
     Nanoseconds before = std::numeric_limits<Nanoseconds>::max();
     const Bytes bound = peakLowerBound(graph);
     for (Bytes budget = bound; budget < peak; budget += 1 + (peak - bound) / 6) {
-      const auto least = StepBruteForce(graph, budget).leastNs();
+      const auto least = ScheduleBruteForce(graph, budget).leastReplayTime();
       const PlanResult result = planner("auto").plan(graph, budget, withWork("10000"));
       if (!least) {
         EXPECT_FALSE(result.feasible) << seed << " budget " << budget;

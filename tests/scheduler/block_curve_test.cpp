@@ -7,10 +7,10 @@
 #include <set>
 
 #include "block_partition.hpp"
-#include "ebbtide/scheduler/retention.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "gpt_graph.hpp"
 #include "random_graphs.hpp"
+#include "retention.hpp"
 #include "small_graphs.hpp"
 
 namespace ebbtide::scheduler {

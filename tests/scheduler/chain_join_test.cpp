@@ -11,8 +11,8 @@
 #include "gpt_graph.hpp"
 #include "persistent_dp.hpp"
 #include "random_graphs.hpp"
+#include "schedule_brute_force.hpp"
 #include "small_graphs.hpp"
-#include "step_brute_force.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -148,7 +148,7 @@ TEST(JoinBlocks, IsNeverBetterThanTheOptimum) {
     for (Bytes budget = peakLowerBound(graph); budget <= peak; budget += 2) {
       const PlanResult result = joinBlocks(graph, budget, {});
       if (!result.feasible) continue;
-      const auto least = StepBruteForce(graph, budget).leastNs();
+      const auto least = ScheduleBruteForce(graph, budget).leastReplayTime();
       ASSERT_TRUE(least.has_value());
       EXPECT_GE(result.recompute_ns, *least) << seed << " budget " << budget;
     }

@@ -18,7 +18,7 @@
 #include "schedule_brute_force.hpp"
 #include "small_chains.hpp"
 #include "small_graphs.hpp"
-#include "solver_wheel.hpp"
+#include "solver_test.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -132,14 +132,10 @@ std::optional<Nanoseconds> leastInStages(const Graph& graph, Bytes budget) {
   return least;
 }
 
-class CheckmatePlanners : public testing::Test {
+class CheckmatePlanners : public SolverTest {
  protected:
   void SetUp() override {
-    try {
-      findSolverWheel({});
-    } catch (const std::invalid_argument& missing) {
-      GTEST_SKIP() << missing.what();
-    }
+    SolverTest::SetUp();
     options_.named["work"] = "0";  // no help from the start
   }
 

@@ -30,6 +30,33 @@ TEST(Graph, SumsStopAtTheLargestNumber) {
   EXPECT_EQ(graph.totalDurationNs(), kMax);
 }
 
+TEST(Graph, IsARecordedStepInProgramOrderWithBackwardEvents) {
+  Graph graph = chain(2);
+  EXPECT_TRUE(graph.isRecordedStep());
+  graph.any_order = true;
+  EXPECT_FALSE(graph.isRecordedStep());
+  graph.any_order = false;
+  graph.lazy_outputs = true;
+  EXPECT_FALSE(graph.isRecordedStep());
+  graph.lazy_outputs = false;
+  graph.ops.resize(2);  // the forward ops
+  EXPECT_FALSE(graph.hasBackward() || graph.isRecordedStep());
+  EXPECT_FALSE(Graph{}.isRecordedStep());
+}
+
+TEST(Graph, HasReplaysInARecordedStepForBackwardEventsAlone) {
+  Graph graph = chain(2);  // ops 0 and 1 forward, 2 and 3 events
+  addEvent(graph, {});     // 4: a gap, and a forward op follows
+  addForward(graph, {2}, 10, 1);
+  addEvent(graph, {});  // 6: another one, and an event follows
+  addEvent(graph, {3});
+  addEvent(graph, {});
+  EXPECT_EQ(replayPositions(graph),
+            (std::vector<bool>{false, false, true, true, false, false, true, true, false}));
+  graph.any_order = true;
+  EXPECT_EQ(replayPositions(graph), std::vector<bool>(9, true));
+}
+
 struct BadGraph {
   std::string message;
   std::function<void(Graph&)> spoil;

@@ -7,6 +7,7 @@
 
 #include "checkmate_model.hpp"
 #include "layered_graph.hpp"
+#include "solver_test.hpp"
 #include "solver_worker.hpp"
 
 namespace ebbtide::scheduler {
@@ -32,16 +33,7 @@ TEST(HighsMessage, SurvivesItsBytes) {
   }
 }
 
-class HighsSolver : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      findSolverWheel({});
-    } catch (const std::invalid_argument& missing) {
-      GTEST_SKIP() << missing.what();
-    }
-  }
-};
+using HighsSolver = SolverTest;
 
 // maximise 5x + 4y, 6x + 4y ≤ 24, x + 2y ≤ 6: x = 3, y = 1.5 gives 21. Of whole numbers x = 4,
 // y = 0 is the best, with 20.
@@ -54,7 +46,7 @@ LinearProgram textbook(bool whole) {
 }
 
 TEST_F(HighsSolver, SolvesProgramsAndTheirDuals) {
-  const HighsSolution solution = Highs(findSolverWheel({}), {}).solve(textbook(false));
+  const HighsSolution solution = Highs(wheel_, {}).solve(textbook(false));
   EXPECT_EQ(solution.status, Status::kOptimal);
   EXPECT_NEAR(solution.objective, -21, 1e-6);
   EXPECT_NEAR(solution.values.at(1), 1.5, 1e-6);
@@ -64,7 +56,7 @@ TEST_F(HighsSolver, SolvesProgramsAndTheirDuals) {
 TEST_F(HighsSolver, SolvesIntegerProgramsAndTellsOfIncumbents) {
   double told = 0;
   const HighsSolution solution =
-      Highs(findSolverWheel({}), {}).solve(textbook(true), {1, 1}, [&](const HighsSolution& one) {
+      Highs(wheel_, {}).solve(textbook(true), {1, 1}, [&](const HighsSolution& one) {
         told = std::min(told, one.objective);
       });
   EXPECT_EQ(solution.status, Status::kOptimal);
@@ -76,7 +68,7 @@ TEST_F(HighsSolver, SolvesIntegerProgramsAndTellsOfIncumbents) {
 TEST_F(HighsSolver, SaysThatThereIsNoSolution) {
   LinearProgram program = textbook(true);
   program.row_upper[1] = -1;
-  const HighsSolution solution = Highs(findSolverWheel({}), {}).solve(program);
+  const HighsSolution solution = Highs(wheel_, {}).solve(program);
   EXPECT_EQ(solution.status, Status::kInfeasible);
   EXPECT_TRUE(solution.values.empty());
 }
@@ -89,7 +81,7 @@ TEST_F(HighsSolver, LeavesItsIncumbentWhenItIsKilled) {
   parameters.seconds = 60;
   parameters.nodes = 1'000'000;
   parameters.start = model.solutionOf({});
-  SolverWorker worker(findSolverWheel({}));
+  SolverWorker worker(wheel_);
   const SolverAnswer answer =
       worker.solve({Solver::kHighs, model.program().toBytes(), parameters.toBytes()},
                    std::chrono::steady_clock::now() + std::chrono::seconds(60),

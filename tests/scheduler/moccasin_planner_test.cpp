@@ -24,7 +24,9 @@
 #include "protobuf_wire.hpp"
 #include "random_graphs.hpp"
 #include "run_sequence.hpp"
+#include "schedule_brute_force.hpp"
 #include "small_graphs.hpp"
+#include "solver_test.hpp"
 #include "solver_worker.hpp"
 #include "unit_graphs.hpp"
 
@@ -93,53 +95,8 @@ class StagedBruteForce {
   Nanoseconds best_ = kNever;
 };
 
-// Least replay time of all schedules whatever: the shortest way through the states (values made,
-// values live), one value an op.
-Nanoseconds leastReplayTime(const Graph& graph, Bytes budget) {
-  const std::size_t ops = graph.ops.size();
-  using State = std::pair<unsigned, unsigned>;
-  std::map<State, Nanoseconds> cost = {{{0, 0}, 0}};
-  std::set<std::pair<Nanoseconds, State>> open = {{0, {0, 0}}};
-  while (!open.empty()) {
-    const auto [ns, state] = *open.begin();
-    open.erase(open.begin());
-    const auto [made, live] = state;
-    if (made == (1u << ops) - 1) return ns;
-    const auto go = [&, from = ns](State to, Nanoseconds more) {
-      const auto [at, added] = cost.emplace(to, from + more);
-      if (!added && at->second <= from + more) return;
-      open.erase({at->second, to});
-      at->second = from + more;
-      open.insert({from + more, to});
-    };
-    Bytes bytes = 0;
-    for (std::size_t op = 0; op < ops; ++op) bytes += live >> op & 1 ? graph.values[op].bytes : 0;
-    for (std::size_t op = 0; op < ops; ++op) {
-      const unsigned bit = 1u << op;
-      if ((live & bit) != 0) {
-        go({made, live & ~bit}, 0);
-        continue;
-      }
-      const auto& inputs = graph.ops[op].inputs;
-      const bool ready = std::all_of(inputs.begin(), inputs.end(),
-                                     [&](ValueId input) { return (live >> input & 1) != 0; });
-      if (!ready || bytes + graph.values[op].bytes > budget) continue;
-      go({made | bit, live | bit}, (made & bit) != 0 ? graph.ops[op].duration_ns : 0);
-    }
-  }
-  return kNever;
-}
-
-class MoccasinPlannerTest : public testing::Test {
+class MoccasinPlannerTest : public SolverTest {
  protected:
-  void SetUp() override {
-    try {
-      findSolverWheel({});
-    } catch (const std::invalid_argument& missing) {
-      GTEST_SKIP() << missing.what();
-    }
-  }
-
   static PlanResult plan(const Graph& graph, Bytes budget,
                          std::map<std::string, std::string> named) {
     PlannerOptions options;
@@ -177,10 +134,12 @@ TEST_F(MoccasinPlannerTest, AgreesWithBruteForceInTheFreeOrder) {
     const Graph graph = randomUnitGraph(seed, 6 + seed % 4);
     const Bytes budget = middle(graph);
     const PlanResult result = plan(graph, budget, {{"order", "free"}, {"intervals", "3"}});
-    const Nanoseconds least = leastReplayTime(graph, budget);
+    const Nanoseconds least = ScheduleBruteForce(graph, budget).leastReplayTime().value_or(kNever);
     EXPECT_TRUE(!result.feasible || result.recompute_ns >= least);
+    EXPECT_LE(result.recompute_bound_ns, least);
     if (!result.optimal) continue;
     ++proven;
+    EXPECT_EQ(result.recompute_bound_ns, result.recompute_ns);
     expectLeast(result, least);
   }
   EXPECT_GE(proven, 6);

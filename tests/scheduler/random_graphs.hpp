@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "ebbtide/scheduler/graph.hpp"
 
@@ -13,13 +16,18 @@ namespace ebbtide::scheduler {
 
 class RandomGraph {
  public:
-  RandomGraph(std::uint64_t seed, std::size_t forward_ops) : random_(seed) {
+  // So many forward passes of so many ops, each with its backward pass.
+  RandomGraph(std::uint64_t seed, std::size_t forward_ops, int passes = 1) : random_(seed) {
     for (std::size_t i = 0, sources = 1 + pick(3); i < sources; ++i) {
       const ValueId source = addValue(kNone, kNone);
       graph_.values[source].pinned = chance(50);
     }
-    for (std::size_t i = 0; i < forward_ops; ++i) addForward();
-    for (std::size_t i = forward_ops; i-- > 0;) addEvent(static_cast<OpId>(i));
+    for (int pass = 0; pass < passes; ++pass) {
+      const std::size_t begin = graph_.ops.size();
+      for (std::size_t i = 0; i < forward_ops; ++i) addForward();
+      for (std::size_t i = begin + forward_ops; i-- > begin;) addEvent(static_cast<OpId>(i));
+      if (pass + 1 < passes && chance(50)) addGap();
+    }
     setNaturalDeaths();
   }
   Graph take() { return std::move(graph_); }
@@ -92,6 +100,11 @@ class RandomGraph {
     graph_.ops.push_back(event);
   }
 
+  void addGap() {
+    graph_.ops.push_back(
+        {.fixed_bytes = static_cast<Bytes>(pick(40)), .backward = true, .inputs = {}});
+  }
+
   void setNaturalDeaths() {
     std::vector<OpId> last(graph_.values.size(), kNone);
     for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
@@ -112,6 +125,43 @@ class RandomGraph {
 
 inline Graph randomGraph(std::uint64_t seed, std::size_t forward_ops) {
   return RandomGraph(seed, forward_ops).take();
+}
+
+// Two microbatches.
+inline Graph randomAccumulatingStep(std::uint64_t seed, std::size_t forward_ops) {
+  return RandomGraph(seed, forward_ops, 2).take();
+}
+
+// A step of few ops in a chain with some skips: values of 1 to 9 bytes that the program holds until
+// their last reader, ops of 1 to 9 ns.
+inline Graph tinyStep(std::uint64_t seed, int forward_ops) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](std::size_t size) { return static_cast<std::size_t>(random() % size); };
+  Graph graph;
+  graph.values.push_back({.pinned = true});
+  for (OpId id = 0; id < forward_ops; ++id) {
+    std::set<ValueId> inputs = {static_cast<ValueId>(id)};  // value i is made by op i-1
+    if (pick(3) == 0) inputs.insert(static_cast<ValueId>(pick(static_cast<std::size_t>(id) + 1)));
+    for (ValueId input : inputs) graph.values[input].natural_last = id;
+    graph.values.push_back({.bytes = static_cast<Bytes>(1 + pick(9)), .producer = id});
+    graph.ops.push_back({.duration_ns = static_cast<Nanoseconds>(1 + pick(9)),
+                         .fixed_bytes = static_cast<Bytes>(pick(3)),
+                         .rerunnable = true,
+                         .inputs = {inputs.begin(), inputs.end()},
+                         .outputs = {id + 1}});
+  }
+  for (OpId id = forward_ops; id-- > 0;) {
+    std::vector<ValueId> inputs;
+    for (ValueId value : graph.ops[id].inputs) {
+      if (pick(2) == 0 && value > 0) inputs.push_back(value);
+    }
+    if (pick(2) == 0) inputs.push_back(id + 1);
+    graph.ops.push_back({.duration_ns = 1,
+                         .fixed_bytes = static_cast<Bytes>(pick(5)),
+                         .backward = true,
+                         .inputs = std::move(inputs)});
+  }
+  return graph;
 }
 
 }  // namespace ebbtide::scheduler

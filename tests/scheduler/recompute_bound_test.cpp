@@ -5,7 +5,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "gpt_graph.hpp"
 #include "random_graphs.hpp"
-#include "step_brute_force.hpp"
+#include "schedule_brute_force.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -15,7 +15,7 @@ TEST(RecomputeBound, IsNeverAboveTheOptimum) {
     const Graph graph = tinyStep(seed, 2 + static_cast<int>(seed % 5));
     const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
     for (Bytes budget = peakLowerBound(graph); budget <= peak; budget += 3) {
-      const auto least = StepBruteForce(graph, budget).leastNs();
+      const auto least = ScheduleBruteForce(graph, budget).leastReplayTime();
       if (!least) continue;
       EXPECT_LE(recomputeLowerBound(graph, budget), *least) << seed << " budget " << budget;
     }

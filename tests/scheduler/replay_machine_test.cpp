@@ -68,8 +68,9 @@ TEST(ReplayMachine, MakesForgottenInputsAgain) {
 TEST(ReplayMachine, IsLegalForAnyRequests) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
     const bool any_order = seed % 3 == 0;
-    const Graph graph =
-        any_order ? randomOrderGraph(seed, 2 + seed % 40) : randomGraph(seed, 2 + seed % 30);
+    const Graph graph = any_order       ? randomOrderGraph(seed, 2 + seed % 40)
+                        : seed % 3 == 1 ? randomGraph(seed, 2 + seed % 30)
+                                        : randomAccumulatingStep(seed, 2 + seed % 15);
     std::mt19937_64 random(seed);
     ReplayMachine machine(graph);
     for (int i = 0; i < 100; ++i) {

@@ -1,4 +1,4 @@
-#include "ebbtide/scheduler/retention.hpp"
+#include "retention.hpp"
 
 #include <gtest/gtest.h>
 

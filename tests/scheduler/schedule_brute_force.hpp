@@ -1,9 +1,9 @@
 // Least time of the replays of a tiny graph over all schedules without offload, by Dijkstra's
-// algorithm over sets of ops that have run and of values that are live. For ops with one output
-// each, without natural lives, overwriting or lazy outputs. Shares nothing with planners.
+// algorithm over sets of ops that have run and of values that are live. For graphs without
+// overwriting or lazy outputs. Shares nothing with planners.
 #pragma once
 
-#include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 #include <queue>
@@ -31,10 +31,7 @@ class ScheduleBruteForce {
       if (state.first + 1 == 1u << graph_.ops.size()) return time;
       if (time > best_.at(state)) continue;
       for (std::size_t op = 0; op < graph_.ops.size(); ++op) run(state, op, time);
-      for (std::size_t value = 0; value < graph_.values.size(); ++value) {
-        const bool live = (state.second >> value & 1) != 0 && !graph_.values[value].pinned;
-        if (live) push({state.first, state.second & ~(1u << value)}, time);
-      }
+      for (std::size_t value = 0; value < graph_.values.size(); ++value) drop(state, value, time);
     }
     return std::nullopt;
   }
@@ -45,17 +42,49 @@ class ScheduleBruteForce {
 
   void run(const State& state, std::size_t id, Nanoseconds time) {
     const Op& op = graph_.ops[id];
-    const bool first = (state.first >> id & 1) == 0;
-    const unsigned before = (1u << id) - 1;
-    if (first && !graph_.any_order && (state.first & before) != before) return;
-    if (!first && !op.rerunnable) return;
-    for (ValueId input : op.inputs) {
-      if ((state.second >> input & 1) == 0) return;
+    if ((setOf(op.inputs) & ~state.second) != 0) return;
+    const unsigned live = state.second | setOf(op.outputs), before = (1u << id) - 1;
+    if ((state.first >> id & 1) == 0) {
+      if (!graph_.any_order && (state.first & before) != before) return;
+      if (bytes(live) + op.fixed_bytes > budget_) return;
+      return push({state.first | 1u << id, live}, time);
     }
-    const unsigned live = state.second | 1u << op.outputs[0];
-    if (!first && live == state.second) return;
-    if (bytes(live) + extra(state, op, first) > budget_) return;
-    push({state.first | 1u << id, live}, time + (first ? 0 : op.duration_ns));
+    const std::size_t next = nextFirstRun(state);
+    if (!op.rerunnable || live == state.second || !mayReplayBefore(next)) return;
+    const Op& serves = graph_.ops[next];
+    const Bytes fixed = serves.fixed_at_start == kNone ? serves.fixed_bytes : serves.fixed_at_start;
+    const Bytes twice = bytes(state.second & setOf(op.outputs));  // made beside a copy at hand
+    if (bytes(live) + twice + op.workspace_bytes + fixed > budget_) return;
+    push({state.first, live}, time + op.duration_ns);
+  }
+
+  // What the program holds costs nothing to keep.
+  void drop(const State& state, std::size_t id, Nanoseconds time) {
+    const Value& value = graph_.values[id];
+    const bool live = (state.second >> id & 1) != 0 && !value.pinned;
+    const bool held = value.natural_last >= static_cast<OpId>(nextFirstRun(state));
+    if (live && !held) push({state.first, state.second & ~(1u << id)}, time);
+  }
+
+  std::size_t nextFirstRun(const State& state) const {
+    std::size_t next = 0;
+    while (next + 1 < graph_.ops.size() && (state.first >> next & 1) != 0) ++next;
+    return next;
+  }
+
+  // Graph's rule of recorded steps: a backward op that reads something comes before a forward op.
+  bool mayReplayBefore(std::size_t next) const {
+    if (!graph_.isRecordedStep()) return true;
+    for (; next < graph_.ops.size() && graph_.ops[next].backward; ++next) {
+      if (!graph_.ops[next].inputs.empty()) return true;
+    }
+    return false;
+  }
+
+  static unsigned setOf(const std::vector<ValueId>& values) {
+    unsigned set = 0;
+    for (ValueId value : values) set |= 1u << value;
+    return set;
   }
 
   Bytes bytes(unsigned live) const {
@@ -64,15 +93,6 @@ class ScheduleBruteForce {
       if ((live >> id & 1) != 0 && !graph_.values[id].pinned) sum += graph_.values[id].bytes;
     }
     return sum;
-  }
-
-  Bytes extra(const State& state, const Op& op, bool first) const {
-    if (first) return op.fixed_bytes;
-    std::size_t next = 0;
-    while (next + 1 < graph_.ops.size() && (state.first >> next & 1) != 0) ++next;
-    const Op& serves = graph_.ops[next];
-    const Bytes fixed = serves.fixed_at_start == kNone ? serves.fixed_bytes : serves.fixed_at_start;
-    return op.workspace_bytes + fixed;
   }
 
   void push(const State& state, Nanoseconds time) {

@@ -78,15 +78,17 @@ TEST(Simulator, AReplayedCopyOutlivesTheOverwritingOfTheFirst) {
   Graph graph;
   const ValueId a = addForward(graph, {}, 1000, 1);
   const ValueId c = addForward(graph, {a}, 1, 1);
+  addEvent(graph, {c});
   const ValueId b = addInPlace(graph, a, 1);
   const ValueId d = addForward(graph, {b}, 5000, 1);
   addEvent(graph, {d});
-  for (ValueId held : {c, b, d}) graph.values[held].natural_last = 4;
-  const Simulation result =
-      play(graph, {run(0), drop(a), run(1), run(0), run(2), run(3), run(1), drop(a), run(4)});
-  // Op 1: a and c = 1001. The replay of op 0 adds a second a, so op 2 has a, b, c = 2001, op 3 d on
-  // top = 7001. The replay of op 1 before event 4 makes c again: 7002. Then the second a goes.
-  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{1000, 1001, 2001, 7001, 7002}));
+  for (ValueId held : {c, b, d}) graph.values[held].natural_last = 5;
+  const Simulation result = play(
+      graph, {run(0), drop(a), run(1), run(0), run(2), run(3), run(4), run(1), drop(a), run(5)});
+  // Op 1: a and c = 1001. The replay of op 0 for event 2 adds a second a, so op 3 has a, b, c =
+  // 2001, op 4 d on top = 7001. The replay of op 1 before event 5 makes c again: 7002. Then the
+  // second a goes.
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{1000, 1001, 2001, 2001, 7001, 7002}));
 }
 
 TEST(Simulator, TheProgramsCopyAndAReplaysBothCount) {

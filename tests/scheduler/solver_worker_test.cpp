@@ -18,6 +18,10 @@
 #include <vector>
 
 #include "cp_sat_model.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/time_lower_bound.hpp"
+#include "layered_graph.hpp"
+#include "solver_test.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -25,14 +29,10 @@ namespace {
 using End = SolverAnswer::End;
 using Clock = SolverWorker::Clock;
 
-class SolverWorkerTest : public testing::Test {
+class SolverWorkerTest : public SolverTest {
  protected:
   void SetUp() override {
-    try {
-      wheel_ = findSolverWheel({});
-    } catch (const std::invalid_argument& missing) {
-      GTEST_SKIP() << missing.what();
-    }
+    SolverTest::SetUp();
     files_ = openFiles();
   }
   // Neither files nor children are left by any test.
@@ -50,7 +50,6 @@ class SolverWorkerTest : public testing::Test {
 
   static Clock::time_point in(std::chrono::milliseconds time) { return Clock::now() + time; }
 
-  SolverWheel wheel_;
   std::ptrdiff_t files_ = 0;
 };
 
@@ -223,6 +222,36 @@ TEST(SolverWheel, SaysHowToGetIt) {
     EXPECT_NE(text.find("pip install ortools==9.15.6755"), std::string::npos) << text;
     EXPECT_NE(text.find("/no/such/folder"), std::string::npos) << text;
   }
+}
+
+// Files of the right names that are no libraries: found, and refused by the loader.
+TEST(SolverWheel, IsNotPassedOverWhereItsLibrariesDoNotLoad) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("ebbtide-wheel-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder / "ortools" / ".libs");
+  std::filesystem::create_directories(folder / "ortools-9.15.6755.dist-info");
+  for (const char* library : {"libortools.so.9", "libhighs.so.1"}) {
+    std::ofstream(folder / "ortools" / ".libs" / library) << "no library";
+  }
+  PlannerOptions options;
+  options.named["ortools"] = folder.string();
+  options.named["work"] = "0";
+  const Graph graph = LayeredGraph({.nodes = 30}, 7).take();
+  const Bytes budget = simulate(graph, keepEverything(graph)).peak_bytes * 8 / 10;
+  for (const char* name : {"moccasin", "checkmate-milp"}) {
+    try {
+      planner(name).plan(graph, budget, options);
+      ADD_FAILURE() << name;
+    } catch (const std::invalid_argument& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find("no solver: "), std::string::npos) << text;
+      EXPECT_NE(text.find((folder / "ortools" / ".libs").string()), std::string::npos) << text;
+      EXPECT_NE(text.find("pip install ortools==9.15.6755"), std::string::npos) << text;
+    }
+  }
+  // A bound has another one to fall back on.
+  EXPECT_EQ(timeLowerBound(graph, budget, options), recomputeLowerBound(graph, budget));
+  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <stdexcept>
-
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "op_precedence.hpp"
@@ -12,7 +10,7 @@
 #include "random_orders.hpp"
 #include "schedule_brute_force.hpp"
 #include "small_graphs.hpp"
-#include "solver_wheel.hpp"
+#include "solver_test.hpp"
 #include "unit_graphs.hpp"
 
 namespace ebbtide::scheduler {
@@ -30,16 +28,7 @@ TEST(OpPrecedence, IsProgramOrderUnlessAnyOrderWillDo) {
   EXPECT_EQ(fixed.chain().size(), 7u);
 }
 
-class TimeLowerBound : public testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      findSolverWheel({});
-    } catch (const std::invalid_argument& missing) {
-      GTEST_SKIP() << missing.what();
-    }
-  }
-};
+using TimeLowerBound = SolverTest;
 
 // Recorded programs and graphs of any order: every planner's schedule takes at least the bound.
 TEST_F(TimeLowerBound, IsAboveNoPlannersSchedule) {

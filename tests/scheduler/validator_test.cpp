@@ -37,6 +37,32 @@ TEST(Validator, NamesTheFirstStepThatIsNotLegal) {
             "step 3: op 2 is replayed but is not rerunnable");
 }
 
+// chain(1) twice: ops 0, 2 forward, 1, 3 events that read values 1 and 2.
+TEST(Validator, HasReplaysInARecordedStepForBackwardEventsAlone) {
+  Graph graph = chain(1);
+  addEvent(graph, {addForward(graph, {0}, 10, 1)});
+  EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(0), run(2), run(3)}), "");
+  const std::vector<Step> before_forward = {run(0), run(1), run(0), run(2), run(3)};
+  EXPECT_EQ(fault(graph, before_forward),
+            "step 3: op 2 comes before any backward event that the replay of op 0 could be for");
+  EXPECT_EQ(fault(graph, {run(0), run(1), run(2), run(3), run(0)}),
+            "op 0 is replayed after the last backward event");
+  for (bool Graph::*model : {&Graph::any_order, &Graph::lazy_outputs}) {
+    Graph papers = graph;
+    papers.*model = true;
+    EXPECT_EQ(fault(papers, before_forward), "");
+  }
+  // In place of event 1 a gap: a backward op that reads nothing has nothing replayed for it.
+  graph.ops[1].inputs.clear();
+  EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(3)}),
+            "step 3: op 2 comes before any backward event that the replay of op 0 could be for");
+  // One in front of an event.
+  graph.ops[2] = {.backward = true};
+  graph.values.pop_back();
+  graph.ops[3].inputs = {1};
+  EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(3)}), "");
+}
+
 TEST(Validator, TheProgramServesForwardReadsButNotReplays) {
   const Graph graph = chain(2);
   // Op 1 finds value 1 because the program holds it (natural_last is op 1); its replay does not.

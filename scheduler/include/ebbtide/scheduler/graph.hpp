@@ -9,6 +9,15 @@
 //   value 0:   [born ........ natural_last]                    the program lets go after op 2
 //                                     reads ..... use ...      a backward event reads it at op 6
 //
+// Between its first runs a schedule may run ops again. In a recorded step it may do so for backward
+// events alone: eager code runs its forward pass without a stop, and only where a node of the
+// autograd graph reads its saved values the executor can replay. So after a replay some backward op
+// that reads something runs before the next forward op does.
+//
+//   op:        0  1  2 | 3  4  5 | 6  7  8 | 9  10 11        two microbatches
+//              forward | backward| forward | backward
+//   replays:           |^  ^  ^  |         |^  ^  ^          before these first runs
+//
 // Memory while op i runs = fixed_bytes[i] + every managed value live at i + a replay's own extras.
 #pragma once
 
@@ -57,12 +66,21 @@ struct Graph {
 
   Bytes totalValueBytes() const;
   Nanoseconds totalDurationNs() const;
+  // Is some op a backward event?
+  bool hasBackward() const;
+  // A training step as a program runs it: first runs in this order, backward events among them, no
+  // paper's rules.
+  bool isRecordedStep() const { return !any_order && !lazy_outputs && hasBackward(); }
 };
 
 // Throws std::invalid_argument naming the first op or value that breaks an invariant: ids in range,
 // inputs produced before they are read, sizes and durations not negative, sums of bytes and of
 // durations times ops up to 2^60, the rules of `any_order`.
 void checkGraph(const Graph& graph);
+
+// For each op: may a replay be the last run before its first one? Always, but in a recorded step
+// only where a backward op that reads something follows, or is it, with no forward op between.
+std::vector<bool> replayPositions(const Graph& graph);
 
 // For each value the last op before whose first run a replay may still produce it (ops.size(): at
 // any time; kNone: never). A source has no producer to replay. A produced value needs a rerunnable

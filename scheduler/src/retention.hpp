@@ -11,6 +11,7 @@
 
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
+#include "schedule_writer.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -42,44 +43,17 @@ class ScheduleBuilder {
   Schedule build(const Retention& retention);
 
  private:
-  struct CopySpan {  // one copy of a value in the sequence of runs
-    ValueId value;
-    std::int32_t last_run;  // the run that reads it last, at first the one that makes it
-    bool first;             // made by the first run, or a source
-    bool overwritten;       // ended by the program in its last run: no drop
-  };
-  struct Redundant {  // a replay made a value of which a copy was thought live
-    std::int32_t run;
-    std::int32_t copy;
-  };
-
   void computeNeeds();
   bool servedByProgram(ValueId value, OpId op) const;
-  void collectCone(OpId op);
   void replay(OpId op, OpId reader, const Retention& retention);
-  void firstRun(OpId op);
-  void overwrite(OpId op);
   void expire(OpId op, const Retention& retention);
-  void addDrop(std::int32_t run, ValueId value);
-  void read(ValueId value);
-  void beginCopy(ValueId value, bool first);
-  Schedule withDrops();
 
   const Graph& graph_;
   std::vector<bool> droppable_;
   std::vector<OpId> event_read_, last_need_;
-  std::vector<std::vector<ValueId>> overwritten_at_, expiry_;
-
-  std::vector<OpId> runs_;
-  std::vector<CopySpan> copies_;
-  std::vector<Redundant> redundant_;
-  std::vector<std::int32_t> current_;  // per value: index into copies_, kNone if not live
-  std::vector<OpId> cone_, stack_;
-  std::vector<std::int32_t> cone_stamp_;
-  std::int32_t stamp_ = 0;
-  std::vector<ValueId> event_copies_;                // recomputed for the present event only
-  std::vector<std::int32_t> drop_head_, drop_next_;  // per run (plus one): a list of entries
-  std::vector<ValueId> drop_value_;                  // per entry
+  std::vector<std::vector<ValueId>> expiry_;
+  ScheduleWriter writer_;
+  std::vector<ValueId> event_copies_;  // recomputed for the present event only
 };
 
 Schedule buildSchedule(const Graph& graph, const Retention& retention);
