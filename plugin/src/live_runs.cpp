@@ -19,17 +19,19 @@ std::vector<std::shared_ptr<StepRun>> LiveRuns::alive() const {
   return runs;
 }
 
-void LiveRuns::noteWrite(const at::Tensor& tensor) {
-  for (const auto& run : alive()) run->noteUnrecordedWrite(tensor);
+void LiveRuns::noteWrite(const at::Tensor& tensor, const StepRun* recording) {
+  for (const auto& run : alive()) {
+    if (run.get() != recording) run->noteUnrecordedWrite(tensor);
+  }
 }
 
-bool LiveRuns::replaysToCome() const noexcept {
+bool LiveRuns::replaysToCome(const StepRun* recording) const noexcept {
   c10::SmallVector<std::shared_ptr<StepRun>, 4> looked_at;  // the last one ends after the lock
   std::lock_guard lock(mutex_);
   return std::any_of(runs_.begin(), runs_.end(), [&](const std::weak_ptr<StepRun>& known) {
     looked_at.push_back(known.lock());
     const StepRun* run = looked_at.back().get();
-    return run != nullptr && run->mayReplay();
+    return run != nullptr && run != recording && run->mayReplay();
   });
 }
 

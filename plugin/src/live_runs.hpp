@@ -14,10 +14,12 @@ namespace ebbtide::plugin {
 class LiveRuns final : public allocator::Reclaimer {
  public:
   void add(const std::shared_ptr<StepRun>& run);
-  // A tensor is about to be written outside recorded ops, on any thread.
-  void noteWrite(const at::Tensor& tensor);
-  // May a live step still run ops again? If not, only its own thread's writes matter to it.
-  bool replaysToCome() const noexcept;
+  // A tensor is about to be written, on any thread, by what `recording` (nullptr: nobody) does not
+  // record itself.
+  void noteWrite(const at::Tensor& tensor, const StepRun* recording = nullptr);
+  // May another live step than `recording` still run ops again? If not, only its own thread's
+  // writes matter to it.
+  bool replaysToCome(const StepRun* recording = nullptr) const noexcept;
   allocator::Bytes reclaim(allocator::Bytes need_bytes) noexcept override;
 
  private:

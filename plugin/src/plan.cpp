@@ -28,7 +28,11 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   auto plan = std::make_shared<Plan>();
   const auto& ops = graph.graph.ops;
   plan->signature = trace.signature;
-  for (const auto& op : trace.ops) plan->op_signatures.push_back(op.signature);
+  for (const auto& op : trace.ops) {
+    plan->op_signatures.push_back(op.signature);
+    plan->outputs.push_back(op.outputs.size());
+  }
+  for (const auto& value : trace.values) plan->producer.push_back(value.producer);
   plan->use_value = trace.use_value;
   plan->replayed.assign(trace.ops.size(), false);
   plan->drops_after_op.resize(trace.ops.size());

@@ -24,6 +24,7 @@ struct Plan {
 
   std::uint64_t signature = 0;
   std::vector<std::uint64_t> op_signatures;          // the program that it is for
+  std::vector<std::size_t> outputs;                  // per op: values that it made
   std::vector<bool> replayed;                        // per op: recipe needed
   std::vector<bool> hold;                            // per value: first copy retained from birth
   std::vector<std::vector<ValueId>> drops_after_op;  // per op, first run
@@ -32,6 +33,7 @@ struct Plan {
   std::vector<std::vector<std::int32_t>> events_of_use;  // per use, in the order of its unpacks
   std::vector<std::int32_t>
       last_replay_read;                // per value: the last event whose replays need it, or kNone
+  std::vector<OpId> producer;          // per value: what made it in the recorded step
   std::vector<bool> recomputed_later;  // per value: some replay makes it again
 
   bool feasible = false;  // without spilling

@@ -64,7 +64,7 @@ TensorView TensorView::of(const at::Tensor& tensor) {
 bool TensorView::isOf(const c10::TensorImpl& tensor) const {
   return tensor.sizes() == c10::IntArrayRef(sizes) &&
          tensor.strides() == c10::IntArrayRef(strides) && tensor.storage_offset() == offset &&
-         tensor.dtype() == dtype;
+         tensor.dtype() == dtype && !tensor.is_neg() && !tensor.is_conj();
 }
 
 at::Tensor TensorView::on(const c10::Storage& storage) const {

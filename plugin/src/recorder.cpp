@@ -89,7 +89,10 @@ class SavedUse final : public autograd::SavedVariableHooks {
     saved_ = WeakTensor(tensor.getIntrusivePtr());
     saved_storage_ = weakly(tensor.storage());
     // While an op is recorded its outputs are not known yet and went above.
-    if (state.active == scheduler::kNone) maker_ = tensor.grad_fn().get();
+    if (const auto& maker = tensor.grad_fn(); maker && state.active == scheduler::kNone) {
+      maker_ = maker.get();
+      maker_is_newest_ = maker->sequence_nr() + 1 == at::sequence_number::peek();
+    }
     use_ = run_->addUse(value == scheduler::kNone ? run_->sourceValue(tensor) : value, tensor);
   }
 
@@ -133,12 +136,13 @@ class SavedUse final : public autograd::SavedVariableHooks {
     return isPlain(now) ? TensorView::of(now).on(now.storage()) : now.detach();
   }
 
-  // Of the node that saved it: PyTorch keeps an output as it was. The node runs now, unless a user
-  // asks for what it saved; both existed when it was saved, so that addresses tell them apart.
+  // Of the node that saved it: PyTorch keeps an output as it was. The node was the newest when it
+  // saved it, unless its forward made others; it runs now, unless another one or a user asks for
+  // what it saved. Both nodes existed when it was saved, so that addresses tell them apart.
   bool isOwnOutput() const {
-    if (maker_ == nullptr) return false;
+    if (maker_ == nullptr || maker_is_newest_) return maker_ != nullptr;
     const auto node = autograd::get_current_node();
-    return node == nullptr || node.get() == maker_;
+    return node != nullptr && node.get() == maker_;
   }
 
   // With hooks PyTorch leaves this check to them (saved_variable.cpp).
@@ -167,6 +171,7 @@ class SavedUse final : public autograd::SavedVariableHooks {
   WeakTensor saved_ = noTensor();
   WeakStorage saved_storage_ = noStorage();
   const autograd::Node* maker_ = nullptr;  // not to be followed; nullptr: it is an input
+  bool maker_is_newest_ = false;           // of its thread's nodes, when it was saved
   c10::VariableVersion version_counter_ = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_ = 0;
   bool pass_through_ = passThrough();
@@ -294,10 +299,11 @@ void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
   });
 }
 
-// To every step that may know the tensor: another thread's too.
-void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
+// To every step that may know the tensor, another thread's too, but the one that records the op.
+void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
+                const StepRun* recording = nullptr) {
   forEachTensor(inputs, [&](int argument, int, const at::Tensor& tensor) {
-    if (info.writes[argument]) liveRuns().noteWrite(tensor);
+    if (info.writes[argument]) liveRuns().noteWrite(tensor, recording);
   });
 }
 
@@ -336,6 +342,8 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
     state.run->resume();
     if (!state.run->recordsOps()) watchParameters(*state.run, arguments);
   }
+  if (info->mutates && liveRuns().replaysToCome(state.run.get()))
+    noteWrites(*info, arguments, state.run.get());
   if (!state.run->recordsOps()) return nullptr;
   auto scope = std::make_unique<OpScope>();
   scope->info = info;
@@ -362,7 +370,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
         return startFunction(call, state);
       case at::RecordScope::BACKWARD_FUNCTION:
         if (state.run != nullptr) {
-          state.run->noteBackward();
+          state.run->noteBackwardNode();
           if (const auto& log = state.run->options().log)
             log->add(scheduler::TraceEvent::Kind::kBackwardNode, 0);
         }

@@ -66,20 +66,22 @@ c10::Storage StepRun::restore(UseId use) {
   return materialize(value, 0);
 }
 
-// The event that this unpack belongs to: the present one, or the next in which the recorded step
-// unpacked it.
+// The event that this unpack belongs to: the present one, if no node began and nothing was released
+// since (trace.cpp), or the next in which the recorded step unpacked it.
 std::int32_t StepRun::eventOf(UseId use) {
   const auto& events = options_.plan->events_of_use;
   if (use >= static_cast<UseId>(events.size())) return kNone;
   std::lock_guard lock(mutex_);
   std::uint32_t& visits = uses_[use].visits;
-  if (visits > 0 && events[use][visits - 1] == current_event_) return current_event_;
+  if (boundary_ == event_boundary_ && visits > 0 && events[use][visits - 1] == current_event_)
+    return current_event_;
   return visits < events[use].size() ? events[use][visits++] : kNone;
 }
 
 void StepRun::runPrelude(std::int32_t event) {
   current_event_ = event;
-  next_event_ = event + 1;
+  next_event_ = event;
+  event_boundary_ = boundary_;
   event_done_[event] = true;
   const std::vector<Step>& steps = options_.plan->events[event].prelude;
   std::vector<ValueId> given_up;
@@ -107,6 +109,7 @@ void StepRun::runPrelude(std::int32_t event) {
       return;
     }
   }
+  next_event_ = event + 1;
 }
 
 // The event's saved values are with the node by now: what the plan gives up after it can go.

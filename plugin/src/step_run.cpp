@@ -33,6 +33,8 @@ void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   options_.plan = std::move(plan);
   rehearsing_ = options_.plan && options_.plan->trials == 0;
   has_plan_ = options_.plan != nullptr;
+  off_plan_ = false;
+  first_off_plan_ = std::numeric_limits<ValueId>::max();
   event_done_.assign(options_.plan ? options_.plan->events.size() : 0, false);
 }
 
@@ -225,12 +227,12 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
     }
   }
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
-  if (!options_.plan || off_plan_ || (op.on_plan && rehearsing_)) return;
+  if (!options_.plan || off_plan_) return;
   const Locked lock(*this);
-  if (op.on_plan) {
-    applyDrops(options_.plan->drops_after_op[id]);
-  } else {
+  if (!op.on_plan || op.outputs.size() != options_.plan->outputs[id]) {
     leavePlan(op.info->name + " at op " + std::to_string(id), op.first_value);
+  } else if (!rehearsing_) {
+    applyDrops(options_.plan->drops_after_op[id]);
   }
 }
 
@@ -276,6 +278,7 @@ void StepRun::releaseUse(UseId use) noexcept {
   {
     const Locked lock(*this);
     if (std::exchange(uses_[use].released, true)) return;
+    ++boundary_;
     if (options_.log) options_.log->add(EventKind::kRelease, use);
     if (const ValueId id = uses_[use].value; id != kNone) {
       RunValue& value = values_[id];
@@ -292,8 +295,8 @@ void StepRun::releaseUse(UseId use) noexcept {
   }
   if (--live_uses_ > 0) return;
   {  // the last event's values need not wait for another one
-    const std::unique_lock restoring(restore_mutex_, std::try_to_lock);
-    if (restoring) finishEvent();
+    const RestoreScope restoring(*this, std::try_to_lock);
+    if (restoring.held()) finishEvent();
   }
   if (off_plan_) giveUpAll();
   if (options_.log && backward_seen_) options_.log->rest();
@@ -321,7 +324,7 @@ void StepRun::applyDrops(const std::vector<ValueId>& drops) {
 // Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes
 // it again.
 void StepRun::drop(ValueId id) {
-  if (id >= first_off_plan_) return;
+  if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
   RunValue& value = values_[id];
   const bool again = options_.plan->recomputed_later[id];
   if (value.live_uses > 0 && (!again || value.kept)) {

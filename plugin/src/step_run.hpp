@@ -76,6 +76,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     paused_ = true;
     if (!backward_seen_.exchange(true)) session_.noteBackwardBegins();
   }
+  void noteBackwardNode() noexcept {
+    ++boundary_;
+    noteBackward();
+  }
   // Recording waits for the first op that touches something trained: what comes before prepares
   // data.
   bool paused() const noexcept { return paused_; }
@@ -169,6 +173,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::int32_t current_event_ = scheduler::kNone;
   std::atomic<std::int32_t> next_event_{0};
   std::vector<bool> event_done_;
+  // Nodes begun and uses released so far; event_boundary_: when the present event began.
+  std::atomic<std::uint64_t> boundary_{0};
+  std::uint64_t event_boundary_ = 0;
   std::atomic<bool> parameter_written_{false};
 };
 

@@ -105,18 +105,24 @@ class StepRun::Locked {
 // who has it may wait here.
 class StepRun::RestoreScope {
  public:
-  explicit RestoreScope(StepRun& run) : run_(run), lock_(run.restore_mutex_) {
-    run_.restoring_ = std::this_thread::get_id();
+  explicit RestoreScope(StepRun& run) : run_(run), lock_(run.restore_mutex_) { begin(); }
+  RestoreScope(StepRun& run, std::try_to_lock_t)
+      : run_(run), lock_(run.restore_mutex_, std::try_to_lock) {
+    if (lock_) begin();
   }
   ~RestoreScope() {
+    if (!lock_) return;
     run_.restoring_ = std::thread::id();
     lock_.unlock();
     const Locked lock(run_);
   }
+  bool held() const { return lock_.owns_lock(); }
   RestoreScope(const RestoreScope&) = delete;
   RestoreScope& operator=(const RestoreScope&) = delete;
 
  private:
+  void begin() { run_.restoring_ = std::this_thread::get_id(); }
+
   StepRun& run_;
   std::unique_lock<std::mutex> lock_;
 };

@@ -50,6 +50,10 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
 
 ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   const auto id = static_cast<ValueId>(values_.size());
+  const Plan* const plan = options_.plan.get();
+  if (plan && id < static_cast<ValueId>(plan->producer.size()) && plan->producer[id] != producer)
+    leavePlan("value " + std::to_string(id),
+              producer == kNone ? id : std::min(id, ops_[producer].first_value));
   RunValue& value = values_.emplace_back();
   value.producer = producer;
   value.output = output;
@@ -154,19 +158,27 @@ void StepRun::overwrite(ValueId id, OpId by) {
 // Called before a write that the plan may not know: replays to come that need these contents get a
 // duplicate.
 void StepRun::protect(ValueId id) {
-  c10::Storage present;
   {
     const Locked lock(*this);
     const Plan* const plan = options_.plan.get();
     if (plan == nullptr || live_uses_ == 0 || id >= first_off_plan_) return;
-    const auto& last_read = plan->last_replay_read;
-    if (id >= static_cast<ValueId>(last_read.size()) || last_read[id] < next_event_) return;
+    if (id >= static_cast<ValueId>(plan->last_replay_read.size())) return;
+    const std::int32_t last_read = plan->last_replay_read[id];
+    // Of a kept graph, or off the plan, any replay may be asked for again.
+    const bool again = last_read != kNone && (keep_graph_ || off_plan_);
+    if (last_read < next_event_ && !again) return;
+  }
+  std::optional<RestoreScope> restoring;  // replays that read it come first
+  if (restoring_ != std::this_thread::get_id()) restoring.emplace(*this);
+  c10::Storage present;
+  {
+    const Locked lock(*this);
     if (values_[id].pristine || values_[id].overwritten) return;
     present = values_[id].storage();
   }
   if (!present) return;
   c10::Storage duplicate = duplicateStorage(present);
-  std::lock_guard lock(mutex_);
+  const Locked lock(*this);
   values_[id].pristine = std::move(duplicate);
 }
 

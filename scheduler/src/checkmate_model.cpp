@@ -66,7 +66,7 @@ std::size_t CheckmateModel::size(const Graph& graph, const StagedRuns& runs) {
     const OpId from = std::max(graph.values[id].producer, 0);
     const OpId until = std::max(runs.neededUntil(value), runs.heldUntil(value));
     if (graph.values[id].pinned || until < from) continue;
-    const auto stages = static_cast<std::size_t>(until - from + 1);
+    const auto stages = static_cast<std::size_t>(until - from) + 1;
     // R, S and U with their terms; for each reader F, and the drops before it in its row.
     const std::size_t readers = runs.readers(value).size();
     size += stages * (8 + 3 * readers + readers * readers / 2);

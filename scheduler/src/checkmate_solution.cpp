@@ -61,7 +61,7 @@ class CheckmateModel::Copies {
     const bool unread_source = to.bits == 0;
     if (model_.graph_.values[value].pinned || unread_source) return;
     const OpId after = from.bits == 0 ? 0 : from.stage() + 1;
-    const auto last = static_cast<std::size_t>(to.stage() - columns.first_stage + 1);
+    const auto last = static_cast<std::size_t>(to.stage() - columns.first_stage) + 1;
     const auto drop =
         std::lower_bound(columns.drops.begin(), columns.drops.end(), to,
                          [](const Drop& one, RunKey place) { return one.place < place; });

@@ -234,6 +234,15 @@ def swaps_activations(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+def negates_activations(net: Scales, step: int) -> list[float]:
+    """The same storage, with a bit that says how to read it."""
+    x = chain(batch() * net.main, 8) + net.extra
+    loss = x.pow(2).mean()
+    x.data = torch._neg_view(x.data)
+    loss.backward()
+    return [loss.item()]
+
+
 def swaps_its_input(net: Shifted, step: int) -> list[float]:
     """Reads ahead into the same tensor: PyTorch's backward sees the next batch, so ours must."""
     x = batch()
@@ -270,6 +279,23 @@ def refills_early(net: Shifted, step: int) -> list[float]:
         loss.backward()
         total += loss.item()
     return [total]
+
+
+def refills_a_kept_graph(net: Shifted, step: int) -> list[float]:
+    """Late steps fill the buffer between two backward passes through one graph, of which the
+    buffer's reader saves nothing.
+    """
+    _STATIC.copy_(batch())
+    x = _STATIC
+    for _ in range(6):
+        x = x + net.shift
+    loss = net(x).pow(2).mean()
+    del x
+    loss.backward(retain_graph=late(step))
+    if late(step):
+        _STATIC.copy_(batch())
+        loss.backward()
+    return [loss.item()]
 
 
 # --- state that a replay does not find again by itself --------------------------------------------

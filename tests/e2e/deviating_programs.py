@@ -16,6 +16,7 @@ from deviation_nets import (
     Train,
     batch,
     chain,
+    late,
 )
 
 # --- losses that are not trained in every step ----------------------------------------------------
@@ -115,6 +116,57 @@ def sets_data_of_all(net: Blocks, step: int) -> list[float]:
     return [loss.item()]
 
 
+def splits_otherwise(net: Scales, step: int) -> list[float]:
+    """An operator of the planned name and inputs makes fewer results: a number tells how many."""
+    x = batch() * net.main
+    for block in range(6):
+        x = (x + net.extra).sin()
+        parts = torch.split_copy(x, ROWS // 2 if late(step) and block == 3 else ROWS // 16)
+        x = torch.cat(list(parts))
+        del parts
+    loss = x.mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def asks_for_what_was_saved(net: Scales, step: int) -> list[float]:
+    """Before its own node reads it."""
+    y = chain(batch() * net.main, 8).exp()
+    loss = y.sum()
+    saved = y.grad_fn._saved_result.mean().item()
+    del y
+    loss.backward()
+    return [loss.item(), saved]
+
+
+def is_large_now_and_then(net: Blocks, step: int) -> list[float]:
+    """Five steps that fit for each one that does not."""
+    loss = net(torch.randn(ROWS if step % 6 == 5 else ROWS // 16, WIDTH)).pow(2).mean()
+    loss.backward()
+    return [loss.item()]
+
+
+def writes_beside_a_kept_graph(net: Scales, step: int) -> list[float]:
+    """Late steps record a write to what the last graph replays from, then run that graph again."""
+    _SHARED.copy_(batch())
+    following = batch()
+    x = _SHARED + net.main
+    loss = chain(x, 8).mean()
+    del x
+    if not late(step):
+        loss.backward()
+        return [loss.item()]
+    (loss * 1).backward(retain_graph=True)
+    net.main.data -= 0.01 * net.main.grad
+    net.main.grad = None
+    other = (following * net.extra).sin().mean()
+    _SHARED.copy_(following)
+    other.backward()
+    loss.backward()
+    return [loss.item(), other.item()]
+
+
 def every_other_step_fits(net: Blocks, step: int) -> list[float]:
     loss = net(torch.randn(ROWS // 16 if step % 2 else ROWS, WIDTH)).pow(2).mean()
     loss.backward()
@@ -143,6 +195,7 @@ def three_in_turn(net: Blocks, step: int) -> list[float]:
     return [loss.item()]
 
 
+_SHARED = torch.zeros(ROWS, WIDTH)
 _WORKER = ThreadPoolExecutor(1)
 _REST_S = 2.2  # after 2 s another thread's step may be recorded in place of the main thread's last
 

@@ -22,8 +22,10 @@ from deviating_contents import (
     forward_without_mkldnn,
     frees_its_input,
     moves_its_input,
+    negates_activations,
     overwrites_in_backward,
     reduces_in_forward,
+    refills_a_kept_graph,
     refills_early,
     refills_its_input,
     swaps_activations,
@@ -37,18 +39,22 @@ from deviating_contents import (
 )
 from deviating_programs import (
     alternates,
+    asks_for_what_was_saved,
     calls_functional_transforms,
     comes_back_after_steps_that_fit,
     every_other_step_fits,
     fails_in_place,
     grows,
     has_one_more_operation_once,
+    is_large_now_and_then,
     moves_to_a_thread,
     sets_data,
     sets_data_of_all,
     skips_the_auxiliary_loss,
+    splits_otherwise,
     three_in_turn,
     trains_now_and_then,
+    writes_beside_a_kept_graph,
 )
 from deviation_nets import STEADY, STEPS, Blocks, Convolutions, MoreBlocks, Scales, Shifted, Train
 from torch import nn
@@ -97,6 +103,8 @@ VARIANTS = {
     "swaps_its_input": Variant(Shifted, swaps_its_input, 13),
     "swaps_activations": Variant(Scales, swaps_activations, 9.5),
     "refills_early": Variant(Shifted, refills_early, 11),
+    "negates_activations": Variant(Scales, negates_activations, 9.5),
+    "refills_a_kept_graph": Variant(Shifted, refills_a_kept_graph, 11),
     "moves_its_input": Variant(Shifted, moves_its_input, 13),
     "fails_in_place": Variant(Scales, fails_in_place, 9.5),
     "calls_functional_transforms": Variant(Scales, calls_functional_transforms, 9.5),
@@ -110,6 +118,10 @@ VARIANTS = {
     "sets_data_of_all": Variant(Blocks, sets_data_of_all, steady=6),
     "sets_data": Variant(Scales, sets_data, 9.5),
     "moves_to_a_thread": Variant(Blocks, moves_to_a_thread, steady=10),
+    "splits_otherwise": Variant(Scales, splits_otherwise, 12),
+    "asks_for_what_was_saved": Variant(Scales, asks_for_what_was_saved, 9.5, steady=6),
+    "is_large_now_and_then": Variant(Blocks, is_large_now_and_then, steady=24, steps=36),
+    "writes_beside_a_kept_graph": Variant(Scales, writes_beside_a_kept_graph, 9.5),
     "grows": Variant(Blocks, grows),
 }
 

@@ -27,8 +27,8 @@ enum class CostModel {
 // Throws std::invalid_argument naming the known formats ("auto", "trace", "kusumoto", …).
 GraphFormat graphFormatFromName(std::string_view name);
 
-// `file` may be compressed by gzip. Throws std::invalid_argument: what is wrong and where (the line,
-// or the list and its index).
+// `file` may be compressed by gzip. Throws std::invalid_argument: what is wrong and where (the
+// line, or the list and its index).
 Graph readGraph(const std::string& file, GraphFormat format, CostModel model);
 
 std::string toJson(const Graph& graph);  // "ebbtide-graph-1"
