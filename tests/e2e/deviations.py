@@ -132,9 +132,13 @@ def train(name: str) -> dict:
     net = variant.net()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
     losses: list[str] = []
+    gradients = hashlib.sha256()
     for step in range(variant.steps):
         values = variant.train(net, step)
         losses += [value if isinstance(value, str) else value.hex() for value in values]
+        for parameter in net.parameters():  # an update may be too small to show
+            if parameter.grad is not None:
+                gradients.update(parameter.grad.numpy().tobytes())
         optimizer.step()
         optimizer.zero_grad()
         planner.settle()
@@ -142,7 +146,11 @@ def train(name: str) -> dict:
     digest = hashlib.sha256()
     for parameter in net.parameters():
         digest.update(parameter.detach().numpy().tobytes())
-    return {"losses": losses, "parameters_sha256": digest.hexdigest()}
+    return {
+        "losses": losses,
+        "gradients_sha256": gradients.hexdigest(),
+        "parameters_sha256": digest.hexdigest(),
+    }
 
 
 def main() -> None:
