@@ -66,6 +66,7 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
     }
   }
   std::vector<std::pair<Bytes, std::string>> order;
+  order.reserve(by_op.size());
   for (const auto& [name, bytes] : by_op) order.emplace_back(bytes, name);
   std::sort(order.rbegin(), order.rend());
   std::string text;

@@ -30,8 +30,7 @@ class TextIterator {
     *reached_ = ++at_;
     return *this;
   }
-  friend bool operator==(const TextIterator& a, const TextIterator& b) { return a.at_ == b.at_; }
-  friend bool operator!=(const TextIterator& a, const TextIterator& b) { return a.at_ != b.at_; }
+  bool operator==(const TextIterator& other) const { return at_ == other.at_; }
 
  private:
   const char* at_;
@@ -186,7 +185,8 @@ void JsonObject::expectOnly(std::initializer_list<std::string_view> keys) const 
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) continue;
     std::string known;
     for (const std::string_view one : keys) known.append(" ").append(one);
-    fail("unknown key '" + key + "'; known:" + known);
+    std::string text = "unknown key '";
+    fail(text.append(key).append("'; known:").append(known));
   }
 }
 

@@ -102,6 +102,7 @@ Schedule MoccasinModel::schedule(const std::vector<std::int64_t>& solution) cons
   std::sort(order.begin(), order.end());
   if (settings_.free_order) {
     std::vector<OpId> runs;
+    runs.reserve(order.size());
     for (const auto& [event, op] : order) runs.push_back(op);
     return scheduleOfRuns(graph_, runs);
   }

@@ -9,8 +9,7 @@ Schedule scheduleOfRuns(const Graph& graph, const std::vector<OpId>& runs) {
   std::vector<std::int32_t> last(graph.values.size(), kNone);
   std::vector<std::vector<ValueId>> drops(runs.size() + 1);  // before the run of that index
   const auto drop = [&](ValueId value) {
-    if (!graph.values[value].pinned)
-      drops[static_cast<std::size_t>(last[value] + 1)].push_back(value);
+    if (!graph.values[value].pinned) drops[last[value] + 1].push_back(value);
   };
   std::vector<bool> made(graph.values.size(), false);
   for (std::size_t i = 0; i < runs.size(); ++i) {

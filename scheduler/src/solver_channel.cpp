@@ -69,13 +69,11 @@ bool SolverChannel::receiveUpTo(std::size_t size, Clock::time_point deadline) {
     const ssize_t got = ::recv(socket_, part.data(), most, MSG_DONTWAIT);
     if (got > 0) {
       inbox_.append(part.data(), static_cast<std::size_t>(got));
-    } else if (got == 0) {
-      return false;
-    } else if (errno == EAGAIN) {
-      if (!wait(POLLIN, deadline)) return false;
-    } else if (errno != EINTR) {
-      return false;
+      continue;
     }
+    const bool wanting = got < 0 && errno == EAGAIN;
+    const bool interrupted = got < 0 && errno == EINTR;
+    if (!interrupted && !(wanting && wait(POLLIN, deadline))) return false;
   }
   return true;
 }
