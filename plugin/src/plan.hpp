@@ -31,8 +31,8 @@ struct Plan {
   std::vector<Event> events;
   std::vector<ValueId> use_value;                        // per use, in pack order
   std::vector<std::vector<std::int32_t>> events_of_use;  // per use, in the order of its unpacks
-  std::vector<std::int32_t>
-      last_replay_read;                // per value: the last event whose replays need it, or kNone
+  // Per value: the last event whose replays read it; kNone: none does.
+  std::vector<std::int32_t> last_replay_read;
   std::vector<OpId> producer;          // per value: what made it in the recorded step
   std::vector<bool> recomputed_later;  // per value: some replay makes it again
 

@@ -160,8 +160,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   mutable std::mutex mutex_;
   std::mutex restore_mutex_;
-  std::atomic<std::thread::id> restoring_{
-      std::thread::id()};  // who holds restore_mutex_ to restore
+  std::atomic<std::thread::id> restoring_{std::thread::id()};  // holds restore_mutex_
   std::deque<RunOp> ops_;
   std::deque<RunValue> values_;
   std::deque<Use> uses_;

@@ -51,7 +51,8 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
 ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   const auto id = static_cast<ValueId>(values_.size());
   const Plan* const plan = options_.plan.get();
-  if (plan && id < static_cast<ValueId>(plan->producer.size()) && plan->producer[id] != producer)
+  const bool foreseen = plan && !off_plan_ && id < static_cast<ValueId>(plan->producer.size());
+  if (foreseen && plan->producer[id] != producer)
     leavePlan("value " + std::to_string(id),
               producer == kNone ? id : std::min(id, ops_[producer].first_value));
   RunValue& value = values_.emplace_back();
