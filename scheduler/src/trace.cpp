@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "encoded_values.hpp"
 #include "trace_check.hpp"
 
 namespace ebbtide::scheduler {
@@ -297,6 +298,8 @@ class GraphBuilder {
 TraceGraph buildGraph(const Trace& trace, const GraphOptions& options) {
   checkTrace(trace);
   TraceGraph result = GraphBuilder(trace, options).build();
+  checkGraph(result.graph);
+  addEncodedValues(trace, result);
   checkGraph(result.graph);
   return result;
 }

@@ -75,10 +75,21 @@ class TraceChecker {
       id(value.previous_epoch, trace_.values.size(), "previous_epoch");
       id(value.overwritten_by, ops, "overwritten_by");
       if (value.block != kNone) count(value.block, "values", i);
+      checkCodec(value, i);
     }
     for (std::size_t i = 0; i < trace_.use_value.size(); ++i) {
       checkId(trace_.use_value[i], trace_.values.size(), None::kAllowed, "use_value", i, "value");
     }
+  }
+
+  void checkCodec(const TraceValue& value, std::size_t index) const {
+    const bool whole = value.block == kNone
+                           ? value.encoded_bytes == 0
+                           : value.encoded_bytes <= trace_.blocks[value.block].bytes;
+    if (value.encoded_bytes < 0 || !whole) {
+      failTrace("values", index, "has encoded bytes that are not within its block's");
+    }
+    if (value.codec_ns < 0) failTrace("values", index, "has a negative time to encode it");
   }
 
   void checkEvents() {

@@ -25,12 +25,16 @@ const std::map<Kind, std::string>& kindNames() {
 // One item of a list of the file, a list of its own: fields have places, not names.
 class Row {
  public:
-  Row(const nlohmann::json& item, const char* list, std::size_t index, std::size_t fields)
+  // The last `optional` fields may be missing, all of them.
+  Row(const nlohmann::json& item, const char* list, std::size_t index, std::size_t fields,
+      std::size_t optional = 0)
       : item_(item), list_(list), index_(index) {
-    if (!item.is_array() || item.size() != fields) {
+    if (!item.is_array() || (item.size() != fields && item.size() != fields - optional)) {
       fail("is not a list of " + std::to_string(fields));
     }
   }
+
+  bool has(std::size_t field) const { return field < item_.size(); }
 
   // nlohmann narrows numbers without a word.
   template <typename Integer>
@@ -90,9 +94,11 @@ void readLists(const JsonObject& file, Trace& trace) {
                          row.flag(3), row.ids(4), row.ids(5)});
   }
   for (const auto& item : file.list("values")) {
-    const Row row(item, "values", trace.values.size(), 5);
+    const Row row(item, "values", trace.values.size(), 7, 2);
     trace.values.push_back({row.integer<OpId>(0), row.integer<BlockId>(1), row.integer<ValueId>(2),
-                            row.integer<OpId>(3), row.flag(4)});
+                            row.integer<OpId>(3), row.flag(4),
+                            row.has(5) ? row.integer<Bytes>(5) : 0,
+                            row.has(6) ? row.integer<Nanoseconds>(6) : 0});
   }
   trace.use_value = file.ids("use_value");
   for (const auto& item : file.list("blocks")) {
@@ -120,7 +126,12 @@ std::string toJson(const Trace& trace) {
   }
   auto& values = j["values"] = nlohmann::json::array();
   for (const TraceValue& v : trace.values) {
-    values.push_back({v.producer, v.block, v.previous_epoch, v.overwritten_by, v.parameter});
+    nlohmann::json row = {v.producer, v.block, v.previous_epoch, v.overwritten_by, v.parameter};
+    if (v.encoded_bytes > 0) {
+      row.push_back(v.encoded_bytes);
+      row.push_back(v.codec_ns);
+    }
+    values.push_back(std::move(row));
   }
   j["use_value"] = trace.use_value;
   auto& blocks = j["blocks"] = nlohmann::json::array();

@@ -52,6 +52,10 @@ struct TraceValue {
   // Trace op; set by a write that no op recorded too (then the op after it, if there is one).
   OpId overwritten_by = kNone;
   bool parameter = false;  // a leaf that requires grad
+  // Its contents, made of two kinds of words, as one bit a word, and the time to encode and decode
+  // them once; 0: more kinds, or too small to be worth it.
+  Bytes encoded_bytes = 0;
+  Nanoseconds codec_ns = 0;
 };
 
 struct TraceBlock {
@@ -71,11 +75,15 @@ struct Trace {
   std::vector<TraceEvent> events;
 };
 
-// A graph and how its ops map back to the trace.
+// A graph and how its ops map back to the trace. Values beyond the trace's are births and encoded
+// copies.
 struct TraceGraph {
   Graph graph;
   std::vector<OpId> op_of_trace_op;  // graph op of each trace op
-  std::vector<OpId> trace_op_of;     // per graph op; kNone for backward events and gaps
+  // Per graph op; kNone for backward events, gaps and decoding ops.
+  std::vector<OpId> trace_op_of;
+  // Per graph op: the trace value that it decodes; kNone for all others (encoded_values.hpp).
+  std::vector<ValueId> decodes;
   // Graph ops where each use is unpacked, in order; more than one when the graph is kept for a
   // second backward.
   std::vector<std::vector<OpId>> events_of_use;

@@ -1,0 +1,24 @@
+// Values that may be kept as one bit a word: masks.
+//
+// A value whose contents are made of two kinds of words has an encoded copy many times smaller, and
+// decoding that is quicker than most ops. For planners it is another value, and decoding an op that
+// may run again:
+//
+//   recorded:  op p ─► v ···············► backward reads v
+//   graph:     op p ─► birth, encoded     decode: encoded ─► v (in place of birth) ···► backward
+//
+// so that a schedule which drops v, retains `encoded` and runs `decode` again needs no more rules.
+// The executor encodes when v is dropped, not at its birth; the graph counts the encoded copy from
+// there on. After Gist (Jain et al., ISCA 2018, section 4), which encodes by the kind of layer.
+#pragma once
+
+#include "ebbtide/scheduler/trace.hpp"
+
+namespace ebbtide::scheduler {
+
+// Adds the encoded copy and the decoding op of each trace value for which that may pay: read in
+// backward, never overwritten, its op's only output, and quicker to decode than to compute again.
+// Ids of values stay; new ones follow them. Ids of ops move.
+void addEncodedValues(const Trace& trace, TraceGraph& graph);
+
+}  // namespace ebbtide::scheduler
