@@ -1,6 +1,7 @@
 #include "plan.hpp"
 
 #include <stdexcept>
+#include <utility>
 
 namespace ebbtide::plugin {
 namespace {
@@ -32,11 +33,15 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     plan->op_signatures.push_back(op.signature);
     plan->outputs.push_back(op.outputs.size());
   }
-  for (const auto& value : trace.values) plan->producer.push_back(value.producer);
+  for (const auto& value : trace.values) {
+    plan->producer.push_back(value.producer);
+    plan->codec.push_back({value.encoded_bytes, value.codec_ns});
+  }
   plan->use_value = trace.use_value;
   plan->replayed.assign(trace.ops.size(), false);
   plan->drops_after_op.resize(trace.ops.size());
   plan->recomputed_later.assign(trace.values.size(), false);
+  plan->decodes.assign(trace.values.size(), 0);
   plan->last_replay_read.assign(trace.values.size(), kNone);
   std::vector<std::int32_t> event_of_op(ops.size(), kNone);
   for (const auto& events : graph.events_of_use) {
@@ -53,11 +58,15 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   }
 
   std::vector<bool> ran(ops.size(), false);
-  std::vector<bool> read_again(trace.values.size(), false);  // by a replay or a backward event
+  const auto in_trace = [&trace](ValueId v) {
+    return v < static_cast<ValueId>(trace.values.size());
+  };
+  std::vector<bool> read_again(graph.graph.values.size(), false);  // by a replay or backward event
   std::vector<Step> pending;  // replays and the drops between them, until the event that they serve
   Cursor cursor;
   for (const Step& step : schedule.steps) {
     if (step.kind == Step::Kind::kDrop) {
+      if (!in_trace(step.id)) continue;  // an encoded copy goes with its last fetch
       if (pending.empty()) {
         drop(*plan, cursor, step.id);
       } else {
@@ -69,6 +78,17 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
       throw std::invalid_argument("plan: offload steps are not executed yet");
     const auto& op = ops.at(step.id);
     const OpId trace_op = graph.trace_op_of[step.id];
+    if (const ValueId decoded = graph.decodes[step.id]; decoded != kNone) {
+      if (!ran[step.id]) {  // the value as its op made it
+        ran[step.id] = true;
+        continue;
+      }
+      plan->recomputed_later[decoded] = true;
+      ++plan->decodes[decoded];
+      ++plan->fetches;
+      pending.push_back({Step::Kind::kFetch, decoded});
+      continue;
+    }
     if (ran[step.id]) {
       for (ValueId v : op.inputs) read_again[v] = true;
       for (ValueId v : op.outputs) plan->recomputed_later[v] = true;
@@ -93,7 +113,8 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     plan->events[cursor.event].prelude = std::move(pending);
     pending.clear();
   }
-  plan->hold = read_again;
+  read_again.resize(trace.values.size());
+  plan->hold = std::move(read_again);
   for (std::size_t v = 0; v < trace.values.size(); ++v) {
     const OpId producer = trace.values[v].producer;
     if (producer == kNone) continue;

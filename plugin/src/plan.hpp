@@ -18,8 +18,9 @@ using scheduler::ValueId;
 // All ids are the trace's.
 struct Plan {
   struct Event {  // a node of the autograd graph that reads its saved values
-    std::vector<scheduler::Step> prelude;  // replays and drops before its first unpack
-    std::vector<ValueId> drops;            // after it
+    // Before its first unpack: replays, drops, and fetches of encoded values.
+    std::vector<scheduler::Step> prelude;
+    std::vector<ValueId> drops;  // after it
   };
 
   std::uint64_t signature = 0;
@@ -34,13 +35,20 @@ struct Plan {
   // Per value: the last event whose replays read it; kNone: none does.
   std::vector<std::int32_t> last_replay_read;
   std::vector<OpId> producer;          // per value: what made it in the recorded step
-  std::vector<bool> recomputed_later;  // per value: some replay makes it again
+  std::vector<bool> recomputed_later;  // per value: a replay or its encoded copy gives it again
+  std::vector<std::int32_t> decodes;   // per value: how often from its encoded copy
+  struct Codec {
+    std::int64_t encoded_bytes = 0;
+    std::int64_t codec_ns = 0;
+  };
+  std::vector<Codec> codec;  // per value, as recorded
 
   bool feasible = false;  // without spilling
   std::string planner;
   std::int64_t predicted_peak_bytes = 0;
   std::int64_t recompute_ns = 0;
   std::int64_t replays = 0;
+  std::int64_t fetches = 0;   // of encoded values
   double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   int trials = 0;  // rehearsed steps so far; 0: replays are checked against the originals

@@ -361,6 +361,11 @@ void Session::countSpill(std::int64_t bytes) noexcept {
   metrics_.addSpilledBytes(bytes);
 }
 
+void Session::countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept {
+  decoded_values_ += decoded_values;
+  codec_ns_ += duration_ns;
+}
+
 void Session::countAudit(const std::string& op, std::uint64_t signature, bool equal) {
   if (!equal) {
     rejectReplay(op, signature, "it does not repeat bit for bit");

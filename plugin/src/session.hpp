@@ -71,6 +71,7 @@ class Session {
   void countAudit(const std::string& op, std::uint64_t signature, bool equal);
   void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
   void countSpill(std::int64_t bytes) noexcept;
+  void countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept;
   void noteBackwardBegins() noexcept;            // first unpack of a step
   void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all replays compared?
   void disable(const std::string& why);          // pass-through from now on, said once
@@ -168,6 +169,7 @@ class Session {
   std::int64_t active_from_step_ = -1;
   std::string dominating_;
   std::atomic<std::int64_t> recomputed_ops_{0}, recompute_ns_{0}, spilled_bytes_{0};
+  std::atomic<std::int64_t> decoded_values_{0}, codec_ns_{0};
   std::vector<std::pair<double, std::int64_t>> timeline_;
 };
 

@@ -222,10 +222,12 @@ void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph
     }
   }
   const std::string text = fmt::format(
-      "plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step, {:.1f} % "
+      "plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step{}, {:.1f} % "
       "more time",
       plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes),
-      formatBytes(known.plain_peak_bytes), plan->replays, 100 * plan->overhead_ratio);
+      formatBytes(known.plain_peak_bytes), plan->replays,
+      plan->fetches > 0 ? fmt::format(", {} values kept as bits", plan->fetches) : std::string(),
+      100 * plan->overhead_ratio);
   if (std::exchange(known.said_plan, true)) {
     debug(text);
   } else {

@@ -79,6 +79,8 @@ void Session::writeReport() {
         {"median", median(step_seconds_)}}},
       {"recomputed_ops", recomputed_ops_.load()},
       {"recompute_seconds", static_cast<double>(recompute_ns_.load()) * 1e-9},
+      {"decoded_values", decoded_values_.load()},
+      {"codec_seconds", static_cast<double>(codec_ns_.load()) * 1e-9},
       {"spilled_bytes", spilled_bytes_.load()},
       {"audited", audited_ops_},
       {"rejected", rejected_ops_},
@@ -91,6 +93,7 @@ void Session::writeReport() {
     report["plan"] = {{"planner", plan->planner},
                       {"overhead_ratio", plan->overhead_ratio},
                       {"recomputed_ops", plan->replays},
+                      {"decoded_values", plan->fetches},
                       {"active_from_step", active_from_step_},
                       {"plan_seconds", plan->plan_seconds}};
   } else {

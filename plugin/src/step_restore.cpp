@@ -87,8 +87,11 @@ void StepRun::runPrelude(std::int32_t event) {
   std::vector<ValueId> given_up;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].kind == Step::Kind::kDrop) {
-      const Locked lock(*this);
-      drop(steps[i].id);
+      applyDrops({steps[i].id});
+      continue;
+    }
+    if (steps[i].kind == Step::Kind::kFetch) {
+      fetchEncoded(steps[i].id);
       continue;
     }
     given_up.clear();
@@ -115,13 +118,12 @@ void StepRun::runPrelude(std::int32_t event) {
 // The event's saved values are with the node by now: what the plan gives up after it can go.
 void StepRun::finishEvent() {
   if (current_event_ == kNone) return;
-  const Locked lock(*this);
-  applyDrops(options_.plan->events[current_event_].drops);
-  current_event_ = kNone;
+  applyDrops(options_.plan->events[std::exchange(current_event_, kNone)].drops);
 }
 
 c10::Storage StepRun::materialize(ValueId id, int depth) {
   std::optional<SpillStore::Slot> spilled;
+  bool encoded = false;
   OpId producer = kNone;
   {
     const Locked lock(*this);
@@ -130,13 +132,16 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
     endWatch(value);
     if (value.held) return value.held;
     spilled = value.spilled;
+    encoded = static_cast<bool>(value.encoded);
     producer = value.producer;
-    TORCH_CHECK(spilled || (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
-                "ebbtide: a saved tensor was dropped and cannot be computed again (value ", id,
-                " of ", producer == kNone ? "the program's input" : ops_[producer].info->name,
-                "); please report this. EBBTIDE=1 trains without dropping anything");
+    TORCH_CHECK(
+        spilled || encoded || (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
+        "ebbtide: a saved tensor was dropped and cannot be computed again (value ", id, " of ",
+        producer == kNone ? "the program's input" : ops_[producer].info->name,
+        "); please report this. EBBTIDE=1 trains without dropping anything");
   }
   if (spilled) return fetch(values_[id]);
+  if (encoded) return decode(values_[id]);
   replay(producer, depth + 1, {});
   std::lock_guard lock(mutex_);
   c10::Storage storage = values_[id].storage();
@@ -157,11 +162,16 @@ c10::Storage StepRun::fetch(RunValue& value) {
       value.spilled && session_.spillStore().read(*value.spilled, storage.mutable_data()),
       "ebbtide: the spill file could not be read back: ", session_.spillStore().lastError());
   session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  holdCopy(value, storage);
+  return storage;
+}
+
+// Called with mutex_ held. What dies from here on is our copy, not the program's.
+void StepRun::holdCopy(RunValue& value, const c10::Storage& storage) {
   value.held = storage;
   value.copy = weakly(storage);
   value.replaced = true;
   value.dead = true;
-  return storage;
 }
 
 // A storage that an in-place replay may write: the copy itself when the plan gives it up next and
@@ -320,10 +330,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
               "ebbtide: ", op.info->name, " returned a smaller tensor when replayed");
   if (value.held) return;
   if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
-  value.held = replayed;
-  value.copy = weakly(replayed);
-  value.replaced = true;
-  value.dead = true;  // what dies from here on is our copy, not the program's
+  holdCopy(value, replayed);
 }
 
 }  // namespace ebbtide::plugin

@@ -191,6 +191,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
   RunValue& born = values_[value];
   const bool may_be_dropped = options_.log || planned(value, &Plan::recomputed_later);
   if (may_be_dropped && !born.uninitialised) born.print = fingerprint(born.data, born.bytes);
+  tryCode(value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
 }
@@ -228,8 +229,8 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
   }
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
   if (!options_.plan || off_plan_) return;
-  const Locked lock(*this);
   if (!op.on_plan || op.outputs.size() != options_.plan->outputs[id]) {
+    const Locked lock(*this);
     leavePlan(op.info->name + " at op " + std::to_string(id), op.first_value);
   } else if (!rehearsing_) {
     applyDrops(options_.plan->drops_after_op[id]);
@@ -313,11 +314,14 @@ void StepRun::giveUpAll() {
     giveUp(value);
     if (value.pristine) given_up_.push_back(std::move(value.pristine));
     value.pristine = c10::Storage();
+    giveUpCode(value);
     if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
   }
 }
 
 void StepRun::applyDrops(const std::vector<ValueId>& drops) {
+  for (const ValueId id : drops) encode(id);
+  const Locked lock(*this);
   for (const ValueId id : drops) drop(id);
 }
 
@@ -410,7 +414,7 @@ scheduler::Trace StepRun::takeTrace() {
     trace.values.push_back(
         {value.producer, value.block, value.previous_epoch,
          value.overwritten_by < static_cast<OpId>(ops_.size()) ? value.overwritten_by : kNone,
-         value.parameter});
+         value.parameter, value.codec.encoded_bytes, value.codec.codec_ns});
   }
   for (const Use& use : uses_) trace.use_value.push_back(use.value);
   options_.log->moveInto(trace);

@@ -134,12 +134,18 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool inputsAllowReplay(const RunOp& op) const;
   void applyDrops(const std::vector<ValueId>& drops);
   void drop(ValueId value);
+  void tryCode(ValueId value);
+  void encode(ValueId value);
+  c10::Storage decode(RunValue& value);
+  void fetchEncoded(ValueId value);
+  void giveUpCode(RunValue& value);
 
   std::int32_t eventOf(UseId use);
   void runPrelude(std::int32_t event);
   void finishEvent();
   c10::Storage materialize(ValueId value, int depth);
   c10::Storage fetch(RunValue& value);
+  static void holdCopy(RunValue& value, const c10::Storage& storage);
   void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
   Recipe::Outputs runAgain(const RunOp& op, int depth, const std::vector<ValueId>& given_up);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);

@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "bit_code.hpp"
 #include "dropped_blocks.hpp"
 #include "step_run.hpp"
 
@@ -20,7 +21,11 @@ struct StepRun::RunValue {
   WeakStorage copy = noStorage();  // storage that has these contents now
   c10::Storage held;               // our reference to it
   std::optional<SpillStore::Slot> spilled;
-  const void* data = nullptr;  // the first copy's address and size: another one was resized
+  std::optional<BitCode> code;    // of `encoded`
+  c10::Storage encoded;           // the contents as one bit a word, for the fetches to come
+  std::int32_t decodes_done = 0;  // of the plan's
+  Plan::Codec codec;              // what that takes, if it can be done
+  const void* data = nullptr;     // the first copy's address and size: another one was resized
   std::int64_t bytes = 0;
   std::optional<std::uint64_t> print;  // of contents that may be dropped and computed again
   scheduler::BlockId block = kNone;
@@ -40,7 +45,7 @@ struct StepRun::RunValue {
   bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
   bool replaced = false;            // the copy is a replayed or fetched one, not the program's
   bool dead = false;                // natural death noted
-  bool rejected = false;            // its replay differed from the original in this step
+  bool rejected = false;            // not to be dropped in this step: it could not be had again
   bool foreign = false;             // not our memory: who writes it need not say so
   DroppedBlocks::Ticket watch = 0;  // of droppedBlocks(); 0: none
 

@@ -1,0 +1,129 @@
+// Values kept as one bit a word between a drop of the plan and the event that reads them again.
+#include <algorithm>
+#include <chrono>
+
+#include "step_run_state.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr std::int64_t kCodeFloor = 32 << 10;  // smaller values are not worth an entry in the plan
+constexpr std::int64_t kPage = 4096;           // encoded copies are counted in whole ones
+
+std::int64_t nanosecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() -
+                                                              start)
+      .count();
+}
+
+// The first code of at most `widest` bytes a word that encodes all of it; `room(bytes)` gives where
+// to.
+template <typename Room>
+std::optional<BitCode> encodeWhole(const void* data, std::int64_t bytes, const Room& room) {
+  for (int widest = 8; widest > 0;) {
+    std::optional<BitCode> code = BitCode::guess(data, bytes, widest);
+    if (!code || code->encode(data, bytes, room(code->encodedBytes(bytes)))) return code;
+    widest = code->word_bytes / 2;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Called with mutex_ held, when the value is born: can it be encoded, and what does it take? The
+// plan knows it of its steps.
+void StepRun::tryCode(ValueId id) {
+  RunValue& value = values_[id];
+  if (options_.plan && !off_plan_ && id < static_cast<ValueId>(options_.plan->codec.size())) {
+    value.codec = options_.plan->codec[id];
+    return;
+  }
+  if (!options_.log || value.block == kNone || value.uninitialised || value.bytes < kCodeFloor)
+    return;
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<char> bits;
+  const auto room = [&bits](std::int64_t bytes) {
+    bits.resize(static_cast<std::size_t>(bytes));
+    return bits.data();
+  };
+  if (!encodeWhole(value.data, value.bytes, room)) return;
+  const auto encoded_bytes = static_cast<std::int64_t>(bits.size());
+  // To decode takes about as long.
+  value.codec = {std::min((encoded_bytes + kPage - 1) / kPage * kPage, value.bytes),
+                 2 * nanosecondsSince(start)};
+}
+
+// Before a drop after which the plan wants the value again. Without mutex_: it allocates.
+void StepRun::encode(ValueId id) {
+  const std::int32_t decodes = options_.plan->decodes[id];
+  if (decodes == 0) return;
+  c10::Storage present;
+  {
+    const Locked lock(*this);
+    if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
+    RunValue& value = values_[id];
+    if (value.decodes_done == decodes || value.encoded) return;
+    if (rehearsing_ && value.live_uses > 0) return;  // kept anyway
+    present = value.storage();
+    // Unless it is encoded below it stays, or stays spilled.
+    value.rejected = true;
+    if (!value.spilled) value.held = present;
+    const bool as_born = !value.overwritten && !value.stale && (value.replaced || value.intact());
+    if (!present || !as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  c10::Storage bits;
+  std::optional<BitCode> code;
+  try {
+    const EventLog::OursScope ours;
+    code = encodeWhole(present.data(), static_cast<std::int64_t>(present.nbytes()),
+                       [&bits](std::int64_t bytes) {
+                         bits = newStorage(static_cast<std::size_t>(bytes));
+                         return bits.mutable_data();
+                       });
+  } catch (const std::exception&) {  // no memory for it: the value stays
+    return;
+  }
+  if (!code) return;  // another kind of word than in the recorded step
+  const Locked lock(*this);
+  RunValue& value = values_[id];
+  value.rejected = false;
+  value.code = code;
+  value.encoded = std::move(bits);
+  session_.countCode(0, nanosecondsSince(start));
+}
+
+c10::Storage StepRun::decode(RunValue& value) {
+  const auto start = std::chrono::steady_clock::now();
+  const EventLog::OursScope ours;
+  c10::Storage storage = newStorage(static_cast<std::size_t>(value.bytes));
+  c10::Storage bits;
+  {
+    const Locked lock(*this);
+    if (value.held) return value.held;
+    bits = value.encoded;
+  }
+  value.code->decode(bits.data(), value.bytes, storage.mutable_data());
+  const Locked lock(*this);
+  if (value.held) return value.held;
+  holdCopy(value, storage);
+  session_.countCode(1, nanosecondsSince(start));
+  return storage;
+}
+
+// A fetch of the plan. The last one ends the encoded copy, unless the graph may be run again.
+void StepRun::fetchEncoded(ValueId id) {
+  c10::Storage storage = materialize(id, 0);
+  const Locked lock(*this);
+  RunValue& value = values_[id];
+  value.held = std::move(storage);
+  if (++value.decodes_done >= options_.plan->decodes[id] && !keep_graph_) giveUpCode(value);
+}
+
+// Called with mutex_ held.
+void StepRun::giveUpCode(RunValue& value) {
+  if (value.encoded) given_up_.push_back(std::move(value.encoded));
+  value.encoded = c10::Storage();
+}
+
+}  // namespace ebbtide::plugin
