@@ -117,6 +117,8 @@ def rank_rows(base: Baseline, budget: int, result: Run, rank: int) -> list[tuple
         ("step against stock torch", seconds_between(base.stock, result, rank)),
         ("recomputed operations", f"{report['recomputed_ops']:,} in {report['steps']} steps"),
         ("recomputing took", f"{report['recompute_seconds']:.2f} s"),
+        ("masks kept as bits", f"{report['decoded_values']:,} in {report['steps']} steps"),
+        ("to and from bits took", f"{report['codec_seconds']:.2f} s"),
         ("spilled to disk", mib(report["spilled_bytes"])),
         (
             "plan",

@@ -61,8 +61,9 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
   for (std::size_t v = 0; v < read.size(); ++v) {
     const auto& value = graph.graph.values[v];
     if (read[v] && !value.pinned) {
-      by_op[value.producer == kNone ? "inputs" : graph.graph.ops[value.producer].name] +=
-          value.bytes;
+      OpId maker = value.producer;
+      if (maker != kNone && graph.decodes[maker] != kNone) --maker;  // the op that made it
+      by_op[maker == kNone ? "inputs" : graph.graph.ops[maker].name] += value.bytes;
     }
   }
   std::vector<std::pair<Bytes, std::string>> order;

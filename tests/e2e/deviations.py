@@ -37,6 +37,17 @@ from deviating_contents import (
     writes_through_numpy,
     writes_through_numpy_before_saving,
 )
+from deviating_masks import (
+    always_runs_a_masked_graph_twice,
+    drops_out,
+    one_other_word,
+    runs_a_masked_graph_twice,
+    scales_each_row,
+    sets_data_of_a_mask,
+    zeroes_a_mask,
+    zeroes_a_mask_through_numpy,
+    zeroes_a_mask_unseen,
+)
 from deviating_programs import (
     alternates,
     asks_for_what_was_saved,
@@ -69,6 +80,7 @@ class Variant:
     ranks: int = 1
     holds: bool = False  # within the budget in every step
     steady: int = 0  # from this step on nothing is spilled: each one has its plan
+    decodes: bool = False  # its plan keeps masks as bits
     either: bool = False  # the same bits, or `refused`
     refused: str = ""  # not to be repeated: the error that says so, instead of a wrong number
 
@@ -123,6 +135,17 @@ VARIANTS = {
     "is_large_now_and_then": Variant(Blocks, is_large_now_and_then, steady=24, steps=36),
     "writes_beside_a_kept_graph": Variant(Scales, writes_beside_a_kept_graph, 9.5),
     "grows": Variant(Blocks, grows),
+    "drops_out": Variant(Scales, drops_out, 10.5, holds=True, decodes=True, steady=6),
+    "scales_each_row": Variant(Scales, scales_each_row, 10.5, holds=True, decodes=True),
+    "one_other_word": Variant(Scales, one_other_word, 10.5, holds=True, decodes=True),
+    "zeroes_a_mask": Variant(Scales, zeroes_a_mask, 10.5, decodes=True),
+    "zeroes_a_mask_unseen": Variant(Scales, zeroes_a_mask_unseen, 10.5, decodes=True),
+    "zeroes_a_mask_through_numpy": Variant(Scales, zeroes_a_mask_through_numpy, 10.5, decodes=True),
+    "sets_data_of_a_mask": Variant(Scales, sets_data_of_a_mask, 10.5, decodes=True),
+    "runs_a_masked_graph_twice": Variant(Scales, runs_a_masked_graph_twice, 10.5, decodes=True),
+    "always_runs_a_masked_graph_twice": Variant(
+        Scales, always_runs_a_masked_graph_twice, 10.5, decodes=True
+    ),
 }
 
 

@@ -42,7 +42,7 @@ def check_allocations(trace: dict) -> None:
             freed.add(number)
     assert sorted(during) == list(range(len(trace["ops"])))
     new_storages = 0
-    for producer, block, previous_epoch, _, _ in trace["values"]:
+    for producer, block, previous_epoch, *_ in trace["values"]:
         if producer == NONE or previous_epoch != NONE:
             continue  # from before the step, or written into a storage that is there
         new_storages += 1

@@ -47,6 +47,35 @@ TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
             (std::vector<std::int32_t>{1, scheduler::kNone, scheduler::kNone}));
 }
 
+// v2 is a mask (4 B as bits) whose op draws; the graph is op 0, op 1, decoding it, two events. The
+// values that the trace does not have, its birth and its encoded copy, are no part of the plan.
+TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
+  auto trace = twoOps();
+  trace.ops[1].rerunnable = false;
+  trace.values[2].encoded_bytes = 4;
+  trace.values[2].codec_ns = 3;
+  const auto graph = scheduler::buildGraph(trace);
+  scheduler::Schedule schedule;
+  schedule.steps = {{StepKind::kRun, 0},  {StepKind::kRun, 1},  {StepKind::kRun, 2},
+                    {StepKind::kDrop, 2}, {StepKind::kRun, 2},  {StepKind::kDrop, 4},
+                    {StepKind::kRun, 3},  {StepKind::kDrop, 2}, {StepKind::kRun, 4},
+                    {StepKind::kDrop, 1}};
+  ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+  const auto plan = makePlan(trace, graph, schedule);
+  EXPECT_EQ(plan->replays, 0);
+  EXPECT_EQ(plan->fetches, 1);
+  EXPECT_EQ(plan->replayed, (std::vector<bool>{false, false}));
+  EXPECT_EQ(plan->decodes, (std::vector<std::int32_t>{0, 0, 1}));
+  EXPECT_EQ(plan->drops_after_op[1], (std::vector<ValueId>{2}));
+  ASSERT_EQ(plan->events.size(), 2u);
+  EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kFetch, 2}}));
+  EXPECT_EQ(plan->events[0].drops, (std::vector<ValueId>{2}));
+  // v2 is dropped where it is born; v1 is held for its event. Nothing reads x again.
+  EXPECT_EQ(plan->hold, (std::vector<bool>{false, true, false}));
+  EXPECT_TRUE(plan->recomputed_later[2]);
+  EXPECT_EQ(plan->codec[2].encoded_bytes, 4);
+}
+
 TEST(Plan, ReplayBeforeAForwardOpIsRefused) {
   const auto trace = twoOps();
   const auto graph = scheduler::buildGraph(trace);
