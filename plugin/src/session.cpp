@@ -340,7 +340,6 @@ bool Session::wantsPlan(const StepSummary& summary) {
   Program& known = programs_[summary.trace.signature];
   const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
   if (known.asked && !known.replan && !first_plan_is_old) return false;
-  if (known.replan) ++known.replans;
   known.replan = false;
   known.asked = true;
   planning_ = true;  // by requestPlan(), which follows
@@ -384,8 +383,8 @@ void Session::rejectReplay(const std::string& op, std::uint64_t signature, const
     const auto& ops = known.plan->op_signatures;
     for (std::size_t i = 0; i < ops.size(); ++i) {
       if (ops[i] != signature || !known.plan->replayed[i]) continue;
-      known.plan = nullptr;  // plan again without it
-      known.askAgain();
+      known.plan = nullptr;
+      known.replan = true;  // without it: so it is another plan each time, and the ops are finite
       steps_to_record_ = std::max(steps_to_record_, 2);
       break;
     }

@@ -88,10 +88,15 @@ class Session {
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:
-  static constexpr int kMaxReplans = 4;  // for one program, because predictions missed
+  static constexpr int kMaxReplans =
+      4;  // for one program, because its steps differed from the plan
 
   struct Program {  // what is known of one program
-    void askAgain() { replan = replans < kMaxReplans; }
+    void askAgain() {
+      if (replan || replans == kMaxReplans) return;
+      ++replans;
+      replan = true;
+    }
 
     std::shared_ptr<Plan> plan;  // nullptr: nothing to drop, or nothing could be planned
     scheduler::OpDurations durations;

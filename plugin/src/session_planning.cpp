@@ -161,7 +161,9 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   const Bytes cap = planningCap();
   {
     std::lock_guard lock(mutex_);
-    Program& known = programs_[trace.signature];
+    const auto program = programs_.find(trace.signature);
+    if (program == programs_.end()) return;  // forgotten meanwhile
+    Program& known = program->second;
     known.plain_peak_bytes = plain.peak_bytes;
     known.activation_bytes = graph.activation_bytes;
     known.from_first_step = first_step;
@@ -200,7 +202,9 @@ void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph
   plan->plan_seconds = plan_seconds;
   plan->feasible = result.feasible;
   std::lock_guard lock(mutex_);
-  Program& known = programs_[trace.signature];
+  const auto program = programs_.find(trace.signature);
+  if (program == programs_.end()) return;  // forgotten meanwhile
+  Program& known = program->second;
   bool verified = true;
   for (std::size_t op = 0; op < plan->replayed.size(); ++op) {
     verified = verified && (!plan->replayed[op] || known.verified.contains(static_cast<OpId>(op)));
