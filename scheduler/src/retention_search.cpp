@@ -144,6 +144,37 @@ ScoredRetention RetentionSearch::searchPrices(const std::vector<bool>& free) {
   return best;
 }
 
+bool RetentionSearch::acceptable(const ScoredRetention& next, const ScoredRetention& now,
+                                 double slack) const {
+  if (feasible(next) != feasible(now)) return feasible(next);
+  if (!feasible(next)) {
+    return static_cast<double>(next.peak_bytes) <=
+           static_cast<double>(now.peak_bytes) * (1 + slack);
+  }
+  return static_cast<double>(next.recompute_ns) <=
+         static_cast<double>(now.recompute_ns) * (1 + slack);
+}
+
+ScoredRetention RetentionSearch::walk(
+    ScoredRetention start, const Effort& effort,
+    const std::function<ScoredRetention(const Retention&)>& move) {
+  ScoredRetention best = start;
+  ScoredRetention now = std::move(start);
+  const std::int64_t begin = work_;
+  for (std::size_t moves = 0; !movable_.empty() && !late(); ++moves) {
+    const double done =
+        std::max(static_cast<double>(work_ - begin) / static_cast<double>(effort.work),
+                 static_cast<double>(moves) / static_cast<double>(effort.moves));
+    const bool spent = !(done < 1);  // of no work at all 0 / 0 is done
+    if (spent || (feasible(best) && best.recompute_ns == 0)) break;
+    ScoredRetention next = move(now.retention);
+    if (!acceptable(next, now, effort.slack * (1 - done))) continue;
+    now = std::move(next);
+    if (better(now, best)) best = now;
+  }
+  return best;
+}
+
 PlanResult RetentionSearch::result(const ScoredRetention& scored, const std::string& planner) {
   return judgedPlan(graph_, budget_, builder_.build(scored.retention), planner);
 }

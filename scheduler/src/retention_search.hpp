@@ -3,7 +3,7 @@
 // not in seconds; only a deadline, if one is given, may end it earlier.
 #pragma once
 
-#include <algorithm>
+#include <functional>
 #include <random>
 
 #include "ebbtide/scheduler/planner.hpp"
@@ -70,15 +70,11 @@ class RetentionSearch {
   bool late() const;
 
  private:
-  // One search's share of the work, and the moves that it may make with it.
+  // One search's share of the work, the moves that it may make with it, and its first slack.
   struct Effort {
-    std::int64_t begin, work;
+    std::int64_t work;
     std::size_t moves;
-    // Share of it that is spent, 1 at the end.
-    double done(std::int64_t work_now, std::size_t moves_now) const {
-      return std::max(static_cast<double>(work_now - begin) / static_cast<double>(work),
-                      static_cast<double>(moves_now) / static_cast<double>(moves));
-    }
+    double slack;
   };
   struct Move {
     std::vector<std::pair<ValueId, bool>> keep;
@@ -86,6 +82,9 @@ class RetentionSearch {
     std::vector<std::pair<ValueId, OpId>> memo_from;
   };
 
+  // Takes each move's result that is acceptable from where it is; the best one met.
+  ScoredRetention walk(ScoredRetention start, const Effort& effort,
+                       const std::function<ScoredRetention(const Retention&)>& move);
   void findPhases();
   void keepAtCuts(const Phase& phase, std::size_t segments, Retention& retention) const;
   std::vector<ValueId> dropCandidates(const ScoredRetention& scored, const std::vector<bool>& tabu);
@@ -93,6 +92,8 @@ class RetentionSearch {
   ScoredRetention keepBack(ScoredRetention start, std::vector<bool> tabu, int most_failures);
   void ruin(Retention& retention, std::vector<bool>& forced);
   ScoredRetention recreate(Retention retention, const std::vector<bool>& forced);
+  ScoredRetention ruinOnce(const Retention& retention);
+  ScoredRetention moveOnce(const Retention& retention);
   Move proposeMove(const Retention& retention);
   void proposeClassMove(Move& move, std::size_t which);
   bool acceptable(const ScoredRetention& next, const ScoredRetention& now, double slack) const;
