@@ -145,7 +145,6 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
   rejectUnknownOptions(options, info());
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
   PlanResult everything = judgedPlan(graph, budget_bytes, keepEverything(graph), "keep-everything");
-  everything.optimal = everything.feasible;
   if (everything.feasible || WorkLimit{0, options.deadline}.late()) return everything;
   PlanResult best = Composition(graph, budget_bytes, options, everything).run(work);
   if (graph.ops.size() > kLadderOps || !hasPasses(graph)) return best;

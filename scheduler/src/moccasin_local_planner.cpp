@@ -51,7 +51,6 @@ PlanResult MoccasinLocalPlanner::plan(const Graph& graph, Bytes budget_bytes,
     return judgedPlan(graph, budget_bytes, std::move(schedule), info().name);
   };
   PlanResult best = judged(keepEverything(graph));
-  best.optimal = best.feasible;
   if (best.feasible) return best;
   const bool large = graph.ops.size() > kMostOps;
   const Nanoseconds bound = recomputeLowerBound(graph, budget_bytes);

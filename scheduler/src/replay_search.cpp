@@ -206,21 +206,6 @@ void ReplaySearch::propose() {
   if (!made) undo();
 }
 
-bool ReplaySearch::improves() const {
-  return better(timeline_.peak(), timeline_.replayNs(), best_peak_, best_ns_);
-}
-
-bool ReplaySearch::betterThan(const ReplaySearch& other) const {
-  return better(best_peak_, best_ns_, other.best_peak_, other.best_ns_);
-}
-
-bool ReplaySearch::better(Bytes peak, Nanoseconds ns, Bytes than_peak, Nanoseconds than_ns) const {
-  const Bytes budget = options_.budget_bytes;
-  if ((peak <= budget) != (than_peak <= budget)) return peak <= budget;
-  if (peak <= budget) return ns < than_ns || (ns == than_ns && peak < than_peak);
-  return peak < than_peak || (peak == than_peak && ns < than_ns);
-}
-
 void ReplaySearch::remember() {
   best_ = timeline_.replays();
   best_peak_ = timeline_.peak();

@@ -73,11 +73,8 @@ ScoredRetention RetentionSearch::score(Retention retention) {
 }
 
 bool RetentionSearch::better(const ScoredRetention& a, const ScoredRetention& b) const {
-  if (feasible(a) != feasible(b)) return feasible(a);
-  if (feasible(a)) {
-    return std::pair(a.recompute_ns, a.peak_bytes) < std::pair(b.recompute_ns, b.peak_bytes);
-  }
-  return std::pair(a.peak_bytes, a.recompute_ns) < std::pair(b.peak_bytes, b.recompute_ns);
+  return PlanCost{feasible(a), a.peak_bytes, a.recompute_ns} <
+         PlanCost{feasible(b), b.peak_bytes, b.recompute_ns};
 }
 
 Retention RetentionSearch::segmentSeed(std::size_t segments) const {
