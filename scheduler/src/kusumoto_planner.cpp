@@ -246,10 +246,7 @@ PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,
 PlanResult KusumotoPlanner::planPaperGraph(const Graph& graph, const LowerSetProblem& problem,
                                            Bytes budget_bytes, const PlannerOptions& options,
                                            const CanonicalChoice& choice) const {
-  const auto late = [&options] {
-    return options.deadline != std::chrono::steady_clock::time_point::max() &&
-           std::chrono::steady_clock::now() >= options.deadline;
-  };
+  const auto late = [&options] { return isPast(options.deadline); };
   LowerSetLimits limits{.late = late};
   const auto plan = [&](LowerSetScope scope) {
     const LowerSetSolver solver = makeSolver(problem, scope, kMostLowerSets, limits);

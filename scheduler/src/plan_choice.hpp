@@ -6,6 +6,7 @@
 #include <string>
 #include <tuple>
 
+#include "deadline.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 
 namespace ebbtide::scheduler {
@@ -39,12 +40,9 @@ inline bool betterPlan(const PlanResult& a, const PlanResult& b) {
 // What one construction may take.
 struct WorkLimit {
   std::size_t most_runs;  // in its schedule
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  Deadline deadline = kNoDeadline;
 
-  bool late() const {
-    return deadline != std::chrono::steady_clock::time_point::max() &&
-           std::chrono::steady_clock::now() >= deadline;
-  }
+  bool late() const { return isPast(deadline); }
 };
 
 class PlanChoice {
@@ -58,7 +56,7 @@ class PlanChoice {
   const PlanResult& best() const { return best_; }
   bool feasible() const { return best_.feasible; }
   Bytes keepPeak() const { return keep_peak_; }
-  bool late() const { return WorkLimit{0, deadline_}.late(); }
+  bool late() const { return isPast(deadline_); }
   // For constructions that follow a limit on live bytes, not quite what the simulator counts: the
   // budget and limits close below it, then, if none of these fits, the smallest limit that is met.
   void searchLimits(const std::function<Schedule(Bytes limit_bytes)>& construct);
@@ -67,7 +65,7 @@ class PlanChoice {
  private:
   const Graph& graph_;
   Bytes budget_;
-  std::chrono::steady_clock::time_point deadline_;
+  Deadline deadline_;
   PlanResult best_;
   Bytes keep_peak_;
 };

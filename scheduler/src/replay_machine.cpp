@@ -40,7 +40,7 @@ void ReplayMachine::setForwardNeeds() {
     const OpId op = static_cast<OpId>(id);
     if (graph_.ops[id].backward) continue;
     for (ValueId input : graph_.ops[id].inputs) {
-      if (!servedByProgram(op, input)) forward_need_[input] = op;
+      if (!graph_.programServes(op, input)) forward_need_[input] = op;
     }
   }
 }
@@ -50,7 +50,7 @@ bool ReplayMachine::mayReplay() const {
 }
 
 bool ReplayMachine::servedByProgram(OpId op, ValueId input) const {
-  return !ran_[op] && !graph_.ops[op].backward && graph_.values[input].natural_last >= op;
+  return !ran_[op] && graph_.programServes(op, input);
 }
 
 bool ReplayMachine::lacks(OpId op, ValueId input) const {
@@ -205,8 +205,7 @@ Bytes ReplayMachine::bytesToRun(OpId id) const {
   }
   if (!ran_[id]) return bytes + op.fixed_bytes;
   const Op& next = graph_.ops[std::min<std::size_t>(next_, graph_.ops.size() - 1)];
-  const Bytes fixed = next.fixed_at_start == kNone ? next.fixed_bytes : next.fixed_at_start;
-  return bytes + op.workspace_bytes + fixed;
+  return bytes + op.workspace_bytes + next.fixedAtStart();
 }
 
 // First runs, and replays that make a copy which one of these reads. Readers come later, so from

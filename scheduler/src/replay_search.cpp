@@ -46,11 +46,6 @@ std::uint64_t ReplaySearch::random() {
   return z ^ (z >> 31);
 }
 
-bool ReplaySearch::late() const {
-  return options_.deadline != std::chrono::steady_clock::time_point::max() &&
-         std::chrono::steady_clock::now() >= options_.deadline;
-}
-
 double ReplaySearch::energy() const {
   const Bytes over = std::max<Bytes>(0, timeline_.peak() - options_.budget_bytes);
   return static_cast<double>(timeline_.replayNs()) + price_ * static_cast<double>(over);

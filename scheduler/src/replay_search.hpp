@@ -3,10 +3,10 @@
 // until about half of the states fit.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
+#include "deadline.hpp"
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
 #include "plan_choice.hpp"
@@ -18,7 +18,7 @@ struct ReplaySearchOptions {
   Bytes budget_bytes = 0;
   int intervals = 6;  // copies of each value, the first one included (C_v of moccasin2023)
   std::uint64_t seed = 0;
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  Deadline deadline = kNoDeadline;
 };
 
 class ReplaySearch {
@@ -38,7 +38,7 @@ class ReplaySearch {
   Nanoseconds replayNs() const { return best_ns_; }
   PlanCost cost() const { return costOf(best_peak_, best_ns_); }
   Schedule schedule();  // the best one
-  bool late() const;
+  bool late() const { return isPast(options_.deadline); }
 
  private:
   struct Change {

@@ -60,9 +60,7 @@ bool RetentionSearch::wantedByEvents(ValueId value) const {
 }
 
 bool RetentionSearch::late() const {
-  if (work_ >= kMostWork) return true;
-  return deadline_ != std::chrono::steady_clock::time_point::max() &&
-         std::chrono::steady_clock::now() >= deadline_;
+  return work_ >= kMostWork || isPast(deadline_);
 }
 
 ScoredRetention RetentionSearch::score(Retention retention) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <random>
 
+#include "deadline.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "recompute_costs.hpp"
 #include "retention.hpp"
@@ -101,7 +102,7 @@ class RetentionSearch {
 
   const Graph& graph_;
   Bytes budget_;
-  std::chrono::steady_clock::time_point deadline_;
+  Deadline deadline_;
   std::mt19937_64 random_;
   ScheduleBuilder builder_;
   RecomputeCosts costs_;

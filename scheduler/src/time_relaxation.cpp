@@ -208,8 +208,7 @@ class Builder {
     }
     if (!graph_.lazy_outputs) std::for_each(op.outputs.begin(), op.outputs.end(), takes);
     fits.push_back({runs, units(own)});
-    const Op& next = graph_.ops[events_[event]];
-    const Bytes fixed = next.fixed_at_start == kNone ? next.fixed_bytes : next.fixed_at_start;
+    const Bytes fixed = graph_.ops[events_[event]].fixedAtStart();
     program_.addRow(std::move(fits), -kInfinity, units(budget_ - fixed));
   }
 

@@ -52,7 +52,7 @@ class ScheduleBruteForce {
     const std::size_t next = nextFirstRun(state);
     if (!op.rerunnable || live == state.second || !mayReplayBefore(next)) return;
     const Op& serves = graph_.ops[next];
-    const Bytes fixed = serves.fixed_at_start == kNone ? serves.fixed_bytes : serves.fixed_at_start;
+    const Bytes fixed = serves.fixedAtStart();
     const Bytes twice = bytes(state.second & setOf(op.outputs));  // made beside a copy at hand
     if (bytes(live) + twice + op.workspace_bytes + fixed > budget_) return;
     push({state.first, live}, time + op.duration_ns);

@@ -39,6 +39,8 @@ struct Op {
   std::vector<ValueId> outputs = {};  // values born here
   // Of fixed_bytes what is live when the op begins: replays that serve it run then. kNone: all.
   Bytes fixed_at_start = kNone;
+
+  Bytes fixedAtStart() const { return fixed_at_start == kNone ? fixed_bytes : fixed_at_start; }
 };
 
 struct Value {
@@ -66,6 +68,11 @@ struct Graph {
 
   Bytes totalValueBytes() const;
   Nanoseconds totalDurationNs() const;
+  // Does the first run of the op find this input with the program itself, whatever the schedule
+  // dropped? Not if it is a backward event: that reads through the schedule.
+  bool programServes(OpId op, ValueId input) const {
+    return !ops[op].backward && values[input].natural_last >= op;
+  }
   // Is some op a backward event?
   bool hasBackward() const;
   // A training step as a program runs it: first runs in this order, backward events among them, no
