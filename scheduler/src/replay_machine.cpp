@@ -49,6 +49,19 @@ bool ReplayMachine::mayReplay() const {
   return static_cast<std::size_t>(next_) == positions_.size() || positions_[next_];
 }
 
+// Backward ops that read nothing, as far as replays may come after them: their turn is now.
+void ReplayMachine::passGaps() {
+  OpId open = next_;
+  while (static_cast<std::size_t>(open) < positions_.size() && !positions_[open]) {
+    if (!graph_.ops[open].backward) return;
+    ++open;
+  }
+  while (static_cast<std::size_t>(open) < positions_.size() && next_ < open) {
+    ahead_[next_] = phase_;
+    firstRun(next_);
+  }
+}
+
 bool ReplayMachine::servedByProgram(OpId op, ValueId input) const {
   return !ran_[op] && graph_.programServes(op, input);
 }
@@ -79,7 +92,9 @@ void ReplayMachine::run(OpId op) {
     firstRun(op);
     return;
   }
-  if (!useful(op) || !mayReplay()) return;
+  if (!useful(op)) return;
+  passGaps();
+  if (!mayReplay()) return;
   // Run ahead of the order asked for, which wanted this op run once up to now.
   const bool recent = ahead_[op] == phase_;
   ahead_[op] = kNone;

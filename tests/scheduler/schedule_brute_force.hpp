@@ -72,13 +72,10 @@ class ScheduleBruteForce {
     return next;
   }
 
-  // Graph's rule of recorded steps: a backward op that reads something comes before a forward op.
+  // Graph's rule of recorded steps: a backward op that reads something comes next.
   bool mayReplayBefore(std::size_t next) const {
-    if (!graph_.isRecordedStep()) return true;
-    for (; next < graph_.ops.size() && graph_.ops[next].backward; ++next) {
-      if (!graph_.ops[next].inputs.empty()) return true;
-    }
-    return false;
+    const Op& op = graph_.ops[next];
+    return !graph_.isRecordedStep() || (op.backward && !op.inputs.empty());
   }
 
   static unsigned setOf(const std::vector<ValueId>& values) {

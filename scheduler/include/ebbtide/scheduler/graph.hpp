@@ -11,8 +11,8 @@
 //
 // Between its first runs a schedule may run ops again. In a recorded step it may do so for backward
 // events alone: eager code runs its forward pass without a stop, and only where a node of the
-// autograd graph reads its saved values the executor can replay. So after a replay some backward op
-// that reads something runs before the next forward op does.
+// autograd graph reads its saved values the executor can replay. So after a replay the next first
+// run is that of a backward op that reads something.
 //
 //   op:        0  1  2 | 3  4  5 | 6  7  8 | 9  10 11        two microbatches
 //              forward | backward| forward | backward
@@ -85,8 +85,8 @@ struct Graph {
 // durations times ops up to 2^60, the rules of `any_order`.
 void checkGraph(const Graph& graph);
 
-// For each op: may a replay be the last run before its first one? Always, but in a recorded step
-// only where a backward op that reads something follows, or is it, with no forward op between.
+// For each op: may replays come right before its first run? Always, but in a recorded step only if
+// it is a backward op that reads something.
 std::vector<bool> replayPositions(const Graph& graph);
 
 // For each value the last op before whose first run a replay may still produce it (ops.size(): at
