@@ -8,6 +8,7 @@
 
 #include "deadline.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "forward_phase.hpp"
 #include "recompute_costs.hpp"
 #include "retention.hpp"
 
@@ -46,12 +47,8 @@ class RetentionSearch {
   // The best of retentions at rising prices per byte, by bisection, with `free` values costing
   // nothing.
   ScoredRetention searchPrices(const std::vector<bool>& free);
-  // A maximal run of ops between backward events that makes values for events after it: a
-  // microbatch's forward pass.
-  struct Phase {
-    std::size_t begin = 0, end = 0;  // ops, the end excluded
-  };
-  const std::vector<Phase>& phases() const { return phases_; }
+  // Those that make values for events after them.
+  const std::vector<ForwardPhase>& phases() const { return phases_; }
   // Is it needed past its own phase?
   bool wantedByEvents(ValueId value) const;
   // Random moves, by class of identical blocks or by value, with a threshold that falls from
@@ -87,7 +84,7 @@ class RetentionSearch {
   ScoredRetention walk(ScoredRetention start, const Effort& effort,
                        const std::function<ScoredRetention(const Retention&)>& move);
   void findPhases();
-  void keepAtCuts(const Phase& phase, std::size_t segments, Retention& retention) const;
+  void keepAtCuts(const ForwardPhase& phase, std::size_t segments, Retention& retention) const;
   std::vector<ValueId> dropCandidates(const ScoredRetention& scored, const std::vector<bool>& tabu);
   std::pair<std::vector<ValueId>, OpId> copiesAtPeak(const ScoredRetention& scored);
   ScoredRetention keepBack(ScoredRetention start, std::vector<bool> tabu, int most_failures);
@@ -107,8 +104,8 @@ class RetentionSearch {
   ScheduleBuilder builder_;
   RecomputeCosts costs_;
   std::int64_t work_ = 0;
-  std::vector<OpId> phase_end_;  // per op: where its run of ops that are not backward ends
-  std::vector<Phase> phases_;
+  std::vector<OpId> phase_end_;  // per op: where its phase ends; of a backward op the next one
+  std::vector<ForwardPhase> phases_;
   std::vector<ValueId> movable_;  // droppable values that some event may need, in program order
   std::vector<std::vector<ValueId>> classes_;  // of movable_, each in program order
 };
