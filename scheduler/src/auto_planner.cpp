@@ -61,7 +61,7 @@ class Composition {
  private:
   bool done() const {
     const bool optimal = best_.feasible && best_.recompute_ns <= bound_ns_;
-    return optimal || WorkLimit{0, options_.deadline}.late();
+    return optimal || isPast(options_.deadline);
   }
 
   // A schedule that is not legal does not count at all.
@@ -145,8 +145,7 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
   rejectUnknownOptions(options, info());
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
   PlanResult everything = judgedPlan(graph, budget_bytes, keepEverything(graph), "keep-everything");
-  everything.optimal = everything.feasible;
-  if (everything.feasible || WorkLimit{0, options.deadline}.late()) return everything;
+  if (everything.feasible || isPast(options.deadline)) return everything;
   PlanResult best = Composition(graph, budget_bytes, options, everything).run(work);
   if (graph.ops.size() > kLadderOps || !hasPasses(graph)) return best;
   const Bytes bound = peakLowerBound(graph);
@@ -155,7 +154,7 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
     if (budget >= budget_bytes) continue;
     // From there on down nothing can be better.
     const bool bounded = best.feasible && best.recompute_ns <= recomputeLowerBound(graph, budget);
-    if (bounded || WorkLimit{0, options.deadline}.late()) break;
+    if (bounded || isPast(options.deadline)) break;
     PlanResult lower = Composition(graph, budget, options, everything).run(work);
     lower.feasible = lower.peak_bytes <= budget_bytes;
     lower.recompute_bound_ns = best.recompute_bound_ns;

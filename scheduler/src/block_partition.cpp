@@ -83,12 +83,9 @@ class BlockMaker {
 
   void shiftFixedBytes() {
     Bytes least = std::numeric_limits<Bytes>::max();
-    const auto atStart = [](const Op& op) {
-      return op.fixed_at_start == kNone ? op.fixed_bytes : op.fixed_at_start;
-    };
-    for (const Op& op : block_.graph.ops) least = std::min({least, op.fixed_bytes, atStart(op)});
+    for (const Op& op : block_.graph.ops) least = std::min(least, op.fixedAtStart());
     for (Op& op : block_.graph.ops) {
-      op.fixed_at_start = atStart(op) - least;
+      op.fixed_at_start = op.fixedAtStart() - least;
       op.fixed_bytes -= least;
     }
   }

@@ -2,31 +2,17 @@
 
 #include <algorithm>
 
+#include "forward_phase.hpp"
 #include "retention.hpp"
 #include "stage_costs.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
-struct Pass {  // a maximal run of ops that are not backward
-  std::size_t begin = 0, end = 0;
-};
-
-std::vector<std::int32_t> passOfOps(const Graph& graph, std::vector<Pass>& passes) {
-  std::vector<std::int32_t> pass_of(graph.ops.size(), kNone);
-  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
-    if (graph.ops[id].backward) continue;
-    if (id == 0 || graph.ops[id - 1].backward) passes.push_back({id, id});
-    passes.back().end = id + 1;
-    pass_of[id] = static_cast<std::int32_t>(passes.size()) - 1;
-  }
-  return pass_of;
-}
-
 // Cuts one pass into stages and gives each its events.
 class PassCutter {
  public:
-  PassCutter(const Graph& graph, const Pass& pass, std::vector<bool>& resident,
+  PassCutter(const Graph& graph, const ForwardPhase& pass, std::vector<bool>& resident,
              std::size_t most_stages)
       : graph_(graph), pass_(pass), resident_(resident), most_stages_(most_stages) {}
 
@@ -50,9 +36,7 @@ class PassCutter {
   };
 
   bool mine(ValueId value) const {
-    const OpId producer = graph_.values[value].producer;
-    return producer != kNone && static_cast<std::size_t>(producer) >= pass_.begin &&
-           static_cast<std::size_t>(producer) < pass_.end && !resident_[value];
+    return pass_.holds(graph_.values[value].producer) && !resident_[value];
   }
 
   void findReaders() {
@@ -107,7 +91,7 @@ class PassCutter {
   }
 
   void makeStages() {
-    stage_of_.assign(pass_.end - pass_.begin, 0);
+    stage_of_.assign(pass_.size(), 0);
     ChainStage stage;
     std::size_t next = 0;
     for (std::size_t id = pass_.begin; id < pass_.end; ++id) {
@@ -234,7 +218,7 @@ class PassCutter {
   }
 
   const Graph& graph_;
-  const Pass pass_;
+  const ForwardPhase pass_;
   std::vector<bool>& resident_;
   const std::size_t most_stages_;
   std::vector<OpId> last_reader_, events_;
@@ -247,8 +231,6 @@ class PassCutter {
 }  // namespace
 
 std::vector<bool> residentValues(const Graph& graph) {
-  std::vector<Pass> passes;
-  const std::vector<std::int32_t> pass_of = passOfOps(graph, passes);
   const ScheduleBuilder builder(graph);
   std::vector<bool> resident(graph.values.size());
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
@@ -258,22 +240,20 @@ std::vector<bool> residentValues(const Graph& graph) {
     resident[id] =
         value.producer == kNone || !builder.droppable(v) || (held && builder.readByEvents(v));
   }
-  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
-    if (graph.ops[id].backward) continue;
-    for (ValueId input : graph.ops[id].inputs) {
-      const OpId producer = graph.values[input].producer;
-      if (producer != kNone && pass_of[producer] != pass_of[id]) resident[input] = true;
+  for (const ForwardPhase& pass : forwardPhases(graph)) {
+    for (std::size_t id = pass.begin; id < pass.end; ++id) {
+      for (ValueId input : graph.ops[id].inputs) {
+        if (!pass.holds(graph.values[input].producer)) resident[input] = true;
+      }
     }
   }
   return resident;
 }
 
 std::vector<ChainContraction> contractToChains(const Graph& graph, std::size_t most_stages) {
-  std::vector<Pass> passes;
-  passOfOps(graph, passes);
   std::vector<bool> resident = residentValues(graph);
   std::vector<ChainContraction> chains;
-  for (const Pass& pass : passes) {
+  for (const ForwardPhase& pass : forwardPhases(graph)) {
     std::vector<ChainStage> stages = PassCutter(graph, pass, resident, most_stages).cut();
     if (!stages.empty()) chains.push_back({std::move(stages), {}});
   }

@@ -5,20 +5,12 @@
 
 #include "chain_join.hpp"
 #include "chain_peak.hpp"
-#include "ebbtide/scheduler/simulator.hpp"
-#include "plan_choice.hpp"
 
 namespace ebbtide::scheduler {
 
 ChainSearch::ChainSearch(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
                          const std::string& planner)
-    : graph_(graph),
-      budget_(budget_bytes),
-      options_(options),
-      best_(judgedPlan(graph, budget_bytes, keepEverything(graph), planner)),
-      everything_bytes_(best_.peak_bytes) {
-  best_.optimal = best_.feasible;
-}
+    : graph_(graph), choice_(graph, budget_bytes, options, planner) {}
 
 void ChainSearch::contract(std::size_t most_stages) {
   expansion_.reset();
@@ -37,11 +29,7 @@ std::size_t ChainSearch::mostStages() const {
 }
 
 Bytes ChainSearch::consider(const std::vector<ChainSchedule>& schedules) {
-  PlanResult result = judgedPlan(graph_, budget_, expansion_->expand(schedules), best_.planner);
-  const Bytes peak = result.peak_bytes;
-  result.optimal = result.feasible && result.recompute_ns == 0;
-  if (betterPlan(result, best_)) best_ = std::move(result);
-  return peak;
+  return choice_.consider(expansion_->expand(schedules));
 }
 
 void ChainSearch::considerSmallestPeak() {

@@ -7,13 +7,13 @@
 
 #include "chain_contraction.hpp"
 #include "chain_expansion.hpp"
-#include "ebbtide/scheduler/planner.hpp"
+#include "plan_choice.hpp"
 
 namespace ebbtide::scheduler {
 
 class ChainSearch {
  public:
-  // Begins with the schedule that keeps everything. Graph and options must outlive it.
+  // Begins with the schedule that keeps everything. The graph must outlive it.
   ChainSearch(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
               const std::string& planner);
 
@@ -29,18 +29,15 @@ class ChainSearch {
   // The schedules of smallest peak that chainPeak() knows.
   void considerSmallestPeak();
 
-  const PlanResult& best() const { return best_; }
-  bool late() const { return std::chrono::steady_clock::now() >= options_.deadline; }
+  const PlanResult& best() const { return choice_.best(); }
+  bool late() const { return choice_.late(); }
   // Peak of keeping everything, by the simulator and as the chains' costs predict it.
-  Bytes everythingBytes() const { return everything_bytes_; }
+  Bytes everythingBytes() const { return choice_.keepPeak(); }
   Bytes predictedEverythingBytes() const;
 
  private:
   const Graph& graph_;
-  const Bytes budget_;
-  const PlannerOptions& options_;
-  PlanResult best_;
-  Bytes everything_bytes_;
+  PlanChoice choice_;
   std::vector<ChainContraction> chains_;
   std::unique_ptr<ChainExpansion> expansion_;
 };

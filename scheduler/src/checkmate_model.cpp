@@ -19,10 +19,6 @@ double unitFor(std::int64_t divisor, double most) {
   return most / whole <= kMostUnits ? whole : most / kMostUnits;
 }
 
-Bytes fixedAtStart(const Op& op) {
-  return op.fixed_at_start == kNone ? op.fixed_bytes : op.fixed_at_start;
-}
-
 }  // namespace
 
 CheckmateModel::CheckmateModel(const Graph& graph, const StagedRuns& runs, Bytes budget_bytes,
@@ -47,7 +43,7 @@ void CheckmateModel::setUnits(Bytes budget_bytes) {
   std::int64_t bytes = 0, time = 0;
   for (const Value& value : graph_.values) bytes = std::gcd(bytes, value.pinned ? 0 : value.bytes);
   for (const Op& op : graph_.ops) {
-    for (const Bytes one : {op.fixed_bytes, fixedAtStart(op), op.workspace_bytes}) {
+    for (const Bytes one : {op.fixed_bytes, op.fixedAtStart(), op.workspace_bytes}) {
       bytes = std::gcd(bytes, one);
     }
     if (op.rerunnable) time = std::gcd(time, op.duration_ns);
@@ -210,7 +206,7 @@ void CheckmateModel::addMemory(const Stage& stage) {
 
 void CheckmateModel::addLimit(RunKey run, Column live, Column runs) {
   const Op& next = graph_.ops[run.stage()];
-  const double fixed = units(run.first() ? next.fixed_bytes : fixedAtStart(next));
+  const double fixed = units(run.first() ? next.fixed_bytes : next.fixedAtStart());
   const double workspace = run.first() ? 0 : units(graph_.ops[run.op()].workspace_bytes);
   if (goal_ == Goal::kTime && workspace == 0) {
     program_.upper[static_cast<std::size_t>(live)] = budget_ - fixed;

@@ -152,17 +152,12 @@ PlanResult CheckmatePlanner::plan(const Graph& graph, Bytes budget_bytes,
   rejectUnknownOptions(options, info());
   const std::int64_t threshold = thresholdOption(options);
   PlanChoice choice(graph, budget_bytes, options, info().name);
-  PlanResult result;
-  if (choice.feasible()) {
-    result = choice.take();
-    result.optimal = true;  // nothing is recomputed
-    return result;
-  }
+  if (choice.feasible()) return choice.take();
   SolverWheel wheel = findSolverWheel(options);
   if (choice.late()) return choice.take();
   Checkmate checkmate(graph, budget_bytes, options, std::move(wheel), choice);
   method_ == Method::kMilp ? checkmate.branchAndBound() : checkmate.relaxAndRound(threshold);
-  result = choice.take();
+  PlanResult result = choice.take();
   result.optimal = result.feasible && checkmate.provenOptimal(result.recompute_ns);
   return result;
 }

@@ -10,12 +10,9 @@
 namespace ebbtide::scheduler {
 
 ChenSegments::ChenSegments(const Graph& graph, const RetentionSearch& search,
-                           const RetentionSearch::Phase& phase)
-    : graph_(graph),
-      phase_(phase),
-      saved_(phase.end - phase.begin, 0),
-      last_(graph.values.size(), kNone) {
-  Neighbours neighbours(phase.end - phase.begin);
+                           const ForwardPhase& phase)
+    : graph_(graph), phase_(phase), saved_(phase.size(), 0), last_(graph.values.size(), kNone) {
+  Neighbours neighbours(phase.size());
   const OpId begin = static_cast<OpId>(phase.begin);
   for (std::size_t id = phase.begin; id < phase.end; ++id) {
     for (ValueId input : graph.ops[id].inputs) {
@@ -82,7 +79,7 @@ PlanResult ChenPlanner::plan(const Graph& graph, Bytes budget_bytes,
   std::vector<ChenSegments> phases;
   std::size_t most = 0;
   if (!search.feasible(best) && !search.late()) {
-    for (const RetentionSearch::Phase& phase : search.phases()) {
+    for (const ForwardPhase& phase : search.phases()) {
       phases.emplace_back(graph, search, phase);
       most = std::max(most, phases.back().candidates() + 1);
     }

@@ -20,8 +20,7 @@ class ChenPlanner : public Planner {
 // Where a phase of a graph may be cut, and what its segments are.
 class ChenSegments {
  public:
-  ChenSegments(const Graph& graph, const RetentionSearch& search,
-               const RetentionSearch::Phase& phase);
+  ChenSegments(const Graph& graph, const RetentionSearch& search, const ForwardPhase& phase);
 
   std::size_t candidates() const { return candidates_.size(); }
   // Ops after which to cut: a segment ends at the first candidate where it holds more than one of
@@ -33,7 +32,7 @@ class ChenSegments {
 
  private:
   const Graph& graph_;
-  RetentionSearch::Phase phase_;
+  ForwardPhase phase_;
   std::vector<OpId> candidates_;
   std::vector<Bytes> saved_;  // per op of the phase: of its outputs
   std::vector<OpId> last_;    // per value made in the phase: last reader in it

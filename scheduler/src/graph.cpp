@@ -181,11 +181,8 @@ void checkGraph(const Graph& graph) {
 std::vector<bool> replayPositions(const Graph& graph) {
   std::vector<bool> positions(graph.ops.size(), true);
   if (!graph.isRecordedStep()) return positions;
-  bool served = false;  // by a backward op from here on
-  for (std::size_t id = graph.ops.size(); id-- > 0;) {
-    const Op& op = graph.ops[id];
-    served = op.backward && (served || !op.inputs.empty());
-    positions[id] = served;
+  for (std::size_t id = 0; id < graph.ops.size(); ++id) {
+    positions[id] = graph.ops[id].backward && !graph.ops[id].inputs.empty();
   }
   return positions;
 }

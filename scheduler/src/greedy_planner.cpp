@@ -30,7 +30,7 @@ ScoredRetention GreedyPlanner::construct(RetentionSearch& search) {
   // Segments 1, 2, 3, 4, 5, 6, 8, ... : few cuts leave long replays, many cuts keep much.
   std::vector<ScoredRetention> seeds;
   std::size_t most = 0;
-  for (const auto& phase : search.phases()) most = std::max(most, phase.end - phase.begin);
+  for (const auto& phase : search.phases()) most = std::max(most, phase.size());
   for (std::size_t segments = 1; segments <= most && !search.late();
        segments += std::max<std::size_t>(1, segments / 3)) {
     seeds.push_back(search.score(search.segmentSeed(segments)));

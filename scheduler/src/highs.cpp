@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "deadline.hpp"
 #include "planner_options.hpp"
 #include "solver_worker.hpp"
 
@@ -16,8 +17,8 @@ constexpr double kUnlimited = 1e7;     // seconds
 constexpr double kToAnswer = 0.05;     // of the time at hand, kept for the answer
 constexpr double kMostToAnswer = 0.5;  // seconds
 
-double secondsAllowed(std::chrono::steady_clock::time_point deadline) {
-  if (deadline == std::chrono::steady_clock::time_point::max()) return kUnlimited;
+double secondsAllowed(Deadline deadline) {
+  if (deadline == kNoDeadline) return kUnlimited;
   const double left =
       std::chrono::duration<double>(deadline - std::chrono::steady_clock::now()).count();
   return std::max(0.0, left - std::min(kMostToAnswer, left * kToAnswer));
@@ -36,7 +37,7 @@ HighsSolution decoded(const std::string& bytes) {
 Highs::Highs(SolverWheel wheel, const PlannerOptions& options)
     : wheel_(std::move(wheel)), options_(options) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  const bool timed = options.deadline != std::chrono::steady_clock::time_point::max();
+  const bool timed = options.deadline != kNoDeadline;
   nodes_ = std::min(kMost, integerOption(options, "solver-work", timed ? kMost : kDefaultNodes));
 }
 

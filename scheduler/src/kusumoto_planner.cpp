@@ -47,7 +47,7 @@ LowerSetSolver makeSolver(const LowerSetProblem& problem, LowerSetScope scope, s
 // Phases of equal structure (microbatches) and the solver that serves them all.
 struct PhaseGroup {
   LowerSetProblem problem;  // times summed over the phases
-  std::vector<RetentionSearch::Phase> phases;
+  std::vector<ForwardPhase> phases;
   std::unique_ptr<LowerSetSolver> solver;
   std::int64_t least = 0, largest = 0;  // internal budgets
 };
@@ -55,8 +55,8 @@ struct PhaseGroup {
 std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search,
                                    LowerSetScope scope) {
   std::deque<PhaseGroup> groups;  // a deque: solvers refer to their problems
-  for (const RetentionSearch::Phase& phase : search.phases()) {
-    if (phase.end - phase.begin > kMostNodes || graph.totalValueBytes() >= kMostBytes) continue;
+  for (const ForwardPhase& phase : search.phases()) {
+    if (phase.size() > kMostNodes || graph.totalValueBytes() >= kMostBytes) continue;
     LowerSetProblem problem = lowerSetProblem(graph, search, phase);
     const auto alike = [&](const PhaseGroup& group) {
       return group.problem.memory == problem.memory && group.problem.next == problem.next;
@@ -87,7 +87,7 @@ std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search,
 // segment's backward comes at once, so what its ops made may stay instead (`keep_last`).
 void applyCanonical(const Graph& graph, const PhaseGroup& group, const LowerSetPlan& plan,
                     bool keep_last, Retention& retention) {
-  for (const RetentionSearch::Phase& phase : group.phases) {
+  for (const ForwardPhase& phase : group.phases) {
     for (std::size_t node = 0; node < plan.cached.size(); ++node) {
       for (ValueId output : graph.ops[phase.begin + node].outputs) {
         const bool stays =
@@ -113,8 +113,8 @@ std::int64_t internalBudget(const PhaseGroup& group, LowerSetGoal goal, double l
 }  // namespace
 
 LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& search,
-                                const RetentionSearch::Phase& phase) {
-  const std::size_t nodes = phase.end - phase.begin;
+                                const ForwardPhase& phase) {
+  const std::size_t nodes = phase.size();
   LowerSetProblem problem;
   problem.time.resize(nodes);
   problem.memory.assign(nodes, 0);
@@ -246,10 +246,7 @@ PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,
 PlanResult KusumotoPlanner::planPaperGraph(const Graph& graph, const LowerSetProblem& problem,
                                            Bytes budget_bytes, const PlannerOptions& options,
                                            const CanonicalChoice& choice) const {
-  const auto late = [&options] {
-    return options.deadline != std::chrono::steady_clock::time_point::max() &&
-           std::chrono::steady_clock::now() >= options.deadline;
-  };
+  const auto late = [&options] { return isPast(options.deadline); };
   LowerSetLimits limits{.late = late};
   const auto plan = [&](LowerSetScope scope) {
     const LowerSetSolver solver = makeSolver(problem, scope, kMostLowerSets, limits);

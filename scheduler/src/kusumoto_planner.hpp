@@ -60,6 +60,6 @@ class KusumotoStrategies {
 // The ops of one phase as the paper's nodes: T_v the duration, M_v the bytes of outputs that
 // backward needs. A step of several microbatches is as many problems, joined under one cap.
 LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& search,
-                                const RetentionSearch::Phase& phase);
+                                const ForwardPhase& phase);
 
 }  // namespace ebbtide::scheduler

@@ -19,7 +19,7 @@ constexpr std::int64_t kMostIntervals = 1'000;
 constexpr std::size_t kMostOps = 20'000;
 
 std::int64_t movesAllowed(const PlannerOptions& options) {
-  const bool timed = options.deadline != std::chrono::steady_clock::time_point::max();
+  const bool timed = options.deadline != kNoDeadline;
   return integerOption(options, "work", timed ? PolishEffort::kUntilDeadline : kDefaultMoves);
 }
 
@@ -51,7 +51,6 @@ PlanResult MoccasinLocalPlanner::plan(const Graph& graph, Bytes budget_bytes,
     return judgedPlan(graph, budget_bytes, std::move(schedule), info().name);
   };
   PlanResult best = judged(keepEverything(graph));
-  best.optimal = best.feasible;
   if (best.feasible) return best;
   const bool large = graph.ops.size() > kMostOps;
   const Nanoseconds bound = recomputeLowerBound(graph, budget_bytes);

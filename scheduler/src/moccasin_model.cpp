@@ -57,9 +57,7 @@ std::int64_t MoccasinModel::lastEvent() const {
 
 // The first run of a forward op reads what the program itself still holds.
 bool MoccasinModel::needsCopy(OpId op, std::size_t run, ValueId input) const {
-  const bool from_program =
-      run == 0 && !graph_.ops[op].backward && graph_.values[input].natural_last >= op;
-  return managed(input) && !from_program;
+  return managed(input) && !(run == 0 && graph_.programServes(op, input));
 }
 
 void MoccasinModel::addRuns(OpId op) {
@@ -225,7 +223,7 @@ void MoccasinModel::addFixedBytes() {
     const Op& op = graph_.ops[id];
     const auto stage = static_cast<OpId>(id);
     const std::int64_t begin = eventOf(stage, 0), first = eventOf(stage, stage);
-    const Bytes at_start = op.fixed_at_start == kNone ? op.fixed_bytes : op.fixed_at_start;
+    const Bytes at_start = op.fixedAtStart();
     if (at_start > 0 && begin < first) {
       demand(model_.addInterval(constant(begin), constant(first - begin), constant(first)),
              at_start);

@@ -54,11 +54,6 @@ MoccasinSettings settingsFrom(const Graph& graph, const PlannerOptions& options)
   return settings;
 }
 
-bool better(const PlanResult& a, const PlanResult& b) {
-  if (a.feasible != b.feasible) return a.feasible;
-  return a.feasible ? a.recompute_ns < b.recompute_ns : a.peak_bytes < b.peak_bytes;
-}
-
 // CP-SAT's bounds are whole numbers, exact as doubles up to 2^53; of larger ones nothing is taken.
 std::int64_t wholeBound(double bound) {
   constexpr double kMostExact = 0x1p53;
@@ -163,8 +158,8 @@ class Phases {
     Schedule schedule = model.schedule(response->values);
     if (validate(graph_, schedule)) return CpSatResponse::Status::kUnknown;
     PlanResult found = judgedPlan(graph_, budget_, std::move(schedule), "moccasin");
-    if (better(found, best_)) best_ = found;
-    if (better(found, inside_)) inside_ = std::move(found);
+    if (betterPlan(found, best_)) best_ = found;
+    if (betterPlan(found, inside_)) inside_ = std::move(found);
     return response->status;
   }
 
@@ -197,7 +192,7 @@ Start startOf(const Graph& graph, Bytes budget_bytes, const PlannerOptions& opti
   start.best = start.inside;
   if (intervals >= kLocalIntervals || start.best.optimal) return start;
   PlanResult more = localSearch(graph, budget_bytes, options, kLocalIntervals);
-  if (better(more, start.best)) start.best = std::move(more);
+  if (betterPlan(more, start.best)) start.best = std::move(more);
   return start;
 }
 

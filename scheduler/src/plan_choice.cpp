@@ -24,16 +24,9 @@ PlanResult judgedPlan(const Graph& graph, Bytes budget_bytes, Schedule schedule,
   result.peak_bytes = simulation.peak_bytes;
   result.recompute_ns = simulation.recompute_ns;
   result.feasible = result.peak_bytes <= budget_bytes;
+  result.optimal = result.feasible && result.recompute_ns == 0;
   result.planner = std::move(planner);
   return result;
-}
-
-bool betterPlan(const PlanResult& a, const PlanResult& b) {
-  if (a.feasible != b.feasible) return a.feasible;
-  const auto first = std::pair(a.recompute_ns, a.peak_bytes);
-  const auto second = std::pair(b.recompute_ns, b.peak_bytes);
-  if (a.feasible) return first < second;
-  return std::pair(first.second, first.first) < std::pair(second.second, second.first);
 }
 
 PlanChoice::PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
@@ -44,12 +37,10 @@ PlanChoice::PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOpti
       best_(judgedPlan(graph, budget_bytes, keepEverything(graph), std::move(planner))),
       keep_peak_(best_.peak_bytes) {}
 
-Bytes PlanChoice::consider(Schedule schedule, const std::string& planner) {
-  if (validate(graph_, schedule)) return kNone;
-  PlanResult result =
-      judgedPlan(graph_, budget_, std::move(schedule), planner.empty() ? best_.planner : planner);
+Bytes PlanChoice::consider(Schedule schedule) {
+  PlanResult result = judgedPlan(graph_, budget_, std::move(schedule), best_.planner);
   const Bytes peak = result.peak_bytes;
-  if (betterPlan(result, best_)) best_ = std::move(result);
+  if (betterPlan(result, best_) && !validate(graph_, result.schedule)) best_ = std::move(result);
   return peak;
 }
 
@@ -64,8 +55,7 @@ void PlanChoice::searchLimits(const std::function<Schedule(Bytes limit_bytes)>& 
   Bytes low = bound, high = keep_peak_;
   for (int i = 0; i < kBisections && low < high && !feasible() && !late(); ++i) {
     const Bytes limit = low + (high - low) / 2;
-    const Bytes peak = consider(construct(limit));
-    if (peak != kNone && peak <= limit) {
+    if (consider(construct(limit)) <= limit) {
       high = limit;
     } else {
       low = limit + 1;

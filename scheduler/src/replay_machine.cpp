@@ -40,7 +40,7 @@ void ReplayMachine::setForwardNeeds() {
     const OpId op = static_cast<OpId>(id);
     if (graph_.ops[id].backward) continue;
     for (ValueId input : graph_.ops[id].inputs) {
-      if (!servedByProgram(op, input)) forward_need_[input] = op;
+      if (!graph_.programServes(op, input)) forward_need_[input] = op;
     }
   }
 }
@@ -49,8 +49,21 @@ bool ReplayMachine::mayReplay() const {
   return static_cast<std::size_t>(next_) == positions_.size() || positions_[next_];
 }
 
+// Backward ops that read nothing, as far as replays may come after them: their turn is now.
+void ReplayMachine::passGaps() {
+  OpId open = next_;
+  while (static_cast<std::size_t>(open) < positions_.size() && !positions_[open]) {
+    if (!graph_.ops[open].backward) return;
+    ++open;
+  }
+  while (static_cast<std::size_t>(open) < positions_.size() && next_ < open) {
+    ahead_[next_] = phase_;
+    firstRun(next_);
+  }
+}
+
 bool ReplayMachine::servedByProgram(OpId op, ValueId input) const {
-  return !ran_[op] && !graph_.ops[op].backward && graph_.values[input].natural_last >= op;
+  return !ran_[op] && graph_.programServes(op, input);
 }
 
 bool ReplayMachine::lacks(OpId op, ValueId input) const {
@@ -79,7 +92,9 @@ void ReplayMachine::run(OpId op) {
     firstRun(op);
     return;
   }
-  if (!useful(op) || !mayReplay()) return;
+  if (!useful(op)) return;
+  passGaps();
+  if (!mayReplay()) return;
   // Run ahead of the order asked for, which wanted this op run once up to now.
   const bool recent = ahead_[op] == phase_;
   ahead_[op] = kNone;
@@ -205,8 +220,7 @@ Bytes ReplayMachine::bytesToRun(OpId id) const {
   }
   if (!ran_[id]) return bytes + op.fixed_bytes;
   const Op& next = graph_.ops[std::min<std::size_t>(next_, graph_.ops.size() - 1)];
-  const Bytes fixed = next.fixed_at_start == kNone ? next.fixed_bytes : next.fixed_at_start;
-  return bytes + op.workspace_bytes + fixed;
+  return bytes + op.workspace_bytes + next.fixedAtStart();
 }
 
 // First runs, and replays that make a copy which one of these reads. Readers come later, so from

@@ -78,6 +78,7 @@ class ReplayMachine {
   bool servedByProgram(OpId op, ValueId input) const;
   void setForwardNeeds();
   bool mayReplay() const;
+  void passGaps();
   bool useful(OpId op) const;
   void runMissing(OpId op);
   void firstRun(OpId op);

@@ -13,32 +13,27 @@ namespace {
 constexpr std::int64_t kFirstRound = 30'000, kLongestRound = 4'000'000;
 constexpr unsigned kMostThreads = 64;
 
-// Where a search stands, to tell what a pair of rounds gained.
-struct Standing {
-  bool feasible;
-  Bytes peak;
-  Nanoseconds replay_ns;
-};
-
-bool gained(const Standing& from, const ReplaySearch& to, Nanoseconds step_ns, double least) {
-  if (from.feasible != to.feasible()) return true;
+// Did a pair of rounds gain enough?
+bool gained(const PlanCost& from, const PlanCost& to, Nanoseconds step_ns, double least) {
+  if (from.feasible != to.feasible) return true;
   const auto share = [](std::int64_t gain, std::int64_t whole) {
     return static_cast<double>(gain) / static_cast<double>(std::max<std::int64_t>(whole, 1));
   };
-  return (from.feasible ? share(from.replay_ns - to.replayNs(), step_ns)
-                        : share(from.peak - to.peak(), from.peak)) >= least;
+  return (from.feasible ? share(from.recompute_ns - to.recompute_ns, step_ns)
+                        : share(from.peak_bytes - to.peak_bytes, from.peak_bytes)) >= least;
 }
 
 // Rounds of annealing, each longer than the one before, alternately hot and mild, from the best
 // state so far; until the moves or the time are spent, little is gained, or nothing can be better.
 void improve(ReplaySearch& search, const PolishEffort& effort, Nanoseconds step_ns) {
   std::int64_t moves = effort.moves, round = kFirstRound;
-  Standing before{};
+  PlanCost before{};
   for (int i = 0; moves > 0 && search.hasCandidates() && !search.late(); ++i) {
-    if (search.feasible() && search.replayNs() <= effort.enough_ns) return;
+    const PlanCost now = search.cost();
+    if (now.feasible && now.recompute_ns <= effort.enough_ns) return;
     if (i % 2 == 0) {
-      if (i > 0 && !gained(before, search, step_ns, effort.least_gain)) return;
-      before = {search.feasible(), search.peak(), search.replayNs()};
+      if (i > 0 && !gained(before, now, step_ns, effort.least_gain)) return;
+      before = now;
     }
     const std::int64_t share = std::min(round, moves);
     search.anneal(share, i % 2 == 0 ? 0.3 : 0.1);
@@ -67,7 +62,7 @@ Schedule polish(const Graph& graph, Bytes budget_bytes, const PlannerOptions& op
   improve(*searches[0], effort, step_ns);
   for (std::thread& thread : threads) thread.join();
   return (*std::min_element(searches.begin(), searches.end(),
-                            [](const auto& a, const auto& b) { return a->betterThan(*b); }))
+                            [](const auto& a, const auto& b) { return a->cost() < b->cost(); }))
       ->schedule();
 }
 

@@ -46,11 +46,6 @@ std::uint64_t ReplaySearch::random() {
   return z ^ (z >> 31);
 }
 
-bool ReplaySearch::late() const {
-  return options_.deadline != std::chrono::steady_clock::time_point::max() &&
-         std::chrono::steady_clock::now() >= options_.deadline;
-}
-
 double ReplaySearch::energy() const {
   const Bytes over = std::max<Bytes>(0, timeline_.peak() - options_.budget_bytes);
   return static_cast<double>(timeline_.replayNs()) + price_ * static_cast<double>(over);
@@ -204,21 +199,6 @@ void ReplaySearch::propose() {
     made = swapSome();
   }
   if (!made) undo();
-}
-
-bool ReplaySearch::improves() const {
-  return better(timeline_.peak(), timeline_.replayNs(), best_peak_, best_ns_);
-}
-
-bool ReplaySearch::betterThan(const ReplaySearch& other) const {
-  return better(best_peak_, best_ns_, other.best_peak_, other.best_ns_);
-}
-
-bool ReplaySearch::better(Bytes peak, Nanoseconds ns, Bytes than_peak, Nanoseconds than_ns) const {
-  const Bytes budget = options_.budget_bytes;
-  if ((peak <= budget) != (than_peak <= budget)) return peak <= budget;
-  if (peak <= budget) return ns < than_ns || (ns == than_ns && peak < than_peak);
-  return peak < than_peak || (peak == than_peak && ns < than_ns);
 }
 
 void ReplaySearch::remember() {

@@ -3,12 +3,13 @@
 // until about half of the states fit.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <vector>
 
+#include "deadline.hpp"
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
+#include "plan_choice.hpp"
 #include "replay_timeline.hpp"
 
 namespace ebbtide::scheduler {
@@ -17,7 +18,7 @@ struct ReplaySearchOptions {
   Bytes budget_bytes = 0;
   int intervals = 6;  // copies of each value, the first one included (C_v of moccasin2023)
   std::uint64_t seed = 0;
-  std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
+  Deadline deadline = kNoDeadline;
 };
 
 class ReplaySearch {
@@ -35,10 +36,9 @@ class ReplaySearch {
   bool feasible() const { return best_peak_ <= options_.budget_bytes; }
   Bytes peak() const { return best_peak_; }
   Nanoseconds replayNs() const { return best_ns_; }
-  // Feasible before infeasible; then less time, or less peak where both are infeasible.
-  bool betterThan(const ReplaySearch& other) const;
+  PlanCost cost() const { return costOf(best_peak_, best_ns_); }
   Schedule schedule();  // the best one
-  bool late() const;
+  bool late() const { return isPast(options_.deadline); }
 
  private:
   struct Change {
@@ -66,8 +66,10 @@ class ReplaySearch {
   bool swapSome();
   void deepen(RunKey replay, RunKey over);
   void dropIdle(RunKey reader);
-  bool better(Bytes peak, Nanoseconds ns, Bytes than_peak, Nanoseconds than_ns) const;
-  bool improves() const;
+  PlanCost costOf(Bytes peak, Nanoseconds ns) const {
+    return {peak <= options_.budget_bytes, peak, ns};
+  }
+  bool improves() const { return costOf(timeline_.peak(), timeline_.replayNs()) < cost(); }
   void remember();
   void adjustPrice();
 

@@ -81,9 +81,8 @@ void ReplayTimeline::firstUses() {
     const Op& op = graph_.ops[id];
     const RunKey run = firstRun(static_cast<OpId>(id));
     for (ValueId input : op.inputs) {
-      const Value& value = graph_.values[input];
-      const bool from_program = !op.backward && value.natural_last >= run.op();
-      if (!value.pinned && !from_program) uses_[input].push_back(run);
+      const bool from_program = graph_.programServes(run.op(), input);
+      if (!graph_.values[input].pinned && !from_program) uses_[input].push_back(run);
     }
     for (ValueId output : op.outputs) {
       if (!graph_.values[output].pinned) uses_[output].push_back(run);

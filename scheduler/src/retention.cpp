@@ -17,7 +17,7 @@ ScheduleBuilder::ScheduleBuilder(const Graph& graph)
     for (ValueId input : graph.ops[id].inputs) {
       if (graph.values[input].pinned) continue;
       (graph.ops[id].backward ? event_read_ : until)[input] = op;
-      if (!servedByProgram(input, op)) last_need_[input] = op;
+      if (!graph.programServes(op, input)) last_need_[input] = op;
     }
   }
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
@@ -48,10 +48,6 @@ void ScheduleBuilder::computeNeeds() {
       }
     }
   }
-}
-
-bool ScheduleBuilder::servedByProgram(ValueId value, OpId op) const {
-  return !graph_.ops[op].backward && graph_.values[value].natural_last >= op;
 }
 
 Retention ScheduleBuilder::keepAll() const {

@@ -44,7 +44,6 @@ class ScheduleBuilder {
 
  private:
   void computeNeeds();
-  bool servedByProgram(ValueId value, OpId op) const;
   void replay(OpId op, OpId reader, const Retention& retention);
   void expire(OpId op, const Retention& retention);
 

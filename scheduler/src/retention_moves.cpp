@@ -53,38 +53,20 @@ RetentionSearch::Move RetentionSearch::proposeMove(const Retention& retention) {
   return move;
 }
 
-bool RetentionSearch::acceptable(const ScoredRetention& next, const ScoredRetention& now,
-                                 double slack) const {
-  if (feasible(next) != feasible(now)) return feasible(next);
-  if (!feasible(next)) {
-    return static_cast<double>(next.peak_bytes) <=
-           static_cast<double>(now.peak_bytes) * (1 + slack);
-  }
-  return static_cast<double>(next.recompute_ns) <=
-         static_cast<double>(now.recompute_ns) * (1 + slack);
+ScoredRetention RetentionSearch::moveOnce(const Retention& retention) {
+  const Move move = proposeMove(retention);
+  Retention next = retention;
+  for (const auto& [value, keep] : move.keep) next.keep[value] = keep;
+  for (ValueId value : move.flip_memo) next.memo[value] = !next.memo[value];
+  if (!move.memo_from.empty()) next.memo_from.resize(graph_.values.size(), 0);
+  for (const auto& [value, from] : move.memo_from) next.memo_from[value] = from;
+  return score(std::move(next));
 }
 
 ScoredRetention RetentionSearch::localSearch(ScoredRetention start, std::int64_t work,
                                              double slack) {
-  ScoredRetention best = start;
-  ScoredRetention now = std::move(start);
-  if (movable_.empty()) return best;
-  const Effort effort{work_, work, kMoves + kMovesPerValue * movable_.size()};
-  for (std::size_t moves = 0; effort.done(work_, moves) < 1 && !late(); ++moves) {
-    if (feasible(best) && best.recompute_ns == 0) break;
-    const double done = effort.done(work_, moves);
-    Move move = proposeMove(now.retention);
-    Retention next = now.retention;
-    for (const auto& [value, keep] : move.keep) next.keep[value] = keep;
-    for (ValueId value : move.flip_memo) next.memo[value] = !next.memo[value];
-    if (!move.memo_from.empty()) next.memo_from.resize(graph_.values.size(), 0);
-    for (const auto& [value, from] : move.memo_from) next.memo_from[value] = from;
-    ScoredRetention scored = score(std::move(next));
-    if (!acceptable(scored, now, slack * (1 - done))) continue;
-    now = std::move(scored);
-    if (better(now, best)) best = now;
-  }
-  return best;
+  return walk(std::move(start), {work, kMoves + kMovesPerValue * movable_.size(), slack},
+              [this](const Retention& retention) { return moveOnce(retention); });
 }
 
 }  // namespace ebbtide::scheduler

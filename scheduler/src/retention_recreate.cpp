@@ -55,26 +55,19 @@ ScoredRetention RetentionSearch::recreate(Retention retention, const std::vector
   return keepBack(std::move(scored), forced, kFailuresPerRound);
 }
 
+ScoredRetention RetentionSearch::ruinOnce(const Retention& retention) {
+  std::vector<bool> forced(graph_.values.size(), false);
+  Retention next = retention;
+  ruin(next, forced);
+  // Recomputed copies may be held anew: the greedy passes drop them where they must.
+  if (!next.memo_from.empty() && pick(4) == 0) next.memo_from.clear();
+  return recreate(std::move(next), forced);
+}
+
 ScoredRetention RetentionSearch::ruinAndRecreate(ScoredRetention start, std::int64_t work,
                                                  double slack) {
-  ScoredRetention best = start;
-  ScoredRetention now = std::move(start);
-  if (movable_.empty()) return best;
-  const Effort effort{work_, work, kRounds + kRoundsPerValue * movable_.size()};
-  for (std::size_t round = 0; effort.done(work_, round) < 1 && !late(); ++round) {
-    if (feasible(best) && best.recompute_ns == 0) break;
-    const double done = effort.done(work_, round);
-    std::vector<bool> forced(graph_.values.size(), false);
-    Retention next = now.retention;
-    ruin(next, forced);
-    // Recomputed copies may be held anew: the greedy passes drop them where they must.
-    if (!next.memo_from.empty() && pick(4) == 0) next.memo_from.clear();
-    ScoredRetention scored = recreate(std::move(next), forced);
-    if (!acceptable(scored, now, slack * (1 - done))) continue;
-    now = std::move(scored);
-    if (better(now, best)) best = now;
-  }
-  return best;
+  return walk(std::move(start), {work, kRounds + kRoundsPerValue * movable_.size(), slack},
+              [this](const Retention& retention) { return ruinOnce(retention); });
 }
 
 ScoredRetention RetentionSearch::improve(ScoredRetention start, std::int64_t work) {

@@ -36,21 +36,15 @@ RetentionSearch::RetentionSearch(const Graph& graph, Bytes budget_bytes,
 }
 
 void RetentionSearch::findPhases() {
-  const std::size_t ops = graph_.ops.size();
-  phase_end_.assign(ops, static_cast<OpId>(ops));
-  for (std::size_t id = ops; id-- > 0;) {
-    if (id + 1 == ops) continue;
-    const bool ends = graph_.ops[id].backward || graph_.ops[id + 1].backward;
-    phase_end_[id] = ends ? static_cast<OpId>(id) + 1 : phase_end_[id + 1];
-  }
-  for (std::size_t begin = 0; begin < ops;) {
-    const std::size_t end = static_cast<std::size_t>(phase_end_[begin]);
+  phase_end_.resize(graph_.ops.size());
+  std::iota(phase_end_.begin(), phase_end_.end(), 1);
+  for (const ForwardPhase& phase : forwardPhases(graph_)) {
     bool saves = false;
-    for (std::size_t id = begin; id < end && !saves; ++id) {
+    for (std::size_t id = phase.begin; id < phase.end; ++id) {
+      phase_end_[id] = static_cast<OpId>(phase.end);
       for (ValueId output : graph_.ops[id].outputs) saves = saves || wantedByEvents(output);
     }
-    if (!graph_.ops[begin].backward && saves) phases_.push_back({begin, end});
-    begin = end;
+    if (saves) phases_.push_back(phase);
   }
 }
 
@@ -60,9 +54,7 @@ bool RetentionSearch::wantedByEvents(ValueId value) const {
 }
 
 bool RetentionSearch::late() const {
-  if (work_ >= kMostWork) return true;
-  return deadline_ != std::chrono::steady_clock::time_point::max() &&
-         std::chrono::steady_clock::now() >= deadline_;
+  return work_ >= kMostWork || isPast(deadline_);
 }
 
 ScoredRetention RetentionSearch::score(Retention retention) {
@@ -73,25 +65,22 @@ ScoredRetention RetentionSearch::score(Retention retention) {
 }
 
 bool RetentionSearch::better(const ScoredRetention& a, const ScoredRetention& b) const {
-  if (feasible(a) != feasible(b)) return feasible(a);
-  if (feasible(a)) {
-    return std::pair(a.recompute_ns, a.peak_bytes) < std::pair(b.recompute_ns, b.peak_bytes);
-  }
-  return std::pair(a.peak_bytes, a.recompute_ns) < std::pair(b.peak_bytes, b.recompute_ns);
+  return PlanCost{feasible(a), a.peak_bytes, a.recompute_ns} <
+         PlanCost{feasible(b), b.peak_bytes, b.recompute_ns};
 }
 
 Retention RetentionSearch::segmentSeed(std::size_t segments) const {
   Retention retention;
   retention.keep.assign(graph_.values.size(), false);
   retention.memo.assign(graph_.values.size(), true);
-  for (const Phase& phase : phases_) keepAtCuts(phase, segments, retention);
+  for (const ForwardPhase& phase : phases_) keepAtCuts(phase, segments, retention);
   return retention;
 }
 
-void RetentionSearch::keepAtCuts(const Phase& phase, std::size_t segments,
+void RetentionSearch::keepAtCuts(const ForwardPhase& phase, std::size_t segments,
                                  Retention& retention) const {
   // Bytes that cross the gap after each op for the sake of later ops of the phase.
-  const std::size_t ops = phase.end - phase.begin;
+  const std::size_t ops = phase.size();
   std::vector<Bytes> change(ops + 1, 0), saved(ops + 1, 0);
   std::vector<OpId> last_forward(graph_.values.size(), kNone);  // as offset in the phase
   for (std::size_t id = 0; id < ops; ++id) {
@@ -102,9 +91,8 @@ void RetentionSearch::keepAtCuts(const Phase& phase, std::size_t segments,
   std::vector<std::pair<ValueId, OpId>> members;  // with the offsets of their producers
   for (ValueId value : movable_) {
     const Value& v = graph_.values[value];
-    const std::size_t producer = static_cast<std::size_t>(v.producer);
-    if (producer < phase.begin || producer >= phase.end) continue;
-    const std::size_t offset = producer - phase.begin;
+    if (!phase.holds(v.producer)) continue;
+    const std::size_t offset = static_cast<std::size_t>(v.producer) - phase.begin;
     if (builder_.readByEvents(value)) saved[offset] += v.bytes;
     if (last_forward[value] == kNone) continue;
     members.emplace_back(value, static_cast<OpId>(offset));
@@ -140,6 +128,37 @@ ScoredRetention RetentionSearch::searchPrices(const std::vector<bool>& free) {
     ScoredRetention scored = score(retentionAtPrice(graph_, builder_, std::exp(middle), free));
     (feasible(scored) ? high : low) = middle;
     if (better(scored, best)) best = std::move(scored);
+  }
+  return best;
+}
+
+bool RetentionSearch::acceptable(const ScoredRetention& next, const ScoredRetention& now,
+                                 double slack) const {
+  if (feasible(next) != feasible(now)) return feasible(next);
+  if (!feasible(next)) {
+    return static_cast<double>(next.peak_bytes) <=
+           static_cast<double>(now.peak_bytes) * (1 + slack);
+  }
+  return static_cast<double>(next.recompute_ns) <=
+         static_cast<double>(now.recompute_ns) * (1 + slack);
+}
+
+ScoredRetention RetentionSearch::walk(
+    ScoredRetention start, const Effort& effort,
+    const std::function<ScoredRetention(const Retention&)>& move) {
+  ScoredRetention best = start;
+  ScoredRetention now = std::move(start);
+  const std::int64_t begin = work_;
+  for (std::size_t moves = 0; !movable_.empty() && !late(); ++moves) {
+    const double done =
+        std::max(static_cast<double>(work_ - begin) / static_cast<double>(effort.work),
+                 static_cast<double>(moves) / static_cast<double>(effort.moves));
+    const bool spent = !(done < 1);  // of no work at all 0 / 0 is done
+    if (spent || (feasible(best) && best.recompute_ns == 0)) break;
+    ScoredRetention next = move(now.retention);
+    if (!acceptable(next, now, effort.slack * (1 - done))) continue;
+    now = std::move(next);
+    if (better(now, best)) best = now;
   }
   return best;
 }

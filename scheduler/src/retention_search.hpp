@@ -3,10 +3,12 @@
 // not in seconds; only a deadline, if one is given, may end it earlier.
 #pragma once
 
-#include <algorithm>
+#include <functional>
 #include <random>
 
+#include "deadline.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "forward_phase.hpp"
 #include "recompute_costs.hpp"
 #include "retention.hpp"
 
@@ -45,12 +47,8 @@ class RetentionSearch {
   // The best of retentions at rising prices per byte, by bisection, with `free` values costing
   // nothing.
   ScoredRetention searchPrices(const std::vector<bool>& free);
-  // A maximal run of ops between backward events that makes values for events after it: a
-  // microbatch's forward pass.
-  struct Phase {
-    std::size_t begin = 0, end = 0;  // ops, the end excluded
-  };
-  const std::vector<Phase>& phases() const { return phases_; }
+  // Those that make values for events after them.
+  const std::vector<ForwardPhase>& phases() const { return phases_; }
   // Is it needed past its own phase?
   bool wantedByEvents(ValueId value) const;
   // Random moves, by class of identical blocks or by value, with a threshold that falls from
@@ -70,15 +68,11 @@ class RetentionSearch {
   bool late() const;
 
  private:
-  // One search's share of the work, and the moves that it may make with it.
+  // One search's share of the work, the moves that it may make with it, and its first slack.
   struct Effort {
-    std::int64_t begin, work;
+    std::int64_t work;
     std::size_t moves;
-    // Share of it that is spent, 1 at the end.
-    double done(std::int64_t work_now, std::size_t moves_now) const {
-      return std::max(static_cast<double>(work_now - begin) / static_cast<double>(work),
-                      static_cast<double>(moves_now) / static_cast<double>(moves));
-    }
+    double slack;
   };
   struct Move {
     std::vector<std::pair<ValueId, bool>> keep;
@@ -86,13 +80,18 @@ class RetentionSearch {
     std::vector<std::pair<ValueId, OpId>> memo_from;
   };
 
+  // Takes each move's result that is acceptable from where it is; the best one met.
+  ScoredRetention walk(ScoredRetention start, const Effort& effort,
+                       const std::function<ScoredRetention(const Retention&)>& move);
   void findPhases();
-  void keepAtCuts(const Phase& phase, std::size_t segments, Retention& retention) const;
+  void keepAtCuts(const ForwardPhase& phase, std::size_t segments, Retention& retention) const;
   std::vector<ValueId> dropCandidates(const ScoredRetention& scored, const std::vector<bool>& tabu);
   std::pair<std::vector<ValueId>, OpId> copiesAtPeak(const ScoredRetention& scored);
   ScoredRetention keepBack(ScoredRetention start, std::vector<bool> tabu, int most_failures);
   void ruin(Retention& retention, std::vector<bool>& forced);
   ScoredRetention recreate(Retention retention, const std::vector<bool>& forced);
+  ScoredRetention ruinOnce(const Retention& retention);
+  ScoredRetention moveOnce(const Retention& retention);
   Move proposeMove(const Retention& retention);
   void proposeClassMove(Move& move, std::size_t which);
   bool acceptable(const ScoredRetention& next, const ScoredRetention& now, double slack) const;
@@ -100,13 +99,13 @@ class RetentionSearch {
 
   const Graph& graph_;
   Bytes budget_;
-  std::chrono::steady_clock::time_point deadline_;
+  Deadline deadline_;
   std::mt19937_64 random_;
   ScheduleBuilder builder_;
   RecomputeCosts costs_;
   std::int64_t work_ = 0;
-  std::vector<OpId> phase_end_;  // per op: where its run of ops that are not backward ends
-  std::vector<Phase> phases_;
+  std::vector<OpId> phase_end_;  // per op: where its phase ends; of a backward op the next one
+  std::vector<ForwardPhase> phases_;
   std::vector<ValueId> movable_;  // droppable values that some event may need, in program order
   std::vector<std::vector<ValueId>> classes_;  // of movable_, each in program order
 };

@@ -32,7 +32,7 @@ void ScheduleWriter::begin() {
 
 // In the op's first run, does the program hold the value for it?
 bool ScheduleWriter::servedByProgram(ValueId value, OpId op) const {
-  return op == next_ && !graph_.ops[op].backward && graph_.values[value].natural_last >= op;
+  return op == next_ && graph_.programServes(op, value);
 }
 
 const std::vector<OpId>& ScheduleWriter::missingFor(OpId op) {

@@ -95,8 +95,7 @@ class Machine {
 
   Bytes nextFixed() const {
     if (graph_.ops.empty()) return 0;
-    const Op& op = graph_.ops[std::min<std::size_t>(next_, graph_.ops.size() - 1)];
-    return op.fixed_at_start == kNone ? op.fixed_bytes : op.fixed_at_start;
+    return graph_.ops[std::min<std::size_t>(next_, graph_.ops.size() - 1)].fixedAtStart();
   }
 
   void observe(Bytes now) {

@@ -38,7 +38,7 @@ Residents residentBytes(const Graph& graph, const std::vector<bool>& resident) {
   for (std::size_t id = 0; id < ops; ++id) {
     const Op& op = graph.ops[id];
     during[id] += op.fixed_bytes;
-    at_start[id] += op.fixed_at_start == kNone ? op.fixed_bytes : op.fixed_at_start;
+    at_start[id] += op.fixedAtStart();
   }
   return {std::move(during), std::move(at_start)};
 }

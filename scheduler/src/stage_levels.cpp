@@ -3,13 +3,6 @@
 #include <algorithm>
 
 namespace ebbtide::scheduler {
-namespace {
-
-Bytes fixedAtStart(const Op& op) {
-  return op.fixed_at_start == kNone ? op.fixed_bytes : op.fixed_at_start;
-}
-
-}  // namespace
 
 StageLevels::StageLevels(const Graph& graph)
     : graph_(graph), slots_(graph.ops.size()), tree_(std::vector<Bytes>(graph.ops.size(), 0)) {
@@ -94,7 +87,7 @@ void StageLevels::open(RunKey replay) {
   slot.op = replay.op();
   slot.listed = static_cast<std::int32_t>(replays_.size());
   slot.live = next->live - next->born + next->taken;
-  slot.extra = graph_.ops[replay.op()].workspace_bytes + fixedAtStart(graph_.ops[replay.stage()]);
+  slot.extra = graph_.ops[replay.op()].workspace_bytes + graph_.ops[replay.stage()].fixedAtStart();
   slots_[replay.stage()].insert(next, slot);
   replays_.push_back(replay);
 }

@@ -23,6 +23,7 @@ class Builder {
         program_(result.program),
         order_(graph),
         events_(order_.chain()),
+        open_(replayPositions(graph)),
         whole_(whole),
         budget_(budget_bytes),
         from_(graph.ops.size()),
@@ -102,7 +103,8 @@ class Builder {
       const double cost =
           static_cast<double>(graph_.ops[id].duration_ns) / result_.nanoseconds_per_cost;
       for (int event = from_[id] + 1; event <= replay_until_[id]; ++event) {
-        replays_[id].push_back(program_.addColumn(cost, 0, 1, whole_));
+        const bool may = event == count() || open_[events_[event]];
+        replays_[id].push_back(may ? program_.addColumn(cost, 0, 1, whole_) : kNone);
       }
     }
     for (std::size_t id = 0; id < live_.size(); ++id) {
@@ -208,8 +210,7 @@ class Builder {
     }
     if (!graph_.lazy_outputs) std::for_each(op.outputs.begin(), op.outputs.end(), takes);
     fits.push_back({runs, units(own)});
-    const Op& next = graph_.ops[events_[event]];
-    const Bytes fixed = next.fixed_at_start == kNone ? next.fixed_bytes : next.fixed_at_start;
+    const Bytes fixed = graph_.ops[events_[event]].fixedAtStart();
     program_.addRow(std::move(fits), -kInfinity, units(budget_ - fixed));
   }
 
@@ -228,6 +229,7 @@ class Builder {
   LinearProgram& program_;
   OpPrecedence order_;
   const std::vector<OpId>& events_;
+  const std::vector<bool> open_;  // per op: may replays come right before it?
   bool whole_;
   Bytes budget_;
   double bytes_ = 1;                      // per unit of the program

@@ -5,7 +5,7 @@
 //   begins with a run of the producer, or with the step for a source, and ends with a drop, an
 //   offload or the program's overwriting of that copy.
 // A replay of an op of which some output has a copy already leaves that copy in place.
-// In a recorded step replays wait for a backward event, which must come before the next forward op.
+// In a recorded step the first run after a replay is that of a backward event that reads something.
 #include "ebbtide/scheduler/validator.hpp"
 
 #include <algorithm>
@@ -71,9 +71,9 @@ class Checker {
     const Op& op = graph_.ops[id];
     const bool first = !ran_[id];
     if (!first && !op.rerunnable) return name + " is replayed but is not rerunnable";
-    if (first && !op.backward && waiting_ != kNone) {
-      return name + " comes before any backward event that the replay of op " +
-             std::to_string(waiting_) + " could be for";
+    if (first && waiting_ != kNone && (!op.backward || op.inputs.empty())) {
+      return name + " comes after a replay of op " + std::to_string(waiting_) +
+             " but is no backward event that reads something";
     }
     for (ValueId input : op.inputs) {
       if (readable(input, first && !op.backward)) continue;
@@ -88,8 +88,7 @@ class Checker {
     }
     if (first) ++next_;
     ran_[id] = true;
-    if (recorded_step_ && !first) waiting_ = id;
-    if (first && op.backward && !op.inputs.empty()) waiting_ = kNone;
+    waiting_ = recorded_step_ && !first ? id : kNone;
     return {};
   }
 
@@ -130,7 +129,7 @@ class Checker {
   const Graph& graph_;
   const bool recorded_step_;
   OpId next_ = 0;         // first runs so far; in program order: the next one
-  OpId waiting_ = kNone;  // recorded step: replayed since the last backward event
+  OpId waiting_ = kNone;  // recorded step: the last run, if that was a replay
   std::vector<bool> ran_;
   std::vector<Copy> copies_;
   std::vector<std::vector<ValueId>> overwritten_at_;

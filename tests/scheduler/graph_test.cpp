@@ -52,7 +52,7 @@ TEST(Graph, HasReplaysInARecordedStepForBackwardEventsAlone) {
   addEvent(graph, {3});
   addEvent(graph, {});
   EXPECT_EQ(replayPositions(graph),
-            (std::vector<bool>{false, false, true, true, false, false, true, true, false}));
+            (std::vector<bool>{false, false, true, true, false, false, false, true, false}));
   graph.any_order = true;
   EXPECT_EQ(replayPositions(graph), std::vector<bool>(9, true));
 }

@@ -164,4 +164,27 @@ inline Graph tinyStep(std::uint64_t seed, int forward_ops) {
   return graph;
 }
 
+// One step after the other, as microbatches are.
+inline Graph inTurn(Graph first, const Graph& second) {
+  const auto ops = static_cast<OpId>(first.ops.size());
+  const auto values = static_cast<ValueId>(first.values.size());
+  const auto shifted = [](std::int32_t id, std::int32_t by) {
+    return id == kNone ? kNone : id + by;
+  };
+  for (Op op : second.ops) {
+    for (auto* list : {&op.inputs, &op.outputs}) {
+      for (ValueId& value : *list) value += values;
+    }
+    first.ops.push_back(std::move(op));
+  }
+  for (Value value : second.values) {
+    value.producer = shifted(value.producer, ops);
+    value.natural_last = shifted(value.natural_last, ops);
+    value.overwritten_by = shifted(value.overwritten_by, ops);
+    value.previous_epoch = shifted(value.previous_epoch, values);
+    first.values.push_back(value);
+  }
+  return first;
+}
+
 }  // namespace ebbtide::scheduler

@@ -6,6 +6,7 @@
 #include "gpt_graph.hpp"
 #include "random_graphs.hpp"
 #include "schedule_brute_force.hpp"
+#include "small_graphs.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -20,6 +21,33 @@ TEST(RecomputeBound, IsNeverAboveTheOptimum) {
       EXPECT_LE(recomputeLowerBound(graph, budget), *least) << seed << " budget " << budget;
     }
   }
+}
+
+TEST(RecomputeBound, IsNeverAboveTheOptimumOfTwoMicrobatches) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const Graph graph =
+        inTurn(tinyStep(seed, 2 + static_cast<int>(seed % 2)), tinyStep(seed + 1, 3));
+    const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+    for (Bytes budget = peakLowerBound(graph); budget <= peak; budget += 3) {
+      const auto least = ScheduleBruteForce(graph, budget).leastReplayTime();
+      if (!least) continue;
+      EXPECT_LE(recomputeLowerBound(graph, budget), *least) << seed << " budget " << budget;
+    }
+  }
+}
+
+// chain(4) takes 40 bytes; in 30 one of its values is made again, in 1 ns. In each of two.
+TEST(RecomputeBound, AddsUpOverMicrobatches) {
+  EXPECT_EQ(recomputeLowerBound(chain(4), 30), 1);
+  EXPECT_EQ(recomputeLowerBound(inTurn(chain(4), chain(4)), 30), 2);
+  // In 20 bytes two are made again; the second microbatch has nothing to make room for.
+  EXPECT_EQ(recomputeLowerBound(inTurn(chain(4), chain(2)), 20), 2);
+  // Value 1 is read after both alone. It makes room in each and is made again once; the second
+  // microbatch, which holds 40 bytes beside it, takes one more.
+  Graph graph = inTurn(chain(4), chain(4));
+  graph.ops[7].inputs.clear();
+  graph.ops[15].inputs.push_back(1);
+  EXPECT_EQ(recomputeLowerBound(graph, 30), 2);
 }
 
 // Beyond the ops that get a knapsack of their own too.

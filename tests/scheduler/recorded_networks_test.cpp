@@ -94,7 +94,7 @@ TEST_P(RecordedNetwork, IsPlannedByEveryPlanner) {
     for (const PlannerOption& option : planner->info().options) {
       if (option.name == "work") options.named["work"] = "100000";
     }
-    options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(40);
+    options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(25);
     try {
       expectHonest(step.graph, budget, planner->plan(step.graph, budget, options));
       ++planned;

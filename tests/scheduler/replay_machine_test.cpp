@@ -64,6 +64,21 @@ TEST(ReplayMachine, MakesForgottenInputsAgain) {
   EXPECT_EQ(simulate(graph, schedule).peak_bytes, 20);
 }
 
+// Op 0 makes value 1; op 1 is backward but reads nothing, event 2 reads the value.
+TEST(ReplayMachine, ReplaysBehindABackwardOpThatReadsNothing) {
+  Graph graph;
+  const ValueId value = addForward(graph, {addSource(graph, 0, true)}, 10, 1);
+  addEvent(graph, {});
+  addEvent(graph, {value});
+  ReplayMachine machine(graph);
+  machine.run(0);
+  machine.forget(value);
+  machine.run(0);
+  const Schedule schedule = machine.finish();
+  EXPECT_EQ(validate(graph, schedule).value_or(""), "");
+  EXPECT_EQ(toJson(schedule), toJson({{run(0), drop(1), run(1), run(0), run(2), drop(1)}}));
+}
+
 // Whatever is asked for.
 TEST(ReplayMachine, IsLegalForAnyRequests) {
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

@@ -52,7 +52,7 @@ class ScheduleBruteForce {
     const std::size_t next = nextFirstRun(state);
     if (!op.rerunnable || live == state.second || !mayReplayBefore(next)) return;
     const Op& serves = graph_.ops[next];
-    const Bytes fixed = serves.fixed_at_start == kNone ? serves.fixed_bytes : serves.fixed_at_start;
+    const Bytes fixed = serves.fixedAtStart();
     const Bytes twice = bytes(state.second & setOf(op.outputs));  // made beside a copy at hand
     if (bytes(live) + twice + op.workspace_bytes + fixed > budget_) return;
     push({state.first, live}, time + op.duration_ns);
@@ -72,13 +72,10 @@ class ScheduleBruteForce {
     return next;
   }
 
-  // Graph's rule of recorded steps: a backward op that reads something comes before a forward op.
+  // Graph's rule of recorded steps: a backward op that reads something comes next.
   bool mayReplayBefore(std::size_t next) const {
-    if (!graph_.isRecordedStep()) return true;
-    for (; next < graph_.ops.size() && graph_.ops[next].backward; ++next) {
-      if (!graph_.ops[next].inputs.empty()) return true;
-    }
-    return false;
+    const Op& op = graph_.ops[next];
+    return !graph_.isRecordedStep() || (op.backward && !op.inputs.empty());
   }
 
   static unsigned setOf(const std::vector<ValueId>& values) {

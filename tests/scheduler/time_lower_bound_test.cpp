@@ -69,6 +69,47 @@ TEST_F(TimeLowerBound, IsAboveNoScheduleAtAll) {
   EXPECT_GE(tight, feasible * 3 / 4);
 }
 
+TEST_F(TimeLowerBound, IsAboveNoRecordedStepsSchedule) {
+  int tight = 0, feasible = 0;
+  for (std::uint64_t seed = 0; seed < 30; ++seed) {
+    const Graph graph = tinyStep(seed, 3 + static_cast<int>(seed % 3));
+    const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+    const Bytes budget = (peakLowerBound(graph) + peak) / 2;
+    const auto least = ScheduleBruteForce(graph, budget).leastReplayTime();
+    if (!least) continue;
+    const Nanoseconds bound = timeLowerBound(graph, budget, {});
+    EXPECT_LE(bound, *least) << seed;
+    tight += bound == *least;
+    ++feasible;
+  }
+  EXPECT_GE(feasible, 15);
+  EXPECT_GE(tight, feasible / 3);
+}
+
+// a and d, of 5 bytes each, take 1 and 9 ns; a replay of a takes 10 bytes more.
+//   op:     0    1    2    3       4
+//           a    d              reads a, d
+//   fixed:  0    0    45   0      40           budget: 50
+// One of them goes before op 2. Had op 3 a replay in front of it, a would come back there for 1 ns.
+// Before event 4 a does not fit: 40 + d + a + 10 = 60. So d is made again there, in 9 ns. In the
+// relaxation a share x of a is made again, and 1 - x of d: 15 x + 5 (2 x - 1) <= 10 gives x = 0.6
+// and 0.6 + 0.4 * 9 = 4.2 ns.
+TEST_F(TimeLowerBound, HasNoReplaysInAForwardPass) {
+  Graph graph;
+  const ValueId a = addForward(graph, {}, 5, 1);
+  const ValueId d = addForward(graph, {}, 5, 9);
+  graph.ops[0].workspace_bytes = 10;
+  graph.ops.push_back({.fixed_bytes = 45, .fixed_at_start = 0});
+  graph.ops.push_back({.duration_ns = 1});
+  addEvent(graph, {a, d}, 40);
+  checkGraph(graph);
+  EXPECT_EQ(ScheduleBruteForce(graph, 50).leastReplayTime(), 9);
+  EXPECT_EQ(timeLowerBound(graph, 50, {}), 5);
+  graph.ops[4].backward = false;  // no recorded step then
+  EXPECT_EQ(ScheduleBruteForce(graph, 50).leastReplayTime(), 1);
+  EXPECT_EQ(timeLowerBound(graph, 50, {}), 1);
+}
+
 TEST_F(TimeLowerBound, SeesThatReplaysNeedReplays) {
   // x → v1 → v2 → v3 of 10 bytes, events read v3, v2, v1. At b3, v3 and one more fit in 20 bytes.
   // Of v1 and v2 one is made again, in 1 ns: from v1, or from x.

@@ -43,8 +43,9 @@ TEST(Validator, HasReplaysInARecordedStepForBackwardEventsAlone) {
   addEvent(graph, {addForward(graph, {0}, 10, 1)});
   EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(0), run(2), run(3)}), "");
   const std::vector<Step> before_forward = {run(0), run(1), run(0), run(2), run(3)};
-  EXPECT_EQ(fault(graph, before_forward),
-            "step 3: op 2 comes before any backward event that the replay of op 0 could be for");
+  EXPECT_EQ(
+      fault(graph, before_forward),
+      "step 3: op 2 comes after a replay of op 0 but is no backward event that reads something");
   EXPECT_EQ(fault(graph, {run(0), run(1), run(2), run(3), run(0)}),
             "op 0 is replayed after the last backward event");
   for (bool Graph::*model : {&Graph::any_order, &Graph::lazy_outputs}) {
@@ -54,13 +55,15 @@ TEST(Validator, HasReplaysInARecordedStepForBackwardEventsAlone) {
   }
   // In place of event 1 a gap: a backward op that reads nothing has nothing replayed for it.
   graph.ops[1].inputs.clear();
-  EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(3)}),
-            "step 3: op 2 comes before any backward event that the replay of op 0 could be for");
-  // One in front of an event.
-  graph.ops[2] = {.backward = true};
+  const std::string gap =
+      "step 2: op 1 comes after a replay of op 0 but is no backward event that reads something";
+  EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(3)}), gap);
+  // Nor where an event comes next: the executor would replay for that one, after the gap.
+  graph.ops[2] = {.backward = true, .inputs = {1}};
   graph.values.pop_back();
   graph.ops[3].inputs = {1};
-  EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(3)}), "");
+  EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(3)}), gap);
+  EXPECT_EQ(fault(graph, {run(0), run(1), run(0), run(2), run(3)}), "");
 }
 
 TEST(Validator, TheProgramServesForwardReadsButNotReplays) {

@@ -11,8 +11,8 @@
 //
 // Between its first runs a schedule may run ops again. In a recorded step it may do so for backward
 // events alone: eager code runs its forward pass without a stop, and only where a node of the
-// autograd graph reads its saved values the executor can replay. So after a replay some backward op
-// that reads something runs before the next forward op does.
+// autograd graph reads its saved values the executor can replay. So after a replay the next first
+// run is that of a backward op that reads something.
 //
 //   op:        0  1  2 | 3  4  5 | 6  7  8 | 9  10 11        two microbatches
 //              forward | backward| forward | backward
@@ -39,6 +39,8 @@ struct Op {
   std::vector<ValueId> outputs = {};  // values born here
   // Of fixed_bytes what is live when the op begins: replays that serve it run then. kNone: all.
   Bytes fixed_at_start = kNone;
+
+  Bytes fixedAtStart() const { return fixed_at_start == kNone ? fixed_bytes : fixed_at_start; }
 };
 
 struct Value {
@@ -66,6 +68,11 @@ struct Graph {
 
   Bytes totalValueBytes() const;
   Nanoseconds totalDurationNs() const;
+  // Does the first run of the op find this input with the program itself, whatever the schedule
+  // dropped? Not if it is a backward event: that reads through the schedule.
+  bool programServes(OpId op, ValueId input) const {
+    return !ops[op].backward && values[input].natural_last >= op;
+  }
   // Is some op a backward event?
   bool hasBackward() const;
   // A training step as a program runs it: first runs in this order, backward events among them, no
@@ -78,8 +85,8 @@ struct Graph {
 // durations times ops up to 2^60, the rules of `any_order`.
 void checkGraph(const Graph& graph);
 
-// For each op: may a replay be the last run before its first one? Always, but in a recorded step
-// only where a backward op that reads something follows, or is it, with no forward op between.
+// For each op: may replays come right before its first run? Always, but in a recorded step only if
+// it is a backward op that reads something.
 std::vector<bool> replayPositions(const Graph& graph);
 
 // For each value the last op before whose first run a replay may still produce it (ops.size(): at
