@@ -34,15 +34,20 @@ constexpr std::array<Switch, GlobalState::kSwitches> kTable{{
 
 constexpr std::array kPrecisionOps{at::Float32Op::CONV, at::Float32Op::RNN, at::Float32Op::MATMUL};
 
+at::Float32Precision precisionOf(std::size_t op) {
+  return at::globalContext().float32Precision(at::Float32Backend::MKLDNN, kPrecisionOps[op]);
+}
+
+void setPrecision(std::size_t op, at::Float32Precision precision) {
+  at::globalContext().setFloat32Precision(at::Float32Backend::MKLDNN, kPrecisionOps[op], precision);
+}
+
+// All but the precisions.
 void change(const GlobalState& from, const GlobalState& to) {
   if (from == to) return;
   at::Context& context = at::globalContext();
   for (std::size_t i = 0; i < kTable.size(); ++i) {
     if (from.switches[i] != to.switches[i]) kTable[i].set(context, to.switches[i]);
-  }
-  for (std::size_t i = 0; i < kPrecisionOps.size(); ++i) {
-    if (from.precision[i] != to.precision[i])
-      context.setFloat32Precision(at::Float32Backend::MKLDNN, kPrecisionOps[i], to.precision[i]);
   }
   if (from.default_dtype != to.default_dtype) c10::set_default_dtype(to.default_dtype);
   if (from.threads != to.threads) at::set_num_threads(to.threads);
@@ -54,9 +59,7 @@ GlobalState GlobalState::now() {
   GlobalState state;
   const at::Context& context = at::globalContext();
   for (std::size_t i = 0; i < kTable.size(); ++i) state.switches[i] = kTable[i].get(context);
-  for (std::size_t i = 0; i < kPrecisionOps.size(); ++i) {
-    state.precision[i] = context.float32Precision(at::Float32Backend::MKLDNN, kPrecisionOps[i]);
-  }
+  for (std::size_t i = 0; i < kPrecisionOps.size(); ++i) state.precision[i] = precisionOf(i);
   state.default_dtype = c10::get_default_dtype();
   state.threads = at::get_num_threads();
   return state;
@@ -65,10 +68,22 @@ GlobalState GlobalState::now() {
 GlobalStateScope::GlobalStateScope(const GlobalState& wanted)
     : wanted_(wanted), before_(GlobalState::now()) {
   change(before_, wanted_);
+  for (std::size_t i = 0; i < kPrecisionOps.size(); ++i) {
+    if (wanted_.precision[i] == before_.precision[i]) continue;
+    // An op without one of its own follows the general switch, and is to do so again at the end.
+    // PyTorch tells only which one applies: without its own, would it be the same?
+    setPrecision(i, at::Float32Precision::NONE);
+    const bool follows = precisionOf(i) == before_.precision[i];
+    own_precision_[i] = follows ? at::Float32Precision::NONE : before_.precision[i];
+    setPrecision(i, wanted_.precision[i]);
+  }
 }
 
 GlobalStateScope::~GlobalStateScope() {
   change(wanted_, before_);
+  for (std::size_t i = 0; i < kPrecisionOps.size(); ++i) {
+    if (wanted_.precision[i] != before_.precision[i]) setPrecision(i, own_precision_[i]);
+  }
 }
 
 }  // namespace ebbtide::plugin

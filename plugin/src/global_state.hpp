@@ -32,6 +32,8 @@ class GlobalStateScope {
  private:
   const GlobalState wanted_;
   const GlobalState before_;
+  std::array<at::Float32Precision, 3>
+      own_precision_{};  // before; NONE: what PyTorch's general one says
 };
 
 }  // namespace ebbtide::plugin

@@ -91,7 +91,9 @@ class SavedUse final : public autograd::SavedVariableHooks {
     // While an op is recorded its outputs are not known yet and went above.
     if (const auto& maker = tensor.grad_fn(); maker && state.active == scheduler::kNone) {
       maker_ = maker.get();
-      maker_is_newest_ = maker->sequence_nr() + 1 == at::sequence_number::peek();
+      // Asking a view of something written in place for its maker makes a new one.
+      maker_is_newest_ =
+          !tensor.is_view() && maker->sequence_nr() + 1 == at::sequence_number::peek();
     }
     use_ = run_->addUse(value == scheduler::kNone ? run_->sourceValue(tensor) : value, tensor);
   }

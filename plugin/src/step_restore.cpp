@@ -19,6 +19,11 @@ using EventKind = scheduler::TraceEvent::Kind;
 
 constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
 
+std::string messageOf(const std::exception& error) {
+  const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
+  return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+}
+
 }  // namespace
 
 c10::Storage newStorage(std::size_t bytes) {
@@ -66,8 +71,8 @@ c10::Storage StepRun::restore(UseId use) {
   return materialize(value, 0);
 }
 
-// The event that this unpack belongs to: the present one, if no node began and nothing was released
-// since (trace.cpp), or the next in which the recorded step unpacked it.
+// The event that this unpack belongs to: the present one, if no node and no op began and nothing
+// was released since (trace.cpp), or the next in which the recorded step unpacked it.
 std::int32_t StepRun::eventOf(UseId use) {
   const auto& events = options_.plan->events_of_use;
   if (use >= static_cast<UseId>(events.size())) return kNone;
@@ -107,8 +112,8 @@ void StepRun::runPrelude(std::int32_t event) {
     } catch (const std::exception& error) {
       std::lock_guard lock(mutex_);
       const RunOp& op = ops_[steps[i].id];
-      session_.rejectReplay(op.info->name, op.signature, error.what());
-      leavePlan(std::string("the rehearsal failed: ") + error.what());
+      session_.rejectReplay(op.info->name, op.signature, messageOf(error));
+      leavePlan("the rehearsal failed: " + messageOf(error));
       return;
     }
   }
@@ -125,9 +130,11 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
   std::optional<SpillStore::Slot> spilled;
   bool encoded = false;
   OpId producer = kNone;
+  RunValue* found = nullptr;
   {
     const Locked lock(*this);
-    RunValue& value = values_[id];
+    found = &values_[id];
+    RunValue& value = *found;
     if (c10::Storage storage = value.storage()) return storage;
     endWatch(value);
     if (value.held) return value.held;
@@ -140,8 +147,8 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
         producer == kNone ? "the program's input" : ops_[producer].info->name,
         "); please report this. EBBTIDE=1 trains without dropping anything");
   }
-  if (spilled) return fetch(values_[id]);
-  if (encoded) return decode(values_[id]);
+  if (spilled) return fetch(*found);
+  if (encoded) return decode(*found);
   replay(producer, depth + 1, {});
   std::lock_guard lock(mutex_);
   c10::Storage storage = values_[id].storage();
@@ -155,11 +162,19 @@ c10::Storage StepRun::fetch(RunValue& value) {
               "ebbtide: a forked child cannot run a graph backward whose values its parent has "
               "spilled to the host; fork before the forward pass");
   EventLog::OursScope ours;
-  c10::Storage storage = newStorage(static_cast<std::size_t>(value.bytes));
+  std::int64_t bytes = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (value.held) return value.held;
+    TORCH_CHECK(value.spilled, "ebbtide: a spilled value is gone; please report this");
+    bytes = value.spilled->bytes;  // the program may have resized it before it was spilled
+  }
+  c10::Storage storage = newStorage(static_cast<std::size_t>(bytes));
   std::lock_guard lock(mutex_);
   if (value.held) return value.held;
   TORCH_CHECK(
-      value.spilled && session_.spillStore().read(*value.spilled, storage.mutable_data()),
+      value.spilled && value.spilled->bytes == bytes &&
+          session_.spillStore().read(*value.spilled, storage.mutable_data()),
       "ebbtide: the spill file could not be read back: ", session_.spillStore().lastError());
   session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
   holdCopy(value, storage);
@@ -285,17 +300,27 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
     original = value.storage();
     spilled = value.spilled;
   }
-  if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
+  const auto shorter = [&replayed](std::int64_t bytes) {
+    return static_cast<std::int64_t>(replayed.nbytes()) < bytes;
+  };
+  if (shorter(value.bytes)) return false;
   if (!original && !spilled) {  // it died with the program's last reference: only its print is left
     if (!value.print) return std::nullopt;
     return fingerprint(replayed.data(), value.bytes) == *value.print;
   }
-  if (!original) return session_.spillStore().equals(*spilled, replayed.data());
+  if (!original)
+    return !shorter(spilled->bytes) && session_.spillStore().equals(*spilled, replayed.data());
+  if (static_cast<std::int64_t>(original.nbytes()) < value.bytes) return false;
   return std::memcmp(original.data(), replayed.data(), static_cast<std::size_t>(value.bytes)) == 0;
 }
 
 void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output) {
-  RunValue& value = values_[id];
+  RunValue* found = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    found = &values_[id];
+  }
+  RunValue& value = *found;
   const c10::Storage& replayed = output.storage();
   if (!rehearsing_) {
     if (keptOnHost(value)) return;  // to be fetched: its op would not repeat it

@@ -33,6 +33,7 @@ void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   options_.plan = std::move(plan);
   rehearsing_ = options_.plan && options_.plan->trials == 0;
   has_plan_ = options_.plan != nullptr;
+  planned_uses_ = options_.plan ? static_cast<std::int64_t>(options_.plan->use_value.size()) : 0;
   off_plan_ = false;
   first_off_plan_ = std::numeric_limits<ValueId>::max();
   event_done_.assign(options_.plan ? options_.plan->events.size() : 0, false);
@@ -50,7 +51,7 @@ void StepRun::switchPlan(std::shared_ptr<const Plan> plan) {
 }
 
 bool StepRun::outgrown() const noexcept {
-  return ops_.size() > kMostOps;
+  return ops_.size() > kMostOps || use_count_ > kMostUses;
 }
 
 bool StepRun::rehearsedWhole() const noexcept {
@@ -227,6 +228,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
       return;
     }
   }
+  ++boundary_;
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
   if (!options_.plan || off_plan_) return;
   if (!op.on_plan || op.outputs.size() != options_.plan->outputs[id]) {
@@ -268,6 +270,14 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
 // would not give these contents.
 void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
   if (!value.print || value.overwritten || value.replaced) return;
+  const bool resized =
+      storage.data() != value.data || static_cast<std::int64_t>(storage.nbytes()) != value.bytes;
+  if (resized) {
+    value.print.reset();
+    value.kept = true;
+    ops_[value.producer].rerunnable = false;
+    return;
+  }
   const std::uint64_t now = fingerprint(storage.data(), value.bytes);
   if (now == *value.print) return;
   value.print = now;
@@ -300,7 +310,7 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (restoring.held()) finishEvent();
   }
   if (off_plan_) giveUpAll();
-  if (options_.log && backward_seen_) options_.log->rest();
+  if (options_.log) options_.log->rest();
 }
 
 // No saved use is left, and the plan, left, drops nothing any more.

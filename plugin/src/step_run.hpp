@@ -91,12 +91,13 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool rehearsedWhole() const noexcept;  // each replay of the plan was run and compared
   bool rehearsing() const noexcept { return rehearsing_; }
   bool offPlan() const noexcept { return off_plan_; }
-  bool mayReplay() const noexcept { return has_plan_ && live_uses_ > 0; }
+  bool mayReplay() const noexcept { return has_plan_ && mayDrop(); }
   const Options& options() const noexcept { return options_; }
   bool recordsOps() const noexcept { return options_.record_ops; }
 
  private:
   static constexpr std::size_t kMostOps = 200'000;
+  static constexpr std::int64_t kMostUses = 200'000;
   static constexpr ValueId kNextValue = -1;
 
   struct RunValue;
@@ -110,6 +111,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void switchPlan(std::shared_ptr<const Plan> plan);
   std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
                                        c10::ArrayRef<const c10::IValue> inputs) const;
+  // Is something dropped, or to be dropped? Uses are alive, or the plan foresees more of them.
+  bool mayDrop() const noexcept {
+    return live_uses_ > 0 || (!off_plan_ && use_count_ < planned_uses_);
+  }
   bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
   bool planned(ValueId value, const std::vector<bool> Plan::*what) const;  // mutex_ held
   ValueId presentValue(const at::Tensor& tensor) const;
@@ -156,6 +161,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   Session& session_;
   Options options_;
   std::atomic<bool> has_plan_{false};
+  std::atomic<std::int64_t> planned_uses_{0};
   bool rehearsing_ = false;
   std::atomic<bool> off_plan_{false};
   std::atomic<ValueId> first_off_plan_{std::numeric_limits<ValueId>::max()};
@@ -178,7 +184,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::int32_t current_event_ = scheduler::kNone;
   std::atomic<std::int32_t> next_event_{0};
   std::vector<bool> event_done_;
-  // Nodes begun and uses released so far; event_boundary_: when the present event began.
+  // Nodes begun, uses released and ops run so far; event_boundary_: when the present event began.
   std::atomic<std::uint64_t> boundary_{0};
   std::uint64_t event_boundary_ = 0;
   std::atomic<bool> parameter_written_{false};

@@ -106,8 +106,8 @@ class StepRun::Locked {
   std::unique_lock<std::mutex> lock_;
 };
 
-// Holds restore_mutex_. Memory that is not ours is freed after it: that may need Python's lock, and
-// who has it may wait here.
+// Holds restore_mutex_. Memory that is not ours, or that Python knows, is freed after it: that may
+// need Python's lock, and who has it may wait here.
 class StepRun::RestoreScope {
  public:
   explicit RestoreScope(StepRun& run) : run_(run), lock_(run.restore_mutex_) { begin(); }

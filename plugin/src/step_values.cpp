@@ -102,8 +102,10 @@ void StepRun::giveUp(RunValue& value) {
 
 void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
   std::vector<c10::Storage> ours;
-  for (c10::Storage& storage : given_up)
-    (isOurBlock(storage) ? ours : given_up_).push_back(std::move(storage));
+  for (c10::Storage& storage : given_up) {
+    const bool in_python = storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() != nullptr;
+    (isOurBlock(storage) && !in_python ? ours : given_up_).push_back(std::move(storage));
+  }
   given_up = std::move(ours);
 }
 
@@ -162,7 +164,7 @@ void StepRun::protect(ValueId id) {
   {
     const Locked lock(*this);
     const Plan* const plan = options_.plan.get();
-    if (plan == nullptr || live_uses_ == 0 || id >= first_off_plan_) return;
+    if (plan == nullptr || !mayDrop() || id >= first_off_plan_) return;
     if (id >= static_cast<ValueId>(plan->last_replay_read.size())) return;
     const std::int32_t last_read = plan->last_replay_read[id];
     // Of a kept graph, or off the plan, any replay may be asked for again.

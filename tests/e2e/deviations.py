@@ -67,6 +67,14 @@ from deviating_programs import (
     trains_now_and_then,
     writes_beside_a_kept_graph,
 )
+from deviating_storages import (
+    only_looks_in_the_main_thread,
+    reads_what_was_saved_twice,
+    sets_data_of_a_view,
+    shrinks_before_saving,
+    switches_the_precision,
+    writes_before_saving,
+)
 from deviation_nets import STEADY, STEPS, Blocks, Convolutions, MoreBlocks, Scales, Shifted, Train
 from torch import nn
 
@@ -135,6 +143,12 @@ VARIANTS = {
     "is_large_now_and_then": Variant(Blocks, is_large_now_and_then, steady=24, steps=36),
     "writes_beside_a_kept_graph": Variant(Scales, writes_beside_a_kept_graph, 9.5),
     "grows": Variant(Blocks, grows),
+    "writes_before_saving": Variant(Scales, writes_before_saving, 9),
+    "shrinks_before_saving": Variant(Scales, shrinks_before_saving, 130),
+    "only_looks_in_the_main_thread": Variant(Shifted, only_looks_in_the_main_thread, 11),
+    "reads_what_was_saved_twice": Variant(Scales, reads_what_was_saved_twice, 9.5, steady=6),
+    "sets_data_of_a_view": Variant(Scales, sets_data_of_a_view, 9.5),
+    "switches_the_precision": Variant(Scales, switches_the_precision, 8),
     "drops_out": Variant(Scales, drops_out, 10.5, holds=True, decodes=True, steady=6),
     "scales_each_row": Variant(Scales, scales_each_row, 10.5, holds=True, decodes=True),
     "one_other_word": Variant(Scales, one_other_word, 10.5, holds=True, decodes=True),

@@ -69,7 +69,14 @@ def test_the_same_bits_or_no_number(
 
 
 @pytest.mark.parametrize(
-    "name", ["moves_its_input", "swaps_activations", "swaps_its_input", "swaps_its_outputs"]
+    "name",
+    [
+        "moves_its_input",
+        "sets_data_of_a_view",
+        "swaps_activations",
+        "swaps_its_input",
+        "swaps_its_outputs",
+    ],
 )
 def test_same_bits_where_the_step_fits(
     name: str, stock: Callable[[int], Finished], tmp_path: Path
