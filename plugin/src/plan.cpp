@@ -35,7 +35,8 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   }
   for (const auto& value : trace.values) {
     plan->producer.push_back(value.producer);
-    plan->codec.push_back({value.encoded_bytes, value.codec_ns});
+    const std::int64_t bytes = value.block == kNone ? 0 : trace.blocks[value.block].bytes;
+    plan->codec.push_back({bytes, value.encoded_bytes, value.codec_ns});
   }
   plan->use_value = trace.use_value;
   plan->replayed.assign(trace.ops.size(), false);
@@ -119,7 +120,8 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     const OpId producer = trace.values[v].producer;
     if (producer == kNone) continue;
     for (ValueId dropped : plan->drops_after_op[producer]) {
-      if (dropped == static_cast<ValueId>(v)) plan->hold[v] = false;
+      // What is decoded later is encoded at that drop, in a rehearsal not even then.
+      if (dropped == static_cast<ValueId>(v) && plan->decodes[v] == 0) plan->hold[v] = false;
     }
   }
   return plan;

@@ -38,6 +38,7 @@ struct Plan {
   std::vector<bool> recomputed_later;  // per value: a replay or its encoded copy gives it again
   std::vector<std::int32_t> decodes;   // per value: how often from its encoded copy
   struct Codec {
+    std::int64_t block_bytes = 0;  // of the value as recorded
     std::int64_t encoded_bytes = 0;
     std::int64_t codec_ns = 0;
   };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "ebbtide/scheduler/encoded_values.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "session.hpp"
@@ -61,9 +62,8 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
   for (std::size_t v = 0; v < read.size(); ++v) {
     const auto& value = graph.graph.values[v];
     if (read[v] && !value.pinned) {
-      OpId maker = value.producer;
-      if (maker != kNone && graph.decodes[maker] != kNone) --maker;  // the op that made it
-      by_op[maker == kNone ? "inputs" : graph.graph.ops[maker].name] += value.bytes;
+      by_op[value.producer == kNone ? "inputs" : graph.graph.ops[value.producer].name] +=
+          value.bytes;
     }
   }
   std::vector<std::pair<Bytes, std::string>> order;
@@ -156,7 +156,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
     std::lock_guard lock(mutex_);
     for (auto& op : trace.ops) op.rerunnable = op.rerunnable && !rejected_.contains(op.signature);
   }
-  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+  scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
   const Bytes cap = planningCap();
   {
@@ -178,6 +178,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
       return;
     }
   }
+  scheduler::addEncodedValues(trace, graph);
   scheduler::PlannerOptions options;
   options.deadline = start + kPlanningTime;
   const scheduler::PlanResult result =

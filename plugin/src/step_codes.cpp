@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "ebbtide/allocator/caching_resource.hpp"
 #include "step_run_state.hpp"
 
 namespace ebbtide::plugin {
@@ -32,14 +33,17 @@ std::optional<BitCode> encodeWhole(const void* data, std::int64_t bytes, const R
 
 // Called with mutex_ held, when the value is born: can it be encoded, and what does it take? The
 // plan knows it of its steps.
-void StepRun::tryCode(ValueId id) {
+void StepRun::tryCode(const RunOp& op, ValueId id) {
   RunValue& value = values_[id];
-  if (options_.plan && !off_plan_ && id < static_cast<ValueId>(options_.plan->codec.size())) {
+  if (value.block == kNone || value.uninitialised || value.bytes < kCodeFloor) return;
+  const std::int64_t block_bytes = allocator::CachingResource::blockBytes(value.data);
+  const bool known =
+      op.on_plan && !off_plan_ && id < static_cast<ValueId>(options_.plan->codec.size());
+  // An op without inputs has the same signature whatever the size of what it makes.
+  if (known && options_.plan->codec[id].block_bytes == block_bytes) {
     value.codec = options_.plan->codec[id];
     return;
   }
-  if (!options_.log || value.block == kNone || value.uninitialised || value.bytes < kCodeFloor)
-    return;
   const auto start = std::chrono::steady_clock::now();
   std::vector<char> bits;
   const auto room = [&bits](std::int64_t bytes) {
@@ -49,27 +53,42 @@ void StepRun::tryCode(ValueId id) {
   if (!encodeWhole(value.data, value.bytes, room)) return;
   const auto encoded_bytes = static_cast<std::int64_t>(bits.size());
   // To decode takes about as long.
-  value.codec = {std::min((encoded_bytes + kPage - 1) / kPage * kPage, value.bytes),
+  value.codec = {block_bytes, std::min((encoded_bytes + kPage - 1) / kPage * kPage, value.bytes),
                  2 * nanosecondsSince(start)};
+}
+
+// Called with mutex_ held. Is a fetch of the plan still to come?
+bool StepRun::decodedLater(ValueId id, const RunValue& value) const {
+  if (!options_.plan || id >= static_cast<ValueId>(options_.plan->decodes.size())) return false;
+  return value.decodes_done < options_.plan->decodes[id];
+}
+
+// Called with mutex_ held. No recipe is kept of what the plan decodes: without a code the copy that
+// is there, in memory or spilled, is the only one for the fetches to come and for the uses that
+// still live (of a kept graph, or of a step that will leave its plan).
+bool StepRun::onlyCopy(ValueId id, const RunValue& value) const {
+  return options_.plan->decodes[id] > 0 && !value.encoded &&
+         (value.live_uses > 0 || decodedLater(id, value));
 }
 
 // Before a drop after which the plan wants the value again. Without mutex_: it allocates.
 void StepRun::encode(ValueId id) {
-  const std::int32_t decodes = options_.plan->decodes[id];
-  if (decodes == 0) return;
+  if (options_.plan->decodes[id] == 0) return;
   c10::Storage present;
   {
     const Locked lock(*this);
     if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
     RunValue& value = values_[id];
-    if (value.decodes_done == decodes || value.encoded) return;
+    if (!decodedLater(id, value) || value.encoded || value.spilled) return;
     if (rehearsing_ && value.live_uses > 0) return;  // kept anyway
     present = value.storage();
-    // Unless it is encoded below it stays, or stays spilled.
-    value.rejected = true;
-    if (!value.spilled) value.held = present;
+    if (!present) return;
+    // Until it is encoded; the program may let go of it.
+    if (!value.held && options_.log && !value.replaced) shared_with_program_.push_back(id);
+    value.held = present;
+    value.codec = {};  // what is recorded of this step, unless it can be encoded
     const bool as_born = !value.overwritten && !value.stale && (value.replaced || value.intact());
-    if (!present || !as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
+    if (!as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
   }
   const auto start = std::chrono::steady_clock::now();
   c10::Storage bits;
@@ -87,7 +106,7 @@ void StepRun::encode(ValueId id) {
   if (!code) return;  // another kind of word than in the recorded step
   const Locked lock(*this);
   RunValue& value = values_[id];
-  value.rejected = false;
+  value.codec = options_.plan->codec[id];
   value.code = code;
   value.encoded = std::move(bits);
   session_.countCode(0, nanosecondsSince(start));
@@ -111,13 +130,14 @@ c10::Storage StepRun::decode(RunValue& value) {
   return storage;
 }
 
-// A fetch of the plan. The last one ends the encoded copy, unless the graph may be run again.
+// A fetch of the plan: the value stays until the plan drops it.
 void StepRun::fetchEncoded(ValueId id) {
   c10::Storage storage = materialize(id, 0);
   const Locked lock(*this);
   RunValue& value = values_[id];
   value.held = std::move(storage);
-  if (++value.decodes_done >= options_.plan->decodes[id] && !keep_graph_) giveUpCode(value);
+  value.release_after_uses = false;
+  ++value.decodes_done;
 }
 
 // Called with mutex_ held.

@@ -95,13 +95,13 @@ void StepRun::runPrelude(std::int32_t event) {
       applyDrops({steps[i].id});
       continue;
     }
-    if (steps[i].kind == Step::Kind::kFetch) {
-      fetchEncoded(steps[i].id);
-      continue;
-    }
     given_up.clear();
     for (std::size_t j = i + 1; j < steps.size() && steps[j].kind == Step::Kind::kDrop; ++j) {
       given_up.push_back(steps[j].id);
+    }
+    if (steps[i].kind == Step::Kind::kFetch) {
+      fetchEncoded(steps[i].id);
+      continue;
     }
     if (!rehearsing_) {
       replay(steps[i].id, 0, given_up);

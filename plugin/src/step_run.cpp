@@ -192,7 +192,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
   RunValue& born = values_[value];
   const bool may_be_dropped = options_.log || planned(value, &Plan::recomputed_later);
   if (may_be_dropped && !born.uninitialised) born.print = fingerprint(born.data, born.bytes);
-  tryCode(value);
+  tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
 }
@@ -293,9 +293,11 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (options_.log) options_.log->add(EventKind::kRelease, use);
     if (const ValueId id = uses_[use].value; id != kNone) {
       RunValue& value = values_[id];
-      const bool done = value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold));
+      const bool done = (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold))) &&
+                        (off_plan_ || !decodedLater(id, value));
       --value.live_uses;
       if (value.live_uses == 0) endWatch(value);
+      if (value.live_uses == 0 && !decodedLater(id, value)) giveUpCode(value);
       if (value.live_uses == 0 && done) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
@@ -349,9 +351,14 @@ void StepRun::drop(ValueId id) {
   if (rehearsing_ && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay
   if (value.rejected) return;
+  if (onlyCopy(id, value)) {
+    value.release_after_uses = !decodedLater(id, value);
+    return;
+  }
   value.release_after_uses = value.live_uses == 0;
   if (value.held && value.held.use_count() > 1) watchContents(value);
   giveUp(value);
+  if (value.live_uses == 0 && !decodedLater(id, value)) giveUpCode(value);
   if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
 }
 

@@ -139,7 +139,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool inputsAllowReplay(const RunOp& op) const;
   void applyDrops(const std::vector<ValueId>& drops);
   void drop(ValueId value);
-  void tryCode(ValueId value);
+  void tryCode(const RunOp& op, ValueId value);
+  bool decodedLater(ValueId id, const RunValue& value) const;
+  bool onlyCopy(ValueId id, const RunValue& value) const;
   void encode(ValueId value);
   c10::Storage decode(RunValue& value);
   void fetchEncoded(ValueId value);

@@ -45,7 +45,7 @@ struct StepRun::RunValue {
   bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
   bool replaced = false;            // the copy is a replayed or fetched one, not the program's
   bool dead = false;                // natural death noted
-  bool rejected = false;            // not to be dropped in this step: it could not be had again
+  bool rejected = false;            // its replay differed from the original in this step
   bool foreign = false;             // not our memory: who writes it need not say so
   DroppedBlocks::Ticket watch = 0;  // of droppedBlocks(); 0: none
 

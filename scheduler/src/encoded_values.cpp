@@ -1,4 +1,4 @@
-#include "encoded_values.hpp"
+#include "ebbtide/scheduler/encoded_values.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -9,7 +9,8 @@ namespace {
 
 constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 
-// Time to run `id` again and, before it, the ops whose results it wrote over: those are gone.
+// Ends, since in a checked graph each previous epoch's op comes before. Time to run `id` again and,
+// before it, the ops whose results it wrote over: those are gone.
 Nanoseconds replayNs(const Graph& graph, OpId id) {
   Nanoseconds sum = 0;
   while (id != kNone) {
@@ -145,6 +146,7 @@ class Inserter {
 void addEncodedValues(const Trace& trace, TraceGraph& graph) {
   graph.decodes.clear();
   Inserter(trace, graph, worthEncoding(trace, graph.graph)).insert();
+  checkGraph(graph.graph);
 }
 
 }  // namespace ebbtide::scheduler

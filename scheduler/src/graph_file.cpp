@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "chain_json.hpp"
+#include "ebbtide/scheduler/encoded_values.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "graph_json.hpp"
 #include "gzip.hpp"
@@ -68,13 +69,19 @@ Graph fromText(const std::string& text, CostModel model) {
   }
 }
 
+Graph fromTrace(const Trace& trace) {
+  TraceGraph step = buildGraph(trace);
+  addEncodedValues(trace, step);
+  return std::move(step.graph);
+}
+
 Graph fromJson(const std::string& text, GraphFormat format, CostModel model) {
   const nlohmann::json tree = parseJson(text, "graph");
   if (format == GraphFormat::kAuto) format = formatOf(tree);
   switch (format) {
     case GraphFormat::kTrace:
       refusePaperModel(model, "a trace");
-      return buildGraph(traceFromTree(tree)).graph;
+      return fromTrace(traceFromTree(tree));
     case GraphFormat::kGraph:
       refusePaperModel(model, "a graph file");
       return graphFromTree(tree);

@@ -4,7 +4,6 @@
 #include <stdexcept>
 #include <utility>
 
-#include "encoded_values.hpp"
 #include "trace_check.hpp"
 
 namespace ebbtide::scheduler {
@@ -298,8 +297,7 @@ class GraphBuilder {
 TraceGraph buildGraph(const Trace& trace, const GraphOptions& options) {
   checkTrace(trace);
   TraceGraph result = GraphBuilder(trace, options).build();
-  checkGraph(result.graph);
-  addEncodedValues(trace, result);
+  result.decodes.assign(result.graph.ops.size(), kNone);
   checkGraph(result.graph);
   return result;
 }

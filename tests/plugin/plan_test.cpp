@@ -10,6 +10,7 @@
 #include <string>
 
 #include "../scheduler/small_traces.hpp"
+#include "ebbtide/scheduler/encoded_values.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
@@ -54,7 +55,8 @@ TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
   trace.ops[1].rerunnable = false;
   trace.values[2].encoded_bytes = 4;
   trace.values[2].codec_ns = 3;
-  const auto graph = scheduler::buildGraph(trace);
+  auto graph = scheduler::buildGraph(trace);
+  scheduler::addEncodedValues(trace, graph);
   scheduler::Schedule schedule;
   schedule.steps = {{StepKind::kRun, 0},  {StepKind::kRun, 1},  {StepKind::kRun, 2},
                     {StepKind::kDrop, 2}, {StepKind::kRun, 2},  {StepKind::kDrop, 4},
@@ -70,8 +72,8 @@ TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
   ASSERT_EQ(plan->events.size(), 2u);
   EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kFetch, 2}}));
   EXPECT_EQ(plan->events[0].drops, (std::vector<ValueId>{2}));
-  // v2 is dropped where it is born; v1 is held for its event. Nothing reads x again.
-  EXPECT_EQ(plan->hold, (std::vector<bool>{false, true, false}));
+  // v2 is held until it is encoded, where it is dropped; v1 for its event. Nothing reads x again.
+  EXPECT_EQ(plan->hold, (std::vector<bool>{false, true, true}));
   EXPECT_TRUE(plan->recomputed_later[2]);
   EXPECT_EQ(plan->codec[2].encoded_bytes, 4);
 }

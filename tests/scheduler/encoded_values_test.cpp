@@ -1,3 +1,5 @@
+#include "ebbtide/scheduler/encoded_values.hpp"
+
 #include <gtest/gtest.h>
 
 #include <stdexcept>
@@ -11,6 +13,12 @@
 namespace ebbtide::scheduler {
 namespace {
 
+TraceGraph encodedGraph(const Trace& trace) {
+  TraceGraph step = buildGraph(trace);
+  addEncodedValues(trace, step);
+  return step;
+}
+
 // twoOps() with v2 a mask: 100 B, or 4 B as one bit for each of its 25 words of 4 B.
 Trace maskedOps() {
   Trace trace = twoOps();
@@ -20,7 +28,7 @@ Trace maskedOps() {
 }
 
 TEST(EncodedValues, AddACopyAndAnOpThatDecodesIt) {
-  const auto step = buildGraph(maskedOps());
+  const auto step = encodedGraph(maskedOps());
   // op 0, op 1, the decoding op, then the two backward events.
   ASSERT_EQ(step.graph.ops.size(), 5u);
   EXPECT_EQ(step.decodes, (std::vector<ValueId>{kNone, kNone, 2, kNone, kNone}));
@@ -44,17 +52,17 @@ TEST(EncodedValues, AddACopyAndAnOpThatDecodesIt) {
 TEST(EncodedValues, AreLeftOutWhereTheyDoNotPay) {
   Trace slow = maskedOps();
   slow.values[2].codec_ns = 7;  // no quicker than op 1
-  EXPECT_EQ(buildGraph(slow).graph.ops.size(), 4u);
+  EXPECT_EQ(encodedGraph(slow).graph.ops.size(), 4u);
   Trace large = maskedOps();
   large.values[2].encoded_bytes = 50;  // half of it
-  EXPECT_EQ(buildGraph(large).graph.ops.size(), 4u);
+  EXPECT_EQ(encodedGraph(large).graph.ops.size(), 4u);
   Trace unread = maskedOps();
   unread.use_value[1] = kNone;  // no backward event reads v2
-  EXPECT_EQ(buildGraph(unread).graph.ops.size(), 4u);
+  EXPECT_EQ(encodedGraph(unread).graph.ops.size(), 4u);
   // What cannot run again is worth any time.
   Trace random = slow;
   random.ops[1].rerunnable = false;
-  EXPECT_EQ(buildGraph(random).graph.ops.size(), 5u);
+  EXPECT_EQ(encodedGraph(random).graph.ops.size(), 5u);
 }
 
 // v2 is made by an op that writes over v1, as div_ over bernoulli_'s draws: to have it again both
@@ -66,9 +74,9 @@ TEST(EncodedValues, CountTheOpsWhoseResultsWereWrittenOver) {
   trace.values[2].previous_epoch = 1;
   trace.use_value = {kNone, 2};
   trace.values[2].codec_ns = 11;
-  EXPECT_EQ(buildGraph(trace).graph.ops.size(), 5u);
+  EXPECT_EQ(encodedGraph(trace).graph.ops.size(), 5u);
   trace.values[2].codec_ns = 12;
-  EXPECT_EQ(buildGraph(trace).graph.ops.size(), 4u);
+  EXPECT_EQ(encodedGraph(trace).graph.ops.size(), 4u);
 }
 
 // Nothing but v2 can be had again. A third op reads x and needs 100 B of its own while v1 and v2
@@ -82,7 +90,7 @@ TEST(EncodedValues, ArePlanned) {
   trace.events.insert(
       trace.events.begin() + 8,
       {{Kind::kOpBegin, 2, 6}, {Kind::kAlloc, 3, 6}, {Kind::kFree, 3, 7}, {Kind::kOpEnd, 2, 7}});
-  const auto step = buildGraph(trace);
+  const auto step = encodedGraph(trace);
   EXPECT_EQ(simulate(step.graph, keepEverything(step.graph)).peak_bytes, 1300);
   const auto result = planner("auto").plan(step.graph, 1204, {});
   ASSERT_EQ(validate(step.graph, result.schedule).value_or(""), "");
@@ -100,7 +108,7 @@ TEST(EncodedValues, AreReadAndWrittenInTraces) {
   EXPECT_EQ(again.values[1].encoded_bytes, 0);
   Trace damaged = trace;
   damaged.values[2].encoded_bytes = 101;  // of a block of 100 B
-  EXPECT_THROW(buildGraph(damaged), std::invalid_argument);
+  EXPECT_THROW(encodedGraph(damaged), std::invalid_argument);
 }
 
 }  // namespace
