@@ -2,7 +2,7 @@
 
 import numpy as np
 import torch
-from deviation_nets import ROWS, Scales, batch, late
+from deviation_nets import ROWS, Scales, batch, chain, late
 from torch import Tensor
 
 MASKS = 8
@@ -101,5 +101,67 @@ def runs_a_masked_graph_twice(net: Scales, step: int) -> list[float]:
 def always_runs_a_masked_graph_twice(net: Scales, step: int) -> list[float]:
     loss = masked(net, SAME)
     loss.backward(retain_graph=True)
+    loss.backward()
+    return [loss.item()]
+
+
+def shares_a_mask_between_graphs(net: Scales, step: int) -> list[float]:
+    """Late steps keep the second graph, which reads the mask last, and run it twice."""
+    data = batch()
+    drawn = mask(data, SAME)
+    first = chain(data * net.main * drawn, 8).mean()
+    second = chain(data * net.extra * drawn, 4).mean()
+    del drawn
+    first.backward()
+    if late(step):
+        second.backward(retain_graph=True)
+    second.backward()
+    return [first.item(), second.item()]
+
+
+class ReadTwice(torch.autograd.Function):
+    """Multiplies by a mask. Its backward may read the mask again after another backward pass."""
+
+    again = False
+
+    @staticmethod
+    def forward(ctx, x: Tensor, drawn: Tensor) -> Tensor:
+        ctx.save_for_backward(drawn)
+        return x * drawn
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        (drawn,) = ctx.saved_tensors
+        gradient = gradient * drawn
+        del drawn
+        if ReadTwice.again:
+            with torch.enable_grad():
+                other = torch.ones(3, requires_grad=True)
+                torch.autograd.grad(other.sin().sum(), other)
+            (drawn,) = ctx.saved_tensors
+            gradient = gradient * drawn
+        return gradient, None
+
+
+def reads_a_mask_again(net: Scales, step: int) -> list[float]:
+    x = batch() * net.main
+    for _ in range(MASKS):
+        x = ReadTwice.apply(x, mask(x, SAME)).sin()
+    loss = x.mean()
+    del x
+    ReadTwice.again = late(step)
+    loss.backward()
+    return [loss.item()]
+
+
+def adds_a_mask_everywhere(net: Scales, step: int) -> list[float]:
+    """A late node reads the mask in backward, then replays of sums with it do."""
+    data = batch()
+    drawn = mask(data, SAME)
+    x = data * net.main
+    for _ in range(10):
+        x = (x + drawn).sin()
+    loss = (x * net.extra * drawn).mean()
+    del x, drawn
     loss.backward()
     return [loss.item()]

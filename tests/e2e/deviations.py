@@ -38,12 +38,15 @@ from deviating_contents import (
     writes_through_numpy_before_saving,
 )
 from deviating_masks import (
+    adds_a_mask_everywhere,
     always_runs_a_masked_graph_twice,
     drops_out,
     one_other_word,
+    reads_a_mask_again,
     runs_a_masked_graph_twice,
     scales_each_row,
     sets_data_of_a_mask,
+    shares_a_mask_between_graphs,
     zeroes_a_mask,
     zeroes_a_mask_through_numpy,
     zeroes_a_mask_unseen,
@@ -157,6 +160,10 @@ VARIANTS = {
     "zeroes_a_mask_through_numpy": Variant(Scales, zeroes_a_mask_through_numpy, 10.5, decodes=True),
     "sets_data_of_a_mask": Variant(Scales, sets_data_of_a_mask, 10.5, decodes=True),
     "runs_a_masked_graph_twice": Variant(Scales, runs_a_masked_graph_twice, 10.5, decodes=True),
+    "shares_a_mask_between_graphs": Variant(Scales, shares_a_mask_between_graphs, 11),
+    "reads_a_mask_again": Variant(Scales, reads_a_mask_again, 14, decodes=True),
+    "adds_a_mask_everywhere": Variant(Scales, adds_a_mask_everywhere, 11, steady=8),
+    "learns_of_another_word": Variant(Scales, one_other_word, 11.5, steps=24, steady=18),
     "always_runs_a_masked_graph_twice": Variant(
         Scales, always_runs_a_masked_graph_twice, 10.5, decodes=True
     ),
