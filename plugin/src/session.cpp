@@ -56,6 +56,7 @@ Session::Session(Config config, std::string torch_version)
     : config_(std::move(config)),
       torch_version_(std::move(torch_version)),
       memory_(std::make_unique<allocator::CachingResource>(allocator::makeHostBackend())),
+      observer_(*memory_),
       spill_(config_.spill_dir),
       metrics_({config_.rank, config_.local_rank}) {
   if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
@@ -156,8 +157,8 @@ Session::StepStart Session::beginStep() {
   const bool free_to_observe = log_ == nullptr || log_->restsSince(kRest);
   if (start.record_ops && config_.own_allocator && free_to_observe) {
     start.log = std::make_shared<EventLog>(step_base_bytes_);
-    memory_->setObserver(start.log.get());
-    if (auto left = std::exchange(log_, start.log)) previous_log_ = std::move(left);
+    log_ = start.log;
+    observer_.passTo(log_);
   }
   spilled_before_step_ = spilled_bytes_;
   replays_before_step_ = recomputed_ops_;
@@ -168,8 +169,8 @@ Session::StepStart Session::beginStep() {
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
   if (log_ != log) return false;
-  memory_->setObserver(nullptr);
-  previous_log_ = std::exchange(log_, nullptr);
+  observer_.passTo(nullptr);
+  log_ = nullptr;
   return true;
 }
 

@@ -23,6 +23,7 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "event_log.hpp"
 #include "plan.hpp"
+#include "session_observer.hpp"
 #include "spill_store.hpp"
 
 namespace ebbtide::plugin {
@@ -135,6 +136,7 @@ class Session {
   Config config_;
   std::string torch_version_;
   std::unique_ptr<allocator::CachingResource> memory_;
+  StepObserver observer_;  // of memory_
   SpillStore spill_;
   metrics::RankMetrics metrics_;
   std::unique_ptr<metrics::HttpServer> server_;
@@ -156,9 +158,7 @@ class Session {
   std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;
   int steps_to_record_ = 3;
   std::shared_ptr<const Plan> last_plan_;  // of the last step that ended
-  // One step at a time observes the allocator. The last one's log lives on: another thread may be
-  // inside it.
-  std::shared_ptr<EventLog> log_, previous_log_;
+  std::shared_ptr<EventLog> log_;          // of the one step at a time that observes the allocator
   std::string stop_message_;
   bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;
 
