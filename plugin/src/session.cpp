@@ -378,19 +378,21 @@ void Session::countAudit(const std::string& op, std::uint64_t signature, bool eq
 void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
   std::lock_guard lock(mutex_);
   ++rejected_ops_[op];
-  if (!rejected_.insert(signature).second) return;
+  if (rejected_.insert(signature).second)
+    warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
   for (auto& [program, known] : programs_) {
-    if (!known.plan) continue;
-    const auto& ops = known.plan->op_signatures;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      if (ops[i] != signature || !known.plan->replayed[i]) continue;
-      known.plan = nullptr;
-      known.replan = true;  // without it: so it is another plan each time, and the ops are finite
-      steps_to_record_ = std::max(steps_to_record_, 2);
-      break;
-    }
+    if (!known.plan || !replaysRejected(*known.plan)) continue;
+    known.plan = nullptr;
+    known.replan = true;  // without it: so it is another plan each time, and the ops are finite
+    steps_to_record_ = std::max(steps_to_record_, 2);
   }
-  warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
+}
+
+bool Session::replaysRejected(const Plan& plan) const {
+  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+    if (plan.replayed[op] && rejected_.contains(plan.op_signatures[op])) return true;
+  }
+  return false;
 }
 
 void Session::rehearsed(const Plan& plan, bool whole) {

@@ -126,8 +126,9 @@ class Session {
   void noteProgram(const StepSummary& summary);
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);
-  void forgetPrograms();               // mutex_ held
-  const Program* mainProgram() const;  // the one most steps ran; mutex_ held
+  bool replaysRejected(const Plan& plan) const;  // mutex_ held
+  void forgetPrograms();                         // mutex_ held
+  const Program* mainProgram() const;            // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;
   void say(const std::string& text) const;  // one line on stderr, tagged with the rank

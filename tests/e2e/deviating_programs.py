@@ -195,6 +195,23 @@ def three_in_turn(net: Blocks, step: int) -> list[float]:
     return [loss.item()]
 
 
+def refills_what_two_programs_read(net: Scales, step: int) -> list[float]:
+    """The rehearsal of the one finds out that its first operation does not repeat, while the other,
+    which begins with the same, is being planned."""
+    _SHARED.numpy()[:] = batch().numpy()
+    following = batch().numpy()
+    x = _SHARED
+    for _ in range(8):
+        x = (x + net.main).sin()
+    if step % 2:
+        x = (x * net.extra).tanh().exp()
+    loss = x.mean()
+    del x
+    _SHARED.numpy()[:] = following
+    loss.backward()
+    return [loss.item()]
+
+
 _SHARED = torch.zeros(ROWS, WIDTH)
 _WORKER = ThreadPoolExecutor(1)
 _REST_S = 2.2  # after 2 s another thread's step may be recorded in place of the main thread's last
