@@ -240,15 +240,17 @@ void Session::endStep(StepSummary summary) {
   timeline_ = std::move(timeline);
   const bool wanted = wantsPlan(summary);
   const bool first = steps_ == 1;
+  // The first step to end may belong to a thread whose steps are not recorded yet.
+  const bool check_floor = !std::exchange(floor_checked_, true);
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
   lock.unlock();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
-  if (first) {  // by the end of the first step: is the budget possible at all?
+  if (check_floor) {  // by the end of the first recorded step: is the budget possible at all?
     try {
-      checkFloor(scheduler::buildGraph(summary.trace, {.first_step = true}));
+      checkFloor(scheduler::buildGraph(summary.trace, {.first_step = first}));
       // The floor is known: from here on an allocation that would go over the budget fails instead.
       if (config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
     } catch (const std::exception& error) {

@@ -160,6 +160,7 @@ class Session {
   int steps_to_record_ = 3;
   std::shared_ptr<const Plan> last_plan_;  // of the last step that ended
   std::shared_ptr<EventLog> log_;          // of the one step at a time that observes the allocator
+  bool floor_checked_ = false;
   std::string stop_message_;
   bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;
 
