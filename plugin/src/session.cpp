@@ -179,17 +179,11 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) c
   const auto last = programs_.find(last_signature_);
   const std::uint64_t expected = last == programs_.end() ? 0 : last->second.followed_by;
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
-  const auto likelier = [](const Program& one, const Program& other) {
-    return std::make_pair(one.plan != nullptr, one.steps) >
-           std::make_pair(other.plan != nullptr, other.steps);
-  };
   const Program* found = nullptr;
   for (const auto& [signature, known] : programs_) {
-    if (known.first_op_signature != first_op_signature) continue;
-    if (found == nullptr || likelier(known, *found)) found = &known;
-    if (signature != expected) continue;
-    found = &known;
-    break;
+    if (known.first_op_signature != first_op_signature || known.plan == nullptr) continue;
+    if (signature == expected) return known.plan;
+    if (found == nullptr || known.steps > found->steps) found = &known;
   }
   return found != nullptr ? found->plan : nullptr;
 }
@@ -305,7 +299,9 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
       unpackedUses(summary.trace) > unpackedUses(*plan)) {
     known->askAgain();
   }
-  if (spilled && plan == nullptr && !planning_) {  // it fitted until now, or is a new one
+  // Without a plan of its own: it fitted until now, or is a new one.
+  const bool no_plan = plan == nullptr || (summary.recorded && summary.off_plan);
+  if (spilled && no_plan && !planning_) {
     const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
     if (fitted) known->askAgain();
     if (steps_to_record_ == 0 && (known == nullptr || known->replan)) {

@@ -59,8 +59,8 @@ class Session {
     bool hooks = true;
   };
   StepStart beginStep();
-  // The plan of the program that begins so, or nullptr; of several the one that was expected here,
-  // else one with a plan, else the one that most steps ran.
+  // The plan of a program that begins so, or nullptr: of several the one that was expected here,
+  // else the one that most steps ran.
   std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature) const;
   bool wantsTrace(const StepSummary& summary) const;
   // The step that observed the allocator by it is over. False: another step took its place before.

@@ -235,6 +235,19 @@ def moves_to_a_thread(net: Blocks, step: int) -> list[float]:
 # --- a step that outgrows the budget --------------------------------------------------------------
 
 
+def every_fourth_step_grows(net: Scales, step: int) -> list[float]:
+    """It begins like the three before it, and fits until the program keeps more."""
+    if step == 12:
+        net.kept = torch.zeros(3 * ROWS, WIDTH)
+    x = batch()
+    for _ in range(6 if step % 4 == 3 else 12):
+        x = (x + net.main).sin()
+    loss = x.mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
 def grows(net: Blocks, step: int) -> list[float]:
     loss = net(torch.randn(ROWS // 4 if step < 6 else ROWS, WIDTH)).pow(2).mean()
     loss.backward()
