@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "dropped_blocks.hpp"
@@ -23,6 +24,7 @@ constexpr double kMissedBy = 0.05;     // predicted against real peak
 constexpr int kPartialRehearsals = 3;  // then the program is recorded and planned anew
 constexpr int kRecordUntilSeen = 100;  // steps, for a program that spilled unrecorded to return
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
+constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
 
 std::size_t unpackedUses(const scheduler::Trace& trace) {
@@ -141,7 +143,7 @@ Session::StepStart Session::beginStep() {
   StepStart start;
   auto known = programs_.find(last_signature_);
   if (known != programs_.end()) {  // programs that alternate follow each other
-    const auto next = programs_.find(known->second.followed_by);
+    const auto next = programs_.find(expectedProgram());
     if (next != programs_.end()) known = next;
     start.plan = known->second.plan;
   }
@@ -176,8 +178,7 @@ bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) const {
   std::lock_guard lock(mutex_);
-  const auto last = programs_.find(last_signature_);
-  const std::uint64_t expected = last == programs_.end() ? 0 : last->second.followed_by;
+  const std::uint64_t expected = expectedProgram();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
   const Program* found = nullptr;
   for (const auto& [signature, known] : programs_) {
@@ -259,9 +260,25 @@ void Session::noteProgram(const StepSummary& summary) {
   const bool as_planned = summary.plan && !summary.off_plan;
   if (!summary.recorded && !as_planned) return;
   const std::uint64_t ran = summary.recorded ? summary.trace.signature : summary.plan->signature;
-  if (const auto last = programs_.find(last_signature_); last != programs_.end())
-    last->second.followed_by = ran;
   last_signature_ = ran;
+  history_.push_back(ran);
+  if (history_.size() > kHistory) history_.pop_front();
+}
+
+// What followed where most of the last steps had been the same as now; of several such places the
+// newest.
+std::uint64_t Session::expectedProgram() const {
+  std::uint64_t expected = 0;
+  std::ptrdiff_t most_alike = 0;
+  for (auto next = history_.rbegin(); next != history_.rend(); ++next) {
+    const auto before = std::next(next);
+    const auto differ = std::mismatch(before, history_.rend(), history_.rbegin());
+    const std::ptrdiff_t alike = differ.first - before;
+    if (alike <= most_alike) continue;
+    most_alike = alike;
+    expected = *next;
+  }
+  return expected;
 }
 
 // Called with mutex_ held.

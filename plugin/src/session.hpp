@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -106,7 +107,6 @@ class Session {
     bool asked = false;       // a plan was asked for
     bool replan = false;      // and is to be asked for again
     bool from_first_step = false;
-    std::uint64_t followed_by = 0;  // the program that ran after it the last time; 0: not known
     bool said_plan = false;
     int replans = 0;
     int partial_rehearsals = 0;
@@ -124,6 +124,7 @@ class Session {
   void requestPlan(scheduler::Trace trace, bool first_step);
   void checkFloor(const scheduler::TraceGraph& graph);
   void noteProgram(const StepSummary& summary);
+  std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);
   bool replaysRejected(const Plan& plan) const;  // mutex_ held
@@ -155,7 +156,8 @@ class Session {
   bool job_first_step_ = false;
   std::map<std::uint64_t, Program> programs_;  // by trace signature
   std::uint64_t last_signature_ = 0;
-  std::set<std::uint64_t> rejected_;  // op signatures whose replay differed: never dropped again
+  std::deque<std::uint64_t> history_;  // the programs of the last steps, the last one at its end
+  std::set<std::uint64_t> rejected_;   // op signatures whose replay differed: never dropped again
   std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;
   int steps_to_record_ = 3;
   std::shared_ptr<const Plan> last_plan_;  // of the last step that ended
