@@ -20,9 +20,8 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr double kMissedBy = 0.05;     // predicted against real peak
-constexpr int kPartialRehearsals = 3;  // then the program is recorded and planned anew
-constexpr int kRecordUntilSeen = 100;  // steps, for a program that spilled unrecorded to return
+constexpr double kMissedBy = 0.05;               // predicted against real peak
+constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
@@ -322,11 +321,15 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
     const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
     if (fitted) known->askAgain();
     if (steps_to_record_ == 0 && (known == nullptr || known->replan)) {
-      steps_to_record_ = known == nullptr ? kRecordUntilSeen : 2;
+      steps_to_record_ = known == nullptr ? record_until_seen_ : 2;
+      if (known == nullptr) record_until_seen_ = std::min(2 * record_until_seen_, kMostUntilSeen);
       said_fits_ = false;
     }
   }
-  if (spilled && summary.recorded) steps_to_record_ = std::min(steps_to_record_, 2);
+  if (spilled && summary.recorded) {
+    steps_to_record_ = std::min(steps_to_record_, 2);
+    record_until_seen_ = kRecordUntilSeen;
+  }
   const std::int64_t new_violations = memory.budget_violations - violations_;
   violations_ = memory.budget_violations;
   if (new_violations > 0) metrics_.addBudgetViolations(new_violations);

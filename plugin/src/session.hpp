@@ -92,6 +92,10 @@ class Session {
  private:
   static constexpr int kMaxReplans =
       4;  // for one program, because its steps differed from the plan
+  // Steps that are recorded when one has spilled unrecorded, until it returns; twice as many each
+  // time that it does not in these, so no more than twice the steps between two of them.
+  static constexpr int kRecordUntilSeen = 100;
+  static constexpr int kMostUntilSeen = kRecordUntilSeen << 20;
 
   struct Program {  // what is known of one program
     void askAgain() {
@@ -160,8 +164,9 @@ class Session {
   std::set<std::uint64_t> rejected_;   // op signatures whose replay differed: never dropped again
   std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;
   int steps_to_record_ = 3;
-  std::shared_ptr<const Plan> last_plan_;  // of the last step that ended
-  std::shared_ptr<EventLog> log_;          // of the one step at a time that observes the allocator
+  int record_until_seen_ = kRecordUntilSeen;  // steps
+  std::shared_ptr<const Plan> last_plan_;     // of the last step that ended
+  std::shared_ptr<EventLog> log_;  // of the one step at a time that observes the allocator
   bool floor_checked_ = false;
   std::string stop_message_;
   bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;

@@ -147,6 +147,18 @@ def is_large_now_and_then(net: Blocks, step: int) -> list[float]:
     return [loss.item()]
 
 
+def is_large_rarely(net: Scales, step: int) -> list[float]:
+    """Two large steps that are more than a hundred apart from the next one, then some more."""
+    large = step in (12, 132) or (step >= 252 and step % 2 == 0)
+    x = torch.randn(ROWS if large else ROWS // 16, WIDTH)
+    for _ in range(12):
+        x = (x + net.main).sin()
+    loss = x.mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
 def writes_beside_a_kept_graph(net: Scales, step: int) -> list[float]:
     """Late steps record a write to what the last graph replays from, then run that graph again."""
     _SHARED.copy_(batch())

@@ -59,6 +59,7 @@ from deviating_programs import (
     grows,
     has_one_more_operation_once,
     is_large_now_and_then,
+    is_large_rarely,
     moves_to_a_thread,
     refills_what_two_programs_read,
     sets_data,
@@ -143,6 +144,8 @@ VARIANTS = {
     "splits_otherwise": Variant(Scales, splits_otherwise, 12),
     "asks_for_what_was_saved": Variant(Scales, asks_for_what_was_saved, 9.5, steady=6),
     "is_large_now_and_then": Variant(Blocks, is_large_now_and_then, steady=24, steps=36),
+    # The third is recorded, the fourth rehearses its plan, and from the fifth on it is trusted.
+    "is_large_rarely": Variant(Scales, is_large_rarely, 9.5, steady=256, steps=260),
     "refills_what_two_programs_read": Variant(Scales, refills_what_two_programs_read, 9),
     "writes_beside_a_kept_graph": Variant(Scales, writes_beside_a_kept_graph, 9.5),
     "grows": Variant(Blocks, grows),
