@@ -1,6 +1,7 @@
 // Plan: a schedule turned into what the executor does at each op and each unpack. Torch-free.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -52,7 +53,10 @@ struct Plan {
   std::int64_t fetches = 0;   // of encoded values
   double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
-  int trials = 0;  // rehearsed steps so far; 0: replays are checked against the originals
+  // Rehearsed steps so far; 0: replays are checked against the originals. The one thing that
+  // changes after the plan was published: steps that begin at that moment read it without the
+  // session's lock, and may rehearse once more.
+  std::atomic<int> trials{0};
 };
 
 // Throws std::invalid_argument when the schedule replays before a forward op: nothing triggers

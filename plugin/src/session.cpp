@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <utility>
 
 #include "dropped_blocks.hpp"
@@ -19,10 +20,10 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr double kMissedBy = 0.05;     // predicted against real peak
-constexpr int kPartialRehearsals = 3;  // then the program is recorded and planned anew
-constexpr int kRecordUntilSeen = 100;  // steps, for a program that spilled unrecorded to return
+constexpr double kMissedBy = 0.05;               // predicted against real peak
+constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
+constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
 
 std::size_t unpackedUses(const scheduler::Trace& trace) {
@@ -56,6 +57,7 @@ Session::Session(Config config, std::string torch_version)
     : config_(std::move(config)),
       torch_version_(std::move(torch_version)),
       memory_(std::make_unique<allocator::CachingResource>(allocator::makeHostBackend())),
+      observer_(*memory_),
       spill_(config_.spill_dir),
       metrics_({config_.rank, config_.local_rank}) {
   if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
@@ -140,7 +142,7 @@ Session::StepStart Session::beginStep() {
   StepStart start;
   auto known = programs_.find(last_signature_);
   if (known != programs_.end()) {  // programs that alternate follow each other
-    const auto next = programs_.find(known->second.followed_by);
+    const auto next = programs_.find(expectedProgram());
     if (next != programs_.end()) known = next;
     start.plan = known->second.plan;
   }
@@ -156,8 +158,8 @@ Session::StepStart Session::beginStep() {
   const bool free_to_observe = log_ == nullptr || log_->restsSince(kRest);
   if (start.record_ops && config_.own_allocator && free_to_observe) {
     start.log = std::make_shared<EventLog>(step_base_bytes_);
-    memory_->setObserver(start.log.get());
-    if (auto left = std::exchange(log_, start.log)) previous_log_ = std::move(left);
+    log_ = start.log;
+    observer_.passTo(log_);
   }
   spilled_before_step_ = spilled_bytes_;
   replays_before_step_ = recomputed_ops_;
@@ -168,27 +170,20 @@ Session::StepStart Session::beginStep() {
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
   if (log_ != log) return false;
-  memory_->setObserver(nullptr);
-  previous_log_ = std::exchange(log_, nullptr);
+  observer_.passTo(nullptr);
+  log_ = nullptr;
   return true;
 }
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) const {
   std::lock_guard lock(mutex_);
-  const auto last = programs_.find(last_signature_);
-  const std::uint64_t expected = last == programs_.end() ? 0 : last->second.followed_by;
+  const std::uint64_t expected = expectedProgram();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
-  const auto likelier = [](const Program& one, const Program& other) {
-    return std::make_pair(one.plan != nullptr, one.steps) >
-           std::make_pair(other.plan != nullptr, other.steps);
-  };
   const Program* found = nullptr;
   for (const auto& [signature, known] : programs_) {
-    if (known.first_op_signature != first_op_signature) continue;
-    if (found == nullptr || likelier(known, *found)) found = &known;
-    if (signature != expected) continue;
-    found = &known;
-    break;
+    if (known.first_op_signature != first_op_signature || known.plan == nullptr) continue;
+    if (signature == expected) return known.plan;
+    if (found == nullptr || known.steps > found->steps) found = &known;
   }
   return found != nullptr ? found->plan : nullptr;
 }
@@ -239,15 +234,17 @@ void Session::endStep(StepSummary summary) {
   timeline_ = std::move(timeline);
   const bool wanted = wantsPlan(summary);
   const bool first = steps_ == 1;
+  // The first step to end may belong to a thread whose steps are not recorded yet.
+  const bool check_floor = !std::exchange(floor_checked_, true);
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
   lock.unlock();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
-  if (first) {  // by the end of the first step: is the budget possible at all?
+  if (check_floor) {  // by the end of the first recorded step: is the budget possible at all?
     try {
-      checkFloor(scheduler::buildGraph(summary.trace, {.first_step = true}));
+      checkFloor(scheduler::buildGraph(summary.trace, {.first_step = first}));
       // The floor is known: from here on an allocation that would go over the budget fails instead.
       if (config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
     } catch (const std::exception& error) {
@@ -262,9 +259,25 @@ void Session::noteProgram(const StepSummary& summary) {
   const bool as_planned = summary.plan && !summary.off_plan;
   if (!summary.recorded && !as_planned) return;
   const std::uint64_t ran = summary.recorded ? summary.trace.signature : summary.plan->signature;
-  if (const auto last = programs_.find(last_signature_); last != programs_.end())
-    last->second.followed_by = ran;
   last_signature_ = ran;
+  history_.push_back(ran);
+  if (history_.size() > kHistory) history_.pop_front();
+}
+
+// What followed where most of the last steps had been the same as now; of several such places the
+// newest.
+std::uint64_t Session::expectedProgram() const {
+  std::uint64_t expected = 0;
+  std::ptrdiff_t most_alike = 0;
+  for (auto next = history_.rbegin(); next != history_.rend(); ++next) {
+    const auto before = std::next(next);
+    const auto differ = std::mismatch(before, history_.rend(), history_.rbegin());
+    const std::ptrdiff_t alike = differ.first - before;
+    if (alike <= most_alike) continue;
+    most_alike = alike;
+    expected = *next;
+  }
+  return expected;
 }
 
 // Called with mutex_ held.
@@ -302,15 +315,21 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
       unpackedUses(summary.trace) > unpackedUses(*plan)) {
     known->askAgain();
   }
-  if (spilled && plan == nullptr && !planning_) {  // it fitted until now, or is a new one
+  // Without a plan of its own: it fitted until now, or is a new one.
+  const bool no_plan = plan == nullptr || (summary.recorded && summary.off_plan);
+  if (spilled && no_plan && !planning_) {
     const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
     if (fitted) known->askAgain();
     if (steps_to_record_ == 0 && (known == nullptr || known->replan)) {
-      steps_to_record_ = known == nullptr ? kRecordUntilSeen : 2;
+      steps_to_record_ = known == nullptr ? record_until_seen_ : 2;
+      if (known == nullptr) record_until_seen_ = std::min(2 * record_until_seen_, kMostUntilSeen);
       said_fits_ = false;
     }
   }
-  if (spilled && summary.recorded) steps_to_record_ = std::min(steps_to_record_, 2);
+  if (spilled && summary.recorded) {
+    steps_to_record_ = std::min(steps_to_record_, 2);
+    record_until_seen_ = kRecordUntilSeen;
+  }
   const std::int64_t new_violations = memory.budget_violations - violations_;
   violations_ = memory.budget_violations;
   if (new_violations > 0) metrics_.addBudgetViolations(new_violations);
@@ -377,19 +396,21 @@ void Session::countAudit(const std::string& op, std::uint64_t signature, bool eq
 void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
   std::lock_guard lock(mutex_);
   ++rejected_ops_[op];
-  if (!rejected_.insert(signature).second) return;
+  if (rejected_.insert(signature).second)
+    warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
   for (auto& [program, known] : programs_) {
-    if (!known.plan) continue;
-    const auto& ops = known.plan->op_signatures;
-    for (std::size_t i = 0; i < ops.size(); ++i) {
-      if (ops[i] != signature || !known.plan->replayed[i]) continue;
-      known.plan = nullptr;
-      known.replan = true;  // without it: so it is another plan each time, and the ops are finite
-      steps_to_record_ = std::max(steps_to_record_, 2);
-      break;
-    }
+    if (!known.plan || !replaysRejected(*known.plan)) continue;
+    known.plan = nullptr;
+    known.replan = true;  // without it: so it is another plan each time, and the ops are finite
+    steps_to_record_ = std::max(steps_to_record_, 2);
   }
-  warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
+}
+
+bool Session::replaysRejected(const Plan& plan) const {
+  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+    if (plan.replayed[op] && rejected_.contains(plan.op_signatures[op])) return true;
+  }
+  return false;
 }
 
 void Session::rehearsed(const Plan& plan, bool whole) {

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,7 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "event_log.hpp"
 #include "plan.hpp"
+#include "session_observer.hpp"
 #include "spill_store.hpp"
 
 namespace ebbtide::plugin {
@@ -58,8 +60,8 @@ class Session {
     bool hooks = true;
   };
   StepStart beginStep();
-  // The plan of the program that begins so, or nullptr; of several the one that was expected here,
-  // else one with a plan, else the one that most steps ran.
+  // The plan of a program that begins so, or nullptr: of several the one that was expected here,
+  // else the one that most steps ran.
   std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature) const;
   bool wantsTrace(const StepSummary& summary) const;
   // The step that observed the allocator by it is over. False: another step took its place before.
@@ -90,6 +92,10 @@ class Session {
  private:
   static constexpr int kMaxReplans =
       4;  // for one program, because its steps differed from the plan
+  // Steps that are recorded when one has spilled unrecorded, until it returns; twice as many each
+  // time that it does not in these, so no more than twice the steps between two of them.
+  static constexpr int kRecordUntilSeen = 100;
+  static constexpr int kMostUntilSeen = kRecordUntilSeen << 20;
 
   struct Program {  // what is known of one program
     void askAgain() {
@@ -105,7 +111,6 @@ class Session {
     bool asked = false;       // a plan was asked for
     bool replan = false;      // and is to be asked for again
     bool from_first_step = false;
-    std::uint64_t followed_by = 0;  // the program that ran after it the last time; 0: not known
     bool said_plan = false;
     int replans = 0;
     int partial_rehearsals = 0;
@@ -123,10 +128,12 @@ class Session {
   void requestPlan(scheduler::Trace trace, bool first_step);
   void checkFloor(const scheduler::TraceGraph& graph);
   void noteProgram(const StepSummary& summary);
+  std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);
-  void forgetPrograms();               // mutex_ held
-  const Program* mainProgram() const;  // the one most steps ran; mutex_ held
+  bool replaysRejected(const Plan& plan) const;  // mutex_ held
+  void forgetPrograms();                         // mutex_ held
+  const Program* mainProgram() const;            // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;
   void say(const std::string& text) const;  // one line on stderr, tagged with the rank
@@ -135,6 +142,7 @@ class Session {
   Config config_;
   std::string torch_version_;
   std::unique_ptr<allocator::CachingResource> memory_;
+  StepObserver observer_;  // of memory_
   SpillStore spill_;
   metrics::RankMetrics metrics_;
   std::unique_ptr<metrics::HttpServer> server_;
@@ -152,13 +160,14 @@ class Session {
   bool job_first_step_ = false;
   std::map<std::uint64_t, Program> programs_;  // by trace signature
   std::uint64_t last_signature_ = 0;
-  std::set<std::uint64_t> rejected_;  // op signatures whose replay differed: never dropped again
+  std::deque<std::uint64_t> history_;  // the programs of the last steps, the last one at its end
+  std::set<std::uint64_t> rejected_;   // op signatures whose replay differed: never dropped again
   std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;
   int steps_to_record_ = 3;
-  std::shared_ptr<const Plan> last_plan_;  // of the last step that ended
-  // One step at a time observes the allocator. The last one's log lives on: another thread may be
-  // inside it.
-  std::shared_ptr<EventLog> log_, previous_log_;
+  int record_until_seen_ = kRecordUntilSeen;  // steps
+  std::shared_ptr<const Plan> last_plan_;     // of the last step that ended
+  std::shared_ptr<EventLog> log_;  // of the one step at a time that observes the allocator
+  bool floor_checked_ = false;
   std::string stop_message_;
   bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;
 

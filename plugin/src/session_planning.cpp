@@ -206,6 +206,11 @@ void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph
   const auto program = programs_.find(trace.signature);
   if (program == programs_.end()) return;  // forgotten meanwhile
   Program& known = program->second;
+  if (replaysRejected(*plan)) {  // while it was made a rehearsal found out
+    known.replan = true;
+    steps_to_record_ = std::max(steps_to_record_, 2);
+    return;
+  }
   bool verified = true;
   for (std::size_t op = 0; op < plan->replayed.size(); ++op) {
     verified = verified && (!plan->replayed[op] || known.verified.contains(static_cast<OpId>(op)));

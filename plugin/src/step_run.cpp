@@ -58,7 +58,11 @@ bool StepRun::rehearsedWhole() const noexcept {
   if (!rehearsing_ || off_plan_) return false;
   const std::vector<bool>& replayed = options_.plan->replayed;
   for (std::size_t op = 0; op < replayed.size(); ++op) {
-    if (replayed[op] && !(op < ops_.size() && ops_[op].ran_again)) return false;
+    if (!replayed[op]) continue;
+    if (op >= ops_.size() || !ops_[op].ran_again) return false;
+    for (const ValueId output : ops_[op].outputs) {
+      if (values_[output].rejected) return false;
+    }
   }
   return true;
 }

@@ -147,6 +147,18 @@ def is_large_now_and_then(net: Blocks, step: int) -> list[float]:
     return [loss.item()]
 
 
+def is_large_rarely(net: Scales, step: int) -> list[float]:
+    """Two large steps that are more than a hundred apart from the next one, then some more."""
+    large = step in (12, 132) or (step >= 252 and step % 2 == 0)
+    x = torch.randn(ROWS if large else ROWS // 16, WIDTH)
+    for _ in range(12):
+        x = (x + net.main).sin()
+    loss = x.mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
 def writes_beside_a_kept_graph(net: Scales, step: int) -> list[float]:
     """Late steps record a write to what the last graph replays from, then run that graph again."""
     _SHARED.copy_(batch())
@@ -195,6 +207,23 @@ def three_in_turn(net: Blocks, step: int) -> list[float]:
     return [loss.item()]
 
 
+def refills_what_two_programs_read(net: Scales, step: int) -> list[float]:
+    """The rehearsal of the one finds out that its first operation does not repeat, while the other,
+    which begins with the same, is being planned."""
+    _SHARED.numpy()[:] = batch().numpy()
+    following = batch().numpy()
+    x = _SHARED
+    for _ in range(8):
+        x = (x + net.main).sin()
+    if step % 2:
+        x = (x * net.extra).tanh().exp()
+    loss = x.mean()
+    del x
+    _SHARED.numpy()[:] = following
+    loss.backward()
+    return [loss.item()]
+
+
 _SHARED = torch.zeros(ROWS, WIDTH)
 _WORKER = ThreadPoolExecutor(1)
 _REST_S = 2.2  # after 2 s another thread's step may be recorded in place of the main thread's last
@@ -216,6 +245,19 @@ def moves_to_a_thread(net: Blocks, step: int) -> list[float]:
 
 
 # --- a step that outgrows the budget --------------------------------------------------------------
+
+
+def every_fourth_step_grows(net: Scales, step: int) -> list[float]:
+    """It begins like the three before it, and fits until the program keeps more."""
+    if step == 12:
+        net.kept = torch.zeros(3 * ROWS, WIDTH)
+    x = batch()
+    for _ in range(6 if step % 4 == 3 else 12):
+        x = (x + net.main).sin()
+    loss = x.mean()
+    del x
+    loss.backward()
+    return [loss.item()]
 
 
 def grows(net: Blocks, step: int) -> list[float]:

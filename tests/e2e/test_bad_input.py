@@ -114,6 +114,45 @@ def test_infeasible_budget_advises_one_that_is_enough(
     assert done.report["budget_violations"] == 0
 
 
+IN_TWO_THREADS = code("""
+import threading
+import torch
+
+def forward(weight, rows):
+    x = torch.randn(rows, 256)
+    for _ in range(8):
+        x = (x + weight).sin()
+    return x.mean()
+
+def train(rows, steps, meanwhile=lambda: None):
+    weight = torch.ones(256, requires_grad=True)
+    optimizer = torch.optim.SGD([weight], lr=0.01)
+    for step in range(steps):
+        loss = forward(weight, rows)
+        if step == 0:
+            meanwhile()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+def train_small_ones():
+    thread = threading.Thread(target=train, args=(64, 3))
+    thread.start()
+    thread.join()
+
+train(1024, 6, train_small_ones)
+print("trained")
+""")
+
+
+def test_infeasible_where_another_thread_ends_the_first_step(tmp_path: Path) -> None:
+    # An activation of the main thread is 1 MiB; that of the other one a 16th of it.
+    done = run(IN_TWO_THREADS, {"EBBTIDE_BUDGET": "2MiB"}, tmp_path, out=False)
+    assert done.status == 1 and "trained" not in done.output, done.output
+    assert done.said("ebbtide.*budget.*too small"), done.output
+    assert done.report["smallest_feasible_budget_bytes"] > 2 * MIB
+
+
 def test_best_effort_trains_on(
     tmp_path: Path, tiny_baseline: Baseline, short_plain: Finished
 ) -> None:

@@ -1,0 +1,43 @@
+// StepObserver: passes what the allocator tells on to the log of one step at a time. Torch-free.
+//
+// A call of the allocator may still reach an observer that was taken from it (setObserver()),
+// however late its thread goes on. So the allocator sees this one alone, which lives as long as the
+// session; a log is only entered with mutex_ held, and nobody is in it once it has been replaced.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "ebbtide/allocator/caching_resource.hpp"
+#include "event_log.hpp"
+
+namespace ebbtide::plugin {
+
+class StepObserver final : public allocator::Observer {
+ public:
+  // The resource must outlive the observer, and is given no other one.
+  explicit StepObserver(allocator::CachingResource& memory) : memory_(memory) {}
+
+  // nullptr: nobody listens, and the allocator need not call.
+  void passTo(std::shared_ptr<EventLog> log) {
+    memory_.setObserver(log != nullptr ? this : nullptr);
+    std::lock_guard lock(mutex_);
+    log_.swap(log);
+  }
+
+  void onAllocate(const void* block, allocator::Bytes block_bytes) noexcept override {
+    std::lock_guard lock(mutex_);
+    if (log_ != nullptr) log_->onAllocate(block, block_bytes);
+  }
+  void onFree(const void* block, allocator::Bytes block_bytes) noexcept override {
+    std::lock_guard lock(mutex_);
+    if (log_ != nullptr) log_->onFree(block, block_bytes);
+  }
+
+ private:
+  allocator::CachingResource& memory_;
+  std::mutex mutex_;
+  std::shared_ptr<EventLog> log_;
+};
+
+}  // namespace ebbtide::plugin
