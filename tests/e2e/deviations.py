@@ -136,17 +136,17 @@ VARIANTS = {
     "calls_functional_transforms": Variant(Scales, calls_functional_transforms, 9.5),
     "has_one_more_operation_once": Variant(MoreBlocks, has_one_more_operation_once, 14, holds=True),
     "alternates": Variant(Blocks, alternates),
-    "every_other_step_fits": Variant(Blocks, every_other_step_fits, steady=8, steps=16),
+    "every_other_step_fits": Variant(Blocks, every_other_step_fits, 12.5, steady=8, steps=16),
     "comes_back_after_steps_that_fit": Variant(
         Scales, comes_back_after_steps_that_fit, 8.2, steps=18
     ),
-    "three_in_turn": Variant(Blocks, three_in_turn, steady=18, steps=24),
-    "sets_data_of_all": Variant(Blocks, sets_data_of_all, steady=6),
+    "three_in_turn": Variant(Blocks, three_in_turn, 12.5, steady=18, steps=24),
+    "sets_data_of_all": Variant(Blocks, sets_data_of_all, 12.5, steady=6),
     "sets_data": Variant(Scales, sets_data, 9.5),
-    "moves_to_a_thread": Variant(Blocks, moves_to_a_thread, steady=10),
+    "moves_to_a_thread": Variant(Blocks, moves_to_a_thread, 12.5, steady=10),
     "splits_otherwise": Variant(Scales, splits_otherwise, 12),
     "asks_for_what_was_saved": Variant(Scales, asks_for_what_was_saved, 9.5, steady=6),
-    "is_large_now_and_then": Variant(Blocks, is_large_now_and_then, steady=24, steps=36),
+    "is_large_now_and_then": Variant(Blocks, is_large_now_and_then, 12.5, steady=24, steps=36),
     # The third is recorded, the fourth rehearses its plan, and from the fifth on it is trusted.
     "is_large_rarely": Variant(Scales, is_large_rarely, 9.5, steady=256, steps=260),
     "refills_what_two_programs_read": Variant(Scales, refills_what_two_programs_read, 9),
