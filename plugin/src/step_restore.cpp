@@ -92,7 +92,7 @@ void StepRun::runPrelude(std::int32_t event) {
   std::vector<ValueId> given_up;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].kind == Step::Kind::kDrop) {
-      applyDrops({steps[i].id});
+      applyDrops(steps[i].id);
       continue;
     }
     given_up.clear();

@@ -335,7 +335,7 @@ void StepRun::giveUpAll() {
   }
 }
 
-void StepRun::applyDrops(const std::vector<ValueId>& drops) {
+void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
   for (const ValueId id : drops) encode(id);
   const Locked lock(*this);
   for (const ValueId id : drops) drop(id);

@@ -137,7 +137,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor);
   void bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor);
   bool inputsAllowReplay(const RunOp& op) const;
-  void applyDrops(const std::vector<ValueId>& drops);
+  void applyDrops(c10::ArrayRef<ValueId> drops);
   void drop(ValueId value);
   void tryCode(const RunOp& op, ValueId value);
   bool decodedLater(ValueId id, const RunValue& value) const;

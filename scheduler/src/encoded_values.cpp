@@ -125,8 +125,7 @@ class Inserter {
     Op decode;
     decode.name = "decode " + ops().back().name;
     decode.duration_ns = trace_.values[id].codec_ns;
-    decode.fixed_bytes = decode.fixed_at_start =
-        following.fixed_at_start == kNone ? following.fixed_bytes : following.fixed_at_start;
+    decode.fixed_bytes = decode.fixed_at_start = following.fixedAtStart();
     decode.rerunnable = true;
     decode.inputs = {encoded_id};
     decode.outputs = {id};
