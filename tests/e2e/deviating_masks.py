@@ -1,8 +1,10 @@
 """Steps with masks that are kept as one bit a word, and what may happen to a mask meanwhile."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
-from deviation_nets import ROWS, Scales, batch, chain, late
+from deviation_nets import ROWS, Scales, Train, batch, chain, late
 from torch import Tensor
 
 MASKS = 8
@@ -63,31 +65,27 @@ def zeroes_a_mask(net: Scales, step: int) -> list[float | str]:
     return [loss.item()]
 
 
-def zeroes_a_mask_unseen(net: Scales, step: int) -> list[float]:
-    held: list[Tensor] = []
-    loss = masked(net, SAME, held if late(step) else None)
-    for one in held:
-        one.data.zero_()
-    loss.backward()
-    return [loss.item()]
+def writes_to_a_mask(write: Callable[[Tensor], None]) -> Train:
+    """Late, between forward and backward."""
+
+    def train(net: Scales, step: int) -> list[float]:
+        held: list[Tensor] = []
+        loss = masked(net, SAME, held if late(step) else None)
+        for one in held:
+            write(one)
+        loss.backward()
+        return [loss.item()]
+
+    return train
 
 
-def zeroes_a_mask_through_numpy(net: Scales, step: int) -> list[float]:
-    held: list[Tensor] = []
-    loss = masked(net, SAME, held if late(step) else None)
-    for one in held:
-        np.copyto(one.numpy(), 0)
-    loss.backward()
-    return [loss.item()]
+def set_data(one: Tensor) -> None:
+    one.data = torch.full_like(one, 3)
 
 
-def sets_data_of_a_mask(net: Scales, step: int) -> list[float]:
-    held: list[Tensor] = []
-    loss = masked(net, SAME, held if late(step) else None)
-    for one in held:
-        one.data = torch.full_like(one, 3)
-    loss.backward()
-    return [loss.item()]
+zeroes_a_mask_unseen = writes_to_a_mask(lambda one: one.data.zero_())
+zeroes_a_mask_through_numpy = writes_to_a_mask(lambda one: np.copyto(one.numpy(), 0))
+sets_data_of_a_mask = writes_to_a_mask(set_data)
 
 
 def runs_a_masked_graph_twice(net: Scales, step: int) -> list[float]:
