@@ -35,6 +35,7 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   }
   for (const auto& value : trace.values) {
     plan->producer.push_back(value.producer);
+    plan->previous_epoch.push_back(value.previous_epoch);
     const std::int64_t bytes = value.block == kNone ? 0 : trace.blocks[value.block].bytes;
     plan->codec.push_back({bytes, value.encoded_bytes, value.codec_ns});
   }
@@ -63,6 +64,7 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     return v < static_cast<ValueId>(trace.values.size());
   };
   std::vector<bool> read_again(graph.graph.values.size(), false);  // by a replay or backward event
+  std::vector<std::int32_t> last_read(graph.graph.values.size(), kNone);  // the event of that
   std::vector<Step> pending;  // replays and the drops between them, until the event that they serve
   Cursor cursor;
   for (const Step& step : schedule.steps) {
@@ -107,12 +109,20 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     for (ValueId v : op.inputs) read_again[v] = true;
     if (event_of_op[step.id] == kNone) continue;  // a gap: its drops go to the event before
     cursor = {kNone, event_of_op[step.id]};
+    for (ValueId v : op.inputs) last_read[v] = cursor.event;
     for (const Step& replay : pending) {
       if (replay.kind != Step::Kind::kRun) continue;
-      for (ValueId v : trace.ops[replay.id].inputs) plan->last_replay_read[v] = cursor.event;
+      for (ValueId v : trace.ops[replay.id].inputs)
+        last_read[v] = plan->last_replay_read[v] = cursor.event;
     }
     plan->events[cursor.event].prelude = std::move(pending);
     pending.clear();
+  }
+  // What is the program's costs a schedule nothing, so none drops it: held here no longer than
+  // read.
+  for (std::size_t v = 0; v < trace.values.size(); ++v) {
+    if (graph.graph.values[v].pinned && !trace.values[v].parameter && last_read[v] != kNone)
+      plan->events[last_read[v]].drops.push_back(static_cast<ValueId>(v));
   }
   read_again.resize(trace.values.size());
   plan->hold = std::move(read_again);

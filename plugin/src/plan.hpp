@@ -32,6 +32,7 @@ struct Plan {
   std::vector<std::vector<ValueId>> drops_after_op;  // per op, first run
   std::vector<Event> events;
   std::vector<ValueId> use_value;                        // per use, in pack order
+  std::vector<ValueId> previous_epoch;                   // per value: what it was written over
   std::vector<std::vector<std::int32_t>> events_of_use;  // per use, in the order of its unpacks
   // Per value: the last event whose replays read it; kNone: none does.
   std::vector<std::int32_t> last_replay_read;

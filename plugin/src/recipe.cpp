@@ -7,7 +7,9 @@
 #include <torch/csrc/autograd/grad_mode.h>
 
 #include <cstring>
+#include <limits>
 #include <mutex>
+#include <optional>
 
 namespace ebbtide::plugin {
 namespace {
@@ -21,6 +23,32 @@ bool isTensorListLike(const c10::IValue& value) {
 // A list of tensor lists.
 bool isNested(const c10::IValue& value) {
   return value.isList() && !value.toListRef().empty() && value.toListRef()[0].isTensorList();
+}
+
+// The bytes of a view within each period of so many bytes: from `begin` to before `end`, if it has
+// the same ones in all that it touches.
+struct Stretch {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+};
+
+std::optional<Stretch> stretchIn(const TensorView& view, std::int64_t period) {
+  const auto item = static_cast<std::int64_t>(view.dtype.itemsize());
+  Stretch stretch;
+  stretch.begin = view.offset * item % period;
+  stretch.end = stretch.begin + item;
+  for (std::size_t i = 0; i < view.sizes.size(); ++i) {
+    const std::int64_t stride = view.strides[i] * item;
+    if (stride % period != 0) stretch.end += (view.sizes[i] - 1) * stride;
+  }
+  if (stretch.end > period) return std::nullopt;
+  return stretch;
+}
+
+bool areApartIn(const TensorView& a, const TensorView& b, std::int64_t period) {
+  const auto first = stretchIn(a, period);
+  const auto second = stretchIn(b, period);
+  return first && second && (first->end <= second->begin || second->end <= first->begin);
 }
 
 // Sizes of nothing need nothing.
@@ -65,6 +93,17 @@ bool TensorView::isOf(const c10::TensorImpl& tensor) const {
   return tensor.sizes() == c10::IntArrayRef(sizes) &&
          tensor.strides() == c10::IntArrayRef(strides) && tensor.storage_offset() == offset &&
          tensor.dtype() == dtype && !tensor.is_neg() && !tensor.is_conj();
+}
+
+bool TensorView::isApartFrom(const TensorView& other) const {
+  if (areApartIn(*this, other, std::numeric_limits<std::int64_t>::max())) return true;
+  for (const TensorView* view : {this, &other}) {
+    const auto item = static_cast<std::int64_t>(view->dtype.itemsize());
+    for (const std::int64_t stride : view->strides) {
+      if (stride > 0 && areApartIn(*this, other, stride * item)) return true;
+    }
+  }
+  return false;
 }
 
 at::Tensor TensorView::on(const c10::Storage& storage) const {
@@ -153,8 +192,12 @@ Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& 
       value = c10::IValue(value.toTensorList().copy());
     }
   }
+  at::Tensor written_over;
   for (const Input& reference : inputs) {
-    at::Tensor tensor = reference.view.on(input(reference));
+    const c10::Storage storage = input(reference);
+    at::Tensor tensor = reference.view.on(storage);
+    if (saves_what_it_writes_over && info->writes[reference.argument])
+      written_over = tensor.clone();
     c10::IValue& slot = stack.at(reference.argument);
     if (reference.element < 0) {
       slot = std::move(tensor);
@@ -183,6 +226,7 @@ Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& 
   Outputs outputs;
   forEachTensor(c10::ArrayRef<const c10::IValue>(stack.data(), stack.size()),
                 [&](int, int, const at::Tensor& tensor) { outputs.push_back(tensor); });
+  if (saves_what_it_writes_over) outputs.push_back(written_over);
   return outputs;
 }
 

@@ -24,6 +24,8 @@ struct TensorView {
 
   static TensorView of(const at::Tensor& tensor);
   bool isOf(const c10::TensorImpl& tensor) const;
+  // Of the same storage, no byte in both, as parts that split and chunk make. False when unsure.
+  bool isApartFrom(const TensorView& other) const;
   // No dispatch. Throws when the storage has become too small.
   at::Tensor on(const c10::Storage& storage) const;
 };
@@ -45,8 +47,10 @@ struct Recipe {
   at::Tensor random_state;  // of `generator`, before the op; undefined: draws nothing
   at::Generator generator;
   GlobalState state;
+  // The op writes one tensor, and autograd saves a copy of what was there (VariableTypeUtils.h).
+  bool saves_what_it_writes_over = false;
 
-  // The tensors that the op returned, lists flattened.
+  // The tensors that the op returned, lists flattened, and that copy last.
   using Outputs = std::vector<at::Tensor>;
   // Runs the op again. `input` gives the storage of a value; a written input must be one that may
   // be written. Throws what the op throws. The random state is as before when it returns. The

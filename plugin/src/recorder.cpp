@@ -81,8 +81,9 @@ class SavedUse final : public autograd::SavedVariableHooks {
     view_ = TensorView::of(tensor);
     const ValueId value = run_->findValue(tensor);
     if (value == scheduler::kNone && state.active != scheduler::kNone) {
-      strong_ = view_.on(
-          tensor.storage());  // an output of the running op, or its input under a new version
+      // An output of the running op, its input under a new version, or a copy of it.
+      strong_ = view_.on(tensor.storage());
+      strong_.unsafeGetTensorImpl()->set_version_counter(version_counter_);
       state.unbound.push_back(this);
       return;
     }
@@ -98,12 +99,12 @@ class SavedUse final : public autograd::SavedVariableHooks {
     use_ = run_->addUse(value == scheduler::kNone ? run_->sourceValue(tensor) : value, tensor);
   }
 
+  // Not known when the op that runs now began.
+  const at::Tensor& unbound() const { return strong_; }
+
   // The op has ended: its outputs are known.
   void bind() {
     const QuietScope quiet;
-    // The version counter of the saved tensor, not of the look-alike that holds its storage until
-    // now.
-    strong_.unsafeGetTensorImpl()->set_version_counter(version_counter_);
     use_ = run_->addUse(run_->sourceValue(strong_), strong_);
     strong_.reset();
   }
@@ -399,9 +400,12 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   try {
     state.active = scheduler::kNone;
     inTrainingOp() = false;
-    state.run->endOp(scope->op, resultsOf(*scope->info, call), duration);
     const auto unbound = std::move(state.unbound);
     state.unbound.clear();
+    std::vector<at::Tensor> saved;
+    for (const SavedUse* use : unbound) saved.push_back(use->unbound());
+    state.run->endOp(scope->op, resultsOf(*scope->info, call), saved, duration);
+    saved.clear();
     for (SavedUse* use : unbound) use->bind();
   } catch (const std::exception& error) {
     Session::current()->disable(error.what());

@@ -179,29 +179,85 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
     written = written || (alias && value == found->second.value);
   if (alias && !written) return;  // a view of an input: metadata, no new contents
   const ValueId previous = alias ? found->second.value : kNone;
+  std::vector<Present::Counter> counters;
+  std::vector<UseId> uses;
   if (previous != kNone && values_[previous].producer == id) return;  // returned twice
   if (previous != kNone) {
     const bool whole =
         tensor.numel() * static_cast<std::int64_t>(tensor.itemsize()) == values_[previous].bytes;
     if (values_[previous].uninitialised && !whole) op.rerunnable = false;
+    counters = std::move(found->second.counters);
+    if (op.written.size() == 1) uses = takeUsesApart(previous, tensor);
     overwrite(previous, id);
   }
-  const ValueId value = addValue(tensor, id, index);
-  values_[value].previous_epoch = previous;
-  values_[value].uninitialised = op.info->uninitialised;
-  if (previous !=
-      kNone) {  // same storage: hooks that saved the new epoch hold it, the old one no longer
-    values_[value].block = values_[previous].block;
-  }
+  const ValueId value = addOutput(op, id, index, tensor);
+  if (previous == kNone) return;
   RunValue& born = values_[value];
+  born.previous_epoch = previous;
+  // Same storage: hooks that saved the new epoch hold it, the old one no longer.
+  born.block = values_[previous].block;
+  moveUses(uses, value, tensor);
+  Present& present = present_.at(tensor.storage().unsafeGetStorageImpl());
+  for (const Present::Counter& counter : counters) {
+    if (identityOf(counter.version) != identityOf(born.version)) present.add(counter);
+  }
+}
+
+ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor) {
+  const ValueId value = addValue(tensor, id, index);
+  RunValue& born = values_[value];
+  born.uninitialised = op.info->uninitialised;
   const bool may_be_dropped = options_.log || planned(value, &Plan::recomputed_later);
   if (may_be_dropped && !born.uninitialised) born.print = fingerprint(born.data, born.bytes);
   tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
+  return value;
 }
 
-void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int64_t duration_ns) {
+// An op in place whose backward reads what was there: autograd saves a copy of that, which is
+// nobody's output. That it is one, the rehearsal says.
+void StepRun::bindWrittenOver(RunOp& op, OpId id, int index, c10::ArrayRef<at::Tensor> saved) {
+  if (op.written.size() != 1 || op.outputs.size() != 1) return;
+  const at::Tensor* copy = nullptr;
+  for (const at::Tensor& tensor : saved) {
+    if (!isPlain(tensor)) continue;
+    const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
+    if (found != present_.end() && !found->second.storage.expired()) continue;
+    if (copy != nullptr) return;
+    copy = &tensor;
+  }
+  if (copy == nullptr) return;
+  if (op.recipe) op.recipe->saves_what_it_writes_over = true;
+  addOutput(op, id, index, *copy);
+}
+
+// Saved uses that read nothing of what is being written: they find the same bytes afterwards.
+std::vector<UseId> StepRun::takeUsesApart(ValueId from, const at::Tensor& written) {
+  RunValue& value = values_[from];
+  if (value.live_uses == 0 || value.stale || value.replaced || value.spilled) return {};
+  const TensorView target = TensorView::of(written);
+  std::vector<UseId> apart;
+  for (const UseId use : value.uses) {
+    if (!uses_[use].released && uses_[use].view.isApartFrom(target)) apart.push_back(use);
+  }
+  value.live_uses -= static_cast<std::int32_t>(apart.size());
+  return apart;
+}
+
+void StepRun::moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written) {
+  RunValue& value = values_[to];
+  for (const UseId use : uses) {
+    value.kept = value.kept || values_[uses_[use].value].kept;
+    uses_[use].value = to;
+    value.uses.push_back(use);
+    ++value.live_uses;
+  }
+  if (!uses.empty()) holdIfKept(to, written.storage());
+}
+
+void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
+                    c10::ArrayRef<at::Tensor> saved, std::int64_t duration_ns) {
   RunOp& op = ops_[id];
   op.duration_ns = duration_ns;
   // An op that threw has no outputs. What it was to write may be half written, or not at all.
@@ -220,6 +276,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
     int index = 0;
     forEachTensor(outputs,
                   [&](int, int, const at::Tensor& tensor) { bindOutput(op, id, index++, tensor); });
+    if (!threw) bindWrittenOver(op, id, index, saved);
     for (const auto& [argument, value] : op.written) {  // written but not returned
       if (values_[value].overwritten_by == id || values_[value].parameter) continue;
       overwrite(value, id);
@@ -249,16 +306,16 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs, std::int6
 UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
   const Locked lock(*this);
   const auto use = static_cast<UseId>(uses_.size());
-  uses_.push_back({id});
+  uses_.push_back({id, TensorView::of(tensor)});
   ++use_count_;
   ++live_uses_;
   const Plan* plan = options_.plan.get();
-  if (plan && !off_plan_ &&
-      (use >= static_cast<UseId>(plan->use_value.size()) || plan->use_value[use] != id)) {
+  if (plan && !off_plan_ && !isPlannedUse(use, id)) {
     leavePlan("saved tensor " + std::to_string(use));
   }
   if (id == kNone) return use;
   RunValue& value = values_[id];
+  value.uses.push_back(use);
   ++value.live_uses;
   if (plan && use < static_cast<UseId>(plan->events_of_use.size()) &&
       plan->events_of_use[use].empty()) {
@@ -268,6 +325,16 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
   holdIfKept(id, tensor.storage());
   if (!value.held) watchContents(value);
   return use;
+}
+
+// The value that the plan knows it by, or one before that in the same storage, from which it moves
+// on as other parts are written.
+bool StepRun::isPlannedUse(UseId use, ValueId value) const {
+  const Plan& plan = *options_.plan;
+  if (use >= static_cast<UseId>(plan.use_value.size())) return false;
+  ValueId expected = plan.use_value[use];
+  while (expected != value && expected != kNone) expected = plan.previous_epoch[expected];
+  return expected == value;
 }
 
 // Between its birth and this use something wrote to it that told nobody, such as NumPy: its op

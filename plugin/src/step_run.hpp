@@ -55,7 +55,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   // --- recording, by the thread that runs the forward pass
   OpId beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs);
-  void endOp(OpId op, c10::ArrayRef<const c10::IValue> outputs, std::int64_t duration_ns);
+  // `saved`: what autograd saved meanwhile and was not known when the op began.
+  void endOp(OpId op, c10::ArrayRef<const c10::IValue> outputs, c10::ArrayRef<at::Tensor> saved,
+             std::int64_t duration_ns);
   void noteUnrecordedWrite(const at::Tensor& tensor);
 
   // --- saved tensors
@@ -136,6 +138,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void noteNaturalDeath(ValueId id, RunValue& value);
   void hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor);
   void bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor);
+  void bindWrittenOver(RunOp& op, OpId id, int index, c10::ArrayRef<at::Tensor> saved);
+  ValueId addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor);
+  std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
+  void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
+  bool isPlannedUse(UseId use, ValueId value) const;
   bool inputsAllowReplay(const RunOp& op) const;
   void applyDrops(c10::ArrayRef<ValueId> drops);
   void drop(ValueId value);

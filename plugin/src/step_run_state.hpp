@@ -36,6 +36,7 @@ struct StepRun::RunValue {
   c10::VariableVersion version = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_at_birth = 0;
   std::int32_t live_uses = 0;
+  std::vector<UseId> uses;
   bool kept = false;  // not to be dropped: no replay would give what its uses must read
   bool parameter = false;
   bool overwritten = false;  // the first copy holds other contents now
@@ -79,14 +80,39 @@ struct StepRun::RunOp {
 
 struct StepRun::Use {
   ValueId value = kNone;
+  TensorView view;  // what it reads of it
   bool released = false;
   std::uint32_t visits = 0;  // events in which it was unpacked so far
 };
 
 struct StepRun::Present {
+  // Parts of a storage may count their versions apart. A counter that moved with no recorded write
+  // says that the contents are unknown.
+  struct Counter {
+    c10::VariableVersion version;
+    std::uint32_t known = 0;
+  };
+  static constexpr std::size_t kMostCounters = 8;
+
+  static std::uint32_t versionOf(const at::Tensor& tensor) {
+    const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
+    return version.enabled() ? static_cast<std::uint32_t>(version.current_version()) : 0;
+  }
+  const Counter* counterOf(const at::Tensor& tensor) const {
+    const void* const wanted = identityOf(tensor.unsafeGetTensorImpl()->version_counter());
+    for (const Counter& counter : counters) {
+      if (identityOf(counter.version) == wanted) return &counter;
+    }
+    return nullptr;
+  }
+  void add(const Counter& counter) {
+    if (counters.size() == kMostCounters) counters.erase(counters.begin() + 1);
+    counters.push_back(counter);
+  }
+
   WeakStorage storage;
   ValueId value = kNone;
-  std::uint32_t version = 0;
+  std::vector<Counter> counters;  // the first: of the tensor that the value was born as
 };
 
 // Holds mutex_. What is given up meanwhile is freed after it.

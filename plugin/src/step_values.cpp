@@ -24,8 +24,9 @@ ValueId StepRun::findValue(const at::Tensor& tensor) {
 ValueId StepRun::presentValue(const at::Tensor& tensor) const {
   const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
   if (found == present_.end() || found->second.storage.expired()) return kNone;
-  if (found->second.version != static_cast<std::uint32_t>(tensor._version())) return kNone;
-  return found->second.value;
+  const Present::Counter* const counter = found->second.counterOf(tensor);
+  const bool known = counter != nullptr && counter->known == Present::versionOf(tensor);
+  return known ? found->second.value : kNone;
 }
 
 ValueId StepRun::sourceValue(const at::Tensor& tensor) {
@@ -36,10 +37,14 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
     if (const ValueId value = presentValue(tensor); value != kNone) return value;
     const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
     if (found != present_.end() && !found->second.storage.expired()) {
-      replaced = found->second.value;
+      Present& present = found->second;
+      replaced = present.value;
       intact = values_[replaced].intact();
       // A version counter of its own that nothing was written through: `.data` of what we know.
-      if (intact && tensor._version() == 0) return replaced;
+      if (intact && present.counterOf(tensor) == nullptr && Present::versionOf(tensor) == 0) {
+        present.add({tensor.unsafeGetTensorImpl()->version_counter(), 0});
+        return replaced;
+      }
     }
   }
   if (intact) protect(replaced);
@@ -68,14 +73,15 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   if (value.parameter)
     parameters_.emplace_back(id, (view_of_leaf ? tensor._base() : tensor).getIntrusivePtr());
   value.version = tensor.unsafeGetTensorImpl()->version_counter();
-  value.version_at_birth = static_cast<std::uint32_t>(tensor._version());
+  value.version_at_birth = Present::versionOf(tensor);
   value.copy = weakly(tensor.storage());
   if (options_.log && !value.foreign) {
     value.block = options_.log->blockAt(
         tensor.storage().data(), allocator::CachingResource::blockBytes(tensor.storage().data()));
   }
-  present_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),
-                            Present{weakly(tensor.storage()), id, value.version_at_birth});
+  present_.insert_or_assign(
+      tensor.storage().unsafeGetStorageImpl(),
+      Present{weakly(tensor.storage()), id, {{value.version, value.version_at_birth}}});
   holdIfKept(id, tensor.storage());
   return id;
 }

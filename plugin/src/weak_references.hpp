@@ -6,6 +6,8 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/core/UndefinedTensorImpl.h>
 
+#include <cstring>
+
 namespace ebbtide::plugin {
 
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
@@ -29,6 +31,15 @@ inline WeakTensor noTensor() {
 inline const c10::StorageImpl* storageOf(const WeakTensor& tensor) {
   if (tensor.expired()) return nullptr;
   return tensor._unsafe_get_target()->unsafe_storage().unsafeGetStorageImpl();
+}
+
+// Tells version counters apart: all views of a tensor share one, but `.data` and the parts that
+// unsafe_split makes of it have their own. nullptr for a tensor without (inference mode).
+inline const void* identityOf(const c10::VariableVersion& counter) {
+  static_assert(sizeof(counter) == sizeof(void*));  // one intrusive_ptr, which nothing else shows
+  const void* identity = nullptr;
+  std::memcpy(&identity, &counter, sizeof(identity));
+  return identity;
 }
 
 }  // namespace ebbtide::plugin

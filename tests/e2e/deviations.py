@@ -51,6 +51,12 @@ from deviating_masks import (
     zeroes_a_mask_through_numpy,
     zeroes_a_mask_unseen,
 )
+from deviating_parts import (
+    halves_a_column_of_each,
+    halves_a_corner,
+    halves_what_lies_beside,
+    writes_parts,
+)
 from deviating_programs import (
     alternates,
     asks_for_what_was_saved,
@@ -160,6 +166,10 @@ VARIANTS = {
     "switches_the_precision": Variant(Scales, switches_the_precision, 8),
     "every_fourth_step_grows": Variant(Scales, every_fourth_step_grows, 12, steady=24, steps=36),
     "drops_out": Variant(Scales, drops_out, 10.5, holds=True, decodes=True, steady=6),
+    "writes_parts": Variant(Scales, writes_parts(lambda both: None), 12, holds=True, steady=6),
+    "writes_a_part_that_was_saved": Variant(Scales, writes_parts(halves_a_corner), 12),
+    "writes_a_part_beside": Variant(Scales, writes_parts(halves_what_lies_beside), 12),
+    "writes_parts_across": Variant(Scales, writes_parts(halves_a_column_of_each), 12),
     "scales_each_row": Variant(Scales, scales_each_row, 10.5, holds=True, decodes=True),
     "one_other_word": Variant(Scales, one_other_word, 10.5, holds=True, decodes=True),
     "zeroes_a_mask": Variant(Scales, zeroes_a_mask, 10.5, decodes=True),

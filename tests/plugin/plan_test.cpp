@@ -48,6 +48,23 @@ TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
             (std::vector<std::int32_t>{1, scheduler::kNone, scheduler::kNone}));
 }
 
+// x lies in no block of ours, so that no schedule drops it. It is read last by the replay of op 0,
+// before event 1, and held until then.
+TEST(Plan, HoldsWhatIsTheProgramsUntilItIsReadLast) {
+  auto trace = twoOps();
+  trace.values[0].block = scheduler::kNone;
+  const auto graph = scheduler::buildGraph(trace);
+  ASSERT_TRUE(graph.graph.values[0].pinned);
+  scheduler::Schedule schedule;
+  schedule.steps = {{StepKind::kRun, 0}, {StepKind::kRun, 1},  {StepKind::kDrop, 1},
+                    {StepKind::kRun, 2}, {StepKind::kDrop, 2}, {StepKind::kRun, 0},
+                    {StepKind::kRun, 3}, {StepKind::kDrop, 1}};
+  ASSERT_EQ(scheduler::validate(graph.graph, schedule), std::nullopt);
+  const auto plan = makePlan(trace, graph, schedule);
+  EXPECT_TRUE(plan->hold[0]);
+  EXPECT_EQ(plan->events[1].drops, (std::vector<ValueId>{1, 0}));
+}
+
 // v2 is a mask (4 B as bits) whose op draws; the graph is op 0, op 1, decoding it, two events. The
 // values that the trace does not have, its birth and its encoded copy, are no part of the plan.
 TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
