@@ -1,0 +1,77 @@
+"""Trains programs of the zoo as they are and writes what they computed, so that two runs compare.
+
+python tests/e2e/zoo_train.py other_models.unet --out result.json
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import time
+from pathlib import Path
+
+import planner
+import torch
+import torch.distributed as dist
+import zoo
+from torch import Tensor
+
+
+def contents(tensor: Tensor) -> bytes:
+    """Of any layout and type; a distributed tensor's own part."""
+    tensor = tensor.detach()
+    if hasattr(tensor, "to_local"):
+        tensor = tensor.to_local()
+    if tensor.is_sparse:
+        tensor = tensor.coalesce()
+        return contents(tensor.indices()) + contents(tensor.values())
+    tensor = tensor.resolve_conj().resolve_neg().contiguous().reshape(-1)
+    return tensor.view(torch.uint8).numpy().tobytes() if tensor.numel() else b""
+
+
+def digest(value: Tensor | float | str) -> str:
+    """A number readably and exactly, all else by its hash."""
+    if isinstance(value, Tensor) and value.numel() == 1 and value.is_floating_point():
+        value = value.item()
+    if isinstance(value, Tensor):
+        return hashlib.sha256(contents(value)).hexdigest()
+    return value.hex() if isinstance(value, float) else str(value)
+
+
+def train(name: str, steps: int | None) -> dict:
+    torch.manual_seed(1)
+    program = zoo.program(name)
+    training = program.make()
+    losses, seconds, states = [], [], []
+    for step in range(steps or program.steps):
+        started = time.perf_counter()
+        values = training.step(step)
+        seconds.append(time.perf_counter() - started)
+        losses += [digest(value) for value in values]
+        state = hashlib.sha256()
+        for key, tensor in training.state():
+            state.update(key.encode() + contents(tensor))
+        states.append(state.hexdigest())
+        planner.settle()
+        print(f"{name}: step {step}", flush=True)
+    return {"losses": losses, "states_sha256": states, "step_seconds": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("programs", nargs="+", help="family.name")
+    parser.add_argument("--steps", type=int, help="default: as many as the program needs")
+    parser.add_argument("--out")
+    options = parser.parse_args()
+    rank = os.environ.get("RANK")
+    if rank is not None:
+        dist.init_process_group("gloo")
+    results = {name: train(name, options.steps) for name in options.programs}
+    if options.out:
+        Path(options.out.replace("{rank}", rank or "0")).write_text(json.dumps(results))
+    if rank is not None:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
