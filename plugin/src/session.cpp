@@ -242,15 +242,7 @@ void Session::endStep(StepSummary summary) {
   forgetPrograms();
   lock.unlock();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
-  if (check_floor) {  // by the end of the first recorded step: is the budget possible at all?
-    try {
-      checkFloor(scheduler::buildGraph(summary.trace, {.first_step = first}));
-      // The floor is known: from here on an allocation that would go over the budget fails instead.
-      if (config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
-    } catch (const std::exception& error) {
-      warn(std::string("the first step could not be analysed: ") + error.what());
-    }
-  }
+  if (check_floor || !config_.budget_bytes) analyse(summary.trace, first, check_floor);
   if (wanted) requestPlan(std::move(summary.trace), first);
 }
 

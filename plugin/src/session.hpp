@@ -20,6 +20,7 @@
 #include "ebbtide/allocator/caching_resource.hpp"
 #include "ebbtide/metrics/http_server.hpp"
 #include "ebbtide/metrics/rank_metrics.hpp"
+#include "ebbtide/scheduler/activation_shares.hpp"
 #include "ebbtide/scheduler/op_durations.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "event_log.hpp"
@@ -117,6 +118,7 @@ class Session {
     std::int64_t steps = 0;
     std::int64_t plain_peak_bytes = 0;  // nothing dropped
     std::int64_t activation_bytes = 0;
+    scheduler::ActivationShares shares;
     std::int64_t predicted_peak_bytes = 0;
     std::int64_t steady_peak_bytes = 0;  // largest live bytes of a step under the checked plan
   };
@@ -126,6 +128,7 @@ class Session {
   void publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                const scheduler::PlanResult& result, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
+  void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor);
   void checkFloor(const scheduler::TraceGraph& graph);
   void noteProgram(const StepSummary& summary);
   std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held

@@ -119,6 +119,24 @@ void Session::checkFloor(const scheduler::TraceGraph& graph) {
   stop_ = stop;
 }
 
+// Of a step that has been recorded: what the report says of its activations, and by the end of the
+// first one whether the budget is possible at all.
+void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check_floor) try {
+  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+  auto shares = scheduler::activationShares(trace, graph);
+  {
+    std::lock_guard lock(mutex_);
+    const auto program = programs_.find(trace.signature);
+    if (program != programs_.end()) program->second.shares = std::move(shares);
+  }
+  if (!check_floor) return;
+  checkFloor(graph);
+  // The floor is known: from here on an allocation that would go over the budget fails instead.
+  if (config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
+} catch (const std::exception& error) {
+  warn(std::string("a step could not be analysed: ") + error.what());
+}
+
 void Session::requestPlan(scheduler::Trace trace, bool first_step) {
   {
     std::lock_guard lock(mutex_);
@@ -154,10 +172,15 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   const auto start = std::chrono::steady_clock::now();
   {
     std::lock_guard lock(mutex_);
-    for (auto& op : trace.ops) op.rerunnable = op.rerunnable && !rejected_.contains(op.signature);
+    for (auto& op : trace.ops) {
+      if (!op.rerunnable || !rejected_.contains(op.signature)) continue;
+      op.rerunnable = false;
+      op.kept_because = "gave other results when it was run again";
+    }
   }
   scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
+  auto shares = scheduler::activationShares(trace, graph);
   const Bytes cap = planningCap();
   {
     std::lock_guard lock(mutex_);
@@ -166,6 +189,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
     Program& known = program->second;
     known.plain_peak_bytes = plain.peak_bytes;
     known.activation_bytes = graph.activation_bytes;
+    known.shares = std::move(shares);
     known.from_first_step = first_step;
     if (plain.peak_bytes <= cap) {
       known.plan = nullptr;

@@ -64,6 +64,8 @@ void Session::writeReport() {
        config_.budget_bytes ? nlohmann::json(*config_.budget_bytes) : nlohmann::json()},
       {"base_bytes", base_bytes_},
       {"activation_bytes", program.activation_bytes},
+      {"recomputable_bytes", program.shares.recomputable_bytes},
+      {"kept_bytes", program.shares.kept_bytes},
       {"plain_peak_bytes", program.plain_peak_bytes},
       {"peak_bytes", allocated_peak_bytes_},
       {"steady_peak_bytes",

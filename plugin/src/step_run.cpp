@@ -16,6 +16,15 @@ namespace {
 
 using EventKind = scheduler::TraceEvent::Kind;
 
+// Why an op is not to run again: for the report.
+constexpr const char* kReadsOtherKind = "reads a tensor that is not dense, plain and on the CPU";
+constexpr const char* kReadsForeign = "reads memory that others may write";
+constexpr const char* kNeverReplayed = "a collective, or an operation of another library";
+constexpr const char* kUninitialised = "of uninitialised memory";
+constexpr const char* kWrittenUnseen = "changed by something unseen";
+constexpr const char* kFailed = "failed";
+constexpr const char* kFailedLater = "written by an operation that failed";
+
 constexpr std::int64_t kSpillFloor = 32 << 10;  // smaller values are not worth a system call
 
 void mix(std::uint64_t& hash, std::uint64_t word) {
@@ -88,7 +97,7 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
   if (!isPlain(tensor)) {
     mix(op.signature, 7);
     const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && element < 0;
-    if (!constant) op.rerunnable = false;
+    if (!constant) op.kept_because = kReadsOtherKind;
     return;
   }
   const ValueId value = sourceValue(tensor);
@@ -96,7 +105,8 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     std::lock_guard lock(mutex_);
     const RunValue& source = values_[value];
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
-    if (source.foreign && source.producer == kNone && !source.parameter) op.rerunnable = false;
+    if (source.foreign && source.producer == kNone && !source.parameter)
+      op.kept_because = kReadsForeign;
   }
   op.inputs.push_back(value);
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
@@ -142,7 +152,7 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   const auto id = static_cast<OpId>(ops_.size()) - 1;  // this thread alone adds some
   op.info = &info;
   op.signature = info.hash;
-  op.rerunnable = !info.never_replay;
+  if (info.never_replay) op.kept_because = kNeverReplayed;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     hashInput(op, argument, element, tensor);
   });
@@ -185,7 +195,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
   if (previous != kNone) {
     const bool whole =
         tensor.numel() * static_cast<std::int64_t>(tensor.itemsize()) == values_[previous].bytes;
-    if (values_[previous].uninitialised && !whole) op.rerunnable = false;
+    if (values_[previous].uninitialised && !whole) op.kept_because = kUninitialised;
     counters = std::move(found->second.counters);
     if (op.written.size() == 1) uses = takeUsesApart(previous, tensor);
     overwrite(previous, id);
@@ -268,11 +278,12 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
     if (threw) {
       for (const auto& [argument, value] : op.written) {
         values_[value].kept = true;
-        if (values_[value].producer != kNone) ops_[values_[value].producer].rerunnable = false;
+        if (values_[value].producer != kNone)
+          ops_[values_[value].producer].kept_because = kFailedLater;
       }
       op.written.clear();
     }
-    if (!inputsAllowReplay(op)) op.rerunnable = false;
+    if (!inputsAllowReplay(op)) op.kept_because = kUninitialised;
     int index = 0;
     forEachTensor(outputs,
                   [&](int, int, const at::Tensor& tensor) { bindOutput(op, id, index++, tensor); });
@@ -346,14 +357,14 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
   if (resized) {
     value.print.reset();
     value.kept = true;
-    ops_[value.producer].rerunnable = false;
+    ops_[value.producer].kept_because = kWrittenUnseen;
     return;
   }
   const std::uint64_t now = fingerprint(storage.data(), value.bytes);
   if (now == *value.print) return;
   value.print = now;
   value.kept = true;
-  ops_[value.producer].rerunnable = false;
+  ops_[value.producer].kept_because = kWrittenUnseen;
 }
 
 void StepRun::releaseUse(UseId use) noexcept {
@@ -494,8 +505,9 @@ scheduler::Trace StepRun::takeTrace() {
   std::uint64_t signature = 0xcbf29ce484222325ULL;
   for (const RunOp& op : ops_) {
     mix(signature, op.signature);
-    trace.ops.push_back({op.info->name, op.signature, op.duration_ns, op.rerunnable && op.finished,
-                         op.inputs, op.outputs});
+    const char* const kept = op.finished ? op.kept_because : kFailed;
+    trace.ops.push_back({op.info->name, op.signature, op.duration_ns, kept == nullptr, op.inputs,
+                         op.outputs, kept == nullptr ? "" : kept});
   }
   trace.signature = signature;
   for (const RunValue& value : values_) {

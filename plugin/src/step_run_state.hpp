@@ -65,8 +65,8 @@ struct StepRun::RunOp {
   const OpInfo* info = nullptr;
   std::uint64_t signature = 0;
   std::int64_t duration_ns = 0;
-  bool rerunnable = true;
-  bool on_plan = false;  // the plan's op of this number
+  const char* kept_because = nullptr;  // nullptr: it may run again
+  bool on_plan = false;                // the plan's op of this number
   bool finished = false;
   bool ran_again = false;  // and what it gave was compared, where contents are defined
   std::size_t log_position = 0;

@@ -157,7 +157,7 @@ void StepRun::overwrite(ValueId id, OpId by) {
     // we.
     if (!value.held) value.held = c10::Storage(value.copy.lock());
     value.stale = true;
-    if (value.producer != kNone) ops_[value.producer].rerunnable = false;
+    if (value.producer != kNone) ops_[value.producer].kept_because = "written over while in use";
   } else {
     giveUp(value);
   }

@@ -55,6 +55,8 @@ class Row {
     return item_[field].get<bool>();
   }
 
+  bool isText(std::size_t field) const { return item_[field].is_string(); }
+
   std::string text(std::size_t field) const {
     if (!item_[field].is_string()) fail("field " + std::to_string(field) + " is not a text");
     return item_[field].get<std::string>();
@@ -90,8 +92,10 @@ class Row {
 void readLists(const JsonObject& file, Trace& trace) {
   for (const auto& item : file.list("ops")) {
     const Row row(item, "ops", trace.ops.size(), 6);
+    const bool told = row.isText(3);
     trace.ops.push_back({row.text(0), row.integer<std::uint64_t>(1), row.integer<Nanoseconds>(2),
-                         row.flag(3), row.ids(4), row.ids(5)});
+                         !told && row.flag(3), row.ids(4), row.ids(5),
+                         told ? row.text(3) : std::string()});
   }
   for (const auto& item : file.list("values")) {
     const Row row(item, "values", trace.values.size(), 7, 2);
@@ -122,7 +126,9 @@ std::string toJson(const Trace& trace) {
   j["duration_ns"] = trace.duration_ns;
   auto& ops = j["ops"] = nlohmann::json::array();
   for (const TraceOp& op : trace.ops) {
-    ops.push_back({op.name, op.signature, op.duration_ns, op.rerunnable, op.inputs, op.outputs});
+    nlohmann::json rerunnable = op.rerunnable;
+    if (!op.rerunnable && !op.kept_because.empty()) rerunnable = op.kept_because;
+    ops.push_back({op.name, op.signature, op.duration_ns, rerunnable, op.inputs, op.outputs});
   }
   auto& values = j["values"] = nlohmann::json::array();
   for (const TraceValue& v : trace.values) {

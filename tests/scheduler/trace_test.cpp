@@ -112,6 +112,17 @@ TEST(CheckTrace, CapsWhatBytesMaySumTo) {
   EXPECT_EQ(problem(trace), "trace: base_bytes -1 is out of range");
 }
 
+TEST(TraceJson, SaysWhyAnOpIsNotRunAgain) {
+  Trace trace = twoOps();
+  trace.ops[0].rerunnable = trace.ops[1].rerunnable = false;
+  trace.ops[0].kept_because = "a collective";
+  const Trace again = traceFromJson(toJson(trace));
+  EXPECT_FALSE(again.ops[0].rerunnable);
+  EXPECT_EQ(again.ops[0].kept_because, "a collective");
+  EXPECT_FALSE(again.ops[1].rerunnable);
+  EXPECT_EQ(again.ops[1].kept_because, "");
+}
+
 TEST(TraceJson, NumbersAreNotNarrowed) {
   const std::string text = toJson(twoOps());
   const auto with = [&](const std::string& from, const std::string& to) {

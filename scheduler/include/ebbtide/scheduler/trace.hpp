@@ -43,6 +43,7 @@ struct TraceOp {
   bool rerunnable = false;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
+  std::string kept_because = {};  // of an op that is not rerunnable, where it is known
 };
 
 struct TraceValue {
