@@ -65,7 +65,7 @@ int check(const Arguments& arguments) {
   const Simulation result = simulate(graph, schedule);
   std::optional<Bytes> budget;
   if (!arguments.budget.empty()) {
-    budget = parseSize("--budget", arguments.budget, static_cast<double>(plain.peak_bytes));
+    budget = parseSize("--budget", arguments.budget, plain.peak_bytes);
   }
   const bool feasible = !budget || result.peak_bytes <= *budget;
   print(arguments, plain, result, budget, feasible);

@@ -53,9 +53,8 @@ Judged planAndJudge(const Graph& graph, const Arguments& arguments) {
   Judged judged;
   judged.plain = simulate(graph, keepEverything(graph));
   const bool minimize = !arguments.minimize.empty();
-  judged.budget_bytes = minimize ? 0
-                                 : parseSize("--budget", arguments.budget,
-                                             static_cast<double>(judged.plain.peak_bytes));
+  judged.budget_bytes =
+      minimize ? 0 : parseSize("--budget", arguments.budget, judged.plain.peak_bytes);
   const Planner& chosen = planner(arguments.planner.planner);
   const auto start = std::chrono::steady_clock::now();
   judged.result = chosen.plan(graph, judged.budget_bytes, arguments.planner.options());
