@@ -13,6 +13,7 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "given_text.hpp"
 #include "graph_input.hpp"
 #include "least_duration.hpp"
 #include "op_time.hpp"
@@ -162,7 +163,7 @@ void addPlan(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"peak"}));
   goal->require_option(1);
   arguments->planner.addTo(*verb, "seconds");
-  verb->add_option("--out", arguments->out, "write the schedule here");
+  verb->add_option("--out", arguments->out, "write the schedule here")->check(givenText());
   verb->add_flag("--json", arguments->json);
   verb->callback([arguments, &exit_code] { exit_code = plan(*arguments); });
 }
