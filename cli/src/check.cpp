@@ -8,6 +8,7 @@
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "given_text.hpp"
 #include "graph_input.hpp"
 #include "op_time.hpp"
 #include "text_file.hpp"
@@ -65,7 +66,7 @@ int check(const Arguments& arguments) {
   const Simulation result = simulate(graph, schedule);
   std::optional<Bytes> budget;
   if (!arguments.budget.empty()) {
-    budget = parseSize("--budget", arguments.budget, static_cast<double>(plain.peak_bytes));
+    budget = parseSize("--budget", arguments.budget, plain.peak_bytes);
   }
   const bool feasible = !budget || result.peak_bytes <= *budget;
   print(arguments, plain, result, budget, feasible);
@@ -80,7 +81,7 @@ void addCheck(CLI::App& app, int& exit_code) {
   arguments->graph.addTo(*verb);
   verb->add_option("SCHEDULE", arguments->schedule, "as `ebbtide plan --out` writes it")
       ->required();
-  verb->add_option("--budget", arguments->budget, "as in `ebbtide plan`");
+  verb->add_option("--budget", arguments->budget, "as in `ebbtide plan`")->check(givenText());
   verb->add_flag("--json", arguments->json);
   verb->callback([arguments, &exit_code] { exit_code = check(*arguments); });
 }

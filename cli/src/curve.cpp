@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "curve_svg.hpp"
+#include "given_text.hpp"
 #include "graph_input.hpp"
 #include "op_time.hpp"
 #include "planner_input.hpp"
@@ -77,7 +78,7 @@ void addCurve(CLI::App& app, int& exit_code) {
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
   verb->add_flag("--json", arguments->json);
-  verb->add_option("--svg", arguments->svg, "draw it here");
+  verb->add_option("--svg", arguments->svg, "draw it here")->check(givenText());
   verb->callback([arguments, &exit_code] { exit_code = curve(*arguments); });
 }
 

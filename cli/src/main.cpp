@@ -1,8 +1,11 @@
 // ebbtide: plans on recorded steps and the papers' graphs, without torch.
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <stdexcept>
+#include <string>
 
 #include "verbs.hpp"
 
@@ -27,6 +30,12 @@ int run(int argc, char** argv) {
   return exit_code;
 }
 
+// A full disk may show only now.
+void endOutput() {
+  if (std::fflush(stdout) == 0) return;
+  throw std::runtime_error(std::string("cannot write to stdout: ") + std::strerror(errno));
+}
+
 int failed(int exit_code, const char* what) {
   std::fprintf(stderr, "ebbtide: %s\n", what);
   return exit_code;
@@ -36,7 +45,9 @@ int failed(int exit_code, const char* what) {
 
 int main(int argc, char** argv) {
   try {
-    return run(argc, argv);
+    const int exit_code = run(argc, argv);
+    endOutput();
+    return exit_code;
   } catch (const std::invalid_argument& error) {
     return failed(kBadInput, error.what());
   } catch (const std::bad_alloc&) {

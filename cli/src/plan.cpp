@@ -13,6 +13,7 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "given_text.hpp"
 #include "graph_input.hpp"
 #include "least_duration.hpp"
 #include "op_time.hpp"
@@ -53,9 +54,8 @@ Judged planAndJudge(const Graph& graph, const Arguments& arguments) {
   Judged judged;
   judged.plain = simulate(graph, keepEverything(graph));
   const bool minimize = !arguments.minimize.empty();
-  judged.budget_bytes = minimize ? 0
-                                 : parseSize("--budget", arguments.budget,
-                                             static_cast<double>(judged.plain.peak_bytes));
+  judged.budget_bytes =
+      minimize ? 0 : parseSize("--budget", arguments.budget, judged.plain.peak_bytes);
   const Planner& chosen = planner(arguments.planner.planner);
   const auto start = std::chrono::steady_clock::now();
   judged.result = chosen.plan(graph, judged.budget_bytes, arguments.planner.options());
@@ -163,7 +163,7 @@ void addPlan(CLI::App& app, int& exit_code) {
       ->check(CLI::IsMember({"peak"}));
   goal->require_option(1);
   arguments->planner.addTo(*verb, "seconds");
-  verb->add_option("--out", arguments->out, "write the schedule here");
+  verb->add_option("--out", arguments->out, "write the schedule here")->check(givenText());
   verb->add_flag("--json", arguments->json);
   verb->callback([arguments, &exit_code] { exit_code = plan(*arguments); });
 }

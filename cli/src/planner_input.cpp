@@ -1,5 +1,6 @@
 #include "planner_input.hpp"
 
+#include <charconv>
 #include <cstdlib>
 #include <stdexcept>
 
@@ -15,6 +16,14 @@ std::string refuseNoTime(const std::string& text) {
   return seconds >= 0 && seconds <= kMostSeconds ? "" : "'" + text + "' is not 0 to 1e6 seconds";
 }
 
+// CLI11 wraps "-1" around, and holds what is too large at 2^64 - 1.
+std::string refuseNoSeed(const std::string& text) {
+  std::uint64_t seed = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole ? "" : "'" + text + "' is not a whole number of 64 bits";
+}
+
 }  // namespace
 
 void PlannerInput::addTo(CLI::App& verb, const std::string& deadline_meaning) {
@@ -27,7 +36,9 @@ void PlannerInput::addTo(CLI::App& verb, const std::string& deadline_meaning) {
       ->check(CLI::Validator(refuseNoTime, "SECONDS"))
       ->capture_default_str();
   verb.add_option("--threads", threads)->check(CLI::Range(1u, kMostThreads))->capture_default_str();
-  verb.add_option("--seed", seed)->capture_default_str();
+  verb.add_option("--seed", seed)
+      ->check(CLI::Validator(refuseNoSeed, "NUMBER"))
+      ->capture_default_str();
 }
 
 scheduler::PlannerOptions PlannerInput::options() const {

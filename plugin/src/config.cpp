@@ -78,9 +78,8 @@ void checkWritableFolder(const char* name, const std::string& folder) {
   ::unlink(path.c_str());
 }
 
-double totalMemoryBytes() {
-  return static_cast<double>(::sysconf(_SC_PHYS_PAGES)) *
-         static_cast<double>(::sysconf(_SC_PAGE_SIZE));
+std::int64_t totalMemoryBytes() {
+  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
 }
 
 }  // namespace

@@ -12,13 +12,18 @@
 #include "moccasin_local_planner.hpp"
 #include "plan_choice.hpp"
 #include "planner_options.hpp"
+#include "pwremat_planner.hpp"
 #include "replay_polish.hpp"
+#include "twremat_planner.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
 // Beyond these the searches on the whole graph take longer than the blocks and the annealing.
 constexpr std::size_t kMostGreedyOps = 20'000, kMostSearchOps = 4'000;
+
+// So many ops are reordered in a tenth of a second or so.
+constexpr std::size_t kMostReorderedOps = 300;
 
 // Schedule steps of the option `work` that one move of the annealing stands for, by the time that
 // each takes.
@@ -69,8 +74,18 @@ class Composition {
     if (betterPlan(result, best_) && !validate(graph_, result.schedule)) best_ = std::move(result);
   }
 
+  // Another order of first runs may need less memory; moccasin-local keeps to the graph's.
+  void considerOtherOrders() {
+    PlannerOptions options = options_;
+    options.named.clear();
+    consider(TwRematPlanner(true).plan(graph_, budget_, options));
+    consider(PwRematPlanner().plan(graph_, budget_, options));
+  }
+
   // Without a work given it goes on until the deadline: nothing else is known to be better there.
   void planAnyGraph(std::int64_t work) {
+    if (graph_.any_order && graph_.ops.size() <= kMostReorderedOps) considerOtherOrders();
+    if (done()) return;
     PlannerOptions options = options_;
     if (options.named.contains("work")) {
       options.named["work"] = std::to_string(work / kStepsPerMove);

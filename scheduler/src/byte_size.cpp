@@ -27,7 +27,7 @@ bool isDecimalUnit(std::string_view unit) {
 
 }  // namespace
 
-Bytes parseSize(const std::string& name, const std::string& text, double whole) {
+Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
   const auto reject = [&](const std::string& why) {
     return std::invalid_argument(name + "=" + text + " " + why +
                                  "; write for example 30GiB, 24576MiB, 80% or plain bytes");
@@ -42,18 +42,20 @@ Bytes parseSize(const std::string& name, const std::string& text, double whole) 
   if (error != std::errc()) throw reject("is too large");
   // "1e9" and "0x10" are numbers elsewhere.
   if (unit.find_first_of("xXeEnN") != std::string::npos) throw reject("is not a size");
-  double scale = whole / 100.0;
+  double bytes = 0;
   if (unit == "%") {
     if (number > 100) throw reject("is over 100 % of the memory");
-  } else if (const auto known = scaleOf(unit)) {
-    scale = *known;
+    if (number == 100 && whole > 0) return whole;  // a double may not hold it
+    // In this order: in doubles 29 / 100 * 100 is less than 29.
+    bytes = number * static_cast<double>(whole) / 100;
+  } else if (const auto scale = scaleOf(unit)) {
+    bytes = number * *scale;
   } else if (isDecimalUnit(unit)) {
     const std::string binary = text.substr(0, text.size() - unit.size()) + unit[0] + "i";
     throw reject("is ambiguous: write " + binary + "B or " + binary + " (powers of 1024)");
   } else {
     throw reject("has the unknown unit '" + unit + "'");
   }
-  const double bytes = number * scale;
   if (!(bytes >= 1)) throw reject("is not more than zero");
   if (bytes > 9.0e18) throw reject("is too large");
   return static_cast<Bytes>(bytes);

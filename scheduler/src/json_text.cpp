@@ -162,6 +162,10 @@ std::vector<Integer> wholeList(const json& items, const JsonObject& object, cons
 }  // namespace
 
 json parseJson(const std::string& text, const std::string& subject) {
+  // To nlohmann it is the end of the text, whatever follows.
+  if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
+    throw std::invalid_argument(subject + ": byte " + std::to_string(zero) + " is zero");
+  }
   return TreeBuilder(text, subject).build();
 }
 

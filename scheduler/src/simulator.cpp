@@ -15,6 +15,7 @@ struct State {
   bool held = false;  // by the schedule
   bool held_is_first = false;
   bool program_holds = false;
+  bool on_host = false;     // offloaded and not fetched yet
   bool taken_over = false;  // its bytes already belong to the next epoch; a drop follows
 };
 
@@ -78,12 +79,14 @@ class Machine {
           ran_[step.id] ? replay(step.id) : firstRun(step.id);
           break;
         case Step::Kind::kFetch:
+          state_[step.id].on_host = false;
           birth(step.id, false);
           observe(live_ + nextFixed());
           break;
         case Step::Kind::kDrop:
         case Step::Kind::kOffload:
           release(step.id);
+          state_[step.id].on_host = step.kind == Step::Kind::kOffload;
           break;
       }
     }
@@ -181,8 +184,9 @@ class Machine {
     for (ValueId output : op.outputs) {
       const ValueId previous = graph_.values[output].previous_epoch;
       if (previous != kNone && droppedNext(previous)) takeOver(previous);
-      if (graph_.lazy_outputs && (state_[output].held || last_touch_[output] <= step_)) continue;
-      if (state_[output].held) {  // the copy at hand stays, the new one goes
+      const bool has_copy = state_[output].held || state_[output].on_host;
+      if (graph_.lazy_outputs && (has_copy || last_touch_[output] <= step_)) continue;
+      if (has_copy) {  // the copy at hand stays, the new one goes
         live_ += bytes(output);
         discarded += bytes(output);
         continue;

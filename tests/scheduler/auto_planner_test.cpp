@@ -51,6 +51,22 @@ TEST(AutoPlanner, MoreMemoryNeverCostsMoreOnTheLadder) {
   }
 }
 
+// Ops 0 and 1 make 10 bytes each, ops 2 and 3 read these. In the order 0 2 1 3 one value at a time
+// is live; in the graph's own order only a replay gets there.
+TEST(AutoPlanner, ReordersFirstRunsWhereAnyOrderIsAllowed) {
+  Graph graph;
+  graph.any_order = true;
+  for (std::int32_t id = 0; id < 4; ++id) {
+    graph.values.push_back({.bytes = id < 2 ? 10 : 0, .producer = id});
+    graph.ops.push_back({.name = "n", .duration_ns = 1, .rerunnable = true, .outputs = {id}});
+    if (id >= 2) graph.ops.back().inputs = {id - 2};
+  }
+  const PlanResult result = planner("auto").plan(graph, 10, withWork("10000"));
+  EXPECT_TRUE(result.feasible);
+  EXPECT_EQ(result.recompute_ns, 0);
+  EXPECT_TRUE(result.optimal);
+}
+
 // Little work, so that the searches end far from the optimum and a smaller share would show.
 TEST(AutoPlanner, IsNoWorseThanTheOthers) {
   const std::vector<std::pair<std::string, PlannerOptions>> others = {

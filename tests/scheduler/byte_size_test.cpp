@@ -3,13 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <stdexcept>
+#include <string>
 
 namespace ebbtide::scheduler {
 namespace {
 
 std::string problem(const std::string& text) {
   try {
-    parseSize("--budget", text, 1e9);
+    parseSize("--budget", text, 1'000'000'000);
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
@@ -30,6 +31,17 @@ TEST(ParseSize, ReadsEverySpelling) {
   EXPECT_EQ(size("80%"), 800);
   EXPECT_EQ(size("12.5%"), 125);
   EXPECT_EQ(size("100%"), 1000);
+}
+
+TEST(ParseSize, GivesWholeBytesOfAShare) {
+  for (Bytes whole = 1; whole < 2000; ++whole) {
+    EXPECT_EQ(parseSize("B", "100%", whole), whole);
+    EXPECT_EQ(parseSize("B", "100%", (Bytes{1} << 60) - whole), (Bytes{1} << 60) - whole);
+    for (Bytes percent = 7; percent * whole >= 100 && percent < 100; percent += 7) {
+      EXPECT_EQ(parseSize("B", std::to_string(percent) + "%", whole), percent * whole / 100);
+    }
+  }
+  EXPECT_EQ(parseSize("B", "0.7%", 1000), 7);
 }
 
 TEST(ParseSize, SaysWhatIsWrong) {

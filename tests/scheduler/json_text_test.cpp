@@ -39,6 +39,12 @@ TEST(ParseJson, NamesTheLine) {
   EXPECT_NE(parseProblem("\"\xff\""), "");  // not UTF-8
 }
 
+TEST(ParseJson, RefusesZeroBytes) {
+  using namespace std::string_literals;
+  EXPECT_EQ(parseProblem("{}\0{"s), "file: byte 2 is zero");
+  EXPECT_EQ(parseProblem("[1,\0]"s), "file: byte 3 is zero");
+}
+
 TEST(ParseJson, RefusesDeepNesting) {
   const auto nested = [](std::size_t levels) {
     return std::string(levels, '[') + std::string(levels, ']');

@@ -128,6 +128,14 @@ TEST(Simulator, OffloadFreesAndFetchAddsBytes) {
   EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{10, 23, 10, 14}));
 }
 
+TEST(Simulator, AReplayLeavesTheCopyOnTheHostThere) {
+  // The replay of op 0 before event 2: value 2, and for its time another value 1. Then only the
+  // fetched one is live.
+  const Simulation result = play(
+      chain(2), {run(0), run(1), offload(1), run(0), run(2), drop(2), fetch(1), run(3), drop(1)});
+  EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{10, 20, 20, 10}));
+}
+
 TEST(Simulator, ValuesNeverDroppedStay) {
   const Graph graph = chain(2);
   const Simulation result = play(graph, {run(0), run(1), run(2), run(3)});

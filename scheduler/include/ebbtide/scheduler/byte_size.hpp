@@ -9,6 +9,6 @@ namespace ebbtide::scheduler {
 
 // "30GiB", "30Gi" (and K, M, T), "80%" of `whole`, plain bytes; with decimals. Throws
 // std::invalid_argument: one sentence that begins with "name=text" and says what is accepted.
-Bytes parseSize(const std::string& name, const std::string& text, double whole);
+Bytes parseSize(const std::string& name, const std::string& text, Bytes whole);
 
 }  // namespace ebbtide::scheduler

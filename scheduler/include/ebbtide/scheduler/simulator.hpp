@@ -28,7 +28,8 @@ struct Simulation {
 //  run op again: bytes while it runs = the *next* first-run op's fixed_at_start + live values +
 //    outputs + workspace. An output with previous_epoch whose old value is dropped in the directly
 //    following steps (before any run) takes its bytes over, else both count. Outputs never read or
-//    dropped later die at once. A live copy of an output stays; the new one dies after the run.
+//    dropped later die at once. A copy of an output, live or on the host, stays; the new one dies
+//    after the run.
 //  Graph::lazy_outputs: outputs dropped in the directly following steps, and outputs of a replay
 //    that have a copy already or are never read or dropped, take no bytes.
 //  Graph::any_order: an op's first run is the first time it comes.

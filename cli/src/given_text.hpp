@@ -1,0 +1,13 @@
+// Options whose text may not be empty: "" is a variable that a script forgot to set.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+
+namespace ebbtide::cli {
+
+inline CLI::Validator givenText() {
+  return {[](const std::string& text) { return std::string(text.empty() ? "is empty" : ""); }, ""};
+}
+
+}  // namespace ebbtide::cli
