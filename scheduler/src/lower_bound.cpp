@@ -13,9 +13,17 @@
 namespace ebbtide::scheduler {
 namespace {
 
-// Per value: the last op before whose first run a replay may still make it (ops.size(): at any
-// time, kNone: never). Planners have lastReplayPositions(); this is computed apart from it, so that
-// an error there cannot move the bound along.
+// May a replay of what makes it leave a copy that outlives the program's write over the value? One
+// that is made after the write, or while the program holds a first copy of its own.
+bool outlivesWrite(const Value& value, OpId last_replay) {
+  if (value.pinned || last_replay == kNone) return false;
+  return last_replay > value.overwritten_by || value.natural_last >= value.overwritten_by;
+}
+
+// Per value: no replay makes it after the first run of this op (ops.size(): at any time, kNone:
+// never). Planners have lastReplayPositions(), which is less where inputs that were made again
+// would have to wait; this is computed apart from it, so that an error there cannot move the bound
+// along.
 std::vector<OpId> lastPossibleReplays(const Graph& graph) {
   const OpId always = static_cast<OpId>(graph.ops.size());
   std::vector<OpId> last(graph.values.size(), kNone);
@@ -23,7 +31,8 @@ std::vector<OpId> lastPossibleReplays(const Graph& graph) {
     OpId until = op.rerunnable ? always : kNone;
     for (ValueId input : op.inputs) {
       const OpId written = graph.values[input].overwritten_by;  // till then it may be retained
-      until = std::min(until, written == kNone ? always : std::max(last[input], written));
+      if (written == kNone || outlivesWrite(graph.values[input], last[input])) continue;
+      until = std::min(until, written);
     }
     for (ValueId output : op.outputs) last[output] = until;
   }

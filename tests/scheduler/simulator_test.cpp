@@ -214,6 +214,28 @@ TEST(LowerBound, CountsWhatCannotBeRecomputed) {
   EXPECT_EQ(peakLowerBound(graph), 30);
 }
 
+// An op's input that was made again may wait for it, beyond the last time when that could be done.
+//   op:   0        1        2            3         4            5          6
+//         J -> I   I -> V   I -> I'      reads I'  J -> J'      100 B      reads V
+// J and I are written over by ops 4 and 2, so I can be made again up to op 4; V from that I after
+// op 5. J, I and V (100 B) at op 1: 102 B.
+TEST(LowerBound, KnowsThatWhatWasMadeAgainMayWait) {
+  Graph graph;
+  const ValueId j = addSource(graph, 1);
+  const ValueId i = addForward(graph, {j}, 1, 1), v = addForward(graph, {i}, 100, 1);
+  const ValueId after_i = addInPlace(graph, i, 1);
+  addEvent(graph, {after_i});
+  const ValueId after_j = addInPlace(graph, j, 1);
+  addEvent(graph, {}, 100);
+  addEvent(graph, {v});
+  checkGraph(graph);
+  const Schedule schedule = {{run(0), run(1), drop(v), run(2), run(0), run(3), drop(after_i),
+                              run(4), drop(after_j), run(5), run(1), drop(i), run(6)}};
+  ASSERT_EQ(validate(graph, schedule).value_or(""), "");
+  EXPECT_EQ(simulate(graph, schedule).peak_bytes, 102);
+  EXPECT_EQ(peakLowerBound(graph), 102);
+}
+
 TEST(RecomputeLowerBound, TakesTheCheapestRoomAtEachOp) {
   Graph graph = chain(4);  // 40 bytes at op 3 (values 1 to 4, of which 3 and 4 are its own)
   EXPECT_EQ(recomputeLowerBound(graph, 40), 0);

@@ -92,7 +92,7 @@ std::vector<bool> replayPositions(const Graph& graph);
 // For each value the last op before whose first run a replay may still produce it (ops.size(): at
 // any time; kNone: never). A source has no producer to replay. A produced value needs a rerunnable
 // op, and of each input either a replay or its first copy, which may be retained until an op
-// overwrites it.
+// overwrites it. That a replayed input may be retained for longer is left out.
 std::vector<OpId> lastReplayPositions(const Graph& graph);
 
 }  // namespace ebbtide::scheduler
