@@ -217,19 +217,7 @@ void ReplaySearch::restore(const std::vector<RunKey>& replays) {
 }
 
 void ReplaySearch::startFrom(const Schedule& schedule) {
-  std::vector<RunKey> replays;
-  std::vector<std::uint8_t> ran(graph_.ops.size(), 0);
-  OpId stage = 0;
-  for (const Step& step : schedule.steps) {
-    if (step.kind != Step::Kind::kRun) continue;
-    if (ran[step.id]) {
-      replays.emplace_back(stage, step.id);
-    } else {
-      ran[step.id] = 1;
-      ++stage;
-    }
-  }
-  restore(replays);
+  restore(stagedReplays(graph_, schedule));
   if (improves()) remember();
 }
 

@@ -264,4 +264,20 @@ Schedule ReplayTimeline::schedule() const {
   return schedule;
 }
 
+std::vector<RunKey> stagedReplays(const Graph& graph, const Schedule& schedule) {
+  std::vector<RunKey> replays;
+  std::vector<bool> ran(graph.ops.size(), false);
+  OpId stage = 0;
+  for (const Step& step : schedule.steps) {
+    if (step.kind != Step::Kind::kRun) continue;
+    if (ran[step.id]) {
+      replays.emplace_back(stage, step.id);
+    } else {
+      ran[step.id] = true;
+      ++stage;
+    }
+  }
+  return replays;
+}
+
 }  // namespace ebbtide::scheduler

@@ -88,4 +88,7 @@ class ReplayTimeline {
   Nanoseconds replay_ns_ = 0;
 };
 
+// The replays of a schedule, each in its stage, in the order in which they come.
+std::vector<RunKey> stagedReplays(const Graph& graph, const Schedule& schedule);
+
 }  // namespace ebbtide::scheduler

@@ -60,21 +60,11 @@ Schedule StagedRuns::schedule(std::vector<RunKey> replays) const {
 }
 
 std::vector<RunKey> StagedRuns::replaysOf(const Schedule& schedule) const {
-  std::vector<RunKey> replays;
-  OpId next = 0;
-  for (const Step& step : schedule.steps) {
-    if (step.kind != Step::Kind::kRun) continue;
-    if (step.id == next) {
-      ++next;
-    } else {
-      replays.emplace_back(next, step.id);
-    }
-  }
+  std::vector<RunKey> replays = stagedReplays(graph_, schedule);
   std::sort(replays.begin(), replays.end());
   const bool twice = std::adjacent_find(replays.begin(), replays.end()) != replays.end();
   const bool all = std::all_of(replays.begin(), replays.end(), [&](RunKey replay) {
-    return replay.op() < replay.stage() && replay.stage() < static_cast<OpId>(graph_.ops.size()) &&
-           may(replay.stage(), replay.op());
+    return !replay.first() && may(replay.stage(), replay.op());
   });
   return twice || !all ? std::vector<RunKey>() : replays;
 }

@@ -34,7 +34,8 @@ class StagedRuns {
   // The schedule of these replays, each of a run that may be; copies live from the run that makes
   // them to the last one that reads them. A replay whose inputs have no copy is left out.
   Schedule schedule(std::vector<RunKey> replays) const;
-  // The replays of a schedule by stage, in order. Empty where one comes twice in a stage.
+  // The replays of a schedule by stage, in order. Empty where one comes twice in a stage or where
+  // it may not.
   std::vector<RunKey> replaysOf(const Schedule& schedule) const;
 
  private:
