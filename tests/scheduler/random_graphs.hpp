@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "ebbtide/scheduler/encoded_values.hpp"
 #include "ebbtide/scheduler/graph.hpp"
+#include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -162,6 +164,23 @@ inline Graph tinyStep(std::uint64_t seed, int forward_ops) {
                          .inputs = std::move(inputs)});
   }
   return graph;
+}
+
+// Half of the values are masks; those of them that pay get an encoded copy.
+inline Graph withEncodedValues(Graph graph, std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  Trace trace;
+  for (const Value& value : graph.values) {
+    TraceValue& recorded = trace.values.emplace_back();
+    if (random() % 2 == 0) continue;
+    recorded.encoded_bytes = value.bytes / 8 + 1;
+    recorded.codec_ns = static_cast<Nanoseconds>(random() % 5);
+  }
+  TraceGraph step;
+  step.trace_op_of.assign(graph.ops.size(), kNone);
+  step.graph = std::move(graph);
+  addEncodedValues(trace, step);
+  return std::move(step.graph);
 }
 
 // One step after the other, as microbatches are.

@@ -64,6 +64,21 @@ TEST(ReplayTimeline, AgreesWithTheSimulatorAfterEveryFewChanges) {
   EXPECT_GT(made, 3000);
 }
 
+// Which are written over the bytes that the program holds and no run reads.
+TEST(ReplayTimeline, AgreesOnEncodedValues) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const Graph graph = withEncodedValues(randomGraph(seed, 2 + seed % 20), seed);
+    ReplayTimeline timeline(graph);
+    expectAgrees(graph, timeline);
+    std::mt19937_64 random(seed);
+    for (int round = 0; round < 5; ++round) {
+      change(timeline, random, static_cast<OpId>(graph.ops.size()));
+      expectAgrees(graph, timeline);
+    }
+  }
+}
+
 TEST(ReplayTimeline, AgreesOnLazyOutputs) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
