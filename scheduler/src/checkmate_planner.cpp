@@ -128,14 +128,13 @@ class Checkmate {
 PlannerInfo CheckmatePlanner::info() const {
   const PlannerOption wheel = wheelOption();
   if (method_ == Method::kMilp) {
-    return {
-        "checkmate-milp",
-        "Jain et al. 2020, section 4, as a baseline of moccasin2023",
-        "The least time in stages if HiGHS ends before the deadline; never worse than its start "
-        "by moccasin-local, which is all on more than some 250 ops.",
-        {{"work", std::to_string(kStartMoves), "moves of moccasin-local for the start"},
-         Highs::workOption(),
-         wheel}};
+    return {"checkmate-milp",
+            "Jain et al. 2020, section 4, as a baseline of moccasin2023",
+            "The least time in stages if HiGHS ends its search; never worse than its start "
+            "by moccasin-local, which is all on more than some 250 ops.",
+            {{"work", std::to_string(kStartMoves), "moves of moccasin-local for the start"},
+             Highs::workOption(),
+             wheel}};
   }
   return {
       "checkmate-lp",

@@ -13,7 +13,7 @@ constexpr std::size_t kSeedsImproved = 5;
 PlannerInfo GreedyPlanner::info() const {
   return {"greedy",
           "own; seeds after Chen et al. as in kusumoto2019 section 2",
-          "Meets the budget whenever one of its seeds does; a local optimum of the simulated cost.",
+          "Never worse than the best of its seeds.",
           {workOption()}};
 }
 

@@ -35,12 +35,15 @@ int intervalsAllowed(const PlannerOptions& options) {
 }  // namespace
 
 PlannerInfo MoccasinLocalPlanner::info() const {
-  return {"moccasin-local",
-          "own; retention intervals of moccasin2023 section 2, in its staged order (2.3)",
-          "A local optimum over all sets of replays; never worse than its greedy start.",
-          {{"work", std::to_string(kDefaultMoves),
-            "moves tried by each thread; default with a deadline: until then"},
-           {"intervals", "[6] 1 to 1000", "copies of a value, the first one included"}}};
+  return {
+      "moccasin-local",
+      "own; retention intervals of moccasin2023 section 2, in its staged order (2.3)",
+      "Never worse than its greedy start.",
+      {{"work", std::to_string(kDefaultMoves),
+        "moves tried by each thread; default with a deadline: until then"},
+       {"intervals", "[6] 1 to 1000",
+        "copies of a value that the search may make, the first one included; its start may have "
+        "more"}}};
 }
 
 PlanResult MoccasinLocalPlanner::plan(const Graph& graph, Bytes budget_bytes,

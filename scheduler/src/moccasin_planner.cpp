@@ -29,7 +29,7 @@ constexpr auto kClosing = std::chrono::milliseconds(100);  // from the solver's 
 constexpr double kStartShare = 0.15, kFirstPhaseShare = 0.5;
 
 bool timed(const PlannerOptions& options) {
-  return options.deadline != Clock::time_point::max();
+  return options.deadline != kNoDeadline;
 }
 
 Clock::time_point within(const PlannerOptions& options, double share) {
@@ -62,7 +62,7 @@ std::int64_t wholeBound(double bound) {
 
 struct Start {
   PlanResult best;
-  PlanResult inside;  // the best one with as many intervals as the program allows
+  PlanResult inside;  // from a search with as many intervals as the program allows
 };
 
 // The two phases (moccasin2023, section 2.4), each from the best schedule of the program so far.
