@@ -9,8 +9,8 @@ namespace {
 
 constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
 
-// Ends, since in a checked graph each previous epoch's op comes before. Time to run `id` again and,
-// before it, the ops whose results it wrote over: those are gone.
+// Time to run `id` again and, before it, the ops whose results it wrote over: those are gone. In a
+// checked graph each of them comes before the next, so this ends.
 Nanoseconds replayNs(const Graph& graph, OpId id) {
   Nanoseconds sum = 0;
   while (id != kNone) {

@@ -19,8 +19,9 @@ namespace ebbtide::scheduler {
 // For a graph as buildGraph() gives it, before it is planned; what the program needs by itself, its
 // plain peak and its floor, is told by the graph without them. Adds the encoded copy and the
 // decoding op of each trace value for which that may pay: read in backward, never overwritten, its
-// op's only output, and quicker to decode than to compute again. Ids of values stay; new ones
-// follow them. Ids of ops move.
+// op's only output, of more than twice the encoded bytes, and quicker to encode and decode than to
+// compute again. Its op may not run again then, so a schedule retains one of the two to the last
+// read. Ids of values stay; new ones follow them. Ids of ops move.
 void addEncodedValues(const Trace& trace, TraceGraph& graph);
 
 }  // namespace ebbtide::scheduler
