@@ -113,12 +113,15 @@ void MoccasinModel::demand(CpInterval interval, Bytes bytes) {
   demands_.push_back(bytes);
 }
 
-// Does the first run of its producer make it in the bytes of one of the inputs?
+// Does the first run of its producer make it in bytes that are live then: of an input, or of what
+// the program itself holds?
 bool MoccasinModel::takesOver(ValueId value) const {
   const ValueId previous = graph_.values[value].previous_epoch;
   if (previous == kNone || !managed(previous)) return false;
-  const auto& inputs = graph_.ops[graph_.values[value].producer].inputs;
-  return std::find(inputs.begin(), inputs.end(), previous) != inputs.end();
+  const OpId producer = graph_.values[value].producer;
+  const auto& inputs = graph_.ops[producer].inputs;
+  return graph_.values[previous].natural_last >= producer ||
+         std::find(inputs.begin(), inputs.end(), previous) != inputs.end();
 }
 
 void MoccasinModel::addCopies(ValueId value) {

@@ -191,6 +191,25 @@ TEST_F(MoccasinPlannerTest, CountsBytesAsTheSimulatorDoes) {
   }
 }
 
+// As addEncodedValues() has it: op 0 makes 100 bytes and 10 of their encoded copy, and op 1, which
+// reads that alone, writes over the 100, which the program holds. 110 bytes, not 210.
+TEST_F(MoccasinPlannerTest, CountsBytesThatAreTakenOverUnread) {
+  Graph graph;
+  const ValueId born = addForward(graph, {}, 100, 5);
+  const ValueId encoded = addSource(graph, 10);
+  graph.values[encoded].producer = 0;
+  graph.ops[0].outputs.push_back(encoded);
+  graph.ops[0].rerunnable = false;
+  const ValueId decoded = addForward(graph, {encoded}, 100, 1);
+  graph.values[born].natural_last = graph.values[born].overwritten_by = 1;
+  graph.values[decoded].previous_epoch = born;
+  addEvent(graph, {decoded});
+  checkGraph(graph);
+  const Schedule everything = keepEverything(graph);
+  EXPECT_EQ(simulate(graph, everything).peak_bytes, 110);
+  EXPECT_EQ(peakOfHint(graph, everything, {}), 110);
+}
+
 TEST_F(MoccasinPlannerTest, IsNoWorseThanItsStart) {
   for (std::uint64_t seed = 0; seed < 6; ++seed) {
     const Graph graph = randomGraph(seed, 20);
