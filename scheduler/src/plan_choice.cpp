@@ -37,6 +37,8 @@ PlanChoice::PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOpti
       best_(judgedPlan(graph, budget_bytes, keepEverything(graph), std::move(planner))),
       keep_peak_(best_.peak_bytes) {}
 
+// Planners make legal schedules. The validator, who takes as long as the simulator, is asked about
+// those alone that would be taken.
 Bytes PlanChoice::consider(Schedule schedule) {
   PlanResult result = judgedPlan(graph_, budget_, std::move(schedule), best_.planner);
   const Bytes peak = result.peak_bytes;
