@@ -35,6 +35,12 @@ bool LiveRuns::replaysToCome(const StepRun* recording) const noexcept {
   });
 }
 
+bool LiveRuns::others(const StepRun* run) const {
+  const auto runs = alive();
+  return std::any_of(runs.begin(), runs.end(),
+                     [run](const auto& known) { return known.get() != run; });
+}
+
 allocator::Bytes LiveRuns::reclaim(allocator::Bytes need_bytes) noexcept try {
   allocator::Bytes freed = 0;
   for (const auto& run : alive()) {

@@ -20,6 +20,8 @@ class LiveRuns final : public allocator::Reclaimer {
   // May another live step than `recording` still run ops again? If not, only its own thread's
   // writes matter to it.
   bool replaysToCome(const StepRun* recording = nullptr) const noexcept;
+  // Does another step live, of another thread or with a graph that was kept?
+  bool others(const StepRun* run) const;
   allocator::Bytes reclaim(allocator::Bytes need_bytes) noexcept override;
 
  private:

@@ -87,13 +87,17 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   // different collectives hang (pytorch 147561).
   info->never_replay = !startsWithOneOf(info->name, {"aten::", "torchvision::"}) ||
                        isOneOf(info->name, {"aten::set_", "aten::resize_", "aten::resize_as_",
-                                            "aten::_local_scalar_dense"});
+                                            "aten::_local_scalar_dense",
+                                            // Running statistics again, of nothing else.
+                                            "aten::batch_norm_update_stats"});
   info->uninitialised =
       startsWithOneOf(info->name, {"aten::empty", "aten::new_empty", "aten::_empty_affine"});
-  info->overwrites_fully =
-      isOneOf(info->name, {"aten::bernoulli_", "aten::fill_", "aten::zero_", "aten::normal_",
-                           "aten::uniform_", "aten::random_", "aten::exponential_", "aten::copy_",
-                           "aten::log_normal_", "aten::cauchy_", "aten::geometric_"});
+  info->overwrites_fully = isOneOf(
+      info->name, {"aten::bernoulli_", "aten::fill_", "aten::zero_", "aten::normal_",
+                   "aten::uniform_", "aten::random_", "aten::exponential_", "aten::copy_",
+                   "aten::log_normal_", "aten::cauchy_", "aten::geometric_",
+                   // In training; of its noise. Else the rehearsal finds the rest unwritten.
+                   "aten::rrelu_with_noise", "aten::rrelu_with_noise_"});
   noteSilentMutation(*info);
   return info;
 }

@@ -57,6 +57,7 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   for (const auto& events : graph.events_of_use) {
     auto& of_use = plan->events_of_use.emplace_back();
     for (const OpId op : events) of_use.push_back(event_of_op[op]);
+    plan->expects_kept_graphs = plan->expects_kept_graphs || events.size() > 1;
   }
 
   std::vector<bool> ran(ops.size(), false);

@@ -46,7 +46,8 @@ struct Plan {
   };
   std::vector<Codec> codec;  // per value, as recorded
 
-  bool feasible = false;  // without spilling
+  bool expects_kept_graphs = false;  // a use is unpacked in several events
+  bool feasible = false;             // without spilling
   std::string planner;
   std::int64_t predicted_peak_bytes = 0;
   std::int64_t recompute_ns = 0;

@@ -116,7 +116,9 @@ at::Tensor TensorView::on(const c10::Storage& storage) const {
   return tensor;
 }
 
-bool isPlain(const at::Tensor& tensor) {
+namespace {
+
+bool isDense(const at::Tensor& tensor) {
   constexpr auto special = c10::DispatchKeySet(
       {c10::DispatchKey::Python, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
        c10::DispatchKey::ZeroTensor, c10::DispatchKey::FuncTorchGradWrapper,
@@ -125,8 +127,24 @@ bool isPlain(const at::Tensor& tensor) {
          tensor.has_storage() && !tensor.key_set().has_any(special) && !tensor.is_quantized() &&
          !tensor.is_inference() && !tensor.is_nested() &&
          !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
-         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() &&
-         tensor.storage().nbytes() > 0;
+         !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+}
+
+// Who resizes or fills the tensor later must not reach what is frozen.
+at::Tensor frozenTensor(const at::Tensor& tensor) {
+  if (isPlain(tensor)) return {};
+  if (!isEmpty(tensor)) return tensor;
+  return at::empty_strided(tensor.sizes(), tensor.strides(), tensor.options());
+}
+
+}  // namespace
+
+bool isPlain(const at::Tensor& tensor) {
+  return isDense(tensor) && tensor.storage().nbytes() > 0;
+}
+
+bool isEmpty(const at::Tensor& tensor) {
+  return isDense(tensor) && tensor.storage().nbytes() == 0 && tensor.numel() == 0;
 }
 
 void forEachTensor(c10::ArrayRef<const c10::IValue> values,
@@ -162,12 +180,17 @@ std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values
     if (value.isTensor()) {
       // Not plain (a wrapped number, say): kept as it is, the recorder has refused anything of
       // size.
-      frozen.push_back(isPlain(value.toTensor()) ? c10::IValue(at::Tensor()) : value);
+      frozen.emplace_back(frozenTensor(value.toTensor()));
     } else if (value.isTensorList()) {
-      frozen.emplace_back(std::vector<at::Tensor>(value.toTensorVector().size()));
+      std::vector<at::Tensor> list;
+      for (const at::Tensor& tensor : value.toTensorVector()) list.push_back(frozenTensor(tensor));
+      frozen.emplace_back(std::move(list));
     } else if (value.isOptionalTensorList()) {
       c10::List<std::optional<at::Tensor>> list;
-      list.resize(value.toListRef().size());
+      for (const c10::IValue& item : value.toListRef()) {
+        const bool empty = item.isTensor() && isEmpty(item.toTensor());
+        list.push_back(empty ? std::optional(frozenTensor(item.toTensor())) : std::nullopt);
+      }
       frozen.emplace_back(std::move(list));
     } else if (value.isList()) {
       frozen.push_back(value.deepcopy());

@@ -32,6 +32,8 @@ struct TensorView {
 
 // A dense CPU tensor with memory of its own kind: the only sort whose storage we ever release.
 bool isPlain(const at::Tensor& tensor);
+// The same without any memory: nothing but sizes and strides.
+bool isEmpty(const at::Tensor& tensor);
 
 struct Recipe {
   struct Input {
@@ -63,8 +65,8 @@ struct Recipe {
 void forEachTensor(c10::ArrayRef<const c10::IValue> values,
                    const std::function<void(int, int, const at::Tensor&)>& visit);
 
-// Copies arguments so that later changes to lists do not reach the recipe; input tensors become
-// undefined.
+// Copies arguments so that later changes to lists do not reach the recipe; plain input tensors
+// become undefined, empty ones are made anew.
 std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values);
 
 // Puts a generator back as it was when the scope ends, also after an exception.

@@ -222,6 +222,9 @@ class DelegatingEngine final : public autograd::Engine {
 
 DelegatingEngine* engine = nullptr;
 
+// Of a step that goes on while parameters are written.
+constexpr int kMostPhases = 32;
+
 struct OpScope : at::ObserverContext {
   const OpInfo* info = nullptr;
   OpId op = scheduler::kNone;
@@ -233,6 +236,8 @@ void endStep(ThreadState& state) {
   StepSummary summary;
   summary.had_backward = state.run->backwardSeen();
   summary.off_plan = state.run->offPlan();
+  summary.alone = !liveRuns().others(state.run.get());
+  summary.ended_whole = state.run->liveUses() == 0;
   const auto& options = state.run->options();
   summary.plan = options.plan;
   summary.trusted = options.plan && !state.run->rehearsing();
@@ -245,6 +250,7 @@ void endStep(ThreadState& state) {
     summary.recorded = true;
   }
   session.endStep(std::move(summary));
+  state.run->finish();
   state.run.reset();
 }
 
@@ -261,7 +267,6 @@ void beginStep(ThreadState& state) {
   session.wake();
   endStep(state);
   const Session::StepStart start = session.beginStep();
-  state.optimizer_stepped = false;
   state.run =
       std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.plan, start.log});
   engine->hooks_wanted_ = start.hooks;
@@ -272,8 +277,13 @@ void beginStep(ThreadState& state) {
 bool stepIsOver(const ThreadState& state) {
   if (state.run == nullptr) return true;
   if (state.run->outgrown() && state.run->liveUses() == 0) return true;
-  if (state.run->backwardSeen()) return state.optimizer_stepped || state.run->parametersChanged();
-  return state.run->hasUses() && state.run->liveUses() == 0;
+  if (!state.run->backwardSeen()) return state.run->hasUses() && state.run->liveUses() == 0;
+  if (!state.optimizer_stepped && !state.run->parametersChanged()) return false;
+  Session& session = *Session::current();
+  if (!session.goesOn() || state.run->liveUses() == 0) return true;
+  if (state.run->forwardPhases() < kMostPhases) return false;
+  session.forgetLateBackwards();  // some tensors are always left: nothing would ever end here
+  return true;
 }
 
 bool looksInside(const OpInfo& info) {
@@ -310,6 +320,19 @@ void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
   });
 }
 
+// What runs before the first trained tensor prepares data. False: no step is open for this yet.
+bool openStep(ThreadState& state, c10::ArrayRef<const c10::IValue> inputs) {
+  const bool open = state.run != nullptr && !state.run->paused() && !state.optimizer_stepped &&
+                    !(state.run->hasUses() && state.run->liveUses() == 0);
+  if (open) return true;
+  if (!touchesTrained(inputs)) return false;
+  if (stepIsOver(state)) beginStep(state);
+  state.optimizer_stepped = false;
+  state.run->resume();
+  if (!state.run->recordsOps()) watchParameters(*state.run, inputs);
+  return true;
+}
+
 std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call,
                                                    ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
@@ -327,23 +350,21 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
     return nullptr;
   }
   const OpInfo* info = opInfo(call);
-  if (info == nullptr || looksInside(*info)) return nullptr;
+  if (info ==
+      nullptr) {  // a custom Function, whose forward runs without gradients: a compiled graph
+    if (recording && !underTransform()) openStep(state, call.inputs());
+    return nullptr;
+  }
+  if (looksInside(*info)) return nullptr;
   if (!recording || underTransform()) {
     if (info->mutates) noteWrites(*info, argumentsOf(*info, call));
     return nullptr;
   }
   const auto arguments = argumentsOf(*info, call);
   if (arguments.size() != info->handle.schema().arguments().size()) return nullptr;
-  if (state.run == nullptr || state.run->paused() ||
-      (state.run->hasUses() && state.run->liveUses() == 0)) {
-    // What runs before the first trained tensor prepares data: its results are sources.
-    if (!touchesTrained(arguments)) {
-      if (info->mutates) noteWrites(*info, arguments);
-      return nullptr;
-    }
-    if (stepIsOver(state)) beginStep(state);
-    state.run->resume();
-    if (!state.run->recordsOps()) watchParameters(*state.run, arguments);
+  if (!openStep(state, arguments)) {  // its results are sources
+    if (info->mutates) noteWrites(*info, arguments);
+    return nullptr;
   }
   if (info->mutates && liveRuns().replaysToCome(state.run.get()))
     noteWrites(*info, arguments, state.run.get());

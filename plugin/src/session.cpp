@@ -21,6 +21,7 @@ std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
 constexpr double kMissedBy = 0.05;               // predicted against real peak
+constexpr int kMostParts = 4;                    // steps that may be parts of one
 constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
@@ -150,7 +151,7 @@ Session::StepStart Session::beginStep() {
   const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
                                     [](const auto& entry) { return entry.second.plan != nullptr; });
   start.record_ops = steps_to_record_ > 0 || any_plan;
-  start.hooks = start.record_ops || config_.budget_bytes.has_value();
+  start.hooks = start.record_ops || config_.budget_bytes.has_value() || goesOn();
   memory_->resetPeaks();
   const allocator::Statistics memory = memory_->statistics();
   step_base_bytes_ = memory.allocated_bytes;
@@ -163,6 +164,7 @@ Session::StepStart Session::beginStep() {
   }
   spilled_before_step_ = spilled_bytes_;
   replays_before_step_ = recomputed_ops_;
+  late_backwards_before_step_ = late_backwards_;
   step_start_ = std::chrono::steady_clock::now();
   return start;
 }
@@ -234,16 +236,25 @@ void Session::endStep(StepSummary summary) {
   timeline_ = std::move(timeline);
   const bool wanted = wantsPlan(summary);
   const bool first = steps_ == 1;
-  // The first step to end may belong to a thread whose steps are not recorded yet.
-  const bool check_floor = !std::exchange(floor_checked_, true);
+  const bool check_floor = checksFloor(summary);
+  const bool alone = summary.alone;
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
   lock.unlock();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
-  if (check_floor || !config_.budget_bytes) analyse(summary.trace, first, check_floor);
+  if (check_floor || !config_.budget_bytes) analyse(summary.trace, first, check_floor, alone);
   if (wanted) requestPlan(std::move(summary.trace), first);
+}
+
+// The first recorded step decides, but for parts of steps that are not told apart yet. The first
+// step to end may belong to a thread whose steps are not recorded yet.
+bool Session::checksFloor(const StepSummary& summary) {
+  const bool part = !summary.ended_whole || late_backwards_ > late_backwards_before_step_;
+  if (floor_checked_ || (part && steps_ < kMostParts)) return false;
+  floor_checked_ = true;
+  return true;
 }
 
 // Called with mutex_ held. Which program ran, and which one it followed.

@@ -36,6 +36,8 @@ struct StepSummary {
   bool off_plan = false;
   std::shared_ptr<const Plan> plan;  // that it began with, left or not; nullptr: none
   bool trusted = false;              // rehearsed before it began
+  bool alone = true;                 // no other step was alive at its end
+  bool ended_whole = true;           // no saved tensor of it was left to run backward
   scheduler::Trace trace;
 };
 
@@ -75,7 +77,12 @@ class Session {
   void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
   void countSpill(std::int64_t bytes) noexcept;
   void countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept;
-  void noteBackwardBegins() noexcept;            // first unpack of a step
+  void noteBackwardBegins() noexcept;  // first unpack of a step
+  // Steps in which parameters are written while saved tensors are left (a GAN's generator waits for
+  // its discriminator) go on, once such tensors were unpacked after their step had been ended.
+  void noteLateBackward() noexcept { ++late_backwards_, goes_on_ = true; }
+  void forgetLateBackwards() noexcept { goes_on_ = false, never_goes_on_ = true; }
+  bool goesOn() const noexcept { return goes_on_ && !never_goes_on_; }
   void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all replays compared?
   void disable(const std::string& why);          // pass-through from now on, said once
   void debug(const std::string& text) const;
@@ -128,8 +135,9 @@ class Session {
   void publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                const scheduler::PlanResult& result, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
-  void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor);
-  void checkFloor(const scheduler::TraceGraph& graph);
+  void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
+  void checkFloor(const scheduler::TraceGraph& graph, bool alone);
+  bool checksFloor(const StepSummary& summary);  // mutex_ held
   void noteProgram(const StepSummary& summary);
   std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
@@ -153,6 +161,8 @@ class Session {
   std::atomic<bool> awake_{false};
   std::atomic<bool> disabled_{false};
   std::atomic<bool> stop_{false};
+  std::atomic<bool> goes_on_{false}, never_goes_on_{false};
+  std::atomic<std::int64_t> late_backwards_{0};
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
@@ -183,6 +193,7 @@ class Session {
   std::int64_t smallest_feasible_bytes_ = 0, smallest_without_spill_bytes_ = 0;
   std::int64_t step_base_bytes_ = 0, step_activation_bytes_ = 0;
   std::int64_t violations_ = 0, spilled_before_step_ = 0, replays_before_step_ = 0;
+  std::int64_t late_backwards_before_step_ = 0;
   std::int64_t active_from_step_ = -1;
   std::string dominating_;
   std::atomic<std::int64_t> recomputed_ops_{0}, recompute_ns_{0}, spilled_bytes_{0};

@@ -22,6 +22,10 @@ constexpr auto kPlanningTime = std::chrono::milliseconds(2500);
 constexpr double kHeadroom = 0.005;  // of the budget: rounding and order of frees
 constexpr Bytes kLeastHeadroom = 1 << 20;
 
+Bytes headroom(Bytes budget) {
+  return std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * static_cast<double>(budget)));
+}
+
 // The lowest peak with every value on the host whenever no op reads or writes it.
 Bytes peakWithSpilling(const Graph& graph) {
   std::vector<Bytes> delta(graph.ops.size() + 1, 0);
@@ -43,6 +47,8 @@ Bytes peakWithSpilling(const Graph& graph) {
         const OpId first = value.producer == kNone ? 0 : value.producer;
         const bool counted = value.pinned || (first <= static_cast<OpId>(i) &&
                                               value.natural_last >= static_cast<OpId>(i));
+        // In place: what it makes takes these bytes over.
+        if (list == &graph.ops[i].inputs && value.overwritten_by == static_cast<OpId>(i)) continue;
         if (!counted) need += value.bytes;
       }
     }
@@ -84,19 +90,21 @@ std::int64_t Session::planningCap() const {
   const Bytes slack =
       std::max<Bytes>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
   const Bytes budget = *config_.budget_bytes;
-  return budget - slack -
-         std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * static_cast<double>(budget)));
+  return budget - slack - headroom(budget);
 }
 
 // Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
-void Session::checkFloor(const scheduler::TraceGraph& graph) {
+// What fits without the headroom is not refused, so that the figure that was told is not either;
+// nor is what held where others are live, whose values count as fixed here but can be spilled.
+void Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
   if (!config_.budget_bytes) return;
   const Bytes margin = *config_.budget_bytes - planningCap();
   const Bytes floor = peakWithSpilling(graph.graph) + margin;
+  const Bytes least = floor - headroom(*config_.budget_bytes);
   std::unique_lock lock(mutex_);
   smallest_feasible_bytes_ = floor;
   dominating_ = dominatingOps(graph);
-  if (floor <= *config_.budget_bytes && violations_ == 0) return;
+  if (violations_ == 0 && (least <= *config_.budget_bytes || !alone)) return;
   const Bytes would_do = std::max(floor, violations_ > 0 ? mapped_peak_bytes_ : 0);
   smallest_feasible_bytes_ = would_do;
   std::string spill_problem;  // the floor rests on spilling
@@ -121,7 +129,8 @@ void Session::checkFloor(const scheduler::TraceGraph& graph) {
 
 // Of a step that has been recorded: what the report says of its activations, and by the end of the
 // first one whether the budget is possible at all.
-void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check_floor) try {
+void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check_floor,
+                      bool alone) try {
   const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   auto shares = scheduler::activationShares(trace, graph);
   {
@@ -130,7 +139,7 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check
     if (program != programs_.end()) program->second.shares = std::move(shares);
   }
   if (!check_floor) return;
-  checkFloor(graph);
+  checkFloor(graph, alone);
   // The floor is known: from here on an allocation that would go over the budget fails instead.
   if (config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
 } catch (const std::exception& error) {

@@ -42,6 +42,7 @@ c10::Storage duplicateStorage(const c10::Storage& storage) {
 c10::Storage StepRun::restore(UseId use) {
   const RestoreScope one_at_a_time(*this);
   noteBackward();
+  if (finished_) session_.noteLateBackward();
   QuietScope quiet;
   if (options_.log) {
     const Locked lock(*this);
@@ -49,7 +50,8 @@ c10::Storage StepRun::restore(UseId use) {
     options_.log->add(EventKind::kUnpack, use);
   }
   if (torch::autograd::get_current_graph_task_id() >= 0) {
-    keep_graph_ = keep_graph_ || torch::autograd::get_current_graph_task_keep_graph();
+    keeps_graph_now_ = torch::autograd::get_current_graph_task_keep_graph();
+    keep_graph_ = keep_graph_ || keeps_graph_now_;
   }
   if (options_.plan && !off_plan_) {
     const std::int32_t event = eventOf(use);

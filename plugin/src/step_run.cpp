@@ -94,10 +94,18 @@ void StepRun::leavePlan(const std::string& why, ValueId first_value) {
 // recording
 
 void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor) {
+  const auto mixLooks = [&op, &tensor] {
+    for (std::int64_t size : tensor.sizes()) mix(op.signature, static_cast<std::uint64_t>(size));
+    for (std::int64_t stride : tensor.strides())
+      mix(op.signature, static_cast<std::uint64_t>(stride));
+    mix(op.signature, static_cast<std::uint64_t>(tensor.scalar_type()));
+  };
   if (!isPlain(tensor)) {
     mix(op.signature, 7);
-    const bool constant = tensor.unsafeGetTensorImpl()->is_wrapped_number() && element < 0;
-    if (!constant) op.kept_because = kReadsOtherKind;
+    const bool empty = isEmpty(tensor) && !op.info->writes[argument];
+    const bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && element < 0;
+    if (empty) mixLooks();
+    if (!empty && !number) op.kept_because = kReadsOtherKind;
     return;
   }
   const ValueId value = sourceValue(tensor);
@@ -111,10 +119,7 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
   op.inputs.push_back(value);
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
   mix(op.signature, static_cast<std::uint64_t>(value));
-  for (std::int64_t size : tensor.sizes()) mix(op.signature, static_cast<std::uint64_t>(size));
-  for (std::int64_t stride : tensor.strides())
-    mix(op.signature, static_cast<std::uint64_t>(stride));
-  mix(op.signature, static_cast<std::uint64_t>(tensor.scalar_type()));
+  mixLooks();
 }
 
 // Before the op runs: it may write its inputs and draws from the generator.
@@ -429,7 +434,9 @@ void StepRun::drop(ValueId id) {
     value.release_after_uses = true;
     return;
   }
-  if (keep_graph_ && !again) return;
+  // Where the recorded step ran it again too, the plan knows what the last time is.
+  const bool last_time = options_.plan->expects_kept_graphs && !keeps_graph_now_;
+  if (keep_graph_ && !again && !last_time) return;
   if (rehearsing_ && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay
   if (value.rejected) return;

@@ -85,8 +85,12 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // Recording waits for the first op that touches something trained: what comes before prepares
   // data.
   bool paused() const noexcept { return paused_; }
-  void resume() noexcept { paused_ = false; }
+  void resume() noexcept {
+    if (paused_.exchange(false)) ++forward_phases_;
+  }
   bool parametersChanged() const;  // since this step first read them
+  void finish() noexcept { finished_ = true; }
+  int forwardPhases() const noexcept { return forward_phases_; }
   bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   std::int64_t liveUses() const noexcept { return live_uses_; }
@@ -174,7 +178,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool rehearsing_ = false;
   std::atomic<bool> off_plan_{false};
   std::atomic<ValueId> first_off_plan_{std::numeric_limits<ValueId>::max()};
-  std::atomic<bool> keep_graph_{false};
+  std::atomic<bool> keep_graph_{false};       // it may be run backward again, some time
+  std::atomic<bool> keeps_graph_now_{false};  // after the present backward pass
+  std::atomic<bool> finished_{false};
+  std::atomic<int> forward_phases_{0};
   std::atomic<bool> backward_seen_{false};
   std::atomic<bool> paused_{true};
   std::atomic<std::int64_t> live_uses_{0};
