@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 Named = Iterable[tuple[str, Tensor]]
-FAMILIES = ("other_models",)
+FAMILIES = ("torchvision_models", "transformer_models", "other_models")
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Program:
     fraction: float = 0.5
     # Why nothing of it is recomputed; its test says that this is so. Empty: a plan is in use.
     kept: str = ""
+    # What people wrap in torch.utils.checkpoint to save memory: the comparison of ./dev bench zoo.
+    blocks: tuple[type[nn.Module], ...] = ()
 
 
 def supervised(

@@ -1,0 +1,227 @@
+"""The zoo's models plain, measured and under budgets, as Markdown: ./dev bench zoo
+
+Every figure printed is measured in this run. Slowdowns are medians of the steps after the sixth,
+against EBBTIDE=1 before and after. A budget is a share of the activation bytes: what of them is
+left when the rest of the plain peak stays.
+"""
+
+import argparse
+import re
+import statistics
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from _demo_runs import ROOT, WARM_UP_STEPS, Example, Run, run
+
+sys.path.insert(0, str(ROOT / "tests" / "e2e"))
+import zoo
+
+FOLDER = ROOT / "build" / "zoo"
+FAMILIES = ("torchvision_models", "transformer_models", "other_models")
+RANDOM_SHAPES = "transformer_models.gpt2_lengths"
+RANDOM_SHAPES_STEPS = 5  # times as many as of the others
+MIB = 1024 * 1024
+
+MODELS = """\
+| model | activations | recomputable | smallest budget | smallest without spilling | \
+step at 50 % | at the smallest without spilling | at the smallest | \
+spilled a steady step, of each | violations | bits |
+|---|---|---|---|---|---|---|---|---|---|---|"""
+CHECKPOINTS = """\
+| model | blocks | plain peak | checkpointed: real peak | step | Ebbtide: real peak | step | \
+step against checkpointed |
+|---|---|---|---|---|---|---|---|"""
+SHAPES = """\
+| model | steps | plain peak | budget | real peak (mapped) | violations | spilled | all steps | \
+against stock | bits |
+|---|---|---|---|---|---|---|---|---|---|"""
+
+
+@dataclass
+class Model:
+    name: str
+    steps: int
+
+    def run(self, label: str, variables: dict[str, str], *options: str) -> Run:
+        script = str(ROOT / "tests" / "e2e" / "zoo_train.py")
+        command = (sys.executable, script, self.name, "--steps", str(self.steps), *options)
+        if variables:
+            variables = {"EBBTIDE_LOG": "debug"} | variables  # what each step spilled
+        print(f"{self.name}: {label}", file=sys.stderr, flush=True)
+        folder = FOLDER / f"{self.name}-{label}"
+        done = run(Example(self.name, self.name, command), variables, folder, lambda _: None)
+        done.results = [result[self.name] for result in done.results]
+        return done
+
+    def measured(self, label: str, *options: str) -> Run:
+        done = self.run(label, {"EBBTIDE": "1"}, *options)
+        if failed(done):
+            raise RuntimeError(f"{self.name}, {label}: status {done.status}")
+        return done
+
+    def budgeted(self, label: str, budget: int) -> "Budgeted":
+        return Budgeted(budget, self.run(label, {"EBBTIDE_BUDGET": str(budget)}))
+
+
+@dataclass
+class Budgeted:
+    budget: int
+    run: Run
+
+    @property
+    def report(self) -> dict:
+        return self.run.reports[0] if self.run.reports else {}
+
+
+@dataclass
+class Baseline:
+    plain: Run
+    measured: Run
+
+    @property
+    def peak(self) -> int:
+        return self.measured.reports[0]["plain_peak_bytes"]
+
+    @property
+    def activations(self) -> int:
+        return self.measured.reports[0]["activation_bytes"]
+
+    def slowdown(self, done: Run) -> str:
+        if failed(done):
+            return "failed"
+        return f"{done.median_step(0) / self.measured.median_step(0):.3f}"
+
+    def share(self, budget: int) -> str:
+        """Of the activation bytes, what the budget leaves room for."""
+        return f"{(budget - (self.peak - self.activations)) / self.activations:.0%}"
+
+    def same_bits(self, runs: Iterable[Run]) -> bool:
+        return all(not failed(done) and done.same_numbers(self.plain, 0) for done in runs)
+
+
+def failed(done: Run) -> bool:
+    return done.status != 0 or not done.results
+
+
+def mib(value: float) -> str:
+    return f"{value / MIB:,.0f} MiB"
+
+
+def spilled(done: Run) -> str:
+    """By the median steady step."""
+    steps = re.findall(r"step \d+:.*? spilled (\d+)", "\n".join(done.messages))
+    steady = [int(step) for step in steps[WARM_UP_STEPS:]]
+    return mib(statistics.median(steady)) if steady else "–"
+
+
+def model_row(model: Model) -> tuple[Baseline, str]:
+    base = Baseline(model.run("plain", {}), model.measured("measured"))
+    half = model.budgeted("half", base.peak - base.activations // 2)
+    runs = [half]
+    smallest = half.report.get("smallest_feasible_budget_bytes") or 0
+    planned = 0
+    if smallest:
+        least = model.budgeted("smallest", smallest)
+        # It is reported where a plan spills; else the budget is met by recomputation alone.
+        planned = least.report.get("smallest_budget_without_spilling_bytes") or smallest
+        runs += [model.budgeted("planned", planned) if planned > smallest else least, least]
+    base.measured.repeats.append(model.measured("measured-again"))
+    report = half.report or base.measured.reports[0]
+    recomputable = report.get("recomputable_bytes")
+    cells = [
+        model.name.partition(".")[2],
+        mib(base.activations),
+        "–" if recomputable is None else f"{recomputable / base.activations:.0%}",
+        base.share(smallest) if smallest else "–",
+        base.share(planned) if planned else "–",
+        *[base.slowdown(each.run) for each in runs],
+        *["–"] * (3 - len(runs)),
+        ", ".join(spilled(each.run) for each in runs),
+        str(max(each.report.get("budget_violations", 0) for each in runs)),
+        "equal" if base.same_bits([each.run for each in runs]) else "DIFFERENT",
+    ]
+    return base, f"| {' | '.join(cells)} |"
+
+
+def checkpoint_row(model: Model, base: Baseline) -> str:
+    """At the checkpointed program's largest live bytes, which bound even what we have mapped."""
+    blocks = ", ".join(kind.__name__ for kind in zoo.program(model.name).blocks)
+    theirs = model.measured("checkpointed", "--checkpointed")
+    peak = theirs.reports[0]["peak_bytes"]
+    ours = model.budgeted("as-checkpointed", peak)
+    ratio = "–" if failed(ours.run) else f"{ours.run.median_step(0) / theirs.median_step(0):.3f}"
+    cells = [
+        model.name.partition(".")[2],
+        blocks,
+        mib(base.peak),
+        mib(peak),
+        base.slowdown(theirs),
+        mib(ours.report.get("mapped_peak_bytes", 0)),
+        base.slowdown(ours.run),
+        ratio,
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def shapes_row(steps: int) -> str:
+    """Each step has another length; the budget is 60 % of what the longest takes."""
+    model = Model(RANDOM_SHAPES, steps * RANDOM_SHAPES_STEPS)
+    base = Baseline(model.run("plain", {}), model.measured("measured"))
+    done = model.budgeted("60-percent", base.measured.reports[0]["peak_bytes"] * 6 // 10)
+    report = done.report
+    took = [sum(each.steady_steps(0)) for each in (base.plain, done.run) if not failed(each)]
+    cells = [
+        "gpt2, 32 to 512 words",
+        str(model.steps),
+        mib(base.measured.reports[0]["peak_bytes"]),
+        mib(done.budget),
+        mib(report.get("mapped_peak_bytes", 0)),
+        str(report.get("budget_violations", "–")),
+        mib(report.get("spilled_bytes", 0)),
+        f"{took[-1]:.1f} s",
+        f"{took[1] / took[0]:.3f}" if len(took) == 2 else "failed",
+        "equal" if base.same_bits([done.run]) else "DIFFERENT",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+def main() -> int:
+    names = [name for name in zoo.programs(FAMILIES) if name != RANDOM_SHAPES]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--models", help="names with commas between; default: all")
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--out", type=Path, help="the tables go there too")
+    options = parser.parse_args()
+    wanted = options.models.split(",") if options.models else [*names, "random_shapes"]
+    shapes = "random_shapes" in wanted
+    chosen = [name for name in names if {name, name.partition(".")[2]} & set(wanted)]
+    if not chosen and not shapes:
+        parser.error(f"no such model; there are: random_shapes, {', '.join(names)}")
+
+    lines: list[str] = []
+    say(lines, MODELS)
+    bases = {}
+    for name in chosen:
+        bases[name], row = model_row(Model(name, options.steps))
+        say(lines, row)
+    with_blocks = [name for name in chosen if zoo.program(name).blocks]
+    if with_blocks:
+        say(lines, f"\n{CHECKPOINTS}")
+    for name in with_blocks:
+        say(lines, checkpoint_row(Model(name, options.steps), bases[name]))
+    if shapes:
+        say(lines, f"\n{SHAPES}\n{shapes_row(options.steps)}")
+    if options.out:
+        options.out.write_text("\n".join(lines) + "\n")
+    return 1 if any("DIFFERENT" in line for line in lines) else 0
+
+
+def say(lines: list[str], line: str) -> None:
+    lines.append(line)
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
