@@ -97,8 +97,10 @@ class Baseline:
         """Of the activation bytes, what the budget leaves room for."""
         return f"{(budget - (self.peak - self.activations)) / self.activations:.0%}"
 
-    def same_bits(self, runs: Iterable[Run]) -> bool:
-        return all(not failed(done) and done.same_numbers(self.plain, 0) for done in runs)
+    def same_bits(self, runs: Iterable[Run]) -> str:
+        """Of those that came to their end."""
+        same = all(done.same_numbers(self.plain, 0) for done in runs if not failed(done))
+        return "equal" if same else "DIFFERENT"
 
 
 def failed(done: Run) -> bool:
@@ -109,11 +111,26 @@ def mib(value: float) -> str:
     return f"{value / MIB:,.0f} MiB"
 
 
+def violations(runs: Iterable[Budgeted]) -> str:
+    most = max(each.report.get("budget_violations", 0) for each in runs)
+    return f"VIOLATED {most}" if most else "0"
+
+
 def spilled(done: Run) -> str:
     """By the median steady step."""
     steps = re.findall(r"step \d+:.*? spilled (\d+)", "\n".join(done.messages))
     steady = [int(step) for step in steps[WARM_UP_STEPS:]]
     return mib(statistics.median(steady)) if steady else "–"
+
+
+def recomputable(report: dict) -> str:
+    """Where it is less than 95 %: and most of the rest why not."""
+    kept = report.get("kept_bytes") or {}
+    total = report["recomputable_bytes"] + sum(kept.values())
+    if total == 0:
+        return "–"
+    share = report["recomputable_bytes"] / total
+    return f"{share:.1%}" + (f" ({max(kept, key=kept.get)})" if share < 0.95 else "")
 
 
 def model_row(model: Model) -> tuple[Baseline, str]:
@@ -128,19 +145,17 @@ def model_row(model: Model) -> tuple[Baseline, str]:
         planned = least.report.get("smallest_budget_without_spilling_bytes") or smallest
         runs += [model.budgeted("planned", planned) if planned > smallest else least, least]
     base.measured.repeats.append(model.measured("measured-again"))
-    report = half.report or base.measured.reports[0]
-    recomputable = report.get("recomputable_bytes")
     cells = [
         model.name.partition(".")[2],
         mib(base.activations),
-        "–" if recomputable is None else f"{recomputable / base.activations:.0%}",
+        recomputable(half.report or base.measured.reports[0]),
         base.share(smallest) if smallest else "–",
         base.share(planned) if planned else "–",
         *[base.slowdown(each.run) for each in runs],
         *["–"] * (3 - len(runs)),
         ", ".join(spilled(each.run) for each in runs),
-        str(max(each.report.get("budget_violations", 0) for each in runs)),
-        "equal" if base.same_bits([each.run for each in runs]) else "DIFFERENT",
+        violations(runs),
+        base.same_bits(each.run for each in runs),
     ]
     return base, f"| {' | '.join(cells)} |"
 
@@ -178,11 +193,11 @@ def shapes_row(steps: int) -> str:
         mib(base.measured.reports[0]["peak_bytes"]),
         mib(done.budget),
         mib(report.get("mapped_peak_bytes", 0)),
-        str(report.get("budget_violations", "–")),
+        violations([done]),
         mib(report.get("spilled_bytes", 0)),
         f"{took[-1]:.1f} s",
         f"{took[1] / took[0]:.3f}" if len(took) == 2 else "failed",
-        "equal" if base.same_bits([done.run]) else "DIFFERENT",
+        base.same_bits([done.run]),
     ]
     return f"| {' | '.join(cells)} |"
 
@@ -202,20 +217,20 @@ def main() -> int:
 
     lines: list[str] = []
     say(lines, MODELS)
-    bases = {}
+    checkpoints = []
     for name in chosen:
-        bases[name], row = model_row(Model(name, options.steps))
+        model = Model(name, options.steps)
+        base, row = model_row(model)
         say(lines, row)
-    with_blocks = [name for name in chosen if zoo.program(name).blocks]
-    if with_blocks:
-        say(lines, f"\n{CHECKPOINTS}")
-    for name in with_blocks:
-        say(lines, checkpoint_row(Model(name, options.steps), bases[name]))
+        if zoo.program(name).blocks:
+            checkpoints.append(checkpoint_row(model, base))
+    if checkpoints:
+        say(lines, "\n".join(["", CHECKPOINTS, *checkpoints]))
     if shapes:
         say(lines, f"\n{SHAPES}\n{shapes_row(options.steps)}")
     if options.out:
         options.out.write_text("\n".join(lines) + "\n")
-    return 1 if any("DIFFERENT" in line for line in lines) else 0
+    return 1 if re.search("DIFFERENT|VIOLATED|failed", "\n".join(lines)) else 0
 
 
 def say(lines: list[str], line: str) -> None:
