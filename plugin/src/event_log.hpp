@@ -30,6 +30,8 @@ class EventLog final : public allocator::Observer {
   // No saved tensor of the step is left; another op of it ends the rest. When that lasts, another
   // step may observe the allocator in its place: its thread may never begin one again.
   void rest() noexcept;
+  void noteUse() noexcept;  // a tensor was saved
+  // True also before anything was saved: the step may be no more than a look at a parameter.
   bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
 
   // Moves events and blocks into the trace. The log must no longer be observed.
@@ -58,6 +60,7 @@ class EventLog final : public allocator::Observer {
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;
   std::size_t most_events_ = kMostAfter;
+  bool used_ = false;
   std::optional<std::chrono::steady_clock::time_point> rests_since_;
 };
 

@@ -25,6 +25,7 @@ constexpr int kMostParts = 4;                    // steps that may be parts of o
 constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
+constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
 
 std::size_t unpackedUses(const scheduler::Trace& trace) {
@@ -362,6 +363,8 @@ bool Session::wantsPlan(const StepSummary& summary) {
   Program& known = programs_[summary.trace.signature];
   const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
   if (known.asked && !known.replan && !first_plan_is_old) return false;
+  // Where shapes change with each step a plan is of use only for what comes back.
+  if (programs_.size() > kPlannedAtOnce && known.steps < 2) return false;
   known.replan = false;
   known.asked = true;
   planning_ = true;  // by requestPlan(), which follows

@@ -325,6 +325,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
   uses_.push_back({id, TensorView::of(tensor)});
   ++use_count_;
   ++live_uses_;
+  if (options_.log) options_.log->noteUse();
   const Plan* plan = options_.plan.get();
   if (plan && !off_plan_ && !isPlannedUse(use, id)) {
     leavePlan("saved tensor " + std::to_string(use));

@@ -54,6 +54,8 @@ TEST(EventLog, RestsFromItsLastSavedTensorToTheNextOp) {
   using std::chrono::hours;
   using std::chrono::seconds;
   EventLog log(0);
+  EXPECT_TRUE(log.restsSince(hours(1)));  // nothing has been saved
+  log.noteUse();
   EXPECT_FALSE(log.restsSince(seconds(0)));
   log.rest();
   EXPECT_TRUE(log.restsSince(seconds(0)));
