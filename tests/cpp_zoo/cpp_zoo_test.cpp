@@ -1,0 +1,105 @@
+// Programs of plain LibTorch under LD_PRELOAD: the same bits within a budget.
+
+#include <gtest/gtest.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+extern char** environ;
+
+namespace ebbtide {
+namespace {
+
+constexpr int kSteps = 8;
+
+std::string readAll(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> environmentWithout(std::string_view prefix) {
+  std::vector<std::string> kept;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    if (!std::string_view(*entry).starts_with(prefix)) kept.emplace_back(*entry);
+  }
+  return kept;
+}
+
+class CppZoo : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    std::string pattern = (std::filesystem::temp_directory_path() / "cpp-zoo-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Trains in a child process; returns what it wrote. No variables: plain LibTorch.
+  std::string train(const std::vector<std::string>& variables) {
+    const std::string result = (folder_ / "result").string();
+    std::vector<std::string> environment = environmentWithout("EBBTIDE");
+    environment.emplace_back("OMP_NUM_THREADS=1");
+    if (!variables.empty()) {
+      environment.emplace_back("LD_PRELOAD=" EBBTIDE_LIBRARY);
+      environment.push_back("EBBTIDE_REPORT=" + reportPath());
+      environment.emplace_back("EBBTIDE_LOG=warning");
+      environment.insert(environment.end(), variables.begin(), variables.end());
+    }
+    std::vector<char*> pointers;
+    for (std::string& entry : environment) pointers.push_back(entry.data());
+    pointers.push_back(nullptr);
+    std::vector<std::string> words = {EBBTIDE_PROGRAMS, GetParam(), result};
+    std::vector<char*> arguments = {words[0].data(), words[1].data(), words[2].data(), nullptr};
+    pid_t child = 0;
+    EXPECT_EQ(
+        posix_spawn(&child, EBBTIDE_PROGRAMS, nullptr, nullptr, arguments.data(), pointers.data()),
+        0);
+    int status = -1;
+    EXPECT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+    return readAll(result);
+  }
+
+  nlohmann::json report() const { return nlohmann::json::parse(readAll(reportPath())); }
+
+ private:
+  std::string reportPath() const { return (folder_ / "report.json").string(); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_P(CppZoo, SameBitsWithinTheBudget) {
+  const std::string expected = train({});
+  // A line for each state, and one for each loss at least.
+  ASSERT_GE(std::count(expected.begin(), expected.end(), '\n'), 2 * kSteps);
+  EXPECT_EQ(train({"EBBTIDE=1"}), expected);
+  const auto measured = report();
+  const auto activations = measured["activation_bytes"].get<std::int64_t>();
+  ASSERT_GT(activations, 0);
+  const auto budget = measured["plain_peak_bytes"].get<std::int64_t>() - activations / 2;
+  EXPECT_EQ(train({"EBBTIDE_BUDGET=" + std::to_string(budget)}), expected);
+  const auto done = report();
+  EXPECT_FALSE(done["pass_through"].get<bool>());
+  EXPECT_EQ(done["budget_violations"].get<std::int64_t>(), 0);
+  EXPECT_GT(done["recomputed_ops"].get<std::int64_t>() + done["decoded_values"].get<std::int64_t>(),
+            0);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CppZoo,
+                         testing::Values("custom_functions", "custom_in_place", "in_place",
+                                         "dropout", "data_parallel_threads"),
+                         [](const auto& instance) { return std::string(instance.param); });
+
+}  // namespace
+}  // namespace ebbtide
