@@ -139,7 +139,8 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check
     if (program != programs_.end()) program->second.shares = std::move(shares);
   }
   if (!check_floor) return;
-  checkFloor(graph, alone);
+  checkFloor(scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
+             alone);
   // The floor is known: from here on an allocation that would go over the budget fails instead.
   if (config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
 } catch (const std::exception& error) {

@@ -50,6 +50,7 @@ class GraphBuilder {
       if (used[v] && value.overwritten_by != kNone && value.block != kNone)
         shared_[value.block] = true;
     }
+    if (options_.unread_may_go) return;
     std::vector<bool> unpacked(trace_.use_value.size(), false);
     for (const TraceEvent& event : trace_.events) {
       if (event.kind == Kind::kUnpack) unpacked.at(event.id) = true;

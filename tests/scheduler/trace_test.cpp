@@ -112,6 +112,19 @@ TEST(CheckTrace, CapsWhatBytesMaySumTo) {
   EXPECT_EQ(problem(trace), "trace: base_bytes -1 is out of range");
 }
 
+// v1's use is never unpacked: v1 is the program's, or, for the floor, a value like any other.
+TEST(BuildGraph, WhatIsNeverReadStaysOrMayGo) {
+  Trace trace = twoOps();
+  std::erase_if(trace.events, [](const TraceEvent& event) {
+    return event.kind == TraceEvent::Kind::kUnpack && event.id == 0;
+  });
+  EXPECT_TRUE(buildGraph(trace).graph.values[1].pinned);
+  const Value value = buildGraph(trace, {.unread_may_go = true}).graph.values[1];
+  EXPECT_FALSE(value.pinned);
+  EXPECT_EQ(value.bytes, 100);
+  EXPECT_EQ(value.natural_last, 1);  // the op after which the program let go of it
+}
+
 TEST(TraceJson, SaysWhyAnOpIsNotRunAgain) {
   Trace trace = twoOps();
   trace.ops[0].rerunnable = trace.ops[1].rerunnable = false;

@@ -97,6 +97,9 @@ struct GraphOptions {
   // The first step of a run allocates what later steps find there (optimizer state). True:
   // unmanaged blocks that outlive the step are taken as live from its start.
   bool first_step = false;
+  // Saved values that the step never unpacked may be away until they are let go of: on the host,
+  // not dropped. False: they stay with the program.
+  bool unread_may_go = false;
 };
 
 // Throws std::invalid_argument when the trace contradicts itself: what is wrong and where.
