@@ -20,7 +20,8 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr double kMissedBy = 0.05;               // predicted against real peak
+constexpr double kMissedBy = 0.05;  // predicted against real peak
+constexpr int kFloorChecks = 2;
 constexpr int kMostParts = 4;                    // steps that may be parts of one
 constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
@@ -249,12 +250,13 @@ void Session::endStep(StepSummary summary) {
   if (wanted) requestPlan(std::move(summary.trace), first);
 }
 
-// The first recorded step decides, but for parts of steps that are not told apart yet. The first
-// step to end may belong to a thread whose steps are not recorded yet.
+// The first recorded step decides, but for parts of steps that are not told apart yet, and the
+// second one, which begins with what the first one left. The first step to end may belong to a
+// thread whose steps are not recorded yet.
 bool Session::checksFloor(const StepSummary& summary) {
   const bool part = !summary.ended_whole || late_backwards_ > late_backwards_before_step_;
-  if (floor_checked_ || (part && steps_ < kMostParts)) return false;
-  floor_checked_ = true;
+  if (floor_checks_ == kFloorChecks || (part && steps_ < kMostParts)) return false;
+  ++floor_checks_;
   return true;
 }
 

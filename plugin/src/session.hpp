@@ -180,7 +180,7 @@ class Session {
   int record_until_seen_ = kRecordUntilSeen;  // steps
   std::shared_ptr<const Plan> last_plan_;     // of the last step that ended
   std::shared_ptr<EventLog> log_;  // of the one step at a time that observes the allocator
-  bool floor_checked_ = false;
+  int floor_checks_ = 0;
   std::string stop_message_;
   bool said_fits_ = false, said_infeasible_ = false, said_spills_ = false;
 

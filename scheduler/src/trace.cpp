@@ -72,14 +72,22 @@ class GraphBuilder {
       if (value.block != kNone && !value.parameter && !isShared(value))
         managed_.at(value.block) = true;
     }
-    std::vector<bool> freed(trace_.blocks.size(), false);
-    for (const TraceEvent& event : trace_.events) {
-      if (event.kind == Kind::kFree) freed.at(event.id) = true;
-    }
     if (!options_.first_step) return;
+    std::vector<bool> freed(trace_.blocks.size(), false);
+    std::vector<bool> gradient(trace_.blocks.size(), false);
+    const auto is_release = [](const TraceEvent& e) { return e.kind == Kind::kRelease; };
+    const auto last_release =
+        std::find_if(trace_.events.rbegin(), trace_.events.rend(), is_release).base();
+    bool in_backward = false;
+    for (auto event = trace_.events.begin(); event != trace_.events.end(); ++event) {
+      if (event->kind == Kind::kFree) freed.at(event->id) = true;
+      in_backward = (in_backward || event->kind == Kind::kUnpack) && event < last_release;
+      if (in_backward && event->kind == Kind::kAlloc) gradient.at(event->id) = true;
+    }
     for (std::size_t b = 0; b < trace_.blocks.size(); ++b) {
       const TraceBlock& block = trace_.blocks[b];
-      persistent_[b] = !freed[b] && !managed_[b] && !block.ours && !block.before_step;
+      const bool outlives = !freed[b] && !managed_[b] && !block.ours && !block.before_step;
+      persistent_[b] = outlives && !gradient[b];
     }
   }
 
@@ -110,6 +118,7 @@ class GraphBuilder {
         break;
       case Kind::kBackwardNode:
         leaveEvent();
+        beginUnreadNode();
         break;
       case Kind::kUnpack:
         unpack(event.id);
@@ -171,6 +180,7 @@ class GraphBuilder {
     std::sort(op.inputs.begin(), op.inputs.end());
     op.inputs.erase(std::unique(op.inputs.begin(), op.inputs.end()), op.inputs.end());
     in_event_ = false;
+    unread_ = true;
     if (out_.graph.ops.empty()) before_first_ = gap_peak_;
     pushOp(std::move(op));
     out_.op_of_trace_op.at(id) = here();
@@ -188,6 +198,7 @@ class GraphBuilder {
       pushOp(std::move(op));
       out_.trace_op_of.push_back(kNone);
       in_event_ = true;
+      unread_ = false;
     }
     std::vector<OpId>& events = out_.events_of_use[use];
     if (events.empty() || events.back() != here()) events.push_back(here());
@@ -201,6 +212,15 @@ class GraphBuilder {
   void leaveEvent() {
     if (!in_event_) return;
     in_event_ = false;
+    in_gap_ = true;
+    gap_peak_ = fixed_;
+  }
+
+  // Nothing has been unpacked since the last op: what nodes allocate and let go of is told apart by
+  // them, since no events do (all values saved by hooks of the program's own).
+  void beginUnreadNode() {
+    if (!unread_ || out_.graph.ops.empty()) return;
+    closeGap();
     in_gap_ = true;
     gap_peak_ = fixed_;
   }
@@ -289,6 +309,7 @@ class GraphBuilder {
   OpId first_backward_ = kNone;
   OpId next_op_ = 0;
   bool in_event_ = false;
+  bool unread_ = true;
   bool in_gap_ = false;
   bool seen_backward_ = false;
 };

@@ -95,7 +95,8 @@ struct TraceGraph {
 
 struct GraphOptions {
   // The first step of a run allocates what later steps find there (optimizer state). True:
-  // unmanaged blocks that outlive the step are taken as live from its start.
+  // unmanaged blocks that outlive the step are taken as live from its start, but for those made in
+  // the backward pass: gradients, which most programs let go of before the next forward pass.
   bool first_step = false;
   // Saved values that the step never unpacked may be away until they are let go of: on the host,
   // not dropped. False: they stay with the program.
