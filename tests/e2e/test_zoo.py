@@ -7,6 +7,35 @@ import zoo
 from conftest import measure
 from processes import Finished, run, script
 
+# One or two of each family; the others run with ./dev test --zoo.
+EVERY_TIME = {
+    "torchvision_models.resnet50",
+    "torchvision_models.swin_t",
+    "transformer_models.gpt2_eager",
+    "transformer_models.t5",
+    "other_models.lstm",
+    "other_models.gru",
+    "other_models.gan",
+    "other_models.gnn",
+    "autograd_programs.views",
+    "autograd_programs.writes_through_views",
+    "autograd_programs.own_function_mark_dirty",
+    "autograd_programs.retain_graph",
+    "precision_programs.autocast_bf16",
+    "precision_programs.complex_in_place",
+    "randomness_programs.dropout",
+    "randomness_programs.generators",
+    "normalisation_programs.momentum_none",
+    "memory_tool_programs.checkpoint",
+    "memory_tool_programs.saved_tensors_hooks_numpy",
+    "transform_programs.compiled_in_part",
+    "distributed_programs.ddp_static_graph",
+    "changing_programs.random_lengths",
+    "changing_programs.stochastic_depth",
+    "life_programs.notebook",
+    "process_programs.side_by_side",
+}
+
 
 def training(names: list[str], ranks: int):
     return script("tests/e2e/zoo_train.py", *names, ranks=ranks)
@@ -20,12 +49,21 @@ def without_times(done: Finished) -> list[dict]:
     ]
 
 
-@pytest.mark.parametrize("name", zoo.programs())
+def marked(name: str):
+    return name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.whole_zoo)
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in zoo.programs()])
 def test_same_bits_within_the_budget(name: str, tmp_path: Path) -> None:
     program = zoo.program(name)
     baseline = measure(training([name], program.ranks), tmp_path)
     expected = without_times(baseline.plain)
     assert without_times(baseline.measured) == expected
+    # What each rank sent, in its order, is compared too: there is some.
+    assert program.ranks == 1 or all(
+        rank[name]["collectives"] or any("isend" in text for text in rank[name]["losses"])
+        for rank in expected
+    )
     variables = {"EBBTIDE_BUDGET": str(baseline.budget(program.fraction))}
     done = run(baseline.program, variables, tmp_path / "budget").succeeded()
     assert without_times(done) == expected
@@ -34,4 +72,4 @@ def test_same_bits_within_the_budget(name: str, tmp_path: Path) -> None:
         assert not report["pass_through"], done.output
         assert report["budget_violations"] == 0, done.output
         planned = report["recomputed_ops"] + report["decoded_values"] > 0
-        assert planned != bool(program.kept), done.output
+        assert program.varies or planned != bool(program.kept), done.output

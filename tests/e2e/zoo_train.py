@@ -19,6 +19,8 @@ import zoo
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+FLIGHT_RECORDS = 20_000  # more collectives than any program issues
+
 
 def contents(tensor: Tensor) -> bytes:
     """Of any layout and type; a distributed tensor's own part."""
@@ -50,8 +52,19 @@ def checkpoint_each(kinds: tuple[type[nn.Module], ...], modules: Iterable[nn.Mod
             checkpoint_each(kinds, module.children())
 
 
+def collectives() -> list[str]:
+    """All that this rank has issued so far, in order, as PyTorch's flight recorder has them."""
+    if not dist.is_initialized():
+        return []
+    from torch._C._distributed_c10d import _dump_fr_trace_json
+
+    recorded = json.loads(_dump_fr_trace_json())
+    return [f"{one['profiling_name']} {one['input_sizes']}" for one in recorded.get("entries", [])]
+
+
 def train(name: str, steps: int | None, checkpointed: bool) -> dict:
     torch.manual_seed(1)
+    issued = len(collectives())
     program = zoo.program(name)
     training = program.make()
     if checkpointed:
@@ -62,13 +75,19 @@ def train(name: str, steps: int | None, checkpointed: bool) -> dict:
         values = training.step(step)
         seconds.append(time.perf_counter() - started)
         losses += [digest(value) for value in values]
+        del values  # may hold as much as a step
         state = hashlib.sha256()
         for key, tensor in training.state():
             state.update(key.encode() + contents(tensor))
         states.append(state.hexdigest())
         planner.settle()
         print(f"{name}: step {step}", flush=True)
-    return {"losses": losses, "states_sha256": states, "step_seconds": seconds}
+    return {
+        "losses": losses,
+        "states_sha256": states,
+        "step_seconds": seconds,
+        "collectives": collectives()[issued:],
+    }
 
 
 def main() -> None:
@@ -80,6 +99,7 @@ def main() -> None:
     options = parser.parse_args()
     rank = os.environ.get("RANK")
     if rank is not None:
+        os.environ["TORCH_FR_BUFFER_SIZE"] = str(FLIGHT_RECORDS)
         dist.init_process_group("gloo")
     results = {name: train(name, options.steps, options.checkpointed) for name in options.programs}
     if options.out:

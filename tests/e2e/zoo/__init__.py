@@ -12,7 +12,23 @@ import torch
 from torch import Tensor, nn
 
 Named = Iterable[tuple[str, Tensor]]
-FAMILIES = ("torchvision_models", "transformer_models", "other_models")
+FAMILIES = (
+    "torchvision_models",
+    "transformer_models",
+    "other_models",
+    "autograd_programs",
+    "precision_programs",
+    "randomness_programs",
+    "normalisation_programs",
+    "memory_tool_programs",
+    "transform_programs",
+    "distributed_programs",
+    "sharded_programs",
+    "pipeline_programs",
+    "changing_programs",
+    "life_programs",
+    "process_programs",
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +58,8 @@ class Program:
     fraction: float = 0.5
     # Why nothing of it is recomputed; its test says that this is so. Empty: a plan is in use.
     kept: str = ""
+    # Hardly a step is like another, so that a plan may never be of use.
+    varies: bool = False
     # What people wrap in torch.utils.checkpoint to save memory: the comparison of ./dev bench zoo.
     blocks: tuple[type[nn.Module], ...] = ()
 

@@ -1,0 +1,73 @@
+"""How programs end, or live with others: as in plain PyTorch, with what they printed until then."""
+
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from conftest import Baseline, measure
+from life import STEPS
+from processes import Finished, Program, run, script
+
+
+def program(name: str) -> Program:
+    return script("tests/e2e/life.py", name)
+
+
+@pytest.fixture(scope="module")
+def budget(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """All of these programs train the same network."""
+    folder = tmp_path_factory.mktemp("life")
+    baseline: Baseline = measure(program("ends_with_a_graph"), folder)
+    return str(baseline.budget(0.5))
+
+
+def both(name: str, budget: str, folder: Path) -> tuple[Finished, Finished]:
+    variables = {"EBBTIDE_BUDGET": budget}
+    return run(program(name), {}, folder / "plain"), run(program(name), variables, folder / "own")
+
+
+def losses(done: Finished) -> list[str]:
+    return re.findall("loss (.*)", done.output)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("ends_with_a_graph", 0),
+        ("ends_with_a_cycle", 0),
+        ("ends_within_a_step", 3),
+        ("ends_within_backward", 3),
+        ("fails_within_backward", 1),
+        ("is_interrupted", -signal.SIGINT),
+        ("is_terminated", -signal.SIGTERM),
+        ("trains_at_exit", 0),
+    ],
+)
+def test_ends_as_it_does_in_plain_pytorch(
+    name: str, status: int, budget: str, tmp_path: Path
+) -> None:
+    plain, own = both(name, budget, tmp_path)
+    assert plain.status == status, plain.output
+    assert own.status == status, own.output
+    assert losses(own) == losses(plain) and len(losses(own)) >= STEPS
+    if name != "is_terminated":
+        assert own.report["recomputed_ops"] > 0
+        assert not own.report["pass_through"] and own.report["budget_violations"] == 0
+
+
+@pytest.mark.parametrize("name", ["is_interrupted_anywhere", "halves_its_batch"])
+def test_goes_on_with_the_same_bits(name: str, budget: str, tmp_path: Path) -> None:
+    plain, own = both(name, budget, tmp_path)
+    assert own.succeeded().results == plain.succeeded().results
+    assert not own.report["pass_through"], own.output
+    assert own.report["recomputed_ops"] > 0 and own.report["budget_violations"] == 0, own.output
+    assert own.said("refused") == (name == "halves_its_batch"), own.output
+
+
+@pytest.mark.parametrize("name", ["spawns_trainers", "forks_trainers"])
+def test_trains_in_other_processes(name: str, budget: str, tmp_path: Path) -> None:
+    """Spawned ones each within the budget; forked ones without Ebbtide."""
+    plain, own = both(name, budget, tmp_path)
+    assert own.succeeded().results == plain.succeeded().results
+    assert own.report["recomputed_ops"] > 0 and own.report["budget_violations"] == 0
