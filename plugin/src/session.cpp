@@ -490,6 +490,11 @@ void Session::shutdown() {
     mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
     violations_ = memory.budget_violations;
   }
+  if (!awake_ && memory_->statistics().budget_violations > 0) {
+    warn(
+        "the budget was exceeded, and no training step was seen: nothing was dropped or spilled "
+        "(only what autograd saves of operations outside torch.func can be)");
+  }
   if (awake_ && !config_.report_path.empty()) writeReport();
   server_.reset();
 }

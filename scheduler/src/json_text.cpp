@@ -164,7 +164,9 @@ std::vector<Integer> wholeList(const json& items, const JsonObject& object, cons
 json parseJson(const std::string& text, const std::string& subject) {
   // To nlohmann it is the end of the text, whatever follows.
   if (const std::size_t zero = text.find('\0'); zero != std::string::npos) {
-    throw std::invalid_argument(subject + ": byte " + std::to_string(zero) + " is zero");
+    const auto line = 1 + std::count(text.data(), text.data() + zero, '\n');
+    throw std::invalid_argument(subject + ": line " + std::to_string(line) + ": byte " +
+                                std::to_string(zero) + " is zero");
   }
   return TreeBuilder(text, subject).build();
 }

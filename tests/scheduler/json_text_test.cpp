@@ -41,8 +41,8 @@ TEST(ParseJson, NamesTheLine) {
 
 TEST(ParseJson, RefusesZeroBytes) {
   using namespace std::string_literals;
-  EXPECT_EQ(parseProblem("{}\0{"s), "file: byte 2 is zero");
-  EXPECT_EQ(parseProblem("[1,\0]"s), "file: byte 3 is zero");
+  EXPECT_EQ(parseProblem("{}\0{"s), "file: line 1: byte 2 is zero");
+  EXPECT_EQ(parseProblem("[1,\n\0]"s), "file: line 2: byte 4 is zero");
 }
 
 TEST(ParseJson, RefusesDeepNesting) {
