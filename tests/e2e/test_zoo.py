@@ -33,7 +33,7 @@ EVERY_TIME = {
     "changing_programs.random_lengths",
     "changing_programs.stochastic_depth",
     "life_programs.notebook",
-    "process_programs.side_by_side",
+    "process_programs.loading_forked",
 }
 
 
