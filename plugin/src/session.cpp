@@ -20,9 +20,7 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr double kMissedBy = 0.05;  // predicted against real peak
-constexpr int kFloorChecks = 2;
-constexpr int kMostParts = 4;                    // steps that may be parts of one
+constexpr double kMissedBy = 0.05;               // predicted against real peak
 constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
@@ -248,16 +246,6 @@ void Session::endStep(StepSummary summary) {
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
   if (check_floor || !config_.budget_bytes) analyse(summary.trace, first, check_floor, alone);
   if (wanted) requestPlan(std::move(summary.trace), first);
-}
-
-// The first recorded step decides, but for parts of steps that are not told apart yet, and the
-// second one, which begins with what the first one left. The first step to end may belong to a
-// thread whose steps are not recorded yet.
-bool Session::checksFloor(const StepSummary& summary) {
-  const bool part = !summary.ended_whole || late_backwards_ > late_backwards_before_step_;
-  if (floor_checks_ == kFloorChecks || (part && steps_ < kMostParts)) return false;
-  ++floor_checks_;
-  return true;
 }
 
 // Called with mutex_ held. Which program ran, and which one it followed.

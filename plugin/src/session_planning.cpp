@@ -19,6 +19,8 @@ using scheduler::Graph;
 using scheduler::kNone;
 
 constexpr auto kPlanningTime = std::chrono::milliseconds(2500);
+constexpr int kFloorChecks = 2;
+constexpr int kMostParts = 4;        // steps that may be parts of one
 constexpr double kHeadroom = 0.005;  // of the budget: rounding and order of frees
 constexpr Bytes kLeastHeadroom = 1 << 20;
 
@@ -94,6 +96,16 @@ std::int64_t Session::planningCap() const {
 }
 
 // Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
+// The first recorded step decides, but for parts of steps that are not told apart yet, and the
+// second one, which begins with what the first one left. The first step to end may belong to a
+// thread whose steps are not recorded yet.
+bool Session::checksFloor(const StepSummary& summary) {
+  const bool part = !summary.ended_whole || late_backwards_ > late_backwards_before_step_;
+  if (floor_checks_ == kFloorChecks || (part && steps_ < kMostParts)) return false;
+  ++floor_checks_;
+  return true;
+}
+
 // What fits without the headroom is not refused, so that the figure that was told is not either;
 // nor is what held where others are live, whose values count as fixed here but can be spilled.
 void Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {

@@ -14,6 +14,8 @@ namespace ebbtide::plugin {
 
 using scheduler::kNone;
 
+inline constexpr const char* kUninitialised = "of uninitialised memory";  // RunOp::kept_because
+
 c10::Storage newStorage(std::size_t bytes);
 c10::Storage duplicateStorage(const c10::Storage& storage);
 

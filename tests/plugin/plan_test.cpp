@@ -22,14 +22,19 @@ using scheduler::Step;
 using scheduler::twoOps;
 using StepKind = scheduler::Step::Kind;
 
-TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
-  const auto trace = twoOps();
-  const auto graph = scheduler::buildGraph(trace);
-  // Drop v1 after op 1, run op 0 again before the event that reads it.
+// Of twoOps(): drops v1 after op 1, runs op 0 again before the event that reads it.
+scheduler::Schedule withoutFirstValue() {
   scheduler::Schedule schedule;
   schedule.steps = {{StepKind::kRun, 0}, {StepKind::kRun, 1},  {StepKind::kDrop, 1},
                     {StepKind::kRun, 2}, {StepKind::kDrop, 2}, {StepKind::kRun, 0},
                     {StepKind::kRun, 3}, {StepKind::kDrop, 1}};
+  return schedule;
+}
+
+TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
+  const auto trace = twoOps();
+  const auto graph = scheduler::buildGraph(trace);
+  const auto schedule = withoutFirstValue();
   ASSERT_EQ(scheduler::validate(graph.graph, schedule), std::nullopt);
   const auto plan = makePlan(trace, graph, schedule);
   EXPECT_EQ(plan->replays, 1);
@@ -55,10 +60,7 @@ TEST(Plan, HoldsWhatIsTheProgramsUntilItIsReadLast) {
   trace.values[0].block = scheduler::kNone;
   const auto graph = scheduler::buildGraph(trace);
   ASSERT_TRUE(graph.graph.values[0].pinned);
-  scheduler::Schedule schedule;
-  schedule.steps = {{StepKind::kRun, 0}, {StepKind::kRun, 1},  {StepKind::kDrop, 1},
-                    {StepKind::kRun, 2}, {StepKind::kDrop, 2}, {StepKind::kRun, 0},
-                    {StepKind::kRun, 3}, {StepKind::kDrop, 1}};
+  const auto schedule = withoutFirstValue();
   ASSERT_EQ(scheduler::validate(graph.graph, schedule), std::nullopt);
   const auto plan = makePlan(trace, graph, schedule);
   EXPECT_TRUE(plan->hold[0]);
