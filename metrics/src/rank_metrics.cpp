@@ -61,7 +61,10 @@ struct RankMetrics::Impl {
   prometheus::Counter& recompute_seconds =
       counter("ebbtide_recompute_seconds_total", "Time spent running operators again.");
   prometheus::Counter& spilled_bytes =
-      counter("ebbtide_spilled_bytes_total", "Bytes moved out of the memory under budget.");
+      counter("ebbtide_spilled_bytes_total",
+              "Bytes written to the host because memory was short, beside any plan.");
+  prometheus::Counter& offloaded_bytes =
+      counter("ebbtide_offloaded_bytes_total", "Bytes written to the host by plans.");
   prometheus::Counter& budget_violations =
       counter("ebbtide_budget_violations_total",
               "Allocations that were let over the budget because nothing could be freed.");
@@ -100,6 +103,10 @@ void RankMetrics::addRecomputed(std::int64_t ops, double seconds) noexcept {
 
 void RankMetrics::addSpilledBytes(std::int64_t bytes) noexcept {
   impl_->spilled_bytes.Increment(static_cast<double>(bytes));
+}
+
+void RankMetrics::addOffloadedBytes(std::int64_t bytes) noexcept {
+  impl_->offloaded_bytes.Increment(static_cast<double>(bytes));
 }
 
 void RankMetrics::addBudgetViolations(std::int64_t count) noexcept {

@@ -107,6 +107,7 @@ Config configFromEnvironment() {
   config.on_infeasible = choice("EBBTIDE_ON_INFEASIBLE", {"stop", "best-effort"}, "stop") == "stop"
                              ? OnInfeasible::kStop
                              : OnInfeasible::kBestEffort;
+  config.offload = choice("EBBTIDE_OFFLOAD", {"auto", "never"}, "auto") == "auto";
   config.own_allocator = choice("EBBTIDE_ALLOCATOR", {"ebbtide", "torch"}, "ebbtide") == "ebbtide";
   if (!config.own_allocator && config.budget_bytes) {
     throw std::invalid_argument(

@@ -19,6 +19,8 @@ struct Config {
   std::string planner = "auto";
   std::string log_level = "info";
   OnInfeasible on_infeasible = OnInfeasible::kStop;
+  bool offload =
+      true;  // plans may write values to the host; without it only what nothing else holds
   bool own_allocator = true;  // false leaves torch's CPU allocator in place (measuring only)
   int rank = 0;
   int local_rank = 0;

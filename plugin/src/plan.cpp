@@ -22,6 +22,19 @@ void drop(Plan& plan, const Cursor& cursor, ValueId value) {
   }
 }
 
+void addFetch(Plan& plan, const scheduler::TraceGraph::Restore& restore, std::int64_t ns) {
+  plan.restored_later[restore.value] = true;
+  ++plan.fetches_of[restore.value];
+  if (restore.kind == scheduler::CopyKind::kBits) {
+    ++plan.decodes;
+    return;
+  }
+  plan.on_host[restore.value] = true;
+  ++plan.host_fetches;
+  plan.host_bytes += plan.codec[restore.value].block_bytes;
+  plan.host_ns += ns;
+}
+
 }  // namespace
 
 std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
@@ -42,8 +55,9 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   plan->use_value = trace.use_value;
   plan->replayed.assign(trace.ops.size(), false);
   plan->drops_after_op.resize(trace.ops.size());
-  plan->recomputed_later.assign(trace.values.size(), false);
-  plan->decodes.assign(trace.values.size(), 0);
+  plan->restored_later.assign(trace.values.size(), false);
+  plan->fetches_of.assign(trace.values.size(), 0);
+  plan->on_host.assign(trace.values.size(), false);
   plan->last_replay_read.assign(trace.values.size(), kNone);
   std::vector<std::int32_t> event_of_op(ops.size(), kNone);
   for (const auto& events : graph.events_of_use) {
@@ -70,7 +84,7 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   Cursor cursor;
   for (const Step& step : schedule.steps) {
     if (step.kind == Step::Kind::kDrop) {
-      if (!in_trace(step.id)) continue;  // an encoded copy goes with its last fetch
+      if (!in_trace(step.id)) continue;  // a copy goes with its last fetch
       if (pending.empty()) {
         drop(*plan, cursor, step.id);
       } else {
@@ -82,20 +96,17 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
       throw std::invalid_argument("plan: offload steps are not executed yet");
     const auto& op = ops.at(step.id);
     const OpId trace_op = graph.trace_op_of[step.id];
-    if (const ValueId decoded = graph.decodes[step.id]; decoded != kNone) {
-      if (!ran[step.id]) {  // the value as its op made it
-        ran[step.id] = true;
-        continue;
+    if (const auto& restore = graph.restores[step.id]; restore.value != kNone) {
+      if (ran[step.id]) {
+        addFetch(*plan, restore, op.duration_ns);
+        pending.push_back({Step::Kind::kFetch, restore.value});
       }
-      plan->recomputed_later[decoded] = true;
-      ++plan->decodes[decoded];
-      ++plan->fetches;
-      pending.push_back({Step::Kind::kFetch, decoded});
+      ran[step.id] = true;  // the first time it is the value as its op made it
       continue;
     }
     if (ran[step.id]) {
       for (ValueId v : op.inputs) read_again[v] = true;
-      for (ValueId v : op.outputs) plan->recomputed_later[v] = true;
+      for (ValueId v : op.outputs) plan->restored_later[v] = true;
       plan->replayed.at(trace_op) = true;
       pending.push_back({Step::Kind::kRun, trace_op});
       ++plan->replays;
@@ -131,8 +142,8 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
     const OpId producer = trace.values[v].producer;
     if (producer == kNone) continue;
     for (ValueId dropped : plan->drops_after_op[producer]) {
-      // What is decoded later is encoded at that drop, in a rehearsal not even then.
-      if (dropped == static_cast<ValueId>(v) && plan->decodes[v] == 0) plan->hold[v] = false;
+      // What has a copy later is copied at that drop, in a rehearsal not even then.
+      if (dropped == static_cast<ValueId>(v) && plan->fetches_of[v] == 0) plan->hold[v] = false;
     }
   }
   return plan;

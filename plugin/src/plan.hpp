@@ -19,7 +19,7 @@ using scheduler::ValueId;
 // All ids are the trace's.
 struct Plan {
   struct Event {  // a node of the autograd graph that reads its saved values
-    // Before its first unpack: replays, drops, and fetches of encoded values.
+    // Before its first unpack: replays, drops, and fetches of values from their copies.
     std::vector<scheduler::Step> prelude;
     std::vector<ValueId> drops;  // after it
   };
@@ -36,9 +36,10 @@ struct Plan {
   std::vector<std::vector<std::int32_t>> events_of_use;  // per use, in the order of its unpacks
   // Per value: the last event whose replays read it; kNone: none does.
   std::vector<std::int32_t> last_replay_read;
-  std::vector<OpId> producer;          // per value: what made it in the recorded step
-  std::vector<bool> recomputed_later;  // per value: a replay or its encoded copy gives it again
-  std::vector<std::int32_t> decodes;   // per value: how often from its encoded copy
+  std::vector<OpId> producer;            // per value: what made it in the recorded step
+  std::vector<bool> restored_later;      // per value: a replay or its copy gives it again
+  std::vector<std::int32_t> fetches_of;  // per value: how often from its copy
+  std::vector<bool> on_host;             // per value: that copy is in the spill file, not bits
   struct Codec {
     std::int64_t block_bytes = 0;  // of the value as recorded
     std::int64_t encoded_bytes = 0;
@@ -52,8 +53,11 @@ struct Plan {
   std::int64_t predicted_peak_bytes = 0;
   std::int64_t recompute_ns = 0;
   std::int64_t replays = 0;
-  std::int64_t fetches = 0;   // of encoded values
-  double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
+  std::int64_t decodes = 0;       // fetches from bits
+  std::int64_t host_fetches = 0;  // and from the host
+  std::int64_t host_bytes = 0;    // of those values
+  std::int64_t host_ns = 0;       // to write and read them, as foreseen
+  double overhead_ratio = 0;      // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   // Rehearsed steps so far; 0: replays are checked against the originals. The one thing that
   // changes after the plan was published: steps that begin at that moment read it without the

@@ -20,7 +20,10 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr double kMissedBy = 0.05;               // predicted against real peak
+constexpr double kMissedBy = 0.05;  // predicted against real peak
+constexpr int kSlowOffload = 2;     // times as long as planned, and this much more, so many steps
+constexpr std::int64_t kSlowOffloadNs = 20'000'000;
+constexpr int kSlowOffloads = 3;
 constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
@@ -164,6 +167,7 @@ Session::StepStart Session::beginStep() {
   }
   spilled_before_step_ = spilled_bytes_;
   replays_before_step_ = recomputed_ops_;
+  offload_ns_before_step_ = offload_ns_;
   late_backwards_before_step_ = late_backwards_;
   step_start_ = std::chrono::steady_clock::now();
   return start;
@@ -235,6 +239,7 @@ void Session::endStep(StepSummary summary) {
   }
   timeline_ = std::move(timeline);
   const bool wanted = wantsPlan(summary);
+  const bool for_planning = wanted || !config_.trace_dir.empty();
   const bool first = steps_ == 1;
   const bool check_floor = checksFloor(summary);
   const bool alone = summary.alone;
@@ -243,6 +248,7 @@ void Session::endStep(StepSummary summary) {
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
   lock.unlock();
+  if (for_planning) summary.trace.host = hostCopies();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
   if (check_floor || !config_.budget_bytes) analyse(summary.trace, first, check_floor, alone);
   if (wanted) requestPlan(std::move(summary.trace), first);
@@ -301,6 +307,11 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
     const double predicted = static_cast<double>(plan->predicted_peak_bytes);
     const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
     if (plan->feasible && (std::abs(error) > kMissedBy || spilled)) known->askAgain();
+    // The file's pages no longer fit into memory, say: computing again may be quicker now.
+    const bool slow =
+        offload_ns_ - offload_ns_before_step_ > kSlowOffload * plan->host_ns + kSlowOffloadNs;
+    known->slow_offloads = slow ? known->slow_offloads + 1 : 0;
+    if (known->slow_offloads == kSlowOffloads) known->askAgain();
   }
   // The same ops, but more of a backward pass than was recorded. Less is no reason: an exception
   // may have ended it.
@@ -378,6 +389,12 @@ void Session::countSpill(std::int64_t bytes) noexcept {
 void Session::countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept {
   decoded_values_ += decoded_values;
   codec_ns_ += duration_ns;
+}
+
+void Session::countOffload(std::int64_t written_bytes, std::int64_t duration_ns) noexcept {
+  offloaded_bytes_ += written_bytes;
+  offload_ns_ += duration_ns;
+  metrics_.addOffloadedBytes(written_bytes);
 }
 
 void Session::countAudit(const std::string& op, std::uint64_t signature, bool equal) {

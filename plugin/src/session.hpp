@@ -77,6 +77,8 @@ class Session {
   void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
   void countSpill(std::int64_t bytes) noexcept;
   void countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept;
+  // Of a plan: to the host and back.
+  void countOffload(std::int64_t written_bytes, std::int64_t duration_ns) noexcept;
   void noteBackwardBegins() noexcept;  // first unpack of a step
   // Steps in which parameters are written while saved tensors are left (a GAN's generator waits for
   // its discriminator) go on, once such tensors were unpacked after their step had been ended.
@@ -122,6 +124,7 @@ class Session {
     bool said_plan = false;
     int replans = 0;
     int partial_rehearsals = 0;
+    int slow_offloads = 0;  // steps in a row
     std::int64_t steps = 0;
     std::int64_t plain_peak_bytes = 0;  // nothing dropped
     std::int64_t activation_bytes = 0;
@@ -132,6 +135,7 @@ class Session {
 
   void planLoop();
   void planOnce(scheduler::Trace trace, bool first_step);
+  scheduler::PlanResult planWithin(const scheduler::Graph& graph, std::int64_t cap) const;
   void publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                const scheduler::PlanResult& result, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
@@ -147,6 +151,7 @@ class Session {
   const Program* mainProgram() const;            // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;
+  scheduler::HostCopies hostCopies();
   void say(const std::string& text) const;  // one line on stderr, tagged with the rank
   void warn(const std::string& text) const;
 
@@ -193,11 +198,13 @@ class Session {
   std::int64_t smallest_feasible_bytes_ = 0, smallest_without_spill_bytes_ = 0;
   std::int64_t step_base_bytes_ = 0, step_activation_bytes_ = 0;
   std::int64_t violations_ = 0, spilled_before_step_ = 0, replays_before_step_ = 0;
+  std::int64_t offload_ns_before_step_ = 0;
   std::int64_t late_backwards_before_step_ = 0;
   std::int64_t active_from_step_ = -1;
   std::string dominating_;
   std::atomic<std::int64_t> recomputed_ops_{0}, recompute_ns_{0}, spilled_bytes_{0};
   std::atomic<std::int64_t> decoded_values_{0}, codec_ns_{0};
+  std::atomic<std::int64_t> offloaded_bytes_{0}, offload_ns_{0};
   std::vector<std::pair<double, std::int64_t>> timeline_;
 };
 

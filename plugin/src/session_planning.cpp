@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <utility>
 
-#include "ebbtide/scheduler/encoded_values.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
 #include "session.hpp"
 
 namespace ebbtide::plugin {
@@ -85,6 +85,18 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
   return text.empty() ? "nothing that was saved for backward" : text;
 }
 
+Bytes peak(const scheduler::TraceGraph& step, const scheduler::PlanResult& result) {
+  return scheduler::simulate(step.graph, result.schedule).peak_bytes;
+}
+
+std::string copiesText(const Plan& plan) {
+  std::string text;
+  if (plan.decodes > 0) text += fmt::format(", {} values kept as bits", plan.decodes);
+  if (plan.host_fetches > 0)
+    text += fmt::format(", {} on the host ({})", plan.host_fetches, formatBytes(plan.host_bytes));
+  return text;
+}
+
 }  // namespace
 
 std::int64_t Session::planningCap() const {
@@ -93,6 +105,11 @@ std::int64_t Session::planningCap() const {
       std::max<Bytes>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
   const Bytes budget = *config_.budget_bytes;
   return budget - slack - headroom(budget);
+}
+
+scheduler::HostCopies Session::hostCopies() {
+  if (!config_.offload) return {};
+  return {spill_.roundTripBytesPerSecond(), SpillStore::kLeastBytes};
 }
 
 // Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
@@ -224,17 +241,30 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
       return;
     }
   }
-  scheduler::addEncodedValues(trace, graph);
-  scheduler::PlannerOptions options;
-  options.deadline = start + kPlanningTime;
-  const scheduler::PlanResult result =
-      scheduler::planner(config_.planner).plan(graph.graph, cap, options);
-  if (const auto problem = scheduler::validate(graph.graph, result.schedule)) {
-    throw std::runtime_error("the planner's schedule is not legal: " + *problem);
+  scheduler::TraceGraph host_graph = graph;
+  scheduler::addValueCopies(trace, graph);
+  scheduler::PlanResult result = planWithin(graph.graph, cap);
+  if (!result.feasible && trace.host.bytes_per_second > 0) {
+    scheduler::addValueCopies(trace, host_graph, scheduler::CopyRule::kWhereverPossible);
+    scheduler::PlanResult on_host = planWithin(host_graph.graph, cap);
+    if (on_host.feasible || peak(host_graph, on_host) < peak(graph, result)) {
+      graph = std::move(host_graph);
+      result = std::move(on_host);
+    }
   }
   const double plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   publish(trace, graph, result, plan_seconds);
+}
+
+scheduler::PlanResult Session::planWithin(const Graph& graph, Bytes cap) const {
+  scheduler::PlannerOptions options;
+  options.deadline = std::chrono::steady_clock::now() + kPlanningTime;
+  scheduler::PlanResult result = scheduler::planner(config_.planner).plan(graph, cap, options);
+  if (const auto problem = scheduler::validate(graph, result.schedule)) {
+    throw std::runtime_error("the planner's schedule is not legal: " + *problem);
+  }
+  return result;
 }
 
 void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
@@ -271,7 +301,7 @@ void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph
     smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
     if (!std::exchange(said_spills_, true)) {
       warn(
-          fmt::format("recomputation alone reaches {}, the budget is {}: the rest is spilled to "
+          fmt::format("the best plan reaches {}, the budget is {}: the rest is spilled to "
                       "the host's disk each step; "
                       "from {} on nothing is spilled",
                       formatBytes(simulated.peak_bytes), formatBytes(*config_.budget_bytes),
@@ -282,8 +312,7 @@ void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph
       "plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step{}, {:.1f} % "
       "more time",
       plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes),
-      formatBytes(known.plain_peak_bytes), plan->replays,
-      plan->fetches > 0 ? fmt::format(", {} values kept as bits", plan->fetches) : std::string(),
+      formatBytes(known.plain_peak_bytes), plan->replays, copiesText(*plan),
       100 * plan->overhead_ratio);
   if (std::exchange(known.said_plan, true)) {
     debug(text);

@@ -83,6 +83,8 @@ void Session::writeReport() {
       {"recompute_seconds", static_cast<double>(recompute_ns_.load()) * 1e-9},
       {"decoded_values", decoded_values_.load()},
       {"codec_seconds", static_cast<double>(codec_ns_.load()) * 1e-9},
+      {"offloaded_bytes", offloaded_bytes_.load()},
+      {"offload_seconds", static_cast<double>(offload_ns_.load()) * 1e-9},
       {"spilled_bytes", spilled_bytes_.load()},
       {"audited", audited_ops_},
       {"rejected", rejected_ops_},
@@ -95,7 +97,9 @@ void Session::writeReport() {
     report["plan"] = {{"planner", plan->planner},
                       {"overhead_ratio", plan->overhead_ratio},
                       {"recomputed_ops", plan->replays},
-                      {"decoded_values", plan->fetches},
+                      {"decoded_values", plan->decodes},
+                      {"offloaded_values", plan->host_fetches},
+                      {"offloaded_bytes", plan->host_bytes},
                       {"active_from_step", active_from_step_},
                       {"plan_seconds", plan->plan_seconds}};
   } else {

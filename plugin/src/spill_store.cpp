@@ -6,15 +6,22 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 namespace ebbtide::plugin {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::int64_t kChunkBytes = 1 << 20;
+constexpr std::int64_t kLeastTimed = 1 << 20;   // less says more of the call than of the bytes
+constexpr std::int64_t kTrialBytes = 16 << 20;  // more than a core's caches hold
+constexpr double kRemembered = 512 << 20;       // bytes; what was moved before counts half
 
 bool writeAll(int file, const char* data, std::int64_t bytes, std::int64_t offset) {
   while (bytes > 0) {
@@ -34,6 +41,10 @@ bool readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
     data += done, offset += done, bytes -= done;
   }
   return true;
+}
+
+double secondsSince(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // Values of nearly the same size share slots: batches of varying length would else make the file
@@ -71,22 +82,27 @@ bool SpillStore::openFile() {
 std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes) noexcept
     try {
   Slot slot{0, bytes, roomFor(bytes)};
+  bool used_before = false;  // else the file system finds room for it first
   {
     std::lock_guard lock(mutex_);
     if (!openFile()) return std::nullopt;
     if (const auto found = free_.find(slot.room_bytes); found != free_.end()) {
       slot.offset = found->second;
       free_.erase(found);
+      used_before = true;
     } else {
       slot.offset = end_;
       end_ += slot.room_bytes;
     }
   }
+  const auto start = Clock::now();
   const bool ok = writeAll(file_, static_cast<const char*>(data), bytes, slot.offset);
   const int why = errno;
+  const double seconds = secondsSince(start);
   std::lock_guard lock(mutex_);
   if (ok) {
     written_bytes_ += bytes;
+    if (used_before) writing_.add(bytes, seconds);
     return slot;
   }
   free_.emplace(slot.room_bytes, slot.offset);
@@ -96,8 +112,13 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   return std::nullopt;
 }
 
-bool SpillStore::read(const Slot& slot, void* data) const noexcept {
-  return readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset);
+bool SpillStore::read(const Slot& slot, void* data) noexcept {
+  const auto start = Clock::now();
+  if (!readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset)) return false;
+  const double seconds = secondsSince(start);
+  std::lock_guard lock(mutex_);
+  reading_.add(slot.bytes, seconds);
+  return true;
 }
 
 bool SpillStore::equals(const Slot& slot, const void* data) const noexcept try {
@@ -123,6 +144,43 @@ void SpillStore::release(const Slot& slot) noexcept {
   } catch (...) {  // the slot is lost until exit; nothing else depends on it
     return;
   }
+}
+
+void SpillStore::Rate::add(std::int64_t moved_bytes, double took_seconds) {
+  if (moved_bytes < kLeastTimed) return;
+  if (bytes > kRemembered) bytes /= 2, seconds /= 2;
+  bytes += static_cast<double>(moved_bytes);
+  seconds += took_seconds;
+}
+
+bool SpillStore::hasRates() const noexcept {
+  return writing_.bytes >= kTrialBytes && reading_.bytes >= kTrialBytes;
+}
+
+// Twice: the first time the file system finds room.
+void SpillStore::tryOut() noexcept try {
+  std::vector<char> data(static_cast<std::size_t>(kTrialBytes), 1);
+  for (int i = 0; i < 2; ++i) {
+    const auto slot = write(data.data(), kTrialBytes);
+    if (!slot) return;
+    read(*slot, data.data());
+    release(*slot);
+  }
+} catch (...) {
+  return;
+}
+
+std::int64_t SpillStore::roundTripBytesPerSecond() noexcept {
+  std::unique_lock lock(mutex_);
+  if (!hasRates()) {
+    lock.unlock();
+    tryOut();
+    lock.lock();
+  }
+  if (!hasRates()) return 0;
+  const double seconds_a_byte =
+      writing_.seconds / writing_.bytes + reading_.seconds / reading_.bytes;
+  return static_cast<std::int64_t>(1 / std::max(seconds_a_byte, 1e-12));
 }
 
 std::int64_t SpillStore::writtenBytes() const noexcept {

@@ -13,6 +13,8 @@ namespace ebbtide::plugin {
 
 class SpillStore {
  public:
+  static constexpr std::int64_t kLeastBytes = 32 << 10;  // less is not worth a system call
+
   struct Slot {
     std::int64_t offset = 0;
     std::int64_t bytes = 0;
@@ -26,16 +28,26 @@ class SpillStore {
 
   // Nothing when the bytes cannot be stored (disk full, folder gone); then lastError() says why.
   std::optional<Slot> write(const void* data, std::int64_t bytes) noexcept;
-  bool read(const Slot& slot, void* data) const noexcept;
+  bool read(const Slot& slot, void* data) noexcept;
   bool equals(const Slot& slot,
               const void* data) const noexcept;  // compares without a copy of the whole
   void release(const Slot& slot) noexcept;
 
   std::int64_t writtenBytes() const noexcept;
+  // Bytes a second to write to where something was before and read back: of what was moved so far,
+  // the newest most, and of a trial where that is little. 0: nothing can be stored.
+  std::int64_t roundTripBytesPerSecond() noexcept;
   std::string lastError() const;
 
  private:
+  struct Rate {  // of one direction
+    double bytes = 0, seconds = 0;
+    void add(std::int64_t bytes, double seconds);
+  };
+
   bool openFile();
+  bool hasRates() const noexcept;  // mutex_ held
+  void tryOut() noexcept;
 
   std::string folder_;
   mutable std::mutex mutex_;  // guards all below; not held while reading or writing data
@@ -43,6 +55,7 @@ class SpillStore {
   std::int64_t end_ = 0;
   std::multimap<std::int64_t, std::int64_t> free_;  // room -> offset
   std::int64_t written_bytes_ = 0;
+  Rate writing_, reading_;
   std::string error_;
 };
 

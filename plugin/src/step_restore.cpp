@@ -102,7 +102,7 @@ void StepRun::runPrelude(std::int32_t event) {
       given_up.push_back(steps[j].id);
     }
     if (steps[i].kind == Step::Kind::kFetch) {
-      fetchEncoded(steps[i].id);
+      fetchCopy(steps[i].id);
       continue;
     }
     if (!rehearsing_) {

@@ -24,8 +24,6 @@ constexpr const char* kWrittenUnseen = "changed by something unseen";
 constexpr const char* kFailed = "failed";
 constexpr const char* kFailedLater = "written by an operation that failed";
 
-constexpr std::int64_t kSpillFloor = 32 << 10;  // smaller values are not worth a system call
-
 void mix(std::uint64_t& hash, std::uint64_t word) {
   hash ^= word + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
 }
@@ -266,15 +264,14 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
       storage.data() != value.data || static_cast<std::int64_t>(storage.nbytes()) != value.bytes;
   if (resized) {
     value.print.reset();
-    value.kept = true;
-    ops_[value.producer].kept_because = kWrittenUnseen;
-    return;
+  } else {
+    const std::uint64_t now = fingerprint(storage.data(), value.bytes);
+    if (now == *value.print) return;
+    value.print = now;
   }
-  const std::uint64_t now = fingerprint(storage.data(), value.bytes);
-  if (now == *value.print) return;
-  value.print = now;
   value.kept = true;
   ops_[value.producer].kept_because = kWrittenUnseen;
+  giveUpCopies(value);  // of what was there before
 }
 
 void StepRun::releaseUse(UseId use) noexcept {
@@ -286,10 +283,10 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (const ValueId id = uses_[use].value; id != kNone) {
       RunValue& value = values_[id];
       const bool done = (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold))) &&
-                        (off_plan_ || !decodedLater(id, value));
+                        (off_plan_ || !fetchedLater(id, value));
       --value.live_uses;
       if (value.live_uses == 0) endWatch(value);
-      if (value.live_uses == 0 && !decodedLater(id, value)) giveUpCode(value);
+      if (value.live_uses == 0 && !fetchedLater(id, value)) giveUpCode(value);
       if (value.live_uses == 0 && done) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
@@ -318,13 +315,12 @@ void StepRun::giveUpAll() {
     giveUp(value);
     if (value.pristine) given_up_.push_back(std::move(value.pristine));
     value.pristine = c10::Storage();
-    giveUpCode(value);
-    if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+    giveUpCopies(value);
   }
 }
 
 void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
-  for (const ValueId id : drops) encode(id);
+  for (const ValueId id : drops) makeCopy(id);
   const Locked lock(*this);
   for (const ValueId id : drops) drop(id);
 }
@@ -334,7 +330,7 @@ void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
 void StepRun::drop(ValueId id) {
   if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
   RunValue& value = values_[id];
-  const bool again = options_.plan->recomputed_later[id];
+  const bool again = options_.plan->restored_later[id];
   if (value.live_uses > 0 && (!again || value.kept)) {
     value.release_after_uses = true;
     return;
@@ -346,14 +342,16 @@ void StepRun::drop(ValueId id) {
     return;  // the original judges the replay
   if (value.rejected) return;
   if (onlyCopy(id, value)) {
-    value.release_after_uses = !decodedLater(id, value);
+    value.release_after_uses = !fetchedLater(id, value);
     return;
   }
   value.release_after_uses = value.live_uses == 0;
   if (value.held && value.held.use_count() > 1) watchContents(value);
   giveUp(value);
-  if (value.live_uses == 0 && !decodedLater(id, value)) giveUpCode(value);
-  if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value);
+  if (!copy_is_read) giveUpCode(value);
+  if (value.spilled && !(copy_is_read && options_.plan->on_host[id]))
+    session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
 }
 
 bool StepRun::parametersChanged() const {
@@ -382,7 +380,7 @@ std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
       if (id >= values_.size()) break;
       RunValue& value = values_[id];
       if (!value.held && value.copy.expired()) endWatch(value);
-      if (!value.held || value.parameter || value.bytes < kSpillFloor ||
+      if (!value.held || value.parameter || value.bytes < SpillStore::kLeastBytes ||
           value.held.use_count() != 1 || !isOurBlock(value.held)) {
         continue;
       }
@@ -394,11 +392,13 @@ std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
     if (!slot) break;
     std::lock_guard lock(mutex_);
     RunValue& value = values_[id];
-    if (!value.held || value.held.use_count() != 2 || value.spilled) {  // taken up meanwhile
+    if (!value.held || value.held.use_count() != 2) {  // taken up meanwhile
       session_.spillStore().release(*slot);
       continue;
     }
-    value.spilled = slot;
+    // A copy that is there already may be older than a write that nobody saw.
+    if (const auto older = std::exchange(value.spilled, slot))
+      session_.spillStore().release(*older);
     value.held = c10::Storage();  // `victim` is the last one, and freed after the lock
     freed += value.bytes;
     session_.countSpill(value.bytes);

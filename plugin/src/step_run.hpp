@@ -151,12 +151,16 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void applyDrops(c10::ArrayRef<ValueId> drops);
   void drop(ValueId value);
   void tryCode(const RunOp& op, ValueId value);
-  bool decodedLater(ValueId id, const RunValue& value) const;
+  bool fetchedLater(ValueId id, const RunValue& value) const;
   bool onlyCopy(ValueId id, const RunValue& value) const;
-  void encode(ValueId value);
+  bool copiedByPlan(ValueId id, const RunValue& value) const;
+  void makeCopy(ValueId value);
+  void encode(RunValue& value, ValueId id, const c10::Storage& present);
+  void offload(RunValue& value, const c10::Storage& present);
   c10::Storage decode(RunValue& value);
-  void fetchEncoded(ValueId value);
+  void fetchCopy(ValueId value);
   void giveUpCode(RunValue& value);
+  void giveUpCopies(RunValue& value);  // bits, and what is on the host
 
   std::int32_t eventOf(UseId use);
   void runPrelude(std::int32_t event);

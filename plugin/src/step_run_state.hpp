@@ -25,7 +25,7 @@ struct StepRun::RunValue {
   std::optional<SpillStore::Slot> spilled;
   std::optional<BitCode> code;    // of `encoded`
   c10::Storage encoded;           // the contents as one bit a word, for the fetches to come
-  std::int32_t decodes_done = 0;  // of the plan's
+  std::int32_t fetches_done = 0;  // of the plan's
   Plan::Codec codec;              // what that takes, if it can be done
   const void* data = nullptr;     // the first copy's address and size: another one was resized
   std::int64_t bytes = 0;

@@ -91,9 +91,10 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
 void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
   RunValue& value = values_[id];
   if (value.held || value.overwritten) return;
-  const bool by_plan = !off_plan_ && planned(id, &Plan::hold) && !value.release_after_uses;
+  const bool by_plan = !off_plan_ && planned(id, &Plan::hold) && !value.release_after_uses &&
+                       !copiedByPlan(id, value);
   const bool by_use =
-      value.live_uses > 0 && (keepsAll() || value.kept || !planned(id, &Plan::recomputed_later));
+      value.live_uses > 0 && (keepsAll() || value.kept || !planned(id, &Plan::restored_later));
   if (!by_plan && !by_use) return;
   if (!by_plan && !keepsAll()) value.release_after_uses = true;
   endWatch(value);
@@ -157,6 +158,7 @@ void StepRun::overwrite(ValueId id, OpId by) {
     // we.
     if (!value.held) value.held = c10::Storage(value.copy.lock());
     value.stale = true;
+    giveUpCopies(value);
     if (value.producer != kNone) ops_[value.producer].kept_because = "written over while in use";
   } else {
     giveUp(value);

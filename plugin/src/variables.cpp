@@ -11,10 +11,10 @@ extern char** environ;
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::array<std::string_view, 11> kVariables = {
+constexpr std::array<std::string_view, 12> kVariables = {
     "EBBTIDE",         "EBBTIDE_BUDGET",    "EBBTIDE_PORT",          "EBBTIDE_BIND",
     "EBBTIDE_REPORT",  "EBBTIDE_SPILL_DIR", "EBBTIDE_ON_INFEASIBLE", "EBBTIDE_LOG",
-    "EBBTIDE_PLANNER", "EBBTIDE_ALLOCATOR", "EBBTIDE_TRACE_DIR"};
+    "EBBTIDE_PLANNER", "EBBTIDE_ALLOCATOR", "EBBTIDE_TRACE_DIR",     "EBBTIDE_OFFLOAD"};
 
 int editDistance(std::string_view a, std::string_view b) {
   std::vector<int> row(b.size() + 1);

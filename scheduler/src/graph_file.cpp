@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "chain_json.hpp"
-#include "ebbtide/scheduler/encoded_values.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "graph_json.hpp"
 #include "gzip.hpp"
@@ -71,7 +71,7 @@ Graph fromText(const std::string& text, CostModel model) {
 
 Graph fromTrace(const Trace& trace) {
   TraceGraph step = buildGraph(trace);
-  addEncodedValues(trace, step);
+  addValueCopies(trace, step);
   return std::move(step.graph);
 }
 

@@ -319,7 +319,7 @@ class GraphBuilder {
 TraceGraph buildGraph(const Trace& trace, const GraphOptions& options) {
   checkTrace(trace);
   TraceGraph result = GraphBuilder(trace, options).build();
-  result.decodes.assign(result.graph.ops.size(), kNone);
+  result.restores.resize(result.graph.ops.size());
   checkGraph(result.graph);
   return result;
 }

@@ -20,6 +20,9 @@ class TraceChecker {
       throw std::invalid_argument("trace: base_bytes " + std::to_string(trace_.base_bytes) +
                                   " is out of range");
     }
+    if (trace_.host.bytes_per_second < 0 || trace_.host.least_bytes < 0) {
+      throw std::invalid_argument("trace: the host's bytes per second or least bytes are negative");
+    }
     total_ = trace_.base_bytes;
     checkOps();
     checkBlocks();

@@ -124,6 +124,10 @@ std::string toJson(const Trace& trace) {
   j["signature"] = trace.signature;
   j["base_bytes"] = trace.base_bytes;
   j["duration_ns"] = trace.duration_ns;
+  if (trace.host.bytes_per_second > 0) {
+    j["host_bytes_per_second"] = trace.host.bytes_per_second;
+    j["host_least_bytes"] = trace.host.least_bytes;
+  }
   auto& ops = j["ops"] = nlohmann::json::array();
   for (const TraceOp& op : trace.ops) {
     nlohmann::json rerunnable = op.rerunnable;
@@ -155,6 +159,7 @@ Trace traceFromTree(const nlohmann::json& tree) {
   trace.signature = file.hash("signature");
   trace.base_bytes = file.integer("base_bytes");
   trace.duration_ns = file.integer("duration_ns");
+  trace.host = {file.integerOr("host_bytes_per_second", 0), file.integerOr("host_least_bytes", 0)};
   readLists(file, trace);
   checkTrace(trace);
   return trace;

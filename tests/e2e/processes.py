@@ -79,12 +79,14 @@ def free_port(count: int = 1) -> int:
 
 
 def environment(program: Program, variables: dict[str, str], folder: Path) -> dict[str, str]:
-    """No variables: stock torch. Else a free port and a report in `folder`, unless given."""
+    """No variables: stock torch. Else, unless given, a free port, a report in `folder`, and no
+    values on the host: what would be computed again would be written there on most machines."""
     result = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE")}
     result["OMP_NUM_THREADS"] = "1"
     if variables:
         result["EBBTIDE_PORT"] = str(free_port(program.ranks))
         result["EBBTIDE_REPORT"] = str(folder / "report-{rank}.json")
+        result["EBBTIDE_OFFLOAD"] = "never"
         result |= variables
         if program.preload:
             result["LD_PRELOAD"] = str(LIBRARIES / "libebbtide.so")

@@ -28,11 +28,12 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Finished]
     return results
 
 
-def budgeted(name: str, folder: Path) -> Finished:
+def budgeted(name: str, folder: Path, offload: str = "never") -> Finished:
     variables = {
         "EBBTIDE_BUDGET": str(int(VARIANTS[name].budget_mib * MIB)),
         "EBBTIDE_ON_INFEASIBLE": "best-effort",  # a deviating step may need more than a planned one
         "EBBTIDE_LOG": "debug",  # a line a step
+        "EBBTIDE_OFFLOAD": offload,
     }
     return run(program([name], VARIANTS[name].ranks), variables, folder)
 
@@ -55,6 +56,43 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
         assert not [step for step, n in spilled if int(step) > variant.steady and int(n) > 0], (
             done.output
         )
+
+
+OFFLOADED_EVERY_TIME = {
+    "writes_through_numpy",
+    "refills_a_kept_graph",
+    "swaps_activations",
+    "sets_data_of_a_view",
+    "writes_before_saving",
+    "reads_what_was_saved_twice",
+    "runs_a_masked_graph_twice",
+    "moves_to_a_thread",
+}
+
+
+def every_time(name: str):
+    few = name in OFFLOADED_EVERY_TIME
+    return name if few else pytest.param(name, marks=pytest.mark.whole_zoo)
+
+
+@pytest.mark.parametrize("name", [every_time(name) for name in VARIANTS])
+def test_same_bits_with_values_on_the_host(
+    name: str, stock: Callable[[int], Finished], tmp_path: Path
+) -> None:
+    """What is fetched back is what was there: such a step needs no error, but for what a plan still
+    computes again."""
+    variant = VARIANTS[name]
+    done = budgeted(name, tmp_path, "auto")
+    if done.status != 0 and variant.refused:
+        assert done.said(f"ebbtide: .*{variant.refused}.*EBBTIDE=1"), done.output
+        return
+    done.succeeded()
+    expected = [result[name] for result in stock(variant.ranks).results]
+    assert [result[name] for result in done.results] == expected
+    for report in done.reports:
+        assert not report["pass_through"], done.output
+        assert report["offloaded_bytes"] > 0, done.output
+        assert not variant.holds or report["budget_violations"] == 0, done.output
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].either])

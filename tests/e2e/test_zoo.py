@@ -64,12 +64,17 @@ def test_same_bits_within_the_budget(name: str, tmp_path: Path) -> None:
         rank[name]["collectives"] or any("isend" in text for text in rank[name]["losses"])
         for rank in expected
     )
-    variables = {"EBBTIDE_BUDGET": str(baseline.budget(program.fraction))}
-    done = run(baseline.program, variables, tmp_path / "budget").succeeded()
-    assert without_times(done) == expected
-    assert len(done.reports) == program.ranks, done.output
-    for report in done.reports:
-        assert not report["pass_through"], done.output
-        assert report["budget_violations"] == 0, done.output
-        planned = report["recomputed_ops"] + report["decoded_values"] > 0
-        assert program.varies or planned != bool(program.kept), done.output
+    for offload in ("auto", "never"):
+        variables = {
+            "EBBTIDE_BUDGET": str(baseline.budget(program.fraction)),
+            "EBBTIDE_OFFLOAD": offload,
+        }
+        done = run(baseline.program, variables, tmp_path / offload).succeeded()
+        assert without_times(done) == expected
+        assert len(done.reports) == program.ranks, done.output
+        for report in done.reports:
+            assert not report["pass_through"], done.output
+            assert report["budget_violations"] == 0, done.output
+            if offload == "never":
+                planned = report["recomputed_ops"] + report["decoded_values"] > 0
+                assert program.varies or planned != bool(program.kept), done.output

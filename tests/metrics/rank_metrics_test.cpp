@@ -23,10 +23,15 @@ TEST(RankMetricsTest, EverySeriesStartsAtZeroWithHelpAndType) {
   const RankMetrics metrics({.rank = 3, .local_rank = 1});
   const std::string text = metrics.render();
   const std::vector<std::pair<std::string, std::string>> series = {
-      {"ebbtide_memory_budget_bytes", "gauge"},       {"ebbtide_memory_peak_bytes", "gauge"},
-      {"ebbtide_memory_allocated_bytes", "gauge"},    {"ebbtide_memory_mapped_bytes", "gauge"},
-      {"ebbtide_plan_predicted_peak_bytes", "gauge"}, {"ebbtide_recomputed_ops_total", "counter"},
-      {"ebbtide_recompute_seconds_total", "counter"}, {"ebbtide_spilled_bytes_total", "counter"},
+      {"ebbtide_memory_budget_bytes", "gauge"},
+      {"ebbtide_memory_peak_bytes", "gauge"},
+      {"ebbtide_memory_allocated_bytes", "gauge"},
+      {"ebbtide_memory_mapped_bytes", "gauge"},
+      {"ebbtide_plan_predicted_peak_bytes", "gauge"},
+      {"ebbtide_recomputed_ops_total", "counter"},
+      {"ebbtide_recompute_seconds_total", "counter"},
+      {"ebbtide_spilled_bytes_total", "counter"},
+      {"ebbtide_offloaded_bytes_total", "counter"},
       {"ebbtide_budget_violations_total", "counter"},
   };
   for (const auto& [name, type] : series) {
@@ -68,8 +73,12 @@ TEST(RankMetricsTest, CountersNeverFall) {
   RankMetrics metrics({});
   metrics.addSpilledBytes(5);
   metrics.addSpilledBytes(-3);
+  metrics.addOffloadedBytes(7);
+  metrics.addOffloadedBytes(-1);
   EXPECT_TRUE(
       hasLine(metrics.render(), R"(ebbtide_spilled_bytes_total{local_rank="0",rank="0"} 5)"));
+  EXPECT_TRUE(
+      hasLine(metrics.render(), R"(ebbtide_offloaded_bytes_total{local_rank="0",rank="0"} 7)"));
 }
 
 TEST(RankMetricsTest, StepsFallIntoCumulativeBuckets) {

@@ -10,7 +10,7 @@
 #include <string>
 
 #include "../scheduler/small_traces.hpp"
-#include "ebbtide/scheduler/encoded_values.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
@@ -47,7 +47,7 @@ TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
   EXPECT_EQ(plan->events_of_use, (std::vector<std::vector<std::int32_t>>{{1}, {0}}));
   // v1 is held from birth (dropped only after op 1); x is read by the replay, so it is held too.
   EXPECT_EQ(plan->hold, (std::vector<bool>{true, true, true}));
-  EXPECT_TRUE(plan->recomputed_later[1]);
+  EXPECT_TRUE(plan->restored_later[1]);
   // Op 0 reads x (value 0) alone, and runs again before event 1.
   EXPECT_EQ(plan->last_replay_read,
             (std::vector<std::int32_t>{1, scheduler::kNone, scheduler::kNone}));
@@ -75,7 +75,7 @@ TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
   trace.values[2].encoded_bytes = 4;
   trace.values[2].codec_ns = 3;
   auto graph = scheduler::buildGraph(trace);
-  scheduler::addEncodedValues(trace, graph);
+  scheduler::addValueCopies(trace, graph);
   scheduler::Schedule schedule;
   schedule.steps = {{StepKind::kRun, 0},  {StepKind::kRun, 1},  {StepKind::kRun, 2},
                     {StepKind::kDrop, 2}, {StepKind::kRun, 2},  {StepKind::kDrop, 4},
@@ -84,16 +84,16 @@ TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
   ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
   const auto plan = makePlan(trace, graph, schedule);
   EXPECT_EQ(plan->replays, 0);
-  EXPECT_EQ(plan->fetches, 1);
+  EXPECT_EQ(plan->decodes, 1);
   EXPECT_EQ(plan->replayed, (std::vector<bool>{false, false}));
-  EXPECT_EQ(plan->decodes, (std::vector<std::int32_t>{0, 0, 1}));
+  EXPECT_EQ(plan->fetches_of, (std::vector<std::int32_t>{0, 0, 1}));
   EXPECT_EQ(plan->drops_after_op[1], (std::vector<ValueId>{2}));
   ASSERT_EQ(plan->events.size(), 2u);
   EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kFetch, 2}}));
   EXPECT_EQ(plan->events[0].drops, (std::vector<ValueId>{2}));
   // v2 is held until it is encoded, where it is dropped; v1 for its event. Nothing reads x again.
   EXPECT_EQ(plan->hold, (std::vector<bool>{false, true, true}));
-  EXPECT_TRUE(plan->recomputed_later[2]);
+  EXPECT_TRUE(plan->restored_later[2]);
   EXPECT_EQ(plan->codec[2].encoded_bytes, 4);
 }
 

@@ -53,7 +53,7 @@ TEST(CheckmateModel, CountsWhatTheSimulatorCounts) {
     SCOPED_TRACE(seed);
     Graph graph =
         seed % 3 == 0 ? randomOrderGraph(seed, 3 + seed % 10) : randomGraph(seed, 2 + seed % 10);
-    if (seed % 3 == 2) graph = withEncodedValues(std::move(graph), seed);
+    if (seed % 3 == 2) graph = withCopies(std::move(graph), seed);
     const StagedRuns runs(graph);
     expectExact(graph, runs, {});
     std::mt19937_64 random(seed);

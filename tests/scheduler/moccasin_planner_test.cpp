@@ -191,7 +191,7 @@ TEST_F(MoccasinPlannerTest, CountsBytesAsTheSimulatorDoes) {
   }
 }
 
-// As addEncodedValues() has it: op 0 makes 100 bytes and 10 of their encoded copy, and op 1, which
+// As addValueCopies() has it: op 0 makes 100 bytes and 10 of their encoded copy, and op 1, which
 // reads that alone, writes over the 100, which the program holds. 110 bytes, not 210.
 TEST_F(MoccasinPlannerTest, CountsBytesThatAreTakenOverUnread) {
   Graph graph;

@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "ebbtide/scheduler/encoded_values.hpp"
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/trace.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -166,8 +166,9 @@ inline Graph tinyStep(std::uint64_t seed, int forward_ops) {
   return graph;
 }
 
-// Half of the values are masks; those of them that pay get an encoded copy.
-inline Graph withEncodedValues(Graph graph, std::uint64_t seed) {
+// Half of the values are masks; those of them that pay get an encoded copy. With every other seed
+// the others may be written to the host.
+inline Graph withCopies(Graph graph, std::uint64_t seed) {
   std::mt19937_64 random(seed);
   Trace trace;
   for (const Value& value : graph.values) {
@@ -176,10 +177,11 @@ inline Graph withEncodedValues(Graph graph, std::uint64_t seed) {
     recorded.encoded_bytes = value.bytes / 8 + 1;
     recorded.codec_ns = static_cast<Nanoseconds>(random() % 5);
   }
+  if (seed % 2 == 1) trace.host = {.bytes_per_second = 2'000'000'000};  // 2 B a nanosecond
   TraceGraph step;
   step.trace_op_of.assign(graph.ops.size(), kNone);
   step.graph = std::move(graph);
-  addEncodedValues(trace, step);
+  addValueCopies(trace, step);
   return std::move(step.graph);
 }
 

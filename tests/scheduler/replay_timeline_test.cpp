@@ -68,7 +68,7 @@ TEST(ReplayTimeline, AgreesWithTheSimulatorAfterEveryFewChanges) {
 TEST(ReplayTimeline, AgreesOnEncodedValues) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     SCOPED_TRACE(seed);
-    const Graph graph = withEncodedValues(randomGraph(seed, 2 + seed % 20), seed);
+    const Graph graph = withCopies(randomGraph(seed, 2 + seed % 20), seed);
     ReplayTimeline timeline(graph);
     expectAgrees(graph, timeline);
     std::mt19937_64 random(seed);

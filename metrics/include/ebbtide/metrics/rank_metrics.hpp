@@ -35,6 +35,7 @@ class RankMetrics {
   // ebbtide_recomputed_ops_total and ebbtide_recompute_seconds_total
   void addRecomputed(std::int64_t ops, double seconds) noexcept;
   void addSpilledBytes(std::int64_t bytes) noexcept;      // ebbtide_spilled_bytes_total
+  void addOffloadedBytes(std::int64_t bytes) noexcept;    // ebbtide_offloaded_bytes_total
   void addBudgetViolations(std::int64_t count) noexcept;  // ebbtide_budget_violations_total
 
   void addStep(double seconds) noexcept;  // ebbtide_step_duration_seconds, a histogram

@@ -65,10 +65,17 @@ struct TraceBlock {
   bool ours = false;  // made by a replay or by fetching from the spill store: not the program's
 };
 
+// Copies of values on the host, as measured where the step was recorded.
+struct HostCopies {
+  std::int64_t bytes_per_second = 0;  // written and read back once; 0: no copies there
+  Bytes least_bytes = 0;              // of a value that may have one
+};
+
 struct Trace {
   std::uint64_t signature = 0;  // of all ops in order
   Bytes base_bytes = 0;         // live when the step began
   Nanoseconds duration_ns = 0;
+  HostCopies host = {};
   std::vector<TraceOp> ops;  // forward, in program order
   std::vector<TraceValue> values;
   std::vector<ValueId> use_value;  // per use, in pack order
@@ -76,15 +83,20 @@ struct Trace {
   std::vector<TraceEvent> events;
 };
 
-// A graph and how its ops map back to the trace. Values beyond the trace's are births and encoded
-// copies.
+enum class CopyKind : std::uint8_t { kBits, kHost };  // one bit a word; on the host
+
+// A graph and how its ops map back to the trace. Values beyond the trace's are births and copies.
 struct TraceGraph {
+  struct Restore {  // what a restoring op gives back (value_copies.hpp); kNone: no such op
+    ValueId value = kNone;
+    CopyKind kind = CopyKind::kBits;
+  };
+
   Graph graph;
   std::vector<OpId> op_of_trace_op;  // graph op of each trace op
-  // Per graph op; kNone for backward events, gaps and decoding ops.
+  // Per graph op; kNone for backward events, gaps and restoring ops.
   std::vector<OpId> trace_op_of;
-  // Per graph op: the trace value that it decodes; kNone for all others (encoded_values.hpp).
-  std::vector<ValueId> decodes;
+  std::vector<Restore> restores;  // per graph op
   // Graph ops where each use is unpacked, in order; more than one when the graph is kept for a
   // second backward.
   std::vector<std::vector<OpId>> events_of_use;

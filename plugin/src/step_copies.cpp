@@ -1,8 +1,10 @@
-// Values kept as one bit a word between a drop of the plan and the event that reads them again.
+// Values kept as one bit a word, or on the host, between a drop of the plan and the event that
+// reads them again.
 #include <algorithm>
 #include <chrono>
 
 #include "ebbtide/allocator/caching_resource.hpp"
+#include "fingerprint.hpp"
 #include "step_run_state.hpp"
 
 namespace ebbtide::plugin {
@@ -58,38 +60,58 @@ void StepRun::tryCode(const RunOp& op, ValueId id) {
 }
 
 // Called with mutex_ held. Is a fetch of the plan still to come?
-bool StepRun::decodedLater(ValueId id, const RunValue& value) const {
-  if (!options_.plan || id >= static_cast<ValueId>(options_.plan->decodes.size())) return false;
-  return value.decodes_done < options_.plan->decodes[id];
+bool StepRun::fetchedLater(ValueId id, const RunValue& value) const {
+  if (!options_.plan || id >= static_cast<ValueId>(options_.plan->fetches_of.size())) return false;
+  return value.fetches_done < options_.plan->fetches_of[id];
 }
 
-// Called with mutex_ held. No recipe is kept of what the plan decodes: without a code the copy that
-// is there, in memory or spilled, is the only one for the fetches to come and for the uses that
-// still live (of a kept graph, or of a step that will leave its plan).
+// Called with mutex_ held. No recipe is kept of what the plan fetches: without a copy elsewhere the
+// one that is there is the only one for the fetches to come and for the uses that still live (of a
+// kept graph, or of a step that will leave its plan).
 bool StepRun::onlyCopy(ValueId id, const RunValue& value) const {
-  return options_.plan->decodes[id] > 0 && !value.encoded &&
-         (value.live_uses > 0 || decodedLater(id, value));
+  return options_.plan->fetches_of[id] > 0 && !copiedByPlan(id, value) &&
+         (value.live_uses > 0 || fetchedLater(id, value));
+}
+
+// Called with mutex_ held. Dropped, then, though the program may still hold and save it.
+bool StepRun::copiedByPlan(ValueId id, const RunValue& value) const {
+  return value.encoded || (value.spilled && fetchedLater(id, value) && options_.plan->on_host[id]);
 }
 
 // Before a drop after which the plan wants the value again. Without mutex_: it allocates.
-void StepRun::encode(ValueId id) {
-  if (options_.plan->decodes[id] == 0) return;
+void StepRun::makeCopy(ValueId id) {
+  if (options_.plan->fetches_of[id] == 0) return;
   c10::Storage present;
+  RunValue* found = nullptr;
   {
     const Locked lock(*this);
     if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
-    RunValue& value = values_[id];
-    if (!decodedLater(id, value) || value.encoded || value.spilled) return;
+    RunValue& value = *(found = &values_[id]);
+    if (!fetchedLater(id, value) || value.encoded || value.spilled) return;
     if (rehearsing_ && value.live_uses > 0) return;  // kept anyway
     present = value.storage();
     if (!present) return;
-    // Until it is encoded; the program may let go of it.
+    // Until it is copied; the program may let go of it.
     if (!value.held && options_.log && !value.replaced) shared_with_program_.push_back(id);
     value.held = present;
-    value.codec = {};  // what is recorded of this step, unless it can be encoded
+    if (!options_.plan->on_host[id]) value.codec = {};  // until it is encoded in this step too
     const bool as_born = !value.overwritten && !value.stale && (value.replaced || value.intact());
     if (!as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
   }
+  if (options_.plan->on_host[id]) {
+    offload(*found, present);
+  } else {
+    encode(*found, id, present);
+  }
+  // The program holds it too: whether its block was written unseen is to be told when it is freed.
+  if (present.use_count() <= 2) return;
+  const std::uint64_t print =
+      fingerprint(present.data(), static_cast<std::int64_t>(present.nbytes()));
+  const Locked lock(*this);
+  found->print = print;
+}
+
+void StepRun::encode(RunValue& value, ValueId id, const c10::Storage& present) {
   const auto start = std::chrono::steady_clock::now();
   c10::Storage bits;
   std::optional<BitCode> code;
@@ -105,11 +127,25 @@ void StepRun::encode(ValueId id) {
   }
   if (!code) return;  // another kind of word than in the recorded step
   const Locked lock(*this);
-  RunValue& value = values_[id];
   value.codec = options_.plan->codec[id];
   value.code = code;
   value.encoded = std::move(bits);
   session_.countCode(0, nanosecondsSince(start));
+}
+
+// Where it cannot be written the value stays, and is spilled or kept as others are.
+void StepRun::offload(RunValue& value, const c10::Storage& present) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto bytes = static_cast<std::int64_t>(present.nbytes());
+  const auto slot = session_.spillStore().write(present.data(), bytes);
+  if (!slot) return;
+  const Locked lock(*this);
+  if (value.spilled) {  // meanwhile, under pressure
+    session_.spillStore().release(*slot);
+    return;
+  }
+  value.spilled = slot;
+  session_.countOffload(bytes, nanosecondsSince(start));
 }
 
 c10::Storage StepRun::decode(RunValue& value) {
@@ -131,19 +167,26 @@ c10::Storage StepRun::decode(RunValue& value) {
 }
 
 // A fetch of the plan: the value stays until the plan drops it.
-void StepRun::fetchEncoded(ValueId id) {
+void StepRun::fetchCopy(ValueId id) {
+  const auto start = std::chrono::steady_clock::now();
   c10::Storage storage = materialize(id, 0);
+  if (options_.plan->on_host[id]) session_.countOffload(0, nanosecondsSince(start));
   const Locked lock(*this);
   RunValue& value = values_[id];
   value.held = std::move(storage);
   value.release_after_uses = false;
-  ++value.decodes_done;
+  ++value.fetches_done;
 }
 
 // Called with mutex_ held.
 void StepRun::giveUpCode(RunValue& value) {
   if (value.encoded) given_up_.push_back(std::move(value.encoded));
   value.encoded = c10::Storage();
+}
+
+void StepRun::giveUpCopies(RunValue& value) {
+  giveUpCode(value);
+  if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
 }
 
 }  // namespace ebbtide::plugin
