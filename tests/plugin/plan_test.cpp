@@ -10,10 +10,10 @@
 #include <string>
 
 #include "../scheduler/small_traces.hpp"
-#include "ebbtide/scheduler/value_copies.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -95,6 +95,28 @@ TEST(Plan, FetchesWhatTheScheduleDecodesAgain) {
   EXPECT_EQ(plan->hold, (std::vector<bool>{false, true, true}));
   EXPECT_TRUE(plan->restored_later[2]);
   EXPECT_EQ(plan->codec[2].encoded_bytes, 4);
+}
+
+// v2 comes back from the host: 100 B at 20 B a nanosecond, 5 ns, where op 1 takes 7.
+TEST(Plan, FetchesWhatTheScheduleHasOnTheHost) {
+  auto trace = twoOps();
+  trace.host = {.bytes_per_second = 20'000'000'000};
+  auto graph = scheduler::buildGraph(trace);
+  scheduler::addValueCopies(trace, graph);
+  scheduler::Schedule schedule;
+  schedule.steps = {{StepKind::kRun, 0},  {StepKind::kRun, 1},  {StepKind::kRun, 2},
+                    {StepKind::kDrop, 2}, {StepKind::kRun, 2},  {StepKind::kDrop, 4},
+                    {StepKind::kRun, 3},  {StepKind::kDrop, 2}, {StepKind::kRun, 4},
+                    {StepKind::kDrop, 1}};
+  ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+  const auto plan = makePlan(trace, graph, schedule);
+  EXPECT_EQ(plan->on_host, (std::vector<bool>{false, false, true}));
+  EXPECT_EQ(plan->fetches_of, (std::vector<std::int32_t>{0, 0, 1}));
+  EXPECT_EQ(plan->decodes, 0);
+  EXPECT_EQ(plan->host_fetches, 1);
+  EXPECT_EQ(plan->host_bytes, 100);
+  EXPECT_EQ(plan->host_ns, 5);
+  EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kFetch, 2}}));
 }
 
 TEST(Plan, ReplayBeforeAForwardOpIsRefused) {

@@ -98,5 +98,29 @@ TEST(SpillStore, ThreadsDoNotMixTheirBytes) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST(SpillStore, KnowsItsBandwidthWhereItCanStore) {
+  SpillStore store("");
+  EXPECT_GT(store.roundTripBytesPerSecond(), 0);
+  const std::int64_t tried = store.writtenBytes();
+  EXPECT_GT(tried, 0);  // nothing had been moved, so a trial was made
+  EXPECT_GT(store.roundTripBytesPerSecond(), 0);
+  EXPECT_EQ(store.writtenBytes(), tried);  // one is enough
+  EXPECT_EQ(SpillStore("/nonexistent/folder").roundTripBytesPerSecond(), 0);
+}
+
+TEST(SpillStore, WhatItMovesIsItsTrial) {
+  SpillStore store("");
+  auto data = pattern(2 << 20, 3);
+  constexpr std::int64_t kBytes = 2 << 20;
+  // The first time the file system finds room; 16 MiB count after that, in each direction.
+  for (int i = 0; i < 9; ++i) {
+    const auto slot = store.write(data.data(), kBytes);
+    ASSERT_TRUE(slot && store.read(*slot, data.data()));
+    store.release(*slot);
+  }
+  EXPECT_GT(store.roundTripBytesPerSecond(), 0);
+  EXPECT_EQ(store.writtenBytes(), 9 * kBytes);
+}
+
 }  // namespace
 }  // namespace ebbtide::plugin
