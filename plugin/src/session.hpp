@@ -23,6 +23,7 @@
 #include "ebbtide/scheduler/activation_shares.hpp"
 #include "ebbtide/scheduler/op_durations.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
 #include "event_log.hpp"
 #include "plan.hpp"
 #include "session_observer.hpp"
@@ -133,11 +134,20 @@ class Session {
     std::int64_t steady_peak_bytes = 0;  // largest live bytes of a step under the checked plan
   };
 
+  struct Planned {
+    scheduler::TraceGraph step;  // with copies
+    scheduler::PlanResult result;
+    scheduler::Simulation simulated;
+
+    bool betterThan(const Planned& other) const;
+  };
+
   void planLoop();
   void planOnce(scheduler::Trace trace, bool first_step);
   scheduler::PlanResult planWithin(const scheduler::Graph& graph, std::int64_t cap) const;
-  void publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-               const scheduler::PlanResult& result, double plan_seconds);
+  Planned bestPlan(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,
+                   std::int64_t cap) const;
+  void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
   void checkFloor(const scheduler::TraceGraph& graph, bool alone);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
@@ -19,6 +20,7 @@ using scheduler::Graph;
 using scheduler::kNone;
 
 constexpr auto kPlanningTime = std::chrono::milliseconds(2500);
+constexpr double kCheapPlan = 0.01;  // of the step: not worth to look for a better one
 constexpr int kFloorChecks = 2;
 constexpr int kMostParts = 4;        // steps that may be parts of one
 constexpr double kHeadroom = 0.005;  // of the budget: rounding and order of frees
@@ -83,10 +85,6 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
     text += (i ? ", " : "") + order[i].second + " " + formatBytes(order[i].first);
   }
   return text.empty() ? "nothing that was saved for backward" : text;
-}
-
-Bytes peak(const scheduler::TraceGraph& step, const scheduler::PlanResult& result) {
-  return scheduler::simulate(step.graph, result.schedule).peak_bytes;
 }
 
 std::string copiesText(const Plan& plan) {
@@ -241,20 +239,37 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
       return;
     }
   }
-  scheduler::TraceGraph host_graph = graph;
-  scheduler::addValueCopies(trace, graph);
-  scheduler::PlanResult result = planWithin(graph.graph, cap);
-  if (!result.feasible && trace.host.bytes_per_second > 0) {
-    scheduler::addValueCopies(trace, host_graph, scheduler::CopyRule::kWhereverPossible);
-    scheduler::PlanResult on_host = planWithin(host_graph.graph, cap);
-    if (on_host.feasible || peak(host_graph, on_host) < peak(graph, result)) {
-      graph = std::move(host_graph);
-      result = std::move(on_host);
-    }
-  }
+  const Planned planned = bestPlan(trace, graph, cap);
   const double plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  publish(trace, graph, result, plan_seconds);
+  publish(trace, planned, plan_seconds);
+}
+
+// By the time that a copy on the host may take, against the value's op. Others than the quicker
+// ones pay where chains are long, and reach lower peaks.
+Session::Planned Session::bestPlan(const scheduler::Trace& trace,
+                                   const scheduler::TraceGraph& plain, Bytes cap) const {
+  Planned best;
+  std::size_t ops = 0;
+  for (const double times : {1.0, 3.0, std::numeric_limits<double>::infinity()}) {
+    Planned next{plain, {}, {}};
+    scheduler::addValueCopies(trace, next.step, times);
+    if (next.step.graph.ops.size() == ops) continue;  // the same copies as before
+    ops = next.step.graph.ops.size();
+    next.result = planWithin(next.step.graph, cap);
+    next.simulated = scheduler::simulate(next.step.graph, next.result.schedule);
+    if (best.result.schedule.steps.empty() || next.betterThan(best)) best = std::move(next);
+    const double cost = static_cast<double>(best.simulated.recompute_ns);
+    const bool cheap = cost < kCheapPlan * static_cast<double>(trace.duration_ns);
+    if (trace.host.bytes_per_second == 0 || (best.result.feasible && cheap)) break;
+  }
+  return best;
+}
+
+bool Session::Planned::betterThan(const Planned& other) const {
+  if (result.feasible != other.result.feasible) return result.feasible;
+  if (!result.feasible) return simulated.peak_bytes < other.simulated.peak_bytes;
+  return simulated.recompute_ns < other.simulated.recompute_ns;
 }
 
 scheduler::PlanResult Session::planWithin(const Graph& graph, Bytes cap) const {
@@ -267,10 +282,9 @@ scheduler::PlanResult Session::planWithin(const Graph& graph, Bytes cap) const {
   return result;
 }
 
-void Session::publish(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                      const scheduler::PlanResult& result, double plan_seconds) {
-  const auto simulated = scheduler::simulate(graph.graph, result.schedule);
-  std::shared_ptr<Plan> plan = makePlan(trace, graph, result.schedule);
+void Session::publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds) {
+  const auto& [step, result, simulated] = planned;
+  std::shared_ptr<Plan> plan = makePlan(trace, step, result.schedule);
   plan->planner = result.planner;
   plan->predicted_peak_bytes = simulated.peak_bytes;
   plan->recompute_ns = simulated.recompute_ns;

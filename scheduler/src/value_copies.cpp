@@ -10,7 +10,7 @@
 namespace ebbtide::scheduler {
 namespace {
 
-constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
+constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr Nanoseconds kMostRestoreNs = 1'000'000'000'000;
 // An op gives up its second run for copies of its outputs if what has none is smaller by this.
 constexpr Bytes kLargestToOther = 16;
@@ -24,12 +24,12 @@ struct ValueCopy {
 
 // Time to run `id` again and, before it, the ops whose results it wrote over: those are gone. In a
 // checked graph each of them comes before the next, so this ends.
-Nanoseconds replayNs(const Graph& graph, OpId id) {
-  Nanoseconds sum = 0;
+double replayNs(const Graph& graph, OpId id) {
+  double sum = 0;
   while (id != kNone) {
     const Op& op = graph.ops[id];
     if (!op.rerunnable) return kNever;
-    sum += op.duration_ns;
+    sum += static_cast<double>(op.duration_ns);
     OpId before = kNone;
     for (const ValueId v : op.outputs) {
       const ValueId previous = graph.values[v].previous_epoch;
@@ -49,8 +49,9 @@ std::vector<bool> readInBackward(const Graph& graph) {
   return read;
 }
 
-// Of those that it may have: the quicker one, or by the rule the one on the host.
-std::optional<ValueCopy> copyOf(const Trace& trace, const Graph& graph, ValueId id, CopyRule rule) {
+// Of those that it may have: the quicker one, or the one on the host.
+std::optional<ValueCopy> copyOf(const Trace& trace, const Graph& graph, ValueId id,
+                                bool rather_on_host) {
   std::optional<ValueCopy> found;
   const TraceValue& recorded = trace.values[id];
   const Bytes bytes = graph.values[id].bytes;
@@ -62,13 +63,13 @@ std::optional<ValueCopy> copyOf(const Trace& trace, const Graph& graph, ValueId 
   const double ns = 1e9 * static_cast<double>(bytes) / static_cast<double>(host.bytes_per_second);
   if (ns >= static_cast<double>(kMostRestoreNs)) return found;
   const auto restore_ns = static_cast<Nanoseconds>(std::ceil(ns));
-  if (!found || restore_ns < found->restore_ns || rule == CopyRule::kWhereverPossible)
+  if (!found || restore_ns < found->restore_ns || rather_on_host)
     found = {id, CopyKind::kHost, 0, restore_ns};
   return found;
 }
 
 // By the op that makes the values, so by their restoring ops.
-std::vector<ValueCopy> worthCopying(const Trace& trace, const Graph& graph, CopyRule rule) {
+std::vector<ValueCopy> worthCopying(const Trace& trace, const Graph& graph, double times) {
   const std::vector<bool> read = readInBackward(graph);
   std::vector<ValueCopy> chosen;
   for (const Op& op : graph.ops) {
@@ -78,9 +79,8 @@ std::vector<ValueCopy> worthCopying(const Trace& trace, const Graph& graph, Copy
     for (const ValueId id : op.outputs) {
       const Value& value = graph.values[id];
       const bool wanted = read[id] && !value.pinned && value.overwritten_by == kNone;
-      const auto copy = wanted ? copyOf(trace, graph, id, rule) : std::nullopt;
-      const bool any = rule == CopyRule::kWhereverPossible;
-      if (copy && (any || copy->restore_ns < replayNs(graph, value.producer))) {
+      const auto copy = wanted ? copyOf(trace, graph, id, std::isinf(times)) : std::nullopt;
+      if (copy && static_cast<double>(copy->restore_ns) < times * replayNs(graph, value.producer)) {
         chosen.push_back(*copy);
         copied += value.bytes;
       } else {
@@ -186,8 +186,8 @@ class Inserter {
 
 }  // namespace
 
-void addValueCopies(const Trace& trace, TraceGraph& graph, CopyRule rule) {
-  Inserter(graph, worthCopying(trace, graph.graph, rule)).insert();
+void addValueCopies(const Trace& trace, TraceGraph& graph, double times) {
+  Inserter(graph, worthCopying(trace, graph.graph, times)).insert();
   checkGraph(graph.graph);
 }
 

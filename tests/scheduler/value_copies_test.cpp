@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -153,10 +154,17 @@ TEST(ValueCopies, OfTwoKindsTheQuickerOne) {
 // Op 0 takes 5 ns as the copy does, and v2 is decoded in less: both go to the host.
 TEST(ValueCopies, WhereverPossibleAreOnTheHost) {
   TraceGraph step = buildGraph(withHost(maskedOps()));
-  addValueCopies(withHost(maskedOps()), step, CopyRule::kWhereverPossible);
+  addValueCopies(withHost(maskedOps()), step, std::numeric_limits<double>::infinity());
   ASSERT_EQ(restored(step), (std::vector<ValueId>{kNone, 1, kNone, 2, kNone, kNone}));
   EXPECT_EQ(step.restores[1].kind, CopyKind::kHost);
   EXPECT_EQ(step.restores[3].kind, CopyKind::kHost);
+}
+
+// 5 ns are less than twice the 5 ns of op 0, and no less than once.
+TEST(ValueCopies, MayBeAllowedToTakeLonger) {
+  TraceGraph step = buildGraph(withHost(twoOps()));
+  addValueCopies(withHost(twoOps()), step, 2);
+  EXPECT_EQ(restored(step), (std::vector<ValueId>{kNone, 1, kNone, 2, kNone, kNone}));
 }
 
 // What an op cannot make again is worth a copy whatever the time, as is each of its outputs by

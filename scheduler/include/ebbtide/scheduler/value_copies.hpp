@@ -18,17 +18,14 @@ namespace ebbtide::scheduler {
 
 // For a graph as buildGraph() gives it, before it is planned; what the program needs by itself, its
 // plain peak and its floor, is told by the graph without them. Adds the copy and the restoring op
-// of each trace value for which that may pay: read in backward, never overwritten, and quicker to
-// restore than to compute again; an encoded copy of less than half of its bytes, or one on the host
-// (Trace::host). Of the two the quicker one. The value's op may not run again then, so a schedule
-// retains the value or its copy to the last read; an op that may run again keeps that right where
-// it has another large output without a copy. Ids of values stay; new ones follow them. Ids of ops
-// move.
-enum class CopyRule : std::uint8_t {
-  kWhereQuicker,
-  // On the host wherever it may be, else as bits, whatever the time: for the lowest peaks.
-  kWhereverPossible,
-};
-void addValueCopies(const Trace& trace, TraceGraph& graph, CopyRule rule = CopyRule::kWhereQuicker);
+// of each trace value for which that may pay: read in backward, never overwritten, and restored in
+// less than `times` the time of its op; an encoded copy of less than half of its bytes, or one on
+// the host (Trace::host). Of the two the quicker one; where `times` is infinite, for the lowest
+// peaks, the one on the host. The value's op may not run again then, so a schedule retains the
+// value or its copy to the last read; an op that may run again keeps that right where it has
+// another large output without a copy. Where chains of quick ops are long, a copy that takes longer
+// than one of them may still pay: `times` over 1. Ids of values stay; new ones follow them. Ids of
+// ops move.
+void addValueCopies(const Trace& trace, TraceGraph& graph, double times = 1);
 
 }  // namespace ebbtide::scheduler
