@@ -258,6 +258,10 @@ Session::Planned Session::bestPlan(const scheduler::Trace& trace,
     ops = next.step.graph.ops.size();
     next.result = planWithin(next.step.graph, cap);
     next.simulated = scheduler::simulate(next.step.graph, next.result.schedule);
+    debug(fmt::format(
+        "copies up to {} times as slow as their ops: {} peak {} of {}, {:.1f} ms more", times,
+        next.result.feasible ? "feasible," : "infeasible,", next.simulated.peak_bytes, cap,
+        static_cast<double>(next.simulated.recompute_ns) * 1e-6));
     if (best.result.schedule.steps.empty() || next.betterThan(best)) best = std::move(next);
     const double cost = static_cast<double>(best.simulated.recompute_ns);
     const bool cheap = cost < kCheapPlan * static_cast<double>(trace.duration_ns);
@@ -268,7 +272,8 @@ Session::Planned Session::bestPlan(const scheduler::Trace& trace,
 
 bool Session::Planned::betterThan(const Planned& other) const {
   if (result.feasible != other.result.feasible) return result.feasible;
-  if (!result.feasible) return simulated.peak_bytes < other.simulated.peak_bytes;
+  if (!result.feasible && simulated.peak_bytes != other.simulated.peak_bytes)
+    return simulated.peak_bytes < other.simulated.peak_bytes;
   return simulated.recompute_ns < other.simulated.recompute_ns;
 }
 

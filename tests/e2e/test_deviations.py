@@ -60,6 +60,8 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
 
 OFFLOADED_EVERY_TIME = {
     "writes_through_numpy",
+    "writes_through_numpy_before_saving",
+    "writes_parts",
     "refills_a_kept_graph",
     "swaps_activations",
     "sets_data_of_a_view",
@@ -91,7 +93,7 @@ def test_same_bits_with_values_on_the_host(
     assert [result[name] for result in done.results] == expected
     for report in done.reports:
         assert not report["pass_through"], done.output
-        assert report["offloaded_bytes"] > 0, done.output
+        assert name not in OFFLOADED_EVERY_TIME or report["offloaded_bytes"] > 0, done.output
         assert not variant.holds or report["budget_violations"] == 0, done.output
 
 
