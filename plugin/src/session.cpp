@@ -397,6 +397,17 @@ void Session::countOffload(std::int64_t written_bytes, std::int64_t duration_ns)
   metrics_.addOffloadedBytes(written_bytes);
 }
 
+void Session::noteOffloadFailed() {
+  if (offload_fails_.exchange(true)) return;
+  warn("plans write no more values to the host: " + spill_.lastError());
+  std::lock_guard lock(mutex_);
+  for (auto& [signature, known] : programs_) {
+    if (known.plan == nullptr || known.plan->host_fetches == 0) continue;
+    known.replan = true;
+    steps_to_record_ = std::max(steps_to_record_, 2);
+  }
+}
+
 void Session::countAudit(const std::string& op, std::uint64_t signature, bool equal) {
   if (!equal) {
     rejectReplay(op, signature, "it does not repeat bit for bit");

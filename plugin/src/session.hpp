@@ -80,6 +80,7 @@ class Session {
   void countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept;
   // Of a plan: to the host and back.
   void countOffload(std::int64_t written_bytes, std::int64_t duration_ns) noexcept;
+  void noteOffloadFailed();            // the disk is full, say: plans do without from now on
   void noteBackwardBegins() noexcept;  // first unpack of a step
   // Steps in which parameters are written while saved tensors are left (a GAN's generator waits for
   // its discriminator) go on, once such tensors were unpacked after their step had been ended.
@@ -177,6 +178,7 @@ class Session {
   std::atomic<bool> disabled_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> goes_on_{false}, never_goes_on_{false};
+  std::atomic<bool> offload_fails_{false};
   std::atomic<std::int64_t> late_backwards_{0};
 
   mutable std::mutex mutex_;  // guards all below

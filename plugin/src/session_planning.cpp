@@ -106,7 +106,9 @@ std::int64_t Session::planningCap() const {
 }
 
 scheduler::HostCopies Session::hostCopies() {
-  if (!config_.offload) return {};
+  // Memory that the user did not point to is not ours to take beside the budget.
+  const bool only_memory = config_.spill_dir.empty() && spill_.inMemory();
+  if (!config_.offload || offload_fails_ || only_memory) return {};
   return {spill_.roundTripBytesPerSecond(), SpillStore::kLeastBytes};
 }
 

@@ -1,6 +1,8 @@
 #include "spill_store.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -181,6 +183,15 @@ std::int64_t SpillStore::roundTripBytesPerSecond() noexcept {
   const double seconds_a_byte =
       writing_.seconds / writing_.bytes + reading_.seconds / reading_.bytes;
   return static_cast<std::int64_t>(1 / std::max(seconds_a_byte, 1e-12));
+}
+
+bool SpillStore::inMemory() noexcept try {
+  std::lock_guard lock(mutex_);
+  struct statfs system = {};
+  if (!openFile() || ::fstatfs(file_, &system) != 0) return false;
+  return system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
+} catch (...) {
+  return false;
 }
 
 std::int64_t SpillStore::writtenBytes() const noexcept {

@@ -37,6 +37,8 @@ class SpillStore {
   // Bytes a second to write to where something was before and read back: of what was moved so far,
   // the newest most, and of a trial where that is little. 0: nothing can be stored.
   std::int64_t roundTripBytesPerSecond() noexcept;
+  // Is the file on a file system that is memory itself (tmpfs), so that nothing is gained?
+  bool inMemory() noexcept;
   std::string lastError() const;
 
  private:

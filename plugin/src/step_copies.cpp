@@ -138,7 +138,10 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
   const auto start = std::chrono::steady_clock::now();
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
   const auto slot = session_.spillStore().write(present.data(), bytes);
-  if (!slot) return;
+  if (!slot) {
+    session_.noteOffloadFailed();
+    return;
+  }
   const Locked lock(*this);
   if (value.spilled) {  // meanwhile, under pressure
     session_.spillStore().release(*slot);

@@ -108,6 +108,11 @@ TEST(SpillStore, KnowsItsBandwidthWhereItCanStore) {
   EXPECT_EQ(SpillStore("/nonexistent/folder").roundTripBytesPerSecond(), 0);
 }
 
+TEST(SpillStore, KnowsMemoryFromDisk) {
+  EXPECT_TRUE(SpillStore("/dev/shm").inMemory());
+  EXPECT_FALSE(SpillStore("/nonexistent/folder").inMemory());
+}
+
 TEST(SpillStore, WhatItMovesIsItsTrial) {
   SpillStore store("");
   auto data = pattern(2 << 20, 3);
