@@ -15,7 +15,7 @@ from torchvision.models import (
 )
 from torchvision.models._utils import IntermediateLayerGetter
 from torchvision.models.convnext import CNBlock, CNBlockConfig
-from torchvision.models.densenet import _DenseLayer
+from torchvision.models.densenet import _DenseBlock
 from torchvision.models.detection import FasterRCNN
 from torchvision.models.detection.backbone_utils import BackboneWithFPN
 from torchvision.models.detection.faster_rcnn import FastRCNNPredictor, TwoMLPHead
@@ -148,7 +148,7 @@ PROGRAMS = {
         classify(
             lambda: DenseNet(16, num_init_features=32, num_classes=CLASSES, drop_rate=0.1), 16, 64
         ),
-        _DenseLayer,
+        _DenseBlock,
     ),
     "mobilenet_v3": program(
         classify(lambda: mobilenet_v3_large(num_classes=CLASSES), 16, 64), InvertedResidual
