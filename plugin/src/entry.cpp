@@ -45,6 +45,11 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
   }
 }
 
+// What ebbtide/step.h and ebbtide.step() look for: this library is loaded for the whole process.
+extern "C" __attribute__((visibility("default"))) void ebbtide_step() {
+  ebbtide::plugin::hintThreadStep();
+}
+
 extern "C" __attribute__((visibility("default"))) void ebbtide_torch_finish() {
   using namespace ebbtide::plugin;
   if (Session::current() == nullptr || Session::inChild()) return;

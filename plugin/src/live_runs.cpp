@@ -4,6 +4,11 @@
 
 namespace ebbtide::plugin {
 
+LiveRuns& liveRuns() {
+  static auto* const runs = new LiveRuns();  // outlives static destruction: graphs may end late
+  return *runs;
+}
+
 void LiveRuns::add(const std::shared_ptr<StepRun>& run) {
   std::lock_guard lock(mutex_);
   std::erase_if(runs_, [](const std::weak_ptr<StepRun>& known) { return known.expired(); });

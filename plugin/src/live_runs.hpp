@@ -31,4 +31,6 @@ class LiveRuns final : public allocator::Reclaimer {
   std::vector<std::weak_ptr<StepRun>> runs_;
 };
 
+LiveRuns& liveRuns();  // the process's
+
 }  // namespace ebbtide::plugin

@@ -16,6 +16,7 @@
 #include "session.hpp"
 #include "step_run.hpp"
 #include "thread_scopes.hpp"
+#include "thread_steps.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -27,19 +28,10 @@ using NodePointer = decltype(autograd::Edge::function);
 
 class SavedUse;
 
-LiveRuns& liveRuns() {
-  static auto* const runs = new LiveRuns();  // outlives static destruction: graphs may end late
-  return *runs;
-}
-
-// The step that this thread's forward pass belongs to.
 struct ThreadState {
-  ~ThreadState();  // the thread's last step ends with it
-
-  std::shared_ptr<StepRun> run;
   OpId active = scheduler::kNone;  // op between its start and its end
-  bool optimizer_stepped = false;
   std::vector<SavedUse*> unbound;  // saved while the active op runs: values known when it ends
+  ThreadSteps steps;               // last, and so the first to end
 };
 
 ThreadState& threadState() {
@@ -72,12 +64,13 @@ class SavedUse final : public autograd::SavedVariableHooks {
     version_ = version_counter_.enabled() ? version_counter_.current_version() : 0;
     ThreadState& state = threadState();
     const bool trained_leaf = tensor.is_leaf() && tensor.requires_grad();
-    if (!isPlain(tensor) || trained_leaf || state.run == nullptr || pass_through_ || inBackward()) {
+    if (!isPlain(tensor) || trained_leaf || state.steps.run() == nullptr || pass_through_ ||
+        inBackward()) {
       // An output kept whole would hold its own node: keep what it looks at (pytorch 189025).
       strong_ = tensor.grad_fn() ? tensor.detach() : tensor;
       return;
     }
-    run_ = state.run;
+    run_ = state.steps.run();
     view_ = TensorView::of(tensor);
     const ValueId value = run_->findValue(tensor);
     if (value == scheduler::kNone && state.active != scheduler::kNone) {
@@ -210,11 +203,10 @@ class DelegatingEngine final : public autograd::Engine {
     if (auto hooks = inner_.get_default_saved_variable_hooks())
       return hooks;  // the user's choice wins
     if (passThrough() || at::SavedTensorDefaultHooks::get_tls_state().is_tracing) return nullptr;
-    if (threadState().run == nullptr || !hooks_wanted_) return nullptr;
+    const auto& run = threadState().steps.run();
+    if (run == nullptr || !run->options().hooks) return nullptr;
     return std::make_unique<SavedUse>();
   }
-
-  std::atomic<bool> hooks_wanted_{true};
 
  private:
   autograd::Engine& inner_;
@@ -222,69 +214,11 @@ class DelegatingEngine final : public autograd::Engine {
 
 DelegatingEngine* engine = nullptr;
 
-// Of a step that goes on while parameters are written.
-constexpr int kMostPhases = 32;
-
 struct OpScope : at::ObserverContext {
   const OpInfo* info = nullptr;
   OpId op = scheduler::kNone;
   Clock::time_point start;
 };
-
-void endStep(ThreadState& state) {
-  if (state.run == nullptr) return;
-  StepSummary summary;
-  summary.had_backward = state.run->backwardSeen();
-  summary.off_plan = state.run->offPlan();
-  summary.alone = !liveRuns().others(state.run.get());
-  summary.ended_whole = state.run->liveUses() == 0;
-  const auto& options = state.run->options();
-  summary.plan = options.plan;
-  summary.trusted = options.plan && !state.run->rehearsing();
-  Session& session = *Session::current();
-  if (summary.had_backward && options.plan && state.run->rehearsing() && !summary.off_plan)
-    session.rehearsed(*options.plan, state.run->rehearsedWhole());
-  const bool observed = options.log && session.releaseLog(options.log);
-  if (observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
-    summary.trace = state.run->takeTrace();
-    summary.recorded = true;
-  }
-  session.endStep(std::move(summary));
-  state.run->finish();
-  state.run.reset();
-}
-
-ThreadState::~ThreadState() {
-  try {
-    if (run != nullptr && !Session::inChild()) endStep(*this);
-  } catch (const std::exception& error) {
-    Session::current()->disable(error.what());
-  }
-}
-
-void beginStep(ThreadState& state) {
-  Session& session = *Session::current();
-  session.wake();
-  endStep(state);
-  const Session::StepStart start = session.beginStep();
-  state.run =
-      std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.plan, start.log});
-  engine->hooks_wanted_ = start.hooks;
-  liveRuns().add(state.run);
-}
-
-// A step ends when its parameters have been updated, or when nothing of it is left to run backward.
-bool stepIsOver(const ThreadState& state) {
-  if (state.run == nullptr) return true;
-  if (state.run->outgrown() && state.run->liveUses() == 0) return true;
-  if (!state.run->backwardSeen()) return state.run->hasUses() && state.run->liveUses() == 0;
-  if (!state.optimizer_stepped && !state.run->parametersChanged()) return false;
-  Session& session = *Session::current();
-  if (!session.goesOn() || state.run->liveUses() == 0) return true;
-  if (state.run->forwardPhases() < kMostPhases) return false;
-  session.forgetLateBackwards();  // some tensors are always left: nothing would ever end here
-  return true;
-}
 
 bool looksInside(const OpInfo& info) {
   if (info.transparent || !info.makes_values) return true;
@@ -297,21 +231,6 @@ bool underTransform() {
          c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
 }
 
-bool touchesTrained(c10::ArrayRef<const c10::IValue> inputs) {
-  bool found = false;
-  forEachTensor(
-      inputs, [&](int, int, const at::Tensor& tensor) { found = found || tensor.requires_grad(); });
-  return found;
-}
-
-// A step that records no ops still ends when what it trains is written: the first op's parameters
-// tell.
-void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
-  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
-    if (tensor.requires_grad() && tensor.is_leaf() && isPlain(tensor)) run.sourceValue(tensor);
-  });
-}
-
 // To every step that may know the tensor, another thread's too, but the one that records the op.
 void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
                 const StepRun* recording = nullptr) {
@@ -320,24 +239,12 @@ void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
   });
 }
 
-// What runs before the first trained tensor prepares data. False: no step is open for this yet.
-bool openStep(ThreadState& state, c10::ArrayRef<const c10::IValue> inputs) {
-  const bool open = state.run != nullptr && !state.run->paused() && !state.optimizer_stepped &&
-                    !(state.run->hasUses() && state.run->liveUses() == 0);
-  if (open) return true;
-  if (!touchesTrained(inputs)) return false;
-  if (stepIsOver(state)) beginStep(state);
-  state.optimizer_stepped = false;
-  state.run->resume();
-  if (!state.run->recordsOps()) watchParameters(*state.run, inputs);
-  return true;
-}
-
 std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call,
                                                    ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
+  const std::shared_ptr<StepRun>& run = state.steps.run();
   if (inBackward()) {
-    if (state.run != nullptr && !state.run->paused()) state.run->noteBackward();
+    if (run != nullptr && !run->paused()) run->noteBackward();
     if (liveRuns().replaysToCome()) {
       if (const OpInfo* info = opInfo(call); info != nullptr && info->mutates)
         noteWrites(*info, argumentsOf(*info, call));
@@ -345,14 +252,13 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
     return nullptr;
   }
   const bool recording = at::GradMode::is_enabled();
-  if (!recording && (state.run == nullptr || !state.run->recordsOps()) &&
-      !liveRuns().replaysToCome()) {
+  if (!recording && (run == nullptr || !run->recordsOps()) && !liveRuns().replaysToCome()) {
     return nullptr;
   }
   const OpInfo* info = opInfo(call);
   if (info ==
       nullptr) {  // a custom Function, whose forward runs without gradients: a compiled graph
-    if (recording && !underTransform()) openStep(state, call.inputs());
+    if (recording && !underTransform()) state.steps.open(call.inputs());
     return nullptr;
   }
   if (looksInside(*info)) return nullptr;
@@ -362,16 +268,15 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
   }
   const auto arguments = argumentsOf(*info, call);
   if (arguments.size() != info->handle.schema().arguments().size()) return nullptr;
-  if (!openStep(state, arguments)) {  // its results are sources
+  if (!state.steps.open(arguments)) {  // its results are sources
     if (info->mutates) noteWrites(*info, arguments);
     return nullptr;
   }
-  if (info->mutates && liveRuns().replaysToCome(state.run.get()))
-    noteWrites(*info, arguments, state.run.get());
-  if (!state.run->recordsOps()) return nullptr;
+  if (info->mutates && liveRuns().replaysToCome(run.get())) noteWrites(*info, arguments, run.get());
+  if (!run->recordsOps()) return nullptr;
   auto scope = std::make_unique<OpScope>();
   scope->info = info;
-  scope->op = state.run->beginOp(*info, arguments);
+  scope->op = run->beginOp(*info, arguments);
   state.active = scope->op;
   inTrainingOp() = true;
   scope->start = Clock::now();
@@ -381,7 +286,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
 void noteUserScope(const at::RecordFunction& call, ThreadState& state) {
   // torch.optim.Optimizer.profile_hook_step names its scope so: a step even if it writes through
   // .data.
-  if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) state.optimizer_stepped = true;
+  if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) state.steps.noteUpdate();
 }
 
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
@@ -393,11 +298,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
       case at::RecordScope::FUNCTION:
         return startFunction(call, state);
       case at::RecordScope::BACKWARD_FUNCTION:
-        if (state.run != nullptr) {
-          state.run->noteBackwardNode();
-          if (const auto& log = state.run->options().log)
-            log->add(scheduler::TraceEvent::Kind::kBackwardNode, 0);
-        }
+        state.steps.noteBackwardNode();
         return nullptr;
       case at::RecordScope::USER_SCOPE:
         noteUserScope(call, state);
@@ -425,7 +326,7 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
     state.unbound.clear();
     std::vector<at::Tensor> saved;
     for (const SavedUse* use : unbound) saved.push_back(use->unbound());
-    state.run->endOp(scope->op, resultsOf(*scope->info, call), saved, duration);
+    state.steps.run()->endOp(scope->op, resultsOf(*scope->info, call), saved, duration);
     saved.clear();
     for (SavedUse* use : unbound) use->bind();
   } catch (const std::exception& error) {
@@ -440,7 +341,18 @@ autograd::Engine& engineStub() {
 }  // namespace
 
 void endThreadStep() {
-  endStep(threadState());
+  threadState().steps.endAll();
+}
+
+void hintThreadStep() {
+  if (Session::current() == nullptr || passThrough()) return;
+  const QuietScope quiet;
+  try {
+    ThreadState& state = threadState();
+    state.steps.hint(state.active != scheduler::kNone || inBackward());
+  } catch (const std::exception& error) {
+    Session::current()->disable(error.what());
+  }
 }
 
 void installRecorder() {

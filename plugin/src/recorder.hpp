@@ -17,4 +17,8 @@ void installRecorder();
 // The calling thread's last step is over: nothing of its program is left to come.
 void endThreadStep();
 
+// The program says that the calling thread's step ends here (ebbtide/step.h). Any process, thread
+// and moment: where there is nothing to end it does nothing.
+void hintThreadStep();
+
 }  // namespace ebbtide::plugin

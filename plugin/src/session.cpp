@@ -154,7 +154,8 @@ Session::StepStart Session::beginStep() {
   const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
                                     [](const auto& entry) { return entry.second.plan != nullptr; });
   start.record_ops = steps_to_record_ > 0 || any_plan;
-  start.hooks = start.record_ops || config_.budget_bytes.has_value() || goesOn();
+  start.hooks =
+      start.record_ops || config_.budget_bytes.has_value() || goesOn() || backwardCrossesHints();
   memory_->resetPeaks();
   const allocator::Statistics memory = memory_->statistics();
   step_base_bytes_ = memory.allocated_bytes;
@@ -306,7 +307,9 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
     known->steady_peak_bytes = std::max(known->steady_peak_bytes, memory.allocated_peak_bytes);
     const double predicted = static_cast<double>(plan->predicted_peak_bytes);
     const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
-    if (plan->feasible && (std::abs(error) > kMissedBy || spilled)) known->askAgain();
+    // What a step that waited was planned beside, steps without a plan, is smaller by now.
+    const bool missed = std::abs(error) > kMissedBy && !summary.waited;
+    if (plan->feasible && (missed || spilled)) known->askAgain();
     // The file's pages no longer fit into memory, say: computing again may be quicker now.
     const bool slow =
         offload_ns_ - offload_ns_before_step_ > kSlowOffload * plan->host_ns + kSlowOffloadNs;

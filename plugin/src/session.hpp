@@ -39,6 +39,7 @@ struct StepSummary {
   bool trusted = false;              // rehearsed before it began
   bool alone = true;                 // no other step was alive at its end
   bool ended_whole = true;           // no saved tensor of it was left to run backward
+  bool waited = false;               // for its backward pass, while others began
   scheduler::Trace trace;
 };
 
@@ -84,7 +85,12 @@ class Session {
   void noteBackwardBegins() noexcept;  // first unpack of a step
   // Steps in which parameters are written while saved tensors are left (a GAN's generator waits for
   // its discriminator) go on, once such tensors were unpacked after their step had been ended.
-  void noteLateBackward() noexcept { ++late_backwards_, goes_on_ = true; }
+  // Where the program says what a step is, none goes on: it waits beside the next ones.
+  void noteLateBackward(bool ended_by_hint) noexcept {
+    ++late_backwards_;
+    (ended_by_hint ? backward_crosses_hints_ : goes_on_) = true;
+  }
+  bool backwardCrossesHints() const noexcept { return backward_crosses_hints_; }
   void forgetLateBackwards() noexcept { goes_on_ = false, never_goes_on_ = true; }
   bool goesOn() const noexcept { return goes_on_ && !never_goes_on_; }
   void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all replays compared?
@@ -177,7 +183,7 @@ class Session {
   std::atomic<bool> awake_{false};
   std::atomic<bool> disabled_{false};
   std::atomic<bool> stop_{false};
-  std::atomic<bool> goes_on_{false}, never_goes_on_{false};
+  std::atomic<bool> goes_on_{false}, never_goes_on_{false}, backward_crosses_hints_{false};
   std::atomic<bool> offload_fails_{false};
   std::atomic<std::int64_t> late_backwards_{0};
 

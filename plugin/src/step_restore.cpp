@@ -42,7 +42,7 @@ c10::Storage duplicateStorage(const c10::Storage& storage) {
 c10::Storage StepRun::restore(UseId use) {
   const RestoreScope one_at_a_time(*this);
   noteBackward();
-  if (finished_) session_.noteLateBackward();
+  if (finished_) session_.noteLateBackward(finished_by_hint_);
   QuietScope quiet;
   if (options_.log) {
     const Locked lock(*this);

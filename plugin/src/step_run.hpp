@@ -44,6 +44,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
  public:
   struct Options {
     bool record_ops = true;            // false: values are known by their saved uses alone
+    bool hooks = true;                 // false: what is saved stays with torch
     std::shared_ptr<const Plan> plan;  // nullptr: keep everything
     std::shared_ptr<EventLog> log;     // nullptr: do not write a trace
   };
@@ -78,9 +79,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     paused_ = true;
     if (!backward_seen_.exchange(true)) session_.noteBackwardBegins();
   }
-  void noteBackwardNode() noexcept {
+  void noteBackwardNode() {
     ++boundary_;
     noteBackward();
+    if (options_.log) options_.log->add(scheduler::TraceEvent::Kind::kBackwardNode, 0);
   }
   // Recording waits for the first op that touches something trained: what comes before prepares
   // data.
@@ -89,7 +91,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     if (paused_.exchange(false)) ++forward_phases_;
   }
   bool parametersChanged() const;  // since this step first read them
-  void finish() noexcept { finished_ = true; }
+  void finish(bool by_hint) noexcept { finished_by_hint_ = by_hint, finished_ = true; }
   int forwardPhases() const noexcept { return forward_phases_; }
   bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
@@ -184,7 +186,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::atomic<ValueId> first_off_plan_{std::numeric_limits<ValueId>::max()};
   std::atomic<bool> keep_graph_{false};       // it may be run backward again, some time
   std::atomic<bool> keeps_graph_now_{false};  // after the present backward pass
-  std::atomic<bool> finished_{false};
+  std::atomic<bool> finished_{false}, finished_by_hint_{false};
   std::atomic<int> forward_phases_{0};
   std::atomic<bool> backward_seen_{false};
   std::atomic<bool> paused_{true};

@@ -13,6 +13,8 @@
 #include <thread>
 #include <utility>
 
+#include "ebbtide/step.h"
+
 namespace ebbtide::cpp_zoo {
 namespace {
 
@@ -218,6 +220,42 @@ Training dataParallelThreads() {
           }};
 }
 
+Tensor activated(const Tensor& x) {
+  return torch::gelu(x);
+}
+
+// The parameters are written where nobody is told, and no optimizer knows them.
+Training hintedWrites() {
+  auto network = std::make_shared<Network>(makeNetwork());
+  return {
+      {}, [network] {
+        const Tensor loss = run(*network, torch::randn({kRows, kWidth}), activated).pow(2).mean();
+        loss.backward();
+        for (Tensor& parameter : parametersOf(*network)) {
+          auto* values = static_cast<float*>(parameter.data_ptr());
+          const Tensor gradient = parameter.grad().contiguous();
+          const float* slopes = gradient.const_data_ptr<float>();
+          for (std::int64_t i = 0; i < parameter.numel(); ++i) values[i] -= 0.01F * slopes[i];
+          parameter.mutable_grad().reset();
+        }
+        ebbtide_step();
+        return std::vector<Tensor>{loss, network->back().weight.detach().sum()};
+      }};
+}
+
+// Nothing is trained.
+Training hintedSaliency() {
+  auto network = std::make_shared<Network>(makeNetwork());
+  for (Tensor& parameter : parametersOf(*network)) parameter.requires_grad_(false);
+  return {{}, [network] {
+            const Tensor x = torch::randn({kRows, kWidth}, torch::requires_grad());
+            const Tensor loss = run(*network, x, activated).pow(2).mean();
+            loss.backward();
+            ebbtide_step();
+            return std::vector<Tensor>{loss, x.grad().abs().sum()};
+          }};
+}
+
 }  // namespace
 
 const std::map<std::string, std::function<Training()>>& programs() {
@@ -227,6 +265,8 @@ const std::map<std::string, std::function<Training()>>& programs() {
       {"in_place", inPlace},
       {"dropout", dropout},
       {"data_parallel_threads", dataParallelThreads},
+      {"hinted_writes", hintedWrites},
+      {"hinted_saliency", hintedSaliency},
   };
   return all;
 }

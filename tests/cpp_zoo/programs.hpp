@@ -1,4 +1,5 @@
-// The training programs of the C++ zoo. Plain LibTorch: none knows of Ebbtide.
+// The training programs of the C++ zoo. Plain LibTorch: none knows of Ebbtide, but some say where a
+// step ends.
 #pragma once
 
 #include <torch/torch.h>

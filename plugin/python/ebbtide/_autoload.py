@@ -13,6 +13,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import ebbtide
+
 # Modules and programs that start ranks but are none: the variables are meant for their children.
 _LAUNCHER_MODULES = {
     "torch.distributed.run",
@@ -75,6 +77,8 @@ def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
     problem = library.ebbtide_start()
     if not problem:
         atexit.register(library.ebbtide_finish)
+        ebbtide._hint = ctypes.CDLL(None).ebbtide_step  # the running copy's, if there are two
+        ebbtide._hint.restype = None
     return problem.decode(errors="replace") if problem else None
 
 

@@ -1,0 +1,155 @@
+#include "thread_steps.hpp"
+
+#include <utility>
+
+#include "live_runs.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+// Forward passes after a backward pass in one step, beyond which its end is guessed again: of a
+// step that goes on while parameters are written, or whose program gives no more hints.
+constexpr int kMostPhases = 32;
+constexpr int kMostHints = 4;  // that a step waits for its backward pass
+
+bool touchesTrained(c10::ArrayRef<const c10::IValue> inputs) {
+  bool found = false;
+  forEachTensor(
+      inputs, [&](int, int, const at::Tensor& tensor) { found = found || tensor.requires_grad(); });
+  return found;
+}
+
+// A step that records no ops still ends when what it trains is written: the first op's parameters
+// tell.
+void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
+  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
+    if (tensor.requires_grad() && tensor.is_leaf() && isPlain(tensor)) run.sourceValue(tensor);
+  });
+}
+
+}  // namespace
+
+ThreadSteps::~ThreadSteps() {
+  if ((run_ == nullptr && waiting_.empty()) || Session::inChild()) return;
+  try {
+    endAll();
+  } catch (const std::exception& error) {
+    Session::current()->disable(error.what());
+  }
+}
+
+void ThreadSteps::endAll() {
+  endWaiting(kMostHints + 1);
+  endRun(hinted_);
+}
+
+void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited) {
+  StepSummary summary;
+  summary.had_backward = run->backwardSeen();
+  summary.off_plan = run->offPlan();
+  summary.alone = !liveRuns().others(run.get());
+  summary.ended_whole = run->liveUses() == 0;
+  summary.waited = waited;
+  const auto& options = run->options();
+  summary.plan = options.plan;
+  summary.trusted = options.plan && !run->rehearsing();
+  Session& session = *Session::current();
+  if (summary.had_backward && options.plan && run->rehearsing() && !summary.off_plan)
+    session.rehearsed(*options.plan, run->rehearsedWhole());
+  const bool observed = options.log && session.releaseLog(options.log);
+  if (observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
+    summary.trace = run->takeTrace();
+    summary.recorded = true;
+  }
+  session.endStep(std::move(summary));
+  run->finish(by_hint);
+}
+
+void ThreadSteps::endRun(bool by_hint) {
+  if (run_ == nullptr) return;
+  end(run_, by_hint, false);
+  run_.reset();
+}
+
+void ThreadSteps::begin() {
+  Session& session = *Session::current();
+  session.wake();
+  endRun(false);
+  const Session::StepStart start = session.beginStep();
+  run_ = std::make_shared<StepRun>(
+      session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log});
+  liveRuns().add(run_);
+}
+
+bool ThreadSteps::isOver() {
+  if (run_ == nullptr) return true;
+  if (run_->outgrown() && run_->liveUses() == 0) return true;
+  if (!run_->backwardSeen()) return run_->hasUses() && run_->liveUses() == 0;
+  const bool long_step = run_->forwardPhases() >= kMostPhases;
+  if (hinted_ && !long_step) return false;
+  if (!updated_ && !run_->parametersChanged()) return false;
+  Session& session = *Session::current();
+  if (session.goesOn() && run_->liveUses() > 0) {
+    if (!long_step) return false;
+    session.forgetLateBackwards();  // some tensors are always left: nothing would ever end here
+  }
+  hinted_ = false;  // until the next one
+  return true;
+}
+
+bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
+  if (hint_due_) takeHint();
+  endWaiting(0);
+  const bool open = run_ != nullptr && !run_->paused() && !updated_ &&
+                    !(run_->hasUses() && run_->liveUses() == 0);
+  if (open) return true;
+  if (!touchesTrained(inputs)) return false;
+  if (isOver()) begin();
+  updated_ = false;
+  run_->resume();
+  if (!run_->recordsOps()) watchParameters(*run_, inputs);
+  return true;
+}
+
+void ThreadSteps::noteBackwardNode() {
+  if (run_ != nullptr) run_->noteBackwardNode();
+  for (const Waiting& one : waiting_) one.run->noteBackwardNode();
+}
+
+// -----------------------------------------------------------------------------------------------
+// hints
+
+void ThreadSteps::hint(bool busy) {
+  hint_due_ = true;
+  if (!busy) takeHint();
+}
+
+void ThreadSteps::takeHint() {
+  hint_due_ = false;
+  hinted_ = true;
+  endWaiting(1);
+  if (run_ == nullptr) return;
+  if (run_->liveUses() == 0 || !Session::current()->backwardCrossesHints()) {
+    endRun(true);
+    return;
+  }
+  run_->noteBackwardNode();  // what the next steps hold is told apart from its last op
+  waiting_.push_back({std::move(run_)});
+  run_.reset();
+}
+
+// Of those that wait: what has run backward is over, and what waits for too long.
+void ThreadSteps::endWaiting(int more_hints) {
+  for (std::size_t i = 0; i < waiting_.size();) {
+    waiting_[i].hints += more_hints;
+    if (waiting_[i].run->liveUses() > 0 && waiting_[i].hints <= kMostHints) {
+      ++i;
+      continue;
+    }
+    const std::shared_ptr<StepRun> run = std::move(waiting_[i].run);
+    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+    end(run, true, true);
+  }
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,60 @@
+// ThreadSteps: where the steps of one thread begin and end. Includes torch (by StepRun).
+//
+//   no step ──► first op that touches something trained: begin ──► …
+//     ──► the program's hint (ebbtide_step); of a thread that gives none, what looks like an end:
+//         parameters were written, Optimizer.step ran, nothing is left to run backward
+//
+// A step that a hint ends while saved tensors of it are left, in a program that runs such tensors
+// backward later, waits until they have been: its trace and its plan go on beside the next steps'.
+//
+// Thread rule: of the thread that it belongs to, in whose storage it lives.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "step_run.hpp"
+
+namespace ebbtide::plugin {
+
+class ThreadSteps {
+ public:
+  ThreadSteps() = default;
+  ~ThreadSteps();  // the thread's last steps end with it
+  ThreadSteps(const ThreadSteps&) = delete;
+  ThreadSteps& operator=(const ThreadSteps&) = delete;
+
+  const std::shared_ptr<StepRun>& run() const noexcept { return run_; }  // nullptr between steps
+
+  // Before an op. What runs before the first trained tensor prepares data. False: no step is open
+  // for this yet.
+  bool open(c10::ArrayRef<const c10::IValue> inputs);
+  void noteUpdate() noexcept { updated_ = true; }  // Optimizer.step
+  void noteBackwardNode();
+
+  // The step ends here, the next op begins another. `busy`: inside an op or a backward pass; it
+  // ends with the next op then.
+  void hint(bool busy);
+  void endAll();  // nothing of the thread's program is left to come
+
+ private:
+  struct Waiting {
+    std::shared_ptr<StepRun> run;
+    int hints = 0;  // since the one that ended it
+  };
+
+  bool isOver();
+  void begin();
+  void takeHint();
+  void endWaiting(int more_hints);
+  static void end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited);
+  void endRun(bool by_hint);
+
+  std::shared_ptr<StepRun> run_;
+  std::vector<Waiting> waiting_;  // oldest first
+  bool updated_ = false;
+  bool hinted_ = false;  // the program gives hints: nothing else ends a step
+  bool hint_due_ = false;
+};
+
+}  // namespace ebbtide::plugin
