@@ -39,6 +39,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
   born.previous_epoch = previous;
   // Same storage: hooks that saved the new epoch hold it, the old one no longer.
   born.block = values_[previous].block;
+  passOn(previous, value, tensor.storage());
   moveUses(uses, value, tensor);
   Present& present = present_.at(tensor.storage().unsafeGetStorageImpl());
   for (const Present::Counter& counter : counters) {
@@ -87,6 +88,7 @@ std::vector<UseId> StepRun::takeUsesApart(ValueId from, const at::Tensor& writte
     if (!uses_[use].released && uses_[use].view.isApartFrom(target)) apart.push_back(use);
   }
   value.live_uses -= static_cast<std::int32_t>(apart.size());
+  if (!apart.empty() && value.live_uses == 0 && !fetchedLater(from, value)) giveUpCopies(value);
   return apart;
 }
 
@@ -98,7 +100,9 @@ void StepRun::moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& 
     value.uses.push_back(use);
     ++value.live_uses;
   }
-  if (!uses.empty()) holdIfKept(to, written.storage());
+  if (uses.empty()) return;
+  holdIfKept(to, written.storage());
+  if (!value.held) watchContents(value);
 }
 
 }  // namespace ebbtide::plugin

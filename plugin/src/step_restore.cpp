@@ -68,7 +68,7 @@ c10::Storage StepRun::restore(UseId use) {
   ValueId value = kNone;
   {
     std::lock_guard lock(mutex_);
-    value = uses_[use].value;
+    value = valueOf(use);
   }
   return materialize(value, 0);
 }

@@ -280,7 +280,7 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (std::exchange(uses_[use].released, true)) return;
     ++boundary_;
     if (options_.log) options_.log->add(EventKind::kRelease, use);
-    if (const ValueId id = uses_[use].value; id != kNone) {
+    if (const ValueId id = valueOf(use); id != kNone) {
       RunValue& value = values_[id];
       const bool done = (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold))) &&
                         (off_plan_ || !fetchedLater(id, value));

@@ -133,6 +133,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void holdIfKept(ValueId value, const c10::Storage& storage);
   void overwrite(ValueId value, OpId by);
   void protect(ValueId value);
+  void passOn(ValueId overwritten, ValueId successor, const c10::Storage& storage);
+  ValueId valueOf(UseId use);  // that it reads now; mutex_ held
   c10::Storage replayInput(ValueId value, int depth);
   void giveUp(RunValue& value);
   void giveUpAll();

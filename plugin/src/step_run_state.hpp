@@ -4,6 +4,7 @@
 #include <c10/core/StorageImpl.h>
 
 #include <thread>
+#include <algorithm>
 #include <utility>
 
 #include "bit_code.hpp"
@@ -47,6 +48,8 @@ struct StepRun::RunValue {
   c10::Storage pristine;  // contents before an unplanned write, for replays that still need them
   bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
   bool replaced = false;            // the copy is a replayed or fetched one, not the program's
+  // Written over while uses of it lived, which read whatever is there: the value that holds that.
+  ValueId successor = kNone;
   bool dead = false;                // natural death noted
   bool rejected = false;            // its replay differed from the original in this step
   bool foreign = false;             // not our memory: who writes it need not say so
@@ -110,6 +113,13 @@ struct StepRun::Present {
   void add(const Counter& counter) {
     if (counters.size() == kMostCounters) counters.erase(counters.begin() + 1);
     counters.push_back(counter);
+  // No part of it was written without an op that we know.
+  bool untouched() const {
+    return std::all_of(counters.begin(), counters.end(), [](const Counter& counter) {
+      return !counter.version.enabled() ||
+             static_cast<std::uint32_t>(counter.version.current_version()) == counter.known;
+    });
+  }
   }
 
   WeakStorage storage;

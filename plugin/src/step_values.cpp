@@ -39,7 +39,7 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
     if (found != present_.end() && !found->second.storage.expired()) {
       Present& present = found->second;
       replaced = present.value;
-      intact = values_[replaced].intact();
+      intact = present.untouched();
       // A version counter of its own that nothing was written through: `.data` of what we know.
       if (intact && present.counterOf(tensor) == nullptr && Present::versionOf(tensor) == 0) {
         present.add({tensor.unsafeGetTensorImpl()->version_counter(), 0});
@@ -50,7 +50,9 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
   if (intact) protect(replaced);
   const Locked lock(*this);
   if (replaced != kNone) overwrite(replaced, static_cast<OpId>(ops_.size()));
-  return addValue(tensor, kNone, 0);
+  const ValueId source = addValue(tensor, kNone, 0);
+  if (replaced != kNone) passOn(replaced, source, tensor.storage());
+  return source;
 }
 
 ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
@@ -164,6 +166,32 @@ void StepRun::overwrite(ValueId id, OpId by) {
     giveUp(value);
   }
   value.copy = noStorage();
+}
+
+// Called with mutex_ held. What was written over while in use and what is there now are one
+// storage: the latter alone holds it, or none of the two could be spilled.
+void StepRun::passOn(ValueId overwritten, ValueId successor, const c10::Storage& storage) {
+  RunValue& old = values_[overwritten];
+  const bool same = old.held.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl();
+  if (!old.stale || !same || old.live_uses == 0) return;
+  RunValue& born = values_[successor];
+  old.successor = successor;
+  old.stale = false;
+  giveUp(old);
+  born.live_uses += std::exchange(old.live_uses, 0);
+  born.kept = true;  // they read the storage, whoever writes it next
+  holdIfKept(successor, storage);
+}
+
+ValueId StepRun::valueOf(UseId use) {
+  ValueId id = uses_[use].value;
+  if (id == kNone) return kNone;
+  for (ValueId next = values_[id].successor; next != kNone; next = values_[id].successor) {
+    // Of many parts written one by one: the next search is shorter.
+    if (values_[next].successor != kNone) values_[id].successor = values_[next].successor;
+    id = next;
+  }
+  return id;
 }
 
 // Called before a write that the plan may not know: replays to come that need these contents get a

@@ -21,6 +21,35 @@ def gates(x: Tensor, net: Scales, rewrite: Rewrite) -> Tensor:
     return torch.cat([left * right, right.sin()], 1)
 
 
+def parts_of_more_rows(net: Scales, step: int) -> list[float]:
+    """All fits until then, so that no operation of the first large step is recorded."""
+    x = torch.randn(ROWS if late(step) else ROWS // 16, WIDTH)
+    for _ in range(6):
+        x = gates(x, net, lambda both: None)
+    loss = x.pow(2).mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
+def writes_a_saved_part_through_numpy(net: Scales, step: int) -> list[float]:
+    """The other part is written after it was saved, by what saves nothing."""
+    x = batch()
+    for place in range(6):
+        both = x * net.main if place == 0 else x + net.main
+        left, right = both.unsafe_chunk(2, 1)
+        left.sigmoid_()
+        right.mul_(0.5)
+        x = torch.cat([left, right], 1)
+        if late(step) and place == 2:
+            both.detach().numpy()[:, :HALF] = 0.25
+        del both, left, right
+    loss = x.mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
 def writes_parts(rewrite: Rewrite) -> Callable[[Scales, int], list[float]]:
     """In late steps it rewrites, unseen by autograd, what has been saved."""
 

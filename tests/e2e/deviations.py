@@ -56,6 +56,8 @@ from deviating_parts import (
     halves_a_corner,
     halves_what_lies_beside,
     writes_parts,
+    parts_of_more_rows,
+    writes_a_saved_part_through_numpy,
 )
 from deviating_programs import (
     alternates,
@@ -170,6 +172,10 @@ VARIANTS = {
     "writes_a_part_that_was_saved": Variant(Scales, writes_parts(halves_a_corner), 12),
     "writes_a_part_beside": Variant(Scales, writes_parts(halves_what_lies_beside), 12),
     "writes_parts_across": Variant(Scales, writes_parts(halves_a_column_of_each), 12),
+    "parts_of_more_rows": Variant(Scales, parts_of_more_rows, 9, holds=True),
+    "writes_a_saved_part_through_numpy": Variant(
+        Scales, writes_a_saved_part_through_numpy, 8, either=True, refused="modified in place"
+    ),
     "scales_each_row": Variant(Scales, scales_each_row, 10.5, holds=True, decodes=True),
     "one_other_word": Variant(Scales, one_other_word, 10.5, holds=True, decodes=True),
     "zeroes_a_mask": Variant(Scales, zeroes_a_mask, 10.5, decodes=True),
