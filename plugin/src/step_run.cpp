@@ -24,6 +24,11 @@ constexpr const char* kWrittenUnseen = "changed by something unseen";
 constexpr const char* kFailed = "failed";
 constexpr const char* kFailedLater = "written by an operation that failed";
 
+// Words of an op's signature that stand for an input without a value to tell, or add to it.
+constexpr std::uint64_t kHashedOtherKind = 7;
+constexpr std::uint64_t kHashedNumber = 8;
+constexpr std::uint64_t kHashedForeign = 9;
+
 void mix(std::uint64_t& hash, std::uint64_t word) {
   hash ^= word + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
 }
@@ -98,9 +103,9 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     mix(op.signature, static_cast<std::uint64_t>(tensor.scalar_type()));
   };
   if (!isPlain(tensor)) {
-    mix(op.signature, 7);
     const bool empty = isEmpty(tensor) && !op.info->writes[argument];
     const bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && element < 0;
+    mix(op.signature, number ? kHashedNumber : kHashedOtherKind);
     if (empty) mixLooks();
     if (!empty && !number) op.kept_because = kReadsOtherKind;
     return;
@@ -110,8 +115,10 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     std::lock_guard lock(mutex_);
     const RunValue& source = values_[value];
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
-    if (source.foreign && source.producer == kNone && !source.parameter)
+    if (source.foreign && source.producer == kNone && !source.parameter) {
       op.kept_because = kReadsForeign;
+      mix(op.signature, kHashedForeign);
+    }
   }
   op.inputs.push_back(value);
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
@@ -164,13 +171,18 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   }
   const Plan* plan = options_.plan.get();
   op.on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
-               plan->op_signatures[id] == op.signature;
+               plan->op_signatures[id] == op.signature && !isKeptUnplanned(op, id);
   if (plan && !op.on_plan) {
     for (const auto& [argument, value] : op.written) protect(value);
   }
   if (op.on_plan && plan->replayed[id]) op.recipe = recordRecipe(op, inputs);
   if (options_.log) op.log_position = options_.log->add(EventKind::kOpBegin, id);
   return id;
+}
+
+// In this step it may not run again, which in the recorded one it could.
+bool StepRun::isKeptUnplanned(const RunOp& op, OpId id) const {
+  return op.kept_because != nullptr && options_.plan->replayed[id];
 }
 
 void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
@@ -210,7 +222,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
   ++boundary_;
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
   if (!options_.plan || off_plan_) return;
-  if (!op.on_plan || op.outputs.size() != options_.plan->outputs[id]) {
+  if (!op.on_plan || isKeptUnplanned(op, id) || op.outputs.size() != options_.plan->outputs[id]) {
     const Locked lock(*this);
     leavePlan(op.info->name + " at op " + std::to_string(id), op.first_value);
   } else if (!rehearsing_) {

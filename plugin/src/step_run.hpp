@@ -153,6 +153,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool isPlannedUse(UseId use, ValueId value) const;
   bool inputsAllowReplay(const RunOp& op) const;
   void applyDrops(c10::ArrayRef<ValueId> drops);
+  bool isKeptUnplanned(const RunOp& op, OpId id) const;
   void drop(ValueId value);
   void tryCode(const RunOp& op, ValueId value);
   bool fetchedLater(ValueId id, const RunValue& value) const;

@@ -60,6 +60,21 @@ def refills_its_input(net: Shifted, step: int) -> list[float]:
     return [loss.item()]
 
 
+def reads_foreign_memory(net: Scales, step: int) -> list[float]:
+    """Late batches are NumPy's own, and eight of their numbers are written before the backward
+    pass: the addition saves nothing of them.
+    """
+    x = batch()
+    if late(step):
+        numbers = x.numpy().copy()
+        x = torch.from_numpy(numbers)
+    loss = chain((x + net.main).sin(), 10).mean()
+    if late(step):
+        numbers[500, 16:24] = 7
+    loss.backward()
+    return [loss.item()]
+
+
 class Doubled(torch.autograd.Function):
     """Multiplies by two. Late steps overwrite in backward what another node has saved, too."""
 

@@ -24,6 +24,7 @@ from deviating_contents import (
     moves_its_input,
     negates_activations,
     overwrites_in_backward,
+    reads_foreign_memory,
     reduces_in_forward,
     refills_a_kept_graph,
     refills_early,
@@ -176,6 +177,7 @@ VARIANTS = {
     "writes_a_saved_part_through_numpy": Variant(
         Scales, writes_a_saved_part_through_numpy, 8, either=True, refused="modified in place"
     ),
+    "reads_foreign_memory": Variant(Scales, reads_foreign_memory, 9.5),
     "scales_each_row": Variant(Scales, scales_each_row, 10.5, holds=True, decodes=True),
     "one_other_word": Variant(Scales, one_other_word, 10.5, holds=True, decodes=True),
     "zeroes_a_mask": Variant(Scales, zeroes_a_mask, 10.5, decodes=True),
