@@ -68,6 +68,7 @@ c10::Storage StepRun::restore(UseId use) {
   ValueId value = kNone;
   {
     std::lock_guard lock(mutex_);
+    noteLeftOver(use);
     value = valueOf(use);
   }
   return materialize(value, 0);
@@ -83,6 +84,15 @@ std::int32_t StepRun::eventOf(UseId use) {
   if (boundary_ == event_boundary_ && visits > 0 && events[use][visits - 1] == current_event_)
     return current_event_;
   return visits < events[use].size() ? events[use][visits++] : kNone;
+}
+
+// Called with mutex_ held. Is it of a graph that is kept, though the plan reads it no more? The
+// program may run it again all the same.
+void StepRun::noteLeftOver(UseId id) {
+  if (!options_.plan || id >= static_cast<UseId>(options_.plan->events_of_use.size())) return;
+  Use& use = uses_[id];
+  const bool left = keeps_graph_now_ && use.visits == options_.plan->events_of_use[id].size();
+  if (std::exchange(use.left_over, left) != left) left_over_uses_ += left ? 1 : -1;
 }
 
 void StepRun::runPrelude(std::int32_t event) {

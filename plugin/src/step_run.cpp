@@ -297,6 +297,7 @@ void StepRun::releaseUse(UseId use) noexcept {
       const bool done = (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold))) &&
                         (off_plan_ || !fetchedLater(id, value));
       --value.live_uses;
+    if (uses_[use].left_over) --left_over_uses_;
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value)) giveUpCode(value);
       if (value.live_uses == 0 && done) {
@@ -347,8 +348,10 @@ void StepRun::drop(ValueId id) {
     value.release_after_uses = true;
     return;
   }
-  // Where the recorded step ran it again too, the plan knows what the last time is.
-  const bool last_time = options_.plan->expects_kept_graphs && !keeps_graph_now_;
+  // Where the recorded step ran it again too, the plan knows what the last time is; but for a graph
+  // that is still kept after the last time that the plan knows.
+  const bool last_time =
+      options_.plan->expects_kept_graphs && !keeps_graph_now_ && left_over_uses_ == 0;
   if (keep_graph_ && !again && !last_time) return;
   if (rehearsing_ && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay

@@ -170,6 +170,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::int32_t eventOf(UseId use);
   void runPrelude(std::int32_t event);
   void finishEvent();
+  void noteLeftOver(UseId use);
   c10::Storage materialize(ValueId value, int depth);
   c10::Storage fetch(RunValue& value);
   static void holdCopy(RunValue& value, const c10::Storage& storage);
@@ -204,6 +205,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::atomic<std::int64_t> use_count_{0};
   std::unordered_map<const c10::StorageImpl*, Present> present_;
   std::vector<c10::Storage> given_up_;                      // to be freed when mutex_ is released
+  std::int64_t left_over_uses_ = 0;  // live ones of graphs that are kept beyond the plan
   std::vector<std::pair<ValueId, WeakTensor>> parameters_;  // with the leaf that was trained
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   std::int32_t current_event_ = scheduler::kNone;

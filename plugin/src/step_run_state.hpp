@@ -89,6 +89,7 @@ struct StepRun::Use {
   bool released = false;
   std::uint32_t visits = 0;  // events in which it was unpacked so far
 };
+  bool left_over = false;    // its graph was kept at the last one that the plan knows
 
 struct StepRun::Present {
   // Parts of a storage may count their versions apart. A counter that moved with no recorded write

@@ -18,6 +18,7 @@ from deviation_nets import (
     chain,
     late,
 )
+from torch import Tensor
 
 # --- losses that are not trained in every step ----------------------------------------------------
 
@@ -177,6 +178,34 @@ def writes_beside_a_kept_graph(net: Scales, step: int) -> list[float]:
     other.backward()
     loss.backward()
     return [loss.item(), other.item()]
+
+
+def _head(x: Tensor, scale: Tensor) -> Tensor:
+    for _ in range(8):
+        x = (x + scale).sigmoid()
+    return x.mean()
+
+
+_MIXED = torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(1)) / 16
+
+
+def runs_one_head_again(net: Scales, step: int) -> list[float]:
+    """Two heads on what nothing has saved. The graph of the first is kept, and run once more in
+    late steps, when the second has been run for the last time.
+    """
+    x = batch()
+    for _ in range(2):
+        x = (x + net.main).sigmoid()
+    x = x @ _MIXED
+    first, second = _head(x, net.extra), _head(x, net.extra * 0.5)
+    del x
+    first.backward(retain_graph=True)
+    second.backward()
+    again = 0.0
+    if late(step):
+        (gradient,) = torch.autograd.grad(first, net.extra)
+        again = gradient.sum().item()
+    return [first.item(), second.item(), again]
 
 
 def every_other_step_fits(net: Blocks, step: int) -> list[float]:

@@ -56,9 +56,9 @@ from deviating_parts import (
     halves_a_column_of_each,
     halves_a_corner,
     halves_what_lies_beside,
-    writes_parts,
     parts_of_more_rows,
     writes_a_saved_part_through_numpy,
+    writes_parts,
 )
 from deviating_programs import (
     alternates,
@@ -74,6 +74,7 @@ from deviating_programs import (
     is_large_rarely,
     moves_to_a_thread,
     refills_what_two_programs_read,
+    runs_one_head_again,
     sets_data,
     sets_data_of_all,
     skips_the_auxiliary_loss,
@@ -178,6 +179,7 @@ VARIANTS = {
         Scales, writes_a_saved_part_through_numpy, 8, either=True, refused="modified in place"
     ),
     "reads_foreign_memory": Variant(Scales, reads_foreign_memory, 9.5),
+    "runs_one_head_again": Variant(Scales, runs_one_head_again, 10),
     "scales_each_row": Variant(Scales, scales_each_row, 10.5, holds=True, decodes=True),
     "one_other_word": Variant(Scales, one_other_word, 10.5, holds=True, decodes=True),
     "zeroes_a_mask": Variant(Scales, zeroes_a_mask, 10.5, decodes=True),
