@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/spilling_floor.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "ebbtide/scheduler/value_copies.hpp"
 #include "session.hpp"
@@ -28,37 +29,6 @@ constexpr Bytes kLeastHeadroom = 1 << 20;
 
 Bytes headroom(Bytes budget) {
   return std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * static_cast<double>(budget)));
-}
-
-// The lowest peak with every value on the host whenever no op reads or writes it.
-Bytes peakWithSpilling(const Graph& graph) {
-  std::vector<Bytes> delta(graph.ops.size() + 1, 0);
-  for (const auto& value : graph.values) {
-    if (value.pinned || value.natural_last == kNone) continue;
-    const OpId first = value.producer == kNone ? 0 : value.producer;
-    if (value.natural_last < first) continue;
-    delta[first] += value.bytes;
-    delta[value.natural_last + 1] -= value.bytes;
-  }
-  Bytes held = 0;
-  Bytes peak = 0;
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    held += delta[i];
-    Bytes need = graph.ops[i].fixed_bytes + held;
-    for (const auto* list : {&graph.ops[i].inputs, &graph.ops[i].outputs}) {
-      for (const ValueId v : *list) {
-        const auto& value = graph.values[v];
-        const OpId first = value.producer == kNone ? 0 : value.producer;
-        const bool counted = value.pinned || (first <= static_cast<OpId>(i) &&
-                                              value.natural_last >= static_cast<OpId>(i));
-        // In place: what it makes takes these bytes over.
-        if (list == &graph.ops[i].inputs && value.overwritten_by == static_cast<OpId>(i)) continue;
-        if (!counted) need += value.bytes;
-      }
-    }
-    peak = std::max(peak, need);
-  }
-  return peak;
 }
 
 // "aten::native_layer_norm 120.0 MiB, …": saved bytes by the op that made them, largest first.
@@ -128,7 +98,7 @@ bool Session::checksFloor(const StepSummary& summary) {
 void Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
   if (!config_.budget_bytes) return;
   const Bytes margin = *config_.budget_bytes - planningCap();
-  const Bytes floor = peakWithSpilling(graph.graph) + margin;
+  const Bytes floor = scheduler::spillingFloor(graph.graph) + margin;
   const Bytes least = floor - headroom(*config_.budget_bytes);
   std::unique_lock lock(mutex_);
   smallest_feasible_bytes_ = floor;
