@@ -242,7 +242,7 @@ void Session::endStep(StepSummary summary) {
   const bool wanted = wantsPlan(summary);
   const bool for_planning = wanted || !config_.trace_dir.empty();
   const bool first = steps_ == 1;
-  const bool check_floor = checksFloor(summary);
+  const bool check_floor = checksFloor();
   const bool alone = summary.alone;
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);

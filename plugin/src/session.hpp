@@ -38,7 +38,6 @@ struct StepSummary {
   std::shared_ptr<const Plan> plan;  // that it began with, left or not; nullptr: none
   bool trusted = false;              // rehearsed before it began
   bool alone = true;                 // no other step was alive at its end
-  bool ended_whole = true;           // no saved tensor of it was left to run backward
   bool waited = false;               // for its backward pass, while others began
   scheduler::Trace trace;
 };
@@ -158,7 +157,7 @@ class Session {
   void requestPlan(scheduler::Trace trace, bool first_step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
   void checkFloor(const scheduler::TraceGraph& graph, bool alone);
-  bool checksFloor(const StepSummary& summary);  // mutex_ held
+  bool checksFloor();  // mutex_ held
   void noteProgram(const StepSummary& summary);
   std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);

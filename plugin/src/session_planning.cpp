@@ -83,11 +83,11 @@ scheduler::HostCopies Session::hostCopies() {
 }
 
 // Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
-// The first recorded step decides, but for parts of steps that are not told apart yet, and the
-// second one, which begins with what the first one left. The first step to end may belong to a
-// thread whose steps are not recorded yet.
-bool Session::checksFloor(const StepSummary& summary) {
-  const bool part = !summary.ended_whole || late_backwards_ > late_backwards_before_step_;
+// The first recorded step decides, and the second one, which begins with what the first one left;
+// but not one that ran a part of the step before it backward: it goes on over updates from then on.
+// The first step to end may belong to a thread whose steps are not recorded yet.
+bool Session::checksFloor() {
+  const bool part = late_backwards_ > late_backwards_before_step_;
   if (floor_checks_ == kFloorChecks || (part && steps_ < kMostParts)) return false;
   ++floor_checks_;
   return true;
@@ -101,10 +101,14 @@ void Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
   const Bytes floor = scheduler::spillingFloor(graph.graph) + margin;
   const Bytes least = floor - headroom(*config_.budget_bytes);
   std::unique_lock lock(mutex_);
-  smallest_feasible_bytes_ = floor;
-  dominating_ = dominatingOps(graph);
+  const bool told = smallest_feasible_bytes_ > 0;
+  if (floor > smallest_feasible_bytes_ && (alone || !told)) {  // of the steps that were checked
+    smallest_feasible_bytes_ = floor;
+    dominating_ = dominatingOps(graph);
+  }
   if (violations_ == 0 && (least <= *config_.budget_bytes || !alone)) return;
-  const Bytes would_do = std::max(floor, violations_ > 0 ? mapped_peak_bytes_ : 0);
+  const Bytes would_do =
+      std::max(smallest_feasible_bytes_, violations_ > 0 ? mapped_peak_bytes_ : 0);
   smallest_feasible_bytes_ = would_do;
   std::string spill_problem;  // the floor rests on spilling
   if (const std::string error = spill_.lastError(); !error.empty()) {

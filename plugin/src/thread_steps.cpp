@@ -48,7 +48,6 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   summary.had_backward = run->backwardSeen();
   summary.off_plan = run->offPlan();
   summary.alone = !liveRuns().others(run.get());
-  summary.ended_whole = run->liveUses() == 0;
   summary.waited = waited;
   const auto& options = run->options();
   summary.plan = options.plan;

@@ -1,0 +1,36 @@
+"""The smallest budget that is told, and what is refused by it."""
+
+from pathlib import Path
+
+from conftest import MIB
+from processes import Finished, Program, run, script
+
+
+def program(name: str) -> Program:
+    return script("tests/e2e/floors.py", name)
+
+
+def within(name: str, budget_mib: int, folder: Path) -> Finished:
+    variables = {"EBBTIDE_BUDGET": f"{budget_mib}MiB"}
+    return run(program(name), variables, folder)
+
+
+def test_what_is_written_in_place_is_needed_once(tmp_path: Path) -> None:
+    """4 MiB, and 1 MiB that a budget leaves free: twice 4 MiB would not fit."""
+    done = within("writes_in_place", 7, tmp_path).succeeded()
+    assert done.said("no effect because the step fits"), done.output
+    assert done.report["smallest_feasible_budget_bytes"] < 7 * MIB
+
+
+def test_a_tensor_that_is_left_puts_no_check_off(tmp_path: Path) -> None:
+    done = within("leaves_a_tensor", 16, tmp_path)
+    assert done.status == 1 and done.said("too small for this step"), done.output
+    assert done.report["steps"] == 1
+    told = -(-done.report["smallest_feasible_budget_bytes"] // MIB)
+    within("leaves_a_tensor", told, tmp_path / "told").succeeded()
+
+
+def test_the_largest_step_tells_the_budget(tmp_path: Path) -> None:
+    """An operation's input and output are 4 MiB each in the first step, 256 KiB in the second."""
+    done = within("shrinks", 64, tmp_path).succeeded()
+    assert done.report["smallest_feasible_budget_bytes"] > 8 * MIB
