@@ -54,6 +54,8 @@ void Session::writeReport() {
   const Program none;
   const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
   const std::shared_ptr<Plan>& plan = program.plan;
+  scheduler::ActivationShares shares = program.shares;
+  shares.addRestOf(program.activation_bytes);
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", torch_version_},
@@ -64,8 +66,8 @@ void Session::writeReport() {
        config_.budget_bytes ? nlohmann::json(*config_.budget_bytes) : nlohmann::json()},
       {"base_bytes", base_bytes_},
       {"activation_bytes", program.activation_bytes},
-      {"recomputable_bytes", program.shares.recomputable_bytes},
-      {"kept_bytes", program.shares.kept_bytes},
+      {"recomputable_bytes", shares.recomputable_bytes},
+      {"kept_bytes", shares.kept_bytes},
       {"plain_peak_bytes", program.plain_peak_bytes},
       {"peak_bytes", allocated_peak_bytes_},
       {"steady_peak_bytes",

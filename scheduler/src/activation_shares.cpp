@@ -10,6 +10,9 @@ constexpr const char* kHeld = "held by the program";
 constexpr const char* kUnseen =
     "made where operations are not recorded (no_grad, a custom Function, a transform, data)";
 constexpr const char* kUnknown = "not to be computed again";
+constexpr const char* kReadsWrittenOver = "reads what was written over while in use";
+constexpr const char* kWrittenOver = "written over while in use";
+constexpr const char* kUnread = "saved, but not read in this step";
 constexpr const char* kOther = "no saved value of its own";
 
 std::vector<OpId> lastReads(const Graph& graph) {
@@ -26,14 +29,55 @@ OpId firstBackward(const Graph& graph) {
   return static_cast<OpId>(found - graph.ops.begin());
 }
 
+// Of an op that may not run again.
+std::string whyKept(const TraceOp& op) {
+  if (op.rerunnable) return kReadsWrittenOver;  // as it was recorded: buildGraph() says no
+  return op.kept_because.empty() ? kUnknown : op.kept_because;
+}
+
+// Blocks that buildGraph() leaves to the program, with the reason.
+std::map<BlockId, const char*> sharedBlocks(const Trace& trace, const Graph& graph) {
+  std::vector<bool> used(trace.values.size(), false);
+  for (const ValueId v : trace.use_value) {
+    if (v != kNone) used[v] = true;
+  }
+  std::map<BlockId, const char*> shared;
+  for (std::size_t v = 0; v < trace.values.size(); ++v) {
+    const TraceValue& value = trace.values[v];
+    if (value.parameter || value.block == kNone || !graph.values[v].pinned) continue;
+    const char*& why = shared.try_emplace(value.block, kUnread).first->second;
+    if (used[v] && value.overwritten_by != kNone) why = kWrittenOver;
+  }
+  return shared;
+}
+
+void addShared(const Trace& trace, const Graph& graph, ActivationShares& shares) {
+  std::vector<bool> live(trace.blocks.size(),
+                         false);  // of this step, when its backward pass begins
+  for (const TraceEvent& event : trace.events) {
+    if (event.kind == TraceEvent::Kind::kBackwardNode) break;
+    if (event.kind == TraceEvent::Kind::kUnpack) break;
+    if (event.kind == TraceEvent::Kind::kAlloc) live[event.id] = true;
+    if (event.kind == TraceEvent::Kind::kFree) live[event.id] = false;
+  }
+  for (const auto& [block, why] : sharedBlocks(trace, graph)) {
+    if (live[block]) shares.kept_bytes[why] += trace.blocks[block].bytes;
+  }
+}
+
 }  // namespace
+
+void ActivationShares::addRestOf(Bytes activation_bytes) {
+  Bytes rest = activation_bytes - recomputable_bytes;
+  for (const auto& [why, bytes] : kept_bytes) rest -= bytes;
+  if (rest > 0) kept_bytes[kOther] += rest;
+}
 
 ActivationShares activationShares(const Trace& trace, const TraceGraph& step) {
   ActivationShares shares;
   const Graph& graph = step.graph;
   const OpId backward = firstBackward(graph);
   const std::vector<OpId> last_read = lastReads(graph);
-  Bytes counted = 0;
   for (std::size_t v = 0; v < trace.values.size(); ++v) {
     const Value& value = graph.values[v];
     const TraceValue& recorded = trace.values[v];
@@ -42,7 +86,6 @@ ActivationShares activationShares(const Trace& trace, const TraceGraph& step) {
     const bool read = last_read[v] >= backward;
     if (!read && value.natural_last < backward) continue;
     if (value.producer == kNone && trace.blocks[recorded.block].before_step) continue;
-    counted += value.bytes;
     const Op* const maker = value.producer == kNone ? nullptr : &graph.ops[value.producer];
     if (!read || value.natural_last >= last_read[v]) {
       shares.kept_bytes[kHeld] += value.bytes;
@@ -51,11 +94,10 @@ ActivationShares activationShares(const Trace& trace, const TraceGraph& step) {
     } else if (maker == nullptr) {
       shares.kept_bytes[kUnseen] += value.bytes;
     } else {
-      const std::string& why = trace.ops[recorded.producer].kept_because;
-      shares.kept_bytes[why.empty() ? kUnknown : why] += value.bytes;
+      shares.kept_bytes[whyKept(trace.ops[recorded.producer])] += value.bytes;
     }
   }
-  if (step.activation_bytes > counted) shares.kept_bytes[kOther] = step.activation_bytes - counted;
+  addShared(trace, graph, shares);
   return shares;
 }
 

@@ -117,6 +117,7 @@ class GraphBuilder {
       case Kind::kOpEnd:
         break;
       case Kind::kBackwardNode:
+        noteBackward();
         leaveEvent();
         beginUnreadNode();
         break;
@@ -175,6 +176,11 @@ class GraphBuilder {
     op.rerunnable = recorded.rerunnable;
     for (const ValueId v : recorded.outputs)
       op.rerunnable = op.rerunnable && !isShared(trace_.values[v]);
+    // What such a block held before is nowhere: nobody gives it up, and nothing makes it again.
+    for (const ValueId v : recorded.inputs) {
+      const TraceValue& read = trace_.values[v];
+      op.rerunnable = op.rerunnable && (read.overwritten_by == kNone || !isShared(read));
+    }
     op.inputs = recorded.inputs;
     op.outputs = recorded.outputs;
     std::sort(op.inputs.begin(), op.inputs.end());
@@ -187,11 +193,17 @@ class GraphBuilder {
     out_.trace_op_of.push_back(id);
   }
 
+  // The first node or, where a program asks for what was saved, the first unpack.
+  void noteBackward() {
+    if (std::exchange(seen_backward_, true)) return;
+    activation_mark_ = fixed_;
+    first_backward_ = here() + 1;
+  }
+
   void unpack(UseId use) {
     const ValueId value = trace_.use_value.at(use);
+    noteBackward();
     if (!in_event_) {
-      if (!seen_backward_) activation_mark_ = fixed_, first_backward_ = here() + 1;
-      seen_backward_ = true;
       Op op;
       op.name = "backward";
       op.backward = true;

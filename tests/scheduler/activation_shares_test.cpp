@@ -48,6 +48,29 @@ TEST(ActivationShares, OfWhatTheProgramHolds) {
   EXPECT_EQ(shares.kept_bytes, (Kept{{"held by the program", 100}}));
 }
 
+// v1 is written over while its use lives, v2's use is never unpacked: both stay where they are, and
+// whole blocks are counted.
+TEST(ActivationShares, OfBlocksThatAreLeftToTheProgram) {
+  Trace trace = twoOps();
+  trace.values[1].overwritten_by = 1;
+  std::erase_if(trace.events, [](const TraceEvent& event) {
+    return event.kind == TraceEvent::Kind::kUnpack && event.id == 1;
+  });
+  const ActivationShares shares = sharesOf(trace);
+  EXPECT_EQ(shares.recomputable_bytes, 0);
+  EXPECT_EQ(shares.kept_bytes,
+            (Kept{{"saved, but not read in this step", 100}, {"written over while in use", 100}}));
+}
+
+// 200 B are told apart; of 250 that the step has grown by, 50 are no saved value's.
+TEST(ActivationShares, AddUp) {
+  ActivationShares shares = sharesOf(twoOps());
+  shares.addRestOf(150);
+  EXPECT_EQ(shares.kept_bytes, Kept());
+  shares.addRestOf(250);
+  EXPECT_EQ(shares.kept_bytes, (Kept{{"no saved value of its own", 50}}));
+}
+
 // Made by no recorded op, and not there before the step.
 TEST(ActivationShares, OfWhatWasMadeUnseen) {
   Trace trace = twoOps();

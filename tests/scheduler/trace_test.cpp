@@ -25,6 +25,15 @@ TEST(TraceGraph, EventsBecomeOpsAndFixedBytesLeaveOutWhatPlansDecide) {
   EXPECT_EQ(simulate(graph.graph, keepEverything(graph.graph)).peak_bytes, 1200);
 }
 
+// The gradient that the first node makes before it reads what was saved is no activation.
+TEST(TraceGraph, ActivationsAreCountedWhenTheBackwardPassBegins) {
+  Trace trace = twoOps();
+  trace.blocks.push_back({400, false, false});
+  trace.events.insert(trace.events.begin() + 9, {TraceEvent::Kind::kAlloc, 3, 7});
+  const auto graph = buildGraph(trace);
+  EXPECT_EQ(graph.activation_bytes, 200);
+}
+
 // A loss whose backward pass did not run in this step may run in another.
 TEST(TraceGraph, AUseThatWasNeverUnpackedLeavesItsBlockToTheProgram) {
   Trace trace = twoOps();
@@ -123,6 +132,20 @@ TEST(BuildGraph, WhatIsNeverReadStaysOrMayGo) {
   EXPECT_FALSE(value.pinned);
   EXPECT_EQ(value.bytes, 100);
   EXPECT_EQ(value.natural_last, 1);  // the op after which the program let go of it
+}
+
+// Op 1 reads v1; then v1 is written over while its use lives. What was there before is nowhere.
+TEST(BuildGraph, AnOpThatReadWhatWasWrittenOverIsNotRunAgain) {
+  Trace trace = twoOps();
+  EXPECT_TRUE(buildGraph(trace).graph.ops[1].rerunnable);
+  trace.values[1].overwritten_by = 2;
+  trace.ops.push_back({"third", 13, 1, true, {2}, {}});
+  const TraceEvent begin = {TraceEvent::Kind::kOpBegin, 2, 6};
+  const TraceEvent end = {TraceEvent::Kind::kOpEnd, 2, 6};
+  trace.events.insert(trace.events.begin() + 6, {begin, end});
+  const Graph graph = buildGraph(trace).graph;
+  EXPECT_TRUE(graph.values[1].pinned);
+  EXPECT_FALSE(graph.ops[1].rerunnable);
 }
 
 TEST(TraceJson, SaysWhyAnOpIsNotRunAgain) {

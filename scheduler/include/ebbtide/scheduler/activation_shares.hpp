@@ -8,10 +8,14 @@
 
 namespace ebbtide::scheduler {
 
-// In sum TraceGraph::activation_bytes, if that is more than what the step lets go of.
+// Of what is live when the backward pass begins and was not when the step did.
 struct ActivationShares {
   Bytes recomputable_bytes = 0;             // or decodable from bits
   std::map<std::string, Bytes> kept_bytes;  // by reason
+
+  // What lives besides saved values, such as a graph's own workspace: the shares then add up to so
+  // many bytes, unless they are more already.
+  void addRestOf(Bytes activation_bytes);
 };
 
 // `graph` is buildGraph(trace), without encoded values.
