@@ -78,11 +78,6 @@ void EventLog::rest() noexcept {
   rests_since_ = std::chrono::steady_clock::now();
 }
 
-void EventLog::noteUse() noexcept {
-  std::lock_guard lock(mutex_);
-  used_ = true;
-}
-
 bool EventLog::restsSince(std::chrono::steady_clock::duration least) const noexcept {
   std::lock_guard lock(mutex_);
   if (!used_) return true;

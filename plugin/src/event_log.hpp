@@ -4,6 +4,7 @@
 // Thread rule: any thread may append; one mutex, held for an append only. Torch-free.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <mutex>
 #include <optional>
@@ -30,7 +31,9 @@ class EventLog final : public allocator::Observer {
   // No saved tensor of the step is left; another op of it ends the rest. When that lasts, another
   // step may observe the allocator in its place: its thread may never begin one again.
   void rest() noexcept;
-  void noteUse() noexcept;  // a tensor was saved
+  void noteUse() noexcept {  // a tensor was saved
+    used_.store(true, std::memory_order_relaxed);
+  }
   // True also before anything was saved: the step may be no more than a look at a parameter.
   bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
 
@@ -60,7 +63,7 @@ class EventLog final : public allocator::Observer {
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;
   std::size_t most_events_ = kMostAfter;
-  bool used_ = false;
+  std::atomic<bool> used_{false};
   std::optional<std::chrono::steady_clock::time_point> rests_since_;
 };
 

@@ -85,8 +85,8 @@ void rememberCleanThreadState() {
 }
 
 TensorView TensorView::of(const at::Tensor& tensor) {
-  return {tensor.sizes().vec(), tensor.strides().vec(), tensor.storage_offset(), tensor.dtype(),
-          bytesUpToLastElement(tensor)};
+  return {c10::DimVector(tensor.sizes()), c10::DimVector(tensor.strides()), tensor.storage_offset(),
+          tensor.dtype(), bytesUpToLastElement(tensor)};
 }
 
 bool TensorView::isOf(const c10::TensorImpl& tensor) const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/util/DimVector.h>
 
 #include <functional>
 #include <vector>
@@ -16,8 +17,8 @@ namespace ebbtide::plugin {
 // How a tensor looks at its storage. Views cost nothing and are never recomputed: only this is kept
 // of them.
 struct TensorView {
-  std::vector<std::int64_t> sizes;
-  std::vector<std::int64_t> strides;
+  c10::DimVector sizes;
+  c10::DimVector strides;
   std::int64_t offset = 0;
   caffe2::TypeMeta dtype;
   std::size_t storage_bytes = 0;  // that its last element needs

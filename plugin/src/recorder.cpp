@@ -72,8 +72,9 @@ class SavedUse final : public autograd::SavedVariableHooks {
     }
     run_ = state.steps.run();
     view_ = TensorView::of(tensor);
-    const ValueId value = run_->findValue(tensor);
-    if (value == scheduler::kNone && state.active != scheduler::kNone) {
+    const bool in_op = state.active != scheduler::kNone;
+    const ValueId value = in_op ? run_->findValue(tensor) : run_->sourceValue(tensor);
+    if (value == scheduler::kNone) {
       // An output of the running op, its input under a new version, or a copy of it.
       strong_ = view_.on(tensor.storage());
       strong_.unsafeGetTensorImpl()->set_version_counter(version_counter_);
@@ -83,13 +84,13 @@ class SavedUse final : public autograd::SavedVariableHooks {
     saved_ = WeakTensor(tensor.getIntrusivePtr());
     saved_storage_ = weakly(tensor.storage());
     // While an op is recorded its outputs are not known yet and went above.
-    if (const auto& maker = tensor.grad_fn(); maker && state.active == scheduler::kNone) {
+    if (const auto& maker = tensor.grad_fn(); maker && !in_op) {
       maker_ = maker.get();
       // Asking a view of something written in place for its maker makes a new one.
       maker_is_newest_ =
           !tensor.is_view() && maker->sequence_nr() + 1 == at::sequence_number::peek();
     }
-    use_ = run_->addUse(value == scheduler::kNone ? run_->sourceValue(tensor) : value, tensor);
+    use_ = run_->addUse(value, tensor, view_);
   }
 
   // Not known when the op that runs now began.
@@ -98,7 +99,7 @@ class SavedUse final : public autograd::SavedVariableHooks {
   // The op has ended: its outputs are known.
   void bind() {
     const QuietScope quiet;
-    use_ = run_->addUse(run_->sourceValue(strong_), strong_);
+    use_ = run_->addUse(run_->sourceValue(strong_), strong_, view_);
     strong_.reset();
   }
 

@@ -22,7 +22,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
     written = written || (alias && value == found->second.value);
   if (alias && !written) return;  // a view of an input: metadata, no new contents
   const ValueId previous = alias ? found->second.value : kNone;
-  std::vector<Present::Counter> counters;
+  Present::Counters counters;
   std::vector<UseId> uses;
   if (previous != kNone && values_[previous].producer == id) return;  // returned twice
   if (previous != kNone) {
@@ -85,7 +85,7 @@ std::vector<UseId> StepRun::takeUsesApart(ValueId from, const at::Tensor& writte
   const TensorView target = TensorView::of(written);
   std::vector<UseId> apart;
   for (const UseId use : value.uses) {
-    if (!uses_[use].released && uses_[use].view.isApartFrom(target)) apart.push_back(use);
+    if (uses_[use].view->isApartFrom(target)) apart.push_back(use);
   }
   value.live_uses -= static_cast<std::int32_t>(apart.size());
   if (!apart.empty() && value.live_uses == 0 && !fetchedLater(from, value)) giveUpCopies(value);

@@ -233,10 +233,10 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
 // ----------------------------------------------------------------------------------------------
 // saved uses
 
-UseId StepRun::addUse(ValueId id, const at::Tensor& tensor) {
+UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& view) {
   const Locked lock(*this);
   const auto use = static_cast<UseId>(uses_.size());
-  uses_.push_back({id, TensorView::of(tensor)});
+  uses_.push_back({id, &view});
   ++use_count_;
   ++live_uses_;
   if (options_.log) options_.log->noteUse();
@@ -286,18 +286,26 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
   giveUpCopies(value);  // of what was there before
 }
 
+// Called with mutex_ held.
+void StepRun::forgetUse(UseId use) {
+  auto& uses = values_[uses_[use].value].uses;
+  const auto found = std::find(uses.rbegin(), uses.rend(), use);  // the last one goes first
+  if (found != uses.rend()) uses.erase(std::prev(found.base()));
+}
+
 void StepRun::releaseUse(UseId use) noexcept {
   {
     const Locked lock(*this);
     if (std::exchange(uses_[use].released, true)) return;
+    if (uses_[use].left_over) --left_over_uses_;
     ++boundary_;
     if (options_.log) options_.log->add(EventKind::kRelease, use);
     if (const ValueId id = valueOf(use); id != kNone) {
       RunValue& value = values_[id];
+      forgetUse(use);
       const bool done = (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold))) &&
                         (off_plan_ || !fetchedLater(id, value));
       --value.live_uses;
-    if (uses_[use].left_over) --left_over_uses_;
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value)) giveUpCode(value);
       if (value.live_uses == 0 && done) {

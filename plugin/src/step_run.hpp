@@ -64,7 +64,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // --- saved tensors
   ValueId findValue(const at::Tensor& tensor);    // kNone when its present contents are unknown
   ValueId sourceValue(const at::Tensor& tensor);  // findValue, or a new source
-  UseId addUse(ValueId value, const at::Tensor& tensor);
+  // `view` is looked at until the use is released.
+  UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view);
   c10::Storage restore(UseId use);  // for one unpack
   void releaseUse(UseId use) noexcept;
 
@@ -132,9 +133,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
   void holdIfKept(ValueId value, const c10::Storage& storage);
   void overwrite(ValueId value, OpId by);
-  void protect(ValueId value);
   void passOn(ValueId overwritten, ValueId successor, const c10::Storage& storage);
   ValueId valueOf(UseId use);  // that it reads now; mutex_ held
+  void protect(ValueId value);
   c10::Storage replayInput(ValueId value, int depth);
   void giveUp(RunValue& value);
   void giveUpAll();
@@ -150,10 +151,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   ValueId addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor);
   std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
   void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
+  void forgetUse(UseId use);
   bool isPlannedUse(UseId use, ValueId value) const;
+  bool isKeptUnplanned(const RunOp& op, OpId id) const;
   bool inputsAllowReplay(const RunOp& op) const;
   void applyDrops(c10::ArrayRef<ValueId> drops);
-  bool isKeptUnplanned(const RunOp& op, OpId id) const;
   void drop(ValueId value);
   void tryCode(const RunOp& op, ValueId value);
   bool fetchedLater(ValueId id, const RunValue& value) const;
@@ -168,9 +170,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void giveUpCopies(RunValue& value);  // bits, and what is on the host
 
   std::int32_t eventOf(UseId use);
+  void noteLeftOver(UseId use);
   void runPrelude(std::int32_t event);
   void finishEvent();
-  void noteLeftOver(UseId use);
   c10::Storage materialize(ValueId value, int depth);
   c10::Storage fetch(RunValue& value);
   static void holdCopy(RunValue& value, const c10::Storage& storage);
@@ -203,9 +205,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::deque<RunValue> values_;
   std::deque<Use> uses_;
   std::atomic<std::int64_t> use_count_{0};
+  std::int64_t left_over_uses_ = 0;  // live ones of graphs that are kept beyond the plan
   std::unordered_map<const c10::StorageImpl*, Present> present_;
   std::vector<c10::Storage> given_up_;                      // to be freed when mutex_ is released
-  std::int64_t left_over_uses_ = 0;  // live ones of graphs that are kept beyond the plan
   std::vector<std::pair<ValueId, WeakTensor>> parameters_;  // with the leaf that was trained
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   std::int32_t current_event_ = scheduler::kNone;

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <c10/core/StorageImpl.h>
+#include <c10/util/SmallVector.h>
 
-#include <thread>
 #include <algorithm>
+#include <thread>
 #include <utility>
 
 #include "bit_code.hpp"
@@ -39,7 +40,7 @@ struct StepRun::RunValue {
   c10::VariableVersion version = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_at_birth = 0;
   std::int32_t live_uses = 0;
-  std::vector<UseId> uses;
+  c10::SmallVector<UseId, 2> uses;  // not released, in the order in which they were saved
   bool kept = false;  // not to be dropped: no replay would give what its uses must read
   bool parameter = false;
   bool overwritten = false;  // the first copy holds other contents now
@@ -47,9 +48,9 @@ struct StepRun::RunValue {
   bool release_after_uses = false;
   c10::Storage pristine;  // contents before an unplanned write, for replays that still need them
   bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
-  bool replaced = false;            // the copy is a replayed or fetched one, not the program's
   // Written over while uses of it lived, which read whatever is there: the value that holds that.
   ValueId successor = kNone;
+  bool replaced = false;            // the copy is a replayed or fetched one, not the program's
   bool dead = false;                // natural death noted
   bool rejected = false;            // its replay differed from the original in this step
   bool foreign = false;             // not our memory: who writes it need not say so
@@ -85,11 +86,11 @@ struct StepRun::RunOp {
 
 struct StepRun::Use {
   ValueId value = kNone;
-  TensorView view;  // what it reads of it
+  const TensorView* view = nullptr;  // what it reads of it; its hook's, until it is released
   bool released = false;
   std::uint32_t visits = 0;  // events in which it was unpacked so far
-};
   bool left_over = false;    // its graph was kept at the last one that the plan knows
+};
 
 struct StepRun::Present {
   // Parts of a storage may count their versions apart. A counter that moved with no recorded write
@@ -98,6 +99,7 @@ struct StepRun::Present {
     c10::VariableVersion version;
     std::uint32_t known = 0;
   };
+  using Counters = c10::SmallVector<Counter, 1>;
   static constexpr std::size_t kMostCounters = 8;
 
   static std::uint32_t versionOf(const at::Tensor& tensor) {
@@ -111,9 +113,6 @@ struct StepRun::Present {
     }
     return nullptr;
   }
-  void add(const Counter& counter) {
-    if (counters.size() == kMostCounters) counters.erase(counters.begin() + 1);
-    counters.push_back(counter);
   // No part of it was written without an op that we know.
   bool untouched() const {
     return std::all_of(counters.begin(), counters.end(), [](const Counter& counter) {
@@ -121,11 +120,14 @@ struct StepRun::Present {
              static_cast<std::uint32_t>(counter.version.current_version()) == counter.known;
     });
   }
+  void add(const Counter& counter) {
+    if (counters.size() == kMostCounters) counters.erase(counters.begin() + 1);
+    counters.push_back(counter);
   }
 
   WeakStorage storage;
   ValueId value = kNone;
-  std::vector<Counter> counters;  // the first: of the tensor that the value was born as
+  Counters counters;  // the first: of the tensor that the value was born as
 };
 
 // Holds mutex_. What is given up meanwhile is freed after it.
