@@ -8,7 +8,15 @@ DroppedBlocks::Ticket DroppedBlocks::watch(const void* block, std::int64_t bytes
                                            std::uint64_t print) {
   std::lock_guard lock(mutex_);
   const Ticket ticket = ++last_ticket_;
-  if (watches_.insert_or_assign(block, Watch{ticket, bytes, print, false}).second) ++count_;
+  if (watches_.insert_or_assign(block, Watch{ticket, bytes, print}).second) ++count_;
+  return ticket;
+}
+
+DroppedBlocks::Ticket DroppedBlocks::hold(const void* block) {
+  std::lock_guard lock(mutex_);
+  const Ticket ticket = ++last_ticket_;
+  if (!watches_.try_emplace(block, Watch{.ticket = ticket, .hold = true}).second) return 0;
+  ++count_;
   return ticket;
 }
 
@@ -31,7 +39,7 @@ bool DroppedBlocks::keepIfWritten(void* block) noexcept {
     if (found == watches_.end() || found->second.freed) return false;
     watch = found->second;
   }
-  const bool written = fingerprint(block, watch.bytes) != watch.print;
+  const bool written = watch.hold || fingerprint(block, watch.bytes) != watch.print;
   std::lock_guard lock(mutex_);
   const auto found = watches_.find(block);
   if (found == watches_.end() || found->second.ticket != watch.ticket) return false;  // withdrawn

@@ -3,7 +3,8 @@
 // Something that tells nobody, such as NumPy, may write there until the program lets go, and
 // PyTorch's saved tensor would have seen it. So the free of such a block compares its contents with
 // the fingerprint, and keeps a block that was written instead of freeing it. Addresses are used
-// again: a ticket tells one watch of a place from the next. Torch-free; safe from any thread and
+// again: a ticket tells one watch of a place from the next. A block that a replay still has to read
+// is held in the same way, written or not. Torch-free; safe from any thread and
 // across a fork; calls nothing while it holds its mutex.
 #pragma once
 
@@ -19,6 +20,8 @@ class DroppedBlocks {
   using Ticket = std::uint64_t;  // never 0
 
   Ticket watch(const void* block, std::int64_t bytes, std::uint64_t print);
+  // Keeps the block whatever its free finds there. 0: somebody else has an eye on it.
+  Ticket hold(const void* block);
   // Ends that watch. A block that was kept comes back, and the caller has to free it; else nullptr.
   void* withdraw(const void* block, Ticket ticket) noexcept;
   // Asked by the allocator's free. True: the block is kept, it must not be freed now.
@@ -32,6 +35,7 @@ class DroppedBlocks {
     Ticket ticket = 0;
     std::int64_t bytes = 0;
     std::uint64_t print = 0;
+    bool hold = false;
     bool freed = false;  // by the program; the block is kept
   };
 

@@ -65,6 +65,29 @@ TEST_F(DroppedBlocksTest, ATicketEndsNoLaterWatchOfThePlace) {
 }
 
 // Frees and watches from several threads at once: each block is kept or freed, never both.
+// Written or not: a replay reads it later.
+TEST_F(DroppedBlocksTest, AHeldBlockIsKeptWhateverItsContents) {
+  const auto ticket = blocks_.hold(memory_.data());
+  ASSERT_NE(ticket, 0u);
+  EXPECT_TRUE(blocks_.keepIfWritten(memory_.data()));
+  EXPECT_EQ(blocks_.withdraw(memory_.data(), ticket), memory_.data());
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
+}
+
+TEST_F(DroppedBlocksTest, AHeldBlockThatNobodyFreedDoesNotComeBack) {
+  const auto ticket = blocks_.hold(memory_.data());
+  EXPECT_EQ(blocks_.withdraw(memory_.data(), ticket), nullptr);
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
+}
+
+TEST_F(DroppedBlocksTest, WhatSomebodyHasAnEyeOnIsNotHeld) {
+  watch();
+  EXPECT_EQ(blocks_.hold(memory_.data()), 0u);
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));  // that watch has ended, unwritten
+  EXPECT_NE(blocks_.hold(memory_.data()), 0u);
+  EXPECT_EQ(blocks_.hold(memory_.data()), 0u);
+}
+
 TEST(DroppedBlocks, ServesThreads) {
   DroppedBlocks blocks;
   std::vector<std::thread> threads;

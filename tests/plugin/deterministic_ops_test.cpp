@@ -1,0 +1,45 @@
+#include "deterministic_ops.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace ebbtide::plugin {
+namespace {
+
+TEST(DeterministicOps, SaysWhy) {
+  for (const char* op : {"aten::relu", "aten::mm", "aten::bernoulli", "aten::native_layer_norm",
+                         "aten::sum", "aten::empty_like", "aten::convolution", "aten::gelu"}) {
+    const char* const why = whyDeterministic(op);
+    ASSERT_NE(why, nullptr) << op;
+    EXPECT_GT(std::string(why).size(), 20u) << op;
+  }
+  EXPECT_STRNE(whyDeterministic("aten::relu"), whyDeterministic("aten::mm"));
+}
+
+TEST(DeterministicOps, InPlaceIsTheSame) {
+  EXPECT_EQ(whyDeterministic("aten::relu_"), whyDeterministic("aten::relu"));
+  EXPECT_EQ(whyDeterministic("aten::uniform_"), whyDeterministic("aten::uniform"));
+}
+
+// Rows that meet in an order of threads' own; other libraries; sizes that depend on contents.
+TEST(DeterministicOps, WhatIsLeftOut) {
+  for (const char* op :
+       {"aten::scatter_add", "aten::scatter_add_", "aten::index_add", "aten::index_put_",
+        "aten::scatter", "aten::put_", "aten::nonzero", "aten::_local_scalar_dense",
+        "c10d::allreduce_", "mine::relu", "torchvision::nms", "aten::set_", "aten::resize_",
+        "aten::mkldnn_rnn_layer", "aten::_batch_norm_with_update"}) {
+    EXPECT_EQ(whyDeterministic(op), nullptr) << op;
+  }
+}
+
+// No name is taken for a part of another one, nor two for one.
+TEST(DeterministicOps, WholeNamesAlone) {
+  for (const char* op : {"aten::", "aten:: ", "aten::rel", "aten::elu_backward", "aten::add mul",
+                         "relu", "aten::_", "aten::__and__", ""}) {
+    EXPECT_EQ(whyDeterministic(op), nullptr) << op;
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
