@@ -49,7 +49,7 @@ bool LiveRuns::others(const StepRun* run) const {
 allocator::Bytes LiveRuns::reclaim(allocator::Bytes need_bytes) noexcept try {
   allocator::Bytes freed = 0;
   for (const auto& run : alive()) {
-    if (freed < need_bytes) freed += run->spill(need_bytes - freed);
+    if (freed < need_bytes) freed += run->evict(need_bytes - freed);
   }
   return freed;
 } catch (...) {

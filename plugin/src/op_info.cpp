@@ -6,6 +6,8 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "deterministic_ops.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -98,6 +100,7 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
                    "aten::log_normal_", "aten::cauchy_", "aten::geometric_",
                    // In training; of its noise. Else the rehearsal finds the rest unwritten.
                    "aten::rrelu_with_noise", "aten::rrelu_with_noise_"});
+  info->repeats_because = whyDeterministic(info->name);
   noteSilentMutation(*info);
   return info;
 }

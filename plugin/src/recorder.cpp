@@ -219,6 +219,7 @@ struct OpScope : at::ObserverContext {
   const OpInfo* info = nullptr;
   OpId op = scheduler::kNone;
   Clock::time_point start;
+  std::int64_t eviction_ns_before = 0;
 };
 
 bool looksInside(const OpInfo& info) {
@@ -280,6 +281,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
   scope->op = run->beginOp(*info, arguments);
   state.active = scope->op;
   inTrainingOp() = true;
+  scope->eviction_ns_before = evictionNs();
   scope->start = Clock::now();
   return scope;
 }
@@ -317,7 +319,8 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   auto* scope = static_cast<OpScope*>(context);
   if (scope == nullptr) return;
   const auto duration =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - scope->start).count();
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - scope->start).count() -
+      (evictionNs() - scope->eviction_ns_before);
   ThreadState& state = threadState();
   const QuietScope quiet;
   try {

@@ -153,7 +153,8 @@ Session::StepStart Session::beginStep() {
   // The guess may be wrong, and the step one that has a plan: its first op tells.
   const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
                                     [](const auto& entry) { return entry.second.plan != nullptr; });
-  start.record_ops = steps_to_record_ > 0 || any_plan;
+  const bool observed = steps_to_record_ > 0 || any_plan;
+  start.record_ops = observed || pressed();
   start.hooks =
       start.record_ops || config_.budget_bytes.has_value() || goesOn() || backwardCrossesHints();
   memory_->resetPeaks();
@@ -161,12 +162,13 @@ Session::StepStart Session::beginStep() {
   step_base_bytes_ = memory.allocated_bytes;
   step_activation_bytes_ = 0;
   const bool free_to_observe = log_ == nullptr || log_->restsSince(kRest);
-  if (start.record_ops && config_.own_allocator && free_to_observe) {
+  if (observed && config_.own_allocator && free_to_observe) {
     start.log = std::make_shared<EventLog>(step_base_bytes_);
     log_ = start.log;
     observer_.passTo(log_);
   }
   spilled_before_step_ = spilled_bytes_;
+  dropped_before_step_ = dropped_online_bytes_;
   replays_before_step_ = recomputed_ops_;
   offload_ns_before_step_ = offload_ns_;
   late_backwards_before_step_ = late_backwards_;
@@ -284,11 +286,13 @@ std::uint64_t Session::expectedProgram() const {
 // Called with mutex_ held.
 void Session::judgeStep(const StepSummary& summary, const allocator::Statistics& memory) {
   debug(fmt::format(
-      "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}", steps_,
-      memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes,
+      "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
+      "{}",
+      steps_, memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes,
       memory.mapped_peak_bytes, memory.cached_bytes, spilled_bytes_ - spilled_before_step_,
-      recomputed_ops_ - replays_before_step_));
-  const bool spilled = spilled_bytes_ > spilled_before_step_;
+      recomputed_ops_ - replays_before_step_, dropped_online_bytes_ - dropped_before_step_));
+  const bool spilled =
+      spilled_bytes_ > spilled_before_step_ || dropped_online_bytes_ > dropped_before_step_;
   base_bytes_ = step_base_bytes_;
   Program* known = nullptr;
   if (summary.recorded) known = &programs_[summary.trace.signature];
@@ -389,6 +393,12 @@ void Session::countSpill(std::int64_t bytes) noexcept {
   metrics_.addSpilledBytes(bytes);
 }
 
+bool Session::hasRejected(const std::string& op) const {
+  if (!any_rejected_) return false;
+  std::lock_guard lock(mutex_);
+  return rejected_ops_.contains(op);
+}
+
 void Session::countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept {
   decoded_values_ += decoded_values;
   codec_ns_ += duration_ns;
@@ -423,6 +433,7 @@ void Session::countAudit(const std::string& op, std::uint64_t signature, bool eq
 void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
   std::lock_guard lock(mutex_);
   ++rejected_ops_[op];
+  any_rejected_ = true;
   if (rejected_.insert(signature).second)
     warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
   for (auto& [program, known] : programs_) {
@@ -476,7 +487,7 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes) const {
   if (config_.budget_bytes) {
     budget = "the budget is " + formatBytes(*config_.budget_bytes);
     std::unique_lock lock(mutex_, std::try_to_lock);
-    const std::int64_t floor = lock ? smallest_feasible_bytes_ : 0;
+    const std::int64_t floor = lock ? smallest_feasible_bytes_.load() : 0;
     advice = fmt::format(
         " Raise the budget{}, or set EBBTIDE_ON_INFEASIBLE=best-effort to go over it.",
         floor > 0 ? " (the first step's smallest was " + formatBytes(floor) + ")" : std::string());

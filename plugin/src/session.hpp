@@ -25,6 +25,7 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "event_log.hpp"
+#include "eviction_costs.hpp"
 #include "plan.hpp"
 #include "session_observer.hpp"
 #include "spill_store.hpp"
@@ -52,6 +53,21 @@ class Session {
   const Config& config() const noexcept { return config_; }
   allocator::CachingResource& memory() noexcept { return *memory_; }
   SpillStore& spillStore() noexcept { return spill_; }
+  scheduler::HostCopies hostCopies();  // 0 bytes a second: only where nothing else helps
+
+  // Memory has been short in this process: steps without a plan keep recipes from now on.
+  void notePressure() noexcept { pressed_ = true; }
+  bool pressed() const noexcept { return pressed_ && !only_spills_; }
+  EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
+  std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
+    const std::int64_t budget = config_.budget_bytes.value_or(0);
+    return eviction_costs_.transientBytes(budget, smallest_feasible_bytes_);
+  }
+  // The program frees what replays have to read (sharded parameters, say): no more of these.
+  void spillOnly(const std::string& why) {
+    if (!only_spills_.exchange(true))
+      debug("without a plan values are spilled, not computed again, from now on: " + why);
+  }
 
   // Banner and server, at the first training op: launchers and data loaders that only import torch
   // stay silent.
@@ -77,6 +93,11 @@ class Session {
   void countAudit(const std::string& op, std::uint64_t signature, bool equal);
   void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
   void countSpill(std::int64_t bytes) noexcept;
+  // Values given up without a plan, to be computed again, and the replays that did.
+  void countOnlineDrop(std::int64_t bytes) noexcept { dropped_online_bytes_ += bytes; }
+  void countOnlineReplay() noexcept { ++replayed_online_ops_; }
+  // Has a replay of such an op differed, in whatever step of this process?
+  bool hasRejected(const std::string& op) const;
   void countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept;
   // Of a plan: to the host and back.
   void countOffload(std::int64_t written_bytes, std::int64_t duration_ns) noexcept;
@@ -167,7 +188,6 @@ class Session {
   const Program* mainProgram() const;            // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;
-  scheduler::HostCopies hostCopies();
   void say(const std::string& text) const;  // one line on stderr, tagged with the rank
   void warn(const std::string& text) const;
 
@@ -212,16 +232,21 @@ class Session {
   std::vector<double> step_seconds_;
   std::int64_t base_bytes_ = 0;
   std::int64_t first_step_peak_bytes_ = 0, allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0;
-  std::int64_t smallest_feasible_bytes_ = 0, smallest_without_spill_bytes_ = 0;
+  std::atomic<std::int64_t> smallest_feasible_bytes_{0};
+  std::int64_t smallest_without_spill_bytes_ = 0;
   std::int64_t step_base_bytes_ = 0, step_activation_bytes_ = 0;
   std::int64_t violations_ = 0, spilled_before_step_ = 0, replays_before_step_ = 0;
   std::int64_t offload_ns_before_step_ = 0;
+  std::int64_t dropped_before_step_ = 0;
   std::int64_t late_backwards_before_step_ = 0;
   std::int64_t active_from_step_ = -1;
   std::string dominating_;
   std::atomic<std::int64_t> recomputed_ops_{0}, recompute_ns_{0}, spilled_bytes_{0};
   std::atomic<std::int64_t> decoded_values_{0}, codec_ns_{0};
   std::atomic<std::int64_t> offloaded_bytes_{0}, offload_ns_{0};
+  std::atomic<std::int64_t> dropped_online_bytes_{0}, replayed_online_ops_{0};
+  std::atomic<bool> pressed_{false}, only_spills_{false}, any_rejected_{false};
+  EvictionCosts eviction_costs_;
   std::vector<std::pair<double, std::int64_t>> timeline_;
 };
 

@@ -52,8 +52,9 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   RunValue& born = values_[value];
   born.uninitialised = op.info->uninitialised;
   // What comes back from a copy is what it was at its drop, whatever its op gave.
-  const bool may_be_dropped = options_.log || (planned(value, &Plan::restored_later) &&
-                                               options_.plan->fetches_of[value] == 0);
+  const bool may_be_dropped =
+      options_.log || op.recipe ||
+      (planned(value, &Plan::restored_later) && options_.plan->fetches_of[value] == 0);
   if (may_be_dropped && !born.uninitialised) born.print = fingerprint(born.data, born.bytes);
   tryCode(op, value);
   op.outputs.push_back(value);

@@ -19,6 +19,12 @@ using EventKind = scheduler::TraceEvent::Kind;
 
 constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
 
+std::int64_t nanosecondsSince(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() -
+                                                              start)
+      .count();
+}
+
 std::string messageOf(const std::exception& error) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
   return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
@@ -70,6 +76,7 @@ c10::Storage StepRun::restore(UseId use) {
     std::lock_guard lock(mutex_);
     noteLeftOver(use);
     value = valueOf(use);
+    if (value != kNone) values_[value].touched = boundary_;
   }
   return materialize(value, 0);
 }
@@ -162,8 +169,12 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
   if (spilled) return fetch(*found);
   if (encoded) return decode(*found);
   replay(producer, depth + 1, {});
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   c10::Storage storage = values_[id].storage();
+  if (!storage && values_[id].spilled) {  // another thread needed memory
+    lock.unlock();
+    return fetch(*found);
+  }
   TORCH_CHECK(storage, "ebbtide: a replay did not give the value it was run for (value ", id,
               "); please report this");
   return storage;
@@ -204,11 +215,12 @@ void StepRun::holdCopy(RunValue& value, const c10::Storage& storage) {
 // A storage that an in-place replay may write: the copy itself when the plan gives it up next and
 // nobody else holds it, else a duplicate.
 c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given_up) {
-  if (given_up) {
+  {
     std::lock_guard lock(mutex_);
     RunValue& value = values_[id];
+    given_up = given_up || (value.recomputable && value.readers == 1);  // this op
     const bool ours_alone = value.held && value.live_uses == 0 && storage.use_count() == 2;
-    if (ours_alone) {
+    if (given_up && ours_alone) {
       value.held = c10::Storage();
       value.copy = noStorage();
       return storage;
@@ -222,14 +234,18 @@ c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given
 c10::Storage StepRun::replayInput(ValueId id, int depth) {
   c10::Storage present;  // freed after the lock, if nobody else holds it then
   {
-    std::lock_guard lock(mutex_);
-    const RunValue& value = values_[id];
+    const Locked lock(*this);
+    RunValue& value = values_[id];
     if (value.pristine) return value.pristine;
     present = value.storage();
     const bool written = value.stale || (!value.replaced && present && !value.intact());
     const bool resized = !value.replaced && present &&
                          (present.data() != value.data ||
                           static_cast<std::int64_t>(present.nbytes()) != value.bytes);
+    if (resized && value.guard != 0) {
+      endGuard(value);
+      if (value.pristine) return value.pristine;
+    }
     TORCH_CHECK(!written && !resized,
                 "ebbtide: a tensor that is needed to compute a dropped one "
                 "again was ",
@@ -237,6 +253,15 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
                 "; EBBTIDE=1 trains without dropping anything");
   }
   return materialize(id, depth);
+}
+
+// Its replays are compared with the originals, which are at hand.
+bool StepRun::rehearses(const RunOp& op) const {
+  return rehearsing_ && (op.outputs.empty() || !unplanned(op.outputs.front()));
+}
+
+bool StepRun::isNeeded(const RunValue& value) noexcept {
+  return value.live_uses > 0 || value.readers > 0;
 }
 
 bool StepRun::keptOnHost(const RunValue& value) noexcept {
@@ -251,7 +276,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     TORCH_CHECK(found->recipe, "ebbtide: no recipe of ", found->info->name,
                 " was recorded; please report this");
     // The program may still hold everything that this would compute, or it is kept on the host.
-    bool alive = !rehearsing_;
+    bool alive = !rehearses(*found);
     for (const auto& [index, output] : found->output_of) {
       RunValue& value = values_[output];
       const c10::Storage storage = value.storage();
@@ -259,8 +284,10 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
       alive = alive && (storage || value.held || keptOnHost(value));
     }
     if (alive) {
-      for (const auto& [index, output] : found->output_of)
-        values_[output].held = values_[output].storage();
+      for (const auto& [index, output] : found->output_of) {
+        if (!unplanned(output) || isNeeded(values_[output]))
+          values_[output].held = values_[output].storage();
+      }
       return;
     }
   }
@@ -274,9 +301,10 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     adoptOutput(op, output, outputs[index]);
   }
   op.ran_again = true;
-  session_.countReplay(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start)
-          .count());
+  session_.countReplay(nanosecondsSince(start));
+  if (op.outputs.empty() || !unplanned(op.outputs.front())) return;
+  session_.countOnlineReplay();
+  giveUpInputs(op);
 }
 
 Recipe::Outputs StepRun::runAgain(const RunOp& op, int depth,
@@ -292,7 +320,7 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, int depth,
     const bool taken = std::find(given_up.begin(), given_up.end(), input.value) != given_up.end();
     return writableInput(input.value, std::move(storage), taken);
   };
-  if (!rehearsing_) return op.recipe->replay(take);
+  if (!rehearses(op)) return op.recipe->replay(take);
   const PoisonScope poisoned;
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   RandomStateScope random(at::detail::getDefaultCPUGenerator(), at::Tensor());
@@ -334,9 +362,11 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
   }
   RunValue& value = *found;
   const c10::Storage& replayed = output.storage();
-  if (!rehearsing_) {
+  const bool rehearsed = rehearses(op);
+  if (!rehearsed) {
     if (keptOnHost(value)) return;  // to be fetched: its op would not repeat it
     const Locked lock(*this);
+    if (unplanned(id) && !isNeeded(value)) return;
     // The copy that is there stays, ours or the program's: this one was run for another output.
     if (c10::Storage present = value.storage()) {
       endWatch(value);
@@ -345,13 +375,15 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
     }
   }
   std::optional<bool> equal;
-  if (rehearsing_) {
+  if (rehearsed) {
     equal = sameAsOriginal(value, replayed);
     if (equal) session_.countAudit(op.info->name, op.signature, *equal);
   } else if (value.print) {
     // The original is gone: better no number than a wrong one.
-    const bool repeats = static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
-                         fingerprint(replayed.data(), value.bytes) == *value.print;
+    const bool repeats =
+        static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
+        (value.checksum ? checksumOf(replayed.data(), value.bytes) == *value.checksum
+                        : fingerprint(replayed.data(), value.bytes) == *value.print);
     if (!repeats) session_.rejectReplay(op.info->name, op.signature, "it gave other results");
     TORCH_CHECK(repeats, "ebbtide: ", op.info->name,
                 " gave other results when it was run again, "

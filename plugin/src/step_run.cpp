@@ -36,7 +36,7 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
 }  // namespace
 
 StepRun::StepRun(Session& session, Options options)
-    : session_(session), options_(std::move(options)) {
+    : session_(session), options_(std::move(options)), keeps_recipes_(session.pressed()) {
   usePlan(options_.plan);
 }
 
@@ -81,6 +81,7 @@ bool StepRun::rehearsedWhole() const noexcept {
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
     if (value.spilled) session_.spillStore().release(*value.spilled);
+    endGuard(value);
   }
 }
 
@@ -172,10 +173,13 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   const Plan* plan = options_.plan.get();
   op.on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
                plan->op_signatures[id] == op.signature && !isKeptUnplanned(op, id);
-  if (plan && !op.on_plan) {
+  if (plan ? !op.on_plan : keeps_recipes_) {
     for (const auto& [argument, value] : op.written) protect(value);
   }
-  if (op.on_plan && plan->replayed[id]) op.recipe = recordRecipe(op, inputs);
+  const bool by_plan = op.on_plan && plan->replayed[id];
+  const bool by_pressure = keeps_recipes_ && !op.on_plan && op.kept_because == nullptr &&
+                           info.repeats_because != nullptr;
+  if (by_plan || by_pressure) op.recipe = recordRecipe(op, inputs);
   if (options_.log) op.log_position = options_.log->add(EventKind::kOpBegin, id);
   return id;
 }
@@ -246,6 +250,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   }
   if (id == kNone) return use;
   RunValue& value = values_[id];
+  value.touched = boundary_;
   value.uses.push_back(use);
   ++value.live_uses;
   if (plan && use < static_cast<UseId>(plan->events_of_use.size()) &&
@@ -308,12 +313,13 @@ void StepRun::releaseUse(UseId use) noexcept {
       --value.live_uses;
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value)) giveUpCode(value);
-      if (value.live_uses == 0 && done) {
+      if (value.live_uses == 0 && done && value.readers == 0) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
         if (value.spilled)
           session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
       }
+      if (value.live_uses == 0) letGo(id);
     }
   }
   if (--live_uses_ > 0) return;
@@ -333,6 +339,9 @@ void StepRun::giveUpAll() {
     if (value.live_uses > 0) continue;
     if (value.held && value.held.use_count() == 1)
       noteNaturalDeath(static_cast<ValueId>(id), value);
+    value.readers = 0;
+    value.recomputable = false;
+    endGuard(value);
     giveUp(value);
     if (value.pristine) given_up_.push_back(std::move(value.pristine));
     value.pristine = c10::Storage();
@@ -351,6 +360,7 @@ void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
 void StepRun::drop(ValueId id) {
   if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
   RunValue& value = values_[id];
+  if (value.readers > 0) return;
   const bool again = options_.plan->restored_later[id];
   if (value.live_uses > 0 && (!again || value.kept)) {
     value.release_after_uses = true;
@@ -389,46 +399,6 @@ bool StepRun::parametersChanged() const {
     all_gone = all_gone && now == nullptr;
   }
   return all_gone;  // new leaves each step
-}
-
-// ---------------------------------------------------------------------------------------------------
-// spilling
-
-std::int64_t StepRun::spill(std::int64_t need_bytes) noexcept try {
-  std::int64_t freed = 0;
-  for (std::size_t id = 0; freed < need_bytes; ++id) {
-    c10::Storage victim;
-    {
-      const Locked lock(*this);
-      if (id >= values_.size()) break;
-      RunValue& value = values_[id];
-      if (!value.held && value.copy.expired()) endWatch(value);
-      if (!value.held || value.parameter || value.bytes < SpillStore::kLeastBytes ||
-          value.held.use_count() != 1 || !isOurBlock(value.held)) {
-        continue;
-      }
-      noteNaturalDeath(static_cast<ValueId>(id), value);
-      victim = value.held;  // stays readable for others while it is written
-    }
-    const auto slot =
-        session_.spillStore().write(victim.data(), static_cast<std::int64_t>(victim.nbytes()));
-    if (!slot) break;
-    std::lock_guard lock(mutex_);
-    RunValue& value = values_[id];
-    if (!value.held || value.held.use_count() != 2) {  // taken up meanwhile
-      session_.spillStore().release(*slot);
-      continue;
-    }
-    // A copy that is there already may be older than a write that nobody saw.
-    if (const auto older = std::exchange(value.spilled, slot))
-      session_.spillStore().release(*older);
-    value.held = c10::Storage();  // `victim` is the last one, and freed after the lock
-    freed += value.bytes;
-    session_.countSpill(value.bytes);
-  }
-  return freed;
-} catch (...) {
-  return 0;
 }
 
 // ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@
 // Ownership: recipes, values and uses are owned here and refer to each other by id, so that a long
 // chain ends flat. Saved-tensor hooks own the StepRun. Thread rule: mutex_ guards the values', the
 // ops' and the uses' lists and the values' state; it is never held while dispatching, allocating or
-// freeing, since the allocator may call spill() on the same thread, and a free the program's code.
+// freeing, since the allocator may call evict() on the same thread, and a free the program's code.
 // restore_mutex_ lets one backward thread restore at a time. Includes torch.
 #pragma once
 
@@ -31,6 +31,7 @@
 #include <utility>
 #include <vector>
 
+#include "checksum.hpp"
 #include "event_log.hpp"
 #include "plan.hpp"
 #include "recipe.hpp"
@@ -69,9 +70,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage restore(UseId use);  // for one unpack
   void releaseUse(UseId use) noexcept;
 
-  // --- memory pressure: writes held values that nobody else holds to the spill store, those used
-  // last first
-  std::int64_t spill(std::int64_t need_bytes) noexcept;
+  // --- memory pressure: gives up held values that nobody else holds (step_eviction.cpp)
+  std::int64_t evict(std::int64_t need_bytes) noexcept;
 
   // --- at its end
   scheduler::Trace takeTrace();
@@ -100,7 +100,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool rehearsedWhole() const noexcept;  // each replay of the plan was run and compared
   bool rehearsing() const noexcept { return rehearsing_; }
   bool offPlan() const noexcept { return off_plan_; }
-  bool mayReplay() const noexcept { return has_plan_ && mayDrop(); }
+  bool mayReplay() const noexcept {
+    return (has_plan_ && mayDrop()) || (keeps_recipes_ && live_uses_ > 0);
+  }
   const Options& options() const noexcept { return options_; }
   bool recordsOps() const noexcept { return options_.record_ops; }
 
@@ -113,6 +115,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   struct RunOp;
   struct Use;
   struct Present;  // which value a storage holds now
+  struct Chain;
+  struct Victim;
   class Locked;
   class RestoreScope;
 
@@ -136,6 +140,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void passOn(ValueId overwritten, ValueId successor, const c10::Storage& storage);
   ValueId valueOf(UseId use);  // that it reads now; mutex_ held
   void protect(ValueId value);
+  bool readByPlan(ValueId value) const;
   c10::Storage replayInput(ValueId value, int depth);
   void giveUp(RunValue& value);
   void giveUpAll();
@@ -169,6 +174,36 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void giveUpCode(RunValue& value);
   void giveUpCopies(RunValue& value);  // bits, and what is on the host
 
+  bool unplanned(ValueId value) const noexcept {
+    return !options_.plan || (off_plan_ && value >= first_off_plan_);
+  }
+  bool rehearses(const RunOp& op) const;
+  bool computesAgain() const noexcept {  // what is evicted now
+    return keeps_recipes_ && (!options_.plan || off_plan_);
+  }
+  bool evictable(const RunValue& value) const;
+  std::vector<Victim> victims();
+  double spillNs(std::int64_t bytes) const;  // and to fetch again
+  double lowestScore(ValueId value, const RunValue& value_state) const;
+  double exactScore(ValueId value);
+  std::int64_t evictOne(ValueId value);
+  std::int64_t evictNeighbours(ValueId after, std::int64_t need_bytes);
+  std::int64_t spill(ValueId value);
+  std::int64_t dropOnline(ValueId value);
+  Checksum checksumOf(const void* data, std::int64_t bytes);
+  bool mayRunAgain(const RunOp& op) const;
+  bool differsFromBirth(const RunValue& value) const;
+  std::optional<Chain> chainOf(ValueId value);
+  std::optional<Chain> cheapChainOf(ValueId value);
+  bool extend(Chain& chain, ValueId value);
+  bool canRead(Chain& chain, ValueId value);
+  bool sourceStays(RunValue& value);
+  bool keepSource(RunValue& value);
+  bool markRecomputable(const Chain& chain);
+  void letGo(ValueId value);
+  void giveUpInputs(const RunOp& op);
+  void endGuard(RunValue& value);
+
   std::int32_t eventOf(UseId use);
   void noteLeftOver(UseId use);
   void runPrelude(std::int32_t event);
@@ -180,6 +215,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   Recipe::Outputs runAgain(const RunOp& op, int depth, const std::vector<ValueId>& given_up);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
+  static bool isNeeded(const RunValue& value) noexcept;
   static bool keptOnHost(const RunValue& value) noexcept;
   std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
 
@@ -188,6 +224,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::atomic<bool> has_plan_{false};
   std::atomic<std::int64_t> planned_uses_{0};
   bool rehearsing_ = false;
+  const bool keeps_recipes_;  // of what no plan foresees
   std::atomic<bool> off_plan_{false};
   std::atomic<ValueId> first_off_plan_{std::numeric_limits<ValueId>::max()};
   std::atomic<bool> keep_graph_{false};       // it may be run backward again, some time
@@ -217,6 +254,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::atomic<std::uint64_t> boundary_{0};
   std::uint64_t event_boundary_ = 0;
   std::atomic<bool> parameter_written_{false};
+  std::atomic<std::int64_t> spill_bytes_per_second_{0};  // and back
 };
 
 }  // namespace ebbtide::plugin

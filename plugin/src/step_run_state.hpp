@@ -56,6 +56,14 @@ struct StepRun::RunValue {
   bool foreign = false;             // not our memory: who writes it need not say so
   DroppedBlocks::Ticket watch = 0;  // of droppedBlocks(); 0: none
 
+  // Of values that are dropped without a plan (step_eviction.cpp).
+  std::optional<Checksum> checksum;  // left when it was dropped first
+  std::int32_t readers = 0;          // recomputable values whose replay reads it
+  bool recomputable = false;         // the inputs of its op count it among their readers
+  bool written = false;             // in place, by what may not have begun to: for inputs of a step
+  DroppedBlocks::Ticket guard = 0;  // the block stays, whoever frees it; 0: none
+  std::uint64_t touched = 0;        // boundary_ when it was last made, saved or read
+
   // Was nothing written through its version counter?
   bool intact() const {
     return !version.enabled() ||
@@ -82,6 +90,23 @@ struct StepRun::RunOp {
   std::vector<std::pair<int, ValueId>> written;  // output epochs of arguments written in place
   std::vector<ValueId> outputs;
   std::vector<std::pair<int, ValueId>> output_of;  // (index among returned tensors, value)
+};
+
+// What may be given up.
+struct StepRun::Victim {
+  double score = 0;  // the smallest goes first
+  ValueId value = kNone;
+  bool exact = false;  // else a lower bound
+};
+
+// What has to run again, in one restore, to have a value back.
+struct StepRun::Chain {
+  std::vector<OpId> ops;          // each once
+  std::vector<ValueId> unmarked;  // values on the way that are not recomputable yet
+  double duration_ns = 0;         // with fetches that are for its sake alone
+  std::int64_t most_bytes = 0;    // that may live meanwhile, parameters and sources apart
+  std::int64_t peak_bytes = 0;
+  std::int64_t held_bytes = 0;  // by what has come back so far
 };
 
 struct StepRun::Use {

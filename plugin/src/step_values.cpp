@@ -68,6 +68,7 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.data = tensor.storage().data();
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   value.foreign = !isOurBlock(tensor.storage());
+  value.touched = boundary_;
   const bool leaf = tensor.is_leaf() && tensor.requires_grad();
   const bool view_of_leaf =
       tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
@@ -155,6 +156,7 @@ void StepRun::overwrite(ValueId id, OpId by) {
   }
   value.overwritten = true;
   value.overwritten_by = by;
+  if (value.pristine) endGuard(value);
   if (value.live_uses > 0) {
     // PyTorch raises an error for this, or (writes through .data) reads what is there now: so do
     // we.
@@ -194,18 +196,26 @@ ValueId StepRun::valueOf(UseId use) {
   return id;
 }
 
+// Called with mutex_ held. By a replay that the plan, or the rest of it, still has to run?
+bool StepRun::readByPlan(ValueId id) const {
+  const Plan* const plan = options_.plan.get();
+  if (plan == nullptr || !mayDrop() || id >= first_off_plan_) return false;
+  if (id >= static_cast<ValueId>(plan->last_replay_read.size())) return false;
+  const std::int32_t last_read = plan->last_replay_read[id];
+  // Of a kept graph, or off the plan, any replay may be asked for again.
+  const bool again = last_read != kNone && (keep_graph_ || off_plan_);
+  return last_read >= next_event_ || again;
+}
+
 // Called before a write that the plan may not know: replays to come that need these contents get a
 // duplicate.
 void StepRun::protect(ValueId id) {
   {
     const Locked lock(*this);
-    const Plan* const plan = options_.plan.get();
-    if (plan == nullptr || !mayDrop() || id >= first_off_plan_) return;
-    if (id >= static_cast<ValueId>(plan->last_replay_read.size())) return;
-    const std::int32_t last_read = plan->last_replay_read[id];
-    // Of a kept graph, or off the plan, any replay may be asked for again.
-    const bool again = last_read != kNone && (keep_graph_ || off_plan_);
-    if (last_read < next_event_ && !again) return;
+    RunValue& value = values_[id];
+    value.written = value.producer == kNone;
+    const bool read_online = value.readers > 0 && !(value.recomputable && value.live_uses == 0);
+    if (!read_online && !readByPlan(id)) return;
   }
   std::optional<RestoreScope> restoring;  // replays that read it come first
   if (restoring_ != std::this_thread::get_id()) restoring.emplace(*this);

@@ -1,6 +1,8 @@
 // What a thread is doing, for the recorder, the saved-tensor hooks and the allocator.
 #pragma once
 
+#include <cstdint>
+
 namespace ebbtide::plugin {
 
 // While one lives on a thread, the recorder and the saved-tensor hooks ignore what it does.
@@ -47,6 +49,12 @@ class PoisonScope {
 // program: saving a checkpoint in an exception handler, or a communication thread, must go on.
 inline bool& inTrainingOp() noexcept {
   thread_local bool value = false;
+  return value;
+}
+
+// What this thread has spent so far on giving up values, inside ops that allocated.
+inline std::int64_t& evictionNs() noexcept {
+  thread_local std::int64_t value = 0;
   return value;
 }
 
