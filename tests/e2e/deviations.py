@@ -38,6 +38,26 @@ from deviating_contents import (
     writes_through_numpy,
     writes_through_numpy_before_saving,
 )
+from deviating_lengths import (
+    calls_what_does_not_repeat,
+    drops_out_by_chance,
+    fails_in_between,
+    frees_weights,
+    frees_what_was_read,
+    lets_go_late,
+    penalises_gradients,
+    reads_what_was_saved,
+    refills_its_buffer,
+    runs,
+    runs_twice,
+    saves_each_twice,
+    swaps_weights,
+    updates_in_backward,
+    writes_in_place,
+    writes_weights,
+    writes_what_it_holds,
+    writes_what_was_read,
+)
 from deviating_masks import (
     adds_a_mask_everywhere,
     always_runs_a_masked_graph_twice,
@@ -105,6 +125,7 @@ class Variant:
     holds: bool = False  # within the budget in every step
     steady: int = 0  # from this step on nothing is spilled: each one has its plan
     decodes: bool = False  # its plan keeps masks as bits
+    online: bool = False  # what no plan foresees is dropped, and computed again
     either: bool = False  # the same bits, or `refused`
     refused: str = ""  # not to be repeated: the error that says so, instead of a wrong number
 
@@ -194,6 +215,27 @@ VARIANTS = {
     "always_runs_a_masked_graph_twice": Variant(
         Scales, always_runs_a_masked_graph_twice, 10.5, decodes=True
     ),
+    # No step is like another.
+    "lengths": Variant(Scales, runs, 15, online=True, holds=True),
+    "lengths_write_what_was_read": Variant(Scales, writes_what_was_read, 16, online=True),
+    "lengths_write_weights": Variant(Scales, writes_weights, 12.7, online=True),
+    "lengths_swap_weights": Variant(Scales, swaps_weights, 12.7, online=True),
+    "lengths_write_in_place": Variant(Scales, writes_in_place, 14, online=True),
+    "lengths_write_what_they_hold": Variant(Scales, writes_what_it_holds, 20, online=True),
+    "lengths_let_go_late": Variant(Scales, lets_go_late, 21, online=True),
+    "lengths_save_each_twice": Variant(Scales, saves_each_twice, 14.5, online=True),
+    "lengths_run_twice": Variant(Scales, runs_twice, 16, online=True),
+    "lengths_drop_out": Variant(Scales, drops_out_by_chance, 20, online=True),
+    "lengths_call_what_does_not_repeat": Variant(
+        Scales, calls_what_does_not_repeat, 15, online=True
+    ),
+    "lengths_penalise_gradients": Variant(Scales, penalises_gradients, 23, online=True),
+    "lengths_free_weights": Variant(Scales, frees_weights, 12.7, online=True),
+    "lengths_refill_a_buffer": Variant(Scales, refills_its_buffer, 14, online=True),
+    "lengths_free_what_was_read": Variant(Scales, frees_what_was_read, 16, online=True),
+    "lengths_update_in_backward": Variant(Blocks, updates_in_backward, 14, online=True),
+    "lengths_read_what_was_saved": Variant(Scales, reads_what_was_saved, 19, online=True),
+    "lengths_fail_in_between": Variant(Scales, fails_in_between, 15, online=True),
 }
 
 

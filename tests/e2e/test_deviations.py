@@ -49,6 +49,8 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
         assert not report["pass_through"], done.output
         assert report["recomputed_ops"] + report["decoded_values"] > 0, done.output
         assert not variant.decodes or report["decoded_values"] > 0, done.output
+        assert not variant.online or report["dropped_online_bytes"] > 0, done.output
+        assert not variant.online or report["replayed_online_ops"] > 0, done.output
         assert not variant.holds or report["budget_violations"] == 0, done.output
     if variant.steady:
         spilled = re.findall(r"debug: step (\d+): .* spilled (\d+),", done.output)
