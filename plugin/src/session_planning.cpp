@@ -108,7 +108,7 @@ void Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
   }
   if (violations_ == 0 && (least <= *config_.budget_bytes || !alone)) return;
   const Bytes would_do =
-      std::max(smallest_feasible_bytes_, violations_ > 0 ? mapped_peak_bytes_ : 0);
+      std::max<Bytes>(smallest_feasible_bytes_, violations_ > 0 ? mapped_peak_bytes_ : 0);
   smallest_feasible_bytes_ = would_do;
   std::string spill_problem;  // the floor rests on spilling
   if (const std::string error = spill_.lastError(); !error.empty()) {
