@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "chain_json.hpp"
-#include "ebbtide/scheduler/value_copies.hpp"
 #include "ebbtide/scheduler/trace.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
 #include "graph_json.hpp"
 #include "gzip.hpp"
 #include "json_text.hpp"

@@ -3,6 +3,8 @@
 What is dropped so is computed again from what was read then, whatever the program does meanwhile.
 """
 
+from functools import cache
+
 import torch
 from deviation_nets import ROWS, WIDTH, Blocks, Scales
 from torch import Tensor
@@ -192,18 +194,20 @@ def frees_weights(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+@cache
+def one_buffer() -> Tensor:
+    return torch.zeros(ROWS, WIDTH)
+
+
 def refills_its_buffer(net: Scales, step: int) -> list[float]:
     """Through NumPy, between forward and backward."""
-    buffer = _BUFFER[: rows(step)]
+    buffer = one_buffer()[: rows(step)]
     buffer.copy_(batch(step))
     following = batch(step).numpy()
     loss = cheap(cheap(buffer + net.main, net, 6) + buffer, net, 6).pow(2).mean()
     buffer.numpy()[:] = following
     loss.backward()
     return [loss.item()]
-
-
-_BUFFER = torch.zeros(ROWS, WIDTH)
 
 
 def frees_what_was_read(net: Scales, step: int) -> list[float]:

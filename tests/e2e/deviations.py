@@ -216,26 +216,26 @@ VARIANTS = {
         Scales, always_runs_a_masked_graph_twice, 10.5, decodes=True
     ),
     # No step is like another.
-    "lengths": Variant(Scales, runs, 15, online=True, holds=True),
-    "lengths_write_what_was_read": Variant(Scales, writes_what_was_read, 16, online=True),
-    "lengths_write_weights": Variant(Scales, writes_weights, 12.7, online=True),
-    "lengths_swap_weights": Variant(Scales, swaps_weights, 12.7, online=True),
-    "lengths_write_in_place": Variant(Scales, writes_in_place, 14, online=True),
-    "lengths_write_what_they_hold": Variant(Scales, writes_what_it_holds, 20, online=True),
-    "lengths_let_go_late": Variant(Scales, lets_go_late, 21, online=True),
-    "lengths_save_each_twice": Variant(Scales, saves_each_twice, 14.5, online=True),
-    "lengths_run_twice": Variant(Scales, runs_twice, 16, online=True),
-    "lengths_drop_out": Variant(Scales, drops_out_by_chance, 20, online=True),
+    "lengths": Variant(Scales, runs, 14, online=True, holds=True),
+    "lengths_write_what_was_read": Variant(Scales, writes_what_was_read, 15, online=True),
+    "lengths_write_weights": Variant(Scales, writes_weights, 11.7, online=True),
+    "lengths_swap_weights": Variant(Scales, swaps_weights, 11.7, online=True),
+    "lengths_write_in_place": Variant(Scales, writes_in_place, 13, online=True),
+    "lengths_write_what_they_hold": Variant(Scales, writes_what_it_holds, 19, online=True),
+    "lengths_let_go_late": Variant(Scales, lets_go_late, 20, online=True),
+    "lengths_save_each_twice": Variant(Scales, saves_each_twice, 13.5, online=True),
+    "lengths_run_twice": Variant(Scales, runs_twice, 15, online=True),
+    "lengths_drop_out": Variant(Scales, drops_out_by_chance, 19, online=True),
     "lengths_call_what_does_not_repeat": Variant(
-        Scales, calls_what_does_not_repeat, 15, online=True
+        Scales, calls_what_does_not_repeat, 14, online=True
     ),
-    "lengths_penalise_gradients": Variant(Scales, penalises_gradients, 23, online=True),
-    "lengths_free_weights": Variant(Scales, frees_weights, 12.7, online=True),
+    "lengths_penalise_gradients": Variant(Scales, penalises_gradients, 22, online=True),
+    "lengths_free_weights": Variant(Scales, frees_weights, 11.7, online=True),
     "lengths_refill_a_buffer": Variant(Scales, refills_its_buffer, 14, online=True),
-    "lengths_free_what_was_read": Variant(Scales, frees_what_was_read, 16, online=True),
-    "lengths_update_in_backward": Variant(Blocks, updates_in_backward, 14, online=True),
-    "lengths_read_what_was_saved": Variant(Scales, reads_what_was_saved, 19, online=True),
-    "lengths_fail_in_between": Variant(Scales, fails_in_between, 15, online=True),
+    "lengths_free_what_was_read": Variant(Scales, frees_what_was_read, 15, online=True),
+    "lengths_update_in_backward": Variant(Blocks, updates_in_backward, 13, online=True),
+    "lengths_read_what_was_saved": Variant(Scales, reads_what_was_saved, 18, online=True),
+    "lengths_fail_in_between": Variant(Scales, fails_in_between, 14, online=True),
 }
 
 

@@ -103,8 +103,7 @@ TEST_P(PlannerContract, ReplaysForBackwardEventsAlone) {
 TEST_P(PlannerContract, PlansEncodedValues) {
   const PlannerOptions options = quick();
   for (std::uint64_t seed = 0; seed < seeds(20); ++seed) {
-    const Graph graph =
-        withCopies(randomGraph(seed, 2 + seed % (usesMatrices() ? 8 : 20)), seed);
+    const Graph graph = withCopies(randomGraph(seed, 2 + seed % (usesMatrices() ? 8 : 20)), seed);
     const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
     const Bytes bound = peakLowerBound(graph);
     for (Bytes budget : {Bytes{0}, (bound + peak) / 2, peak - 1}) {
