@@ -3,8 +3,6 @@
 What is dropped so is computed again from what was read then, whatever the program does meanwhile.
 """
 
-from functools import cache
-
 import torch
 from deviation_nets import ROWS, WIDTH, Blocks, Scales
 from torch import Tensor
@@ -50,16 +48,6 @@ def writes_weights(net: Scales, step: int) -> list[float]:
     net.extra.data.mul_(0.5)
     net.extra.data.mul_(2.0)
     net.main.data.clamp_(-0.5, 1.5)
-    loss.backward()
-    return [loss.item()]
-
-
-def swaps_weights(net: Scales, step: int) -> list[float]:
-    x = batch(step)
-    for _ in range(12):
-        x = torch.relu(x + net.extra) * 1.01
-    loss = x.pow(2).mean()
-    net.extra.data = net.extra.data * 1.5
     loss.backward()
     return [loss.item()]
 
@@ -178,36 +166,6 @@ def penalises_gradients(net: Scales, step: int) -> list[float]:
     total = loss + gradient.pow(2).sum() + others
     total.backward()
     return [loss.item(), total.item()]
-
-
-def frees_weights(net: Scales, step: int) -> list[float]:
-    """Their memory, until the step is over, as sharded training does."""
-    x = batch(step)
-    for _ in range(12):
-        x = torch.relu(x + net.extra) * 1.01
-    loss = x.pow(2).mean()
-    weights = net.extra.detach().clone()
-    net.extra.untyped_storage().resize_(0)
-    loss.backward()
-    net.extra.untyped_storage().resize_(weights.nbytes)
-    net.extra.data.copy_(weights)
-    return [loss.item()]
-
-
-@cache
-def one_buffer() -> Tensor:
-    return torch.zeros(ROWS, WIDTH)
-
-
-def refills_its_buffer(net: Scales, step: int) -> list[float]:
-    """Through NumPy, between forward and backward."""
-    buffer = one_buffer()[: rows(step)]
-    buffer.copy_(batch(step))
-    following = batch(step).numpy()
-    loss = cheap(cheap(buffer + net.main, net, 6) + buffer, net, 6).pow(2).mean()
-    buffer.numpy()[:] = following
-    loss.backward()
-    return [loss.item()]
 
 
 def frees_what_was_read(net: Scales, step: int) -> list[float]:

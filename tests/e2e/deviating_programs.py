@@ -186,9 +186,6 @@ def _head(x: Tensor, scale: Tensor) -> Tensor:
     return x.mean()
 
 
-_MIXED = torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(1)) / 16
-
-
 def runs_one_head_again(net: Scales, step: int) -> list[float]:
     """Two heads on what nothing has saved. The graph of the first is kept, and run once more in
     late steps, when the second has been run for the last time.
@@ -196,7 +193,7 @@ def runs_one_head_again(net: Scales, step: int) -> list[float]:
     x = batch()
     for _ in range(2):
         x = (x + net.main).sigmoid()
-    x = x @ _MIXED
+    x = x @ (torch.randn(WIDTH, WIDTH, generator=torch.Generator().manual_seed(1)) / 16)
     first, second = _head(x, net.extra), _head(x, net.extra * 0.5)
     del x
     first.backward(retain_graph=True)
