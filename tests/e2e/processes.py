@@ -94,6 +94,18 @@ def environment(program: Program, variables: dict[str, str], folder: Path) -> di
 
 
 def run(program: Program, variables: dict[str, str], folder: Path, out: bool = True) -> Finished:
+    done = _run_once(program, variables, folder, out)
+    # A Gloo thread that frees a collective's tensor while the interpreter ends aborts the process
+    # (pytorch 179291): the training was over. Once more then, with torch alone as well as with us.
+    aborted = "terminate called without an active exception" in done.output
+    if program.ranks > 1 and aborted and len(done.results) == program.ranks:
+        return _run_once(program, variables, folder, out)
+    return done
+
+
+def _run_once(
+    program: Program, variables: dict[str, str], folder: Path, out: bool = True
+) -> Finished:
     folder.mkdir(parents=True, exist_ok=True)
     command = list(program.command)
     if out:
