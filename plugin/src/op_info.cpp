@@ -1,5 +1,6 @@
 #include "op_info.hpp"
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <mutex>
@@ -31,18 +32,18 @@ std::uint64_t fnv1a(std::string_view text) {
   return hash;
 }
 
-// Running statistics are updated without an alias annotation (pytorch 96136): a replay in training
-// leaves them out, since the outputs depend on the batch alone.
+// Running statistics are updated without an alias annotation (pytorch 96136).
 void noteSilentMutation(OpInfo& info) {
-  if (!isOneOf(info.name, {"aten::native_batch_norm", "aten::cudnn_batch_norm",
-                           "aten::miopen_batch_norm", "aten::_batch_norm_impl_index"})) {
+  if (!isOneOf(info.name,
+               {"aten::native_batch_norm", "aten::cudnn_batch_norm", "aten::miopen_batch_norm",
+                "aten::_batch_norm_impl_index", "aten::batch_norm_update_stats"})) {
     return;
   }
   const auto& arguments = info.handle.schema().arguments();
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& name = arguments[i].name();
     if (name == "running_mean" || name == "running_var")
-      info.blank_in_training.push_back(static_cast<int>(i));
+      info.statistics.push_back(static_cast<int>(i));
     if (name == "training") info.training_argument = static_cast<int>(i);
   }
 }
@@ -115,6 +116,15 @@ c10::ArrayRef<const c10::IValue> lastOf(c10::ArrayRef<const c10::IValue> stack, 
 }
 
 }  // namespace
+
+bool OpInfo::updatesStatistics(c10::ArrayRef<const c10::IValue> arguments) const {
+  if (statistics.empty() || arguments.empty()) return false;
+  return training_argument < 0 || arguments[training_argument].toBool();
+}
+
+bool OpInfo::isStatistic(int argument) const {
+  return std::find(statistics.begin(), statistics.end(), argument) != statistics.end();
+}
 
 c10::ArrayRef<const c10::IValue> argumentsOf(const OpInfo& info, const at::RecordFunction& call) {
   return lastOf(call.inputs(), info.handle.schema().arguments().size());

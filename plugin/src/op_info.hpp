@@ -27,9 +27,15 @@ struct OpInfo {
   bool uninitialised = false;    // empty and its kin
   const char* repeats_because = nullptr;  // deterministic_ops.hpp
   bool overwrites_fully = false;          // in-place, result independent of what was there
-  int training_argument = -1;  // normalisations that update running statistics without saying so …
-  std::vector<int>
-      blank_in_training;  // … and the arguments to leave out when replaying in training
+  // Of a normalisation that writes running statistics without saying so: these, and the argument
+  // that says whether it trains (-1: it does).
+  std::vector<int> statistics;
+  int training_argument = -1;
+
+  // Does this call write them? Its results depend on the batch alone then: a replay leaves them
+  // out.
+  bool updatesStatistics(c10::ArrayRef<const c10::IValue> arguments) const;
+  bool isStatistic(int argument) const;
 };
 
 // The op's own arguments and results: a boxed call shows the whole stack, which may hold its

@@ -230,8 +230,8 @@ Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& 
       slot.toOptionalTensorList().set(reference.element, std::move(tensor));
     }
   }
-  if (info->training_argument >= 0 && stack.at(info->training_argument).toBool()) {
-    for (int argument : info->blank_in_training)
+  if (info->updatesStatistics(c10::ArrayRef<const c10::IValue>(stack.data(), stack.size()))) {
+    for (int argument : info->statistics)
       stack.at(argument) = c10::IValue(std::optional<at::Tensor>());
   }
   if (random_state.defined() && info->generator_argument >= 0) {

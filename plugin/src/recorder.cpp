@@ -233,11 +233,15 @@ bool underTransform() {
          c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
 }
 
-// To every step that may know the tensor, another thread's too, but the one that records the op.
+// To every step that may know the tensor, another thread's too, but the one that records the op:
+// that knows which arguments it says it writes.
 void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
                 const StepRun* recording = nullptr) {
+  const bool statistics = info.updatesStatistics(inputs);
+  if (!info.mutates && !statistics) return;
   forEachTensor(inputs, [&](int argument, int, const at::Tensor& tensor) {
     if (info.writes[argument]) liveRuns().noteWrite(tensor, recording);
+    if (statistics && info.isStatistic(argument)) liveRuns().noteWrite(tensor, nullptr);
   });
 }
 
@@ -248,7 +252,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
   if (inBackward()) {
     if (run != nullptr && !run->paused()) run->noteBackward();
     if (liveRuns().replaysToCome()) {
-      if (const OpInfo* info = opInfo(call); info != nullptr && info->mutates)
+      if (const OpInfo* info = opInfo(call); info != nullptr)
         noteWrites(*info, argumentsOf(*info, call));
     }
     return nullptr;
@@ -264,17 +268,18 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
     return nullptr;
   }
   if (looksInside(*info)) return nullptr;
-  if (!recording || underTransform()) {
-    if (info->mutates) noteWrites(*info, argumentsOf(*info, call));
-    return nullptr;
-  }
   const auto arguments = argumentsOf(*info, call);
   if (arguments.size() != info->handle.schema().arguments().size()) return nullptr;
-  if (!state.steps.open(arguments)) {  // its results are sources
-    if (info->mutates) noteWrites(*info, arguments);
+  if (!recording || underTransform()) {
+    noteWrites(*info, arguments);
     return nullptr;
   }
-  if (info->mutates && liveRuns().replaysToCome(run.get())) noteWrites(*info, arguments, run.get());
+  if (!state.steps.open(arguments)) {  // its results are sources
+    noteWrites(*info, arguments);
+    return nullptr;
+  }
+  if (info->updatesStatistics(arguments) || (info->mutates && liveRuns().replaysToCome(run.get())))
+    noteWrites(*info, arguments, run.get());
   if (!run->recordsOps()) return nullptr;
   auto scope = std::make_unique<OpScope>();
   scope->info = info;

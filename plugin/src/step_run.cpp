@@ -111,6 +111,10 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     if (!empty && !number) op.kept_because = kReadsOtherKind;
     return;
   }
+  if (op.updates_statistics && op.info->isStatistic(argument)) {  // no input of its replay
+    mixLooks();
+    return;
+  }
   const ValueId value = sourceValue(tensor);
   {
     std::lock_guard lock(mutex_);
@@ -136,7 +140,7 @@ std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
   recipe->arguments = freezeArguments(inputs);
   std::size_t next = 0;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
-    if (isPlain(tensor))
+    if (isPlain(tensor) && !(op.updates_statistics && op.info->isStatistic(argument)))
       recipe->inputs.push_back({argument, element, op.inputs.at(next++), TensorView::of(tensor)});
   });
   if (!op.info->seeded) return recipe;
@@ -162,6 +166,7 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   const auto id = static_cast<OpId>(ops_.size()) - 1;  // this thread alone adds some
   op.info = &info;
   op.signature = info.hash;
+  op.updates_statistics = info.updatesStatistics(inputs);
   if (info.never_replay) op.kept_because = kNeverReplayed;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     hashInput(op, argument, element, tensor);

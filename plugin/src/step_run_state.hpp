@@ -81,6 +81,7 @@ struct StepRun::RunOp {
   std::int64_t duration_ns = 0;
   const char* kept_because = nullptr;  // nullptr: it may run again
   bool on_plan = false;                // the plan's op of this number
+  bool updates_statistics = false;     // OpInfo: which are neither inputs nor outputs here
   bool finished = false;
   bool ran_again = false;  // and what it gave was compared, where contents are defined
   std::size_t log_position = 0;

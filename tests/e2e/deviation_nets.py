@@ -70,6 +70,12 @@ class Convolutions(nn.Sequential):
         return x
 
 
+class Normalised(nn.Sequential):
+    def __init__(self) -> None:
+        blocks = ((nn.Linear(WIDTH, WIDTH), nn.BatchNorm1d(WIDTH), nn.Tanh()) for _ in range(4))
+        super().__init__(*(layer for block in blocks for layer in block))
+
+
 def chain(x: Tensor, length: int) -> Tensor:
     for _ in range(length):
         x = (x + 1).sin()

@@ -100,6 +100,7 @@ from deviating_programs import (
     trains_now_and_then,
     writes_beside_a_kept_graph,
 )
+from deviating_replays import moves_statistics
 from deviating_storages import (
     only_looks_in_the_main_thread,
     reads_what_was_saved_twice,
@@ -108,7 +109,17 @@ from deviating_storages import (
     switches_the_precision,
     writes_before_saving,
 )
-from deviation_nets import STEADY, STEPS, Blocks, Convolutions, MoreBlocks, Scales, Shifted, Train
+from deviation_nets import (
+    STEADY,
+    STEPS,
+    Blocks,
+    Convolutions,
+    MoreBlocks,
+    Normalised,
+    Scales,
+    Shifted,
+    Train,
+)
 from torch import nn
 
 
@@ -122,6 +133,7 @@ class Variant:
     holds: bool = False  # within the budget in every step
     steady: int = 0  # from this step on nothing is spilled: each one has its plan
     decodes: bool = False  # its plan keeps masks as bits
+    rejects: tuple[str, ...] | None = None  # these operations' replays, and no others
     online: bool = False  # what no plan foresees is dropped, and computed again
     either: bool = False  # the same bits, or `refused`
     refused: str = ""  # not to be repeated: the error that says so, instead of a wrong number
@@ -209,6 +221,11 @@ VARIANTS = {
     "reads_a_mask_again": Variant(Scales, reads_a_mask_again, 14, decodes=True),
     "adds_a_mask_everywhere": Variant(Scales, adds_a_mask_everywhere, 11, steady=8),
     "learns_of_another_word": Variant(Scales, one_other_word, 11.5, steps=24, steady=18),
+    "moves_statistics": Variant(Normalised, moves_statistics(0), 9, rejects=()),
+    "moves_statistics_later": Variant(Normalised, moves_statistics(STEADY), 9, rejects=()),
+    "moves_statistics_and_trains_on_both": Variant(
+        Normalised, moves_statistics(0, recorded=True), 14, rejects=()
+    ),
     "always_runs_a_masked_graph_twice": Variant(
         Scales, always_runs_a_masked_graph_twice, 10.5, decodes=True
     ),

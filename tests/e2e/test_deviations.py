@@ -52,6 +52,8 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
         assert not variant.online or report["dropped_online_bytes"] > 0, done.output
         assert not variant.online or report["replayed_online_ops"] > 0, done.output
         assert not variant.holds or report["budget_violations"] == 0, done.output
+        rejected = tuple(sorted(report["rejected"]))
+        assert variant.rejects is None or rejected == variant.rejects, done.output
     if variant.steady:
         spilled = re.findall(r"debug: step (\d+): .* spilled (\d+),", done.output)
         assert len(spilled) == variant.steps
