@@ -396,11 +396,10 @@ bool StepRun::parametersChanged() const {
   if (parameter_written_) return true;
   std::lock_guard lock(mutex_);
   bool all_gone = !parameters_.empty();
-  for (const auto& [id, leaf] : parameters_) {
-    const RunValue& value = values_[id];
+  for (const auto& [id, leaf, counter] : parameters_) {
     const c10::StorageImpl* const now = storageOf(leaf);
-    const bool swapped = now != nullptr && now != value.storage().unsafeGetStorageImpl();
-    if (swapped || !value.intact()) return true;  // `p.data = …`, or written in place
+    const bool swapped = now != nullptr && now != values_[id].storage().unsafeGetStorageImpl();
+    if (swapped || counter.moved()) return true;  // `p.data = …`, or written in place
     all_gone = all_gone && now == nullptr;
   }
   return all_gone;  // new leaves each step

@@ -115,6 +115,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   struct RunOp;
   struct Use;
   struct Present;  // which value a storage holds now
+  struct Trained;
   struct Chain;
   struct Victim;
   class Locked;
@@ -135,6 +136,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // next one on.
   void leavePlan(const std::string& why, ValueId first_value = kNextValue);
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
+  void noteTrained(ValueId source, const at::Tensor& tensor);
   void holdIfKept(ValueId value, const c10::Storage& storage);
   void overwrite(ValueId value, OpId by);
   void passOn(ValueId overwritten, ValueId successor, const c10::Storage& storage);
@@ -244,8 +246,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::atomic<std::int64_t> use_count_{0};
   std::int64_t left_over_uses_ = 0;  // live ones of graphs that are kept beyond the plan
   std::unordered_map<const c10::StorageImpl*, Present> present_;
-  std::vector<c10::Storage> given_up_;                      // to be freed when mutex_ is released
-  std::vector<std::pair<ValueId, WeakTensor>> parameters_;  // with the leaf that was trained
+  std::vector<c10::Storage> given_up_;  // to be freed when mutex_ is released
+  std::vector<Trained> parameters_;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   std::int32_t current_event_ = scheduler::kNone;
   std::atomic<std::int32_t> next_event_{0};

@@ -124,6 +124,10 @@ struct StepRun::Present {
   struct Counter {
     c10::VariableVersion version;
     std::uint32_t known = 0;
+
+    bool moved() const {
+      return version.enabled() && static_cast<std::uint32_t>(version.current_version()) != known;
+    }
   };
   using Counters = c10::SmallVector<Counter, 1>;
   static constexpr std::size_t kMostCounters = 8;
@@ -141,10 +145,8 @@ struct StepRun::Present {
   }
   // No part of it was written without an op that we know.
   bool untouched() const {
-    return std::all_of(counters.begin(), counters.end(), [](const Counter& counter) {
-      return !counter.version.enabled() ||
-             static_cast<std::uint32_t>(counter.version.current_version()) == counter.known;
-    });
+    return std::all_of(counters.begin(), counters.end(),
+                       [](const Counter& counter) { return !counter.moved(); });
   }
   void add(const Counter& counter) {
     if (counters.size() == kMostCounters) counters.erase(counters.begin() + 1);
@@ -154,6 +156,12 @@ struct StepRun::Present {
   WeakStorage storage;
   ValueId value = kNone;
   Counters counters;  // the first: of the tensor that the value was born as
+};
+
+struct StepRun::Trained {
+  ValueId value = kNone;
+  WeakTensor leaf;
+  Present::Counter counter;  // when the step read it first
 };
 
 // Holds mutex_. What is given up meanwhile is freed after it.

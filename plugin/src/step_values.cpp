@@ -40,9 +40,13 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
       Present& present = found->second;
       replaced = present.value;
       intact = present.untouched();
-      // A version counter of its own that nothing was written through: `.data` of what we know.
-      if (intact && present.counterOf(tensor) == nullptr && Present::versionOf(tensor) == 0) {
-        present.add({tensor.unsafeGetTensorImpl()->version_counter(), 0});
+      // A version counter of its own: `.data` of what we know, or another part of a source, which
+      // may have been written before this step. Of what is made in it any write would be known.
+      const std::uint32_t version = Present::versionOf(tensor);
+      const bool source = values_[replaced].producer == kNone;
+      if (intact && present.counterOf(tensor) == nullptr && (source || version == 0)) {
+        present.add({tensor.unsafeGetTensorImpl()->version_counter(), version});
+        if (source) noteTrained(replaced, tensor);
         return replaced;
       }
     }
@@ -69,12 +73,7 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   value.foreign = !isOurBlock(tensor.storage());
   value.touched = boundary_;
-  const bool leaf = tensor.is_leaf() && tensor.requires_grad();
-  const bool view_of_leaf =
-      tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
-  value.parameter = producer == kNone && (leaf || view_of_leaf);
-  if (value.parameter)
-    parameters_.emplace_back(id, (view_of_leaf ? tensor._base() : tensor).getIntrusivePtr());
+  if (producer == kNone) noteTrained(id, tensor);
   value.version = tensor.unsafeGetTensorImpl()->version_counter();
   value.version_at_birth = Present::versionOf(tensor);
   value.copy = weakly(tensor.storage());
@@ -87,6 +86,22 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
       Present{weakly(tensor.storage()), id, {{value.version, value.version_at_birth}}});
   holdIfKept(id, tensor.storage());
   return id;
+}
+
+// Called with mutex_ held. Is the source, or a part of it, a leaf that is trained?
+void StepRun::noteTrained(ValueId id, const at::Tensor& tensor) {
+  const bool leaf = tensor.is_leaf() && tensor.requires_grad();
+  const bool view_of_leaf =
+      tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
+  if (!leaf && !view_of_leaf) return;
+  const auto trained = (view_of_leaf ? tensor._base() : tensor).getIntrusivePtr();
+  const auto same = [&trained](const Trained& known) {
+    return known.leaf._unsafe_get_target() == trained.get();
+  };
+  const bool another_part = std::exchange(values_[id].parameter, true);
+  if (another_part && std::any_of(parameters_.begin(), parameters_.end(), same)) return;
+  const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
+  parameters_.push_back({id, WeakTensor(trained), {version, Present::versionOf(tensor)}});
 }
 
 // Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses

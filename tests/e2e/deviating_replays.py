@@ -1,7 +1,7 @@
 """Steps whose replays a rehearsal must judge one by one, or read what is written without a word."""
 
 import torch
-from deviation_nets import Normalised, Train, batch
+from deviation_nets import Normalised, Parts, Train, batch
 from torch import nn
 
 
@@ -21,3 +21,14 @@ def moves_statistics(since: int, *, recorded: bool = False) -> Train:
         return [loss.item(), *(norm.running_var.sum().item() for norm in norms)]
 
     return train
+
+
+def trains_parts_of_one_buffer(net: Parts, step: int) -> list[float]:
+    """All parameters are views of one tensor, each with a version counter of its own."""
+    if step == 0:
+        parameters = list(net.parameters())
+        flat = nn.utils.parameters_to_vector(parameters).detach()
+        nn.utils.vector_to_parameters(flat, parameters)
+    loss = net(batch()).pow(2).mean()
+    loss.backward()
+    return [loss.item()]

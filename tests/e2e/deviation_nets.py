@@ -76,6 +76,11 @@ class Normalised(nn.Sequential):
         super().__init__(*(layer for block in blocks for layer in block))
 
 
+class Parts(nn.Sequential):
+    def __init__(self) -> None:
+        super().__init__(*(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh()) for _ in range(10)))
+
+
 def chain(x: Tensor, length: int) -> Tensor:
     for _ in range(length):
         x = (x + 1).sin()

@@ -100,7 +100,7 @@ from deviating_programs import (
     trains_now_and_then,
     writes_beside_a_kept_graph,
 )
-from deviating_replays import moves_statistics
+from deviating_replays import moves_statistics, trains_parts_of_one_buffer
 from deviating_storages import (
     only_looks_in_the_main_thread,
     reads_what_was_saved_twice,
@@ -116,6 +116,7 @@ from deviation_nets import (
     Convolutions,
     MoreBlocks,
     Normalised,
+    Parts,
     Scales,
     Shifted,
     Train,
@@ -225,6 +226,9 @@ VARIANTS = {
     "moves_statistics_later": Variant(Normalised, moves_statistics(STEADY), 9, rejects=()),
     "moves_statistics_and_trains_on_both": Variant(
         Normalised, moves_statistics(0, recorded=True), 14, rejects=()
+    ),
+    "trains_parts_of_one_buffer": Variant(
+        Parts, trains_parts_of_one_buffer, 14, holds=True, rejects=()
     ),
     "always_runs_a_masked_graph_twice": Variant(
         Scales, always_runs_a_masked_graph_twice, 10.5, decodes=True
