@@ -114,7 +114,8 @@ class Session {
   void forgetLateBackwards() noexcept { goes_on_ = false, never_goes_on_ = true; }
   bool goesOn() const noexcept { return goes_on_ && !never_goes_on_; }
   void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all replays compared?
-  void disable(const std::string& why);          // pass-through from now on, said once
+  void rehearsalFailed(const Plan& plan, const std::string& why);  // by no op's fault
+  void disable(const std::string& why);  // pass-through from now on, said once
   void debug(const std::string& text) const;
   bool disabled() const noexcept { return disabled_; }
 
@@ -184,6 +185,7 @@ class Session {
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   bool wantsPlan(const StepSummary& summary);
   bool replaysRejected(const Plan& plan) const;  // mutex_ held
+  void planAnew(Program& known);                 // so many times; mutex_ held
   void forgetPrograms();                         // mutex_ held
   const Program* mainProgram() const;            // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
@@ -118,25 +119,36 @@ void StepRun::runPrelude(std::int32_t event) {
     for (std::size_t j = i + 1; j < steps.size() && steps[j].kind == Step::Kind::kDrop; ++j) {
       given_up.push_back(steps[j].id);
     }
-    if (steps[i].kind == Step::Kind::kFetch) {
-      fetchCopy(steps[i].id);
-      continue;
-    }
-    if (!rehearsing_) {
-      replay(steps[i].id, 0, given_up);
-      continue;
-    }
-    try {  // the originals are at hand: a rehearsal that fails costs nothing but the plan
-      replay(steps[i].id, 0, given_up);
+    replaying_ = kNone;
+    try {
+      if (steps[i].kind == Step::Kind::kFetch) {
+        fetchCopy(steps[i].id);
+      } else {
+        replay(steps[i].id, 0, given_up);
+      }
     } catch (const std::exception& error) {
-      std::lock_guard lock(mutex_);
-      const RunOp& op = ops_[steps[i].id];
-      session_.rejectReplay(op.info->name, op.signature, messageOf(error));
-      leavePlan("the rehearsal failed: " + messageOf(error));
+      if (!rehearsing_) throw;
+      endRehearsal(error);  // the originals are at hand: it costs nothing but the plan
       return;
     }
   }
   next_event_ = event + 1;
+}
+
+// An op whose own replay failed is never run again. Where memory was short, or an input could not
+// be had, no op is at fault: another plan may do.
+void StepRun::endRehearsal(const std::exception& error) {
+  const bool no_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
+                         dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  const OpId at_fault = std::exchange(replaying_, kNone);
+  std::lock_guard lock(mutex_);
+  if (at_fault != kNone && !no_memory) {
+    const RunOp& op = ops_[at_fault];
+    session_.rejectReplay(op.info->name, op.signature, messageOf(error));
+  } else {
+    session_.rehearsalFailed(*options_.plan, messageOf(error));
+  }
+  leavePlan("the rehearsal failed: " + messageOf(error));
 }
 
 // The event's saved values are with the node by now: what the plan gives up after it can go.
@@ -230,7 +242,7 @@ c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given
 }
 
 // The contents that the op read when it ran first. Whoever changed them since, a replay must not
-// see it.
+// see it: such an op is at fault itself, not one that gives no input.
 c10::Storage StepRun::replayInput(ValueId id, int depth) {
   c10::Storage present;  // freed after the lock, if nobody else holds it then
   {
@@ -252,6 +264,7 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
                 resized ? "resized" : "modified in place by something unseen",
                 "; EBBTIDE=1 trains without dropping anything");
   }
+  replaying_ = kNone;
   return materialize(id, depth);
 }
 
@@ -294,12 +307,13 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   RunOp& op = *found;
   const EventLog::OursScope ours;
   const auto start = std::chrono::steady_clock::now();
-  const Recipe::Outputs outputs = runAgain(op, depth, given_up);
+  const Recipe::Outputs outputs = runAgain(op, id, depth, given_up);
   for (const auto& [index, output] : op.output_of) {
     TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
                 " returned fewer tensors when replayed");
     adoptOutput(op, output, outputs[index]);
   }
+  replaying_ = kNone;
   op.ran_again = true;
   session_.countReplay(nanosecondsSince(start));
   if (op.outputs.empty() || !unplanned(op.outputs.front())) return;
@@ -307,12 +321,16 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   giveUpInputs(op);
 }
 
-Recipe::Outputs StepRun::runAgain(const RunOp& op, int depth,
+Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
                                   const std::vector<ValueId>& given_up) {
   // All inputs first: restoring one may run other ops, which an in-place one must not see half
   // done.
   std::vector<c10::Storage> inputs;
-  for (const ValueId input : op.inputs) inputs.push_back(replayInput(input, depth));
+  for (const ValueId input : op.inputs) {
+    replaying_ = id;
+    inputs.push_back(replayInput(input, depth));
+  }
+  replaying_ = id;
   std::size_t next = 0;
   const auto take = [&](const Recipe::Input& input) {
     c10::Storage storage = std::move(inputs.at(next++));

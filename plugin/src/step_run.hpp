@@ -214,7 +214,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage fetch(RunValue& value);
   static void holdCopy(RunValue& value, const c10::Storage& storage);
   void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
-  Recipe::Outputs runAgain(const RunOp& op, int depth, const std::vector<ValueId>& given_up);
+  Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
+                           const std::vector<ValueId>& given_up);
+  void endRehearsal(const std::exception& error);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
   static bool isNeeded(const RunValue& value) noexcept;
@@ -249,6 +251,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::vector<c10::Storage> given_up_;  // to be freed when mutex_ is released
   std::vector<Trained> parameters_;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
+  OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from; restore_mutex_
   std::int32_t current_event_ = scheduler::kNone;
   std::atomic<std::int32_t> next_event_{0};
   std::vector<bool> event_done_;

@@ -1,8 +1,53 @@
 """Steps whose replays a rehearsal must judge one by one, or read what is written without a word."""
 
+from typing import ClassVar
+
 import torch
-from deviation_nets import Normalised, Parts, Train, batch
-from torch import nn
+from deviation_nets import ROWS, WIDTH, Normalised, Parts, Scales, Train, batch, chain
+from torch import Tensor, nn
+
+
+class _Filled(torch.autograd.Function):
+    """The identity. In backward, memory of the program's is taken or given back."""
+
+    taken: ClassVar[list[Tensor]] = []
+
+    @staticmethod
+    def forward(ctx, x: Tensor, mib: int) -> Tensor:
+        ctx.mib = mib
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:
+        _Filled.taken = [torch.empty(ctx.mib << 20, dtype=torch.uint8)] if ctx.mib else []
+        return gradient, None
+
+
+def takes_memory_in_backward(first: int, last: int, mib: int) -> Train:
+    """For one replay there is too little left then, though enough for the backward pass itself."""
+
+    def train(net: Scales, step: int) -> list[float]:
+        x = batch() * net.main
+        for place in range(12):
+            if place in (8, 9):
+                x = _Filled.apply(x, mib if place == 9 and first <= step <= last else 0)
+            x = torch.cat([x] * 6).view(6, ROWS, WIDTH).sum(0).sin()
+        loss = x.mean()
+        loss.backward()
+        return [loss.item()]
+
+    return train
+
+
+def reads_what_does_not_repeat(net: Scales, step: int) -> list[float]:
+    """NumPy writes what a subtraction has read. Additions read its result, which nothing saves."""
+    buffer = batch()
+    x = buffer - net.main
+    loss = chain(x, 8).mean()
+    del x
+    buffer.numpy()[:] = 0.5
+    loss.backward()
+    return [loss.item()]
 
 
 def moves_statistics(since: int, *, recorded: bool = False) -> Train:

@@ -100,7 +100,12 @@ from deviating_programs import (
     trains_now_and_then,
     writes_beside_a_kept_graph,
 )
-from deviating_replays import moves_statistics, trains_parts_of_one_buffer
+from deviating_replays import (
+    moves_statistics,
+    reads_what_does_not_repeat,
+    takes_memory_in_backward,
+    trains_parts_of_one_buffer,
+)
 from deviating_storages import (
     only_looks_in_the_main_thread,
     reads_what_was_saved_twice,
@@ -222,6 +227,12 @@ VARIANTS = {
     "reads_a_mask_again": Variant(Scales, reads_a_mask_again, 14, decodes=True),
     "adds_a_mask_everywhere": Variant(Scales, adds_a_mask_everywhere, 11, steady=8),
     "learns_of_another_word": Variant(Scales, one_other_word, 11.5, steps=24, steady=18),
+    "takes_memory_in_a_rehearsal": Variant(
+        Scales, takes_memory_in_backward(1, 3, 5), 17, rejects=()
+    ),
+    "reads_what_does_not_repeat": Variant(
+        Scales, reads_what_does_not_repeat, 7, rejects=("aten::sub",)
+    ),
     "moves_statistics": Variant(Normalised, moves_statistics(0), 9, rejects=()),
     "moves_statistics_later": Variant(Normalised, moves_statistics(STEADY), 9, rejects=()),
     "moves_statistics_and_trains_on_both": Variant(

@@ -143,6 +143,21 @@ def test_no_number_rather_than_a_wrong_one(name: str, tmp_path: Path) -> None:
     assert not done.results
 
 
+def test_short_memory_in_a_rehearsal_is_no_operation_s_fault(
+    stock: Callable[[int], Finished], tmp_path: Path
+) -> None:
+    name = "takes_memory_in_a_rehearsal"
+    variables = {
+        "EBBTIDE_BUDGET": str(int(VARIANTS[name].budget_mib * MIB)),
+        "EBBTIDE_LOG": "debug",
+    }
+    done = run(program([name], 1), variables, tmp_path).succeeded()
+    assert done.results[0][name] == stock(1).results[0][name]
+    assert done.said("the rehearsal failed: ebbtide: out of memory"), done.output
+    assert not done.report["rejected"], done.output
+    assert done.report["recomputed_ops"] > 0, done.output
+
+
 def test_the_programs_do_what_they_say(stock: Callable[[int], Finished]) -> None:
     (results,) = stock(1).results
     message = f"modified by an inplace operation: [torch.FloatTensor [{ROWS}, {WIDTH}]]"
