@@ -300,6 +300,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
       for (const auto& [index, output] : found->output_of) {
         if (!unplanned(output) || isNeeded(values_[output]))
           values_[output].held = values_[output].storage();
+        if (depth == 0) values_[output].made_again = true;
       }
       return;
     }
@@ -312,6 +313,9 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
                 " returned fewer tensors when replayed");
     adoptOutput(op, output, outputs[index]);
+    if (depth > 0) continue;  // not by the plan
+    const Locked lock(*this);
+    values_[output].made_again = !values_[output].rejected;
   }
   replaying_ = kNone;
   op.ran_again = true;

@@ -313,8 +313,9 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (const ValueId id = valueOf(use); id != kNone) {
       RunValue& value = values_[id];
       forgetUse(use);
-      const bool done = (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold))) &&
-                        (off_plan_ || !fetchedLater(id, value));
+      const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
+      const bool done =
+          !wanted && (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold)));
       --value.live_uses;
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value)) giveUpCode(value);
@@ -365,6 +366,7 @@ void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
 void StepRun::drop(ValueId id) {
   if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
   RunValue& value = values_[id];
+  value.made_again = false;
   if (value.readers > 0) return;
   const bool again = options_.plan->restored_later[id];
   if (value.live_uses > 0 && (!again || value.kept)) {

@@ -46,7 +46,8 @@ struct StepRun::RunValue {
   bool overwritten = false;  // the first copy holds other contents now
   bool uninitialised = false;
   bool release_after_uses = false;
-  c10::Storage pristine;  // contents before an unplanned write, for replays that still need them
+  bool made_again = false;  // by the plan, which has not dropped it since
+  c10::Storage pristine;    // contents before an unplanned write, for replays that still need them
   bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
   // Written over while uses of it lived, which read whatever is there: the value that holds that.
   ValueId successor = kNone;

@@ -7,6 +7,19 @@ from deviation_nets import ROWS, WIDTH, Normalised, Parts, Scales, Train, batch,
 from torch import Tensor, nn
 
 
+def reads_again_after_its_last_use(net: Scales, step: int) -> list[float]:
+    """`gate` is unpacked for the product alone, whose backward comes first; a replay of tanh reads
+    it after that."""
+    x = batch()
+    for _ in range(12):
+        gate = x + net.main
+        squashed = gate.tanh()
+        x = squashed + gate * net.extra
+    loss = x.mean()
+    loss.backward()
+    return [loss.item()]
+
+
 class _Filled(torch.autograd.Function):
     """The identity. In backward, memory of the program's is taken or given back."""
 

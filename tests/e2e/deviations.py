@@ -102,6 +102,7 @@ from deviating_programs import (
 )
 from deviating_replays import (
     moves_statistics,
+    reads_again_after_its_last_use,
     reads_what_does_not_repeat,
     takes_memory_in_backward,
     trains_parts_of_one_buffer,
@@ -227,6 +228,9 @@ VARIANTS = {
     "reads_a_mask_again": Variant(Scales, reads_a_mask_again, 14, decodes=True),
     "adds_a_mask_everywhere": Variant(Scales, adds_a_mask_everywhere, 11, steady=8),
     "learns_of_another_word": Variant(Scales, one_other_word, 11.5, steps=24, steady=18),
+    "reads_again_after_its_last_use": Variant(
+        Scales, reads_again_after_its_last_use, 15, steady=6, rejects=()
+    ),
     "takes_memory_in_a_rehearsal": Variant(
         Scales, takes_memory_in_backward(1, 3, 5), 17, rejects=()
     ),
