@@ -178,7 +178,7 @@ class Session {
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
-  void checkFloor(const scheduler::TraceGraph& graph, bool alone);
+  bool checkFloor(const scheduler::TraceGraph& graph, bool alone);
   bool checksFloor();  // mutex_ held
   void noteProgram(const StepSummary& summary);
   std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held

@@ -93,10 +93,12 @@ bool Session::checksFloor() {
   return true;
 }
 
-// What fits without the headroom is not refused, so that the figure that was told is not either;
-// nor is what held where others are live, whose values count as fixed here but can be spilled.
-void Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
-  if (!config_.budget_bytes) return;
+// Is it known by now whether the budget is possible? What fits without the headroom is not refused,
+// so that the figure that was told is not either; nor is what held where others are live, whose
+// values count as fixed here but can be spilled. Steps that held are proof, whatever is computed,
+// but not the first one, which begins without the optimizer's state.
+bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
+  if (!config_.budget_bytes) return true;
   const Bytes margin = *config_.budget_bytes - planningCap();
   const Bytes floor = scheduler::spillingFloor(graph.graph) + margin;
   const Bytes least = floor - headroom(*config_.budget_bytes);
@@ -106,9 +108,13 @@ void Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
     smallest_feasible_bytes_ = floor;
     dominating_ = dominatingOps(graph);
   }
-  if (violations_ == 0 && (least <= *config_.budget_bytes || !alone)) return;
-  const Bytes would_do =
-      std::max<Bytes>(smallest_feasible_bytes_, violations_ > 0 ? mapped_peak_bytes_ : 0);
+  if (violations_ == 0) {
+    if (least <= *config_.budget_bytes || !alone) return true;
+    if (floor_checks_ < kFloorChecks) return false;
+    smallest_feasible_bytes_ = *config_.budget_bytes;
+    return true;
+  }
+  const Bytes would_do = std::max<Bytes>(smallest_feasible_bytes_, mapped_peak_bytes_);
   smallest_feasible_bytes_ = would_do;
   std::string spill_problem;  // the floor rests on spilling
   if (const std::string error = spill_.lastError(); !error.empty()) {
@@ -128,6 +134,7 @@ void Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
     std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_.rank, stop_message_.c_str());
   }
   stop_ = stop;
+  return true;
 }
 
 // Of a step that has been recorded: what the report says of its activations, and by the end of the
@@ -142,10 +149,10 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check
     if (program != programs_.end()) program->second.shares = std::move(shares);
   }
   if (!check_floor) return;
-  checkFloor(scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
-             alone);
-  // The floor is known: from here on an allocation that would go over the budget fails instead.
-  if (config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
+  const bool known = checkFloor(
+      scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}), alone);
+  // From here on an allocation that would go over the budget fails instead.
+  if (known && config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
 } catch (const std::exception& error) {
   warn(std::string("a step could not be analysed: ") + error.what());
 }

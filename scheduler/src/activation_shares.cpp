@@ -85,8 +85,9 @@ ActivationShares activationShares(const Trace& trace, const TraceGraph& step) {
     if (value.overwritten_by != kNone && value.overwritten_by < backward) continue;
     const bool read = last_read[v] >= backward;
     if (!read && value.natural_last < backward) continue;
-    if (value.producer == kNone && trace.blocks[recorded.block].before_step) continue;
-    const Op* const maker = value.producer == kNone ? nullptr : &graph.ops[value.producer];
+    const bool made = recorded.producer != kNone;
+    if (!made && trace.blocks[recorded.block].before_step) continue;
+    const Op* const maker = made ? &graph.ops[value.producer] : nullptr;
     if (!read || value.natural_last >= last_read[v]) {
       shares.kept_bytes[kHeld] += value.bytes;
     } else if (recorded.encoded_bytes > 0 || (maker != nullptr && maker->rerunnable)) {

@@ -1,6 +1,7 @@
 #include "ebbtide/scheduler/trace.hpp"
 
 #include <algorithm>
+#include <map>
 #include <stdexcept>
 #include <utility>
 
@@ -20,16 +21,22 @@ class GraphBuilder {
     persistent_.assign(trace.blocks.size(), false);
     block_freed_at_.assign(trace.blocks.size(), kNone);
     natural_death_.assign(trace.values.size(), kNone);
+    source_in_.assign(trace.blocks.size(), kNone);
+    born_at_.assign(trace.values.size(), kNone);
+    takes_over_.assign(trace.values.size(), kNone);
+    written_before_.resize(trace.ops.size());
     out_.op_of_trace_op.assign(trace.ops.size(), kNone);
     out_.events_of_use.resize(trace.use_value.size());
   }
 
   TraceGraph build() {
     markBlocks();
+    markSources();
     startFixed();
     for (const TraceEvent& event : trace_.events) apply(event);
     endBackwardEvent();
     closeGap();
+    for (const BlockId block : awaited_) shared_[block] = true;  // fixed bytes to the end
     finishValues();
     return std::move(out_);
   }
@@ -72,7 +79,11 @@ class GraphBuilder {
       if (value.block != kNone && !value.parameter && !isShared(value))
         managed_.at(value.block) = true;
     }
-    if (!options_.first_step) return;
+    if (options_.first_step) markPersistent();
+  }
+
+  // Blocks that later steps find at their start: GraphOptions::first_step.
+  void markPersistent() {
     std::vector<bool> freed(trace_.blocks.size(), false);
     std::vector<bool> gradient(trace_.blocks.size(), false);
     const auto is_release = [](const TraceEvent& e) { return e.kind == Kind::kRelease; };
@@ -84,10 +95,50 @@ class GraphBuilder {
       in_backward = (in_backward || event->kind == Kind::kUnpack) && event < last_release;
       if (in_backward && event->kind == Kind::kAlloc) gradient.at(event->id) = true;
     }
+    // A step ends when the next one begins, whose batch is there by then: the blocks allocated last
+    // that are as large as those found at the start and given back meanwhile.
+    std::map<Bytes, std::int64_t> given_back;
     for (std::size_t b = 0; b < trace_.blocks.size(); ++b) {
+      if (trace_.blocks[b].before_step && freed[b]) ++given_back[trace_.blocks[b].bytes];
+    }
+    for (std::size_t b = trace_.blocks.size(); b-- > 0;) {
       const TraceBlock& block = trace_.blocks[b];
       const bool outlives = !freed[b] && !managed_[b] && !block.ours && !block.before_step;
-      persistent_[b] = outlives && !gradient[b];
+      if (!outlives || gradient[b]) continue;
+      const auto place = given_back.find(block.bytes);
+      const bool takes_a_place = place != given_back.end() && place->second > 0;
+      if (takes_a_place) --place->second;
+      persistent_[b] = !takes_a_place;
+    }
+  }
+
+  // Sources that are not there from the start: their blocks are allocated in mid-step (the next
+  // micro-batch, what a custom Function makes), or were written over by no op that we know.
+  void markSources() {
+    const auto ops = static_cast<OpId>(trace_.ops.size());
+    std::vector<OpId> first_read(trace_.values.size(), ops), last_read(trace_.values.size(), kNone);
+    for (OpId op = 0; op < ops; ++op) {
+      for (const ValueId v : trace_.ops[op].inputs) {
+        first_read.at(v) = std::min(first_read[v], op);
+        last_read[v] = op;
+      }
+    }
+    std::vector<ValueId> newest(trace_.blocks.size(), kNone);
+    for (std::size_t v = 0; v < trace_.values.size(); ++v) {
+      const TraceValue& value = trace_.values[v];
+      if (value.block == kNone || value.parameter) continue;
+      const ValueId before = std::exchange(newest[value.block], static_cast<ValueId>(v));
+      const TraceBlock& block = trace_.blocks[value.block];
+      if (value.producer != kNone || !managed_[value.block]) continue;
+      if (before == kNone) {
+        if (!block.before_step && !block.ours) source_in_[value.block] = newest[value.block];
+        continue;
+      }
+      const OpId written_before = trace_.values[before].overwritten_by;
+      if (written_before == kNone) continue;
+      const OpId op = std::min(written_before, first_read[v]);
+      if (last_read[before] < op && trace_.values[before].producer < op)
+        written_before_[op].emplace_back(newest[value.block], before);
     }
   }
 
@@ -106,15 +157,18 @@ class GraphBuilder {
     switch (event.kind) {
       case Kind::kAlloc:
         change(event.id, +1);
+        awaitSource(event.id);
         break;
       case Kind::kFree:
         change(event.id, -1);
+        forgetSource(event.id);
         block_freed_at_.at(event.id) = here();
         break;
       case Kind::kOpBegin:
         beginOp(event.id);
         break;
       case Kind::kOpEnd:
+        in_op_ = false;
         break;
       case Kind::kBackwardNode:
         noteBackward();
@@ -131,6 +185,7 @@ class GraphBuilder {
         natural_death_.at(event.id) = here();
         break;
     }
+    if (!in_op_ && !in_event_) addAwaited();
   }
 
   OpId here() const { return static_cast<OpId>(out_.graph.ops.size()) - 1; }
@@ -138,7 +193,11 @@ class GraphBuilder {
   void change(BlockId block, int sign) {
     const TraceBlock& info = trace_.blocks.at(block);
     if (managed_[block] || persistent_[block] || info.ours) return;
-    fixed_ += sign * info.bytes;
+    addFixed(sign * info.bytes);
+  }
+
+  void addFixed(Bytes bytes) {
+    fixed_ += bytes;
     if (!out_.graph.ops.empty() && !in_gap_) {
       Op& op = out_.graph.ops.back();
       op.fixed_bytes = std::max(op.fixed_bytes, fixed_);
@@ -146,6 +205,42 @@ class GraphBuilder {
     } else {
       gap_peak_ = std::max(gap_peak_, fixed_);
     }
+  }
+
+  // Until the op or event ends in which it is allocated, the block is part of that.
+  void awaitSource(BlockId block) {
+    if (source_in_[block] == kNone) return;
+    if (!in_op_ && !in_event_) {
+      addSource(source_in_[block]);
+      return;
+    }
+    addFixed(trace_.blocks[block].bytes);
+    awaited_.push_back(block);
+  }
+
+  // Freed before it could become a value of the graph: bytes of that op or event alone.
+  void forgetSource(BlockId block) {
+    if (std::erase(awaited_, block) == 0) return;
+    addFixed(-trace_.blocks[block].bytes);
+    shared_[block] = true;
+  }
+
+  void addAwaited() {
+    for (const BlockId block : awaited_) {
+      fixed_ -= trace_.blocks[block].bytes;
+      addSource(source_in_[block]);
+    }
+    awaited_.clear();
+  }
+
+  // As the output of an op that does nothing else.
+  void addSource(ValueId value) {
+    Op op;
+    op.name = "inputs";
+    op.outputs = {value};
+    pushOp(std::move(op));
+    out_.trace_op_of.push_back(kNone);
+    born_at_[value] = here();
   }
 
   // A backward event lasts until the next op or event begins: its kernels are not recorded one by
@@ -159,6 +254,7 @@ class GraphBuilder {
     endBackwardEvent();
     event_start_ns_ = at_ns_;
     closeGap();
+    if (out_.graph.ops.empty()) before_first_ = gap_peak_;
     op_start_ = fixed_;
     op.fixed_bytes = op.fixed_at_start = std::max<Bytes>(fixed_, 0);
     out_.graph.ops.push_back(std::move(op));
@@ -169,6 +265,10 @@ class GraphBuilder {
     if (id != next_op_)
       throw std::invalid_argument("trace: ops out of order at op " + std::to_string(id));
     ++next_op_;
+    for (const auto& [value, before] : written_before_[id]) {
+      addSource(value);
+      takes_over_[value] = before;
+    }
     const TraceOp& recorded = trace_.ops.at(id);
     Op op;
     op.name = recorded.name;
@@ -187,7 +287,7 @@ class GraphBuilder {
     op.inputs.erase(std::unique(op.inputs.begin(), op.inputs.end()), op.inputs.end());
     in_event_ = false;
     unread_ = true;
-    if (out_.graph.ops.empty()) before_first_ = gap_peak_;
+    in_op_ = true;
     pushOp(std::move(op));
     out_.op_of_trace_op.at(id) = here();
     out_.trace_op_of.push_back(id);
@@ -259,12 +359,13 @@ class GraphBuilder {
       const TraceValue& recorded = trace_.values[v];
       Value value;
       value.producer =
-          recorded.producer == kNone ? kNone : out_.op_of_trace_op.at(recorded.producer);
+          recorded.producer == kNone ? born_at_[v] : out_.op_of_trace_op.at(recorded.producer);
       value.previous_epoch = recorded.previous_epoch;
       value.overwritten_by = recorded.overwritten_by == kNone || recorded.overwritten_by >= next_op_
                                  ? kNone
                                  : out_.op_of_trace_op.at(recorded.overwritten_by);
       value.pinned = recorded.parameter || recorded.block == kNone || isShared(recorded);
+      if (takes_over_[v] != kNone) value.previous_epoch = takes_over_[v];
       if (isShared(recorded)) value.previous_epoch = value.overwritten_by = kNone;
       if (recorded.block != kNone && !value.pinned) {
         const TraceBlock& block = trace_.blocks.at(recorded.block);
@@ -277,6 +378,12 @@ class GraphBuilder {
           value.natural_last = std::min(value.natural_last, value.overwritten_by);
       }
       graph.values.push_back(value);
+    }
+    for (std::size_t v = 0; v < takes_over_.size(); ++v) {
+      if (takes_over_[v] == kNone) continue;
+      Value& before = graph.values[takes_over_[v]];
+      before.overwritten_by = graph.values[v].producer;
+      before.natural_last = std::min(before.natural_last, before.overwritten_by);
     }
     out_.activation_bytes = activationBytes(last);
   }
@@ -307,8 +414,14 @@ class GraphBuilder {
   GraphOptions options_;
   TraceGraph out_;
   std::vector<bool> shared_;
-  std::vector<bool> managed_;     // blocks whose lifetime the schedule decides
-  std::vector<bool> persistent_;  // GraphOptions::first_step
+  std::vector<bool> managed_;       // blocks whose lifetime the schedule decides
+  std::vector<bool> persistent_;    // GraphOptions::first_step
+  std::vector<ValueId> source_in_;  // of a block that is allocated in mid-step; kNone: another one
+  std::vector<BlockId> awaited_;    // allocated such blocks whose sources are not in the graph yet
+  std::vector<OpId> born_at_;       // of such sources, and of those that take blocks over
+  // Per trace op: sources that were written before it, and what they were written over.
+  std::vector<std::vector<std::pair<ValueId, ValueId>>> written_before_;
+  std::vector<ValueId> takes_over_;  // per value; kNone: it is no such source
   std::vector<OpId> block_freed_at_;
   std::vector<OpId> natural_death_;
   Nanoseconds at_ns_ = 0;
@@ -320,6 +433,7 @@ class GraphBuilder {
   Bytes activation_mark_ = 0;
   OpId first_backward_ = kNone;
   OpId next_op_ = 0;
+  bool in_op_ = false;
   bool in_event_ = false;
   bool unread_ = true;
   bool in_gap_ = false;

@@ -78,7 +78,8 @@ std::vector<ValueCopy> worthCopying(const Trace& trace, const Graph& graph, doub
     Bytes copied = 0, others = 0;
     for (const ValueId id : op.outputs) {
       const Value& value = graph.values[id];
-      const bool wanted = read[id] && !value.pinned && value.overwritten_by == kNone;
+      const bool recorded = trace.values[id].producer != kNone;
+      const bool wanted = recorded && read[id] && !value.pinned && value.overwritten_by == kNone;
       const auto copy = wanted ? copyOf(trace, graph, id, std::isinf(times)) : std::nullopt;
       if (copy && static_cast<double>(copy->restore_ns) < times * replayNs(graph, value.producer)) {
         chosen.push_back(*copy);

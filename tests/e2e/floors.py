@@ -35,10 +35,46 @@ def shrinks(p: torch.Tensor, step: int) -> torch.Tensor:
     return t.mean()
 
 
+def accumulates_gradients(p: torch.Tensor, step: int) -> torch.Tensor:
+    """Ten micro-batches of 4 MiB, one after the other."""
+    for _ in range(9):
+        (torch.randn(ROWS, WIDTH) * p).sum().backward()
+    return (torch.randn(ROWS, WIDTH) * p).sum()
+
+
+class Sine(torch.autograd.Function):
+    """Of what a custom Function makes no operation is recorded."""
+
+    @staticmethod
+    def forward(ctx, x: torch.Tensor) -> torch.Tensor:
+        ctx.save_for_backward(x)
+        return x.sin()
+
+    @staticmethod
+    def backward(ctx, gradient: torch.Tensor) -> torch.Tensor:
+        (x,) = ctx.saved_tensors
+        return gradient * x.cos()
+
+
+def runs_custom_functions(p: torch.Tensor, step: int) -> torch.Tensor:
+    x = torch.randn(ROWS, WIDTH)
+    for _ in range(8):
+        x = Sine.apply(x * p)
+    return x.sum()
+
+
+def draws_the_next_batch(p: torch.Tensor, step: int) -> torch.Tensor:
+    """Of 4 MiB, before the step is known to be over."""
+    return (torch.randn(ROWS, WIDTH) * p).sum()
+
+
 STEPS: dict[str, Step] = {
     "writes_in_place": writes_in_place,
     "leaves_a_tensor": leaves_a_tensor,
     "shrinks": shrinks,
+    "accumulates_gradients": accumulates_gradients,
+    "runs_custom_functions": runs_custom_functions,
+    "draws_the_next_batch": draws_the_next_batch,
 }
 
 

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from conftest import MIB
 from processes import Finished, Program, run, script
 
@@ -34,3 +35,20 @@ def test_the_largest_step_tells_the_budget(tmp_path: Path) -> None:
     """An operation's input and output are 4 MiB each in the first step, 256 KiB in the second."""
     done = within("shrinks", 64, tmp_path).succeeded()
     assert done.report["smallest_feasible_budget_bytes"] > 8 * MIB
+
+
+@pytest.mark.parametrize(
+    ("name", "budget_mib"),
+    [
+        ("accumulates_gradients", 12),
+        ("runs_custom_functions", 22),
+        ("draws_the_next_batch", 11),
+    ],
+)
+def test_a_budget_that_holds_is_accepted(name: str, budget_mib: int, tmp_path: Path) -> None:
+    """What no operation made takes nothing before its block is allocated."""
+    stock = run(program(name), {}, tmp_path / "stock").succeeded()
+    done = within(name, budget_mib, tmp_path).succeeded()
+    assert done.results == stock.results
+    assert done.report["budget_violations"] == 0
+    assert 0 < done.report["smallest_feasible_budget_bytes"] <= budget_mib * MIB

@@ -148,6 +148,82 @@ TEST(BuildGraph, AnOpThatReadWhatWasWrittenOverIsNotRunAgain) {
   EXPECT_FALSE(graph.ops[1].rerunnable);
 }
 
+// A source of 70 B in block 3, which op 1 reads and which is freed after that.
+Trace withSource(std::ptrdiff_t allocated_at) {
+  using Kind = TraceEvent::Kind;
+  Trace trace = twoOps();
+  trace.blocks.push_back({70, false, false});
+  trace.values.push_back({kNone, 3, kNone, kNone, false});
+  trace.ops[1].inputs = {1, 3};
+  trace.events.insert(trace.events.begin() + 6, {Kind::kFree, 3, 5});
+  trace.events.insert(trace.events.begin() + allocated_at, {Kind::kAlloc, 3, 2});
+  return trace;
+}
+
+TEST(BuildGraph, ASourceOfMidStepTakesNothingBeforeItsBlockIsAllocated) {
+  const auto step = buildGraph(withSource(3));  // between the ops
+  ASSERT_EQ(step.graph.ops.size(), 5u);
+  EXPECT_EQ(step.graph.ops[1].outputs, std::vector<ValueId>{3});
+  EXPECT_FALSE(step.graph.ops[1].rerunnable);
+  EXPECT_EQ(step.trace_op_of, (std::vector<OpId>{0, kNone, 1, kNone, kNone}));
+  EXPECT_EQ(step.graph.values[3].producer, 1);
+  EXPECT_EQ(step.graph.values[3].natural_last, 2);
+  // Op 0: 950 fixed, 50 x, 100 v1. Op 1: 70 and 100 v2 more. Backward without the source.
+  const auto live = simulate(step.graph, keepEverything(step.graph)).live_bytes;
+  EXPECT_EQ(live, (std::vector<Bytes>{1100, 1170, 1270, 1200, 1100}));
+  EXPECT_EQ(step.activation_bytes, 200);
+}
+
+TEST(BuildGraph, ASourceThatAnOpAllocatesIsOfThatOpUntilItEnds) {
+  const auto step = buildGraph(withSource(2));
+  ASSERT_EQ(step.graph.ops.size(), 5u);
+  EXPECT_EQ(step.graph.ops[0].fixed_bytes, 950 + 70);
+  EXPECT_EQ(step.graph.ops[1].fixed_bytes, 950);
+  EXPECT_EQ(step.graph.values[3].producer, 1);
+  Trace trace = withSource(2);  // freed before that: it never is a value of the graph
+  trace.ops[1].inputs = {1};
+  trace.events.erase(trace.events.begin() + 7);
+  trace.events.insert(trace.events.begin() + 3, {TraceEvent::Kind::kFree, 3, 2});
+  const auto freed = buildGraph(trace);
+  ASSERT_EQ(freed.graph.ops.size(), 4u);
+  EXPECT_EQ(freed.graph.ops[0].fixed_bytes, 950 + 70);
+  EXPECT_EQ(freed.graph.ops[1].fixed_at_start, 950);
+  EXPECT_TRUE(freed.graph.values[3].pinned);
+}
+
+// The program fills x again between the ops, unseen: op 1 reads what is there then.
+TEST(BuildGraph, ASourceThatIsWrittenOverTakesItsBytesOver) {
+  Trace trace = twoOps();
+  trace.values[0].overwritten_by = 1;
+  trace.values.push_back({kNone, 0, kNone, kNone, false});
+  trace.ops[1].inputs = {1, 3};
+  const auto step = buildGraph(trace);
+  ASSERT_EQ(step.graph.ops.size(), 5u);
+  EXPECT_EQ(step.graph.ops[1].outputs, std::vector<ValueId>{3});
+  EXPECT_EQ(step.graph.values[3].previous_epoch, 0);
+  EXPECT_EQ(step.graph.values[0].overwritten_by, 1);
+  // Never more than one of the two: 950 fixed, 50 x, 100 v1; then 100 v2.
+  const auto live = simulate(step.graph, keepEverything(step.graph)).live_bytes;
+  EXPECT_EQ(live, (std::vector<Bytes>{1100, 1100, 1200, 1200, 1100}));
+  trace.ops[1].inputs = {0, 1, 3};  // x is read after all: both are there all along
+  EXPECT_EQ(buildGraph(trace).graph.ops.size(), 4u);
+}
+
+// After the last release 50 B take the place of x, which is given back, and 30 B stay for good.
+TEST(BuildGraph, TheNextBatchIsNotThereFromTheStart) {
+  using Kind = TraceEvent::Kind;
+  Trace trace = twoOps();
+  trace.blocks.push_back({30, false, false});
+  trace.blocks.push_back({50, false, false});
+  trace.events.push_back({Kind::kAlloc, 3, 13});
+  trace.events.push_back({Kind::kAlloc, 4, 14});
+  trace.events.push_back({Kind::kFree, 0, 15});
+  // 1000 at the start less x, a value, and the 30 B.
+  EXPECT_EQ(buildGraph(trace, {.first_step = true}).graph.ops[0].fixed_bytes, 980);
+  trace.events.pop_back();  // x stays: what is new stays beside it
+  EXPECT_EQ(buildGraph(trace, {.first_step = true}).graph.ops[0].fixed_bytes, 1030);
+}
+
 TEST(TraceJson, SaysWhyAnOpIsNotRunAgain) {
   Trace trace = twoOps();
   trace.ops[0].rerunnable = trace.ops[1].rerunnable = false;

@@ -94,7 +94,8 @@ struct TraceGraph {
 
   Graph graph;
   std::vector<OpId> op_of_trace_op;  // graph op of each trace op
-  // Per graph op; kNone for backward events, gaps and restoring ops.
+  // Per graph op; kNone for backward events, gaps, restoring ops and those that stand for the
+  // allocation of a source in mid-step ("inputs").
   std::vector<OpId> trace_op_of;
   std::vector<Restore> restores;  // per graph op
   // Graph ops where each use is unpacked, in order; more than one when the graph is kept for a
@@ -108,7 +109,8 @@ struct TraceGraph {
 struct GraphOptions {
   // The first step of a run allocates what later steps find there (optimizer state). True:
   // unmanaged blocks that outlive the step are taken as live from its start, but for those made in
-  // the backward pass: gradients, which most programs let go of before the next forward pass.
+  // the backward pass: gradients, which most programs let go of before the next forward pass; and
+  // those that take the place of what the step found and gave back: the next one's batch.
   bool first_step = false;
   // Saved values that the step never unpacked may be away until they are let go of: on the host,
   // not dropped. False: they stay with the program.
