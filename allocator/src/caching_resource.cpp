@@ -107,6 +107,7 @@ struct CachingResource::Impl {
   void callReclaimer(Lock& lock, Bytes need, Attempt& attempt) noexcept;
   void free(BlockHeader* header) noexcept;
   void settle(Bytes bytes) noexcept;
+  void notePeak() noexcept;
   void wait(Lock& lock) noexcept;
 
   const std::unique_ptr<Backend> backend;
@@ -166,9 +167,15 @@ BlockHeader* CachingResource::Impl::takeReady(const Request& request) noexcept {
   live_small += request.isLarge() ? 0 : 1;
   ++stats.allocations;
   stats.allocated_bytes += request.block_bytes;
-  stats.allocated_peak_bytes = std::max(stats.allocated_peak_bytes, stats.allocated_bytes);
+  if (stats.allocated_bytes > stats.allocated_peak_bytes) notePeak();
   lifetime_peak_bytes = std::max(lifetime_peak_bytes, stats.allocated_bytes);
   return header;
+}
+
+void CachingResource::Impl::notePeak() noexcept {
+  stats.allocated_peak_bytes = stats.allocated_bytes;
+  stats.slack_at_peak_bytes =
+      stats.mapped_bytes - in_flight_bytes - stats.allocated_bytes - cache.bytes();
 }
 
 // One step per round, because each step may drop the lock and others may take what it gained.
@@ -462,7 +469,7 @@ void CachingResource::releaseCached() noexcept {
 
 void CachingResource::resetPeaks() noexcept {
   const std::lock_guard lock(impl_->mutex);
-  impl_->stats.allocated_peak_bytes = impl_->stats.allocated_bytes;
+  impl_->notePeak();
   impl_->stats.mapped_peak_bytes = impl_->stats.mapped_bytes;
 }
 

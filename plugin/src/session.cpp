@@ -216,6 +216,7 @@ void Session::endStep(StepSummary summary) {
   allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
   mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
   if (!summary.had_backward) return;
+  slack_at_peak_bytes_ = memory.slack_at_peak_bytes;
   const double elapsed =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count();
   ++steps_;

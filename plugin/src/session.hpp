@@ -207,6 +207,7 @@ class Session {
   std::atomic<bool> goes_on_{false}, never_goes_on_{false}, backward_crosses_hints_{false};
   std::atomic<bool> offload_fails_{false};
   std::atomic<std::int64_t> late_backwards_{0};
+  std::atomic<std::int64_t> slack_at_peak_bytes_{0};  // of the last step, mapped in no block
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;

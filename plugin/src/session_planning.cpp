@@ -67,12 +67,11 @@ std::string copiesText(const Plan& plan) {
 
 }  // namespace
 
+// Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
+// other moments it may be much more.
 std::int64_t Session::planningCap() const {
-  const allocator::Statistics memory = memory_->statistics();
-  const Bytes slack =
-      std::max<Bytes>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
   const Bytes budget = *config_.budget_bytes;
-  return budget - slack - headroom(budget);
+  return budget - std::max<Bytes>(0, slack_at_peak_bytes_) - headroom(budget);
 }
 
 scheduler::HostCopies Session::hostCopies() {

@@ -26,6 +26,22 @@ TEST(BudgetTest, ExactlyTheBudgetFitsAndOnePageMoreDoesNot) {
   spied->deallocate(second);
 }
 
+// Both blocks lie in one chunk: free are what is mapped less one of them, then less both.
+TEST(BudgetTest, TheSlackIsToldOfTheMomentOfThePeak) {
+  SpiedResource spied;
+  const Bytes block = CachingResource::blockBytesFor(1000);
+  void* first = spied->allocate(1000);
+  const Bytes mapped = spied->statistics().mapped_bytes;
+  EXPECT_EQ(spied->statistics().slack_at_peak_bytes, mapped - block);
+  void* second = spied->allocate(1000);
+  ASSERT_EQ(spied->statistics().mapped_bytes, mapped);
+  spied->deallocate(first);
+  EXPECT_EQ(spied->statistics().slack_at_peak_bytes, mapped - 2 * block);
+  spied->resetPeaks();
+  EXPECT_EQ(spied->statistics().slack_at_peak_bytes, mapped - block);
+  spied->deallocate(second);
+}
+
 TEST(BudgetTest, MoreThanTheWholeBudgetCostsNothing) {
   SpiedResource spied;
   spied.limit(2 * kMiB);

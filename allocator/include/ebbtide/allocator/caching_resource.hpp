@@ -82,6 +82,7 @@ struct Statistics {
   Bytes mapped_bytes = 0;          // live, cached and slab slack
   Bytes mapped_peak_bytes = 0;     // since the last resetPeaks()
   Bytes cached_bytes = 0;          // whole blocks waiting for reuse
+  Bytes slack_at_peak_bytes = 0;   // mapped, but in no block, when allocated_peak_bytes was reached
   std::int64_t allocations = 0;
   std::int64_t reclaims = 0;           // calls of the reclaimer
   std::int64_t budget_violations = 0;  // allocations that were let over the budget
