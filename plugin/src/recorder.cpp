@@ -90,16 +90,16 @@ class SavedUse final : public autograd::SavedVariableHooks {
       maker_is_newest_ =
           !tensor.is_view() && maker->sequence_nr() + 1 == at::sequence_number::peek();
     }
-    use_ = run_->addUse(value, tensor, view_);
+    use_ = run_->addUse(value, tensor, view_, state.active);
   }
 
   // Not known when the op that runs now began.
   const at::Tensor& unbound() const { return strong_; }
 
   // The op has ended: its outputs are known.
-  void bind() {
+  void bind(OpId by) {
     const QuietScope quiet;
-    use_ = run_->addUse(run_->sourceValue(strong_), strong_, view_);
+    use_ = run_->addUse(run_->sourceValue(strong_), strong_, view_, by);
     strong_.reset();
   }
 
@@ -337,7 +337,7 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
     for (const SavedUse* use : unbound) saved.push_back(use->unbound());
     state.steps.run()->endOp(scope->op, resultsOf(*scope->info, call), saved, duration);
     saved.clear();
-    for (SavedUse* use : unbound) use->bind();
+    for (SavedUse* use : unbound) use->bind(scope->op);
   } catch (const std::exception& error) {
     Session::current()->disable(error.what());
   }

@@ -39,11 +39,10 @@ void StepRun::tryCode(const RunOp& op, ValueId id) {
   RunValue& value = values_[id];
   if (value.block == kNone || value.uninitialised || value.bytes < kCodeFloor) return;
   const std::int64_t block_bytes = allocator::CachingResource::blockBytes(value.data);
-  const bool known =
-      op.on_plan && !off_plan_ && id < static_cast<ValueId>(options_.plan->codec.size());
+  const bool known = op.on_plan && !off_plan_ && !unplanned(id);
   // An op without inputs has the same signature whatever the size of what it makes.
-  if (known && options_.plan->codec[id].block_bytes == block_bytes) {
-    value.codec = options_.plan->codec[id];
+  if (known && options_.plan->codec[plannedAs(id)].block_bytes == block_bytes) {
+    value.codec = options_.plan->codec[plannedAs(id)];
     return;
   }
   const auto start = std::chrono::steady_clock::now();
@@ -61,31 +60,32 @@ void StepRun::tryCode(const RunOp& op, ValueId id) {
 
 // Called with mutex_ held. Is a fetch of the plan still to come?
 bool StepRun::fetchedLater(ValueId id, const RunValue& value) const {
-  if (!options_.plan || id >= static_cast<ValueId>(options_.plan->fetches_of.size())) return false;
-  return value.fetches_done < options_.plan->fetches_of[id];
+  return !unplanned(id) && value.fetches_done < options_.plan->fetches_of[plannedAs(id)];
 }
 
 // Called with mutex_ held. No recipe is kept of what the plan fetches: without a copy elsewhere the
 // one that is there is the only one for the fetches to come and for the uses that still live (of a
 // kept graph, or of a step that will leave its plan).
 bool StepRun::onlyCopy(ValueId id, const RunValue& value) const {
-  return options_.plan->fetches_of[id] > 0 && !copiedByPlan(id, value) &&
+  return options_.plan->fetches_of[plannedAs(id)] > 0 && !copiedByPlan(id, value) &&
          (value.live_uses > 0 || fetchedLater(id, value));
 }
 
 // Called with mutex_ held. Dropped, then, though the program may still hold and save it.
 bool StepRun::copiedByPlan(ValueId id, const RunValue& value) const {
-  return value.encoded || (value.spilled && fetchedLater(id, value) && options_.plan->on_host[id]);
+  return value.encoded ||
+         (value.spilled && fetchedLater(id, value) && options_.plan->on_host[plannedAs(id)]);
 }
 
 // Before a drop after which the plan wants the value again. Without mutex_: it allocates.
 void StepRun::makeCopy(ValueId id) {
-  if (options_.plan->fetches_of[id] == 0) return;
   c10::Storage present;
   RunValue* found = nullptr;
+  ValueId planned = kNone;
   {
     const Locked lock(*this);
-    if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
+    planned = plannedAs(id);
+    if (planned == kNone || options_.plan->fetches_of[planned] == 0) return;
     RunValue& value = *(found = &values_[id]);
     if (!fetchedLater(id, value) || value.encoded || value.spilled) return;
     if (rehearsing_ && value.live_uses > 0) return;  // kept anyway
@@ -94,14 +94,14 @@ void StepRun::makeCopy(ValueId id) {
     // Until it is copied; the program may let go of it.
     if (!value.held && options_.log && !value.replaced) shared_with_program_.push_back(id);
     value.held = present;
-    if (!options_.plan->on_host[id]) value.codec = {};  // until it is encoded in this step too
+    if (!options_.plan->on_host[planned]) value.codec = {};  // until it is encoded in this step too
     const bool as_born = !value.overwritten && !value.stale && (value.replaced || value.intact());
     if (!as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
   }
-  if (options_.plan->on_host[id]) {
+  if (options_.plan->on_host[planned]) {
     offload(*found, present);
   } else {
-    encode(*found, id, present);
+    encode(*found, planned, present);
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
   if (present.use_count() <= 2) return;
@@ -111,7 +111,7 @@ void StepRun::makeCopy(ValueId id) {
   found->print = print;
 }
 
-void StepRun::encode(RunValue& value, ValueId id, const c10::Storage& present) {
+void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& present) {
   const auto start = std::chrono::steady_clock::now();
   c10::Storage bits;
   std::optional<BitCode> code;
@@ -127,7 +127,7 @@ void StepRun::encode(RunValue& value, ValueId id, const c10::Storage& present) {
   }
   if (!code) return;  // another kind of word than in the recorded step
   const Locked lock(*this);
-  value.codec = options_.plan->codec[id];
+  value.codec = options_.plan->codec[planned];
   value.code = code;
   value.encoded = std::move(bits);
   session_.countCode(0, nanosecondsSince(start));
@@ -170,10 +170,16 @@ c10::Storage StepRun::decode(RunValue& value) {
 }
 
 // A fetch of the plan: the value stays until the plan drops it.
-void StepRun::fetchCopy(ValueId id) {
+void StepRun::fetchCopy(ValueId planned) {
+  const ValueId id = stepsValue(planned);
+  {
+    // Written over since, beside the plan: its uses read what is there now.
+    const Locked lock(*this);
+    if (values_[id].successor != kNone) return;
+  }
   const auto start = std::chrono::steady_clock::now();
   c10::Storage storage = materialize(id, 0);
-  if (options_.plan->on_host[id]) session_.countOffload(0, nanosecondsSince(start));
+  if (options_.plan->on_host[planned]) session_.countOffload(0, nanosecondsSince(start));
   const Locked lock(*this);
   RunValue& value = values_[id];
   value.held = std::move(storage);

@@ -51,10 +51,11 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   const ValueId value = addValue(tensor, id, index);
   RunValue& born = values_[value];
   born.uninitialised = op.info->uninitialised;
-  // What comes back from a copy is what it was at its drop, whatever its op gave.
+  // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
+  // follows its plan no other one will be made.
   const bool may_be_dropped =
-      options_.log || op.recipe ||
-      (planned(value, &Plan::restored_later) && options_.plan->fetches_of[value] == 0);
+      (options_.log && !op.on_plan) || op.recipe ||
+      (planned(value, &Plan::restored_later) && options_.plan->fetches_of[plannedAs(value)] == 0);
   if (may_be_dropped && !born.uninitialised) born.print = fingerprint(born.data, born.bytes);
   tryCode(op, value);
   op.outputs.push_back(value);

@@ -60,7 +60,7 @@ c10::Storage StepRun::restore(UseId use) {
     keeps_graph_now_ = torch::autograd::get_current_graph_task_keep_graph();
     keep_graph_ = keep_graph_ || keeps_graph_now_;
   }
-  if (options_.plan && !off_plan_) {
+  if (followsPlan(use)) {
     const std::int32_t event = eventOf(use);
     if (event != current_event_) {
       finishEvent();
@@ -85,22 +85,49 @@ c10::Storage StepRun::restore(UseId use) {
 // The event that this unpack belongs to: the present one, if no node and no op began and nothing
 // was released since (trace.cpp), or the next in which the recorded step unpacked it.
 std::int32_t StepRun::eventOf(UseId use) {
-  const auto& events = options_.plan->events_of_use;
-  if (use >= static_cast<UseId>(events.size())) return kNone;
   std::lock_guard lock(mutex_);
+  const auto& events = options_.plan->events_of_use[aligned_uses_.planned(use)];
   std::uint32_t& visits = uses_[use].visits;
-  if (boundary_ == event_boundary_ && visits > 0 && events[use][visits - 1] == current_event_)
+  if (boundary_ == event_boundary_ && visits > 0 && events[visits - 1] == current_event_)
     return current_event_;
-  return visits < events[use].size() ? events[use][visits++] : kNone;
+  return visits < events.size() ? events[visits++] : kNone;
+}
+
+// What the program does beside its plan is no event of it.
+bool StepRun::followsPlan(UseId use) const {
+  if (!options_.plan || off_plan_) return false;
+  std::lock_guard lock(mutex_);
+  return aligned_uses_.planned(use) != kNone;
 }
 
 // Called with mutex_ held. Is it of a graph that is kept, though the plan reads it no more? The
 // program may run it again all the same.
 void StepRun::noteLeftOver(UseId id) {
-  if (!options_.plan || id >= static_cast<UseId>(options_.plan->events_of_use.size())) return;
+  const UseId planned = aligned_uses_.planned(id);
+  if (planned == kNone) return;
   Use& use = uses_[id];
-  const bool left = keeps_graph_now_ && use.visits == options_.plan->events_of_use[id].size();
+  const bool left = keeps_graph_now_ && use.visits == options_.plan->events_of_use[planned].size();
   if (std::exchange(use.left_over, left) != left) left_over_uses_ += left ? 1 : -1;
+}
+
+// Has all that the event's replays and fetches begin with been there in this step?
+bool StepRun::canRun(const std::vector<Step>& prelude) const {
+  std::lock_guard lock(mutex_);
+  return std::all_of(prelude.begin(), prelude.end(), [this](const Step& step) {
+    if (step.kind == Step::Kind::kDrop) return true;
+    const bool run = step.kind == Step::Kind::kRun;
+    return (run ? aligned_ops_ : aligned_values_).step(step.id) != kNone;
+  });
+}
+
+OpId StepRun::stepsOp(OpId planned) const {
+  std::lock_guard lock(mutex_);
+  return aligned_ops_.step(planned);
+}
+
+ValueId StepRun::stepsValue(ValueId planned) const {
+  std::lock_guard lock(mutex_);
+  return aligned_values_.step(planned);
 }
 
 void StepRun::runPrelude(std::int32_t event) {
@@ -109,6 +136,11 @@ void StepRun::runPrelude(std::int32_t event) {
   event_boundary_ = boundary_;
   event_done_[event] = true;
   const std::vector<Step>& steps = options_.plan->events[event].prelude;
+  if (!canRun(steps)) {
+    std::lock_guard lock(mutex_);
+    leavePlan("backward event " + std::to_string(event) + " came too early");
+    return;
+  }
   std::vector<ValueId> given_up;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].kind == Step::Kind::kDrop) {
@@ -117,14 +149,14 @@ void StepRun::runPrelude(std::int32_t event) {
     }
     given_up.clear();
     for (std::size_t j = i + 1; j < steps.size() && steps[j].kind == Step::Kind::kDrop; ++j) {
-      given_up.push_back(steps[j].id);
+      given_up.push_back(stepsValue(steps[j].id));
     }
     replaying_ = kNone;
     try {
       if (steps[i].kind == Step::Kind::kFetch) {
         fetchCopy(steps[i].id);
       } else {
-        replay(steps[i].id, 0, given_up);
+        replay(stepsOp(steps[i].id), 0, given_up);
       }
     } catch (const std::exception& error) {
       if (!rehearsing_) throw;
@@ -270,7 +302,7 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
 
 // Its replays are compared with the originals, which are at hand.
 bool StepRun::rehearses(const RunOp& op) const {
-  return rehearsing_ && (op.outputs.empty() || !unplanned(op.outputs.front()));
+  return rehearsing_ && op.on_plan;
 }
 
 bool StepRun::isNeeded(const RunValue& value) noexcept {
@@ -320,7 +352,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   replaying_ = kNone;
   op.ran_again = true;
   session_.countReplay(nanosecondsSince(start));
-  if (op.outputs.empty() || !unplanned(op.outputs.front())) return;
+  if (op.on_plan) return;
   session_.countOnlineReplay();
   giveUpInputs(op);
 }

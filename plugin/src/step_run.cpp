@@ -44,10 +44,14 @@ void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   options_.plan = std::move(plan);
   rehearsing_ = options_.plan && options_.plan->trials == 0;
   has_plan_ = options_.plan != nullptr;
-  planned_uses_ = options_.plan ? static_cast<std::int64_t>(options_.plan->use_value.size()) : 0;
+  const Plan none;
+  const Plan& expected = options_.plan ? *options_.plan : none;
+  aligned_ops_.expect(expected.op_signatures.size());
+  aligned_values_.expect(expected.producer.size());
+  aligned_uses_.expect(expected.use_value.size());
+  planned_uses_to_come_ = static_cast<std::int64_t>(expected.use_value.size());
   off_plan_ = false;
-  first_off_plan_ = std::numeric_limits<ValueId>::max();
-  event_done_.assign(options_.plan ? options_.plan->events.size() : 0, false);
+  event_done_.assign(expected.events.size(), false);
 }
 
 // Another one than was guessed: the first op's inputs are held, or not, by the wrong guess.
@@ -55,6 +59,7 @@ void StepRun::switchPlan(std::shared_ptr<const Plan> plan) {
   const Locked lock(*this);
   usePlan(std::move(plan));
   for (std::size_t source = 0; source < values_.size(); ++source) {
+    aligned_values_.add(true);
     const c10::Storage present = values_[source].storage();
     giveUp(values_[source]);
     if (present) holdIfKept(static_cast<ValueId>(source), present);
@@ -70,8 +75,9 @@ bool StepRun::rehearsedWhole() const noexcept {
   const std::vector<bool>& replayed = options_.plan->replayed;
   for (std::size_t op = 0; op < replayed.size(); ++op) {
     if (!replayed[op]) continue;
-    if (op >= ops_.size() || !ops_[op].ran_again) return false;
-    for (const ValueId output : ops_[op].outputs) {
+    const OpId here = aligned_ops_.step(static_cast<OpId>(op));
+    if (here == kNone || !ops_[here].ran_again) return false;
+    for (const ValueId output : ops_[here].outputs) {
       if (values_[output].rejected) return false;
     }
   }
@@ -85,28 +91,39 @@ StepRun::~StepRun() {
   }
 }
 
-void StepRun::leavePlan(const std::string& why, ValueId first_value) {
-  if (off_plan_ || !options_.plan) return;
-  // First: another thread may look.
-  first_off_plan_ = first_value == kNextValue ? static_cast<ValueId>(values_.size()) : first_value;
-  off_plan_ = true;
+void StepRun::leavePlan(const std::string& why) {
+  if (off_plan_.exchange(true) || !options_.plan) return;
   session_.debug("the step left its plan: " + why);
+}
+
+// Called with mutex_ held. They were taken for the plan's, and some may be held for it.
+void StepRun::unplanFrom(ValueId first) {
+  aligned_values_.unplanFrom(first);
+  for (auto id = first; id < static_cast<ValueId>(values_.size()); ++id) {
+    const c10::Storage present = values_[id].storage();
+    if (!present || values_[id].overwritten) continue;
+    giveUp(values_[id]);
+    holdIfKept(id, present);
+  }
 }
 
 // -------------------------------------------------------------------------------------------
 // recording
 
 void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor) {
-  const auto mixLooks = [&op, &tensor] {
-    for (std::int64_t size : tensor.sizes()) mix(op.signature, static_cast<std::uint64_t>(size));
-    for (std::int64_t stride : tensor.strides())
-      mix(op.signature, static_cast<std::uint64_t>(stride));
-    mix(op.signature, static_cast<std::uint64_t>(tensor.scalar_type()));
+  const auto mixBoth = [&op, more = doesMore()](std::uint64_t word) {
+    mix(op.signature, word);
+    if (more) mix(op.aligned_signature, word);
+  };
+  const auto mixLooks = [&mixBoth, &tensor] {
+    for (std::int64_t size : tensor.sizes()) mixBoth(static_cast<std::uint64_t>(size));
+    for (std::int64_t stride : tensor.strides()) mixBoth(static_cast<std::uint64_t>(stride));
+    mixBoth(static_cast<std::uint64_t>(tensor.scalar_type()));
   };
   if (!isPlain(tensor)) {
     const bool empty = isEmpty(tensor) && !op.info->writes[argument];
     const bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && element < 0;
-    mix(op.signature, number ? kHashedNumber : kHashedOtherKind);
+    mixBoth(number ? kHashedNumber : kHashedOtherKind);
     if (empty) mixLooks();
     if (!empty && !number) op.kept_because = kReadsOtherKind;
     return;
@@ -122,12 +139,13 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
     if (source.foreign && source.producer == kNone && !source.parameter) {
       op.kept_because = kReadsForeign;
-      mix(op.signature, kHashedForeign);
+      mixBoth(kHashedForeign);
     }
   }
   op.inputs.push_back(value);
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
   mix(op.signature, static_cast<std::uint64_t>(value));
+  if (doesMore()) mix(op.aligned_signature, static_cast<std::uint64_t>(plannedAs(value)));
   mixLooks();
 }
 
@@ -161,11 +179,12 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
     if (options_.log) noteNaturalDeaths();
     made = &ops_.emplace_back();
     made->first_value = static_cast<ValueId>(values_.size());
+    made->first_use = static_cast<UseId>(uses_.size());
   }
   RunOp& op = *made;
   const auto id = static_cast<OpId>(ops_.size()) - 1;  // this thread alone adds some
   op.info = &info;
-  op.signature = info.hash;
+  op.signature = op.aligned_signature = info.hash;
   op.updates_statistics = info.updatesStatistics(inputs);
   if (info.never_replay) op.kept_because = kNeverReplayed;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
@@ -176,22 +195,31 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
     if (its_plan != options_.plan) switchPlan(std::move(its_plan));
   }
   const Plan* plan = options_.plan.get();
-  op.on_plan = plan && !off_plan_ && id < static_cast<OpId>(plan->op_signatures.size()) &&
-               plan->op_signatures[id] == op.signature && !isKeptUnplanned(op, id);
+  op.on_plan = isPlanned(op);
   if (plan ? !op.on_plan : keeps_recipes_) {
     for (const auto& [argument, value] : op.written) protect(value);
   }
-  const bool by_plan = op.on_plan && plan->replayed[id];
+  const bool by_plan = op.on_plan && plan->replayed[aligned_ops_.next()];
   const bool by_pressure = keeps_recipes_ && !op.on_plan && op.kept_because == nullptr &&
                            info.repeats_because != nullptr;
   if (by_plan || by_pressure) op.recipe = recordRecipe(op, inputs);
   if (options_.log) op.log_position = options_.log->add(EventKind::kOpBegin, id);
+  const Locked lock(*this);
+  aligned_ops_.add(op.on_plan);
   return id;
 }
 
+// The next one of the plan, with all that it reads?
+bool StepRun::isPlanned(const RunOp& op) const {
+  const OpId next = aligned_ops_.next();
+  if (!options_.plan || off_plan_ || next == kNone) return false;
+  const std::uint64_t signature = doesMore() ? op.aligned_signature : op.signature;
+  return options_.plan->op_signatures[next] == signature && !isKeptUnplanned(op, next);
+}
+
 // In this step it may not run again, which in the recorded one it could.
-bool StepRun::isKeptUnplanned(const RunOp& op, OpId id) const {
-  return op.kept_because != nullptr && options_.plan->replayed[id];
+bool StepRun::isKeptUnplanned(const RunOp& op, OpId planned) const {
+  return op.kept_because != nullptr && options_.plan->replayed[planned];
 }
 
 void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
@@ -224,58 +252,108 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
     if (!made_values && id + 1 == static_cast<OpId>(ops_.size())) {
       // A view or a query: no part of the program's memory.
       if (options_.log) options_.log->erase(op.log_position);
+      noteNone(op);
       ops_.pop_back();
       return;
     }
   }
   ++boundary_;
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
-  if (!options_.plan || off_plan_) return;
-  if (!op.on_plan || isKeptUnplanned(op, id) || op.outputs.size() != options_.plan->outputs[id]) {
+  if (options_.plan && !off_plan_) followPlan(op, id);
+}
+
+void StepRun::followPlan(RunOp& op, OpId id) {
+  const OpId planned = aligned_ops_.planned(id);
+  const auto foreseen = [this, &op, planned] {
+    return !isKeptUnplanned(op, planned) && op.outputs.size() == options_.plan->outputs[planned] &&
+           std::none_of(op.outputs.begin(), op.outputs.end(),
+                        [this](ValueId output) { return unplanned(output); });
+  };
+  if (!op.on_plan) {
+    noteInserted(op, id);
+  } else if (!foreseen()) {
     const Locked lock(*this);
-    leavePlan(op.info->name + " at op " + std::to_string(id), op.first_value);
-  } else if (!rehearsing_) {
-    applyDrops(options_.plan->drops_after_op[id]);
+    op.on_plan = false;
+    unplanFrom(op.first_value);
+    leavePlan(op.info->name + " at op " + std::to_string(id) + " gave something else");
+  } else {
+    inserted_ = 0;
+    if (!rehearsing_) applyDrops(options_.plan->drops_after_op[planned]);
+  }
+}
+
+// The program does something that the plan does not know: it is kept as without a plan, which goes
+// on with the op that it waits for.
+void StepRun::noteInserted(RunOp& op, OpId id) {
+  const Locked lock(*this);
+  unplanFrom(op.first_value);
+  const std::string what = op.info->name + " at op " + std::to_string(id);
+  const bool first_op = aligned_ops_.step(0) == kNone;
+  if (first_op || ++inserted_ > kMostInserted) return leavePlan(what);
+  if (inserted_ == 1) session_.debug("not in the plan, which goes on after it: " + what);
+}
+
+// Called with mutex_ held. It made no values: what it read, or saved, it did as part of the
+// program around it.
+void StepRun::noteNone(const RunOp& op) {
+  aligned_ops_.removeLast();
+  for (UseId use = op.first_use; use < static_cast<UseId>(uses_.size()); ++use) {
+    if (off_plan_ || !isPlannedUse(aligned_uses_.next(), uses_[use].value)) continue;
+    aligned_uses_.adopt(use);
+    --planned_uses_to_come_;
   }
 }
 
 // ----------------------------------------------------------------------------------------------
 // saved uses
 
-UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& view) {
+UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& view, OpId by) {
   const Locked lock(*this);
   const auto use = static_cast<UseId>(uses_.size());
   uses_.push_back({id, &view});
   ++use_count_;
   ++live_uses_;
   if (options_.log) options_.log->noteUse();
-  const Plan* plan = options_.plan.get();
-  if (plan && !off_plan_ && !isPlannedUse(use, id)) {
-    leavePlan("saved tensor " + std::to_string(use));
-  }
+  const bool joins = joinPlan(use, id, by);
   if (id == kNone) return use;
   RunValue& value = values_[id];
   value.touched = boundary_;
   value.uses.push_back(use);
   ++value.live_uses;
-  if (plan && use < static_cast<UseId>(plan->events_of_use.size()) &&
-      plan->events_of_use[use].empty()) {
-    value.kept = true;
-  }
+  // The plan does not wait for what it does not know, or has not seen unpacked.
+  const bool waited_for =
+      joins && !options_.plan->events_of_use[aligned_uses_.planned(use)].empty();
+  if (!unplanned(id) && !off_plan_ && !waited_for) value.kept = true;
   noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
   if (!value.held) watchContents(value);
   return use;
 }
 
+// Called with mutex_ held. Is it the plan's next one? What an op of the plan saves has to be.
+bool StepRun::joinPlan(UseId use, ValueId value, OpId by) {
+  const RunOp* const op = by != kNone && by < static_cast<OpId>(ops_.size()) ? &ops_[by] : nullptr;
+  const bool follows = options_.plan && !off_plan_;
+  const bool joins =
+      follows && (op == nullptr || op->on_plan) && isPlannedUse(aligned_uses_.next(), value);
+  if (options_.plan) aligned_uses_.add(joins);
+  if (joins) --planned_uses_to_come_;
+  if (follows && !joins && op != nullptr && op->on_plan)
+    leavePlan("saved tensor " + std::to_string(use));
+  return joins;
+}
+
 // The value that the plan knows it by, or one before that in the same storage, from which it moves
 // on as other parts are written.
-bool StepRun::isPlannedUse(UseId use, ValueId value) const {
-  const Plan& plan = *options_.plan;
-  if (use >= static_cast<UseId>(plan.use_value.size())) return false;
-  ValueId expected = plan.use_value[use];
-  while (expected != value && expected != kNone) expected = plan.previous_epoch[expected];
-  return expected == value;
+bool StepRun::isPlannedUse(UseId planned, ValueId value) const {
+  if (planned == kNone) return false;
+  ValueId expected = options_.plan->use_value[planned];
+  if (expected == kNone || value == kNone) return expected == value;
+  const ValueId wanted = plannedAs(value);
+  if (wanted == kNone) return false;
+  while (expected != wanted && expected != kNone)
+    expected = options_.plan->previous_epoch[expected];
+  return expected == wanted;
 }
 
 // Between its birth and this use something wrote to it that told nobody, such as NumPy: its op
@@ -355,20 +433,28 @@ void StepRun::giveUpAll() {
   }
 }
 
+// `drops`: the plan's numbers.
 void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
-  for (const ValueId id : drops) makeCopy(id);
+  c10::SmallVector<ValueId, 8> here;
+  {
+    std::lock_guard lock(mutex_);
+    for (const ValueId planned : drops) {
+      if (const ValueId id = aligned_values_.step(planned); id != kNone) here.push_back(id);
+    }
+  }
+  for (const ValueId id : here) makeCopy(id);
   const Locked lock(*this);
-  for (const ValueId id : drops) drop(id);
+  for (const ValueId id : here) drop(id);
 }
 
 // Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes
 // it again.
 void StepRun::drop(ValueId id) {
-  if (id >= first_off_plan_ || id >= static_cast<ValueId>(values_.size())) return;
+  if (unplanned(id)) return;
   RunValue& value = values_[id];
   value.made_again = false;
   if (value.readers > 0) return;
-  const bool again = options_.plan->restored_later[id];
+  const bool again = options_.plan->restored_later[plannedAs(id)];
   if (value.live_uses > 0 && (!again || value.kept)) {
     value.release_after_uses = true;
     return;
@@ -390,7 +476,7 @@ void StepRun::drop(ValueId id) {
   giveUp(value);
   const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value);
   if (!copy_is_read) giveUpCode(value);
-  if (value.spilled && !(copy_is_read && options_.plan->on_host[id]))
+  if (value.spilled && !(copy_is_read && options_.plan->on_host[plannedAs(id)]))
     session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
 }
 

@@ -21,7 +21,6 @@
 
 #include <atomic>
 #include <deque>
-#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -34,6 +33,7 @@
 #include "checksum.hpp"
 #include "event_log.hpp"
 #include "plan.hpp"
+#include "plan_alignment.hpp"
 #include "recipe.hpp"
 #include "session.hpp"
 #include "spill_store.hpp"
@@ -65,8 +65,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // --- saved tensors
   ValueId findValue(const at::Tensor& tensor);    // kNone when its present contents are unknown
   ValueId sourceValue(const at::Tensor& tensor);  // findValue, or a new source
-  // `view` is looked at until the use is released.
-  UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view);
+  // `view` is looked at until the use is released. `by`: the op that saves it, kNone between ops.
+  UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by);
   c10::Storage restore(UseId use);  // for one unpack
   void releaseUse(UseId use) noexcept;
 
@@ -100,6 +100,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool rehearsedWhole() const noexcept;  // each replay of the plan was run and compared
   bool rehearsing() const noexcept { return rehearsing_; }
   bool offPlan() const noexcept { return off_plan_; }
+  bool doesMore() const noexcept {  // than its plan, which it still follows
+    return aligned_ops_.differs() || aligned_values_.differs() || aligned_uses_.differs();
+  }
   bool mayReplay() const noexcept {
     return (has_plan_ && mayDrop()) || (keeps_recipes_ && live_uses_ > 0);
   }
@@ -109,7 +112,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
  private:
   static constexpr std::size_t kMostOps = 200'000;
   static constexpr std::int64_t kMostUses = 200'000;
-  static constexpr ValueId kNextValue = -1;
+  static constexpr int kMostInserted = 64;  // ops in a row: then it is another program
 
   struct RunValue;
   struct RunOp;
@@ -127,14 +130,15 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
                                        c10::ArrayRef<const c10::IValue> inputs) const;
   // Is something dropped, or to be dropped? Uses are alive, or the plan foresees more of them.
   bool mayDrop() const noexcept {
-    return live_uses_ > 0 || (!off_plan_ && use_count_ < planned_uses_);
+    return live_uses_ > 0 || (!off_plan_ && planned_uses_to_come_ > 0);
   }
   bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
   bool planned(ValueId value, const std::vector<bool> Plan::*what) const;  // mutex_ held
   ValueId presentValue(const at::Tensor& tensor) const;
-  // Called with mutex_ held. From `first_value` on values have no place in it: by default, from the
-  // next one on.
-  void leavePlan(const std::string& why, ValueId first_value = kNextValue);
+  // Called with mutex_ held. From now on nothing has a place in it.
+  void leavePlan(const std::string& why);
+  void unplanFrom(ValueId first);
+  bool isPlannedValue(OpId producer) const;
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
   void noteTrained(ValueId source, const at::Tensor& tensor);
   void holdIfKept(ValueId value, const c10::Storage& storage);
@@ -159,8 +163,13 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
   void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
   void forgetUse(UseId use);
-  bool isPlannedUse(UseId use, ValueId value) const;
-  bool isKeptUnplanned(const RunOp& op, OpId id) const;
+  bool isPlannedUse(UseId planned, ValueId value) const;
+  bool joinPlan(UseId use, ValueId value, OpId by);
+  bool isKeptUnplanned(const RunOp& op, OpId planned) const;
+  bool isPlanned(const RunOp& op) const;
+  void followPlan(RunOp& op, OpId id);
+  void noteInserted(RunOp& op, OpId id);
+  void noteNone(const RunOp& op);
   bool inputsAllowReplay(const RunOp& op) const;
   void applyDrops(c10::ArrayRef<ValueId> drops);
   void drop(ValueId value);
@@ -169,16 +178,16 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool onlyCopy(ValueId id, const RunValue& value) const;
   bool copiedByPlan(ValueId id, const RunValue& value) const;
   void makeCopy(ValueId value);
-  void encode(RunValue& value, ValueId id, const c10::Storage& present);
+  void encode(RunValue& value, ValueId planned, const c10::Storage& present);
   void offload(RunValue& value, const c10::Storage& present);
   c10::Storage decode(RunValue& value);
-  void fetchCopy(ValueId value);
+  void fetchCopy(ValueId planned);
   void giveUpCode(RunValue& value);
   void giveUpCopies(RunValue& value);  // bits, and what is on the host
 
-  bool unplanned(ValueId value) const noexcept {
-    return !options_.plan || (off_plan_ && value >= first_off_plan_);
-  }
+  // Called with mutex_ held, or by the recording thread.
+  bool unplanned(ValueId value) const noexcept { return plannedAs(value) == scheduler::kNone; }
+  ValueId plannedAs(ValueId value) const noexcept { return aligned_values_.planned(value); }
   bool rehearses(const RunOp& op) const;
   bool computesAgain() const noexcept {  // what is evicted now
     return keeps_recipes_ && (!options_.plan || off_plan_);
@@ -206,7 +215,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void giveUpInputs(const RunOp& op);
   void endGuard(RunValue& value);
 
+  bool followsPlan(UseId use) const;
   std::int32_t eventOf(UseId use);
+  bool canRun(const std::vector<scheduler::Step>& prelude) const;
+  OpId stepsOp(OpId planned) const;
+  ValueId stepsValue(ValueId planned) const;
   void noteLeftOver(UseId use);
   void runPrelude(std::int32_t event);
   void finishEvent();
@@ -226,11 +239,13 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   Session& session_;
   Options options_;
   std::atomic<bool> has_plan_{false};
-  std::atomic<std::int64_t> planned_uses_{0};
+  std::atomic<std::int64_t> planned_uses_to_come_{0};
+  // Adding to them, and reading them on another thread than the one that records, takes mutex_.
+  PlanAlignment aligned_ops_, aligned_values_, aligned_uses_;
+  int inserted_ = 0;  // ops since the last planned one
   bool rehearsing_ = false;
   const bool keeps_recipes_;  // of what no plan foresees
   std::atomic<bool> off_plan_{false};
-  std::atomic<ValueId> first_off_plan_{std::numeric_limits<ValueId>::max()};
   std::atomic<bool> keep_graph_{false};       // it may be run backward again, some time
   std::atomic<bool> keeps_graph_now_{false};  // after the present backward pass
   std::atomic<bool> finished_{false}, finished_by_hint_{false};

@@ -79,14 +79,16 @@ struct StepRun::RunValue {
 struct StepRun::RunOp {
   const OpInfo* info = nullptr;
   std::uint64_t signature = 0;
+  std::uint64_t aligned_signature = 0;  // by the plan's numbers, once they are others
   std::int64_t duration_ns = 0;
   const char* kept_because = nullptr;  // nullptr: it may run again
-  bool on_plan = false;                // the plan's op of this number
+  bool on_plan = false;                // one of the plan's
   bool updates_statistics = false;     // OpInfo: which are neither inputs nor outputs here
   bool finished = false;
   bool ran_again = false;  // and what it gave was compared, where contents are defined
   std::size_t log_position = 0;
   ValueId first_value = kNone;  // of those made since it began
+  UseId first_use = kNone;
   std::unique_ptr<Recipe> recipe;
   std::vector<ValueId> inputs;
   std::vector<std::pair<int, ValueId>> written;  // output epochs of arguments written in place

@@ -11,9 +11,8 @@ namespace ebbtide::plugin {
 using EventKind = scheduler::TraceEvent::Kind;
 
 bool StepRun::planned(ValueId id, const std::vector<bool> Plan::*what) const {
-  const Plan* plan = options_.plan.get();
-  if (id >= first_off_plan_) return false;
-  return plan != nullptr && id < static_cast<ValueId>((plan->*what).size()) && (plan->*what)[id];
+  const ValueId planned = plannedAs(id);
+  return planned != kNone && (options_.plan.get()->*what)[planned];
 }
 
 ValueId StepRun::findValue(const at::Tensor& tensor) {
@@ -59,13 +58,19 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
   return source;
 }
 
+// Called with mutex_ held. Is what is born now the plan's next one? A source that an op of another
+// program reads first is taken for one until that op ends.
+bool StepRun::isPlannedValue(OpId producer) const {
+  const ValueId next = aligned_values_.next();
+  if (off_plan_ || next == kNone) return false;
+  const OpId maker = producer == kNone ? kNone : aligned_ops_.planned(producer);
+  if (producer != kNone && maker == kNone) return false;
+  return options_.plan->producer[next] == maker;
+}
+
 ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   const auto id = static_cast<ValueId>(values_.size());
-  const Plan* const plan = options_.plan.get();
-  const bool foreseen = plan && !off_plan_ && id < static_cast<ValueId>(plan->producer.size());
-  if (foreseen && plan->producer[id] != producer)
-    leavePlan("value " + std::to_string(id),
-              producer == kNone ? id : std::min(id, ops_[producer].first_value));
+  if (options_.plan) aligned_values_.add(isPlannedValue(producer));
   RunValue& value = values_.emplace_back();
   value.producer = producer;
   value.output = output;
@@ -177,6 +182,7 @@ void StepRun::overwrite(ValueId id, OpId by) {
     // we.
     if (!value.held) value.held = c10::Storage(value.copy.lock());
     value.stale = true;
+    value.kept = true;  // also where the plan goes on and drops it
     giveUpCopies(value);
     if (value.producer != kNone) ops_[value.producer].kept_because = "written over while in use";
   } else {
@@ -214,9 +220,8 @@ ValueId StepRun::valueOf(UseId use) {
 // Called with mutex_ held. By a replay that the plan, or the rest of it, still has to run?
 bool StepRun::readByPlan(ValueId id) const {
   const Plan* const plan = options_.plan.get();
-  if (plan == nullptr || !mayDrop() || id >= first_off_plan_) return false;
-  if (id >= static_cast<ValueId>(plan->last_replay_read.size())) return false;
-  const std::int32_t last_read = plan->last_replay_read[id];
+  if (plan == nullptr || !mayDrop() || unplanned(id)) return false;
+  const std::int32_t last_read = plan->last_replay_read[plannedAs(id)];
   // Of a kept graph, or off the plan, any replay may be asked for again.
   const bool again = last_read != kNone && (keep_graph_ || off_plan_);
   return last_read >= next_event_ || again;

@@ -46,15 +46,16 @@ void ThreadSteps::endAll() {
 void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited) {
   StepSummary summary;
   summary.had_backward = run->backwardSeen();
-  summary.off_plan = run->offPlan();
+  summary.off_plan = run->offPlan() || run->doesMore();
   summary.alone = !liveRuns().others(run.get());
   summary.waited = waited;
   const auto& options = run->options();
   summary.plan = options.plan;
   summary.trusted = options.plan && !run->rehearsing();
   Session& session = *Session::current();
-  if (summary.had_backward && options.plan && run->rehearsing() && !summary.off_plan)
-    session.rehearsed(*options.plan, run->rehearsedWhole());
+  const bool whole = run->rehearsedWhole();
+  if (summary.had_backward && options.plan && run->rehearsing() && (whole || !summary.off_plan))
+    session.rehearsed(*options.plan, whole);
   const bool observed = options.log && session.releaseLog(options.log);
   if (observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
     summary.trace = run->takeTrace();

@@ -38,6 +38,20 @@ from deviating_contents import (
     writes_through_numpy,
     writes_through_numpy_before_saving,
 )
+from deviating_insertions import (
+    calls_a_function_in_between,
+    does_everything_in_between,
+    draws_in_between,
+    loses_more,
+    measures_everywhere,
+    measures_in_between,
+    penalises_in_between,
+    reads_an_array_in_between,
+    reads_the_last_source_first,
+    runs_another_net_in_between,
+    runs_backward_in_between,
+    writes_in_between,
+)
 from deviating_lengths import (
     calls_what_does_not_repeat,
     drops_out_by_chance,
@@ -142,11 +156,24 @@ class Variant:
     decodes: bool = False  # its plan keeps masks as bits
     rejects: tuple[str, ...] | None = None  # these operations' replays, and no others
     online: bool = False  # what no plan foresees is dropped, and computed again
+    follows: bool = False  # its plan, in all steps that do more
     either: bool = False  # the same bits, or `refused`
     refused: str = ""  # not to be repeated: the error that says so, instead of a wrong number
 
 
 VARIANTS = {
+    "measures_in_between": Variant(Scales, measures_in_between, 9.5, follows=True),
+    "measures_everywhere": Variant(Scales, measures_everywhere, 9.5, follows=True),
+    "draws_in_between": Variant(Scales, draws_in_between, 11.5, follows=True),
+    "reads_an_array_in_between": Variant(Scales, reads_an_array_in_between, 9.5, follows=True),
+    "loses_more": Variant(Scales, loses_more, 11.5, follows=True),
+    "penalises_in_between": Variant(Scales, penalises_in_between, 11.5, follows=True),
+    "calls_a_function_in_between": Variant(Scales, calls_a_function_in_between, 11.5, follows=True),
+    "runs_backward_in_between": Variant(Scales, runs_backward_in_between, 9.5),
+    "writes_in_between": Variant(Scales, writes_in_between, 9.5),
+    "does_everything_in_between": Variant(Scales, does_everything_in_between, 11.5, follows=True),
+    "runs_another_net_in_between": Variant(Scales, runs_another_net_in_between, 11.5),
+    "reads_the_last_source_first": Variant(Scales, reads_the_last_source_first, 9.5),
     "skips_the_auxiliary_loss_once": Variant(Scales, skips_the_auxiliary_loss(2), 9.5),
     "skips_the_auxiliary_loss_long": Variant(Scales, skips_the_auxiliary_loss(*range(2, 9)), 9.5),
     "trains_now_and_then": Variant(Scales, trains_now_and_then, 9.5),

@@ -54,6 +54,12 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
         assert not variant.holds or report["budget_violations"] == 0, done.output
         rejected = tuple(sorted(report["rejected"]))
         assert variant.rejects is None or rejected == variant.rejects, done.output
+    if variant.follows:
+        # It goes on in the first step that does more, but for what is kept for that. Later ones
+        # may have a plan of their own.
+        assert "left its plan" not in done.output, done.output
+        replayed = [int(n) for n in re.findall(r"debug: step .* recomputed (\d+),", done.output)]
+        assert replayed[STEADY] > replayed[STEADY - 1] // 2 > 0, done.output
     if variant.steady:
         spilled = re.findall(r"debug: step (\d+): .* spilled (\d+),", done.output)
         assert len(spilled) == variant.steps
