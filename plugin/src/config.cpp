@@ -78,6 +78,14 @@ void checkWritableFolder(const char* name, const std::string& folder) {
   ::unlink(path.c_str());
 }
 
+// As the XDG base directory specification has it; empty where there is no home.
+std::string cacheFolder() {
+  const std::string given = variable("XDG_CACHE_HOME");
+  if (given.starts_with('/')) return given + "/ebbtide";
+  const std::string home = variable("HOME");
+  return home.starts_with('/') ? home + "/.cache/ebbtide" : "";
+}
+
 std::int64_t totalMemoryBytes() {
   return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
 }
@@ -120,6 +128,13 @@ Config configFromEnvironment() {
       throw std::invalid_argument(fmt::format("EBBTIDE_PLANNER: {}", error.what()));
     }
     config.planner = planner;
+  }
+  config.audit_cache_dir = variable("EBBTIDE_AUDIT_CACHE");
+  config.audit_cache_asked_for = !config.audit_cache_dir.empty();
+  if (config.audit_cache_dir.empty()) config.audit_cache_dir = cacheFolder();
+  if (config.audit_cache_dir == "off") config.audit_cache_dir.clear();
+  if (!config.audit_cache_dir.empty()) {  // the program may go to another folder
+    config.audit_cache_dir = std::filesystem::absolute(config.audit_cache_dir).string();
   }
   config.report_path = replaceRank(variable("EBBTIDE_REPORT"), config.rank);
   if (!config.report_path.empty()) {

@@ -13,9 +13,11 @@ struct Config {
   std::optional<std::int64_t> budget_bytes;  // none: measure only
   int port = 9464;                           // base; a rank adds its local rank
   std::string bind = "127.0.0.1";
-  std::string report_path;  // {rank} is replaced; empty: none
-  std::string spill_dir;    // empty: the system's folder for temporary files
-  std::string trace_dir;    // recorded traces are written here; empty: none
+  std::string report_path;             // {rank} is replaced; empty: none
+  std::string spill_dir;               // empty: the system's folder for temporary files
+  std::string trace_dir;               // recorded traces are written here; empty: none
+  std::string audit_cache_dir;         // empty: nothing is remembered between processes
+  bool audit_cache_asked_for = false;  // by its variable
   std::string planner = "auto";
   std::string log_level = "info";
   OnInfeasible on_infeasible = OnInfeasible::kStop;

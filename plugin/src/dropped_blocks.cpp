@@ -1,11 +1,9 @@
 #include "dropped_blocks.hpp"
 
-#include "fingerprint.hpp"
-
 namespace ebbtide::plugin {
 
 DroppedBlocks::Ticket DroppedBlocks::watch(const void* block, std::int64_t bytes,
-                                           std::uint64_t print) {
+                                           Fingerprint print) {
   std::lock_guard lock(mutex_);
   const Ticket ticket = ++last_ticket_;
   if (watches_.insert_or_assign(block, Watch{ticket, bytes, print}).second) ++count_;
@@ -15,7 +13,7 @@ DroppedBlocks::Ticket DroppedBlocks::watch(const void* block, std::int64_t bytes
 DroppedBlocks::Ticket DroppedBlocks::hold(const void* block) {
   std::lock_guard lock(mutex_);
   const Ticket ticket = ++last_ticket_;
-  if (!watches_.try_emplace(block, Watch{.ticket = ticket, .hold = true}).second) return 0;
+  if (!watches_.try_emplace(block, Watch{.ticket = ticket}).second) return 0;
   ++count_;
   return ticket;
 }
@@ -39,7 +37,7 @@ bool DroppedBlocks::keepIfWritten(void* block) noexcept {
     if (found == watches_.end() || found->second.freed) return false;
     watch = found->second;
   }
-  const bool written = watch.hold || fingerprint(block, watch.bytes) != watch.print;
+  const bool written = !watch.print || !watch.print->isOf(block, watch.bytes);
   std::lock_guard lock(mutex_);
   const auto found = watches_.find(block);
   if (found == watches_.end() || found->second.ticket != watch.ticket) return false;  // withdrawn

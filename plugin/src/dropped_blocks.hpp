@@ -11,7 +11,10 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
+
+#include "fingerprint.hpp"
 
 namespace ebbtide::plugin {
 
@@ -19,7 +22,7 @@ class DroppedBlocks {
  public:
   using Ticket = std::uint64_t;  // never 0
 
-  Ticket watch(const void* block, std::int64_t bytes, std::uint64_t print);
+  Ticket watch(const void* block, std::int64_t bytes, Fingerprint print);
   // Keeps the block whatever its free finds there. 0: somebody else has an eye on it.
   Ticket hold(const void* block);
   // Ends that watch. A block that was kept comes back, and the caller has to free it; else nullptr.
@@ -34,9 +37,8 @@ class DroppedBlocks {
   struct Watch {
     Ticket ticket = 0;
     std::int64_t bytes = 0;
-    std::uint64_t print = 0;
-    bool hold = false;
-    bool freed = false;  // by the program; the block is kept
+    std::optional<Fingerprint> print = {};  // nothing: it is held, written or not
+    bool freed = false;                     // by the program; the block is kept
   };
 
   std::mutex mutex_;

@@ -9,15 +9,16 @@
 #include "cpu_allocator.hpp"
 #include "recorder.hpp"
 #include "session.hpp"
+#include "variables.hpp"
 #include "version.hpp"
 
 namespace {
 
-std::string runtimeTorchVersion() {
+// In what PyTorch says of itself: how it was built, and the libraries that it found.
+std::string versionIn(const std::string& build) {
   std::smatch match;
-  const std::string text = at::show_config();
-  return std::regex_search(text, match, std::regex("TORCH_VERSION=([0-9.]+)")) ? match[1].str()
-                                                                               : std::string();
+  return std::regex_search(build, match, std::regex("TORCH_VERSION=([0-9.]+)")) ? match[1].str()
+                                                                                : std::string();
 }
 
 }  // namespace
@@ -28,13 +29,17 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
   try {
     using namespace ebbtide::plugin;
     if (Session::current() != nullptr) return nullptr;
-    const std::string version = runtimeTorchVersion();
+    const std::string build = at::show_config();
+    const std::string version = versionIn(build);
     if (!version.starts_with(std::string(kBuiltForTorch) + ".")) {
       message = "built for torch " + std::string(kBuiltForTorch) + ", but this process has torch " +
                 (version.empty() ? "of an unknown version" : version);
       return message.c_str();
     }
-    Session::start(configFromEnvironment(), version);
+    Session::start(configFromEnvironment(), {.torch_version = version,
+                                             .torch_build = build,
+                                             .cpu_capability = at::get_cpu_capability(),
+                                             .settings = librarySettings()});
     if (Session::current()->config().own_allocator)
       installCpuAllocator(Session::current()->memory());
     installRecorder();

@@ -59,10 +59,13 @@ struct Plan {
   std::int64_t host_ns = 0;       // to write and read them, as foreseen
   double overhead_ratio = 0;      // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
-  // Rehearsed steps so far; 0: replays are checked against the originals. The one thing that
-  // changes after the plan was published: steps that begin at that moment read it without the
+  // Rehearsed steps so far; 0: replays are checked against the originals. With the next one all
+  // that changes after the plan was published: steps that begin at that moment read it without the
   // session's lock, and may rehearse once more.
   std::atomic<int> trials{0};
+  // False, of a plan that earlier processes have compared, until a step has compared all bytes of
+  // all replays in this one too.
+  std::atomic<bool> proven{true};
 };
 
 // Throws std::invalid_argument when the schedule replays before a forward op: nothing triggers

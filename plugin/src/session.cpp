@@ -24,7 +24,6 @@ constexpr double kMissedBy = 0.05;  // predicted against real peak
 constexpr int kSlowOffload = 2;     // times as long as planned, and this much more, so many steps
 constexpr std::int64_t kSlowOffloadNs = 20'000'000;
 constexpr int kSlowOffloads = 3;
-constexpr int kPartialRehearsals = 3;            // then the program is recorded and planned anew
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
 constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
@@ -57,9 +56,9 @@ bool Session::inChild() noexcept {
   return in_child.load(std::memory_order_relaxed);
 }
 
-Session::Session(Config config, std::string torch_version)
+Session::Session(Config config, AuditCache::Host host)
     : config_(std::move(config)),
-      torch_version_(std::move(torch_version)),
+      host_(std::move(host)),
       memory_(std::make_unique<allocator::CachingResource>(allocator::makeHostBackend())),
       observer_(*memory_),
       spill_(config_.spill_dir),
@@ -69,8 +68,8 @@ Session::Session(Config config, std::string torch_version)
 }
 
 // Leaked on purpose: tensors freed during static destruction still reach the allocator.
-void Session::start(Config config, std::string torch_version) {
-  auto* session = new Session(std::move(config), std::move(torch_version));
+void Session::start(Config config, AuditCache::Host host) {
+  auto* session = new Session(std::move(config), std::move(host));
   the_session.store(session, std::memory_order_release);
   pthread_atfork(
       [] {
@@ -111,8 +110,9 @@ void Session::debug(const std::string& text) const {
     std::fprintf(stderr, "[ebbtide rank %d] debug: %s\n", config_.rank, text.c_str());
 }
 
-void Session::wake() {
-  std::call_once(woken_, [this] {
+void Session::wake(int threads) {
+  std::call_once(woken_, [this, threads] {
+    openAuditCache(threads);
     std::string error;
     std::string endpoint;
     if (config_.port + config_.local_rank > 65535) {
@@ -125,7 +125,7 @@ void Session::wake() {
     }
     if (server_)
       endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
-    say(fmt::format("{} (torch {}): {}, {}", kVersion, torch_version_,
+    say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version,
                     config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes)
                                          : std::string("measuring, nothing is dropped"),
                     server_ ? endpoint : "no metrics endpoint"));
@@ -249,6 +249,7 @@ void Session::endStep(StepSummary summary) {
   const bool alone = summary.alone;
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
+  noteAuditKeys(known, summary.audit_keys);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
   lock.unlock();
@@ -309,6 +310,7 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
     }
   }
   if (summary.trusted && !summary.off_plan) {
+    if (known->plan.get() == plan) noteTrustedStep(*known, summary.compared_whole);
     known->steady_peak_bytes = std::max(known->steady_peak_bytes, memory.allocated_peak_bytes);
     const double predicted = static_cast<double>(plan->predicted_peak_bytes);
     const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
@@ -397,7 +399,7 @@ void Session::countSpill(std::int64_t bytes) noexcept {
 bool Session::hasRejected(const std::string& op) const {
   if (!any_rejected_) return false;
   std::lock_guard lock(mutex_);
-  return rejected_ops_.contains(op);
+  return rejected_ops_.contains(op) || rejected_from_cache_.contains(op);
 }
 
 void Session::countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept {
@@ -420,52 +422,6 @@ void Session::noteOffloadFailed() {
     known.replan = true;
     steps_to_record_ = std::max(steps_to_record_, 2);
   }
-}
-
-void Session::countAudit(const std::string& op, std::uint64_t signature, bool equal) {
-  if (!equal) {
-    rejectReplay(op, signature, "it does not repeat bit for bit");
-    return;
-  }
-  std::lock_guard lock(mutex_);
-  ++audited_ops_[op];
-}
-
-void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
-  std::lock_guard lock(mutex_);
-  ++rejected_ops_[op];
-  any_rejected_ = true;
-  if (rejected_.insert(signature).second)
-    warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
-  for (auto& [program, known] : programs_) {
-    if (!known.plan || !replaysRejected(*known.plan)) continue;
-    known.plan = nullptr;
-    known.replan = true;  // without it: so it is another plan each time, and the ops are finite
-    steps_to_record_ = std::max(steps_to_record_, 2);
-  }
-}
-
-bool Session::replaysRejected(const Plan& plan) const {
-  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
-    if (plan.replayed[op] && rejected_.contains(plan.op_signatures[op])) return true;
-  }
-  return false;
-}
-
-void Session::rehearsed(const Plan& plan, bool whole) {
-  std::lock_guard lock(mutex_);
-  const auto program = programs_.find(plan.signature);
-  if (program == programs_.end() || program->second.plan.get() != &plan) return;
-  Program& known = program->second;
-  if (whole) {
-    for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
-      if (plan.replayed[op]) known.verified.insert(static_cast<OpId>(op));
-    }
-    ++known.plan->trials;
-    return;
-  }
-  // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
-  if (++known.partial_rehearsals % kPartialRehearsals == 0) planAnew(known);
 }
 
 // Called with mutex_ held.
@@ -529,6 +485,7 @@ void Session::shutdown() {
   }
   changed_.notify_all();
   if (planner_.joinable()) planner_.join();
+  if (audits_) audits_->save();  // what another writer kept it from
   if (awake_) {
     const allocator::Statistics memory = memory_->statistics();
     std::lock_guard lock(mutex_);

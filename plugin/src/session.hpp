@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "audit_cache.hpp"
 #include "config.hpp"
 #include "ebbtide/allocator/caching_resource.hpp"
 #include "ebbtide/metrics/http_server.hpp"
@@ -37,17 +38,20 @@ struct StepSummary {
   bool recorded = false;  // `trace` is whole
   bool off_plan = false;
   std::shared_ptr<const Plan> plan;  // that it began with, left or not; nullptr: none
-  bool trusted = false;              // rehearsed before it began
+  bool trusted = false;              // rehearsed before it began, here or in an earlier process
+  bool compared_whole = false;       // all replays of its plan, by all bytes
   bool alone = true;                 // no other step was alive at its end
   bool waited = false;               // for its backward pass, while others began
   scheduler::Trace trace;
+  std::vector<AuditKey> audit_keys;  // of the trace's ops
 };
 
 class Session {
  public:
-  explicit Session(Config config, std::string torch_version);
+  // The host's threads are told by wake().
+  Session(Config config, AuditCache::Host host);
   static Session* current() noexcept;  // nullptr before start()
-  static void start(Config config, std::string torch_version);
+  static void start(Config config, AuditCache::Host host);
   static bool inChild() noexcept;  // a forked process: be inert
 
   const Config& config() const noexcept { return config_; }
@@ -71,7 +75,7 @@ class Session {
 
   // Banner and server, at the first training op: launchers and data loaders that only import torch
   // stay silent.
-  void wake();
+  void wake(int threads);  // of one op, now
 
   struct StepStart {
     std::shared_ptr<const Plan> plan;
@@ -113,8 +117,13 @@ class Session {
   bool backwardCrossesHints() const noexcept { return backward_crosses_hints_; }
   void forgetLateBackwards() noexcept { goes_on_ = false, never_goes_on_ = true; }
   bool goesOn() const noexcept { return goes_on_ && !never_goes_on_; }
-  void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all replays compared?
+  // A step on it is over; were all replays compared? Its ops' keys, where they were taken.
+  void rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
   void rehearsalFailed(const Plan& plan, const std::string& why);  // by no op's fault
+  bool remembersAudits() const noexcept { return audits_ != nullptr; }
+  void noteUnsteady(AuditKey op);  // two replays from the same inputs differed
+  // In a trusted step a replay of it failed, or differed.
+  void distrust(const Plan& plan) noexcept;
   void disable(const std::string& why);  // pass-through from now on, said once
   void debug(const std::string& text) const;
   bool disabled() const noexcept { return disabled_; }
@@ -146,9 +155,11 @@ class Session {
     std::shared_ptr<Plan> plan;  // nullptr: nothing to drop, or nothing could be planned
     scheduler::OpDurations durations;
     std::uint64_t first_op_signature = 0;
-    std::set<OpId> verified;  // ops whose replay equalled the original, at this place
-    bool asked = false;       // a plan was asked for
-    bool replan = false;      // and is to be asked for again
+    std::set<OpId> verified;           // ops whose replay equalled the original, at this place
+    std::set<OpId> from_cache;         // that it did so in an earlier process
+    std::vector<AuditKey> audit_keys;  // per op, of the last step that took them; 0: none did
+    bool asked = false;                // a plan was asked for
+    bool replan = false;               // and is to be asked for again
     bool from_first_step = false;
     bool said_plan = false;
     int replans = 0;
@@ -175,6 +186,8 @@ class Session {
   scheduler::PlanResult planWithin(const scheduler::Graph& graph, std::int64_t cap) const;
   Planned bestPlan(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,
                    std::int64_t cap) const;
+  void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
+                       Planned& planned) const;
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
@@ -186,15 +199,23 @@ class Session {
   bool wantsPlan(const StepSummary& summary);
   bool replaysRejected(const Plan& plan) const;  // mutex_ held
   void planAnew(Program& known);                 // so many times; mutex_ held
-  void forgetPrograms();                         // mutex_ held
-  const Program* mainProgram() const;            // the one most steps ran; mutex_ held
+  void openAuditCache(int threads);
+  void noteRehearsal(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
+  void keepRejected(scheduler::Trace& trace);                        // mutex_ held
+  bool rehearsedBefore(const scheduler::Trace& trace, Plan& plan);   // mutex_ held
+  bool comparedBefore(std::uint64_t program, std::size_t op) const;  // mutex_ held
+  static void noteTrustedStep(Program& known, bool compared_whole);
+  static void noteAuditKeys(Program& known, const std::vector<AuditKey>& audit_keys);
+  void forgetPrograms();               // mutex_ held
+  const Program* mainProgram() const;  // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;
   void say(const std::string& text) const;  // one line on stderr, tagged with the rank
   void warn(const std::string& text) const;
 
   Config config_;
-  std::string torch_version_;
+  AuditCache::Host host_;
+  std::unique_ptr<AuditCache> audits_;  // since wake(); nullptr: nothing is remembered
   std::unique_ptr<allocator::CachingResource> memory_;
   StepObserver observer_;  // of memory_
   SpillStore spill_;
@@ -220,7 +241,10 @@ class Session {
   std::uint64_t last_signature_ = 0;
   std::deque<std::uint64_t> history_;  // the programs of the last steps, the last one at its end
   std::set<std::uint64_t> rejected_;   // op signatures whose replay differed: never dropped again
+  std::set<std::uint64_t> differed_;   // of them those that did not merely fail
   std::map<std::string, std::int64_t> audited_ops_, rejected_ops_;
+  std::map<std::string, std::int64_t> audited_from_cache_, rejected_from_cache_;
+  std::int64_t rehearsed_steps_ = 0;
   int steps_to_record_ = 3;
   int record_until_seen_ = kRecordUntilSeen;  // steps
   std::shared_ptr<const Plan> last_plan_;     // of the last step that ended

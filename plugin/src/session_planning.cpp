@@ -167,6 +167,7 @@ void Session::requestPlan(scheduler::Trace trace, bool first_step) {
 }
 
 void Session::planLoop() {
+  if (audits_) audits_->load();
   for (;;) {
     std::unique_ptr<scheduler::Trace> trace;
     bool first_step = false;
@@ -191,11 +192,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   const auto start = std::chrono::steady_clock::now();
   {
     std::lock_guard lock(mutex_);
-    for (auto& op : trace.ops) {
-      if (!op.rerunnable || !rejected_.contains(op.signature)) continue;
-      op.rerunnable = false;
-      op.kept_because = "gave other results when it was run again";
-    }
+    keepRejected(trace);
   }
   scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
@@ -221,7 +218,8 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
       return;
     }
   }
-  const Planned planned = bestPlan(trace, graph, cap);
+  Planned planned = bestPlan(trace, graph, cap);
+  preferRehearsed(trace, first_step, cap, planned);
   const double plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   publish(trace, planned, plan_seconds);
@@ -288,11 +286,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     steps_to_record_ = std::max(steps_to_record_, 2);
     return;
   }
-  bool verified = true;
-  for (std::size_t op = 0; op < plan->replayed.size(); ++op) {
-    verified = verified && (!plan->replayed[op] || known.verified.contains(static_cast<OpId>(op)));
-  }
-  plan->trials = verified ? 1 : 0;
+  plan->trials = rehearsedBefore(trace, *plan) ? 1 : 0;
   known.plan = plan;
   known.predicted_peak_bytes = simulated.peak_bytes;
   known.steady_peak_bytes = 0;

@@ -58,7 +58,7 @@ void Session::writeReport() {
   shares.addRestOf(program.activation_bytes);
   nlohmann::json report = {
       {"version", kVersion},
-      {"torch_version", torch_version_},
+      {"torch_version", host_.torch_version},
       {"rank", config_.rank},
       {"world_size", config_.world_size},
       {"mode", config_.budget_bytes ? "budget" : "measure"},
@@ -92,6 +92,9 @@ void Session::writeReport() {
       {"replayed_online_ops", replayed_online_ops_.load()},
       {"audited", audited_ops_},
       {"rejected", rejected_ops_},
+      {"audited_from_cache", audited_from_cache_},
+      {"rejected_from_cache", rejected_from_cache_},
+      {"rehearsed_steps", rehearsed_steps_},
       {"smallest_feasible_budget_bytes", smallest_feasible_bytes_.load()},
       {"dominating", dominating_},
       {"pass_through", disabled_.load()},

@@ -105,8 +105,8 @@ void StepRun::makeCopy(ValueId id) {
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
   if (present.use_count() <= 2) return;
-  const std::uint64_t print =
-      fingerprint(present.data(), static_cast<std::int64_t>(present.nbytes()));
+  const auto print =
+      Fingerprint::of(present.data(), static_cast<std::int64_t>(present.nbytes()), extent_);
   const Locked lock(*this);
   found->print = print;
 }

@@ -242,7 +242,7 @@ bool StepRun::differsFromBirth(const RunValue& value) const {
       static_cast<std::int64_t>(value.held.nbytes()) != value.bytes) {
     return true;
   }
-  return fingerprint(value.data, value.bytes) != *value.print;
+  return !value.print->isOf(value.data, value.bytes);
 }
 
 bool StepRun::mayRunAgain(const RunOp& op) const {

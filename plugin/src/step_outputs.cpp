@@ -53,10 +53,12 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   born.uninitialised = op.info->uninitialised;
   // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
   // follows its plan no other one will be made.
-  const bool may_be_dropped =
-      (options_.log && !op.on_plan) || op.recipe ||
-      (planned(value, &Plan::restored_later) && options_.plan->fetches_of[plannedAs(value)] == 0);
-  if (may_be_dropped && !born.uninitialised) born.print = fingerprint(born.data, born.bytes);
+  const bool to_be_dropped =
+      planned(value, &Plan::restored_later) && options_.plan->fetches_of[plannedAs(value)] == 0;
+  const auto extent = to_be_dropped ? extent_ : Fingerprint::Extent::kSample;
+  const bool may_be_dropped = (options_.log && !op.on_plan) || op.recipe || to_be_dropped;
+  if (may_be_dropped && !born.uninitialised)
+    born.print = Fingerprint::of(born.data, born.bytes, extent);
   tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);

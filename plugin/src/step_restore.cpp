@@ -18,6 +18,7 @@ namespace {
 using scheduler::Step;
 using EventKind = scheduler::TraceEvent::Kind;
 
+constexpr const char* kDraws = "draws random numbers without saying so";
 constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
 
 std::int64_t nanosecondsSince(std::chrono::steady_clock::time_point start) {
@@ -340,14 +341,20 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   RunOp& op = *found;
   const EventLog::OursScope ours;
   const auto start = std::chrono::steady_clock::now();
-  const Recipe::Outputs outputs = runAgain(op, id, depth, given_up);
-  for (const auto& [index, output] : op.output_of) {
-    TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
-                " returned fewer tensors when replayed");
-    adoptOutput(op, output, outputs[index]);
-    if (depth > 0) continue;  // not by the plan
-    const Locked lock(*this);
-    values_[output].made_again = !values_[output].rejected;
+  try {
+    const Recipe::Outputs outputs = runAgain(op, id, depth, given_up);
+    for (const auto& [index, output] : op.output_of) {
+      TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
+                  " returned fewer tensors when replayed");
+      adoptOutput(op, output, outputs[index]);
+      if (depth > 0) continue;  // not by the plan
+      const Locked lock(*this);
+      values_[output].made_again = !values_[output].rejected;
+    }
+    if (rehearses(op)) tryKernel(op, id, depth, outputs);
+  } catch (...) {
+    if (options_.plan && !rehearsing_) session_.distrust(*options_.plan);
+    throw;
   }
   replaying_ = kNone;
   op.ran_again = true;
@@ -355,6 +362,32 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   if (op.on_plan) return;
   session_.countOnlineReplay();
   giveUpInputs(op);
+}
+
+// A replay that differs from the original tells of the op, or of what the program does to its
+// inputs unseen. Two replays from the same inputs that differ tell of the op alone.
+void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs) {
+  const auto differed = [this](const auto& output) { return values_[output.second].rejected; };
+  if (op.info->mutates || op.audit_key == 0) return;
+  {
+    std::lock_guard lock(mutex_);
+    if (std::none_of(op.output_of.begin(), op.output_of.end(), differed)) return;
+  }
+  try {
+    const Recipe::Outputs others = runAgain(op, id, depth, {});
+    for (const auto& [index, output] : op.output_of) {
+      const c10::Storage& first = outputs[index].storage();
+      const c10::Storage& second = others.at(index).storage();
+      if (first.nbytes() == second.nbytes() &&
+          std::memcmp(first.data(), second.data(), first.nbytes()) == 0) {
+        continue;
+      }
+      session_.noteUnsteady(op.audit_key);
+      return;
+    }
+  } catch (const std::exception& error) {  // the rehearsal can do without
+    session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
+  }
 }
 
 Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
@@ -374,13 +407,15 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
     const bool taken = std::find(given_up.begin(), given_up.end(), input.value) != given_up.end();
     return writableInput(input.value, std::move(storage), taken);
   };
-  if (!rehearses(op)) return op.recipe->replay(take);
+  const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
+  if (!comparesAll() || !as_planned) return op.recipe->replay(take);
   const PoisonScope poisoned;
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   RandomStateScope random(at::detail::getDefaultCPUGenerator(), at::Tensor());
   Recipe::Outputs outputs = op.recipe->replay(take);
-  TORCH_CHECK(!random.drawn() || op.recipe->random_state.defined(), op.info->name,
-              " draws random numbers without saying so");
+  const bool draws = random.drawn() && !op.recipe->random_state.defined();
+  if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.signature, kDraws);
+  TORCH_CHECK(!draws, rehearsing_ ? "" : "ebbtide: ", op.info->name, " ", kDraws);
   return outputs;
 }
 
@@ -400,7 +435,7 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
   if (shorter(value.bytes)) return false;
   if (!original && !spilled) {  // it died with the program's last reference: only its print is left
     if (!value.print) return std::nullopt;
-    return fingerprint(replayed.data(), value.bytes) == *value.print;
+    return value.print->isOf(replayed.data(), value.bytes);
   }
   if (!original)
     return !shorter(spilled->bytes) && session_.spillStore().equals(*spilled, replayed.data());
@@ -437,12 +472,13 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
     const bool repeats =
         static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
         (value.checksum ? checksumOf(replayed.data(), value.bytes) == *value.checksum
-                        : fingerprint(replayed.data(), value.bytes) == *value.print);
+                        : value.print->isOf(replayed.data(), value.bytes));
     if (!repeats) session_.rejectReplay(op.info->name, op.signature, "it gave other results");
-    TORCH_CHECK(repeats, "ebbtide: ", op.info->name,
-                " gave other results when it was run again, "
-                "although it repeated exactly in an earlier step: this step cannot be finished. "
-                "Its results are kept from now on; EBBTIDE=1 trains without dropping anything");
+    TORCH_CHECK(
+        repeats, "ebbtide: ", op.info->name,
+        " gave other results when it was run again, "
+        "although it repeated exactly in an earlier step or run: this step cannot be finished. "
+        "Its results are kept from now on; EBBTIDE=1 trains without dropping anything");
   }
   const Locked lock(*this);
   if (equal.has_value() && !*equal) {

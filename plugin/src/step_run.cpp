@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "audit_key.hpp"
 #include "cpu_allocator.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
@@ -44,6 +45,8 @@ void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   options_.plan = std::move(plan);
   rehearsing_ = options_.plan && options_.plan->trials == 0;
   has_plan_ = options_.plan != nullptr;
+  const bool unproven = options_.plan && !rehearsing_ && !options_.plan->proven;
+  extent_ = unproven ? Fingerprint::Extent::kAll : Fingerprint::Extent::kSample;
   const Plan none;
   const Plan& expected = options_.plan ? *options_.plan : none;
   aligned_ops_.expect(expected.op_signatures.size());
@@ -70,8 +73,8 @@ bool StepRun::outgrown() const noexcept {
   return ops_.size() > kMostOps || use_count_ > kMostUses;
 }
 
-bool StepRun::rehearsedWhole() const noexcept {
-  if (!rehearsing_ || off_plan_) return false;
+bool StepRun::comparedWhole() const noexcept {
+  if (!comparesAll() || off_plan_) return false;
   const std::vector<bool>& replayed = options_.plan->replayed;
   for (std::size_t op = 0; op < replayed.size(); ++op) {
     if (!replayed[op]) continue;
@@ -194,6 +197,9 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
     auto its_plan = session_.planFor(op.signature);
     if (its_plan != options_.plan) switchPlan(std::move(its_plan));
   }
+  // Before it writes its arguments. Trusted steps are not to take the time.
+  if (options_.log && keepsAll() && session_.remembersAudits())
+    op.audit_key = auditKey(info, inputs);
   const Plan* plan = options_.plan.get();
   op.on_plan = isPlanned(op);
   if (plan ? !op.on_plan : keeps_recipes_) {
@@ -365,9 +371,8 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
   if (resized) {
     value.print.reset();
   } else {
-    const std::uint64_t now = fingerprint(storage.data(), value.bytes);
-    if (now == *value.print) return;
-    value.print = now;
+    if (value.print->isOf(storage.data(), value.bytes)) return;
+    value.print = Fingerprint::of(storage.data(), value.bytes, extent_);
   }
   value.kept = true;
   ops_[value.producer].kept_because = kWrittenUnseen;
@@ -495,6 +500,13 @@ bool StepRun::parametersChanged() const {
 
 // ---------------------------------------------------------------------------------------------------
 // trace
+
+std::vector<AuditKey> StepRun::auditKeys() const {
+  std::lock_guard lock(mutex_);
+  std::vector<AuditKey> keys;
+  for (const RunOp& op : ops_) keys.push_back(op.audit_key);
+  return keys;
+}
 
 scheduler::Trace StepRun::takeTrace() {
   std::lock_guard lock(mutex_);

@@ -32,6 +32,7 @@
 
 #include "checksum.hpp"
 #include "event_log.hpp"
+#include "fingerprint.hpp"
 #include "plan.hpp"
 #include "plan_alignment.hpp"
 #include "recipe.hpp"
@@ -75,6 +76,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   // --- at its end
   scheduler::Trace takeTrace();
+  std::vector<AuditKey> auditKeys() const;  // per op; 0: not taken, the step being trusted
   bool backwardSeen() const noexcept { return backward_seen_; }
   void noteBackward() noexcept {
     paused_ = true;
@@ -97,7 +99,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   std::int64_t liveUses() const noexcept { return live_uses_; }
-  bool rehearsedWhole() const noexcept;  // each replay of the plan was run and compared
+  bool comparedWhole() const noexcept;  // all bytes of each replay of the plan were
   bool rehearsing() const noexcept { return rehearsing_; }
   bool offPlan() const noexcept { return off_plan_; }
   bool doesMore() const noexcept {  // than its plan, which it still follows
@@ -188,6 +190,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // Called with mutex_ held, or by the recording thread.
   bool unplanned(ValueId value) const noexcept { return plannedAs(value) == scheduler::kNone; }
   ValueId plannedAs(ValueId value) const noexcept { return aligned_values_.planned(value); }
+  // As a rehearsal, or the first step that trusts those of earlier processes.
+  bool comparesAll() const noexcept { return rehearsing_ || extent_ == Fingerprint::Extent::kAll; }
   bool rehearses(const RunOp& op) const;
   bool computesAgain() const noexcept {  // what is evicted now
     return keeps_recipes_ && (!options_.plan || off_plan_);
@@ -230,6 +234,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
                            const std::vector<ValueId>& given_up);
   void endRehearsal(const std::exception& error);
+  void tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
   static bool isNeeded(const RunValue& value) noexcept;
@@ -245,6 +250,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   int inserted_ = 0;  // ops since the last planned one
   bool rehearsing_ = false;
   const bool keeps_recipes_;  // of what no plan foresees
+  // Of the prints of what the plan drops.
+  Fingerprint::Extent extent_ = Fingerprint::Extent::kSample;
   std::atomic<bool> off_plan_{false};
   std::atomic<bool> keep_graph_{false};       // it may be run backward again, some time
   std::atomic<bool> keeps_graph_now_{false};  // after the present backward pass

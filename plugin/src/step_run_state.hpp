@@ -31,7 +31,7 @@ struct StepRun::RunValue {
   Plan::Codec codec;              // what that takes, if it can be done
   const void* data = nullptr;     // the first copy's address and size: another one was resized
   std::int64_t bytes = 0;
-  std::optional<std::uint64_t> print;  // of contents that may be dropped and computed again
+  std::optional<Fingerprint> print;  // of contents that may be dropped and computed again
   scheduler::BlockId block = kNone;
   OpId producer = kNone;
   int output = 0;
@@ -80,6 +80,7 @@ struct StepRun::RunOp {
   const OpInfo* info = nullptr;
   std::uint64_t signature = 0;
   std::uint64_t aligned_signature = 0;  // by the plan's numbers, once they are others
+  AuditKey audit_key = 0;
   std::int64_t duration_ns = 0;
   const char* kept_because = nullptr;  // nullptr: it may run again
   bool on_plan = false;                // one of the plan's

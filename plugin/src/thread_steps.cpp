@@ -1,5 +1,7 @@
 #include "thread_steps.hpp"
 
+#include <ATen/Parallel.h>
+
 #include <utility>
 
 #include "live_runs.hpp"
@@ -52,13 +54,18 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   const auto& options = run->options();
   summary.plan = options.plan;
   summary.trusted = options.plan && !run->rehearsing();
+  summary.compared_whole = run->comparedWhole();
   Session& session = *Session::current();
-  const bool whole = run->rehearsedWhole();
-  if (summary.had_backward && options.plan && run->rehearsing() && (whole || !summary.off_plan))
-    session.rehearsed(*options.plan, whole);
+  const bool rehearsal = summary.had_backward && options.plan && run->rehearsing();
+  if (rehearsal && !summary.off_plan) {
+    session.rehearsed(*options.plan, summary.compared_whole, run->auditKeys());
+  } else if (rehearsal && summary.compared_whole) {  // and did more: its ops have other numbers
+    session.rehearsed(*options.plan, true, {});
+  }
   const bool observed = options.log && session.releaseLog(options.log);
   if (observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
     summary.trace = run->takeTrace();
+    summary.audit_keys = run->auditKeys();
     summary.recorded = true;
   }
   session.endStep(std::move(summary));
@@ -73,7 +80,7 @@ void ThreadSteps::endRun(bool by_hint) {
 
 void ThreadSteps::begin() {
   Session& session = *Session::current();
-  session.wake();
+  session.wake(at::get_num_threads());
   endRun(false);
   const Session::StepStart start = session.beginStep();
   run_ = std::make_shared<StepRun>(

@@ -11,10 +11,23 @@ extern char** environ;
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::array<std::string_view, 12> kVariables = {
-    "EBBTIDE",         "EBBTIDE_BUDGET",    "EBBTIDE_PORT",          "EBBTIDE_BIND",
-    "EBBTIDE_REPORT",  "EBBTIDE_SPILL_DIR", "EBBTIDE_ON_INFEASIBLE", "EBBTIDE_LOG",
-    "EBBTIDE_PLANNER", "EBBTIDE_ALLOCATOR", "EBBTIDE_TRACE_DIR",     "EBBTIDE_OFFLOAD"};
+constexpr std::array<std::string_view, 13> kVariables = {"EBBTIDE",
+                                                         "EBBTIDE_BUDGET",
+                                                         "EBBTIDE_PORT",
+                                                         "EBBTIDE_BIND",
+                                                         "EBBTIDE_REPORT",
+                                                         "EBBTIDE_SPILL_DIR",
+                                                         "EBBTIDE_ON_INFEASIBLE",
+                                                         "EBBTIDE_LOG",
+                                                         "EBBTIDE_PLANNER",
+                                                         "EBBTIDE_ALLOCATOR",
+                                                         "EBBTIDE_TRACE_DIR",
+                                                         "EBBTIDE_OFFLOAD",
+                                                         "EBBTIDE_AUDIT_CACHE"};
+
+constexpr std::array<std::string_view, 10> kOfLibraries = {
+    "ATEN_",       "BLIS_", "DNNL_", "GOMP_",   "KMP_",
+    "LD_PRELOAD=", "MKL_",  "OMP_",  "ONEDNN_", "OPENBLAS_"};
 
 int editDistance(std::string_view a, std::string_view b) {
   std::vector<int> row(b.size() + 1);
@@ -59,6 +72,19 @@ std::string unknownVariable() {
            "?";
   }
   return "";
+}
+
+std::string librarySettings() {
+  std::vector<std::string_view> settings;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view setting(*entry);
+    const auto begins = [setting](std::string_view prefix) { return setting.starts_with(prefix); };
+    if (std::any_of(kOfLibraries.begin(), kOfLibraries.end(), begins)) settings.push_back(setting);
+  }
+  std::sort(settings.begin(), settings.end());
+  std::string text;
+  for (const std::string_view setting : settings) text.append(setting) += '\n';
+  return text;
 }
 
 }  // namespace ebbtide::plugin

@@ -1,4 +1,5 @@
-// The EBBTIDE_* names, for the torch-free loader and the configuration alike.
+// Variables of the environment. The EBBTIDE_* names are for the torch-free loader and the
+// configuration alike.
 #pragma once
 
 #include <string>
@@ -15,5 +16,9 @@ bool askedFor();
 // One sentence that names an unknown EBBTIDE_* variable and the nearest known one; "" if none is
 // set.
 std::string unknownVariable();
+
+// All that choose kernels, or which thread sums what, in the libraries that PyTorch calls, each a
+// line; sorted.
+std::string librarySettings();
 
 }  // namespace ebbtide::plugin

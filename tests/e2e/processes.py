@@ -87,6 +87,7 @@ def environment(program: Program, variables: dict[str, str], folder: Path) -> di
         result["EBBTIDE_PORT"] = str(free_port(program.ranks))
         result["EBBTIDE_REPORT"] = str(folder / "report-{rank}.json")
         result["EBBTIDE_OFFLOAD"] = "never"
+        result["EBBTIDE_AUDIT_CACHE"] = "off"  # each run on its own, and none on the user's
         result |= variables
         if program.preload:
             result["LD_PRELOAD"] = str(LIBRARIES / "libebbtide.so")

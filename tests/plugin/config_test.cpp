@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <stdexcept>
 
+#include "variables.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -29,6 +31,39 @@ class ConfigTest : public testing::Test {
   }
   std::vector<std::string> names_;
 };
+
+TEST_F(ConfigTest, TheAuditCacheIsInTheUsersCacheUnlessAskedForElsewhere) {
+  const auto folder = [] { return configFromEnvironment().audit_cache_dir; };
+  set("HOME", "/home/a");
+  set("XDG_CACHE_HOME", "");
+  EXPECT_EQ(folder(), "/home/a/.cache/ebbtide");
+  set("XDG_CACHE_HOME", "relative");  // to be ignored, by the specification
+  EXPECT_EQ(folder(), "/home/a/.cache/ebbtide");
+  set("XDG_CACHE_HOME", "/var/a");
+  EXPECT_EQ(folder(), "/var/a/ebbtide");
+  EXPECT_FALSE(configFromEnvironment().audit_cache_asked_for);
+  set("EBBTIDE_AUDIT_CACHE", "/shared");
+  EXPECT_EQ(folder(), "/shared");
+  set("EBBTIDE_AUDIT_CACHE", "beside");
+  EXPECT_EQ(folder(), (std::filesystem::current_path() / "beside").string());
+  EXPECT_TRUE(configFromEnvironment().audit_cache_asked_for);
+  set("EBBTIDE_AUDIT_CACHE", "off");
+  EXPECT_EQ(folder(), "");
+  ::unsetenv("EBBTIDE_AUDIT_CACHE");
+  ::unsetenv("XDG_CACHE_HOME");
+  ::unsetenv("HOME");
+  EXPECT_EQ(folder(), "");
+}
+
+TEST_F(ConfigTest, SettingsOfLibrariesAreTold) {
+  const std::string before = librarySettings();
+  set("LD_PRELOADS", "none of them");
+  EXPECT_EQ(librarySettings(), before);
+  for (const char* name : {"OMP_TEST", "MKL_TEST"}) {
+    set(name, "another");
+    EXPECT_NE(librarySettings().find(std::string(name) + "=another\n"), std::string::npos);
+  }
+}
 
 TEST_F(ConfigTest, SizesInEverySpelling) {
   EXPECT_EQ(parseSize("B", "4096", 1), 4096);

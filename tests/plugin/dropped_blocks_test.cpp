@@ -13,8 +13,9 @@ namespace {
 class DroppedBlocksTest : public testing::Test {
  protected:
   void watch() {
-    ticket_ = blocks_.watch(memory_.data(), static_cast<std::int64_t>(memory_.size()),
-                            fingerprint(memory_.data(), static_cast<std::int64_t>(memory_.size())));
+    ticket_ =
+        blocks_.watch(memory_.data(), static_cast<std::int64_t>(memory_.size()),
+                      Fingerprint::of(memory_.data(), static_cast<std::int64_t>(memory_.size())));
   }
 
   std::vector<unsigned char> memory_ = std::vector<unsigned char>(1000, 7);
@@ -95,7 +96,7 @@ TEST(DroppedBlocks, ServesThreads) {
     threads.emplace_back([&blocks] {
       std::vector<unsigned char> memory(64, 1);
       for (int i = 0; i < 2000; ++i) {
-        const auto ticket = blocks.watch(memory.data(), 64, fingerprint(memory.data(), 64));
+        const auto ticket = blocks.watch(memory.data(), 64, Fingerprint::of(memory.data(), 64));
         const bool write = i % 3 == 0;
         if (write) ++memory[5];
         EXPECT_EQ(blocks.keepIfWritten(memory.data()), write);

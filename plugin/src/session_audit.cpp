@@ -1,0 +1,226 @@
+// What a Session knows of replays: audits of this process's rehearsals and of earlier ones, and
+// what follows from them for plans.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr int kPartialRehearsals = 3;  // then the program is recorded and planned anew
+
+// Of the step's time, what a plan may take more to need no rehearsal: one part of so many. That of
+// the first step is soon replaced.
+constexpr std::int64_t kHardlyMore = 100;
+constexpr std::int64_t kSomeMore = 4;
+
+// Does the schedule run none again but the trace's rerunnable ops?
+bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                 const scheduler::Schedule& schedule) {
+  std::vector<bool> ran(graph.graph.ops.size(), false);
+  for (const scheduler::Step& step : schedule.steps) {
+    if (step.kind != scheduler::Step::Kind::kRun) continue;
+    const OpId op = graph.trace_op_of[step.id];
+    if (ran[step.id] && op != scheduler::kNone && !trace.ops[op].rerunnable) return false;
+    ran[step.id] = true;
+  }
+  return true;
+}
+
+}  // namespace
+
+void Session::openAuditCache(int threads) {
+  if (config_.audit_cache_dir.empty() || !config_.budget_bytes) return;
+  host_.threads = threads;
+  audits_ = std::make_unique<AuditCache>(
+      AuditCache::Folder{config_.audit_cache_dir, config_.audit_cache_asked_for}, host_,
+      [this](const std::string& text) { warn(text); });
+}
+
+void Session::countAudit(const std::string& op, std::uint64_t signature, bool equal) {
+  if (!equal) {
+    {
+      std::lock_guard lock(mutex_);
+      differed_.insert(signature);
+    }
+    rejectReplay(op, signature, "it does not repeat bit for bit");
+    return;
+  }
+  std::lock_guard lock(mutex_);
+  ++audited_ops_[op];
+}
+
+void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  ++rejected_ops_[op];
+  any_rejected_ = true;
+  if (rejected_.insert(signature).second)
+    warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
+  for (auto& [program, known] : programs_) {
+    if (!known.plan || !replaysRejected(*known.plan)) continue;
+    known.plan = nullptr;
+    known.replan = true;  // without it: so it is another plan each time, and the ops are finite
+    steps_to_record_ = std::max(steps_to_record_, 2);
+  }
+}
+
+bool Session::replaysRejected(const Plan& plan) const {
+  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+    if (plan.replayed[op] && rejected_.contains(plan.op_signatures[op])) return true;
+  }
+  return false;
+}
+
+void Session::noteUnsteady(AuditKey op) {
+  if (audits_) audits_->addDiffers(op);
+}
+
+// The next process rehearses the program again: it does something today that its rehearsal did not.
+void Session::distrust(const Plan& plan) noexcept try {
+  if (!audits_ || inChild()) return;
+  audits_->forget(plan.signature);
+  audits_->save();
+} catch (const std::exception&) {
+  return;  // no memory: what is known stays
+}
+
+void Session::rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys) {
+  noteRehearsal(plan, whole, audit_keys);
+  std::lock_guard lock(mutex_);
+  ++rehearsed_steps_;
+  const auto program = programs_.find(plan.signature);
+  if (program == programs_.end() || program->second.plan.get() != &plan) return;
+  Program& known = program->second;
+  if (whole) {
+    for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+      if (plan.replayed[op]) known.verified.insert(static_cast<OpId>(op));
+    }
+    ++known.plan->trials;
+    return;
+  }
+  // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
+  if (++known.partial_rehearsals % kPartialRehearsals == 0) planAnew(known);
+}
+
+// For later processes. That a replay failed is not kept: it may have been short of memory.
+void Session::noteRehearsal(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys) {
+  if (!audits_ || audit_keys.size() < plan.replayed.size()) return;
+  std::vector<std::uint64_t> equal;
+  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+    if (!plan.replayed[op]) continue;
+    const std::uint64_t place = auditPlace(op, audit_keys[op]);
+    std::lock_guard lock(mutex_);
+    if (differed_.contains(plan.op_signatures[op])) {
+      audits_->addKept(plan.signature, place);
+    } else if (whole) {
+      equal.push_back(place);
+    }
+  }
+  audits_->addEqual(plan.signature, equal);
+  audits_->save();
+}
+
+// Called with mutex_ held, before the program's ops are planned.
+void Session::keepRejected(scheduler::Trace& trace) {
+  const auto known = programs_.find(trace.signature);
+  if (known == programs_.end()) return;  // forgotten meanwhile, and not planned
+  const std::vector<AuditKey>& keys = known->second.audit_keys;
+  bool keeps = false;
+  for (std::size_t i = 0; i < trace.ops.size(); ++i) {
+    scheduler::TraceOp& op = trace.ops[i];
+    if (!op.rerunnable) continue;
+    const AuditKey key = i < keys.size() ? keys[i] : 0;
+    const bool differs = audits_ && audits_->differs(key);
+    const bool kept = audits_ && audits_->kept(trace.signature, auditPlace(i, key));
+    if ((differs || kept) && rejected_.insert(op.signature).second) {
+      keeps = keeps || kept;
+      any_rejected_ = true;
+      ++rejected_from_cache_[op.name];
+      debug(fmt::format("the results of {} are kept: it gave other ones in an earlier process",
+                        op.name));
+    }
+    if (!rejected_.contains(op.signature)) continue;
+    op.rerunnable = false;
+    op.kept_because = "gave other results when it was run again";
+  }
+  if (keeps) audits_->countKeeping(trace.signature);
+}
+
+// Called with mutex_ held. At this place of the program, in an earlier process.
+bool Session::comparedBefore(std::uint64_t program, std::size_t op) const {
+  const auto known = programs_.find(program);
+  if (!audits_ || known == programs_.end() || op >= known->second.audit_keys.size()) return false;
+  return audits_->equal(program, auditPlace(op, known->second.audit_keys[op]));
+}
+
+// Durations differ a little from process to process, and plans with them. One that replays only
+// what has been compared spares the rehearsal, and is taken where it costs hardly more time.
+void Session::preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
+                              Planned& planned) const {
+  if (!audits_) return;
+  scheduler::Trace compared = trace;
+  bool any = false;
+  {
+    std::lock_guard lock(mutex_);
+    const auto known = programs_.find(trace.signature);
+    if (known == programs_.end()) return;
+    for (std::size_t op = 0; op < compared.ops.size(); ++op) {
+      const bool was = known->second.verified.contains(static_cast<OpId>(op)) ||
+                       comparedBefore(trace.signature, op);
+      compared.ops[op].rerunnable = compared.ops[op].rerunnable && was;
+      any = any || was;
+    }
+  }
+  if (!any || replaysOnly(compared, planned.step, planned.result.schedule)) return;
+  Planned other =
+      bestPlan(compared, scheduler::buildGraph(compared, {.first_step = first_step}), cap);
+  const bool higher = other.simulated.peak_bytes > std::max(cap, planned.simulated.peak_bytes);
+  const std::int64_t longer = other.simulated.recompute_ns - planned.simulated.recompute_ns;
+  debug(fmt::format("a plan of replays that were compared before: {} peak, {:.1f} ms longer",
+                    higher ? "higher" : "no higher", static_cast<double>(longer) * 1e-6));
+  const std::int64_t allowed = trace.duration_ns / (first_step ? kSomeMore : kHardlyMore);
+  if (!higher && longer <= allowed) planned = std::move(other);
+}
+
+// Called with mutex_ held. Were all of the plan's replays compared, here or in an earlier process,
+// in this program?
+bool Session::rehearsedBefore(const scheduler::Trace& trace, Plan& plan) {
+  Program& known = programs_[trace.signature];
+  std::vector<OpId> from_cache;
+  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+    if (!plan.replayed[op] || known.verified.contains(static_cast<OpId>(op))) continue;
+    if (!comparedBefore(trace.signature, op)) return false;
+    from_cache.push_back(static_cast<OpId>(op));
+  }
+  if (from_cache.empty()) return true;
+  plan.proven = false;
+  for (const OpId op : from_cache) {
+    if (known.from_cache.insert(op).second) ++audited_from_cache_[trace.ops[op].name];
+  }
+  debug(fmt::format("{} replays are trusted: they were compared in an earlier process ({})",
+                    from_cache.size(), audits_->path()));
+  return true;
+}
+
+// Called with mutex_ held. Its plan has been compared in this process once all bytes of all of its
+// replays were, in one step.
+void Session::noteTrustedStep(Program& known, bool compared_whole) {
+  Plan& plan = *known.plan;
+  if (plan.proven || !compared_whole) return;
+  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+    if (plan.replayed[op]) known.verified.insert(static_cast<OpId>(op));
+  }
+  plan.proven = true;
+}
+
+void Session::noteAuditKeys(Program& known, const std::vector<AuditKey>& audit_keys) {
+  known.audit_keys.resize(std::max(known.audit_keys.size(), audit_keys.size()), 0);
+  for (std::size_t op = 0; op < audit_keys.size(); ++op) {
+    if (audit_keys[op] != 0) known.audit_keys[op] = audit_keys[op];
+  }
+}
+
+}  // namespace ebbtide::plugin
