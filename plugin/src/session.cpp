@@ -424,24 +424,6 @@ void Session::noteOffloadFailed() {
   }
 }
 
-// Called with mutex_ held.
-void Session::planAnew(Program& known) {
-  known.plan = nullptr;
-  known.askAgain();
-  steps_to_record_ = std::max(steps_to_record_, 2);
-}
-
-// Memory may be there, or the plan another one, next time. If not, in a few: what does not fit is
-// spilled.
-void Session::rehearsalFailed(const Plan& plan, const std::string& why) {
-  std::lock_guard lock(mutex_);
-  const auto program = programs_.find(plan.signature);
-  if (program == programs_.end() || program->second.plan.get() != &plan) return;
-  planAnew(program->second);
-  if (!program->second.replan)
-    warn("no plan could be rehearsed, values are spilled instead: " + why);
-}
-
 void Session::disable(const std::string& why) {
   if (disabled_.exchange(true)) return;
   warn("switched to pass-through, training goes on as PyTorch runs it: " + why);

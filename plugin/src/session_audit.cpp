@@ -105,6 +105,24 @@ void Session::rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey
   if (++known.partial_rehearsals % kPartialRehearsals == 0) planAnew(known);
 }
 
+// Called with mutex_ held.
+void Session::planAnew(Program& known) {
+  known.plan = nullptr;
+  known.askAgain();
+  steps_to_record_ = std::max(steps_to_record_, 2);
+}
+
+// Memory may be there, or the plan another one, next time. If not, in a few: what does not fit is
+// spilled.
+void Session::rehearsalFailed(const Plan& plan, const std::string& why) {
+  std::lock_guard lock(mutex_);
+  const auto program = programs_.find(plan.signature);
+  if (program == programs_.end() || program->second.plan.get() != &plan) return;
+  planAnew(program->second);
+  if (!program->second.replan)
+    warn("no plan could be rehearsed, values are spilled instead: " + why);
+}
+
 // For later processes. That a replay failed is not kept: it may have been short of memory.
 void Session::noteRehearsal(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys) {
   if (!audits_ || audit_keys.size() < plan.replayed.size()) return;

@@ -10,11 +10,6 @@ namespace ebbtide::plugin {
 
 using EventKind = scheduler::TraceEvent::Kind;
 
-bool StepRun::planned(ValueId id, const std::vector<bool> Plan::*what) const {
-  const ValueId planned = plannedAs(id);
-  return planned != kNone && (options_.plan.get()->*what)[planned];
-}
-
 ValueId StepRun::findValue(const at::Tensor& tensor) {
   std::lock_guard lock(mutex_);
   return presentValue(tensor);
@@ -56,16 +51,6 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
   const ValueId source = addValue(tensor, kNone, 0);
   if (replaced != kNone) passOn(replaced, source, tensor.storage());
   return source;
-}
-
-// Called with mutex_ held. Is what is born now the plan's next one? A source that an op of another
-// program reads first is taken for one until that op ends.
-bool StepRun::isPlannedValue(OpId producer) const {
-  const ValueId next = aligned_values_.next();
-  if (off_plan_ || next == kNone) return false;
-  const OpId maker = producer == kNone ? kNone : aligned_ops_.planned(producer);
-  if (producer != kNone && maker == kNone) return false;
-  return options_.plan->producer[next] == maker;
 }
 
 ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
