@@ -64,11 +64,25 @@ bool StepRun::fetchedLater(ValueId id, const RunValue& value) const {
 }
 
 // Called with mutex_ held. No recipe is kept of what the plan fetches: without a copy elsewhere the
-// one that is there is the only one for the fetches to come and for the uses that still live (of a
-// kept graph, or of a step that will leave its plan).
+// one that is there is the only one for the fetches to come, for the uses that still live (of a
+// kept graph, or of a step that will leave its plan) and for replays of a kept graph.
 bool StepRun::onlyCopy(ValueId id, const RunValue& value) const {
   return options_.plan->fetches_of[plannedAs(id)] > 0 && !copiedByPlan(id, value) &&
-         (value.live_uses > 0 || fetchedLater(id, value));
+         (value.live_uses > 0 || fetchedLater(id, value) || readByKeptGraph(id));
+}
+
+// Called with mutex_ held. By a replay that the plan does not know, of what has no recipe?
+bool StepRun::readByKeptGraph(ValueId id) const {
+  const bool fetched = !unplanned(id) && options_.plan->fetches_of[plannedAs(id)] > 0;
+  return fetched && mayRunBeyondPlan() && readByPlan(id);
+}
+
+// Called with mutex_ held. Where the recorded step ran its graph again too, the plan knows what the
+// last time is; but for a graph that is still kept after the last time that the plan knows.
+bool StepRun::mayRunBeyondPlan() const {
+  const bool last_time =
+      options_.plan->expects_kept_graphs && !keeps_graph_now_ && left_over_uses_ == 0;
+  return keep_graph_ && !last_time;
 }
 
 // Called with mutex_ held. Dropped, then, though the program may still hold and save it.

@@ -186,11 +186,7 @@ void StepRun::drop(ValueId id) {
     value.release_after_uses = true;
     return;
   }
-  // Where the recorded step ran it again too, the plan knows what the last time is; but for a graph
-  // that is still kept after the last time that the plan knows.
-  const bool last_time =
-      options_.plan->expects_kept_graphs && !keeps_graph_now_ && left_over_uses_ == 0;
-  if (keep_graph_ && !again && !last_time) return;
+  if (!again && mayRunBeyondPlan()) return;
   if (rehearsing_ && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay
   if (value.rejected) return;
@@ -201,7 +197,7 @@ void StepRun::drop(ValueId id) {
   value.release_after_uses = value.live_uses == 0;
   if (value.held && value.held.use_count() > 1) watchContents(value);
   giveUp(value);
-  const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value);
+  const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value) || readByKeptGraph(id);
   if (!copy_is_read) giveUpCode(value);
   if (value.spilled && !(copy_is_read && options_.plan->on_host[plannedAs(id)]))
     session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));

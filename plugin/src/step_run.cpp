@@ -257,12 +257,13 @@ void StepRun::releaseUse(UseId use) noexcept {
     if (const ValueId id = valueOf(use); id != kNone) {
       RunValue& value = values_[id];
       forgetUse(use);
+      const bool asked_for = readByKeptGraph(id);
       const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
-      const bool done =
-          !wanted && (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold)));
+      const bool done = !wanted && !asked_for &&
+                        (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold)));
       --value.live_uses;
       if (value.live_uses == 0) endWatch(value);
-      if (value.live_uses == 0 && !fetchedLater(id, value)) giveUpCode(value);
+      if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) giveUpCode(value);
       if (value.live_uses == 0 && done && value.readers == 0) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);

@@ -179,6 +179,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool fetchedLater(ValueId id, const RunValue& value) const;
   bool onlyCopy(ValueId id, const RunValue& value) const;
   bool copiedByPlan(ValueId id, const RunValue& value) const;
+  bool readByKeptGraph(ValueId id) const;
+  bool mayRunBeyondPlan() const;
   void makeCopy(ValueId value);
   void encode(RunValue& value, ValueId planned, const c10::Storage& present);
   void offload(RunValue& value, const c10::Storage& present);

@@ -205,6 +205,22 @@ def runs_one_head_again(net: Scales, step: int) -> list[float]:
     return [first.item(), second.item(), again]
 
 
+def runs_one_head_twice(net: Scales, step: int) -> list[float]:
+    """Late steps keep the second head, and run it again when the first one has let go of what the
+    second's factors are computed from."""
+    first, second = net.main.sum(), net.extra.sum()
+    for _ in range(8):
+        dear = (batch().abs() + 1).lgamma()
+        first = first + (dear * net.main).mean()
+        second = second + ((dear + 0.5) * net.extra).mean()
+    del dear
+    second.backward(retain_graph=late(step))
+    first.backward()
+    if late(step):
+        second.backward()
+    return [first.item(), second.item()]
+
+
 def every_other_step_fits(net: Blocks, step: int) -> list[float]:
     loss = net(torch.randn(ROWS // 16 if step % 2 else ROWS, WIDTH)).pow(2).mean()
     loss.backward()
