@@ -290,7 +290,7 @@ bool StepRun::extend(Chain& chain, ValueId id) {
   std::int64_t passing_bytes = 0;
   for (const ValueId input : op.inputs) {
     const std::int64_t before_bytes = chain.held_bytes;
-    if (!canRead(chain, input)) return false;
+    if (!canRead(chain, input, value.producer)) return false;
     const RunValue& read = values_[input];
     const bool passes = !read.held && !read.spilled && read.live_uses == 0 &&
                         read.readers == (read.recomputable ? 1 : 0);
@@ -306,9 +306,9 @@ bool StepRun::extend(Chain& chain, ValueId id) {
 }
 
 // What the op read is there, or can be had again, as long as it has readers.
-bool StepRun::canRead(Chain& chain, ValueId id) {
+bool StepRun::canRead(Chain& chain, ValueId id, OpId reader) {
   RunValue& value = values_[id];
-  if (value.pristine) return true;
+  if (value.pristine) return reader < value.pristine_until;
   if (value.producer == kNone && !value.spilled) return sourceStays(value);
   if (value.kept || value.stale || value.encoded) return false;
   const double before_ns = chain.duration_ns;

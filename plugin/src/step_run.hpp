@@ -213,7 +213,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::optional<Chain> chainOf(ValueId value);
   std::optional<Chain> cheapChainOf(ValueId value);
   bool extend(Chain& chain, ValueId value);
-  bool canRead(Chain& chain, ValueId value);
+  bool canRead(Chain& chain, ValueId value, OpId reader);
   bool sourceStays(RunValue& value);
   bool keepSource(RunValue& value);
   bool markRecomputable(const Chain& chain);

@@ -5,6 +5,7 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 #include <utility>
 
@@ -48,6 +49,8 @@ struct StepRun::RunValue {
   bool release_after_uses = false;
   bool made_again = false;  // by the plan, which has not dropped it since
   c10::Storage pristine;    // contents before an unplanned write, for replays that still need them
+  // The first op that read a parameter after a write that no version counter shows: it read others.
+  OpId pristine_until = std::numeric_limits<OpId>::max();
   bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
   // Written over while uses of it lived, which read whatever is there: the value that holds that.
   ValueId successor = kNone;

@@ -234,6 +234,7 @@ void StepRun::protect(ValueId id) {
   c10::Storage duplicate = duplicateStorage(present);
   const Locked lock(*this);
   values_[id].pristine = std::move(duplicate);
+  values_[id].pristine_until = static_cast<OpId>(ops_.size());
 }
 
 void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {

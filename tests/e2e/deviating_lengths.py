@@ -52,6 +52,16 @@ def writes_weights(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+def writes_weights_in_forward(net: Scales, step: int) -> list[float]:
+    """Unseen by any version counter: later operations read another factor than earlier ones."""
+    first = cheap(batch(step) * net.main, net, 14).pow(2).mean()
+    with torch.no_grad():
+        net.extra.data.mul_(0.9)
+    second = cheap(batch(step) * net.main, net, 24).pow(2).mean()
+    (first + second).backward()
+    return [first.item(), second.item()]
+
+
 def writes_in_place(net: Scales, step: int) -> list[float]:
     """Each block is written over while the one before is needed to compute it again."""
     x = batch(step) * net.main

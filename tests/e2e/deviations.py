@@ -66,6 +66,7 @@ from deviating_lengths import (
     updates_in_backward,
     writes_in_place,
     writes_weights,
+    writes_weights_in_forward,
     writes_what_it_holds,
     writes_what_was_read,
 )
@@ -281,6 +282,7 @@ VARIANTS = {
     "lengths": Variant(Scales, runs, 14, online=True, holds=True),
     "lengths_write_what_was_read": Variant(Scales, writes_what_was_read, 15, online=True),
     "lengths_write_weights": Variant(Scales, writes_weights, 11.7, online=True),
+    "lengths_write_weights_in_forward": Variant(Scales, writes_weights_in_forward, 14, online=True),
     "lengths_write_in_place": Variant(Scales, writes_in_place, 13, online=True),
     "lengths_write_what_they_hold": Variant(Scales, writes_what_it_holds, 19, online=True),
     "lengths_let_go_late": Variant(Scales, lets_go_late, 20, online=True),
