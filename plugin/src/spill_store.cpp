@@ -78,6 +78,7 @@ bool SpillStore::openFile() {
     if (file_ >= 0) ::unlink(path.c_str());
   }
   if (file_ < 0) error_ = "cannot make a spill file in " + folder + ": " + std::strerror(errno);
+  owner_ = ::getpid();
   return file_ >= 0;
 }
 
@@ -88,6 +89,10 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   {
     std::lock_guard lock(mutex_);
     if (!openFile()) return std::nullopt;
+    if (owner_ != ::getpid()) {
+      error_ = "the spill file is the parent's";
+      return std::nullopt;
+    }
     if (const auto found = free_.find(slot.room_bytes); found != free_.end()) {
       slot.offset = found->second;
       free_.erase(found);

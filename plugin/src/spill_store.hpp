@@ -3,6 +3,8 @@
 // Thread rule: any thread. The file is made at the first write and goes with the process.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -26,7 +28,8 @@ class SpillStore {
   SpillStore(const SpillStore&) = delete;
   SpillStore& operator=(const SpillStore&) = delete;
 
-  // Nothing when the bytes cannot be stored (disk full, folder gone); then lastError() says why.
+  // Nothing when the bytes cannot be stored (disk full, folder gone, or by a forked child, which
+  // has its parent's file but does not know its slots); then lastError() says why.
   std::optional<Slot> write(const void* data, std::int64_t bytes) noexcept;
   bool read(const Slot& slot, void* data) noexcept;
   bool equals(const Slot& slot,
@@ -54,6 +57,7 @@ class SpillStore {
   std::string folder_;
   mutable std::mutex mutex_;  // guards all below; not held while reading or writing data
   int file_ = -1;
+  pid_t owner_ = 0;  // the process that made it
   std::int64_t end_ = 0;
   std::multimap<std::int64_t, std::int64_t> free_;  // room -> offset
   std::int64_t written_bytes_ = 0;

@@ -153,7 +153,7 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
   const auto slot = session_.spillStore().write(present.data(), bytes);
   if (!slot) {
-    session_.noteOffloadFailed();
+    if (!Session::inChild()) session_.noteOffloadFailed();
     return;
   }
   const Locked lock(*this);

@@ -79,6 +79,25 @@ TEST(SpillStore, FullDiskIsAResult) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+TEST(SpillStore, ForkedChildrenLeaveTheFileAlone) {
+  SpillStore store("");
+  const auto first = pattern(4096, 1), second = pattern(4096, 2), third = pattern(4096, 3);
+  const auto slot = store.write(first.data(), 4096);
+  ASSERT_TRUE(slot);
+  const pid_t child = ::fork();
+  if (child == 0) {  // its list of slots is a copy: the parent writes to the same place
+    const auto mine = store.write(third.data(), 4096);
+    ::_exit(!mine && !store.lastError().empty() ? 0 : 1);
+  }
+  const auto next = store.write(second.data(), 4096);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  ASSERT_TRUE(next);
+  EXPECT_TRUE(store.equals(*slot, first.data()));
+  EXPECT_TRUE(store.equals(*next, second.data()));
+}
+
 TEST(SpillStore, ThreadsDoNotMixTheirBytes) {
   SpillStore store("");
   std::vector<std::thread> threads;
