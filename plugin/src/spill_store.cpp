@@ -13,6 +13,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace ebbtide::plugin {
@@ -179,7 +180,7 @@ void SpillStore::tryOut() noexcept try {
 
 std::int64_t SpillStore::roundTripBytesPerSecond() noexcept {
   std::unique_lock lock(mutex_);
-  if (!hasRates()) {
+  if (!hasRates() && !std::exchange(tried_out_, true)) {
     lock.unlock();
     tryOut();
     lock.lock();

@@ -38,7 +38,7 @@ class SpillStore {
 
   std::int64_t writtenBytes() const noexcept;
   // Bytes a second to write to where something was before and read back: of what was moved so far,
-  // the newest most, and of a trial where that is little. 0: nothing can be stored.
+  // the newest most, and of a trial, once, where that is little. 0: nothing could be stored.
   std::int64_t roundTripBytesPerSecond() noexcept;
   // Is the file on a file system that is memory itself (tmpfs), so that nothing is gained?
   bool inMemory() noexcept;
@@ -62,6 +62,7 @@ class SpillStore {
   std::multimap<std::int64_t, std::int64_t> free_;  // room -> offset
   std::int64_t written_bytes_ = 0;
   Rate writing_, reading_;
+  bool tried_out_ = false;  // once: eviction asks for the rates each time
   std::string error_;
 };
 
