@@ -200,6 +200,7 @@ std::int64_t StepRun::spill(ValueId id) {
 // 0: it cannot be, or to spill it costs less.
 std::int64_t StepRun::dropOnline(ValueId id) {
   c10::Storage victim;
+  std::int64_t bytes = 0;
   {
     const Locked lock(*this);
     RunValue& value = values_[id];
@@ -209,8 +210,9 @@ std::int64_t StepRun::dropOnline(ValueId id) {
       return 0;
     }
     victim = value.held;
+    bytes = value.bytes;
   }
-  const Checksum checksum = checksumOf(victim.data(), values_[id].bytes);
+  const Checksum checksum = checksumOf(victim.data(), bytes);
   const Locked lock(*this);
   RunValue& value = values_[id];
   if (value.held.use_count() != 2 || value.spilled) return 0;  // taken up meanwhile

@@ -214,15 +214,14 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
   if (spilled) return fetch(*found);
   if (encoded) return decode(*found);
   replay(producer, depth + 1, {});
-  std::unique_lock lock(mutex_);
-  c10::Storage storage = values_[id].storage();
-  if (!storage && values_[id].spilled) {  // another thread needed memory
-    lock.unlock();
-    return fetch(*found);
+  {
+    std::lock_guard lock(mutex_);
+    if (c10::Storage storage = found->storage()) return storage;
+    const bool taken = found->spilled || found->recomputable;  // another thread needed memory
+    TORCH_CHECK(taken, "ebbtide: a replay did not give the value it was run for (value ", id,
+                "); please report this");
   }
-  TORCH_CHECK(storage, "ebbtide: a replay did not give the value it was run for (value ", id,
-              "); please report this");
-  return storage;
+  return materialize(id, depth + 1);
 }
 
 c10::Storage StepRun::fetch(RunValue& value) {
