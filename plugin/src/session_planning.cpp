@@ -230,12 +230,12 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
 Session::Planned Session::bestPlan(const scheduler::Trace& trace,
                                    const scheduler::TraceGraph& plain, Bytes cap) const {
   Planned best;
-  std::size_t ops = 0;
+  std::vector<scheduler::TraceGraph::Restore> copies;
   for (const double times : {1.0, 3.0, std::numeric_limits<double>::infinity()}) {
     Planned next{plain, {}, {}};
     scheduler::addValueCopies(trace, next.step, times);
-    if (next.step.graph.ops.size() == ops) continue;  // the same copies as before
-    ops = next.step.graph.ops.size();
+    if (next.step.restores == copies) continue;  // as before
+    copies = next.step.restores;
     next.result = planWithin(next.step.graph, cap);
     next.simulated = scheduler::simulate(next.step.graph, next.result.schedule);
     debug(fmt::format(
@@ -290,6 +290,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   known.plan = plan;
   known.predicted_peak_bytes = simulated.peak_bytes;
   known.steady_peak_bytes = 0;
+  known.slow_offloads = 0;
   steps_to_record_ = std::max(steps_to_record_, 3);
   if (!result.feasible) {
     const Bytes margin = *config_.budget_bytes - planningCap();

@@ -90,6 +90,7 @@ struct TraceGraph {
   struct Restore {  // what a restoring op gives back (value_copies.hpp); kNone: no such op
     ValueId value = kNone;
     CopyKind kind = CopyKind::kBits;
+    bool operator==(const Restore&) const = default;
   };
 
   Graph graph;
