@@ -70,7 +70,6 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
 
 OFFLOADED_EVERY_TIME = {
     "writes_through_numpy",
-    "writes_through_numpy_before_saving",
     "writes_parts",
     "refills_a_kept_graph",
     "swaps_activations",
