@@ -22,7 +22,7 @@ constexpr Group kGroups[] = {
      "polar pow rad2deg reciprocal relu relu6 remainder round rsqrt rsub sgn sigmoid sign silu sin "
      "sinc sinh softplus softshrink sqrt square sub tan tanh threshold trunc where xlogy "
      "masked_fill"
-     " addcmul prelu _prelu_kernel complex logit special_entr special_erfcx special_i0 "},
+     " prelu _prelu_kernel complex logit special_entr special_erfcx special_i0 "},
     {"copies: no arithmetic, each element comes from a place that the arguments say",
      " _to_copy clone copy contiguous cat stack constant_pad_nd reflection_pad1d reflection_pad2d "
      "replication_pad1d replication_pad2d repeat roll flip tril triu im2col pixel_shuffle "

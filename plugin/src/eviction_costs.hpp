@@ -5,25 +5,14 @@
 #include <atomic>
 #include <cstdint>
 
+#include "rate_meter.hpp"
+
 namespace ebbtide::plugin {
-
-// Bytes over time, the last gibibytes counting most.
-class RateMeter {
- public:
-  // What is assumed until something has been measured.
-  explicit RateMeter(double bytes_per_ns) : assumed_bytes_per_ns_(bytes_per_ns) {}
-
-  void add(std::int64_t bytes, std::int64_t duration_ns) noexcept;
-  double nanosecondsFor(std::int64_t bytes) const noexcept;
-
- private:
-  double assumed_bytes_per_ns_;
-  std::atomic<std::int64_t> bytes_{0}, duration_ns_{0};
-};
 
 class EvictionCosts {
  public:
-  RateMeter checksum{8.0};  // gigabytes a second, which are bytes a nanosecond
+  // Gigabytes a second, which are bytes a nanosecond.
+  RateMeter checksum{8.0, std::int64_t{2} << 30};
 
   // When it is dropped, and when it is back.
   double checksumsNs(std::int64_t bytes) const noexcept {

@@ -9,9 +9,9 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
 
-#include <chrono>
 #include <cstring>
 
+#include "elapsed.hpp"
 #include "live_runs.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
@@ -22,7 +22,6 @@ namespace ebbtide::plugin {
 namespace {
 
 namespace autograd = torch::autograd;
-using Clock = std::chrono::steady_clock;
 // shared_ptr up to torch 2.14, intrusive_ptr from then on.
 using NodePointer = decltype(autograd::Edge::function);
 
@@ -323,9 +322,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   auto* scope = static_cast<OpScope*>(context);
   if (scope == nullptr) return;
-  const auto duration =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - scope->start).count() -
-      (evictionNs() - scope->eviction_ns_before);
+  const auto duration = nanosecondsSince(scope->start) - (evictionNs() - scope->eviction_ns_before);
   ThreadState& state = threadState();
   const QuietScope quiet;
   try {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -16,15 +15,14 @@
 #include <utility>
 #include <vector>
 
+#include "elapsed.hpp"
+
 namespace ebbtide::plugin {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kChunkBytes = 1 << 20;
 constexpr std::int64_t kLeastTimed = 1 << 20;   // less says more of the call than of the bytes
 constexpr std::int64_t kTrialBytes = 16 << 20;  // more than a core's caches hold
-constexpr double kRemembered = 512 << 20;       // bytes; what was moved before counts half
 
 bool writeAll(int file, const char* data, std::int64_t bytes, std::int64_t offset) {
   while (bytes > 0) {
@@ -44,10 +42,6 @@ bool readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
     data += done, offset += done, bytes -= done;
   }
   return true;
-}
-
-double secondsSince(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // Values of nearly the same size share slots: batches of varying length would else make the file
@@ -106,11 +100,11 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   const auto start = Clock::now();
   const bool ok = writeAll(file_, static_cast<const char*>(data), bytes, slot.offset);
   const int why = errno;
-  const double seconds = secondsSince(start);
+  const std::int64_t took_ns = nanosecondsSince(start);
   std::lock_guard lock(mutex_);
   if (ok) {
     written_bytes_ += bytes;
-    if (used_before) writing_.add(bytes, seconds);
+    if (used_before && bytes >= kLeastTimed) writing_.add(bytes, took_ns);
     return slot;
   }
   free_.emplace(slot.room_bytes, slot.offset);
@@ -123,9 +117,8 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
 bool SpillStore::read(const Slot& slot, void* data) noexcept {
   const auto start = Clock::now();
   if (!readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset)) return false;
-  const double seconds = secondsSince(start);
-  std::lock_guard lock(mutex_);
-  reading_.add(slot.bytes, seconds);
+  const std::int64_t took_ns = nanosecondsSince(start);
+  if (slot.bytes >= kLeastTimed) reading_.add(slot.bytes, took_ns);
   return true;
 }
 
@@ -154,15 +147,8 @@ void SpillStore::release(const Slot& slot) noexcept {
   }
 }
 
-void SpillStore::Rate::add(std::int64_t moved_bytes, double took_seconds) {
-  if (moved_bytes < kLeastTimed) return;
-  if (bytes > kRemembered) bytes /= 2, seconds /= 2;
-  bytes += static_cast<double>(moved_bytes);
-  seconds += took_seconds;
-}
-
 bool SpillStore::hasRates() const noexcept {
-  return writing_.bytes >= kTrialBytes && reading_.bytes >= kTrialBytes;
+  return writing_.measuredBytes() >= kTrialBytes && reading_.measuredBytes() >= kTrialBytes;
 }
 
 // Twice: the first time the file system finds room.
@@ -186,9 +172,9 @@ std::int64_t SpillStore::roundTripBytesPerSecond() noexcept {
     lock.lock();
   }
   if (!hasRates()) return 0;
-  const double seconds_a_byte =
-      writing_.seconds / writing_.bytes + reading_.seconds / reading_.bytes;
-  return static_cast<std::int64_t>(1 / std::max(seconds_a_byte, 1e-12));
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  const double ns_a_gib = writing_.nanosecondsFor(kGib) + reading_.nanosecondsFor(kGib);
+  return static_cast<std::int64_t>(static_cast<double>(kGib) * 1e9 / std::max(ns_a_gib, 1.0));
 }
 
 bool SpillStore::inMemory() noexcept try {

@@ -11,6 +11,8 @@
 #include <optional>
 #include <string>
 
+#include "rate_meter.hpp"
+
 namespace ebbtide::plugin {
 
 class SpillStore {
@@ -45,10 +47,8 @@ class SpillStore {
   std::string lastError() const;
 
  private:
-  struct Rate {  // of one direction
-    double bytes = 0, seconds = 0;
-    void add(std::int64_t bytes, double seconds);
-  };
+  static constexpr std::int64_t kRemembered = 512
+                                              << 20;  // bytes: a disk that slows down is soon seen
 
   bool openFile();
   bool hasRates() const noexcept;  // mutex_ held
@@ -61,7 +61,7 @@ class SpillStore {
   std::int64_t end_ = 0;
   std::multimap<std::int64_t, std::int64_t> free_;  // room -> offset
   std::int64_t written_bytes_ = 0;
-  Rate writing_, reading_;
+  RateMeter writing_{1.0, kRemembered}, reading_{1.0, kRemembered};
   bool tried_out_ = false;  // once: eviction asks for the rates each time
   std::string error_;
 };

@@ -1,9 +1,9 @@
 // Values kept as one bit a word, or on the host, between a drop of the plan and the event that
 // reads them again.
 #include <algorithm>
-#include <chrono>
 
 #include "ebbtide/allocator/caching_resource.hpp"
+#include "elapsed.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
 
@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::int64_t kCodeFloor = 32 << 10;  // smaller values are not worth an entry in the plan
 constexpr std::int64_t kPage = 4096;           // encoded copies are counted in whole ones
-
-std::int64_t nanosecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() -
-                                                              start)
-      .count();
-}
 
 // The first code of at most `widest` bytes a word that encodes all of it; `room(bytes)` gives where
 // to.
@@ -45,7 +39,7 @@ void StepRun::tryCode(const RunOp& op, ValueId id) {
     value.codec = options_.plan->codec[plannedAs(id)];
     return;
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   std::vector<char> bits;
   const auto room = [&bits](std::int64_t bytes) {
     bits.resize(static_cast<std::size_t>(bytes));
@@ -126,7 +120,7 @@ void StepRun::makeCopy(ValueId id) {
 }
 
 void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& present) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   c10::Storage bits;
   std::optional<BitCode> code;
   try {
@@ -149,7 +143,7 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
 
 // Where it cannot be written the value stays, and is spilled or kept as others are.
 void StepRun::offload(RunValue& value, const c10::Storage& present) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
   const auto slot = session_.spillStore().write(present.data(), bytes);
   if (!slot) {
@@ -166,7 +160,7 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
 }
 
 c10::Storage StepRun::decode(RunValue& value) {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const EventLog::OursScope ours;
   c10::Storage storage = newStorage(static_cast<std::size_t>(value.bytes));
   c10::Storage bits;
@@ -191,7 +185,7 @@ void StepRun::fetchCopy(ValueId planned) {
     const Locked lock(*this);
     if (values_[id].successor != kNone) return;
   }
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   c10::Storage storage = materialize(id, 0);
   if (options_.plan->on_host[planned]) session_.countOffload(0, nanosecondsSince(start));
   const Locked lock(*this);

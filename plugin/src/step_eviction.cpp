@@ -11,11 +11,11 @@
 // (protect). They are fixed when it is dropped: a value with readers is
 // spilled, never dropped. Includes torch.
 #include <algorithm>
-#include <chrono>
 #include <queue>
 
 #include "cpu_allocator.hpp"
 #include "dropped_blocks.hpp"
+#include "elapsed.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
 #include "thread_scopes.hpp"
@@ -25,12 +25,6 @@ namespace {
 
 constexpr std::size_t kMostChainOps = 16;  // run again for one restore
 constexpr OpId kNeighbours = 8;            // ops
-
-using Clock = std::chrono::steady_clock;
-
-std::int64_t nanosecondsSince(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-}
 
 // The op that runs meanwhile is not slower for it.
 class EvictionTime {

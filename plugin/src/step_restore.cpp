@@ -4,10 +4,10 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 #include <new>
 
+#include "elapsed.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
 #include "thread_scopes.hpp"
@@ -20,12 +20,6 @@ using EventKind = scheduler::TraceEvent::Kind;
 
 constexpr const char* kDraws = "draws random numbers without saying so";
 constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
-
-std::int64_t nanosecondsSince(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() -
-                                                              start)
-      .count();
-}
 
 std::string messageOf(const std::exception& error) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
@@ -339,7 +333,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   }
   RunOp& op = *found;
   const EventLog::OursScope ours;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   try {
     const Recipe::Outputs outputs = runAgain(op, id, depth, given_up);
     for (const auto& [index, output] : op.output_of) {
