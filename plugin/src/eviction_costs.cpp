@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace ebbtide::plugin {
+
 void EvictionCosts::noteUnevictable(std::int64_t bytes) noexcept {
   std::int64_t most = unevictable_bytes_.load();
   while (bytes > most && !unevictable_bytes_.compare_exchange_weak(most, bytes)) {
