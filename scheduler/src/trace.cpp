@@ -265,6 +265,10 @@ class GraphBuilder {
     if (id != next_op_)
       throw std::invalid_argument("trace: ops out of order at op " + std::to_string(id));
     ++next_op_;
+    if (in_event_ && !awaited_.empty()) {  // of a kept graph: nothing was released since
+      leaveEvent();
+      addAwaited();
+    }
     for (const auto& [value, before] : written_before_[id]) {
       addSource(value);
       takes_over_[value] = before;

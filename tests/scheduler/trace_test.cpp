@@ -191,6 +191,21 @@ TEST(BuildGraph, ASourceThatAnOpAllocatesIsOfThatOpUntilItEnds) {
   EXPECT_TRUE(freed.graph.values[3].pinned);
 }
 
+// The graph of op 0 is run backward between the ops, and kept: nothing is released after that.
+TEST(BuildGraph, ASourceThatABackwardPassAllocatesIsOfThatUntilAnOpBegins) {
+  using Kind = TraceEvent::Kind;
+  Trace trace = withSource(3);
+  const TraceEvent node = {Kind::kBackwardNode, 0, 2};
+  const TraceEvent unpack = {Kind::kUnpack, 0, 2};
+  trace.events.insert(trace.events.begin() + 3, {node, unpack});
+  const auto step = buildGraph(trace);
+  ASSERT_EQ(step.graph.ops.size(), 6u);
+  EXPECT_EQ(step.graph.ops[1].fixed_bytes, 950 + 70);
+  EXPECT_EQ(step.graph.ops[2].outputs, std::vector<ValueId>{3});
+  EXPECT_EQ(step.graph.ops[3].fixed_at_start, 950);
+  EXPECT_NO_THROW(checkGraph(step.graph));
+}
+
 // The program fills x again between the ops, unseen: op 1 reads what is there then.
 TEST(BuildGraph, ASourceThatIsWrittenOverTakesItsBytesOver) {
   Trace trace = twoOps();
