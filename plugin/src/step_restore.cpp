@@ -171,7 +171,7 @@ void StepRun::endRehearsal(const std::exception& error) {
   std::lock_guard lock(mutex_);
   if (at_fault != kNone && !no_memory) {
     const RunOp& op = ops_[at_fault];
-    session_.rejectReplay(op.info->name, op.signature, messageOf(error));
+    session_.rejectReplay(op.info->name, op.known_signature, messageOf(error));
   } else {
     session_.rehearsalFailed(*options_.plan, messageOf(error));
   }
@@ -407,7 +407,7 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   RandomStateScope random(at::detail::getDefaultCPUGenerator(), at::Tensor());
   Recipe::Outputs outputs = op.recipe->replay(take);
   const bool draws = random.drawn() && !op.recipe->random_state.defined();
-  if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.signature, kDraws);
+  if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.known_signature, kDraws);
   TORCH_CHECK(!draws, rehearsing_ ? "" : "ebbtide: ", op.info->name, " ", kDraws);
   return outputs;
 }
@@ -459,14 +459,14 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
   std::optional<bool> equal;
   if (rehearsed) {
     equal = sameAsOriginal(value, replayed);
-    if (equal) session_.countAudit(op.info->name, op.signature, *equal);
+    if (equal) session_.countAudit(op.info->name, op.known_signature, *equal);
   } else if (value.print) {
     // The original is gone: better no number than a wrong one.
     const bool repeats =
         static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
         (value.checksum ? checksumOf(replayed.data(), value.bytes) == *value.checksum
                         : value.print->isOf(replayed.data(), value.bytes));
-    if (!repeats) session_.rejectReplay(op.info->name, op.signature, "it gave other results");
+    if (!repeats) session_.rejectReplay(op.info->name, op.known_signature, "it gave other results");
     TORCH_CHECK(
         repeats, "ebbtide: ", op.info->name,
         " gave other results when it was run again, "

@@ -144,6 +144,7 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
     op.audit_key = auditKey(info, inputs);
   const Plan* plan = options_.plan.get();
   op.on_plan = isPlanned(op);
+  op.known_signature = op.on_plan ? plan->op_signatures[aligned_ops_.next()] : op.signature;
   if (plan ? !op.on_plan : keeps_recipes_) {
     for (const auto& [argument, value] : op.written) protect(value);
   }

@@ -83,6 +83,7 @@ struct StepRun::RunOp {
   const OpInfo* info = nullptr;
   std::uint64_t signature = 0;
   std::uint64_t aligned_signature = 0;  // by the plan's numbers, once they are others
+  std::uint64_t known_signature = 0;    // the plan's, of an op of it
   AuditKey audit_key = 0;
   std::int64_t duration_ns = 0;
   const char* kept_because = nullptr;  // nullptr: it may run again

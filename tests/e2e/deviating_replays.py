@@ -63,6 +63,19 @@ def reads_what_does_not_repeat(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+def measures_in_a_rehearsal(net: Scales, step: int) -> list[float]:
+    """What does not repeat comes after operations that no plan knows, in that step alone."""
+    x = chain(batch() * net.main, 2)
+    measured = (x * x).mean().item() if step == 2 else 0.0
+    buffer = batch()
+    x = buffer - x
+    loss = chain(x, 8).mean()
+    del x
+    buffer.numpy()[:] = 0.5
+    loss.backward()
+    return [loss.item(), measured]
+
+
 def moves_statistics(since: int, *, recorded: bool = False) -> Train:
     """A pass with running statistics, then, before its backward pass, one that moves them."""
 

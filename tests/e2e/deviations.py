@@ -117,6 +117,7 @@ from deviating_programs import (
     writes_beside_a_kept_graph,
 )
 from deviating_replays import (
+    measures_in_a_rehearsal,
     moves_statistics,
     reads_again_after_its_last_use,
     reads_what_does_not_repeat,
@@ -266,6 +267,9 @@ VARIANTS = {
     ),
     "reads_what_does_not_repeat": Variant(
         Scales, reads_what_does_not_repeat, 7, rejects=("aten::sub",)
+    ),
+    "measures_in_a_rehearsal": Variant(
+        Scales, measures_in_a_rehearsal, 7.5, rejects=("aten::sub",)
     ),
     "moves_statistics": Variant(Normalised, moves_statistics(0), 9, rejects=()),
     "moves_statistics_later": Variant(Normalised, moves_statistics(STEADY), 9, rejects=()),

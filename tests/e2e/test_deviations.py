@@ -164,6 +164,12 @@ def test_short_memory_in_a_rehearsal_is_no_operation_s_fault(
     assert done.report["recomputed_ops"] > 0, done.output
 
 
+def test_an_operation_of_the_plan_is_rejected_once(tmp_path: Path) -> None:
+    """Though it has another number in the step that finds it."""
+    done = budgeted("measures_in_a_rehearsal", tmp_path).succeeded()
+    assert done.output.count("the results of aten::sub are kept") == 1, done.output
+
+
 def test_the_programs_do_what_they_say(stock: Callable[[int], Finished]) -> None:
     (results,) = stock(1).results
     message = f"modified by an inplace operation: [torch.FloatTensor [{ROWS}, {WIDTH}]]"
