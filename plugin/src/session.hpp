@@ -119,6 +119,8 @@ class Session {
   bool goesOn() const noexcept { return goes_on_ && !never_goes_on_; }
   // A step on it is over; were all replays compared? Its ops' keys, where they were taken.
   void rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
+  // For later processes alone.
+  void noteRehearsal(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
   void rehearsalFailed(const Plan& plan, const std::string& why);  // by no op's fault
   bool remembersAudits() const noexcept { return audits_ != nullptr; }
   void noteUnsteady(AuditKey op);  // two replays from the same inputs differed
@@ -200,7 +202,6 @@ class Session {
   bool replaysRejected(const Plan& plan) const;  // mutex_ held
   void planAnew(Program& known);                 // so many times; mutex_ held
   void openAuditCache(int threads);
-  void noteRehearsal(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
   void keepRejected(scheduler::Trace& trace);                        // mutex_ held
   bool rehearsedBefore(const scheduler::Trace& trace, Plan& plan);   // mutex_ held
   bool comparedBefore(std::uint64_t program, std::size_t op) const;  // mutex_ held

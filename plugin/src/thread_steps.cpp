@@ -61,6 +61,8 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
     session.rehearsed(*options.plan, summary.compared_whole, run->auditKeys());
   } else if (rehearsal && summary.compared_whole) {  // and did more: its ops have other numbers
     session.rehearsed(*options.plan, true, {});
+  } else if (rehearsal && !run->doesMore()) {  // it failed, for want of what differed, say
+    session.noteRehearsal(*options.plan, false, run->auditKeys());
   }
   const bool observed = options.log && session.releaseLog(options.log);
   if (observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
