@@ -181,9 +181,10 @@ c10::Storage StepRun::decode(RunValue& value) {
 void StepRun::fetchCopy(ValueId planned) {
   const ValueId id = stepsValue(planned);
   {
-    // Written over since, beside the plan: its uses read what is there now.
+    // Written over since, beside the plan: its uses read what is there now, replays what was
+    // before.
     const Locked lock(*this);
-    if (values_[id].successor != kNone) return;
+    if (values_[id].successor != kNone || values_[id].pristine) return;
   }
   const auto start = Clock::now();
   c10::Storage storage = materialize(id, 0);
