@@ -404,6 +404,7 @@ void StepRun::endGuard(RunValue& value) {
   c10::Storage storage = adoptBlock(block, static_cast<std::size_t>(value.bytes));
   if (isNeeded(value) && !value.pristine) {
     value.pristine = std::move(storage);
+    value.pristine_until = static_cast<OpId>(ops_.size());
   } else {
     given_up_.push_back(std::move(storage));
   }

@@ -227,8 +227,14 @@ void StepRun::protect(ValueId id) {
   c10::Storage present;
   {
     const Locked lock(*this);
-    if (values_[id].pristine || values_[id].overwritten) return;
-    present = values_[id].storage();
+    RunValue& value = values_[id];
+    present = value.storage();
+    // Freed since, and allocated again to be written: what was read is in the block that was kept.
+    const bool resized = present && !value.replaced &&
+                         (present.data() != value.data ||
+                          static_cast<std::int64_t>(present.nbytes()) != value.bytes);
+    if (resized) endGuard(value);
+    if (resized || value.pristine || value.overwritten) return;
   }
   if (!present) return;
   c10::Storage duplicate = duplicateStorage(present);

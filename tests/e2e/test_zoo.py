@@ -30,6 +30,7 @@ EVERY_TIME = {
     "memory_tool_programs.saved_tensors_hooks_numpy",
     "transform_programs.compiled_in_part",
     "distributed_programs.ddp_static_graph",
+    "sharded_programs.fsdp1",
     "changing_programs.random_lengths",
     "changing_programs.stochastic_depth",
     "life_programs.notebook",
