@@ -204,8 +204,8 @@ PROGRAMS = {
     "out_of_memory_at_first": Program(
         lambda: disturbed(RuntimeError, run_out_of_memory, first=0), steps=12
     ),
-    # Its largest step begins with the graphs of two that failed: few of its bytes are its own.
-    "halving": Program(halving, steps=12, fraction=3),
+    # The graphs of two that failed stay while it runs its largest step.
+    "halving": Program(halving, steps=12, fraction=0.3),
     "notebook": Program(notebook, steps=16),
     "saving": Program(saving, steps=10),
     "copying": Program(copying, steps=10),
