@@ -118,7 +118,8 @@ void StepRun::noteInserted(RunOp& op, OpId id) {
 void StepRun::noteNone(const RunOp& op) {
   aligned_ops_.removeLast();
   for (UseId use = op.first_use; use < static_cast<UseId>(uses_.size()); ++use) {
-    if (off_plan_ || !isPlannedUse(aligned_uses_.next(), uses_[use].value)) continue;
+    const bool joined = aligned_uses_.planned(use) != kNone;
+    if (off_plan_ || joined || !isPlannedUse(aligned_uses_.next(), uses_[use].value)) continue;
     aligned_uses_.adopt(use);
     --planned_uses_to_come_;
   }
