@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <utility>
 #include <vector>
+
+#include "svg_text.hpp"
 
 namespace ebbtide::cli {
 namespace {
@@ -29,62 +29,10 @@ constexpr const char* kStyle = R"(
   .title { font-size: 16px; font-weight: 600 }
 )";
 
-struct Unit {
-  double bytes;
-  const char* name;
-};
-
-Unit unitOf(Bytes most) {
-  constexpr std::array<Unit, 4> kUnits = {
-      {{1073741824.0, "GiB"}, {1048576.0, "MiB"}, {1024.0, "KiB"}, {1.0, "bytes"}}};
-  for (const Unit& unit : kUnits) {
-    if (static_cast<double>(most) >= 4 * unit.bytes) return unit;
-  }
-  return kUnits.back();
-}
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char letter : text) {
-    switch (letter) {
-      case '&':
-        result += "&amp;";
-        break;
-      case '<':
-        result += "&lt;";
-        break;
-      case '>':
-        result += "&gt;";
-        break;
-      case '"':
-        result += "&quot;";
-        break;
-      default:
-        result += static_cast<unsigned char>(letter) < ' ' ? ' ' : letter;
-    }
-  }
-  return result;
-}
-
-// Round numbers from the last one at or below `least` to the first one at or above `most`.
-std::vector<double> ticks(double least, double most) {
-  const double rough = std::max(most - least, 1e-9) / 6;
-  const double power = std::pow(10, std::floor(std::log10(rough)));
-  double step = 10 * power;
-  for (const double factor : {5.0, 2.5, 2.0, 1.0}) {
-    if (factor * power >= rough) step = factor * power;
-  }
-  std::vector<double> result;
-  const long first = std::lround(std::floor(least / step + 1e-9));
-  const long last = std::lround(std::ceil(most / step - 1e-9));
-  for (long i = first; i <= last; ++i) result.push_back(static_cast<double>(i) * step);
-  return result;
-}
-
 class Picture {
  public:
   Picture(const TimeMemoryCurve& curve, std::string title)
-      : curve_(curve), title_(std::move(title)), unit_(unitOf(curve.plain_peak_bytes)) {
+      : curve_(curve), title_(std::move(title)), unit_(byteUnit(curve.plain_peak_bytes)) {
     double slowest = 1;
     for (const CurvePoint& point : curve.points) {
       slowest = std::max(slowest, ratio(point.duration_ns));
@@ -180,7 +128,7 @@ class Picture {
 
   const TimeMemoryCurve& curve_;
   std::string title_;
-  Unit unit_;
+  ByteUnit unit_;
   std::vector<double> x_ticks_, y_ticks_;
   std::string text_;
 };

@@ -22,6 +22,7 @@ int run(int argc, char** argv) {
   addPlan(app, exit_code);
   addCheck(app, exit_code);
   addCurve(app, exit_code);
+  addPlace(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -1,5 +1,4 @@
-// The arguments that say how to plan: --planner, --option, --deadline, --seed (and --threads, which
-// each verb uses in its own way).
+// The arguments that say how to plan: --planner, --option and those of SearchLimits.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -7,15 +6,13 @@
 #include <vector>
 
 #include "ebbtide/scheduler/planner.hpp"
+#include "search_limits.hpp"
 
 namespace ebbtide::cli {
 
-struct PlannerInput {
+struct PlannerInput : SearchLimits {
   std::string planner = "auto";
   std::vector<std::string> named;  // "k=v"
-  double deadline_seconds = 10;
-  std::uint64_t seed = 0;
-  unsigned threads = 1;
 
   void addTo(CLI::App& verb, const std::string& deadline_meaning);
   // The deadline counts from now. Throws std::invalid_argument.

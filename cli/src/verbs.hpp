@@ -14,5 +14,6 @@ void addPlanners(CLI::App& app, int& exit_code);
 void addPlan(CLI::App& app, int& exit_code);
 void addCheck(CLI::App& app, int& exit_code);
 void addCurve(CLI::App& app, int& exit_code);
+void addPlace(CLI::App& app, int& exit_code);
 
 }  // namespace ebbtide::cli

@@ -1,0 +1,24 @@
+// What every picture needs: text that XML accepts, units and round numbers for axes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ebbtide/scheduler/units.hpp"
+
+namespace ebbtide::cli {
+
+struct ByteUnit {
+  double bytes;
+  const char* name;  // "MiB"
+};
+
+// The largest of which `most` has at least four.
+ByteUnit byteUnit(scheduler::Bytes most);
+
+std::string escaped(const std::string& text);
+
+// Round numbers from the last one at or below `least` to the first one at or above `most`.
+std::vector<double> ticks(double least, double most);
+
+}  // namespace ebbtide::cli
