@@ -78,7 +78,8 @@ class GPT(nn.Module):
                 nn.init.normal_(last.weight, std=0.02 / math.sqrt(2 * layers))
 
     def forward(self, tokens: Tensor, targets: Tensor) -> Tensor:
-        x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1]))
+        positions = torch.arange(tokens.shape[1], device=tokens.device)
+        x = self.tokens(tokens) + self.positions(positions)
         x = self.dropout(x)
         for block in self.blocks:
             x = block(x)
@@ -108,7 +109,7 @@ def fingerprint(model: nn.Module) -> str:
     digest = hashlib.sha256()
     for name, value in model.state_dict().items():
         digest.update(name.encode())
-        digest.update(value.detach().contiguous().numpy().tobytes())
+        digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
 
 
@@ -122,6 +123,7 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=6, help="sequences of one microbatch")
     parser.add_argument("--accumulate", type=int, default=2, help="microbatches of one step")
     parser.add_argument("--seed", type=int, default=1337)
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--out", help="write losses and a parameter hash here; {rank} is replaced")
     options = parser.parse_args()
 
@@ -132,6 +134,7 @@ def main() -> None:
 
     torch.manual_seed(options.seed)
     model: nn.Module = GPT(options.layers, options.width, options.heads, options.length, 0.1)
+    model.to(options.device)
     if distributed:
         model = DistributedDataParallel(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), weight_decay=0.1)
@@ -147,7 +150,8 @@ def main() -> None:
         for micro in range(options.accumulate):
             last = micro == options.accumulate - 1
             with model.no_sync() if distributed and not last else nullcontext():
-                loss = model(*draw_batch(text, options.batch, options.length, generator))
+                batch = draw_batch(text, options.batch, options.length, generator)
+                loss = model(*(part.to(options.device) for part in batch))
                 (loss / options.accumulate).backward()
             total += loss.item() / options.accumulate
         norm = nn.utils.clip_grad_norm_(model.parameters(), 1.0)

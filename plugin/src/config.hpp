@@ -11,6 +11,7 @@ enum class OnInfeasible { kStop, kBestEffort };
 
 struct Config {
   std::optional<std::int64_t> budget_bytes;  // none: measure only
+  std::string gpu_budget;                    // as given, where it is each GPU's instead
   int port = 9464;                           // base; a rank adds its local rank
   std::string bind = "127.0.0.1";
   std::string report_path;             // {rank} is replaced; empty: none

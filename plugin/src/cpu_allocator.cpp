@@ -12,7 +12,7 @@
 namespace ebbtide::plugin {
 namespace {
 
-allocator::CachingResource* resource = nullptr;
+allocator::DeviceMemory* resource = nullptr;
 
 void deleteBlock(void* block) {
   if (droppedBlocks().keepIfWritten(block)) return;
@@ -29,7 +29,7 @@ class CpuAllocator final : public c10::Allocator {
       if (session->stopRequested() && inTrainingOp() && !QuietScope::active()) {
         TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
       }
-      block = resource->allocate(bytes);
+      block = resource->allocate(bytes, allocator::Stream::kDefault);
       TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, session->outOfMemoryMessage(bytes));
       if (const auto pattern = PoisonScope::pattern(); pattern != 0)
         std::memset(block, pattern, bytes);
@@ -44,7 +44,7 @@ class CpuAllocator final : public c10::Allocator {
 
 }  // namespace
 
-void installCpuAllocator(allocator::CachingResource& memory) {
+void installCpuAllocator(allocator::DeviceMemory& memory) {
   resource = &memory;
   static auto* const ours = new CpuAllocator();  // storages may outlive static destruction
   c10::SetAllocator(c10::kCPU, ours, 255);

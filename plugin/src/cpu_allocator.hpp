@@ -1,15 +1,15 @@
-// Boundary to c10: our CachingResource as torch's CPU allocator. Includes torch.
+// Boundary to c10: our DeviceMemory as torch's CPU allocator. Includes torch.
 #pragma once
 
 #include <c10/core/Allocator.h>
 #include <c10/core/Storage.h>
 
-#include "ebbtide/allocator/caching_resource.hpp"
+#include "ebbtide/allocator/device_memory.hpp"
 
 namespace ebbtide::plugin {
 
 // Puts ours in the place of torch's CPU allocator. Tensors made before keep their own deleter.
-void installCpuAllocator(allocator::CachingResource& memory);
+void installCpuAllocator(allocator::DeviceMemory& memory);
 
 // A storage that owns a block of ours which nobody else owns.
 c10::Storage adoptBlock(void* block, std::size_t bytes);

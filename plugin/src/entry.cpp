@@ -5,8 +5,11 @@
 #include <exception>
 #include <regex>
 #include <string>
+#include <utility>
 
 #include "cpu_allocator.hpp"
+#include "cuda_side.hpp"
+#include "gpu_presence.hpp"
 #include "recorder.hpp"
 #include "session.hpp"
 #include "variables.hpp"
@@ -19,6 +22,22 @@ std::string versionIn(const std::string& build) {
   std::smatch match;
   return std::regex_search(build, match, std::regex("TORCH_VERSION=([0-9.]+)")) ? match[1].str()
                                                                                 : std::string();
+}
+
+// Where there is a GPU the budget is the GPUs'; the CPU's memory is measured then. Returns what is
+// wrong; empty for nothing. Without a GPU a torch that could use one gets our allocator too, which
+// nothing is asked of.
+std::string installForGpus(ebbtide::plugin::Config& config) {
+  using namespace ebbtide::plugin;
+  const bool gpu = gpuVisible();
+  std::string problem;
+  const CudaSide side = installCudaSide(gpu ? variable("EBBTIDE_BUDGET") : "", problem);
+  if (!gpu) return "";
+  if (side == CudaSide::kInstalled && config.budget_bytes) {
+    config.gpu_budget = variable("EBBTIDE_BUDGET");
+    config.budget_bytes.reset();
+  }
+  return problem;
 }
 
 }  // namespace
@@ -36,10 +55,15 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
                 (version.empty() ? "of an unknown version" : version);
       return message.c_str();
     }
-    Session::start(configFromEnvironment(), {.torch_version = version,
-                                             .torch_build = build,
-                                             .cpu_capability = at::get_cpu_capability(),
-                                             .settings = librarySettings()});
+    Config config = configFromEnvironment();
+    if (config.own_allocator) {
+      message = installForGpus(config);
+      if (!message.empty()) return message.c_str();
+    }
+    Session::start(std::move(config), {.torch_version = version,
+                                       .torch_build = build,
+                                       .cpu_capability = at::get_cpu_capability(),
+                                       .settings = librarySettings()});
     if (Session::current()->config().own_allocator)
       installCpuAllocator(Session::current()->memory());
     installRecorder();

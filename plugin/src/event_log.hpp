@@ -10,7 +10,7 @@
 #include <optional>
 #include <unordered_map>
 
-#include "ebbtide/allocator/caching_resource.hpp"
+#include "ebbtide/allocator/observed_resource.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::plugin {

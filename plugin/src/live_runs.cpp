@@ -46,10 +46,10 @@ bool LiveRuns::others(const StepRun* run) const {
                      [run](const auto& known) { return known.get() != run; });
 }
 
-allocator::Bytes LiveRuns::reclaim(allocator::Bytes need_bytes) noexcept try {
+allocator::Bytes LiveRuns::reclaim(const allocator::ReclaimRequest& request) noexcept try {
   allocator::Bytes freed = 0;
   for (const auto& run : alive()) {
-    if (freed < need_bytes) freed += run->evict(need_bytes - freed);
+    if (freed < request.need_bytes) freed += run->evict(request.need_bytes - freed);
   }
   return freed;
 } catch (...) {

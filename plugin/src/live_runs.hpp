@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "ebbtide/allocator/caching_resource.hpp"
+#include "ebbtide/allocator/reclaimer.hpp"
 #include "step_run.hpp"
 
 namespace ebbtide::plugin {
@@ -22,7 +22,7 @@ class LiveRuns final : public allocator::Reclaimer {
   bool replaysToCome(const StepRun* recording = nullptr) const noexcept;
   // Does another step live, of another thread or with a graph that was kept?
   bool others(const StepRun* run) const;
-  allocator::Bytes reclaim(allocator::Bytes need_bytes) noexcept override;
+  allocator::Bytes reclaim(const allocator::ReclaimRequest& request) noexcept override;
 
  private:
   std::vector<std::shared_ptr<StepRun>> alive() const;

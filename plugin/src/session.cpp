@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "dropped_blocks.hpp"
-#include "ebbtide/allocator/host_backend.hpp"
+#include "ebbtide/allocator/host_address_space.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {
@@ -59,7 +59,9 @@ bool Session::inChild() noexcept {
 Session::Session(Config config, AuditCache::Host host)
     : config_(std::move(config)),
       host_(std::move(host)),
-      memory_(std::make_unique<allocator::CachingResource>(allocator::makeHostBackend())),
+      memory_(std::make_unique<allocator::DeviceMemory>(
+          allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
+          allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
       observer_(*memory_),
       spill_(config_.spill_dir),
       metrics_({config_.rank, config_.local_rank}) {
@@ -127,7 +129,9 @@ void Session::wake(int threads) {
       endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
     say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version,
                     config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes)
-                                         : std::string("measuring, nothing is dropped"),
+                    : config_.gpu_budget.empty()
+                        ? std::string("measuring, nothing is dropped")
+                        : "budget of each GPU " + config_.gpu_budget + ", nothing is dropped",
                     server_ ? endpoint : "no metrics endpoint"));
     if (!server_) warn("metrics are not served: " + error);
     planner_ = std::thread([this] {
@@ -159,6 +163,7 @@ Session::StepStart Session::beginStep() {
       start.record_ops || config_.budget_bytes.has_value() || goesOn() || backwardCrossesHints();
   memory_->resetPeaks();
   const allocator::Statistics memory = memory_->statistics();
+  allocator_before_step_ = memory;
   step_base_bytes_ = memory.allocated_bytes;
   step_activation_bytes_ = 0;
   const bool free_to_observe = log_ == nullptr || log_->restsSince(kRest);
@@ -166,6 +171,7 @@ Session::StepStart Session::beginStep() {
     start.log = std::make_shared<EventLog>(step_base_bytes_);
     log_ = start.log;
     observer_.passTo(log_);
+    placement_.beginStep(start.plan);
   }
   spilled_before_step_ = spilled_bytes_;
   dropped_before_step_ = dropped_online_bytes_;
@@ -206,6 +212,7 @@ bool Session::wantsTrace(const StepSummary& summary) const {
 
 void Session::noteBackwardBegins() noexcept {
   const std::int64_t live = memory_->statistics().allocated_bytes;
+  placement_.beginBackward();
   std::lock_guard lock(mutex_);
   step_activation_bytes_ = live - step_base_bytes_;
 }
@@ -215,6 +222,10 @@ void Session::endStep(StepSummary summary) {
   std::unique_lock lock(mutex_);
   allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
   mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
+  if (summary.observed) {
+    placement_.endStep(summary.had_backward && summary.trusted && !summary.off_plan);
+    if (placement_.hasWork()) changed_.notify_all();
+  }
   if (!summary.had_backward) return;
   slack_at_peak_bytes_ = memory.slack_at_peak_bytes;
   const double elapsed =
@@ -289,10 +300,12 @@ std::uint64_t Session::expectedProgram() const {
 void Session::judgeStep(const StepSummary& summary, const allocator::Statistics& memory) {
   debug(fmt::format(
       "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
-      "{}",
+      "{}, blocks placed {}, not as placed {}",
       steps_, memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes,
       memory.mapped_peak_bytes, memory.cached_bytes, spilled_bytes_ - spilled_before_step_,
-      recomputed_ops_ - replays_before_step_, dropped_online_bytes_ - dropped_before_step_));
+      recomputed_ops_ - replays_before_step_, dropped_online_bytes_ - dropped_before_step_,
+      memory.planned_allocations - allocator_before_step_.planned_allocations,
+      memory.plan_deviations - allocator_before_step_.plan_deviations));
   const bool spilled =
       spilled_bytes_ > spilled_before_step_ || dropped_online_bytes_ > dropped_before_step_;
   base_bytes_ = step_base_bytes_;

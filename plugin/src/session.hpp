@@ -18,7 +18,7 @@
 
 #include "audit_cache.hpp"
 #include "config.hpp"
-#include "ebbtide/allocator/caching_resource.hpp"
+#include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/metrics/http_server.hpp"
 #include "ebbtide/metrics/rank_metrics.hpp"
 #include "ebbtide/scheduler/activation_shares.hpp"
@@ -30,12 +30,14 @@
 #include "plan.hpp"
 #include "session_observer.hpp"
 #include "spill_store.hpp"
+#include "step_placement.hpp"
 
 namespace ebbtide::plugin {
 
 struct StepSummary {
   bool had_backward = false;
   bool recorded = false;  // `trace` is whole
+  bool observed = false;  // the allocator, to its end
   bool off_plan = false;
   std::shared_ptr<const Plan> plan;  // that it began with, left or not; nullptr: none
   bool trusted = false;              // rehearsed before it began, here or in an earlier process
@@ -55,7 +57,7 @@ class Session {
   static bool inChild() noexcept;  // a forked process: be inert
 
   const Config& config() const noexcept { return config_; }
-  allocator::CachingResource& memory() noexcept { return *memory_; }
+  allocator::DeviceMemory& memory() noexcept { return *memory_; }
   SpillStore& spillStore() noexcept { return spill_; }
   scheduler::HostCopies hostCopies();  // 0 bytes a second: only where nothing else helps
 
@@ -87,6 +89,8 @@ class Session {
   // The plan of a program that begins so, or nullptr: of several the one that was expected here,
   // else the one that most steps ran.
   std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature) const;
+  // The step that observes the allocator follows another plan than it began with.
+  void noteStepPlan(const std::shared_ptr<const Plan>& plan) { placement_.changePlan(plan); }
   bool wantsTrace(const StepSummary& summary) const;
   // The step that observed the allocator by it is over. False: another step took its place before.
   bool releaseLog(const std::shared_ptr<EventLog>& log);
@@ -184,6 +188,7 @@ class Session {
   };
 
   void planLoop();
+  void placeStep();
   void planOnce(scheduler::Trace trace, bool first_step);
   scheduler::PlanResult planWithin(const scheduler::Graph& graph, std::int64_t cap) const;
   Planned bestPlan(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,
@@ -217,8 +222,9 @@ class Session {
   Config config_;
   AuditCache::Host host_;
   std::unique_ptr<AuditCache> audits_;  // since wake(); nullptr: nothing is remembered
-  std::unique_ptr<allocator::CachingResource> memory_;
+  std::unique_ptr<allocator::DeviceMemory> memory_;
   StepObserver observer_;  // of memory_
+  StepPlacement placement_{*memory_};
   SpillStore spill_;
   metrics::RankMetrics metrics_;
   std::unique_ptr<metrics::HttpServer> server_;
@@ -262,6 +268,7 @@ class Session {
   std::int64_t first_step_peak_bytes_ = 0, allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0;
   std::atomic<std::int64_t> smallest_feasible_bytes_{0};
   std::int64_t smallest_without_spill_bytes_ = 0;
+  allocator::Statistics allocator_before_step_;
   std::int64_t step_base_bytes_ = 0, step_activation_bytes_ = 0;
   std::int64_t violations_ = 0, spilled_before_step_ = 0, replays_before_step_ = 0;
   std::int64_t offload_ns_before_step_ = 0;

@@ -8,7 +8,7 @@
 #include <memory>
 #include <mutex>
 
-#include "ebbtide/allocator/caching_resource.hpp"
+#include "ebbtide/allocator/device_memory.hpp"
 #include "event_log.hpp"
 
 namespace ebbtide::plugin {
@@ -16,7 +16,7 @@ namespace ebbtide::plugin {
 class StepObserver final : public allocator::Observer {
  public:
   // The resource must outlive the observer, and is given no other one.
-  explicit StepObserver(allocator::CachingResource& memory) : memory_(memory) {}
+  explicit StepObserver(allocator::DeviceMemory& memory) : memory_(memory) {}
 
   // nullptr: nobody listens, and the allocator need not call.
   void passTo(std::shared_ptr<EventLog> log) {
@@ -35,7 +35,7 @@ class StepObserver final : public allocator::Observer {
   }
 
  private:
-  allocator::CachingResource& memory_;
+  allocator::DeviceMemory& memory_;
   std::mutex mutex_;
   std::shared_ptr<EventLog> log_;
 };

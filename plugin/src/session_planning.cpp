@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
@@ -173,10 +174,14 @@ void Session::planLoop() {
     bool first_step = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closing_ || job_ != nullptr; });
+      changed_.wait(lock, [this] { return closing_ || job_ != nullptr || placement_.hasWork(); });
       if (closing_) return;
       trace = std::move(job_);
       first_step = job_first_step_;
+    }
+    if (trace == nullptr) {
+      placeStep();
+      continue;
     }
     try {
       planOnce(std::move(*trace), first_step);
@@ -185,6 +190,15 @@ void Session::planLoop() {
     }
     std::lock_guard lock(mutex_);
     planning_ = false;
+  }
+}
+
+// Without addresses the allocator chooses some: no step depends on them.
+void Session::placeStep() {
+  try {
+    debug(placement_.place());
+  } catch (const std::exception& error) {
+    debug(std::string("a step could not be placed: ") + error.what());
   }
 }
 

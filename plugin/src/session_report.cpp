@@ -56,6 +56,7 @@ void Session::writeReport() {
   const std::shared_ptr<Plan>& plan = program.plan;
   scheduler::ActivationShares shares = program.shares;
   shares.addRestOf(program.activation_bytes);
+  const allocator::Statistics memory = memory_->statistics();
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", host_.torch_version},
@@ -77,6 +78,8 @@ void Session::writeReport() {
       {"predicted_peak_bytes", program.predicted_peak_bytes},
       {"smallest_budget_without_spilling_bytes", smallest_without_spill_bytes_},
       {"budget_violations", violations_},
+      {"placed_blocks", memory.planned_allocations},
+      {"misplaced_blocks", memory.plan_deviations},
       {"steps", steps_},
       {"step_seconds",
        {{"first", step_seconds_.empty() ? 0.0 : step_seconds_.front()},

@@ -2,7 +2,7 @@
 // reads them again.
 #include <algorithm>
 
-#include "ebbtide/allocator/caching_resource.hpp"
+#include "ebbtide/allocator/bytes.hpp"
 #include "elapsed.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
@@ -32,7 +32,7 @@ std::optional<BitCode> encodeWhole(const void* data, std::int64_t bytes, const R
 void StepRun::tryCode(const RunOp& op, ValueId id) {
   RunValue& value = values_[id];
   if (value.block == kNone || value.uninitialised || value.bytes < kCodeFloor) return;
-  const std::int64_t block_bytes = allocator::CachingResource::blockBytes(value.data);
+  const std::int64_t block_bytes = session_.memory().blockBytes(value.data);
   const bool known = op.on_plan && !off_plan_ && !unplanned(id);
   // An op without inputs has the same signature whatever the size of what it makes.
   if (known && options_.plan->codec[plannedAs(id)].block_bytes == block_bytes) {

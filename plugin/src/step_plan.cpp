@@ -26,6 +26,7 @@ void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
 void StepRun::switchPlan(std::shared_ptr<const Plan> plan) {
   const Locked lock(*this);
   usePlan(std::move(plan));
+  if (options_.log) session_.noteStepPlan(options_.plan);
   for (std::size_t source = 0; source < values_.size(); ++source) {
     aligned_values_.add(true);
     const c10::Storage present = values_[source].storage();

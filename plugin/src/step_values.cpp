@@ -69,7 +69,7 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.copy = weakly(tensor.storage());
   if (options_.log && !value.foreign) {
     value.block = options_.log->blockAt(
-        tensor.storage().data(), allocator::CachingResource::blockBytes(tensor.storage().data()));
+        tensor.storage().data(), session_.memory().blockBytes(tensor.storage().data()));
   }
   present_.insert_or_assign(
       tensor.storage().unsafeGetStorageImpl(),

@@ -64,8 +64,8 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   } else if (rehearsal && !run->doesMore()) {  // it failed, for want of what differed, say
     session.noteRehearsal(*options.plan, false, run->auditKeys());
   }
-  const bool observed = options.log && session.releaseLog(options.log);
-  if (observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
+  summary.observed = options.log && session.releaseLog(options.log);
+  if (summary.observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
     summary.trace = run->takeTrace();
     summary.audit_keys = run->auditKeys();
     summary.recorded = true;

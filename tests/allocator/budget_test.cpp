@@ -1,233 +1,481 @@
-// The ledger: what is mapped, when it is refused, what the cache gives back.
+// The budget: what is mapped, when it is refused, what the cache gives back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <random>
 #include <thread>
 #include <vector>
 
-#include "spy_backend.hpp"
+#include "stack.hpp"
 
 namespace ebbtide::allocator::test {
 namespace {
 
-TEST(BudgetTest, ExactlyTheBudgetFitsAndOnePageMoreDoesNot) {
-  SpiedResource spied;
-  spied.limit(2 * kMiB);
-  void* first = spied->allocate(requestFor(kMiB));
-  void* second = spied->allocate(requestFor(kMiB));
+constexpr Stream kOne{1}, kTwo{2};
+constexpr Bytes kChunk = 64 * kKiB;  // 1,024 grains of 64
+
+class BudgetTest : public testing::Test {
+ protected:
+  ~BudgetTest() override {
+    stack_.spy().on_map = nullptr;
+    stack_.spy().on_unmap = nullptr;
+    stack_.expectSound();
+  }
+
+  void* allocate(Bytes bytes, Stream stream = Stream::kDefault) {
+    return stack_->allocate(size(bytes), stream);
+  }
+  Statistics stats() { return stack_.memory().statistics(); }
+  void freeAll(const std::vector<void*>& blocks) {
+    for (void* block : blocks) stack_->deallocate(block);
+  }
+
+  Stack stack_;
+};
+
+TEST_F(BudgetTest, ExactlyTheBudgetFitsAndOnePageMoreDoesNot) {
+  stack_.limit(2 * kMiB);
+  void* first = allocate(kMiB);
+  void* second = allocate(kMiB);
   ASSERT_NE(second, nullptr);
-  EXPECT_EQ(spied->allocate(requestFor(64 * kKiB)), nullptr);
-  EXPECT_EQ(spied->allocate(1), nullptr);  // a chunk of one page does not fit either
-  EXPECT_EQ(spied->statistics().mapped_bytes, 2 * kMiB);
-  EXPECT_EQ(spied->statistics().budget_violations, 0);
-  spied->deallocate(first);
-  spied->deallocate(second);
+  EXPECT_EQ(allocate(64 * kKiB), nullptr);
+  EXPECT_EQ(allocate(1), nullptr);  // a chunk of one page does not fit either
+  EXPECT_EQ(stats().mapped_bytes, 2 * kMiB);
+  EXPECT_EQ(stats().budget_violations, 0);
+  freeAll({first, second});
+}
+
+TEST_F(BudgetTest, TheMarginCountsAsMapped) {
+  stack_.limit(2 * kMiB);
+  stack_.memory().setMargin(kMiB);
+  void* first = allocate(kMiB);
+  EXPECT_NE(first, nullptr);
+  EXPECT_EQ(allocate(64 * kKiB), nullptr);
+  stack_.memory().setMargin(kMiB - 64 * kKiB);
+  void* second = allocate(64 * kKiB);
+  EXPECT_NE(second, nullptr);
+  freeAll({first, second});
+  EXPECT_EQ(stats().margin_bytes, kMiB - 64 * kKiB);
 }
 
 // Both blocks lie in one chunk: free are what is mapped less one of them, then less both.
-TEST(BudgetTest, TheSlackIsToldOfTheMomentOfThePeak) {
-  SpiedResource spied;
-  const Bytes block = CachingResource::blockBytesFor(1000);
-  void* first = spied->allocate(1000);
-  const Bytes mapped = spied->statistics().mapped_bytes;
-  EXPECT_EQ(spied->statistics().slack_at_peak_bytes, mapped - block);
-  void* second = spied->allocate(1000);
-  ASSERT_EQ(spied->statistics().mapped_bytes, mapped);
-  spied->deallocate(first);
-  EXPECT_EQ(spied->statistics().slack_at_peak_bytes, mapped - 2 * block);
-  spied->resetPeaks();
-  EXPECT_EQ(spied->statistics().slack_at_peak_bytes, mapped - block);
-  spied->deallocate(second);
+TEST_F(BudgetTest, TheSlackIsToldOfTheMomentOfThePeak) {
+  const Bytes block = stack_.memory().blockBytesFor(1000);
+  void* first = allocate(1000);
+  EXPECT_EQ(stats().slack_at_peak_bytes, kChunk - block);
+  void* second = allocate(1000);
+  EXPECT_EQ(stats().slack_at_peak_bytes, kChunk - 2 * block);
+  stack_->deallocate(first);
+  EXPECT_EQ(stats().slack_at_peak_bytes, kChunk - 2 * block);
+  stack_->deallocate(second);
 }
 
-TEST(BudgetTest, MoreThanTheWholeBudgetCostsNothing) {
-  SpiedResource spied;
-  spied.limit(2 * kMiB);
-  spied->deallocate(spied->allocate(requestFor(kMiB)));
-  EXPECT_EQ(spied->allocate(requestFor(2 * kMiB + kPage)), nullptr);
-  EXPECT_EQ(spied->statistics().cached_bytes, kMiB);  // nothing was released for it
+TEST_F(BudgetTest, MoreThanTheWholeBudgetCostsNothing) {
+  stack_.limit(2 * kMiB);
+  stack_->deallocate(allocate(kMiB));
+  EXPECT_EQ(allocate(2 * kMiB + kPage), nullptr);
+  EXPECT_EQ(stats().cached_bytes, kMiB);  // nothing was unmapped for it
 }
 
-TEST(BudgetTest, TheDebitComesBeforeTheMappingAndNoLockIsHeld) {
-  SpiedResource spied;
+TEST_F(BudgetTest, TheDebitComesBeforeTheMappingAndTheCreditAfterTheUnmapping) {
   Bytes during = 0;
-  spied.log->on_map = [&] { during = spied->statistics().mapped_bytes; };
-  void* block = spied->allocate(requestFor(kMiB));
-  EXPECT_EQ(during, kMiB);
-  spied->deallocate(block);
+  stack_.spy().on_map = [&](Bytes) { during = stack_.ledger().mappedBytes(); };
+  void* block = allocate(kMiB);
+  EXPECT_EQ(during, stack_.ledger().mappedBytes());
+  EXPECT_GE(during, kMiB);
+  stack_.spy().on_unmap = [&](void*, Bytes) { during = -stack_.ledger().mappedBytes(); };
+  const Bytes before = stack_.ledger().mappedBytes();
+  stack_->deallocate(block);
+  stack_.memory().releaseCached();
+  EXPECT_EQ(during, -before);
 }
 
-TEST(BudgetTest, ARefusedMappingIsRefunded) {
-  SpiedResource spied;
-  spied.log->refuse_maps = 100;
-  EXPECT_EQ(spied->allocate(requestFor(kMiB)), nullptr);
-  EXPECT_EQ(spied->allocate(100), nullptr);
-  const Statistics stats = spied->statistics();
-  EXPECT_EQ(stats.mapped_bytes, 0);
-  EXPECT_EQ(stats.mapped_peak_bytes, 0);
-  EXPECT_EQ(stats.allocations, 0);
-  EXPECT_EQ(stats.budget_violations, 0);
-  spied.log->refuse_maps = 0;
+TEST_F(BudgetTest, NoPoolsLockIsHeldWhileTheDriverRuns) {
+  void* other = allocate(kMiB);
+  stack_.spy().on_map = [&](Bytes) {
+    // On another thread, which would wait for ever.
+    std::thread([&] {
+      stack_->deallocate(other);
+      EXPECT_EQ(stack_->blockBytes(nullptr), 0);
+      other = allocate(kMiB);
+    }).join();
+  };
+  void* block = allocate(4 * kMiB);
+  stack_.spy().on_map = nullptr;
+  freeAll({block, other});
 }
 
-TEST(BudgetTest, ARefusalGivesTheCacheBackAndTriesAgain) {
-  SpiedResource spied;
-  spied->deallocate(spied->allocate(requestFor(4 * kMiB)));
-  spied.log->refuse_maps = 1;
-  void* block = spied->allocate(requestFor(kMiB));
-  ASSERT_NE(block, nullptr);
-  EXPECT_EQ(spied.log->maps, 3);  // 4 MiB, 1 MiB refused, 1 MiB
-  EXPECT_EQ(spied->statistics().mapped_bytes, kMiB);
-  spied->deallocate(block);
-}
-
-TEST(BudgetTest, AnOverrunIsCountedAndPaidBackAtTheFree) {
-  SpiedResource spied;
-  spied->setBudget(3 * kMiB);  // overrun is allowed unless forbidden
-  void* first = spied->allocate(requestFor(2 * kMiB));
-  void* second = spied->allocate(requestFor(kMiB));
-  spied->deallocate(second);
-  // 2 live, 1 cached: 2 more would make 4 even without the cache, so it goes and the budget is
-  // overrun.
-  void* third = spied->allocate(requestFor(2 * kMiB));
-  ASSERT_NE(third, nullptr);
-  Statistics stats = spied->statistics();
-  EXPECT_EQ(stats.mapped_bytes, 4 * kMiB);
-  EXPECT_EQ(stats.budget_violations, 1);
-  spied->deallocate(third);  // 4 > 3: to the system
-  stats = spied->statistics();
-  EXPECT_EQ(stats.mapped_bytes, 2 * kMiB);
-  EXPECT_EQ(stats.cached_bytes, 0);
-  spied->deallocate(first);  // 2 <= 3: cached
-  EXPECT_EQ(spied->statistics().cached_bytes, 2 * kMiB);
-}
-
-TEST(BudgetTest, ASmallerBudgetTakesTheCacheFirstAndTheFreesLater) {
-  SpiedResource spied;
-  spied.limit(8 * kMiB);
-  void* kept = spied->allocate(requestFor(3 * kMiB));
-  void* other = spied->allocate(requestFor(2 * kMiB));
-  void* cached = spied->allocate(requestFor(kMiB));
-  spied->deallocate(cached);
-  spied.limit(4 * kMiB);  // 6 mapped, 1 of it cached: 5 remain
-  EXPECT_EQ(spied->statistics().mapped_bytes, 5 * kMiB);
-  EXPECT_EQ(spied->allocate(requestFor(kMiB)), nullptr);
-  spied->deallocate(other);  // 5 > 4: to the system
-  EXPECT_EQ(spied->statistics().mapped_bytes, 3 * kMiB);
-  spied->deallocate(kept);  // 3 <= 4: cached
-  EXPECT_EQ(spied->statistics().cached_bytes, 3 * kMiB);
-  spied.limit(0);
-  EXPECT_EQ(spied->statistics().mapped_bytes, 0);
-  EXPECT_EQ(spied->allocate(1), nullptr);
-}
-
-TEST(BudgetTest, AChunkTakesTheSmallestCachedBlockThatIsEnough) {
-  SpiedResource spied;
-  spied.limit(7 * kMiB);
+// Blocks of one page more than the small pool's largest keep apart what is freed between them.
+TEST_F(BudgetTest, ScatteredPagesMoveToWhereABlockFits) {
+  constexpr Bytes kBlock = 40 * kKiB;  // ten pages
+  stack_.limit(100 * kBlock);
   std::vector<void*> blocks;
-  for (const Bytes size : {kMiB, 2 * kMiB, 4 * kMiB}) {
-    blocks.push_back(spied->allocate(requestFor(size)));
+  for (int i = 0; i < 100; ++i) blocks.push_back(allocate(kBlock));
+  ASSERT_NE(blocks.back(), nullptr);
+  std::vector<void*> kept;
+  for (std::size_t i = 0; i < 100; ++i) {
+    if (i % 2 == 0) {
+      stack_->deallocate(blocks[i]);
+    } else {
+      kept.push_back(blocks[i]);
+    }
   }
-  for (void* block : blocks) spied->deallocate(block);
-  void* small = spied->allocate(100);
-  // Cut from the block of 1 MiB: nothing goes back, nothing is mapped.
-  EXPECT_EQ(spied->statistics().cached_bytes, 7 * kMiB - kChunk);
-  EXPECT_EQ(spied->statistics().mapped_bytes, 7 * kMiB);
-  EXPECT_EQ(spied.log->maps, 3);
-  spied->deallocate(small);
+  // 50 stretches of ten pages are one block now.
+  void* large = allocate(50 * kBlock);
+  EXPECT_NE(large, nullptr);
+  EXPECT_EQ(stats().mapped_bytes, 100 * kBlock);
+  EXPECT_EQ(stats().mapped_peak_bytes, 100 * kBlock);
+  freeAll(kept);
+  stack_->deallocate(large);
 }
 
-TEST(BudgetTest, AChunkShrinksToWhatIsLeft) {
-  SpiedResource spied;
-  spied.limit(kMiB + kPage);
-  void* large = spied->allocate(requestFor(kMiB));
+TEST_F(BudgetTest, WhatIsFreeIsUsedBeforeMoreIsMapped) {
+  void* first = allocate(4 * kMiB);
+  void* barrier = allocate(64 * kKiB);
+  stack_->deallocate(first);
+  const int maps = stack_.spy().maps;
   std::vector<void*> blocks;
-  // One page holds the chunk's header and 31 slots of 128: 64 + 31 x 128 = 4032, 64 are left.
-  for (int i = 0; i < 31; ++i) blocks.push_back(spied->allocate(64));
-  EXPECT_EQ(spied->statistics().mapped_bytes, kMiB + kPage);
+  for (int i = 0; i < 4; ++i) blocks.push_back(allocate(kMiB));  // cut from it
+  EXPECT_EQ(stack_.spy().maps, maps);
+  EXPECT_EQ(*std::min_element(blocks.begin(), blocks.end()), first);
+  std::sort(blocks.begin(), blocks.end());
+  freeAll({blocks[2], blocks[0], blocks[1]});  // joined at once
+  void* three = allocate(3 * kMiB);
+  EXPECT_EQ(three, first);
+  EXPECT_EQ(stack_.spy().maps, maps);
+  freeAll({three, blocks[3], barrier});
+}
+
+// Free neighbours of what is missing are mapped already: only what they lack is debited.
+TEST_F(BudgetTest, AFreeStretchGrowsWhereItIs) {
+  stack_.limit(5 * kMiB);
+  void* first = allocate(2 * kMiB);
+  stack_->deallocate(first);
+  EXPECT_EQ(allocate(3 * kMiB), first);
+  EXPECT_EQ(stats().mapped_bytes, 3 * kMiB);
+  EXPECT_EQ(stack_.spy().unmaps, 0);
+  stack_->deallocate(first);
+}
+
+TEST_F(BudgetTest, AnotherStreamsFreePagesAreTakenAfterAWait) {
+  stack_.limit(4 * kMiB);
+  stack_->deallocate(allocate(3 * kMiB, kOne));
+  const int waits = stack_.events().synchronizes;
+  void* block = allocate(3 * kMiB, kTwo);
+  EXPECT_NE(block, nullptr);
+  EXPECT_GT(stack_.events().synchronizes, waits);
+  EXPECT_LE(stats().mapped_bytes, 4 * kMiB);
+  stack_->deallocate(block);
+}
+
+// The free happens when the wait is over but nobody knows yet: its work is later than the wait.
+TEST_F(BudgetTest, WhatIsFreedDuringTheWaitIsNotUnmapped) {
+  stack_.limit(4 * kMiB);
+  stack_->deallocate(allocate(kMiB, kOne));
+  void* late = allocate(kMiB, kOne);
+  void* other = allocate(kMiB, kOne);
+  stack_->deallocate(other);
+  stack_.events().on_synchronized = [&] { stack_->deallocate(std::exchange(late, nullptr)); };
+  int bad = 0;
+  void* const late_begin = late;
+  stack_.spy().on_unmap = [&](void* begin, Bytes bytes) {
+    auto* at = static_cast<char*>(late_begin);
+    bad += begin < at + kMiB && at < static_cast<char*>(begin) + bytes &&
+           stack_.events().synchronizes < 2;
+  };
+  void* block = allocate(3 * kMiB, kTwo);
+  EXPECT_EQ(bad, 0);
+  stack_.events().on_synchronized = nullptr;
+  stack_->deallocate(block);
+}
+
+TEST_F(BudgetTest, ADeviceThatDoesNotAnswerIsWaitedForOnlySoLong) {
+  Stack stack({.longest_wait = std::chrono::milliseconds{1500}});
+  stack.limit(4 * kMiB);
+  stack->deallocate(stack->allocate(size(3 * kMiB), kOne));
+  stack.events().stuck = true;
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(stack->allocate(size(3 * kMiB), kTwo), nullptr);
+  EXPECT_EQ(stack->allocate(size(3 * kMiB), kTwo), nullptr);
+  // Once, however often it is asked in vain.
+  EXPECT_EQ(
+      testing::internal::GetCapturedStderr(),
+      "ebbtide: the device did not finish its work within 1.5 s, or a graph is being captured: "
+      "memory that it may still use is not reused\n");
+  EXPECT_EQ(stack.events().last_wait.load(), std::chrono::milliseconds{1500});
+  EXPECT_EQ(stack.ledger().mappedBytes(), 3 * kMiB);
+  EXPECT_EQ(stack.memory().statistics().cached_bytes, 3 * kMiB);  // nothing was unmapped
+  void* same_stream = stack->allocate(size(3 * kMiB), kOne);
+  EXPECT_NE(same_stream, nullptr);  // in order, so safe
+  stack->deallocate(same_stream);
+  stack.events().stuck = false;
+  void* block = stack->allocate(size(3 * kMiB), kTwo);
+  EXPECT_NE(block, nullptr);
+  stack->deallocate(block);
+  stack.expectSound();
+}
+
+TEST_F(BudgetTest, AnArenaKeepsItsPagesWhenTheDeviceDoesNotAnswer) {
+  auto sequence = sequenceOf({kMiB});
+  stack_.planned().beginStep(Stream::kDefault, sequence, /*this_thread_only=*/false);
+  stack_->deallocate(allocate(kMiB));
+  stack_.events().stuck = true;
+  testing::internal::CaptureStderr();
+  stack_.memory().releaseCached();
+  EXPECT_NE(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(stats().cached_bytes, kMiB);
+  stack_.planned().beginStep(Stream::kDefault, sequence, /*this_thread_only=*/false);
+  void* block = allocate(kMiB);
+  EXPECT_TRUE(stack_.planned().owns(block));
+  stack_->deallocate(block);
+  stack_.events().stuck = false;
+}
+
+TEST_F(BudgetTest, ABlockThatAwaitsAnEventIsWaitedForBeforeARefusal) {
+  stack_.limit(4 * kMiB);
+  void* shared = allocate(3 * kMiB, kOne);
+  stack_->recordStream(shared, kTwo);
+  stack_->deallocate(shared);
+  void* block = allocate(3 * kMiB, kOne);
+  EXPECT_EQ(block, shared);
+  stack_->deallocate(block);
+}
+
+TEST_F(BudgetTest, ARefusedMappingIsRefunded) {
+  stack_.memory().allowOverrun(false);
+  stack_.spy().refuse_maps = 100;
+  EXPECT_EQ(allocate(kMiB), nullptr);
+  EXPECT_EQ(allocate(100), nullptr);
+  EXPECT_EQ(stats().mapped_bytes, 0);
+  EXPECT_EQ(stats().allocations, 0);
+  EXPECT_EQ(stats().budget_violations, 0);
+  stack_.spy().refuse_maps = 0;
+}
+
+TEST_F(BudgetTest, ARefusalGivesTheFreePagesBackAndTriesAgain) {
+  stack_.spy().capacity_bytes = 6 * kMiB;  // of the system; there is no budget
+  stack_.memory().allowOverrun(false);
+  stack_->deallocate(allocate(4 * kMiB, kOne));
+  void* block = allocate(5 * kMiB, kTwo);
+  EXPECT_NE(block, nullptr);
+  EXPECT_LE(stats().mapped_bytes, 6 * kMiB);
+  EXPECT_EQ(allocate(3 * kMiB, kOne), nullptr);
+  stack_->deallocate(block);
+}
+
+// 96 MiB of addresses for large blocks: the last 93 are a block, and of the first three the middle
+// one is free and the others unmapped. 3 MiB need both; the second is refused, so the first goes
+// back.
+TEST_F(BudgetTest, AMappingThatFailsHalfwayIsUndone) {
+  Stack stack({.reserve_bytes = 128 * kMiB});
+  stack.memory().allowOverrun(false);
+  std::vector<void*> blocks;
+  for (const Bytes bytes : {kMiB, kMiB, kMiB, 93 * kMiB}) {
+    blocks.push_back(stack->allocate(size(bytes), Stream::kDefault));
+    ASSERT_NE(blocks.back(), nullptr);
+  }
+  stack->deallocate(blocks[0]);
+  stack->deallocate(blocks[2]);
+  stack.memory().releaseCached();
+  stack->deallocate(blocks[1]);
+  const int maps = stack.spy().maps;
+  std::atomic<int> calls{0};
+  stack.spy().on_map = [&](Bytes) { stack.spy().refuse_maps = ++calls == 1 ? 0 : 100; };
+  EXPECT_EQ(stack->allocate(size(3 * kMiB), Stream::kDefault), nullptr);
+  EXPECT_GE(stack.spy().maps, maps + 2);
+  EXPECT_EQ(stack.spy().unmaps, 3);  // two at the beginning
+  stack.spy().on_map = nullptr;
+  stack.spy().refuse_maps = 0;
+  EXPECT_EQ(stack.ledger().mappedBytes(), 94 * kMiB);
+  EXPECT_EQ(stack.memory().statistics().cached_bytes, kMiB);
+  EXPECT_EQ(stack->allocate(size(3 * kMiB), Stream::kDefault), blocks[0]);
+  stack->deallocate(blocks[0]);
+  stack->deallocate(blocks[3]);
+  stack.expectSound();
+}
+
+TEST_F(BudgetTest, AnOverrunIsCountedAndPaidBackAtTheFree) {
+  stack_.memory().setBudget(3 * kMiB);  // overrun is allowed unless forbidden
+  void* first = allocate(2 * kMiB);
+  void* second = allocate(kMiB);
+  stack_->deallocate(second);
+  // 2 live, 1 cached: 2 more make 4 even without the cache, so it is used and the budget overrun.
+  void* third = allocate(2 * kMiB);
+  ASSERT_NE(third, nullptr);
+  EXPECT_EQ(stats().mapped_bytes, 4 * kMiB);
+  EXPECT_EQ(stats().budget_violations, 1);
+  stack_->deallocate(third);  // 4 > 3: one goes to the system, one stays
+  EXPECT_EQ(stats().mapped_bytes, 3 * kMiB);
+  EXPECT_EQ(stats().cached_bytes, kMiB);
+  stack_->deallocate(first);
+  EXPECT_EQ(stats().cached_bytes, 3 * kMiB);
+}
+
+TEST_F(BudgetTest, AnOverrunLetsInNoMoreThanTheBlockNeeds) {
+  stack_.memory().setBudget(kMiB);
+  void* large = allocate(kMiB);
+  void* small = allocate(100);
+  EXPECT_EQ(stats().mapped_bytes, kMiB + kPage);  // not a whole chunk
+  EXPECT_EQ(stats().budget_violations, 1);
+  freeAll({large, small});
+}
+
+TEST_F(BudgetTest, ASmallerBudgetTakesTheCacheFirstAndTheFreesLater) {
+  stack_.limit(8 * kMiB);
+  void* kept = allocate(3 * kMiB);
+  void* other = allocate(2 * kMiB);
+  void* cached = allocate(kMiB);
+  stack_->deallocate(cached);
+  stack_.memory().setBudget(4 * kMiB);  // 6 mapped, 1 of it cached: 5 remain
+  EXPECT_EQ(stats().mapped_bytes, 5 * kMiB);
+  EXPECT_EQ(allocate(kMiB), nullptr);
+  stack_->deallocate(other);  // 5 > 4: one goes to the system
+  EXPECT_EQ(stats().mapped_bytes, 4 * kMiB);
+  EXPECT_EQ(stats().cached_bytes, kMiB);
+  stack_->deallocate(kept);
+  stack_.memory().setBudget(0);
+  EXPECT_EQ(stats().mapped_bytes, 0);
+  EXPECT_EQ(allocate(1), nullptr);
+  stack_.memory().setBudget(-1);
+  EXPECT_EQ(allocate(1), nullptr);
+}
+
+TEST_F(BudgetTest, AChunkShrinksToWhatIsLeft) {
+  stack_.limit(kMiB + kPage);
+  void* large = allocate(kMiB);
+  std::vector<void*> blocks;
+  for (int i = 0; i < 64; ++i) blocks.push_back(allocate(64));  // a page of them
+  EXPECT_EQ(stats().mapped_bytes, kMiB + kPage);
   EXPECT_NE(blocks.back(), nullptr);
-  EXPECT_EQ(spied->allocate(64), nullptr);
-  for (void* block : blocks) spied->deallocate(block);
-  spied->deallocate(large);
+  EXPECT_EQ(allocate(64), nullptr);
+  freeAll(blocks);
+  stack_->deallocate(large);
 }
 
-TEST(BudgetTest, TheRestOfAChunkServesSmallerClasses) {
-  SpiedResource spied;
+TEST_F(BudgetTest, EmptyChunksMakeWayForLargeBlocks) {
+  stack_.limit(8 * kMiB);
   std::vector<void*> blocks;
-  // 262144 - 64 holds 7 slots of 32768 and a rest of 32704, which cannot hold an eighth.
-  for (int i = 0; i < 8; ++i) blocks.push_back(spied->allocate(32704));
-  EXPECT_EQ(spied.log->maps, 2);
-  // Of the rest, 30720 became a slot: 30720 - 64 is its largest request.
-  blocks.push_back(spied->allocate(30656));
-  EXPECT_EQ(spied.log->maps, 2);
-  EXPECT_LT(blocks.back(), static_cast<char*>(blocks.front()) + kChunk);
-  EXPECT_GT(blocks.back(), blocks.front());
-  for (void* block : blocks) spied->deallocate(block);
+  while (void* block = allocate(1000)) blocks.push_back(block);
+  EXPECT_EQ(stats().mapped_bytes, 8 * kMiB);
+  freeAll(blocks);
+  void* large = allocate(8 * kMiB);
+  EXPECT_NE(large, nullptr);
+  stack_->deallocate(large);
 }
 
-TEST(BudgetTest, WithoutABudgetMappedStaysNearTheLivePeak) {
-  SpiedResource spied;
-  spied->deallocate(spied->allocate(requestFor(512 * kMiB)));
-  // The live peak becomes 600, its slack 100: 512 + 600 > 700, so the block of 512 grows.
-  spied->deallocate(spied->allocate(requestFor(600 * kMiB)));
-  EXPECT_EQ(spied.log->maps, 1);
-  EXPECT_EQ(spied.log->gathers, 1);
-  // 600 + 90 <= 700: both may stay.
-  spied->deallocate(spied->allocate(requestFor(90 * kMiB)));
-  EXPECT_EQ(spied.log->maps, 2);
-  // 690 + 400 > 700: cut from the block of 600.
-  spied->deallocate(spied->allocate(requestFor(400 * kMiB)));
-  EXPECT_EQ(spied.log->maps, 2);
-  EXPECT_EQ(spied.log->gathers, 1);
-  EXPECT_EQ(spied->statistics().cached_bytes, 690 * kMiB);
+// 256 blocks of 64 KiB leave 32,768 slots of 512 bytes each time: the lists are read once for all
+// chunks that go, not once for each.
+TEST_F(BudgetTest, ManyEmptyChunksGoAtOnce) {
+  std::vector<void*> blocks;
+  for (int i = 0; i < 500'000; ++i) blocks.push_back(allocate(200));
+  freeAll(blocks);
+  stack_.memory().releaseCached();
+  EXPECT_EQ(stats().mapped_bytes, 0);
 }
 
-// Thread A gives its cache of 3 MiB back; B wants 2 MiB while the unmapping is under way.
+// Without a budget, what is mapped stays within the peak of what lived, a sixteenth, and 16 MiB.
+TEST_F(BudgetTest, WithoutABudgetMappedStaysNearTheLivePeak) {
+  std::mt19937_64 random(5);
+  std::vector<void*> live;
+  for (int round = 0; round < 400; ++round) {
+    live.push_back(allocate(static_cast<Bytes>(64 * kKiB + random() % (4 * kMiB))));
+    while (live.size() > 20 || (!live.empty() && random() % 4 == 0)) {
+      std::swap(live[random() % live.size()], live.back());
+      stack_->deallocate(live.back());
+      live.pop_back();
+    }
+    const Bytes peak = stack_.ledger().lifetimePeakBytes();
+    // And up to 2 MiB more for a block's whole huge page.
+    ASSERT_LE(stats().mapped_bytes, peak + std::max(peak / 16, 16 * kMiB) + 2 * kMiB);
+  }
+  freeAll(live);
+}
+
+// A unmaps slowly; B wants the same bytes meanwhile.
 //
 //   A: releaseCached ─ unmap .........
 //   B:                  allocate ─ waits ─ map
-TEST(BudgetTest, WhatAnotherThreadIsGivingBackIsWaitedFor) {
-  SpiedResource spied;
-  spied.limit(3 * kMiB);
-  spied->deallocate(spied->allocate(requestFor(3 * kMiB)));
+TEST_F(BudgetTest, WhatAnotherThreadIsGivingBackIsWaitedFor) {
+  stack_.limit(3 * kMiB);
+  void* shares_page = allocate(3 * kMiB);
+  stack_->deallocate(shares_page);
   std::atomic<bool> unmapping{false};
-  spied.log->on_unmap = [&] {
+  stack_.spy().on_unmap = [&](void*, Bytes) {
     if (unmapping.exchange(true)) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
   };
-  std::thread thread([&] { spied->releaseCached(); });
+  std::thread thread([&] { stack_.memory().releaseCached(); });
   while (!unmapping) std::this_thread::yield();
-  void* large = spied->allocate(requestFor(2 * kMiB));
+  void* large = allocate(2 * kMiB, kTwo);
   thread.join();
   EXPECT_NE(large, nullptr);
-  spied->deallocate(large);
+  stack_.spy().on_unmap = nullptr;
+  stack_->deallocate(large);
 }
 
 // Each thread holds at most one block of at most a quarter of the budget, so there is always
-// enough, even while others resize, release and map.
-TEST(BudgetTest, NobodyFailsWhileThereIsEnough) {
-  for (const Source source : {Source::kHost, Source::kHeap}) {
-    SpiedResource spied(source);
-    spied.limit(4 * kMiB);
-    std::atomic<int> failures{0};
-    std::vector<std::thread> threads;
-    for (std::uint64_t thread = 0; thread < 4; ++thread) {
-      threads.emplace_back([&, thread] {
-        std::mt19937_64 random(thread);
-        for (int round = 0; round < 3000; ++round) {
-          const Bytes pages = 9 + static_cast<Bytes>(random() % 248);  // 9 to 256 pages
-          void* block = spied->allocate(requestFor(pages * kPage));
-          if (block == nullptr) ++failures;
-          spied->deallocate(block);
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    EXPECT_EQ(failures, 0);
-    EXPECT_LE(spied->statistics().mapped_peak_bytes, 4 * kMiB);
+// enough, whatever the others map, unmap and hold in their streams' pools.
+TEST_F(BudgetTest, NobodyFailsWhileThereIsEnough) {
+  stack_.limit(4 * kMiB);
+  std::atomic<int> failures{0};
+  std::vector<std::thread> threads;
+  for (std::uint64_t thread = 0; thread < 4; ++thread) {
+    threads.emplace_back([&, thread] {
+      std::mt19937_64 random(thread);
+      for (int round = 0; round < 2000; ++round) {
+        const Bytes pages = 9 + static_cast<Bytes>(random() % 248);  // 9 to 256 pages
+        void* block = allocate(pages * kPage, Stream{thread % 2});
+        if (block == nullptr) ++failures;
+        stack_->deallocate(block);
+      }
+    });
   }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(failures, 0);
+  EXPECT_LE(stats().mapped_peak_bytes, 4 * kMiB);
+}
+
+// One stream, one thread: a large block is refused only if live blocks and it are over the budget.
+TEST_F(BudgetTest, FragmentsNeverRefuse) {
+  constexpr Bytes kBudget = 20 * kMiB;
+  stack_.limit(kBudget);
+  std::mt19937_64 random(9);
+  std::vector<void*> live;
+  for (int round = 0; round < 20'000; ++round) {
+    const Bytes bytes =
+        kPage * (9 + static_cast<Bytes>(random() % (random() % 8 == 0 ? 1200 : 60)));
+    const Bytes live_bytes = stack_.ledger().liveBytes();
+    void* block = allocate(bytes);
+    ASSERT_EQ(block != nullptr, live_bytes + bytes <= kBudget) << round;
+    if (block != nullptr) live.push_back(block);
+    while (block == nullptr ? stack_.ledger().liveBytes() + bytes > kBudget
+                            : random() % 100 < 40 && !live.empty()) {
+      std::swap(live[random() % live.size()], live.back());
+      stack_->deallocate(live.back());
+      live.pop_back();
+      if (live.empty()) break;
+    }
+  }
+  freeAll(live);
+}
+
+TEST_F(BudgetTest, StatisticsFollowTheBlocks) {
+  void* large = allocate(2 * kMiB);
+  void* small = allocate(1000);  // 16 grains of 64
+  EXPECT_EQ(stats().allocated_bytes, 2 * kMiB + 1024);
+  EXPECT_EQ(stats().allocations, 2);
+  freeAll({large, small});
+  EXPECT_EQ(stats().allocated_bytes, 0);
+  EXPECT_EQ(stats().allocated_peak_bytes, 2 * kMiB + 1024);
+  EXPECT_EQ(stats().cached_bytes, stats().mapped_bytes);
+  stack_.memory().releaseCached();
+  stack_.memory().resetPeaks();
+  EXPECT_EQ(stats().mapped_bytes, 0);
+  EXPECT_EQ(stats().mapped_peak_bytes, 0);
+  EXPECT_EQ(stats().allocated_peak_bytes, 0);
+  EXPECT_EQ(stats().reclaims, 0);
 }
 
 }  // namespace

@@ -1,35 +1,55 @@
-// What every backend's resource must do, budget aside.
+// What every resource must do, over every kind of page, with the grain of the host and of a GPU.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdint>
+#include <array>
 #include <cstring>
+#include <map>
 #include <random>
-#include <string>
 #include <thread>
 #include <vector>
 
-#include "spy_backend.hpp"
+#include "stack.hpp"
 
 namespace ebbtide::allocator::test {
 namespace {
 
-class ContractTest : public testing::TestWithParam<Source> {
+constexpr Stream kSide{7};
+
+class ContractTest : public testing::TestWithParam<Shape> {
  protected:
-  SpiedResource spied_{GetParam()};
+  ~ContractTest() override { stack_.expectSound(); }
+
+  Bytes grain() const { return GetParam().grain_bytes; }
+  void* allocate(std::size_t bytes, Stream stream = Stream::kDefault) {
+    return stack_->allocate(bytes, stream);
+  }
+
+  Stack stack_{GetParam()};
 };
 
-INSTANTIATE_TEST_SUITE_P(Backends, ContractTest, testing::Values(Source::kHost, Source::kHeap),
-                         [](const auto& instance) {
-                           return std::string(instance.param == Source::kHost ? "Host" : "Heap");
-                         });
+std::vector<Shape> allShapes() {
+  std::vector<Shape> shapes;
+  for (int kind = 0; kind <= static_cast<int>(Shape::Kind::kDevice); ++kind) {
+    for (const Bytes page : {Bytes{0}, kPage, kHugePage}) {
+      for (const Bytes grain : {64, 512}) {
+        shapes.push_back(
+            {.kind = static_cast<Shape::Kind>(kind), .page_bytes = page, .grain_bytes = grain});
+      }
+    }
+  }
+  return shapes;
+}
+
+INSTANTIATE_TEST_SUITE_P(Resources, ContractTest, testing::ValuesIn(allShapes()),
+                         [](const auto& instance) { return nameOf(instance.param); });
 
 TEST_P(ContractTest, ZeroBytesAndNullAreNothing) {
-  EXPECT_EQ(spied_->allocate(0), nullptr);
-  spied_->deallocate(nullptr);
-  EXPECT_EQ(CachingResource::blockBytesFor(0), 0);
-  EXPECT_EQ(CachingResource::blockBytes(nullptr), 0);
-  EXPECT_EQ(spied_->statistics().allocations, 0);
+  EXPECT_EQ(allocate(0), nullptr);
+  stack_->deallocate(nullptr);
+  stack_->recordStream(nullptr, kSide);
+  EXPECT_EQ(stack_->blockBytes(nullptr), 0);
+  EXPECT_EQ(stack_.memory().blockBytesFor(0), 0);
+  EXPECT_EQ(stack_.memory().statistics().allocations, 0);
 }
 
 TEST_P(ContractTest, EverySizeIsAlignedWritableAndCountedAsPredicted) {
@@ -37,196 +57,197 @@ TEST_P(ContractTest, EverySizeIsAlignedWritableAndCountedAsPredicted) {
   for (std::size_t bytes = 1; bytes <= 1100; ++bytes) sizes.push_back(bytes);
   for (std::size_t power = 11; power <= 24; ++power) {
     const std::size_t bytes = std::size_t{1} << power;
-    for (const std::size_t around : {bytes - 65, bytes - 64, bytes - 63, bytes, bytes + 1}) {
-      sizes.push_back(around);
-    }
+    for (const std::size_t around : {bytes - 1, bytes, bytes + 1}) sizes.push_back(around);
   }
   for (const std::size_t bytes : sizes) {
-    auto* block = static_cast<unsigned char*>(spied_->allocate(bytes));
+    auto* block = static_cast<unsigned char*>(allocate(bytes));
     ASSERT_NE(block, nullptr) << bytes;
-    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % kAlignment, 0U) << bytes;
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(block) % static_cast<std::uintptr_t>(grain()), 0U)
+        << bytes;
     std::memset(block, 0xa5, bytes);
-    const Bytes block_bytes = CachingResource::blockBytes(block);
-    EXPECT_EQ(block_bytes, CachingResource::blockBytesFor(bytes)) << bytes;
-    EXPECT_EQ(block_bytes, spied_->statistics().allocated_bytes) << bytes;
-    EXPECT_TRUE(spied_.log->covers(block - kHeader, block_bytes)) << bytes;
-    spied_->deallocate(block);
+    const Bytes block_bytes = stack_->blockBytes(block);
+    EXPECT_GE(block_bytes, static_cast<Bytes>(bytes));
+    EXPECT_EQ(block_bytes, stack_.memory().blockBytesFor(bytes)) << bytes;
+    EXPECT_EQ(block_bytes, stack_.ledger().liveBytes()) << bytes;
+    if (stack_.isSpied()) {
+      EXPECT_TRUE(stack_.spy().covers(block, block_bytes)) << bytes;
+    }
+    stack_->deallocate(block);
   }
-}
-
-TEST_P(ContractTest, BlockBytesFollowTheClasses) {
-  // Header 64 + request, rounded up: to 64 below 1 KiB, to an eighth of the power of two below up
-  // to 32 KiB, to 4 KiB pages above.
-  EXPECT_EQ(CachingResource::blockBytesFor(1), 128);            // the smallest slot
-  EXPECT_EQ(CachingResource::blockBytesFor(64), 128);           // 64 + 64
-  EXPECT_EQ(CachingResource::blockBytesFor(65), 192);           // 129 -> 192
-  EXPECT_EQ(CachingResource::blockBytesFor(960), 1024);         // 1024
-  EXPECT_EQ(CachingResource::blockBytesFor(961), 1152);         // 1025 -> 1024 + 128
-  EXPECT_EQ(CachingResource::blockBytesFor(4096), 4608);        // 4160 -> 4096 + 512
-  EXPECT_EQ(CachingResource::blockBytesFor(32704), 32768);      // the largest slot
-  EXPECT_EQ(CachingResource::blockBytesFor(32705), 36864);      // 32769 -> 9 pages
-  EXPECT_EQ(CachingResource::blockBytesFor(1 << 20), 1052672);  // 256 pages and the header's one
+  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
 }
 
 TEST_P(ContractTest, SmallBlocksWasteLessThanAnEighth) {
-  for (std::size_t bytes = 512 - kHeader; bytes <= 32704; ++bytes) {
-    const Bytes used = static_cast<Bytes>(bytes) + kHeader;
-    const Bytes slot = CachingResource::blockBytesFor(bytes);
-    ASSERT_GE(slot, used);
+  // From 8 grains on: below, a grain is more than an eighth.
+  for (Bytes bytes = 8 * grain(); bytes <= 512 * grain(); bytes += grain() / 8) {
+    const Bytes slot = stack_.memory().blockBytesFor(size(bytes));
+    const Bytes used = (bytes + grain() - 1) / grain() * grain();
+    ASSERT_GE(slot, bytes);
     ASSERT_LT((slot - used) * 8, slot) << bytes;
-    ASSERT_LE(slot, CachingResource::blockBytesFor(bytes + 1)) << bytes;
+    ASSERT_LE(slot, stack_.memory().blockBytesFor(size(bytes) + 1)) << bytes;
   }
 }
 
 TEST_P(ContractTest, ImpossibleSizesAreRefusedWithoutOverflow) {
-  const std::size_t cached = requestFor(kMiB);
-  spied_->deallocate(spied_->allocate(cached));
-  for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 63, SIZE_MAX - 64, std::size_t{1} << 63,
+  // A free extent that does not begin at the pool's begin: sums that wrap around would find it.
+  void* first = allocate(size(kMiB));
+  stack_->deallocate(allocate(size(kMiB)));
+  const Bytes mapped = stack_.ledger().mappedBytes();
+  for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 4095, std::size_t{1} << 63,
                                   (std::size_t{1} << 63) - 1, (std::size_t{1} << 56) + 1}) {
-    EXPECT_EQ(spied_->allocate(bytes), nullptr) << bytes;
-    EXPECT_EQ(CachingResource::blockBytesFor(bytes), kUnlimited) << bytes;
+    EXPECT_EQ(allocate(bytes), nullptr) << bytes;
+    EXPECT_EQ(stack_.memory().blockBytesFor(bytes), kUnlimited) << bytes;
   }
-  // Refused at the door: the cache did not pay for it, and the peak did not see it.
-  EXPECT_EQ(spied_->statistics().cached_bytes, kMiB);
-  EXPECT_EQ(spied_->statistics().mapped_peak_bytes, kMiB);
-}
-
-TEST_P(ContractTest, ALargeBlockIsReusedLastInFirstOut) {
-  void* first = spied_->allocate(requestFor(kMiB));
-  void* second = spied_->allocate(requestFor(kMiB));
-  spied_->deallocate(first);
-  spied_->deallocate(second);
-  EXPECT_EQ(spied_->statistics().cached_bytes, 2 * kMiB);
-  EXPECT_EQ(spied_->allocate(requestFor(kMiB)), second);
-  EXPECT_EQ(spied_->allocate(requestFor(kMiB)), first);
-  EXPECT_EQ(spied_.log->maps, 2);
-  spied_->deallocate(first);
-  spied_->deallocate(second);
-}
-
-TEST_P(ContractTest, ASmallBlockIsReusedWithinItsClass) {
-  void* first = spied_->allocate(100);  // 164 -> the 192-byte class, as are 65 to 128
-  spied_->deallocate(first);
-  EXPECT_EQ(spied_->allocate(65), first);
-  EXPECT_NE(spied_->allocate(128), first);
-  EXPECT_EQ(spied_.log->maps, 1);  // one chunk
-  EXPECT_EQ(spied_->statistics().mapped_bytes, kChunk);
-  spied_->deallocate(first);
-  // The second slot follows the first one directly.
-  spied_->deallocate(static_cast<char*>(first) + 192);
-}
-
-TEST_P(ContractTest, StatisticsFollowTheBlocks) {
-  void* large = spied_->allocate(requestFor(2 * kMiB));
-  void* small = spied_->allocate(1000);  // 1064 -> 1152
-  Statistics stats = spied_->statistics();
-  EXPECT_EQ(stats.allocated_bytes, 2 * kMiB + 1152);
-  EXPECT_EQ(stats.mapped_bytes, 2 * kMiB + kChunk);
-  EXPECT_EQ(stats.allocations, 2);
-  spied_->deallocate(large);
-  spied_->deallocate(small);
-  stats = spied_->statistics();
-  EXPECT_EQ(stats.allocated_bytes, 0);
-  EXPECT_EQ(stats.allocated_peak_bytes, 2 * kMiB + 1152);
-  EXPECT_EQ(stats.cached_bytes, 2 * kMiB);
-  spied_->releaseCached();
-  spied_->resetPeaks();
-  stats = spied_->statistics();
-  EXPECT_EQ(stats.cached_bytes, 0);
-  EXPECT_EQ(stats.mapped_bytes, kChunk);  // chunks stay
-  EXPECT_EQ(stats.mapped_peak_bytes, kChunk);
-  EXPECT_EQ(stats.allocated_peak_bytes, 0);
-  EXPECT_EQ(stats.reclaims, 0);
-  EXPECT_EQ(stats.budget_violations, 0);
-}
-
-// Sums what it is told, from several threads.
-class SummingObserver final : public Observer {
- public:
-  void onAllocate(const void*, Bytes block_bytes) noexcept override {
-    live_bytes += block_bytes;
-    ++events;
-  }
-  void onFree(const void* block, Bytes block_bytes) noexcept override {
-    EXPECT_EQ(CachingResource::blockBytes(block), block_bytes);
-    live_bytes -= block_bytes;
-    ++events;
-  }
-  std::atomic<Bytes> live_bytes{0};
-  std::atomic<int> events{0};
-};
-
-TEST_P(ContractTest, TheObserverSeesEveryBlockWhileItIsSet) {
-  SummingObserver observer;
-  void* before = spied_->allocate(10);
-  spied_->setObserver(&observer);
-  void* small = spied_->allocate(10);
-  void* large = spied_->allocate(requestFor(kMiB));
-  EXPECT_EQ(observer.live_bytes, 128 + kMiB);
-  spied_->deallocate(small);
-  spied_->deallocate(large);
-  EXPECT_EQ(observer.live_bytes, 0);
-  EXPECT_EQ(observer.events, 4);
-  spied_->setObserver(nullptr);
-  spied_->deallocate(before);
-  EXPECT_EQ(observer.events, 4);
-}
-
-// Blocks change hands between threads; each carries its owner's mark from allocation to free.
-TEST_P(ContractTest, EightThreadsKeepTheirBlocksApart) {
-  constexpr int kThreads = 8;
-  constexpr int kRounds = 5000;
-  SummingObserver observer;
-  spied_->setObserver(&observer);
-  std::mutex exchange_mutex;
-  std::vector<std::pair<std::uint64_t*, std::uint64_t>> exchange;
-  std::atomic<int> damaged{0};
-  const auto work = [&](int thread) {
-    std::mt19937_64 random(static_cast<std::uint64_t>(thread));
-    for (int round = 0; round < kRounds; ++round) {
-      const std::size_t bytes =
-          random() % 8 == 0 ? 32 * kKiB + random() % (256 * kKiB) : 16 + random() % (4 * kKiB);
-      auto* block = static_cast<std::uint64_t*>(spied_->allocate(bytes));
-      ASSERT_NE(block, nullptr);
-      const std::uint64_t mark = random();
-      block[0] = mark;
-      block[bytes / 8 - 1] = mark;
-      std::pair<std::uint64_t*, std::uint64_t> out{block, mark};
-      {
-        const std::lock_guard lock(exchange_mutex);
-        exchange.push_back(out);
-        std::swap(exchange.back(), exchange[random() % exchange.size()]);
-        if (exchange.size() < 64) continue;
-        out = exchange.back();
-        exchange.pop_back();
-      }
-      if (*out.first != out.second) ++damaged;
-      spied_->deallocate(out.first);
+  for (std::size_t power = 40; power <= 56; ++power) {
+    // 2^44 bytes are 2^32 units; 10 units more must not look like 10 units.
+    const std::size_t bytes = (std::size_t{1} << power) - (power == 56 ? 0 : 1);
+    EXPECT_EQ(allocate(bytes), nullptr) << power;
+    if (power < 56) {
+      EXPECT_EQ(allocate(bytes + 1 + 10 * 4096), nullptr) << power;
     }
-  };
-  std::vector<std::thread> threads;
-  for (int thread = 0; thread < kThreads; ++thread) threads.emplace_back(work, thread);
-  for (std::thread& thread : threads) thread.join();
-  for (const auto& [block, mark] : exchange) {
-    if (*block != mark) ++damaged;
-    spied_->deallocate(block);
   }
-  EXPECT_EQ(damaged, 0);
-  EXPECT_EQ(observer.live_bytes, 0);
-  EXPECT_EQ(observer.events, 2 * kThreads * kRounds);
-  EXPECT_EQ(spied_->statistics().allocations, kThreads * kRounds);
+  EXPECT_EQ(stack_.ledger().mappedBytes(), mapped);
+  EXPECT_EQ(stack_.ledger().liveBytes(), stack_->blockBytes(first));
+  stack_->deallocate(first);
 }
 
-TEST_P(ContractTest, LiveSmallBlocksOutliveTheResource) {
-  auto log = std::make_shared<SpyLog>();
-  auto resource = std::make_unique<CachingResource>(
-      std::make_unique<SpyBackend>(std::make_unique<HeapBackend>(), log));
-  auto* block = static_cast<char*>(resource->allocate(8));
-  std::memcpy(block, "alive", 6);
-  resource.reset();
-  EXPECT_STREQ(block, "alive");
-  EXPECT_EQ(log->mapped_bytes, kChunk);  // left to the owner of the block
-  std::free(log->mappings.begin()->first);
+TEST_P(ContractTest, BlocksDoNotOverlapAndKeepTheirContents) {
+  std::mt19937_64 random(3);
+  std::map<char*, std::size_t> live;
+  const auto markOf = [](const char* block) {
+    return static_cast<char>(reinterpret_cast<std::uintptr_t>(block) >> 6);
+  };
+  const auto freeOne = [&](std::map<char*, std::size_t>::iterator from) {
+    const auto [block, bytes] = *from;
+    for (std::size_t i = 0; i < bytes; i += 64) ASSERT_EQ(block[i], markOf(block));
+    ASSERT_EQ(block[bytes - 1], markOf(block));
+    stack_->deallocate(block);
+    live.erase(from);
+  };
+  Bytes live_bytes = 0;
+  for (int round = 0; round < 2000; ++round) {
+    const std::size_t bytes =
+        1 + random() % (random() % 4 == 0 ? 300 * 1024 : std::size_t{64} << random() % 8);
+    auto* block = static_cast<char*>(allocate(bytes));
+    ASSERT_NE(block, nullptr);
+    const auto after = live.lower_bound(block);
+    if (after != live.end()) {
+      ASSERT_LE(block + stack_->blockBytes(block), after->first);
+    }
+    if (after != live.begin()) {
+      ASSERT_LE(std::prev(after)->first + stack_->blockBytes(std::prev(after)->first), block);
+    }
+    std::memset(block, markOf(block), bytes);
+    live.emplace(block, bytes);
+    live_bytes = 0;
+    for (const auto& [each, unused] : live) live_bytes += stack_->blockBytes(each);
+    ASSERT_EQ(live_bytes, stack_.ledger().liveBytes());
+    if (live.size() > 100) {
+      freeOne(std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size())));
+    }
+  }
+  while (!live.empty()) freeOne(live.begin());
+  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  stack_.memory().releaseCached();
+  stack_.expectSound();
+}
+
+TEST_P(ContractTest, AllThatIsFreeGoesBackAndTheBooksAreEven) {
+  std::vector<void*> blocks;
+  for (std::size_t i = 1; i <= 300; ++i) blocks.push_back(allocate(i * i * 16));
+  for (void* block : blocks) stack_->deallocate(block);
+  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  stack_.memory().releaseCached();
+  const Statistics stats = stack_.memory().statistics();
+  EXPECT_EQ(stats.mapped_bytes, 0);
+  EXPECT_EQ(stats.cached_bytes, 0);
+  EXPECT_EQ(stats.allocations, 300);
+  if (stack_.isSpied()) {
+    EXPECT_EQ(stack_.spy().mappedBytes(), 0);
+  }
+}
+
+TEST_P(ContractTest, ABlockMayBeFreedOnAnotherThread) {
+  std::array<void*, 2> blocks{allocate(100), allocate(size(kMiB))};
+  std::thread([&] {
+    for (void* block : blocks) stack_->deallocate(block);
+  }).join();
+  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  // And is allocated there, and freed here.
+  void* block = nullptr;
+  std::thread([&] { block = allocate(size(kMiB)); }).join();
+  stack_->deallocate(block);
+  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+}
+
+TEST_P(ContractTest, AFreedBlockIsReusedOnItsStreamOnly) {
+  for (const std::size_t bytes : {std::size_t{100}, size(kMiB)}) {
+    void* block = allocate(bytes);
+    stack_->deallocate(block);
+    // Work of the first stream may still use it.
+    void* other = allocate(bytes, kSide);
+    EXPECT_NE(other, block);
+    stack_->deallocate(other);
+  }
+}
+
+// A shared block waits for the other stream; until then nobody gets it, afterwards somebody does.
+TEST_P(ContractTest, ABlockOfTwoStreamsIsReusedWhenBothAreDone) {
+  for (const std::size_t bytes : {std::size_t{100}, size(kMiB)}) {
+    void* block = allocate(bytes);
+    stack_->recordStream(block, kSide);
+    stack_->recordStream(block, kSide);  // told twice, waited for once
+    const int records = stack_.events().records;
+    stack_->deallocate(block);
+    EXPECT_EQ(stack_.events().records, records + 1);
+    EXPECT_EQ(stack_.ledger().liveBytes(), 0);  // freed for the statistics
+    std::vector<void*> others;
+    for (int i = 0; i < 20; ++i) others.push_back(allocate(bytes));
+    for (void* other : others) {
+      EXPECT_NE(other, block);
+      stack_->deallocate(other);
+    }
+    stack_.events().finish(kSide);
+    // Two at once hold all the free blocks of the beginning and this one.
+    others.clear();
+    bool came_back = false;
+    for (int i = 0; i < 40; ++i) {
+      others.push_back(allocate(bytes));
+      came_back |= others.back() == block;
+    }
+    if (GetParam().kind != Shape::Kind::kFollowing) {
+      EXPECT_TRUE(came_back) << bytes;
+    }
+    for (void* other : others) stack_->deallocate(other);
+    EXPECT_EQ(stack_.events().unrecycled(), 0U);
+    EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  }
+}
+
+TEST_P(ContractTest, ItsOwnStreamIsNothingToWaitFor) {
+  void* block = allocate(100);
+  stack_->recordStream(block, Stream::kDefault);
+  stack_->deallocate(block);
+  EXPECT_EQ(stack_.events().records, 0);
+  void* again = allocate(100);
+  EXPECT_EQ(again, block);
+  stack_->deallocate(again);
+}
+
+TEST_P(ContractTest, WhatTheSystemRefusesChangesNothing) {
+  if (!stack_.isSpied()) GTEST_SKIP() << "nothing to refuse";
+  const Bytes mapped = stack_.ledger().mappedBytes();
+  stack_.spy().refuse_maps = 100;
+  stack_.memory().allowOverrun(false);
+  EXPECT_EQ(allocate(size(20 * kMiB)), nullptr);
+  EXPECT_EQ(allocate(100), nullptr);
+  EXPECT_LE(stack_.ledger().mappedBytes(), mapped);  // free pages went, to no avail
+  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  stack_.expectSound();
+  stack_.spy().refuse_maps = 0;
+  void* block = allocate(size(20 * kMiB));
+  EXPECT_NE(block, nullptr);
+  stack_->deallocate(block);
 }
 
 }  // namespace

@@ -258,7 +258,7 @@ VARIANTS = {
     "shares_a_mask_between_graphs": Variant(Scales, shares_a_mask_between_graphs, 11),
     "reads_a_mask_again": Variant(Scales, reads_a_mask_again, 14, decodes=True),
     "adds_a_mask_everywhere": Variant(Scales, adds_a_mask_everywhere, 11, steady=8),
-    "learns_of_another_word": Variant(Scales, one_other_word, 11.5, steps=24, steady=18),
+    "learns_of_another_word": Variant(Scales, one_other_word, 11.5, steps=24, steady=20),
     "reads_again_after_its_last_use": Variant(
         Scales, reads_again_after_its_last_use, 15, steady=6, rejects=()
     ),

@@ -76,7 +76,6 @@ OFFLOADED_EVERY_TIME = {
     "sets_data_of_a_view",
     "writes_before_saving",
     "reads_what_was_saved_twice",
-    "runs_a_masked_graph_twice",
     "runs_one_head_twice",
     "moves_to_a_thread",
 }

@@ -1,0 +1,149 @@
+// Ledger: the budget of one device, as bytes that are mapped.
+//
+// Every page counts from before it is mapped until after it is unmapped, whoever holds it and
+// whether or not a block lies on it. So mapped + margin <= budget at every instant, but for what an
+// OverrunScope let in, which is counted. The margin is what others hold of the device: context,
+// communication, libraries.
+//
+// Thread rule: any thread; a debit is one atomic exchange, so no two can pass on the same bytes.
+#pragma once
+
+#include <array>
+#include <atomic>
+
+#include "ebbtide/allocator/bytes.hpp"
+
+namespace ebbtide::allocator {
+
+class Ledger {
+  struct alignas(64) LiveShard {
+    std::atomic<Bytes> bytes{0};
+    std::atomic<bool> taken{false};
+  };
+
+ public:
+  // False, with nothing debited, when it does not fit and this thread is in no OverrunScope.
+  bool debit(Bytes bytes) noexcept;
+  void credit(Bytes bytes) noexcept { mapped_.fetch_sub(bytes, std::memory_order_acq_rel); }
+  // Like debit(), but never refused: for what is mapped already.
+  void debitAnyway(Bytes bytes) noexcept;
+
+  Bytes budgetBytes() const noexcept { return budget_.load(std::memory_order_relaxed); }
+  void setBudgetBytes(Bytes bytes) noexcept;
+  Bytes marginBytes() const noexcept { return margin_.load(std::memory_order_relaxed); }
+  void setMarginBytes(Bytes bytes) noexcept;
+  // Of the budget, for allocations that a reclaimer makes while it frees (ReserveScope).
+  void setReserveBytes(Bytes bytes) noexcept;
+
+  // With nothing else mapped?
+  bool couldFit(Bytes bytes) const noexcept { return bytes <= limitBytes(); }
+  static bool allowsOverrunHere() noexcept;  // this thread is in an OverrunScope
+  // What a debit of this thread may take; negative when the budget was lowered below what is
+  // mapped.
+  Bytes roomBytes() const noexcept;
+  bool isOverBudget() const noexcept {  // the budget was lowered, or an overrun let in
+    return mapped_.load(std::memory_order_relaxed) > limit_.load(std::memory_order_relaxed);
+  }
+  Bytes mappedBytes() const noexcept { return mapped_.load(std::memory_order_acquire); }
+  Bytes mappedPeakBytes() const noexcept { return mapped_peak_.load(std::memory_order_relaxed); }
+  std::int64_t overruns() const noexcept { return overruns_.load(std::memory_order_relaxed); }
+
+  // Bytes in blocks, for statistics and for how much of the pages may be cache. One of the counts
+  // is one holder's, who changes it under its own lock: an exchange for each block would take as
+  // long as the rest of an allocation, and reading the others' counts, while they change, longer.
+  // So a holder looks at the sum when its own count was higher than at its last look, or has risen
+  // by a thousandth of the peak (at most 256 KiB) since the lowest point after it. The sum is exact
+  // while one thread allocates; the peak may miss that much for each holder.
+  class LiveCount {
+   public:
+    explicit LiveCount(Ledger& ledger);  // throws std::bad_alloc when there are too many
+    ~LiveCount() { shard_.taken.store(false, std::memory_order_release); }
+    LiveCount(const LiveCount&) = delete;
+    LiveCount& operator=(const LiveCount&) = delete;
+
+    void noteAllocated(Bytes bytes) noexcept {
+      if (add(bytes) > next_look_) look();
+    }
+    void noteFreed(Bytes bytes) noexcept {
+      if (shard_.bytes.load(std::memory_order_relaxed) > looked_at_) look();
+      const Bytes own = add(-bytes);
+      if (own + rise_ < next_look_) next_look_ = own + rise_;
+      if (ledger_.watches_frees_.load(std::memory_order_relaxed)) {
+        ledger_.saw_free_.store(true, std::memory_order_relaxed);
+      }
+    }
+
+   private:
+    Bytes add(Bytes bytes) noexcept {
+      const Bytes own = shard_.bytes.load(std::memory_order_relaxed) + bytes;
+      shard_.bytes.store(own, std::memory_order_relaxed);
+      return own;
+    }
+    void look() noexcept;
+
+    Ledger& ledger_;
+    LiveShard& shard_;
+    Bytes looked_at_ = 0;  // own count then
+    Bytes rise_ = 0;       // that is no reason to look
+    Bytes next_look_ = 0;  // when the own count is above
+  };
+  Bytes liveBytes() const noexcept {
+    Bytes live = 0;
+    const std::size_t count = live_count_.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < count; ++i) live += live_[i].bytes.load(std::memory_order_relaxed);
+    return live;
+  }
+  Bytes livePeakBytes() const noexcept { return live_peak_.load(std::memory_order_relaxed); }
+  Bytes lifetimePeakBytes() const noexcept;  // of liveBytes(), never reset
+  void resetPeaks() noexcept;
+
+  // Was anything freed while it is alive? One at a time.
+  class FreeWatch {
+   public:
+    explicit FreeWatch(Ledger& ledger) noexcept : ledger_(ledger) {
+      ledger_.saw_free_.store(false);
+      ledger_.watches_frees_.store(true);
+    }
+    ~FreeWatch() { ledger_.watches_frees_.store(false); }
+    FreeWatch(const FreeWatch&) = delete;
+    FreeWatch& operator=(const FreeWatch&) = delete;
+    bool sawAny() const noexcept { return ledger_.saw_free_.load(); }
+
+   private:
+    Ledger& ledger_;
+  };
+  // While one is alive, this thread's debits pass, and those over the budget are counted.
+  class OverrunScope {
+   public:
+    OverrunScope() noexcept;
+    ~OverrunScope();
+    OverrunScope(const OverrunScope&) = delete;
+    OverrunScope& operator=(const OverrunScope&) = delete;
+  };
+  // While one is alive, this thread may debit the reserve, too.
+  class ReserveScope {
+   public:
+    ReserveScope() noexcept;
+    ~ReserveScope();
+    ReserveScope(const ReserveScope&) = delete;
+    ReserveScope& operator=(const ReserveScope&) = delete;
+  };
+
+ private:
+  static void raise(std::atomic<Bytes>& peak, Bytes level) noexcept;
+  Bytes limitBytes() const noexcept;  // for this thread
+  LiveShard& takeLiveShard();
+
+  void noteLimit() noexcept;
+
+  std::atomic<Bytes> budget_{kUnlimited}, margin_{0}, reserve_{0};
+  std::atomic<Bytes> limit_{kUnlimited};  // budget less margin
+  std::atomic<Bytes> mapped_{0}, mapped_peak_{0};
+  std::atomic<Bytes> live_peak_{0}, lifetime_peak_{0};
+  std::atomic<bool> watches_frees_{false}, saw_free_{false};
+  std::atomic<std::int64_t> overruns_{0};
+  std::atomic<std::size_t> live_count_{0};  // of the shards below, that were ever in use
+  std::array<LiveShard, 320> live_;
+};
+
+}  // namespace ebbtide::allocator

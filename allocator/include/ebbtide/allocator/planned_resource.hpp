@@ -1,0 +1,64 @@
+// PlannedResource: blocks of a step at the addresses that were placed for them; what was not
+// foreseen goes upstream.
+//
+//   arena   ├─ mapped as blocks come ─┤ addresses without memory
+//   cursor  ─► block ─► block ─► block ...   back to its phase's begin when announced
+//
+// Each stream has an arena and a cursor of its own, once a step of it was foreseen; up to eight do.
+// A request of the expected size takes its address if nothing lies there: that is looked up at each
+// allocation, whatever the plan says. So a block that is freed late keeps its bytes, and who was to
+// come there goes upstream. A request of another size is searched for a little way ahead, else goes
+// upstream, too.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "ebbtide/allocator/address_space.hpp"
+#include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/memory_resource.hpp"
+#include "ebbtide/allocator/placed_sequence.hpp"
+#include "ebbtide/allocator/pool_resource.hpp"
+
+namespace ebbtide::allocator {
+
+class PlannedResource final : public MemoryResource, public PageHolder {
+ public:
+  // Upstream's pages are trimmed for the arenas, and the arenas' free pages for it. reserve_bytes
+  // are addresses for each arena.
+  PlannedResource(AddressSpace& space, StreamEvents& events, Ledger& ledger, PoolResource& upstream,
+                  Bytes reserve_bytes);
+  ~PlannedResource() override;
+
+  // A step begins: allocations on this stream follow the sequence from its begin.
+  // nullptr: none is foreseen. Only this thread's, if `this_thread_only`: on the host, where others
+  // use the same stream.
+  void beginStep(Stream stream, std::shared_ptr<const PlacedSequence> sequence,
+                 bool this_thread_only) noexcept;
+  // The cursor goes where this phase begins, wherever it was.
+  void beginPhase(Stream stream, std::size_t phase) noexcept;
+
+  void* allocate(std::size_t bytes, Stream stream) noexcept override;
+  void deallocate(void* block) noexcept override;
+  Bytes blockBytes(const void* block) const noexcept override;
+  void recordStream(void* block, Stream stream) noexcept override;
+
+  // Unmaps what no block lies on.
+  Bytes unmapFree(Bytes need_bytes) noexcept override;
+  Bytes freeBytes() const noexcept override;
+
+  bool owns(const void* pointer) const noexcept;
+  std::int64_t placedBlocks() const noexcept;  // ever
+  // Ever: requests that were not the expected ones, and blocks whose place was taken.
+  std::int64_t deviations() const noexcept;
+  std::int64_t latePlaces() const noexcept;
+
+  void lockForFork() noexcept;
+  void unlockAfterFork() noexcept;
+
+ private:
+  struct Impl;
+  const std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace ebbtide::allocator

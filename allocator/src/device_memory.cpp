@@ -1,0 +1,102 @@
+#include "ebbtide/allocator/device_memory.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace ebbtide::allocator {
+
+DeviceMemory::DeviceMemory(std::unique_ptr<AddressSpace> space,
+                           std::unique_ptr<StreamEvents> events, const Options& options)
+    : space_(std::move(space)),
+      events_(std::move(events)),
+      pool_(*space_, *events_, ledger_,
+            {.grain_bytes = options.grain_bytes,
+             .reserve_bytes = options.reserve_bytes,
+             .longest_wait = options.longest_wait}),
+      planned_(*space_, *events_, ledger_, pool_, options.reserve_bytes),
+      recording_(planned_),
+      observed_(recording_),
+      reclaiming_(observed_, ledger_, pool_) {}
+
+DeviceMemory::~DeviceMemory() = default;
+
+void* DeviceMemory::allocate(std::size_t bytes, Stream stream) noexcept {
+  return reclaiming_.allocate(bytes, stream);
+}
+void DeviceMemory::deallocate(void* block) noexcept {
+  observed_.deallocate(block);
+}
+Bytes DeviceMemory::blockBytes(const void* block) const noexcept {
+  return planned_.blockBytes(block);
+}
+void DeviceMemory::recordStream(void* block, Stream stream) noexcept {
+  planned_.recordStream(block, stream);
+}
+
+bool DeviceMemory::owns(const void* pointer) const noexcept {
+  return planned_.owns(pointer) || pool_.owns(pointer);
+}
+Bytes DeviceMemory::blockBytesFor(std::size_t request_bytes) const noexcept {
+  return pool_.blockBytesFor(request_bytes);
+}
+
+void DeviceMemory::setBudget(Bytes budget_bytes) noexcept {
+  ledger_.setBudgetBytes(budget_bytes);
+  pool_.unmapOverrun();
+}
+void DeviceMemory::setMargin(Bytes margin_bytes) noexcept {
+  ledger_.setMarginBytes(margin_bytes);
+  pool_.unmapOverrun();
+}
+void DeviceMemory::setReclaimer(Reclaimer* reclaimer) noexcept {
+  reclaiming_.setReclaimer(reclaimer);
+}
+void DeviceMemory::setObserver(Observer* observer) noexcept {
+  observed_.setObserver(observer);
+}
+void DeviceMemory::allowOverrun(bool allow) noexcept {
+  reclaiming_.allowOverrun(allow);
+}
+void DeviceMemory::releaseCached() noexcept {
+  pool_.unmapFree(kUnlimited);
+}
+void DeviceMemory::resetPeaks() noexcept {
+  ledger_.resetPeaks();
+}
+
+Statistics DeviceMemory::statistics() const noexcept {
+  Statistics stats;
+  stats.budget_bytes = ledger_.budgetBytes();
+  stats.margin_bytes = ledger_.marginBytes();
+  stats.allocated_bytes = ledger_.liveBytes();
+  // What lives now may not have been looked at yet.
+  stats.allocated_peak_bytes = std::max(ledger_.livePeakBytes(), stats.allocated_bytes);
+  stats.mapped_bytes = ledger_.mappedBytes();
+  stats.mapped_peak_bytes = ledger_.mappedPeakBytes();
+  stats.cached_bytes = pool_.cachedBytes();
+  stats.slack_at_peak_bytes = pool_.slackAtPeakBytes();
+  stats.planned_allocations = planned_.placedBlocks();
+  stats.allocations = pool_.allocations() + stats.planned_allocations;
+  stats.plan_deviations = planned_.deviations() + planned_.latePlaces();
+  stats.reclaims = reclaiming_.reclaims();
+  stats.budget_violations = ledger_.overruns();
+  return stats;
+}
+
+void DeviceMemory::lockForFork() noexcept {
+  fork_parent_ = ::getpid();
+  reclaiming_.lockForFork();
+  pool_.lockForFork();
+  planned_.lockForFork();
+  recording_.lockForFork();
+}
+
+void DeviceMemory::unlockAfterFork() noexcept {
+  recording_.unlockAfterFork();
+  planned_.unlockAfterFork();
+  pool_.unlockAfterFork();
+  reclaiming_.unlockAfterFork(/*in_child=*/::getpid() != fork_parent_);
+}
+
+}  // namespace ebbtide::allocator

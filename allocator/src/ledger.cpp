@@ -1,0 +1,124 @@
+#include "ebbtide/allocator/ledger.hpp"
+
+#include <algorithm>
+#include <new>
+
+namespace ebbtide::allocator {
+namespace {
+
+constexpr Bytes kUnseenDivisor = 1024;
+constexpr Bytes kMostUnseenBytes = Bytes{256} << 10;
+
+thread_local int overrun_scopes = 0;
+thread_local int reserve_scopes = 0;
+
+}  // namespace
+
+Bytes Ledger::limitBytes() const noexcept {
+  const Bytes limit = limit_.load(std::memory_order_relaxed);
+  if (limit == kUnlimited) return kUnlimited;
+  const Bytes reserve = reserve_.load(std::memory_order_relaxed);
+  return reserve == 0 || reserve_scopes > 0 ? limit : std::max<Bytes>(limit - reserve, 0);
+}
+
+bool Ledger::allowsOverrunHere() noexcept {
+  return overrun_scopes > 0;
+}
+
+Bytes Ledger::roomBytes() const noexcept {
+  const Bytes limit = limitBytes();
+  return limit == kUnlimited ? kUnlimited : limit - mapped_.load(std::memory_order_acquire);
+}
+
+bool Ledger::debit(Bytes bytes) noexcept {
+  if (bytes == 0) return true;  // takes nothing of a budget that is overrun already
+  Bytes mapped = mapped_.load(std::memory_order_relaxed);
+  do {
+    if (bytes > limitBytes() - mapped) {
+      if (overrun_scopes == 0) return false;
+      overruns_.fetch_add(1, std::memory_order_relaxed);
+      debitAnyway(bytes);
+      return true;
+    }
+  } while (!mapped_.compare_exchange_weak(mapped, mapped + bytes, std::memory_order_acq_rel));
+  raise(mapped_peak_, mapped + bytes);
+  return true;
+}
+
+void Ledger::debitAnyway(Bytes bytes) noexcept {
+  raise(mapped_peak_, mapped_.fetch_add(bytes, std::memory_order_acq_rel) + bytes);
+}
+
+void Ledger::setBudgetBytes(Bytes bytes) noexcept {
+  budget_.store(std::max<Bytes>(bytes, 0));
+  noteLimit();
+}
+void Ledger::setMarginBytes(Bytes bytes) noexcept {
+  margin_.store(std::max<Bytes>(bytes, 0));
+  noteLimit();
+}
+void Ledger::noteLimit() noexcept {
+  for (;;) {
+    const Bytes budget = budget_.load();
+    const Bytes margin = margin_.load();
+    limit_.store(budget == kUnlimited ? kUnlimited : std::max<Bytes>(budget - margin, 0));
+    // Another thread may have set the other one, and stored its limit before this one.
+    if (budget == budget_.load() && margin == margin_.load()) return;
+  }
+}
+void Ledger::setReserveBytes(Bytes bytes) noexcept {
+  reserve_.store(std::max<Bytes>(bytes, 0), std::memory_order_relaxed);
+}
+
+Ledger::LiveCount::LiveCount(Ledger& ledger) : ledger_(ledger), shard_(ledger.takeLiveShard()) {}
+
+void Ledger::LiveCount::look() noexcept {
+  const Bytes live = ledger_.liveBytes();
+  raise(ledger_.live_peak_, live);
+  rise_ = std::min(kMostUnseenBytes, ledger_.livePeakBytes() / kUnseenDivisor);
+  looked_at_ = shard_.bytes.load(std::memory_order_relaxed);
+  next_look_ = looked_at_ + rise_;
+}
+
+Ledger::LiveShard& Ledger::takeLiveShard() {
+  for (std::size_t i = 0; i < live_.size(); ++i) {
+    if (live_[i].taken.exchange(true, std::memory_order_acquire)) continue;
+    std::size_t count = live_count_.load(std::memory_order_relaxed);
+    while (count <= i && !live_count_.compare_exchange_weak(count, i + 1)) {
+    }
+    return live_[i];
+  }
+  throw std::bad_alloc();
+}
+
+Bytes Ledger::lifetimePeakBytes() const noexcept {
+  return std::max({lifetime_peak_.load(std::memory_order_relaxed), livePeakBytes(), liveBytes()});
+}
+
+// What is allocated meanwhile may count for either side of the reset.
+void Ledger::resetPeaks() noexcept {
+  lifetime_peak_.store(lifetimePeakBytes(), std::memory_order_relaxed);
+  live_peak_.store(liveBytes(), std::memory_order_relaxed);
+  mapped_peak_.store(mappedBytes(), std::memory_order_relaxed);
+}
+
+void Ledger::raise(std::atomic<Bytes>& peak, Bytes level) noexcept {
+  Bytes seen = peak.load(std::memory_order_relaxed);
+  while (seen < level && !peak.compare_exchange_weak(seen, level, std::memory_order_relaxed)) {
+  }
+}
+
+Ledger::OverrunScope::OverrunScope() noexcept {
+  ++overrun_scopes;
+}
+Ledger::OverrunScope::~OverrunScope() {
+  --overrun_scopes;
+}
+Ledger::ReserveScope::ReserveScope() noexcept {
+  ++reserve_scopes;
+}
+Ledger::ReserveScope::~ReserveScope() {
+  --reserve_scopes;
+}
+
+}  // namespace ebbtide::allocator

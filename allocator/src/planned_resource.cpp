@@ -1,0 +1,216 @@
+#include "ebbtide/allocator/planned_resource.hpp"
+
+#include <array>
+#include <atomic>
+#include <mutex>
+#include <new>
+
+#include "bad_free.hpp"
+#include "deferred_frees.hpp"
+#include "placed_lane.hpp"
+
+namespace ebbtide::allocator {
+namespace {
+
+constexpr std::size_t kMostLanes = 8;
+
+}  // namespace
+
+struct PlannedResource::Impl {
+  Impl(AddressSpace& space_in, StreamEvents& events, Ledger& ledger_in, PoolResource& upstream_in,
+       Bytes reserve_bytes_in)
+      : space(space_in),
+        ledger(ledger_in),
+        upstream(upstream_in),
+        reserve_bytes(reserve_bytes_in),
+        most_small_bytes(upstream_in.mostSmallBytes()),
+        deferred(events) {}
+  ~Impl() {
+    forEachLane([](PlacedLane& lane) { delete &lane; });
+  }
+
+  template <typename Visit>
+  void forEachLane(Visit&& visit) const {
+    const std::size_t count = lane_count.load(std::memory_order_acquire);
+    for (std::size_t i = 0; i < count; ++i) visit(*lanes[i].load(std::memory_order_relaxed));
+  }
+  PlacedLane* laneOf(Stream stream) const noexcept;
+  PlacedLane* makeLane(Stream stream) noexcept;
+  PlacedLane* ownerOf(const void* pointer) const noexcept;
+  void drain(DeferredFrees::Look look) noexcept;
+  void finishDeferred() noexcept;
+
+  AddressSpace& space;
+  Ledger& ledger;
+  PoolResource& upstream;
+  const Bytes reserve_bytes;
+  const std::size_t most_small_bytes;
+  DeferredFrees deferred;
+  std::mutex making;  // of lanes
+  std::array<std::atomic<PlacedLane*>, kMostLanes> lanes{};
+  std::atomic<std::size_t> lane_count{0};
+};
+
+PlacedLane* PlannedResource::Impl::laneOf(Stream stream) const noexcept {
+  const std::size_t count = lane_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    PlacedLane* const lane = lanes[i].load(std::memory_order_relaxed);
+    if (lane->stream() == stream) return lane;
+  }
+  return nullptr;
+}
+
+PlacedLane* PlannedResource::Impl::makeLane(Stream stream) noexcept {
+  const std::lock_guard lock(making);
+  if (PlacedLane* const lane = laneOf(stream)) return lane;
+  const std::size_t count = lane_count.load(std::memory_order_relaxed);
+  if (count == kMostLanes) return nullptr;
+  try {
+    lanes[count] = new PlacedLane(space, ledger, upstream, stream, reserve_bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+  lane_count.store(count + 1, std::memory_order_release);
+  return lanes[count];
+}
+
+PlacedLane* PlannedResource::Impl::ownerOf(const void* pointer) const noexcept {
+  const std::size_t count = lane_count.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    PlacedLane* const lane = lanes[i].load(std::memory_order_relaxed);
+    if (lane->owns(pointer)) return lane;
+  }
+  return nullptr;
+}
+
+void PlannedResource::Impl::drain(DeferredFrees::Look look) noexcept {
+  void* block = nullptr;
+  while (deferred.popDone(block, look)) ownerOf(block)->release(block);
+}
+
+// Those whose event the device refused are known to be done after a wait only.
+void PlannedResource::Impl::finishDeferred() noexcept {
+  if (!deferred.anyAwaiting()) return;
+  const std::uint64_t mark = deferred.lastDeferred();
+  if (upstream.waitForDevice()) deferred.allDoneUpTo(mark);
+  drain(DeferredFrees::Look::kAtAll);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+PlannedResource::PlannedResource(AddressSpace& space, StreamEvents& events, Ledger& ledger,
+                                 PoolResource& upstream, Bytes reserve_bytes)
+    : impl_(std::make_unique<Impl>(space, events, ledger, upstream, reserve_bytes)) {
+  upstream.setOtherHolder(this);
+}
+
+PlannedResource::~PlannedResource() {
+  impl_->upstream.setOtherHolder(nullptr);
+}
+
+void PlannedResource::beginStep(Stream stream, std::shared_ptr<const PlacedSequence> sequence,
+                                bool this_thread_only) noexcept {
+  PlacedLane* lane = impl_->laneOf(stream);
+  if (lane == nullptr && sequence != nullptr) lane = impl_->makeLane(stream);
+  if (lane == nullptr) return;
+  lane->begin(std::move(sequence), this_thread_only);
+}
+
+void PlannedResource::beginPhase(Stream stream, std::size_t phase) noexcept {
+  if (PlacedLane* const lane = impl_->laneOf(stream)) lane->beginPhase(phase);
+}
+
+void* PlannedResource::allocate(std::size_t bytes, Stream stream) noexcept {
+  if (impl_->deferred.anyAwaiting()) impl_->drain(DeferredFrees::Look::kAtFew);
+  if (bytes > impl_->most_small_bytes) {
+    if (PlacedLane* const lane = impl_->laneOf(stream)) {
+      if (void* block = lane->place(bytes)) return block;
+    }
+  }
+  return impl_->upstream.allocate(bytes, stream);
+}
+
+void PlannedResource::deallocate(void* block) noexcept {
+  PlacedLane* const lane = impl_->ownerOf(block);
+  if (lane == nullptr) {
+    impl_->upstream.deallocate(block);
+    return;
+  }
+  const PlacedLane::Freed freed = lane->free(block);
+  if (freed == PlacedLane::Freed::kNone) {
+    dieOfBadFree(block, "double free, or not the start of a block");
+  }
+  if (freed == PlacedLane::Freed::kShared) {
+    const DeferredFrees::Outcome outcome = impl_->deferred.defer(block);
+    if (outcome == DeferredFrees::Outcome::kUnknown) dieOfBadFree(block, "double free");
+    if (outcome == DeferredFrees::Outcome::kFree) lane->release(block);
+  }
+  if (impl_->ledger.isOverBudget()) impl_->upstream.unmapOverrun();
+}
+
+Bytes PlannedResource::blockBytes(const void* block) const noexcept {
+  const PlacedLane* const lane = impl_->ownerOf(block);
+  return lane != nullptr ? lane->blockBytes(block) : impl_->upstream.blockBytes(block);
+}
+
+void PlannedResource::recordStream(void* block, Stream stream) noexcept {
+  PlacedLane* const lane = impl_->ownerOf(block);
+  if (lane == nullptr) {
+    impl_->upstream.recordStream(block, stream);
+  } else if (lane->stream() != stream && lane->blockBytes(block) > 0) {
+    if (impl_->deferred.share(block, stream)) {
+      lane->markShared(block);
+    } else {
+      impl_->upstream.waitForDevice();
+    }
+  }
+}
+
+Bytes PlannedResource::unmapFree(Bytes need_bytes) noexcept {
+  impl_->finishDeferred();
+  Bytes unmapped = 0;
+  impl_->forEachLane([&](PlacedLane& lane) {
+    if (unmapped < need_bytes) unmapped += lane.unmapFree(need_bytes - unmapped);
+  });
+  return unmapped;
+}
+
+Bytes PlannedResource::freeBytes() const noexcept {
+  Bytes bytes = 0;
+  impl_->forEachLane([&](PlacedLane& lane) { bytes += lane.freeBytes(); });
+  return bytes;
+}
+
+bool PlannedResource::owns(const void* pointer) const noexcept {
+  return impl_->ownerOf(pointer) != nullptr;
+}
+
+std::int64_t PlannedResource::placedBlocks() const noexcept {
+  std::int64_t count = 0;
+  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().placed; });
+  return count;
+}
+std::int64_t PlannedResource::deviations() const noexcept {
+  std::int64_t count = 0;
+  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().deviations; });
+  return count;
+}
+std::int64_t PlannedResource::latePlaces() const noexcept {
+  std::int64_t count = 0;
+  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().late; });
+  return count;
+}
+
+void PlannedResource::lockForFork() noexcept {
+  impl_->making.lock();
+  impl_->forEachLane([](PlacedLane& lane) { lane.lockForFork(); });
+  impl_->deferred.lockForFork();
+}
+
+void PlannedResource::unlockAfterFork() noexcept {
+  impl_->deferred.unlockAfterFork();
+  impl_->forEachLane([](PlacedLane& lane) { lane.unlockAfterFork(); });
+  impl_->making.unlock();
+}
+
+}  // namespace ebbtide::allocator

@@ -1,0 +1,108 @@
+#include "ebbtide/allocator/reclaiming_resource.hpp"
+
+#include <new>
+
+namespace ebbtide::allocator {
+namespace {
+
+// Calls of the reclaimer for one allocation; other threads may take what the first ones freed.
+constexpr int kMostReclaims = 8;
+constexpr int kMostRounds = 64;  // those of other threads included
+
+// Set while this thread runs a reclaimer, of whichever resource: nested reclaims could wait in a
+// circle.
+thread_local bool reclaiming_here = false;
+
+}  // namespace
+
+void ReclaimingResource::setReclaimer(Reclaimer* reclaimer) noexcept {
+  std::unique_lock lock(mutex_);
+  reclaimer_ = reclaimer;
+  // The caller may destroy the old one next.
+  while (reclaiming_ && !reclaiming_here) changed_.wait(lock);
+}
+
+void ReclaimingResource::allowOverrun(bool allow) noexcept {
+  const std::lock_guard lock(mutex_);
+  allow_overrun_ = allow;
+}
+
+void* ReclaimingResource::allocate(std::size_t bytes, Stream stream) noexcept {
+  if (void* block = upstream_.allocate(bytes, stream)) return block;
+  if (bytes == 0 || bytes > kMostRequestBytes) return nullptr;
+  return reclaimAndRetry(bytes, stream);
+}
+
+void* ReclaimingResource::reclaimAndRetry(std::size_t bytes, Stream stream) noexcept {
+  std::unique_lock lock(mutex_);
+  if (reclaiming_here) {
+    lock.unlock();
+    const Ledger::ReserveScope reserve;
+    if (void* block = upstream_.allocate(bytes, stream)) return block;
+    lock.lock();
+  } else if (allow_overrun_ || ledger_.couldFit(static_cast<Bytes>(bytes))) {
+    if (void* block = reclaimUntilItFits(lock, bytes, stream)) return block;
+  }
+  const bool allowed = allow_overrun_;
+  lock.unlock();
+  if (!allowed) return nullptr;
+  const Ledger::OverrunScope overrun;
+  return upstream_.allocate(bytes, stream);
+}
+
+void* ReclaimingResource::reclaimUntilItFits(std::unique_lock<std::mutex>& lock, std::size_t bytes,
+                                             Stream stream) noexcept {
+  bool progress = true;
+  int attempt = 0;
+  for (int round = 0; progress && attempt < kMostReclaims && round < kMostRounds; ++round) {
+    // Another thread's reclaim may serve this one, too.
+    while (reclaiming_) changed_.wait(lock);
+    if (reclaimer_ == nullptr) break;
+    lock.unlock();
+    void* block = upstream_.allocate(bytes, stream);
+    lock.lock();
+    if (block != nullptr) return block;
+    if (reclaiming_ || reclaimer_ == nullptr) continue;
+    progress = callReclaimer(lock, {needBytes(bytes), stream, attempt++});
+    lock.unlock();
+    block = upstream_.allocate(bytes, stream);
+    lock.lock();
+    if (block != nullptr) return block;
+  }
+  return nullptr;
+}
+
+Bytes ReclaimingResource::needBytes(std::size_t bytes) const noexcept {
+  const auto wanted = static_cast<Bytes>(bytes);
+  const Bytes room = ledger_.roomBytes();
+  if (room == kUnlimited) return wanted;  // the system is short, by how much is unknown
+  const Bytes need = wanted - room - pages_.cachedBytes();
+  return need > 0 ? need : wanted;  // there is enough, in too small pieces
+}
+
+bool ReclaimingResource::callReclaimer(std::unique_lock<std::mutex>& lock,
+                                       const ReclaimRequest& request) noexcept {
+  Reclaimer* const callee = reclaimer_;
+  const Ledger::FreeWatch watch(ledger_);
+  reclaims_.fetch_add(1, std::memory_order_relaxed);
+  reclaiming_ = true;
+  reclaiming_here = true;
+  lock.unlock();
+  callee->reclaim(request);  // what it says it freed is not believed
+  lock.lock();
+  reclaiming_here = false;
+  reclaiming_ = false;
+  changed_.notify_all();
+  return watch.sawAny();
+}
+
+void ReclaimingResource::unlockAfterFork(bool in_child) noexcept {
+  if (in_child) {
+    // The child has this thread only; nobody waits.
+    reclaiming_ = reclaiming_ && reclaiming_here;
+    new (&changed_) std::condition_variable;
+  }
+  mutex_.unlock();
+}
+
+}  // namespace ebbtide::allocator

@@ -1,0 +1,74 @@
+#include "ebbtide/allocator/recording_resource.hpp"
+
+#include <new>
+#include <utility>
+
+#include "this_thread.hpp"
+
+namespace ebbtide::allocator {
+
+void RecordingResource::start(Bytes least_bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  thread_ = thisThread();
+  least_bytes_ = least_bytes;
+  log_ = {};
+  open_.clear();
+  recording_.store(true, std::memory_order_relaxed);
+}
+
+void RecordingResource::mark() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!recording_.load(std::memory_order_relaxed) || thread_ != thisThread()) return;
+  try {
+    log_.marks.push_back({static_cast<std::int64_t>(log_.blocks.size())});
+  } catch (const std::bad_alloc&) {
+    giveUp();
+  }
+}
+
+RequestLog RecordingResource::stop() noexcept {
+  const std::lock_guard lock(mutex_);
+  recording_.store(false, std::memory_order_relaxed);
+  open_.clear();
+  return std::exchange(log_, {});
+}
+
+void* RecordingResource::allocate(std::size_t bytes, Stream stream) noexcept {
+  void* block = upstream_.allocate(bytes, stream);
+  if (recording_.load(std::memory_order_relaxed) && block != nullptr) noteAllocate(block);
+  return block;
+}
+
+void RecordingResource::deallocate(void* block) noexcept {
+  // Before the block can be reused.
+  if (recording_.load(std::memory_order_relaxed)) noteFree(block);
+  upstream_.deallocate(block);
+}
+
+void RecordingResource::noteAllocate(const void* block) noexcept {
+  const Bytes bytes = upstream_.blockBytes(block);
+  const std::lock_guard lock(mutex_);
+  if (thisThread() != thread_ || bytes < least_bytes_) return;
+  try {
+    open_.insert_or_assign(block, log_.blocks.size());
+    log_.blocks.push_back({bytes, static_cast<std::int64_t>(log_.blocks.size())});
+  } catch (const std::bad_alloc&) {
+    giveUp();
+  }
+}
+
+void RecordingResource::noteFree(const void* block) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = open_.find(block);
+  if (found == open_.end()) return;
+  log_.blocks[found->second].death = static_cast<std::int64_t>(log_.blocks.size());
+  open_.erase(found);
+}
+
+void RecordingResource::giveUp() noexcept {
+  recording_.store(false, std::memory_order_relaxed);
+  log_ = {};
+  open_.clear();
+}
+
+}  // namespace ebbtide::allocator

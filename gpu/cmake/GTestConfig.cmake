@@ -1,0 +1,6 @@
+include(${CMAKE_CURRENT_LIST_DIR}/packed.cmake)
+find_package(Threads REQUIRED)
+ebbtide_packed_library(GTest::gtest libgtest.a)
+ebbtide_packed_library(GTest::gtest_main libgtest_main.a)
+set_property(TARGET GTest::gtest APPEND PROPERTY INTERFACE_LINK_LIBRARIES Threads::Threads)
+set_property(TARGET GTest::gtest_main APPEND PROPERTY INTERFACE_LINK_LIBRARIES GTest::gtest)

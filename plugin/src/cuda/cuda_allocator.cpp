@@ -1,0 +1,208 @@
+#include "cuda_allocator.hpp"
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGuard.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+namespace ebbtide::plugin::cuda {
+namespace {
+
+std::atomic<CudaAllocator*> current{nullptr};
+
+// torch's own bound: beyond it sizes are the result of an overflow.
+constexpr std::size_t kOneExabyte = std::size_t{1} << 60;
+
+}  // namespace
+
+CudaAllocator::CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of)
+    : source_(std::move(source)), budget_of_(std::move(budget_of)) {
+  fractions_.fill(1.0);
+  current.store(this);
+}
+
+CudaAllocator::~CudaAllocator() {
+  for (auto& heap : heaps_) delete heap.load();
+  CudaAllocator* expected = this;
+  current.compare_exchange_strong(expected, nullptr);
+}
+
+// -----------------------------------------------------------------------------------------------
+// devices
+
+void CudaAllocator::init(int device_count) {
+  TORCH_CHECK(device_count <= static_cast<int>(kMostDevices), "too many CUDA devices");
+  int before = device_count_.load();
+  while (before < device_count && !device_count_.compare_exchange_weak(before, device_count)) {
+  }
+}
+
+void CudaAllocator::checkDevice(c10::DeviceIndex device) const {
+  TORCH_CHECK(device >= 0 && device < device_count_.load(), "Invalid device argument ",
+              static_cast<int>(device), ": did you call init?");
+}
+
+DeviceHeap* CudaAllocator::openHeap(c10::DeviceIndex device) const noexcept {
+  return heaps_[static_cast<std::size_t>(device)].load(std::memory_order_acquire);
+}
+
+DeviceHeap& CudaAllocator::heap(c10::DeviceIndex device) {
+  checkDevice(device);
+  if (DeviceHeap* const open = openHeap(device)) return *open;
+  const std::lock_guard lock(mutex_);
+  if (DeviceHeap* const open = openHeap(device)) return *open;
+  auto opened = std::make_unique<DeviceHeap>(device, source_->open(device), settings_, observers_);
+  opened->setBudget(budget_of_(opened->totalBytes()));
+  opened->setFraction(fractions_[static_cast<std::size_t>(device)]);
+  opened->setHistory(most_entries_, /*clear=*/false);
+  for (const auto& tracker : trackers_) opened->addTracker(tracker);
+  DeviceHeap* const ready = opened.release();
+  heaps_[static_cast<std::size_t>(device)].store(ready, std::memory_order_release);
+  return *ready;
+}
+
+DeviceHeap* CudaAllocator::heapOf(const void* block) const noexcept {
+  DeviceHeap* found = nullptr;
+  forEachOpen([&](DeviceHeap& heap) {
+    if (heap.owns(block)) found = &heap;
+  });
+  return found;
+}
+
+void CudaAllocator::measureMargins() {
+  forEachOpen([](DeviceHeap& heap) { heap.measureMargin(); });
+}
+
+// -----------------------------------------------------------------------------------------------
+// allocate and free
+
+void* CudaAllocator::allocateOn(c10::DeviceIndex device, std::size_t bytes, cudaStream_t stream) {
+  TORCH_CHECK_WITH(OutOfMemoryError, bytes < kOneExabyte,
+                   "CUDA out of memory. Tried to allocate more than 1EB memory.");
+  if (bytes == 0) return nullptr;
+  return heap(device).allocate(bytes, stream);
+}
+
+c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {
+  const c10::DeviceIndex device = source_->currentDevice();
+  void* const block = allocateOn(device, bytes, source_->currentStream(device));
+  return {block, block, &deleteBlock, c10::Device(c10::kCUDA, device)};
+}
+
+void* CudaAllocator::raw_alloc(std::size_t bytes) {
+  const c10::DeviceIndex device = source_->currentDevice();
+  return allocateOn(device, bytes, source_->currentStream(device));
+}
+
+void* CudaAllocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) {
+  return allocateOn(source_->currentDevice(), bytes, stream);
+}
+
+void CudaAllocator::raw_delete(void* block) {
+  if (block == nullptr) return;
+  DeviceHeap* const on = heapOf(block);
+  TORCH_CHECK(on != nullptr, "invalid device pointer: ", block);
+  shared_.onFreed(block);
+  on->free(block);
+}
+
+// In a destructor of torch's, from which nothing can be thrown.
+void CudaAllocator::deleteBlock(void* block) {
+  CudaAllocator* const allocator = current.load();
+  if (allocator == nullptr || block == nullptr) return;
+  try {
+    allocator->raw_delete(block);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "ebbtide: %s\n", error.what());
+    std::abort();
+  }
+}
+
+c10::DeleterFnPtr CudaAllocator::raw_deleter() const {
+  return &deleteBlock;
+}
+
+void CudaAllocator::copy_data(void* target, const void* source, std::size_t bytes) const {
+  C10_CUDA_CHECK(cudaMemcpy(target, source, bytes, cudaMemcpyDeviceToDevice));
+}
+
+void CudaAllocator::recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) {
+  // Memory of another process or library is not ours to keep.
+  if (!block.get() || block.get_deleter() != &deleteBlock) return;
+  DeviceHeap* const on = heapOf(block.get());
+  TORCH_CHECK(on != nullptr, "invalid device pointer: ", block.get());
+  on->recordStream(block.get(), stream.stream());
+}
+
+void CudaAllocator::emptyCache(c10::MempoolId_t) {
+  // Pools in use keep their pages, whichever pool is named; those that are not have no more than
+  // cache.
+  forEachOpen([](DeviceHeap& heap) { heap.releaseCached(); });
+}
+
+// -----------------------------------------------------------------------------------------------
+// budget and statistics
+
+double CudaAllocator::getMemoryFraction(c10::DeviceIndex device) {
+  checkDevice(device);
+  const std::lock_guard lock(mutex_);
+  return fractions_[static_cast<std::size_t>(device)];
+}
+
+void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
+  checkDevice(device);
+  TORCH_CHECK(0 <= fraction && fraction <= 1, "invalid fraction:", fraction,
+              ". Please set within [0, 1].");
+  {
+    const std::lock_guard lock(mutex_);
+    fractions_[static_cast<std::size_t>(device)] = fraction;
+  }
+  if (DeviceHeap* const open = openHeap(device)) open->setFraction(fraction);
+}
+
+DeviceStatistics::Torch CudaAllocator::getDeviceStats(c10::DeviceIndex device) {
+  checkDevice(device);
+  DeviceHeap* const open = openHeap(device);
+  return open == nullptr ? DeviceStatistics::Torch{} : open->statistics();
+}
+
+void CudaAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  checkDevice(device);
+  if (DeviceHeap* const open = openHeap(device)) open->resetAccumulated();
+}
+
+void CudaAllocator::resetPeakStats(c10::DeviceIndex device) {
+  checkDevice(device);
+  if (DeviceHeap* const open = openHeap(device)) open->resetPeaks();
+}
+
+// cuDNN asks how much it may try as a workspace.
+void CudaAllocator::cacheInfo(c10::DeviceIndex device, std::size_t* largest) {
+  DeviceHeap& on = heap(device);
+  const Bytes cached = on.largestCachedBytes();
+  Bytes room = static_cast<Bytes>(*largest);
+  if (room == 0) {  // torch's way of asking what the device itself has
+    room = std::min(on.deviceFreeBytes(), on.memory().ledger().roomBytes());
+  }
+  *largest = static_cast<std::size_t>(std::max({cached, room, Bytes{0}}));
+}
+
+void* CudaAllocator::getBaseAllocation(void* block, std::size_t* bytes) {
+  DeviceHeap* const on = heapOf(block);
+  const auto range = on == nullptr ? std::nullopt : on->rangeAround(block);
+  TORCH_CHECK(range.has_value(), "invalid device pointer: ", block);
+  if (bytes != nullptr) *bytes = static_cast<std::size_t>(range->bytes);
+  return range->begin;
+}
+
+std::vector<torch_cuda::StreamSegmentSize> CudaAllocator::getExpandableSegmentSizes(
+    c10::DeviceIndex device) {
+  checkDevice(device);
+  DeviceHeap* const open = openHeap(device);
+  if (open == nullptr) return {};
+  return open->segmentSizes();
+}
+
+}  // namespace ebbtide::plugin::cuda

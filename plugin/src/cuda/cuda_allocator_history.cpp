@@ -1,0 +1,82 @@
+// What happened, as torch asks for it.
+#include "cuda_allocator.hpp"
+
+namespace ebbtide::plugin::cuda {
+
+torch_cuda::SnapshotInfo CudaAllocator::snapshot(c10::MempoolId_t pool, bool include_traces) {
+  const auto nanoseconds = clock_.makeConverter();
+  const auto microseconds = [&nanoseconds](c10::approx_time_t time) {
+    return nanoseconds(time) / 1000;
+  };
+  torch_cuda::SnapshotInfo info;
+  for (int device = 0; device < device_count_.load(); ++device) {
+    auto& traces = info.device_traces.emplace_back();
+    DeviceHeap* const open = openHeap(static_cast<c10::DeviceIndex>(device));
+    if (open == nullptr) continue;
+    auto segments = open->snapshot(pool);
+    info.segments.insert(info.segments.end(), std::make_move_iterator(segments.begin()),
+                         std::make_move_iterator(segments.end()));
+    if (include_traces) traces = open->history(microseconds);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < annotations_.size(); ++i) {
+      auto entry = annotations_[(next_annotation_ + i) % annotations_.size()];
+      entry.time_.t_ = microseconds(entry.time_.approx_t_);
+      info.external_annotations.push_back(std::move(entry));
+    }
+  }
+  info.config_metadata.garbage_collection_threshold = 0;
+  info.config_metadata.max_split_size = SIZE_MAX;
+  info.config_metadata.pinned_num_register_threads = 1;
+  info.config_metadata.expandable_segments = true;
+  info.config_metadata.release_lock_on_malloc = true;
+  info.config_metadata.pinned_use_host_register = false;
+  info.config_metadata.graph_capture_record_stream_reuse = false;
+  info.config_metadata.last_allocator_settings = name();
+  return info;
+}
+
+void CudaAllocator::recordHistory(bool enabled,
+                                  c10::CachingDeviceAllocator::CreateContextFn create_context,
+                                  std::size_t most_entries,
+                                  c10::CachingDeviceAllocator::RecordContext when,
+                                  bool clear_history,
+                                  const std::vector<std::string>& skip_actions) {
+  settings_.set(enabled, create_context, when, skip_actions);
+  const bool clear = !enabled || clear_history;
+  const std::lock_guard lock(mutex_);
+  most_entries_ = most_entries;
+  if (clear) {
+    annotations_.clear();
+    next_annotation_ = 0;
+  }
+  forEachOpen([&](DeviceHeap& heap) { heap.setHistory(most_entries, clear); });
+}
+
+void CudaAllocator::recordAnnotation(
+    const std::vector<std::pair<std::string, std::string>>& pairs) {
+  if (!settings_.enabled()) return;
+  c10::CachingDeviceAllocator::AnnotationEntry entry(source_->currentDevice(),
+                                                     c10::getApproximateTime());
+  for (const auto& [key, value] : pairs) entry.recordUserMetadata(key, value);
+  const std::lock_guard lock(mutex_);
+  if (annotations_.size() < most_entries_) {
+    annotations_.push_back(std::move(entry));
+  } else {
+    next_annotation_ %= annotations_.size();
+    annotations_[next_annotation_++] = std::move(entry);
+  }
+}
+
+void CudaAllocator::attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver observer) {
+  observers_.add(std::move(observer));
+}
+
+void CudaAllocator::attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker tracker) {
+  const std::lock_guard lock(mutex_);
+  trackers_.push_back(tracker);
+  forEachOpen([&](DeviceHeap& heap) { heap.addTracker(tracker); });
+}
+
+}  // namespace ebbtide::plugin::cuda

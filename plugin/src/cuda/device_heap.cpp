@@ -1,0 +1,341 @@
+#include "device_heap.hpp"
+
+#include <c10/core/impl/GPUTrace.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <new>
+#include <utility>
+
+#include "ebbtide/allocator/cuda/stream_names.hpp"
+#include "free_memory_callbacks.hpp"
+#include "out_of_memory.hpp"
+#include "request_scope.hpp"
+#include "segments.hpp"
+
+namespace ebbtide::plugin::cuda {
+
+using allocator::kUnlimited;
+using c10::CachingDeviceAllocator::RecordContext;
+
+namespace {
+
+constexpr std::int64_t kMeasureEveryNs = 1'000'000'000;
+
+}  // namespace
+
+DeviceHeap::DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const HistorySettings& settings,
+                       const OutOfMemoryObservers& observers)
+    : device_(device),
+      memory_info_(std::move(parts.memory_info)),
+      pages_(parts.pages),
+      settings_(settings),
+      observers_(observers),
+      total_bytes_(memory_info_().total_bytes),
+      history_(settings, device),
+      pools_(
+          [this](allocator::Stream name, bool keep) { memory_->pool().keepMapped(name, keep); }) {
+  ReuseWatcher& reuse_watcher = *this;  // here, where the bases are known
+  PageWatcher& page_watcher = *this;
+  auto events = std::make_unique<WatchedEvents>(std::move(parts.events), reuse_watcher);
+  events_ = events.get();
+  memory_ = std::make_unique<allocator::DeviceMemory>(
+      std::make_unique<WatchedAddressSpace>(std::move(parts.space), page_watcher),
+      std::move(events), parts.options);
+  memory_->allowOverrun(false);
+  applyBudget();
+}
+
+// -----------------------------------------------------------------------------------------------
+// allocate and free
+
+void* DeviceHeap::take(std::size_t bytes, const Owner& owner) {
+  const RequestScope scope(owner);
+  return memory_->allocate(bytes, owner.name);
+}
+
+void* DeviceHeap::allocate(std::size_t bytes, cudaStream_t stream) {
+  auto context = settings_.gather(RecordContext::STATE);
+  const PrivatePools::Place place = pools_.place(stream);
+  const Owner owner{
+      .name = place.name, .pool = place.pool, .small = memory_->pool().isSmall(bytes)};
+  void* block = take(bytes, owner);
+  if (block == nullptr) block = takeAfterFreeing(bytes, owner);
+  if (block == nullptr) {
+    pools_.onFreed(owner.pool);
+    failOutOfMemory(bytes, owner, context);
+  }
+  try {
+    enter(block, bytes, owner, std::move(context));
+  } catch (...) {
+    memory_->deallocate(block);
+    pools_.onFreed(owner.pool);
+    throw;
+  }
+  keepMarginFresh();
+  return block;
+}
+
+void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner) {
+  if (runFreeMemoryCallbacks()) {
+    if (void* block = take(bytes, owner)) return block;
+  }
+  // The budget may have had room, and the device none: then others' free pages are in the way. Or
+  // the other way round, if others let go of some.
+  memory_->releaseCached();
+  measureMargin();
+  {
+    const std::lock_guard lock(mutex_);
+    statistics_.onRetry();
+  }
+  return take(bytes, owner);
+}
+
+void DeviceHeap::keepMarginFresh() {
+  if (!mapped_since_measured_.load(std::memory_order_relaxed)) return;
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  if (now - measured_at_ns_.load(std::memory_order_relaxed) < kMeasureEveryNs) return;
+  measureMargin();
+}
+
+void DeviceHeap::enter(void* at, std::size_t bytes, const Owner& owner,
+                       std::shared_ptr<c10::GatheredContext> context) {
+  const Bytes block_bytes = memory_->blockBytes(at);
+  {
+    const std::lock_guard lock(mutex_);
+    // Freed, and waited for nothing: it can be here again before its free ends.
+    if (Block* const before = table_.find(at)) finishFree(at, *before);
+    Block block;
+    block.bytes = block_bytes;
+    block.requested_bytes = static_cast<Bytes>(bytes);
+    block.owner = owner;
+    block.number = ++allocations_;
+    block.context = context;
+    table_.insert(at, block);
+    statistics_.onAllocate(block);
+    history_.add(TraceEntry::ALLOC, reinterpret_cast<std::size_t>(at), static_cast<Bytes>(bytes),
+                 owner, context);
+  }
+  report(at, block_bytes);
+  if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr)) {
+    (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<std::uintptr_t>(at));
+  }
+}
+
+void DeviceHeap::free(void* at) {
+  if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr)) {
+    (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<std::uintptr_t>(at));
+  }
+  const auto context = settings_.gather(RecordContext::ALL);
+  Bytes bytes = 0;
+  bool shared = false;
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Block* const block = table_.find(at);
+    TORCH_CHECK(block != nullptr && !block->awaiting, "invalid device pointer: ", at);
+    bytes = block->bytes;
+    shared = block->shared;
+    number = block->number;
+    statistics_.onFree(*block);
+    history_.add(TraceEntry::FREE_REQUESTED, reinterpret_cast<std::size_t>(at),
+                 block->requested_bytes, block->owner,
+                 context != nullptr ? context : block->context);
+    if (shared) {
+      block->awaiting = true;
+    } else {
+      finishFree(at, *block);
+    }
+  }
+  WatchedEvents::FreeScope scope(at);
+  memory_->deallocate(at);
+  if (shared && !scope.recorded()) {
+    const std::lock_guard lock(mutex_);
+    Block* const block = table_.find(at);
+    if (block != nullptr && block->number == number) finishFree(at, *block);
+  }
+  report(at, -bytes);
+}
+
+void DeviceHeap::onReusable(const void* at) noexcept {
+  const std::lock_guard lock(mutex_);
+  Block* const block = table_.find(at);
+  if (block != nullptr && block->awaiting) finishFree(at, *block);
+}
+
+void DeviceHeap::finishFree(const void* at, Block& block) noexcept {
+  statistics_.onReusable(block);
+  history_.add(TraceEntry::FREE_COMPLETED, reinterpret_cast<std::size_t>(at), block.requested_bytes,
+               block.owner, block.context);
+  pools_.onFreed(block.owner.pool);
+  table_.erase(at);
+}
+
+void DeviceHeap::recordStream(void* at, cudaStream_t stream) {
+  {
+    const std::lock_guard lock(mutex_);
+    Block* const block = table_.find(at);
+    TORCH_CHECK(block != nullptr && !block->awaiting, "invalid device pointer: ", at);
+    // On its own stream it is used in order as it is.
+    if (allocator::cuda::handleOf(block->owner.name) == stream) return;
+    block->shared = true;
+  }
+  memory_->recordStream(at, allocator::cuda::nameOf(stream));
+}
+
+void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner,
+                                 const std::shared_ptr<c10::GatheredContext>& context) {
+  OutOfMemory facts{.device = device_,
+                    .requested_bytes = static_cast<Bytes>(bytes),
+                    .block_bytes = memory_->blockBytesFor(bytes)};
+  const allocator::cuda::MemoryInfo info = memory_info_();
+  facts.device_free_bytes = info.free_bytes;
+  facts.device_total_bytes = total_bytes_;
+  facts.budget_bytes = memory_->ledger().budgetBytes();
+  facts.margin_bytes = memory_->ledger().marginBytes();
+  facts.mapped_bytes = memory_->ledger().mappedBytes();
+  {
+    const std::lock_guard lock(mutex_);
+    history_.add(TraceEntry::OOM, static_cast<std::size_t>(info.free_bytes),
+                 static_cast<Bytes>(bytes), owner, context);
+    statistics_.onOutOfMemory();
+    facts.live_bytes = statistics_.allocatedBytes();
+    facts.awaiting_bytes = statistics_.activeBytes() - facts.live_bytes;
+    facts.live_blocks = table_.blocks().size();
+    const IdleMemory idle = idleMemoryOf(table_);
+    facts.idle_bytes = idle.bytes;
+    facts.largest_idle_bytes = idle.largest_bytes;
+  }
+  c10::reportOutOfMemoryToProfiler(
+      static_cast<std::int64_t>(bytes), static_cast<std::size_t>(facts.live_bytes),
+      static_cast<std::size_t>(facts.mapped_bytes), c10::Device(c10::kCUDA, device_));
+  const Bytes allowed = std::min(facts.budget_bytes, total_bytes_);
+  for (const auto& observer : observers_.copy()) {
+    observer(device_, static_cast<std::size_t>(facts.block_bytes),
+             static_cast<std::size_t>(allowed), static_cast<std::size_t>(info.free_bytes));
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, false, describe(facts));
+  std::abort();  // not reached: the check throws
+}
+
+void DeviceHeap::report(const void* block, Bytes bytes) const noexcept {
+  if (!c10::memoryProfilingEnabled()) return;
+  std::size_t allocated = 0, reserved = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    allocated = static_cast<std::size_t>(statistics_.allocatedBytes());
+    reserved = static_cast<std::size_t>(statistics_.reservedBytes());
+  }
+  c10::reportMemoryUsageToProfiler(const_cast<void*>(block), bytes, allocated, reserved,
+                                   c10::Device(c10::kCUDA, device_));
+}
+
+// -----------------------------------------------------------------------------------------------
+// pages
+
+// Where host memory does not suffice to note pages they are not shown; they count in the budget all
+// the same.
+void DeviceHeap::onMapped(std::byte* begin, Bytes bytes) noexcept {
+  mapped_since_measured_.store(true, std::memory_order_relaxed);
+  const Owner owner = RequestScope::owner();
+  const std::lock_guard lock(mutex_);
+  statistics_.onPageCall(/*mapped=*/true);
+  try {
+    const int more = table_.addPages(begin, bytes, owner);
+    statistics_.onMapped(owner.small, bytes, more);
+  } catch (const std::bad_alloc&) {
+    return;
+  }
+  history_.add(TraceEntry::SEGMENT_MAP, reinterpret_cast<std::size_t>(begin), bytes, owner,
+               nullptr);
+}
+
+void DeviceHeap::onUnmapping(std::byte* begin, Bytes bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  statistics_.onPageCall(/*mapped=*/false);
+  const auto onPart = [this](std::byte* at, const Owner& owner, Bytes part, int more) {
+    statistics_.onUnmapped(owner.small, part, more);
+    history_.add(TraceEntry::SEGMENT_UNMAP, reinterpret_cast<std::size_t>(at), part, owner,
+                 nullptr);
+  };
+  try {
+    table_.removePages(begin, bytes, onPart);
+  } catch (const std::bad_alloc&) {
+  }
+}
+
+void DeviceHeap::releaseCached() {
+  memory_->releaseCached();
+}
+
+// -----------------------------------------------------------------------------------------------
+// budget
+
+void DeviceHeap::setBudget(Bytes bytes) {
+  {
+    const std::lock_guard lock(mutex_);
+    asked_budget_ = bytes;
+  }
+  applyBudget();
+  measureMargin();
+}
+
+void DeviceHeap::setFraction(double fraction) {
+  {
+    const std::lock_guard lock(mutex_);
+    fraction_ = fraction;
+  }
+  applyBudget();
+  measureMargin();
+}
+
+void DeviceHeap::applyBudget() {
+  Bytes budget = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto part = static_cast<Bytes>(fraction_ * static_cast<double>(total_bytes_));
+    budget = std::min(asked_budget_, std::max<Bytes>(part, 0));
+  }
+  memory_->setBudget(budget);
+}
+
+Bytes DeviceHeap::measureMargin() {
+  bool bounded = false;
+  {
+    const std::lock_guard lock(mutex_);
+    bounded = asked_budget_ < total_bytes_ || fraction_ < 1.0;
+  }
+  if (!bounded) {
+    mapped_since_measured_.store(false, std::memory_order_relaxed);
+    memory_->setMargin(0);  // the device itself refuses
+    return 0;
+  }
+  mapped_since_measured_.store(false, std::memory_order_relaxed);
+  measured_at_ns_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
+                        std::memory_order_relaxed);
+  // Pages that come or go between the two looks would be counted as others', or not at all; the
+  // larger figure makes the margin no larger than it is.
+  const Bytes before = memory_->ledger().mappedBytes();
+  const allocator::cuda::MemoryInfo info = memory_info_();
+  const Bytes ours = std::max(before, memory_->ledger().mappedBytes());
+  const Bytes margin = std::max<Bytes>(0, info.total_bytes - info.free_bytes - ours);
+  memory_->setMargin(margin);
+  return margin;
+}
+
+// -----------------------------------------------------------------------------------------------
+// private pools
+
+bool DeviceHeap::hasExactly(const c10::MempoolId_t& pool, const std::unordered_set<void*>& blocks) {
+  const std::lock_guard lock(mutex_);
+  std::size_t found = 0;
+  for (const auto& [at, block] : table_.blocks()) {
+    if (block.owner.pool != pool || block.awaiting) continue;
+    if (!blocks.contains(const_cast<std::byte*>(at))) return false;
+    ++found;
+  }
+  return found == blocks.size();
+}
+
+}  // namespace ebbtide::plugin::cuda

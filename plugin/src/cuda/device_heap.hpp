@@ -1,0 +1,120 @@
+// DeviceHeap: one device's memory for torch: DeviceMemory, and what torch wants to be told of it.
+//
+//   request ─► place (stream, private pool) ─► DeviceMemory ─► table, statistics, history ─► block
+//                                                  └─ none: what torch registered to free memory,
+//                                                     the cache, once more each ─► OutOfMemoryError
+//
+// Thread rule: any thread. One mutex guards the table, the statistics and the history; it is held
+// neither in a call of DeviceMemory, which calls back, nor in one of torch's, trackers apart.
+#pragma once
+
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_set>
+#include <vector>
+
+#include "block_table.hpp"
+#include "device_source.hpp"
+#include "device_statistics.hpp"
+#include "history.hpp"
+#include "out_of_memory_observers.hpp"
+#include "private_pools.hpp"
+#include "watched_address_space.hpp"
+#include "watched_events.hpp"
+
+namespace ebbtide::plugin::cuda {
+
+class DeviceHeap final : private PageWatcher, private ReuseWatcher {
+ public:
+  // The settings and the observers outlive it.
+  DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const HistorySettings& settings,
+             const OutOfMemoryObservers& observers);
+
+  // Throws c10::OutOfMemoryError. Never nullptr.
+  void* allocate(std::size_t bytes, cudaStream_t stream);
+  void free(void* block);  // throws c10::Error for what is no live block of ours
+  void recordStream(void* block, cudaStream_t stream);
+
+  bool owns(const void* pointer) const noexcept { return memory_->owns(pointer); }
+  // Of the run of pages that the block lies in; nullopt when it is no live block.
+  struct Range {
+    void* begin;
+    Bytes bytes;
+  };
+  std::optional<Range> rangeAround(const void* block);
+
+  // The budget is the smaller of the two; without either it is all of the device, and what others
+  // hold of it is not counted.
+  void setBudget(Bytes bytes);
+  void setFraction(double fraction);
+  Bytes totalBytes() const noexcept { return total_bytes_; }
+  Bytes deviceFreeBytes() const { return memory_info_().free_bytes; }
+  // What is in use of the device beside our pages: the margin from now on. Returns it. Also done
+  // once a second at most while pages are being mapped, and before a request fails.
+  Bytes measureMargin();
+
+  void releaseCached();
+  Bytes largestCachedBytes();
+
+  DeviceStatistics::Torch statistics();
+  void resetAccumulated();
+  void resetPeaks();
+  std::vector<c10::CachingDeviceAllocator::SegmentInfo> snapshot(const c10::MempoolId_t& pool);
+  std::vector<TraceEntry> history(
+      const std::function<c10::time_t(c10::approx_time_t)>& microseconds);
+  void setHistory(std::size_t most_entries, bool clear);
+  void addTracker(c10::CachingDeviceAllocator::AllocatorTraceTracker tracker);
+  std::vector<c10::cuda::CUDACachingAllocator::StreamSegmentSize> segmentSizes();
+
+  PrivatePools& pools() noexcept { return pools_; }
+  // Between them the device is asked nothing, and not waited for. They nest.
+  void beginCapture() noexcept { events_->beginCapture(); }
+  void endCapture() noexcept { events_->endCapture(); }
+  bool hasExactly(const c10::MempoolId_t& pool, const std::unordered_set<void*>& blocks);
+
+  allocator::cuda::CudaAddressSpace* pages() noexcept { return pages_; }  // nullptr: not a GPU
+  allocator::DeviceMemory& memory() noexcept { return *memory_; }
+
+ private:
+  void onMapped(std::byte* begin, Bytes bytes) noexcept override;
+  void onUnmapping(std::byte* begin, Bytes bytes) noexcept override;
+  void onReusable(const void* block) noexcept override;
+
+  void* take(std::size_t bytes, const Owner& owner);  // nullptr: there is none
+  [[noreturn]] void failOutOfMemory(std::size_t bytes, const Owner& owner,
+                                    const std::shared_ptr<c10::GatheredContext>& context);
+  void* takeAfterFreeing(std::size_t bytes, const Owner& owner);  // what can be freed
+  void keepMarginFresh();
+  void enter(void* block, std::size_t bytes, const Owner& owner,
+             std::shared_ptr<c10::GatheredContext> context);
+  void finishFree(const void* at, Block& block) noexcept;  // mutex_ is held
+  void applyBudget();
+  void report(const void* block, Bytes bytes) const noexcept;  // to torch's profiler
+
+  const c10::DeviceIndex device_;
+  const std::function<allocator::cuda::MemoryInfo()> memory_info_;
+  allocator::cuda::CudaAddressSpace* const pages_;
+  const HistorySettings& settings_;
+  const OutOfMemoryObservers& observers_;
+  Bytes total_bytes_ = 0;
+  std::atomic<bool> mapped_since_measured_{false};
+  std::atomic<std::int64_t> measured_at_ns_{0};
+
+  mutable std::mutex mutex_;  // guards what follows, up to memory_
+  BlockTable table_;
+  DeviceStatistics statistics_;
+  History history_;
+  std::uint64_t allocations_ = 0;
+  Bytes asked_budget_ = allocator::kUnlimited;
+  double fraction_ = 1.0;
+
+  WatchedEvents* events_ = nullptr;  // memory_'s
+  std::unique_ptr<allocator::DeviceMemory> memory_;
+  PrivatePools pools_;
+};
+
+}  // namespace ebbtide::plugin::cuda

@@ -1,0 +1,34 @@
+// DeviceSource: where the allocator's devices come from: the driver (driver_device_source.hpp), or
+// a test, over host memory.
+#pragma once
+
+#include <c10/core/Device.h>
+#include <cuda_runtime_api.h>
+
+#include <functional>
+#include <memory>
+
+#include "ebbtide/allocator/cuda/address_space.hpp"
+#include "ebbtide/allocator/device_memory.hpp"
+
+namespace ebbtide::plugin::cuda {
+
+struct DeviceParts {
+  std::unique_ptr<allocator::AddressSpace> space;
+  std::unique_ptr<allocator::StreamEvents> events;
+  allocator::DeviceMemory::Options options;
+  std::function<allocator::cuda::MemoryInfo()> memory_info;  // of the whole device
+  // The same as `space` where it is a GPU's: for peers and other processes. Not owned.
+  allocator::cuda::CudaAddressSpace* pages = nullptr;
+};
+
+class DeviceSource {
+ public:
+  virtual ~DeviceSource() = default;
+  // Once a device, when it is first used. Throws c10::Error.
+  virtual DeviceParts open(c10::DeviceIndex device) = 0;
+  virtual c10::DeviceIndex currentDevice() = 0;  // of this thread
+  virtual cudaStream_t currentStream(c10::DeviceIndex device) = 0;
+};
+
+}  // namespace ebbtide::plugin::cuda

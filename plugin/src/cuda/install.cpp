@@ -1,0 +1,71 @@
+// Entry of the CUDA library: puts our allocator in the place of torch's. Called by the plugin's
+// torch library before CUDA starts.
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "cuda_allocator.hpp"
+#include "driver_device_source.hpp"
+#include "ebbtide/scheduler/byte_size.hpp"
+
+namespace {
+
+using namespace ebbtide::plugin::cuda;
+
+// Stays until the process ends: tensors are freed by static destructors, too.
+CudaAllocator* ours = nullptr;
+
+CudaAllocator::BudgetOf budgetFrom(const std::string& text) {
+  if (text.empty()) return [](Bytes) { return ebbtide::allocator::kUnlimited; };
+  return
+      [text](Bytes total) { return ebbtide::scheduler::parseSize("EBBTIDE_BUDGET", text, total); };
+}
+
+std::string install(const std::string& budget) {
+  if (ours != nullptr) return "";
+  if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
+    return "PYTORCH_NO_CUDA_MEMORY_CACHING asks for memory straight from CUDA, which has no "
+           "budget; "
+           "unset it, or EBBTIDE_*";
+  }
+  torch_cuda::CUDAAllocator* const before = torch_cuda::allocator.load();
+  if (before != nullptr && before->initialized()) {
+    return "CUDA was in use before Ebbtide was started: its memory cannot change hands";
+  }
+  auto* const made = new CudaAllocator(std::make_unique<DriverDeviceSource>(), budgetFrom(budget));
+  // The highest priority: a lower one than torch's would be ignored in silence.
+  c10::SetAllocator(c10::kCUDA, made, 255);
+  if (c10::GetAllocator(c10::kCUDA) != made) {
+    delete made;
+    return "another CUDA allocator is registered with torch and cannot be replaced";
+  }
+  torch_cuda::allocator.store(made);
+  ours = made;
+  return "";
+}
+
+}  // namespace
+
+#define EBBTIDE_API extern "C" __attribute__((visibility("default")))
+
+// `budget` as in EBBTIDE_BUDGET, of each device; empty for none. nullptr on success, else one
+// sentence that lives until the next call.
+EBBTIDE_API const char* ebbtide_cuda_install(const char* budget) {
+  static std::string message;
+  try {
+    message = install(budget);
+  } catch (const std::exception& error) {
+    message = error.what();
+  }
+  return message.empty() ? nullptr : message.c_str();
+}
+
+// For the start of a step: measures again what others hold of the devices in use.
+EBBTIDE_API void ebbtide_cuda_measure_margins() {
+  try {
+    if (ours != nullptr) ours->measureMargins();
+  } catch (const std::exception&) {
+    // The margins stay as they were.
+  }
+}

@@ -1,0 +1,48 @@
+#include "cuda_side.hpp"
+
+#include <dlfcn.h>
+
+namespace ebbtide::plugin {
+namespace {
+
+void* library = nullptr;
+
+std::string ownFolder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&ownFolder), &info) == 0 || info.dli_fname == nullptr) {
+    return ".";
+  }
+  const std::string path = info.dli_fname;
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "." : path.substr(0, slash);
+}
+
+}  // namespace
+
+CudaSide installCudaSide(const std::string& budget, std::string& problem) {
+  void* const torch_cuda = dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
+  if (torch_cuda == nullptr) return CudaSide::kAbsent;
+  dlclose(torch_cuda);  // torch keeps it
+  if (library == nullptr) {
+    const std::string path = ownFolder() + "/libebbtide_torch_cuda.so";
+    library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+  if (library == nullptr) return CudaSide::kAbsent;  // built without CUDA
+  using Install = const char* (*)(const char*);
+  const auto install = reinterpret_cast<Install>(dlsym(library, "ebbtide_cuda_install"));
+  const char* refused =
+      install == nullptr ? "libebbtide_torch_cuda.so is damaged" : install(budget.c_str());
+  if (refused == nullptr) return CudaSide::kInstalled;
+  problem = refused;
+  return CudaSide::kRefused;
+}
+
+void measureGpuMargins() {
+  if (library == nullptr) return;
+  using Measure = void (*)();
+  if (auto measure = reinterpret_cast<Measure>(dlsym(library, "ebbtide_cuda_measure_margins"))) {
+    measure();
+  }
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,20 @@
+// CudaSide: the library for torch's CUDA memory, where this process has CUDA. Includes neither
+// torch nor CUDA: the plugin loads without both.
+#pragma once
+
+#include <string>
+
+namespace ebbtide::plugin {
+
+enum class CudaSide { kAbsent, kInstalled, kRefused };
+
+// Takes the place of torch's CUDA allocator if this process's torch has one and our library lies
+// beside this one. `budget` as in EBBTIDE_BUDGET, of each GPU; empty for none. kRefused: `problem`
+// is one sentence.
+CudaSide installCudaSide(const std::string& budget, std::string& problem);
+
+// For the start of a step: what others hold of the GPUs counts as of now. Nothing where the side is
+// not installed.
+void measureGpuMargins();
+
+}  // namespace ebbtide::plugin

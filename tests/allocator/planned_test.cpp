@@ -1,0 +1,320 @@
+// Blocks of a step at their places, and all that can go otherwise.
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "stack.hpp"
+
+namespace ebbtide::allocator::test {
+namespace {
+
+constexpr Stream kStream = Stream::kDefault;
+constexpr Stream kOther{9};
+
+std::shared_ptr<const PlacedSequence> placed(std::vector<PlacedBlock> blocks,
+                                             std::vector<std::uint32_t> phase_begins = {0}) {
+  auto sequence = std::make_shared<PlacedSequence>();
+  for (const PlacedBlock& block : blocks) {
+    if (block.offset_units != PlacedBlock::kNotPlaced) {
+      sequence->height_units = std::max(sequence->height_units, block.offset_units + block.units);
+    }
+  }
+  sequence->blocks = std::move(blocks);
+  sequence->phase_begins = std::move(phase_begins);
+  return sequence;
+}
+
+class PlannedTest : public testing::Test {
+ protected:
+  ~PlannedTest() override { stack_.expectSound(); }
+
+  void begin(const std::shared_ptr<const PlacedSequence>& sequence, Stream stream = kStream) {
+    stack_.planned().beginStep(stream, sequence, /*this_thread_only=*/false);
+  }
+  char* allocate(Bytes units, Stream stream = kStream) {
+    return static_cast<char*>(stack_->allocate(size(units * kUnitBytes), stream));
+  }
+  bool isPlaced(const void* block) { return stack_.planned().owns(block); }
+  Bytes deviations() { return stack_.planned().deviations(); }
+  Bytes late() { return stack_.planned().latePlaces(); }
+
+  Stack stack_;
+};
+
+// A (10 units) at 0, B (20) at 10, C (10) at 0 after A is gone.
+TEST_F(PlannedTest, AStepThatIsAsForeseenGetsItsPlaces) {
+  const auto sequence = placed({{10, 0}, {20, 10}, {10, 0}});
+  char* first = nullptr;
+  for (int step = 0; step < 3; ++step) {
+    begin(sequence);
+    char* a = allocate(10);
+    if (step == 0) first = a;
+    EXPECT_EQ(a, first);
+    char* b = allocate(20);
+    EXPECT_EQ(b, a + 10 * kUnitBytes);
+    stack_->deallocate(a);
+    EXPECT_EQ(allocate(10), a);
+    stack_->deallocate(a);
+    stack_->deallocate(b);
+  }
+  EXPECT_EQ(stack_.planned().placedBlocks(), 9);
+  EXPECT_EQ(deviations(), 0);
+  EXPECT_EQ(late(), 0);
+  EXPECT_EQ(stack_.ledger().mappedBytes(), 30 * kUnitBytes);
+  EXPECT_EQ(stack_.memory().statistics().allocations, 9);
+}
+
+TEST_F(PlannedTest, ALateFreeKeepsItsBytesAndTheNextOneGoesUpstream) {
+  begin(placed({{10, 0}, {10, 0}, {10, 10}}));
+  char* a = allocate(10);
+  a[10 * kUnitBytes - 1] = 'a';
+  char* b = allocate(10);  // A should be gone
+  EXPECT_FALSE(isPlaced(b));
+  b[0] = b[10 * kUnitBytes - 1] = 'b';
+  EXPECT_EQ(a[10 * kUnitBytes - 1], 'a');
+  EXPECT_EQ(late(), 1);
+  char* c = allocate(10);  // the cursor went on
+  EXPECT_EQ(c, a + 10 * kUnitBytes);
+  for (char* block : {a, b, c}) stack_->deallocate(block);
+}
+
+// Half of the place is taken: that is enough to go upstream.
+TEST_F(PlannedTest, APlaceThatOverlapsByOneUnitIsTaken) {
+  begin(placed({{10, 5}, {10, 14}, {10, 15}, {9, 25}}));
+  char* a = allocate(10);
+  char* b = allocate(10);
+  EXPECT_FALSE(isPlaced(b));  // 14 is A's last unit
+  char* c = allocate(10);
+  EXPECT_EQ(c, a + 10 * kUnitBytes);
+  for (char* block : {a, b, c}) stack_->deallocate(block);
+}
+
+TEST_F(PlannedTest, AnotherSizeIsSearchedForALittleWayAhead) {
+  std::vector<PlacedBlock> blocks;
+  for (std::uint32_t i = 0; i < 40; ++i) blocks.push_back({10 + i, 100 * i});
+  begin(placed(blocks));
+  char* a = allocate(10);
+  char* b = allocate(12);  // 11 was left out
+  EXPECT_EQ(b, a + 200 * kUnitBytes);
+  EXPECT_EQ(deviations(), 1);
+  char* unforeseen = allocate(11);  // passed: not again
+  EXPECT_FALSE(isPlaced(unforeseen));
+  EXPECT_EQ(deviations(), 2);
+  char* far = allocate(40);  // more than 16 blocks ahead
+  EXPECT_FALSE(isPlaced(far));
+  char* next = allocate(13);  // so the cursor stayed
+  EXPECT_EQ(next, a + 300 * kUnitBytes);
+  for (char* block : {a, b, unforeseen, far, next}) stack_->deallocate(block);
+}
+
+TEST_F(PlannedTest, APhaseBringsTheCursorBack) {
+  begin(placed({{10, 0}, {11, 10}, {12, 21}, {13, 33}}, {0, 2}));
+  char* a = allocate(10);
+  stack_.planned().beginPhase(kStream, 1);  // B was left out
+  char* c = allocate(12);
+  EXPECT_EQ(c, a + 21 * kUnitBytes);
+  EXPECT_EQ(deviations(), 0);
+  stack_.planned().beginPhase(kStream, 7);  // no such phase
+  char* d = allocate(13);
+  EXPECT_EQ(d, a + 33 * kUnitBytes);
+  stack_.planned().beginPhase(kOther, 0);  // no such stream
+  for (char* block : {a, c, d}) stack_->deallocate(block);
+}
+
+TEST_F(PlannedTest, SmallOnesAndThoseBehindTheEndGoUpstream) {
+  begin(placed({{10, 0}, {10, PlacedBlock::kNotPlaced}}));
+  void* small = stack_->allocate(100, kStream);
+  EXPECT_FALSE(isPlaced(small));
+  EXPECT_EQ(deviations(), 0);  // they are in no sequence
+  char* a = allocate(10);
+  EXPECT_TRUE(isPlaced(a));
+  char* b = allocate(10);
+  EXPECT_FALSE(isPlaced(b));  // foreseen, not placed
+  EXPECT_EQ(deviations(), 0);
+  char* c = allocate(10);
+  EXPECT_FALSE(isPlaced(c));
+  EXPECT_EQ(deviations(), 1);
+  begin(nullptr);
+  char* d = allocate(10);
+  EXPECT_FALSE(isPlaced(d));
+  EXPECT_EQ(deviations(), 1);
+  for (void* block : std::vector<void*>{small, a, b, c, d}) stack_->deallocate(block);
+}
+
+TEST_F(PlannedTest, ABlockOutlivesItsSequence) {
+  begin(placed({{10, 0}}));
+  char* a = allocate(10);
+  a[0] = 'a';
+  begin(placed({{20, 0}, {10, 5}, {10, 20}}));
+  char* b = allocate(20);
+  EXPECT_FALSE(isPlaced(b));
+  char* c = allocate(10);
+  EXPECT_FALSE(isPlaced(c));
+  char* d = allocate(10);
+  EXPECT_EQ(d, a + 20 * kUnitBytes);
+  EXPECT_EQ(a[0], 'a');
+  EXPECT_EQ(stack_->blockBytes(a), 10 * kUnitBytes);
+  for (char* block : {a, b, c, d}) stack_->deallocate(block);
+}
+
+TEST_F(PlannedTest, OnlyTheThreadOfTheStepFollowsIt) {
+  stack_.planned().beginStep(kStream, placed({{10, 0}, {10, 10}}), /*this_thread_only=*/true);
+  void* other = nullptr;
+  std::thread([&] { other = allocate(10); }).join();
+  EXPECT_FALSE(isPlaced(other));
+  EXPECT_EQ(deviations(), 0);
+  char* mine = allocate(10);
+  EXPECT_TRUE(isPlaced(mine));
+  std::thread([&] { stack_->deallocate(mine); }).join();  // freed by whom it may
+  stack_->deallocate(other);
+}
+
+// The same offsets on two streams are two addresses: work of the one may use what it freed.
+TEST_F(PlannedTest, StreamsShareNoPlaces) {
+  const auto sequence = placed({{10, 0}});
+  begin(sequence);
+  char* a = allocate(10);
+  EXPECT_TRUE(isPlaced(a));
+  stack_->deallocate(a);
+  begin(sequence, kOther);
+  char* b = allocate(10, kOther);
+  EXPECT_TRUE(isPlaced(b));
+  EXPECT_NE(a, b);
+  stack_->deallocate(b);
+}
+
+TEST_F(PlannedTest, APlacedBlockWaitsForTheStreamsItWasSharedWith) {
+  const auto sequence = placed({{10, 0}});
+  begin(sequence);
+  char* a = allocate(10);
+  stack_->recordStream(a, kStream);  // its own
+  stack_->recordStream(a, kOther);
+  stack_->deallocate(a);
+  EXPECT_EQ(stack_.events().records, 1);
+  begin(sequence);
+  char* b = allocate(10);
+  EXPECT_FALSE(isPlaced(b));
+  EXPECT_EQ(late(), 1);
+  stack_.events().finish(kOther);
+  begin(sequence);
+  EXPECT_EQ(allocate(10), a);
+  stack_->deallocate(a);
+  stack_->deallocate(b);
+}
+
+TEST_F(PlannedTest, RecordStreamOfWhatIsNoBlockIsIgnored) {
+  begin(placed({{10, 0}}));
+  char* a = allocate(10);
+  stack_->recordStream(a + kUnitBytes, kOther);
+  stack_->recordStream(a + 1, kOther);
+  stack_->deallocate(a);
+  stack_->recordStream(a, kOther);
+  EXPECT_EQ(stack_.events().records, 0);
+  EXPECT_EQ(stack_->blockBytes(a), 0);
+  EXPECT_EQ(stack_->blockBytes(a + 1), 0);
+}
+
+TEST_F(PlannedTest, ARefusedEventHoldsThePlaceUntilTheDeviceWasWaitedFor) {
+  const auto sequence = placed({{10, 0}});
+  begin(sequence);
+  char* a = allocate(10);
+  stack_->recordStream(a, kOther);
+  stack_.events().refuse_records = true;
+  stack_->deallocate(a);
+  EXPECT_EQ(stack_.memory().statistics().cached_bytes, 0);
+  stack_.memory().releaseCached();
+  EXPECT_EQ(stack_.ledger().mappedBytes(), 0);  // the wait told
+}
+
+TEST_F(PlannedTest, PagesThatNoBlockLiesOnGoAndComeBackWithTheNextStep) {
+  const auto sequence = placed({{100, 0}, {100, 100}, {100, 200}});
+  begin(sequence);
+  char* a = allocate(100);
+  char* b = allocate(100);
+  char* c = allocate(100);
+  stack_->deallocate(a);
+  stack_->deallocate(c);
+  EXPECT_EQ(stack_.memory().statistics().cached_bytes, 200 * kUnitBytes);
+  stack_.memory().releaseCached();
+  EXPECT_EQ(stack_.ledger().mappedBytes(), 100 * kUnitBytes);
+  char* upstream = allocate(100);  // nothing is mapped at its place
+  EXPECT_FALSE(isPlaced(upstream));
+  stack_->deallocate(upstream);
+  begin(sequence);
+  EXPECT_EQ(allocate(100), a);
+  a[100 * kUnitBytes - 1] = 1;
+  stack_->deallocate(a);
+  stack_->deallocate(b);
+}
+
+// Of 300 units that are wanted, 250 fit; all that is placed below is served there.
+TEST_F(PlannedTest, ABudgetThatIsTooSmallForTheArenaStillServes) {
+  stack_.limit(250 * kUnitBytes);
+  begin(placed({{100, 0}, {100, 100}, {100, 200}}));
+  EXPECT_LE(stack_.ledger().mappedBytes(), 250 * kUnitBytes);
+  char* a = allocate(100);
+  char* b = allocate(100);
+  EXPECT_NE(a, nullptr);
+  EXPECT_NE(b, nullptr);
+  EXPECT_EQ(allocate(100), nullptr);
+  stack_->deallocate(a);
+  stack_->deallocate(b);
+}
+
+// The pool's cache makes way for the arena; the arena does not for itself.
+TEST_F(PlannedTest, TheArenaTakesTheCacheOfThePoolAndNotItsOwn) {
+  stack_.limit(300 * kUnitBytes);
+  stack_->deallocate(allocate(300));
+  const auto sequence = placed({{200, 0}});
+  begin(sequence);
+  EXPECT_TRUE(isPlaced(allocate(200)));
+  // A block of 100 fills the budget; another sequence asks for 50 more than there are.
+  char* held = allocate(100);
+  const int unmaps = stack_.spy().unmaps;
+  begin(placed({{250, 0}}));
+  EXPECT_EQ(stack_.spy().unmaps, unmaps);
+  stack_->deallocate(held);
+  EXPECT_EQ(stack_.spy().mostMappedBytes(), 300 * kUnitBytes);
+  begin(nullptr);
+}
+
+TEST_F(PlannedTest, ASequenceThatIsTooHighIsNotFollowed) {
+  begin(placed({{10, UINT32_MAX - 11}}));  // near 16 TiB
+  EXPECT_FALSE(isPlaced(allocate(10)));
+  auto wrapping = std::make_shared<PlacedSequence>();
+  wrapping->blocks = {{10, UINT32_MAX - 1}};
+  wrapping->height_units = UINT32_MAX;
+  begin(wrapping);
+  EXPECT_FALSE(isPlaced(allocate(10)));
+  auto lying = std::make_shared<PlacedSequence>();
+  lying->blocks = {{10, UINT32_MAX - 4}, {10, 25}};
+  lying->height_units = 30;
+  begin(lying);
+  EXPECT_FALSE(isPlaced(allocate(10)));
+  EXPECT_FALSE(isPlaced(allocate(10)));
+}
+
+TEST_F(PlannedTest, MoreThanEightStreamsWithStepsGoUpstream) {
+  for (std::uintptr_t stream = 1; stream <= 9; ++stream) {
+    begin(placed({{10, 0}}), Stream{stream});
+    char* block = allocate(10, Stream{stream});
+    EXPECT_EQ(isPlaced(block), stream <= 8);
+    stack_->deallocate(block);
+  }
+}
+
+TEST_F(PlannedTest, WithoutAddressesThereIsNoArena) {
+  stack_.spy().refuse_reservations = true;
+  begin(placed({{10, 0}}));
+  EXPECT_EQ(allocate(10), nullptr);
+  stack_->deallocate(nullptr);
+  stack_.spy().refuse_reservations = false;
+  begin(placed({{10, 0}}));
+  char* block = allocate(10);
+  EXPECT_TRUE(isPlaced(block));
+  stack_->deallocate(block);
+}
+
+}  // namespace
+}  // namespace ebbtide::allocator::test

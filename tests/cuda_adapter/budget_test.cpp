@@ -1,0 +1,184 @@
+// The budget, what others hold of the device, and the error where it does not suffice.
+#include <c10/util/Registry.h>
+
+#include "host_devices.hpp"
+#include "out_of_memory.hpp"
+
+namespace ebbtide::plugin::cuda::test {
+namespace {
+
+std::function<bool()> on_shortage;
+
+struct TestCallback final : c10::FreeMemoryCallback {
+  bool Execute() override { return on_shortage && on_shortage(); }
+};
+const bool registered = [] {
+  c10::FreeCudaMemoryCallbacksRegistry()->Register(
+      "ebbtide_test", [] { return std::unique_ptr<c10::FreeMemoryCallback>(new TestCallback); });
+  return true;
+}();
+
+std::string messageOf(const std::function<void()>& request) {
+  try {
+    request();
+  } catch (const c10::OutOfMemoryError& error) {
+    return error.what_without_backtrace();
+  }
+  return "no OutOfMemoryError";
+}
+
+TEST_F(CudaAllocatorTest, MappedPagesStayWithinTheBudget) {
+  make(16 * kMiB);
+  void* block = take(12 * kMiB);
+  EXPECT_THROW(take(6 * kMiB), c10::OutOfMemoryError);
+  EXPECT_LE(gpu().mapped_bytes, 16 * kMiB);
+  void* other = take(4 * kMiB);  // 12 + 4 = 16
+  give(block);
+  give(other);
+  EXPECT_LE(all(stats().reserved_bytes).peak, 16 * kMiB);
+  EXPECT_EQ(stats().num_ooms, 1);
+  EXPECT_EQ(stats().num_alloc_retries, 1);
+}
+
+// 16 MiB of budget, of which others hold 6: 10 are left.
+TEST_F(CudaAllocatorTest, WhatOthersHoldIsOfTheBudget) {
+  make(16 * kMiB);
+  gpu().others_bytes = 6 * kMiB;
+  void* block = take(10 * kMiB);
+  EXPECT_THROW(take(kPage), c10::OutOfMemoryError);
+  give(block);
+  gpu().others_bytes = 2 * kMiB;  // a library let go of 4
+  give(take(14 * kMiB));          // measured again before it fails
+  allocator_->emptyCache({0, 0});
+  gpu().others_bytes = 12 * kMiB;
+  allocator_->measureMargins();  // at the start of a step, say
+  EXPECT_THROW(take(6 * kMiB), c10::OutOfMemoryError);
+  EXPECT_EQ(gpu().mapped_bytes, 0);
+  give(take(4 * kMiB));
+}
+
+// The cache gives way when others take more of the budget: 10 MiB of 16 are cached, others hold 8.
+TEST_F(CudaAllocatorTest, TheCacheGivesWayToOthers) {
+  make(16 * kMiB);
+  give(take(10 * kMiB));
+  gpu().others_bytes = 8 * kMiB;
+  allocator_->measureMargins();
+  EXPECT_EQ(gpu().mapped_bytes, 8 * kMiB);
+}
+
+TEST_F(CudaAllocatorTest, WithoutABudgetOnlyTheDeviceRefuses) {
+  gpu().others_bytes = 100 * kMiB;
+  void* block = take(156 * kMiB);  // all that is left of 256
+  EXPECT_THROW(take(kPage), c10::OutOfMemoryError);
+  give(block);
+}
+
+// The budget has room for 16 more MiB, the device has none: what another stream has cached goes.
+TEST_F(CudaAllocatorTest, WhereTheDeviceIsFullTheCacheGivesWay) {
+  gpu().total_bytes = 32 * kMiB;
+  give(take(24 * kMiB, stream(1)));
+  gpu().answers = true;
+  ++gpu().queued[stream(1)];
+  void* block = take(16 * kMiB, stream(2));
+  EXPECT_NE(block, nullptr);
+  EXPECT_EQ(stats().num_ooms, 0);
+  give(block);
+}
+
+TEST_F(CudaAllocatorTest, AFractionIsABudgetOfTheWholeDevice) {
+  EXPECT_EQ(allocator_->getMemoryFraction(0), 1.0);
+  allocator_->setMemoryFraction(0.125, 0);  // of 256 MiB: 32
+  EXPECT_EQ(allocator_->getMemoryFraction(0), 0.125);
+  EXPECT_EQ(source_->opened, 0) << "waits until the device is used";
+  void* block = take(30 * kMiB);
+  EXPECT_THROW(take(4 * kMiB), c10::OutOfMemoryError);
+  allocator_->setMemoryFraction(1.0, 0);
+  give(take(4 * kMiB));
+  give(block);
+  EXPECT_THROW(allocator_->setMemoryFraction(1.5, 0), c10::Error);
+  EXPECT_THROW(allocator_->setMemoryFraction(-0.1, 0), c10::Error);
+}
+
+TEST_F(CudaAllocatorTest, TheSmallerOfBudgetAndFractionHolds) {
+  make(16 * kMiB);
+  allocator_->setMemoryFraction(0.5, 0);  // 128 MiB
+  EXPECT_THROW(take(20 * kMiB), c10::OutOfMemoryError);
+  allocator_->setMemoryFraction(0.03125, 0);  // 8 MiB
+  EXPECT_THROW(take(10 * kMiB), c10::OutOfMemoryError);
+  give(take(8 * kMiB));
+}
+
+// Budget 24 MiB; others 4; live 16 in two blocks; 4 MiB requested: 16 + 4 + 4 = 24 would fit, were
+// the 2 MiB asked for on top not.
+TEST_F(CudaAllocatorTest, TheMessageSaysWhatIsInTheWay) {
+  make(24 * kMiB);
+  gpu().others_bytes = 4 * kMiB;
+  void* a = take(10 * kMiB);
+  void* b = take(6 * kMiB);
+  const std::string message = messageOf([this] { take(6 * kMiB); });
+  for (const char* part :
+       {"CUDA out of memory. Tried to allocate 6.00 MiB.", "total capacity of 256.00 MiB",
+        "Ebbtide's budget is 24.00 MiB, of which 4.00 MiB is in use outside",
+        "16.00 MiB in live blocks", "2 blocks", "a budget of 26.00 MiB or more holds it"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << " is not in: " << message;
+  }
+  give(a);
+  give(b);
+}
+
+TEST(OutOfMemoryMessage, FragmentationIsWhatTheLargestRunDoesNotHave) {
+  OutOfMemory facts;
+  EXPECT_EQ(fragmentation(facts), 0);
+  facts.idle_bytes = 8 * kMiB;
+  facts.largest_idle_bytes = 6 * kMiB;
+  EXPECT_DOUBLE_EQ(fragmentation(facts), 0.25);
+  facts.block_bytes = 10 * kMiB;
+  facts.live_bytes = 5 * kMiB;
+  facts.awaiting_bytes = 3 * kMiB;
+  facts.margin_bytes = 2 * kMiB;
+  EXPECT_EQ(budgetThatFits(facts), 20 * kMiB);
+  facts.device_total_bytes = 16 * kMiB;
+  facts.budget_bytes = 16 * kMiB;
+  EXPECT_NE(describe(facts).find("does not fit on this device"), std::string::npos);
+}
+
+TEST_F(CudaAllocatorTest, ObserversAreToldBeforeTheError) {
+  make(16 * kMiB);
+  gpu().others_bytes = 2 * kMiB;
+  std::vector<std::size_t> seen;
+  allocator_->attachOutOfMemoryObserver(
+      [&](std::int64_t device, std::size_t bytes, std::size_t total, std::size_t free) {
+        EXPECT_EQ(device, 0);
+        seen = {bytes, total, free};
+        give(take(512));  // no lock is held
+      });
+  EXPECT_THROW(take(20 * kMiB), c10::OutOfMemoryError);
+  // What it takes, the smaller of budget and device, and what the device has.
+  ASSERT_EQ(seen.size(), 3U);
+  EXPECT_EQ(seen[0], static_cast<std::size_t>(20 * kMiB));
+  EXPECT_EQ(seen[1], static_cast<std::size_t>(16 * kMiB));
+  EXPECT_EQ(seen[2], static_cast<std::size_t>(254 * kMiB));
+}
+
+TEST_F(CudaAllocatorTest, WhatOthersRegisteredIsAskedFirst) {
+  ASSERT_TRUE(registered);
+  make(16 * kMiB);
+  void* held = take(12 * kMiB);
+  on_shortage = [&] {
+    if (held != nullptr) give(held);
+    return std::exchange(held, nullptr) != nullptr;
+  };
+  void* block = take(14 * kMiB);
+  EXPECT_EQ(stats().num_ooms, 0);
+  give(block);
+  EXPECT_THROW(take(20 * kMiB), c10::OutOfMemoryError) << "asked again, it has nothing";
+  on_shortage = nullptr;
+}
+
+TEST_F(CudaAllocatorTest, ASizeThatCannotBeIsOutOfMemory) {
+  EXPECT_THROW(allocator_->raw_alloc(std::size_t{1} << 60), c10::OutOfMemoryError);
+  EXPECT_THROW(allocator_->raw_alloc(std::size_t{1} << 50), c10::OutOfMemoryError);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin::cuda::test

@@ -1,0 +1,95 @@
+"""Torch on a real GPU with our allocator, beside torch's own. Skipped where there is no GPU."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+HERE = Path(__file__).resolve().parent
+MIB = 1 << 20
+GIB = 1 << 30
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+
+
+def run(name: str, variables: dict[str, str]) -> dict:
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE")}
+    environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    environment |= variables
+    done = subprocess.run(
+        (sys.executable, str(HERE / "torch_programs.py"), name),
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout.strip().splitlines()[-1])
+    assert result["backend"] == ("ebbtide" if variables else "native")
+    return result
+
+
+def test_statistics_have_torchs_keys() -> None:
+    ours, torchs = run("stats", {"EBBTIDE": "1"}), run("stats", {})
+    assert ours["keys"] == torchs["keys"]
+    # 1,000 bytes are two grains of 512; 3 MiB are whole units of 4 KiB.
+    assert ours["allocated"] == 1024 + 3 * MIB
+    assert ours["requested"] == torchs["requested"] == 1000 + 3 * MIB
+    assert ours["allocated_after"] == 0
+    assert ours["peak"] >= ours["allocated"]
+    assert ours["reserved_at_end"] == 0
+    assert ours["summary"]
+
+
+@pytest.mark.parametrize("name", ["record_stream", "graph"])
+@pytest.mark.parametrize("variables", [{"EBBTIDE": "1"}, {"EBBTIDE_BUDGET": "3GiB"}])
+def test_nothing_is_written_over(name: str, variables: dict[str, str]) -> None:
+    assert run(name, variables)["wrong"] == 0
+
+
+def test_a_private_pool_is_private() -> None:
+    result = run("pool", {"EBBTIDE": "1"})
+    assert result["shared"] == 0
+    assert result["uses"] == run("pool", {})["uses"]
+
+
+def test_the_device_is_used_within_the_budget() -> None:
+    result = run("fill_up", {"EBBTIDE_BUDGET": "2GiB"})
+    assert result["ooms"] == 1
+    assert "Ebbtide's budget is 2.00 GiB" in result["message"]
+    # What others in this process take between two measurements is not foreseen.
+    assert result["used"] <= 2 * GIB + 64 * MIB
+    # All but what was in use before, in steps of 64 MiB and pages of 2.
+    assert result["blocks"] >= (2 * GIB - result["used_before"]) // (64 * MIB) - 8
+
+
+def test_a_fraction_is_a_budget() -> None:
+    result = run("fraction", {"EBBTIDE": "1"})
+    assert result["used"] <= GIB + 64 * MIB
+    assert result["ooms"] == 1
+
+
+def test_the_viewer_opens_the_history() -> None:
+    result = run("history", {"EBBTIDE": "1"})
+    assert {"alloc", "free_requested", "free_completed", "segment_map"} <= set(result["actions"])
+    assert result["segments_add_up"]
+    assert result["frames"]
+    assert min(result["pages"]) > 1000
+    assert result["dumped"] > 1000
+
+
+@pytest.mark.parametrize("variables", [{"EBBTIDE": "1"}, {"EBBTIDE_BUDGET": "4GiB"}])
+def test_training_gives_the_same_bits(variables: dict[str, str]) -> None:
+    ours, torchs = run("train", variables), run("train", {})
+    assert ours["losses"] == torchs["losses"]
+    assert ours["parameters"] == torchs["parameters"]
+
+
+def test_another_process_sees_a_tensor() -> None:
+    result = run("processes", {"EBBTIDE": "1"})
+    assert result["read"] == 5 * MIB
+    assert result["written"] == 5 * MIB

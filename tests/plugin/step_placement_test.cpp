@@ -1,0 +1,152 @@
+#include "step_placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+#include <vector>
+
+#include "ebbtide/allocator/host_address_space.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr allocator::Bytes kMiB = allocator::Bytes{1} << 20;
+
+class StepPlacementTest : public ::testing::Test {
+ protected:
+  ~StepPlacementTest() override { freeAll(gradients_); }
+
+  void* allocate(allocator::Bytes bytes) {
+    return memory_.allocate(static_cast<std::size_t>(bytes), allocator::Stream::kDefault);
+  }
+  void freeAll(std::vector<void*>& blocks) {
+    while (!blocks.empty()) {
+      memory_.deallocate(blocks.back());
+      blocks.pop_back();
+    }
+  }
+  // Four activations forward; backward four gradients, that live into the next step. Of each step
+  // eight allocations are large.
+  void step(const std::shared_ptr<const Plan>& plan, allocator::Bytes bytes = kMiB,
+            bool as_planned = true) {
+    placement_.beginStep(plan);
+    freeAll(gradients_);
+    std::vector<void*> activations;
+    for (int i = 1; i <= 4; ++i) activations.push_back(allocate(i * bytes));
+    placement_.beginBackward();
+    for (int i = 4; i >= 1; --i) {
+      gradients_.push_back(allocate(i * bytes + 4096));
+      memory_.deallocate(activations.back());
+      activations.pop_back();
+    }
+    placement_.endStep(as_planned);
+  }
+  std::int64_t placedIn(const std::shared_ptr<const Plan>& plan, allocator::Bytes bytes = kMiB) {
+    const std::int64_t before = memory_.statistics().planned_allocations;
+    step(plan, bytes);
+    return memory_.statistics().planned_allocations - before;
+  }
+  // One step to be steady, two that are recorded; the begin of a fourth ends the recording.
+  void untilRecorded(const std::shared_ptr<const Plan>& plan, allocator::Bytes bytes = kMiB) {
+    for (int i = 0; i < 4; ++i) step(plan, bytes);
+  }
+
+  allocator::DeviceMemory memory_{allocator::makeHostAddressSpace(),
+                                  allocator::makeHostEvents(),
+                                  {.reserve_bytes = allocator::Bytes{1} << 30}};
+  StepPlacement placement_{memory_};
+  std::vector<void*> gradients_;
+};
+
+// The load: 4 + 3 + 2 + 1 MiB of activations and the first gradient, 4 MiB and a page.
+TEST_F(StepPlacementTest, PlannedStepsArePlacedAfterTwoWereRecorded) {
+  const auto plan = std::make_shared<Plan>();
+  for (int i = 0; i < 3; ++i) step(plan);
+  EXPECT_FALSE(placement_.hasWork());
+  step(plan);
+  ASSERT_TRUE(placement_.hasWork());
+  const std::string said = placement_.place();
+  EXPECT_NE(said.find("8 of 8 blocks placed"), std::string::npos) << said;
+  EXPECT_NE(said.find("their load 14.0 MiB"), std::string::npos) << said;
+  EXPECT_FALSE(placement_.hasWork());
+  EXPECT_EQ(placedIn(plan), 8);
+  EXPECT_EQ(placedIn(plan), 8);
+  EXPECT_EQ(memory_.statistics().plan_deviations, 0);
+}
+
+TEST_F(StepPlacementTest, StepsWithoutAPlanAreNotRecorded) {
+  for (int i = 0; i < 6; ++i) step(nullptr);
+  EXPECT_FALSE(placement_.hasWork());
+}
+
+TEST_F(StepPlacementTest, NorThoseThatLeftTheirPlan) {
+  const auto plan = std::make_shared<Plan>();
+  for (int i = 0; i < 6; ++i) step(plan, kMiB, /*as_planned=*/false);
+  EXPECT_FALSE(placement_.hasWork());
+  step(plan);
+  step(plan);
+  step(plan, kMiB, /*as_planned=*/false);  // the second recorded one
+  step(plan);
+  EXPECT_FALSE(placement_.hasWork());
+}
+
+TEST_F(StepPlacementTest, APlanOfItsOwnForEachProgram) {
+  const auto one = std::make_shared<Plan>();
+  const auto other = std::make_shared<Plan>();
+  untilRecorded(one);
+  placement_.place();
+  EXPECT_EQ(placedIn(other), 0);
+  untilRecorded(other, kMiB / 2);
+  ASSERT_TRUE(placement_.hasWork());
+  placement_.place();
+  EXPECT_EQ(placedIn(other, kMiB / 2), 8);
+  // The other's gradients lie where this one's blocks are to be: some come from the pool.
+  step(one);
+  EXPECT_EQ(placedIn(one), 8);
+}
+
+TEST_F(StepPlacementTest, StepsThatChangedAreRecordedAgain) {
+  const auto plan = std::make_shared<Plan>();
+  untilRecorded(plan);
+  placement_.place();
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(placedIn(plan, 2 * kMiB + 8192), 0) << i;
+  for (int i = 0; i < 3; ++i) step(plan, 2 * kMiB + 8192);
+  ASSERT_TRUE(placement_.hasWork());
+  placement_.place();
+  step(plan, 2 * kMiB + 8192);
+  EXPECT_EQ(placedIn(plan, 2 * kMiB + 8192), 8);
+}
+
+TEST_F(StepPlacementTest, AThreadThatIsNotTheStepsChangesNothing) {
+  const auto plan = std::make_shared<Plan>();
+  untilRecorded(plan);
+  placement_.place();
+  placement_.beginStep(plan);
+  std::thread([&] {
+    placement_.beginBackward();
+    placement_.changePlan(nullptr);
+    memory_.deallocate(allocate(kMiB));
+  }).join();
+  const std::int64_t before = memory_.statistics().planned_allocations;
+  freeAll(gradients_);
+  memory_.deallocate(allocate(kMiB));
+  EXPECT_EQ(memory_.statistics().planned_allocations, before + 1);
+}
+
+// Its blocks go where the other program's plan has them.
+TEST_F(StepPlacementTest, TheFirstOpMayTellAnotherPlan) {
+  const auto guess = std::make_shared<Plan>();
+  const auto plan = std::make_shared<Plan>();
+  untilRecorded(plan);
+  placement_.place();
+  placement_.beginStep(guess);
+  placement_.changePlan(plan);
+  freeAll(gradients_);
+  const std::int64_t before = memory_.statistics().planned_allocations;
+  memory_.deallocate(allocate(kMiB));
+  EXPECT_EQ(memory_.statistics().planned_allocations, before + 1);
+  placement_.endStep(false);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
