@@ -6,23 +6,24 @@
 
 namespace ebbtide::allocator {
 
-bool DeferredFrees::share(void* block, Stream stream) noexcept {
+void DeferredFrees::share(void* block, Stream stream) noexcept {
+  const std::lock_guard lock(mutex_);
   try {
-    const std::lock_guard lock(mutex_);
     std::vector<Stream>& streams = shared_[block];
     if (std::find(streams.begin(), streams.end(), stream) == streams.end()) {
       streams.push_back(stream);
     }
-    return true;
   } catch (const std::bad_alloc&) {
-    return false;
+    // Not with some of its streams only: without a note it is lost to reuse.
+    shared_.erase(block);
+    lost_note_ = true;
   }
 }
 
 DeferredFrees::Outcome DeferredFrees::defer(void* block) noexcept {
   const std::lock_guard lock(mutex_);
   const auto found = shared_.find(block);
-  if (found == shared_.end()) return Outcome::kUnknown;
+  if (found == shared_.end()) return lost_note_ ? Outcome::kAwaiting : Outcome::kUnknown;
   Awaiting* entry = nullptr;
   try {
     Awaiting awaiting{block, deferred_ + 1, {}};

@@ -19,8 +19,8 @@ class DeferredFrees {
  public:
   explicit DeferredFrees(StreamEvents& events) noexcept : events_(events) {}
 
-  // False when there is no memory to note it: the caller waits for the device instead.
-  bool share(void* block, Stream stream) noexcept;
+  // Where there is no memory to note it the block is lost to reuse: it awaits for ever.
+  void share(void* block, Stream stream) noexcept;
   // kFree: nothing is left to wait for. kUnknown: the block was never shared, or is awaiting.
   enum class Outcome { kFree, kAwaiting, kUnknown };
   Outcome defer(void* block) noexcept;
@@ -52,6 +52,7 @@ class DeferredFrees {
   StreamEvents& events_;
   std::mutex mutex_;
   std::unordered_map<void*, std::vector<Stream>> shared_;
+  bool lost_note_ = false;  // a shared block may have no note
   std::deque<Awaiting> awaiting_;
   std::size_t next_look_ = 0;  // where the last popDone() ended
   std::uint64_t deferred_ = 0;

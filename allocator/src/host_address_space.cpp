@@ -45,7 +45,10 @@ class HostAddressSpace final : public AddressSpace {
   }
 
   void unmap(void* begin, Bytes bytes) noexcept override {
-    ::madvise(begin, size(bytes), MADV_DONTNEED);
+    if (::madvise(begin, size(bytes), MADV_DONTNEED) != 0) {  // somebody has locked them
+      ::munlock(begin, size(bytes));
+      ::madvise(begin, size(bytes), MADV_DONTNEED);
+    }
     // Refused when the kernel is out of mapping slots (vm.max_map_count): the pages are gone, only
     // a stray access is not caught.
     ::mprotect(begin, size(bytes), PROT_NONE);

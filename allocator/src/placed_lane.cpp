@@ -238,7 +238,7 @@ void PlacedLane::fill(const Stretch& hole) noexcept {
   taken_.clear(hole.begin, hole.units);
 }
 
-// What no block lies on, whole pages, the longest first. `paging` is held.
+// What no block lies on, whole pages, the longest first. paging_ is held.
 std::vector<PlacedLane::Stretch> PlacedLane::freeRuns() const {
   std::vector<Stretch> runs;
   const std::uint32_t end = top_;

@@ -158,11 +158,8 @@ void PlannedResource::recordStream(void* block, Stream stream) noexcept {
   if (lane == nullptr) {
     impl_->upstream.recordStream(block, stream);
   } else if (lane->stream() != stream && lane->blockBytes(block) > 0) {
-    if (impl_->deferred.share(block, stream)) {
-      lane->markShared(block);
-    } else {
-      impl_->upstream.waitForDevice();
-    }
+    impl_->deferred.share(block, stream);
+    lane->markShared(block);
   }
 }
 

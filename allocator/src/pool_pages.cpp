@@ -123,6 +123,10 @@ bool PoolResource::Impl::obtain(Bytes bytes, bool unmap_others, MapAll&& map_all
 }
 
 bool PoolResource::Impl::debit(Bytes bytes, bool unmap_others) noexcept {
+  if (unmap_others && Ledger::allowsOverrunHere()) {  // only what lives is let over the budget
+    const Bytes excess = bytes - ledger.roomBytes();
+    if (excess > 0) unmapFree(excess, /*others_too=*/true);
+  }
   while (!ledger.debit(bytes)) {
     if (!ledger.couldFit(bytes)) return false;  // not even with nothing else mapped
     const Bytes shortage = bytes - ledger.roomBytes();

@@ -175,10 +175,7 @@ Bytes PoolResource::blockBytes(const void* block) const noexcept {
 void PoolResource::recordStream(void* block, Stream stream) noexcept {
   StreamPool* const pool = impl_->ownerOf(block);
   if (pool == nullptr || pool->stream() == stream) return;
-  if (!impl_->deferred.share(block, stream)) {
-    waitForDevice();
-    return;
-  }
+  impl_->deferred.share(block, stream);
   const Impl::PoolLock lock(pool->mutex);
   if (pool->small.owns(block)) {
     if (pool->small.slotAt(block).bytes > 0) pool->small.markShared(block);

@@ -6,6 +6,12 @@
 #include "this_thread.hpp"
 
 namespace ebbtide::allocator {
+namespace {
+
+// Two steps have fewer. What runs between steps, an evaluation say, is noted too.
+constexpr std::size_t kMostBlocks = std::size_t{1} << 17;
+
+}  // namespace
 
 void RecordingResource::start(Bytes least_bytes) noexcept {
   const std::lock_guard lock(mutex_);
@@ -48,7 +54,8 @@ void RecordingResource::deallocate(void* block) noexcept {
 void RecordingResource::noteAllocate(const void* block) noexcept {
   const Bytes bytes = upstream_.blockBytes(block);
   const std::lock_guard lock(mutex_);
-  if (thisThread() != thread_ || bytes < least_bytes_) return;
+  if (!records() || thisThread() != thread_ || bytes < least_bytes_) return;
+  if (log_.blocks.size() == kMostBlocks) return giveUp();
   try {
     open_.insert_or_assign(block, log_.blocks.size());
     log_.blocks.push_back({bytes, static_cast<std::int64_t>(log_.blocks.size())});

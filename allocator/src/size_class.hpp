@@ -1,7 +1,6 @@
 // Size classes of small blocks, in grains (64 bytes on the host, 512 on a GPU).
 //
 // Slots step by a grain up to 16, then by an eighth of the power of two below: 1, 2, ... 16, 18,
-// 20,
 // ... 512. Above 8 grains less than 12.5 % of a slot is rounding.
 #pragma once
 

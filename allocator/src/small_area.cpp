@@ -17,8 +17,10 @@ SmallArea::SmallArea(std::byte* begin, Bytes bytes, Bytes grain_bytes, Bytes pag
       grain_bytes_(grain_bytes),
       page_bytes_(page_bytes),
       chunk_grains_(std::max(kChunkGrains, static_cast<std::size_t>(page_bytes / grain_bytes))),
-      most_chunks_(static_cast<std::uint32_t>(static_cast<std::size_t>(bytes / grain_bytes) /
-                                              chunk_grains_)),
+      // A link is a grain's number + 1, in 32 bits.
+      most_chunks_(static_cast<std::uint32_t>(
+          static_cast<std::size_t>(std::min<Bytes>(bytes / grain_bytes, UINT32_MAX)) /
+          chunk_grains_)),
       grain_shift_(std::countr_zero(static_cast<std::uint64_t>(grain_bytes))),
       chunk_shift_(std::countr_zero(chunk_grains_)),
       state_(static_cast<std::size_t>(bytes / grain_bytes)),

@@ -89,6 +89,8 @@ void Session::start(Config config, AuditCache::Host host) {
         current()->memory_->setBudget(allocator::kUnlimited);
         current()->memory_->setReclaimer(nullptr);
         current()->memory_->setObserver(nullptr);
+        current()->memory_->recording().stop();
+        current()->memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
       });
   std::atexit([] {
     if (!in_child) current()->shutdown();

@@ -127,6 +127,11 @@ std::string StepPlacement::place() {
     plan = work_plan_;
     step = std::exchange(work_, {});
   }
+  if (step.lifetimes.empty()) {  // an attempt before this one ended in an exception
+    std::lock_guard lock(mutex_);
+    work_plan_ = nullptr;
+    return "a step is not placed";
+  }
   scheduler::CyclicPlacementProblem cycle;
   cycle.period = step.period;
   cycle.problem.alignment_bytes = allocator::kUnitBytes;

@@ -65,7 +65,8 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
     session.noteRehearsal(*options.plan, false, run->auditKeys());
   }
   summary.observed = options.log && session.releaseLog(options.log);
-  if (summary.observed && summary.had_backward && options.record_ops && session.wantsTrace(summary)) {
+  if (summary.observed && summary.had_backward && options.record_ops &&
+      session.wantsTrace(summary)) {
     summary.trace = run->takeTrace();
     summary.audit_keys = run->auditKeys();
     summary.recorded = true;

@@ -461,6 +461,21 @@ TEST_F(BudgetTest, FragmentsNeverRefuse) {
   freeAll(live);
 }
 
+// 6 MiB are free in two stretches that do not touch; 9 MiB exceed the budget of 8 in any case. The
+// free ones go first: 1 MiB lives, and 9 are mapped for the block.
+TEST_F(BudgetTest, AnOverrunLetsInWhatLivesAndNoCache) {
+  stack_.memory().setBudget(8 * kMiB);
+  void* first = allocate(3 * kMiB);
+  void* between = allocate(kMiB);
+  void* second = allocate(3 * kMiB);
+  freeAll({first, second});
+  void* block = allocate(9 * kMiB);
+  ASSERT_NE(block, nullptr);
+  EXPECT_EQ(stats().mapped_bytes, 10 * kMiB);
+  EXPECT_EQ(stats().budget_violations, 1);
+  freeAll({between, block});
+}
+
 TEST_F(BudgetTest, StatisticsFollowTheBlocks) {
   void* large = allocate(2 * kMiB);
   void* small = allocate(1000);  // 16 grains of 64

@@ -6,8 +6,8 @@
 //            ─► PlannedResource      placed addresses ─┬─ pages: Ledger, AddressSpace
 //            ─► PoolResource         best fit ─────────┘
 //
-// Thread rule: every function may be called from any thread; none holds a lock while the driver,
-// the reclaimer or the observer runs.
+// Thread rule: every function may be called from any thread. No lock is held while the reclaimer or
+// the observer runs; while the driver does, only those that other slow paths wait for.
 #pragma once
 
 #include <chrono>

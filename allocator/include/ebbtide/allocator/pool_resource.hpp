@@ -27,7 +27,8 @@ class PageHolder {
   virtual ~PageHolder() = default;
   // Unmaps pages without blocks, and credits them; returns how many bytes, at best need_bytes.
   virtual Bytes unmapFree(Bytes need_bytes) noexcept = 0;
-  virtual Bytes freeBytes() const noexcept = 0;  // that it could unmap
+  virtual Bytes freeBytes()
+      const noexcept = 0;  // that it could unmap, or less: parts of pages count
 };
 
 class PoolResource final : public MemoryResource, public PageHolder {
@@ -44,8 +45,8 @@ class PoolResource final : public MemoryResource, public PageHolder {
 
   // Not owned; before any allocation.
   void setOtherHolder(PageHolder* holder) noexcept;
-  // The free pages of this stream's pool stay mapped, however short the budget is: a captured graph,
-  // say, writes to them without asking.
+  // The free pages of this stream's pool stay mapped, however short the budget is: a captured
+  // graph, say, writes to them without asking.
   void keepMapped(Stream stream, bool keep) noexcept;
 
   void* allocate(std::size_t bytes, Stream stream) noexcept override;
