@@ -10,7 +10,7 @@ def settle() -> None:
         try:
             if (task / "comm").read_text() == "ebbtide-plan\n":
                 _wait_until_idle(task / "stat")
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             pass  # another thread, ended meanwhile
 
 
