@@ -49,6 +49,24 @@ void Session::writeTrace(const scheduler::Trace& trace) const {
   if (!file) warn("the trace could not be written to " + path);
 }
 
+std::string Session::outOfMemoryMessage(std::size_t request_bytes) const {
+  const allocator::Statistics memory = memory_->statistics();
+  std::string budget = "no budget is set";
+  std::string advice;
+  if (config_.budget_bytes) {
+    budget = "the budget is " + formatBytes(*config_.budget_bytes);
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    const std::int64_t floor = lock ? smallest_feasible_bytes_.load() : 0;
+    advice = fmt::format(
+        " Raise the budget{}, or set EBBTIDE_ON_INFEASIBLE=best-effort to go over it.",
+        floor > 0 ? " (the first step's smallest was " + formatBytes(floor) + ")" : std::string());
+  }
+  return fmt::format("ebbtide: out of memory: {} asked for; {} live, {} cached, {} mapped; {}.{}",
+                     formatBytes(static_cast<std::int64_t>(request_bytes)),
+                     formatBytes(memory.allocated_bytes), formatBytes(memory.cached_bytes),
+                     formatBytes(memory.mapped_bytes), budget, advice);
+}
+
 void Session::writeReport() {
   std::lock_guard lock(mutex_);
   const Program none;
