@@ -58,11 +58,7 @@ class Picture {
   }
 
   std::string draw() {
-    text_ = fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" "
-        "aria-label=\"{}\">\n<style>{}</style>\n<rect class=\"page\" width=\"{}\" height=\"{}\" "
-        "rx=\"6\"/>\n",
-        kWidth, kHeight, escaped(title_), kStyle, kWidth, kHeight);
+    text_ = pictureBegin(kWidth, kHeight, title_, kStyle);
     label(kLeft, 26, title_, "text title", "start");
     label(kLeft, 52, legend(), "faint", "start");
     drawAxes();

@@ -1,5 +1,7 @@
 #include "svg_text.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -36,6 +38,15 @@ std::string escaped(const std::string& text) {
     }
   }
   return result;
+}
+
+std::string pictureBegin(double width, double height, const std::string& title,
+                         std::string_view style) {
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\" "
+      "aria-label=\"{}\">\n<style>{}</style>\n<rect class=\"page\" width=\"{}\" height=\"{}\" "
+      "rx=\"6\"/>\n",
+      width, height, escaped(title), style, width, height);
 }
 
 std::vector<double> ticks(double least, double most) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ebbtide/scheduler/units.hpp"
@@ -17,6 +18,10 @@ struct ByteUnit {
 ByteUnit byteUnit(scheduler::Bytes most);
 
 std::string escaped(const std::string& text);
+
+// The picture's element, its style and its page; the caller adds shapes and "</svg>".
+std::string pictureBegin(double width, double height, const std::string& title,
+                         std::string_view style);
 
 // Round numbers from the last one at or below `least` to the first one at or above `most`.
 std::vector<double> ticks(double least, double most);
