@@ -11,7 +11,7 @@
 namespace ebbtide::benchmarks {
 namespace {
 
-constexpr auto kPlacingTime = std::chrono::milliseconds(500);  // as in the plugin
+constexpr auto kPlacingTime = std::chrono::milliseconds(500);  // the plugin takes up to two seconds
 
 // Notes where steps begin.
 class Recorded : public Fallback {
