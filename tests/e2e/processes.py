@@ -34,8 +34,11 @@ class Finished:
         assert len(self.reports) == 1, f"no report was written\n{self.output}"
         return self.reports[0]
 
-    def succeeded(self) -> "Finished":
+    def succeeded(self, over_budget: bool = False) -> "Finished":
+        """Ended well and, unless it is expected otherwise, was never over its budget."""
         assert self.status == 0, self.output
+        violations = [report["budget_violations"] for report in self.reports]
+        assert over_budget or not any(violations), f"{violations}\n{self.output}"
         return self
 
     def said(self, pattern: str) -> bool:

@@ -158,7 +158,7 @@ def test_best_effort_trains_on(
 ) -> None:
     base = tiny_baseline.measured.report["base_bytes"]
     variables = {"EBBTIDE_BUDGET": str(base + MIB), "EBBTIDE_ON_INFEASIBLE": "best-effort"}
-    done = run(SHORT, variables, tmp_path).succeeded()
+    done = run(SHORT, variables, tmp_path).succeeded(over_budget=True)
     assert done.results == short_plain.results
     assert done.report["budget_violations"] > 0  # and says so
 

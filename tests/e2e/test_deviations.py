@@ -41,7 +41,7 @@ def budgeted(name: str, folder: Path, offload: str = "never") -> Finished:
 @pytest.mark.parametrize("name", [name for name in VARIANTS if not VARIANTS[name].refused])
 def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) -> None:
     variant = VARIANTS[name]
-    done = budgeted(name, tmp_path).succeeded()
+    done = budgeted(name, tmp_path).succeeded(over_budget=not variant.holds)
     expected = [result[name] for result in stock(variant.ranks).results]
     assert [result[name] for result in done.results] == expected
     assert len(done.reports) == variant.ranks, done.output
@@ -51,7 +51,6 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
         assert not variant.decodes or report["decoded_values"] > 0, done.output
         assert not variant.online or report["dropped_online_bytes"] > 0, done.output
         assert not variant.online or report["replayed_online_ops"] > 0, done.output
-        assert not variant.holds or report["budget_violations"] == 0, done.output
         rejected = tuple(sorted(report["rejected"]))
         assert variant.rejects is None or rejected == variant.rejects, done.output
     if variant.follows:
@@ -97,13 +96,12 @@ def test_same_bits_with_values_on_the_host(
     if done.status != 0 and variant.refused:
         assert done.said(f"ebbtide: .*{variant.refused}.*EBBTIDE=1"), done.output
         return
-    done.succeeded()
+    done.succeeded(over_budget=not variant.holds)
     expected = [result[name] for result in stock(variant.ranks).results]
     assert [result[name] for result in done.results] == expected
     for report in done.reports:
         assert not report["pass_through"], done.output
         assert name not in OFFLOADED_EVERY_TIME or report["offloaded_bytes"] > 0, done.output
-        assert not variant.holds or report["budget_violations"] == 0, done.output
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].either])
