@@ -168,41 +168,33 @@ std::optional<std::vector<int>> CudaAddressSpace::exportPages(const void* begin,
   return files;
 }
 
-void* CudaAddressSpace::importPages(const std::vector<int>& files) noexcept {
-  const DriverScope scope(device_);
-  const auto page = static_cast<std::size_t>(device_.page_bytes);
-  Address begin = 0;
-  if (device_.driver->addressReserve(&begin, files.size() * page, kAlignment, 0, 0) !=
+bool CudaAddressSpace::importPage(Address at, int file) noexcept {
+  CUmemGenericAllocationHandle handle = 0;
+  const auto as_handle = pointerTo(static_cast<CUdeviceptr>(file));
+  if (device_.driver->importHandle(&handle, as_handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) !=
       CUDA_SUCCESS) {
-    return nullptr;
+    return false;
   }
-  std::size_t mapped = 0;
-  for (const int file : files) {
-    CUmemGenericAllocationHandle handle = 0;
-    const auto as_handle = pointerTo(static_cast<CUdeviceptr>(file));
-    if (device_.driver->importHandle(&handle, as_handle,
-                                     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS) {
-      break;
-    }
-    const bool done =
-        device_.driver->map(begin + mapped * page, page, 0, handle, 0) == CUDA_SUCCESS;
-    device_.driver->release(handle);
-    if (!done) break;
-    ++mapped;
-  }
-  if (mapped == files.size() && grantAccess(begin, static_cast<Bytes>(mapped * page))) {
-    return pointerTo(begin);
-  }
-  if (mapped > 0) unmapPages(begin, static_cast<Bytes>(mapped * page));
-  device_.driver->addressFree(begin, files.size() * page);
-  return nullptr;
+  const auto bytes = static_cast<std::size_t>(device_.page_bytes);
+  const bool mapped = device_.driver->map(at, bytes, 0, handle, 0) == CUDA_SUCCESS;
+  device_.driver->release(handle);
+  return mapped;
 }
 
-void CudaAddressSpace::closeImport(void* begin, std::size_t pages) noexcept {
+void* CudaAddressSpace::importPages(const std::vector<int>& files) noexcept {
+  const Bytes bytes = static_cast<Bytes>(files.size()) * device_.page_bytes;
+  void* const begin = reserve(bytes);
+  if (begin == nullptr) return nullptr;
   const DriverScope scope(device_);
-  const auto bytes = pages * static_cast<std::size_t>(device_.page_bytes);
-  unmapPages(address(begin), static_cast<Bytes>(bytes));
-  device_.driver->addressFree(address(begin), bytes);
+  Bytes done = 0;
+  for (const int file : files) {
+    if (!importPage(address(begin) + static_cast<Address>(done), file)) break;
+    done += device_.page_bytes;
+  }
+  mark(address(begin), done, true);  // as in map(): before the access
+  if (done == bytes && grantAccess(address(begin), bytes)) return begin;
+  release(begin, bytes);
+  return nullptr;
 }
 
 }  // namespace ebbtide::allocator::cuda

@@ -122,7 +122,11 @@ TEST_F(CudaAddressSpaceTest, PagesGoToAnotherProcessOneByOne) {
   void* there = space_.importPages(*files);
   ASSERT_NE(there, nullptr);
   EXPECT_EQ(fake_.usedBytes(), 6 * kPage);
-  space_.closeImport(there, 2);
+  ASSERT_TRUE(space_.allowPeer(1));
+  for (const auto& [at, mapping] : fake_.mappings) {
+    EXPECT_EQ(mapping.readers, (std::set<int>{0, 1})) << "those of the other process, too";
+  }
+  space_.release(there, 2 * kPage);
   EXPECT_EQ(fake_.usedBytes(), 4 * kPage);
 
   fake_.refused = {"map"};

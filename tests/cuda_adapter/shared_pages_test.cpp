@@ -73,7 +73,8 @@ TEST_F(SharedPagesTest, ABlockArrivesWithItsPages) {
   EXPECT_EQ(openFiles(), open_before_ + 2);
   EXPECT_EQ(shared.share(*space_, block, kPage).text, handle.text) << "once is enough";
   {
-    const std::shared_ptr<void> there = SharedPages::open(*space_, handle.text);
+    const std::shared_ptr<void> there =
+        SharedPages::open(*space_, handle.text, [] { return true; });
     ASSERT_NE(there, nullptr);
     EXPECT_EQ(fake_.usedBytes(), 6 * kPage);
     EXPECT_EQ(openFiles(), open_before_ + 2) << "the copies are closed";
@@ -85,12 +86,34 @@ TEST_F(SharedPagesTest, ABlockArrivesWithItsPages) {
   EXPECT_EQ(openFiles(), open_before_);
 }
 
+// Torch lets go of the pages before it waits for the stream that uses them.
+TEST_F(SharedPagesTest, PagesOfAnotherProcessGoWhenTheDeviceIsIdle) {
+  if (!allowed()) GTEST_SKIP() << "this system has no pidfd_getfd";
+  SharedPages shared;
+  const auto handle = shared.share(*space_, begin_, kPage);
+  int asked = 0;
+  auto there = SharedPages::open(*space_, handle.text, [&] {
+    ++asked;
+    EXPECT_EQ(fake_.usedBytes(), 5 * kPage) << "unmapped under a kernel";
+    return true;
+  });
+  there.reset();
+  EXPECT_EQ(asked, 1);
+  EXPECT_EQ(fake_.usedBytes(), 4 * kPage);
+  there = SharedPages::open(*space_, handle.text, [] { return false; });
+  void* const at = there.get();
+  there.reset();
+  EXPECT_EQ(fake_.usedBytes(), 5 * kPage) << "a kernel may use it still";
+  space_->release(at, kPage);
+  shared.onFreed(begin_);
+}
+
 TEST_F(SharedPagesTest, WhatIsNoHandleOfOursIsRefused) {
   SharedPages shared;
   const auto handle = shared.share(*space_, begin_, 2 * kPage);
   for (const std::string& text : {std::string(), std::string("?"), std::string(64, 'x'),
                                   handle.text.substr(0, 30), handle.text + "more"}) {
-    EXPECT_THROW(SharedPages::open(*space_, text), c10::Error);
+    EXPECT_THROW(SharedPages::open(*space_, text, [] { return true; }), c10::Error);
   }
   EXPECT_EQ(fake_.usedBytes(), 4 * kPage);
   shared.onFreed(begin_);

@@ -74,7 +74,8 @@ torch_cuda::ShareableHandle CudaAllocator::shareIpcHandle(void* block) {
 std::shared_ptr<void> CudaAllocator::getIpcDevPtr(std::string handle) {
   DeviceHeap& on = heap(source_->currentDevice());
   TORCH_CHECK_NOT_IMPLEMENTED(on.pages() != nullptr, "this device's memory cannot be shared");
-  return SharedPages::open(*on.pages(), handle);
+  return SharedPages::open(*on.pages(), handle,
+                           [&on] { return on.memory().pool().waitForDevice(); });
 }
 
 void CudaAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex device_to_access) {

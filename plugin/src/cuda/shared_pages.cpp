@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 namespace ebbtide::plugin::cuda {
 namespace {
@@ -96,7 +97,7 @@ void SharedPages::onFreed(const void* block) noexcept {
 }
 
 std::shared_ptr<void> SharedPages::open(allocator::cuda::CudaAddressSpace& pages,
-                                        const std::string& text) {
+                                        const std::string& text, DeviceIsIdle deviceIsIdle) {
   Header header{};
   TORCH_CHECK(text.size() >= sizeof header, "not a handle of shared device memory");
   std::memcpy(&header, text.data(), sizeof header);
@@ -113,7 +114,10 @@ std::shared_ptr<void> SharedPages::open(allocator::cuda::CudaAddressSpace& pages
   void* const begin = pages.importPages(ours);
   closeAll(ours);
   TORCH_CHECK(begin != nullptr, "the pages of a shared tensor cannot be mapped");
-  return {begin, [&pages, count = theirs.size()](void* at) { pages.closeImport(at, count); }};
+  const Bytes bytes = header.pages * header.page_bytes;
+  return {begin, [&pages, bytes, idle = std::move(deviceIsIdle)](void* at) {
+            if (idle()) pages.release(at, bytes);
+          }};
 }
 
 }  // namespace ebbtide::plugin::cuda

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,9 +33,12 @@ class SharedPages {
   // Throws c10::Error where the device or a limit does not allow it.
   Handle share(allocator::cuda::CudaAddressSpace& pages, const void* block, allocator::Bytes bytes);
   void onFreed(const void* block) noexcept;
-  // Begins at the first page. Throws c10::Error.
+  // Waits for the device; false where it does not finish.
+  using DeviceIsIdle = std::function<bool()>;
+  // Begins at the first page. Torch lets go of it while kernels may still use it, so the pages go
+  // when the device is idle, and stay for good where it is not. Throws c10::Error.
   static std::shared_ptr<void> open(allocator::cuda::CudaAddressSpace& pages,
-                                    const std::string& text);
+                                    const std::string& text, DeviceIsIdle deviceIsIdle);
 
  private:
   std::mutex mutex_;  // guards files_

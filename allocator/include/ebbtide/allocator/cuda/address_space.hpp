@@ -38,10 +38,9 @@ class CudaAddressSpace final : public AddressSpace {
   // closes them. nullopt when the device or the process's limits do not let it. The pages must
   // stay mapped until the others have opened them.
   std::optional<std::vector<int>> exportPages(const void* begin, Bytes bytes) noexcept;
-  // Maps pages of another process's device memory; nullptr when refused. The file descriptors stay
-  // the caller's. The addresses are released by closeImport().
+  // Maps pages of another process's device memory, one for each file, in addresses of their own,
+  // which release() gives back; nullptr when refused. The file descriptors stay the caller's.
   void* importPages(const std::vector<int>& files) noexcept;
-  void closeImport(void* begin, std::size_t pages) noexcept;
 
  private:
   struct Reservation {
@@ -52,6 +51,7 @@ class CudaAddressSpace final : public AddressSpace {
 
   static Address address(const void* pointer) noexcept;
   bool mapPage(Address at) noexcept;  // without access
+  bool importPage(Address at, int file) noexcept;
   void unmapPages(Address begin, Bytes bytes) noexcept;
   bool grantAccess(Address begin, Bytes bytes) noexcept;
   void mark(Address begin, Bytes bytes, bool mapped);
