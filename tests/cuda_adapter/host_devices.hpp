@@ -103,7 +103,9 @@ class HostSource final : public DeviceSource {
     DeviceParts parts;
     parts.space = std::make_unique<HostGpuSpace>(gpu);
     parts.events = std::make_unique<HostGpuEvents>(gpu);
-    parts.options = {.grain_bytes = 512, .reserve_bytes = Bytes{1} << 30};
+    parts.options = {.grain_bytes = 512,
+                     .reserve_bytes = Bytes{1} << 30,
+                     .longest_wait = std::chrono::milliseconds{1}};
     parts.memory_info = [&gpu] {
       return allocator::cuda::MemoryInfo{
           .free_bytes = gpu.total_bytes - gpu.others_bytes - gpu.mapped_bytes,
@@ -113,6 +115,8 @@ class HostSource final : public DeviceSource {
   }
   c10::DeviceIndex currentDevice() override { return device; }
   cudaStream_t currentStream(c10::DeviceIndex) override { return stream; }
+
+  HostSource() { gpus[1].next_event = 1000; }  // an event's handle is of one device
 
   std::array<HostGpu, 2> gpus;
   int opened = 0;
@@ -136,8 +140,8 @@ class CudaAllocatorTest : public ::testing::Test {
   static cudaStream_t stream(std::uintptr_t number) {
     return reinterpret_cast<cudaStream_t>(number * 0x1000);
   }
-  static c10::cuda::CUDAStream torchStream(std::uintptr_t number) {
-    return c10::cuda::getStreamFromExternal(stream(number), 0);
+  static c10::cuda::CUDAStream torchStream(std::uintptr_t number, c10::DeviceIndex device = 0) {
+    return c10::cuda::getStreamFromExternal(stream(number), device);
   }
   HostGpu& gpu() { return source_->gpus[0]; }
   void* take(Bytes bytes) { return allocator_->raw_alloc(static_cast<std::size_t>(bytes)); }

@@ -118,6 +118,23 @@ TEST_F(PoolsTest, NamesServeAgain) {
   EXPECT_EQ(all(stats().reserved_bytes).peak, kPage);
 }
 
+// A replay, on a stream that the pool knows nothing of, goes on when its graph is thrown away.
+TEST_F(PoolsTest, ANameServesAgainWhenTheDeviceHasBeenIdle) {
+  constexpr Id kSecond{2, 0}, kThird{3, 0};
+  void* of_first = takeIn(kGraph, kPage);
+  give(of_first);
+  ++gpu().queued[stream(9)];
+  allocator_->releasePool(0, kGraph);
+  void* of_second = takeIn(kSecond, kPage);
+  EXPECT_NE(of_second, of_first) << "the replay writes there";
+  // Another capture forbids to wait, also for this one.
+  allocator_->beginAllocateToPool(0, kOther, [](cudaStream_t) { return false; });
+  gpu().finishAll();
+  EXPECT_NE(takeIn(kThird, kPage), of_first);
+  end(kOther);
+  EXPECT_EQ(takeIn({4, 0}, kPage), of_first);
+}
+
 TEST_F(PoolsTest, APoolThatIsUsedAgainKeepsItsPagesAgain) {
   void* block = takeIn(kOther, kPage);
   allocator_->releasePool(0, kOther);

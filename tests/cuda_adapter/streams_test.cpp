@@ -116,5 +116,54 @@ TEST_F(CudaAllocatorTest, NothingIsAskedInACapture) {
   allocator_->releasePool(0, graph);
 }
 
+// A peer reads device 0's memory on a stream of its own. Stream 0 of device 1 has the handle of the
+// block's own stream.
+class OtherDeviceTest : public CudaAllocatorTest, public ::testing::WithParamInterface<int> {
+ protected:
+  // Made, read by the other device, and freed.
+  void* readThere() {
+    const c10::DataPtr block = allocator_->allocate(static_cast<std::size_t>(kMiB));
+    ++there().queued[stream(number_)];
+    allocator_->recordStream(block, torchStream(number_, 1));
+    return block.get();
+  }
+  HostGpu& there() { return source_->gpus[1]; }
+  const std::uintptr_t number_ = static_cast<std::uintptr_t>(GetParam());
+};
+
+TEST_P(OtherDeviceTest, ABlockWaitsForItsStream) {
+  void* const first = readThere();
+  EXPECT_EQ(all(stats().active).current, 1) << "the other device may still read it";
+  EXPECT_EQ(there().events.size(), 1U) << "an event of its own device";
+  EXPECT_TRUE(gpu().events.empty());
+  void* const second = take(kMiB);
+  EXPECT_NE(second, first);
+  allocator_->emptyCache({0, 0});  // waits for device 0, which has nothing to do
+  EXPECT_EQ(all(stats().active).current, 2);
+  there().finishAll();
+  void* const third = take(kMiB);
+  EXPECT_EQ(third, first);
+  EXPECT_TRUE(there().events.empty()) << "events were lost";
+  give(second);
+  give(third);
+}
+
+TEST_P(OtherDeviceTest, WhatItRefusesItTellsWhenItIsIdle) {
+  there().capturing = {stream(number_)};
+  void* const first = readThere();
+  EXPECT_TRUE(there().events.empty());
+  there().capturing.clear();
+  allocator_->emptyCache({0, 0});
+  EXPECT_EQ(all(stats().active).current, 1);
+  void* const second = take(kMiB);
+  EXPECT_NE(second, first);
+  there().answers = true;
+  allocator_->emptyCache({0, 0});
+  EXPECT_EQ(all(stats().active).current, 1) << "the second";
+  give(second);
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, OtherDeviceTest, ::testing::Values(0, 3));
+
 }  // namespace
 }  // namespace ebbtide::plugin::cuda::test

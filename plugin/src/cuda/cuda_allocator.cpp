@@ -133,7 +133,7 @@ void CudaAllocator::recordStream(const c10::DataPtr& block, c10::cuda::CUDAStrea
   if (!block.get() || block.get_deleter() != &deleteBlock) return;
   DeviceHeap* const on = heapOf(block.get());
   TORCH_CHECK(on != nullptr, "invalid device pointer: ", block.get());
-  on->recordStream(block.get(), stream.stream());
+  on->recordStream(block.get(), stream.stream(), heap(stream.device_index()));
 }
 
 void CudaAllocator::emptyCache(c10::MempoolId_t) {

@@ -34,8 +34,8 @@ DeviceHeap::DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const History
       observers_(observers),
       total_bytes_(memory_info_().total_bytes),
       history_(settings, device),
-      pools_(
-          [this](allocator::Stream name, bool keep) { memory_->pool().keepMapped(name, keep); }) {
+      pools_([this](allocator::Stream name, bool keep) { memory_->pool().keepMapped(name, keep); },
+             [this] { return !events_->isCapturing() && memory_->pool().waitForDevice(); }) {
   ReuseWatcher& reuse_watcher = *this;  // here, where the bases are known
   PageWatcher& page_watcher = *this;
   auto events = std::make_unique<WatchedEvents>(std::move(parts.events), reuse_watcher);
@@ -172,16 +172,19 @@ void DeviceHeap::finishFree(const void* at, Block& block) noexcept {
   table_.erase(at);
 }
 
-void DeviceHeap::recordStream(void* at, cudaStream_t stream) {
+void DeviceHeap::recordStream(void* at, cudaStream_t stream, DeviceHeap& there) {
+  const bool here = &there == this;
+  const allocator::Stream name =
+      here ? allocator::cuda::nameOf(stream) : events_->nameOfForeign(*there.events_, stream);
   {
     const std::lock_guard lock(mutex_);
     Block* const block = table_.find(at);
     TORCH_CHECK(block != nullptr && !block->awaiting, "invalid device pointer: ", at);
     // On its own stream it is used in order as it is.
-    if (allocator::cuda::handleOf(block->owner.name) == stream) return;
+    if (here && allocator::cuda::handleOf(block->owner.name) == stream) return;
     block->shared = true;
   }
-  memory_->recordStream(at, allocator::cuda::nameOf(stream));
+  memory_->recordStream(at, name);
 }
 
 void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner,

@@ -37,7 +37,8 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   // Throws c10::OutOfMemoryError. Never nullptr.
   void* allocate(std::size_t bytes, cudaStream_t stream);
   void free(void* block);  // throws c10::Error for what is no live block of ours
-  void recordStream(void* block, cudaStream_t stream);
+  // `there` is the stream's device.
+  void recordStream(void* block, cudaStream_t stream, DeviceHeap& there);
 
   bool owns(const void* pointer) const noexcept { return memory_->owns(pointer); }
   // Of the run of pages that the block lies in; nullopt when it is no live block.

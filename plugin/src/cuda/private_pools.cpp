@@ -21,7 +21,21 @@ void PrivatePools::use(Pool& pool) {
   for (const auto& [stream, alias] : pool.names) keep_(nameOf(*alias), true);
 }
 
+// Here, since a capture that begins now cannot wait. The wait calls onFreed().
+void PrivatePools::takeBackNames() {
+  Names left;
+  {
+    const std::lock_guard lock(mutex_);
+    left.swap(left_names_);
+  }
+  if (left.empty()) return;
+  const bool idle = device_is_idle_();
+  const std::lock_guard lock(mutex_);
+  (idle ? idle_names_ : left_names_).merge(left);
+}
+
 void PrivatePools::begin(const Id& id, Filter filter) {
+  takeBackNames();
   const std::lock_guard lock(mutex_);
   const bool recorded = std::any_of(recorded_.begin(), recorded_.end(),
                                     [&id](const auto& entry) { return entry.first == id; });
@@ -100,7 +114,7 @@ void PrivatePools::forgetIfUnused(const Id& id) {
   const auto found = pools_.find(id);
   if (found->second.uses > 0 || found->second.live > 0) return;
   for (auto& [stream, alias] : found->second.names) {
-    idle_names_.emplace(stream, std::move(alias));
+    left_names_.emplace(stream, std::move(alias));
   }
   pools_.erase(found);
 }

@@ -5,8 +5,8 @@
 //
 // A captured graph writes to its memory at each replay, blocks or not. So a pool has streams'
 // further names, under which nobody else allocates, and whose free pages stay mapped while it is in
-// use. A name serves another pool later, of the same stream: work there comes after what was
-// queued.
+// use. A name serves another pool later, of the same stream, when the device has been idle since: a
+// graph may have been replayed on any stream, and torch lets go of its pool meanwhile.
 //
 // Thread rule: any thread; a mutex of its own.
 #pragma once
@@ -32,8 +32,11 @@ class PrivatePools {
   using Filter = std::function<bool(cudaStream_t)>;
   // Keep free pages of this name mapped, or do so no more.
   using Keep = std::function<void(allocator::Stream, bool)>;
+  // Waits for the device; false where it does not finish, or may not be waited for.
+  using DeviceIsIdle = std::function<bool()>;
 
-  explicit PrivatePools(Keep keep) : keep_(std::move(keep)) {}
+  PrivatePools(Keep keep, DeviceIsIdle deviceIsIdle)
+      : keep_(std::move(keep)), device_is_idle_(std::move(deviceIsIdle)) {}
 
   void createOrIncrement(const Id& id);
   // Throws c10::Error where the pool is recorded to already.
@@ -57,16 +60,21 @@ class PrivatePools {
     std::map<cudaStream_t, std::unique_ptr<allocator::cuda::StreamAlias>> names;
   };
 
+  using Names = std::multimap<cudaStream_t, std::unique_ptr<allocator::cuda::StreamAlias>>;
+
+  void takeBackNames();
   void use(Pool& pool);  // once more
   allocator::Stream nameIn(Pool& pool, cudaStream_t stream);
   void forgetIfUnused(const Id& id);
 
   const Keep keep_;
+  const DeviceIsIdle device_is_idle_;
   mutable std::mutex mutex_;  // guards what follows
   std::map<Id, Pool> pools_;
   std::vector<std::pair<Id, Filter>> recorded_;
   std::atomic<int> recorded_count_{0};
-  std::multimap<cudaStream_t, std::unique_ptr<allocator::cuda::StreamAlias>> idle_names_;
+  Names left_names_;  // of pools that are gone; replays of their graphs may be under way
+  Names idle_names_;  // none is
 };
 
 }  // namespace ebbtide::plugin::cuda

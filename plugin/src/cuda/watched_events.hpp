@@ -4,15 +4,19 @@
 //   FreeScope(block) ─ record, record ─► block waits ─ recycle, recycle ─► onReusable(block)
 //
 // The allocator records a block's events in the call that frees it, and recycles them before the
-// block is used again.
+// block is used again. Streams of other devices have names of their own here: what is recorded on
+// them is an event of that device, and waited for beside this one.
 #pragma once
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "ebbtide/allocator/cuda/stream_names.hpp"
 #include "ebbtide/allocator/stream_events.hpp"
 
 namespace ebbtide::plugin::cuda {
@@ -31,15 +35,20 @@ class WatchedEvents final : public allocator::StreamEvents {
 
   Event record(allocator::Stream stream) noexcept override;
   bool isDone(Event event) noexcept override {
-    return captures_.load(std::memory_order_acquire) == 0 && events_->isDone(event);
+    return !isCapturing() && eventsOf(event).isDone(event);
   }
   void recycle(Event event) noexcept override;
   bool synchronize(std::chrono::nanoseconds most) noexcept override;
+
+  // The name here of another device's stream. That device's events must outlive what is recorded.
+  // Throws std::bad_alloc.
+  allocator::Stream nameOfForeign(WatchedEvents& there, CUstream stream);
 
   // Between them, events are recorded where no graph is captured, and nothing is asked or waited
   // for: the driver forbids it. They nest.
   void beginCapture() noexcept { captures_.fetch_add(1, std::memory_order_acq_rel); }
   void endCapture() noexcept { captures_.fetch_sub(1, std::memory_order_acq_rel); }
+  bool isCapturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
 
   std::int64_t synchronizations() const noexcept {
     return synchronizations_.load(std::memory_order_relaxed);
@@ -65,7 +74,16 @@ class WatchedEvents final : public allocator::StreamEvents {
   };
 
  private:
+  struct Foreign {
+    WatchedEvents* there;
+    std::unique_ptr<allocator::cuda::StreamAlias> alias;
+  };
+
   void oneDone(const void* block, std::vector<const void*>& reusable) noexcept;
+  // Where it is recorded, and asked for.
+  StreamEvents& eventsOf(Event event) noexcept;
+  Event recordForeign(allocator::Stream stream, bool& foreign) noexcept;
+  bool foreignDone(std::chrono::nanoseconds most) noexcept;
 
   const std::unique_ptr<allocator::StreamEvents> events_;
   ReuseWatcher& watcher_;
@@ -75,6 +93,10 @@ class WatchedEvents final : public allocator::StreamEvents {
   std::unordered_map<Event, const void*> waits_;  // whose event it is
   std::unordered_map<const void*, int> left_;     // events, by block
   std::vector<const void*> untold_;               // one for each event that the device refused
+  std::atomic<bool> any_foreign_{false};
+  std::unordered_map<allocator::Stream, Foreign> foreign_;
+  std::unordered_map<Event, WatchedEvents*> foreign_events_;  // not recycled yet
+  std::map<WatchedEvents*, bool> foreign_refused_;            // an event: the whole device tells
 };
 
 }  // namespace ebbtide::plugin::cuda
