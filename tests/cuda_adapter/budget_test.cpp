@@ -57,6 +57,22 @@ TEST_F(CudaAllocatorTest, WhatOthersHoldIsOfTheBudget) {
   give(take(4 * kMiB));
 }
 
+// 16 MiB of budget. What a library took since the last look is seen before pages are mapped, not
+// after: with 6 MiB of others and 8 live ones there are 2 more.
+TEST_F(CudaAllocatorTest, OthersAreLookedAtBeforePagesAreMapped) {
+  make(16 * kMiB);
+  source_->measure_every = std::chrono::nanoseconds{0};
+  void* block = take(8 * kMiB);
+  give(take(kPage));  // cached
+  gpu().others_bytes = 6 * kMiB;
+  EXPECT_THROW(take(4 * kMiB), c10::OutOfMemoryError);
+  EXPECT_LE(gpu().most_used_bytes, 16 * kMiB) << "over the budget for a moment";
+  void* last = take(kPage);
+  EXPECT_EQ(gpu().mapped_bytes, 10 * kMiB);
+  give(block);
+  give(last);
+}
+
 // The cache gives way when others take more of the budget: 10 MiB of 16 are cached, others hold 8.
 TEST_F(CudaAllocatorTest, TheCacheGivesWayToOthers) {
   make(16 * kMiB);
@@ -97,6 +113,16 @@ TEST_F(CudaAllocatorTest, AFractionIsABudgetOfTheWholeDevice) {
   give(block);
   EXPECT_THROW(allocator_->setMemoryFraction(1.5, 0), c10::Error);
   EXPECT_THROW(allocator_->setMemoryFraction(-0.1, 0), c10::Error);
+}
+
+TEST_F(CudaAllocatorTest, TorchsConfigurationMaySetTheFraction) {
+  auto& config = torch_cuda::CUDAAllocatorConfig::instance();
+  config.parseArgs("per_process_memory_fraction:0.125");  // of 256 MiB: 32
+  make(allocator::kUnlimited);
+  config.parseArgs("per_process_memory_fraction:1.0");
+  EXPECT_EQ(allocator_->getMemoryFraction(1), 0.125);
+  EXPECT_THROW(take(34 * kMiB), c10::OutOfMemoryError);
+  give(take(32 * kMiB));
 }
 
 TEST_F(CudaAllocatorTest, TheSmallerOfBudgetAndFractionHolds) {

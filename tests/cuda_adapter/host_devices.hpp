@@ -25,6 +25,7 @@ struct HostGpu {
   Bytes total_bytes = 256 * kMiB;
   Bytes others_bytes = 0;  // in use by other processes and libraries
   Bytes mapped_bytes = 0;
+  Bytes most_used_bytes = 0;  // of both, when pages were mapped
 
   std::map<cudaStream_t, long> queued, finished;  // kernels, by stream
   std::set<cudaStream_t> capturing;
@@ -53,6 +54,7 @@ class HostGpuSpace final : public allocator::AddressSpace {
     if (gpu_.others_bytes + gpu_.mapped_bytes + bytes > gpu_.total_bytes) return false;
     if (!host_->map(begin, bytes)) return false;
     gpu_.mapped_bytes += bytes;
+    gpu_.most_used_bytes = std::max(gpu_.most_used_bytes, gpu_.mapped_bytes + gpu_.others_bytes);
     return true;
   }
   void unmap(void* begin, Bytes bytes) noexcept override {
@@ -106,6 +108,7 @@ class HostSource final : public DeviceSource {
     parts.options = {.grain_bytes = 512,
                      .reserve_bytes = Bytes{1} << 30,
                      .longest_wait = std::chrono::milliseconds{1}};
+    parts.measure_every = measure_every;
     parts.memory_info = [&gpu] {
       return allocator::cuda::MemoryInfo{
           .free_bytes = gpu.total_bytes - gpu.others_bytes - gpu.mapped_bytes,
@@ -119,6 +122,7 @@ class HostSource final : public DeviceSource {
   HostSource() { gpus[1].next_event = 1000; }  // an event's handle is of one device
 
   std::array<HostGpu, 2> gpus;
+  std::chrono::nanoseconds measure_every = std::chrono::hours{1};
   int opened = 0;
   c10::DeviceIndex device = 0;
   cudaStream_t stream = nullptr;

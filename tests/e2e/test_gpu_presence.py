@@ -37,6 +37,26 @@ def test_torchs_own_is_kept_on_request(tmp_path) -> None:
     assert "backend native" in done.output
 
 
+@pytest.mark.parametrize(
+    "name", ["PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"]
+)
+@pytest.mark.parametrize("value", ["1", "0"])
+def test_what_cannot_go_together_is_refused(tmp_path, name, value) -> None:
+    program = code(f"""
+import ctypes
+import torch
+install = ctypes.CDLL("{LIBRARIES}/libebbtide_torch_cuda.so").ebbtide_cuda_install
+install.restype = ctypes.c_char_p
+print("said", install(b""))
+print("backend", torch.cuda.memory.get_allocator_backend())
+""")
+    done = run(program, {name: value}, tmp_path, out=False).succeeded()
+    # Of the first its presence counts for torch, of the second its value.
+    refused = value == "1" or name.startswith("PYTORCH")
+    assert done.said(f"said b.{name}.* unset it" if refused else "said None")
+    assert done.said("backend native" if refused else "backend ebbtide")
+
+
 @without_gpu
 def test_without_a_gpu_torch_says_what_it_says(tmp_path) -> None:
     program = code("""

@@ -19,7 +19,7 @@ constexpr std::size_t kOneExabyte = std::size_t{1} << 60;
 
 CudaAllocator::CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of)
     : source_(std::move(source)), budget_of_(std::move(budget_of)) {
-  fractions_.fill(1.0);
+  fractions_.fill(torch_cuda::CUDAAllocatorConfig::per_process_memory_fraction());
   current.store(this);
 }
 

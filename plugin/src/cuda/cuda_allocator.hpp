@@ -29,7 +29,8 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   // Bytes of a device with so many; kUnlimited for none.
   using BudgetOf = std::function<Bytes(Bytes total_bytes)>;
 
-  // One at a time: what it allocates is freed through the one that was made last.
+  // One at a time: what it allocates is freed through the one that was made last. Throws c10::Error
+  // where PYTORCH_CUDA_ALLOC_CONF is none.
   CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of);
   ~CudaAllocator() override;
 

@@ -19,16 +19,11 @@ namespace ebbtide::plugin::cuda {
 using allocator::kUnlimited;
 using c10::CachingDeviceAllocator::RecordContext;
 
-namespace {
-
-constexpr std::int64_t kMeasureEveryNs = 1'000'000'000;
-
-}  // namespace
-
 DeviceHeap::DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const HistorySettings& settings,
                        const OutOfMemoryObservers& observers)
     : device_(device),
       memory_info_(std::move(parts.memory_info)),
+      measure_every_ns_(parts.measure_every.count()),
       pages_(parts.pages),
       settings_(settings),
       observers_(observers),
@@ -73,7 +68,6 @@ void* DeviceHeap::allocate(std::size_t bytes, cudaStream_t stream) {
     pools_.onFreed(owner.pool);
     throw;
   }
-  keepMarginFresh();
   return block;
 }
 
@@ -90,13 +84,6 @@ void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner) {
     statistics_.onRetry();
   }
   return take(bytes, owner);
-}
-
-void DeviceHeap::keepMarginFresh() {
-  if (!mapped_since_measured_.load(std::memory_order_relaxed)) return;
-  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
-  if (now - measured_at_ns_.load(std::memory_order_relaxed) < kMeasureEveryNs) return;
-  measureMargin();
 }
 
 void DeviceHeap::enter(void* at, std::size_t bytes, const Owner& owner,
@@ -237,10 +224,20 @@ void DeviceHeap::report(const void* block, Bytes bytes) const noexcept {
 // -----------------------------------------------------------------------------------------------
 // pages
 
+// Others may have taken of the budget since the last look: the debit was made without it. No page
+// is unmapped from here; a request that is refused does that next.
+bool DeviceHeap::mayMap(Bytes bytes) noexcept {
+  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
+  if (now - measured_at_ns_.load(std::memory_order_relaxed) < measure_every_ns_) return true;
+  const std::optional<Bytes> others = lookAtOthers(bytes);
+  if (!others.has_value()) return true;
+  memory_->ledger().setMarginBytes(*others);
+  return !memory_->ledger().isOverBudget();
+}
+
 // Where host memory does not suffice to note pages they are not shown; they count in the budget all
 // the same.
 void DeviceHeap::onMapped(std::byte* begin, Bytes bytes) noexcept {
-  mapped_since_measured_.store(true, std::memory_order_relaxed);
   const Owner owner = RequestScope::owner();
   const std::lock_guard lock(mutex_);
   statistics_.onPageCall(/*mapped=*/true);
@@ -303,28 +300,23 @@ void DeviceHeap::applyBudget() {
   memory_->setBudget(budget);
 }
 
-Bytes DeviceHeap::measureMargin() {
-  bool bounded = false;
-  {
-    const std::lock_guard lock(mutex_);
-    bounded = asked_budget_ < total_bytes_ || fraction_ < 1.0;
-  }
-  if (!bounded) {
-    mapped_since_measured_.store(false, std::memory_order_relaxed);
-    memory_->setMargin(0);  // the device itself refuses
-    return 0;
-  }
-  mapped_since_measured_.store(false, std::memory_order_relaxed);
+void DeviceHeap::measureMargin() {
+  memory_->setMargin(lookAtOthers(0).value_or(0));
+}
+
+std::optional<Bytes> DeviceHeap::lookAtOthers(Bytes debited_bytes) {
   measured_at_ns_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
                         std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(mutex_);
+    if (asked_budget_ >= total_bytes_ && fraction_ >= 1.0) return std::nullopt;
+  }
   // Pages that come or go between the two looks would be counted as others', or not at all; the
   // larger figure makes the margin no larger than it is.
   const Bytes before = memory_->ledger().mappedBytes();
   const allocator::cuda::MemoryInfo info = memory_info_();
-  const Bytes ours = std::max(before, memory_->ledger().mappedBytes());
-  const Bytes margin = std::max<Bytes>(0, info.total_bytes - info.free_bytes - ours);
-  memory_->setMargin(margin);
-  return margin;
+  const Bytes ours = std::max(before, memory_->ledger().mappedBytes()) - debited_bytes;
+  return std::max<Bytes>(0, info.total_bytes - info.free_bytes - ours);
 }
 
 // -----------------------------------------------------------------------------------------------

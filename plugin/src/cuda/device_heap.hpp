@@ -54,9 +54,9 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void setFraction(double fraction);
   Bytes totalBytes() const noexcept { return total_bytes_; }
   Bytes deviceFreeBytes() const { return memory_info_().free_bytes; }
-  // What is in use of the device beside our pages: the margin from now on. Returns it. Also done
-  // once a second at most while pages are being mapped, and before a request fails.
-  Bytes measureMargin();
+  // What is in use of the device beside our pages: the margin from now on. Also done before pages
+  // are mapped, where that is a second ago, and before a request fails.
+  void measureMargin();
 
   void releaseCached();
   Bytes largestCachedBytes();
@@ -81,6 +81,7 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   allocator::DeviceMemory& memory() noexcept { return *memory_; }
 
  private:
+  bool mayMap(Bytes bytes) noexcept override;
   void onMapped(std::byte* begin, Bytes bytes) noexcept override;
   void onUnmapping(std::byte* begin, Bytes bytes) noexcept override;
   void onReusable(const void* block) noexcept override;
@@ -89,7 +90,8 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   [[noreturn]] void failOutOfMemory(std::size_t bytes, const Owner& owner,
                                     const std::shared_ptr<c10::GatheredContext>& context);
   void* takeAfterFreeing(std::size_t bytes, const Owner& owner);  // what can be freed
-  void keepMarginFresh();
+  // `debited_bytes` of the ledger's are not mapped yet. nullopt: the device itself is the bound.
+  std::optional<Bytes> lookAtOthers(Bytes debited_bytes);
   void enter(void* block, std::size_t bytes, const Owner& owner,
              std::shared_ptr<c10::GatheredContext> context);
   void finishFree(const void* at, Block& block) noexcept;  // mutex_ is held
@@ -98,11 +100,11 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
 
   const c10::DeviceIndex device_;
   const std::function<allocator::cuda::MemoryInfo()> memory_info_;
+  const std::int64_t measure_every_ns_;
   allocator::cuda::CudaAddressSpace* const pages_;
   const HistorySettings& settings_;
   const OutOfMemoryObservers& observers_;
   Bytes total_bytes_ = 0;
-  std::atomic<bool> mapped_since_measured_{false};
   std::atomic<std::int64_t> measured_at_ns_{0};
 
   mutable std::mutex mutex_;  // guards what follows, up to memory_

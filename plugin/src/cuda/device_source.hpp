@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -18,6 +19,8 @@ struct DeviceParts {
   std::unique_ptr<allocator::StreamEvents> events;
   allocator::DeviceMemory::Options options;
   std::function<allocator::cuda::MemoryInfo()> memory_info;  // of the whole device
+  // How old a look at it may be when pages are mapped.
+  std::chrono::nanoseconds measure_every = std::chrono::seconds{1};
   // The same as `space` where it is a GPU's: for peers and other processes. Not owned.
   allocator::cuda::CudaAddressSpace* pages = nullptr;
 };

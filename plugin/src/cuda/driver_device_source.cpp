@@ -4,6 +4,8 @@
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <chrono>
+
 #include "ebbtide/allocator/cuda/stream_events.hpp"
 
 namespace ebbtide::plugin::cuda {
@@ -12,6 +14,9 @@ namespace {
 constexpr allocator::Bytes kGrainBytes = 512;  // torch's kernels load as much at once
 // Addresses for each stream, as a multiple of the device's memory: blocks that stay divide them.
 constexpr allocator::Bytes kAddressFactor = 2;
+// A collective may wait for a rank that writes a checkpoint, say. Each of an allocation's attempts
+// waits as long, so one fails after some minutes: before NCCL gives up, which is after ten.
+constexpr std::chrono::seconds kLongestWait{60};
 
 }  // namespace
 
@@ -32,9 +37,11 @@ DeviceParts DriverDeviceSource::open(c10::DeviceIndex index) {
   parts.events = std::make_unique<allocator::cuda::CudaStreamEvents>(device);
   parts.memory_info = [device] { return device.memoryInfo(); };
   const allocator::Bytes total = parts.memory_info().total_bytes;
+  TORCH_CHECK(total > 0, "CUDA device ", static_cast<int>(index), " does not tell its memory");
   parts.options = {
       .grain_bytes = kGrainBytes,
-      .reserve_bytes = kAddressFactor * (total / device.page_bytes + 1) * device.page_bytes};
+      .reserve_bytes = kAddressFactor * (total / device.page_bytes + 1) * device.page_bytes,
+      .longest_wait = kLongestWait};
   return parts;
 }
 

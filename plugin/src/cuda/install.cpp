@@ -2,6 +2,7 @@
 // torch library before CUDA starts.
 #include <c10/cuda/CUDACachingAllocator.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <string>
 
@@ -22,12 +23,24 @@ CudaAllocator::BudgetOf budgetFrom(const std::string& text) {
       [text](Bytes total) { return ebbtide::scheduler::parseSize("EBBTIDE_BUDGET", text, total); };
 }
 
+// As torch's NCCL reads its switches.
+bool isOn(const char* value) {
+  if (value == nullptr) return false;
+  std::string text = value;
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text == "1" || text == "y" || text == "yes" || text == "t" || text == "true";
+}
+
 std::string install(const std::string& budget) {
   if (ours != nullptr) return "";
   if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
     return "PYTORCH_NO_CUDA_MEMORY_CACHING asks for memory straight from CUDA, which has no "
            "budget; "
            "unset it, or EBBTIDE_*";
+  }
+  if (isOn(std::getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"))) {
+    return "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK lets NCCL keep addresses whose pages may "
+           "change; unset it, or EBBTIDE_*";
   }
   torch_cuda::CUDAAllocator* const before = torch_cuda::allocator.load();
   if (before != nullptr && before->initialized()) {

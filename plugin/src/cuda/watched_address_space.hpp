@@ -10,7 +10,9 @@ namespace ebbtide::plugin::cuda {
 class PageWatcher {
  public:
   virtual ~PageWatcher() = default;
-  // On the thread whose request needed the pages. No lock of a pool is held.
+  // On the thread whose request needs the pages. No lock of a pool is held, but the one under which
+  // pages come and go is. False: they are not to be mapped now.
+  virtual bool mayMap(allocator::Bytes bytes) noexcept = 0;
   virtual void onMapped(std::byte* begin, allocator::Bytes bytes) noexcept = 0;
   // Before they go.
   virtual void onUnmapping(std::byte* begin, allocator::Bytes bytes) noexcept = 0;
@@ -27,7 +29,7 @@ class WatchedAddressSpace final : public allocator::AddressSpace {
     space_->release(begin, bytes);
   }
   bool map(void* begin, allocator::Bytes bytes) noexcept override {
-    if (!space_->map(begin, bytes)) return false;
+    if (!watcher_.mayMap(bytes) || !space_->map(begin, bytes)) return false;
     watcher_.onMapped(static_cast<std::byte*>(begin), bytes);
     return true;
   }
