@@ -103,7 +103,10 @@ TEST_F(HistoryTest, WhatHappensIsRecordedInOrder) {
   EXPECT_EQ(list[0].size_, static_cast<std::size_t>(kPage));
   EXPECT_EQ(list[1].size_, static_cast<std::size_t>(kPage - 100)) << "as requested";
   EXPECT_EQ(list[5].addr_, static_cast<std::size_t>(gpu().total_bytes)) << "free bytes";
-  for (std::size_t i = 1; i < 4; ++i) EXPECT_NE(list[i].context_, nullptr) << i;
+  EXPECT_EQ(list[0].context_, list[1].context_) << "the request that needed the pages";
+  EXPECT_EQ(list[2].context_, list[3].context_) << "the call that freed";
+  for (const std::size_t i : {1, 2, 5}) EXPECT_NE(list[i].context_, nullptr) << i;
+  EXPECT_NE(list[1].context_, list[2].context_);
   for (std::size_t i = 1; i < list.size(); ++i) {
     EXPECT_GE(list[i].time_.t_, list[i - 1].time_.t_);
   }

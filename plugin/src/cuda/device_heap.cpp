@@ -45,8 +45,8 @@ DeviceHeap::DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const History
 // -----------------------------------------------------------------------------------------------
 // allocate and free
 
-void* DeviceHeap::take(std::size_t bytes, const Owner& owner) {
-  const RequestScope scope(owner);
+void* DeviceHeap::take(std::size_t bytes, const Owner& owner, const Context& context) {
+  const RequestScope scope(owner, context);
   return memory_->allocate(bytes, owner.name);
 }
 
@@ -55,8 +55,8 @@ void* DeviceHeap::allocate(std::size_t bytes, cudaStream_t stream) {
   const PrivatePools::Place place = pools_.place(stream);
   const Owner owner{
       .name = place.name, .pool = place.pool, .small = memory_->pool().isSmall(bytes)};
-  void* block = take(bytes, owner);
-  if (block == nullptr) block = takeAfterFreeing(bytes, owner);
+  void* block = take(bytes, owner, context);
+  if (block == nullptr) block = takeAfterFreeing(bytes, owner, context);
   if (block == nullptr) {
     pools_.onFreed(owner.pool);
     failOutOfMemory(bytes, owner, context);
@@ -71,9 +71,9 @@ void* DeviceHeap::allocate(std::size_t bytes, cudaStream_t stream) {
   return block;
 }
 
-void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner) {
+void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner, const Context& context) {
   if (runFreeMemoryCallbacks()) {
-    if (void* block = take(bytes, owner)) return block;
+    if (void* block = take(bytes, owner, context)) return block;
   }
   // The budget may have had room, and the device none: then others' free pages are in the way. Or
   // the other way round, if others let go of some.
@@ -83,16 +83,15 @@ void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner) {
     const std::lock_guard lock(mutex_);
     statistics_.onRetry();
   }
-  return take(bytes, owner);
+  return take(bytes, owner, context);
 }
 
-void DeviceHeap::enter(void* at, std::size_t bytes, const Owner& owner,
-                       std::shared_ptr<c10::GatheredContext> context) {
+void DeviceHeap::enter(void* at, std::size_t bytes, const Owner& owner, Context context) {
   const Bytes block_bytes = memory_->blockBytes(at);
   {
     const std::lock_guard lock(mutex_);
     // Freed, and waited for nothing: it can be here again before its free ends.
-    if (Block* const before = table_.find(at)) finishFree(at, *before);
+    if (Block* const before = table_.find(at)) finishFree(at, *before, nullptr);
     Block block;
     block.bytes = block_bytes;
     block.requested_bytes = static_cast<Bytes>(bytes);
@@ -132,7 +131,7 @@ void DeviceHeap::free(void* at) {
     if (shared) {
       block->awaiting = true;
     } else {
-      finishFree(at, *block);
+      finishFree(at, *block, context);
     }
   }
   WatchedEvents::FreeScope scope(at);
@@ -140,7 +139,7 @@ void DeviceHeap::free(void* at) {
   if (shared && !scope.recorded()) {
     const std::lock_guard lock(mutex_);
     Block* const block = table_.find(at);
-    if (block != nullptr && block->number == number) finishFree(at, *block);
+    if (block != nullptr && block->number == number) finishFree(at, *block, context);
   }
   report(at, -bytes);
 }
@@ -148,13 +147,13 @@ void DeviceHeap::free(void* at) {
 void DeviceHeap::onReusable(const void* at) noexcept {
   const std::lock_guard lock(mutex_);
   Block* const block = table_.find(at);
-  if (block != nullptr && block->awaiting) finishFree(at, *block);
+  if (block != nullptr && block->awaiting) finishFree(at, *block, nullptr);
 }
 
-void DeviceHeap::finishFree(const void* at, Block& block) noexcept {
+void DeviceHeap::finishFree(const void* at, Block& block, const Context& context) noexcept {
   statistics_.onReusable(block);
   history_.add(TraceEntry::FREE_COMPLETED, reinterpret_cast<std::size_t>(at), block.requested_bytes,
-               block.owner, block.context);
+               block.owner, context != nullptr ? context : block.context);
   pools_.onFreed(block.owner.pool);
   table_.erase(at);
 }
@@ -174,8 +173,7 @@ void DeviceHeap::recordStream(void* at, cudaStream_t stream, DeviceHeap& there) 
   memory_->recordStream(at, name);
 }
 
-void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner,
-                                 const std::shared_ptr<c10::GatheredContext>& context) {
+void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Context& context) {
   OutOfMemory facts{.device = device_,
                     .requested_bytes = static_cast<Bytes>(bytes),
                     .block_bytes = memory_->blockBytesFor(bytes)};
@@ -248,7 +246,7 @@ void DeviceHeap::onMapped(std::byte* begin, Bytes bytes) noexcept {
     return;
   }
   history_.add(TraceEntry::SEGMENT_MAP, reinterpret_cast<std::size_t>(begin), bytes, owner,
-               nullptr);
+               RequestScope::context());
 }
 
 void DeviceHeap::onUnmapping(std::byte* begin, Bytes bytes) noexcept {

@@ -86,15 +86,18 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void onUnmapping(std::byte* begin, Bytes bytes) noexcept override;
   void onReusable(const void* block) noexcept override;
 
-  void* take(std::size_t bytes, const Owner& owner);  // nullptr: there is none
-  [[noreturn]] void failOutOfMemory(std::size_t bytes, const Owner& owner,
-                                    const std::shared_ptr<c10::GatheredContext>& context);
-  void* takeAfterFreeing(std::size_t bytes, const Owner& owner);  // what can be freed
+  using Context = std::shared_ptr<c10::GatheredContext>;
+
+  // nullptr: there is none
+  void* take(std::size_t bytes, const Owner& owner, const Context& context);
+  [[noreturn]] void failOutOfMemory(std::size_t bytes, const Owner& owner, const Context& context);
+  // What can be freed.
+  void* takeAfterFreeing(std::size_t bytes, const Owner& owner, const Context& context);
   // `debited_bytes` of the ledger's are not mapped yet. nullopt: the device itself is the bound.
   std::optional<Bytes> lookAtOthers(Bytes debited_bytes);
-  void enter(void* block, std::size_t bytes, const Owner& owner,
-             std::shared_ptr<c10::GatheredContext> context);
-  void finishFree(const void* at, Block& block) noexcept;  // mutex_ is held
+  void enter(void* block, std::size_t bytes, const Owner& owner, Context context);
+  // mutex_ is held. `context` of the call that frees, if it is known.
+  void finishFree(const void* at, Block& block, const Context& context) noexcept;
   void applyBudget();
   void report(const void* block, Bytes bytes) const noexcept;  // to torch's profiler
 

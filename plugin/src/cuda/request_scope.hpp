@@ -1,4 +1,5 @@
-// RequestScope: whose request this thread is serving, for pages that are mapped meanwhile.
+// RequestScope: whose request this thread is serving, and where in the program, for pages that are
+// mapped meanwhile.
 #pragma once
 
 #include "block_table.hpp"
@@ -7,7 +8,10 @@ namespace ebbtide::plugin::cuda {
 
 class RequestScope {
  public:
-  explicit RequestScope(const Owner& owner) noexcept : owner_(owner), outer_(current) {
+  using Context = std::shared_ptr<c10::GatheredContext>;
+
+  RequestScope(const Owner& owner, const Context& context) noexcept
+      : owner_(owner), context_(context), outer_(current) {
     current = this;
   }
   ~RequestScope() { current = outer_; }
@@ -16,10 +20,12 @@ class RequestScope {
 
   // Nobody's where none is alive: a plan's arena.
   static Owner owner() noexcept { return current == nullptr ? Owner{} : current->owner_; }
+  static Context context() noexcept { return current == nullptr ? nullptr : current->context_; }
 
  private:
   inline static thread_local RequestScope* current = nullptr;
   const Owner& owner_;
+  const Context& context_;
   RequestScope* const outer_;
 };
 
