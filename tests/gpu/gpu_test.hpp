@@ -32,6 +32,11 @@ class GpuTest : public ::testing::Test {
       ASSERT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     }
     ASSERT_CUDA(cudaMalloc(reinterpret_cast<void**>(&wrong_), sizeof *wrong_));
+    // Once each, so that what they take of the device when they are loaded is in use by now.
+    ASSERT_CUDA(writePattern(wrong_, sizeof *wrong_, 1, streams_[0]));
+    ASSERT_CUDA(checkPattern(wrong_, 0, 1, wrong_, streams_[0]));
+    ASSERT_CUDA(spinFor(1, streams_[0]));
+    ASSERT_CUDA(cudaDeviceSynchronize());
     ASSERT_CUDA(cudaMemset(wrong_, 0, sizeof *wrong_));
   }
   void TearDown() override {

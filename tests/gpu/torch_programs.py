@@ -83,6 +83,26 @@ def graph() -> dict:
     return {"wrong": wrong}
 
 
+def graph_thrown_away() -> dict:
+    """A graph is let go of while its replay still writes: nobody has that memory yet."""
+    stream = torch.cuda.Stream()
+    wrong = 0
+    for value in range(10):
+        captured = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(captured, stream=stream):
+            torch.cuda._sleep(20_000_000)
+            torch.full((MIB,), -1, dtype=torch.int32, device="cuda")
+        captured.replay()  # on another stream than it was captured on
+        del captured
+        own = torch.cuda.MemPool()
+        with torch.cuda.stream(stream), torch.cuda.use_mem_pool(own):
+            block = torch.full((MIB,), value, dtype=torch.int32, device="cuda")
+        torch.cuda.synchronize()
+        wrong += int((block != value).sum())
+        del block, own
+    return {"wrong": wrong}
+
+
 def pool() -> dict:
     """torch.cuda.MemPool: its blocks are its own."""
     own = torch.cuda.MemPool()
@@ -174,9 +194,10 @@ def train() -> dict:
 def _child(queue, back) -> None:
     shared = queue.get()
     back.put(int(shared.sum()))
+    torch.cuda._sleep(200_000_000)
     shared.fill_(2)
+    del shared  # before the kernels have run
     torch.cuda.synchronize()
-    del shared
     back.put("done")
 
 
@@ -198,7 +219,18 @@ def processes() -> dict:
 
 PROGRAMS = {
     f.__name__: f
-    for f in (stats, record_stream, graph, pool, fill_up, fraction, history, train, processes)
+    for f in (
+        stats,
+        record_stream,
+        graph,
+        graph_thrown_away,
+        pool,
+        fill_up,
+        fraction,
+        history,
+        train,
+        processes,
+    )
 }
 
 if __name__ == "__main__":

@@ -67,7 +67,9 @@ torch_cuda::ShareableHandle CudaAllocator::shareIpcHandle(void* block) {
   DeviceHeap* const on = heapOf(block);
   TORCH_CHECK(on != nullptr, "invalid device pointer: ", block);
   TORCH_CHECK_NOT_IMPLEMENTED(on->pages() != nullptr, "this device's memory cannot be shared");
-  const auto handle = shared_.share(*on->pages(), block, on->memory().blockBytes(block));
+  const Bytes bytes = on->memory().blockBytes(block);
+  TORCH_CHECK(bytes > 0, "invalid device pointer: ", block);
+  const auto handle = shared_.share(*on->pages(), block, bytes);
   return {.offset = static_cast<std::ptrdiff_t>(handle.offset_bytes), .handle = handle.text};
 }
 
