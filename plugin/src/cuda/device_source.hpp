@@ -19,8 +19,9 @@ struct DeviceParts {
   std::unique_ptr<allocator::StreamEvents> events;
   allocator::DeviceMemory::Options options;
   std::function<allocator::cuda::MemoryInfo()> memory_info;  // of the whole device
-  // How old a look at it may be when pages are mapped.
-  std::chrono::nanoseconds measure_every = std::chrono::seconds{1};
+  // How old a look at it may be when pages are mapped. A look takes as long as a page or some;
+  // kernels and libraries that are loaded in a first step take hundreds of MiB in a second.
+  std::chrono::nanoseconds measure_every = std::chrono::milliseconds{20};
   // The same as `space` where it is a GPU's: for peers and other processes. Not owned.
   allocator::cuda::CudaAddressSpace* pages = nullptr;
 };

@@ -99,7 +99,7 @@ allocator::Stream WatchedEvents::nameOfForeign(WatchedEvents& there, CUstream st
   for (const auto& [name, foreign] : foreign_) {
     if (foreign.there == &there && foreign.alias->handle == stream) return name;
   }
-  auto alias = std::make_unique<allocator::cuda::StreamAlias>(stream);
+  auto alias = std::make_unique<allocator::cuda::StreamAlias>(allocator::cuda::StreamAlias{stream});
   const allocator::Stream name = allocator::cuda::nameOf(*alias);
   foreign_.emplace(name, Foreign{&there, std::move(alias)});
   foreign_refused_.emplace(&there, false);
