@@ -14,6 +14,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -70,7 +71,7 @@ class Run:
         begin = time.monotonic()
         print(f"==> {name}", flush=True)
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 command,
                 cwd=self.source,
                 env=self.environment(variables or {}),
@@ -79,15 +80,12 @@ class Run:
                 stderr=subprocess.STDOUT,
                 text=True,
                 errors="replace",
-                timeout=max(5.0, self.deadline - begin),
+                process_group=0,
             )
-            status, output = done.returncode, done.stdout
-        except subprocess.TimeoutExpired as expired:
-            output = expired.stdout or ""
-            output = output.decode(errors="replace") if isinstance(output, bytes) else output
-            status, output = 124, output + "\nstopped: no time is left"
         except OSError as error:
             status, output = 127, str(error)
+        else:
+            status, output = finish(process, max(5.0, self.deadline - begin))
         (self.out / f"{name}.log").write_text(output)
         return status, output, time.monotonic() - begin
 
@@ -225,6 +223,22 @@ class Run:
         result = {"machine": machine(), "outcomes": [asdict(outcome) for outcome in self.outcomes]}
         (self.out / "results.json").write_text(json.dumps(result, indent=2))
         (self.out / "results.html").write_text(page(result))
+
+
+def finish(process: subprocess.Popen, seconds: float) -> tuple[int, str]:
+    """Status and output. What it started ends with it: a compiler or a kernel left behind would
+    take its time from the next command."""
+    note = ""
+    try:
+        output, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        note = "\nstopped: no time is left"
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    return (124 if note else process.returncode), output + note
 
 
 def packages(packed: Path) -> list[str]:

@@ -1,0 +1,41 @@
+"""What ./dev gpu-test does with a command that does not end."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+from types import ModuleType
+
+from processes import ROOT
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "gpu" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # its dataclasses ask for it
+    spec.loader.exec_module(module)
+    return module
+
+
+def start(script: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        ("sh", "-c", script), stdout=subprocess.PIPE, text=True, process_group=0
+    )
+
+
+def test_nothing_of_a_command_is_left_behind() -> None:
+    process = start("sleep 60 & echo $!; wait")
+    status, output = load("run").finish(process, 0.5)
+    assert status == 124
+    assert output.endswith("stopped: no time is left")
+    child = int(output.split()[0])
+    try:  # gone, or not collected yet by whoever inherited it
+        state = open(f"/proc/{child}/stat").read().split()[2]
+    except FileNotFoundError:
+        state = "Z"
+    assert state == "Z", f"process {child} goes on"
+    assert os.getpgid(0) != process.pid
+
+
+def test_what_ends_says_how() -> None:
+    assert load("run").finish(start("echo out; exit 3"), 30) == (3, "out\n")
