@@ -1,4 +1,8 @@
 // Several threads at once, each on a stream of its own.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -50,6 +54,33 @@ TEST_F(CudaAllocatorTest, ThreadsDoNotSeeEachOthersBlocks) {
   allocator_->emptyCache({0, 0});
   EXPECT_EQ(all(stats().reserved_bytes).current, 0);
   EXPECT_EQ(all(stats().segment).current, 0);
+}
+
+// A worker of a data loader inherits tensors; another thread is in the allocator when it is forked.
+TEST_F(CudaAllocatorTest, AForkedChildLeavesItsParentsBlocksAlone) {
+  std::mutex inside;
+  std::unique_lock busy(inside);
+  c10::DataPtr block = allocator_->allocate(static_cast<std::size_t>(kMiB));
+  std::atomic<bool> entered{false};
+  allocator_->attachAllocatorTraceTracker([&](const TraceEntry&) {
+    entered = true;
+    const std::lock_guard wait(inside);  // the device's lock is held
+  });
+  std::thread other([this] { give(take(512)); });
+  while (!entered) std::this_thread::yield();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);  // it hangs otherwise
+    block.clear();
+    ::_exit(0);
+  }
+  busy.unlock();
+  other.join();
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  block.clear();
+  EXPECT_EQ(all(stats().allocation).current, 0);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <pthread.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -13,6 +14,10 @@ namespace {
 
 std::atomic<CudaAllocator*> current{nullptr};
 
+// A child of fork() has no CUDA, and another thread may have held a lock: what it lets go of is its
+// parent's, and stays as it is.
+std::atomic<bool> in_child{false};
+
 // torch's own bound: beyond it sizes are the result of an overflow.
 constexpr std::size_t kOneExabyte = std::size_t{1} << 60;
 
@@ -22,6 +27,8 @@ CudaAllocator::CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budg
     : source_(std::move(source)), budget_of_(std::move(budget_of)) {
   fractions_.fill(torch_cuda::CUDAAllocatorConfig::per_process_memory_fraction());
   current.store(this);
+  [[maybe_unused]] static const int watched =
+      ::pthread_atfork(nullptr, nullptr, [] { in_child.store(true, std::memory_order_relaxed); });
 }
 
 CudaAllocator::~CudaAllocator() {
@@ -113,6 +120,7 @@ void CudaAllocator::raw_delete(void* block) {
 void CudaAllocator::deleteBlock(void* block) {
   CudaAllocator* const allocator = current.load();
   if (allocator == nullptr || block == nullptr) return;
+  if (in_child.load(std::memory_order_relaxed)) return;
   try {
     allocator->raw_delete(block);
   } catch (const std::exception& error) {
