@@ -8,7 +8,7 @@ torch_cuda::SnapshotInfo CudaAllocator::snapshot(c10::MempoolId_t pool, bool inc
   const auto microseconds = [&nanoseconds](c10::approx_time_t time) {
     return nanoseconds(time) / 1000;
   };
-  torch_cuda::SnapshotInfo info;
+  torch_cuda::SnapshotInfo info{};  // later torches have more in it
   for (int device = 0; device < device_count_.load(); ++device) {
     auto& traces = info.device_traces.emplace_back();
     DeviceHeap* const open = openHeap(static_cast<c10::DeviceIndex>(device));

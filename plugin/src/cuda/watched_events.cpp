@@ -1,6 +1,5 @@
 #include "watched_events.hpp"
 
-#include <algorithm>
 #include <new>
 #include <thread>
 
