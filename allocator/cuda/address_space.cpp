@@ -1,5 +1,6 @@
 #include "ebbtide/allocator/cuda/address_space.hpp"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -163,6 +164,8 @@ std::optional<std::vector<int>> CudaAddressSpace::exportPages(const void* begin,
       for (const int opened : files) ::close(opened);
       return std::nullopt;
     }
+    // A program that is started meanwhile would keep the page in use.
+    ::fcntl(file, F_SETFD, FD_CLOEXEC);
     files.push_back(file);
   }
   return files;

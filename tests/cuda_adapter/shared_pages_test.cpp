@@ -3,6 +3,7 @@
 #include "shared_pages.hpp"
 
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@ class SharedPagesTest : public allocator::cuda::test::FakeGpuTest {
   SharedPagesTest() {
     driver_.exportHandle = [](void* file, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
                               unsigned long long) {
-      *static_cast<int*>(file) = ::memfd_create("page", MFD_CLOEXEC);
+      *static_cast<int*>(file) = ::memfd_create("page", 0);
       return CUDA_SUCCESS;
     };
     driver_.importHandle = [](CUmemGenericAllocationHandle* handle, void* file,
@@ -72,6 +73,14 @@ TEST_F(SharedPagesTest, ABlockArrivesWithItsPages) {
   EXPECT_EQ(handle.offset_bytes, kPage / 2);
   EXPECT_EQ(openFiles(), open_before_ + 2);
   EXPECT_EQ(shared.share(*space_, block, kPage).text, handle.text) << "once is enough";
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int number = std::stoi(file.path().filename().string());
+    std::error_code gone;
+    const std::string target = std::filesystem::read_symlink(file.path(), gone).string();
+    if (target.find("memfd:page") != std::string::npos) {
+      EXPECT_EQ(::fcntl(number, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC) << "children would inherit it";
+    }
+  }
   {
     const std::shared_ptr<void> there =
         SharedPages::open(*space_, handle.text, [] { return true; });
