@@ -1,0 +1,51 @@
+// What a pipelined step takes, given what each microbatch of each stage keeps. Shares no code with
+// the planner.
+#pragma once
+
+#include <vector>
+
+#include "ebbtide/scheduler/pipeline_job.hpp"
+
+namespace ebbtide::scheduler {
+
+struct ActionTimes {
+  Nanoseconds replays_begin_ns = 0;  // = begin_ns where nothing is replayed
+  Nanoseconds begin_ns = 0;
+  Nanoseconds end_ns = 0;
+};
+
+struct RankSimulation {
+  Bytes peak_bytes = 0;
+  std::size_t peak_action = 0;       // index into the rank's order
+  Nanoseconds busy_ns = 0;           // without replays
+  Nanoseconds recompute_ns = 0;      // replays
+  Nanoseconds hidden_ns = 0;         // of these, what ran while the rank would have waited
+  Nanoseconds idle_ns = 0;           // waits between the step's begin and its end
+  std::vector<ActionTimes> actions;  // in the rank's order
+};
+
+struct PipelineSimulation {
+  Nanoseconds makespan_ns = 0;
+  std::vector<RankSimulation> ranks;
+};
+
+// Rules:
+//  A rank begins an action when the one before has ended and what it reads has arrived: forward,
+//    the output of the stage before; backward and input backward, the gradient from the stage
+//    after.
+//  Replays of a microbatch run on the rank right before its backward (or input backward), as soon
+//    as the action before has ended; without PipelineJob::replays_ahead as soon as the gradient is
+//    there too.
+//  A message is sent when its action ends, takes latency + bytes / bandwidth, and waits for those
+//    sent before on the same link (an ordered pair of ranks). None between stages of one rank.
+//  The step ends when each rank has run its last action and the tails of its stages.
+//  Bytes: the rank's stages' fixed_bytes, what microbatches hold between their forward and their
+//    backward, and the most of the action that runs.
+// Throws std::invalid_argument naming a rank and its action if ranks wait for each other in a
+// circle, or the choices do not fit the job. Precondition: checkJob() accepts the job.
+PipelineSimulation simulate(const PipelineJob& job, const StageChoices& choices);
+
+// Every microbatch at the point with this index, or at the last one where there are fewer.
+StageChoices uniformChoices(const PipelineJob& job, std::int32_t point);
+
+}  // namespace ebbtide::scheduler

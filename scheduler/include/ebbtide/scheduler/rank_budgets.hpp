@@ -1,0 +1,43 @@
+// Budgets of a job's ranks and stages, as people write them in EBBTIDE_BUDGET and in job files.
+//
+//   30GiB                                  the same for all
+//   default=80%,rank3=24GiB,rank8-15=20GiB,stage0=70GiB
+//
+// An entry for the rank holds, else one for a stage that it runs, else `default`; of several the
+// last one.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ebbtide/scheduler/units.hpp"
+
+namespace ebbtide::scheduler {
+
+class RankBudgets {
+ public:
+  // Throws std::invalid_argument: one sentence that begins with "name=text" and names the entry:
+  // an unknown key, a range that ends before it begins, an entry given twice, no entry at all.
+  static RankBudgets parse(const std::string& name, const std::string& text);
+
+  // The size as it was written ("80%") for a rank that runs these stages; nothing if no entry is
+  // for it. parseSize() makes bytes of it, once the rank's memory is known.
+  std::optional<std::string> textOf(std::int32_t rank,
+                                    const std::vector<std::int32_t>& stages = {}) const;
+  // Is some entry for a stage? Then a rank's budget is known once its stages are.
+  bool namesStages() const;
+
+ private:
+  enum class Key : std::uint8_t { kDefault, kRank, kStage };
+  struct Entry {
+    Key key;
+    std::int32_t first, last;
+    std::string size;
+  };
+
+  std::vector<Entry> entries_;
+};
+
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,227 @@
+#include "ebbtide/scheduler/pipeline_simulator.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+namespace ebbtide::scheduler {
+namespace {
+
+using Kind = PipelineAction::Kind;
+constexpr Nanoseconds kNotYet = -1;
+
+bool readsGradient(Kind kind) {
+  return kind == Kind::kBackward || kind == Kind::kInputBackward;
+}
+
+class Machine {
+ public:
+  Machine(const PipelineJob& job, const StageChoices& choices) : job_(job), choices_(choices) {
+    const std::vector<Nanoseconds> never(job.microbatches, kNotYet);
+    outputs_.assign(job.stages.size(), never);
+    gradients_.assign(job.stages.size(), never);
+    at_.assign(job.ranks(), 0);
+    now_.assign(job.ranks(), 0);
+    simulation_.ranks.resize(job.ranks());
+  }
+
+  PipelineSimulation run() {
+    runAll();
+    for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+      sumBytes(rank);
+      for (const Stage& stage : job_.stages) {
+        if (stage.rank != static_cast<std::int32_t>(rank)) continue;
+        now_[rank] += job_.profiles[stage.profile].tail_ns;
+        simulation_.ranks[rank].busy_ns += job_.profiles[stage.profile].tail_ns;
+      }
+      simulation_.makespan_ns = std::max(simulation_.makespan_ns, now_[rank]);
+    }
+    for (RankSimulation& rank : simulation_.ranks) {
+      rank.idle_ns = simulation_.makespan_ns - rank.busy_ns - rank.recompute_ns;
+    }
+    return std::move(simulation_);
+  }
+
+ private:
+  const StagePoint& pointOf(const PipelineAction& action) const {
+    return job_.profileOf(action.stage).points[choices_[action.stage][action.microbatch]];
+  }
+
+  // Runs ranks as far as they come, until none comes further. Messages on a link keep the order in
+  // which their one sender sends, so the order in which ranks are taken here does not matter.
+  void runAll() {
+    for (bool some = true; some;) {
+      some = false;
+      for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+        while (at_[rank] < job_.order[rank].size() && tryNext(rank)) some = true;
+      }
+    }
+    for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+      if (at_[rank] == job_.order[rank].size()) continue;
+      throw std::invalid_argument("the ranks wait for each other in a circle: rank " +
+                                  std::to_string(rank) + " at " +
+                                  toText(job_.order[rank][at_[rank]]));
+    }
+  }
+
+  // When what the action reads is there; kNotYet if that is not known.
+  Nanoseconds arrivalOf(const PipelineAction& action) const {
+    const Stage& stage = job_.stages[action.stage];
+    if (action.kind == Kind::kForward && stage.previous != kNone) {
+      return outputs_[action.stage][action.microbatch];
+    }
+    if (readsGradient(action.kind) && stage.next != kNone) {
+      return gradients_[action.stage][action.microbatch];
+    }
+    return 0;
+  }
+
+  bool tryNext(std::size_t rank) {
+    const PipelineAction& action = job_.order[rank][at_[rank]];
+    const Nanoseconds arrival = arrivalOf(action);
+    if (arrival == kNotYet) return false;
+    RankSimulation& result = simulation_.ranks[rank];
+    const StageProfile& profile = job_.profileOf(action.stage);
+    const Nanoseconds recompute = readsGradient(action.kind) ? pointOf(action).recompute_ns : 0;
+    const Nanoseconds without = std::max(now_[rank], arrival);
+    ActionTimes times;
+    if (job_.replays_ahead) {
+      times.replays_begin_ns = recompute > 0 ? now_[rank] : without;
+      times.begin_ns = std::max(now_[rank] + recompute, arrival);
+    } else {
+      times.replays_begin_ns = without;
+      times.begin_ns = without + recompute;
+    }
+    const Nanoseconds duration = durationOf(action.kind, profile);
+    times.end_ns = times.begin_ns + duration;
+    result.busy_ns += duration;
+    result.recompute_ns += recompute;
+    result.hidden_ns += recompute - (times.begin_ns - without);
+    result.actions.push_back(times);
+    now_[rank] = times.end_ns;
+    ++at_[rank];
+    send(action, times.end_ns);
+    return true;
+  }
+
+  static Nanoseconds durationOf(Kind kind, const StageProfile& profile) {
+    switch (kind) {
+      case Kind::kForward:
+        return profile.forward_ns;
+      case Kind::kInputBackward:
+        return profile.input_backward_ns;
+      case Kind::kWeightBackward:
+        return profile.weight_backward_ns;
+      case Kind::kBackward:
+        break;
+    }
+    return profile.input_backward_ns + profile.weight_backward_ns;
+  }
+
+  void send(const PipelineAction& action, Nanoseconds now) {
+    const Stage& stage = job_.stages[action.stage];
+    if (action.kind == Kind::kForward && stage.next != kNone) {
+      outputs_[stage.next][action.microbatch] = arrival(
+          stage.rank, job_.stages[stage.next].rank, now, job_.profiles[stage.profile].output_bytes);
+    } else if (readsGradient(action.kind) && stage.previous != kNone) {
+      gradients_[stage.previous][action.microbatch] =
+          arrival(stage.rank, job_.stages[stage.previous].rank, now,
+                  job_.profileOf(stage.previous).output_bytes);
+    }
+  }
+
+  Nanoseconds arrival(std::int32_t from, std::int32_t to, Nanoseconds now, Bytes bytes) {
+    if (from == to) return now;
+    Nanoseconds& free = link_free_[{from, to}];
+    free = std::max(free, now);
+    if (job_.bytes_per_second > 0) {
+      free += std::llround(static_cast<double>(bytes) / job_.bytes_per_second * 1e9);
+    }
+    return free + job_.latency_ns;
+  }
+
+  void sumBytes(std::size_t rank) {
+    RankSimulation& result = simulation_.ranks[rank];
+    Bytes live = 0;
+    for (const Stage& stage : job_.stages) {
+      if (stage.rank == static_cast<std::int32_t>(rank)) {
+        live += job_.profiles[stage.profile].fixed_bytes;
+      }
+    }
+    result.peak_bytes = live;
+    for (std::size_t i = 0; i < job_.order[rank].size(); ++i) {
+      const PipelineAction& action = job_.order[rank][i];
+      const StagePoint& point = pointOf(action);
+      Bytes most = live;
+      switch (action.kind) {
+        case Kind::kForward:
+          most = live + point.forward_bytes;
+          live += point.held_bytes;
+          break;
+        case Kind::kBackward:
+          live -= point.held_bytes;
+          most = live + point.backward_bytes;
+          break;
+        case Kind::kInputBackward:
+          live -= point.held_bytes;
+          most = live + point.backward_bytes;
+          live += job_.profileOf(action.stage).weight_held_bytes;
+          break;
+        case Kind::kWeightBackward:
+          live -= job_.profileOf(action.stage).weight_held_bytes;
+          break;
+      }
+      if (std::max(most, live) > result.peak_bytes) {
+        result.peak_bytes = std::max(most, live);
+        result.peak_action = i;
+      }
+    }
+  }
+
+  const PipelineJob& job_;
+  const StageChoices& choices_;
+  // When the forward's input and the gradient of the output are there; by stage, by microbatch.
+  std::vector<std::vector<Nanoseconds>> outputs_, gradients_;
+  std::map<std::pair<std::int32_t, std::int32_t>, Nanoseconds> link_free_;
+  std::vector<std::size_t> at_;   // each rank's next action
+  std::vector<Nanoseconds> now_;  // when its last one ended
+  PipelineSimulation simulation_;
+};
+
+void checkChoices(const PipelineJob& job, const StageChoices& choices) {
+  if (choices.size() != job.stages.size()) {
+    throw std::invalid_argument("choices for " + std::to_string(choices.size()) + " stages of " +
+                                std::to_string(job.stages.size()));
+  }
+  for (std::size_t stage = 0; stage < choices.size(); ++stage) {
+    const auto points = job.profiles[job.stages[stage].profile].points.size();
+    const bool fits = choices[stage].size() == static_cast<std::size_t>(job.microbatches) &&
+                      std::all_of(choices[stage].begin(), choices[stage].end(), [&](auto point) {
+                        return point >= 0 && static_cast<std::size_t>(point) < points;
+                      });
+    if (!fits) {
+      throw std::invalid_argument("the choices for stage " + std::to_string(stage) +
+                                  " are not one of its points for each microbatch");
+    }
+  }
+}
+
+}  // namespace
+
+PipelineSimulation simulate(const PipelineJob& job, const StageChoices& choices) {
+  checkChoices(job, choices);
+  return Machine(job, choices).run();
+}
+
+StageChoices uniformChoices(const PipelineJob& job, std::int32_t point) {
+  StageChoices choices;
+  for (const Stage& stage : job.stages) {
+    const auto last = static_cast<std::int32_t>(job.profiles[stage.profile].points.size()) - 1;
+    choices.emplace_back(job.microbatches, std::min(point, last));
+  }
+  return choices;
+}
+
+}  // namespace ebbtide::scheduler

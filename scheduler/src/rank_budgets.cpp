@@ -1,0 +1,94 @@
+#include "ebbtide/scheduler/rank_budgets.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+#include <string_view>
+
+#include "ebbtide/scheduler/byte_size.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+// "8" or "8-15" as a whole; nothing else.
+std::optional<std::pair<std::int32_t, std::int32_t>> rangeOf(std::string_view text) {
+  const auto number = [&](std::string_view digits) -> std::optional<std::int32_t> {
+    std::int32_t value = 0;
+    const char* end = digits.data() + digits.size();
+    const auto parsed = std::from_chars(digits.data(), end, value);
+    if (parsed.ec != std::errc() || parsed.ptr != end || value < 0) return std::nullopt;
+    return value;
+  };
+  const std::size_t dash = text.find('-');
+  const auto first = number(text.substr(0, dash));
+  const auto last = dash == std::string_view::npos ? first : number(text.substr(dash + 1));
+  if (!first || !last || *last < *first) return std::nullopt;
+  return std::pair{*first, *last};
+}
+
+}  // namespace
+
+RankBudgets RankBudgets::parse(const std::string& name, const std::string& text) {
+  const auto reject = [&](const std::string& why) {
+    return std::invalid_argument(name + "=" + text + " " + why +
+                                 "; write for example 30GiB or default=80%,rank0=24GiB,"
+                                 "rank8-15=20GiB,stage1=70GiB");
+  };
+  RankBudgets budgets;
+  if (text.find('=') == std::string::npos && text.find(',') == std::string::npos) {
+    parseSize(name, text, 1 << 20);
+    budgets.entries_.push_back({Key::kDefault, 0, 0, text});
+    return budgets;
+  }
+  std::vector<std::string> keys;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string entry = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t equals = entry.find('=');
+    if (equals == std::string::npos) throw reject("has the entry '" + entry + "' without a key");
+    const std::string key = entry.substr(0, equals), size = entry.substr(equals + 1);
+    if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
+      throw reject("names " + key + " twice");
+    }
+    keys.push_back(key);
+    parseSize(name + ": " + key, size, 1 << 20);
+    const bool is_stage = key.starts_with("stage");
+    if (key == "default") {
+      budgets.entries_.push_back({Key::kDefault, 0, 0, size});
+    } else if (const auto range = is_stage                  ? rangeOf(key.substr(5))
+                                  : key.starts_with("rank") ? rangeOf(key.substr(4))
+                                                            : std::nullopt) {
+      budgets.entries_.push_back(
+          {is_stage ? Key::kStage : Key::kRank, range->first, range->second, size});
+    } else {
+      throw reject("has the unknown key '" + key + "'");
+    }
+  }
+  return budgets;
+}
+
+std::optional<std::string> RankBudgets::textOf(std::int32_t rank,
+                                               const std::vector<std::int32_t>& stages) const {
+  std::optional<std::string> by_key[3];
+  for (const Entry& entry : entries_) {
+    const auto covers = [&](std::int32_t number) {
+      return entry.first <= number && number <= entry.last;
+    };
+    const bool holds =
+        entry.key == Key::kDefault || (entry.key == Key::kRank && covers(rank)) ||
+        (entry.key == Key::kStage && std::any_of(stages.begin(), stages.end(), covers));
+    if (holds) by_key[static_cast<std::size_t>(entry.key)] = entry.size;
+  }
+  for (const Key key : {Key::kRank, Key::kStage, Key::kDefault}) {
+    if (const auto& size = by_key[static_cast<std::size_t>(key)]) return size;
+  }
+  return std::nullopt;
+}
+
+bool RankBudgets::namesStages() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.key == Key::kStage; });
+}
+
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,100 @@
+#include "ebbtide/scheduler/pipeline_simulator.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+#include "pipeline_jobs.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+// Rank 0: F0 0-10, F1 10-20, waits, B0 40-60, B1 70-90.
+// Rank 1:          F0 10-20, B0 20-40, F1 40-50, B1 50-70.
+TEST(PipelineSimulator, OneForwardOneBackward) {
+  const PipelineJob job = equalStages("1f1b", 2, 2);
+  const PipelineSimulation kept = simulate(job, uniformChoices(job, 0));
+  EXPECT_EQ(kept.makespan_ns, 90);
+  EXPECT_EQ(kept.ranks[0].actions[3].begin_ns, 70);
+  EXPECT_EQ(kept.ranks[0].busy_ns, 60);
+  EXPECT_EQ(kept.ranks[0].idle_ns, 30);
+  EXPECT_EQ(kept.ranks[0].peak_bytes, 200);  // both microbatches
+  EXPECT_EQ(kept.ranks[1].peak_bytes, 100);
+}
+
+// Rank 0 replays B0's 10 ns while it waits from 20 on; rank 1 never waits in between.
+// Rank 1: F0 10-20, replay -30, B0 -50, F1 -60, replay -70, B1 -90. Rank 0's B0 50-70, replay for
+// B1 70-80, B1 90-110.
+TEST(PipelineSimulator, ReplaysHideInWaits) {
+  PipelineJob job = equalStages("1f1b", 2, 2);
+  const StageChoices all = uniformChoices(job, 1);
+  const PipelineSimulation ahead = simulate(job, all);
+  EXPECT_EQ(ahead.makespan_ns, 110);
+  EXPECT_EQ(ahead.ranks[0].recompute_ns, 20);
+  EXPECT_EQ(ahead.ranks[0].hidden_ns, 20);
+  EXPECT_EQ(ahead.ranks[0].actions[2].replays_begin_ns, 20);
+  EXPECT_EQ(ahead.ranks[1].hidden_ns, 0);
+  // Two microbatches hold 20 each; then B0 takes 110 beside B1's 20.
+  EXPECT_EQ(ahead.ranks[0].peak_bytes, 130);
+  EXPECT_EQ(ahead.ranks[0].peak_action, 2U);
+  // Only once the gradient is there: B0 50 + 10 -80, B1 90 + 10 -120.
+  job.replays_ahead = false;
+  const PipelineSimulation behind = simulate(job, all);
+  EXPECT_EQ(behind.makespan_ns, 120);
+  EXPECT_EQ(behind.ranks[0].hidden_ns, 0);
+}
+
+// Messages of 30 bytes at 10^9 bytes a second take 30 ns each, one at a time, and 5 ns of latency.
+// Rank 0 sends at 10 and 20: they are there at 45 and, sent from 40 on, at 75.
+TEST(PipelineSimulator, MessagesTakeTurnsOnALink) {
+  PipelineJob job = equalStages("gpipe", 2, 2);
+  job.profiles[0].output_bytes = 30;
+  job.bytes_per_second = 1e9;
+  job.latency_ns = 5;
+  const PipelineSimulation result = simulate(job, uniformChoices(job, 0));
+  EXPECT_EQ(result.ranks[1].actions[0].begin_ns, 45);
+  EXPECT_EQ(result.ranks[1].actions[1].begin_ns, 75);
+  // B0 85-105, its gradient there at 140; B1 105-125, sent 135-165, there at 170; then 20 ns.
+  EXPECT_EQ(result.ranks[0].actions[3].begin_ns, 170);
+  EXPECT_EQ(result.makespan_ns, 190);
+}
+
+// I 10 ns, W 10 ns; 40 bytes are held from I to W. Rank 1: F0 I0 F1 I1 W0 W1.
+TEST(PipelineSimulator, WeightGradientsHoldBytes) {
+  PipelineJob job = equalStages("zb-h1", 2, 2);
+  job.profiles[0].weight_held_bytes = 40;
+  job.profiles[0].fixed_bytes = 7;
+  job.profiles[0].tail_ns = 3;
+  const PipelineSimulation result = simulate(job, uniformChoices(job, 0));
+  // During F1 and I1: I0's 40 and 100; after I1: 80.
+  EXPECT_EQ(result.ranks[1].peak_bytes, 147);
+  // Rank 1: F0 10-20, I0 -30, F1 -40, I1 -50, W0, W1 -70; tail 73. Rank 0: I0 30-40, W0 -50, I1
+  // 50-60, W1 -70, tail 73.
+  EXPECT_EQ(result.makespan_ns, 73);
+  EXPECT_EQ(result.ranks[0].idle_ns, 10);
+}
+
+TEST(PipelineSimulator, TwoPipelinesOnTheSameRanks) {
+  // Two chains in opposite directions, as in DualPipe; microbatch 0 takes one, 1 the other.
+  PipelineJob job = equalStages("1f1b", 2, 2);
+  job.stages = {{0, 0, kNone, 1}, {0, 1, 0, kNone}, {0, 1, kNone, 3}, {0, 0, 2, kNone}};
+  job.order = {actionsFromText("0F0 3F1 3B1 0B0"), actionsFromText("2F1 1F0 1B0 2B1")};
+  checkJob(job);
+  // F 0-10, F 10-20, B 20-40, B 40-60 on both.
+  EXPECT_EQ(simulate(job, uniformChoices(job, 0)).makespan_ns, 60);
+}
+
+TEST(PipelineSimulator, ChoicesMustFit) {
+  const PipelineJob job = equalStages("1f1b", 2, 2);
+  StageChoices choices = uniformChoices(job, 7);
+  EXPECT_EQ(choices[1][1], 1);
+  choices[1][1] = 2;
+  EXPECT_THROW(simulate(job, choices), std::invalid_argument);
+  choices[1].pop_back();
+  EXPECT_THROW(simulate(job, choices), std::invalid_argument);
+  choices.pop_back();
+  EXPECT_THROW(simulate(job, choices), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler

@@ -1,0 +1,78 @@
+#include "ebbtide/scheduler/rank_budgets.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <stdexcept>
+
+namespace ebbtide::scheduler {
+namespace {
+
+RankBudgets parsed(const std::string& text) {
+  return RankBudgets::parse("EBBTIDE_BUDGET", text);
+}
+
+TEST(RankBudgets, OneSizeIsForAll) {
+  EXPECT_EQ(parsed("30GiB").textOf(5), "30GiB");
+  EXPECT_EQ(parsed("80%").textOf(0, {3}), "80%");
+  EXPECT_FALSE(parsed("80%").namesStages());
+}
+
+TEST(RankBudgets, ARankGoesBeforeItsStageAndThatBeforeTheDefault) {
+  const RankBudgets budgets = parsed("default=80%,rank3=24GiB,stage0=70GiB,rank8-15=20GiB");
+  EXPECT_EQ(budgets.textOf(0), "80%");
+  EXPECT_EQ(budgets.textOf(0, {0}), "70GiB");
+  EXPECT_EQ(budgets.textOf(3, {0}), "24GiB");
+  EXPECT_EQ(budgets.textOf(8), "20GiB");
+  EXPECT_EQ(budgets.textOf(15, {1}), "20GiB");
+  EXPECT_EQ(budgets.textOf(16, {1}), "80%");
+  EXPECT_TRUE(budgets.namesStages());
+}
+
+TEST(RankBudgets, TheLastOfSeveralHoldsAndNobodyNeedsADefault) {
+  const RankBudgets budgets = parsed("rank0-7=1GiB,rank4=2GiB,stage1=3GiB");
+  EXPECT_EQ(budgets.textOf(4), "2GiB");
+  EXPECT_EQ(budgets.textOf(5), "1GiB");
+  EXPECT_EQ(budgets.textOf(9, {2, 1}), "3GiB");
+  EXPECT_EQ(budgets.textOf(9), std::nullopt);
+}
+
+TEST(RankBudgets, WhatIsWrongIsNamed) {
+  const auto refusal = [](const std::string& text) -> std::string {
+    try {
+      parsed(text);
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal("rank=1GiB").find("unknown key 'rank'"), std::string::npos);
+  EXPECT_NE(refusal("node3=1GiB").find("unknown key 'node3'"), std::string::npos);
+  EXPECT_NE(refusal("rank7-3=1GiB").find("unknown key 'rank7-3'"), std::string::npos);
+  EXPECT_NE(refusal("rank-3=1GiB").find("unknown key"), std::string::npos);
+  EXPECT_NE(refusal("rank3=1GiB,rank3=2GiB").find("names rank3 twice"), std::string::npos);
+  EXPECT_NE(refusal("30GiB,rank3=1GiB").find("the entry '30GiB' without a key"), std::string::npos);
+  EXPECT_NE(refusal("default=30GB").find("EBBTIDE_BUDGET: default=30GB is ambiguous"),
+            std::string::npos);
+  EXPECT_NE(refusal("").find("is not a size"), std::string::npos);
+  EXPECT_NE(refusal("default=1GiB,").find("without a key"), std::string::npos);
+}
+
+// Any text gives budgets or that one exception.
+TEST(RankBudgets, AnyTextIsReadOrRefused) {
+  std::mt19937 random(1);
+  const std::vector<std::string> parts = {"default", "rank", "stage", "3",         "-",
+                                          "=",       ",",    "80%",   "1GiB",      "GiB",
+                                          "0x",      " ",    "1e9",   "9999999999"};
+  for (int i = 0; i < 20000; ++i) {
+    std::string text;
+    for (std::size_t n = random() % 10; n > 0; --n) text += parts[random() % parts.size()];
+    try {
+      parsed(text).textOf(3, {0, 3});
+    } catch (const std::invalid_argument&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler
