@@ -17,7 +17,7 @@ MOST_BYTES = 40 << 20
 
 INCLUDE = Path("/usr/include")
 LIBRARIES = Path("/usr/lib/x86_64-linux-gnu")
-HEADERS = ("nlohmann", "fmt", "CLI", "prometheus", "gtest", "zlib.h", "zconf.h")
+HEADERS = ("nlohmann", "fmt", "CLI", "toml++", "prometheus", "gtest", "zlib.h", "zconf.h")
 # Prometheus is packed as the shared library that Debian has; the others are static or headers only.
 BINARIES = {
     "libgtest.a": "libgtest.a",

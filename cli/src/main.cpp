@@ -23,6 +23,7 @@ int run(int argc, char** argv) {
   addCheck(app, exit_code);
   addCurve(app, exit_code);
   addPlace(app, exit_code);
+  addSimulate(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

@@ -15,5 +15,6 @@ void addPlan(CLI::App& app, int& exit_code);
 void addCheck(CLI::App& app, int& exit_code);
 void addCurve(CLI::App& app, int& exit_code);
 void addPlace(CLI::App& app, int& exit_code);
+void addSimulate(CLI::App& app, int& exit_code);
 
 }  // namespace ebbtide::cli

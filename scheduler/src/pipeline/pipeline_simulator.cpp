@@ -86,7 +86,7 @@ class Machine {
     const StageProfile& profile = job_.profileOf(action.stage);
     const Nanoseconds recompute = readsGradient(action.kind) ? pointOf(action).recompute_ns : 0;
     const Nanoseconds without = std::max(now_[rank], arrival);
-    ActionTimes times;
+    SimulatedAction times;
     if (job_.replays_ahead) {
       times.replays_begin_ns = recompute > 0 ? now_[rank] : without;
       times.begin_ns = std::max(now_[rank] + recompute, arrival);
@@ -94,6 +94,7 @@ class Machine {
       times.replays_begin_ns = without;
       times.begin_ns = without + recompute;
     }
+    times.replays_end_ns = times.replays_begin_ns + recompute;
     const Nanoseconds duration = durationOf(action.kind, profile);
     times.end_ns = times.begin_ns + duration;
     result.busy_ns += duration;
@@ -173,8 +174,9 @@ class Machine {
           live -= job_.profileOf(action.stage).weight_held_bytes;
           break;
       }
-      if (std::max(most, live) > result.peak_bytes) {
-        result.peak_bytes = std::max(most, live);
+      result.actions[i].most_bytes = std::max(most, live);
+      if (result.actions[i].most_bytes > result.peak_bytes) {
+        result.peak_bytes = result.actions[i].most_bytes;
         result.peak_action = i;
       }
     }

@@ -8,10 +8,12 @@
 
 namespace ebbtide::scheduler {
 
-struct ActionTimes {
+struct SimulatedAction {
   Nanoseconds replays_begin_ns = 0;  // = begin_ns where nothing is replayed
+  Nanoseconds replays_end_ns = 0;    // the same
   Nanoseconds begin_ns = 0;
   Nanoseconds end_ns = 0;
+  Bytes most_bytes = 0;  // of the rank, while it or its replays run
 };
 
 struct RankSimulation {
@@ -21,7 +23,7 @@ struct RankSimulation {
   Nanoseconds recompute_ns = 0;      // replays
   Nanoseconds hidden_ns = 0;         // of these, what ran while the rank would have waited
   Nanoseconds idle_ns = 0;           // waits between the step's begin and its end
-  std::vector<ActionTimes> actions;  // in the rank's order
+  std::vector<SimulatedAction> actions;  // in the rank's order
 };
 
 struct PipelineSimulation {

@@ -1,0 +1,20 @@
+// A pipelined job as people write it down: docs/pipelines.md has the keys.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ebbtide/scheduler/pipeline_job.hpp"
+
+namespace ebbtide::cli {
+
+struct JobFile {
+  scheduler::PipelineJob job;      // of one pipeline
+  std::string schedule;            // "1f1b"; "actions" where they are listed
+  std::int32_t data_parallel = 1;  // pipelines alike, each rank r of which has the same budget
+};
+
+// Throws std::invalid_argument: the line, the key and what is wrong.
+JobFile jobFromToml(const std::string& text);
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,77 @@
+#include "ebbtide/scheduler/layered_stage.hpp"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <stdexcept>
+
+#include "pipeline_jobs.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+StageProfile layer() {
+  StageProfile layer;
+  layer.name = "layer";
+  layer.forward_ns = 10;
+  layer.input_backward_ns = 12;
+  layer.weight_backward_ns = 8;
+  layer.tail_ns = 1;
+  layer.fixed_bytes = 1000;
+  layer.output_bytes = 5;
+  layer.weight_held_bytes = 7;
+  layer.points = {{100, 120, 130, 0}, {20, 50, 140, 10}};
+  return layer;
+}
+
+// Two layers: both kept, one of them, none.
+TEST(LayeredStage, AddsUpItsLayers) {
+  const StageProfile stage = joinLayers("two", {layer(), layer()}, true);
+  EXPECT_EQ(stage.forward_ns, 20);
+  EXPECT_EQ(stage.input_backward_ns, 24);
+  EXPECT_EQ(stage.weight_backward_ns, 16);
+  EXPECT_EQ(stage.fixed_bytes, 2000);
+  EXPECT_EQ(stage.output_bytes, 5);  // the last one's
+  EXPECT_EQ(stage.weight_held_bytes, 14);
+  ASSERT_EQ(stage.points.size(), 3U);
+  // Forward: 100 held beside the second one's 120. Backward: both replayed before it begins.
+  EXPECT_EQ(stage.points[0], (StagePoint{200, 220, 260, 0}));
+  EXPECT_EQ(stage.points[1].held_bytes, 120);
+  EXPECT_EQ(stage.points[1].recompute_ns, 10);
+  EXPECT_EQ(stage.points[2], (StagePoint{40, 70, 280, 20}));
+}
+
+TEST(LayeredStage, ReplaysOneLayerAtATimeIfNotAhead) {
+  const StageProfile stage = joinLayers("two", {layer(), layer()}, false);
+  // The second layer's 140 beside the 20 that the first one holds.
+  EXPECT_EQ(stage.points.back(), (StagePoint{40, 70, 160, 20}));
+}
+
+TEST(LayeredStage, HasPointsThatAJobAccepts) {
+  std::mt19937 random(1);
+  for (int i = 0; i < 200; ++i) {
+    PipelineJob job = equalStages("1f1b", 1, 1);
+    std::vector<StageProfile> layers;
+    for (std::size_t n = 1 + random() % 8; n > 0; --n) layers.push_back(randomProfile(random));
+    job.profiles = {joinLayers("random", layers, i % 2 == 0, 6)};
+    checkJob(job);
+    EXPECT_LE(job.profiles[0].points.size(), 6U);
+    Bytes least = 0, most = 0;
+    for (const StageProfile& of_stage : layers) {
+      most += of_stage.points.front().held_bytes;
+      least += of_stage.points.back().held_bytes;
+    }
+    EXPECT_EQ(job.profiles[0].points.front().held_bytes, most);
+    EXPECT_EQ(job.profiles[0].points.back().held_bytes, least);
+  }
+}
+
+TEST(LayeredStage, NeedsLayersWithPoints) {
+  EXPECT_THROW(joinLayers("none", {}, true), std::invalid_argument);
+  StageProfile empty = layer();
+  empty.points.clear();
+  EXPECT_THROW(joinLayers("one", {layer(), empty}, true), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace ebbtide::scheduler
