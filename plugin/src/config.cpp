@@ -18,6 +18,7 @@
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/rank_budgets.hpp"
 #include "variables.hpp"
 
 namespace ebbtide::plugin {
@@ -90,6 +91,33 @@ std::int64_t totalMemoryBytes() {
   return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
 }
 
+// torchrun's names, then Slurm's, Open MPI's, and those of MPICH and what comes from it.
+void readRank(Config& config) {
+  config.rank = launcherVariable({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}, 0);
+  config.local_rank = launcherVariable(
+      {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0);
+  config.world_size =
+      launcherVariable({"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 1);
+}
+
+// A rank that no entry is for has no budget: it is measured.
+void readBudget(Config& config) {
+  const std::string text = variable("EBBTIDE_BUDGET");
+  if (text.empty()) return;
+  const auto budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", text);
+  if (budgets.namesStages()) {
+    throw std::invalid_argument("EBBTIDE_BUDGET=" + text +
+                                " names stages, which only `ebbtide simulate` tells apart; name "
+                                "their ranks");
+  }
+  config.budget_text = budgets.textOf(config.rank).value_or("");
+  if (config.budget_text.empty()) return;
+  const int local_world = launcherVariable({"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE",
+                                            "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"},
+                                           1);
+  config.budget_bytes = parseSize("EBBTIDE_BUDGET", config.budget_text, local_world);
+}
+
 }  // namespace
 
 std::int64_t parseSize(const std::string& name, const std::string& text, int local_world_size) {
@@ -101,13 +129,9 @@ Config configFromEnvironment() {
     throw std::invalid_argument(unknown);
   }
   Config config;
-  config.rank = launcherVariable({"RANK", "SLURM_PROCID"}, 0);
-  config.local_rank = launcherVariable({"LOCAL_RANK", "SLURM_LOCALID"}, 0);
-  config.world_size = launcherVariable({"WORLD_SIZE", "SLURM_NTASKS"}, 1);
-  const int local_world = launcherVariable({"LOCAL_WORLD_SIZE"}, 1);
+  readRank(config);
   choice("EBBTIDE", {"0", "1"}, "0");
-  const std::string budget = variable("EBBTIDE_BUDGET");
-  if (!budget.empty()) config.budget_bytes = parseSize("EBBTIDE_BUDGET", budget, local_world);
+  readBudget(config);
   config.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.port);
   if (const std::string bind = variable("EBBTIDE_BIND"); !bind.empty()) config.bind = bind;
   config.log_level =

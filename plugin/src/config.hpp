@@ -11,7 +11,8 @@ enum class OnInfeasible { kStop, kBestEffort };
 
 struct Config {
   std::optional<std::int64_t> budget_bytes;  // none: measure only
-  std::string gpu_budget;                    // as given, where it is each GPU's instead
+  std::string budget_text;                   // this rank's, as given: "80%"
+  std::string gpu_budget;                    // the same, where it is each GPU's instead
   int port = 9464;                           // base; a rank adds its local rank
   std::string bind = "127.0.0.1";
   std::string report_path;             // {rank} is replaced; empty: none

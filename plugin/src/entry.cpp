@@ -34,7 +34,7 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   const CudaSide side = installCudaSide(gpu ? variable("EBBTIDE_BUDGET") : "", problem);
   if (!gpu) return "";
   if (side == CudaSide::kInstalled && config.budget_bytes) {
-    config.gpu_budget = variable("EBBTIDE_BUDGET");
+    config.gpu_budget = config.budget_text;
     config.budget_bytes.reset();
   }
   return problem;

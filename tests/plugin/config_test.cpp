@@ -98,6 +98,21 @@ TEST_F(ConfigTest, NonsenseIsRejected) {
   }
 }
 
+TEST_F(ConfigTest, BudgetsByRank) {
+  set("EBBTIDE_BUDGET", "default=2GiB,rank3=1GiB,rank4-5=3GiB");
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{2} << 30);
+  set("RANK", "3");
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{1} << 30);
+  set("RANK", "5");
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{3} << 30);
+  set("EBBTIDE_BUDGET", "rank3=1GiB");  // of others nothing is asked
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::nullopt);
+  set("EBBTIDE_BUDGET", "default=1GiB,stage0=2GiB");
+  EXPECT_NE(problem().find("name their ranks"), std::string::npos);
+  set("EBBTIDE_BUDGET", "default=1GiB,rank3=2GB");
+  EXPECT_NE(problem().find("rank3=2GB is ambiguous"), std::string::npos);
+}
+
 TEST_F(ConfigTest, UnknownVariableNamesTheNearest) {
   set("EBBTIDE_BUGDET", "1GiB");
   EXPECT_EQ(problem(), "unknown variable EBBTIDE_BUGDET; did you mean EBBTIDE_BUDGET?");
@@ -122,6 +137,17 @@ TEST_F(ConfigTest, TorchAllocatorCannotHoldABudget) {
 TEST_F(ConfigTest, FoldersMustBeWritable) {
   set("EBBTIDE_SPILL_DIR", "/nonexistent/folder");
   EXPECT_NE(problem().find("EBBTIDE_SPILL_DIR"), std::string::npos);
+}
+
+TEST_F(ConfigTest, RankComesFromMpi) {
+  set("OMPI_COMM_WORLD_RANK", "6");
+  set("OMPI_COMM_WORLD_LOCAL_RANK", "2");
+  set("OMPI_COMM_WORLD_SIZE", "8");
+  EXPECT_EQ(configFromEnvironment().rank, 6);
+  EXPECT_EQ(configFromEnvironment().local_rank, 2);
+  EXPECT_EQ(configFromEnvironment().world_size, 8);
+  set("RANK", "1");  // a launcher that runs under mpirun
+  EXPECT_EQ(configFromEnvironment().rank, 1);
 }
 
 TEST_F(ConfigTest, RankComesFromTheLauncher) {
