@@ -90,9 +90,11 @@ void DeviceMemory::lockForFork() noexcept {
   pool_.lockForFork();
   planned_.lockForFork();
   recording_.lockForFork();
+  ledger_.lockForFork();
 }
 
 void DeviceMemory::unlockAfterFork() noexcept {
+  ledger_.unlockAfterFork();
   recording_.unlockAfterFork();
   planned_.unlockAfterFork();
   pool_.unlockAfterFork();

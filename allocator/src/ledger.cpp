@@ -1,6 +1,7 @@
 #include "ebbtide/allocator/ledger.hpp"
 
 #include <algorithm>
+#include <mutex>
 #include <new>
 
 namespace ebbtide::allocator {
@@ -73,11 +74,38 @@ void Ledger::setReserveBytes(Bytes bytes) noexcept {
 Ledger::LiveCount::LiveCount(Ledger& ledger) : ledger_(ledger), shard_(ledger.takeLiveShard()) {}
 
 void Ledger::LiveCount::look() noexcept {
-  const Bytes live = ledger_.liveBytes();
-  raise(ledger_.live_peak_, live);
-  rise_ = std::min(kMostUnseenBytes, ledger_.livePeakBytes() / kUnseenDivisor);
-  looked_at_ = shard_.bytes.load(std::memory_order_relaxed);
-  next_look_ = looked_at_ + rise_;
+  ledger_.shareAnew(shard_);
+  unseen_ = std::min(kMostUnseenBytes, ledger_.livePeakBytes() / kUnseenDivisor);
+}
+
+// The others keep at most half of what is left to each of them, and together at most half of what
+// the sum leaves of the peak; the rest is the looker's. A count that changes meanwhile may end
+// above its share: then its holder looks.
+void Ledger::shareAnew(LiveShard& looker) noexcept {
+  const std::lock_guard guard(sharing_);
+  const std::size_t count = live_count_.load(std::memory_order_acquire);
+  Bytes live = 0, left = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const Bytes own = live_[i].bytes.load(std::memory_order_relaxed);
+    live += own;
+    if (&live_[i] == &looker) continue;
+    left += std::max<Bytes>(0, live_[i].share.load(std::memory_order_relaxed) - own);
+  }
+  raise(live_peak_, live);
+  const Bytes room = livePeakBytes() - live;
+  const double kept =
+      room == 0 ? 0 : 0.5 * static_cast<double>(room) / static_cast<double>(std::max(left, room));
+  Bytes others = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (&live_[i] == &looker) continue;
+    const Bytes own = live_[i].bytes.load(std::memory_order_relaxed);
+    const Bytes share = live_[i].share.load(std::memory_order_relaxed);
+    const Bytes now =
+        own + static_cast<Bytes>(kept * static_cast<double>(std::max<Bytes>(0, share - own)));
+    if (now != share) live_[i].share.store(now, std::memory_order_relaxed);
+    others += now;
+  }
+  looker.share.store(livePeakBytes() - others, std::memory_order_relaxed);
 }
 
 Ledger::LiveShard& Ledger::takeLiveShard() {
@@ -97,8 +125,16 @@ Bytes Ledger::lifetimePeakBytes() const noexcept {
 
 // What is allocated meanwhile may count for either side of the reset.
 void Ledger::resetPeaks() noexcept {
+  const std::lock_guard guard(sharing_);
   lifetime_peak_.store(lifetimePeakBytes(), std::memory_order_relaxed);
-  live_peak_.store(liveBytes(), std::memory_order_relaxed);
+  Bytes live = 0;
+  const std::size_t count = live_count_.load(std::memory_order_acquire);
+  for (std::size_t i = 0; i < count; ++i) {
+    const Bytes own = live_[i].bytes.load(std::memory_order_relaxed);
+    live_[i].share.store(own, std::memory_order_relaxed);
+    live += own;
+  }
+  live_peak_.store(live, std::memory_order_relaxed);
   mapped_peak_.store(mappedBytes(), std::memory_order_relaxed);
 }
 

@@ -16,8 +16,8 @@
 #include "ebbtide/allocator/ledger.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
 #include "ebbtide/allocator/pool_resource.hpp"
+#include "ebbtide/allocator/spin_lock.hpp"
 #include "reservation.hpp"
-#include "spin_lock.hpp"
 #include "unit_bitmap.hpp"
 
 namespace ebbtide::allocator {

@@ -6,10 +6,10 @@
 
 #include "ebbtide/allocator/ledger.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
+#include "ebbtide/allocator/spin_lock.hpp"
 #include "extent_map.hpp"
 #include "reservation.hpp"
 #include "small_area.hpp"
-#include "spin_lock.hpp"
 
 namespace ebbtide::allocator {
 

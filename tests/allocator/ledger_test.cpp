@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
+#include <barrier>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -112,6 +115,83 @@ TEST(LedgerTest, PeaksFollowAndAreReset) {
   EXPECT_EQ(ledger.lifetimePeakBytes(), 50);
   live.noteAllocated(100);
   EXPECT_EQ(ledger.lifetimePeakBytes(), 130);
+}
+
+// Three holders by one thread, at random, among them one with blocks of MiB. Each may rise by a
+// thousandth of the peak without a look, and then another one frees.
+TEST(LedgerTest, ThePeakOfSeveralHoldersIsMissedByLittle) {
+  std::mt19937_64 random(7);
+  Ledger ledger;
+  constexpr std::size_t kHolders = 3;
+  Ledger::LiveCount counts[kHolders]{Ledger::LiveCount(ledger), Ledger::LiveCount(ledger),
+                                     Ledger::LiveCount(ledger)};
+  std::vector<Bytes> blocks[kHolders];
+  Bytes live = 0, peak = 0, raises = 0;
+  for (int i = 0; i < 200'000; ++i) {
+    const std::size_t who = random() % kHolders;
+    std::vector<Bytes>& own = blocks[who];
+    if (own.size() > random() % (i / 10'000 % 2 == 0 ? 400 : 100)) {
+      counts[who].noteFreed(own.back());
+      live -= own.back();
+      own.pop_back();
+    } else {
+      own.push_back(1 + static_cast<Bytes>(random() % (who == 0 ? 4096 : 4096 << 10)));
+      counts[who].noteAllocated(own.back());
+      live += own.back();
+      if (live > peak) ++raises;
+      peak = std::max(peak, live);
+    }
+    ASSERT_EQ(ledger.liveBytes(), live);
+    ASSERT_LE(ledger.livePeakBytes(), peak);
+    ASSERT_GE(ledger.livePeakBytes(), peak - static_cast<Bytes>(kHolders) * (peak / 1024 + 1));
+    if (i % 50'000 == 49'999) {
+      ledger.resetPeaks();
+      peak = live;
+    }
+  }
+  EXPECT_GT(raises, 100);
+}
+
+// Three threads go up and down at once, to at most 300 MiB. Then one takes all that their shares
+// left, and more: its own count and 10 MiB of each other one, a little more in each round.
+TEST(LedgerTest, WhatOneThreadTakesOfTheOthersSharesIsSeen) {
+  constexpr int kThreads = 3;
+  constexpr Bytes kBlock = Bytes{1} << 20;
+  Ledger ledger;
+  std::barrier meet(kThreads);
+  std::atomic<int> missed{0}, invented{0};
+  const auto work = [&](int thread) {
+    Ledger::LiveCount count(ledger);
+    const auto change = [&](int from, int to) {
+      for (; from < to; ++from) count.noteAllocated(kBlock);
+      for (; from > to; --from) count.noteFreed(kBlock);
+    };
+    for (int round = 0; round < 60; ++round) {
+      for (int i = 0; i < 10; ++i) {
+        change(0, 100);
+        change(100, 0);
+      }
+      change(0, 10);
+      meet.arrive_and_wait();
+      if (round % kThreads == thread) {
+        change(10, 410 + round);
+        const Bytes live = (10 + 10 + 410 + round) * kBlock;
+        if (ledger.livePeakBytes() < live - kBlock / 4) ++missed;  // 256 KiB may be unseen
+        if (ledger.livePeakBytes() > live) ++invented;
+        change(410 + round, 10);
+        if (round % 4 == 0) ledger.resetPeaks();
+      }
+      meet.arrive_and_wait();
+      change(10, 0);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back(work, i);
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(missed, 0);
+  EXPECT_EQ(invented, 0);
+  EXPECT_EQ(ledger.liveBytes(), 0);
+  EXPECT_EQ(ledger.lifetimePeakBytes(), (10 + 10 + 410 + 59) * kBlock);
 }
 
 TEST(LedgerTest, AWatchSeesFreesWhileItLives) {

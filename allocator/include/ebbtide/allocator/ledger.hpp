@@ -12,12 +12,14 @@
 #include <atomic>
 
 #include "ebbtide/allocator/bytes.hpp"
+#include "ebbtide/allocator/spin_lock.hpp"
 
 namespace ebbtide::allocator {
 
 class Ledger {
-  struct alignas(64) LiveShard {
+  struct alignas(128) LiveShard {  // two lines: the processor fetches them in pairs
     std::atomic<Bytes> bytes{0};
+    std::atomic<Bytes> share{0};
     std::atomic<bool> taken{false};
   };
 
@@ -51,9 +53,15 @@ class Ledger {
   // Bytes in blocks, for statistics and for how much of the pages may be cache. One of the counts
   // is one holder's, who changes it under its own lock: an exchange for each block would take as
   // long as the rest of an allocation, and reading the others' counts, while they change, longer.
-  // So a holder looks at the sum when its own count was higher than at its last look, or has risen
-  // by a thousandth of the peak (at most 256 KiB) since the lowest point after it. The sum is exact
-  // while one thread allocates; the peak may miss that much for each holder.
+  //
+  //   peak   ├ own A ┤┄ left to A ┄├──── own B ────┤┄┄ left to B ┄┄┤
+  //          └────── share ────────┴─────────── share ─────────────┘   together at most the peak
+  //
+  // While every count is within its share, the sum is no new peak, and nobody looks at it. Who
+  // exceeds his own looks, and takes half of what is left to the others. Below a thousandth of the
+  // peak (at most 256 KiB) above its share a holder looks no earlier than when it frees. So the sum
+  // is exact while one thread allocates; the peak may miss that much for each holder, and what
+  // another thread allocates in the same instant.
   class LiveCount {
    public:
     explicit LiveCount(Ledger& ledger);  // throws std::bad_alloc when there are too many
@@ -62,12 +70,12 @@ class Ledger {
     LiveCount& operator=(const LiveCount&) = delete;
 
     void noteAllocated(Bytes bytes) noexcept {
-      if (add(bytes) > next_look_) look();
+      if (add(bytes) > shard_.share.load(std::memory_order_relaxed) + unseen_) look();
     }
     void noteFreed(Bytes bytes) noexcept {
-      if (shard_.bytes.load(std::memory_order_relaxed) > looked_at_) look();
-      const Bytes own = add(-bytes);
-      if (own + rise_ < next_look_) next_look_ = own + rise_;
+      const Bytes share = shard_.share.load(std::memory_order_relaxed);
+      if (shard_.bytes.load(std::memory_order_relaxed) > share) look();
+      add(-bytes);
       if (ledger_.watches_frees_.load(std::memory_order_relaxed)) {
         ledger_.saw_free_.store(true, std::memory_order_relaxed);
       }
@@ -83,9 +91,7 @@ class Ledger {
 
     Ledger& ledger_;
     LiveShard& shard_;
-    Bytes looked_at_ = 0;  // own count then
-    Bytes rise_ = 0;       // that is no reason to look
-    Bytes next_look_ = 0;  // when the own count is above
+    Bytes unseen_ = 0;  // above the share, that is no reason to look
   };
   Bytes liveBytes() const noexcept {
     Bytes live = 0;
@@ -96,6 +102,10 @@ class Ledger {
   Bytes livePeakBytes() const noexcept { return live_peak_.load(std::memory_order_relaxed); }
   Bytes lifetimePeakBytes() const noexcept;  // of liveBytes(), never reset
   void resetPeaks() noexcept;
+
+  // No holder may be in a call then.
+  void lockForFork() noexcept { sharing_.lock(); }
+  void unlockAfterFork() noexcept { sharing_.unlock(); }
 
   // Was anything freed while it is alive? One at a time.
   class FreeWatch {
@@ -133,7 +143,7 @@ class Ledger {
   static void raise(std::atomic<Bytes>& peak, Bytes level) noexcept;
   Bytes limitBytes() const noexcept;  // for this thread
   LiveShard& takeLiveShard();
-
+  void shareAnew(LiveShard& looker) noexcept;
   void noteLimit() noexcept;
 
   std::atomic<Bytes> budget_{kUnlimited}, margin_{0}, reserve_{0};
@@ -143,6 +153,7 @@ class Ledger {
   std::atomic<bool> watches_frees_{false}, saw_free_{false};
   std::atomic<std::int64_t> overruns_{0};
   std::atomic<std::size_t> live_count_{0};  // of the shards below, that were ever in use
+  SpinLock sharing_;                        // of the peak; innermost
   std::array<LiveShard, 320> live_;
 };
 
