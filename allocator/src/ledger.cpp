@@ -11,23 +11,15 @@ constexpr Bytes kUnseenDivisor = 1024;
 constexpr Bytes kMostUnseenBytes = Bytes{256} << 10;
 
 thread_local int overrun_scopes = 0;
-thread_local int reserve_scopes = 0;
 
 }  // namespace
-
-Bytes Ledger::limitBytes() const noexcept {
-  const Bytes limit = limit_.load(std::memory_order_relaxed);
-  if (limit == kUnlimited) return kUnlimited;
-  const Bytes reserve = reserve_.load(std::memory_order_relaxed);
-  return reserve == 0 || reserve_scopes > 0 ? limit : std::max<Bytes>(limit - reserve, 0);
-}
 
 bool Ledger::allowsOverrunHere() noexcept {
   return overrun_scopes > 0;
 }
 
 Bytes Ledger::roomBytes() const noexcept {
-  const Bytes limit = limitBytes();
+  const Bytes limit = limit_.load(std::memory_order_relaxed);
   return limit == kUnlimited ? kUnlimited : limit - mapped_.load(std::memory_order_acquire);
 }
 
@@ -35,7 +27,7 @@ bool Ledger::debit(Bytes bytes) noexcept {
   if (bytes == 0) return true;  // takes nothing of a budget that is overrun already
   Bytes mapped = mapped_.load(std::memory_order_relaxed);
   do {
-    if (bytes > limitBytes() - mapped) {
+    if (bytes > limit_.load(std::memory_order_relaxed) - mapped) {
       if (overrun_scopes == 0) return false;
       overruns_.fetch_add(1, std::memory_order_relaxed);
       debitAnyway(bytes);
@@ -66,9 +58,6 @@ void Ledger::noteLimit() noexcept {
     // Another thread may have set the other one, and stored its limit before this one.
     if (budget == budget_.load() && margin == margin_.load()) return;
   }
-}
-void Ledger::setReserveBytes(Bytes bytes) noexcept {
-  reserve_.store(std::max<Bytes>(bytes, 0), std::memory_order_relaxed);
 }
 
 Ledger::LiveCount::LiveCount(Ledger& ledger) : ledger_(ledger), shard_(ledger.takeLiveShard()) {}
@@ -149,12 +138,6 @@ Ledger::OverrunScope::OverrunScope() noexcept {
 }
 Ledger::OverrunScope::~OverrunScope() {
   --overrun_scopes;
-}
-Ledger::ReserveScope::ReserveScope() noexcept {
-  ++reserve_scopes;
-}
-Ledger::ReserveScope::~ReserveScope() {
-  --reserve_scopes;
 }
 
 }  // namespace ebbtide::allocator

@@ -35,12 +35,7 @@ void* ReclaimingResource::allocate(std::size_t bytes, Stream stream) noexcept {
 
 void* ReclaimingResource::reclaimAndRetry(std::size_t bytes, Stream stream) noexcept {
   std::unique_lock lock(mutex_);
-  if (reclaiming_here) {
-    lock.unlock();
-    const Ledger::ReserveScope reserve;
-    if (void* block = upstream_.allocate(bytes, stream)) return block;
-    lock.lock();
-  } else if (allow_overrun_ || ledger_.couldFit(static_cast<Bytes>(bytes))) {
+  if (!reclaiming_here && (allow_overrun_ || ledger_.couldFit(static_cast<Bytes>(bytes)))) {
     if (void* block = reclaimUntilItFits(lock, bytes, stream)) return block;
   }
   const bool allowed = allow_overrun_;

@@ -56,27 +56,6 @@ TEST(LedgerTest, ALowerBudgetMakesTheRoomNegative) {
   EXPECT_TRUE(ledger.debit(1));
 }
 
-TEST(LedgerTest, TheReserveIsForItsScope) {
-  Ledger ledger;
-  ledger.setBudgetBytes(100);
-  ledger.setReserveBytes(20);
-  EXPECT_FALSE(ledger.couldFit(81));
-  EXPECT_TRUE(ledger.debit(80));
-  EXPECT_FALSE(ledger.debit(1));
-  EXPECT_FALSE(ledger.isOverBudget());
-  {
-    const Ledger::ReserveScope scope;
-    EXPECT_EQ(ledger.roomBytes(), 20);
-    EXPECT_TRUE(ledger.debit(20));
-    EXPECT_FALSE(ledger.debit(1));
-    // Another thread is in no scope.
-    std::thread([&] { EXPECT_EQ(ledger.roomBytes(), -20); }).join();
-  }
-  EXPECT_FALSE(ledger.isOverBudget());
-  ledger.setReserveBytes(kUnlimited);
-  EXPECT_EQ(ledger.roomBytes(), -100);
-}
-
 TEST(LedgerTest, AnOverrunPassesAndIsCounted) {
   Ledger ledger;
   ledger.setBudgetBytes(100);
@@ -98,7 +77,6 @@ TEST(LedgerTest, NoSumOverflows) {
   EXPECT_TRUE(ledger.debit(Bytes{1} << 60));
   ledger.setBudgetBytes(0);
   ledger.setMarginBytes(kUnlimited);
-  ledger.setReserveBytes(kUnlimited);
   EXPECT_EQ(ledger.roomBytes(), -(Bytes{1} << 60));
   EXPECT_FALSE(ledger.debit(Bytes{1} << 60));
 }

@@ -164,27 +164,6 @@ TEST_F(ReclaimTest, ANestedAllocationUsesWhatWasFreedAndDoesNotReenter) {
   stack_->deallocate(block);
 }
 
-TEST_F(ReclaimTest, ANestedAllocationDrawsOnTheReserve) {
-  while (held_.size() > 3) freeOne();
-  stack_.memory().releaseCached();
-  stack_.ledger().setReserveBytes(kMiB);  // 3 live of 4, and no room
-  EXPECT_EQ(allocate(256 * kKiB), nullptr);
-  void* staging = nullptr;
-  ScriptedReclaimer reclaimer([&](const ReclaimRequest&) {
-    staging = allocate(kMiB);
-    EXPECT_EQ(allocate(64 * kKiB), nullptr);  // the reserve is used up
-    return freeOne();
-  });
-  stack_.memory().setReclaimer(&reclaimer);
-  void* block = allocate(512 * kKiB);
-  EXPECT_NE(staging, nullptr);
-  EXPECT_EQ(reclaimer.calls, 1);
-  // 2 live, 1 of staging in the reserve, half.
-  EXPECT_EQ(block == nullptr, stack_.ledger().mappedBytes() - kMiB > 3 * kMiB);
-  stack_->deallocate(staging);
-  stack_->deallocate(block);
-}
-
 TEST_F(ReclaimTest, ANestedAllocationMayOverrun) {
   stack_.spy().ceiling_bytes = kUnlimited;
   stack_.memory().allowOverrun(true);

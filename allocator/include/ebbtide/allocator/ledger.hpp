@@ -34,14 +34,13 @@ class Ledger {
   void setBudgetBytes(Bytes bytes) noexcept;
   Bytes marginBytes() const noexcept { return margin_.load(std::memory_order_relaxed); }
   void setMarginBytes(Bytes bytes) noexcept;
-  // Of the budget, for allocations that a reclaimer makes while it frees (ReserveScope).
-  void setReserveBytes(Bytes bytes) noexcept;
 
   // With nothing else mapped?
-  bool couldFit(Bytes bytes) const noexcept { return bytes <= limitBytes(); }
+  bool couldFit(Bytes bytes) const noexcept {
+    return bytes <= limit_.load(std::memory_order_relaxed);
+  }
   static bool allowsOverrunHere() noexcept;  // this thread is in an OverrunScope
-  // What a debit of this thread may take; negative when the budget was lowered below what is
-  // mapped.
+  // Negative when the budget was lowered below what is mapped.
   Bytes roomBytes() const noexcept;
   bool isOverBudget() const noexcept {  // the budget was lowered, or an overrun let in
     return mapped_.load(std::memory_order_relaxed) > limit_.load(std::memory_order_relaxed);
@@ -130,23 +129,14 @@ class Ledger {
     OverrunScope(const OverrunScope&) = delete;
     OverrunScope& operator=(const OverrunScope&) = delete;
   };
-  // While one is alive, this thread may debit the reserve, too.
-  class ReserveScope {
-   public:
-    ReserveScope() noexcept;
-    ~ReserveScope();
-    ReserveScope(const ReserveScope&) = delete;
-    ReserveScope& operator=(const ReserveScope&) = delete;
-  };
 
  private:
   static void raise(std::atomic<Bytes>& peak, Bytes level) noexcept;
-  Bytes limitBytes() const noexcept;  // for this thread
   LiveShard& takeLiveShard();
   void shareAnew(LiveShard& looker) noexcept;
   void noteLimit() noexcept;
 
-  std::atomic<Bytes> budget_{kUnlimited}, margin_{0}, reserve_{0};
+  std::atomic<Bytes> budget_{kUnlimited}, margin_{0};
   std::atomic<Bytes> limit_{kUnlimited};  // budget less margin
   std::atomic<Bytes> mapped_{0}, mapped_peak_{0};
   std::atomic<Bytes> live_peak_{0}, lifetime_peak_{0};

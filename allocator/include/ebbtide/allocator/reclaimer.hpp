@@ -16,8 +16,7 @@ class Reclaimer {
   virtual ~Reclaimer() = default;
   // Returns how many bytes it freed through deallocate(), for its own statistics: what became
   // usable decides whether a call made progress. No lock of the allocator is held; it may
-  // deallocate(), and allocate() too: a nested call never re-enters it, and may draw on the
-  // ledger's reserve.
+  // deallocate(), and allocate() too: a nested call never re-enters it.
   virtual Bytes reclaim(const ReclaimRequest& request) noexcept = 0;
 };
 
