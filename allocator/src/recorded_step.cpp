@@ -7,20 +7,20 @@ namespace ebbtide::allocator {
 RecordedStep recordedStep(const RequestLog& log, std::size_t phases) {
   RecordedStep step;
   if (log.marks.size() != 2 * phases + 1) return step;
-  const std::int64_t begin = log.marks.front().blocks;
-  const std::int64_t next = log.marks[phases].blocks;
-  const std::int64_t end = log.marks.back().blocks;
+  const std::int64_t begin = log.marks.front();
+  const std::int64_t next = log.marks[phases];
+  const std::int64_t end = log.marks.back();
   step.period = next - begin;
   for (std::int64_t i = begin; i < next; ++i) {
     const RequestLog::Block& block = log.blocks[static_cast<std::size_t>(i)];
     step.units.push_back(static_cast<std::uint32_t>(block.bytes / kUnitBytes));
     // Alive when its turn comes again, it needs a place beside its own.
-    if (block.death >= end || block.death - block.birth > step.period) continue;
+    if (block.death >= end || block.death - i > step.period) continue;
     step.placed.push_back(static_cast<std::uint32_t>(step.units.size() - 1));
-    step.lifetimes.push_back({block.birth - begin, block.death - begin, block.bytes});
+    step.lifetimes.push_back({i - begin, block.death - begin, block.bytes});
   }
   for (std::size_t i = 0; i < phases; ++i) {
-    step.phase_begins.push_back(static_cast<std::uint32_t>(log.marks[i].blocks - begin));
+    step.phase_begins.push_back(static_cast<std::uint32_t>(log.marks[i] - begin));
   }
   return step;
 }

@@ -26,7 +26,7 @@ void RecordingResource::mark() noexcept {
   const std::lock_guard lock(mutex_);
   if (!recording_.load(std::memory_order_relaxed) || thread_ != thisThread()) return;
   try {
-    log_.marks.push_back({static_cast<std::int64_t>(log_.blocks.size())});
+    log_.marks.push_back(static_cast<std::int64_t>(log_.blocks.size()));
   } catch (const std::bad_alloc&) {
     giveUp();
   }
@@ -58,7 +58,7 @@ void RecordingResource::noteAllocate(const void* block) noexcept {
   if (log_.blocks.size() == kMostBlocks) return giveUp();
   try {
     open_.insert_or_assign(block, log_.blocks.size());
-    log_.blocks.push_back({bytes, static_cast<std::int64_t>(log_.blocks.size())});
+    log_.blocks.push_back({bytes});
   } catch (const std::bad_alloc&) {
     giveUp();
   }

@@ -17,15 +17,11 @@ struct RequestLog {
 
   struct Block {
     Bytes bytes;                  // with rounding
-    std::int64_t birth;           // how many allocations were noted before
-    std::int64_t death = kAlive;  // likewise: the first that may have its place
-  };
-  struct Mark {
-    std::int64_t blocks;  // noted before it
+    std::int64_t death = kAlive;  // how many were noted before: the first that may have its place
   };
 
-  std::vector<Block> blocks;  // in the order of their allocation
-  std::vector<Mark> marks;
+  std::vector<Block> blocks;        // in the order of their allocation
+  std::vector<std::int64_t> marks;  // how many blocks were noted before each
 };
 
 class RecordingResource final : public MemoryResource {
