@@ -4,8 +4,19 @@
 
 namespace ebbtide::allocator {
 
+namespace {
+
+constexpr int kLaterShare = 16;  // of the longest wait
+
+}  // namespace
+
 bool DeviceWait::wait() noexcept {
-  const bool done = events_.synchronize(most_);
+  using Clock = std::chrono::steady_clock;
+  const bool again = timed_out_.load(std::memory_order_relaxed);
+  const std::chrono::nanoseconds most = again ? most_ / kLaterShare : most_;
+  const Clock::time_point begin = Clock::now();
+  const bool done = events_.synchronize(most);
+  if (done || Clock::now() - begin >= most) timed_out_.store(!done, std::memory_order_relaxed);
   if (done) {
     told_.store(false, std::memory_order_relaxed);
   } else if (!told_.exchange(true, std::memory_order_relaxed)) {

@@ -13,13 +13,16 @@ class DeviceWait {
   DeviceWait(StreamEvents& events, std::chrono::nanoseconds most) noexcept
       : events_(events), most_(most) {}
 
-  // False when it takes longer, which is said on stderr the first time in a row.
+  // False when it takes longer, which is said on stderr the first time in a row. The next waits are
+  // shorter, until one is long enough: or each allocation that is short of memory would take as
+  // long again.
   bool wait() noexcept;
 
  private:
   StreamEvents& events_;
   const std::chrono::nanoseconds most_;
   std::atomic<bool> told_{false};
+  std::atomic<bool> timed_out_{false};  // the last one; not refused, as in a graph's capture
 };
 
 }  // namespace ebbtide::allocator

@@ -217,6 +217,26 @@ TEST_F(BudgetTest, ADeviceThatDoesNotAnswerIsWaitedForOnlySoLong) {
   stack.expectSound();
 }
 
+TEST_F(BudgetTest, AfterAWaitInVainTheNextOnesAreShorterUntilOneIsNot) {
+  constexpr std::chrono::milliseconds kLongest{32};
+  Stack stack({.longest_wait = kLongest});
+  stack->deallocate(stack->allocate(size(kMiB), kOne));
+  stack.events().stuck = stack.events().stuck_takes_time = true;
+  testing::internal::CaptureStderr();
+  EXPECT_FALSE(stack.memory().pool().waitForDevice());
+  EXPECT_EQ(stack.events().last_wait.load(), kLongest);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_FALSE(stack.memory().pool().waitForDevice());
+    EXPECT_EQ(stack.events().last_wait.load(), kLongest / 16);
+  }
+  stack.events().stuck = false;
+  EXPECT_TRUE(stack.memory().pool().waitForDevice());
+  EXPECT_EQ(stack.events().last_wait.load(), kLongest / 16);
+  EXPECT_TRUE(stack.memory().pool().waitForDevice());
+  EXPECT_EQ(stack.events().last_wait.load(), kLongest);
+  testing::internal::GetCapturedStderr();
+}
+
 TEST_F(BudgetTest, AnArenaKeepsItsPagesWhenTheDeviceDoesNotAnswer) {
   auto sequence = sequenceOf({kMiB});
   stack_.planned().beginStep(Stream::kDefault, sequence, /*this_thread_only=*/false);

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -199,7 +200,10 @@ class FakeEvents final : public StreamEvents {
   bool synchronize(std::chrono::nanoseconds most) noexcept override {
     ++synchronizes;
     last_wait = most;
-    if (stuck) return false;
+    if (stuck) {
+      if (stuck_takes_time) std::this_thread::sleep_for(most);
+      return false;
+    }
     finishAll();
     if (on_synchronized) on_synchronized();
     return true;
@@ -240,6 +244,7 @@ class FakeEvents final : public StreamEvents {
   void unlockAfterFork() { mutex_.unlock(); }
 
   std::atomic<bool> immediate{false}, refuse_records{false}, stuck{false};
+  std::atomic<bool> stuck_takes_time{false};  // else a wait is refused at once
   std::atomic<int> records{0}, queries{0}, synchronizes{0};
   std::atomic<std::chrono::nanoseconds> last_wait{};
   std::function<void()> on_synchronized;  // all is done, but the caller does not know it yet
