@@ -253,6 +253,16 @@ ExtentMap::Stretch ExtentMap::wholePagesOf(ExtentId id) const noexcept {
   return {begin, end > begin ? end - begin : 0};
 }
 
+std::int64_t ExtentMap::freePageUnits() const noexcept {
+  if (page_units_ == 1) return free_.units();
+  std::int64_t units = 0;
+  free_.fromLargest([&](ExtentId id) {
+    units += wholePagesOf(id).units;
+    return extents_[id].units >= page_units_;  // a power of two: smaller ones are in other bins
+  });
+  return units;
+}
+
 ExtentId ExtentMap::takePages(std::uint32_t units) noexcept {
   const auto wanted =
       static_cast<std::uint32_t>(roundUp(std::clamp(units, 1U, units_), page_units_));

@@ -24,6 +24,8 @@ class ExtentMap {
   ExtentMap(std::uint32_t units, std::uint32_t page_units);
 
   std::int64_t freeUnits() const noexcept { return free_.units(); }
+  // Of them those in whole pages. Reads all extents that may hold one where a page is many units.
+  std::int64_t freePageUnits() const noexcept;
 
   // A block from what is mapped; 0 if no free extent is enough.
   ExtentId take(std::uint32_t units) noexcept;

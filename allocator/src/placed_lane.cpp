@@ -238,22 +238,28 @@ void PlacedLane::fill(const Stretch& hole) noexcept {
   taken_.clear(hole.begin, hole.units);
 }
 
-// What no block lies on, whole pages, the longest first. paging_ is held.
-std::vector<PlacedLane::Stretch> PlacedLane::freeRuns() const {
-  std::vector<Stretch> runs;
-  const std::uint32_t end = top_;
-  for (std::uint32_t unit = 0; unit < end;) {
+// What no block lies on, whole pages; the lock is held for one at a time only.
+template <typename Visit>
+void PlacedLane::forEachFreeRun(Visit&& visit) const {
+  for (std::uint32_t unit = 0;;) {
     bool is_taken = false;
     std::uint32_t length = 0;
     {
       const std::lock_guard guard(lock_);
-      length = taken_.runLength(unit, end, is_taken);
+      if (unit >= top_) return;
+      length = taken_.runLength(unit, top_, is_taken);
     }
     const auto first = static_cast<std::uint32_t>(roundUp(unit, page_units_));
     const std::uint32_t last = (unit + length) / page_units_ * page_units_;
-    if (!is_taken && first < last) runs.push_back({first, last - first});
+    if (!is_taken && first < last) visit(Stretch{first, last - first});
     unit += length;
   }
+}
+
+// The longest first. paging_ is held.
+std::vector<PlacedLane::Stretch> PlacedLane::freeRuns() const {
+  std::vector<Stretch> runs;
+  forEachFreeRun([&](const Stretch& run) { runs.push_back(run); });
   std::sort(runs.begin(), runs.end(),
             [](const Stretch& left, const Stretch& right) { return left.units > right.units; });
   return runs;
@@ -298,8 +304,13 @@ Bytes PlacedLane::unmapFree(Bytes need_bytes) noexcept {
 }
 
 Bytes PlacedLane::freeBytes() const noexcept {
-  const std::lock_guard guard(lock_);
-  return (top_ - hole_units_ - live_units_) * kUnitBytes;
+  if (page_units_ == 1) {
+    const std::lock_guard guard(lock_);
+    return (top_ - hole_units_ - live_units_) * kUnitBytes;
+  }
+  Bytes units = 0;
+  forEachFreeRun([&](const Stretch& run) { units += run.units; });
+  return units * kUnitBytes;
 }
 
 void PlacedLane::lockForFork() noexcept {

@@ -85,6 +85,8 @@ class PlacedLane {
   bool mapFor(const Stretch& wanted) noexcept;
   bool mapMissing(const Stretch& missing) noexcept;
   void fill(const Stretch& hole) noexcept;
+  template <typename Visit>
+  void forEachFreeRun(Visit&& visit) const;
   std::vector<Stretch> freeRuns() const;
 
   AddressSpace& space_;

@@ -80,8 +80,7 @@ struct PoolResource::Impl {
   // do not hold back from each other what both need. Taken before any pool's.
   std::mutex slow;
   std::mutex making;  // of pools
-  static constexpr std::size_t kMostPools = 256;
-  std::array<std::atomic<StreamPool*>, kMostPools> pools{};
+  std::array<std::atomic<StreamPool*>, kMostStreams> pools{};
   std::atomic<std::size_t> pool_count{0};
   std::atomic<Bytes> seen_peak{0};
   std::atomic<Bytes> slack_at_peak{0};

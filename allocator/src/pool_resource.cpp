@@ -32,7 +32,7 @@ StreamPool* PoolResource::Impl::poolFor(Stream stream) noexcept {
   for (std::size_t i = count; i < now; ++i) {
     if (pools[i].load(std::memory_order_relaxed)->stream() == stream) return pools[i];
   }
-  if (now == kMostPools) return nullptr;
+  if (now == kMostStreams) return nullptr;
   try {
     pools[now] = new StreamPool(space, ledger, stream, options.reserve_bytes, options.grain_bytes);
   } catch (const std::bad_alloc&) {
@@ -210,7 +210,7 @@ Bytes PoolResource::freeBytes() const noexcept {
   impl_->forEachPool([&](StreamPool& pool) {
     const Impl::PoolLock lock(pool.mutex);
     if (pool.keeps_mapped) return;
-    bytes += pool.large.freeUnits() * kUnitBytes + pool.small.emptyBytes();
+    bytes += pool.large.freePageUnits() * kUnitBytes + pool.small.emptyBytes();
   });
   return bytes;
 }

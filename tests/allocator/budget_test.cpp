@@ -481,8 +481,9 @@ TEST_F(BudgetTest, FragmentsNeverRefuse) {
   freeAll(live);
 }
 
-// 3 + 3 MiB are free, of which the block of 12 can begin with the second; the 9 that it lacks exceed
-// the budget of 8 in any case. The other 3 go first: 1 MiB lives, and 12 are mapped for the block.
+// 3 + 3 MiB are free, of which the block of 12 can begin with the second; the 9 that it lacks
+// exceed the budget of 8 in any case. The other 3 go first: 1 MiB lives, and 12 are mapped for the
+// block.
 TEST_F(BudgetTest, AnOverrunLetsInWhatLivesAndNoCache) {
   stack_.memory().setBudget(8 * kMiB);
   void* first = allocate(3 * kMiB);
@@ -512,6 +513,69 @@ TEST_F(BudgetTest, StatisticsFollowTheBlocks) {
   EXPECT_EQ(stats().mapped_peak_bytes, 0);
   EXPECT_EQ(stats().allocated_peak_bytes, 0);
   EXPECT_EQ(stats().reclaims, 0);
+}
+
+// Two blocks of 3 MiB side by side, in pages of 2 MiB: 6 MiB are three pages. While the second one
+// lives, of the first one's 3 MiB only the first page can go.
+TEST_F(BudgetTest, CachedBytesAreThoseOfWholePages) {
+  Stack stack({.page_bytes = kHugePage});
+  void* first = stack->allocate(size(3 * kMiB), kOne);
+  void* second = stack->allocate(size(3 * kMiB), kOne);
+  ASSERT_EQ(static_cast<char*>(second) - static_cast<char*>(first), 3 * kMiB);
+  const auto cached = [&] { return stack.memory().statistics().cached_bytes; };
+  stack->deallocate(first);
+  EXPECT_EQ(cached(), kHugePage);
+  stack.memory().releaseCached();
+  EXPECT_EQ(cached(), 0);
+  EXPECT_EQ(stack.ledger().mappedBytes(), 2 * kHugePage);
+  stack->deallocate(second);
+  EXPECT_EQ(cached(), 2 * kHugePage);
+  stack.memory().releaseCached();
+  EXPECT_EQ(stack.ledger().mappedBytes(), 0);
+  stack.expectSound();
+}
+
+TEST_F(BudgetTest, CachedBytesOfAnArenaAreThoseOfWholePages) {
+  Stack stack({.page_bytes = kHugePage});
+  stack.planned().beginStep(Stream::kDefault, sequenceOf({3 * kMiB, 3 * kMiB}),
+                            /*this_thread_only=*/false);
+  void* first = stack->allocate(size(3 * kMiB), Stream::kDefault);
+  void* second = stack->allocate(size(3 * kMiB), Stream::kDefault);
+  ASSERT_TRUE(stack.planned().owns(first) && stack.planned().owns(second));
+  stack->deallocate(first);
+  EXPECT_EQ(stack.memory().statistics().cached_bytes, kHugePage);
+  stack.memory().releaseCached();
+  EXPECT_EQ(stack.ledger().mappedBytes(), 2 * kHugePage);
+  EXPECT_EQ(stack.memory().statistics().cached_bytes, 0);
+  stack->deallocate(second);
+  EXPECT_EQ(stack.memory().statistics().cached_bytes, 2 * kHugePage);
+  stack.memory().releaseCached();
+  EXPECT_EQ(stack.ledger().mappedBytes(), 0);
+  stack.expectSound();
+}
+
+TEST_F(BudgetTest, AStreamTooManyGetsNothingAndHarmsNobody) {
+  Stack stack({.reserve_bytes = 32 * kMiB});
+  std::vector<void*> blocks;
+  for (std::uint64_t stream = 0; stream < PoolResource::kMostStreams; ++stream) {
+    blocks.push_back(stack->allocate(100, Stream{stream}));
+    ASSERT_NE(blocks.back(), nullptr) << stream;
+  }
+  const Stream one_more{PoolResource::kMostStreams};
+  const Bytes mapped = stack.ledger().mappedBytes();
+  EXPECT_EQ(stack->allocate(100, one_more), nullptr);
+  EXPECT_EQ(stack->allocate(size(kMiB), one_more), nullptr);
+  stack.memory().pool().keepMapped(one_more, true);
+  EXPECT_EQ(stack.ledger().mappedBytes(), mapped);
+  stack->recordStream(blocks[0], one_more);  // it may use what others have
+  for (void* block : blocks) stack->deallocate(block);
+  stack.events().finishAll();
+  stack.memory().releaseCached();
+  EXPECT_EQ(stack.ledger().mappedBytes(), 0);
+  void* block = stack->allocate(100, Stream{7});
+  EXPECT_NE(block, nullptr);
+  stack->deallocate(block);
+  stack.expectSound();
 }
 
 }  // namespace

@@ -8,7 +8,8 @@
 //                          └ too few: nullptr
 //
 // Free neighbours are joined at once. A pool has addresses of its own, so streams share no lock and
-// no extent; what moves between them is pages. Blocks start at kUnitBytes, slots at the grain.
+// no extent; what moves between them is pages. Of more than kMostStreams streams the last get
+// nothing. Blocks start at kUnitBytes, slots at the grain.
 #pragma once
 
 #include <chrono>
@@ -27,12 +28,13 @@ class PageHolder {
   virtual ~PageHolder() = default;
   // Unmaps pages without blocks, and credits them; returns how many bytes, at best need_bytes.
   virtual Bytes unmapFree(Bytes need_bytes) noexcept = 0;
-  virtual Bytes freeBytes()
-      const noexcept = 0;  // that it could unmap, or less: parts of pages count
+  virtual Bytes freeBytes() const noexcept = 0;  // in whole pages: what it could unmap
 };
 
 class PoolResource final : public MemoryResource, public PageHolder {
  public:
+  static constexpr std::size_t kMostStreams = 256;
+
   struct Options {
     Bytes grain_bytes = 64;
     Bytes reserve_bytes = Bytes{64} << 30;  // addresses a stream
