@@ -53,6 +53,7 @@ void PlacedLane::begin(std::shared_ptr<const PlacedSequence> sequence,
   only_thread_ = this_thread_only ? thisThread() : nullptr;
   cursor_ = 0;
   short_of_pages_ = false;
+  first_deviation_.reset();
   sequence_.swap(sequence);
 }
 
@@ -69,12 +70,20 @@ const PlacedBlock* PlacedLane::advance(std::uint32_t units) noexcept {
   const std::size_t end = std::min(blocks.size(), cursor_ + kLookAhead);
   for (std::size_t i = cursor_; i < end; ++i) {
     if (blocks[i].units != units) continue;
-    if (i != cursor_) ++counters_.deviations;
+    if (i != cursor_) noteDeviation(units);
     cursor_ = i + 1;
     return &blocks[i];
   }
-  ++counters_.deviations;
+  noteDeviation(units);
   return nullptr;
+}
+
+void PlacedLane::noteDeviation(std::uint32_t units) noexcept {
+  ++counters_.deviations;
+  if (first_deviation_) return;
+  const std::vector<PlacedBlock>& blocks = sequence_->blocks;
+  const Bytes expected = cursor_ < blocks.size() ? blocks[cursor_].units * kUnitBytes : 0;
+  first_deviation_ = {static_cast<std::int64_t>(cursor_), expected, units * kUnitBytes};
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -154,6 +163,11 @@ void PlacedLane::markShared(const void* block) noexcept {
 PlacedLane::Counters PlacedLane::counters() const noexcept {
   const std::lock_guard guard(lock_);
   return counters_;
+}
+
+std::optional<PlanDeviation> PlacedLane::firstDeviation() const noexcept {
+  const std::lock_guard guard(lock_);
+  return first_deviation_;
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@
 
 #include "ebbtide/allocator/ledger.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
+#include "ebbtide/allocator/planned_resource.hpp"
 #include "ebbtide/allocator/pool_resource.hpp"
 #include "ebbtide/allocator/spin_lock.hpp"
 #include "reservation.hpp"
@@ -53,6 +54,7 @@ class PlacedLane {
     std::int64_t placed = 0, deviations = 0, late = 0;
   };
   Counters counters() const noexcept;
+  std::optional<PlanDeviation> firstDeviation() const noexcept;  // since begin()
 
   void lockForFork() noexcept;
   void unlockAfterFork() noexcept;
@@ -73,6 +75,7 @@ class PlacedLane {
         (static_cast<const std::byte*>(block) - reservation_.begin()) / kUnitBytes);
   }
   const PlacedBlock* advance(std::uint32_t units) noexcept;
+  void noteDeviation(std::uint32_t units) noexcept;
   bool take(const Stretch& wanted) noexcept;
   void releaseUnit(std::uint32_t unit) noexcept;
   // lock_ is held.
@@ -112,6 +115,7 @@ class PlacedLane {
   std::size_t cursor_ = 0;
   std::int64_t live_units_ = 0, hole_units_ = 0;
   Counters counters_;
+  std::optional<PlanDeviation> first_deviation_;
 };
 
 }  // namespace ebbtide::allocator

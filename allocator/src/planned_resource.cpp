@@ -198,6 +198,11 @@ std::int64_t PlannedResource::latePlaces() const noexcept {
   return count;
 }
 
+std::optional<PlanDeviation> PlannedResource::firstDeviation(Stream stream) const noexcept {
+  const PlacedLane* const lane = impl_->laneOf(stream);
+  return lane != nullptr ? lane->firstDeviation() : std::nullopt;
+}
+
 void PlannedResource::lockForFork() noexcept {
   impl_->making.lock();
   impl_->forEachLane([](PlacedLane& lane) { lane.lockForFork(); });

@@ -8,7 +8,6 @@
 #include <cctype>
 #include <cerrno>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -87,10 +86,6 @@ std::string cacheFolder() {
   return home.starts_with('/') ? home + "/.cache/ebbtide" : "";
 }
 
-std::int64_t totalMemoryBytes() {
-  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
-}
-
 // torchrun's names, then Slurm's, Open MPI's, and those of MPICH and what comes from it.
 void readRank(Config& config) {
   config.rank = launcherVariable({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}, 0);
@@ -120,8 +115,12 @@ void readBudget(Config& config) {
 
 }  // namespace
 
+std::int64_t machineMemoryBytes() {
+  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
+}
+
 std::int64_t parseSize(const std::string& name, const std::string& text, int local_world_size) {
-  return scheduler::parseSize(name, text, totalMemoryBytes() / std::max(1, local_world_size));
+  return scheduler::parseSize(name, text, machineMemoryBytes() / std::max(1, local_world_size));
 }
 
 Config configFromEnvironment() {
@@ -174,15 +173,6 @@ Config configFromEnvironment() {
   config.trace_dir = variable("EBBTIDE_TRACE_DIR");
   if (!config.trace_dir.empty()) checkWritableFolder("EBBTIDE_TRACE_DIR", config.trace_dir);
   return config;
-}
-
-std::string formatBytes(std::int64_t bytes) {
-  const double value = static_cast<double>(bytes);
-  if (std::abs(value) < 1024.0) return fmt::format("{} B", bytes);
-  if (std::abs(value) < 1024.0 * 1024) return fmt::format("{:.1f} KiB", value / 1024);
-  if (std::abs(value) < 1024.0 * 1024 * 1024)
-    return fmt::format("{:.1f} MiB", value / (1024.0 * 1024));
-  return fmt::format("{:.2f} GiB", value / (1024.0 * 1024 * 1024));
 }
 
 }  // namespace ebbtide::plugin

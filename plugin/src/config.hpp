@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "ebbtide/scheduler/byte_size.hpp"
+
 namespace ebbtide::plugin {
 
 enum class OnInfeasible { kStop, kBestEffort };
@@ -39,6 +41,7 @@ Config configFromEnvironment();
 // configFromEnvironment.
 std::int64_t parseSize(const std::string& variable, const std::string& text, int local_world_size);
 
-std::string formatBytes(std::int64_t bytes);  // "1.50 GiB"
+std::int64_t machineMemoryBytes();
+using scheduler::formatBytes;
 
 }  // namespace ebbtide::plugin

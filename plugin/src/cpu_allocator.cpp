@@ -3,9 +3,11 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/util/Exception.h>
 
+#include <cstdlib>
 #include <cstring>
 
 #include "dropped_blocks.hpp"
+#include "recorder.hpp"
 #include "session.hpp"
 #include "thread_scopes.hpp"
 
@@ -19,6 +21,22 @@ void deleteBlock(void* block) {
   resource->deallocate(block);
 }
 
+[[noreturn]] void failOutOfMemory(const Session& session, std::size_t bytes) {
+  LiveShares live(*resource);
+  std::string by;
+  if (!Session::inChild()) {  // a child's steps are not recorded
+    const QuietScope quiet;
+    try {
+      by = runningOp();
+      nameLiveBlocks(live);
+    } catch (const std::exception&) {
+      // The error says what is known by now.
+    }
+  }
+  TORCH_CHECK_WITH(OutOfMemoryError, false, session.outOfMemoryMessage(bytes, by, live));
+  std::abort();  // not reached: the check throws
+}
+
 // oneDNN uses raw_allocate, which asserts data == context: the block is its own context.
 class CpuAllocator final : public c10::Allocator {
  public:
@@ -30,7 +48,7 @@ class CpuAllocator final : public c10::Allocator {
         TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
       }
       block = resource->allocate(bytes, allocator::Stream::kDefault);
-      TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, session->outOfMemoryMessage(bytes));
+      if (C10_UNLIKELY(block == nullptr)) failOutOfMemory(*session, bytes);
       if (const auto pattern = PoisonScope::pattern(); pattern != 0)
         std::memset(block, pattern, bytes);
     }

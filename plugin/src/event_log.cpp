@@ -84,12 +84,31 @@ bool EventLog::restsSince(std::chrono::steady_clock::duration least) const noexc
   return rests_since_ && std::chrono::steady_clock::now() - *rests_since_ >= least;
 }
 
+std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
+  std::lock_guard lock(mutex_);
+  std::vector<LiveBlock> made(blocks_.size(), {nullptr, scheduler::kNone, false});
+  for (const auto& [address, id] : open_) made[static_cast<std::size_t>(id)].block = address;
+  std::int32_t op = scheduler::kNone;
+  bool since_backward = false;
+  std::vector<LiveBlock> live;
+  for (const auto& event : events_) {
+    if (event.kind == Kind::kOpBegin) op = event.id;
+    if (event.kind == Kind::kOpEnd) op = scheduler::kNone;
+    if (event.kind == Kind::kBackwardNode) since_backward = true;
+    if (event.kind != Kind::kAlloc) continue;
+    const void* const block = made[static_cast<std::size_t>(event.id)].block;
+    if (block != nullptr) live.push_back({block, op, since_backward});
+  }
+  return live;
+}
+
 void EventLog::moveInto(scheduler::Trace& trace) {
   std::lock_guard lock(mutex_);
   trace.base_bytes = base_bytes_;
   trace.duration_ns = now();
   trace.blocks = std::move(blocks_);
   trace.events = std::move(events_);
+  open_.clear();  // their numbers mean nothing here any more
 }
 
 }  // namespace ebbtide::plugin

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <unordered_map>
+#include <vector>
 
 #include "ebbtide/allocator/observed_resource.hpp"
 #include "ebbtide/scheduler/trace.hpp"
@@ -36,6 +37,14 @@ class EventLog final : public allocator::Observer {
   }
   // True also before anything was saved: the step may be no more than a look at a parameter.
   bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
+
+  // What lives of the blocks that the step allocated, and where in it that was.
+  struct LiveBlock {
+    const void* block;
+    std::int32_t op;      // kNone: in none
+    bool since_backward;  // after the first backward node began
+  };
+  std::vector<LiveBlock> liveBlocks() const;
 
   // Moves events and blocks into the trace. The log must no longer be observed.
   void moveInto(scheduler::Trace& trace);

@@ -46,6 +46,10 @@ bool LiveRuns::others(const StepRun* run) const {
                      [run](const auto& known) { return known.get() != run; });
 }
 
+void LiveRuns::nameBlocks(LiveShares& live, bool in_backward) const {
+  for (const auto& run : alive()) run->nameBlocks(live, in_backward);
+}
+
 allocator::Bytes LiveRuns::reclaim(const allocator::ReclaimRequest& request) noexcept try {
   allocator::Bytes freed = 0;
   for (const auto& run : alive()) {

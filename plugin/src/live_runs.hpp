@@ -22,6 +22,8 @@ class LiveRuns final : public allocator::Reclaimer {
   bool replaysToCome(const StepRun* recording = nullptr) const noexcept;
   // Does another step live, of another thread or with a graph that was kept?
   bool others(const StepRun* run) const;
+  // Of all steps whose saved tensors live.
+  void nameBlocks(LiveShares& live, bool in_backward) const;
   allocator::Bytes reclaim(const allocator::ReclaimRequest& request) noexcept override;
 
  private:

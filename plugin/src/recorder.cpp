@@ -361,6 +361,18 @@ void hintThreadStep() {
   }
 }
 
+std::string runningOp() {
+  const ThreadState& state = threadState();
+  if (state.active != scheduler::kNone) return state.steps.run()->nameOf(state.active);
+  const auto node = autograd::get_current_node();
+  return node != nullptr ? node->name() : "";
+}
+
+void nameLiveBlocks(LiveShares& live) {
+  if (const auto& run = threadState().steps.run()) run->nameGradients(live);
+  liveRuns().nameBlocks(live, inBackward());
+}
+
 void installRecorder() {
   rememberCleanThreadState();
   engine = new DelegatingEngine(

@@ -9,6 +9,10 @@
 // so once.
 #pragma once
 
+#include <string>
+
+#include "live_shares.hpp"
+
 namespace ebbtide::plugin {
 
 // Once a process, after torch is loaded (in Python after `import torch` set its own engine).
@@ -20,5 +24,10 @@ void endThreadStep();
 // The program says that the calling thread's step ends here (ebbtide/step.h). Any process, thread
 // and moment: where there is nothing to end it does nothing.
 void hintThreadStep();
+
+// For the error of an allocation that failed on this thread: what runs here (empty: nothing that is
+// known), and whose the live blocks are.
+std::string runningOp();
+void nameLiveBlocks(LiveShares& live);
 
 }  // namespace ebbtide::plugin

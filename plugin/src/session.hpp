@@ -27,6 +27,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "event_log.hpp"
 #include "eviction_costs.hpp"
+#include "live_shares.hpp"
 #include "plan.hpp"
 #include "session_observer.hpp"
 #include "spill_store.hpp"
@@ -137,7 +138,12 @@ class Session {
   // Not empty: the next allocation of a training thread must fail with this text.
   bool stopRequested() const noexcept { return stop_; }
   std::string stopMessage() const;
-  std::string outOfMemoryMessage(std::size_t request_bytes) const;
+  // `by`: the op that asks; empty: none is known.
+  std::string outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
+                                 const LiveShares& live) const;
+  // Is this the log of the step that observes the allocator? False too where that is not to be
+  // known without waiting.
+  bool observesBy(const EventLog* log) const;
 
   void writeReport();
   void writeTrace(const scheduler::Trace& trace) const;

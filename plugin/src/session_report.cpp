@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "out_of_memory.hpp"
 #include "session.hpp"
 #include "version.hpp"
 
@@ -13,6 +14,7 @@ namespace ebbtide::plugin {
 namespace {
 
 constexpr std::size_t kTimelinePoints = 2000;
+constexpr std::size_t kMostShares = 5;  // of live memory, that are told
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -49,22 +51,35 @@ void Session::writeTrace(const scheduler::Trace& trace) const {
   if (!file) warn("the trace could not be written to " + path);
 }
 
-std::string Session::outOfMemoryMessage(std::size_t request_bytes) const {
+bool Session::observesBy(const EventLog* log) const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock && log != nullptr && log_.get() == log;
+}
+
+std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
+                                        const LiveShares& live) const {
   const allocator::Statistics memory = memory_->statistics();
-  std::string budget = "no budget is set";
-  std::string advice;
-  if (config_.budget_bytes) {
-    budget = "the budget is " + formatBytes(*config_.budget_bytes);
-    std::unique_lock lock(mutex_, std::try_to_lock);
-    const std::int64_t floor = lock ? smallest_feasible_bytes_.load() : 0;
-    advice = fmt::format(
-        " Raise the budget{}, or set EBBTIDE_ON_INFEASIBLE=best-effort to go over it.",
-        floor > 0 ? " (the first step's smallest was " + formatBytes(floor) + ")" : std::string());
-  }
-  return fmt::format("ebbtide: out of memory: {} asked for; {} live, {} cached, {} mapped; {}.{}",
-                     formatBytes(static_cast<std::int64_t>(request_bytes)),
-                     formatBytes(memory.allocated_bytes), formatBytes(memory.cached_bytes),
-                     formatBytes(memory.mapped_bytes), budget, advice);
+  OutOfMemory facts{
+      .requested_bytes = static_cast<std::int64_t>(request_bytes),
+      .requested_by = by,
+      // A small one may need a page.
+      .block_bytes = std::max(memory_->blockBytesFor(request_bytes), allocator::kUnitBytes),
+      .device_total_bytes = machineMemoryBytes(),
+      .budget_bytes = memory.budget_bytes,
+      .margin_bytes = memory.margin_bytes,
+      .mapped_bytes = memory.mapped_bytes,
+      .live_bytes = memory.allocated_bytes,
+      .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
+      .first_deviation = memory_->planned().firstDeviation(allocator::Stream::kDefault),
+      .smallest_feasible_bytes = smallest_feasible_bytes_};
+  facts.stuck_bytes =
+      std::max<std::int64_t>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
+  // Free pages can be joined to one block, with what the budget has left.
+  const bool limited = memory.budget_bytes != allocator::kUnlimited;
+  const std::int64_t room = limited ? std::max<std::int64_t>(0, memory_->ledger().roomBytes()) : 0;
+  facts.largest_free_bytes = memory.cached_bytes + room;
+  facts.free_bytes = facts.largest_free_bytes + facts.stuck_bytes;
+  return describe(facts);
 }
 
 void Session::writeReport() {

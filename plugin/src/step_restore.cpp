@@ -21,9 +21,12 @@ using EventKind = scheduler::TraceEvent::Kind;
 constexpr const char* kDraws = "draws random numbers without saying so";
 constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
 
+// Its first line.
 std::string messageOf(const std::exception& error) {
   const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
-  return torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+  const std::string text =
+      torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
+  return text.substr(0, text.find('\n'));
 }
 
 }  // namespace

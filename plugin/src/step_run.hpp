@@ -33,6 +33,7 @@
 #include "checksum.hpp"
 #include "event_log.hpp"
 #include "fingerprint.hpp"
+#include "live_shares.hpp"
 #include "plan.hpp"
 #include "plan_alignment.hpp"
 #include "recipe.hpp"
@@ -73,6 +74,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   // --- memory pressure: gives up held values that nobody else holds (step_eviction.cpp)
   std::int64_t evict(std::int64_t need_bytes) noexcept;
+
+  // --- when memory is out: what its live blocks are
+  void nameBlocks(LiveShares& live, bool in_backward);
+  void nameGradients(LiveShares& live) const;  // by the thread that trains them
+  std::string nameOf(OpId op) const;
 
   // --- at its end
   scheduler::Trace takeTrace();

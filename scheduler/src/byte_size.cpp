@@ -3,6 +3,8 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
+#include <cstdio>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -59,6 +61,20 @@ Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
   if (!(bytes >= 1)) throw reject("is not more than zero");
   if (bytes > 9.0e18) throw reject("is too large");
   return static_cast<Bytes>(bytes);
+}
+
+std::string formatBytes(Bytes bytes) {
+  constexpr double kKiB = 1024, kMiB = 1024 * kKiB, kGiB = 1024 * kMiB;
+  const double value = static_cast<double>(bytes);
+  const auto text = [](const char* format, double number) {
+    std::array<char, 48> buffer;
+    std::snprintf(buffer.data(), buffer.size(), format, number);
+    return std::string(buffer.data());
+  };
+  if (std::abs(value) < kKiB) return std::to_string(bytes) + " B";
+  if (std::abs(value) < kMiB) return text("%.1f KiB", value / kKiB);
+  if (std::abs(value) < kGiB) return text("%.1f MiB", value / kMiB);
+  return text("%.2f GiB", value / kGiB);
 }
 
 }  // namespace ebbtide::scheduler

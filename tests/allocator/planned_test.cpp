@@ -108,6 +108,34 @@ TEST_F(PlannedTest, AnotherSizeIsSearchedForALittleWayAhead) {
   for (char* block : {a, b, unforeseen, far, next}) stack_->deallocate(block);
 }
 
+TEST_F(PlannedTest, TheFirstDeviationIsKeptUntilTheNextStep) {
+  const auto sequence = placed({{10, 0}, {11, 10}, {12, 21}});
+  EXPECT_FALSE(stack_.planned().firstDeviation(kStream).has_value());
+  begin(sequence);
+  char* a = allocate(10);
+  EXPECT_FALSE(stack_.planned().firstDeviation(kStream).has_value());
+  char* c = allocate(12);
+  char* unforeseen = allocate(50);
+  auto first = stack_.planned().firstDeviation(kStream);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->block, 1);
+  EXPECT_EQ(first->expected_bytes, 11 * kUnitBytes);
+  EXPECT_EQ(first->requested_bytes, 12 * kUnitBytes);
+  EXPECT_FALSE(stack_.planned().firstDeviation(kOther).has_value());
+  for (char* block : {a, c, unforeseen}) stack_->deallocate(block);
+
+  begin(placed({{10, 0}}));
+  EXPECT_FALSE(stack_.planned().firstDeviation(kStream).has_value());
+  a = allocate(10);
+  c = allocate(12);  // none is expected any more
+  first = stack_.planned().firstDeviation(kStream);
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->block, 1);
+  EXPECT_EQ(first->expected_bytes, 0);
+  EXPECT_EQ(first->requested_bytes, 12 * kUnitBytes);
+  for (char* block : {a, c}) stack_->deallocate(block);
+}
+
 TEST_F(PlannedTest, APhaseBringsTheCursorBack) {
   begin(placed({{10, 0}, {11, 10}, {12, 21}, {13, 33}}, {0, 2}));
   char* a = allocate(10);

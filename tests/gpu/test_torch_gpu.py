@@ -60,7 +60,7 @@ def test_a_private_pool_is_private() -> None:
 def test_the_device_is_used_within_the_budget() -> None:
     result = run("fill_up", {"EBBTIDE_BUDGET": "2GiB"})
     assert result["ooms"] == 1
-    assert "Ebbtide's budget is 2.00 GiB" in result["message"]
+    assert "Budget 2.00 GiB" in result["message"]
     # What others in this process take between two measurements is not foreseen.
     assert result["used"] <= 2 * GIB + 64 * MIB
     # All but what was in use before, in steps of 64 MiB and pages of 2.

@@ -78,5 +78,36 @@ TEST(EventLog, ErasedEventsLeaveTheRest) {
   EXPECT_EQ(trace.events[0].kind, Kind::kAlloc);
 }
 
+TEST(EventLog, LiveBlocksAreToldWithTheirOps) {
+  EventLog log(0);
+  int before = 0;
+  int data = 0;
+  int output = 0;
+  int workspace = 0;
+  int gradient = 0;
+  log.blockAt(&before, 64);
+  log.onAllocate(&data, 64);
+  log.add(Kind::kOpBegin, 7);
+  log.onAllocate(&workspace, 64);
+  log.onAllocate(&output, 64);
+  log.onFree(&workspace, 64);
+  log.add(Kind::kOpEnd, 7);
+  log.add(Kind::kBackwardNode, 0);
+  log.onAllocate(&gradient, 64);
+  const auto live = log.liveBlocks();
+  ASSERT_EQ(live.size(), 3U);  // what was there before is none of the step's
+  EXPECT_EQ(live[0].block, &data);
+  EXPECT_EQ(live[0].op, scheduler::kNone);
+  EXPECT_FALSE(live[0].since_backward);
+  EXPECT_EQ(live[1].block, &output);
+  EXPECT_EQ(live[1].op, 7);
+  EXPECT_EQ(live[2].block, &gradient);
+  EXPECT_EQ(live[2].op, scheduler::kNone);
+  EXPECT_TRUE(live[2].since_backward);
+  scheduler::Trace trace;
+  log.moveInto(trace);
+  EXPECT_TRUE(log.liveBlocks().empty());
+}
+
 }  // namespace
 }  // namespace ebbtide::plugin

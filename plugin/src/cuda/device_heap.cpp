@@ -190,11 +190,14 @@ void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Co
     statistics_.onOutOfMemory();
     facts.live_bytes = statistics_.allocatedBytes();
     facts.awaiting_bytes = statistics_.activeBytes() - facts.live_bytes;
-    facts.live_blocks = table_.blocks().size();
-    const IdleMemory idle = idleMemoryOf(table_);
-    facts.idle_bytes = idle.bytes;
-    facts.largest_idle_bytes = idle.largest_bytes;
+    facts.free_bytes = idleMemoryOf(table_).bytes;
   }
+  // Free pages can be joined to one block, with what the budget and the device have left.
+  const Bytes room = std::max<Bytes>(
+      0, std::min(info.free_bytes, facts.budget_bytes - facts.margin_bytes - facts.mapped_bytes));
+  facts.largest_free_bytes = memory_->statistics().cached_bytes + room;
+  facts.stuck_bytes = std::max<Bytes>(0, facts.free_bytes + room - facts.largest_free_bytes);
+  facts.free_bytes += room;
   c10::reportOutOfMemoryToProfiler(
       static_cast<std::int64_t>(bytes), static_cast<std::size_t>(facts.live_bytes),
       static_cast<std::size_t>(facts.mapped_bytes), c10::Device(c10::kCUDA, device_));

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 
 #include "ebbtide/allocator/address_space.hpp"
 #include "ebbtide/allocator/ledger.hpp"
@@ -21,6 +22,13 @@
 #include "ebbtide/allocator/pool_resource.hpp"
 
 namespace ebbtide::allocator {
+
+// A request that was not the one that the sequence has next.
+struct PlanDeviation {
+  std::int64_t block = 0;     // which of the sequence was expected, counted from 0
+  Bytes expected_bytes = 0;   // 0: its blocks had all come
+  Bytes requested_bytes = 0;  // rounded up to kUnitBytes
+};
 
 class PlannedResource final : public MemoryResource, public PageHolder {
  public:
@@ -52,6 +60,8 @@ class PlannedResource final : public MemoryResource, public PageHolder {
   // Ever: requests that were not the expected ones, and blocks whose place was taken.
   std::int64_t deviations() const noexcept;
   std::int64_t latePlaces() const noexcept;
+  // Of the stream's present step.
+  std::optional<PlanDeviation> firstDeviation(Stream stream) const noexcept;
 
   void lockForFork() noexcept;
   void unlockAfterFork() noexcept;

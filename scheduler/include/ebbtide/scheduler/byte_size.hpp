@@ -1,4 +1,4 @@
-// Sizes as people write them: in the environment and on the command line.
+// Sizes as people write them, in the environment and on the command line, and as they read them.
 #pragma once
 
 #include <string>
@@ -10,5 +10,7 @@ namespace ebbtide::scheduler {
 // "30GiB", "30Gi" (and K, M, T), "80%" of `whole`, plain bytes; with decimals. Throws
 // std::invalid_argument: one sentence that begins with "name=text" and says what is accepted.
 Bytes parseSize(const std::string& name, const std::string& text, Bytes whole);
+
+std::string formatBytes(Bytes bytes);  // "1.50 GiB"
 
 }  // namespace ebbtide::scheduler

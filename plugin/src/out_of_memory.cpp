@@ -1,0 +1,135 @@
+#include "out_of_memory.hpp"
+
+#include <cmath>
+#include <sstream>
+
+#include "ebbtide/scheduler/byte_size.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using allocator::Bytes;
+using scheduler::formatBytes;
+
+bool onDevice(const OutOfMemory& facts) {
+  return facts.device >= 0;
+}
+
+// As it is to be set: whole MiB, never too few.
+std::string asSetting(Bytes bytes) {
+  constexpr Bytes kMiB = Bytes{1} << 20;
+  return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB";
+}
+
+// Programs look for these words of torch's.
+void sayRequest(std::ostream& out, const OutOfMemory& facts) {
+  if (onDevice(facts)) {
+    out << "CUDA out of memory. Tried to allocate " << formatBytes(facts.requested_bytes);
+    if (!facts.requested_by.empty()) out << " for " << facts.requested_by;
+    out << ". GPU " << facts.device << " has a total capacity of "
+        << formatBytes(facts.device_total_bytes) << " of which "
+        << formatBytes(facts.device_free_bytes) << " is free.";
+    return;
+  }
+  out << "ebbtide: out of memory: " << formatBytes(facts.requested_bytes) << " asked for";
+  if (!facts.requested_by.empty()) out << " by " << facts.requested_by;
+  out << '.';
+}
+
+void sayBudget(std::ostream& out, const OutOfMemory& facts) {
+  const bool limited = facts.budget_bytes != allocator::kUnlimited &&
+                       (!onDevice(facts) || facts.budget_bytes < facts.device_total_bytes);
+  out << '\n';
+  if (limited) {
+    out << "Budget " << formatBytes(facts.budget_bytes);
+    if (facts.margin_bytes > 0) {
+      out << ", of which " << formatBytes(facts.margin_bytes)
+          << " is in use outside of PyTorch's allocator";
+    }
+  } else {
+    out << "No budget is set";
+  }
+  out << "; " << formatBytes(facts.mapped_bytes) << " mapped, " << formatBytes(facts.live_bytes)
+      << " in live blocks";
+  if (facts.awaiting_bytes > 0) {
+    out << ", " << formatBytes(facts.awaiting_bytes) << " freed but in use by other streams";
+  }
+  out << "; " << formatBytes(facts.free_bytes) << " free, largest run "
+      << formatBytes(facts.largest_free_bytes) << " (fragmentation "
+      << std::lround(100 * fragmentation(facts)) << "%).";
+}
+
+void sayBlocks(std::ostream& out, const OutOfMemory& facts) {
+  if (facts.live_by_op.empty()) return;
+  out << "\nLive blocks, by what made them:";
+  for (const LiveShares::Share& share : facts.live_by_op) {
+    out << "\n  " << formatBytes(share.bytes) << "  " << share.made_by;
+    if (share.blocks > 0) {
+      out << ", " << share.blocks << (share.blocks == 1 ? " block" : " blocks");
+    }
+  }
+}
+
+void sayDeviation(std::ostream& out, const OutOfMemory& facts) {
+  if (!facts.first_deviation) return;
+  const allocator::PlanDeviation& first = *facts.first_deviation;
+  out << "\nThe step first left the order that its addresses were placed for at large block "
+      << first.block + 1 << ": ";
+  if (first.expected_bytes > 0) {
+    out << formatBytes(first.expected_bytes) << " expected";
+  } else {
+    out << "none expected";
+  }
+  out << ", " << formatBytes(first.requested_bytes) << " asked for.";
+}
+
+void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
+  const Bytes fits = budgetThatFits(facts);
+  out << '\n';
+  if (fits > facts.device_total_bytes) {
+    out << "Beside what is live now it does not fit into this "
+        << (onDevice(facts) ? "device" : "machine") << "'s "
+        << formatBytes(facts.device_total_bytes) << '.';
+  } else if (fits > facts.budget_bytes) {
+    out << "Beside what is live now it needs "
+        << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits) << '.';
+  } else if (onDevice(facts)) {
+    out << "The budget has room: memory that graphs keep, or that others took of the device since "
+           "it was measured, is in the way.";
+  } else {
+    out << "It is the system that has no memory for it, or no addresses (ulimit -v, ulimit -d, a "
+           "container's limit).";
+  }
+  if (facts.smallest_feasible_bytes > 0) {
+    out << " The smallest feasible budget of the first steps was "
+        << formatBytes(facts.smallest_feasible_bytes) << '.';
+  }
+  if (!onDevice(facts) && fits > facts.budget_bytes) {
+    out << " EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.";
+  }
+}
+
+}  // namespace
+
+double fragmentation(const OutOfMemory& facts) noexcept {
+  if (facts.free_bytes <= 0) return 0;
+  return 1 - static_cast<double>(facts.largest_free_bytes) / static_cast<double>(facts.free_bytes);
+}
+
+Bytes budgetThatFits(const OutOfMemory& facts) noexcept {
+  if (facts.block_bytes == allocator::kUnlimited) return allocator::kUnlimited;
+  return facts.live_bytes + facts.awaiting_bytes + facts.stuck_bytes + facts.margin_bytes +
+         facts.block_bytes;
+}
+
+std::string describe(const OutOfMemory& facts) {
+  std::ostringstream out;
+  sayRequest(out, facts);
+  sayBudget(out, facts);
+  sayBlocks(out, facts);
+  sayDeviation(out, facts);
+  sayWhatFits(out, facts);
+  return out.str();
+}
+
+}  // namespace ebbtide::plugin

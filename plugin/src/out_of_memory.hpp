@@ -1,0 +1,43 @@
+// OutOfMemory: why a request failed, in numbers, and in words; of the host's memory or a GPU's.
+// Torch-free.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ebbtide/allocator/planned_resource.hpp"
+#include "live_shares.hpp"
+
+namespace ebbtide::plugin {
+
+struct OutOfMemory {
+  using Bytes = allocator::Bytes;
+
+  int device = -1;  // a GPU; -1: the host
+  Bytes requested_bytes = 0;
+  std::string requested_by = {};  // the op; empty: none is known
+  Bytes block_bytes = 0;          // what the request takes; kUnlimited: no block is so large
+  Bytes device_free_bytes = 0;    // of a GPU
+  Bytes device_total_bytes = 0;   // of it, or of the machine
+  Bytes budget_bytes = allocator::kUnlimited;  // kUnlimited: none
+  Bytes margin_bytes = 0;                      // of the budget, held by others
+  Bytes mapped_bytes = 0;
+  Bytes live_bytes = 0, awaiting_bytes = 0;  // awaiting: freed, in use by other streams
+  Bytes stuck_bytes = 0;         // mapped, in no block, but of pages that no block can have whole
+  Bytes free_bytes = 0;          // of the budget, or mapped where there is none, in no block
+  Bytes largest_free_bytes = 0;  // the largest block that is to be had
+  std::vector<LiveShares::Share> live_by_op = {};  // largest first; with the rest their sum is live
+  std::optional<allocator::PlanDeviation> first_deviation = {};  // of a step that was placed
+  Bytes smallest_feasible_bytes = 0;                             // of the first steps; 0: not known
+};
+
+// 1 - largest free run / free bytes; 0 where nothing is free.
+double fragmentation(const OutOfMemory& facts) noexcept;
+// The smallest budget under which the request would have fitted beside what is live now.
+allocator::Bytes budgetThatFits(const OutOfMemory& facts) noexcept;
+// One line each: the request, the budget, what is live, what would do.
+std::string describe(const OutOfMemory& facts);
+
+}  // namespace ebbtide::plugin

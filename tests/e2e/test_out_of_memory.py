@@ -1,0 +1,104 @@
+"""What the error says where a budget is too small for what comes after the first steps."""
+
+import re
+from pathlib import Path
+
+import pytest
+from conftest import MIB
+from out_of_memory import LAYERS, TOO_MUCH
+from processes import Finished, run, script
+
+BUDGET = 20  # MiB: the steps have 6 MiB of weights and as much of gradients
+
+
+def fails(place: str, folder: Path, budget: int = BUDGET) -> tuple[str, dict]:
+    """The message, and what the program knows of its memory, in MiB."""
+    done: Finished = run(
+        script("tests/e2e/out_of_memory.py", place),
+        {"EBBTIDE_BUDGET": str(budget * MIB)},
+        folder,
+    ).succeeded()
+    assert done.report["budget_violations"] == 0
+    message = done.results[0]["message"]
+    lines = message.splitlines()
+    assert len(lines) <= 12 and max(map(len, lines)) < 250, message
+    assert f"Budget {budget}.0 MiB; " in lines[1]
+    return message, done.results[0]["known"]
+
+
+def shares(message: str) -> dict[str, tuple[float, int]]:
+    """MiB and blocks, by what made them; 0 blocks where they were not counted."""
+    found = re.findall(r"^  ([\d.]+) (B|KiB|MiB)  (.+?)(?:, (\d+) blocks?)?$", message, re.M)
+    scale = {"B": 1 / MIB, "KiB": 1 / 1024, "MiB": 1.0}
+    return {name: (float(size) * scale[unit], int(n or 0)) for size, unit, name, n in found}
+
+
+def live(message: str) -> float:
+    found = re.search(r"([\d.]+) MiB in live blocks", message)
+    assert found, message
+    return float(found[1])
+
+
+def needed(message: str) -> int:
+    found = re.search(r"it needs EBBTIDE_BUDGET=(\d+)MiB", message)
+    assert found, message
+    return int(found[1])
+
+
+def check_sums(message: str, asked_for: int) -> None:
+    by_op = shares(message)
+    # Each is rounded to a tenth.
+    assert sum(size for size, _ in by_op.values()) == pytest.approx(live(message), abs=0.5)
+    assert list(by_op.values()) and 2 <= len(by_op) <= 7, message
+    # Slots of small blocks may hold back a page or two; the setting is rounded up.
+    assert live(message) + asked_for <= needed(message) <= live(message) + asked_for + 1.2, message
+
+
+def test_in_the_forward_pass(tmp_path: Path) -> None:
+    message, _ = fails("forward", tmp_path)
+    assert message.startswith(f"ebbtide: out of memory: {TOO_MUCH}.0 MiB asked for by aten::cat.\n")
+    check_sums(message, TOO_MUCH)
+    by_op = shares(message)
+    # Half of the layers have run: their weights were read, and each saved what its product gave.
+    assert by_op["parameters"] == (LAYERS / 2, LAYERS / 2)
+    assert by_op["aten::mm"] == (LAYERS / 2, LAYERS / 2)
+    rest = "from before the step (parameters not read yet, optimizer's state, data)"
+    assert by_op[rest] == (LAYERS / 2, 0)
+    assert re.search(r"placed for at large block \d+: 1.0 MiB expected, 64.0 MiB asked", message)
+    assert "The smallest feasible budget of the first steps was " in message
+
+
+def test_in_the_backward_pass(tmp_path: Path) -> None:
+    message, known = fails("backward", tmp_path)
+    assert message.startswith(
+        f"ebbtide: out of memory: {TOO_MUCH}.0 MiB asked for by GreedyBackward.\n"
+    )
+    check_sums(message, TOO_MUCH)
+    by_op = shares(message)
+    # Of the layers behind it the gradients are there.
+    assert by_op["gradients"] == (known["gradients"], LAYERS / 2)
+    assert by_op["parameters"] == (known["parameters"], LAYERS)
+    assert by_op["aten::mm"][1] >= LAYERS / 2
+
+
+def test_in_the_optimizer(tmp_path: Path) -> None:
+    """Adam, from some step on: twice the weights' 6 MiB are more than 20 less 12 leave."""
+    message, known = fails("optimizer", tmp_path)
+    assert message.startswith("ebbtide: out of memory: 1.0 MiB asked for.\n")
+    check_sums(message, 1)
+    by_op = shares(message)
+    assert by_op["gradients"] == (known["gradients"], LAYERS) == (LAYERS, LAYERS)
+    assert by_op["parameters"] == (LAYERS, LAYERS)
+    size, blocks = by_op["since backward began (optimizer, data)"]
+    assert size == pytest.approx(known["states"], abs=0.1) and blocks >= known["states"]
+    assert "large block" in message and "none expected, 1.0 MiB asked for" in message
+
+
+def test_the_named_budget_is_enough_and_no_more(tmp_path: Path) -> None:
+    """Between steps 12 MiB live: blocks of 1 MiB fill the rest of the budget."""
+    message, known = fails("between_steps", tmp_path / "first")
+    assert known["held"] == BUDGET - 2 * LAYERS
+    assert needed(message) == BUDGET + 1
+    assert shares(message)["since backward began (optimizer, data)"][0] == known["held"]
+    message, known = fails("between_steps", tmp_path / "second", budget=needed(message))
+    assert known["held"] == BUDGET - 2 * LAYERS + 1
