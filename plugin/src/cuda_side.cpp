@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 
+#include "session.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -17,6 +19,10 @@ std::string ownFolder() {
   return slash == std::string::npos ? "." : path.substr(0, slash);
 }
 
+void warn(const char* text) {
+  if (const Session* const session = Session::current()) session->warn(text);
+}
+
 }  // namespace
 
 CudaSide installCudaSide(const std::string& budget, std::string& problem) {
@@ -28,10 +34,10 @@ CudaSide installCudaSide(const std::string& budget, std::string& problem) {
     library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
   if (library == nullptr) return CudaSide::kAbsent;  // built without CUDA
-  using Install = const char* (*)(const char*);
+  using Install = const char* (*)(const char*, void (*)(const char*));
   const auto install = reinterpret_cast<Install>(dlsym(library, "ebbtide_cuda_install"));
   const char* refused =
-      install == nullptr ? "libebbtide_torch_cuda.so is damaged" : install(budget.c_str());
+      install == nullptr ? "libebbtide_torch_cuda.so is damaged" : install(budget.c_str(), &warn);
   if (refused == nullptr) return CudaSide::kInstalled;
   problem = refused;
   return CudaSide::kRefused;

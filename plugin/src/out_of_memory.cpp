@@ -132,4 +132,11 @@ std::string describe(const OutOfMemory& facts) {
   return out.str();
 }
 
+std::string describeLoweredBudget(Bytes budget_bytes, Bytes margin_bytes, Bytes mapped_bytes) {
+  std::string text = "the budget was lowered to " + formatBytes(budget_bytes);
+  if (margin_bytes > 0) text += ", of which others hold " + formatBytes(margin_bytes) + ",";
+  return text + " while live blocks hold " + formatBytes(mapped_bytes) +
+         ": pages are given back as they are freed, and no more are mapped until then";
+}
+
 }  // namespace ebbtide::plugin

@@ -40,4 +40,8 @@ allocator::Bytes budgetThatFits(const OutOfMemory& facts) noexcept;
 // One line each: the request, the budget, what is live, what would do.
 std::string describe(const OutOfMemory& facts);
 
+// A budget that was set below what blocks hold by then, all free pages being gone.
+std::string describeLoweredBudget(allocator::Bytes budget_bytes, allocator::Bytes margin_bytes,
+                                  allocator::Bytes mapped_bytes);
+
 }  // namespace ebbtide::plugin

@@ -132,6 +132,8 @@ class Session {
   // In a trusted step a replay of it failed, or differed.
   void distrust(const Plan& plan) noexcept;
   void disable(const std::string& why);  // pass-through from now on, said once
+  // One line on stderr each, tagged with the rank.
+  void warn(const std::string& text) const;
   void debug(const std::string& text) const;
   bool disabled() const noexcept { return disabled_; }
 
@@ -222,8 +224,7 @@ class Session {
   const Program* mainProgram() const;  // the one most steps ran; mutex_ held
   void refreshMetrics(const allocator::Statistics& memory);
   std::int64_t planningCap() const;
-  void say(const std::string& text) const;  // one line on stderr, tagged with the rank
-  void warn(const std::string& text) const;
+  void say(const std::string& text) const;
 
   Config config_;
   AuditCache::Host host_;

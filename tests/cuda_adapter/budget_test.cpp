@@ -133,6 +133,45 @@ TEST_F(CudaAllocatorTest, TheSmallerOfBudgetAndFractionHolds) {
   give(take(8 * kMiB));
 }
 
+// 30 of 256 MiB live, 10 are cached. An eighth, 32 MiB, holds them with 2 of the cache; a
+// sixteenth, 16 MiB, does not.
+TEST_F(CudaAllocatorTest, ABudgetBelowWhatLivesIsSaidOnceAChange) {
+  void* a = take(20 * kMiB);
+  void* b = take(10 * kMiB);
+  give(take(10 * kMiB));
+  allocator_->setMemoryFraction(0.125, 0);
+  EXPECT_EQ(gpu().mapped_bytes, 32 * kMiB);
+  EXPECT_TRUE(said_.empty());
+  allocator_->setMemoryFraction(0.0625, 0);
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_EQ(said_[0],
+            "GPU 0: the budget was lowered to 16.0 MiB while live blocks hold 30.0 MiB: pages are "
+            "given back as they are freed, and no more are mapped until then");
+  EXPECT_THROW(take(2 * kMiB), c10::OutOfMemoryError);
+  give(a);
+  EXPECT_EQ(gpu().mapped_bytes, 16 * kMiB) << "given back as they were freed";
+  give(take(6 * kMiB));  // 10 + 6 = 16
+  EXPECT_EQ(said_.size(), 1U);
+
+  allocator_->setMemoryFraction(0.03125, 0);  // 8 MiB
+  EXPECT_EQ(said_.size(), 2U);
+  allocator_->setMemoryFraction(0.0361328125,
+                                0);  // 9.25 MiB: less than lives, but more than before
+  EXPECT_EQ(said_.size(), 2U);
+  give(b);
+}
+
+TEST_F(CudaAllocatorTest, WhatOthersHoldIsToldOfALoweredBudget) {
+  gpu().others_bytes = 4 * kMiB;
+  void* block = take(30 * kMiB);
+  allocator_->setMemoryFraction(0.125, 0);  // 32 MiB less 4
+  ASSERT_EQ(said_.size(), 1U);
+  EXPECT_NE(said_[0].find("lowered to 32.0 MiB, of which others hold 4.0 MiB, while live blocks"),
+            std::string::npos)
+      << said_[0];
+  give(block);
+}
+
 // Budget 24 MiB; others 4; live 16 in two blocks; 4 MiB requested: 16 + 4 + 4 = 24 would fit, were
 // the 2 MiB asked for on top not.
 TEST_F(CudaAllocatorTest, TheMessageSaysWhatIsInTheWay) {

@@ -136,8 +136,9 @@ class CudaAllocatorTest : public ::testing::Test {
     allocator_.reset();
     auto source = std::make_unique<HostSource>();
     source_ = source.get();
-    allocator_ =
-        std::make_unique<CudaAllocator>(std::move(source), [budget](Bytes) { return budget; });
+    allocator_ = std::make_unique<CudaAllocator>(
+        std::move(source), [budget](Bytes) { return budget; },
+        [this](const std::string& text) { said_.push_back(text); });
     allocator_->init(2);
   }
 
@@ -165,6 +166,7 @@ class CudaAllocatorTest : public ::testing::Test {
   }
 
   HostSource* source_ = nullptr;  // the allocator's
+  std::vector<std::string> said_;
   std::unique_ptr<CudaAllocator> allocator_;
 };
 

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "out_of_memory.hpp"
+
 namespace ebbtide::plugin::cuda {
 namespace {
 
@@ -23,8 +25,8 @@ constexpr std::size_t kOneExabyte = std::size_t{1} << 60;
 
 }  // namespace
 
-CudaAllocator::CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of)
-    : source_(std::move(source)), budget_of_(std::move(budget_of)) {
+CudaAllocator::CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of, Warn warn)
+    : source_(std::move(source)), budget_of_(std::move(budget_of)), warn_(std::move(warn)) {
   fractions_.fill(torch_cuda::CUDAAllocatorConfig::per_process_memory_fraction());
   current.store(this);
   [[maybe_unused]] static const int watched =
@@ -168,7 +170,15 @@ void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) 
     const std::lock_guard lock(mutex_);
     fractions_[static_cast<std::size_t>(device)] = fraction;
   }
-  if (DeviceHeap* const open = openHeap(device)) open->setFraction(fraction);
+  DeviceHeap* const open = openHeap(device);
+  if (open == nullptr) return;
+  const allocator::Ledger& ledger = open->memory().ledger();
+  const Bytes before = ledger.budgetBytes();
+  open->setFraction(fraction);
+  if (warn_ != nullptr && ledger.budgetBytes() < before && ledger.isOverBudget()) {
+    warn_("GPU " + std::to_string(device) + ": " +
+          describeLoweredBudget(ledger.budgetBytes(), ledger.marginBytes(), ledger.mappedBytes()));
+  }
 }
 
 DeviceStatistics::Torch CudaAllocator::getDeviceStats(c10::DeviceIndex device) {

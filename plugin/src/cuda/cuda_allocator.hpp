@@ -29,9 +29,11 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   // Bytes of a device with so many; kUnlimited for none.
   using BudgetOf = std::function<Bytes(Bytes total_bytes)>;
 
+  using Warn = std::function<void(const std::string&)>;  // one line, to be said
+
   // One at a time: what it allocates is freed through the one that was made last. Throws c10::Error
   // where PYTORCH_CUDA_ALLOC_CONF is none.
-  CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of);
+  CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of, Warn warn = nullptr);
   ~CudaAllocator() override;
 
   // For the start of a step: what others hold of the devices that are open is measured again.
@@ -123,6 +125,7 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
 
   const std::unique_ptr<DeviceSource> source_;
   const BudgetOf budget_of_;
+  const Warn warn_;
   HistorySettings settings_;
   OutOfMemoryObservers observers_;
   SharedPages shared_;

@@ -31,7 +31,7 @@ bool isOn(const char* value) {
   return text == "1" || text == "y" || text == "yes" || text == "t" || text == "true";
 }
 
-std::string install(const std::string& budget) {
+std::string install(const std::string& budget, void (*warn)(const char*)) {
   if (ours != nullptr) return "";
   if (std::getenv("PYTORCH_NO_CUDA_MEMORY_CACHING") != nullptr) {
     return "PYTORCH_NO_CUDA_MEMORY_CACHING asks for memory straight from CUDA, which has no "
@@ -46,7 +46,8 @@ std::string install(const std::string& budget) {
   if (before != nullptr && before->initialized()) {
     return "CUDA was in use before Ebbtide was started: its memory cannot change hands";
   }
-  auto* const made = new CudaAllocator(std::make_unique<DriverDeviceSource>(), budgetFrom(budget));
+  auto* const made = new CudaAllocator(std::make_unique<DriverDeviceSource>(), budgetFrom(budget),
+                                       [warn](const std::string& text) { warn(text.c_str()); });
   // The highest priority: a lower one than torch's would be ignored in silence.
   c10::SetAllocator(c10::kCUDA, made, 255);
   if (c10::GetAllocator(c10::kCUDA) != made) {
@@ -63,11 +64,11 @@ std::string install(const std::string& budget) {
 #define EBBTIDE_API extern "C" __attribute__((visibility("default")))
 
 // `budget` as in EBBTIDE_BUDGET, of each device; empty for none. nullptr on success, else one
-// sentence that lives until the next call.
-EBBTIDE_API const char* ebbtide_cuda_install(const char* budget) {
+// sentence that lives until the next call. `warn` is told what is to be said, a line each.
+EBBTIDE_API const char* ebbtide_cuda_install(const char* budget, void (*warn)(const char*)) {
   static std::string message;
   try {
-    message = install(budget);
+    message = install(budget, warn);
   } catch (const std::exception& error) {
     message = error.what();
   }
