@@ -2,17 +2,14 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 #include <vector>
 
 #include "config.hpp"
-#include "ebbtide/scheduler/cyclic_placement.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-constexpr auto kPlacingTime = std::chrono::seconds(2);
 constexpr double kLowEnough = 1.002;          // times LOAD: not worth to look for a lower placement
 constexpr std::int64_t kDeviationShare = 20;  // more than one block in so many is too many
 
@@ -139,10 +136,10 @@ std::string StepPlacement::place() {
     cycle.problem.buffers.push_back({life.begin, life.end, life.bytes});
   }
   scheduler::PlacementOptions options;
-  options.deadline = std::chrono::steady_clock::now() + kPlacingTime;
+  options.deadline = std::chrono::steady_clock::now() + placing_time_;
   options.capacity_bytes =
       static_cast<std::int64_t>(kLowEnough * static_cast<double>(cyclicLoad(cycle)));
-  const scheduler::Placement placement = placeInCycle(cycle, options);
+  const scheduler::Placement placement = placer_(cycle, options);
   const auto fault = validateInCycle(cycle, placement);
   std::lock_guard lock(mutex_);
   work_plan_ = nullptr;

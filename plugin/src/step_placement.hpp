@@ -8,22 +8,31 @@
 // beginStep() and endStep(). place() by the planning thread.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/allocator/recorded_step.hpp"
+#include "ebbtide/scheduler/cyclic_placement.hpp"
 #include "plan.hpp"
 
 namespace ebbtide::plugin {
 
 class StepPlacement {
  public:
-  // The memory must outlive it.
-  explicit StepPlacement(allocator::DeviceMemory& memory) : memory_(memory) {}
+  using Placer = std::function<scheduler::Placement(const scheduler::CyclicPlacementProblem&,
+                                                    const scheduler::PlacementOptions&)>;
+
+  // The memory must outlive it. What the placer says is validated.
+  explicit StepPlacement(allocator::DeviceMemory& memory, Placer placer = scheduler::placeInCycle,
+                         std::chrono::nanoseconds placing_time = std::chrono::seconds{2})
+      : memory_(memory), placer_(std::move(placer)), placing_time_(placing_time) {}
 
   // A step begins on this thread, and is to follow this plan (nullptr: none).
   void beginStep(const std::shared_ptr<const Plan>& plan);
@@ -57,6 +66,8 @@ class StepPlacement {
   std::int64_t deviations() const noexcept;
 
   allocator::DeviceMemory& memory_;
+  const Placer placer_;
+  const std::chrono::nanoseconds placing_time_;
   mutable std::mutex mutex_;  // guards all below
   Places places_;
   std::thread::id thread_;            // of the step that runs

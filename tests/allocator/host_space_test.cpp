@@ -1,5 +1,6 @@
 // The host's pages on their own.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <cstdint>
 #include <cstdio>
@@ -74,6 +75,22 @@ TEST_F(HostSpaceTest, PiecesNeedNotMatch) {
   EXPECT_EQ(begin_[2 * kMiB], 0);  // the old pages are gone
   space_->unmap(begin_, kMiB);
   space_->unmap(begin_ + 2 * kMiB, 6 * kMiB);
+}
+
+// The kernel refuses MADV_DONTNEED for a range with locked pages in it.
+TEST_F(HostSpaceTest, PagesThatSomebodyLockedGoAllTheSame) {
+  const Bytes page = space_->pageBytes();
+  for (const Bytes locked : {8 * page, page}) {  // all of them, one in the middle
+    ASSERT_TRUE(space_->map(begin_, 8 * page));
+    std::memset(begin_, 7, size(8 * page));
+    char* const first = begin_ + (8 * page - locked) / 2 / page * page;
+    if (::mlock(first, size(locked)) != 0) GTEST_SKIP() << "no right to lock memory";
+    space_->unmap(begin_, 8 * page);
+    EXPECT_TRUE(smapsOf(first).starts_with("---p"));
+    ASSERT_TRUE(space_->map(begin_, 8 * page));
+    for (Bytes at = 0; at < 8 * page; at += page) EXPECT_EQ(begin_[at], 0) << at;
+    space_->unmap(begin_, 8 * page);
+  }
 }
 
 TEST_F(HostSpaceTest, NeighboursOfOneKindAreOneMapping) {

@@ -241,6 +241,36 @@ TEST(ProcessTest, TheSmallestBlocksAlsoRunOutCleanly) {
   }));
 }
 
+// All that is mapped is locked at once, reserved addresses too. What goes back really does.
+TEST(ProcessTest, InAProcessThatLocksItsMemoryPagesGoAllTheSame) {
+  if (EBBTIDE_TEST_SANITIZED) GTEST_SKIP() << "a sanitizer's shadow cannot be locked";
+  const bool may_lock = holdsInChild([] { return ::mlockall(MCL_CURRENT | MCL_FUTURE) == 0; });
+  if (!may_lock) GTEST_SKIP() << "no right to lock memory";
+  for (const int flags : {MCL_CURRENT, MCL_CURRENT | MCL_FUTURE}) {
+    EXPECT_TRUE(holdsInChild([flags] {
+      std::unique_ptr<DeviceMemory> memory;
+      const bool before = (flags & MCL_FUTURE) == 0;  // there before the lock, or after it
+      if (before) memory = makeHostMemory();
+      void* held = before ? memory->allocate(size(64 * kMiB), kStream) : nullptr;
+      if (::mlockall(flags) != 0) return false;
+      if (!before) {
+        memory = makeHostMemory();
+        held = memory->allocate(size(64 * kMiB), kStream);
+      }
+      std::memset(held, 1, size(64 * kMiB));
+      const Bytes full = fieldOfStatus("VmRSS");
+      memory->deallocate(held);
+      memory->releaseCached();
+      if (memory->ledger().mappedBytes() != 0) return false;
+      if (full - fieldOfStatus("VmRSS") < 60 * kMiB) return false;
+      auto* again = static_cast<char*>(memory->allocate(size(64 * kMiB), kStream));
+      const bool fresh = again != nullptr && again[0] == 0 && again[32 * kMiB] == 0;
+      memory->deallocate(again);
+      return fresh;
+    })) << flags;
+  }
+}
+
 // Every second of 40,000 blocks is freed and unmapped: more mappings than the kernel has slots for
 // (vm.max_map_count, 65,530 unless set otherwise). Pages still go, and what lives is whole.
 TEST(ProcessTest, WithoutMappingSlotsPagesGoAllTheSame) {

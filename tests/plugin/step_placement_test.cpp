@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+#include <stdexcept>
 #include <thread>
 #include <vector>
 
@@ -54,7 +56,10 @@ class StepPlacementTest : public ::testing::Test {
   allocator::DeviceMemory memory_{allocator::makeHostAddressSpace(),
                                   allocator::makeHostEvents(),
                                   {.reserve_bytes = allocator::Bytes{1} << 30}};
-  StepPlacement placement_{memory_};
+  // The placer's own result, unless a test takes its place.
+  StepPlacement::Placer placer_ = scheduler::placeInCycle;
+  StepPlacement placement_{
+      memory_, [this](const auto& cycle, const auto& options) { return placer_(cycle, options); }};
   std::vector<void*> gradients_;
 };
 
@@ -146,6 +151,74 @@ TEST_F(StepPlacementTest, TheFirstOpMayTellAnotherPlan) {
   memory_.deallocate(allocate(kMiB));
   EXPECT_EQ(memory_.statistics().planned_allocations, before + 1);
   placement_.endStep(false);
+}
+
+// A step goes on without addresses; it is recorded again, four times in all.
+TEST_F(StepPlacementTest, APlacerThatThrowsLeavesTheStepAsItIs) {
+  const auto plan = std::make_shared<Plan>();
+  placer_ = [](const auto&, const auto&) -> scheduler::Placement {
+    throw std::invalid_argument("no");
+  };
+  untilRecorded(plan);
+  for (int recordings = 1;; ++recordings) {
+    ASSERT_TRUE(placement_.hasWork());
+    EXPECT_THROW(placement_.place(), std::invalid_argument);
+    while (placement_.hasWork()) EXPECT_EQ(placement_.place(), "a step is not placed");
+    EXPECT_EQ(placedIn(plan), 0);
+    if (recordings == 4) break;
+    for (int i = 0; i < 3; ++i) step(plan);
+  }
+  for (int i = 0; i < 6; ++i) step(plan);
+  EXPECT_FALSE(placement_.hasWork());
+}
+
+TEST_F(StepPlacementTest, OneThatFailedOnceIsAskedAgain) {
+  const auto plan = std::make_shared<Plan>();
+  placer_ = [this](const auto&, const auto&) -> scheduler::Placement {
+    placer_ = scheduler::placeInCycle;
+    throw std::bad_alloc();
+  };
+  untilRecorded(plan);
+  EXPECT_THROW(placement_.place(), std::bad_alloc);
+  placement_.place();
+  for (int i = 0; i < 4 && !placement_.hasWork(); ++i) step(plan);
+  ASSERT_TRUE(placement_.hasWork());
+  placement_.place();
+  EXPECT_EQ(placedIn(plan), 8);
+}
+
+// All blocks at offset 0: the validator, which shares no code with the placer, sees it.
+TEST_F(StepPlacementTest, APlacementThatOverlapsIsNotUsed) {
+  const auto plan = std::make_shared<Plan>();
+  placer_ = [](const auto& cycle, const auto& options) {
+    scheduler::Placement placement = scheduler::placeInCycle(cycle, options);
+    for (auto& offset : placement.offsets) offset = 0;
+    return placement;
+  };
+  untilRecorded(plan);
+  const std::string said = placement_.place();
+  EXPECT_TRUE(said.starts_with("the step's placement is not used: ")) << said;
+  EXPECT_EQ(placedIn(plan), 0);
+}
+
+// With no time at all there is the first packing, which is right if not the lowest.
+TEST_F(StepPlacementTest, ADeadlineThatHasPassedGivesTheFirstPacking) {
+  StepPlacement hasty(memory_, scheduler::placeInCycle, std::chrono::nanoseconds{-1});
+  const auto plan = std::make_shared<Plan>();
+  std::vector<void*> blocks;
+  const auto oneStep = [&] {
+    hasty.beginStep(plan);
+    for (int i = 1; i <= 4; ++i) blocks.push_back(allocate(i * kMiB));
+    hasty.beginBackward();
+    freeAll(blocks);
+    hasty.endStep(/*as_planned=*/true);
+  };
+  for (int i = 0; i < 4; ++i) oneStep();
+  ASSERT_TRUE(hasty.hasWork());
+  EXPECT_TRUE(hasty.place().starts_with("4 of 4 blocks placed"));
+  const std::int64_t before = memory_.statistics().planned_allocations;
+  oneStep();
+  EXPECT_EQ(memory_.statistics().planned_allocations - before, 4);
 }
 
 }  // namespace
