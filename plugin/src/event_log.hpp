@@ -49,6 +49,9 @@ class EventLog final : public allocator::Observer {
   // Moves events and blocks into the trace. The log must no longer be observed.
   void moveInto(scheduler::Trace& trace);
 
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
+
   // Allocations of this thread belong to us (replays, fetches) while one of these is alive.
   class OursScope {
    public:

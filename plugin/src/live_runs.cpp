@@ -46,6 +46,20 @@ bool LiveRuns::others(const StepRun* run) const {
                      [run](const auto& known) { return known.get() != run; });
 }
 
+void LiveRuns::lockForFork() {
+  std::vector<std::shared_ptr<StepRun>> runs = alive();
+  mutex_.lock();
+  locked_ = std::move(runs);
+  for (const auto& run : locked_) run->lockForFork();
+}
+
+void LiveRuns::unlockAfterFork() {
+  const std::vector<std::shared_ptr<StepRun>> runs = std::move(locked_);  // perhaps the last ones
+  locked_.clear();
+  for (const auto& run : runs) run->unlockAfterFork();
+  mutex_.unlock();
+}
+
 void LiveRuns::nameBlocks(LiveShares& live, bool in_backward) const {
   for (const auto& run : alive()) run->nameBlocks(live, in_backward);
 }

@@ -24,6 +24,9 @@ class LiveRuns final : public allocator::Reclaimer {
   bool others(const StepRun* run) const;
   // Of all steps whose saved tensors live.
   void nameBlocks(LiveShares& live, bool in_backward) const;
+  // For pthread_atfork: a child may run what its parent saved backward, and lets go of it.
+  void lockForFork();
+  void unlockAfterFork();
   allocator::Bytes reclaim(const allocator::ReclaimRequest& request) noexcept override;
 
  private:
@@ -31,6 +34,7 @@ class LiveRuns final : public allocator::Reclaimer {
 
   mutable std::mutex mutex_;  // guards the list only
   std::vector<std::weak_ptr<StepRun>> runs_;
+  std::vector<std::shared_ptr<StepRun>> locked_;  // for a fork
 };
 
 LiveRuns& liveRuns();  // the process's

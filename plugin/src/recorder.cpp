@@ -5,6 +5,7 @@
 #include <ATen/record_function.h>
 #include <c10/core/GradMode.h>
 #include <c10/core/impl/TorchDispatchModeTLS.h>
+#include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/saved_variable_hooks.h>
@@ -379,6 +380,9 @@ void installRecorder() {
       autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
   autograd::set_default_engine_stub(&engineStub);
   Session::current()->memory().setReclaimer(&liveRuns());
+  // After the session's, so before them when a process forks: its locks come after these.
+  pthread_atfork([] { liveRuns().lockForFork(); }, [] { liveRuns().unlockAfterFork(); },
+                 [] { liveRuns().unlockAfterFork(); });
   at::addGlobalCallback(at::RecordFunctionCallback(&onStart, &onEnd)
                             .needsInputs(true)
                             .needsOutputs(true)

@@ -73,28 +73,41 @@ Session::Session(Config config, AuditCache::Host host)
 void Session::start(Config config, AuditCache::Host host) {
   auto* session = new Session(std::move(config), std::move(host));
   the_session.store(session, std::memory_order_release);
-  pthread_atfork(
-      [] {
-        droppedBlocks().lockForFork();
-        current()->memory_->lockForFork();
-      },
-      [] {
-        current()->memory_->unlockAfterFork();
-        droppedBlocks().unlockAfterFork();
-      },
-      [] {
-        in_child = true;
-        current()->memory_->unlockAfterFork();
-        droppedBlocks().unlockAfterFork();
-        current()->memory_->setBudget(allocator::kUnlimited);
-        current()->memory_->setReclaimer(nullptr);
-        current()->memory_->setObserver(nullptr);
-        current()->memory_->recording().stop();
-        current()->memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
-      });
+  pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
+                 [] {
+                   in_child = true;
+                   current()->unlockAfterFork();
+                   current()->beInert();
+                 });
   std::atexit([] {
     if (!in_child) current()->shutdown();
   });
+}
+
+// A child may run a graph of its parent backward, and lets go of it: so nothing that this takes may
+// be left with a thread that the child does not have. In the order in which they are taken.
+void Session::lockForFork() {
+  mutex_.lock();
+  spill_.lockForFork();
+  observer_.lockForFork();
+  droppedBlocks().lockForFork();
+  memory_->lockForFork();
+}
+
+void Session::unlockAfterFork() {
+  memory_->unlockAfterFork();
+  droppedBlocks().unlockAfterFork();
+  observer_.unlockAfterFork();
+  spill_.unlockAfterFork();
+  mutex_.unlock();
+}
+
+void Session::beInert() {
+  memory_->setBudget(allocator::kUnlimited);
+  memory_->setReclaimer(nullptr);
+  memory_->setObserver(nullptr);
+  memory_->recording().stop();
+  memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
 }
 
 void Session::say(const std::string& text) const {

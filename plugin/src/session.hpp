@@ -195,6 +195,9 @@ class Session {
     bool betterThan(const Planned& other) const;
   };
 
+  void lockForFork();
+  void unlockAfterFork();
+  void beInert();  // in a forked child
   void planLoop();
   void placeStep();
   void planOnce(scheduler::Trace trace, bool first_step);

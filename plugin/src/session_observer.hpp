@@ -34,6 +34,16 @@ class StepObserver final : public allocator::Observer {
     if (log_ != nullptr) log_->onFree(block, block_bytes);
   }
 
+  // The log of that step too, whose own thread may go on with it in a child.
+  void lockForFork() {
+    mutex_.lock();
+    if (log_ != nullptr) log_->lockForFork();
+  }
+  void unlockAfterFork() {
+    if (log_ != nullptr) log_->unlockAfterFork();
+    mutex_.unlock();
+  }
+
  private:
   allocator::DeviceMemory& memory_;
   std::mutex mutex_;

@@ -46,6 +46,9 @@ class SpillStore {
   bool inMemory() noexcept;
   std::string lastError() const;
 
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
+
  private:
   static constexpr std::int64_t kRemembered = 512
                                               << 20;  // bytes: a disk that slows down is soon seen

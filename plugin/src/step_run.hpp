@@ -80,6 +80,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void nameGradients(LiveShares& live) const;  // by the thread that trains them
   std::string nameOf(OpId op) const;
 
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
+
   // --- at its end
   scheduler::Trace takeTrace();
   std::vector<AuditKey> auditKeys() const;  // per op; 0: not taken, the step being trusted

@@ -5,12 +5,15 @@ Plain PyTorch. Steps are printed as they come, results written to --out where th
 
 import argparse
 import atexit
+import ctypes
 import gc
 import hashlib
 import json
 import os
+import resource
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,6 +24,8 @@ from torch import Tensor, nn
 from zoo.residual_net import ROWS, loss_of, network
 
 STEPS = 8
+MIB = 1 << 20
+FORKS = 12
 
 
 class Trainer:
@@ -163,6 +168,45 @@ def halves_its_batch(out: Path) -> None:
     out.write_text(json.dumps({"losses": losses, "parameters": parameters(trainer.model)}))
 
 
+def goes_on_when_the_system_is_short(out: Path) -> None:
+    """The kernel refuses pages, between steps and in one; then it has some again.
+
+    A batch takes 1 MiB for each ROWS, and each of a block's values as much.
+    """
+    trainer = Trainer()
+    losses = trainer.train()
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    used = next(line for line in open("/proc/self/status") if line.startswith("VmData:"))
+    limit = int(used.split()[1]) * 1024 + 64 * MIB
+    resource.setrlimit(resource.RLIMIT_DATA, (limit, before[1]))
+    attempts: list[Callable[[], object]] = [
+        lambda: torch.empty(256 * MIB, dtype=torch.uint8),
+        lambda: loss_of(trainer.model, 40 * ROWS).backward(),
+    ]
+    for attempt in attempts:
+        try:
+            attempt()
+            raise SystemExit("the limit was not kept")
+        except RuntimeError as error:
+            assert "memory" in str(error), error
+            print(f"refused: {error}", flush=True)
+    resource.setrlimit(resource.RLIMIT_DATA, before)
+    torch.manual_seed(2)
+    losses += trainer.train()
+    out.write_text(json.dumps({"losses": losses, "parameters": parameters(trainer.model)}))
+
+
+def locks_its_memory(out: Path) -> None:
+    """mlockall() of what is there, and then of all to come: what is freed goes back all the same."""
+    trainer = Trainer()
+    losses = trainer.train(2)
+    for flags in (1, 3):  # MCL_CURRENT, with MCL_FUTURE
+        if ctypes.CDLL(None).mlockall(flags) != 0:
+            print("no right to lock memory", flush=True)
+        losses += trainer.train()
+    out.write_text(json.dumps({"losses": losses, "parameters": parameters(trainer.model)}))
+
+
 # --- processes ------------------------------------------------------------------------------------
 
 
@@ -196,6 +240,47 @@ def forks_trainers(out: Path) -> None:
     collect_workers(out)
 
 
+def forks_within_steps(out: Path) -> None:
+    """In the middle of each forward pass a child is made, that ends the step and trains on; another
+    thread allocates all the while."""
+    trainer = Trainer()
+    ended = threading.Event()
+    thread = threading.Thread(target=allocate_until, args=(ended,), daemon=True)
+    thread.start()
+    results: dict[str, object] = {}
+    child_of = ""  # the name of the child that this process is
+
+    def fork(*_: object) -> None:
+        nonlocal child_of
+        if child_of or len(results) == FORKS:
+            return
+        name = f"child-{len(results)}"
+        child = os.fork()
+        if child == 0:
+            signal.alarm(150)  # rather than hang
+            child_of = name
+            return
+        assert os.waitpid(child, 0)[1] == 0, name
+        results[name] = json.loads((out.parent / name).read_text())
+
+    trainer.model[3].register_forward_hook(fork)
+    losses = []
+    for _ in range(FORKS + 4):
+        losses.append(show(trainer.step().item()))
+        if child_of:
+            trained = [losses, trainer.train(1), parameters(trainer.model)]
+            (out.parent / child_of).write_text(json.dumps(trained))
+            os._exit(0)
+    ended.set()
+    thread.join()
+    out.write_text(json.dumps(results | {"own": losses, "parameters": parameters(trainer.model)}))
+
+
+def allocate_until(ended: threading.Event) -> None:
+    while not ended.is_set():
+        torch.empty(1000)
+
+
 def collect_workers(out: Path) -> None:
     found = {f"worker-{index}": (out.parent / f"worker-{index}.json") for index in range(2)}
     results = {name: json.loads(path.read_text()) for name, path in found.items()}
@@ -214,6 +299,9 @@ PROGRAMS: dict[str, Callable[[Path], None]] = {
         is_terminated,
         trains_at_exit,
         is_interrupted_anywhere,
+        goes_on_when_the_system_is_short,
+        locks_its_memory,
+        forks_within_steps,
         halves_its_batch,
         spawns_trainers,
         forks_trainers,

@@ -65,6 +65,40 @@ def test_goes_on_with_the_same_bits(name: str, budget: str, tmp_path: Path) -> N
     assert own.said("refused") == (name == "halves_its_batch"), own.output
 
 
+@pytest.mark.parametrize("variables", [{"EBBTIDE": "1"}, {"EBBTIDE_BUDGET": "1GiB"}])
+def test_goes_on_when_the_system_is_short(variables: dict[str, str], tmp_path: Path) -> None:
+    """The budget has room, or there is none: the kernel refuses."""
+    name = "goes_on_when_the_system_is_short"
+    plain = run(program(name), {}, tmp_path / "plain").succeeded()
+    own = run(program(name), variables, tmp_path / "own").succeeded()
+    assert own.results == plain.results
+    assert not own.report["pass_through"] and own.report["budget_violations"] == 0, own.output
+    assert own.output.count("refused: ebbtide: out of memory") == 2, own.output
+    assert own.output.count("It is the system that has no memory for it") == 2, own.output
+    assert own.said(r"256.0 MiB asked for\.\n") and own.said("MiB asked for by aten::")
+
+
+def test_the_budget_holds_where_memory_is_locked(budget: str, tmp_path: Path) -> None:
+    plain, own = both("locks_its_memory", budget, tmp_path)
+    assert own.succeeded().results == plain.succeeded().results
+    if own.said("no right to lock memory"):
+        pytest.skip("no right to lock memory")
+    assert own.report["budget_violations"] == 0 and not own.report["pass_through"], own.output
+    assert own.report["mapped_peak_bytes"] <= int(budget)
+
+
+def test_children_made_within_steps_train_on(tmp_path: Path) -> None:
+    """Recorded steps, rehearsals and steps under a plan alike. Half of a forward pass holds half of
+    the activations: under such a budget none has been spilled by then."""
+    baseline = measure(program("forks_within_steps"), tmp_path)
+    plain, roomy = baseline.plain, baseline.budget(0.25)
+    own = run(program("forks_within_steps"), {"EBBTIDE_BUDGET": str(roomy)}, tmp_path / "own")
+    for done in (baseline.measured, own.succeeded()):
+        assert done.results == plain.results
+        assert not done.report["pass_through"], done.output
+    assert own.report["recomputed_ops"] > 0 and own.report["placed_blocks"] > 0
+
+
 @pytest.mark.parametrize("name", ["spawns_trainers", "forks_trainers"])
 def test_trains_in_other_processes(name: str, budget: str, tmp_path: Path) -> None:
     """Spawned ones each within the budget; forked ones without Ebbtide."""
