@@ -20,28 +20,10 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-constexpr double kMissedBy = 0.05;  // predicted against real peak
-constexpr int kSlowOffload = 2;     // times as long as planned, and this much more, so many steps
-constexpr std::int64_t kSlowOffloadNs = 20'000'000;
-constexpr int kSlowOffloads = 3;
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
 constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
-
-std::size_t unpackedUses(const scheduler::Trace& trace) {
-  std::vector<bool> seen(trace.use_value.size(), false);
-  for (const auto& event : trace.events) {
-    if (event.kind == scheduler::TraceEvent::Kind::kUnpack) seen.at(event.id) = true;
-  }
-  return static_cast<std::size_t>(std::count(seen.begin(), seen.end(), true));
-}
-
-std::size_t unpackedUses(const Plan& plan) {
-  return static_cast<std::size_t>(
-      std::count_if(plan.events_of_use.begin(), plan.events_of_use.end(),
-                    [](const auto& events) { return !events.empty(); }));
-}
 
 double seconds(std::int64_t nanoseconds) {
   return static_cast<double>(nanoseconds) * 1e-9;
@@ -309,73 +291,6 @@ std::uint64_t Session::expectedProgram() const {
     expected = *next;
   }
   return expected;
-}
-
-// Called with mutex_ held.
-void Session::judgeStep(const StepSummary& summary, const allocator::Statistics& memory) {
-  debug(fmt::format(
-      "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
-      "{}, blocks placed {}, not as placed {}",
-      steps_, memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes,
-      memory.mapped_peak_bytes, memory.cached_bytes, spilled_bytes_ - spilled_before_step_,
-      recomputed_ops_ - replays_before_step_, dropped_online_bytes_ - dropped_before_step_,
-      memory.planned_allocations - allocator_before_step_.planned_allocations,
-      memory.plan_deviations - allocator_before_step_.plan_deviations));
-  const bool spilled =
-      spilled_bytes_ > spilled_before_step_ || dropped_online_bytes_ > dropped_before_step_;
-  base_bytes_ = step_base_bytes_;
-  Program* known = nullptr;
-  if (summary.recorded) known = &programs_[summary.trace.signature];
-  const Plan* const plan = summary.plan.get();
-  if (plan && !summary.off_plan) known = &programs_[plan->signature];
-  if (known == nullptr && !config_.budget_bytes) known = &programs_[last_signature_];
-  if (known != nullptr) ++known->steps;
-  if (known != nullptr && !config_.budget_bytes) {
-    // Both of the same step, the largest: a budget is peak less a share of the activations.
-    if (memory.allocated_peak_bytes >= known->plain_peak_bytes) {
-      known->plain_peak_bytes = memory.allocated_peak_bytes;
-      if (step_activation_bytes_ > 0) known->activation_bytes = step_activation_bytes_;
-    }
-  }
-  if (summary.trusted && !summary.off_plan) {
-    if (known->plan.get() == plan) noteTrustedStep(*known, summary.compared_whole);
-    known->steady_peak_bytes = std::max(known->steady_peak_bytes, memory.allocated_peak_bytes);
-    const double predicted = static_cast<double>(plan->predicted_peak_bytes);
-    const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
-    // What a step that waited was planned beside, steps without a plan, is smaller by now.
-    const bool missed = std::abs(error) > kMissedBy && !summary.waited;
-    if (plan->feasible && (missed || spilled)) known->askAgain();
-    // The file's pages no longer fit into memory, say: computing again may be quicker now.
-    const bool slow =
-        offload_ns_ - offload_ns_before_step_ > kSlowOffload * plan->host_ns + kSlowOffloadNs;
-    known->slow_offloads = slow ? known->slow_offloads + 1 : 0;
-    if (known->slow_offloads == kSlowOffloads) known->askAgain();
-  }
-  // The same ops, but more of a backward pass than was recorded. Less is no reason: an exception
-  // may have ended it.
-  if (summary.recorded && summary.off_plan && plan != nullptr &&
-      summary.trace.signature == plan->signature &&
-      unpackedUses(summary.trace) > unpackedUses(*plan)) {
-    known->askAgain();
-  }
-  // Without a plan of its own: it fitted until now, or is a new one.
-  const bool no_plan = plan == nullptr || (summary.recorded && summary.off_plan);
-  if (spilled && no_plan && !planning_) {
-    const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
-    if (fitted) known->askAgain();
-    if (steps_to_record_ == 0 && (known == nullptr || known->replan)) {
-      steps_to_record_ = known == nullptr ? record_until_seen_ : 2;
-      if (known == nullptr) record_until_seen_ = std::min(2 * record_until_seen_, kMostUntilSeen);
-      said_fits_ = false;
-    }
-  }
-  if (spilled && summary.recorded) {
-    steps_to_record_ = std::min(steps_to_record_, 2);
-    record_until_seen_ = kRecordUntilSeen;
-  }
-  const std::int64_t new_violations = memory.budget_violations - violations_;
-  violations_ = memory.budget_violations;
-  if (new_violations > 0) metrics_.addBudgetViolations(new_violations);
 }
 
 void Session::forgetPrograms() {

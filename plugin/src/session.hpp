@@ -213,7 +213,14 @@ class Session {
   bool checksFloor();  // mutex_ held
   void noteProgram(const StepSummary& summary);
   std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held
+  // mutex_ held, all of these (session_judgement.cpp)
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
+  void debugStep(const allocator::Statistics& memory) const;
+  Program* programOf(const StepSummary& summary);
+  void notePlainPeak(Program& known, const allocator::Statistics& memory) const;
+  void judgePlan(const StepSummary& summary, const allocator::Statistics& memory, bool spilled,
+                 Program& known) const;
+  void judgeSpilling(const StepSummary& summary, Program* known);
   bool wantsPlan(const StepSummary& summary);
   bool replaysRejected(const Plan& plan) const;  // mutex_ held
   void planAnew(Program& known);                 // so many times; mutex_ held

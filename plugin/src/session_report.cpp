@@ -40,6 +40,23 @@ nlohmann::json thinned(const std::vector<std::pair<double, std::int64_t>>& timel
   return out;
 }
 
+nlohmann::json ofTimes(const std::vector<double>& seconds) {
+  return {{"first", seconds.empty() ? 0.0 : seconds.front()}, {"median", median(seconds)}};
+}
+
+// nullptr: none was needed.
+nlohmann::json ofPlan(const Plan* plan, std::int64_t active_from_step) {
+  if (plan == nullptr) return nullptr;
+  return {{"planner", plan->planner},
+          {"overhead_ratio", plan->overhead_ratio},
+          {"recomputed_ops", plan->replays},
+          {"decoded_values", plan->decodes},
+          {"offloaded_values", plan->host_fetches},
+          {"offloaded_bytes", plan->host_bytes},
+          {"active_from_step", active_from_step},
+          {"plan_seconds", plan->plan_seconds}};
+}
+
 }  // namespace
 
 void Session::writeTrace(const scheduler::Trace& trace) const {
@@ -86,7 +103,6 @@ void Session::writeReport() {
   std::lock_guard lock(mutex_);
   const Program none;
   const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
-  const std::shared_ptr<Plan>& plan = program.plan;
   scheduler::ActivationShares shares = program.shares;
   shares.addRestOf(program.activation_bytes);
   const allocator::Statistics memory = memory_->statistics();
@@ -114,9 +130,7 @@ void Session::writeReport() {
       {"placed_blocks", memory.planned_allocations},
       {"misplaced_blocks", memory.plan_deviations},
       {"steps", steps_},
-      {"step_seconds",
-       {{"first", step_seconds_.empty() ? 0.0 : step_seconds_.front()},
-        {"median", median(step_seconds_)}}},
+      {"step_seconds", ofTimes(step_seconds_)},
       {"recomputed_ops", recomputed_ops_.load()},
       {"recompute_seconds", static_cast<double>(recompute_ns_.load()) * 1e-9},
       {"decoded_values", decoded_values_.load()},
@@ -135,19 +149,8 @@ void Session::writeReport() {
       {"dominating", dominating_},
       {"pass_through", disabled_.load()},
       {"timeline", thinned(timeline_)},
+      {"plan", ofPlan(program.plan.get(), active_from_step_)},
   };
-  if (plan) {
-    report["plan"] = {{"planner", plan->planner},
-                      {"overhead_ratio", plan->overhead_ratio},
-                      {"recomputed_ops", plan->replays},
-                      {"decoded_values", plan->decodes},
-                      {"offloaded_values", plan->host_fetches},
-                      {"offloaded_bytes", plan->host_bytes},
-                      {"active_from_step", active_from_step_},
-                      {"plan_seconds", plan->plan_seconds}};
-  } else {
-    report["plan"] = nullptr;
-  }
   std::ofstream file(config_.report_path);
   file << report.dump(1) << '\n';
   file.close();
