@@ -106,6 +106,7 @@ void* PlacedLane::place(std::size_t request_bytes) noexcept {
     const std::lock_guard guard(lock_);
     if (sequence_ == nullptr) return nullptr;
     if (only_thread_ != nullptr && only_thread_ != thisThread()) return nullptr;
+    ++counters_.requests;
     const PlacedBlock* const block = advance(wanted.units);
     if (block == nullptr || block->offset_units == PlacedBlock::kNotPlaced) return nullptr;
     wanted.begin = block->offset_units;

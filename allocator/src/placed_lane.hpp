@@ -51,6 +51,7 @@ class PlacedLane {
   Bytes freeBytes() const noexcept;
 
   struct Counters {
+    std::int64_t requests = 0;  // while a sequence was followed
     std::int64_t placed = 0, deviations = 0, late = 0;
   };
   Counters counters() const noexcept;

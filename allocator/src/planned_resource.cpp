@@ -182,6 +182,11 @@ bool PlannedResource::owns(const void* pointer) const noexcept {
   return impl_->ownerOf(pointer) != nullptr;
 }
 
+std::int64_t PlannedResource::requestedBlocks() const noexcept {
+  std::int64_t count = 0;
+  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().requests; });
+  return count;
+}
 std::int64_t PlannedResource::placedBlocks() const noexcept {
   std::int64_t count = 0;
   impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().placed; });

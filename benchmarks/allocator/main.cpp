@@ -15,8 +15,8 @@
 #include <string>
 #include <thread>
 
+#include "placed_loop.hpp"
 #include "replay.hpp"
-#include "step_placement.hpp"
 #include "subjects.hpp"
 
 namespace ebbtide::benchmarks {
@@ -33,22 +33,17 @@ class Recording {
   explicit Recording(ReplayLoop loop) : loop_(std::move(loop)) {}
 
   const ReplayLoop& loop() const noexcept { return loop_; }
-  const StepPlacement& placement() const {
-    if (places_ == nullptr) {
-      placement_ = placeStep(loop_);
-      places_ = std::make_shared<const allocator::PlacedSequence>(placement_.sequence);
-    }
-    return placement_;
+  const plugin::PlacedStep& placed() const {
+    if (placed_ == nullptr) placed_ = std::make_shared<const plugin::PlacedStep>(placeLoop(loop_));
+    return *placed_;
   }
   std::shared_ptr<const allocator::PlacedSequence> places() const {
-    placement();
-    return places_;
+    return {placed_, &placed().sequence};
   }
 
  private:
   ReplayLoop loop_;
-  mutable StepPlacement placement_;
-  mutable std::shared_ptr<const allocator::PlacedSequence> places_;
+  mutable std::shared_ptr<const plugin::PlacedStep> placed_;
 };
 struct Named {
   std::string name;
@@ -145,9 +140,9 @@ void measurePlanned(benchmark::State& state, const Recording& recording, Bytes b
     if (!first_step_is_planned) replay.once();
     replay.subject().follow(recording.places());
     report(state, replay, loop);
-    state.counters["placed"] = static_cast<double>(recording.placement().lifetimes);
-    state.counters["load"] = static_cast<double>(recording.placement().load_bytes);
-    state.counters["height"] = static_cast<double>(recording.placement().height_bytes);
+    state.counters["placed"] = static_cast<double>(recording.placed().placement.offsets.size());
+    state.counters["load"] = static_cast<double>(recording.placed().placement.load_bytes);
+    state.counters["height"] = static_cast<double>(recording.placed().placement.height_bytes);
   }
 }
 

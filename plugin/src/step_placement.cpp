@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "config.hpp"
+#include "placed_step.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-constexpr double kLowEnough = 1.002;          // times LOAD: not worth to look for a lower placement
-constexpr std::int64_t kDeviationShare = 20;  // more than one block in so many is too many
+constexpr std::int64_t kDeviationShare = 20;  // more than one of the step's blocks in so many
 
 }  // namespace
 
@@ -45,6 +45,7 @@ void StepPlacement::follow(const std::shared_ptr<const Plan>& plan) {
     std::lock_guard lock(mutex_);
     plan_ = plan;
     deviations_before_ = deviations();
+    requests_before_ = memory_.planned().requestedBlocks();
     const auto place = plan != nullptr ? places_.find(plan) : places_.end();
     if (place != places_.end()) {
       sequence = place->second.sequence;
@@ -102,8 +103,8 @@ void StepPlacement::endStep(bool as_planned) {
   Place& place = places_[plan_];
   place.steady = true;
   if (place.sequence == nullptr) return;
-  const auto most = static_cast<std::int64_t>(place.sequence->blocks.size()) / kDeviationShare;
-  const bool deviates = deviations() - deviations_before_ > most;
+  const std::int64_t blocks = memory_.planned().requestedBlocks() - requests_before_;
+  const bool deviates = (deviations() - deviations_before_) * kDeviationShare > blocks;
   place.deviating_steps = deviates ? place.deviating_steps + 1 : 0;
   if (place.deviating_steps == kMostDeviatingSteps) {
     place.sequence = nullptr;
@@ -124,31 +125,24 @@ std::string StepPlacement::place() {
     plan = work_plan_;
     step = std::exchange(work_, {});
   }
-  if (step.lifetimes.empty()) {  // an attempt before this one ended in an exception
+  PlacedStep placed;
+  try {
+    placed = placeRecordedStep(step, placing_time_, placer_);
+  } catch (...) {
     std::lock_guard lock(mutex_);
     work_plan_ = nullptr;
-    return "a step is not placed";
+    throw;
   }
-  scheduler::CyclicPlacementProblem cycle;
-  cycle.period = step.period;
-  cycle.problem.alignment_bytes = allocator::kUnitBytes;
-  for (const auto& life : step.lifetimes) {
-    cycle.problem.buffers.push_back({life.begin, life.end, life.bytes});
+  {
+    std::lock_guard lock(mutex_);
+    work_plan_ = nullptr;
+    places_[plan].sequence =
+        std::make_shared<const allocator::PlacedSequence>(std::move(placed.sequence));
   }
-  scheduler::PlacementOptions options;
-  options.deadline = std::chrono::steady_clock::now() + placing_time_;
-  options.capacity_bytes =
-      static_cast<std::int64_t>(kLowEnough * static_cast<double>(cyclicLoad(cycle)));
-  const scheduler::Placement placement = placer_(cycle, options);
-  const auto fault = validateInCycle(cycle, placement);
-  std::lock_guard lock(mutex_);
-  work_plan_ = nullptr;
-  if (fault) return "the step's placement is not used: " + *fault;
-  places_[plan].sequence = std::make_shared<const allocator::PlacedSequence>(
-      allocator::placedSequence(step, placement.offsets));
   return fmt::format("{} of {} blocks placed by {}: {}, their load {}", step.placed.size(),
-                     step.units.size(), placement.method, formatBytes(placement.height_bytes),
-                     formatBytes(placement.load_bytes));
+                     step.units.size(), placed.placement.method,
+                     formatBytes(placed.placement.height_bytes),
+                     formatBytes(placed.placement.load_bytes));
 }
 
 }  // namespace ebbtide::plugin

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -19,18 +18,16 @@
 
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/allocator/recorded_step.hpp"
-#include "ebbtide/scheduler/cyclic_placement.hpp"
+#include "placed_step.hpp"
 #include "plan.hpp"
 
 namespace ebbtide::plugin {
 
 class StepPlacement {
  public:
-  using Placer = std::function<scheduler::Placement(const scheduler::CyclicPlacementProblem&,
-                                                    const scheduler::PlacementOptions&)>;
-
   // The memory must outlive it. What the placer says is validated.
-  explicit StepPlacement(allocator::DeviceMemory& memory, Placer placer = scheduler::placeInCycle,
+  explicit StepPlacement(allocator::DeviceMemory& memory,
+                         StepPlacer placer = scheduler::placeInCycle,
                          std::chrono::nanoseconds placing_time = std::chrono::seconds{2})
       : memory_(memory), placer_(std::move(placer)), placing_time_(placing_time) {}
 
@@ -43,7 +40,8 @@ class StepPlacement {
 
   // Is a recorded step waiting to be placed?
   bool hasWork() const;
-  // Places it; what there is to say of it.
+  // Places it; what there is to say of it. Throws what placeRecordedStep() does: then the step goes
+  // on without addresses.
   std::string place();
 
  private:
@@ -66,13 +64,13 @@ class StepPlacement {
   std::int64_t deviations() const noexcept;
 
   allocator::DeviceMemory& memory_;
-  const Placer placer_;
+  const StepPlacer placer_;
   const std::chrono::nanoseconds placing_time_;
   mutable std::mutex mutex_;  // guards all below
   Places places_;
   std::thread::id thread_;            // of the step that runs
   std::shared_ptr<const Plan> plan_;  // that it follows
-  std::int64_t deviations_before_ = 0;
+  std::int64_t deviations_before_ = 0, requests_before_ = 0;
   bool in_backward_ = false;
   std::shared_ptr<const Plan> recorded_plan_;  // that the recording is for; nullptr: none
   int recorded_steps_ = 0;                     // that have begun

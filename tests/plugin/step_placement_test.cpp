@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <new>
 #include <stdexcept>
 #include <thread>
@@ -29,12 +30,14 @@ class StepPlacementTest : public ::testing::Test {
   }
   // Four activations forward; backward four gradients, that live into the next step. Of each step
   // eight allocations are large.
-  void step(const std::shared_ptr<const Plan>& plan, allocator::Bytes bytes = kMiB,
-            bool as_planned = true) {
+  void step(
+      const std::shared_ptr<const Plan>& plan, allocator::Bytes bytes = kMiB,
+      bool as_planned = true, const std::function<void()>& between = [] {}) {
     placement_.beginStep(plan);
     freeAll(gradients_);
     std::vector<void*> activations;
     for (int i = 1; i <= 4; ++i) activations.push_back(allocate(i * bytes));
+    between();
     placement_.beginBackward();
     for (int i = 4; i >= 1; --i) {
       gradients_.push_back(allocate(i * bytes + 4096));
@@ -57,7 +60,7 @@ class StepPlacementTest : public ::testing::Test {
                                   allocator::makeHostEvents(),
                                   {.reserve_bytes = allocator::Bytes{1} << 30}};
   // The placer's own result, unless a test takes its place.
-  StepPlacement::Placer placer_ = scheduler::placeInCycle;
+  StepPlacer placer_ = scheduler::placeInCycle;
   StepPlacement placement_{
       memory_, [this](const auto& cycle, const auto& options) { return placer_(cycle, options); }};
   std::vector<void*> gradients_;
@@ -122,6 +125,29 @@ TEST_F(StepPlacementTest, StepsThatChangedAreRecordedAgain) {
   EXPECT_EQ(placedIn(plan, 2 * kMiB + 8192), 8);
 }
 
+// One block of the step is placed elsewhere in each: of the 8 that it has, more than a twentieth.
+// Of the 48 that were recorded, with an evaluation after the second step, it would be less.
+TEST_F(StepPlacementTest, WhatDeviatesIsMeasuredAgainstTheStepsOwnBlocks) {
+  const auto plan = std::make_shared<Plan>();
+  const auto evaluate = [&] {
+    for (int i = 0; i < 40; ++i) memory_.deallocate(allocate(kMiB));
+  };
+  step(plan);
+  step(plan);
+  evaluate();
+  step(plan);
+  step(plan);
+  ASSERT_TRUE(placement_.hasWork());
+  ASSERT_NE(placement_.place().find("48 of 48 blocks placed"), std::string::npos);
+  for (int i = 0; i < 5; ++i) {
+    void* held = nullptr;
+    step(plan, kMiB, true, [&] { held = allocate(kMiB / 2); });
+    memory_.deallocate(held);
+  }
+  for (int i = 0; i < 3; ++i) step(plan);
+  EXPECT_TRUE(placement_.hasWork());
+}
+
 TEST_F(StepPlacementTest, AThreadThatIsNotTheStepsChangesNothing) {
   const auto plan = std::make_shared<Plan>();
   untilRecorded(plan);
@@ -163,7 +189,7 @@ TEST_F(StepPlacementTest, APlacerThatThrowsLeavesTheStepAsItIs) {
   for (int recordings = 1;; ++recordings) {
     ASSERT_TRUE(placement_.hasWork());
     EXPECT_THROW(placement_.place(), std::invalid_argument);
-    while (placement_.hasWork()) EXPECT_EQ(placement_.place(), "a step is not placed");
+    EXPECT_FALSE(placement_.hasWork());
     EXPECT_EQ(placedIn(plan), 0);
     if (recordings == 4) break;
     for (int i = 0; i < 3; ++i) step(plan);
@@ -180,7 +206,6 @@ TEST_F(StepPlacementTest, OneThatFailedOnceIsAskedAgain) {
   };
   untilRecorded(plan);
   EXPECT_THROW(placement_.place(), std::bad_alloc);
-  placement_.place();
   for (int i = 0; i < 4 && !placement_.hasWork(); ++i) step(plan);
   ASSERT_TRUE(placement_.hasWork());
   placement_.place();
@@ -196,8 +221,7 @@ TEST_F(StepPlacementTest, APlacementThatOverlapsIsNotUsed) {
     return placement;
   };
   untilRecorded(plan);
-  const std::string said = placement_.place();
-  EXPECT_TRUE(said.starts_with("the step's placement is not used: ")) << said;
+  EXPECT_THROW(placement_.place(), std::runtime_error);
   EXPECT_EQ(placedIn(plan), 0);
 }
 

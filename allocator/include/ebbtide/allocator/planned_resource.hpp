@@ -56,7 +56,9 @@ class PlannedResource final : public MemoryResource, public PageHolder {
   Bytes freeBytes() const noexcept override;
 
   bool owns(const void* pointer) const noexcept;
-  std::int64_t placedBlocks() const noexcept;  // ever
+  // Ever: large blocks asked for in steps that were foreseen, and those of them at their places.
+  std::int64_t requestedBlocks() const noexcept;
+  std::int64_t placedBlocks() const noexcept;
   // Ever: requests that were not the expected ones, and blocks whose place was taken.
   std::int64_t deviations() const noexcept;
   std::int64_t latePlaces() const noexcept;

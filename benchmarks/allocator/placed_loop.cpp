@@ -1,10 +1,8 @@
-#include "step_placement.hpp"
+#include "placed_loop.hpp"
 
 #include <chrono>
-#include <stdexcept>
 
 #include "ebbtide/allocator/recorded_step.hpp"
-#include "ebbtide/scheduler/cyclic_placement.hpp"
 #include "replay.hpp"
 #include "subjects.hpp"
 
@@ -33,24 +31,8 @@ allocator::RecordedStep recordFirstStep(const ReplayLoop& loop) {
 
 }  // namespace
 
-StepPlacement placeStep(const ReplayLoop& loop) {
-  const allocator::RecordedStep step = recordFirstStep(loop);
-  scheduler::CyclicPlacementProblem cycle;
-  cycle.period = step.period;
-  cycle.problem.alignment_bytes = allocator::kUnitBytes;
-  for (const auto& life : step.lifetimes) {
-    cycle.problem.buffers.push_back({life.begin, life.end, life.bytes});
-  }
-  scheduler::PlacementOptions options;
-  options.deadline = std::chrono::steady_clock::now() + kPlacingTime;
-  const scheduler::Placement placement = scheduler::placeInCycle(cycle, options);
-  if (const auto fault = scheduler::validateInCycle(cycle, placement)) {
-    throw std::runtime_error(*fault);
-  }
-  return {.sequence = allocator::placedSequence(step, placement.offsets),
-          .lifetimes = static_cast<std::int64_t>(step.lifetimes.size()),
-          .load_bytes = placement.load_bytes,
-          .height_bytes = placement.height_bytes};
+plugin::PlacedStep placeLoop(const ReplayLoop& loop) {
+  return plugin::placeRecordedStep(recordFirstStep(loop), kPlacingTime);
 }
 
 }  // namespace ebbtide::benchmarks

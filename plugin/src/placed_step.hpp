@@ -1,0 +1,25 @@
+// PlacedStep: the blocks of a recorded step placed, and the placement judged. Torch-free.
+#pragma once
+
+#include <chrono>
+#include <functional>
+
+#include "ebbtide/allocator/recorded_step.hpp"
+#include "ebbtide/scheduler/cyclic_placement.hpp"
+
+namespace ebbtide::plugin {
+
+struct PlacedStep {
+  allocator::PlacedSequence sequence;
+  scheduler::Placement placement;  // an offset for each of the step's lifetimes
+};
+
+using StepPlacer = std::function<scheduler::Placement(const scheduler::CyclicPlacementProblem&,
+                                                      const scheduler::PlacementOptions&)>;
+
+// Ends within `longest`, but for the first packing. Throws std::runtime_error when the placement is
+// not legal, and what the placer throws.
+PlacedStep placeRecordedStep(const allocator::RecordedStep& step, std::chrono::nanoseconds longest,
+                             const StepPlacer& placer = scheduler::placeInCycle);
+
+}  // namespace ebbtide::plugin
