@@ -77,7 +77,7 @@ Statistics DeviceMemory::statistics() const noexcept {
   stats.cached_bytes = pool_.cachedBytes();
   stats.slack_at_peak_bytes = pool_.slackAtPeakBytes();
   stats.planned_allocations = planned_.placedBlocks();
-  stats.allocations = pool_.allocations() + stats.planned_allocations;
+  stats.allocations = pool_.allocations() + stats.planned_allocations + planned_.lentBlocks();
   stats.plan_deviations = planned_.deviations() + planned_.latePlaces();
   stats.reclaims = reclaiming_.reclaims();
   stats.budget_violations = ledger_.overruns();

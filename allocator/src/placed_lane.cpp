@@ -93,7 +93,6 @@ void PlacedLane::noteDeviation(std::uint32_t units) noexcept {
 inline bool PlacedLane::take(const Stretch& wanted) noexcept {
   if (wanted.end() > top_ || !taken_.tryTake(wanted.begin, wanted.units)) return false;
   size_at_[wanted.begin] = wanted.units;
-  ++counters_.placed;
   live_units_ += wanted.units;
   live_.noteAllocated(Bytes{wanted.units} * kUnitBytes);
   return true;
@@ -101,7 +100,7 @@ inline bool PlacedLane::take(const Stretch& wanted) noexcept {
 
 void* PlacedLane::place(std::size_t request_bytes) noexcept {
   if (request_bytes > static_cast<std::size_t>(reservation_.bytes())) return nullptr;
-  Stretch wanted{0, static_cast<std::uint32_t>((request_bytes - 1) / kUnitBytes + 1)};
+  Stretch wanted{0, unitsFor(request_bytes)};
   {
     const std::lock_guard guard(lock_);
     if (sequence_ == nullptr) return nullptr;
@@ -110,7 +109,10 @@ void* PlacedLane::place(std::size_t request_bytes) noexcept {
     const PlacedBlock* const block = advance(wanted.units);
     if (block == nullptr || block->offset_units == PlacedBlock::kNotPlaced) return nullptr;
     wanted.begin = block->offset_units;
-    if (take(wanted)) return addressOf(wanted.begin);
+    if (take(wanted)) {
+      ++counters_.placed;
+      return addressOf(wanted.begin);
+    }
     if (!mayLackPages(wanted)) {
       ++counters_.late;
       return nullptr;
@@ -118,10 +120,44 @@ void* PlacedLane::place(std::size_t request_bytes) noexcept {
   }
   const bool mapped = mapFor(wanted);
   const std::lock_guard guard(lock_);
-  if (mapped && take(wanted)) return addressOf(wanted.begin);
+  if (mapped && take(wanted)) {
+    ++counters_.placed;
+    return addressOf(wanted.begin);
+  }
   if (!mapped) short_of_pages_ = true;
   ++counters_.late;
   return nullptr;
+}
+
+// While places are taken in order, what has none must not lie on them; nor what a step leaves
+// behind its last one, which may live on: the next batch, say.
+bool PlacedLane::mayLend(std::size_t request_bytes) const noexcept {
+  const std::lock_guard guard(lock_);
+  const std::uint32_t free_units =
+      top_ - static_cast<std::uint32_t>(hole_units_) - static_cast<std::uint32_t>(live_units_);
+  return sequence_ == nullptr && request_bytes <= std::size_t{free_units} * std::size_t{kUnitBytes};
+}
+
+void* PlacedLane::lend(std::size_t request_bytes) noexcept {
+  const Stretch found = highestFree(unitsFor(request_bytes));
+  const std::lock_guard guard(lock_);
+  if (found.units == 0 || !take(found)) return nullptr;
+  ++counters_.lent;
+  return addressOf(found.begin);
+}
+
+// Most places are low. No units where no stretch is long enough. The lock is only held for one
+// stretch after the other, so what is found may have been taken since.
+PlacedLane::Stretch PlacedLane::highestFree(std::uint32_t units) const noexcept {
+  Stretch found{0, 0};
+  for (std::uint32_t unit = 0;;) {
+    const std::lock_guard guard(lock_);
+    if (unit >= top_) return found;
+    bool is_taken = false;
+    const std::uint32_t length = taken_.runLength(unit, top_, is_taken);
+    unit += length;
+    if (!is_taken && length >= units) found = {unit - units, units};
+  }
 }
 
 PlacedLane::Freed PlacedLane::free(const void* block) noexcept {

@@ -39,6 +39,11 @@ class PlacedLane {
 
   // The address of the expected block, if that is this one and nothing lies there.
   void* place(std::size_t request_bytes) noexcept;
+  // While no step was foreseen: may a block lie on free pages of the arena?
+  bool mayLend(std::size_t request_bytes) const noexcept;
+  // Where such pages are, nullptr if nowhere; the step whose places they are goes elsewhere for as
+  // long.
+  void* lend(std::size_t request_bytes) noexcept;
   // What becomes of a block that is given back; kNone where no live block starts.
   enum class Freed { kNone, kReleased, kShared };
   Freed free(const void* block) noexcept;
@@ -52,7 +57,7 @@ class PlacedLane {
 
   struct Counters {
     std::int64_t requests = 0;  // while a sequence was followed
-    std::int64_t placed = 0, deviations = 0, late = 0;
+    std::int64_t placed = 0, deviations = 0, late = 0, lent = 0;
   };
   Counters counters() const noexcept;
   std::optional<PlanDeviation> firstDeviation() const noexcept;  // since begin()
@@ -77,7 +82,11 @@ class PlacedLane {
   }
   const PlacedBlock* advance(std::uint32_t units) noexcept;
   void noteDeviation(std::uint32_t units) noexcept;
+  static std::uint32_t unitsFor(std::size_t request_bytes) noexcept {
+    return static_cast<std::uint32_t>((request_bytes - 1) / kUnitBytes + 1);
+  }
   bool take(const Stretch& wanted) noexcept;
+  Stretch highestFree(std::uint32_t units) const noexcept;
   void releaseUnit(std::uint32_t unit) noexcept;
   // lock_ is held.
   bool mayLackPages(const Stretch& wanted) const noexcept {

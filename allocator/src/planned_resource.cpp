@@ -125,6 +125,10 @@ void* PlannedResource::allocate(std::size_t bytes, Stream stream) noexcept {
   if (bytes > impl_->most_small_bytes) {
     if (PlacedLane* const lane = impl_->laneOf(stream)) {
       if (void* block = lane->place(bytes)) return block;
+      if (lane->mayLend(bytes)) {
+        if (void* block = impl_->upstream.allocateFromOwn(bytes, stream)) return block;
+        if (void* block = lane->lend(bytes)) return block;
+      }
     }
   }
   return impl_->upstream.allocate(bytes, stream);
@@ -190,6 +194,11 @@ std::int64_t PlannedResource::requestedBlocks() const noexcept {
 std::int64_t PlannedResource::placedBlocks() const noexcept {
   std::int64_t count = 0;
   impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().placed; });
+  return count;
+}
+std::int64_t PlannedResource::lentBlocks() const noexcept {
+  std::int64_t count = 0;
+  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().lent; });
   return count;
 }
 std::int64_t PlannedResource::deviations() const noexcept {

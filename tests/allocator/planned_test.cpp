@@ -290,6 +290,61 @@ TEST_F(PlannedTest, ABudgetThatIsTooSmallForTheArenaStillServes) {
   stack_->deallocate(b);
 }
 
+// 300 units of budget, all of them mapped in the arena by a step. What comes without a plan, 250,
+// lies there as well, at its upper end: no page moves, and the next step takes its places again.
+TEST_F(PlannedTest, WhereTheBudgetIsShortTheArenaLendsItsFreePages) {
+  stack_.limit(300 * kUnitBytes);
+  const auto sequence = placed({{200, 0}, {100, 200}});
+  const auto step = [&] {
+    begin(sequence);
+    char* a = allocate(200);
+    char* b = allocate(100);
+    EXPECT_TRUE(isPlaced(a));
+    EXPECT_EQ(b, a + 200 * kUnitBytes);
+    stack_->deallocate(a);
+    stack_->deallocate(b);
+    return a;
+  };
+  char* const arena = step();
+  const int maps = stack_.spy().maps;
+  const int unmaps = stack_.spy().unmaps;
+  begin(nullptr);
+  char* lent = allocate(250);
+  EXPECT_EQ(lent, arena + 50 * kUnitBytes);
+  lent[0] = lent[250 * kUnitBytes - 1] = 'l';
+  EXPECT_EQ(stack_->blockBytes(lent), 250 * kUnitBytes);
+  char* low = allocate(50);
+  EXPECT_EQ(low, arena);
+  stack_->deallocate(lent);
+  stack_->deallocate(low);
+  step();
+  EXPECT_EQ(late(), 0);
+  EXPECT_EQ(stack_.spy().maps, maps);
+  EXPECT_EQ(stack_.spy().unmaps, unmaps);
+  EXPECT_EQ(stack_.planned().placedBlocks(), 4);
+  EXPECT_EQ(stack_.planned().lentBlocks(), 2);
+  EXPECT_EQ(stack_.memory().statistics().allocations, 6);
+}
+
+// What is lent while its step runs would lie on places that are to come.
+TEST_F(PlannedTest, AStepBorrowsNothingOfItsOwnArena) {
+  stack_.limit(300 * kUnitBytes);
+  const auto sequence = placed({{100, 200}, {200, 0}, {100, 200}});
+  begin(sequence);
+  stack_->deallocate(allocate(100));
+  stack_->deallocate(allocate(200));
+  begin(sequence);
+  char* other = allocate(90);  // not foreseen
+  EXPECT_FALSE(isPlaced(other));
+  stack_->deallocate(other);
+  stack_->deallocate(allocate(100));
+  stack_->deallocate(allocate(200));
+  stack_->deallocate(allocate(100));
+  char* next_batch = allocate(90);
+  EXPECT_FALSE(isPlaced(next_batch));
+  stack_->deallocate(next_batch);
+}
+
 // The pool's cache makes way for the arena; the arena does not for itself.
 TEST_F(PlannedTest, TheArenaTakesTheCacheOfThePoolAndNotItsOwn) {
   stack_.limit(300 * kUnitBytes);

@@ -9,6 +9,10 @@
 // allocation, whatever the plan says. So a block that is freed late keeps its bytes, and who was to
 // come there goes upstream. A request of another size is searched for a little way ahead, else goes
 // upstream, too.
+//
+// Where the budget is short, blocks of a step that was not foreseen, a program without a plan say,
+// lie on free pages of the arena. To unmap those, map others, and back again for the next step
+// would take a tenth of a small step.
 #pragma once
 
 #include <atomic>
@@ -59,6 +63,7 @@ class PlannedResource final : public MemoryResource, public PageHolder {
   // Ever: large blocks asked for in steps that were foreseen, and those of them at their places.
   std::int64_t requestedBlocks() const noexcept;
   std::int64_t placedBlocks() const noexcept;
+  std::int64_t lentBlocks() const noexcept;  // ever: that lay in an arena without being foreseen
   // Ever: requests that were not the expected ones, and blocks whose place was taken.
   std::int64_t deviations() const noexcept;
   std::int64_t latePlaces() const noexcept;

@@ -52,6 +52,8 @@ class PoolResource final : public MemoryResource, public PageHolder {
   void keepMapped(Stream stream, bool keep) noexcept;
 
   void* allocate(std::size_t bytes, Stream stream) noexcept override;
+  // As long as it takes no page from anybody: from this stream's free ones, and the budget's room.
+  void* allocateFromOwn(std::size_t bytes, Stream stream) noexcept;
   void deallocate(void* block) noexcept override;
   Bytes blockBytes(const void* block) const noexcept override;
   void recordStream(void* block, Stream stream) noexcept override;
