@@ -20,6 +20,7 @@ class Fingerprint {
   bool isOf(const void* data, std::int64_t bytes) const noexcept {
     return of(data, bytes, extent_) == *this;
   }
+  Extent extent() const noexcept { return extent_; }
   bool operator==(const Fingerprint&) const = default;
 
  private:

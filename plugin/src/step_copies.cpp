@@ -32,6 +32,7 @@ std::optional<BitCode> encodeWhole(const void* data, std::int64_t bytes, const R
 void StepRun::tryCode(const RunOp& op, ValueId id) {
   RunValue& value = values_[id];
   if (value.block == kNone || value.uninitialised || value.bytes < kCodeFloor) return;
+  if (!device_.contents.onHost()) return;
   const std::int64_t block_bytes = session_.memory().blockBytes(value.data);
   const bool known = op.on_plan && !off_plan_ && !unplanned(id);
   // An op without inputs has the same signature whatever the size of what it makes.
@@ -112,9 +113,9 @@ void StepRun::makeCopy(ValueId id) {
     encode(*found, planned, present);
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
-  if (present.use_count() <= 2) return;
-  const auto print =
-      Fingerprint::of(present.data(), static_cast<std::int64_t>(present.nbytes()), extent_);
+  if (present.use_count() <= 2 || !device_.contents.onHost()) return;
+  const auto print = device_.contents.fingerprint(
+      present.data(), static_cast<std::int64_t>(present.nbytes()), extent_);
   const Locked lock(*this);
   found->print = print;
 }

@@ -226,7 +226,7 @@ std::int64_t StepRun::dropOnline(ValueId id) {
 
 Checksum StepRun::checksumOf(const void* data, std::int64_t bytes) {
   const auto start = Clock::now();
-  const Checksum checksum = Checksum::of(data, bytes);
+  const Checksum checksum = device_.contents.checksum(data, bytes);
   session_.evictionCosts().checksum.add(bytes, nanosecondsSince(start));
   return checksum;
 }
@@ -238,7 +238,7 @@ bool StepRun::differsFromBirth(const RunValue& value) const {
       static_cast<std::int64_t>(value.held.nbytes()) != value.bytes) {
     return true;
   }
-  return !value.print->isOf(value.data, value.bytes);
+  return !device_.contents.match(*value.print, value.data, value.bytes);
 }
 
 bool StepRun::mayRunAgain(const RunOp& op) const {

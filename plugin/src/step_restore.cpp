@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "elapsed.hpp"
@@ -37,7 +36,8 @@ c10::Storage newStorage(std::size_t bytes) {
 c10::Storage duplicateStorage(const c10::Storage& storage) {
   EventLog::OursScope ours;
   c10::Storage duplicate = newStorage(storage.nbytes());
-  std::memcpy(duplicate.mutable_data(), storage.data(), storage.nbytes());
+  trainingDevice().contents.copy(duplicate.mutable_data(), storage.data(),
+                                 static_cast<std::int64_t>(storage.nbytes()));
   return duplicate;
 }
 
@@ -372,7 +372,8 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
       const c10::Storage& first = outputs[index].storage();
       const c10::Storage& second = others.at(index).storage();
       if (first.nbytes() == second.nbytes() &&
-          std::memcmp(first.data(), second.data(), first.nbytes()) == 0) {
+          device_.contents.equal(first.data(), second.data(),
+                                 static_cast<std::int64_t>(first.nbytes()))) {
         continue;
       }
       session_.noteUnsteady(op.audit_key);
@@ -428,12 +429,12 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
   if (shorter(value.bytes)) return false;
   if (!original && !spilled) {  // it died with the program's last reference: only its print is left
     if (!value.print) return std::nullopt;
-    return value.print->isOf(replayed.data(), value.bytes);
+    return device_.contents.match(*value.print, replayed.data(), value.bytes);
   }
   if (!original)
     return !shorter(spilled->bytes) && session_.spillStore().equals(*spilled, replayed.data());
   if (static_cast<std::int64_t>(original.nbytes()) < value.bytes) return false;
-  return std::memcmp(original.data(), replayed.data(), static_cast<std::size_t>(value.bytes)) == 0;
+  return device_.contents.equal(original.data(), replayed.data(), value.bytes);
 }
 
 void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output) {
@@ -465,7 +466,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
     const bool repeats =
         static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
         (value.checksum ? checksumOf(replayed.data(), value.bytes) == *value.checksum
-                        : value.print->isOf(replayed.data(), value.bytes));
+                        : device_.contents.match(*value.print, replayed.data(), value.bytes));
     if (!repeats) session_.rejectReplay(op.info->name, op.known_signature, "it gave other results");
     TORCH_CHECK(
         repeats, "ebbtide: ", op.info->name,

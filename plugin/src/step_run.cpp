@@ -37,7 +37,9 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
 }  // namespace
 
 StepRun::StepRun(Session& session, Options options)
-    : session_(session), options_(std::move(options)), keeps_recipes_(session.pressed()) {
+    : session_(session),
+      options_(std::move(options)),
+      keeps_recipes_(session.pressed() && device_.contents.onHost()) {
   usePlan(options_.plan);
 }
 
@@ -233,8 +235,8 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
   if (resized) {
     value.print.reset();
   } else {
-    if (value.print->isOf(storage.data(), value.bytes)) return;
-    value.print = Fingerprint::of(storage.data(), value.bytes, extent_);
+    if (device_.contents.match(*value.print, storage.data(), value.bytes)) return;
+    value.print = device_.contents.fingerprint(storage.data(), value.bytes, extent_);
   }
   value.kept = true;
   ops_[value.producer].kept_because = kWrittenUnseen;

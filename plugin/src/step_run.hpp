@@ -38,6 +38,7 @@
 #include "recipe.hpp"
 #include "session.hpp"
 #include "spill_store.hpp"
+#include "training_device.hpp"
 #include "weak_references.hpp"
 
 namespace ebbtide::plugin {
@@ -244,6 +245,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
 
   Session& session_;
+  const TrainingDevice& device_ = trainingDevice();
   Options options_;
   std::atomic<bool> has_plan_{false};
   std::atomic<std::int64_t> planned_uses_to_come_{0};

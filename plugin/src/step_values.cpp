@@ -128,7 +128,7 @@ void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
 // not be lost with it.
 void StepRun::watchContents(RunValue& value) {
   if (value.watch != 0 || value.live_uses == 0 || value.overwritten || value.replaced) return;
-  if (!value.print || value.foreign || value.bytes == 0) return;
+  if (!value.print || value.foreign || value.bytes == 0 || !device_.contents.onHost()) return;
   value.watch = droppedBlocks().watch(value.data, value.bytes, *value.print);
 }
 
