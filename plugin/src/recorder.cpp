@@ -11,7 +11,6 @@
 
 #include <cstring>
 
-#include "elapsed.hpp"
 #include "live_runs.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
@@ -217,8 +216,7 @@ DelegatingEngine* engine = nullptr;
 struct OpScope : at::ObserverContext {
   const OpInfo* info = nullptr;
   OpId op = scheduler::kNone;
-  Clock::time_point start;
-  std::int64_t eviction_ns_before = 0;
+  TimeSpan time;
 };
 
 bool looksInside(const OpInfo& info) {
@@ -285,8 +283,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
   scope->op = run->beginOp(*info, arguments);
   state.active = scope->op;
   inTrainingOp() = true;
-  scope->eviction_ns_before = evictionNs();
-  scope->start = Clock::now();
+  scope->time = run->startTime();
   return scope;
 }
 
@@ -322,17 +319,18 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   auto* scope = static_cast<OpScope*>(context);
   if (scope == nullptr) return;
-  const auto duration = nanosecondsSince(scope->start) - (evictionNs() - scope->eviction_ns_before);
   ThreadState& state = threadState();
   const QuietScope quiet;
   try {
     state.active = scheduler::kNone;
     inTrainingOp() = false;
+    scope->time.end();
     const auto unbound = std::move(state.unbound);
     state.unbound.clear();
     std::vector<at::Tensor> saved;
     for (const SavedUse* use : unbound) saved.push_back(use->unbound());
-    state.steps.run()->endOp(scope->op, resultsOf(*scope->info, call), saved, duration);
+    state.steps.run()->endOp(scope->op, resultsOf(*scope->info, call), saved,
+                             std::move(scope->time));
     saved.clear();
     for (SavedUse* use : unbound) use->bind(scope->op);
   } catch (const std::exception& error) {

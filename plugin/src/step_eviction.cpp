@@ -107,11 +107,11 @@ double StepRun::spillNs(std::int64_t bytes) const {
          static_cast<double>(std::max<std::int64_t>(spill_bytes_per_second_, 1)) * 1e9;
 }
 
-double StepRun::lowestScore(ValueId id, const RunValue& value) const {
+double StepRun::lowestScore(ValueId id, const RunValue& value) {
   const EvictionCosts& costs = session_.evictionCosts();
   double cost = spillNs(value.bytes);
   if (unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
-    const auto again = static_cast<double>(ops_[value.producer].duration_ns);
+    const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
     cost = std::min(cost, again + costs.checksumsNs(value.bytes));
   }
   return evictionScore(cost, value.bytes, boundary_ - value.touched + 1);
@@ -277,12 +277,12 @@ std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
 bool StepRun::extend(Chain& chain, ValueId id) {
   const RunValue& value = values_[id];
   if (value.producer == kNone || !unplanned(id)) return false;
-  const RunOp& op = ops_[value.producer];
+  RunOp& op = ops_[value.producer];
   if (!value.recomputable && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
   if (contains(chain.ops, value.producer)) return true;
   if (!mayRunAgain(op) || chain.ops.size() == kMostChainOps) return false;
   chain.ops.push_back(value.producer);
-  chain.duration_ns += static_cast<double>(op.duration_ns);
+  chain.duration_ns += static_cast<double>(op.time.nanoseconds());
   std::int64_t passing_bytes = 0;
   for (const ValueId input : op.inputs) {
     const std::int64_t before_bytes = chain.held_bytes;

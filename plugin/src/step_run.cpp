@@ -161,9 +161,9 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
 }
 
 void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
-                    c10::ArrayRef<at::Tensor> saved, std::int64_t duration_ns) {
+                    c10::ArrayRef<at::Tensor> saved, TimeSpan time) {
   RunOp& op = ops_[id];
-  op.duration_ns = duration_ns;
+  op.time = std::move(time);
   // An op that threw has no outputs. What it was to write may be half written, or not at all.
   const bool threw = outputs.empty() && !op.info->handle.schema().returns().empty();
   op.finished = !threw;
@@ -330,10 +330,10 @@ scheduler::Trace StepRun::takeTrace() {
   std::lock_guard lock(mutex_);
   scheduler::Trace trace;
   std::uint64_t signature = 0xcbf29ce484222325ULL;
-  for (const RunOp& op : ops_) {
+  for (RunOp& op : ops_) {
     mix(signature, op.signature);
     const char* const kept = op.finished ? op.kept_because : kFailed;
-    trace.ops.push_back({op.info->name, op.signature, op.duration_ns, kept == nullptr, op.inputs,
+    trace.ops.push_back({op.info->name, op.signature, op.time.nanoseconds(), kept == nullptr, op.inputs,
                          op.outputs, kept == nullptr ? "" : kept});
   }
   trace.signature = signature;

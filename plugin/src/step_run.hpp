@@ -61,7 +61,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   OpId beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs);
   // `saved`: what autograd saved meanwhile and was not known when the op began.
   void endOp(OpId op, c10::ArrayRef<const c10::IValue> outputs, c10::ArrayRef<at::Tensor> saved,
-             std::int64_t duration_ns);
+             TimeSpan time);
+  // Of an op, from now on; empty where nobody will ask for it.
+  TimeSpan startTime() const {
+    return options_.log || keeps_recipes_ ? TimeSpan(device_.clock) : TimeSpan();
+  }
   void noteUnrecordedWrite(const at::Tensor& tensor);
 
   // --- saved tensors
@@ -202,7 +206,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool evictable(const RunValue& value) const;
   std::vector<Victim> victims();
   double spillNs(std::int64_t bytes) const;  // and to fetch again
-  double lowestScore(ValueId value, const RunValue& value_state) const;
+  double lowestScore(ValueId value, const RunValue& value_state);
   double exactScore(ValueId value);
   std::int64_t evictOne(ValueId value);
   std::int64_t evictNeighbours(ValueId after, std::int64_t need_bytes);

@@ -2,12 +2,14 @@
 // process. Torch-free.
 #pragma once
 
+#include "device_clock.hpp"
 #include "device_contents.hpp"
 
 namespace ebbtide::plugin {
 
 struct TrainingDevice {
   const DeviceContents& contents;
+  DeviceClock& clock;
 };
 
 const TrainingDevice& trainingDevice() noexcept;
