@@ -4,6 +4,7 @@
 #include <c10/util/Exception.h>
 
 #include <cstring>
+#include <utility>
 
 #include "dropped_blocks.hpp"
 #include "session.hpp"
@@ -13,6 +14,7 @@ namespace ebbtide::plugin {
 namespace {
 
 allocator::DeviceMemory* resource = nullptr;
+thread_local unsigned char fill_pattern = 0;
 
 void deleteBlock(void* block) {
   if (droppedBlocks().keepIfWritten(block)) return;
@@ -31,8 +33,7 @@ class CpuAllocator final : public c10::Allocator {
       }
       block = resource->allocate(bytes, allocator::Stream::kDefault);
       TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, session->outOfMemoryMessage(bytes));
-      if (const auto pattern = PoisonScope::pattern(); pattern != 0)
-        std::memset(block, pattern, bytes);
+      if (fill_pattern != 0) std::memset(block, fill_pattern, bytes);
     }
     return {block, block, &deleteBlock, c10::Device(c10::kCPU)};
   }
@@ -48,6 +49,10 @@ void installCpuAllocator(allocator::DeviceMemory& memory) {
   resource = &memory;
   static auto* const ours = new CpuAllocator();  // storages may outlive static destruction
   c10::SetAllocator(c10::kCPU, ours, 255);
+}
+
+unsigned char fillNewBlocks(unsigned char pattern) noexcept {
+  return std::exchange(fill_pattern, pattern);
 }
 
 c10::Storage adoptBlock(void* block, std::size_t bytes) {

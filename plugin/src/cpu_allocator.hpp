@@ -11,6 +11,10 @@ namespace ebbtide::plugin {
 // Puts ours in the place of torch's CPU allocator. Tensors made before keep their own deleter.
 void installCpuAllocator(allocator::DeviceMemory& memory);
 
+// What this thread allocates from now on is filled with the pattern; 0: with nothing. Returns the
+// pattern before.
+unsigned char fillNewBlocks(unsigned char pattern) noexcept;
+
 // A storage that owns a block of ours which nobody else owns.
 c10::Storage adoptBlock(void* block, std::size_t bytes);
 

@@ -66,7 +66,10 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   info->name = schema.name();
   info->hash = fnv1a(schema.name() + "." + schema.overload_name());
   info->transparent = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  info->autocast_kernel = handle.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
+  for (const auto key : {c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}) {
+    if (handle.hasKernelForDispatchKey(key))
+      info->autocast_kernels = info->autocast_kernels.add(key);
+  }
   for (const auto& argument : schema.arguments()) {
     const bool writes = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     info->writes.push_back(writes);

@@ -1,6 +1,5 @@
 #include "recipe.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -10,6 +9,8 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+
+#include "training_device.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -57,6 +58,11 @@ std::size_t bytesUpToLastElement(const at::Tensor& tensor) {
   std::int64_t last = tensor.storage_offset();
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
   return static_cast<std::size_t>(last + 1) * tensor.dtype().itemsize();
+}
+
+c10::DispatchKeySet denseKeysOf(c10::DeviceType type) {
+  return c10::DispatchKeySet(
+      c10::computeDispatchKey(std::nullopt, at::kStrided, c10::Device(type)));
 }
 
 }  // namespace
@@ -110,8 +116,8 @@ at::Tensor TensorView::on(const c10::Storage& storage) const {
   TORCH_CHECK(storage.nbytes() >= storage_bytes,
               "ebbtide: the storage of a tensor that is still needed was resized from at least ",
               storage_bytes, " to ", storage.nbytes(), " bytes");
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
+                                                         denseKeysOf(storage.device_type()), dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
 }
@@ -123,10 +129,10 @@ bool isDense(const at::Tensor& tensor) {
       {c10::DispatchKey::Python, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
        c10::DispatchKey::ZeroTensor, c10::DispatchKey::FuncTorchGradWrapper,
        c10::DispatchKey::FuncTorchBatched});
-  return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() &&
-         tensor.has_storage() && !tensor.key_set().has_any(special) && !tensor.is_quantized() &&
-         !tensor.is_inference() && !tensor.is_nested() &&
-         !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+  return tensor.defined() && tensor.layout() == at::kStrided &&
+         trainingDevice().has(tensor.device()) && tensor.has_storage() &&
+         !tensor.key_set().has_any(special) && !tensor.is_quantized() && !tensor.is_inference() &&
+         !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
          !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
@@ -236,7 +242,7 @@ Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& 
   }
   if (random_state.defined() && info->generator_argument >= 0) {
     // A generator of its own: other threads may draw from the shared one meanwhile.
-    at::Generator own = at::detail::createCPUGenerator();
+    at::Generator own = trainingDevice().random.make();
     own.set_state(random_state);
     stack.at(info->generator_argument) = c10::IValue(std::move(own));
     info->handle.callBoxed(stack);

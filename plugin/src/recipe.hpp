@@ -31,7 +31,8 @@ struct TensorView {
   at::Tensor on(const c10::Storage& storage) const;
 };
 
-// A dense CPU tensor with memory of its own kind: the only sort whose storage we ever release.
+// A dense tensor on the training device with memory of its own kind: the only sort whose storage we
+// ever release.
 bool isPlain(const at::Tensor& tensor);
 // The same without any memory: nothing but sizes and strides.
 bool isEmpty(const at::Tensor& tensor);

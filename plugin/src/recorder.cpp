@@ -146,7 +146,9 @@ class SavedUse final : public autograd::SavedVariableHooks {
     const auto now = version_counter_.current_version();
     if (now == version_) return;
     const at::Tensor saved =
-        strong_.defined() ? strong_ : at::empty({0}, at::TensorOptions().dtype(view_.dtype));
+        strong_.defined()
+            ? strong_
+            : at::empty({0}, at::TensorOptions(trainingDevice().device).dtype(view_.dtype));
     const at::IntArrayRef sizes =
         strong_.defined() ? strong_.sizes() : at::IntArrayRef(view_.sizes);
     TORCH_CHECK(false,
@@ -221,8 +223,10 @@ struct OpScope : at::ObserverContext {
 
 bool looksInside(const OpInfo& info) {
   if (info.transparent || !info.makes_values) return true;
-  return info.autocast_kernel && at::autocast::is_autocast_enabled(at::kCPU) &&
-         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+  const c10::DeviceType type = trainingDevice().device.type();
+  const auto autocast = at::autocast::get_autocast_dispatch_key_from_device_type(type);
+  return info.autocast_kernels.has(autocast) && at::autocast::is_autocast_enabled(type) &&
+         !c10::impl::tls_is_dispatch_key_excluded(autocast);
 }
 
 bool underTransform() {

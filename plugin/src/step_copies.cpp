@@ -127,8 +127,8 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
   try {
     const EventLog::OursScope ours;
     code = encodeWhole(present.data(), static_cast<std::int64_t>(present.nbytes()),
-                       [&bits](std::int64_t bytes) {
-                         bits = newStorage(static_cast<std::size_t>(bytes));
+                       [this, &bits](std::int64_t bytes) {
+                         bits = device_.blocks.allocate(static_cast<std::size_t>(bytes));
                          return bits.mutable_data();
                        });
   } catch (const std::exception&) {  // no memory for it: the value stays
@@ -163,7 +163,7 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
 c10::Storage StepRun::decode(RunValue& value) {
   const auto start = Clock::now();
   const EventLog::OursScope ours;
-  c10::Storage storage = newStorage(static_cast<std::size_t>(value.bytes));
+  c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(value.bytes));
   c10::Storage bits;
   {
     const Locked lock(*this);

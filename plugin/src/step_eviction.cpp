@@ -98,7 +98,7 @@ std::vector<StepRun::Victim> StepRun::victims() {
 
 bool StepRun::evictable(const RunValue& value) const {
   return value.held && !value.parameter && value.bytes >= SpillStore::kLeastBytes &&
-         value.held.use_count() == 1 && isOurBlock(value.held);
+         value.held.use_count() == 1 && device_.blocks.isOurs(value.held);
 }
 
 // Where values are to be written to the host only if nothing else helps, more than anything else.
@@ -330,7 +330,8 @@ bool StepRun::sourceStays(RunValue& value) {
   given_up_.push_back(storage);
   return !value.overwritten && !value.written && !value.kept && !value.stale && !value.foreign &&
          value.intact() && storage.data() == value.data &&
-         static_cast<std::int64_t>(storage.nbytes()) == value.bytes && isOurBlock(storage);
+         static_cast<std::int64_t>(storage.nbytes()) == value.bytes &&
+         device_.blocks.isOurs(storage);
 }
 
 bool StepRun::keepSource(RunValue& value) {

@@ -1,6 +1,5 @@
 // Bringing values back: the plan's prelude before a backward event, and on-demand restoring when
 // the program leaves the plan.
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "elapsed.hpp"
 #include "fingerprint.hpp"
+#include "poison_scope.hpp"
 #include "step_run_state.hpp"
 #include "thread_scopes.hpp"
 
@@ -27,17 +27,12 @@ std::string messageOf(const std::exception& error) {
 
 }  // namespace
 
-c10::Storage newStorage(std::size_t bytes) {
-  c10::Allocator* allocator = c10::GetAllocator(c10::kCPU);
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes), allocator, true));
-}
-
 c10::Storage duplicateStorage(const c10::Storage& storage) {
   EventLog::OursScope ours;
-  c10::Storage duplicate = newStorage(storage.nbytes());
-  trainingDevice().contents.copy(duplicate.mutable_data(), storage.data(),
-                                 static_cast<std::int64_t>(storage.nbytes()));
+  const TrainingDevice& device = trainingDevice();
+  c10::Storage duplicate = device.blocks.allocate(storage.nbytes());
+  device.contents.copy(duplicate.mutable_data(), storage.data(),
+                       static_cast<std::int64_t>(storage.nbytes()));
   return duplicate;
 }
 
@@ -230,7 +225,7 @@ c10::Storage StepRun::fetch(RunValue& value) {
     TORCH_CHECK(value.spilled, "ebbtide: a spilled value is gone; please report this");
     bytes = value.spilled->bytes;  // the program may have resized it before it was spilled
   }
-  c10::Storage storage = newStorage(static_cast<std::size_t>(bytes));
+  c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(bytes));
   std::lock_guard lock(mutex_);
   if (value.held) return value.held;
   TORCH_CHECK(
@@ -403,11 +398,14 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   };
   const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
   if (!comparesAll() || !as_planned) return op.recipe->replay(take);
-  const PoisonScope poisoned;
+  const PoisonScope poisoned(device_.blocks);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
-  RandomStateScope random(at::detail::getDefaultCPUGenerator(), at::Tensor());
+  std::deque<RandomStateScope> random;
+  for (const at::Generator& generator : device_.random.shared())
+    random.emplace_back(generator, at::Tensor());
   Recipe::Outputs outputs = op.recipe->replay(take);
-  const bool draws = random.drawn() && !op.recipe->random_state.defined();
+  bool draws = random.front().drawn() && !op.recipe->random_state.defined();
+  for (std::size_t i = 1; i < random.size(); ++i) draws = draws || random[i].drawn();
   if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.known_signature, kDraws);
   TORCH_CHECK(!draws, rehearsing_ ? "" : "ebbtide: ", op.info->name, " ", kDraws);
   return outputs;

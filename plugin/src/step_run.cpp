@@ -1,6 +1,5 @@
 #include "step_run.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -8,7 +7,6 @@
 #include <chrono>
 
 #include "audit_key.hpp"
-#include "cpu_allocator.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
 
@@ -109,7 +107,7 @@ std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
       recipe->inputs.push_back({argument, element, op.inputs.at(next++), TensorView::of(tensor)});
   });
   if (!op.info->seeded) return recipe;
-  recipe->generator = at::detail::getDefaultCPUGenerator();
+  recipe->generator = device_.random.shared().front();
   for (const c10::IValue& value : inputs) {
     if (value.isGenerator() && value.toGenerator().defined())
       recipe->generator = value.toGenerator();
@@ -333,8 +331,8 @@ scheduler::Trace StepRun::takeTrace() {
   for (RunOp& op : ops_) {
     mix(signature, op.signature);
     const char* const kept = op.finished ? op.kept_because : kFailed;
-    trace.ops.push_back({op.info->name, op.signature, op.time.nanoseconds(), kept == nullptr, op.inputs,
-                         op.outputs, kept == nullptr ? "" : kept});
+    trace.ops.push_back({op.info->name, op.signature, op.time.nanoseconds(), kept == nullptr,
+                         op.inputs, op.outputs, kept == nullptr ? "" : kept});
   }
   trace.signature = signature;
   for (const RunValue& value : values_) {

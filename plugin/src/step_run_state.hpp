@@ -19,7 +19,6 @@ using scheduler::kNone;
 
 inline constexpr const char* kUninitialised = "of uninitialised memory";  // RunOp::kept_because
 
-c10::Storage newStorage(std::size_t bytes);
 c10::Storage duplicateStorage(const c10::Storage& storage);
 
 struct StepRun::RunValue {
@@ -85,7 +84,7 @@ struct StepRun::RunOp {
   std::uint64_t aligned_signature = 0;  // by the plan's numbers, once they are others
   std::uint64_t known_signature = 0;    // the plan's, of an op of it
   AuditKey audit_key = 0;
-  TimeSpan time;  // that it took
+  TimeSpan time;                       // that it took
   const char* kept_because = nullptr;  // nullptr: it may run again
   bool on_plan = false;                // one of the plan's
   bool updates_statistics = false;     // OpInfo: which are neither inputs nor outputs here

@@ -61,15 +61,15 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.output = output;
   value.data = tensor.storage().data();
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
-  value.foreign = !isOurBlock(tensor.storage());
+  value.foreign = !device_.blocks.isOurs(tensor.storage());
   value.touched = boundary_;
   if (producer == kNone) noteTrained(id, tensor);
   value.version = tensor.unsafeGetTensorImpl()->version_counter();
   value.version_at_birth = Present::versionOf(tensor);
   value.copy = weakly(tensor.storage());
   if (options_.log && !value.foreign) {
-    value.block = options_.log->blockAt(
-        tensor.storage().data(), session_.memory().blockBytes(tensor.storage().data()));
+    value.block = options_.log->blockAt(tensor.storage().data(),
+                                        session_.memory().blockBytes(tensor.storage().data()));
   }
   present_.insert_or_assign(
       tensor.storage().unsafeGetStorageImpl(),
@@ -119,7 +119,7 @@ void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
   std::vector<c10::Storage> ours;
   for (c10::Storage& storage : given_up) {
     const bool in_python = storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() != nullptr;
-    (isOurBlock(storage) && !in_python ? ours : given_up_).push_back(std::move(storage));
+    (device_.blocks.isOurs(storage) && !in_python ? ours : given_up_).push_back(std::move(storage));
   }
   given_up = std::move(ours);
 }
