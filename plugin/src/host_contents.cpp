@@ -4,7 +4,7 @@
 
 namespace ebbtide::plugin {
 
-bool HostContents::equal(const void* a, const void* b, std::int64_t bytes) const {
+bool HostContents::equal(const void* a, const void* b, std::int64_t bytes) const noexcept {
   return std::memcmp(a, b, static_cast<std::size_t>(bytes)) == 0;
 }
 

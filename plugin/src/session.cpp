@@ -63,7 +63,7 @@ Session::Session(Config config, AuditCache::Host host)
           allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
           allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
       observer_(*memory_),
-      spill_(config_.spill_dir),
+      file_(config_.spill_dir),
       metrics_({config_.rank, config_.local_rank}) {
   if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
   metrics_.setBudgetBytes(config_.budget_bytes.value_or(allocator::kUnlimited));
@@ -430,7 +430,7 @@ void Session::countOffload(std::int64_t written_bytes, std::int64_t duration_ns)
 
 void Session::noteOffloadFailed() {
   if (offload_fails_.exchange(true)) return;
-  warn("plans write no more values to the host: " + spill_.lastError());
+  warn("plans write no more values to the host: " + spills_->lastError());
   std::lock_guard lock(mutex_);
   for (auto& [signature, known] : programs_) {
     if (known.plan == nullptr || known.plan->host_fetches == 0) continue;

@@ -58,7 +58,7 @@ class Session {
 
   const Config& config() const noexcept { return config_; }
   allocator::DeviceMemory& memory() noexcept { return *memory_; }
-  SpillStore& spillStore() noexcept { return spill_; }
+  SpillTarget& spills() noexcept { return *spills_; }
   scheduler::HostCopies hostCopies();  // 0 bytes a second: only where nothing else helps
 
   // Memory has been short in this process: steps without a plan keep recipes from now on.
@@ -225,7 +225,8 @@ class Session {
   std::unique_ptr<allocator::DeviceMemory> memory_;
   StepObserver observer_;  // of memory_
   StepPlacement placement_{*memory_};
-  SpillStore spill_;
+  SpillStore file_;
+  SpillTarget* spills_ = &file_;  // that the executor writes to
   metrics::RankMetrics metrics_;
   std::unique_ptr<metrics::HttpServer> server_;
   std::once_flag woken_;

@@ -77,9 +77,9 @@ std::int64_t Session::planningCap() const {
 
 scheduler::HostCopies Session::hostCopies() {
   // Memory that the user did not point to is not ours to take beside the budget.
-  const bool only_memory = config_.spill_dir.empty() && spill_.inMemory();
+  const bool only_memory = spills_ == &file_ && config_.spill_dir.empty() && file_.inMemory();
   if (!config_.offload || offload_fails_ || only_memory) return {};
-  return {spill_.roundTripBytesPerSecond(), SpillStore::kLeastBytes};
+  return {spills_->roundTripBytesPerSecond(), SpillTarget::kLeastBytes};
 }
 
 // Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
@@ -117,7 +117,7 @@ bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
   const Bytes would_do = std::max<Bytes>(smallest_feasible_bytes_, mapped_peak_bytes_);
   smallest_feasible_bytes_ = would_do;
   std::string spill_problem;  // the floor rests on spilling
-  if (const std::string error = spill_.lastError(); !error.empty()) {
+  if (const std::string error = spills_->lastError(); !error.empty()) {
     spill_problem = " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";
   }
   stop_message_ = fmt::format(

@@ -113,7 +113,7 @@ void StepRun::makeCopy(ValueId id) {
     encode(*found, planned, present);
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
-  if (present.use_count() <= 2 || !device_.contents.onHost()) return;
+  if (present.use_count() <= 2) return;
   const auto print = device_.contents.fingerprint(
       present.data(), static_cast<std::int64_t>(present.nbytes()), extent_);
   const Locked lock(*this);
@@ -146,14 +146,17 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
 void StepRun::offload(RunValue& value, const c10::Storage& present) {
   const auto start = Clock::now();
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
-  const auto slot = session_.spillStore().write(present.data(), bytes);
+  const bool ours_alone = present.use_count() <= 2;  // the value's, and this one
+  const auto slot = session_.spills().write(present.data(), bytes,
+                                            ours_alone ? SpillTarget::Afterwards::kFreed
+                                                       : SpillTarget::Afterwards::kWritten);
   if (!slot) {
     if (!Session::inChild()) session_.noteOffloadFailed();
     return;
   }
   const Locked lock(*this);
   if (value.spilled) {  // meanwhile, under pressure
-    session_.spillStore().release(*slot);
+    session_.spills().release(*slot);
     return;
   }
   value.spilled = slot;
@@ -193,6 +196,7 @@ void StepRun::fetchCopy(ValueId planned) {
   const Locked lock(*this);
   RunValue& value = values_[id];
   value.held = std::move(storage);
+  value.late = false;
   value.release_after_uses = false;
   ++value.fetches_done;
 }
@@ -205,7 +209,7 @@ void StepRun::giveUpCode(RunValue& value) {
 
 void StepRun::giveUpCopies(RunValue& value) {
   giveUpCode(value);
-  if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
 }
 
 }  // namespace ebbtide::plugin

@@ -97,7 +97,7 @@ std::vector<StepRun::Victim> StepRun::victims() {
 }
 
 bool StepRun::evictable(const RunValue& value) const {
-  return value.held && !value.parameter && value.bytes >= SpillStore::kLeastBytes &&
+  return value.held && !value.parameter && value.bytes >= SpillTarget::kLeastBytes &&
          value.held.use_count() == 1 && device_.blocks.isOurs(value.held);
 }
 
@@ -171,17 +171,18 @@ std::int64_t StepRun::spill(ValueId id) {
     victim = value.held;  // stays readable for others while it is written
   }
   const auto slot =
-      session_.spillStore().write(victim.data(), static_cast<std::int64_t>(victim.nbytes()));
+      session_.spills().write(victim.data(), static_cast<std::int64_t>(victim.nbytes()),
+                              SpillTarget::Afterwards::kFreed);
   if (!slot) return -1;
   const Locked lock(*this);
   RunValue& value = values_[id];
   if (!value.held || value.held.use_count() != 2) {  // taken up meanwhile
-    session_.spillStore().release(*slot);
+    session_.spills().release(*slot);
     return 0;
   }
   endGuard(value);  // nobody else can free the block
   // A copy that is there already may be older than a write that nobody saw.
-  if (const auto older = std::exchange(value.spilled, slot)) session_.spillStore().release(*older);
+  if (const auto older = std::exchange(value.spilled, slot)) session_.spills().release(*older);
   value.held = c10::Storage();
   given_up_.push_back(std::move(victim));  // the last one
   session_.countSpill(value.bytes);
@@ -376,7 +377,7 @@ void StepRun::letGo(ValueId first) {
     if (unplanned(id)) {
       if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
       giveUp(value);
-      if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+      if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
       if (value.pristine) given_up_.push_back(std::move(value.pristine));
       value.pristine = c10::Storage();
     }

@@ -106,7 +106,7 @@ void StepRun::moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& 
   }
   if (uses.empty()) return;
   holdIfKept(to, written.storage());
-  if (!value.held) watchContents(value);
+  if (!value.held) watchContents(to);
 }
 
 }  // namespace ebbtide::plugin

@@ -41,6 +41,10 @@ c10::Storage StepRun::restore(UseId use) {
   noteBackward();
   if (finished_) session_.noteLateBackward(finished_by_hint_);
   QuietScope quiet;
+  if (!device_.contents.onHost()) {
+    const Locked lock(*this);
+    dropLate();
+  }
   if (options_.log) {
     const Locked lock(*this);
     noteNaturalDeaths();
@@ -180,7 +184,7 @@ void StepRun::finishEvent() {
 }
 
 c10::Storage StepRun::materialize(ValueId id, int depth) {
-  std::optional<SpillStore::Slot> spilled;
+  std::optional<SpillTarget::Slot> spilled;
   bool encoded = false;
   OpId producer = kNone;
   RunValue* found = nullptr;
@@ -230,9 +234,9 @@ c10::Storage StepRun::fetch(RunValue& value) {
   if (value.held) return value.held;
   TORCH_CHECK(
       value.spilled && value.spilled->bytes == bytes &&
-          session_.spillStore().read(*value.spilled, storage.mutable_data()),
-      "ebbtide: the spill file could not be read back: ", session_.spillStore().lastError());
-  session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+          session_.spills().read(*value.spilled, storage.mutable_data()),
+      "ebbtide: the spill file could not be read back: ", session_.spills().lastError());
+  session_.spills().release(*std::exchange(value.spilled, std::nullopt));
   holdCopy(value, storage);
   return storage;
 }
@@ -240,6 +244,7 @@ c10::Storage StepRun::fetch(RunValue& value) {
 // Called with mutex_ held. What dies from here on is our copy, not the program's.
 void StepRun::holdCopy(RunValue& value, const c10::Storage& storage) {
   value.held = storage;
+  value.late = false;
   value.copy = weakly(storage);
   value.replaced = true;
   value.dead = true;
@@ -321,6 +326,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
       for (const auto& [index, output] : found->output_of) {
         if (!unplanned(output) || isNeeded(values_[output]))
           values_[output].held = values_[output].storage();
+        values_[output].late = false;
         if (depth == 0) values_[output].made_again = true;
       }
       return;
@@ -414,7 +420,7 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
 // Nothing: there is no original to compare with.
 std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
   c10::Storage original;
-  std::optional<SpillStore::Slot> spilled;
+  std::optional<SpillTarget::Slot> spilled;
   {
     std::lock_guard lock(mutex_);
     if (value.uninitialised) return std::nullopt;
@@ -430,7 +436,7 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
     return device_.contents.match(*value.print, replayed.data(), value.bytes);
   }
   if (!original)
-    return !shorter(spilled->bytes) && session_.spillStore().equals(*spilled, replayed.data());
+    return !shorter(spilled->bytes) && session_.spills().equals(*spilled, replayed.data());
   if (static_cast<std::int64_t>(original.nbytes()) < value.bytes) return false;
   return device_.contents.equal(original.data(), replayed.data(), value.bytes);
 }
@@ -480,7 +486,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
   TORCH_CHECK(static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes || value.uninitialised,
               "ebbtide: ", op.info->name, " returned a smaller tensor when replayed");
   if (value.held) return;
-  if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
   holdCopy(value, replayed);
 }
 

@@ -47,7 +47,7 @@ bool StepRun::outgrown() const noexcept {
 
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
-    if (value.spilled) session_.spillStore().release(*value.spilled);
+    if (value.spilled) session_.spills().release(*value.spilled);
     endGuard(value);
   }
 }
@@ -196,6 +196,9 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
   ++boundary_;
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
   if (options_.plan && !off_plan_) followPlan(op, id);
+  if (device_.contents.onHost()) return;
+  const Locked lock(*this);
+  dropLate();
 }
 
 // ----------------------------------------------------------------------------------------------
@@ -220,7 +223,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   if (!unplanned(id) && !off_plan_ && !waited_for) value.kept = true;
   noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
-  if (!value.held) watchContents(value);
+  if (!value.held) watchContents(id);
   return use;
 }
 
@@ -261,7 +264,8 @@ void StepRun::releaseUse(UseId use) noexcept {
       const bool asked_for = readByKeptGraph(id);
       const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
       const bool done = !wanted && !asked_for &&
-                        (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold)));
+                        (value.release_after_uses || value.late ||
+                         (keepsAll() && !planned(id, &Plan::hold)));
       --value.live_uses;
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) giveUpCode(value);
@@ -269,7 +273,7 @@ void StepRun::releaseUse(UseId use) noexcept {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
         if (value.spilled)
-          session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+          session_.spills().release(*std::exchange(value.spilled, std::nullopt));
       }
       if (value.live_uses == 0) letGo(id);
     }

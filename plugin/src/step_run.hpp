@@ -37,7 +37,7 @@
 #include "plan_alignment.hpp"
 #include "recipe.hpp"
 #include "session.hpp"
-#include "spill_store.hpp"
+#include "spill_target.hpp"
 #include "training_device.hpp"
 #include "weak_references.hpp"
 
@@ -158,7 +158,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void giveUp(RunValue& value);
   void giveUpAll();
   void keepForeign(std::vector<c10::Storage>& given_up);
-  void watchContents(RunValue& value);
+  void watchContents(ValueId value);
+  void dropLate();
   void endWatch(RunValue& value);
   void noteUnseenWrite(RunValue& value, const c10::Storage& storage);
   void noteNaturalDeaths();
@@ -280,6 +281,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::unordered_map<const c10::StorageImpl*, Present> present_;
   std::vector<c10::Storage> given_up_;  // to be freed when mutex_ is released
   std::vector<Trained> parameters_;
+  std::vector<ValueId> late_drops_;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from; restore_mutex_
   std::int32_t current_event_ = scheduler::kNone;

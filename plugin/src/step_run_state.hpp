@@ -24,7 +24,7 @@ c10::Storage duplicateStorage(const c10::Storage& storage);
 struct StepRun::RunValue {
   WeakStorage copy = noStorage();  // storage that has these contents now
   c10::Storage held;               // our reference to it
-  std::optional<SpillStore::Slot> spilled;
+  std::optional<SpillTarget::Slot> spilled;
   std::optional<BitCode> code;    // of `encoded`
   c10::Storage encoded;           // the contents as one bit a word, for the fetches to come
   std::int32_t fetches_done = 0;  // of the plan's
@@ -58,6 +58,7 @@ struct StepRun::RunValue {
   bool rejected = false;            // its replay differed from the original in this step
   bool foreign = false;             // not our memory: who writes it need not say so
   DroppedBlocks::Ticket watch = 0;  // of droppedBlocks(); 0: none
+  bool late = false;                // held until the program lets go of it, and then compared
 
   // Of values that are dropped without a plan (step_eviction.cpp).
   std::optional<Checksum> checksum;  // left when it was dropped first

@@ -113,6 +113,7 @@ void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
 void StepRun::giveUp(RunValue& value) {
   if (value.held) given_up_.push_back(std::move(value.held));
   value.held = c10::Storage();
+  value.late = false;
 }
 
 void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
@@ -126,10 +127,37 @@ void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
 
 // A dropped value whose storage the program still holds: what something unseen writes there must
 // not be lost with it.
-void StepRun::watchContents(RunValue& value) {
+void StepRun::watchContents(ValueId id) {
+  RunValue& value = values_[id];
   if (value.watch != 0 || value.live_uses == 0 || value.overwritten || value.replaced) return;
-  if (!value.print || value.foreign || value.bytes == 0 || !device_.contents.onHost()) return;
-  value.watch = droppedBlocks().watch(value.data, value.bytes, *value.print);
+  if (!value.print || value.foreign || value.bytes == 0) return;
+  if (device_.contents.onHost()) {
+    value.watch = droppedBlocks().watch(value.data, value.bytes, *value.print);
+    return;
+  }
+  value.held = value.storage();
+  if (!value.held || std::exchange(value.late, true)) return;
+  late_drops_.push_back(id);
+  if (options_.log) shared_with_program_.push_back(id);
+}
+
+// Called with mutex_ held. Drops what the program has let go of, unless it was written meanwhile.
+void StepRun::dropLate() {
+  std::erase_if(late_drops_, [this](ValueId id) {
+    RunValue& value = values_[id];
+    value.late = value.late && value.held && !off_plan_ && !value.kept && !value.overwritten;
+    if (!value.late) return true;
+    if (value.held.use_count() > 1) return false;
+    value.late = false;
+    if (value.live_uses > 0 && differsFromBirth(value)) {
+      value.kept = true;
+      value.stale = true;  // for its uses alone
+      return true;
+    }
+    noteNaturalDeath(id, value);
+    giveUp(value);
+    return true;
+  });
 }
 
 // Takes the contents over if they were written and the program has let go of them.
