@@ -65,7 +65,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
                                        .cpu_capability = at::get_cpu_capability(),
                                        .settings = librarySettings()});
     if (Session::current()->config().own_allocator)
-      installCpuAllocator(Session::current()->memory());
+      installCpuAllocator(Session::current()->hostMemory());
     installRecorder();
     return nullptr;
   } catch (const std::exception& error) {

@@ -59,12 +59,14 @@ bool Session::inChild() noexcept {
 Session::Session(Config config, AuditCache::Host host)
     : config_(std::move(config)),
       host_(std::move(host)),
-      memory_(std::make_unique<allocator::DeviceMemory>(
+      host_memory_(std::make_unique<allocator::DeviceMemory>(
           allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
           allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
-      observer_(*memory_),
+      memory_(host_memory_.get()),
       file_(config_.spill_dir),
       metrics_({config_.rank, config_.local_rank}) {
+  observer_.emplace(*memory_);
+  placement_.emplace(*memory_);
   if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
   metrics_.setBudgetBytes(config_.budget_bytes.value_or(allocator::kUnlimited));
 }
@@ -76,25 +78,41 @@ void Session::start(Config config, AuditCache::Host host) {
   pthread_atfork(
       [] {
         droppedBlocks().lockForFork();
-        current()->memory_->lockForFork();
+        current()->host_memory_->lockForFork();
+        if (current()->trainsElsewhere()) current()->memory_->lockForFork();
       },
       [] {
-        current()->memory_->unlockAfterFork();
+        if (current()->trainsElsewhere()) current()->memory_->unlockAfterFork();
+        current()->host_memory_->unlockAfterFork();
         droppedBlocks().unlockAfterFork();
       },
       [] {
         in_child = true;
-        current()->memory_->unlockAfterFork();
+        if (current()->trainsElsewhere()) current()->memory_->unlockAfterFork();
+        current()->host_memory_->unlockAfterFork();
         droppedBlocks().unlockAfterFork();
-        current()->memory_->setBudget(allocator::kUnlimited);
-        current()->memory_->setReclaimer(nullptr);
-        current()->memory_->setObserver(nullptr);
-        current()->memory_->recording().stop();
-        current()->memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
+        current()->host_memory_->setBudget(allocator::kUnlimited);
+        current()->host_memory_->setReclaimer(nullptr);
+        current()->host_memory_->setObserver(nullptr);
+        current()->host_memory_->recording().stop();
+        current()->host_memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
       });
   std::atexit([] {
     if (!in_child) current()->shutdown();
   });
+}
+
+void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
+                      std::optional<std::int64_t> budget_bytes) {
+  spills_ = &spills;
+  if (budget_bytes) {
+    config_.budget_bytes = budget_bytes;
+    metrics_.setBudgetBytes(*budget_bytes);
+  }
+  if (&memory == memory_) return;
+  memory_ = &memory;
+  observer_.emplace(memory);
+  placement_.reset();
 }
 
 void Session::say(const std::string& text) const {
@@ -172,8 +190,8 @@ Session::StepStart Session::beginStep() {
   if (observed && config_.own_allocator && free_to_observe) {
     start.log = std::make_shared<EventLog>(step_base_bytes_);
     log_ = start.log;
-    observer_.passTo(log_);
-    placement_.beginStep(start.plan);
+    observer_->passTo(log_);
+    if (placement_) placement_->beginStep(start.plan);
   }
   spilled_before_step_ = spilled_bytes_;
   dropped_before_step_ = dropped_online_bytes_;
@@ -187,7 +205,7 @@ Session::StepStart Session::beginStep() {
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
   if (log_ != log) return false;
-  observer_.passTo(nullptr);
+  observer_->passTo(nullptr);
   log_ = nullptr;
   return true;
 }
@@ -214,7 +232,7 @@ bool Session::wantsTrace(const StepSummary& summary) const {
 
 void Session::noteBackwardBegins() noexcept {
   const std::int64_t live = memory_->statistics().allocated_bytes;
-  placement_.beginBackward();
+  if (placement_) placement_->beginBackward();
   std::lock_guard lock(mutex_);
   step_activation_bytes_ = live - step_base_bytes_;
 }
@@ -224,9 +242,9 @@ void Session::endStep(StepSummary summary) {
   std::unique_lock lock(mutex_);
   allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
   mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
-  if (summary.observed) {
-    placement_.endStep(summary.had_backward && summary.trusted && !summary.off_plan);
-    if (placement_.hasWork()) changed_.notify_all();
+  if (summary.observed && placement_) {
+    placement_->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
+    if (placement_->hasWork()) changed_.notify_all();
   }
   if (!summary.had_backward) return;
   slack_at_peak_bytes_ = memory.slack_at_peak_bytes;

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -57,7 +58,12 @@ class Session {
   static bool inChild() noexcept;  // a forked process: be inert
 
   const Config& config() const noexcept { return config_; }
+  // Before wake(): the memory that the budget bounds, and where its values go, where that is not
+  // the CPU's and the spill file. Both must outlive the session.
+  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
+               std::optional<std::int64_t> budget_bytes);
   allocator::DeviceMemory& memory() noexcept { return *memory_; }
+  allocator::DeviceMemory& hostMemory() noexcept { return *host_memory_; }
   SpillTarget& spills() noexcept { return *spills_; }
   scheduler::HostCopies hostCopies();  // 0 bytes a second: only where nothing else helps
 
@@ -90,7 +96,9 @@ class Session {
   // else the one that most steps ran.
   std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature) const;
   // The step that observes the allocator follows another plan than it began with.
-  void noteStepPlan(const std::shared_ptr<const Plan>& plan) { placement_.changePlan(plan); }
+  void noteStepPlan(const std::shared_ptr<const Plan>& plan) {
+    if (placement_) placement_->changePlan(plan);
+  }
   bool wantsTrace(const StepSummary& summary) const;
   // The step that observed the allocator by it is over. False: another step took its place before.
   bool releaseLog(const std::shared_ptr<EventLog>& log);
@@ -187,6 +195,7 @@ class Session {
     bool betterThan(const Planned& other) const;
   };
 
+  bool trainsElsewhere() const noexcept { return memory_ != host_memory_.get(); }
   void planLoop();
   void placeStep();
   void planOnce(scheduler::Trace trace, bool first_step);
@@ -222,9 +231,10 @@ class Session {
   Config config_;
   AuditCache::Host host_;
   std::unique_ptr<AuditCache> audits_;  // since wake(); nullptr: nothing is remembered
-  std::unique_ptr<allocator::DeviceMemory> memory_;
-  StepObserver observer_;  // of memory_
-  StepPlacement placement_{*memory_};
+  std::unique_ptr<allocator::DeviceMemory> host_memory_;
+  allocator::DeviceMemory* memory_;         // that is trained in
+  std::optional<StepObserver> observer_;    // of memory_
+  std::optional<StepPlacement> placement_;  // there; none where streams share it
   SpillStore file_;
   SpillTarget* spills_ = &file_;  // that the executor writes to
   metrics::RankMetrics metrics_;

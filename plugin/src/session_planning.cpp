@@ -174,7 +174,9 @@ void Session::planLoop() {
     bool first_step = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closing_ || job_ != nullptr || placement_.hasWork(); });
+      changed_.wait(lock, [this] {
+        return closing_ || job_ != nullptr || (placement_ && placement_->hasWork());
+      });
       if (closing_) return;
       trace = std::move(job_);
       first_step = job_first_step_;
@@ -196,7 +198,7 @@ void Session::planLoop() {
 // Without addresses the allocator chooses some: no step depends on them.
 void Session::placeStep() {
   try {
-    debug(placement_.place());
+    debug(placement_->place());
   } catch (const std::exception& error) {
     debug(std::string("a step could not be placed: ") + error.what());
   }

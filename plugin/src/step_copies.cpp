@@ -147,9 +147,9 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
   const auto start = Clock::now();
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
   const bool ours_alone = present.use_count() <= 2;  // the value's, and this one
-  const auto slot = session_.spills().write(present.data(), bytes,
-                                            ours_alone ? SpillTarget::Afterwards::kFreed
-                                                       : SpillTarget::Afterwards::kWritten);
+  const auto slot = session_.spills().write(
+      present.data(), bytes,
+      ours_alone ? SpillTarget::Afterwards::kFreed : SpillTarget::Afterwards::kWritten);
   if (!slot) {
     if (!Session::inChild()) session_.noteOffloadFailed();
     return;

@@ -170,9 +170,8 @@ std::int64_t StepRun::spill(ValueId id) {
     noteNaturalDeath(id, value);
     victim = value.held;  // stays readable for others while it is written
   }
-  const auto slot =
-      session_.spills().write(victim.data(), static_cast<std::int64_t>(victim.nbytes()),
-                              SpillTarget::Afterwards::kFreed);
+  const auto slot = session_.spills().write(
+      victim.data(), static_cast<std::int64_t>(victim.nbytes()), SpillTarget::Afterwards::kFreed);
   if (!slot) return -1;
   const Locked lock(*this);
   RunValue& value = values_[id];

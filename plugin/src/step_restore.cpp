@@ -232,10 +232,9 @@ c10::Storage StepRun::fetch(RunValue& value) {
   c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(bytes));
   std::lock_guard lock(mutex_);
   if (value.held) return value.held;
-  TORCH_CHECK(
-      value.spilled && value.spilled->bytes == bytes &&
-          session_.spills().read(*value.spilled, storage.mutable_data()),
-      "ebbtide: the spill file could not be read back: ", session_.spills().lastError());
+  TORCH_CHECK(value.spilled && value.spilled->bytes == bytes &&
+                  session_.spills().read(*value.spilled, storage.mutable_data()),
+              "ebbtide: the spill file could not be read back: ", session_.spills().lastError());
   session_.spills().release(*std::exchange(value.spilled, std::nullopt));
   holdCopy(value, storage);
   return storage;

@@ -263,17 +263,16 @@ void StepRun::releaseUse(UseId use) noexcept {
       forgetUse(use);
       const bool asked_for = readByKeptGraph(id);
       const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
-      const bool done = !wanted && !asked_for &&
-                        (value.release_after_uses || value.late ||
-                         (keepsAll() && !planned(id, &Plan::hold)));
+      const bool done =
+          !wanted && !asked_for &&
+          (value.release_after_uses || value.late || (keepsAll() && !planned(id, &Plan::hold)));
       --value.live_uses;
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) giveUpCode(value);
       if (value.live_uses == 0 && done && value.readers == 0) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
-        if (value.spilled)
-          session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+        if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
       }
       if (value.live_uses == 0) letGo(id);
     }

@@ -2,9 +2,11 @@
 
 #include <ATen/Parallel.h>
 
+#include <optional>
 #include <utility>
 
 #include "live_runs.hpp"
+#include "training_device.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -14,10 +16,12 @@ namespace {
 constexpr int kMostPhases = 32;
 constexpr int kMostHints = 4;  // that a step waits for its backward pass
 
-bool touchesTrained(c10::ArrayRef<const c10::IValue> inputs) {
-  bool found = false;
-  forEachTensor(
-      inputs, [&](int, int, const at::Tensor& tensor) { found = found || tensor.requires_grad(); });
+// The device of what is trained among them.
+std::optional<c10::Device> trainedOn(c10::ArrayRef<const c10::IValue> inputs) {
+  std::optional<c10::Device> found;
+  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
+    if (!found && tensor.requires_grad() && trainsOn(tensor.device())) found = tensor.device();
+  });
   return found;
 }
 
@@ -81,8 +85,9 @@ void ThreadSteps::endRun(bool by_hint) {
   run_.reset();
 }
 
-void ThreadSteps::begin() {
+void ThreadSteps::begin(c10::Device device) {
   Session& session = *Session::current();
+  chooseTrainingDevice(device);
   session.wake(at::get_num_threads());
   endRun(false);
   const Session::StepStart start = session.beginStep();
@@ -113,8 +118,9 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   const bool open = run_ != nullptr && !run_->paused() && !updated_ &&
                     !(run_->hasUses() && run_->liveUses() == 0);
   if (open) return true;
-  if (!touchesTrained(inputs)) return false;
-  if (isOver()) begin();
+  const auto device = trainedOn(inputs);
+  if (!device) return false;
+  if (isOver()) begin(*device);
   updated_ = false;
   run_->resume();
   if (!run_->recordsOps()) watchParameters(*run_, inputs);

@@ -44,7 +44,7 @@ class ThreadSteps {
   };
 
   bool isOver();
-  void begin();
+  void begin(c10::Device device);
   void takeHint();
   void endWaiting(int more_hints);
   static void end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited);

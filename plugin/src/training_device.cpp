@@ -2,9 +2,14 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <atomic>
+#include <mutex>
+
 #include "cpu_allocator.hpp"
 #include "host_clock.hpp"
 #include "host_contents.hpp"
+#include "live_runs.hpp"
+#include "session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -30,16 +35,61 @@ class HostBlocks final : public DeviceBlocks {
   }
 };
 
+// Leaked, like what follows: graphs may end while the process exits.
+const TrainingDevice& host() {
+  static const auto* const device = new TrainingDevice{.device = c10::kCPU,
+                                                       .blocks = *new HostBlocks(),
+                                                       .contents = *new HostContents(),
+                                                       .random = *new HostRandom(),
+                                                       .clock = *new HostClock()};
+  return *device;
+}
+
+std::mutex mutex;  // guards the choice
+std::atomic<const TrainingDevice*> chosen{nullptr};
+std::atomic<OpenDevice> open_device{nullptr};
+std::atomic<c10::DeviceType> offered_type{c10::kCPU};
+
 }  // namespace
 
-// Leaked: graphs may end while the process exits.
 const TrainingDevice& trainingDevice() noexcept {
-  static const auto* const host = new TrainingDevice{.device = c10::kCPU,
-                                                     .blocks = *new HostBlocks(),
-                                                     .contents = *new HostContents(),
-                                                     .random = *new HostRandom(),
-                                                     .clock = *new HostClock()};
-  return *host;
+  const TrainingDevice* const device = chosen.load(std::memory_order_acquire);
+  return device != nullptr ? *device : host();
+}
+
+bool trainsOn(c10::Device device) noexcept {
+  if (open_device.load(std::memory_order_relaxed) == nullptr) return true;
+  const TrainingDevice* const here = chosen.load(std::memory_order_acquire);
+  return here != nullptr ? here->has(device) : device.type() == offered_type;
+}
+
+void chooseTrainingDevice(c10::Device device) {
+  if (chosen.load(std::memory_order_acquire) != nullptr) return;
+  const std::lock_guard lock(mutex);
+  if (chosen.load() != nullptr) return;
+  const OpenDevice open = open_device.load();
+  if (open == nullptr) {
+    chosen.store(&host(), std::memory_order_release);
+    return;
+  }
+  Session& session = *Session::current();
+  const OfferedDevice offered =
+      open(device, host(), {&host(), &session.memory(), &session.spills(), std::nullopt});
+  session.trainOn(*offered.memory, *offered.spills, offered.budget_bytes);
+  if (offered.memory != &session.hostMemory()) {
+    session.hostMemory().setReclaimer(nullptr);
+    offered.memory->setReclaimer(&liveRuns());
+  }
+  chosen.store(offered.device, std::memory_order_release);
 }
 
 }  // namespace ebbtide::plugin
+
+extern "C" __attribute__((visibility("default"))) void ebbtide_offer_devices(
+    c10::DeviceType type, ebbtide::plugin::OpenDevice open) {
+  using namespace ebbtide::plugin;
+  const std::lock_guard lock(mutex);
+  if (chosen.load() != nullptr) return;  // too late: a step has begun
+  offered_type = type;
+  open_device = open;
+}

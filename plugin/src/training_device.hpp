@@ -1,16 +1,25 @@
-// TrainingDevice: what the executor asks of the device whose tensors the process trains. One a
-// process. Includes torch.
+// TrainingDevice: what the executor asks of the device whose tensors the process trains: the CPU,
+// unless a library offers devices of another type before the first step. Then it is the first of
+// them whose tensors are trained, and steps on other tensors are left as PyTorch runs them.
+//
+// One a process. Chosen by the thread that begins the first step; the same ever after. Includes
+// torch.
 #pragma once
 
 #include <c10/core/Device.h>
+
+#include <optional>
 
 #include "device_blocks.hpp"
 #include "device_clock.hpp"
 #include "device_contents.hpp"
 #include "device_random.hpp"
+#include "ebbtide/allocator/device_memory.hpp"
+#include "spill_target.hpp"
 
 namespace ebbtide::plugin {
 
+// All parts live as long as the process.
 struct TrainingDevice {
   c10::Device device;
   const DeviceBlocks& blocks;
@@ -23,6 +32,26 @@ struct TrainingDevice {
   }
 };
 
+// Before a step has begun the CPU.
 const TrainingDevice& trainingDevice() noexcept;
 
+struct OfferedDevice {
+  const TrainingDevice* device = nullptr;
+  allocator::DeviceMemory* memory = nullptr;  // that the budget bounds
+  SpillTarget* spills = nullptr;
+  std::optional<std::int64_t> budget_bytes;  // nothing: the configured one
+};
+// Called once, for the first device that is trained on; throws where it cannot be. `host`: the
+// CPU's parts, to be built on.
+using OpenDevice = OfferedDevice (*)(c10::Device device, const TrainingDevice& host,
+                                     const OfferedDevice& host_memory);
+
+// Is a tensor on this device one to train, as far as is known?
+bool trainsOn(c10::Device device) noexcept;
+// A tensor on this device is trained: a step begins.
+void chooseTrainingDevice(c10::Device device);
+
 }  // namespace ebbtide::plugin
+
+// Found by name by the library that offers devices of a type; before the first step.
+extern "C" void ebbtide_offer_devices(c10::DeviceType type, ebbtide::plugin::OpenDevice open);
