@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace ebbtide::plugin::cuda {
 namespace {
@@ -14,6 +15,8 @@ std::atomic<CudaAllocator*> current{nullptr};
 
 // torch's own bound: beyond it sizes are the result of an overflow.
 constexpr std::size_t kOneExabyte = std::size_t{1} << 60;
+
+thread_local unsigned char fill_pattern = 0;
 
 }  // namespace
 
@@ -82,7 +85,17 @@ void* CudaAllocator::allocateOn(c10::DeviceIndex device, std::size_t bytes, cuda
   TORCH_CHECK_WITH(OutOfMemoryError, bytes < kOneExabyte,
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   if (bytes == 0) return nullptr;
-  return heap(device).allocate(bytes, stream);
+  void* const block = heap(device).allocate(bytes, stream);
+  if (fill_pattern != 0) {
+    const cudaError_t filled = cudaMemsetAsync(block, fill_pattern, bytes, stream);
+    if (filled != cudaSuccess) heap(device).free(block);
+    C10_CUDA_CHECK(filled);
+  }
+  return block;
+}
+
+unsigned char CudaAllocator::fillNew(unsigned char pattern) noexcept {
+  return std::exchange(fill_pattern, pattern);
 }
 
 c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {

@@ -33,6 +33,12 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of);
   ~CudaAllocator() override;
 
+  // Of what it allocates.
+  static c10::DeleterFnPtr deleter() noexcept { return &deleteBlock; }
+  // What this thread allocates from now on is filled with the pattern, on the stream that it is
+  // for; 0: with nothing. Returns the pattern before.
+  static unsigned char fillNew(unsigned char pattern) noexcept;
+
   // For the start of a step: what others hold of the devices that are open is measured again.
   void measureMargins();
   DeviceHeap* openHeap(c10::DeviceIndex device) const noexcept;  // nullptr: not open
