@@ -28,7 +28,7 @@ class SpillTarget {
 
   // What may come of the bytes once write() has returned, beside being freed.
   enum class Afterwards : std::uint8_t {
-    kFreed,    // nobody else has them: a copy may still be under way
+    kFreed,    // nobody else has them, this thread wrote them: it may go on meanwhile
     kWritten,  // the program may write them next
   };
 
