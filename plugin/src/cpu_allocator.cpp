@@ -28,9 +28,7 @@ class CpuAllocator final : public c10::Allocator {
     void* block = nullptr;
     if (bytes > 0) {
       Session* session = Session::current();
-      if (session->stopRequested() && inTrainingOp() && !QuietScope::active()) {
-        TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
-      }
+      refuseBlock();
       block = resource->allocate(bytes, allocator::Stream::kDefault);
       TORCH_CHECK_WITH(OutOfMemoryError, block != nullptr, session->outOfMemoryMessage(bytes));
       if (fill_pattern != 0) std::memset(block, fill_pattern, bytes);
@@ -49,6 +47,13 @@ void installCpuAllocator(allocator::DeviceMemory& memory) {
   resource = &memory;
   static auto* const ours = new CpuAllocator();  // storages may outlive static destruction
   c10::SetAllocator(c10::kCPU, ours, 255);
+}
+
+void refuseBlock() {
+  const Session* const session = Session::current();
+  if (session == nullptr || !session->stopRequested()) return;
+  const bool refused = inTrainingOp() && !QuietScope::active();
+  TORCH_CHECK_WITH(OutOfMemoryError, !refused, session->stopMessage());
 }
 
 unsigned char fillNewBlocks(unsigned char pattern) noexcept {

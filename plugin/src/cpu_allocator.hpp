@@ -15,6 +15,10 @@ void installCpuAllocator(allocator::DeviceMemory& memory);
 // pattern before.
 unsigned char fillNewBlocks(unsigned char pattern) noexcept;
 
+// Before a block is given to torch: throws c10::OutOfMemoryError where an op of a step asks for it
+// and the budget is known to be impossible.
+void refuseBlock();
+
 // A storage that owns a block of ours which nobody else owns.
 c10::Storage adoptBlock(void* block, std::size_t bytes);
 

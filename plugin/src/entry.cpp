@@ -36,6 +36,7 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   if (side == CudaSide::kInstalled && config.budget_bytes) {
     config.gpu_budget = variable("EBBTIDE_BUDGET");
     config.budget_bytes.reset();
+    offerGpus();
   }
   return problem;
 }

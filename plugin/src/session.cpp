@@ -148,7 +148,9 @@ void Session::wake(int threads) {
     if (server_)
       endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
     say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version,
-                    config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes)
+                    config_.budget_bytes
+                        ? "budget " + formatBytes(*config_.budget_bytes) +
+                              (trainsElsewhere() ? " of the GPU" : "")
                     : config_.gpu_budget.empty()
                         ? std::string("measuring, nothing is dropped")
                         : "budget of each GPU " + config_.gpu_budget + ", nothing is dropped",
@@ -177,10 +179,14 @@ Session::StepStart Session::beginStep() {
   // The guess may be wrong, and the step one that has a plan: its first op tells.
   const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
                                     [](const auto& entry) { return entry.second.plan != nullptr; });
-  const bool observed = steps_to_record_ > 0 || any_plan;
+  const bool observed = (steps_to_record_ > 0 || any_plan) && !keeps_everything_;
   start.record_ops = observed || pressed();
   start.hooks =
       start.record_ops || config_.budget_bytes.has_value() || goesOn() || backwardCrossesHints();
+  if (keeps_everything_) {
+    start.plan = nullptr;
+    start.record_ops = start.hooks = false;
+  }
   memory_->resetPeaks();
   const allocator::Statistics memory = memory_->statistics();
   allocator_before_step_ = memory;
@@ -212,6 +218,7 @@ bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) const {
   std::lock_guard lock(mutex_);
+  if (keeps_everything_) return nullptr;
   const std::uint64_t expected = expectedProgram();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
   const Program* found = nullptr;
@@ -403,7 +410,7 @@ const Session::Program* Session::mainProgram() const {
 
 // Called with mutex_ held.
 bool Session::wantsPlan(const StepSummary& summary) {
-  if (!config_.budget_bytes || planning_) return false;
+  if (!config_.budget_bytes || planning_ || keeps_everything_) return false;
   Program& known = programs_[summary.trace.signature];
   const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
   if (known.asked && !known.replan && !first_plan_is_old) return false;
@@ -413,58 +420,6 @@ bool Session::wantsPlan(const StepSummary& summary) {
   known.asked = true;
   planning_ = true;  // by requestPlan(), which follows
   return true;
-}
-
-// -----------------------------------------------------------------------------------------------
-// counters
-
-void Session::countReplay(std::int64_t duration_ns) noexcept {
-  ++recomputed_ops_;
-  recompute_ns_ += duration_ns;
-  metrics_.addRecomputed(1, seconds(duration_ns));
-}
-
-void Session::countSpill(std::int64_t bytes) noexcept {
-  spilled_bytes_ += bytes;
-  metrics_.addSpilledBytes(bytes);
-}
-
-bool Session::hasRejected(const std::string& op) const {
-  if (!any_rejected_) return false;
-  std::lock_guard lock(mutex_);
-  return rejected_ops_.contains(op) || rejected_from_cache_.contains(op);
-}
-
-void Session::countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept {
-  decoded_values_ += decoded_values;
-  codec_ns_ += duration_ns;
-}
-
-void Session::countOffload(std::int64_t written_bytes, std::int64_t duration_ns) noexcept {
-  offloaded_bytes_ += written_bytes;
-  offload_ns_ += duration_ns;
-  metrics_.addOffloadedBytes(written_bytes);
-}
-
-void Session::noteOffloadFailed() {
-  if (offload_fails_.exchange(true)) return;
-  warn("plans write no more values to the host: " + spills_->lastError());
-  std::lock_guard lock(mutex_);
-  for (auto& [signature, known] : programs_) {
-    if (known.plan == nullptr || known.plan->host_fetches == 0) continue;
-    known.replan = true;
-    steps_to_record_ = std::max(steps_to_record_, 2);
-  }
-}
-
-void Session::disable(const std::string& why) {
-  if (disabled_.exchange(true)) return;
-  warn("switched to pass-through, training goes on as PyTorch runs it: " + why);
-}
-
-std::string Session::stopMessage() const {
-  std::lock_guard lock(mutex_);
-  return stop_message_;
 }
 
 // Called with mutex_ held.

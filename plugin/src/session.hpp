@@ -69,7 +69,7 @@ class Session {
 
   // Memory has been short in this process: steps without a plan keep recipes from now on.
   void notePressure() noexcept { pressed_ = true; }
-  bool pressed() const noexcept { return pressed_ && !only_spills_; }
+  bool pressed() const noexcept { return pressed_ && !only_spills_ && !keeps_everything_; }
   EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
     const std::int64_t budget = config_.budget_bytes.value_or(0);
@@ -80,6 +80,11 @@ class Session {
     if (!only_spills_.exchange(true))
       debug("without a plan values are spilled, not computed again, from now on: " + why);
   }
+
+  // From now on nothing is dropped, spilled or recorded, as PyTorch alone: said once. What has been
+  // dropped comes back as before.
+  void keepEverything(const std::string& why);
+  bool keepsEverything() const noexcept { return keeps_everything_; }
 
   // Banner and server, at the first training op: launchers and data loaders that only import torch
   // stay silent.
@@ -196,6 +201,7 @@ class Session {
   };
 
   bool trainsElsewhere() const noexcept { return memory_ != host_memory_.get(); }
+  std::int64_t headroom() const;  // bytes of the budget that no plan uses
   void planLoop();
   void placeStep();
   void planOnce(scheduler::Trace trace, bool first_step);
@@ -241,7 +247,7 @@ class Session {
   std::unique_ptr<metrics::HttpServer> server_;
   std::once_flag woken_;
   std::atomic<bool> awake_{false};
-  std::atomic<bool> disabled_{false};
+  std::atomic<bool> disabled_{false}, keeps_everything_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> goes_on_{false}, never_goes_on_{false}, backward_crosses_hints_{false};
   std::atomic<bool> offload_fails_{false};

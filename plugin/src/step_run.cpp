@@ -16,7 +16,7 @@ namespace {
 using EventKind = scheduler::TraceEvent::Kind;
 
 // Why an op is not to run again: for the report.
-constexpr const char* kReadsOtherKind = "reads a tensor that is not dense, plain and on the CPU";
+constexpr const char* kReadsOtherKind = "reads a tensor that is not dense, plain and on the device";
 constexpr const char* kReadsForeign = "reads memory that others may write";
 constexpr const char* kNeverReplayed = "a collective, or an operation of another library";
 constexpr const char* kWrittenUnseen = "changed by something unseen";
@@ -66,6 +66,7 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     mixBoth(static_cast<std::uint64_t>(tensor.scalar_type()));
   };
   if (!isPlain(tensor)) {
+    if (isSecondDevice(tensor.device())) keepEverything(kTwoDevices);
     const bool empty = isEmpty(tensor) && !op.info->writes[argument];
     const bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && element < 0;
     mixBoth(number ? kHashedNumber : kHashedOtherKind);
@@ -280,7 +281,7 @@ void StepRun::releaseUse(UseId use) noexcept {
   if (--live_uses_ > 0) return;
   {  // the last event's values need not wait for another one
     const RestoreScope restoring(*this, std::try_to_lock);
-    if (restoring.held()) finishEvent();
+    if (restoring.held()) finishLastEvent();
   }
   if (off_plan_) giveUpAll();
   if (options_.log) options_.log->rest();

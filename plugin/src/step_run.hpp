@@ -67,6 +67,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     return options_.log || keeps_recipes_ ? TimeSpan(device_.clock) : TimeSpan();
   }
   void noteUnrecordedWrite(const at::Tensor& tensor);
+  // Does this thread ask the device on the step's lane? What it does on another one is no part of
+  // the step, and keeps everything (Session) if it touches what the step knows or trains.
+  bool onItsLane() const noexcept { return device_.lanes.now() == lane_; }
+  void noteOtherLane(c10::ArrayRef<const c10::IValue> inputs);
 
   // --- saved tensors
   ValueId findValue(const at::Tensor& tensor);    // kNone when its present contents are unknown
@@ -100,6 +104,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   }
   bool parametersChanged() const;  // since this step first read them
   void finish(bool by_hint) noexcept { finished_by_hint_ = by_hint, finished_ = true; }
+  bool finished() const noexcept { return finished_; }
   int forwardPhases() const noexcept { return forward_phases_; }
   bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
@@ -144,6 +149,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   ValueId presentValue(const at::Tensor& tensor) const;
   // Called with mutex_ held. From now on nothing has a place in it.
   void leavePlan(const std::string& why);
+  void keepEverything(const std::string& why);  // without mutex_
   void unplanFrom(ValueId first);
   bool isPlannedValue(OpId producer) const;
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
@@ -235,6 +241,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void noteLeftOver(UseId use);
   void runPrelude(std::int32_t event);
   void finishEvent();
+  void finishLastEvent() noexcept;
+  c10::Storage unpack(UseId use);
+  c10::Storage unpackCaptured(UseId use);
   c10::Storage materialize(ValueId value, int depth);
   c10::Storage fetch(RunValue& value);
   static void holdCopy(RunValue& value, const c10::Storage& storage);
@@ -251,6 +260,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   Session& session_;
   const TrainingDevice& device_ = trainingDevice();
+  const DeviceLanes::Lane lane_ = device_.lanes.now();
   Options options_;
   std::atomic<bool> has_plan_{false};
   std::atomic<std::int64_t> planned_uses_to_come_{0};

@@ -250,7 +250,8 @@ void StepRun::protect(ValueId id) {
     const bool read_online = value.readers > 0 && !(value.recomputable && value.live_uses == 0);
     if (!read_online && !readByPlan(id)) return;
   }
-  std::optional<RestoreScope> restoring;  // replays that read it come first
+  const LaneScope lane(device_.lanes, lane_);  // before the write, wherever that is asked for
+  std::optional<RestoreScope> restoring;       // replays that read it come first
   if (restoring_ != std::this_thread::get_id()) restoring.emplace(*this);
   c10::Storage present;
   {
@@ -269,6 +270,27 @@ void StepRun::protect(ValueId id) {
   const Locked lock(*this);
   values_[id].pristine = std::move(duplicate);
   values_[id].pristine_until = static_cast<OpId>(ops_.size());
+}
+
+// What the step knows of reaches another lane: that one may still read or write it when the step
+// gives it up here.
+void StepRun::noteOtherLane(c10::ArrayRef<const c10::IValue> inputs) {
+  bool touches = false;
+  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
+    if (touches || !isPlain(tensor)) return;
+    touches = tensor.requires_grad();
+    std::lock_guard lock(mutex_);
+    const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
+    touches = touches || (found != present_.end() && !found->second.storage.expired());
+  });
+  if (!touches) return;
+  keepEverything("a step uses more than one stream of the GPU");
+}
+
+void StepRun::keepEverything(const std::string& why) {
+  session_.keepEverything(why);
+  const Locked lock(*this);
+  leavePlan(why);
 }
 
 void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "cuda_side.hpp"
 #include "live_runs.hpp"
 #include "training_device.hpp"
 
@@ -20,7 +21,9 @@ constexpr int kMostHints = 4;  // that a step waits for its backward pass
 std::optional<c10::Device> trainedOn(c10::ArrayRef<const c10::IValue> inputs) {
   std::optional<c10::Device> found;
   forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
-    if (!found && tensor.requires_grad() && trainsOn(tensor.device())) found = tensor.device();
+    if (!tensor.requires_grad()) return;
+    if (!found && trainsOn(tensor.device())) found = tensor.device();
+    if (isSecondDevice(tensor.device())) Session::current()->keepEverything(kTwoDevices);
   });
   return found;
 }
@@ -85,15 +88,17 @@ void ThreadSteps::endRun(bool by_hint) {
   run_.reset();
 }
 
-void ThreadSteps::begin(c10::Device device) {
+bool ThreadSteps::begin(c10::Device device) {
   Session& session = *Session::current();
-  chooseTrainingDevice(device);
+  if (!chooseTrainingDevice(device)) return false;
+  if (!trainingDevice().device.is_cpu()) measureGpuMargins();
   session.wake(at::get_num_threads());
   endRun(false);
   const Session::StepStart start = session.beginStep();
   run_ = std::make_shared<StepRun>(
       session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log});
   liveRuns().add(run_);
+  return true;
 }
 
 bool ThreadSteps::isOver() {
@@ -120,7 +125,7 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   if (open) return true;
   const auto device = trainedOn(inputs);
   if (!device) return false;
-  if (isOver()) begin(*device);
+  if (isOver() && !begin(*device)) return false;
   updated_ = false;
   run_->resume();
   if (!run_->recordsOps()) watchParameters(*run_, inputs);

@@ -8,6 +8,7 @@
 #include "cpu_allocator.hpp"
 #include "host_clock.hpp"
 #include "host_contents.hpp"
+#include "host_lanes.hpp"
 #include "live_runs.hpp"
 #include "session.hpp"
 
@@ -41,7 +42,8 @@ const TrainingDevice& host() {
                                                        .blocks = *new HostBlocks(),
                                                        .contents = *new HostContents(),
                                                        .random = *new HostRandom(),
-                                                       .clock = *new HostClock()};
+                                                       .clock = *new HostClock(),
+                                                       .lanes = *new HostLanes()};
   return *device;
 }
 
@@ -63,24 +65,38 @@ bool trainsOn(c10::Device device) noexcept {
   return here != nullptr ? here->has(device) : device.type() == offered_type;
 }
 
-void chooseTrainingDevice(c10::Device device) {
-  if (chosen.load(std::memory_order_acquire) != nullptr) return;
+bool isSecondDevice(c10::Device device) noexcept {
+  const TrainingDevice* const here = chosen.load(std::memory_order_acquire);
+  return here != nullptr && !here->device.is_cpu() && device.type() == here->device.type() &&
+         !here->has(device);
+}
+
+c10::DeviceType trainedType() noexcept {
+  const TrainingDevice* const here = chosen.load(std::memory_order_acquire);
+  if (here != nullptr) return here->device.type();
+  return open_device.load(std::memory_order_relaxed) == nullptr ? c10::kCPU : offered_type.load();
+}
+
+bool chooseTrainingDevice(c10::Device device) {
+  if (chosen.load(std::memory_order_acquire) != nullptr) return true;
   const std::lock_guard lock(mutex);
-  if (chosen.load() != nullptr) return;
+  if (chosen.load() != nullptr) return true;
   const OpenDevice open = open_device.load();
   if (open == nullptr) {
     chosen.store(&host(), std::memory_order_release);
-    return;
+    return true;
   }
   Session& session = *Session::current();
   const OfferedDevice offered =
-      open(device, host(), {&host(), &session.memory(), &session.spills(), std::nullopt});
+      open(device, {host(), session.memory(), session.spills(), &refuseBlock});
+  if (offered.device == nullptr) return false;
   session.trainOn(*offered.memory, *offered.spills, offered.budget_bytes);
   if (offered.memory != &session.hostMemory()) {
     session.hostMemory().setReclaimer(nullptr);
     offered.memory->setReclaimer(&liveRuns());
   }
   chosen.store(offered.device, std::memory_order_release);
+  return true;
 }
 
 }  // namespace ebbtide::plugin

@@ -13,6 +13,7 @@
 #include "device_blocks.hpp"
 #include "device_clock.hpp"
 #include "device_contents.hpp"
+#include "device_lanes.hpp"
 #include "device_random.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
 #include "spill_target.hpp"
@@ -26,6 +27,7 @@ struct TrainingDevice {
   const DeviceContents& contents;
   const DeviceRandom& random;
   DeviceClock& clock;
+  const DeviceLanes& lanes;
 
   bool has(c10::Device other) const noexcept {
     return other.type() == device.type() && (device.is_cpu() || other.index() == device.index());
@@ -41,15 +43,28 @@ struct OfferedDevice {
   SpillTarget* spills = nullptr;
   std::optional<std::int64_t> budget_bytes;  // nothing: the configured one
 };
-// Called once, for the first device that is trained on; throws where it cannot be. `host`: the
-// CPU's parts, to be built on.
-using OpenDevice = OfferedDevice (*)(c10::Device device, const TrainingDevice& host,
-                                     const OfferedDevice& host_memory);
+// What a device is built on.
+struct HostSide {
+  const TrainingDevice& device;
+  allocator::DeviceMemory& memory;
+  SpillTarget& spills;
+  // For the device's allocator, before it gives a block to torch: throws c10::OutOfMemoryError
+  // where an op of a step asks and the budget is impossible.
+  void (*refuse_block)();
+};
+// Called once, for the first device that is trained on; throws where it cannot be. Of no device:
+// it cannot be now, and is called again.
+using OpenDevice = OfferedDevice (*)(c10::Device device, const HostSide& host);
 
 // Is a tensor on this device one to train, as far as is known?
 bool trainsOn(c10::Device device) noexcept;
-// A tensor on this device is trained: a step begins.
-void chooseTrainingDevice(c10::Device device);
+// Another device of the type that is trained on: whose values depend on both is not followed.
+bool isSecondDevice(c10::Device device) noexcept;
+inline constexpr const char* kTwoDevices = "the process trains on more than one GPU";
+// Of the devices that are trained on, or will be.
+c10::DeviceType trainedType() noexcept;
+// A tensor on this device is trained: a step begins. False: not now (a graph is captured).
+bool chooseTrainingDevice(c10::Device device);
 
 }  // namespace ebbtide::plugin
 

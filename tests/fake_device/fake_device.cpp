@@ -27,6 +27,7 @@ struct Counts {
   std::atomic<std::int64_t> marks{0}, marks_released{0}, spans_read{0};
   std::atomic<std::int64_t> written{0}, written_shared{0}, read{0}, waits{0}, slots_released{0};
   std::atomic<std::int64_t> fills{0}, generators{0};
+  std::atomic<std::int64_t> on_other_lanes{0}, switches{0}, read_elsewhere{0};
 } counts;
 
 [[noreturn]] void fail(const char* what) {
@@ -34,16 +35,42 @@ struct Counts {
   std::abort();
 }
 
+// Lane 0 is every step's in these tests. What a program asks for while it says that it captures is
+// not done now.
+thread_local DeviceLanes::Lane lane = 0;
+std::atomic<DeviceLanes::Capture> capturing{DeviceLanes::Capture::kNone};
+
+void noteAsked() {
+  if (capturing != DeviceLanes::Capture::kNone) fail("asked while a graph is captured");
+  if (lane != 0) ++counts.on_other_lanes;
+}
+
+class FakeLanes final : public DeviceLanes {
+ public:
+  Lane now() const noexcept override { return lane; }
+  Capture capture() const noexcept override { return capturing; }
+  bool switchTo(Lane to) const noexcept override {
+    if (capturing != Capture::kNone) fail("a lane waits for one that is captured");
+    ++counts.switches;
+    lane = to;
+    return true;
+  }
+  void readHere(const c10::Storage&) const override { ++counts.read_elsewhere; }
+  bool backwardElsewhere() const noexcept override { return true; }
+};
+
 class FakeContents final : public DeviceContents {
  public:
   explicit FakeContents(const DeviceContents& host) : host_(host) {}
   bool onHost() const noexcept override { return false; }
   bool equal(const void* a, const void* b, std::int64_t bytes) const noexcept override {
+    noteAsked();
     ++counts.compared;
     return host_.equal(a, b, bytes);
   }
   Fingerprint fingerprint(const void* data, std::int64_t bytes,
                           Fingerprint::Extent extent) const noexcept override {
+    noteAsked();
     ++counts.printed;
     return host_.fingerprint(data, bytes, extent);
   }
@@ -51,6 +78,7 @@ class FakeContents final : public DeviceContents {
     fail("a checksum was asked for: values of this device are not computed again without a plan");
   }
   void copy(void* to, const void* from, std::int64_t bytes) const override {
+    noteAsked();
     ++counts.copied;
     host_.copy(to, from, bytes);
   }
@@ -91,6 +119,7 @@ class FakeClock final : public DeviceClock {
  public:
   explicit FakeClock(DeviceClock& host) : host_(host) {}
   Mark mark() override {
+    noteAsked();
     const std::lock_guard lock(mutex_);
     ++counts.marks;
     marks_[++last_] = host_.mark();
@@ -125,6 +154,7 @@ class FakeSpills final : public SpillTarget {
 
   std::optional<Slot> write(const void* data, std::int64_t bytes,
                             Afterwards afterwards) noexcept override {
+    noteAsked();
     const std::lock_guard lock(mutex_);
     ++counts.written;
     if (afterwards == Afterwards::kWritten) ++counts.written_shared;
@@ -136,6 +166,7 @@ class FakeSpills final : public SpillTarget {
     return Slot{id, bytes, bytes};
   }
   bool read(const Slot& slot, void* data) noexcept override {
+    noteAsked();
     ++counts.read;
     std::memcpy(data, arrived(slot).data(), static_cast<std::size_t>(slot.bytes));
     return true;
@@ -188,14 +219,15 @@ class FakeSpills final : public SpillTarget {
   std::thread mover_;
 };
 
-OfferedDevice openFake(c10::Device device, const TrainingDevice& host,
-                       const OfferedDevice& on_host) {
+OfferedDevice openFake(c10::Device device, const HostSide& side) {
+  const TrainingDevice& host = side.device;
   static const auto* const fake = new TrainingDevice{.device = device,
                                                      .blocks = *new FakeBlocks(host.blocks),
                                                      .contents = *new FakeContents(host.contents),
                                                      .random = *new FakeRandom(host.random),
-                                                     .clock = *new FakeClock(host.clock)};
-  return {fake, on_host.memory, new FakeSpills(), std::nullopt};
+                                                     .clock = *new FakeClock(host.clock),
+                                                     .lanes = *new FakeLanes()};
+  return {fake, &side.memory, new FakeSpills(), std::nullopt};
 }
 
 }  // namespace
@@ -208,6 +240,15 @@ FAKE_API bool fake_device_offer() {
   const auto offer = reinterpret_cast<Offer>(dlsym(RTLD_DEFAULT, "ebbtide_offer_devices"));
   if (offer != nullptr) offer(c10::kCPU, &openFake);
   return offer != nullptr;
+}
+
+// This thread's lane from now on.
+FAKE_API void fake_device_lane(std::int64_t to) {
+  lane = to;
+}
+// As DeviceLanes::Capture: 0 none, 1 elsewhere, 2 here; for all threads.
+FAKE_API void fake_device_capture(int now) {
+  capturing = static_cast<DeviceLanes::Capture>(now);
 }
 
 // JSON; valid until the next call.
@@ -231,6 +272,9 @@ FAKE_API const char* fake_device_counts() {
   add("slots_released", counts.slots_released);
   add("fills", counts.fills);
   add("generators", counts.generators);
+  add("on_other_lanes", counts.on_other_lanes);
+  add("switches", counts.switches);
+  add("read_elsewhere", counts.read_elsewhere);
   text += "}";
   return text.c_str();
 }

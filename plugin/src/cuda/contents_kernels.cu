@@ -6,7 +6,6 @@ namespace ebbtide::plugin::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr Word kLineBytes = 64;
 
 // splitmix64's, one-to-one.
 __device__ Word mixed(Word x) {
@@ -63,18 +62,6 @@ __global__ void sumAll(const unsigned char* data, Word bytes, Word* sums) {
   own.addTo(sums);
 }
 
-__global__ void sumLines(const unsigned char* data, Word bytes, Word lines, Word* sums) {
-  constexpr Word kWords = kLineBytes / 8;
-  Sums own;
-  for (Word i = thisThread(); i < lines * kWords; i += allThreads()) {
-    const Word line = i / kWords;
-    const Word begin = line + 1 == lines ? bytes - kLineBytes
-                                         : (bytes - kLineBytes) / (lines - 1) * line;
-    own.take(wordAt(data, bytes, begin + i % kWords * 8), i);
-  }
-  own.addTo(sums);
-}
-
 __global__ void countDifferences(const unsigned char* a, const unsigned char* b, Word bytes,
                                  Word* differences) {
   Word found = 0;
@@ -94,13 +81,6 @@ unsigned blocksFor(Word words) {
 cudaError_t addSums(const void* data, Word bytes, Word* sums, cudaStream_t stream) {
   sumAll<<<blocksFor((bytes + 7) / 8), kThreads, 0, stream>>>(
       static_cast<const unsigned char*>(data), bytes, sums);
-  return cudaGetLastError();
-}
-
-cudaError_t addSumsOfLines(const void* data, Word bytes, Word lines, Word* sums,
-                           cudaStream_t stream) {
-  sumLines<<<blocksFor(lines * kLineBytes / 8), kThreads, 0, stream>>>(
-      static_cast<const unsigned char*>(data), bytes, lines, sums);
   return cudaGetLastError();
 }
 

@@ -14,9 +14,6 @@ using Word = unsigned long long;
 // each sum, with other keys for each. Both steps are one-to-one in the word: one changed word
 // always shows, in both sums, and additions may come in any order.
 cudaError_t addSums(const void* data, Word bytes, Word* sums, cudaStream_t stream);
-// The same of `lines` lines of 64 bytes, from the first to the last byte, evenly spread.
-cudaError_t addSumsOfLines(const void* data, Word bytes, Word lines, Word* sums,
-                           cudaStream_t stream);
 cudaError_t addDifferences(const void* a, const void* b, Word bytes, Word* differences,
                            cudaStream_t stream);
 

@@ -12,6 +12,7 @@ namespace ebbtide::plugin::cuda {
 namespace {
 
 std::atomic<CudaAllocator*> current{nullptr};
+std::atomic<void (*)()> refusal{nullptr};
 
 // torch's own bound: beyond it sizes are the result of an overflow.
 constexpr std::size_t kOneExabyte = std::size_t{1} << 60;
@@ -98,7 +99,16 @@ unsigned char CudaAllocator::fillNew(unsigned char pattern) noexcept {
   return std::exchange(fill_pattern, pattern);
 }
 
+CudaAllocator* CudaAllocator::installed() noexcept {
+  return current.load();
+}
+
+void CudaAllocator::refuseBy(void (*refuse)()) noexcept {
+  refusal.store(refuse);
+}
+
 c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {
+  if (const auto refuse = refusal.load(std::memory_order_relaxed)) refuse();
   const c10::DeviceIndex device = source_->currentDevice();
   void* const block = allocateOn(device, bytes, source_->currentStream(device));
   return {block, block, &deleteBlock, c10::Device(c10::kCUDA, device)};

@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
 
 #include "cuda_allocator.hpp"
 
@@ -16,7 +17,8 @@ c10::Storage CudaBlocks::allocate(std::size_t bytes) const {
 
 bool CudaBlocks::isOurs(const c10::Storage& storage) const noexcept {
   return storage.data_ptr().get_deleter() == CudaAllocator::deleter() &&
-         storage.data() == storage.data_ptr().get_context() && storage.device().index() == device_;
+         storage.data() == storage.data_ptr().get_context() && storage.device().index() == device_ &&
+         heap_.isOf(storage.data(), c10::cuda::getCurrentCUDAStream(device_).stream());
 }
 
 unsigned char CudaBlocks::fillNew(unsigned char pattern) const noexcept {

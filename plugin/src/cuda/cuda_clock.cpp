@@ -1,8 +1,11 @@
 #include "cuda_clock.hpp"
 
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
+
+#include "cuda_result.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {
@@ -24,9 +27,8 @@ CudaClock::~CudaClock() {
 DeviceClock::Mark CudaClock::mark() {
   const c10::cuda::CUDAGuard guard(device_);
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_).stream();
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) return 0;
-  if (capture != cudaStreamCaptureStatusNone) return 0;
+  if (isCaptured(stream)) return 0;
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   cudaEvent_t event = nullptr;
   {
     const std::lock_guard lock(mutex_);
@@ -35,8 +37,8 @@ DeviceClock::Mark CudaClock::mark() {
       idle_.pop_back();
     }
   }
-  if (event == nullptr && cudaEventCreate(&event) != cudaSuccess) return 0;
-  if (cudaEventRecord(event, stream) != cudaSuccess) {
+  if (event == nullptr && !succeeded(cudaEventCreate(&event))) return 0;
+  if (!succeeded(cudaEventRecord(event, stream))) {
     release(markOf(event));
     return 0;
   }
@@ -46,8 +48,10 @@ DeviceClock::Mark CudaClock::mark() {
 std::int64_t CudaClock::nanosecondsBetween(Mark begin, Mark end) {
   float milliseconds = 0;
   if (begin == 0 || end == 0) return 0;
-  if (cudaEventSynchronize(eventOf(end)) != cudaSuccess) return 0;
-  if (cudaEventElapsedTime(&milliseconds, eventOf(begin), eventOf(end)) != cudaSuccess) return 0;
+  const c10::cuda::CUDAGuard guard(device_);
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+  if (!succeeded(cudaEventSynchronize(eventOf(end)))) return 0;
+  if (!succeeded(cudaEventElapsedTime(&milliseconds, eventOf(begin), eventOf(end)))) return 0;
   return static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6);
 }
 

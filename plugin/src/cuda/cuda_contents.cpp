@@ -1,16 +1,16 @@
 #include "cuda_contents.hpp"
 
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
 #include <atomic>
 
+#include "cuda_result.hpp"
+
 namespace ebbtide::plugin::cuda {
 namespace {
-
-constexpr std::int64_t kLineBytes = 64;
-constexpr std::int64_t kLines = 256;
 
 // Of contents that nobody knows.
 Checksum likeNoOther() noexcept {
@@ -22,6 +22,7 @@ Checksum likeNoOther() noexcept {
 
 CudaContents::CudaContents(c10::DeviceIndex device) : device_(device) {
   const c10::cuda::CUDAGuard guard(device_);
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   C10_CUDA_CHECK(cudaMalloc(reinterpret_cast<void**>(&on_device_), sizeof(Sums)));
   C10_CUDA_CHECK(cudaMallocHost(reinterpret_cast<void**>(&on_host_), sizeof(Sums)));
 }
@@ -35,14 +36,14 @@ std::optional<CudaContents::Sums> CudaContents::ask(const Launch& launch) const 
   const std::lock_guard lock(mutex_);
   const c10::cuda::CUDAGuard guard(device_);
   const cudaStream_t stream = c10::cuda::getCurrentCUDAStream(device_).stream();
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  if (cudaStreamIsCapturing(stream, &capture) != cudaSuccess) return std::nullopt;
-  if (capture != cudaStreamCaptureStatusNone) return std::nullopt;
-  const bool known = cudaMemsetAsync(on_device_, 0, sizeof(Sums), stream) == cudaSuccess &&
-                     launch(on_device_, stream) == cudaSuccess &&
-                     cudaMemcpyAsync(on_host_, on_device_, sizeof(Sums), cudaMemcpyDeviceToHost,
-                                     stream) == cudaSuccess &&
-                     cudaStreamSynchronize(stream) == cudaSuccess;
+  if (isCaptured(stream)) return std::nullopt;
+  // Another thread may be capturing: to it this is none of its graph's.
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+  const bool known = succeeded(cudaMemsetAsync(on_device_, 0, sizeof(Sums), stream)) &&
+                     succeeded(launch(on_device_, stream)) &&
+                     succeeded(cudaMemcpyAsync(on_host_, on_device_, sizeof(Sums),
+                                               cudaMemcpyDeviceToHost, stream)) &&
+                     succeeded(cudaStreamSynchronize(stream));
   if (!known) return std::nullopt;
   return *on_host_;
 } catch (...) {
@@ -68,13 +69,7 @@ Checksum CudaContents::checksum(const void* data, std::int64_t bytes) const noex
 
 Fingerprint CudaContents::fingerprint(const void* data, std::int64_t bytes,
                                       Fingerprint::Extent extent) const noexcept {
-  if (extent == Fingerprint::Extent::kAll || bytes <= kLines * kLineBytes)
-    return {checksum(data, bytes), extent};
-  const auto sums = ask([=](Word* found, cudaStream_t stream) {
-    return addSumsOfLines(data, static_cast<Word>(bytes), kLines, found, stream);
-  });
-  if (!sums) return {likeNoOther(), extent};
-  return {{.low = (*sums)[0], .high = (*sums)[1]}, extent};
+  return {checksum(data, bytes), extent};
 }
 
 void CudaContents::copy(void* to, const void* from, std::int64_t bytes) const {

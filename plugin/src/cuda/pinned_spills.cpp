@@ -1,14 +1,16 @@
 #include "pinned_spills.hpp"
 
 #include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 #include <vector>
 
-#include "elapsed.hpp"
+#include "cuda_result.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {
@@ -24,10 +26,11 @@ std::int64_t roomFor(std::int64_t bytes) {
 }
 
 void checkNotCapturing(cudaStream_t stream) {
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  C10_CUDA_CHECK(cudaStreamIsCapturing(stream, &capture));
-  TORCH_CHECK(capture == cudaStreamCaptureStatusNone,
-              "values cannot be moved while a CUDA graph is captured");
+  TORCH_CHECK(!isCaptured(stream), "values cannot be moved while a CUDA graph is captured");
+}
+
+void destroy(cudaEvent_t event) {
+  if (event != nullptr) C10_CUDA_CHECK_WARN(cudaEventDestroy(event));
 }
 
 }  // namespace
@@ -40,8 +43,7 @@ PinnedSpills::PinnedSpills(c10::DeviceIndex device, DeviceHeap& heap)
 PinnedSpills::~PinnedSpills() {
   C10_CUDA_CHECK_WARN(cudaStreamSynchronize(side_.stream()));
   const auto end = [](const Buffer& buffer) {
-    C10_CUDA_CHECK_WARN(cudaEventDestroy(buffer.whole));
-    C10_CUDA_CHECK_WARN(cudaEventDestroy(buffer.read));
+    for (const cudaEvent_t event : {buffer.begun, buffer.whole, buffer.read}) destroy(event);
     C10_CUDA_CHECK_WARN(cudaFreeHost(buffer.begin));
   };
   for (const auto& [id, buffer] : slots_) end(buffer);
@@ -56,13 +58,13 @@ PinnedSpills::Buffer PinnedSpills::take(std::int64_t room_bytes) {
   }
   Buffer made;
   try {
-    C10_CUDA_CHECK(cudaEventCreateWithFlags(&made.whole, cudaEventDisableTiming));
+    C10_CUDA_CHECK(cudaEventCreate(&made.begun));
+    C10_CUDA_CHECK(cudaEventCreate(&made.whole));
     C10_CUDA_CHECK(cudaEventCreateWithFlags(&made.read, cudaEventDisableTiming));
     C10_CUDA_CHECK(cudaHostAlloc(reinterpret_cast<void**>(&made.begin),
                                  static_cast<std::size_t>(room_bytes), cudaHostAllocDefault));
   } catch (...) {
-    if (made.whole != nullptr) C10_CUDA_CHECK_WARN(cudaEventDestroy(made.whole));
-    if (made.read != nullptr) C10_CUDA_CHECK_WARN(cudaEventDestroy(made.read));
+    for (const cudaEvent_t event : {made.begun, made.whole, made.read}) destroy(event);
     throw;
   }
   return made;
@@ -73,6 +75,12 @@ void PinnedSpills::giveBack(std::int64_t room_bytes, const Buffer& buffer) noexc
     free_.emplace(room_bytes, buffer);
   } catch (...) {  // lost until the process ends; nothing else depends on it
   }
+}
+
+// The whole device may be waited for, and the allocator be told of the copy.
+void PinnedSpills::checkMayWrite() const {
+  checkNotCapturing(c10::cuda::getCurrentCUDAStream(device_).stream());
+  TORCH_CHECK(!heap_.capturing(), "values cannot be moved while a CUDA graph is captured");
 }
 
 // Values may be written on any stream: those of other threads, when memory is short.
@@ -91,7 +99,7 @@ void PinnedSpills::copyOut(const Buffer& buffer, const void* data, std::int64_t 
     C10_CUDA_CHECK(cudaStreamWaitEvent(side, buffer.whole, 0));
   }
   if (buffer.was_read) C10_CUDA_CHECK(cudaStreamWaitEvent(side, buffer.read, 0));
-  const auto start = Clock::now();
+  C10_CUDA_CHECK(cudaEventRecord(buffer.begun, side));
   C10_CUDA_CHECK(cudaMemcpyAsync(buffer.begin, data, static_cast<std::size_t>(bytes),
                                  cudaMemcpyDeviceToHost, side));
   C10_CUDA_CHECK(cudaEventRecord(buffer.whole, side));
@@ -100,19 +108,20 @@ void PinnedSpills::copyOut(const Buffer& buffer, const void* data, std::int64_t 
     return;
   }
   C10_CUDA_CHECK(cudaEventSynchronize(buffer.whole));
-  if (bytes >= kLeastTimed) writing_.add(bytes, nanosecondsSince(start));
 }
 
 std::optional<SpillTarget::Slot> PinnedSpills::write(const void* data, std::int64_t bytes,
                                                      Afterwards afterwards) noexcept try {
   const std::lock_guard lock(mutex_);
   const c10::cuda::CUDAGuard guard(device_);
-  checkNotCapturing(c10::cuda::getCurrentCUDAStream(device_).stream());
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+  checkMayWrite();
   const Slot slot{last_slot_ + 1, bytes, roomFor(bytes)};
   const Buffer buffer = take(slot.room_bytes);
   try {
     copyOut(buffer, data, bytes, afterwards);
-    slots_.emplace(slot.offset, Buffer{buffer.begin, buffer.whole, buffer.read, false});
+    slots_.emplace(slot.offset,
+                   Buffer{buffer.begin, buffer.begun, buffer.whole, buffer.read, false, bytes});
   } catch (...) {
     // What has begun must not write a buffer that somebody else has.
     if (cudaStreamSynchronize(side_.stream()) == cudaSuccess) giveBack(slot.room_bytes, buffer);
@@ -130,6 +139,7 @@ bool PinnedSpills::read(const Slot& slot, void* data) noexcept try {
   const c10::cuda::CUDAGuard guard(device_);
   const cudaStream_t now = c10::cuda::getCurrentCUDAStream(device_).stream();
   checkNotCapturing(now);
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   Buffer& buffer = slots_.at(slot.offset);
   C10_CUDA_CHECK(cudaStreamWaitEvent(now, buffer.whole, 0));
   // Readers on several streams: the buffer waits for each through the one after.
@@ -149,6 +159,7 @@ bool PinnedSpills::equals(const Slot& slot, const void* data) const noexcept try
   const c10::cuda::CUDAGuard guard(device_);
   const cudaStream_t now = c10::cuda::getCurrentCUDAStream(device_).stream();
   checkNotCapturing(now);
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   const Buffer& buffer = slots_.at(slot.offset);
   C10_CUDA_CHECK(cudaEventSynchronize(buffer.whole));
   std::vector<char> part(static_cast<std::size_t>(std::min(slot.bytes, kChunkBytes)));
@@ -172,11 +183,28 @@ void PinnedSpills::release(const Slot& slot) noexcept {
   slots_.erase(found);
 }
 
-std::int64_t PinnedSpills::roundTripBytesPerSecond() noexcept {
+// Those that are done.
+void PinnedSpills::timeCopies() {
+  const c10::cuda::CUDAGuard guard(device_);
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+  for (auto& [id, slot] : slots_) {
+    float milliseconds = 0;
+    if (slot.untimed_bytes < kLeastTimed || !succeeded(cudaEventQuery(slot.whole))) continue;
+    const std::int64_t bytes = std::exchange(slot.untimed_bytes, 0);
+    if (!succeeded(cudaEventElapsedTime(&milliseconds, slot.begun, slot.whole))) continue;
+    writing_.add(bytes, static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6));
+  }
+}
+
+std::int64_t PinnedSpills::roundTripBytesPerSecond() noexcept try {
+  const std::lock_guard lock(mutex_);
+  timeCopies();
   if (writing_.measuredBytes() < kLeastTimed) return 0;
   constexpr std::int64_t kGib = std::int64_t{1} << 30;
   const double ns = 2 * writing_.nanosecondsFor(kGib);
   return static_cast<std::int64_t>(static_cast<double>(kGib) * 1e9 / std::max(ns, 1.0));
+} catch (...) {
+  return 0;
 }
 
 }  // namespace ebbtide::plugin::cuda

@@ -31,28 +31,32 @@ class PinnedSpills final : public SpillTarget {
   bool read(const Slot& slot, void* data) noexcept override;
   bool equals(const Slot& slot, const void* data) const noexcept override;
   void release(const Slot& slot) noexcept override;
-  // Of the copies that were waited for; back at the same rate. 0 before the first.
+  // Of the copies that are done; back at the same rate. 0 before the first.
   std::int64_t roundTripBytesPerSecond() noexcept override;
 
  private:
   struct Buffer {
     char* begin = nullptr;
-    cudaEvent_t whole = nullptr;  // its bytes have arrived
+    cudaEvent_t begun = nullptr;  // its bytes begin to arrive
+    cudaEvent_t whole = nullptr;  // they have arrived
     cudaEvent_t read = nullptr;   // they have been read, when `was_read`
     bool was_read = false;
+    std::int64_t untimed_bytes = 0;  // of the copy to it, until it has been timed
   };
 
+  void checkMayWrite() const;            // throws c10::Error
   Buffer take(std::int64_t room_bytes);  // throws c10::Error
   void waitForEverything();              // on the side stream; throws c10::Error
   void copyOut(const Buffer& buffer, const void* data, std::int64_t bytes, Afterwards afterwards);
+  void timeCopies();
   void giveBack(std::int64_t room_bytes, const Buffer& buffer) noexcept;
 
   const c10::DeviceIndex device_;
   DeviceHeap& heap_;
   const c10::cuda::CUDAStream side_;
-  RateMeter writing_{1.0, std::int64_t{512} << 20};
 
   mutable std::mutex mutex_;  // guards what follows; held while copies are begun, in their order
+  RateMeter writing_{1.0, std::int64_t{512} << 20};
   std::int64_t last_slot_ = 0;
   std::map<std::int64_t, Buffer> slots_;
   std::multimap<std::int64_t, Buffer> free_;  // by room

@@ -40,6 +40,7 @@ class WatchedEvents final : public allocator::StreamEvents {
   // for: the driver forbids it. They nest.
   void beginCapture() noexcept { captures_.fetch_add(1, std::memory_order_acq_rel); }
   void endCapture() noexcept { captures_.fetch_sub(1, std::memory_order_acq_rel); }
+  bool capturing() const noexcept { return captures_.load(std::memory_order_acquire) > 0; }
 
   std::int64_t synchronizations() const noexcept {
     return synchronizations_.load(std::memory_order_relaxed);
