@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from conftest import MIB
 from deviations import VARIANTS
-from processes import ROOT, Finished, Program, run, script
+from processes import LIBRARIES, ROOT, Finished, Program, run, script
 
 OFFLOADS = {"never": False, "auto": True}
 
@@ -27,6 +27,7 @@ def budgeted(
         "EBBTIDE_ON_INFEASIBLE": "best-effort",
         "EBBTIDE_LOG": "debug",
         "FAKE_DEVICE_COUNTS": str(counts),
+        "FAKE_DEVICE": str(LIBRARIES / "libebbtide_fake_device.so"),
     }
     done = run(on_fake_device(path, *arguments), variables | more, folder).succeeded()
     return done, json.loads(counts.read_text())
@@ -66,4 +67,43 @@ def test_writes_unseen(name: str, tmp_path: Path) -> None:
     done, _ = budgeted(path, arguments, VARIANTS[name].budget_mib, tmp_path / "fake")
     assert done.results == stock.results
     assert not done.report["pass_through"], done.output
+    assert done.report["recomputed_ops"] > 0, done.output
+
+
+# The fake device ends the process where anything is asked of it while a graph is captured.
+def on_lanes(name: str, mib: float, folder: Path, **more: str) -> tuple[Finished, dict[str, int]]:
+    path, arguments = "tests/e2e/lanes_train.py", (name,)
+    stock = run(script(path, *arguments), {}, folder / "stock").succeeded()
+    done, counts = budgeted(path, arguments, mib, folder / "fake", **more)
+    assert done.results == stock.results
+    assert not done.report["pass_through"], done.output
+    # The step's lane is 0: nothing is asked for on another one, and no part of the work is lost.
+    assert counts["on_other_lanes"] == 0
+    assert counts["marks"] == counts["marks_released"]
+    return done, counts
+
+
+# Four blocks of 5 activations of 2 MiB and the mask: 40 MiB and more live at once.
+@pytest.mark.parametrize("name", ["plain", "prefetches", "captures", "switches"])
+def test_one_lane(name: str, tmp_path: Path) -> None:
+    done, counts = on_lanes(name, 24, tmp_path)
+    assert done.report["recomputed_ops"] > 0, done.output
+    assert not done.said("nothing is dropped or spilled from now on"), done.output
+    assert counts["switches"] == counts["read_elsewhere"] == 0
+
+
+# Nodes begin on a thread that has no step: the plan's events are told apart all the same, and the
+# step's plan is followed. What comes back is computed on the step's lane and read on another one.
+@pytest.mark.parametrize("offload", OFFLOADS)
+def test_backward_on_a_thread_of_its_own(offload: str, tmp_path: Path) -> None:
+    done, counts = on_lanes("backward_elsewhere", 24, tmp_path, EBBTIDE_OFFLOAD=offload)
+    assert done.report["recomputed_ops"] > 0, done.output
+    assert done.report["plan"] is not None and "the step left its plan" not in done.output
+    assert counts["switches"] >= 2 * counts["read_elsewhere"] > 0  # there and back, at each unpack
+
+
+def test_two_lanes_keep_everything(tmp_path: Path) -> None:
+    done, counts = on_lanes("two_lanes", 24, tmp_path)
+    assert done.output.count("nothing is dropped or spilled from now on") == 1, done.output
+    # The steps before are followed by plans.
     assert done.report["recomputed_ops"] > 0, done.output

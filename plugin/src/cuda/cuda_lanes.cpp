@@ -27,9 +27,12 @@ DeviceLanes::Lane CudaLanes::now() const noexcept {
   return c10::cuda::getCurrentCUDAStream(device_).id();
 }
 
-DeviceLanes::Capture CudaLanes::capture() const noexcept {
+DeviceLanes::Capture CudaLanes::capture() const noexcept try {
+  const c10::cuda::CUDAGuard guard(device_);  // the default stream's handle is each device's
   if (isCaptured(c10::cuda::getCurrentCUDAStream(device_).stream())) return Capture::kHere;
   return heap_.capturing() ? Capture::kElsewhere : Capture::kNone;
+} catch (...) {
+  return Capture::kHere;
 }
 
 // An event of a captured stream would draw the other one into the graph.

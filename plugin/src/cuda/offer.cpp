@@ -1,4 +1,5 @@
 // Offers the process's GPUs to the executor: what a step on one of them is trained with.
+#include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 
@@ -19,6 +20,7 @@ namespace {
 OfferedDevice openGpu(c10::Device device, const HostSide& host) {
   CudaAllocator* const allocator = CudaAllocator::installed();
   const c10::DeviceIndex index = device.index();
+  const c10::cuda::CUDAGuard guard(index);
   if (allocator == nullptr || isCaptured(c10::cuda::getCurrentCUDAStream(index).stream())) {
     return {};
   }
