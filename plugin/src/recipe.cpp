@@ -71,12 +71,24 @@ RandomStateScope::RandomStateScope(const at::Generator& generator, const at::Ten
     : generator_(generator) {
   std::lock_guard lock(generator_.mutex());
   saved_ = generator_.get_state();
-  if (state.defined()) generator_.set_state(state);
+  if (generator_.device().is_cuda()) {
+    // To set its state tells cuDNN's dropout to begin anew. Another one takes its place instead.
+    at::Generator other = generator_.clone();
+    if (state.defined()) other.set_state(state);
+    shared_ = generator_.graphsafe_get_state();
+    generator_.graphsafe_set_state(other);
+  } else if (state.defined()) {
+    generator_.set_state(state);
+  }
 }
 
 RandomStateScope::~RandomStateScope() {
   std::lock_guard lock(generator_.mutex());
-  generator_.set_state(saved_);
+  if (shared_.defined()) {
+    generator_.graphsafe_set_state(shared_);
+  } else {
+    generator_.set_state(saved_);
+  }
 }
 
 bool RandomStateScope::drawn() {

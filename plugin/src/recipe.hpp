@@ -85,6 +85,7 @@ class RandomStateScope {
  private:
   at::Generator generator_;
   at::Tensor saved_;
+  at::Generator shared_;  // of a GPU's: its state itself, that nothing is drawn from meanwhile
 };
 
 // To be called once, on a thread where no mode and no transform is active: replays run under its

@@ -36,34 +36,6 @@ c10::Storage duplicateStorage(const c10::Storage& storage) {
   return duplicate;
 }
 
-// On the step's lane, whoever unpacks.
-c10::Storage StepRun::restore(UseId use) {
-  const QuietScope quiet;
-  c10::Storage storage;
-  bool elsewhere = false;
-  {
-    const RestoreScope one_at_a_time(*this);
-    if (device_.lanes.capture() == DeviceLanes::Capture::kHere) return unpackCaptured(use);
-    const LaneScope lane(device_.lanes, lane_);
-    elsewhere = lane.switched();
-    storage = unpack(use);
-  }
-  if (elsewhere && device_.blocks.isOurs(storage)) device_.lanes.readHere(storage);
-  return storage;
-}
-
-// While a graph is captured nothing can be computed again or compared.
-c10::Storage StepRun::unpackCaptured(UseId use) {
-  const Locked lock(*this);
-  leavePlan("backward while a graph is captured");
-  const ValueId id = valueOf(use);
-  c10::Storage storage = id != kNone ? values_[id].storage() : c10::Storage();
-  TORCH_CHECK(storage,
-              "ebbtide: a graph is captured of a backward pass whose forward pass was not, and what "
-              "that saved has been dropped; capture both, or train without EBBTIDE_BUDGET");
-  return storage;
-}
-
 c10::Storage StepRun::unpack(UseId use) {
   noteBackward();
   if (finished_) session_.noteLateBackward(finished_by_hint_);
@@ -207,16 +179,6 @@ void StepRun::endRehearsal(const std::exception& error) {
 void StepRun::finishEvent() {
   if (current_event_ == kNone) return;
   applyDrops(options_.plan->events[std::exchange(current_event_, kNone)].drops);
-}
-
-// In a destructor, maybe of another thread, or while a graph is captured. What cannot be copied
-// stays until the step ends.
-void StepRun::finishLastEvent() noexcept try {
-  if (current_event_ == kNone || device_.lanes.capture() != DeviceLanes::Capture::kNone) return;
-  const LaneScope lane(device_.lanes, lane_);
-  finishEvent();
-} catch (const std::exception& error) {
-  session_.debug("values stay until their step ends: " + messageOf(error));
 }
 
 c10::Storage StepRun::materialize(ValueId id, int depth) {

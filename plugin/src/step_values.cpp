@@ -272,27 +272,6 @@ void StepRun::protect(ValueId id) {
   values_[id].pristine_until = static_cast<OpId>(ops_.size());
 }
 
-// What the step knows of reaches another lane: that one may still read or write it when the step
-// gives it up here.
-void StepRun::noteOtherLane(c10::ArrayRef<const c10::IValue> inputs) {
-  bool touches = false;
-  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
-    if (touches || !isPlain(tensor)) return;
-    touches = tensor.requires_grad();
-    std::lock_guard lock(mutex_);
-    const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
-    touches = touches || (found != present_.end() && !found->second.storage.expired());
-  });
-  if (!touches) return;
-  keepEverything("a step uses more than one stream of the GPU");
-}
-
-void StepRun::keepEverything(const std::string& why) {
-  session_.keepEverything(why);
-  const Locked lock(*this);
-  leavePlan(why);
-}
-
 void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {
   if (!tensor.defined() || !tensor.has_storage()) return;
   const c10::StorageImpl* const storage = tensor.storage().unsafeGetStorageImpl();

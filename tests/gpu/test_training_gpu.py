@@ -72,6 +72,7 @@ def within(name: str, share: float, folder: Path, **more: str) -> tuple[Run, Run
         "mlp_with_dropout",
         "transformer_with_dropout",
         "transformer_in_bf16",
+        "lstm_with_dropout",
         "whole_on_a_stream",
         "with_a_graph",
         "switched_in_between",

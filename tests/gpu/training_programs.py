@@ -91,6 +91,21 @@ def transformer_in_bf16() -> dict:
     return train(transformer(0.1), texts, loss)
 
 
+def lstm_with_dropout() -> dict:
+    """cuDNN's dropout goes on in a state of its own, beside what PyTorch draws and draws again."""
+
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = nn.LSTM(512, 512, num_layers=2, dropout=0.2, batch_first=True)
+            self.head = transformer(0.1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.rnn(x)[0])
+
+    return train(Tagger(), texts, square)
+
+
 def two_streams() -> dict:
     """Half of the model on a stream of its own."""
     side = torch.cuda.Stream()
@@ -163,6 +178,7 @@ PROGRAMS = {
         mlp_with_dropout,
         transformer_with_dropout,
         transformer_in_bf16,
+        lstm_with_dropout,
         two_streams,
         whole_on_a_stream,
         with_a_graph,

@@ -77,27 +77,18 @@ void PinnedSpills::giveBack(std::int64_t room_bytes, const Buffer& buffer) noexc
   }
 }
 
-// The whole device may be waited for, and the allocator be told of the copy.
+// The allocator is told of the copy, and has to wait for it.
 void PinnedSpills::checkMayWrite() const {
   checkNotCapturing(c10::cuda::getCurrentCUDAStream(device_).stream());
   TORCH_CHECK(!heap_.capturing(), "values cannot be moved while a CUDA graph is captured");
-}
-
-// Values may be written on any stream: those of other threads, when memory is short.
-void PinnedSpills::waitForEverything() {
-  C10_CUDA_CHECK(cudaDeviceSynchronize());
 }
 
 void PinnedSpills::copyOut(const Buffer& buffer, const void* data, std::int64_t bytes,
                            Afterwards afterwards) {
   const cudaStream_t now = c10::cuda::getCurrentCUDAStream(device_).stream();
   const cudaStream_t side = side_.stream();
-  if (afterwards == Afterwards::kWritten) {
-    waitForEverything();
-  } else {
-    C10_CUDA_CHECK(cudaEventRecord(buffer.whole, now));  // for a moment
-    C10_CUDA_CHECK(cudaStreamWaitEvent(side, buffer.whole, 0));
-  }
+  C10_CUDA_CHECK(cudaEventRecord(buffer.whole, now));  // for a moment
+  C10_CUDA_CHECK(cudaStreamWaitEvent(side, buffer.whole, 0));
   if (buffer.was_read) C10_CUDA_CHECK(cudaStreamWaitEvent(side, buffer.read, 0));
   C10_CUDA_CHECK(cudaEventRecord(buffer.begun, side));
   C10_CUDA_CHECK(cudaMemcpyAsync(buffer.begin, data, static_cast<std::size_t>(bytes),

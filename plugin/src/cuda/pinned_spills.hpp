@@ -1,6 +1,6 @@
 // PinnedSpills: SpillTarget of one GPU, in pinned memory of the host.
 //
-//   everything asked of the device ─event─► copy on the side stream ─event─► slot is whole
+//   the writer's stream (the step's) ─event─► copy on the side stream ─event─► slot is whole
 //   slot is whole ─► the reader's stream: copy back ─event─► the buffer may be written again
 //
 // A copy of what nobody else has goes on while the device computes; the block is recorded on the
@@ -46,7 +46,6 @@ class PinnedSpills final : public SpillTarget {
 
   void checkMayWrite() const;            // throws c10::Error
   Buffer take(std::int64_t room_bytes);  // throws c10::Error
-  void waitForEverything();              // on the side stream; throws c10::Error
   void copyOut(const Buffer& buffer, const void* data, std::int64_t bytes, Afterwards afterwards);
   void timeCopies();
   void giveBack(std::int64_t room_bytes, const Buffer& buffer) noexcept;
