@@ -220,6 +220,7 @@ class FakeSpills final : public SpillTarget {
 };
 
 OfferedDevice openFake(c10::Device device, const HostSide& side) {
+  if (capturing != DeviceLanes::Capture::kNone) return {};
   const TrainingDevice& host = side.device;
   static const auto* const fake = new TrainingDevice{.device = device,
                                                      .blocks = *new FakeBlocks(host.blocks),
