@@ -101,10 +101,8 @@ void setReduction(at::CuBLASReductionOption option, const Set& set) {
 GlobalState::Gpu gpuNow() {
   GlobalState::Gpu state;
   at::Context& context = at::globalContext();
-  for (std::size_t i = 0; i < kGpuTable.size(); ++i)
-    state.switches[i] = kGpuTable[i].get(context);
-  for (std::size_t i = 0; i < kOps; ++i)
-    state.precision[i] = precisionOf(Float32Backend::CUDA, i);
+  for (std::size_t i = 0; i < kGpuTable.size(); ++i) state.switches[i] = kGpuTable[i].get(context);
+  for (std::size_t i = 0; i < kOps; ++i) state.precision[i] = precisionOf(Float32Backend::CUDA, i);
   state.matmul_precision = matmulPrecision();
   state.fp16_reduction = context.allowFP16ReductionCuBLAS();
   state.bf16_reduction = context.allowBF16ReductionCuBLAS();

@@ -148,9 +148,8 @@ void Session::wake(int threads) {
     if (server_)
       endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
     say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version,
-                    config_.budget_bytes
-                        ? "budget " + formatBytes(*config_.budget_bytes) +
-                              (trainsElsewhere() ? " of the GPU" : "")
+                    config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes) +
+                                               (trainsElsewhere() ? " of the GPU" : "")
                     : config_.gpu_budget.empty()
                         ? std::string("measuring, nothing is dropped")
                         : "budget of each GPU " + config_.gpu_budget + ", nothing is dropped",

@@ -27,9 +27,10 @@ c10::Storage StepRun::unpackCaptured(UseId use) {
   leavePlan("backward while a graph is captured");
   const ValueId id = valueOf(use);
   c10::Storage storage = id != kNone ? values_[id].storage() : c10::Storage();
-  TORCH_CHECK(storage,
-              "ebbtide: a graph is captured of a backward pass whose forward pass was not, and what "
-              "that saved has been dropped; capture both, or train without EBBTIDE_BUDGET");
+  TORCH_CHECK(
+      storage,
+      "ebbtide: a graph is captured of a backward pass whose forward pass was not, and what "
+      "that saved has been dropped; capture both, or train without EBBTIDE_BUDGET");
   return storage;
 }
 

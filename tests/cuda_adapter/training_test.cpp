@@ -1,4 +1,5 @@
-// What the executor needs of the allocator: whose a block is, captures, refusals, and the reclaimer.
+// What the executor needs of the allocator: whose a block is, captures, refusals, and the
+// reclaimer.
 #include "host_devices.hpp"
 
 namespace ebbtide::plugin::cuda::test {

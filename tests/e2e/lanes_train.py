@@ -1,6 +1,6 @@
 """Training on lanes as a GPU's streams are, told to the fake device (tests/fake_device).
 
-Plain PyTorch where that is not loaded. Writes losses and a parameter hash, so that two runs compare.
+Plain PyTorch where that is not loaded. Writes losses and a parameter hash: two runs compare.
 """
 
 import argparse
@@ -70,17 +70,28 @@ def plain(net: Net, x: Tensor, step: int) -> Tensor:
 def backward_elsewhere(net: Net, x: Tensor, step: int) -> Tensor:
     """As a GPU's: on a thread that runs no forward pass. That one is on another lane, too."""
     loss = net.half(net.half(x, True), False).square().mean()
+    run_elsewhere(loss, passes=1)
+    return loss
 
+
+def twice_elsewhere(net: Net, x: Tensor, step: int) -> Tensor:
+    """The same through a graph that is kept: nothing but its nodes tells one from the next."""
+    loss = net.half(net.half(x, True), False).square().mean()
+    run_elsewhere(loss, passes=2)
+    return loss
+
+
+def run_elsewhere(loss: Tensor, passes: int) -> None:
     one = torch.ones_like(loss)
 
     def backward() -> None:
         with on_lane(1):
-            torch.autograd.backward(loss, one)
+            for more in reversed(range(passes)):
+                torch.autograd.backward(loss, one, retain_graph=more > 0)
 
     thread = threading.Thread(target=backward)
     thread.start()
     thread.join()
-    return loss
 
 
 def two_lanes(net: Net, x: Tensor, step: int) -> Tensor:
@@ -136,7 +147,15 @@ def switches(net: Net, x: Tensor, step: int) -> Tensor:
 
 PROGRAMS = {
     f.__name__: f
-    for f in (plain, backward_elsewhere, two_lanes, prefetches, captures, switches)
+    for f in (
+        plain,
+        backward_elsewhere,
+        twice_elsewhere,
+        two_lanes,
+        prefetches,
+        captures,
+        switches,
+    )
 }
 
 

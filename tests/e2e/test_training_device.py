@@ -94,9 +94,9 @@ def test_one_lane(name: str, tmp_path: Path) -> None:
 
 # Nodes begin on a thread that has no step: the plan's events are told apart all the same, and the
 # step's plan is followed. What comes back is computed on the step's lane and read on another one.
-@pytest.mark.parametrize("offload", OFFLOADS)
-def test_backward_on_a_thread_of_its_own(offload: str, tmp_path: Path) -> None:
-    done, counts = on_lanes("backward_elsewhere", 24, tmp_path, EBBTIDE_OFFLOAD=offload)
+@pytest.mark.parametrize("name", ["backward_elsewhere", "twice_elsewhere"])
+def test_backward_on_a_thread_of_its_own(name: str, tmp_path: Path) -> None:
+    done, counts = on_lanes(name, 24, tmp_path)
     assert done.report["recomputed_ops"] > 0, done.output
     assert done.report["plan"] is not None and "the step left its plan" not in done.output
     assert counts["switches"] >= 2 * counts["read_elsewhere"] > 0  # there and back, at each unpack

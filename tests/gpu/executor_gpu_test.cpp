@@ -8,6 +8,7 @@
 #include "../plugin/device_contents_contract.hpp"
 #include "cuda_clock.hpp"
 #include "cuda_contents.hpp"
+#include "cuda_lanes.hpp"
 #include "driver_device_source.hpp"
 #include "patterns.h"
 #include "pinned_spills.hpp"
@@ -92,6 +93,13 @@ class ExecutorGpuTest : public ::testing::Test {
   std::unique_ptr<DeviceHeap> heap_;
 };
 
+unsigned long long* newCount() {
+  unsigned long long* count = nullptr;
+  EXPECT_EQ(cudaMallocManaged(&count, sizeof *count), cudaSuccess);
+  *count = 0;
+  return count;
+}
+
 // A kernel runs between the marks; the host has long gone on.
 TEST_F(ExecutorGpuTest, TimesAreReadLater) {
   CudaClock clock(0);
@@ -116,15 +124,61 @@ TEST_F(ExecutorGpuTest, AFreedBlockIsCopiedBeforeItIsUsedAgain) {
   ASSERT_EQ(writePattern(next, kBytes, 8, now()), cudaSuccess);
   void* const back = heap_->allocate(kBytes, now());
   ASSERT_TRUE(spills.read(*slot, back)) << spills.lastError();
-  unsigned long long* wrong = nullptr;
-  ASSERT_EQ(cudaMallocManaged(&wrong, sizeof *wrong), cudaSuccess);
-  *wrong = 0;
+  unsigned long long* const wrong = newCount();
   ASSERT_EQ(checkPattern(back, kBytes, 7, wrong, now()), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(*wrong, 0u);
   EXPECT_TRUE(spills.equals(*slot, back));
   EXPECT_FALSE(spills.equals(*slot, next));
   spills.release(*slot);
+}
+
+// The side stream reads what the first one writes late, and is written over after it.
+TEST_F(ExecutorGpuTest, ALaneWaitsForTheOtherThereAndBack) {
+  constexpr std::size_t kBytes = 8 << 20;
+  const CudaLanes lanes(0, *heap_);
+  const DeviceLanes::Lane first = lanes.now();
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const block = heap_->allocate(kBytes, now());
+  unsigned long long* const wrong = newCount();
+  ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+  ASSERT_EQ(writePattern(block, kBytes, 7, now()), cudaSuccess);
+  {
+    const LaneScope scope(lanes, side.id());
+    EXPECT_TRUE(scope.switched());
+    EXPECT_EQ(now(), side.stream());
+    ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+    ASSERT_EQ(checkPattern(block, kBytes, 7, wrong, now()), cudaSuccess);
+  }
+  EXPECT_EQ(lanes.now(), first);
+  ASSERT_EQ(writePattern(block, kBytes, 8, now()), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(*wrong, 0u);
+}
+
+// Whatever the executor asks, the capture goes on, and no error is left for torch to find.
+TEST_F(ExecutorGpuTest, WhileAStreamIsCapturedTheDeviceIsAskedNothing) {
+  constexpr std::int64_t kBytes = 1 << 20;
+  const CudaLanes lanes(0, *heap_);
+  const CudaContents contents(0);
+  CudaClock clock(0);
+  PinnedSpills spills(0, *heap_);
+  const DeviceLanes::Lane first = lanes.now();
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const block = heap_->allocate(kBytes, side.stream());
+  EXPECT_EQ(lanes.capture(), DeviceLanes::Capture::kNone);
+  const c10::cuda::CUDAStreamGuard on_side(side);
+  ASSERT_EQ(cudaStreamBeginCapture(side.stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
+  EXPECT_EQ(lanes.capture(), DeviceLanes::Capture::kHere);
+  EXPECT_FALSE(contents.equal(block, block, kBytes));
+  EXPECT_EQ(clock.mark(), 0);
+  EXPECT_FALSE(spills.write(block, kBytes, SpillTarget::Afterwards::kFreed));
+  EXPECT_THROW(LaneScope(lanes, first), c10::Error);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(side.stream(), &graph), cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_TRUE(contents.equal(block, block, kBytes));
 }
 
 // The slot's buffer is written again while its reader's stream still waits for a kernel.
@@ -145,9 +199,7 @@ TEST_F(ExecutorGpuTest, ABufferIsReadBeforeItIsUsedAgain) {
   ASSERT_TRUE(other) << spills.lastError();
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_TRUE(spills.equals(*other, second));
-  unsigned long long* wrong = nullptr;
-  ASSERT_EQ(cudaMallocManaged(&wrong, sizeof *wrong), cudaSuccess);
-  *wrong = 0;
+  unsigned long long* const wrong = newCount();
   ASSERT_EQ(checkPattern(back, kBytes, 1, wrong, now()), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(*wrong, 0u);

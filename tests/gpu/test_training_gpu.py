@@ -1,6 +1,6 @@
-"""Training on a real GPU within a budget: values are dropped, spilled and computed again, the bits stay.
+"""Training on a real GPU within a budget: values are dropped, spilled and computed again.
 
-Skipped where there is no GPU.
+The bits stay. Skipped where there is no GPU.
 """
 
 import json
@@ -53,7 +53,7 @@ def run(name: str, variables: dict[str, str], folder: Path) -> Run:
 
 
 def within(name: str, share: float, folder: Path, **more: str) -> tuple[Run, Run]:
-    """Plain, and with a budget of that share of its blocks' peak, and what others hold of the GPU."""
+    """Plain, and with a budget: that share of its blocks' peak, and what others hold."""
     plain = run(name, {}, folder / "plain")
     budget = int(share * plain.result["peak"]) + plain.result["others"]
     ours = run(name, {"EBBTIDE_BUDGET": str(budget)} | more, folder / "ours")

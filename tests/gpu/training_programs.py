@@ -1,6 +1,6 @@
 """Training scripts for a GPU that know nothing of Ebbtide, each in a process of its own.
 
-python training_programs.py NAME --out FILE    writes the bits of losses, parameters and random state
+python training_programs.py NAME --out FILE    writes bits: losses, parameters, random state
 """
 
 import argparse

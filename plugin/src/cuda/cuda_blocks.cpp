@@ -17,7 +17,8 @@ c10::Storage CudaBlocks::allocate(std::size_t bytes) const {
 
 bool CudaBlocks::isOurs(const c10::Storage& storage) const noexcept {
   return storage.data_ptr().get_deleter() == CudaAllocator::deleter() &&
-         storage.data() == storage.data_ptr().get_context() && storage.device().index() == device_ &&
+         storage.data() == storage.data_ptr().get_context() &&
+         storage.device().index() == device_ &&
          heap_.isOf(storage.data(), c10::cuda::getCurrentCUDAStream(device_).stream());
 }
 

@@ -15,8 +15,8 @@ bool order(cudaStream_t first, cudaStream_t second) noexcept {
   if (!succeeded(cudaEventCreateWithFlags(&event, cudaEventDisableTiming))) {
     return succeeded(cudaStreamSynchronize(first));
   }
-  const bool ordered = succeeded(cudaEventRecord(event, first)) &&
-                       succeeded(cudaStreamWaitEvent(second, event, 0));
+  const bool ordered =
+      succeeded(cudaEventRecord(event, first)) && succeeded(cudaStreamWaitEvent(second, event, 0));
   static_cast<void>(succeeded(cudaEventDestroy(event)));  // once it is done
   return ordered || succeeded(cudaStreamSynchronize(first));
 }
@@ -41,8 +41,8 @@ bool CudaLanes::switchTo(Lane lane) const noexcept try {
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   const c10::cuda::CUDAStream from = c10::cuda::getCurrentCUDAStream(device_);
   const auto to = c10::cuda::CUDAStream::unpack3(lane, device_, c10::kCUDA);
-  const bool ordered = !isCaptured(from.stream()) && !isCaptured(to.stream()) &&
-                       order(from.stream(), to.stream());
+  const bool ordered =
+      !isCaptured(from.stream()) && !isCaptured(to.stream()) && order(from.stream(), to.stream());
   c10::cuda::setCurrentCUDAStream(to);
   return ordered;
 } catch (...) {

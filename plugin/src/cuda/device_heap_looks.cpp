@@ -38,8 +38,7 @@ bool DeviceHeap::isOf(const void* at, cudaStream_t stream) const noexcept {
   const auto found = blocks.find(static_cast<const std::byte*>(at));
   if (found == blocks.end() || found->second.awaiting) return false;
   const Owner& owner = found->second.owner;
-  return owner.pool == c10::MempoolId_t{0, 0} &&
-         allocator::cuda::handleOf(owner.name) == stream;
+  return owner.pool == c10::MempoolId_t{0, 0} && allocator::cuda::handleOf(owner.name) == stream;
 }
 
 std::optional<DeviceHeap::Range> DeviceHeap::rangeAround(const void* block) {
