@@ -70,7 +70,8 @@ TEST(TimeSpan, OfNothingTakesNoTime) {
   EXPECT_EQ(span.nanoseconds(), 0);
 }
 
-// The thread says that it spent eleven days on giving values up meanwhile: the span is that much less.
+// The thread says that it spent eleven days on giving values up meanwhile: the span is that much
+// less.
 TEST(HostClock, LeavesOutWhatGivingUpTook) {
   HostClock clock;
   const auto begin = clock.mark();
