@@ -25,9 +25,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[1]
 TARGETS = (
     "ebbtide_loader ebbtide_torch ebbtide_torch_cuda ebbtide_solver plugin_core_test "
-    "allocator_test allocator_cuda_test cuda_adapter_test gpu_test"
+    "allocator_test allocator_cuda_test cuda_adapter_test gpu_test executor_gpu_test"
 ).split()
-CPP_TESTS = ("allocator_test", "allocator_cuda_test", "cuda_adapter_test", "gpu_test")
+CPP_TESTS = (
+    "allocator_test",
+    "allocator_cuda_test",
+    "cuda_adapter_test",
+    "gpu_test",
+    "executor_gpu_test",
+)
 
 
 @dataclass

@@ -11,6 +11,7 @@
 #include "global_state.hpp"
 #include "recipe.hpp"
 #include "stable_hash.hpp"
+#include "training_device.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -127,6 +128,8 @@ class Key {
 }  // namespace
 
 AuditKey auditKey(const OpInfo& info, c10::ArrayRef<const c10::IValue> arguments) {
+  // No key tells one GPU, driver or library from another.
+  if (!trainingDevice().device.is_cpu()) return 0;
   // PyTorch's version goes with the file (audit_cache.hpp); that of other libraries nobody tells.
   if (!info.name.starts_with("aten::")) return 0;
   Key key(info.hash);

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "dropped_blocks.hpp"
 #include "recorder.hpp"
@@ -15,6 +16,7 @@ namespace ebbtide::plugin {
 namespace {
 
 allocator::DeviceMemory* resource = nullptr;
+thread_local unsigned char fill_pattern = 0;
 
 void deleteBlock(void* block) {
   if (droppedBlocks().keepIfWritten(block)) return;
@@ -44,13 +46,10 @@ class CpuAllocator final : public c10::Allocator {
     void* block = nullptr;
     if (bytes > 0) {
       Session* session = Session::current();
-      if (session->stopRequested() && inTrainingOp() && !QuietScope::active()) {
-        TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
-      }
+      refuseBlock();
       block = resource->allocate(bytes, allocator::Stream::kDefault);
       if (C10_UNLIKELY(block == nullptr)) failOutOfMemory(*session, bytes);
-      if (const auto pattern = PoisonScope::pattern(); pattern != 0)
-        std::memset(block, pattern, bytes);
+      if (fill_pattern != 0) std::memset(block, fill_pattern, bytes);
     }
     return {block, block, &deleteBlock, c10::Device(c10::kCPU)};
   }
@@ -66,6 +65,17 @@ void installCpuAllocator(allocator::DeviceMemory& memory) {
   resource = &memory;
   static auto* const ours = new CpuAllocator();  // storages may outlive static destruction
   c10::SetAllocator(c10::kCPU, ours, 255);
+}
+
+void refuseBlock() {
+  const Session* const session = Session::current();
+  if (session == nullptr || !session->stopRequested()) return;
+  const bool refused = inTrainingOp() && !QuietScope::active();
+  TORCH_CHECK_WITH(OutOfMemoryError, !refused, session->stopMessage());
+}
+
+unsigned char fillNewBlocks(unsigned char pattern) noexcept {
+  return std::exchange(fill_pattern, pattern);
 }
 
 c10::Storage adoptBlock(void* block, std::size_t bytes) {

@@ -11,6 +11,14 @@ namespace ebbtide::plugin {
 // Puts ours in the place of torch's CPU allocator. Tensors made before keep their own deleter.
 void installCpuAllocator(allocator::DeviceMemory& memory);
 
+// What this thread allocates from now on is filled with the pattern; 0: with nothing. Returns the
+// pattern before.
+unsigned char fillNewBlocks(unsigned char pattern) noexcept;
+
+// Before a block is given to torch: throws c10::OutOfMemoryError where an op of a step asks for it
+// and the budget is known to be impossible.
+void refuseBlock();
+
 // A storage that owns a block of ours which nobody else owns.
 c10::Storage adoptBlock(void* block, std::size_t bytes);
 

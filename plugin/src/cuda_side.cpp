@@ -43,6 +43,13 @@ CudaSide installCudaSide(const std::string& budget, std::string& problem) {
   return CudaSide::kRefused;
 }
 
+bool offerGpus() {
+  if (library == nullptr) return false;
+  using Offer = bool (*)();
+  const auto offer = reinterpret_cast<Offer>(dlsym(library, "ebbtide_cuda_offer"));
+  return offer != nullptr && offer();
+}
+
 void measureGpuMargins() {
   if (library == nullptr) return;
   using Measure = void (*)();

@@ -13,6 +13,10 @@ enum class CudaSide { kAbsent, kInstalled, kRefused };
 // is one sentence.
 CudaSide installCudaSide(const std::string& budget, std::string& problem);
 
+// After that: values on the GPUs are dropped, spilled and computed again from the first step on.
+// False where the side was built without the kernels for it, or is not installed.
+bool offerGpus();
+
 // For the start of a step: what others hold of the GPUs counts as of now. Nothing where the side is
 // not installed.
 void measureGpuMargins();

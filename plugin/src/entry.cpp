@@ -36,6 +36,7 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   if (side == CudaSide::kInstalled && config.budget_bytes) {
     config.gpu_budget = config.budget_text;
     config.budget_bytes.reset();
+    offerGpus();
   }
   return problem;
 }
@@ -65,7 +66,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
                                        .cpu_capability = at::get_cpu_capability(),
                                        .settings = librarySettings()});
     if (Session::current()->config().own_allocator)
-      installCpuAllocator(Session::current()->memory());
+      installCpuAllocator(Session::current()->hostMemory());
     installRecorder();
     return nullptr;
   } catch (const std::exception& error) {

@@ -20,11 +20,13 @@ class Fingerprint {
   bool isOf(const void* data, std::int64_t bytes) const noexcept {
     return of(data, bytes, extent_) == *this;
   }
+  Extent extent() const noexcept { return extent_; }
   bool operator==(const Fingerprint&) const = default;
 
- private:
-  Fingerprint(Checksum sum, Extent extent) : sum_(sum), extent_(extent) {}
+  // Of a device that sums its bytes up in its own way.
+  Fingerprint(Checksum sum, Extent extent) noexcept : sum_(sum), extent_(extent) {}
 
+ private:
   Checksum sum_;  // of a sample `low` alone
   Extent extent_;
 };

@@ -30,6 +30,13 @@ void LiveRuns::noteWrite(const at::Tensor& tensor, const StepRun* recording) {
   }
 }
 
+void LiveRuns::noteBackwardNode() {
+  for (const auto& run : alive()) {
+    const bool done = run->hasUses() && run->liveUses() == 0;
+    if (!run->finished() && !done) run->noteBackwardNode();
+  }
+}
+
 bool LiveRuns::replaysToCome(const StepRun* recording) const noexcept {
   c10::SmallVector<std::shared_ptr<StepRun>, 4> looked_at;  // the last one ends after the lock
   std::lock_guard lock(mutex_);

@@ -17,6 +17,9 @@ class LiveRuns final : public allocator::Reclaimer {
   // A tensor is about to be written, on any thread, by what `recording` (nullptr: nobody) does not
   // record itself.
   void noteWrite(const at::Tensor& tensor, const StepRun* recording = nullptr);
+  // A node of a backward pass begins on a thread that has no step: of which one's graph nobody
+  // tells, so it is noted by all that have not ended.
+  void noteBackwardNode();
   // May another live step than `recording` still run ops again? If not, only its own thread's
   // writes matter to it.
   bool replaysToCome(const StepRun* recording = nullptr) const noexcept;

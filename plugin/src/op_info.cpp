@@ -66,7 +66,10 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   info->name = schema.name();
   info->hash = fnv1a(schema.name() + "." + schema.overload_name());
   info->transparent = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
-  info->autocast_kernel = handle.hasKernelForDispatchKey(c10::DispatchKey::AutocastCPU);
+  for (const auto key : {c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}) {
+    if (handle.hasKernelForDispatchKey(key))
+      info->autocast_kernels = info->autocast_kernels.add(key);
+  }
   for (const auto& argument : schema.arguments()) {
     const bool writes = argument.alias_info() != nullptr && argument.alias_info()->isWrite();
     info->writes.push_back(writes);
@@ -88,11 +91,17 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   }
   // Of a library that we do not know an op may have effects outside its results. Ranks that replay
   // different collectives hang (pytorch 147561).
-  info->never_replay = !startsWithOneOf(info->name, {"aten::", "torchvision::"}) ||
-                       isOneOf(info->name, {"aten::set_", "aten::resize_", "aten::resize_as_",
-                                            "aten::_local_scalar_dense",
-                                            // Running statistics again, of nothing else.
-                                            "aten::batch_norm_update_stats"});
+  info->never_replay =
+      !startsWithOneOf(info->name, {"aten::", "torchvision::"}) ||
+      isOneOf(info->name,
+              {"aten::set_", "aten::resize_", "aten::resize_as_", "aten::_local_scalar_dense",
+               // Running statistics again, of nothing else.
+               "aten::batch_norm_update_stats",
+               // The same, which their schemas do not say.
+               "aten::batch_norm_gather_stats", "aten::batch_norm_gather_stats_with_counts",
+               // cuDNN's dropout goes on in a state of its own, which
+               // each call moves on and no schema says it writes.
+               "aten::_cudnn_rnn", "aten::_cudnn_init_dropout_state", "aten::miopen_rnn"});
   info->uninitialised =
       startsWithOneOf(info->name, {"aten::empty", "aten::new_empty", "aten::_empty_affine"});
   info->overwrites_fully = isOneOf(

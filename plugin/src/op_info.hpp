@@ -14,17 +14,17 @@ struct OpInfo {
   explicit OpInfo(const c10::OperatorHandle& op) : handle(op) {}
 
   c10::OperatorHandle handle;
-  std::string name;              // "aten::relu_"
-  std::uint64_t hash = 0;        // of name and overload, equal in every process
-  bool transparent = false;      // only calls other ops: look inside
-  bool autocast_kernel = false;  // autocast will cast its inputs first: look inside while it is on
-  bool mutates = false;          // some argument is written
-  bool makes_values = false;     // not a mere view or query: returns new contents or writes
-  std::vector<bool> writes;      // per argument
-  bool seeded = false;           // may draw random numbers
-  int generator_argument = -1;   // -1: draws from the default generator
-  bool never_replay = false;     // collectives, other libraries' ops, effects outside memory
-  bool uninitialised = false;    // empty and its kin
+  std::string name;                      // "aten::relu_"
+  std::uint64_t hash = 0;                // of name and overload, equal in every process
+  bool transparent = false;              // only calls other ops: look inside
+  c10::DispatchKeySet autocast_kernels;  // cast its inputs first: look inside while one is on
+  bool mutates = false;                  // some argument is written
+  bool makes_values = false;             // not a mere view or query: returns new contents or writes
+  std::vector<bool> writes;              // per argument
+  bool seeded = false;                   // may draw random numbers
+  int generator_argument = -1;           // -1: draws from the default generator
+  bool never_replay = false;   // collectives, other libraries' ops, effects outside memory
+  bool uninitialised = false;  // empty and its kin
   const char* repeats_because = nullptr;  // deterministic_ops.hpp
   bool overwrites_fully = false;          // in-place, result independent of what was there
   // Of a normalisation that writes running statistics without saying so: these, and the argument

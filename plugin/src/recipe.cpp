@@ -1,6 +1,5 @@
 #include "recipe.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -10,6 +9,8 @@
 #include <limits>
 #include <mutex>
 #include <optional>
+
+#include "training_device.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -59,18 +60,35 @@ std::size_t bytesUpToLastElement(const at::Tensor& tensor) {
   return static_cast<std::size_t>(last + 1) * tensor.dtype().itemsize();
 }
 
+c10::DispatchKeySet denseKeysOf(c10::DeviceType type) {
+  return c10::DispatchKeySet(
+      c10::computeDispatchKey(std::nullopt, at::kStrided, c10::Device(type)));
+}
+
 }  // namespace
 
 RandomStateScope::RandomStateScope(const at::Generator& generator, const at::Tensor& state)
     : generator_(generator) {
   std::lock_guard lock(generator_.mutex());
   saved_ = generator_.get_state();
-  if (state.defined()) generator_.set_state(state);
+  if (generator_.device().is_cuda()) {
+    // To set its state tells cuDNN's dropout to begin anew. Another one takes its place instead.
+    at::Generator other = generator_.clone();
+    if (state.defined()) other.set_state(state);
+    shared_ = generator_.graphsafe_get_state();
+    generator_.graphsafe_set_state(other);
+  } else if (state.defined()) {
+    generator_.set_state(state);
+  }
 }
 
 RandomStateScope::~RandomStateScope() {
   std::lock_guard lock(generator_.mutex());
-  generator_.set_state(saved_);
+  if (shared_.defined()) {
+    generator_.graphsafe_set_state(shared_);
+  } else {
+    generator_.set_state(saved_);
+  }
 }
 
 bool RandomStateScope::drawn() {
@@ -110,8 +128,8 @@ at::Tensor TensorView::on(const c10::Storage& storage) const {
   TORCH_CHECK(storage.nbytes() >= storage_bytes,
               "ebbtide: the storage of a tensor that is still needed was resized from at least ",
               storage_bytes, " to ", storage.nbytes(), " bytes");
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU), dtype);
+  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
+                                                         denseKeysOf(storage.device_type()), dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
 }
@@ -123,10 +141,10 @@ bool isDense(const at::Tensor& tensor) {
       {c10::DispatchKey::Python, c10::DispatchKey::Conjugate, c10::DispatchKey::Negative,
        c10::DispatchKey::ZeroTensor, c10::DispatchKey::FuncTorchGradWrapper,
        c10::DispatchKey::FuncTorchBatched});
-  return tensor.defined() && tensor.layout() == at::kStrided && tensor.device().is_cpu() &&
-         tensor.has_storage() && !tensor.key_set().has_any(special) && !tensor.is_quantized() &&
-         !tensor.is_inference() && !tensor.is_nested() &&
-         !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
+  return tensor.defined() && tensor.layout() == at::kStrided &&
+         trainingDevice().has(tensor.device()) && tensor.has_storage() &&
+         !tensor.key_set().has_any(special) && !tensor.is_quantized() && !tensor.is_inference() &&
+         !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->is_wrapped_number() &&
          !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
 }
 
@@ -236,7 +254,7 @@ Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& 
   }
   if (random_state.defined() && info->generator_argument >= 0) {
     // A generator of its own: other threads may draw from the shared one meanwhile.
-    at::Generator own = at::detail::createCPUGenerator();
+    at::Generator own = trainingDevice().random.make();
     own.set_state(random_state);
     stack.at(info->generator_argument) = c10::IValue(std::move(own));
     info->handle.callBoxed(stack);

@@ -31,7 +31,8 @@ struct TensorView {
   at::Tensor on(const c10::Storage& storage) const;
 };
 
-// A dense CPU tensor with memory of its own kind: the only sort whose storage we ever release.
+// A dense tensor on the training device with memory of its own kind: the only sort whose storage we
+// ever release.
 bool isPlain(const at::Tensor& tensor);
 // The same without any memory: nothing but sizes and strides.
 bool isEmpty(const at::Tensor& tensor);
@@ -84,6 +85,7 @@ class RandomStateScope {
  private:
   at::Generator generator_;
   at::Tensor saved_;
+  at::Generator shared_;  // of a GPU's: its state itself, that nothing is drawn from meanwhile
 };
 
 // To be called once, on a thread where no mode and no transform is active: replays run under its

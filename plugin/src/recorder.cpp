@@ -12,12 +12,12 @@
 
 #include <cstring>
 
-#include "elapsed.hpp"
 #include "live_runs.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
 #include "thread_scopes.hpp"
 #include "thread_steps.hpp"
+#include "training_device.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -48,6 +48,11 @@ bool passThrough() {
   return session == nullptr || session->disabled() || QuietScope::active() || Session::inChild();
 }
 
+// Then nothing that is asked for is done now, and PyTorch keeps what it saves.
+bool captures() {
+  return trainingDevice().lanes.capture() != DeviceLanes::Capture::kNone;
+}
+
 // One saved tensor. Holds the tensor itself when its storage is not ours to release.
 class SavedUse final : public autograd::SavedVariableHooks {
  public:
@@ -65,7 +70,7 @@ class SavedUse final : public autograd::SavedVariableHooks {
     ThreadState& state = threadState();
     const bool trained_leaf = tensor.is_leaf() && tensor.requires_grad();
     if (!isPlain(tensor) || trained_leaf || state.steps.run() == nullptr || pass_through_ ||
-        inBackward()) {
+        inBackward() || !state.steps.run()->onItsLane()) {
       // An output kept whole would hold its own node: keep what it looks at (pytorch 189025).
       strong_ = tensor.grad_fn() ? tensor.detach() : tensor;
       return;
@@ -148,7 +153,9 @@ class SavedUse final : public autograd::SavedVariableHooks {
     const auto now = version_counter_.current_version();
     if (now == version_) return;
     const at::Tensor saved =
-        strong_.defined() ? strong_ : at::empty({0}, at::TensorOptions().dtype(view_.dtype));
+        strong_.defined()
+            ? strong_
+            : at::empty({0}, at::TensorOptions(trainingDevice().device).dtype(view_.dtype));
     const at::IntArrayRef sizes =
         strong_.defined() ? strong_.sizes() : at::IntArrayRef(view_.sizes);
     TORCH_CHECK(false,
@@ -205,7 +212,7 @@ class DelegatingEngine final : public autograd::Engine {
       return hooks;  // the user's choice wins
     if (passThrough() || at::SavedTensorDefaultHooks::get_tls_state().is_tracing) return nullptr;
     const auto& run = threadState().steps.run();
-    if (run == nullptr || !run->options().hooks) return nullptr;
+    if (run == nullptr || !run->options().hooks || captures()) return nullptr;
     return std::make_unique<SavedUse>();
   }
 
@@ -218,14 +225,15 @@ DelegatingEngine* engine = nullptr;
 struct OpScope : at::ObserverContext {
   const OpInfo* info = nullptr;
   OpId op = scheduler::kNone;
-  Clock::time_point start;
-  std::int64_t eviction_ns_before = 0;
+  TimeSpan time;
 };
 
 bool looksInside(const OpInfo& info) {
   if (info.transparent || !info.makes_values) return true;
-  return info.autocast_kernel && at::autocast::is_autocast_enabled(at::kCPU) &&
-         !c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::AutocastCPU);
+  const c10::DeviceType type = trainedType();
+  const auto autocast = at::autocast::get_autocast_dispatch_key_from_device_type(type);
+  return info.autocast_kernels.has(autocast) && at::autocast::is_autocast_enabled(type) &&
+         !c10::impl::tls_is_dispatch_key_excluded(autocast);
 }
 
 bool underTransform() {
@@ -245,9 +253,15 @@ void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
   });
 }
 
+// An op on another lane than the step's is none of the step's.
+bool onOtherLane(const StepRun* run) {
+  return run != nullptr && !run->paused() && !run->onItsLane();
+}
+
 std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call,
                                                    ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
+  if (captures()) return nullptr;
   const std::shared_ptr<StepRun>& run = state.steps.run();
   if (inBackward()) {
     if (run != nullptr && !run->paused()) run->noteBackward();
@@ -258,23 +272,32 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
     return nullptr;
   }
   const bool recording = at::GradMode::is_enabled();
-  if (!recording && (run == nullptr || !run->recordsOps()) && !liveRuns().replaysToCome()) {
+  const bool elsewhere = onOtherLane(run.get());
+  if (!recording && !elsewhere && (run == nullptr || !run->recordsOps()) &&
+      !liveRuns().replaysToCome()) {
     return nullptr;
   }
   const OpInfo* info = opInfo(call);
   if (info ==
       nullptr) {  // a custom Function, whose forward runs without gradients: a compiled graph
-    if (recording && !underTransform()) state.steps.open(call.inputs());
+    if (elsewhere) run->noteOtherLane(call.inputs());
+    if (recording && !elsewhere && !underTransform()) state.steps.open(call.inputs());
     return nullptr;
   }
   if (looksInside(*info)) return nullptr;
   const auto arguments = argumentsOf(*info, call);
   if (arguments.size() != info->handle.schema().arguments().size()) return nullptr;
-  if (!recording || underTransform()) {
+  if (elsewhere) run->noteOtherLane(arguments);
+  if (!recording || elsewhere || underTransform()) {
     noteWrites(*info, arguments);
     return nullptr;
   }
   if (!state.steps.open(arguments)) {  // its results are sources
+    noteWrites(*info, arguments);
+    return nullptr;
+  }
+  if (onOtherLane(run.get())) {  // which the step was left on before its backward pass
+    run->noteOtherLane(arguments);
     noteWrites(*info, arguments);
     return nullptr;
   }
@@ -286,9 +309,18 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
   scope->op = run->beginOp(*info, arguments);
   state.active = scope->op;
   inTrainingOp() = true;
-  scope->eviction_ns_before = evictionNs();
-  scope->start = Clock::now();
+  scope->time = run->startTime();
   return scope;
+}
+
+void noteBackwardNode(ThreadState& state) {
+  if (captures()) return;
+  const bool stranger = state.steps.run() == nullptr && trainingDevice().lanes.backwardElsewhere();
+  if (stranger) {
+    liveRuns().noteBackwardNode();
+  } else {
+    state.steps.noteBackwardNode();
+  }
 }
 
 void noteUserScope(const at::RecordFunction& call, ThreadState& state) {
@@ -306,7 +338,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
       case at::RecordScope::FUNCTION:
         return startFunction(call, state);
       case at::RecordScope::BACKWARD_FUNCTION:
-        state.steps.noteBackwardNode();
+        noteBackwardNode(state);
         return nullptr;
       case at::RecordScope::USER_SCOPE:
         noteUserScope(call, state);
@@ -323,17 +355,18 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   auto* scope = static_cast<OpScope*>(context);
   if (scope == nullptr) return;
-  const auto duration = nanosecondsSince(scope->start) - (evictionNs() - scope->eviction_ns_before);
   ThreadState& state = threadState();
   const QuietScope quiet;
   try {
     state.active = scheduler::kNone;
     inTrainingOp() = false;
+    scope->time.end();
     const auto unbound = std::move(state.unbound);
     state.unbound.clear();
     std::vector<at::Tensor> saved;
     for (const SavedUse* use : unbound) saved.push_back(use->unbound());
-    state.steps.run()->endOp(scope->op, resultsOf(*scope->info, call), saved, duration);
+    state.steps.run()->endOp(scope->op, resultsOf(*scope->info, call), saved,
+                             std::move(scope->time));
     saved.clear();
     for (SavedUse* use : unbound) use->bind(scope->op);
   } catch (const std::exception& error) {
@@ -356,7 +389,7 @@ void hintThreadStep() {
   const QuietScope quiet;
   try {
     ThreadState& state = threadState();
-    state.steps.hint(state.active != scheduler::kNone || inBackward());
+    state.steps.hint(state.active != scheduler::kNone || inBackward() || captures());
   } catch (const std::exception& error) {
     Session::current()->disable(error.what());
   }

@@ -41,12 +41,14 @@ bool Session::inChild() noexcept {
 Session::Session(Config config, AuditCache::Host host)
     : config_(std::move(config)),
       host_(std::move(host)),
-      memory_(std::make_unique<allocator::DeviceMemory>(
+      host_memory_(std::make_unique<allocator::DeviceMemory>(
           allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
           allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
-      observer_(*memory_),
-      spill_(config_.spill_dir),
+      memory_(host_memory_.get()),
+      file_(config_.spill_dir),
       metrics_({config_.rank, config_.local_rank}) {
+  observer_.emplace(*memory_);
+  placement_.emplace(*memory_);
   if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
   metrics_.setBudgetBytes(config_.budget_bytes.value_or(allocator::kUnlimited));
 }
@@ -70,26 +72,41 @@ void Session::start(Config config, AuditCache::Host host) {
 // be left with a thread that the child does not have. In the order in which they are taken.
 void Session::lockForFork() {
   mutex_.lock();
-  spill_.lockForFork();
-  observer_.lockForFork();
+  file_.lockForFork();
+  observer_->lockForFork();
   droppedBlocks().lockForFork();
-  memory_->lockForFork();
+  host_memory_->lockForFork();
+  if (trainsElsewhere()) memory_->lockForFork();
 }
 
 void Session::unlockAfterFork() {
-  memory_->unlockAfterFork();
+  if (trainsElsewhere()) memory_->unlockAfterFork();
+  host_memory_->unlockAfterFork();
   droppedBlocks().unlockAfterFork();
-  observer_.unlockAfterFork();
-  spill_.unlockAfterFork();
+  observer_->unlockAfterFork();
+  file_.unlockAfterFork();
   mutex_.unlock();
 }
 
 void Session::beInert() {
-  memory_->setBudget(allocator::kUnlimited);
-  memory_->setReclaimer(nullptr);
-  memory_->setObserver(nullptr);
-  memory_->recording().stop();
-  memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
+  host_memory_->setBudget(allocator::kUnlimited);
+  host_memory_->setReclaimer(nullptr);
+  host_memory_->setObserver(nullptr);
+  host_memory_->recording().stop();
+  host_memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
+}
+
+void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
+                      std::optional<std::int64_t> budget_bytes) {
+  spills_ = &spills;
+  if (budget_bytes) {
+    config_.budget_bytes = budget_bytes;
+    metrics_.setBudgetBytes(*budget_bytes);
+  }
+  if (&memory == memory_) return;
+  memory_ = &memory;
+  observer_.emplace(memory);
+  placement_.reset();
 }
 
 void Session::say(const std::string& text) const {
@@ -125,7 +142,8 @@ void Session::wake(int threads) {
     if (server_)
       endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
     say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version,
-                    config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes)
+                    config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes) +
+                                               (trainsElsewhere() ? " of the GPU" : "")
                     : config_.gpu_budget.empty()
                         ? std::string("measuring, nothing is dropped")
                         : "budget of each GPU " + config_.gpu_budget + ", nothing is dropped",
@@ -154,10 +172,14 @@ Session::StepStart Session::beginStep() {
   // The guess may be wrong, and the step one that has a plan: its first op tells.
   const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
                                     [](const auto& entry) { return entry.second.plan != nullptr; });
-  const bool observed = steps_to_record_ > 0 || any_plan;
+  const bool observed = (steps_to_record_ > 0 || any_plan) && !keeps_everything_;
   start.record_ops = observed || pressed();
   start.hooks =
       start.record_ops || config_.budget_bytes.has_value() || goesOn() || backwardCrossesHints();
+  if (keeps_everything_) {
+    start.plan = nullptr;
+    start.record_ops = start.hooks = false;
+  }
   memory_->resetPeaks();
   const allocator::Statistics memory = memory_->statistics();
   allocator_before_step_ = memory;
@@ -167,8 +189,8 @@ Session::StepStart Session::beginStep() {
   if (observed && config_.own_allocator && free_to_observe) {
     start.log = std::make_shared<EventLog>(step_base_bytes_);
     log_ = start.log;
-    observer_.passTo(log_);
-    placement_.beginStep(start.plan);
+    observer_->passTo(log_);
+    if (placement_) placement_->beginStep(start.plan);
   }
   spilled_before_step_ = spilled_bytes_;
   dropped_before_step_ = dropped_online_bytes_;
@@ -182,13 +204,14 @@ Session::StepStart Session::beginStep() {
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
   if (log_ != log) return false;
-  observer_.passTo(nullptr);
+  observer_->passTo(nullptr);
   log_ = nullptr;
   return true;
 }
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) const {
   std::lock_guard lock(mutex_);
+  if (keeps_everything_) return nullptr;
   const std::uint64_t expected = expectedProgram();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
   const Program* found = nullptr;
@@ -209,7 +232,7 @@ bool Session::wantsTrace(const StepSummary& summary) const {
 
 void Session::noteBackwardBegins() noexcept {
   const std::int64_t live = memory_->statistics().allocated_bytes;
-  placement_.beginBackward();
+  if (placement_) placement_->beginBackward();
   std::lock_guard lock(mutex_);
   step_activation_bytes_ = live - step_base_bytes_;
 }
@@ -219,9 +242,9 @@ void Session::endStep(StepSummary summary) {
   std::unique_lock lock(mutex_);
   allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
   mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
-  if (summary.observed) {
-    placement_.endStep(summary.had_backward && summary.trusted && !summary.off_plan);
-    if (placement_.hasWork()) changed_.notify_all();
+  if (summary.observed && placement_) {
+    placement_->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
+    if (placement_->hasWork()) changed_.notify_all();
   }
   if (!summary.had_backward) return;
   slack_at_peak_bytes_ = memory.slack_at_peak_bytes;
@@ -313,7 +336,7 @@ const Session::Program* Session::mainProgram() const {
 
 // Called with mutex_ held.
 bool Session::wantsPlan(const StepSummary& summary) {
-  if (!config_.budget_bytes || planning_) return false;
+  if (!config_.budget_bytes || planning_ || keeps_everything_) return false;
   Program& known = programs_[summary.trace.signature];
   const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
   if (known.asked && !known.replan && !first_plan_is_old) return false;
@@ -323,58 +346,6 @@ bool Session::wantsPlan(const StepSummary& summary) {
   known.asked = true;
   planning_ = true;  // by requestPlan(), which follows
   return true;
-}
-
-// -----------------------------------------------------------------------------------------------
-// counters
-
-void Session::countReplay(std::int64_t duration_ns) noexcept {
-  ++recomputed_ops_;
-  recompute_ns_ += duration_ns;
-  metrics_.addRecomputed(1, seconds(duration_ns));
-}
-
-void Session::countSpill(std::int64_t bytes) noexcept {
-  spilled_bytes_ += bytes;
-  metrics_.addSpilledBytes(bytes);
-}
-
-bool Session::hasRejected(const std::string& op) const {
-  if (!any_rejected_) return false;
-  std::lock_guard lock(mutex_);
-  return rejected_ops_.contains(op) || rejected_from_cache_.contains(op);
-}
-
-void Session::countCode(std::int64_t decoded_values, std::int64_t duration_ns) noexcept {
-  decoded_values_ += decoded_values;
-  codec_ns_ += duration_ns;
-}
-
-void Session::countOffload(std::int64_t written_bytes, std::int64_t duration_ns) noexcept {
-  offloaded_bytes_ += written_bytes;
-  offload_ns_ += duration_ns;
-  metrics_.addOffloadedBytes(written_bytes);
-}
-
-void Session::noteOffloadFailed() {
-  if (offload_fails_.exchange(true)) return;
-  warn("plans write no more values to the host: " + spill_.lastError());
-  std::lock_guard lock(mutex_);
-  for (auto& [signature, known] : programs_) {
-    if (known.plan == nullptr || known.plan->host_fetches == 0) continue;
-    known.replan = true;
-    steps_to_record_ = std::max(steps_to_record_, 2);
-  }
-}
-
-void Session::disable(const std::string& why) {
-  if (disabled_.exchange(true)) return;
-  warn("switched to pass-through, training goes on as PyTorch runs it: " + why);
-}
-
-std::string Session::stopMessage() const {
-  std::lock_guard lock(mutex_);
-  return stop_message_;
 }
 
 // Called with mutex_ held.

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -58,13 +59,18 @@ class Session {
   static bool inChild() noexcept;  // a forked process: be inert
 
   const Config& config() const noexcept { return config_; }
+  // Before wake(): the memory that the budget bounds, and where its values go, where that is not
+  // the CPU's and the spill file. Both must outlive the session.
+  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
+               std::optional<std::int64_t> budget_bytes);
   allocator::DeviceMemory& memory() noexcept { return *memory_; }
-  SpillStore& spillStore() noexcept { return spill_; }
+  allocator::DeviceMemory& hostMemory() noexcept { return *host_memory_; }
+  SpillTarget& spills() noexcept { return *spills_; }
   scheduler::HostCopies hostCopies();  // 0 bytes a second: only where nothing else helps
 
   // Memory has been short in this process: steps without a plan keep recipes from now on.
   void notePressure() noexcept { pressed_ = true; }
-  bool pressed() const noexcept { return pressed_ && !only_spills_; }
+  bool pressed() const noexcept { return pressed_ && !only_spills_ && !keeps_everything_; }
   EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
     const std::int64_t budget = config_.budget_bytes.value_or(0);
@@ -75,6 +81,11 @@ class Session {
     if (!only_spills_.exchange(true))
       debug("without a plan values are spilled, not computed again, from now on: " + why);
   }
+
+  // From now on nothing is dropped, spilled or recorded, as PyTorch alone: said once. What has been
+  // dropped comes back as before.
+  void keepEverything(const std::string& why);
+  bool keepsEverything() const noexcept { return keeps_everything_; }
 
   // Banner and server, at the first training op: launchers and data loaders that only import torch
   // stay silent.
@@ -91,7 +102,9 @@ class Session {
   // else the one that most steps ran.
   std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature) const;
   // The step that observes the allocator follows another plan than it began with.
-  void noteStepPlan(const std::shared_ptr<const Plan>& plan) { placement_.changePlan(plan); }
+  void noteStepPlan(const std::shared_ptr<const Plan>& plan) {
+    if (placement_) placement_->changePlan(plan);
+  }
   bool wantsTrace(const StepSummary& summary) const;
   // The step that observed the allocator by it is over. False: another step took its place before.
   bool releaseLog(const std::shared_ptr<EventLog>& log);
@@ -198,6 +211,8 @@ class Session {
   void lockForFork();
   void unlockAfterFork();
   void beInert();  // in a forked child
+  bool trainsElsewhere() const noexcept { return memory_ != host_memory_.get(); }
+  std::int64_t headroom() const;  // bytes of the budget that no plan uses
   void planLoop();
   void placeStep();
   void planOnce(scheduler::Trace trace, bool first_step);
@@ -239,15 +254,17 @@ class Session {
   Config config_;
   AuditCache::Host host_;
   std::unique_ptr<AuditCache> audits_;  // since wake(); nullptr: nothing is remembered
-  std::unique_ptr<allocator::DeviceMemory> memory_;
-  StepObserver observer_;  // of memory_
-  StepPlacement placement_{*memory_};
-  SpillStore spill_;
+  std::unique_ptr<allocator::DeviceMemory> host_memory_;
+  allocator::DeviceMemory* memory_;         // that is trained in
+  std::optional<StepObserver> observer_;    // of memory_
+  std::optional<StepPlacement> placement_;  // there; none where streams share it
+  SpillStore file_;
+  SpillTarget* spills_ = &file_;  // that the executor writes to
   metrics::RankMetrics metrics_;
   std::unique_ptr<metrics::HttpServer> server_;
   std::once_flag woken_;
   std::atomic<bool> awake_{false};
-  std::atomic<bool> disabled_{false};
+  std::atomic<bool> disabled_{false}, keeps_everything_{false};
   std::atomic<bool> stop_{false};
   std::atomic<bool> goes_on_{false}, never_goes_on_{false}, backward_crosses_hints_{false};
   std::atomic<bool> offload_fails_{false};

@@ -27,10 +27,9 @@ constexpr int kFloorChecks = 2;
 constexpr int kMostParts = 4;        // steps that may be parts of one
 constexpr double kHeadroom = 0.005;  // of the budget: rounding and order of frees
 constexpr Bytes kLeastHeadroom = 1 << 20;
-
-Bytes headroom(Bytes budget) {
-  return std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * static_cast<double>(budget)));
-}
+// Pages of a GPU are 2 MiB, and one with a live block in it serves blocks of its stream alone.
+constexpr double kHeadroomElsewhere = 0.03;
+constexpr Bytes kLeastHeadroomElsewhere = 16 << 20;
 
 // "aten::native_layer_norm 120.0 MiB, …": saved bytes by the op that made them, largest first.
 std::string dominatingOps(const scheduler::TraceGraph& graph) {
@@ -68,18 +67,25 @@ std::string copiesText(const Plan& plan) {
 
 }  // namespace
 
+Bytes Session::headroom() const {
+  const auto budget = static_cast<double>(*config_.budget_bytes);
+  return trainsElsewhere()
+             ? std::max(kLeastHeadroomElsewhere, static_cast<Bytes>(kHeadroomElsewhere * budget))
+             : std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * budget));
+}
+
 // Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
-// other moments it may be much more.
-std::int64_t Session::planningCap() const {
-  const Bytes budget = *config_.budget_bytes;
-  return budget - std::max<Bytes>(0, slack_at_peak_bytes_) - headroom(budget);
+// other moments it may be much more. Nor can one use what others hold of the device.
+Bytes Session::planningCap() const {
+  return *config_.budget_bytes - memory_->ledger().marginBytes() -
+         std::max<Bytes>(0, slack_at_peak_bytes_) - headroom();
 }
 
 scheduler::HostCopies Session::hostCopies() {
   // Memory that the user did not point to is not ours to take beside the budget.
-  const bool only_memory = config_.spill_dir.empty() && spill_.inMemory();
+  const bool only_memory = spills_ == &file_ && config_.spill_dir.empty() && file_.inMemory();
   if (!config_.offload || offload_fails_ || only_memory) return {};
-  return {spill_.roundTripBytesPerSecond(), SpillStore::kLeastBytes};
+  return {spills_->roundTripBytesPerSecond(), SpillTarget::kLeastBytes};
 }
 
 // Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
@@ -101,7 +107,7 @@ bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
   if (!config_.budget_bytes) return true;
   const Bytes margin = *config_.budget_bytes - planningCap();
   const Bytes floor = scheduler::spillingFloor(graph.graph) + margin;
-  const Bytes least = floor - headroom(*config_.budget_bytes);
+  const Bytes least = floor - headroom();
   std::unique_lock lock(mutex_);
   const bool told = smallest_feasible_bytes_ > 0;
   if (floor > smallest_feasible_bytes_ && (alone || !told)) {  // of the steps that were checked
@@ -117,7 +123,7 @@ bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
   const Bytes would_do = std::max<Bytes>(smallest_feasible_bytes_, mapped_peak_bytes_);
   smallest_feasible_bytes_ = would_do;
   std::string spill_problem;  // the floor rests on spilling
-  if (const std::string error = spill_.lastError(); !error.empty()) {
+  if (const std::string error = spills_->lastError(); !error.empty()) {
     spill_problem = " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";
   }
   stop_message_ = fmt::format(
@@ -174,7 +180,9 @@ void Session::planLoop() {
     bool first_step = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closing_ || job_ != nullptr || placement_.hasWork(); });
+      changed_.wait(lock, [this] {
+        return closing_ || job_ != nullptr || (placement_ && placement_->hasWork());
+      });
       if (closing_) return;
       trace = std::move(job_);
       first_step = job_first_step_;
@@ -196,7 +204,7 @@ void Session::planLoop() {
 // Without addresses the allocator chooses some: no step depends on them.
 void Session::placeStep() {
   try {
-    debug(placement_.place());
+    debug(placement_->place());
   } catch (const std::exception& error) {
     debug(std::string("a step could not be placed: ") + error.what());
   }

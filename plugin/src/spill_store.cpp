@@ -72,20 +72,20 @@ bool SpillStore::openFile() {
     file_ = ::mkostemp(path.data(), O_CLOEXEC);
     if (file_ >= 0) ::unlink(path.c_str());
   }
-  if (file_ < 0) error_ = "cannot make a spill file in " + folder + ": " + std::strerror(errno);
+  if (file_ < 0) setError("cannot make a spill file in " + folder + ": " + std::strerror(errno));
   owner_ = ::getpid();
   return file_ >= 0;
 }
 
-std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes) noexcept
-    try {
+std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes,
+                                                  Afterwards /*afterwards*/) noexcept try {
   Slot slot{0, bytes, roomFor(bytes)};
   bool used_before = false;  // else the file system finds room for it first
   {
     std::lock_guard lock(mutex_);
     if (!openFile()) return std::nullopt;
     if (owner_ != ::getpid()) {
-      error_ = "the spill file is the parent's";
+      setError("the spill file is the parent's");
       return std::nullopt;
     }
     if (const auto found = free_.find(slot.room_bytes); found != free_.end()) {
@@ -108,7 +108,7 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
     return slot;
   }
   free_.emplace(slot.room_bytes, slot.offset);
-  error_ = std::string("cannot write to the spill file: ") + std::strerror(why);
+  setError(std::string("cannot write to the spill file: ") + std::strerror(why));
   return std::nullopt;
 } catch (...) {
   return std::nullopt;
@@ -189,11 +189,6 @@ bool SpillStore::inMemory() noexcept try {
 std::int64_t SpillStore::writtenBytes() const noexcept {
   std::lock_guard lock(mutex_);
   return written_bytes_;
-}
-
-std::string SpillStore::lastError() const {
-  std::lock_guard lock(mutex_);
-  return error_;
 }
 
 }  // namespace ebbtide::plugin

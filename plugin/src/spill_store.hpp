@@ -1,4 +1,4 @@
-// SpillStore: bytes of values in an unlinked file, always bit-exact. Host backend of spilling.
+// SpillStore: bytes of values in an unlinked file: the host's SpillTarget.
 //
 // Thread rule: any thread. The file is made at the first write and goes with the process.
 #pragma once
@@ -12,39 +12,31 @@
 #include <string>
 
 #include "rate_meter.hpp"
+#include "spill_target.hpp"
 
 namespace ebbtide::plugin {
 
-class SpillStore {
+class SpillStore final : public SpillTarget {
  public:
-  static constexpr std::int64_t kLeastBytes = 32 << 10;  // less is not worth a system call
-
-  struct Slot {
-    std::int64_t offset = 0;
-    std::int64_t bytes = 0;
-    std::int64_t room_bytes = 0;  // of the file; at most an eighth more
-  };
-
   explicit SpillStore(std::string folder);
-  ~SpillStore();
+  ~SpillStore() override;
   SpillStore(const SpillStore&) = delete;
   SpillStore& operator=(const SpillStore&) = delete;
 
-  // Nothing when the bytes cannot be stored (disk full, folder gone, or by a forked child, which
-  // has its parent's file but does not know its slots); then lastError() says why.
-  std::optional<Slot> write(const void* data, std::int64_t bytes) noexcept;
-  bool read(const Slot& slot, void* data) noexcept;
-  bool equals(const Slot& slot,
-              const void* data) const noexcept;  // compares without a copy of the whole
-  void release(const Slot& slot) noexcept;
+  // Nothing when the disk is full, its folder is gone, or by a forked child, which has its parent's
+  // file but does not know its slots.
+  std::optional<Slot> write(const void* data, std::int64_t bytes,
+                            Afterwards afterwards = Afterwards::kFreed) noexcept override;
+  bool read(const Slot& slot, void* data) noexcept override;
+  bool equals(const Slot& slot, const void* data) const noexcept override;
+  void release(const Slot& slot) noexcept override;
 
   std::int64_t writtenBytes() const noexcept;
   // Bytes a second to write to where something was before and read back: of what was moved so far,
   // the newest most, and of a trial, once, where that is little. 0: nothing could be stored.
-  std::int64_t roundTripBytesPerSecond() noexcept;
+  std::int64_t roundTripBytesPerSecond() noexcept override;
   // Is the file on a file system that is memory itself (tmpfs), so that nothing is gained?
   bool inMemory() noexcept;
-  std::string lastError() const;
 
   void lockForFork() { mutex_.lock(); }
   void unlockAfterFork() { mutex_.unlock(); }
@@ -66,7 +58,6 @@ class SpillStore {
   std::int64_t written_bytes_ = 0;
   RateMeter writing_{1.0, kRemembered}, reading_{1.0, kRemembered};
   bool tried_out_ = false;  // once: eviction asks for the rates each time
-  std::string error_;
 };
 
 }  // namespace ebbtide::plugin

@@ -32,6 +32,7 @@ std::optional<BitCode> encodeWhole(const void* data, std::int64_t bytes, const R
 void StepRun::tryCode(const RunOp& op, ValueId id) {
   RunValue& value = values_[id];
   if (value.block == kNone || value.uninitialised || value.bytes < kCodeFloor) return;
+  if (!device_.contents.onHost()) return;
   const std::int64_t block_bytes = session_.memory().blockBytes(value.data);
   const bool known = op.on_plan && !off_plan_ && !unplanned(id);
   // An op without inputs has the same signature whatever the size of what it makes.
@@ -113,8 +114,8 @@ void StepRun::makeCopy(ValueId id) {
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
   if (present.use_count() <= 2) return;
-  const auto print =
-      Fingerprint::of(present.data(), static_cast<std::int64_t>(present.nbytes()), extent_);
+  const auto print = device_.contents.fingerprint(
+      present.data(), static_cast<std::int64_t>(present.nbytes()), extent_);
   const Locked lock(*this);
   found->print = print;
 }
@@ -126,8 +127,8 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
   try {
     const EventLog::OursScope ours;
     code = encodeWhole(present.data(), static_cast<std::int64_t>(present.nbytes()),
-                       [&bits](std::int64_t bytes) {
-                         bits = newStorage(static_cast<std::size_t>(bytes));
+                       [this, &bits](std::int64_t bytes) {
+                         bits = device_.blocks.allocate(static_cast<std::size_t>(bytes));
                          return bits.mutable_data();
                        });
   } catch (const std::exception&) {  // no memory for it: the value stays
@@ -145,14 +146,17 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
 void StepRun::offload(RunValue& value, const c10::Storage& present) {
   const auto start = Clock::now();
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
-  const auto slot = session_.spillStore().write(present.data(), bytes);
+  const bool ours_alone = present.use_count() <= 2;  // the value's, and this one
+  const auto slot = session_.spills().write(
+      present.data(), bytes,
+      ours_alone ? SpillTarget::Afterwards::kFreed : SpillTarget::Afterwards::kWritten);
   if (!slot) {
     if (!Session::inChild()) session_.noteOffloadFailed();
     return;
   }
   const Locked lock(*this);
   if (value.spilled) {  // meanwhile, under pressure
-    session_.spillStore().release(*slot);
+    session_.spills().release(*slot);
     return;
   }
   value.spilled = slot;
@@ -162,7 +166,7 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
 c10::Storage StepRun::decode(RunValue& value) {
   const auto start = Clock::now();
   const EventLog::OursScope ours;
-  c10::Storage storage = newStorage(static_cast<std::size_t>(value.bytes));
+  c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(value.bytes));
   c10::Storage bits;
   {
     const Locked lock(*this);
@@ -192,6 +196,7 @@ void StepRun::fetchCopy(ValueId planned) {
   const Locked lock(*this);
   RunValue& value = values_[id];
   value.held = std::move(storage);
+  value.late = false;
   value.release_after_uses = false;
   ++value.fetches_done;
 }
@@ -204,7 +209,7 @@ void StepRun::giveUpCode(RunValue& value) {
 
 void StepRun::giveUpCopies(RunValue& value) {
   giveUpCode(value);
-  if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
 }
 
 }  // namespace ebbtide::plugin

@@ -48,6 +48,9 @@ bool contains(const std::vector<T>& list, T wanted) {
 // Until the budget suffices. Under a plan, and in its rehearsal, those used last go first, to the
 // spill file.
 std::int64_t StepRun::evict(std::int64_t need_bytes) noexcept try {
+  if (session_.keepsEverything()) return 0;
+  if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return 0;
+  const LaneScope lane(device_.lanes, lane_);
   const EvictionTime timed;
   session_.notePressure();
   const bool by_cost = computesAgain();
@@ -97,8 +100,8 @@ std::vector<StepRun::Victim> StepRun::victims() {
 }
 
 bool StepRun::evictable(const RunValue& value) const {
-  return value.held && !value.parameter && value.bytes >= SpillStore::kLeastBytes &&
-         value.held.use_count() == 1 && isOurBlock(value.held);
+  return value.held && !value.parameter && value.bytes >= SpillTarget::kLeastBytes &&
+         value.held.use_count() == 1 && device_.blocks.isOurs(value.held);
 }
 
 // Where values are to be written to the host only if nothing else helps, more than anything else.
@@ -107,11 +110,11 @@ double StepRun::spillNs(std::int64_t bytes) const {
          static_cast<double>(std::max<std::int64_t>(spill_bytes_per_second_, 1)) * 1e9;
 }
 
-double StepRun::lowestScore(ValueId id, const RunValue& value) const {
+double StepRun::lowestScore(ValueId id, const RunValue& value) {
   const EvictionCosts& costs = session_.evictionCosts();
   double cost = spillNs(value.bytes);
   if (unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
-    const auto again = static_cast<double>(ops_[value.producer].duration_ns);
+    const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
     cost = std::min(cost, again + costs.checksumsNs(value.bytes));
   }
   return evictionScore(cost, value.bytes, boundary_ - value.touched + 1);
@@ -170,18 +173,18 @@ std::int64_t StepRun::spill(ValueId id) {
     noteNaturalDeath(id, value);
     victim = value.held;  // stays readable for others while it is written
   }
-  const auto slot =
-      session_.spillStore().write(victim.data(), static_cast<std::int64_t>(victim.nbytes()));
+  const auto slot = session_.spills().write(
+      victim.data(), static_cast<std::int64_t>(victim.nbytes()), SpillTarget::Afterwards::kFreed);
   if (!slot) return -1;
   const Locked lock(*this);
   RunValue& value = values_[id];
   if (!value.held || value.held.use_count() != 2) {  // taken up meanwhile
-    session_.spillStore().release(*slot);
+    session_.spills().release(*slot);
     return 0;
   }
   endGuard(value);  // nobody else can free the block
   // A copy that is there already may be older than a write that nobody saw.
-  if (const auto older = std::exchange(value.spilled, slot)) session_.spillStore().release(*older);
+  if (const auto older = std::exchange(value.spilled, slot)) session_.spills().release(*older);
   value.held = c10::Storage();
   given_up_.push_back(std::move(victim));  // the last one
   session_.countSpill(value.bytes);
@@ -226,7 +229,7 @@ std::int64_t StepRun::dropOnline(ValueId id) {
 
 Checksum StepRun::checksumOf(const void* data, std::int64_t bytes) {
   const auto start = Clock::now();
-  const Checksum checksum = Checksum::of(data, bytes);
+  const Checksum checksum = device_.contents.checksum(data, bytes);
   session_.evictionCosts().checksum.add(bytes, nanosecondsSince(start));
   return checksum;
 }
@@ -238,7 +241,7 @@ bool StepRun::differsFromBirth(const RunValue& value) const {
       static_cast<std::int64_t>(value.held.nbytes()) != value.bytes) {
     return true;
   }
-  return !value.print->isOf(value.data, value.bytes);
+  return !device_.contents.match(*value.print, value.data, value.bytes);
 }
 
 bool StepRun::mayRunAgain(const RunOp& op) const {
@@ -277,12 +280,12 @@ std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
 bool StepRun::extend(Chain& chain, ValueId id) {
   const RunValue& value = values_[id];
   if (value.producer == kNone || !unplanned(id)) return false;
-  const RunOp& op = ops_[value.producer];
+  RunOp& op = ops_[value.producer];
   if (!value.recomputable && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
   if (contains(chain.ops, value.producer)) return true;
   if (!mayRunAgain(op) || chain.ops.size() == kMostChainOps) return false;
   chain.ops.push_back(value.producer);
-  chain.duration_ns += static_cast<double>(op.duration_ns);
+  chain.duration_ns += static_cast<double>(op.time.nanoseconds());
   std::int64_t passing_bytes = 0;
   for (const ValueId input : op.inputs) {
     const std::int64_t before_bytes = chain.held_bytes;
@@ -330,7 +333,8 @@ bool StepRun::sourceStays(RunValue& value) {
   given_up_.push_back(storage);
   return !value.overwritten && !value.written && !value.kept && !value.stale && !value.foreign &&
          value.intact() && storage.data() == value.data &&
-         static_cast<std::int64_t>(storage.nbytes()) == value.bytes && isOurBlock(storage);
+         static_cast<std::int64_t>(storage.nbytes()) == value.bytes &&
+         device_.blocks.isOurs(storage);
 }
 
 bool StepRun::keepSource(RunValue& value) {
@@ -375,7 +379,7 @@ void StepRun::letGo(ValueId first) {
     if (unplanned(id)) {
       if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
       giveUp(value);
-      if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+      if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
       if (value.pristine) given_up_.push_back(std::move(value.pristine));
       value.pristine = c10::Storage();
     }

@@ -58,7 +58,7 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   const auto extent = to_be_dropped ? extent_ : Fingerprint::Extent::kSample;
   const bool may_be_dropped = (options_.log && !op.on_plan) || op.recipe || to_be_dropped;
   if (may_be_dropped && !born.uninitialised)
-    born.print = Fingerprint::of(born.data, born.bytes, extent);
+    born.print = device_.contents.fingerprint(born.data, born.bytes, extent);
   tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
@@ -106,7 +106,7 @@ void StepRun::moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& 
   }
   if (uses.empty()) return;
   holdIfKept(to, written.storage());
-  if (!value.held) watchContents(value);
+  if (!value.held) watchContents(to);
 }
 
 }  // namespace ebbtide::plugin

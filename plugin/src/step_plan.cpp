@@ -174,6 +174,7 @@ void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
   for (const ValueId id : here) makeCopy(id);
   const Locked lock(*this);
   for (const ValueId id : here) drop(id);
+  dropLate();
 }
 
 // Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes
@@ -197,12 +198,12 @@ void StepRun::drop(ValueId id) {
     return;
   }
   value.release_after_uses = value.live_uses == 0;
-  if (value.held && value.held.use_count() > 1) watchContents(value);
-  giveUp(value);
+  if (value.held && value.held.use_count() > 1) watchContents(id);
+  if (!value.late) giveUp(value);
   const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value) || readByKeptGraph(id);
   if (!copy_is_read) giveUpCode(value);
   if (value.spilled && !(copy_is_read && options_.plan->on_host[plannedAs(id)]))
-    session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+    session_.spills().release(*std::exchange(value.spilled, std::nullopt));
 }
 
 }  // namespace ebbtide::plugin

@@ -1,14 +1,13 @@
 // Bringing values back: the plan's prelude before a backward event, and on-demand restoring when
 // the program leaves the plan.
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <cstring>
 #include <new>
 
 #include "elapsed.hpp"
 #include "fingerprint.hpp"
+#include "poison_scope.hpp"
 #include "step_run_state.hpp"
 #include "thread_scopes.hpp"
 
@@ -31,24 +30,22 @@ std::string messageOf(const std::exception& error) {
 
 }  // namespace
 
-c10::Storage newStorage(std::size_t bytes) {
-  c10::Allocator* allocator = c10::GetAllocator(c10::kCPU);
-  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
-      c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes), allocator, true));
-}
-
 c10::Storage duplicateStorage(const c10::Storage& storage) {
   EventLog::OursScope ours;
-  c10::Storage duplicate = newStorage(storage.nbytes());
-  std::memcpy(duplicate.mutable_data(), storage.data(), storage.nbytes());
+  const TrainingDevice& device = trainingDevice();
+  c10::Storage duplicate = device.blocks.allocate(storage.nbytes());
+  device.contents.copy(duplicate.mutable_data(), storage.data(),
+                       static_cast<std::int64_t>(storage.nbytes()));
   return duplicate;
 }
 
-c10::Storage StepRun::restore(UseId use) {
-  const RestoreScope one_at_a_time(*this);
+c10::Storage StepRun::unpack(UseId use) {
   noteBackward();
   if (finished_) session_.noteLateBackward(finished_by_hint_);
-  QuietScope quiet;
+  if (!device_.contents.onHost()) {
+    const Locked lock(*this);
+    dropLate();
+  }
   if (options_.log) {
     const Locked lock(*this);
     noteNaturalDeaths();
@@ -188,7 +185,7 @@ void StepRun::finishEvent() {
 }
 
 c10::Storage StepRun::materialize(ValueId id, int depth) {
-  std::optional<SpillStore::Slot> spilled;
+  std::optional<SpillTarget::Slot> spilled;
   bool encoded = false;
   OpId producer = kNone;
   RunValue* found = nullptr;
@@ -233,14 +230,13 @@ c10::Storage StepRun::fetch(RunValue& value) {
     TORCH_CHECK(value.spilled, "ebbtide: a spilled value is gone; please report this");
     bytes = value.spilled->bytes;  // the program may have resized it before it was spilled
   }
-  c10::Storage storage = newStorage(static_cast<std::size_t>(bytes));
+  c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(bytes));
   std::lock_guard lock(mutex_);
   if (value.held) return value.held;
-  TORCH_CHECK(
-      value.spilled && value.spilled->bytes == bytes &&
-          session_.spillStore().read(*value.spilled, storage.mutable_data()),
-      "ebbtide: the spill file could not be read back: ", session_.spillStore().lastError());
-  session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  TORCH_CHECK(value.spilled && value.spilled->bytes == bytes &&
+                  session_.spills().read(*value.spilled, storage.mutable_data()),
+              "ebbtide: the spill file could not be read back: ", session_.spills().lastError());
+  session_.spills().release(*std::exchange(value.spilled, std::nullopt));
   holdCopy(value, storage);
   return storage;
 }
@@ -248,6 +244,7 @@ c10::Storage StepRun::fetch(RunValue& value) {
 // Called with mutex_ held. What dies from here on is our copy, not the program's.
 void StepRun::holdCopy(RunValue& value, const c10::Storage& storage) {
   value.held = storage;
+  value.late = false;
   value.copy = weakly(storage);
   value.replaced = true;
   value.dead = true;
@@ -329,6 +326,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
       for (const auto& [index, output] : found->output_of) {
         if (!unplanned(output) || isNeeded(values_[output]))
           values_[output].held = values_[output].storage();
+        values_[output].late = false;
         if (depth == 0) values_[output].made_again = true;
       }
       return;
@@ -375,7 +373,8 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
       const c10::Storage& first = outputs[index].storage();
       const c10::Storage& second = others.at(index).storage();
       if (first.nbytes() == second.nbytes() &&
-          std::memcmp(first.data(), second.data(), first.nbytes()) == 0) {
+          device_.contents.equal(first.data(), second.data(),
+                                 static_cast<std::int64_t>(first.nbytes()))) {
         continue;
       }
       session_.noteUnsteady(op.audit_key);
@@ -405,11 +404,14 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   };
   const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
   if (!comparesAll() || !as_planned) return op.recipe->replay(take);
-  const PoisonScope poisoned;
+  const PoisonScope poisoned(device_.blocks);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
-  RandomStateScope random(at::detail::getDefaultCPUGenerator(), at::Tensor());
+  std::deque<RandomStateScope> random;
+  for (const at::Generator& generator : device_.random.shared())
+    random.emplace_back(generator, at::Tensor());
   Recipe::Outputs outputs = op.recipe->replay(take);
-  const bool draws = random.drawn() && !op.recipe->random_state.defined();
+  bool draws = random.front().drawn() && !op.recipe->random_state.defined();
+  for (std::size_t i = 1; i < random.size(); ++i) draws = draws || random[i].drawn();
   if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.known_signature, kDraws);
   TORCH_CHECK(!draws, rehearsing_ ? "" : "ebbtide: ", op.info->name, " ", kDraws);
   return outputs;
@@ -418,7 +420,7 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
 // Nothing: there is no original to compare with.
 std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
   c10::Storage original;
-  std::optional<SpillStore::Slot> spilled;
+  std::optional<SpillTarget::Slot> spilled;
   {
     std::lock_guard lock(mutex_);
     if (value.uninitialised) return std::nullopt;
@@ -431,12 +433,12 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
   if (shorter(value.bytes)) return false;
   if (!original && !spilled) {  // it died with the program's last reference: only its print is left
     if (!value.print) return std::nullopt;
-    return value.print->isOf(replayed.data(), value.bytes);
+    return device_.contents.match(*value.print, replayed.data(), value.bytes);
   }
   if (!original)
-    return !shorter(spilled->bytes) && session_.spillStore().equals(*spilled, replayed.data());
+    return !shorter(spilled->bytes) && session_.spills().equals(*spilled, replayed.data());
   if (static_cast<std::int64_t>(original.nbytes()) < value.bytes) return false;
-  return std::memcmp(original.data(), replayed.data(), static_cast<std::size_t>(value.bytes)) == 0;
+  return device_.contents.equal(original.data(), replayed.data(), value.bytes);
 }
 
 void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output) {
@@ -468,7 +470,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
     const bool repeats =
         static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
         (value.checksum ? checksumOf(replayed.data(), value.bytes) == *value.checksum
-                        : value.print->isOf(replayed.data(), value.bytes));
+                        : device_.contents.match(*value.print, replayed.data(), value.bytes));
     if (!repeats) session_.rejectReplay(op.info->name, op.known_signature, "it gave other results");
     TORCH_CHECK(
         repeats, "ebbtide: ", op.info->name,
@@ -484,7 +486,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
   TORCH_CHECK(static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes || value.uninitialised,
               "ebbtide: ", op.info->name, " returned a smaller tensor when replayed");
   if (value.held) return;
-  if (value.spilled) session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+  if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
   holdCopy(value, replayed);
 }
 

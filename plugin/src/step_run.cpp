@@ -1,6 +1,5 @@
 #include "step_run.hpp"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/StorageImpl.h>
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -8,7 +7,6 @@
 #include <chrono>
 
 #include "audit_key.hpp"
-#include "cpu_allocator.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
 
@@ -18,7 +16,7 @@ namespace {
 using EventKind = scheduler::TraceEvent::Kind;
 
 // Why an op is not to run again: for the report.
-constexpr const char* kReadsOtherKind = "reads a tensor that is not dense, plain and on the CPU";
+constexpr const char* kReadsOtherKind = "reads a tensor that is not dense, plain and on the device";
 constexpr const char* kReadsForeign = "reads memory that others may write";
 constexpr const char* kNeverReplayed = "a collective, or an operation of another library";
 constexpr const char* kWrittenUnseen = "changed by something unseen";
@@ -37,7 +35,9 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
 }  // namespace
 
 StepRun::StepRun(Session& session, Options options)
-    : session_(session), options_(std::move(options)), keeps_recipes_(session.pressed()) {
+    : session_(session),
+      options_(std::move(options)),
+      keeps_recipes_(session.pressed() && device_.contents.onHost()) {
   usePlan(options_.plan);
 }
 
@@ -47,7 +47,7 @@ bool StepRun::outgrown() const noexcept {
 
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
-    if (value.spilled) session_.spillStore().release(*value.spilled);
+    if (value.spilled) session_.spills().release(*value.spilled);
     endGuard(value);
   }
 }
@@ -66,6 +66,7 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     mixBoth(static_cast<std::uint64_t>(tensor.scalar_type()));
   };
   if (!isPlain(tensor)) {
+    if (isSecondDevice(tensor.device())) keepEverything(kTwoDevices);
     const bool empty = isEmpty(tensor) && !op.info->writes[argument];
     const bool number = tensor.unsafeGetTensorImpl()->is_wrapped_number() && element < 0;
     mixBoth(number ? kHashedNumber : kHashedOtherKind);
@@ -107,7 +108,7 @@ std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
       recipe->inputs.push_back({argument, element, op.inputs.at(next++), TensorView::of(tensor)});
   });
   if (!op.info->seeded) return recipe;
-  recipe->generator = at::detail::getDefaultCPUGenerator();
+  recipe->generator = device_.random.shared().front();
   for (const c10::IValue& value : inputs) {
     if (value.isGenerator() && value.toGenerator().defined())
       recipe->generator = value.toGenerator();
@@ -159,9 +160,9 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
 }
 
 void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
-                    c10::ArrayRef<at::Tensor> saved, std::int64_t duration_ns) {
+                    c10::ArrayRef<at::Tensor> saved, TimeSpan time) {
   RunOp& op = ops_[id];
-  op.duration_ns = duration_ns;
+  op.time = std::move(time);
   // An op that threw has no outputs. What it was to write may be half written, or not at all.
   const bool threw = outputs.empty() && !op.info->handle.schema().returns().empty();
   op.finished = !threw;
@@ -196,6 +197,9 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
   ++boundary_;
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
   if (options_.plan && !off_plan_) followPlan(op, id);
+  if (device_.contents.onHost()) return;
+  const Locked lock(*this);
+  dropLate();
 }
 
 // ----------------------------------------------------------------------------------------------
@@ -220,7 +224,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   if (!unplanned(id) && !off_plan_ && !waited_for) value.kept = true;
   noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
-  if (!value.held) watchContents(value);
+  if (!value.held) watchContents(id);
   return use;
 }
 
@@ -233,8 +237,8 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
   if (resized) {
     value.print.reset();
   } else {
-    if (value.print->isOf(storage.data(), value.bytes)) return;
-    value.print = Fingerprint::of(storage.data(), value.bytes, extent_);
+    if (device_.contents.match(*value.print, storage.data(), value.bytes)) return;
+    value.print = device_.contents.fingerprint(storage.data(), value.bytes, extent_);
   }
   value.kept = true;
   ops_[value.producer].kept_because = kWrittenUnseen;
@@ -260,16 +264,16 @@ void StepRun::releaseUse(UseId use) noexcept {
       forgetUse(use);
       const bool asked_for = readByKeptGraph(id);
       const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
-      const bool done = !wanted && !asked_for &&
-                        (value.release_after_uses || (keepsAll() && !planned(id, &Plan::hold)));
+      const bool done =
+          !wanted && !asked_for &&
+          (value.release_after_uses || value.late || (keepsAll() && !planned(id, &Plan::hold)));
       --value.live_uses;
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) giveUpCode(value);
       if (value.live_uses == 0 && done && value.readers == 0) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
-        if (value.spilled)
-          session_.spillStore().release(*std::exchange(value.spilled, std::nullopt));
+        if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
       }
       if (value.live_uses == 0) letGo(id);
     }
@@ -277,7 +281,7 @@ void StepRun::releaseUse(UseId use) noexcept {
   if (--live_uses_ > 0) return;
   {  // the last event's values need not wait for another one
     const RestoreScope restoring(*this, std::try_to_lock);
-    if (restoring.held()) finishEvent();
+    if (restoring.held()) finishLastEvent();
   }
   if (off_plan_) giveUpAll();
   if (options_.log) options_.log->rest();
@@ -328,11 +332,11 @@ scheduler::Trace StepRun::takeTrace() {
   std::lock_guard lock(mutex_);
   scheduler::Trace trace;
   std::uint64_t signature = 0xcbf29ce484222325ULL;
-  for (const RunOp& op : ops_) {
+  for (RunOp& op : ops_) {
     mix(signature, op.signature);
     const char* const kept = op.finished ? op.kept_because : kFailed;
-    trace.ops.push_back({op.info->name, op.signature, op.duration_ns, kept == nullptr, op.inputs,
-                         op.outputs, kept == nullptr ? "" : kept});
+    trace.ops.push_back({op.info->name, op.signature, op.time.nanoseconds(), kept == nullptr,
+                         op.inputs, op.outputs, kept == nullptr ? "" : kept});
   }
   trace.signature = signature;
   for (const RunValue& value : values_) {

@@ -38,7 +38,8 @@
 #include "plan_alignment.hpp"
 #include "recipe.hpp"
 #include "session.hpp"
-#include "spill_store.hpp"
+#include "spill_target.hpp"
+#include "training_device.hpp"
 #include "weak_references.hpp"
 
 namespace ebbtide::plugin {
@@ -61,8 +62,16 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   OpId beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs);
   // `saved`: what autograd saved meanwhile and was not known when the op began.
   void endOp(OpId op, c10::ArrayRef<const c10::IValue> outputs, c10::ArrayRef<at::Tensor> saved,
-             std::int64_t duration_ns);
+             TimeSpan time);
+  // Of an op, from now on; empty where nobody will ask for it.
+  TimeSpan startTime() const {
+    return options_.log || keeps_recipes_ ? TimeSpan(device_.clock) : TimeSpan();
+  }
   void noteUnrecordedWrite(const at::Tensor& tensor);
+  // Does this thread ask the device on the step's lane? What it does on another one is no part of
+  // the step, and keeps everything (Session) if it touches what the step knows or trains.
+  bool onItsLane() const noexcept { return device_.lanes.now() == lane_; }
+  void noteOtherLane(c10::ArrayRef<const c10::IValue> inputs);
 
   // --- saved tensors
   ValueId findValue(const at::Tensor& tensor);    // kNone when its present contents are unknown
@@ -104,6 +113,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   }
   bool parametersChanged() const;  // since this step first read them
   void finish(bool by_hint) noexcept { finished_by_hint_ = by_hint, finished_ = true; }
+  bool finished() const noexcept { return finished_; }
   int forwardPhases() const noexcept { return forward_phases_; }
   bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
@@ -148,6 +158,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   ValueId presentValue(const at::Tensor& tensor) const;
   // Called with mutex_ held. From now on nothing has a place in it.
   void leavePlan(const std::string& why);
+  void keepEverything(const std::string& why);  // without mutex_
   void unplanFrom(ValueId first);
   bool isPlannedValue(OpId producer) const;
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
@@ -162,7 +173,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void giveUp(RunValue& value);
   void giveUpAll();
   void keepForeign(std::vector<c10::Storage>& given_up);
-  void watchContents(RunValue& value);
+  void watchContents(ValueId value);
+  void dropLate();
   void endWatch(RunValue& value);
   void noteUnseenWrite(RunValue& value, const c10::Storage& storage);
   void noteNaturalDeaths();
@@ -210,7 +222,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool evictable(const RunValue& value) const;
   std::vector<Victim> victims();
   double spillNs(std::int64_t bytes) const;  // and to fetch again
-  double lowestScore(ValueId value, const RunValue& value_state) const;
+  double lowestScore(ValueId value, const RunValue& value_state);
   double exactScore(ValueId value);
   std::int64_t evictOne(ValueId value);
   std::int64_t evictNeighbours(ValueId after, std::int64_t need_bytes);
@@ -238,6 +250,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void noteLeftOver(UseId use);
   void runPrelude(std::int32_t event);
   void finishEvent();
+  void finishLastEvent() noexcept;
+  c10::Storage unpack(UseId use);
+  c10::Storage unpackCaptured(UseId use);
   c10::Storage materialize(ValueId value, int depth);
   c10::Storage fetch(RunValue& value);
   static void holdCopy(RunValue& value, const c10::Storage& storage);
@@ -253,6 +268,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
 
   Session& session_;
+  const TrainingDevice& device_ = trainingDevice();
+  const DeviceLanes::Lane lane_ = device_.lanes.now();
   Options options_;
   std::atomic<bool> has_plan_{false};
   std::atomic<std::int64_t> planned_uses_to_come_{0};
@@ -283,6 +300,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::unordered_map<const c10::StorageImpl*, Present> present_;
   std::vector<c10::Storage> given_up_;  // to be freed when mutex_ is released
   std::vector<Trained> parameters_;
+  std::vector<ValueId> late_drops_;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from; restore_mutex_
   std::int32_t current_event_ = scheduler::kNone;

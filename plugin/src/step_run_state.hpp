@@ -19,13 +19,12 @@ using scheduler::kNone;
 
 inline constexpr const char* kUninitialised = "of uninitialised memory";  // RunOp::kept_because
 
-c10::Storage newStorage(std::size_t bytes);
 c10::Storage duplicateStorage(const c10::Storage& storage);
 
 struct StepRun::RunValue {
   WeakStorage copy = noStorage();  // storage that has these contents now
   c10::Storage held;               // our reference to it
-  std::optional<SpillStore::Slot> spilled;
+  std::optional<SpillTarget::Slot> spilled;
   std::optional<BitCode> code;    // of `encoded`
   c10::Storage encoded;           // the contents as one bit a word, for the fetches to come
   std::int32_t fetches_done = 0;  // of the plan's
@@ -59,6 +58,7 @@ struct StepRun::RunValue {
   bool rejected = false;            // its replay differed from the original in this step
   bool foreign = false;             // not our memory: who writes it need not say so
   DroppedBlocks::Ticket watch = 0;  // of droppedBlocks(); 0: none
+  bool late = false;                // held until the program lets go of it, and then compared
 
   // Of values that are dropped without a plan (step_eviction.cpp).
   std::optional<Checksum> checksum;  // left when it was dropped first
@@ -85,7 +85,7 @@ struct StepRun::RunOp {
   std::uint64_t aligned_signature = 0;  // by the plan's numbers, once they are others
   std::uint64_t known_signature = 0;    // the plan's, of an op of it
   AuditKey audit_key = 0;
-  std::int64_t duration_ns = 0;
+  TimeSpan time;                       // that it took
   const char* kept_because = nullptr;  // nullptr: it may run again
   bool on_plan = false;                // one of the plan's
   bool updates_statistics = false;     // OpInfo: which are neither inputs nor outputs here

@@ -61,15 +61,15 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.output = output;
   value.data = tensor.storage().data();
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
-  value.foreign = !isOurBlock(tensor.storage());
+  value.foreign = !device_.blocks.isOurs(tensor.storage());
   value.touched = boundary_;
   if (producer == kNone) noteTrained(id, tensor);
   value.version = tensor.unsafeGetTensorImpl()->version_counter();
   value.version_at_birth = Present::versionOf(tensor);
   value.copy = weakly(tensor.storage());
   if (options_.log && !value.foreign) {
-    value.block = options_.log->blockAt(
-        tensor.storage().data(), session_.memory().blockBytes(tensor.storage().data()));
+    value.block = options_.log->blockAt(tensor.storage().data(),
+                                        session_.memory().blockBytes(tensor.storage().data()));
   }
   present_.insert_or_assign(
       tensor.storage().unsafeGetStorageImpl(),
@@ -113,23 +113,51 @@ void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
 void StepRun::giveUp(RunValue& value) {
   if (value.held) given_up_.push_back(std::move(value.held));
   value.held = c10::Storage();
+  value.late = false;
 }
 
 void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
   std::vector<c10::Storage> ours;
   for (c10::Storage& storage : given_up) {
     const bool in_python = storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() != nullptr;
-    (isOurBlock(storage) && !in_python ? ours : given_up_).push_back(std::move(storage));
+    (device_.blocks.isOurs(storage) && !in_python ? ours : given_up_).push_back(std::move(storage));
   }
   given_up = std::move(ours);
 }
 
 // A dropped value whose storage the program still holds: what something unseen writes there must
 // not be lost with it.
-void StepRun::watchContents(RunValue& value) {
+void StepRun::watchContents(ValueId id) {
+  RunValue& value = values_[id];
   if (value.watch != 0 || value.live_uses == 0 || value.overwritten || value.replaced) return;
   if (!value.print || value.foreign || value.bytes == 0) return;
-  value.watch = droppedBlocks().watch(value.data, value.bytes, *value.print);
+  if (device_.contents.onHost()) {
+    value.watch = droppedBlocks().watch(value.data, value.bytes, *value.print);
+    return;
+  }
+  value.held = value.storage();
+  if (!value.held || std::exchange(value.late, true)) return;
+  late_drops_.push_back(id);
+  if (options_.log) shared_with_program_.push_back(id);
+}
+
+// Called with mutex_ held. Drops what the program has let go of, unless it was written meanwhile.
+void StepRun::dropLate() {
+  std::erase_if(late_drops_, [this](ValueId id) {
+    RunValue& value = values_[id];
+    value.late = value.late && value.held && !off_plan_ && !value.kept && !value.overwritten;
+    if (!value.late) return true;
+    if (value.held.use_count() > 1) return false;
+    value.late = false;
+    if (value.live_uses > 0 && differsFromBirth(value)) {
+      value.kept = true;
+      value.stale = true;  // for its uses alone
+      return true;
+    }
+    noteNaturalDeath(id, value);
+    giveUp(value);
+    return true;
+  });
 }
 
 // Takes the contents over if they were written and the program has let go of them.
@@ -222,7 +250,8 @@ void StepRun::protect(ValueId id) {
     const bool read_online = value.readers > 0 && !(value.recomputable && value.live_uses == 0);
     if (!read_online && !readByPlan(id)) return;
   }
-  std::optional<RestoreScope> restoring;  // replays that read it come first
+  const LaneScope lane(device_.lanes, lane_);  // before the write, wherever that is asked for
+  std::optional<RestoreScope> restoring;       // replays that read it come first
   if (restoring_ != std::this_thread::get_id()) restoring.emplace(*this);
   c10::Storage present;
   {

@@ -23,28 +23,6 @@ class QuietScope {
   bool before_;
 };
 
-// While one lives on a thread, what the thread allocates is filled with a pattern, each scope with
-// another one. A rehearsal does so: bytes that an op leaves unwritten would else be equal by
-// chance, its block being the one that the original had.
-class PoisonScope {
- public:
-  PoisonScope() noexcept : before_(pattern()) {
-    thread_local unsigned char last = 0;
-    pattern() = last = static_cast<unsigned char>(last % 255 + 1);
-  }
-  ~PoisonScope() { pattern() = before_; }
-  PoisonScope(const PoisonScope&) = delete;
-  PoisonScope& operator=(const PoisonScope&) = delete;
-
-  static unsigned char& pattern() noexcept {  // 0: none
-    thread_local unsigned char value = 0;
-    return value;
-  }
-
- private:
-  unsigned char before_;
-};
-
 // Is this thread inside an op of a training step? Only there an impossible budget stops the
 // program: saving a checkpoint in an exception handler, or a communication thread, must go on.
 inline bool& inTrainingOp() noexcept {

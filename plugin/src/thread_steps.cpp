@@ -2,9 +2,12 @@
 
 #include <ATen/Parallel.h>
 
+#include <optional>
 #include <utility>
 
+#include "cuda_side.hpp"
 #include "live_runs.hpp"
+#include "training_device.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -14,10 +17,14 @@ namespace {
 constexpr int kMostPhases = 32;
 constexpr int kMostHints = 4;  // that a step waits for its backward pass
 
-bool touchesTrained(c10::ArrayRef<const c10::IValue> inputs) {
-  bool found = false;
-  forEachTensor(
-      inputs, [&](int, int, const at::Tensor& tensor) { found = found || tensor.requires_grad(); });
+// The device of what is trained among them.
+std::optional<c10::Device> trainedOn(c10::ArrayRef<const c10::IValue> inputs) {
+  std::optional<c10::Device> found;
+  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
+    if (!tensor.requires_grad()) return;
+    if (!found && trainsOn(tensor.device())) found = tensor.device();
+    if (isSecondDevice(tensor.device())) Session::current()->keepEverything(kTwoDevices);
+  });
   return found;
 }
 
@@ -81,14 +88,17 @@ void ThreadSteps::endRun(bool by_hint) {
   run_.reset();
 }
 
-void ThreadSteps::begin() {
+bool ThreadSteps::begin(c10::Device device) {
   Session& session = *Session::current();
+  if (!chooseTrainingDevice(device)) return false;
+  if (!trainingDevice().device.is_cpu()) measureGpuMargins();
   session.wake(at::get_num_threads());
   endRun(false);
   const Session::StepStart start = session.beginStep();
   run_ = std::make_shared<StepRun>(
       session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log});
   liveRuns().add(run_);
+  return true;
 }
 
 bool ThreadSteps::isOver() {
@@ -113,8 +123,9 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   const bool open = run_ != nullptr && !run_->paused() && !updated_ &&
                     !(run_->hasUses() && run_->liveUses() == 0);
   if (open) return true;
-  if (!touchesTrained(inputs)) return false;
-  if (isOver()) begin();
+  const auto device = trainedOn(inputs);
+  if (!device) return false;
+  if (isOver() && !begin(*device)) return false;
   updated_ = false;
   run_->resume();
   if (!run_->recordsOps()) watchParameters(*run_, inputs);

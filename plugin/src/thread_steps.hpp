@@ -44,7 +44,7 @@ class ThreadSteps {
   };
 
   bool isOver();
-  void begin();
+  bool begin(c10::Device device);  // false: not now
   void takeHint();
   void endWaiting(int more_hints);
   static void end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited);

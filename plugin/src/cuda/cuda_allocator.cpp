@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include "out_of_memory.hpp"
 
@@ -15,6 +16,7 @@ namespace ebbtide::plugin::cuda {
 namespace {
 
 std::atomic<CudaAllocator*> current{nullptr};
+std::atomic<void (*)()> refusal{nullptr};
 
 // A child of fork() has no CUDA, and another thread may have held a lock: what it lets go of is its
 // parent's, and stays as it is.
@@ -22,6 +24,8 @@ std::atomic<bool> in_child{false};
 
 // torch's own bound: beyond it sizes are the result of an overflow.
 constexpr std::size_t kOneExabyte = std::size_t{1} << 60;
+
+thread_local unsigned char fill_pattern = 0;
 
 }  // namespace
 
@@ -92,10 +96,29 @@ void* CudaAllocator::allocateOn(c10::DeviceIndex device, std::size_t bytes, cuda
   TORCH_CHECK_WITH(OutOfMemoryError, bytes < kOneExabyte,
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   if (bytes == 0) return nullptr;
-  return heap(device).allocate(bytes, stream);
+  void* const block = heap(device).allocate(bytes, stream);
+  if (fill_pattern != 0) {
+    const cudaError_t filled = cudaMemsetAsync(block, fill_pattern, bytes, stream);
+    if (filled != cudaSuccess) heap(device).free(block);
+    C10_CUDA_CHECK(filled);
+  }
+  return block;
+}
+
+unsigned char CudaAllocator::fillNew(unsigned char pattern) noexcept {
+  return std::exchange(fill_pattern, pattern);
+}
+
+CudaAllocator* CudaAllocator::installed() noexcept {
+  return current.load();
+}
+
+void CudaAllocator::refuseBy(void (*refuse)()) noexcept {
+  refusal.store(refuse);
 }
 
 c10::DataPtr CudaAllocator::allocate(std::size_t bytes) {
+  if (const auto refuse = refusal.load(std::memory_order_relaxed)) refuse();
   const c10::DeviceIndex device = source_->currentDevice();
   void* const block = allocateOn(device, bytes, source_->currentStream(device));
   return {block, block, &deleteBlock, c10::Device(c10::kCUDA, device)};

@@ -36,9 +36,20 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of, Warn warn = nullptr);
   ~CudaAllocator() override;
 
+  static CudaAllocator* installed() noexcept;  // nullptr: none lives
+  // Asked before a tensor gets memory; throws where it is to get none.
+  static void refuseBy(void (*refuse)()) noexcept;
+
+  // Of what it allocates.
+  static c10::DeleterFnPtr deleter() noexcept { return &deleteBlock; }
+  // What this thread allocates from now on is filled with the pattern, on the stream that it is
+  // for; 0: with nothing. Returns the pattern before.
+  static unsigned char fillNew(unsigned char pattern) noexcept;
+
   // For the start of a step: what others hold of the devices that are open is measured again.
   void measureMargins();
   DeviceHeap* openHeap(c10::DeviceIndex device) const noexcept;  // nullptr: not open
+  DeviceHeap& heap(c10::DeviceIndex device);                     // opens it; throws c10::Error
 
   // c10::Allocator
   c10::DataPtr allocate(std::size_t bytes) override;
@@ -116,7 +127,6 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   static constexpr std::size_t kMostDevices = 128;
 
   void checkDevice(c10::DeviceIndex device) const;
-  DeviceHeap& heap(c10::DeviceIndex device);  // opens it
   DeviceHeap* heapOf(const void* block) const noexcept;
   template <typename Visit>
   void forEachOpen(Visit&& visit) const;

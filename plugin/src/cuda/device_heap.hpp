@@ -39,6 +39,8 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void free(void* block);  // throws c10::Error for what is no live block of ours
   // `there` is the stream's device.
   void recordStream(void* block, cudaStream_t stream, DeviceHeap& there);
+  // Is it a live block for that stream, of no private pool?
+  bool isOf(const void* block, cudaStream_t stream) const noexcept;
 
   bool owns(const void* pointer) const noexcept { return memory_->owns(pointer); }
   // Of the run of pages that the block lies in; nullopt when it is no live block.
@@ -75,6 +77,7 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   // Between them the device is asked nothing, and not waited for. They nest.
   void beginCapture() noexcept { events_->beginCapture(); }
   void endCapture() noexcept { events_->endCapture(); }
+  bool capturing() const noexcept { return events_->isCapturing(); }
   bool hasExactly(const c10::MempoolId_t& pool, const std::unordered_set<void*>& blocks);
 
   allocator::cuda::CudaAddressSpace* pages() noexcept { return pages_; }  // nullptr: not a GPU

@@ -32,6 +32,15 @@ Bytes DeviceHeap::largestCachedBytes() {
   return memory_->statistics().cached_bytes;
 }
 
+bool DeviceHeap::isOf(const void* at, cudaStream_t stream) const noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto& blocks = table_.blocks();
+  const auto found = blocks.find(static_cast<const std::byte*>(at));
+  if (found == blocks.end() || found->second.awaiting) return false;
+  const Owner& owner = found->second.owner;
+  return owner.pool == c10::MempoolId_t{0, 0} && allocator::cuda::handleOf(owner.name) == stream;
+}
+
 std::optional<DeviceHeap::Range> DeviceHeap::rangeAround(const void* block) {
   const std::lock_guard lock(mutex_);
   const Block* const found = table_.find(block);

@@ -1,0 +1,17 @@
+# The compiler of kernels, where there is one.
+include(CheckLanguage)
+if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+  find_program(EBBTIDE_NVCC nvcc HINTS ${EBBTIDE_CUDA_ROOT} /usr/local/cuda PATH_SUFFIXES bin)
+  if(EBBTIDE_NVCC)
+    set(CMAKE_CUDA_COMPILER ${EBBTIDE_NVCC})
+  endif()
+endif()
+set(CMAKE_CUDA_ARCHITECTURES 80 90 CACHE STRING "GPUs that kernels are built for")
+check_language(CUDA)
+set(EBBTIDE_NVCC_FOUND FALSE)
+if(CMAKE_CUDA_COMPILER)
+  set(CMAKE_CUDA_RUNTIME_LIBRARY Shared)  # one with torch's; the default is a second one
+  set(CMAKE_CUDA_STANDARD 17)
+  enable_language(CUDA)
+  set(EBBTIDE_NVCC_FOUND TRUE)
+endif()

@@ -1,0 +1,95 @@
+#include <cstdint>
+
+#include "contents_kernels.h"
+
+namespace ebbtide::plugin::cuda {
+namespace {
+
+constexpr int kThreads = 256;
+
+// splitmix64's, one-to-one.
+__device__ Word mixed(Word x) {
+  x ^= x >> 30;
+  x *= 0xbf58476d1ce4e5b9ULL;
+  x ^= x >> 27;
+  x *= 0x94d049bb133111ebULL;
+  return x ^ (x >> 31);
+}
+
+// Storages of others may begin anywhere.
+__device__ Word wordAt(const unsigned char* data, Word bytes, Word begin) {
+  const unsigned char* const at = data + begin;
+  if (begin + 8 <= bytes && reinterpret_cast<std::uintptr_t>(at) % 8 == 0) {
+    return *reinterpret_cast<const Word*>(at);
+  }
+  Word word = 0;
+  for (Word i = 0; i < 8 && begin + i < bytes; ++i) word |= static_cast<Word>(at[i]) << (8 * i);
+  return word;
+}
+
+struct Sums {
+  Word low = 0, high = 0;
+
+  __device__ void take(Word word, Word index) {
+    low += mixed(word + mixed(2 * index + 1));
+    high += mixed(word + mixed(~(2 * index)));
+  }
+  __device__ void addTo(Word* sums) const {
+    Word a = low, b = high;
+    for (int apart = 16; apart > 0; apart /= 2) {
+      a += __shfl_down_sync(0xffffffffU, a, apart);
+      b += __shfl_down_sync(0xffffffffU, b, apart);
+    }
+    if (threadIdx.x % 32 == 0) {
+      atomicAdd(sums, a);
+      atomicAdd(sums + 1, b);
+    }
+  }
+};
+
+__device__ Word thisThread() {
+  return blockIdx.x * static_cast<Word>(blockDim.x) + threadIdx.x;
+}
+__device__ Word allThreads() {
+  return gridDim.x * static_cast<Word>(blockDim.x);
+}
+
+__global__ void sumAll(const unsigned char* data, Word bytes, Word* sums) {
+  Sums own;
+  for (Word i = thisThread(); i * 8 < bytes; i += allThreads()) {
+    own.take(wordAt(data, bytes, i * 8), i);
+  }
+  own.addTo(sums);
+}
+
+__global__ void countDifferences(const unsigned char* a, const unsigned char* b, Word bytes,
+                                 Word* differences) {
+  Word found = 0;
+  for (Word i = thisThread(); i * 8 < bytes; i += allThreads()) {
+    found += wordAt(a, bytes, i * 8) != wordAt(b, bytes, i * 8) ? 1 : 0;
+  }
+  if (found > 0) atomicAdd(differences, found);
+}
+
+unsigned blocksFor(Word words) {
+  const Word blocks = (words + kThreads - 1) / kThreads;
+  return static_cast<unsigned>(blocks < 1024 ? (blocks > 0 ? blocks : 1) : 1024);
+}
+
+}  // namespace
+
+cudaError_t addSums(const void* data, Word bytes, Word* sums, cudaStream_t stream) {
+  sumAll<<<blocksFor((bytes + 7) / 8), kThreads, 0, stream>>>(
+      static_cast<const unsigned char*>(data), bytes, sums);
+  return cudaGetLastError();
+}
+
+cudaError_t addDifferences(const void* a, const void* b, Word bytes, Word* differences,
+                           cudaStream_t stream) {
+  countDifferences<<<blocksFor((bytes + 7) / 8), kThreads, 0, stream>>>(
+      static_cast<const unsigned char*>(a), static_cast<const unsigned char*>(b), bytes,
+      differences);
+  return cudaGetLastError();
+}
+
+}  // namespace ebbtide::plugin::cuda

@@ -1,0 +1,29 @@
+#include "cuda_blocks.hpp"
+
+#include <c10/core/Allocator.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include "cuda_allocator.hpp"
+
+namespace ebbtide::plugin::cuda {
+
+c10::Storage CudaBlocks::allocate(std::size_t bytes) const {
+  const c10::cuda::CUDAGuard guard(device_);
+  c10::Allocator* const allocator = c10::GetAllocator(c10::kCUDA);
+  return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+      c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes), allocator, true));
+}
+
+bool CudaBlocks::isOurs(const c10::Storage& storage) const noexcept {
+  return storage.data_ptr().get_deleter() == CudaAllocator::deleter() &&
+         storage.data() == storage.data_ptr().get_context() &&
+         storage.device().index() == device_ &&
+         heap_.isOf(storage.data(), c10::cuda::getCurrentCUDAStream(device_).stream());
+}
+
+unsigned char CudaBlocks::fillNew(unsigned char pattern) const noexcept {
+  return CudaAllocator::fillNew(pattern);
+}
+
+}  // namespace ebbtide::plugin::cuda

@@ -1,0 +1,49 @@
+// Offers the process's GPUs to the executor: what a step on one of them is trained with.
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+#include <dlfcn.h>
+
+#include "cuda_allocator.hpp"
+#include "cuda_blocks.hpp"
+#include "cuda_clock.hpp"
+#include "cuda_contents.hpp"
+#include "cuda_lanes.hpp"
+#include "cuda_random.hpp"
+#include "cuda_result.hpp"
+#include "pinned_spills.hpp"
+#include "training_device.hpp"
+
+namespace ebbtide::plugin::cuda {
+namespace {
+
+// Leaked, as graphs may end while the process exits.
+OfferedDevice openGpu(c10::Device device, const HostSide& host) {
+  CudaAllocator* const allocator = CudaAllocator::installed();
+  const c10::DeviceIndex index = device.index();
+  const c10::cuda::CUDAGuard guard(index);
+  if (allocator == nullptr || isCaptured(c10::cuda::getCurrentCUDAStream(index).stream())) {
+    return {};
+  }
+  DeviceHeap& heap = allocator->heap(index);
+  if (heap.capturing()) return {};
+  const auto* const gpu = new TrainingDevice{.device = device,
+                                             .blocks = *new CudaBlocks(index, heap),
+                                             .contents = *new CudaContents(index),
+                                             .random = *new CudaRandom(index),
+                                             .clock = *new CudaClock(index),
+                                             .lanes = *new CudaLanes(index, heap)};
+  auto* const spills = new PinnedSpills(index, heap);
+  CudaAllocator::refuseBy(host.refuse_block);
+  return {gpu, &heap.memory(), spills, heap.memory().ledger().budgetBytes()};
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin::cuda
+
+// False: the plugin is not there.
+extern "C" __attribute__((visibility("default"))) bool ebbtide_cuda_offer() {
+  using Offer = void (*)(c10::DeviceType, ebbtide::plugin::OpenDevice);
+  const auto offer = reinterpret_cast<Offer>(dlsym(RTLD_DEFAULT, "ebbtide_offer_devices"));
+  if (offer != nullptr) offer(c10::kCUDA, &ebbtide::plugin::cuda::openGpu);
+  return offer != nullptr;
+}

@@ -1,0 +1,22 @@
+// HostClock: DeviceClock of the CPU, where a call returns when its work is done. A mark is the time
+// less all that the thread has spent on giving values up.
+#pragma once
+
+#include "device_clock.hpp"
+#include "elapsed.hpp"
+#include "thread_scopes.hpp"
+
+namespace ebbtide::plugin {
+
+class HostClock final : public DeviceClock {
+ public:
+  Mark mark() override {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
+               .count() -
+           evictionNs();
+  }
+  std::int64_t nanosecondsBetween(Mark begin, Mark end) override { return end - begin; }
+  void release(Mark) noexcept override {}
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,111 @@
+#include "training_device.hpp"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <atomic>
+#include <mutex>
+
+#include "cpu_allocator.hpp"
+#include "host_clock.hpp"
+#include "host_contents.hpp"
+#include "host_lanes.hpp"
+#include "live_runs.hpp"
+#include "session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+class HostRandom final : public DeviceRandom {
+ public:
+  std::vector<at::Generator> shared() const override {
+    return {at::detail::getDefaultCPUGenerator()};
+  }
+  at::Generator make() const override { return at::detail::createCPUGenerator(); }
+};
+
+class HostBlocks final : public DeviceBlocks {
+ public:
+  c10::Storage allocate(std::size_t bytes) const override {
+    c10::Allocator* allocator = c10::GetAllocator(c10::kCPU);
+    return c10::Storage(c10::make_intrusive<c10::StorageImpl>(
+        c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes), allocator, true));
+  }
+  bool isOurs(const c10::Storage& storage) const noexcept override { return isOurBlock(storage); }
+  unsigned char fillNew(unsigned char pattern) const noexcept override {
+    return fillNewBlocks(pattern);
+  }
+};
+
+// Leaked, like what follows: graphs may end while the process exits.
+const TrainingDevice& host() {
+  static const auto* const device = new TrainingDevice{.device = c10::kCPU,
+                                                       .blocks = *new HostBlocks(),
+                                                       .contents = *new HostContents(),
+                                                       .random = *new HostRandom(),
+                                                       .clock = *new HostClock(),
+                                                       .lanes = *new HostLanes()};
+  return *device;
+}
+
+std::mutex mutex;  // guards the choice
+std::atomic<const TrainingDevice*> chosen{nullptr};
+std::atomic<OpenDevice> open_device{nullptr};
+std::atomic<c10::DeviceType> offered_type{c10::kCPU};
+
+}  // namespace
+
+const TrainingDevice& trainingDevice() noexcept {
+  const TrainingDevice* const device = chosen.load(std::memory_order_acquire);
+  return device != nullptr ? *device : host();
+}
+
+bool trainsOn(c10::Device device) noexcept {
+  if (open_device.load(std::memory_order_relaxed) == nullptr) return true;
+  const TrainingDevice* const here = chosen.load(std::memory_order_acquire);
+  return here != nullptr ? here->has(device) : device.type() == offered_type;
+}
+
+bool isSecondDevice(c10::Device device) noexcept {
+  const TrainingDevice* const here = chosen.load(std::memory_order_acquire);
+  return here != nullptr && !here->device.is_cpu() && device.type() == here->device.type() &&
+         !here->has(device);
+}
+
+c10::DeviceType trainedType() noexcept {
+  const TrainingDevice* const here = chosen.load(std::memory_order_acquire);
+  if (here != nullptr) return here->device.type();
+  return open_device.load(std::memory_order_relaxed) == nullptr ? c10::kCPU : offered_type.load();
+}
+
+bool chooseTrainingDevice(c10::Device device) {
+  if (chosen.load(std::memory_order_acquire) != nullptr) return true;
+  const std::lock_guard lock(mutex);
+  if (chosen.load() != nullptr) return true;
+  const OpenDevice open = open_device.load();
+  if (open == nullptr) {
+    chosen.store(&host(), std::memory_order_release);
+    return true;
+  }
+  Session& session = *Session::current();
+  const OfferedDevice offered =
+      open(device, {host(), session.memory(), session.spills(), &refuseBlock});
+  if (offered.device == nullptr) return false;
+  session.trainOn(*offered.memory, *offered.spills, offered.budget_bytes);
+  if (offered.memory != &session.hostMemory()) {
+    session.hostMemory().setReclaimer(nullptr);
+    offered.memory->setReclaimer(&liveRuns());
+  }
+  chosen.store(offered.device, std::memory_order_release);
+  return true;
+}
+
+}  // namespace ebbtide::plugin
+
+extern "C" __attribute__((visibility("default"))) void ebbtide_offer_devices(
+    c10::DeviceType type, ebbtide::plugin::OpenDevice open) {
+  using namespace ebbtide::plugin;
+  const std::lock_guard lock(mutex);
+  if (chosen.load() != nullptr) return;  // too late: a step has begun
+  offered_type = type;
+  open_device = open;
+}

@@ -1,0 +1,109 @@
+"""The executor on a device that is no CPU to it: same bits, and the device's parts called rightly.
+
+tests/fake_device ends the process where a mark or a slot is used after its release, or twice.
+"""
+
+import json
+from pathlib import Path
+
+import pytest
+from conftest import MIB
+from deviations import VARIANTS
+from processes import LIBRARIES, ROOT, Finished, Program, run, script
+
+OFFLOADS = {"never": False, "auto": True}
+
+
+def on_fake_device(path: str, *arguments: str) -> Program:
+    return script("tests/e2e/on_fake_device.py", str(ROOT / path), *arguments)
+
+
+def budgeted(
+    path: str, arguments: tuple[str, ...], mib: float, folder: Path, **more: str
+) -> tuple[Finished, dict[str, int]]:
+    counts = folder / "counts.json"
+    variables = {
+        "EBBTIDE_BUDGET": str(int(mib * MIB)),
+        "EBBTIDE_ON_INFEASIBLE": "best-effort",
+        "EBBTIDE_LOG": "debug",
+        "FAKE_DEVICE_COUNTS": str(counts),
+        "FAKE_DEVICE": str(LIBRARIES / "libebbtide_fake_device.so"),
+    }
+    done = run(on_fake_device(path, *arguments), variables | more, folder).succeeded()
+    return done, json.loads(counts.read_text())
+
+
+# 22 MiB of 29: some values have to be computed again, or offloaded, in each step.
+@pytest.mark.parametrize("offload", OFFLOADS)
+def test_same_bits(offload: str, tmp_path: Path) -> None:
+    path, arguments = "tests/e2e/tiny_train.py", ("--variants", "plain", "--steps", "12")
+    stock = run(script(path, *arguments), {}, tmp_path / "stock").succeeded()
+    done, counts = budgeted(path, arguments, 22, tmp_path / "fake", EBBTIDE_OFFLOAD=offload)
+    assert done.results == stock.results
+    report = done.report
+    assert not report["pass_through"], done.output
+    assert report["recomputed_ops"] > 0, done.output
+    # The first step spills whatever the plans do.
+    assert counts["written"] > 0 and counts["read"] > 0
+    assert (report["offloaded_bytes"] > 0) == OFFLOADS[offload], done.output
+    # Rehearsals compare, on blocks that were filled before.
+    assert counts["compared"] > 0 and counts["fills"] > 0 and counts["printed"] > 0
+    # Recorded steps are timed, and only where somebody reads the times.
+    assert counts["spans_read"] > 0
+    assert counts["marks"] == counts["marks_released"]
+    # The host does not look into this memory: no bits, no checksums without a plan.
+    assert report["decoded_values"] == 0
+    assert report["dropped_online_bytes"] == 0
+
+
+# What something unseen writes into a value that the plan has dropped while the program holds it is
+# used, as PyTorch would: no free of the block tells here.
+@pytest.mark.parametrize(
+    "name", ["writes_results_through_numpy", "writes_one_of_two_results", "swaps_its_input"]
+)
+def test_writes_unseen(name: str, tmp_path: Path) -> None:
+    path, arguments = "tests/e2e/deviations.py", ("--variants", name)
+    stock = run(script(path, *arguments), {}, tmp_path / "stock").succeeded()
+    done, _ = budgeted(path, arguments, VARIANTS[name].budget_mib, tmp_path / "fake")
+    assert done.results == stock.results
+    assert not done.report["pass_through"], done.output
+    assert done.report["recomputed_ops"] > 0, done.output
+
+
+# The fake device ends the process where anything is asked of it while a graph is captured.
+def on_lanes(name: str, mib: float, folder: Path, **more: str) -> tuple[Finished, dict[str, int]]:
+    path, arguments = "tests/e2e/lanes_train.py", (name,)
+    stock = run(script(path, *arguments), {}, folder / "stock").succeeded()
+    done, counts = budgeted(path, arguments, mib, folder / "fake", **more)
+    assert done.results == stock.results
+    assert not done.report["pass_through"], done.output
+    # The step's lane is 0: nothing is asked for on another one, and no part of the work is lost.
+    assert counts["on_other_lanes"] == 0
+    assert counts["marks"] == counts["marks_released"]
+    return done, counts
+
+
+# Four blocks of 5 activations of 2 MiB and the mask: 40 MiB and more live at once.
+@pytest.mark.parametrize("name", ["plain", "prefetches", "captures", "switches"])
+def test_one_lane(name: str, tmp_path: Path) -> None:
+    done, counts = on_lanes(name, 24, tmp_path)
+    assert done.report["recomputed_ops"] > 0, done.output
+    assert not done.said("nothing is dropped or spilled from now on"), done.output
+    assert counts["switches"] == counts["read_elsewhere"] == 0
+
+
+# Nodes begin on a thread that has no step: the plan's events are told apart all the same, and the
+# step's plan is followed. What comes back is computed on the step's lane and read on another one.
+@pytest.mark.parametrize("name", ["backward_elsewhere", "twice_elsewhere"])
+def test_backward_on_a_thread_of_its_own(name: str, tmp_path: Path) -> None:
+    done, counts = on_lanes(name, 24, tmp_path)
+    assert done.report["recomputed_ops"] > 0, done.output
+    assert done.report["plan"] is not None and "the step left its plan" not in done.output
+    assert counts["switches"] >= 2 * counts["read_elsewhere"] > 0  # there and back, at each unpack
+
+
+def test_two_lanes_keep_everything(tmp_path: Path) -> None:
+    done, counts = on_lanes("two_lanes", 24, tmp_path)
+    assert done.output.count("nothing is dropped or spilled from now on") == 1, done.output
+    # The steps before are followed by plans.
+    assert done.report["recomputed_ops"] > 0, done.output

@@ -1,0 +1,209 @@
+// What the executor asks of a GPU, on a real one; skipped where there is none.
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAGuard.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <vector>
+
+#include "../plugin/device_contents_contract.hpp"
+#include "cuda_clock.hpp"
+#include "cuda_contents.hpp"
+#include "cuda_lanes.hpp"
+#include "driver_device_source.hpp"
+#include "patterns.h"
+#include "pinned_spills.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using namespace cuda;
+
+bool hasGpu() {
+  return c10::cuda::device_count() > 0;
+}
+
+// Bytes of the host on the device, for as long as it lives.
+class Uploaded {
+ public:
+  Uploaded(const void* data, std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
+    EXPECT_EQ(cudaMalloc(&block_, bytes_), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(block_, data, bytes_, cudaMemcpyHostToDevice), cudaSuccess);
+  }
+  ~Uploaded() { cudaFree(block_); }
+  Uploaded(const Uploaded&) = delete;
+  Uploaded& operator=(const Uploaded&) = delete;
+
+  void* get() const { return block_; }
+  void download(void* to) const {
+    EXPECT_EQ(cudaMemcpy(to, block_, bytes_, cudaMemcpyDeviceToHost), cudaSuccess);
+  }
+
+ private:
+  void* block_ = nullptr;
+  std::size_t bytes_;
+};
+
+// CudaContents of what is uploaded for each question.
+class UploadingContents final : public DeviceContents {
+ public:
+  bool onHost() const noexcept override { return contents_.onHost(); }
+  bool equal(const void* a, const void* b, std::int64_t bytes) const noexcept override {
+    return contents_.equal(Uploaded(a, bytes).get(), Uploaded(b, bytes).get(), bytes);
+  }
+  Fingerprint fingerprint(const void* data, std::int64_t bytes,
+                          Fingerprint::Extent extent) const noexcept override {
+    return contents_.fingerprint(Uploaded(data, bytes).get(), bytes, extent);
+  }
+  Checksum checksum(const void* data, std::int64_t bytes) const noexcept override {
+    return contents_.checksum(Uploaded(data, bytes).get(), bytes);
+  }
+  void copy(void* to, const void* from, std::int64_t bytes) const override {
+    const Uploaded source(from, bytes), target(from, bytes);
+    ASSERT_EQ(cudaMemset(target.get(), 0, static_cast<std::size_t>(bytes)), cudaSuccess);
+    contents_.copy(target.get(), source.get(), bytes);
+    ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    target.download(to);
+  }
+
+ private:
+  CudaContents contents_{0};
+};
+
+// Where there is no GPU the list is empty.
+std::vector<std::shared_ptr<const DeviceContents> (*)()> onGpu() {
+  if (!hasGpu()) return {};
+  return {[] { return std::shared_ptr<const DeviceContents>(new UploadingContents()); }};
+}
+
+INSTANTIATE_TEST_SUITE_P(Gpu, DeviceContentsTest, ::testing::ValuesIn(onGpu()));
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DeviceContentsTest);
+
+class ExecutorGpuTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!hasGpu()) GTEST_SKIP() << "no GPU";
+    heap_ = std::make_unique<DeviceHeap>(0, source_.open(0), settings_, observers_);
+  }
+
+  cudaStream_t now() { return c10::cuda::getCurrentCUDAStream(0).stream(); }
+
+  DriverDeviceSource source_;
+  HistorySettings settings_;
+  OutOfMemoryObservers observers_;
+  std::unique_ptr<DeviceHeap> heap_;
+};
+
+unsigned long long* newCount() {
+  unsigned long long* count = nullptr;
+  EXPECT_EQ(cudaMallocManaged(&count, sizeof *count), cudaSuccess);
+  *count = 0;
+  return count;
+}
+
+// A kernel runs between the marks; the host has long gone on.
+TEST_F(ExecutorGpuTest, TimesAreReadLater) {
+  CudaClock clock(0);
+  TimeSpan span(clock);
+  ASSERT_EQ(spinFor(1'000'000, now()), cudaSuccess);
+  span.end();
+  EXPECT_GT(span.nanoseconds(), 0);
+}
+
+// The block is freed while its copy waits for a kernel that writes it, and given to a kernel that
+// spoils it: what comes back is what was there when write() was called.
+TEST_F(ExecutorGpuTest, AFreedBlockIsCopiedBeforeItIsUsedAgain) {
+  constexpr std::size_t kBytes = 8 << 20;
+  PinnedSpills spills(0, *heap_);
+  void* const block = heap_->allocate(kBytes, now());
+  ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+  ASSERT_EQ(writePattern(block, kBytes, 7, now()), cudaSuccess);
+  const auto slot = spills.write(block, kBytes, SpillTarget::Afterwards::kFreed);
+  ASSERT_TRUE(slot) << spills.lastError();
+  heap_->free(block);
+  void* const next = heap_->allocate(kBytes, now());
+  ASSERT_EQ(writePattern(next, kBytes, 8, now()), cudaSuccess);
+  void* const back = heap_->allocate(kBytes, now());
+  ASSERT_TRUE(spills.read(*slot, back)) << spills.lastError();
+  unsigned long long* const wrong = newCount();
+  ASSERT_EQ(checkPattern(back, kBytes, 7, wrong, now()), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(*wrong, 0u);
+  EXPECT_TRUE(spills.equals(*slot, back));
+  EXPECT_FALSE(spills.equals(*slot, next));
+  spills.release(*slot);
+}
+
+// The side stream reads what the first one writes late, and is written over after it.
+TEST_F(ExecutorGpuTest, ALaneWaitsForTheOtherThereAndBack) {
+  constexpr std::size_t kBytes = 8 << 20;
+  const CudaLanes lanes(0, *heap_);
+  const DeviceLanes::Lane first = lanes.now();
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const block = heap_->allocate(kBytes, now());
+  unsigned long long* const wrong = newCount();
+  ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+  ASSERT_EQ(writePattern(block, kBytes, 7, now()), cudaSuccess);
+  {
+    const LaneScope scope(lanes, side.id());
+    EXPECT_TRUE(scope.switched());
+    EXPECT_EQ(now(), side.stream());
+    ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+    ASSERT_EQ(checkPattern(block, kBytes, 7, wrong, now()), cudaSuccess);
+  }
+  EXPECT_EQ(lanes.now(), first);
+  ASSERT_EQ(writePattern(block, kBytes, 8, now()), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(*wrong, 0u);
+}
+
+// Whatever the executor asks, the capture goes on, and no error is left for torch to find.
+TEST_F(ExecutorGpuTest, WhileAStreamIsCapturedTheDeviceIsAskedNothing) {
+  constexpr std::int64_t kBytes = 1 << 20;
+  const CudaLanes lanes(0, *heap_);
+  const CudaContents contents(0);
+  CudaClock clock(0);
+  PinnedSpills spills(0, *heap_);
+  const DeviceLanes::Lane first = lanes.now();
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const block = heap_->allocate(kBytes, side.stream());
+  EXPECT_EQ(lanes.capture(), DeviceLanes::Capture::kNone);
+  const c10::cuda::CUDAStreamGuard on_side(side);
+  ASSERT_EQ(cudaStreamBeginCapture(side.stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
+  EXPECT_EQ(lanes.capture(), DeviceLanes::Capture::kHere);
+  EXPECT_FALSE(contents.equal(block, block, kBytes));
+  EXPECT_EQ(clock.mark(), 0);
+  EXPECT_FALSE(spills.write(block, kBytes, SpillTarget::Afterwards::kFreed));
+  EXPECT_THROW(LaneScope(lanes, first), c10::Error);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(side.stream(), &graph), cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_TRUE(contents.equal(block, block, kBytes));
+}
+
+// The slot's buffer is written again while its reader's stream still waits for a kernel.
+TEST_F(ExecutorGpuTest, ABufferIsReadBeforeItIsUsedAgain) {
+  constexpr std::size_t kBytes = 8 << 20;
+  PinnedSpills spills(0, *heap_);
+  void* const first = heap_->allocate(kBytes, now());
+  void* const second = heap_->allocate(kBytes, now());
+  void* const back = heap_->allocate(kBytes, now());
+  ASSERT_EQ(writePattern(first, kBytes, 1, now()), cudaSuccess);
+  ASSERT_EQ(writePattern(second, kBytes, 2, now()), cudaSuccess);
+  const auto slot = spills.write(first, kBytes, SpillTarget::Afterwards::kWritten);
+  ASSERT_TRUE(slot) << spills.lastError();
+  ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+  ASSERT_TRUE(spills.read(*slot, back)) << spills.lastError();
+  spills.release(*slot);
+  const auto other = spills.write(second, kBytes, SpillTarget::Afterwards::kFreed);
+  ASSERT_TRUE(other) << spills.lastError();
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_TRUE(spills.equals(*other, second));
+  unsigned long long* const wrong = newCount();
+  ASSERT_EQ(checkPattern(back, kBytes, 1, wrong, now()), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(*wrong, 0u);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin

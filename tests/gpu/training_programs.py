@@ -1,0 +1,203 @@
+"""Training scripts for a GPU that know nothing of Ebbtide, each in a process of its own.
+
+python training_programs.py NAME --out FILE    writes bits: losses, parameters, random state
+"""
+
+import argparse
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+STEPS = 12
+ROWS, WIDTH, LAYERS = 8192, 1024, 8  # an activation: 32 MiB of float32
+
+
+class Mlp(nn.Module):
+    def __init__(self, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(LAYERS))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(LAYERS))
+        self.dropout = dropout
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer, norm in zip(self.layers, self.norms, strict=True):
+            x = x + F.dropout(F.gelu(layer(norm(x))), self.dropout, self.training)
+        return x
+
+
+def transformer(dropout: float) -> nn.Module:
+    layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=dropout, batch_first=True)
+    return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+
+
+def rows(step: int) -> Tensor:
+    return torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(step))
+
+
+def texts(step: int) -> Tensor:
+    return torch.randn(32, 256, 512, generator=torch.Generator().manual_seed(step))
+
+
+def train(
+    model: nn.Module,
+    batch: Callable[[int], Tensor],
+    step_loss: Callable[[nn.Module, Tensor], Tensor],
+) -> dict:
+    model = model.cuda()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    losses = []
+    for step in range(STEPS):
+        loss = step_loss(model, batch(step).cuda())
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item().hex())
+    bits = b"".join(p.detach().cpu().numpy().tobytes() for p in model.parameters())
+    return {
+        "losses": losses,
+        "parameters": hashlib.sha256(bits).hexdigest(),
+        # What a replay draws must not move it on.
+        "random_state": torch.cuda.get_rng_state().tolist(),
+    }
+
+
+def square(model: nn.Module, x: Tensor) -> Tensor:
+    return model(x).square().mean()
+
+
+def mlp() -> dict:
+    return train(Mlp(), rows, square)
+
+
+def mlp_with_dropout() -> dict:
+    return train(Mlp(0.1), rows, square)
+
+
+def transformer_with_dropout() -> dict:
+    return train(transformer(0.1), texts, square)
+
+
+def transformer_in_bf16() -> dict:
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        with torch.autocast("cuda", torch.bfloat16):
+            y = model(x)
+        return y.float().square().mean()
+
+    return train(transformer(0.1), texts, loss)
+
+
+def lstm_with_dropout() -> dict:
+    """cuDNN's dropout goes on in a state of its own, beside what PyTorch draws and draws again."""
+
+    class Tagger(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = nn.LSTM(512, 512, num_layers=2, dropout=0.2, batch_first=True)
+            self.head = transformer(0.1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.rnn(x)[0])
+
+    return train(Tagger(), texts, square)
+
+
+def two_streams() -> dict:
+    """Half of the model on a stream of its own."""
+    side = torch.cuda.Stream()
+
+    class Halves(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = Mlp(0.1), Mlp(0.1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.first(x)
+            side.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(side):
+                z = self.second(x)
+            torch.cuda.current_stream().wait_stream(side)
+            for tensor in (x, z):
+                tensor.record_stream(side)
+            return y + z
+
+    return train(Halves(), rows, square)
+
+
+def whole_on_a_stream() -> dict:
+    side = torch.cuda.Stream()
+    with torch.cuda.stream(side):
+        result = mlp_with_dropout()
+    side.synchronize()
+    return result
+
+
+def with_a_graph() -> dict:
+    """In the middle of the sixth step a graph is captured; each step from then on replays it."""
+    fixed = torch.ones(1024, 1024, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    captured: list[Tensor] = []
+    steps = 0
+
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        nonlocal steps
+        steps += 1
+        result = square(model, x)
+        if steps == 6:
+            torch.cuda.synchronize()
+            with torch.cuda.graph(graph):
+                captured.append(torch.relu(fixed @ fixed).sum())
+        if captured:
+            graph.replay()
+            result = result + 1e-9 * captured[0]
+        return result
+
+    return train(Mlp(0.1), rows, loss)
+
+
+def switched_in_between() -> dict:
+    """Other switches of CUDA's libraries in the backward pass than in the forward pass."""
+
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        torch.backends.cuda.matmul.allow_tf32 = True
+        result = square(model, x)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        return result
+
+    return train(Mlp(0.1), rows, loss)
+
+
+PROGRAMS = {
+    f.__name__: f
+    for f in (
+        mlp,
+        mlp_with_dropout,
+        transformer_with_dropout,
+        transformer_in_bf16,
+        lstm_with_dropout,
+        two_streams,
+        whole_on_a_stream,
+        with_a_graph,
+        switched_in_between,
+    )
+}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=PROGRAMS)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    torch.manual_seed(3)
+    torch.cuda.reset_peak_memory_stats()
+    result = PROGRAMS[arguments.name]()
+    torch.cuda.synchronize()
+    free, total = torch.cuda.mem_get_info()
+    peak = torch.cuda.max_memory_allocated()
+    # What a budget would have to hold: the blocks, and what libraries hold beside them.
+    result["peak"] = peak
+    result["others"] = total - free - torch.cuda.memory_reserved()
+    arguments.out.write_text(json.dumps(result))
