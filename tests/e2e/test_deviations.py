@@ -163,7 +163,7 @@ def test_short_memory_in_a_rehearsal_is_no_operation_s_fault(
 
 def test_an_operation_of_the_plan_is_rejected_once(tmp_path: Path) -> None:
     """Though it has another number in the step that finds it."""
-    done = budgeted("measures_in_a_rehearsal", tmp_path).succeeded()
+    done = budgeted("measures_in_a_rehearsal", tmp_path).succeeded(over_budget=True)
     assert done.output.count("the results of aten::sub are kept") == 1, done.output
 
 
@@ -179,10 +179,10 @@ def test_what_differs_in_a_rehearsal_that_fails_is_known_to_later_processes(
         "EBBTIDE_AUDIT_CACHE": str(tmp_path / "cache"),
     }
     names = ["reads_what_does_not_repeat"]
-    first = run(program(names, 1), variables, tmp_path).succeeded()
+    first = run(program(names, 1), variables, tmp_path).succeeded(over_budget=True)
     assert first.said("the rehearsal failed"), first.output
     assert first.report["rejected"].keys() == {"aten::sub"}
-    second = run(program(names, 1), variables, tmp_path).succeeded()
+    second = run(program(names, 1), variables, tmp_path).succeeded(over_budget=True)
     assert not second.report["rejected"], second.output
     assert second.report["rejected_from_cache"].keys() == {"aten::sub"}
     assert second.results == first.results
