@@ -197,7 +197,7 @@ def goes_on_when_the_system_is_short(out: Path) -> None:
 
 
 def locks_its_memory(out: Path) -> None:
-    """mlockall() of what is there, and then of all to come: what is freed goes back all the same."""
+    """mlockall() of what is there, then of all to come: what is freed goes back all the same."""
     trainer = Trainer()
     losses = trainer.train(2)
     for flags in (1, 3):  # MCL_CURRENT, with MCL_FUTURE

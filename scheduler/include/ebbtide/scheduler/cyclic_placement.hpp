@@ -4,9 +4,9 @@
 //   round ├────────────────────────┤ the next one ...
 //       a ├──────┤     b ├─────────┼───┤     b is there when the next a comes, at the same offset
 //
-// The circle is cut where the fewest bytes live, and place() gets a line. What lives at the cut lies
-// at the bottom, in the order of births, and what is free of it between its death and its next birth
-// is for the others.
+// The circle is cut where the fewest bytes live, and place() gets a line. What lives at the cut
+// lies at the bottom, in the order of births, and what is free of it between its death and its next
+// birth is for the others.
 #pragma once
 
 #include <optional>

@@ -18,11 +18,11 @@ struct SimulatedAction {
 
 struct RankSimulation {
   Bytes peak_bytes = 0;
-  std::size_t peak_action = 0;       // index into the rank's order
-  Nanoseconds busy_ns = 0;           // without replays
-  Nanoseconds recompute_ns = 0;      // replays
-  Nanoseconds hidden_ns = 0;         // of these, what ran while the rank would have waited
-  Nanoseconds idle_ns = 0;           // waits between the step's begin and its end
+  std::size_t peak_action = 0;           // index into the rank's order
+  Nanoseconds busy_ns = 0;               // without replays
+  Nanoseconds recompute_ns = 0;          // replays
+  Nanoseconds hidden_ns = 0;             // of these, what ran while the rank would have waited
+  Nanoseconds idle_ns = 0;               // waits between the step's begin and its end
   std::vector<SimulatedAction> actions;  // in the rank's order
 };
 
