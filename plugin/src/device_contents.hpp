@@ -18,9 +18,10 @@ class DeviceContents {
  public:
   virtual ~DeviceContents() = default;
 
-  // May the host read them in place, at any time? Where not, nothing is kept as bits, values are
-  // not dropped while the program holds them (their blocks cannot be watched in its frees), and
-  // without a plan they are spilled, not computed again.
+  // May the host read them in place, at any time? Where not, nothing is kept as bits, steps that
+  // are merely recorded take no prints, what may add in no order is kept, values are not dropped
+  // while the program holds them (their blocks cannot be watched in its frees), and without a plan
+  // they are spilled, not computed again.
   virtual bool onHost() const noexcept = 0;
   virtual bool equal(const void* a, const void* b, std::int64_t bytes) const noexcept = 0;
   // Of a device's prints and checksums each equals its own kind alone.

@@ -261,11 +261,14 @@ bool onOtherLane(const StepRun* run) {
 std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call,
                                                    ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
-  if (captures()) return nullptr;
   const std::shared_ptr<StepRun>& run = state.steps.run();
+  // What needs nothing of the device comes first: all other ops ask it whether it is captured.
   if (inBackward()) {
-    if (run != nullptr && !run->paused()) run->noteBackward();
-    if (liveRuns().replaysToCome()) {
+    const bool begins = run != nullptr && !run->paused();
+    const bool replays = liveRuns().replaysToCome();
+    if ((!begins && !replays) || captures()) return nullptr;
+    if (begins) run->noteBackward();
+    if (replays) {
       if (const OpInfo* info = opInfo(call); info != nullptr)
         noteWrites(*info, argumentsOf(*info, call));
     }
@@ -277,6 +280,7 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
       !liveRuns().replaysToCome()) {
     return nullptr;
   }
+  if (captures()) return nullptr;
   const OpInfo* info = opInfo(call);
   if (info ==
       nullptr) {  // a custom Function, whose forward runs without gradients: a compiled graph

@@ -56,7 +56,10 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   const bool to_be_dropped =
       planned(value, &Plan::restored_later) && options_.plan->fetches_of[plannedAs(value)] == 0;
   const auto extent = to_be_dropped ? extent_ : Fingerprint::Extent::kSample;
-  const bool may_be_dropped = (options_.log && !op.on_plan) || op.recipe || to_be_dropped;
+  // Of a step that is merely recorded a print tells early what its rehearsal finds out, too: not
+  // worth a wait for the device after each op.
+  const bool recorded = options_.log && !op.on_plan && device_.contents.onHost();
+  const bool may_be_dropped = recorded || op.recipe || to_be_dropped;
   if (may_be_dropped && !born.uninitialised)
     born.print = device_.contents.fingerprint(born.data, born.bytes, extent);
   tryCode(op, value);

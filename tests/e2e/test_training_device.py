@@ -100,6 +100,19 @@ def test_one_lane(name: str, tmp_path: Path) -> None:
     assert counts["switches"] == counts["read_elsewhere"] == 0
 
 
+# Recorded, too: what is compared, printed, copied or moved would be waited for.
+@pytest.mark.parametrize("name", ["plain", "backward_elsewhere"])
+def test_what_fits_is_waited_for_nowhere(name: str, tmp_path: Path) -> None:
+    done, counts = on_lanes(name, 400, tmp_path)
+    assert done.said("no effect because the step fits"), done.output
+    assert done.report["recomputed_ops"] == 0
+    waits = ("compared", "printed", "copied", "written", "read", "fills")
+    assert {name: counts[name] for name in waits} == dict.fromkeys(waits, 0)
+    # The recorded steps, of 12: two marks an op, of 4 blocks of 5 ops and the loss at least.
+    assert 0 < counts["spans_read"] and counts["marks"] >= 2 * 3 * 4 * 5
+    assert counts["marks"] < 2 * 12 * 4 * 5
+
+
 # Nodes begin on a thread that has no step: the plan's events are told apart all the same, and the
 # step's plan is followed. What comes back is computed on the step's lane and read on another one.
 @pytest.mark.parametrize("name", ["backward_elsewhere", "twice_elsewhere"])
