@@ -61,6 +61,12 @@ constexpr Group kGroups[] = {
      "randn_like randint randint_like randperm multinomial native_dropout rrelu_with_noise "},
 };
 
+constexpr std::string_view kInNoOrderOnGpu =
+    " scatter scatter_add scatter_reduce index_add index_copy index_reduce index_put "
+    "_index_put_impl _unsafe_index_put _unsafe_masked_index_put_accumulate put histc bincount "
+    "cumsum cumprod logcumsumexp median nanmedian kthvalue max_unpool2d max_unpool3d "
+    "nll_loss2d_forward ";
+
 bool holds(std::string_view names, std::string_view name) {
   for (std::size_t at = names.find(name); at != std::string_view::npos;
        at = names.find(name, at + 1)) {
@@ -69,14 +75,25 @@ bool holds(std::string_view names, std::string_view name) {
   return false;
 }
 
+// Without its namespace, and as if it were not in place; empty for another library's.
+std::string_view plainName(std::string_view op) {
+  constexpr std::string_view kOurs = "aten::";
+  if (!op.starts_with(kOurs)) return {};
+  op.remove_prefix(kOurs.size());
+  if (op.ends_with('_') && !op.ends_with("__")) op.remove_suffix(1);
+  return op.find(' ') == std::string_view::npos ? op : std::string_view();
+}
+
 }  // namespace
 
+bool mayDifferOnGpu(std::string_view op) noexcept {
+  op = plainName(op);
+  return !op.empty() && holds(kInNoOrderOnGpu, op);
+}
+
 const char* whyDeterministic(std::string_view op) noexcept {
-  constexpr std::string_view kOurs = "aten::";
-  if (!op.starts_with(kOurs)) return nullptr;
-  op.remove_prefix(kOurs.size());
-  if (op.ends_with('_') && !op.ends_with("__")) op.remove_suffix(1);  // in place
-  if (op.empty() || op.find(' ') != std::string_view::npos) return nullptr;
+  op = plainName(op);
+  if (op.empty()) return nullptr;
   const auto* const found =
       std::find_if(std::begin(kGroups), std::end(kGroups),
                    [&](const Group& group) { return holds(group.names, op); });

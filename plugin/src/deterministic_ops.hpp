@@ -21,4 +21,9 @@ namespace ebbtide::plugin {
 // Why the operator repeats exactly: "aten::relu_" as "aten::relu". nullptr: it is not known to.
 const char* whyDeterministic(std::string_view op) noexcept;
 
+// Does it add, or overwrite, on a GPU in the order in which threads come? Often the bits are the
+// same all the same, so that one rehearsal proves nothing: those that
+// torch.use_deterministic_algorithms names of forward passes, and the other scans of theirs.
+bool mayDifferOnGpu(std::string_view op) noexcept;
+
 }  // namespace ebbtide::plugin

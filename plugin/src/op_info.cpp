@@ -111,6 +111,7 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
                    // In training; of its noise. Else the rehearsal finds the rest unwritten.
                    "aten::rrelu_with_noise", "aten::rrelu_with_noise_"});
   info->repeats_because = whyDeterministic(info->name);
+  info->may_differ_on_gpu = mayDifferOnGpu(info->name);
   noteSilentMutation(*info);
   return info;
 }

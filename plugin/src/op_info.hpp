@@ -26,7 +26,8 @@ struct OpInfo {
   bool never_replay = false;   // collectives, other libraries' ops, effects outside memory
   bool uninitialised = false;  // empty and its kin
   const char* repeats_because = nullptr;  // deterministic_ops.hpp
-  bool overwrites_fully = false;          // in-place, result independent of what was there
+  bool may_differ_on_gpu = false;
+  bool overwrites_fully = false;  // in-place, result independent of what was there
   // Of a normalisation that writes running statistics without saying so: these, and the argument
   // that says whether it trains (-1: it does).
   std::vector<int> statistics;

@@ -19,6 +19,7 @@ using EventKind = scheduler::TraceEvent::Kind;
 constexpr const char* kReadsOtherKind = "reads a tensor that is not dense, plain and on the device";
 constexpr const char* kReadsForeign = "reads memory that others may write";
 constexpr const char* kNeverReplayed = "a collective, or an operation of another library";
+constexpr const char* kInNoOrder = "adds or overwrites in no order on a GPU";
 constexpr const char* kWrittenUnseen = "changed by something unseen";
 constexpr const char* kFailed = "failed";
 constexpr const char* kFailedLater = "written by an operation that failed";
@@ -133,6 +134,7 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   op.signature = op.aligned_signature = info.hash;
   op.updates_statistics = info.updatesStatistics(inputs);
   if (info.never_replay) op.kept_because = kNeverReplayed;
+  if (info.may_differ_on_gpu && !device_.contents.onHost()) op.kept_because = kInNoOrder;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     hashInput(op, argument, element, tensor);
   });

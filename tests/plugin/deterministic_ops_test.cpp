@@ -33,6 +33,18 @@ TEST(DeterministicOps, WhatIsLeftOut) {
   }
 }
 
+// torch.use_deterministic_algorithms names them; on a CPU cumsum repeats.
+TEST(DeterministicOps, WhatMayDifferOnAGpu) {
+  for (const char* op : {"aten::scatter_add", "aten::scatter_add_", "aten::index_put_",
+                         "aten::_index_put_impl_", "aten::cumsum", "aten::nll_loss2d_forward"}) {
+    EXPECT_TRUE(mayDifferOnGpu(op)) << op;
+  }
+  for (const char* op : {"aten::mm", "aten::native_dropout", "aten::gather", "aten::sum",
+                         "aten::scatter_ad", "mine::cumsum", "aten::", "cumsum"}) {
+    EXPECT_FALSE(mayDifferOnGpu(op)) << op;
+  }
+}
+
 // No name is taken for a part of another one, nor two for one.
 TEST(DeterministicOps, WholeNamesAlone) {
   for (const char* op : {"aten::", "aten:: ", "aten::rel", "aten::elu_backward", "aten::add mul",
