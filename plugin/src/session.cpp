@@ -98,6 +98,7 @@ void Session::beInert() {
 
 void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
                       std::optional<std::int64_t> budget_bytes) {
+  const std::lock_guard lock(mutex_);  // another thread may fork now
   spills_ = &spills;
   if (budget_bytes) {
     config_.budget_bytes = budget_bytes;

@@ -146,7 +146,8 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
 void StepRun::offload(RunValue& value, const c10::Storage& present) {
   const auto start = Clock::now();
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
-  const bool ours_alone = present.use_count() <= 2;  // the value's, and this one
+  // The value's, and this one. Who else frees it knows of no copy that is under way.
+  const bool ours_alone = present.use_count() <= 2 && device_.blocks.isOurs(present);
   const auto slot = session_.spills().write(
       present.data(), bytes,
       ours_alone ? SpillTarget::Afterwards::kFreed : SpillTarget::Afterwards::kWritten);
