@@ -34,6 +34,11 @@ struct PlannedResource::Impl {
     const std::size_t count = lane_count.load(std::memory_order_acquire);
     for (std::size_t i = 0; i < count; ++i) visit(*lanes[i].load(std::memory_order_relaxed));
   }
+  std::int64_t sumOf(std::int64_t PlacedLane::Counters::*counter) const noexcept {
+    std::int64_t sum = 0;
+    forEachLane([&](PlacedLane& lane) { sum += lane.counters().*counter; });
+    return sum;
+  }
   PlacedLane* laneOf(Stream stream) const noexcept;
   PlacedLane* makeLane(Stream stream) noexcept;
   PlacedLane* ownerOf(const void* pointer) const noexcept;
@@ -187,29 +192,19 @@ bool PlannedResource::owns(const void* pointer) const noexcept {
 }
 
 std::int64_t PlannedResource::requestedBlocks() const noexcept {
-  std::int64_t count = 0;
-  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().requests; });
-  return count;
+  return impl_->sumOf(&PlacedLane::Counters::requests);
 }
 std::int64_t PlannedResource::placedBlocks() const noexcept {
-  std::int64_t count = 0;
-  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().placed; });
-  return count;
+  return impl_->sumOf(&PlacedLane::Counters::placed);
 }
 std::int64_t PlannedResource::lentBlocks() const noexcept {
-  std::int64_t count = 0;
-  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().lent; });
-  return count;
+  return impl_->sumOf(&PlacedLane::Counters::lent);
 }
 std::int64_t PlannedResource::deviations() const noexcept {
-  std::int64_t count = 0;
-  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().deviations; });
-  return count;
+  return impl_->sumOf(&PlacedLane::Counters::deviations);
 }
 std::int64_t PlannedResource::latePlaces() const noexcept {
-  std::int64_t count = 0;
-  impl_->forEachLane([&](PlacedLane& lane) { count += lane.counters().late; });
-  return count;
+  return impl_->sumOf(&PlacedLane::Counters::late);
 }
 
 std::optional<PlanDeviation> PlannedResource::firstDeviation(Stream stream) const noexcept {
