@@ -76,13 +76,10 @@ class Keys {
       return *found.value<std::int64_t>();
     }
     if (!found.is_string()) bad(key, "a size: \"64MiB\", or bytes");
-    return sized(key, found, 0);
-  }
-  Bytes sized(std::string_view key, const toml::node& found, Bytes whole) {
     const std::string size = *found.value<std::string>();
-    if (whole == 0 && size.ends_with('%')) bad(key, "a size: a percentage of what?");
+    if (size.ends_with('%')) bad(key, "a size: a percentage of what?");
     try {
-      return parseSize(std::string(key), size, whole);
+      return parseSize(std::string(key), size, 0);
     } catch (const std::invalid_argument& error) {
       refuse(found, name_ + error.what());
     }

@@ -57,10 +57,12 @@ struct Setting {
 };
 
 struct Result {
-  std::vector<Setting> settings;  // the planned one is the last
+  std::vector<Setting> settings;  // kept, recomputed, the best for all alike if any fits, planned
   PipelinePlan plan;
   double seconds = 0;  // that planning took
 
+  const PipelineSimulation& kept() const { return settings[0].simulation; }
+  const PipelineSimulation& recomputed() const { return settings[1].simulation; }
   const PipelineSimulation& planned() const { return settings.back().simulation; }
 };
 
@@ -114,8 +116,7 @@ std::string adviceFor(const PipelineJob& job, const Result& result, std::int32_t
     for (const std::int32_t other : {stage.previous, stage.next}) {
       if (other == kNone || job.stages[other].rank == rank) continue;
       const std::int32_t neighbour = job.stages[other].rank;
-      const Bytes free =
-          job.budgets[neighbour] - result.settings[1].simulation.ranks[neighbour].peak_bytes;
+      const Bytes free = job.budgets[neighbour] - result.recomputed().ranks[neighbour].peak_bytes;
       if (free <= spare) continue;
       best = neighbour;
       spare = free;
@@ -155,7 +156,7 @@ void printJson(const JobFile& file, const Result& result) {
         {{"rank", rank},
          {"budget_bytes", job.budgets[rank]},
          {"peak_bytes", at.peak_bytes},
-         {"peak_bytes_kept", result.settings.front().simulation.ranks[rank].peak_bytes},
+         {"peak_bytes_kept", result.kept().ranks[rank].peak_bytes},
          {"busy_seconds", static_cast<double>(at.busy_ns) / 1e9},
          {"recompute_seconds", static_cast<double>(at.recompute_ns) / 1e9},
          {"hidden_seconds", static_cast<double>(at.hidden_ns) / 1e9},
@@ -187,11 +188,11 @@ void printRanks(const PipelineJob& job, const Result& result) {
   const auto size = [&](Bytes bytes) { return static_cast<double>(bytes) / unit.bytes; };
   const auto figures = [&](std::size_t rank) {
     const RankSimulation& at = result.planned().ranks[rank];
-    return fmt::format(
-        "{:>9.2f} {:>9.2f} {:>9.2f} {:>12.4g} {:>9.4g} {:>9.4g}", size(job.budgets[rank]),
-        size(result.settings.front().simulation.ranks[rank].peak_bytes), size(at.peak_bytes),
-        static_cast<double>(at.recompute_ns) / 1e9, static_cast<double>(at.hidden_ns) / 1e9,
-        static_cast<double>(at.idle_ns) / 1e9);
+    return fmt::format("{:>9.2f} {:>9.2f} {:>9.2f} {:>12.4g} {:>9.4g} {:>9.4g}",
+                       size(job.budgets[rank]), size(result.kept().ranks[rank].peak_bytes),
+                       size(at.peak_bytes), static_cast<double>(at.recompute_ns) / 1e9,
+                       static_cast<double>(at.hidden_ns) / 1e9,
+                       static_cast<double>(at.idle_ns) / 1e9);
   };
   fmt::print("\n{:<9} {:>9} {:>9} {:>9} {:>12} {:>9} {:>9}   {}, seconds\n", "rank", "budget",
              "kept", "planned", "recompute", "hidden", "idle", unit.name);

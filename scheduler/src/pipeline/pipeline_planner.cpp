@@ -156,17 +156,20 @@ class PipelineSearch {
                 static_cast<double>(points[to].held_bytes - points[from].held_bytes)};
   }
 
+  void apply(const Upgrade& upgrade, const Slots& slots) {
+    for (const std::int32_t slot : slots) {
+      if (memory_.slots()[slot].stage == upgrade.stage && memory_.pointOf(slot) > upgrade.to &&
+          memory_.fits(slot, upgrade.to)) {
+        choose(slot, upgrade.to);
+      }
+    }
+  }
+
   // Upgrades slots in this order as far as the budget goes: by bytes' worth first, or each slot as
   // far as it can at once.
   void fill(const std::vector<Upgrade>& upgrades, const Slots& slots, bool by_worth) {
-    for (const Upgrade& upgrade : upgrades) {
-      if (!by_worth) break;
-      for (const std::int32_t slot : slots) {
-        if (memory_.slots()[slot].stage == upgrade.stage && memory_.pointOf(slot) > upgrade.to &&
-            memory_.fits(slot, upgrade.to)) {
-          choose(slot, upgrade.to);
-        }
-      }
+    if (by_worth) {
+      for (const Upgrade& upgrade : upgrades) apply(upgrade, slots);
     }
     for (const std::int32_t slot : slots) {
       for (std::int32_t point = 0; point < memory_.pointOf(slot); ++point) {
