@@ -47,6 +47,9 @@ struct PoolResource::Impl {
     for (std::size_t i = 0; i < count; ++i) visit(*pools[i].load(std::memory_order_relaxed));
   }
 
+  // Of the stream's free extents, else what `otherwise` gets for the pool and the request.
+  template <typename Otherwise>
+  void* allocate(std::size_t bytes, Stream stream, Otherwise&& otherwise) noexcept;
   void* take(StreamPool& pool, const Request& request) noexcept;
   void* takeLocked(StreamPool& pool, const Request& request) noexcept;
   void* allocateSlow(StreamPool& pool, const Request& request) noexcept;

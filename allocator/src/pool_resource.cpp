@@ -123,26 +123,32 @@ void PoolResource::keepMapped(Stream stream, bool keep) noexcept {
   pool->keeps_mapped = keep;
 }
 
-void* PoolResource::allocateFromOwn(std::size_t bytes, Stream stream) noexcept {
+template <typename Otherwise>
+void* PoolResource::Impl::allocate(std::size_t bytes, Stream stream,
+                                   Otherwise&& otherwise) noexcept {
   if (bytes == 0 || bytes > kMostRequestBytes) return nullptr;
-  if (impl_->deferred.anyAwaiting()) impl_->drain(DeferredFrees::Look::kAtFew);
-  StreamPool* const pool = impl_->poolFor(stream);
+  if (deferred.anyAwaiting()) drain(DeferredFrees::Look::kAtFew);
+  StreamPool* const pool = poolFor(stream);
   if (pool == nullptr) return nullptr;
-  const Impl::Request request = impl_->requestFor(bytes);
-  if (void* block = impl_->take(*pool, request)) return block;
-  if (Ledger::allowsOverrunHere()) return nullptr;  // there would be room for anything
-  const Impl::Lock lock(impl_->slow);
-  return impl_->grow(*pool, request, /*unmap_others=*/false);
+  const Request request = requestFor(bytes);
+  if (void* block = take(*pool, request)) return block;
+  return otherwise(*pool, request);
+}
+
+void* PoolResource::allocateFromOwn(std::size_t bytes, Stream stream) noexcept {
+  return impl_->allocate(bytes, stream,
+                         [this](StreamPool& pool, const Impl::Request& request) -> void* {
+                           if (Ledger::allowsOverrunHere())
+                             return nullptr;  // there would be room for anything
+                           const Impl::Lock lock(impl_->slow);
+                           return impl_->grow(pool, request, /*unmap_others=*/false);
+                         });
 }
 
 void* PoolResource::allocate(std::size_t bytes, Stream stream) noexcept {
-  if (bytes == 0 || bytes > kMostRequestBytes) return nullptr;
-  if (impl_->deferred.anyAwaiting()) impl_->drain(DeferredFrees::Look::kAtFew);
-  StreamPool* const pool = impl_->poolFor(stream);
-  if (pool == nullptr) return nullptr;
-  const Impl::Request request = impl_->requestFor(bytes);
-  if (void* block = impl_->take(*pool, request)) return block;
-  return impl_->allocateSlow(*pool, request);
+  return impl_->allocate(bytes, stream, [this](StreamPool& pool, const Impl::Request& request) {
+    return impl_->allocateSlow(pool, request);
+  });
 }
 
 void PoolResource::deallocate(void* block) noexcept {
