@@ -153,7 +153,7 @@ class GraphBuilder {
   }
 
   void apply(const TraceEvent& event) {
-    at_ns_ = event.at_ns;
+    const Nanoseconds before_ns = std::exchange(at_ns_, event.at_ns);
     switch (event.kind) {
       case Kind::kAlloc:
         change(event.id, +1);
@@ -184,6 +184,12 @@ class GraphBuilder {
       case Kind::kNaturalDeath:
         natural_death_.at(event.id) = here();
         break;
+      case Kind::kMessage:
+      case Kind::kScopeBegin:
+      case Kind::kScopeEnd:
+      case Kind::kBackwardPass:
+        at_ns_ = before_ns;  // nothing in the graph comes of it
+        return;
     }
     if (!in_op_ && !in_event_) addAwaited();
   }

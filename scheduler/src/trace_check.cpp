@@ -1,6 +1,8 @@
 #include "trace_check.hpp"
 
+#include <algorithm>
 #include <stdexcept>
+#include <vector>
 
 namespace ebbtide::scheduler {
 namespace {
@@ -27,7 +29,11 @@ class TraceChecker {
     checkOps();
     checkBlocks();
     checkValues();
+    checkGroup();
+    checkMessages();
+    checkScopes();
     checkEvents();
+    checkOrder();
   }
 
  private:
@@ -40,9 +46,14 @@ class TraceChecker {
     failTrace(list, index, std::string(what) + " " + std::to_string(id) + " is out of range");
   }
 
-  // Each block, each value in it and each event on it adds its bytes to some sum at most once.
+  // Each block, each value in it and each event on it adds its bytes to some sum at most once, and
+  // so does each message.
   void count(BlockId block, const char* list, std::size_t index) {
-    total_ += trace_.blocks[block].bytes;  // two terms of at most kMostBytes
+    addBytes(trace_.blocks[block].bytes, list, index);
+  }
+
+  void addBytes(Bytes bytes, const char* list, std::size_t index) {
+    total_ += bytes;  // two terms of at most kMostBytes
     if (total_ > kMostBytes) failTrace(list, index, "brings the bytes of all to more than 2^60");
   }
 
@@ -95,11 +106,66 @@ class TraceChecker {
     if (value.codec_ns < 0) failTrace("values", index, "has a negative time to encode it");
   }
 
+  void checkGroup() const {
+    const bool rank_within = trace_.group_rank >= 0 && trace_.group_rank < trace_.group_size;
+    const bool none = trace_.group_rank == kNone && trace_.group_size == 0;
+    if (!rank_within && !none) {
+      throw std::invalid_argument("trace: group_rank " + std::to_string(trace_.group_rank) +
+                                  " is none of a group of " + std::to_string(trace_.group_size));
+    }
+    if (none && !trace_.messages.empty()) {
+      throw std::invalid_argument("trace: has messages, but no group that carries them");
+    }
+  }
+
+  void checkMessages() {
+    const auto ranks = static_cast<std::size_t>(trace_.group_size);
+    for (std::size_t i = 0; i < trace_.messages.size(); ++i) {
+      const TraceMessage& message = trace_.messages[i];
+      checkId(message.peer, ranks, message.receive ? None::kAllowed : None::kRefused, "messages", i,
+              "peer");
+      if (message.bytes < 0) failTrace("messages", i, "has negative bytes");
+      if (message.bytes > kMostBytes) failTrace("messages", i, "has more than 2^60 bytes");
+      if (message.busy_ns < 0) failTrace("messages", i, "has a negative time");
+      addBytes(message.bytes, "messages", i);
+    }
+  }
+
+  void checkScopes() const {
+    for (std::size_t i = 0; i < trace_.scopes.size(); ++i) {
+      const TraceScope& scope = trace_.scopes[i];
+      if (scope.begin_busy_ns < 0) failTrace("scopes", i, "has a negative time");
+      if (scope.end_busy_ns < scope.begin_busy_ns) failTrace("scopes", i, "ends before it begins");
+    }
+  }
+
+  // Of messages and scopes: one event each to begin with, in their own order; a scope ends once,
+  // after that.
+  void checkOrder() const {
+    std::int32_t messages = 0;
+    std::int32_t scopes = 0;
+    std::vector<bool> ended(trace_.scopes.size(), false);
+    for (std::size_t i = 0; i < trace_.events.size(); ++i) {
+      const TraceEvent& event = trace_.events[i];
+      const bool in_turn = (event.kind != Kind::kMessage || event.id == messages++) &&
+                           (event.kind != Kind::kScopeBegin || event.id == scopes++);
+      if (!in_turn) failTrace("events", i, "comes out of turn");
+      if (event.kind != Kind::kScopeEnd) continue;
+      if (event.id >= scopes || ended[event.id]) failTrace("events", i, "ends no open scope");
+      ended[event.id] = true;
+    }
+    if (static_cast<std::size_t>(messages) != trace_.messages.size())
+      failTrace("messages", static_cast<std::size_t>(messages), "has no event");
+    const auto open = std::find(ended.begin(), ended.end(), false);
+    if (open != ended.end())
+      failTrace("scopes", static_cast<std::size_t>(open - ended.begin()), "does not end");
+  }
+
   void checkEvents() {
     for (std::size_t i = 0; i < trace_.events.size(); ++i) {
       const TraceEvent& event = trace_.events[i];
       if (event.at_ns < 0) failTrace("events", i, "has a negative time");
-      if (event.kind == Kind::kBackwardNode) continue;
+      if (event.kind == Kind::kBackwardNode || event.kind == Kind::kBackwardPass) continue;
       checkId(event.id, limitOf(event.kind), None::kRefused, "events", i, "id");
       if (event.kind == Kind::kAlloc || event.kind == Kind::kFree) count(event.id, "events", i);
     }
@@ -118,7 +184,13 @@ class TraceChecker {
         return trace_.use_value.size();
       case Kind::kNaturalDeath:
         return trace_.values.size();
+      case Kind::kMessage:
+        return trace_.messages.size();
+      case Kind::kScopeBegin:
+      case Kind::kScopeEnd:
+        return trace_.scopes.size();
       case Kind::kBackwardNode:
+      case Kind::kBackwardPass:
         break;
     }
     return 0;

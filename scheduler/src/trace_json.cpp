@@ -16,9 +16,10 @@ using Kind = TraceEvent::Kind;
 // Never destroyed: a planner's thread may still read a trace while the process exits.
 const std::map<Kind, std::string>& kindNames() {
   static const auto& names = *new std::map<Kind, std::string>{
-      {Kind::kAlloc, "alloc"},     {Kind::kFree, "free"},         {Kind::kOpBegin, "begin"},
-      {Kind::kOpEnd, "end"},       {Kind::kUnpack, "unpack"},     {Kind::kBackwardNode, "node"},
-      {Kind::kRelease, "release"}, {Kind::kNaturalDeath, "death"}};
+      {Kind::kAlloc, "alloc"},      {Kind::kFree, "free"},          {Kind::kOpBegin, "begin"},
+      {Kind::kOpEnd, "end"},        {Kind::kUnpack, "unpack"},      {Kind::kBackwardNode, "node"},
+      {Kind::kRelease, "release"},  {Kind::kNaturalDeath, "death"}, {Kind::kMessage, "message"},
+      {Kind::kScopeBegin, "scope"}, {Kind::kScopeEnd, "scope_end"}, {Kind::kBackwardPass, "pass"}};
   return names;
 }
 
@@ -116,6 +117,37 @@ void readLists(const JsonObject& file, Trace& trace) {
   }
 }
 
+// What says what a rank does among others; no file of one rank alone has it.
+void readRank(const JsonObject& file, Trace& trace) {
+  trace.group = file.textOr("group", "");
+  trace.group_rank = file.idOr("group_rank", kNone);
+  trace.group_size = file.idOr("group_size", 0);
+  if (file.has("messages")) {
+    for (const auto& item : file.list("messages")) {
+      const Row row(item, "messages", trace.messages.size(), 4);
+      trace.messages.push_back({row.flag(0), row.integer<std::int32_t>(1), row.integer<Bytes>(2),
+                                row.integer<Nanoseconds>(3)});
+    }
+  }
+  if (!file.has("scopes")) return;
+  for (const auto& item : file.list("scopes")) {
+    const Row row(item, "scopes", trace.scopes.size(), 3);
+    trace.scopes.push_back({row.text(0), row.integer<Nanoseconds>(1), row.integer<Nanoseconds>(2)});
+  }
+}
+
+void writeRank(const Trace& trace, nlohmann::json& j) {
+  if (trace.group_size > 0) {
+    j["group"] = trace.group;
+    j["group_rank"] = trace.group_rank;
+    j["group_size"] = trace.group_size;
+  }
+  for (const TraceMessage& m : trace.messages)
+    j["messages"].push_back({m.receive, m.peer, m.bytes, m.busy_ns});
+  for (const TraceScope& s : trace.scopes)
+    j["scopes"].push_back({s.name, s.begin_busy_ns, s.end_busy_ns});
+}
+
 }  // namespace
 
 std::string toJson(const Trace& trace) {
@@ -149,7 +181,9 @@ std::string toJson(const Trace& trace) {
   auto& events = j["events"] = nlohmann::json::array();
   for (const TraceEvent& e : trace.events)
     events.push_back({kindNames().at(e.kind), e.id, e.at_ns});
-  return j.dump();
+  writeRank(trace, j);
+  // Names are the program's: what is no UTF-8 in them is replaced.
+  return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 Trace traceFromTree(const nlohmann::json& tree) {
@@ -161,6 +195,7 @@ Trace traceFromTree(const nlohmann::json& tree) {
   trace.duration_ns = file.integer("duration_ns");
   trace.host = {file.integerOr("host_bytes_per_second", 0), file.integerOr("host_least_bytes", 0)};
   readLists(file, trace);
+  readRank(file, trace);
   checkTrace(trace);
   return trace;
 }

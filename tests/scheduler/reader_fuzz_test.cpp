@@ -88,6 +88,7 @@ const char* const kKusumotoText =
 INSTANTIATE_TEST_SUITE_P(All, ReaderFuzz,
                          testing::Values(Sample{"graph", toJson(randomGraph(3, 8))},
                                          Sample{"trace", toJson(twoOps())},
+                                         Sample{"trace_of_a_rank", toJson(twoOpsOfARank())},
                                          Sample{"moccasin", kMoccasinText},
                                          Sample{"kusumoto", kKusumotoText},
                                          Sample{"chain", smallChainFile().dump()}),

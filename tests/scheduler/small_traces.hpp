@@ -1,6 +1,8 @@
 // A hand-made trace whose numbers can be derived in a comment.
 #pragma once
 
+#include <vector>
+
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::scheduler {
@@ -26,6 +28,28 @@ inline Trace twoOps() {
       {Kind::kUnpack, 1, 8},        {Kind::kRelease, 1, 9},      {Kind::kFree, 2, 9},
       {Kind::kBackwardNode, 0, 10}, {Kind::kUnpack, 0, 11},      {Kind::kRelease, 0, 12},
       {Kind::kFree, 1, 12}};
+  return trace;
+}
+
+// twoOps() as the last of two ranks does it for microbatch 3, under the names that torch gives it:
+//
+//   receive x ─ [PP:1F3 ─ op 0 ─ op 1 ─] ─ [PP:1B3 ─ backward pass ─] ─ send its gradient
+inline Trace twoOpsOfARank() {
+  using Kind = TraceEvent::Kind;
+  Trace trace = twoOps();
+  trace.group = "pipe";
+  trace.group_rank = 1;
+  trace.group_size = 2;
+  trace.messages = {{true, 0, 50, 0}, {false, 0, 50, 11}};
+  trace.scopes = {{"PP:1F3", 1, 5}, {"PP:1B3", 6, 10}};
+  const std::vector<TraceEvent> ops = trace.events;
+  trace.events = {{Kind::kMessage, 0, 0}, {Kind::kScopeBegin, 0, 0}};
+  trace.events.insert(trace.events.end(), ops.begin(), ops.begin() + 8);
+  trace.events.insert(
+      trace.events.end(),
+      {{Kind::kScopeEnd, 0, 6}, {Kind::kScopeBegin, 1, 6}, {Kind::kBackwardPass, 0, 7}});
+  trace.events.insert(trace.events.end(), ops.begin() + 8, ops.end());
+  trace.events.insert(trace.events.end(), {{Kind::kScopeEnd, 1, 13}, {Kind::kMessage, 1, 14}});
   return trace;
 }
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "ebbtide/scheduler/graph_file.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "small_traces.hpp"
 
@@ -56,6 +57,38 @@ TEST(TraceJson, RoundTrips) {
   EXPECT_EQ(again.events.size(), trace.events.size());
 }
 
+TEST(TraceJson, RoundTripsWhatARankDoes) {
+  const Trace trace = twoOpsOfARank();
+  const Trace again = traceFromJson(toJson(trace));
+  EXPECT_EQ(toJson(again), toJson(trace));
+  EXPECT_EQ(again.messages, trace.messages);
+  EXPECT_EQ(again.scopes, trace.scopes);
+  EXPECT_EQ(again.group, "pipe");
+  EXPECT_EQ(again.group_rank, 1);
+  EXPECT_EQ(again.group_size, 2);
+  ASSERT_EQ(again.events.size(), trace.events.size());
+  for (std::size_t i = 0; i < trace.events.size(); ++i) {
+    EXPECT_EQ(again.events[i].kind, trace.events[i].kind) << i;
+    EXPECT_EQ(again.events[i].id, trace.events[i].id) << i;
+  }
+}
+
+// As every file was before ranks were recorded.
+TEST(TraceJson, OfOneRankAloneSaysNothingOfOthers) {
+  const std::string text = toJson(twoOps());
+  for (const char* key : {"group", "messages", "scopes"})
+    EXPECT_EQ(text.find(key), std::string::npos) << key;
+  const Trace trace = traceFromJson(text);
+  EXPECT_EQ(trace.group_rank, kNone);
+  EXPECT_EQ(trace.group_size, 0);
+}
+
+TEST(TraceJson, NamesThatAreNoTextDoNotKeepItFromBeingWritten) {
+  Trace trace = twoOpsOfARank();
+  trace.scopes[0].name = "PP:\xff";
+  EXPECT_EQ(traceFromJson(toJson(trace)).scopes[0].name, "PP:\xef\xbf\xbd");  // U+FFFD
+}
+
 TEST(TraceJson, DamageIsNamed) {
   for (
       const char* text :
@@ -103,6 +136,58 @@ TEST(CheckTrace, NamesTheIdThatIsOutOfRange) {
     EXPECT_EQ(problem(trace), damage.message);
   }
   EXPECT_EQ(problem(twoOps()), "");
+}
+
+TEST(CheckTrace, NamesWhatIsWrongWithMessagesAndScopes) {
+  struct Damage {
+    std::function<void(Trace&)> apply;
+    const char* message;
+  };
+  // Events 0, 1: the first message, the first scope; the last two: the second scope's end, the
+  // second message.
+  const Damage damages[] = {
+      {[](Trace& t) { t.group_rank = 2; }, "trace: group_rank 2 is none of a group of 2"},
+      {[](Trace& t) { t.group_rank = kNone; }, "trace: group_rank -1 is none of a group of 2"},
+      {[](Trace& t) { t.group_rank = kNone, t.group_size = 0; },
+       "trace: has messages, but no group that carries them"},
+      {[](Trace& t) { t.messages[0].peer = 2; }, "trace: messages[0] peer 2 is out of range"},
+      {[](Trace& t) { t.messages[1].peer = kNone; }, "trace: messages[1] peer -1 is out of range"},
+      {[](Trace& t) { t.messages[1].bytes = -1; }, "trace: messages[1] has negative bytes"},
+      {[](Trace& t) { t.messages[0].bytes = Bytes{1} << 60; },
+       "trace: messages[0] brings the bytes of all to more than 2^60"},
+      {[](Trace& t) { t.messages[1].busy_ns = -1; }, "trace: messages[1] has a negative time"},
+      {[](Trace& t) { t.scopes[0].begin_busy_ns = -1; }, "trace: scopes[0] has a negative time"},
+      {[](Trace& t) { t.scopes[1].end_busy_ns = 5; }, "trace: scopes[1] ends before it begins"},
+      {[](Trace& t) { t.events[0].id = 2; }, "trace: events[0] id 2 is out of range"},
+      {[](Trace& t) { t.events[0].id = 1; }, "trace: events[0] comes out of turn"},
+      {[](Trace& t) { t.events[1].id = 1; }, "trace: events[1] comes out of turn"},
+      {[](Trace& t) { t.events.back().id = 0; }, "trace: events[22] comes out of turn"},
+      {[](Trace& t) { t.events.pop_back(); }, "trace: messages[1] has no event"},
+      {[](Trace& t) {
+         t.events[1] = {TraceEvent::Kind::kScopeEnd, 0, 0};
+       },
+       "trace: events[1] ends no open scope"},
+      {[](Trace& t) { (t.events.end() - 2)->id = 0; }, "trace: events[21] ends no open scope"},
+      {[](Trace& t) { t.events.erase(t.events.end() - 2); }, "trace: scopes[1] does not end"},
+  };
+  ASSERT_EQ(twoOpsOfARank().events.size(), 23u);  // 16 + 2 messages + 4 of scopes + 1 pass
+  for (const Damage& damage : damages) {
+    Trace trace = twoOpsOfARank();
+    damage.apply(trace);
+    EXPECT_EQ(problem(trace), damage.message);
+  }
+  EXPECT_EQ(problem(twoOpsOfARank()), "");
+  Trace from_any = twoOpsOfARank();
+  from_any.messages[0].peer = kNone;
+  EXPECT_EQ(problem(from_any), "");
+}
+
+TEST(BuildGraph, MessagesScopesAndPassesChangeNoGraph) {
+  const TraceGraph alone = buildGraph(twoOps());
+  const TraceGraph of_a_rank = buildGraph(twoOpsOfARank());
+  EXPECT_EQ(toJson(of_a_rank.graph), toJson(alone.graph));
+  EXPECT_EQ(of_a_rank.events_of_use, alone.events_of_use);
+  EXPECT_EQ(of_a_rank.activation_bytes, alone.activation_bytes);
 }
 
 // A block counts once itself, once for each value in it and once for each event on it. Block 1 has

@@ -30,6 +30,10 @@ struct TraceEvent {
     kUnpack,        // id: use
     kRelease,       // id: use
     kNaturalDeath,  // id: value; from here on only uses keep it alive
+    kMessage,       // id: message; asked for, not yet waited for
+    kScopeBegin,    // id: scope
+    kScopeEnd,      // id: scope
+    kBackwardPass,  // a backward pass begins, before its first node; id unused
   };
   Kind kind = Kind::kAlloc;
   std::int32_t id = kNone;
@@ -65,6 +69,29 @@ struct TraceBlock {
   bool ours = false;  // made by a replay or by fetching from the spill store: not the program's
 };
 
+// Between ranks, as the program asked for it: the call returns at once, and the program waits for
+// the message after the event. What lies between a receive and the thread's next work is mostly
+// waiting.
+struct TraceMessage {
+  bool receive = false;
+  std::int32_t peer = 0;  // rank in the group that carries it; kNone, of a receive: any
+  Bytes bytes = 0;
+  Nanoseconds busy_ns = 0;  // processor time of the training thread since the step's start
+
+  bool operator==(const TraceMessage&) const = default;
+};
+
+// What the program says that it does: an action of a pipeline. "PP:2F0" (stage, action, microbatch)
+// and "Forward 3", "Backward 3" (of a microbatch) are torch's names, "ebbtide:STAGE:MICROBATCH" the
+// hint's.
+struct TraceScope {
+  std::string name;
+  Nanoseconds begin_busy_ns = 0;  // processor time of the training thread since the step's start
+  Nanoseconds end_busy_ns = 0;
+
+  bool operator==(const TraceScope&) const = default;
+};
+
 // Copies of values on the host, as measured where the step was recorded.
 struct HostCopies {
   std::int64_t bytes_per_second = 0;  // written and read back once; 0: no copies there
@@ -81,6 +108,11 @@ struct Trace {
   std::vector<ValueId> use_value;  // per use, in pack order
   std::vector<TraceBlock> blocks;
   std::vector<TraceEvent> events;
+  std::vector<TraceMessage> messages;  // in the order of their events, of which each has one
+  std::vector<TraceScope> scopes;      // in the order in which they begin; each ends once
+  std::int32_t group_rank = kNone;     // this process's in the group of the messages
+  std::int32_t group_size = 0;         // 0: no messages
+  std::string group = {};              // its name; messages of other groups are left out
 };
 
 enum class CopyKind : std::uint8_t { kBits, kHost };  // one bit a word; on the host
