@@ -75,9 +75,14 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
   }
 }
 
-// What ebbtide/step.h and ebbtide.step() look for: this library is loaded for the whole process.
+// What ebbtide/step.h, ebbtide.step() and ebbtide.stage() look for: this library is loaded for the
+// whole process.
 extern "C" __attribute__((visibility("default"))) void ebbtide_step() {
   ebbtide::plugin::hintThreadStep();
+}
+
+extern "C" __attribute__((visibility("default"))) void ebbtide_stage(int stage, int microbatch) {
+  ebbtide::plugin::hintThreadStage(stage, microbatch);
 }
 
 extern "C" __attribute__((visibility("default"))) void ebbtide_torch_finish() {

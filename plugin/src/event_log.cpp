@@ -1,5 +1,10 @@
 #include "event_log.hpp"
 
+#include <time.h>
+
+#include <algorithm>
+#include <utility>
+
 namespace ebbtide::plugin {
 namespace {
 thread_local int ours_depth = 0;
@@ -16,10 +21,15 @@ EventLog::OursScope::~OursScope() {
 
 EventLog::EventLog(std::int64_t base_bytes) : base_bytes_(base_bytes) {}
 
-scheduler::Nanoseconds EventLog::now() const {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() -
-                                                              start_)
-      .count();
+ThreadMoment ThreadMoment::now() noexcept {
+  timespec busy{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &busy);
+  return {std::chrono::steady_clock::now(),
+          scheduler::Nanoseconds{busy.tv_sec} * 1'000'000'000 + busy.tv_nsec};
+}
+
+scheduler::Nanoseconds EventLog::sinceStart(std::chrono::steady_clock::time_point at) const {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(at - start_).count();
 }
 
 void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexcept {
@@ -51,7 +61,7 @@ void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept 
 
 std::size_t EventLog::add(Kind kind, std::int32_t id) {
   std::lock_guard lock(mutex_);
-  if (kind != Kind::kBackwardNode)
+  if (kind != Kind::kBackwardNode && kind != Kind::kBackwardPass)
     rests_since_.reset();  // gradients are added up after the last use
   events_.push_back({kind, id, now()});
   most_events_ = events_.size() + kMostAfter;
@@ -71,6 +81,69 @@ scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_b
   blocks_.push_back({block_bytes, true, false});
   open_.emplace(block, id);
   return id;
+}
+
+// -------------------------------------------------------------------------------------------------
+// marks
+
+scheduler::Nanoseconds EventLog::busySinceStart(const ThreadMoment& moment) const {
+  return std::max<scheduler::Nanoseconds>(0, moment.busy_ns - busy_start_ns_);
+}
+
+void EventLog::insert(scheduler::TraceEvent event) {
+  const auto later = std::find_if(events_.rbegin(), events_.rend(), [&event](const auto& before) {
+    return before.at_ns <= event.at_ns;
+  });
+  events_.insert(later.base(), event);
+  most_events_ = events_.size() + kMostAfter;
+}
+
+void EventLog::startAt(const ThreadMoment& moment) {
+  std::lock_guard lock(mutex_);
+  if (moment.at >= start_) return;
+  const scheduler::Nanoseconds earlier = -sinceStart(moment.at);
+  for (scheduler::TraceEvent& event : events_) event.at_ns += earlier;
+  start_ = moment.at;
+  busy_start_ns_ = std::min(busy_start_ns_, moment.busy_ns);
+}
+
+void EventLog::addMessage(const GroupMessage& message, const ThreadMoment& moment) {
+  std::lock_guard lock(mutex_);
+  if (messages_.size() >= kMostMarks) return;
+  const std::int32_t peer = message.message.peer;
+  const bool any = peer == scheduler::kNone && message.message.receive;
+  if (message.rank < 0 || message.rank >= message.size || message.message.bytes < 0) return;
+  if (!any && (peer < 0 || peer >= message.size)) return;
+  if (messages_.empty()) group_ = message;
+  if (message.group != group_.group || message.size != group_.size) return;
+  const auto id = static_cast<std::int32_t>(messages_.size());
+  messages_.push_back(message.message);
+  messages_.back().busy_ns = busySinceStart(moment);
+  insert({Kind::kMessage, id, std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
+}
+
+std::int32_t EventLog::beginScope(std::string name, const ThreadMoment& moment) {
+  std::lock_guard lock(mutex_);
+  if (scopes_.size() >= kMostMarks) return scheduler::kNone;
+  const auto id = static_cast<std::int32_t>(scopes_.size());
+  const scheduler::Nanoseconds busy_ns = busySinceStart(moment);
+  scopes_.push_back({std::move(name), busy_ns, busy_ns});
+  ended_.push_back(false);
+  insert({Kind::kScopeBegin, id, std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
+  return id;
+}
+
+void EventLog::endScope(std::int32_t scope, const ThreadMoment& moment) {
+  std::lock_guard lock(mutex_);
+  const auto place = static_cast<std::size_t>(scope);
+  if (scope >= 0 && place < ended_.size() && !ended_[place]) end(place, moment);
+}
+
+void EventLog::end(std::size_t scope, const ThreadMoment& moment) {
+  scopes_[scope].end_busy_ns = std::max(scopes_[scope].begin_busy_ns, busySinceStart(moment));
+  ended_[scope] = true;
+  insert({Kind::kScopeEnd, static_cast<std::int32_t>(scope),
+          std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
 }
 
 void EventLog::rest() noexcept {
@@ -104,6 +177,18 @@ std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
 
 void EventLog::moveInto(scheduler::Trace& trace) {
   std::lock_guard lock(mutex_);
+  const ThreadMoment last = ThreadMoment::now();
+  for (std::size_t scope = 0; scope < ended_.size(); ++scope) {
+    if (!ended_[scope]) end(scope, last);
+  }
+  ended_.clear();
+  if (!messages_.empty()) {
+    trace.group = group_.group;
+    trace.group_rank = group_.rank;
+    trace.group_size = group_.size;
+  }
+  trace.messages = std::exchange(messages_, {});
+  trace.scopes = std::exchange(scopes_, {});
   trace.base_bytes = base_bytes_;
   trace.duration_ns = now();
   trace.blocks = std::move(blocks_);

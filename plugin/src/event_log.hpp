@@ -8,6 +8,7 @@
 #include <chrono>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -16,9 +17,25 @@
 
 namespace ebbtide::plugin {
 
+// When a thread did something.
+struct ThreadMoment {
+  std::chrono::steady_clock::time_point at = {};
+  scheduler::Nanoseconds busy_ns = 0;  // processor time of the thread since it began
+
+  static ThreadMoment now() noexcept;  // of the calling thread
+};
+
+// A message and the process group that carries it.
+struct GroupMessage {
+  scheduler::TraceMessage message = {};  // without its time
+  std::string group = {};
+  std::int32_t rank = scheduler::kNone;  // this process's
+  std::int32_t size = 0;
+};
+
 class EventLog final : public allocator::Observer {
  public:
-  explicit EventLog(std::int64_t base_bytes);
+  explicit EventLog(std::int64_t base_bytes);  // by the thread that trains: its time begins here
 
   void onAllocate(const void* block, allocator::Bytes block_bytes) noexcept override;
   void onFree(const void* block, allocator::Bytes block_bytes) noexcept override;
@@ -28,6 +45,13 @@ class EventLog final : public allocator::Observer {
   void erase(std::size_t position);
   // The block that starts at this address; a block that was there before the step gets its id now.
   scheduler::BlockId blockAt(const void* block, allocator::Bytes block_bytes);
+
+  // What the thread that trains sends, receives and says that it does (step_marks.hpp), by that
+  // thread. A mark that is told later takes its place among the events.
+  void startAt(const ThreadMoment& moment);  // the step began before its log
+  void addMessage(const GroupMessage& message, const ThreadMoment& moment);
+  std::int32_t beginScope(std::string name, const ThreadMoment& moment);  // kNone: no room
+  void endScope(std::int32_t scope, const ThreadMoment& moment);
 
   // No saved tensor of the step is left; another op of it ends the rest. When that lasts, another
   // step may observe the allocator in its place: its thread may never begin one again.
@@ -65,8 +89,14 @@ class EventLog final : public allocator::Observer {
   // Allocations and frees kept after the last event of the step's own. An evaluation that goes on
   // for hours is no part of the step.
   static constexpr std::size_t kMostAfter = 200'000;
+  static constexpr std::size_t kMostMarks = 100'000;  // messages, and scopes
 
-  scheduler::Nanoseconds now() const;
+  scheduler::Nanoseconds now() const { return sinceStart(std::chrono::steady_clock::now()); }
+  // Called with mutex_ held.
+  scheduler::Nanoseconds sinceStart(std::chrono::steady_clock::time_point at) const;
+  scheduler::Nanoseconds busySinceStart(const ThreadMoment& moment) const;
+  void insert(scheduler::TraceEvent event);
+  void end(std::size_t scope, const ThreadMoment& moment);
 
   mutable std::mutex mutex_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
@@ -74,6 +104,11 @@ class EventLog final : public allocator::Observer {
   std::unordered_map<const void*, scheduler::BlockId> open_;
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;
+  scheduler::Nanoseconds busy_start_ns_ = ThreadMoment::now().busy_ns;
+  GroupMessage group_;  // the first message
+  std::vector<scheduler::TraceMessage> messages_;
+  std::vector<scheduler::TraceScope> scopes_;
+  std::vector<bool> ended_;  // per scope
   std::size_t most_events_ = kMostAfter;
   std::atomic<bool> used_{false};
   std::optional<std::chrono::steady_clock::time_point> rests_since_;

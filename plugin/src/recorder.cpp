@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "live_runs.hpp"
+#include "messages.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
 #include "thread_scopes.hpp"
@@ -258,9 +259,15 @@ bool onOtherLane(const StepRun* run) {
   return run != nullptr && !run->paused() && !run->onItsLane();
 }
 
+void noteMessage(const at::RecordFunction& call, ThreadState& state) {
+  if (!state.steps.wantsMessages() || captures()) return;
+  if (const auto message = messageOf(call)) state.steps.noteMessage(*message);
+}
+
 std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call,
                                                    ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
+  if (state.steps.mayWantMarks() && isMessage(call)) noteMessage(call, state);
   const std::shared_ptr<StepRun>& run = state.steps.run();
   // What needs nothing of the device comes first: all other ops ask it whether it is captured.
   if (inBackward()) {
@@ -327,10 +334,27 @@ void noteBackwardNode(ThreadState& state) {
   }
 }
 
-void noteUserScope(const at::RecordFunction& call, ThreadState& state) {
+struct ActionScope : at::ObserverContext {
+  ThreadState* of = nullptr;  // of the thread that began it
+  StepMarks::Token token = 0;
+};
+
+std::unique_ptr<at::ObserverContext> startUserScope(const at::RecordFunction& call,
+                                                    ThreadState& state) {
   // torch.optim.Optimizer.profile_hook_step names its scope so: a step even if it writes through
   // .data.
   if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) state.steps.noteUpdate();
+  if (!state.steps.mayWantMarks() || !namesPipelineAction(call.name())) return nullptr;
+  auto scope = std::make_unique<ActionScope>();
+  scope->of = &state;
+  scope->token = state.steps.beginScope(call.name());
+  return scope;
+}
+
+// Another thread may end it: the step does, then.
+void endUserScope(const ActionScope& scope) {
+  ThreadState& state = threadState();
+  if (scope.of == &state) state.steps.endScope(scope.token);
 }
 
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
@@ -345,8 +369,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
         noteBackwardNode(state);
         return nullptr;
       case at::RecordScope::USER_SCOPE:
-        noteUserScope(call, state);
-        return nullptr;
+        return startUserScope(call, state);
       default:
         return nullptr;
     }
@@ -356,23 +379,29 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
   }
 }
 
-void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
-  auto* scope = static_cast<OpScope*>(context);
-  if (scope == nullptr) return;
+void endFunction(const at::RecordFunction& call, OpScope& scope) {
   ThreadState& state = threadState();
+  state.active = scheduler::kNone;
+  inTrainingOp() = false;
+  scope.time.end();
+  const auto unbound = std::move(state.unbound);
+  state.unbound.clear();
+  std::vector<at::Tensor> saved;
+  for (const SavedUse* use : unbound) saved.push_back(use->unbound());
+  state.steps.run()->endOp(scope.op, resultsOf(*scope.info, call), saved, std::move(scope.time));
+  saved.clear();
+  for (SavedUse* use : unbound) use->bind(scope.op);
+}
+
+void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
+  if (context == nullptr) return;
   const QuietScope quiet;
   try {
-    state.active = scheduler::kNone;
-    inTrainingOp() = false;
-    scope->time.end();
-    const auto unbound = std::move(state.unbound);
-    state.unbound.clear();
-    std::vector<at::Tensor> saved;
-    for (const SavedUse* use : unbound) saved.push_back(use->unbound());
-    state.steps.run()->endOp(scope->op, resultsOf(*scope->info, call), saved,
-                             std::move(scope->time));
-    saved.clear();
-    for (SavedUse* use : unbound) use->bind(scope->op);
+    if (call.scope() == at::RecordScope::USER_SCOPE) {
+      endUserScope(*static_cast<ActionScope*>(context));
+    } else {
+      endFunction(call, *static_cast<OpScope*>(context));
+    }
   } catch (const std::exception& error) {
     Session::current()->disable(error.what());
   }
@@ -394,6 +423,17 @@ void hintThreadStep() {
   try {
     ThreadState& state = threadState();
     state.steps.hint(state.active != scheduler::kNone || inBackward() || captures());
+  } catch (const std::exception& error) {
+    Session::current()->disable(error.what());
+  }
+}
+
+void hintThreadStage(int stage, int microbatch) {
+  if (Session::current() == nullptr || passThrough() || stage < 0 || microbatch < 0) return;
+  const QuietScope quiet;
+  try {
+    ThreadState& state = threadState();
+    if (state.steps.mayWantMarks()) state.steps.beginStage(stage, microbatch);
   } catch (const std::exception& error) {
     Session::current()->disable(error.what());
   }

@@ -25,6 +25,9 @@ void endThreadStep();
 // and moment: where there is nothing to end it does nothing.
 void hintThreadStep();
 
+// The program says which microbatch of which pipeline stage the calling thread turns to. As above.
+void hintThreadStage(int stage, int microbatch);
+
 // For the error of an allocation that failed on this thread: what runs here (empty: nothing that is
 // known), and whose the live blocks are.
 std::string runningOp();

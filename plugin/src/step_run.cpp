@@ -204,6 +204,16 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
   dropLate();
 }
 
+// On any thread that runs a node.
+void StepRun::logBackwardNode() {
+  const int pass = torch::autograd::get_current_graph_task_id();
+  int known = backward_pass_;
+  while (pass > known && !backward_pass_.compare_exchange_weak(known, pass)) {
+  }
+  if (pass > known) options_.log->add(EventKind::kBackwardPass, 0);
+  options_.log->add(EventKind::kBackwardNode, 0);
+}
+
 // ----------------------------------------------------------------------------------------------
 // saved uses
 

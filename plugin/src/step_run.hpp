@@ -103,7 +103,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void noteBackwardNode() {
     ++boundary_;
     noteBackward();
-    if (options_.log) options_.log->add(scheduler::TraceEvent::Kind::kBackwardNode, 0);
+    if (options_.log) logBackwardNode();
   }
   // Recording waits for the first op that touches something trained: what comes before prepares
   // data.
@@ -133,6 +133,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
  private:
   static constexpr std::size_t kMostOps = 200'000;
   static constexpr std::int64_t kMostUses = 200'000;
+  static constexpr int kNoPass = -1;
   static constexpr int kMostInserted = 64;  // ops in a row: then it is another program
 
   struct RunValue;
@@ -145,6 +146,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   class Locked;
   class RestoreScope;
 
+  void logBackwardNode();
   void usePlan(std::shared_ptr<const Plan> plan);
   void switchPlan(std::shared_ptr<const Plan> plan);
   std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
@@ -287,6 +289,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::atomic<int> forward_phases_{0};
   std::atomic<bool> backward_seen_{false};
   std::atomic<bool> paused_{true};
+  std::atomic<int> backward_pass_{kNoPass};  // the last one that began: passes count upwards
   std::atomic<std::int64_t> live_uses_{0};
 
   mutable std::mutex mutex_;

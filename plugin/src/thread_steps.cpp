@@ -1,6 +1,7 @@
 #include "thread_steps.hpp"
 
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 
 #include <optional>
 #include <utility>
@@ -84,6 +85,7 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
 
 void ThreadSteps::endRun(bool by_hint) {
   if (run_ == nullptr) return;
+  marks_.leaveStep();
   end(run_, by_hint, false);
   run_.reset();
 }
@@ -98,7 +100,19 @@ bool ThreadSteps::begin(c10::Device device) {
   run_ = std::make_shared<StepRun>(
       session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log});
   liveRuns().add(run_);
+  marks_.joinStep(start.log);
   return true;
+}
+
+// What is the step's at this moment? What it sends comes of its own ops, though a parameter may
+// have been written in its backward pass.
+StepMarks::Place ThreadSteps::place(bool sends) const {
+  const bool may_be_over = run_ == nullptr || (!hinted_ && run_->backwardSeen());
+  const auto over = [&] {
+    return updated_ || (!sends && run_->liveUses() == 0 && run_->parametersChanged());
+  };
+  if (!may_be_over || (run_ != nullptr && !over())) return StepMarks::Place::kInStep;
+  return at::GradMode::is_enabled() ? StepMarks::Place::kBetween : StepMarks::Place::kEvaluation;
 }
 
 bool ThreadSteps::isOver() {
@@ -122,11 +136,15 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   endWaiting(0);
   const bool open = run_ != nullptr && !run_->paused() && !updated_ &&
                     !(run_->hasUses() && run_->liveUses() == 0);
-  if (open) return true;
+  if (open) {
+    giveMarks();
+    return true;
+  }
   const auto device = trainedOn(inputs);
   if (!device) return false;
   if (isOver() && !begin(*device)) return false;
   updated_ = false;
+  giveMarks();
   run_->resume();
   if (!run_->recordsOps()) watchParameters(*run_, inputs);
   return true;
@@ -154,6 +172,7 @@ void ThreadSteps::takeHint() {
     endRun(true);
     return;
   }
+  marks_.leaveStep();
   run_->noteBackwardNode();  // what the next steps hold is told apart from its last op
   waiting_.push_back({std::move(run_)});
   run_.reset();

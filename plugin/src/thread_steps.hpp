@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "step_marks.hpp"
 #include "step_run.hpp"
 
 namespace ebbtide::plugin {
@@ -29,13 +30,30 @@ class ThreadSteps {
   // Before an op. What runs before the first trained tensor prepares data. False: no step is open
   // for this yet.
   bool open(c10::ArrayRef<const c10::IValue> inputs);
-  void noteUpdate() noexcept { updated_ = true; }  // Optimizer.step
+  void noteUpdate() {  // Optimizer.step
+    updated_ = true;
+    marks_.endStage();
+  }
   void noteBackwardNode();
 
   // The step ends here, the next op begins another. `busy`: inside an op or a backward pass; it
   // ends with the next op then.
   void hint(bool busy);
   void endAll();  // nothing of the thread's program is left to come
+
+  // What the thread sends, receives and says that it does, wherever that is.
+  bool mayWantMarks() const noexcept {  // false: at no cost
+    return run_ == nullptr || run_->paused() || run_->options().log != nullptr;
+  }
+  bool wantsMessages() const { return marks_.wanted(place(true)) || marks_.wanted(place(false)); }
+  void noteMessage(const GroupMessage& message) {
+    marks_.noteMessage(message, place(!message.message.receive));
+  }
+  StepMarks::Token beginScope(const char* name) { return marks_.beginScope(name, place(false)); }
+  void endScope(StepMarks::Token token) { marks_.endScope(token); }
+  void beginStage(std::int32_t stage, std::int32_t microbatch) {
+    marks_.beginStage(stage, microbatch, place(false));
+  }
 
  private:
   struct Waiting {
@@ -44,6 +62,10 @@ class ThreadSteps {
   };
 
   bool isOver();
+  StepMarks::Place place(bool sends) const;
+  void giveMarks() {
+    if (marks_.holds()) marks_.joinStep(run_->options().log);
+  }
   bool begin(c10::Device device);  // false: not now
   void takeHint();
   void endWaiting(int more_hints);
@@ -52,6 +74,7 @@ class ThreadSteps {
 
   std::shared_ptr<StepRun> run_;
   std::vector<Waiting> waiting_;  // oldest first
+  StepMarks marks_;
   bool updated_ = false;
   bool hinted_ = false;  // the program gives hints: nothing else ends a step
   bool hint_due_ = false;

@@ -8,14 +8,17 @@ training command:
 PyTorch loads the plugin at the end of ``import torch``. Without ``EBBTIDE_BUDGET`` and
 ``EBBTIDE=1`` it does nothing. This module does not import torch.
 
-``ebbtide.step()``, once an iteration after the update, is for loops in which no step is seen.
+``ebbtide.step()``, once an iteration after the update, is for loops in which no step is seen;
+``ebbtide.stage()`` for pipelines that name no microbatches.
 """
 
 from collections.abc import Callable
 
 __version__ = "0.1.0"
 
-_hint: Callable[[], None] | None = None  # of the library, set where the plugin was started
+# Of the library, set where the plugin was started.
+_hint: Callable[[], None] | None = None
+_stage_hint: Callable[[int, int], None] | None = None
 
 
 def step() -> None:
@@ -25,3 +28,12 @@ def step() -> None:
     """
     if _hint is not None:
         _hint()
+
+
+def stage(stage: int, microbatch: int) -> None:
+    """Says that the calling thread turns to a microbatch of a pipeline stage, both from 0.
+
+    Holds until the next call or the end of the step. Optional, and changes no number, as step().
+    """
+    if _stage_hint is not None:
+        _stage_hint(int(stage), int(microbatch))

@@ -77,8 +77,9 @@ def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
     problem = library.ebbtide_start()
     if not problem:
         atexit.register(library.ebbtide_finish)
-        ebbtide._hint = ctypes.CDLL(None).ebbtide_step  # the running copy's, if there are two
-        ebbtide._hint.restype = None
+        running = ctypes.CDLL(None)  # the running copy's hints, if there are two
+        ebbtide._hint, ebbtide._stage_hint = running.ebbtide_step, running.ebbtide_stage
+        ebbtide._hint.restype = ebbtide._stage_hint.restype = None
     return problem.decode(errors="replace") if problem else None
 
 
