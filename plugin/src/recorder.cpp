@@ -267,10 +267,11 @@ void noteMessage(const at::RecordFunction& call, ThreadState& state) {
 std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call,
                                                    ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
-  if (state.steps.mayWantMarks() && isMessage(call)) noteMessage(call, state);
+  const bool in_backward = inBackward();
+  if (state.steps.mayWantMarks(in_backward) && isMessage(call)) noteMessage(call, state);
   const std::shared_ptr<StepRun>& run = state.steps.run();
   // What needs nothing of the device comes first: all other ops ask it whether it is captured.
-  if (inBackward()) {
+  if (in_backward) {
     const bool begins = run != nullptr && !run->paused();
     const bool replays = liveRuns().replaysToCome();
     if ((!begins && !replays) || captures()) return nullptr;
@@ -344,7 +345,7 @@ std::unique_ptr<at::ObserverContext> startUserScope(const at::RecordFunction& ca
   // torch.optim.Optimizer.profile_hook_step names its scope so: a step even if it writes through
   // .data.
   if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) state.steps.noteUpdate();
-  if (!state.steps.mayWantMarks() || !namesPipelineAction(call.name())) return nullptr;
+  if (!state.steps.mayWantMarks(inBackward()) || !namesPipelineAction(call.name())) return nullptr;
   auto scope = std::make_unique<ActionScope>();
   scope->of = &state;
   scope->token = state.steps.beginScope(call.name());
@@ -433,7 +434,7 @@ void hintThreadStage(int stage, int microbatch) {
   const QuietScope quiet;
   try {
     ThreadState& state = threadState();
-    if (state.steps.mayWantMarks()) state.steps.beginStage(stage, microbatch);
+    if (state.steps.mayWantMarks(inBackward())) state.steps.beginStage(stage, microbatch);
   } catch (const std::exception& error) {
     Session::current()->disable(error.what());
   }

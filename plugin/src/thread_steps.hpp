@@ -42,8 +42,8 @@ class ThreadSteps {
   void endAll();  // nothing of the thread's program is left to come
 
   // What the thread sends, receives and says that it does, wherever that is.
-  bool mayWantMarks() const noexcept {  // false: at no cost
-    return run_ == nullptr || run_->paused() || run_->options().log != nullptr;
+  bool mayWantMarks(bool in_backward) const noexcept {  // false: nobody needs to look for them
+    return run_ == nullptr || run_->options().log != nullptr || (run_->paused() && !in_backward);
   }
   bool wantsMessages() const { return marks_.wanted(place(true)) || marks_.wanted(place(false)); }
   void noteMessage(const GroupMessage& message) {

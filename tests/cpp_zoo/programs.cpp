@@ -249,6 +249,7 @@ Training hintedSaliency() {
   for (Tensor& parameter : parametersOf(*network)) parameter.requires_grad_(false);
   return {{}, [network] {
             const Tensor x = torch::randn({kRows, kWidth}, torch::requires_grad());
+            ebbtide_stage(0, 0);
             const Tensor loss = run(*network, x, activated).pow(2).mean();
             loss.backward();
             ebbtide_step();

@@ -1,5 +1,5 @@
-"""Trains two stages of a pipeline over Gloo and writes, by step, what each rank did in its order:
-messages, scopes and backward passes.
+"""Trains stages of a pipeline over Gloo and writes, by step, what each rank did in its order:
+messages, scopes and backward passes; and the losses.
 
 torchrun --nproc-per-node 2 tests/e2e/pipeline_train.py by_hand --out result-{rank}.json
 """
@@ -22,7 +22,7 @@ from zoo import Training
 from zoo.pipeline_programs import divided
 from zoo.residual_net import WIDTH, batch, network
 
-STEPS, MICROBATCHES, ROWS, DEPTH = 4, 4, 32, 4
+STEPS, MICROBATCHES, ROWS, DEPTH = 4, 4, 256, 4
 
 done: list[list] = []  # in the present step
 
@@ -67,8 +67,8 @@ def watch() -> None:
 class ByHand:
     """One forward, one backward, as Megatron does it: `batched` messages in the steady state."""
 
-    def __init__(self, batched: bool) -> None:
-        self.rank, self.batched = dist.get_rank(), batched
+    def __init__(self, batched: bool, evaluates: bool) -> None:
+        self.rank, self.batched, self.evaluates = dist.get_rank(), batched, evaluates
         self.model = nn.Sequential(*divided(list(network(DEPTH)), 2)[self.rank])
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3)
         self.hinted = ""
@@ -92,8 +92,9 @@ class ByHand:
             work.wait()
             return
         operations = [dist.P2POp(dist.isend, sent, peer), dist.P2POp(dist.irecv, received, peer)]
-        for work in dist.batch_isend_irecv(operations):
-            work.wait()
+        with torch.no_grad():
+            for work in dist.batch_isend_irecv(operations):
+                work.wait()
 
     def first_stage(self, inputs: list[Tensor]) -> list[Tensor]:
         gradient = torch.empty(ROWS, WIDTH)
@@ -139,15 +140,34 @@ class ByHand:
             losses = self.last_stage(list(y.split(ROWS)))
         self.end_turn()
         self.optimizer.step()
+        if self.evaluates:
+            self.evaluate()
         return losses
 
+    def evaluate(self) -> None:
+        """Between two steps, and of neither."""
+        of_step = len(done)
+        with torch.no_grad():
+            x = torch.ones(ROWS, WIDTH)
+            if self.rank == 1:
+                dist.recv(x, 0)
+            ebbtide.stage(self.rank, 0)
+            y = self.model(x)
+            if self.rank == 0:
+                dist.send(y, 1)
+        del done[of_step:]
 
-def by_hand(batched: bool) -> Training:
-    rank = ByHand(batched)
+
+def by_hand(batched: bool = False, evaluates: bool = False) -> Training:
+    rank = ByHand(batched, evaluates)
     return Training(rank.step, [rank.model])
 
 
-BY_HAND = {"by_hand": lambda: by_hand(False), "by_hand_batched": lambda: by_hand(True)}
+BY_HAND = {
+    "by_hand": by_hand,
+    "by_hand_batched": lambda: by_hand(batched=True),
+    "by_hand_evaluating": lambda: by_hand(evaluates=True),
+}
 
 
 def main() -> None:
@@ -163,10 +183,11 @@ def main() -> None:
     steps = []
     for step in range(STEPS):
         done.clear()
-        training.step(step)
-        steps.append(list(done))
+        values = training.step(step)
+        losses = [value.item().hex() for value in values if isinstance(value, Tensor)]
+        steps.append({"done": list(done), "losses": losses})
         planner.settle()
-    Path(options.out.replace("{rank}", os.environ["RANK"])).write_text(json.dumps(steps))
+    Path(options.out.replace("{rank}", os.environ["RANK"])).write_text(json.dumps({"steps": steps}))
     dist.destroy_process_group()
 
 

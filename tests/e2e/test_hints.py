@@ -85,9 +85,9 @@ def test_calls_anywhere_change_no_bit(name: str, seed: int, tmp_path: Path) -> N
 def test_is_nothing_without_the_plugin(tmp_path: Path) -> None:
     program = code(
         "import ebbtide\n"
-        "assert ebbtide.step() is None\n"
+        "assert ebbtide.step() is None and ebbtide.stage(0, 1) is None\n"
         "import torch\n"
-        "assert ebbtide.step() is None\n"
+        "assert ebbtide.step() is None and ebbtide.stage(0, 1) is None\n"
         "assert 'libebbtide' not in open('/proc/self/maps').read()\n"
     )
     assert run(program, {}, tmp_path, out=False).succeeded().output == ""
@@ -103,12 +103,14 @@ class Rows(torch.utils.data.Dataset):
     def __len__(self):
         return 4
     def __getitem__(self, index):
+        ebbtide.stage(0, index)
         ebbtide.step()
         return torch.full((2,), float(index))
 
 def train(count):
     x = torch.ones(3, requires_grad=True)
-    for _ in range(count):
+    for number in range(count):
+        ebbtide.stage(number % 3 - 1, number)
         (x * x).sum().backward()
         ebbtide.step()
     assert x.grad.tolist() == 3 * [2.0 * count]
