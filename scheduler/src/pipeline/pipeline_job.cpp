@@ -78,6 +78,7 @@ class JobCheck {
     }
     checkRange("the latency", job_.latency_ns);
     if (!(job_.bytes_per_second >= 0)) refuse("the bandwidth is negative");
+    if (job_.processors < 0) refuse("the processors are negative");
   }
 
   void checkStage(std::int32_t number) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <stdexcept>
 #include <utility>
@@ -28,18 +29,18 @@ class Machine {
   }
 
   PipelineSimulation run() {
-    runAll();
+    job_.processors > 0 ? runShared() : runAll();
     for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
       sumBytes(rank);
-      for (const Stage& stage : job_.stages) {
-        if (stage.rank != static_cast<std::int32_t>(rank)) continue;
-        now_[rank] += job_.profiles[stage.profile].tail_ns;
-        simulation_.ranks[rank].busy_ns += job_.profiles[stage.profile].tail_ns;
-      }
+      simulation_.ranks[rank].busy_ns += tailOf(rank);
+      if (job_.processors == 0) now_[rank] += tailOf(rank);
       simulation_.makespan_ns = std::max(simulation_.makespan_ns, now_[rank]);
     }
-    for (RankSimulation& rank : simulation_.ranks) {
-      rank.idle_ns = simulation_.makespan_ns - rank.busy_ns - rank.recompute_ns;
+    for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+      RankSimulation& result = simulation_.ranks[rank];
+      const Nanoseconds computes = job_.processors > 0 ? std::llround(turns_[rank].computes_ns)
+                                                       : result.busy_ns + result.recompute_ns;
+      result.idle_ns = std::max<Nanoseconds>(0, simulation_.makespan_ns - computes);
     }
     return std::move(simulation_);
   }
@@ -58,6 +59,10 @@ class Machine {
         while (at_[rank] < job_.order[rank].size() && tryNext(rank)) some = true;
       }
     }
+    refuseCircle();
+  }
+
+  void refuseCircle() const {
     for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
       if (at_[rank] == job_.order[rank].size()) continue;
       throw std::invalid_argument("the ranks wait for each other in a circle: rank " +
@@ -84,7 +89,7 @@ class Machine {
     if (arrival == kNotYet) return false;
     RankSimulation& result = simulation_.ranks[rank];
     const StageProfile& profile = job_.profileOf(action.stage);
-    const Nanoseconds recompute = readsGradient(action.kind) ? pointOf(action).recompute_ns : 0;
+    const Nanoseconds recompute = recomputeOf(action);
     const Nanoseconds without = std::max(now_[rank], arrival);
     SimulatedAction times;
     if (job_.replays_ahead) {
@@ -105,6 +110,164 @@ class Machine {
     ++at_[rank];
     send(action, times.end_ns);
     return true;
+  }
+
+  Nanoseconds tailOf(std::size_t rank) const {
+    Nanoseconds sum = 0;
+    for (const Stage& stage : job_.stages) {
+      if (stage.rank == static_cast<std::int32_t>(rank)) {
+        sum += job_.profiles[stage.profile].tail_ns;
+      }
+    }
+    return sum;
+  }
+
+  // What a rank does while ranks share processors.
+  enum class Phase : std::uint8_t { kNext, kReplays, kWaits, kRuns, kTail, kDone };
+  struct Turn {
+    Phase phase = Phase::kNext;
+    double left_ns = 0;      // of processor time, for what it computes
+    double late_ns = 0;      // replays that ran though what the action reads was there
+    double computes_ns = 0;  // by the clock
+    bool replayed = false;
+    SimulatedAction times = {};
+
+    bool computes() const {
+      return phase == Phase::kReplays || phase == Phase::kRuns || phase == Phase::kTail;
+    }
+  };
+
+  // All ranks at once, from one moment to the next at which one ends something or receives
+  // something. In between each one that computes runs at the same rate.
+  void runShared() {
+    turns_.resize(job_.ranks());
+    for (;;) {
+      for (bool some = true; some;) {  // messages that take no time wake ranks before this one, too
+        some = false;
+        for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+          while (changePhase(rank)) some = true;
+        }
+      }
+      const auto active = std::count_if(turns_.begin(), turns_.end(),
+                                        [](const Turn& turn) { return turn.computes(); });
+      const double rate = active > job_.processors
+                              ? static_cast<double>(job_.processors) / static_cast<double>(active)
+                              : 1;
+      double step_ns = std::numeric_limits<double>::infinity();
+      for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+        if (turns_[rank].computes()) step_ns = std::min(step_ns, turns_[rank].left_ns / rate);
+        const double arrival = static_cast<double>(nextArrival(rank));
+        if (arrival > clock_ns_) step_ns = std::min(step_ns, arrival - clock_ns_);
+      }
+      if (std::isinf(step_ns)) break;
+      for (std::size_t rank = 0; rank < job_.ranks(); ++rank) compute(rank, step_ns, rate);
+      clock_ns_ += step_ns;
+    }
+    refuseCircle();
+  }
+
+  // When what the rank's next action reads is there; kNotYet, too, if nothing is next.
+  Nanoseconds nextArrival(std::size_t rank) const {
+    const bool some = at_[rank] < job_.order[rank].size();
+    return some ? arrivalOf(job_.order[rank][at_[rank]]) : kNotYet;
+  }
+
+  bool hasArrived(std::size_t rank) const {
+    const Nanoseconds arrival = nextArrival(rank);
+    return arrival != kNotYet && static_cast<double>(arrival) <= clock_ns_;
+  }
+
+  void compute(std::size_t rank, double step_ns, double rate) {
+    constexpr double kRounding = 1e-6;  // of a nanosecond
+    Turn& turn = turns_[rank];
+    if (!turn.computes()) return;
+    const double done = std::min(turn.left_ns, step_ns * rate);
+    if (turn.phase == Phase::kReplays && hasArrived(rank)) turn.late_ns += done;
+    turn.computes_ns += step_ns;
+    turn.left_ns = turn.left_ns - done < kRounding ? 0 : turn.left_ns - done;
+  }
+
+  // False: it needs time, or a message.
+  bool changePhase(std::size_t rank) {
+    Turn& turn = turns_[rank];
+    if (turn.computes() && turn.left_ns > 0) return false;
+    switch (turn.phase) {
+      case Phase::kNext:
+        beginNext(rank);
+        return true;
+      case Phase::kReplays:
+        turn.times.replays_end_ns = std::llround(clock_ns_);
+        turn.replayed = true;
+        turn.phase = Phase::kWaits;
+        return true;
+      case Phase::kWaits:
+        return endWait(rank);
+      case Phase::kRuns:
+        endAction(rank);
+        return true;
+      case Phase::kTail:
+        now_[rank] = std::llround(clock_ns_);
+        turn.phase = Phase::kDone;
+        return true;
+      case Phase::kDone:
+        break;
+    }
+    return false;
+  }
+
+  void beginNext(std::size_t rank) {
+    Turn& turn = turns_[rank];
+    if (at_[rank] == job_.order[rank].size()) {
+      turn.phase = Phase::kTail;
+      turn.left_ns = static_cast<double>(tailOf(rank));
+      return;
+    }
+    turn.times = {};
+    turn.late_ns = 0;
+    turn.replayed = false;
+    turn.phase = Phase::kWaits;
+    if (job_.replays_ahead && recomputeOf(job_.order[rank][at_[rank]]) > 0) beginReplays(rank);
+  }
+
+  void beginReplays(std::size_t rank) {
+    Turn& turn = turns_[rank];
+    turn.phase = Phase::kReplays;
+    turn.left_ns = static_cast<double>(recomputeOf(job_.order[rank][at_[rank]]));
+    turn.times.replays_begin_ns = std::llround(clock_ns_);
+  }
+
+  bool endWait(std::size_t rank) {
+    Turn& turn = turns_[rank];
+    if (!hasArrived(rank)) return false;
+    const PipelineAction& action = job_.order[rank][at_[rank]];
+    if (recomputeOf(action) > 0 && !turn.replayed) {
+      beginReplays(rank);
+      return true;
+    }
+    turn.times.begin_ns = std::llround(clock_ns_);
+    if (!turn.replayed)
+      turn.times.replays_begin_ns = turn.times.replays_end_ns = turn.times.begin_ns;
+    turn.phase = Phase::kRuns;
+    turn.left_ns = static_cast<double>(durationOf(action.kind, job_.profileOf(action.stage)));
+    return true;
+  }
+
+  void endAction(std::size_t rank) {
+    Turn& turn = turns_[rank];
+    const PipelineAction& action = job_.order[rank][at_[rank]];
+    RankSimulation& result = simulation_.ranks[rank];
+    turn.times.end_ns = std::llround(clock_ns_);
+    result.busy_ns += durationOf(action.kind, job_.profileOf(action.stage));
+    result.recompute_ns += recomputeOf(action);
+    result.hidden_ns += recomputeOf(action) - std::llround(turn.late_ns);
+    result.actions.push_back(turn.times);
+    turn.phase = Phase::kNext;
+    ++at_[rank];
+    send(action, turn.times.end_ns);
+  }
+
+  Nanoseconds recomputeOf(const PipelineAction& action) const {
+    return readsGradient(action.kind) ? pointOf(action).recompute_ns : 0;
   }
 
   static Nanoseconds durationOf(Kind kind, const StageProfile& profile) {
@@ -189,6 +352,8 @@ class Machine {
   std::map<std::pair<std::int32_t, std::int32_t>, Nanoseconds> link_free_;
   std::vector<std::size_t> at_;   // each rank's next action
   std::vector<Nanoseconds> now_;  // when its last one ended
+  std::vector<Turn> turns_;       // of ranks that share processors
+  double clock_ns_ = 0;           // theirs
   PipelineSimulation simulation_;
 };
 

@@ -68,6 +68,9 @@ struct PipelineJob {
   std::vector<Bytes> budgets;   // of each rank
   Nanoseconds latency_ns = 0;   // of a message between two ranks
   double bytes_per_second = 0;  // of a link between two ranks, one message at a time; 0: no limit
+  // That the ranks share: of n that compute at a moment each runs at the rate processors / n, at
+  // most 1. 0: each rank has its own. Known to the simulator, not to the planner.
+  std::int32_t processors = 0;
   // Replays run before the wait for the gradient, or only once it is there.
   bool replays_ahead = true;
 

@@ -19,7 +19,7 @@ struct SimulatedAction {
 struct RankSimulation {
   Bytes peak_bytes = 0;
   std::size_t peak_action = 0;           // index into the rank's order
-  Nanoseconds busy_ns = 0;               // without replays
+  Nanoseconds busy_ns = 0;               // of a processor, without replays
   Nanoseconds recompute_ns = 0;          // replays
   Nanoseconds hidden_ns = 0;             // of these, what ran while the rank would have waited
   Nanoseconds idle_ns = 0;               // waits between the step's begin and its end
@@ -40,6 +40,8 @@ struct PipelineSimulation {
 //    there too.
 //  A message is sent when its action ends, takes latency + bytes / bandwidth, and waits for those
 //    sent before on the same link (an ordered pair of ranks). None between stages of one rank.
+//  Ranks that share processors (PipelineJob::processors) run slower while more of them compute;
+//    times of the job are processor times. Messages take none.
 //  The step ends when each rank has run its last action and the tails of its stages.
 //  Bytes: the rank's stages' fixed_bytes, what microbatches hold between their forward and their
 //    backward, and the most of the action that runs.
