@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
 #include <stdexcept>
+#include <string>
 
 #include "pipeline_jobs.hpp"
 
@@ -82,6 +84,78 @@ TEST(PipelineSimulator, TwoPipelinesOnTheSameRanks) {
   checkJob(job);
   // F 0-10, F 10-20, B 20-40, B 40-60 on both.
   EXPECT_EQ(simulate(job, uniformChoices(job, 0)).makespan_ns, 60);
+}
+
+// One processor for two ranks: rank 0 F0 0-10 alone, then F1 beside rank 1's F0, both at half the
+// rate, 10-30. Then rank 1 alone, B0 30-50. Rank 0's B0 and rank 1's F1 from 50 on: F1's 10 ns are
+// there at 70, B0 has 10 of 20 left; beside it B1's 20 ns, at half the rate: B0 ends at 90, B1 has
+// 10 left and ends at 100. Rank 0's B1 100-120: the sum of all work, as one processor never waits.
+TEST(PipelineSimulator, RanksShareAProcessor) {
+  PipelineJob job = equalStages("1f1b", 2, 2);
+  job.processors = 1;
+  const PipelineSimulation result = simulate(job, uniformChoices(job, 0));
+  EXPECT_EQ(result.ranks[0].actions[1].end_ns, 30);
+  EXPECT_EQ(result.ranks[1].actions[0].end_ns, 30);
+  EXPECT_EQ(result.ranks[1].actions[1].end_ns, 50);
+  EXPECT_EQ(result.ranks[1].actions[2].end_ns, 70);
+  EXPECT_EQ(result.ranks[0].actions[2].end_ns, 90);
+  EXPECT_EQ(result.ranks[1].actions[3].end_ns, 100);
+  EXPECT_EQ(result.makespan_ns, 120);
+  EXPECT_EQ(result.ranks[0].busy_ns, 60);
+  // Rank 0 waits 30-50 and 90-100, rank 1 0-10 and 100-120.
+  EXPECT_EQ(result.ranks[0].idle_ns, 30);
+  EXPECT_EQ(result.ranks[1].idle_ns, 30);
+}
+
+// The same with B0's replay of 10 ns on rank 0: it begins at 30, beside rank 1's B0, both at half
+// the rate. It ends at 50 before the gradient is there: hidden, though it makes rank 1 slower. B0
+// of rank 1 ends at 60.
+TEST(PipelineSimulator, ReplaysThatShareAProcessorHide) {
+  PipelineJob job = equalStages("1f1b", 2, 2);
+  job.processors = 1;
+  StageChoices choices = uniformChoices(job, 0);
+  choices[0][0] = 1;
+  const PipelineSimulation result = simulate(job, choices);
+  EXPECT_EQ(result.ranks[0].actions[2].replays_begin_ns, 30);
+  EXPECT_EQ(result.ranks[0].actions[2].replays_end_ns, 50);
+  EXPECT_EQ(result.ranks[1].actions[1].end_ns, 60);
+  EXPECT_EQ(result.ranks[0].hidden_ns, 10);
+  EXPECT_EQ(result.makespan_ns, 130);  // all work, of one processor
+}
+
+TEST(PipelineSimulator, SharedProcessorsAreAsMuchAsThereIs) {
+  std::mt19937 random(11);
+  for (int run = 0; run < 300; ++run) {
+    PipelineJob job = randomJob(random, 5, 6);
+    const StageChoices choices = uniformChoices(job, static_cast<std::int32_t>(random() % 3));
+    const PipelineSimulation own = simulate(job, choices);
+    Nanoseconds work = 0;
+    for (const RankSimulation& rank : own.ranks) work += rank.busy_ns + rank.recompute_ns;
+    const auto ranks = static_cast<std::int32_t>(job.ranks());
+    for (std::int32_t processors = ranks + 1; processors > 0; --processors) {
+      SCOPED_TRACE("run " + std::to_string(run) + ", " + std::to_string(processors));
+      job.processors = processors;
+      const PipelineSimulation shared = simulate(job, choices);
+      ASSERT_GE(shared.makespan_ns, own.makespan_ns);
+      ASSERT_GE((shared.makespan_ns + 1) * processors, work);  // rounded to a nanosecond
+      for (std::int32_t rank = 0; rank < ranks; ++rank) {
+        const RankSimulation &a = shared.ranks[rank], &b = own.ranks[rank];
+        ASSERT_EQ(a.busy_ns, b.busy_ns);
+        ASSERT_EQ(a.recompute_ns, b.recompute_ns);
+        ASSERT_EQ(a.peak_bytes, b.peak_bytes);
+        if (processors < ranks) continue;
+        ASSERT_EQ(shared.makespan_ns, own.makespan_ns);
+        ASSERT_EQ(a.hidden_ns, b.hidden_ns);
+        ASSERT_EQ(a.idle_ns, b.idle_ns);
+        for (std::size_t i = 0; i < b.actions.size(); ++i) {
+          ASSERT_EQ(a.actions[i].replays_begin_ns, b.actions[i].replays_begin_ns);
+          ASSERT_EQ(a.actions[i].replays_end_ns, b.actions[i].replays_end_ns);
+          ASSERT_EQ(a.actions[i].begin_ns, b.actions[i].begin_ns);
+          ASSERT_EQ(a.actions[i].end_ns, b.actions[i].end_ns);
+        }
+      }
+    }
+  }
 }
 
 TEST(PipelineSimulator, ChoicesMustFit) {
