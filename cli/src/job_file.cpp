@@ -15,6 +15,7 @@
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/layered_stage.hpp"
 #include "ebbtide/scheduler/rank_budgets.hpp"
+#include "job_traces.hpp"
 
 namespace ebbtide::cli {
 namespace {
@@ -115,18 +116,25 @@ class Keys {
 
 class JobReader {
  public:
-  explicit JobReader(const toml::table& root) : root_(root), keys_(root, "") {}
+  JobReader(const toml::table& root, std::string folder)
+      : root_(root), folder_(std::move(folder)), keys_(root, "") {}
 
   JobFile read() {
     PipelineJob& job = file_.job;
+    ranks_ = keys_.count("ranks", 1, kMostStages);
+    const bool recorded = keys_.has("traces");
+    if (recorded) readTraces();
     job.replays_ahead = keys_.flag("replays_ahead", true);
-    job.microbatches = keys_.count("microbatches", 1, 1 << 20);
+    job.processors = keys_.count("processors", 0, kMostStages, 0);
     job.latency_ns = keys_.nanoseconds("latency_seconds", 0);
     job.bytes_per_second = keys_.number("bandwidth_bytes_per_second", 0);
     file_.data_parallel = keys_.count("data_parallel", 1, 1 << 20, 1);
-    readProfiles();
-    readStages();
-    readOrder();
+    if (!recorded) {
+      job.microbatches = keys_.count("microbatches", 1, 1 << 20);
+      readProfiles();
+      readStages();
+      readOrder();
+    }
     readBudgets();
     keys_.refuseOthers();
     checkJob(job);
@@ -134,6 +142,27 @@ class JobReader {
   }
 
  private:
+  // A path with {rank} in it, from the job file's folder.
+  void readTraces() {
+    constexpr std::string_view kRank = "{rank}";
+    const std::string pattern = keys_.text("traces");
+    const std::size_t at = pattern.find(kRank);
+    if (at == pattern.npos && ranks_ > 1) keys_.bad("traces", "a path with {rank} in it");
+    std::vector<std::string> paths;
+    for (std::int32_t rank = 0; rank < ranks_; ++rank) {
+      std::string path = pattern;
+      if (at != path.npos) path.replace(at, kRank.size(), std::to_string(rank));
+      paths.push_back(path.starts_with('/') || folder_.empty() ? path : folder_ + "/" + path);
+    }
+    try {
+      file_.job = jobFromTraces(paths);
+    } catch (const std::invalid_argument& error) {
+      refuse(keys_.node("traces"), error.what());
+    }
+    file_.job.budgets.clear();
+    file_.schedule = "recorded";
+  }
+
   static const toml::table& tableOf(const toml::node& node, const std::string& what) {
     if (!node.is_table()) refuse(node, what + " is not a table");
     return *node.as_table();
@@ -182,7 +211,6 @@ class JobReader {
 
   // Rows are consecutive stages, one a rank in turn, unless they say otherwise.
   void readStages() {
-    ranks_ = keys_.count("ranks", 1, kMostStages);
     std::map<std::vector<std::string>, std::int32_t> known;
     for (const toml::node& node : keys_.array("stage")) {
       Keys keys(tableOf(node, "a stage"),
@@ -281,6 +309,7 @@ class JobReader {
   }
 
   const toml::table& root_;
+  const std::string folder_;
   Keys keys_;
   JobFile file_;
   std::map<std::string, StageProfile> profiles_;
@@ -289,10 +318,10 @@ class JobReader {
 
 }  // namespace
 
-JobFile jobFromToml(const std::string& text) {
+JobFile jobFromToml(const std::string& text, const std::string& folder) {
   try {
     const toml::table root = toml::parse(text);
-    return JobReader(root).read();
+    return JobReader(root, folder).read();
   } catch (const toml::parse_error& error) {
     throw std::invalid_argument("line " + std::to_string(error.source().begin.line) + ": " +
                                 std::string(error.description()));

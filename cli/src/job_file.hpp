@@ -9,12 +9,12 @@
 namespace ebbtide::cli {
 
 struct JobFile {
-  scheduler::PipelineJob job;      // of one pipeline
-  std::string schedule;            // "1f1b"; "actions" where they are listed
+  scheduler::PipelineJob job;  // of one pipeline
+  std::string schedule;  // "1f1b"; "actions" where they are listed, "recorded" where traces say it
   std::int32_t data_parallel = 1;  // pipelines alike, each rank r of which has the same budget
 };
 
-// Throws std::invalid_argument: the line, the key and what is wrong.
-JobFile jobFromToml(const std::string& text);
+// Paths in it are from `folder`. Throws std::invalid_argument: the line, the key and what is wrong.
+JobFile jobFromToml(const std::string& text, const std::string& folder);
 
 }  // namespace ebbtide::cli

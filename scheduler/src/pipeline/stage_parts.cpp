@@ -14,6 +14,7 @@ class Parts {
       : trace_(trace), forward_of_op_(forward_of_op), parameters_(forwards) {}
 
   StageParts find() {
+    markShared();
     markConstants();
     collectParameters();
     groupAlike();
@@ -26,9 +27,29 @@ class Parts {
   }
 
  private:
+  // What is received is a leaf that requires grad, too: of one microbatch. Where there is but one
+  // microbatch nothing is shared, and each forward is a part.
+  void markShared() {
+    std::vector<std::int32_t> reader(trace_.values.size(), kNone);
+    shared_.assign(trace_.values.size(), false);
+    for (std::size_t i = 0; i < trace_.ops.size(); ++i) {
+      const std::int32_t forward = forward_of_op_[i];
+      if (forward == kNone) continue;
+      for (const ValueId v : trace_.ops[i].inputs) {
+        if (!isParameter(v)) continue;
+        if (reader[v] != kNone && reader[v] != forward) shared_[v] = true;
+        reader[v] = forward;
+      }
+    }
+  }
+
+  bool isParameter(ValueId v) const {
+    return trace_.values[v].parameter && trace_.values[v].producer == kNone;
+  }
+
   // Made of parameters alone, as their copies of lower precision are.
   void markConstants() {
-    for (const TraceValue& value : trace_.values) constant_.push_back(value.parameter);
+    constant_ = shared_;
     for (const TraceOp& op : trace_.ops) {
       const bool all = !op.inputs.empty() && std::all_of(op.inputs.begin(), op.inputs.end(),
                                                          [&](ValueId v) { return constant_[v]; });
@@ -46,16 +67,16 @@ class Parts {
       while (!open.empty()) {
         const ValueId v = open.back();
         open.pop_back();
-        if (!constant_[v] || std::exchange(seen[v], forward) == forward) continue;
-        const OpId producer = trace_.values[v].producer;
-        if (trace_.values[v].parameter)
-          parameters_[forward].push_back(v);
-        else if (producer != kNone)
-          open.insert(open.end(), trace_.ops[producer].inputs.begin(),
-                      trace_.ops[producer].inputs.end());
+        if (std::exchange(seen[v], forward) == forward) continue;
+        if (isParameter(v)) parameters_[forward].push_back(v);
+        if (!constant_[v] || shared_[v]) continue;
+        const std::vector<ValueId>& from = trace_.ops[trace_.values[v].producer].inputs;
+        open.insert(open.end(), from.begin(), from.end());
       }
     }
     for (std::vector<ValueId>& of_one : parameters_) {
+      const auto own = [&](ValueId v) { return !shared_[v]; };
+      if (!std::all_of(of_one.begin(), of_one.end(), own)) std::erase_if(of_one, own);
       std::sort(of_one.begin(), of_one.end());
       of_one.erase(std::unique(of_one.begin(), of_one.end()), of_one.end());
     }
@@ -123,7 +144,8 @@ class Parts {
 
   const Trace& trace_;
   const std::vector<std::int32_t>& forward_of_op_;
-  std::vector<bool> constant_;                    // of each value
+  std::vector<bool> shared_;    // of each value: a parameter that several forwards read
+  std::vector<bool> constant_;  // of each value: such a one, or made of such alone
   std::vector<std::vector<ValueId>> parameters_;  // of each forward
   StageParts out_;
 };

@@ -41,11 +41,22 @@ class Drafter {
       append(drafts_[known], number);
       return;
     }
-    known = static_cast<std::int32_t>(drafts_.size());
     const ActionLabel label = labelFor(scope, piece);
     const bool backward =
         label.role == ActionLabel::Role::kHint ? piece.backward : !label.isForward();
+    if (label.role == ActionLabel::Role::kHint && !backward && hasForward(label)) {
+      addUnnamed(number);  // beside its backward pass
+      return;
+    }
+    known = static_cast<std::int32_t>(drafts_.size());
     drafts_.push_back({backward, label, {number}, piece.first_event, piece.end_event});
+  }
+
+  bool hasForward(const ActionLabel& label) const {
+    return std::any_of(drafts_.begin(), drafts_.end(), [&](const StepDraft& draft) {
+      return draft.label && !draft.backward && draft.label->stage == label.stage &&
+             draft.label->microbatch == label.microbatch;
+    });
   }
 
   static ActionLabel labelFor(const StepScope& scope, const StepPiece& piece) {

@@ -1,0 +1,270 @@
+#include "ebbtide/scheduler/recorded_costs.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "ebbtide/scheduler/simulator.hpp"
+
+namespace ebbtide::scheduler {
+namespace {
+
+using Kind = PipelineAction::Kind;
+
+template <typename Number>
+Number median(std::vector<Number> numbers) {
+  if (numbers.empty()) return 0;
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>((numbers.size() - 1) / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
+class Coster {
+ public:
+  Coster(const Trace& trace, const RankActions& actions)
+      : trace_(trace),
+        actions_(actions),
+        trace_graph_(buildGraph(trace)),
+        graph_(trace_graph_.graph) {
+    live_bytes_ = simulate(graph_, keepEverything(graph_)).live_bytes;
+    last_replay_ = lastReplayPositions(graph_);
+    findDeaths();
+    findLevels();
+    findSpans();
+  }
+
+  std::vector<PartCosts> costs() const {
+    std::vector<PartCosts> parts;
+    const Bytes fixed = std::max<Bytes>(0, levels_[tailOp()]);
+    for (std::int32_t part = 0; part < actions_.parts; ++part) {
+      PartCosts& costs = parts.emplace_back(costsOf(part));
+      costs.fixed_bytes = fixed / actions_.parts + (part < fixed % actions_.parts ? 1 : 0);
+    }
+    return parts;
+  }
+
+ private:
+  struct Span {  // graph ops, both ends included; first > last: none
+    OpId first = 1, last = 0;
+
+    bool isEmpty() const { return first > last; }
+    void add(OpId op) {
+      first = isEmpty() ? op : std::min(first, op);
+      last = std::max(last, op);
+    }
+  };
+  struct Chunk {
+    Span forward, backward, weights;  // backward: the input's part where there are two
+    Nanoseconds forward_ns = 0;
+  };
+  struct Costs {
+    Bytes held = 0, forward = 0, backward = 0, weight_held = 0;
+    Bytes least_held = 0, least_forward = 0;
+    Nanoseconds recompute_ns = 0;
+  };
+
+  // With everything kept: the last op at which the value is there.
+  void findDeaths() {
+    for (const Value& value : graph_.values) deaths_.push_back(value.natural_last);
+    for (OpId op = 0; op < ops(); ++op) {
+      for (const ValueId v : graph_.ops[op].inputs) deaths_[v] = std::max(deaths_[v], op);
+      for (const ValueId v : graph_.ops[op].outputs) deaths_[v] = std::max(deaths_[v], op);
+    }
+  }
+
+  // Before each op and after the last one.
+  void findLevels() {
+    std::vector<Bytes> change(graph_.ops.size() + 2, 0);
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      const Value& value = graph_.values[v];
+      if (value.pinned || deaths_[v] == kNone) continue;
+      change[value.producer + 1] += value.bytes;
+      change[deaths_[v] + 1] -= value.bytes;
+    }
+    Bytes live = 0;
+    for (OpId op = 0; op <= ops(); ++op) {
+      live += change[op];
+      // Past the last op: what that one found. A backward event's own memory is gone by then.
+      levels_.push_back(live + graph_.ops[std::min(op, ops() - 1)].fixedAtStart());
+    }
+  }
+
+  OpId ops() const { return static_cast<OpId>(graph_.ops.size()); }
+
+  void findSpans() {
+    chunks_.resize(actions_.chunks.size());
+    for (const RankAction& action : actions_.actions) {
+      Chunk& chunk = chunks_[action.chunk];
+      Span& span = action.kind == Kind::kForward          ? chunk.forward
+                   : action.kind == Kind::kWeightBackward ? chunk.weights
+                                                          : chunk.backward;
+      if (action.kind == Kind::kForward) chunk.forward_ns = action.busy_ns;
+      for (std::size_t at = action.first_event; at < action.end_event; ++at) {
+        const TraceEvent& event = trace_.events[at];
+        if (event.kind == TraceEvent::Kind::kOpBegin) {
+          span.add(trace_graph_.op_of_trace_op[event.id]);
+        } else if (event.kind == TraceEvent::Kind::kUnpack && action.kind != Kind::kForward) {
+          addEvent(chunk, action.kind, event.id);
+        }
+      }
+    }
+  }
+
+  // A use that is read twice has an op for the input's part, then one for the weights'.
+  void addEvent(Chunk& chunk, Kind kind, UseId use) {
+    const std::vector<OpId>& events = trace_graph_.events_of_use[use];
+    if (events.empty()) return;
+    if (kind == Kind::kWeightBackward)
+      chunk.weights.add(events.back());
+    else
+      chunk.backward.add(events.front());
+  }
+
+  // The first op behind all backward passes.
+  OpId tailOp() const {
+    OpId last = kNone;
+    for (const Chunk& chunk : chunks_) {
+      if (!chunk.backward.isEmpty()) last = std::max(last, chunk.backward.last);
+      if (!chunk.weights.isEmpty()) last = std::max(last, chunk.weights.last);
+    }
+    OpId tail = last + 1;
+    while (tail < ops() && graph_.ops[tail].backward) ++tail;
+    return tail;
+  }
+
+  PartCosts costsOf(std::int32_t part) const {
+    std::vector<Costs> all;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      if (actions_.chunks[i].part == part && !chunks_[i].forward.isEmpty()) {
+        all.push_back(costsOf(chunks_[i]));
+      }
+    }
+    const auto of = [&](auto Costs::*field) {
+      std::vector<std::remove_cvref_t<decltype(Costs().*field)>> values;
+      for (const Costs& one : all) values.push_back(one.*field);
+      return median(std::move(values));
+    };
+    const Bytes held = of(&Costs::held), forward = of(&Costs::forward);
+    const Bytes backward = std::max(held, of(&Costs::backward));
+    PartCosts costs;
+    costs.weight_held_bytes = of(&Costs::weight_held);
+    costs.points.push_back({held, std::max(held, forward), backward, 0});
+    const Bytes least = of(&Costs::least_held);
+    const Nanoseconds recompute = of(&Costs::recompute_ns);
+    if (least < held && recompute > 0) {
+      costs.points.push_back({least, std::max(least, of(&Costs::least_forward)),
+                              std::max(backward, forward), recompute});
+    }
+    return costs;
+  }
+
+  Costs costsOf(const Chunk& chunk) const {
+    Costs costs;
+    const Span& backward = chunk.backward.isEmpty() ? chunk.weights : chunk.backward;
+    if (backward.isEmpty()) return costs;
+    const OpId end = std::max(backward.last, chunk.weights.last);
+    const std::vector<bool> dropped = droppedValues(chunk, backward.first);
+    const Bytes growth =
+        std::max<Bytes>(0, graph_.ops[std::min(chunk.forward.last + 1, ops() - 1)].fixedAtStart() -
+                               graph_.ops[chunk.forward.first].fixedAtStart());
+    costs.held = costs.least_held = growth;
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      const Value& value = graph_.values[v];
+      if (!isMadeBy(value, chunk) || deaths_[v] > end) continue;
+      if (deaths_[v] >= backward.first) {
+        costs.held += value.bytes;
+        if (!dropped[v] || value.natural_last >= backward.first) costs.least_held += value.bytes;
+      }
+      if (!chunk.weights.isEmpty() && deaths_[v] >= chunk.weights.first) {
+        costs.weight_held += value.bytes;
+      }
+    }
+    costs.forward = most(chunk.forward) - levels_[chunk.forward.first];
+    costs.backward = most(backward) - levels_[backward.first] + costs.held;
+    costs.least_forward = leastForward(chunk, dropped);
+    costs.recompute_ns = recomputeTime(chunk, dropped, backward);
+    return costs;
+  }
+
+  static bool isMadeBy(const Value& value, const Chunk& chunk) {
+    return !value.pinned && value.producer >= chunk.forward.first &&
+           value.producer <= chunk.forward.last;
+  }
+
+  Bytes most(const Span& span) const {
+    return *std::max_element(live_bytes_.begin() + span.first, live_bytes_.begin() + span.last + 1);
+  }
+
+  // What the chunk made that can be made again right before its backward.
+  std::vector<bool> droppedValues(const Chunk& chunk, OpId backward) const {
+    std::vector<bool> dropped(graph_.values.size(), false);
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      dropped[v] = isMadeBy(graph_.values[v], chunk) && last_replay_[v] >= backward;
+    }
+    return dropped;
+  }
+
+  Bytes leastForward(const Chunk& chunk, const std::vector<bool>& dropped) const {
+    const OpId first = chunk.forward.first;
+    Bytes saved = 0, most_bytes = 0;
+    std::vector<Bytes> gone(chunk.forward.last - first + 2,
+                            0);  // by op: what is away from there on
+    for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+      if (!dropped[v]) continue;
+      const Value& value = graph_.values[v];
+      const OpId away = std::max(value.producer, value.natural_last) + 1;
+      if (away <= chunk.forward.last && deaths_[v] >= away) gone[away - first] += value.bytes;
+    }
+    for (OpId op = first; op <= chunk.forward.last; ++op) {
+      saved += gone[op - first];
+      most_bytes = std::max(most_bytes, live_bytes_[op] - levels_[first] - saved);
+    }
+    return most_bytes;
+  }
+
+  // Of the forward's processor time the share of the ops that run again.
+  Nanoseconds recomputeTime(const Chunk& chunk, const std::vector<bool>& dropped,
+                            const Span& backward) const {
+    std::vector<bool> runs(graph_.ops.size(), false);
+    std::vector<ValueId> open;
+    for (const Span& span : {backward, chunk.weights}) {
+      for (OpId op = span.first; op <= span.last; ++op) {
+        open.insert(open.end(), graph_.ops[op].inputs.begin(), graph_.ops[op].inputs.end());
+      }
+    }
+    while (!open.empty()) {
+      const ValueId v = open.back();
+      open.pop_back();
+      if (!dropped[v] || graph_.values[v].natural_last >= backward.first) continue;
+      const OpId op = graph_.values[v].producer;
+      if (runs[op]) continue;
+      runs[op] = true;
+      open.insert(open.end(), graph_.ops[op].inputs.begin(), graph_.ops[op].inputs.end());
+    }
+    double all = 0, again = 0;
+    for (OpId op = chunk.forward.first; op <= chunk.forward.last; ++op) {
+      const auto ns = static_cast<double>(graph_.ops[op].duration_ns);
+      all += ns;
+      if (runs[op]) again += ns;
+    }
+    return all > 0 ? static_cast<Nanoseconds>(static_cast<double>(chunk.forward_ns) * again / all)
+                   : 0;
+  }
+
+  const Trace& trace_;
+  const RankActions& actions_;
+  const TraceGraph trace_graph_;
+  const Graph& graph_;
+  std::vector<Bytes> live_bytes_;           // during each op, with everything kept
+  std::vector<OpId> last_replay_, deaths_;  // of each value
+  std::vector<Bytes> levels_;               // before each op, with everything kept
+  std::vector<Chunk> chunks_;
+};
+
+}  // namespace
+
+std::vector<PartCosts> costsOfParts(const Trace& trace, const RankActions& actions) {
+  return Coster(trace, actions).costs();
+}
+
+}  // namespace ebbtide::scheduler
