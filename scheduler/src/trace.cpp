@@ -44,13 +44,21 @@ class GraphBuilder {
  private:
   // A value that was written over while a use still held it (a chunk of a shared storage, or
   // .data): its uses read the storage as it is. A value with a use that was never unpacked: a loss
-  // whose backward pass did not run in this step may run in another. Such a block is left to the
+  // whose backward pass did not run in this step may run in another. What an op wrote over without
+  // a value to show for it (a receive) lives on as long as its block. Such a block is left to the
   // program: never dropped, never replayed.
   void markSharedBlocks() {
     shared_.assign(trace_.blocks.size(), false);
     std::vector<bool> used(trace_.values.size(), false);
     for (const ValueId v : trace_.use_value) {
       if (v != kNone) used.at(v) = true;
+    }
+    std::vector<ValueId> newest(trace_.blocks.size(), kNone);
+    for (std::size_t v = 0; v < trace_.values.size(); ++v) {
+      if (trace_.values[v].block != kNone) newest[trace_.values[v].block] = static_cast<ValueId>(v);
+    }
+    for (std::size_t b = 0; b < newest.size(); ++b) {
+      if (newest[b] != kNone && trace_.values[newest[b]].overwritten_by != kNone) shared_[b] = true;
     }
     for (std::size_t v = 0; v < trace_.values.size(); ++v) {
       const TraceValue& value = trace_.values[v];
