@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <functional>
+#include <iterator>
 #include <stdexcept>
 
+#include "ebbtide/scheduler/recorded_costs.hpp"
+#include "gzip.hpp"
 #include "pipeline_jobs.hpp"
 #include "recorded_ranks.hpp"
 
@@ -129,6 +134,163 @@ TEST_P(JoinedRanksOf, GiveBackTheJob) {
 INSTANTIATE_TEST_SUITE_P(With, JoinedRanksOf,
                          testing::Values(Scopes::kNothing, Scopes::kMicrobatches, Scopes::kActions,
                                          Scopes::kHints));
+
+// Two ranks, two microbatches: rank 0 F0 F1 B0 B1, rank 1 F0 B0 F1 B1. Messages 0 to 3 of each in
+// that order.
+struct TwoRanks {
+  std::mt19937 random{1};
+  PipelineJob job = [] {
+    PipelineJob two = equalStages("1f1b", 2, 2);
+    two.profiles[0].output_bytes = 8;
+    return two;
+  }();
+  std::vector<RankActions> ranks = recognised(job, Scopes::kNothing, random);
+
+  std::string problem() const {
+    try {
+      joinRanks(ranks, costsOf(job));
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return {};
+  }
+};
+
+TEST(JoinedRanks, NameTheRankAndActionThatDoNotFit) {
+  struct Damage {
+    std::function<void(std::vector<RankActions>&)> apply;
+    const char* message;
+  };
+  const Damage damages[] = {
+      {[](auto& ranks) { ranks[1].refusal = "it sends nothing"; }, "rank 1: it sends nothing"},
+      {[](auto& ranks) { ranks[0].actions[0].sent[0].bytes = 7; },
+       "rank 1, action 0 (F of forward 0): receives 8 bytes where rank 0, action 0 (F of forward "
+       "0) sends 7"},
+      {[](auto& ranks) { ranks[1].actions[2].received.clear(); },
+       "rank 0, action 1 (F of forward 1): sends what rank 1 does not receive"},
+      {[](auto& ranks) { ranks[1].actions[3].sent.clear(); },
+       "rank 0, action 3 (B of forward 1): receives what rank 1 does not send"},
+      {[](auto& ranks) { ranks[0].actions[0].sent[0].peer = 2; },
+       "rank 0, action 0 (F of forward 0): has a message to or from rank 2"},
+      // F0's output is asked for only behind B0.
+      {[](auto& ranks) {
+         std::swap(ranks[1].actions[0].received, ranks[1].actions[2].received);
+         std::swap(ranks[1].actions[0].received[0].message,
+                   ranks[1].actions[2].received[0].message);
+         ranks[1].actions[2].received.insert(ranks[1].actions[2].received.begin(),
+                                             ranks[1].actions[0].received[0]);
+         ranks[1].actions[0].received.clear();
+       },
+       "rank 1, action 0 (F of forward 0): begins before it receives what rank 0, action 0 (F of "
+       "forward 0) sends"},
+      // The gradient of forward 0 is asked for only behind its backward.
+      {[](auto& ranks) {
+         auto& actions = ranks[0].actions;
+         actions[3].received.insert(actions[3].received.begin(), actions[2].received[0]);
+         actions[2].received.clear();
+       },
+       "rank 0, action 2 (B of forward 0): begins before it receives the gradient that rank 1, "
+       "action 1 (B of forward 0) sends"},
+      // No gradient for the second forward.
+      {[](auto& ranks) {
+         ranks[1].actions[3].sent.clear();
+         ranks[0].actions[3].received.clear();
+       },
+       "rank 0, action 1 (F of forward 1): sends to rank 1, which sends back 1 gradients for 2 "
+       "forwards"},
+      {[](auto& ranks) {
+         ranks[0].actions[1].sent.clear();
+         ranks[1].actions[2].received.clear();
+       },
+       "rank 1, action 3 (B of forward 1): sends a gradient to rank 0, which sent it no forward"},
+      {[](auto& ranks) {
+         for (auto& rank : ranks) {
+           for (RankAction& action : rank.actions) action.sent = action.received = {};
+         }
+       },
+       "the ranks send each other nothing: they are no pipeline"},
+      {[](auto& ranks) {
+         ranks[1].chunks[1].part = 1;
+         ranks[1].parts = 2;
+       },
+       "rank 1: not as many costs as it has stages"},
+  };
+  EXPECT_EQ(TwoRanks().problem(), "");
+  for (const Damage& damage : damages) {
+    TwoRanks two;
+    damage.apply(two.ranks);
+    EXPECT_EQ(two.problem(), damage.message);
+  }
+}
+
+TEST(JoinedRanks, StagesThatAreAlikeShareAProfile) {
+  // Times of 20 ns are within 5 % of 21 ns, not of 22 ns. Stage 2 is the last one: it sends
+  // nothing.
+  std::mt19937 random(1);
+  PipelineJob job = equalStages("1f1b", 3, 3);
+  job.profiles.assign(3, job.profiles[0]);
+  for (int stage = 0; stage < 3; ++stage) {
+    job.stages[stage].profile = stage;
+    job.profiles[stage].forward_ns = 20;
+  }
+  job.profiles[1].forward_ns = 21;
+  const auto profilesOf = [&] {
+    return joinRanks(recognised(job, Scopes::kNothing, random), costsOf(job)).job.profiles;
+  };
+  ASSERT_EQ(profilesOf().size(), 1U);
+  EXPECT_EQ(profilesOf()[0].forward_ns, 20);  // (20 + 21 + 20) / 3
+  job.profiles[1].forward_ns = 22;
+  EXPECT_EQ(profilesOf().size(), 2U);
+  job.profiles[1].forward_ns = 20;
+  job.profiles[1].points[0].held_bytes = 99;
+  EXPECT_EQ(profilesOf().size(), 2U);
+}
+
+std::vector<RankActions> recordedRanks(const std::string& name, int ranks) {
+  std::vector<RankActions> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const std::string path = std::string(EBBTIDE_TRACES) + "/pipelines/" + name + "-" +
+                             std::to_string(rank) + ".json.gz";
+    std::ifstream file(path, std::ios::binary);
+    const Trace trace = traceFromJson(
+        unpackGzip({std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}));
+    all.push_back(recogniseActions(trace));
+    EXPECT_EQ(all.back().refusal, "");
+    // As the simulator of graphs finds the step with everything kept.
+    const std::vector<PartCosts> costs = costsOfParts(trace, all.back());
+    EXPECT_EQ(static_cast<std::int32_t>(costs.size()), all.back().parts);
+    for (const PartCosts& part : costs) {
+      EXPECT_EQ(part.points.size(), 2U);
+      EXPECT_GT(part.fixed_bytes, 0);
+    }
+  }
+  return all;
+}
+
+PipelineJob joinedWithoutCosts(const std::vector<RankActions>& ranks) {
+  std::vector<std::vector<PartCosts>> costs;
+  for (const RankActions& rank : ranks) costs.emplace_back(rank.parts, PartCosts{{{}}, 0, 0});
+  return joinRanks(ranks, costs).job;
+}
+
+// torch's Schedule1F1B, which names nothing.
+TEST(JoinedRanks, OfFourProcessesRun1F1B) {
+  const PipelineJob job = joinedWithoutCosts(recordedRanks("1f1b", 4));
+  EXPECT_EQ(job.order, actionOrder("1f1b", {4, 1, 4}));
+  for (int stage = 0; stage < 4; ++stage) EXPECT_EQ(job.stages[stage].rank, stage);
+  EXPECT_EQ(job.profileOf(0).output_bytes, 1 << 20);
+}
+
+// torch's ScheduleInterleavedZeroBubble, with names; then without them. On the first stage an input
+// gradient that computes nothing is there by name alone.
+TEST(JoinedRanks, OfTwoProcessesRunAZeroBubbleSchedule) {
+  const PipelineJob job = joinedWithoutCosts(recordedRanks("zero-bubble", 2));
+  ASSERT_EQ(job.stages.size(), 4U);
+  EXPECT_EQ(job.microbatches, 4);
+  for (int stage = 0; stage < 4; ++stage) EXPECT_EQ(job.stages[stage].rank, stage % 2);
+  const auto begin = actionsFromText("0F0 0F1 2F0 2F1 2I0 2W0 0F2 2I1 2W1 0F3 0I0 0W0");
+  EXPECT_EQ(std::vector(job.order[0].begin(), job.order[0].begin() + 12), begin);
+}
 
 }  // namespace
 }  // namespace ebbtide::scheduler

@@ -203,7 +203,7 @@ class Recogniser {
     for (const StepMessage& at : step_.messages) {
       const TraceMessage& message = trace_.messages[at.message];
       const bool named = at.scope != kNone && step_.scopes[at.scope].isOfMessages();
-      const std::size_t action = named             ? actionNamed(step_.scopes[at.scope])
+      const std::size_t action = named             ? actionNamed(at)
                                  : message.receive ? readerAfter(at)
                                                    : senderBefore(at);
       (message.receive ? out_.actions[action].received : out_.actions[action].sent)
@@ -211,8 +211,8 @@ class Recogniser {
     }
   }
 
-  std::size_t actionNamed(const StepScope& scope) const {
-    const ActionLabel& label = scope.labels.front();
+  std::size_t actionNamed(const StepMessage& at) const {
+    const ActionLabel& label = step_.scopes[at.scope].labels.front();
     for (std::size_t i = 0; i < out_.actions.size(); ++i) {
       const RankAction& action = out_.actions[i];
       const RankChunk& chunk = out_.chunks[action.chunk];
@@ -222,7 +222,7 @@ class Recogniser {
         return i;
       }
     }
-    refuse("the message at event " + std::to_string(scope.first_event) + " is named for no action");
+    refuse("the message at event " + std::to_string(at.event) + " is named for no action");
   }
 
   std::size_t senderBefore(const StepMessage& at) const {

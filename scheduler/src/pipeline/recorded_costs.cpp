@@ -35,10 +35,10 @@ class Coster {
 
   std::vector<PartCosts> costs() const {
     std::vector<PartCosts> parts;
-    const Bytes fixed = std::max<Bytes>(0, levels_[tailOp()]);
+    for (std::int32_t part = 0; part < actions_.parts; ++part) parts.push_back(costsOf(part));
+    const Bytes fixed = fixedBytes(parts);
     for (std::int32_t part = 0; part < actions_.parts; ++part) {
-      PartCosts& costs = parts.emplace_back(costsOf(part));
-      costs.fixed_bytes = fixed / actions_.parts + (part < fixed % actions_.parts ? 1 : 0);
+      parts[part].fixed_bytes = fixed / actions_.parts + (part < fixed % actions_.parts ? 1 : 0);
     }
     return parts;
   }
@@ -55,7 +55,12 @@ class Coster {
   };
   struct Chunk {
     Span forward, backward, weights;  // backward: the input's part where there are two
+    bool in_parts = false;
     Nanoseconds forward_ns = 0;
+
+    const Span& of(Kind kind) const {
+      return kind == Kind::kForward ? forward : kind == Kind::kWeightBackward ? weights : backward;
+    }
   };
   struct Costs {
     Bytes held = 0, forward = 0, backward = 0, weight_held = 0;
@@ -99,6 +104,7 @@ class Coster {
                    : action.kind == Kind::kWeightBackward ? chunk.weights
                                                           : chunk.backward;
       if (action.kind == Kind::kForward) chunk.forward_ns = action.busy_ns;
+      chunk.in_parts = chunk.in_parts || action.kind == Kind::kWeightBackward;
       for (std::size_t at = action.first_event; at < action.end_event; ++at) {
         const TraceEvent& event = trace_.events[at];
         if (event.kind == TraceEvent::Kind::kOpBegin) {
@@ -130,6 +136,46 @@ class Coster {
     OpId tail = last + 1;
     while (tail < ops() && graph_.ops[tail].backward) ++tail;
     return tail;
+  }
+
+  // What is live besides microbatches, where the rank holds nearly the most: that is what has to
+  // fit. Less before gradients are there, more where a program keeps what it has sent.
+  Bytes fixedBytes(const std::vector<PartCosts>& parts) const {
+    const Bytes peak = *std::max_element(live_bytes_.begin(), live_bytes_.end());
+    Bytes live = 0, fixed = 0;
+    std::vector<std::pair<OpId, Bytes>> besides;  // from an op on what microbatches take at most
+    for (const RankAction& action : actions_.actions) {
+      const PartCosts& costs = parts[actions_.chunks[action.chunk].part];
+      const StagePoint& kept = costs.points.front();
+      Bytes most_bytes = 0;
+      switch (action.kind) {
+        case Kind::kForward:
+          most_bytes = live + kept.forward_bytes;
+          live += kept.held_bytes;
+          break;
+        case Kind::kBackward:
+        case Kind::kInputBackward:
+          live -= kept.held_bytes;
+          most_bytes = live + kept.backward_bytes;
+          if (action.kind == Kind::kInputBackward) live += costs.weight_held_bytes;
+          break;
+        case Kind::kWeightBackward:
+          most_bytes = live;
+          live -= costs.weight_held_bytes;
+          break;
+      }
+      const Span& span = chunks_[action.chunk].of(action.kind);
+      if (span.isEmpty()) continue;
+      besides.emplace_back(span.first, most_bytes);
+    }
+    besides.emplace_back(tailOp(), 0);
+    for (std::size_t i = 0; i < besides.size(); ++i) {
+      const OpId end = i + 1 < besides.size() ? besides[i + 1].first : ops();
+      if (end <= besides[i].first) continue;
+      const Bytes found = most({besides[i].first, end - 1});
+      if (found >= peak - peak / 20) fixed = std::max(fixed, found - besides[i].second);
+    }
+    return fixed;
   }
 
   PartCosts costsOf(std::int32_t part) const {
@@ -175,15 +221,20 @@ class Coster {
         costs.held += value.bytes;
         if (!dropped[v] || value.natural_last >= backward.first) costs.least_held += value.bytes;
       }
-      if (!chunk.weights.isEmpty() && deaths_[v] >= chunk.weights.first) {
-        costs.weight_held += value.bytes;
-      }
     }
     costs.forward = most(chunk.forward) - levels_[chunk.forward.first];
     costs.backward = most(backward) - levels_[backward.first] + costs.held;
+    if (chunk.in_parts) costs.weight_held = weightHeld(chunk, costs.held);
     costs.least_forward = leastForward(chunk, dropped);
     costs.recompute_ns = recomputeTime(chunk, dropped, backward);
     return costs;
+  }
+
+  // From the input's part on, with what that leaves for the weights' and what these take.
+  Bytes weightHeld(const Chunk& chunk, Bytes held) const {
+    if (chunk.backward.isEmpty()) return held;  // the weights' part does it all
+    const Bytes before = levels_[chunk.backward.first] - held;
+    return std::max<Bytes>(0, levels_[chunk.backward.last + 1] - before);
   }
 
   static bool isMadeBy(const Value& value, const Chunk& chunk) {

@@ -10,9 +10,9 @@
 namespace ebbtide::scheduler {
 
 // Of each part: everything kept and, where there is something to replay, all recomputed. Medians
-// over microbatches. What is live after the last backward pass, gradients included, counts as live
-// for the whole step, in even shares. Precondition: `actions` are the trace's, without a refusal.
-// Throws std::invalid_argument like buildGraph().
+// over microbatches. What is live besides them where the rank holds the most counts as live for the
+// whole step, in even shares. Precondition: `actions` are the trace's, without a refusal. Throws
+// std::invalid_argument like buildGraph().
 std::vector<PartCosts> costsOfParts(const Trace& trace, const RankActions& actions);
 
 }  // namespace ebbtide::scheduler
