@@ -7,10 +7,12 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "ebbtide/scheduler/pipeline_simulator.hpp"
 #include "ebbtide/scheduler/recorded_costs.hpp"
 #include "gzip.hpp"
 #include "pipeline_jobs.hpp"
 #include "recorded_ranks.hpp"
+#include "trace_check.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -290,6 +292,77 @@ TEST(JoinedRanks, OfTwoProcessesRunAZeroBubbleSchedule) {
   for (int stage = 0; stage < 4; ++stage) EXPECT_EQ(job.stages[stage].rank, stage % 2);
   const auto begin = actionsFromText("0F0 0F1 2F0 2F1 2I0 2W0 0F2 2I1 2W1 0F3 0I0 0W0");
   EXPECT_EQ(std::vector(job.order[0].begin(), job.order[0].begin() + 12), begin);
+}
+
+// Events lost, doubled or in another order, scopes and messages of others: refused or recognised,
+// and where ranks still fit together the job is one that can be simulated or waits in a circle.
+TEST(JoinedRanks, DamagedStepsAreRefusedOrRecognised) {
+  using Event = TraceEvent::Kind;
+  std::mt19937 random(5);
+  int refused = 0, joined = 0;
+  for (int run = 0; run < 1500; ++run) {
+    const PipelineJob job = randomJob(random, 3, 4);
+    if (job.ranks() < 2) continue;
+    JobRecorder recorder(job, static_cast<Scopes>(random() % 4), random);
+    std::vector<RankActions> ranks;
+    std::vector<std::vector<PartCosts>> costs;
+    bool whole = true;
+    for (std::int32_t rank = 0; rank < static_cast<std::int32_t>(job.ranks()); ++rank) {
+      Trace trace = recorder.record(rank);
+      for (auto damages = random() % 3; damages > 0; --damages) {
+        const std::size_t at = random() % (trace.events.size() - 1);
+        TraceEvent& event = trace.events[at];
+        switch (random() % 5) {
+          case 0:
+            if (event.kind == Event::kMessage)
+              trace.messages[event.id].receive = random() % 2 == 0;
+            else
+              trace.events.erase(trace.events.begin() + static_cast<std::ptrdiff_t>(at));
+            break;
+          case 1:
+            std::swap(event, trace.events[at + 1]);
+            break;
+          case 2:
+            trace.events.insert(trace.events.begin() + static_cast<std::ptrdiff_t>(at), event);
+            break;
+          case 3:
+            if (event.kind == Event::kUnpack) {
+              event.id = static_cast<std::int32_t>(random() % trace.use_value.size());
+            }
+            break;
+          default:
+            if (trace.scopes.empty()) break;
+            trace.scopes[random() % trace.scopes.size()].name =
+                trace.scopes[random() % trace.scopes.size()].name;
+        }
+      }
+      try {
+        checkTrace(trace);
+      } catch (const std::invalid_argument&) {
+        whole = false;
+        break;
+      }
+      ranks.push_back(recogniseActions(trace));
+      refused += ranks.back().refusal.empty() ? 0 : 1;
+      try {
+        costs.push_back(ranks.back().refusal.empty() ? costsOfParts(trace, ranks.back())
+                                                     : std::vector<PartCosts>());
+      } catch (const std::invalid_argument&) {  // not a graph's trace
+        whole = false;
+        break;
+      }
+    }
+    if (!whole) continue;
+    try {
+      const PipelineJob found = joinRanks(ranks, costs).job;
+      ++joined;
+      simulate(found, uniformChoices(found, 0));
+    } catch (const std::invalid_argument& error) {
+      EXPECT_STRNE(error.what(), "");
+    }
+  }
+  EXPECT_GT(refused, 50);
+  EXPECT_GT(joined, 50);
 }
 
 }  // namespace
