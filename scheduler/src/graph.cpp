@@ -35,6 +35,16 @@ bool isIndex(std::int32_t id, std::size_t size) {
   return id >= 0 && static_cast<std::size_t>(id) < size;
 }
 
+void checkWait(const Graph& graph, OpId id) {
+  const Op& op = graph.ops[id];
+  if (!op.inputs.empty() || !op.outputs.empty()) {
+    fail(opName(graph, id) + " waits and reads or makes values");
+  }
+  if (op.rerunnable) fail(opName(graph, id) + " waits and is rerunnable");
+  if (op.backward) fail(opName(graph, id) + " waits and is backward");
+  if (graph.any_order) fail(opName(graph, id) + " waits in a graph of any order");
+}
+
 void checkOp(const Graph& graph, OpId id, std::vector<OpId>& last_seen) {
   const Op& op = graph.ops[id];
   if (op.duration_ns < 0) fail(opName(graph, id) + " has a negative duration");
@@ -44,6 +54,7 @@ void checkOp(const Graph& graph, OpId id, std::vector<OpId>& last_seen) {
     fail(opName(graph, id) + " has fixed bytes at its start that are not within its fixed bytes");
   }
   if (op.backward && op.rerunnable) fail(opName(graph, id) + " is backward and rerunnable");
+  if (op.waits) checkWait(graph, id);
   for (ValueId value : op.inputs) {
     if (!isIndex(value, graph.values.size())) {
       fail(opName(graph, id) + " reads " + valueName(value) + ", which does not exist");

@@ -19,7 +19,7 @@ std::string indexed(const char* list, std::size_t index) {
 
 Op readOp(const JsonObject& fields) {
   fields.expectOnly({"name", "duration_ns", "workspace_bytes", "fixed_bytes", "fixed_at_start",
-                     "rerunnable", "backward", "inputs", "outputs"});
+                     "rerunnable", "backward", "waits", "inputs", "outputs"});
   Op op;
   op.name = fields.textOr("name", "");
   op.duration_ns = fields.integer("duration_ns");
@@ -28,6 +28,7 @@ Op readOp(const JsonObject& fields) {
   op.fixed_at_start = fields.integerOr("fixed_at_start", kNone);
   op.rerunnable = fields.booleanOr("rerunnable", false);
   op.backward = fields.booleanOr("backward", false);
+  op.waits = fields.booleanOr("waits", false);
   op.inputs = fields.ids("inputs");
   op.outputs = fields.ids("outputs");
   return op;
@@ -122,6 +123,7 @@ class GraphText {
     number("fixed_at_start", op.fixed_at_start, kNone);
     flag("rerunnable", op.rerunnable);
     flag("backward", op.backward);
+    flag("waits", op.waits);
     ids("inputs", op.inputs);
     ids("outputs", op.outputs);
     text_ += '}';

@@ -49,11 +49,12 @@ bool ReplayMachine::mayReplay() const {
   return static_cast<std::size_t>(next_) == positions_.size() || positions_[next_];
 }
 
-// Backward ops that read nothing, as far as replays may come after them: their turn is now.
+// Backward ops that read nothing and ops that wait, as far as replays may come after them: their
+// turn is now.
 void ReplayMachine::passGaps() {
   OpId open = next_;
   while (static_cast<std::size_t>(open) < positions_.size() && !positions_[open]) {
-    if (!graph_.ops[open].backward) return;
+    if (!graph_.ops[open].backward && !graph_.ops[open].waits) return;
     ++open;
   }
   while (static_cast<std::size_t>(open) < positions_.size() && next_ < open) {

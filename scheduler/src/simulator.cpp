@@ -53,6 +53,7 @@ class Machine {
         natural_deaths_(graph, [](const Value& value) { return value.natural_last; }),
         overwritten_(graph, [](const Value& value) { return value.overwritten_by; }) {
     result_.live_bytes.assign(graph.ops.size(), 0);
+    result_.run_bytes.reserve(graph.ops.size());
     for (std::size_t id = 0; id < graph.values.size(); ++id) {
       const Value& value = graph.values[id];
       if (value.producer != kNone) continue;
@@ -143,6 +144,7 @@ class Machine {
       if (graph_.lazy_outputs && droppedNext(output)) unmade += bytes(output);
     }
     observe(live_ + op.fixed_bytes - unmade);
+    result_.run_bytes.push_back(live_ + op.fixed_bytes - unmade);
     for (const ValueId* it = overwritten_.begin(id); it != overwritten_.end(id); ++it) {
       if (!takenOver(*it, op)) endFirstCopy(*it);
     }

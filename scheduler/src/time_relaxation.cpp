@@ -29,6 +29,9 @@ class Builder {
         from_(graph.ops.size()),
         replay_until_(graph.ops.size(), kNone),
         live_(graph.values.size()) {
+    for (std::size_t op = 0; op < graph.ops.size(); ++op) {
+      if (graph.ops[op].waits) open_[op] = true;  // a bound holds for schedules with replays there
+    }
     setUnits();
     setIntervals();
     addColumns();
@@ -229,7 +232,7 @@ class Builder {
   LinearProgram& program_;
   OpPrecedence order_;
   const std::vector<OpId>& events_;
-  const std::vector<bool> open_;  // per op: may replays come right before it?
+  std::vector<bool> open_;  // per op: may replays come right before it?
   bool whole_;
   Bytes budget_;
   double bytes_ = 1;                      // per unit of the program

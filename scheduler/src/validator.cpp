@@ -5,7 +5,8 @@
 //   begins with a run of the producer, or with the step for a source, and ends with a drop, an
 //   offload or the program's overwriting of that copy.
 // A replay of an op of which some output has a copy already leaves that copy in place.
-// In a recorded step the first run after a replay is that of a backward event that reads something.
+// In a recorded step the first run after a replay is that of a backward event that reads something
+// or of an op that waits.
 #include "ebbtide/scheduler/validator.hpp"
 
 #include <algorithm>
@@ -71,9 +72,9 @@ class Checker {
     const Op& op = graph_.ops[id];
     const bool first = !ran_[id];
     if (!first && !op.rerunnable) return name + " is replayed but is not rerunnable";
-    if (first && waiting_ != kNone && (!op.backward || op.inputs.empty())) {
+    if (first && waiting_ != kNone && !op.waits && (!op.backward || op.inputs.empty())) {
       return name + " comes after a replay of op " + std::to_string(waiting_) +
-             " but is no backward event that reads something";
+             " but is no backward event that reads something, nor does it wait";
     }
     for (ValueId input : op.inputs) {
       if (readable(input, first && !op.backward)) continue;
@@ -94,7 +95,7 @@ class Checker {
 
   std::optional<std::string> unserved() const {
     if (waiting_ == kNone) return std::nullopt;
-    return "op " + std::to_string(waiting_) + " is replayed after the last backward event";
+    return "op " + std::to_string(waiting_) + " is replayed after the last backward event or wait";
   }
 
   // The program's write ends its own copy; a copy that a replay made apart from it survives.

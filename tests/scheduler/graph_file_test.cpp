@@ -41,10 +41,11 @@ TEST(GraphJson, ReadsEveryField) {
       file(R"({"name":"a","duration_ns":5,"workspace_bytes":1,"fixed_bytes":9,"fixed_at_start":2,)"
            R"("rerunnable":true,"inputs":[0],"outputs":[1,2]},)"
            R"({"duration_ns":6,"inputs":[1],"outputs":[3]},)"
-           R"({"duration_ns":7,"backward":true,"inputs":[2],"outputs":[]})",
+           R"({"duration_ns":7,"backward":true,"inputs":[2],"outputs":[]},)"
+           R"({"duration_ns":0,"waits":true,"inputs":[],"outputs":[]})",
            R"({"bytes":40,"pinned":true},{"bytes":50,"natural_last":1,"overwritten_by":1},)"
            R"({"bytes":60},{"bytes":50,"previous_epoch":1})"));
-  ASSERT_EQ(graph.ops.size(), 3u);
+  ASSERT_EQ(graph.ops.size(), 4u);
   const Op& op = graph.ops[0];
   EXPECT_EQ(op.name, "a");
   EXPECT_EQ(op.duration_ns, 5);
@@ -57,6 +58,8 @@ TEST(GraphJson, ReadsEveryField) {
   EXPECT_EQ(op.outputs, (std::vector<ValueId>{1, 2}));
   EXPECT_EQ(graph.ops[1].fixed_at_start, kNone);
   EXPECT_TRUE(graph.ops[2].backward);
+  EXPECT_FALSE(graph.ops[2].waits);
+  EXPECT_TRUE(graph.ops[3].waits);
   ASSERT_EQ(graph.values.size(), 4u);
   EXPECT_TRUE(graph.values[0].pinned);
   EXPECT_EQ(graph.values[0].producer, kNone);
@@ -70,7 +73,7 @@ TEST(GraphJson, ReadsEveryField) {
 
 TEST(GraphJson, ComesBackAsItWas) {
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
-    const Graph graph = randomGraph(seed, 2 + seed);
+    const Graph graph = withWaits(randomGraph(seed, 2 + seed), seed);
     const Graph again = read(toJson(graph));
     EXPECT_EQ(toJson(again), toJson(graph)) << seed;
     const Simulation first = simulate(graph, keepEverything(graph));

@@ -57,6 +57,15 @@ TEST(Graph, HasReplaysInARecordedStepForBackwardEventsAlone) {
   EXPECT_EQ(replayPositions(graph), std::vector<bool>(9, true));
 }
 
+TEST(Graph, LeavesOpsThatWaitToOthersThanPlanners) {
+  Graph graph = chain(1);  // op 0 forward, 1 its event
+  addWait(graph);          // 2
+  addEvent(graph, {1});
+  EXPECT_EQ(replayPositions(graph), (std::vector<bool>{false, true, false, true}));
+  EXPECT_FALSE(graph.mayReplayBefore(0));
+  EXPECT_TRUE(graph.mayReplayBefore(1) && graph.mayReplayBefore(2));
+}
+
 struct BadGraph {
   std::string message;
   std::function<void(Graph&)> spoil;
@@ -89,6 +98,16 @@ const BadGraph kBadGraphs[] = {
     {"fixed bytes at its start", [](Graph& g) { g.ops[2].fixed_at_start = 1 << 20; }},
     {"negative fixed bytes", [](Graph& g) { g.ops[2].fixed_bytes = -1; }},
     {"is backward and rerunnable", [](Graph& g) { g.ops[4].rerunnable = true; }},
+    {"op 0 (f0) waits and reads or makes values", [](Graph& g) { g.ops[0].waits = true; }},
+    {"waits and is rerunnable",
+     [](Graph& g) { g.ops.push_back({.rerunnable = true, .waits = true, .inputs = {}}); }},
+    {"waits and is backward",
+     [](Graph& g) { g.ops.push_back({.backward = true, .waits = true, .inputs = {}}); }},
+    {"waits in a graph of any order",
+     [](Graph& g) {
+       addWait(g);
+       g.any_order = true;
+     }},
     {"names op 77, which does not exist", [](Graph& g) { g.values[1].natural_last = 77; }},
     {"writes value 1, whose producer is another op", [](Graph& g) { g.values[1].producer = -5; }},
     {"is overwritten before it is produced", [](Graph& g) { g.values[3].overwritten_by = 2; }},

@@ -185,6 +185,28 @@ inline Graph withCopies(Graph graph, std::uint64_t seed) {
   return std::move(step.graph);
 }
 
+// The program waits before some of its ops.
+inline Graph withWaits(const Graph& graph, std::uint64_t seed, std::size_t percent = 15) {
+  std::mt19937_64 random(seed);
+  Graph result;
+  std::vector<OpId> moved;
+  for (const Op& op : graph.ops) {
+    if (random() % 100 < percent) {
+      result.ops.push_back(
+          {.fixed_bytes = static_cast<Bytes>(random() % 30), .waits = true, .inputs = {}});
+    }
+    moved.push_back(static_cast<OpId>(result.ops.size()));
+    result.ops.push_back(op);
+  }
+  result.values = graph.values;
+  for (Value& value : result.values) {
+    for (OpId* op : {&value.producer, &value.natural_last, &value.overwritten_by}) {
+      if (*op != kNone) *op = moved[*op];
+    }
+  }
+  return result;
+}
+
 // One step after the other, as microbatches are.
 inline Graph inTurn(Graph first, const Graph& second) {
   const auto ops = static_cast<OpId>(first.ops.size());

@@ -72,7 +72,7 @@ class ScheduleBruteForce {
     return next;
   }
 
-  // Graph's rule of recorded steps: a backward op that reads something comes next.
+  // Where planners put replays in recorded steps: a backward op that reads something comes next.
   bool mayReplayBefore(std::size_t next) const {
     const Op& op = graph_.ops[next];
     return !graph_.isRecordedStep() || (op.backward && !op.inputs.empty());

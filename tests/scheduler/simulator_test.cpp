@@ -46,6 +46,25 @@ TEST(Simulator, CountsAReplayWithTheNextOpsFixedBytesAndItsWorkspace) {
   EXPECT_EQ(result.duration_ns, 7);
 }
 
+// Op 0 makes value 1, op 1 value 2 and event 2 reads that; op 3 waits; event 4 reads value 1.
+TEST(Simulator, CountsAReplayBeforeAWaitWithTheFixedBytesThere) {
+  Graph graph = chain(2);
+  graph.ops[0].workspace_bytes = 5;
+  graph.ops.pop_back();
+  addWait(graph, 100);
+  addEvent(graph, {1}, 7);
+  // Before the wait value 1, its workspace and 100 fixed bytes: 115, then 110; the event: 10 + 7.
+  const Simulation ahead =
+      play(graph, {run(0), run(1), drop(1), run(2), drop(2), run(0), run(3), run(4), drop(1)});
+  EXPECT_EQ(ahead.live_bytes, (std::vector<Bytes>{10, 20, 10, 115, 17}));
+  EXPECT_EQ(ahead.run_bytes, (std::vector<Bytes>{10, 20, 10, 110, 17}));
+  // After it nothing is live while the program waits: 100. Then 10 + 5 + 7.
+  const Simulation after =
+      play(graph, {run(0), run(1), drop(1), run(2), drop(2), run(3), run(0), run(4), drop(1)});
+  EXPECT_EQ(after.live_bytes, (std::vector<Bytes>{10, 20, 10, 100, 22}));
+  EXPECT_EQ(after.recompute_ns, ahead.recompute_ns);
+}
+
 // x -> a -> (in place) b; an event reads b. All of 10 bytes; x is a source.
 Graph inPlaceGraph() {
   Graph graph;

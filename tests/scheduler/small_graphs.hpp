@@ -61,6 +61,12 @@ inline OpId addEvent(Graph& graph, std::vector<ValueId> inputs, Bytes fixed = 0)
   return op;
 }
 
+// The program waits for a message.
+inline OpId addWait(Graph& graph, Bytes fixed = 0) {
+  graph.ops.push_back({.name = "wait", .fixed_bytes = fixed, .waits = true, .inputs = {}});
+  return static_cast<OpId>(graph.ops.size()) - 1;
+}
+
 // x -> v1 -> v2 -> ... -> vn, each of 10 bytes and 1 ns; then events that read vn, ..., v1. Source
 // x is pinned. Ops 0..n-1 are forward, n..2n-1 the events; value 0 is x, value i the output of op
 // i-1.

@@ -45,9 +45,10 @@ TEST(Validator, HasReplaysInARecordedStepForBackwardEventsAlone) {
   const std::vector<Step> before_forward = {run(0), run(1), run(0), run(2), run(3)};
   EXPECT_EQ(
       fault(graph, before_forward),
-      "step 3: op 2 comes after a replay of op 0 but is no backward event that reads something");
+      "step 3: op 2 comes after a replay of op 0 but is no backward event that reads something, "
+      "nor does it wait");
   EXPECT_EQ(fault(graph, {run(0), run(1), run(2), run(3), run(0)}),
-            "op 0 is replayed after the last backward event");
+            "op 0 is replayed after the last backward event or wait");
   for (bool Graph::*model : {&Graph::any_order, &Graph::lazy_outputs}) {
     Graph papers = graph;
     papers.*model = true;
@@ -56,7 +57,8 @@ TEST(Validator, HasReplaysInARecordedStepForBackwardEventsAlone) {
   // In place of event 1 a gap: a backward op that reads nothing has nothing replayed for it.
   graph.ops[1].inputs.clear();
   const std::string gap =
-      "step 2: op 1 comes after a replay of op 0 but is no backward event that reads something";
+      "step 2: op 1 comes after a replay of op 0 but is no backward event that reads something, "
+      "nor does it wait";
   EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(3)}), gap);
   // Nor where an event comes next: the executor would replay for that one, after the gap.
   graph.ops[2] = {.backward = true, .inputs = {1}};
@@ -64,6 +66,20 @@ TEST(Validator, HasReplaysInARecordedStepForBackwardEventsAlone) {
   graph.ops[3].inputs = {1};
   EXPECT_EQ(fault(graph, {run(0), run(0), run(1), run(2), run(3)}), gap);
   EXPECT_EQ(fault(graph, {run(0), run(1), run(0), run(2), run(3)}), "");
+}
+
+// Ops 0 and 1 forward, 2 the event of 1, 3 waits, 4 the event of 0.
+TEST(Validator, HasReplaysBeforeOpsThatWait) {
+  Graph graph = chain(2);
+  graph.ops.pop_back();
+  addWait(graph);
+  addEvent(graph, {1});
+  EXPECT_EQ(fault(graph, {run(0), run(1), drop(1), run(2), run(0), run(3), run(4)}), "");
+  EXPECT_EQ(fault(graph, {run(0), run(1), drop(1), run(2), run(3), run(0), run(4)}), "");
+  EXPECT_EQ(fault(graph, {run(0), run(1), drop(1), run(2), run(0), drop(1), run(3), run(4)}),
+            "step 7: op 4 reads value 1, which is not live");
+  EXPECT_EQ(fault(graph, {run(0), run(1), run(2), run(3), run(3), run(4)}),
+            "step 4: op 3 is replayed but is not rerunnable");
 }
 
 TEST(Validator, TheProgramServesForwardReadsButNotReplays) {

@@ -9,14 +9,16 @@
 //   value 0:   [born ........ natural_last]                    the program lets go after op 2
 //                                     reads ..... use ...      a backward event reads it at op 6
 //
-// Between its first runs a schedule may run ops again. In a recorded step it may do so for backward
-// events alone: eager code runs its forward pass without a stop, and only where a node of the
-// autograd graph reads its saved values the executor can replay. So after a replay the next first
-// run is that of a backward op that reads something.
+// Between its first runs a schedule may run ops again. In a recorded step it may do so in two
+// places alone, since eager code runs its forward pass without a stop: where a node of the autograd
+// graph reads its saved values, and where the program waits for a message of another rank. So after
+// a replay the next first run is that of a backward op that reads something or of an op that waits.
 //
-//   op:        0  1  2 | 3  4  5 | 6  7  8 | 9  10 11        two microbatches
-//              forward | backward| forward | backward
-//   replays:           |^  ^  ^  |         |^  ^  ^          before these first runs
+//   op:        0  1  2 | 3  4  5 | 6  7  8 | 9   10 11 12     two microbatches
+//              forward | backward| forward |wait| backward
+//   replays:           |^  ^  ^  |         |^   |^  ^  ^      before these first runs
+//
+// Replays before an op that waits run while the message is under way.
 //
 // Memory while op i runs = fixed_bytes[i] + every managed value live at i + a replay's own extras.
 #pragma once
@@ -35,6 +37,9 @@ struct Op {
   Bytes fixed_bytes = 0;      // largest live bytes during this op that no schedule can change
   bool rerunnable = false;    // may be run a second time
   bool backward = false;      // a backward event; never rerunnable
+  // Stands for a receive that the program has asked for and now waits for. Reads and makes nothing,
+  // is not rerunnable and no backward event.
+  bool waits = false;
   std::vector<ValueId> inputs = {};   // distinct; all must be live when the op runs
   std::vector<ValueId> outputs = {};  // values born here
   // Of fixed_bytes what is live when the op begins: replays that serve it run then. kNone: all.
@@ -73,6 +78,10 @@ struct Graph {
   bool programServes(OpId op, ValueId input) const {
     return !ops[op].backward && values[input].natural_last >= op;
   }
+  // Recorded step: may replays come right before the op's first run?
+  bool mayReplayBefore(OpId op) const {
+    return ops[op].waits || (ops[op].backward && !ops[op].inputs.empty());
+  }
   // Is some op a backward event?
   bool hasBackward() const;
   // A training step as a program runs it: first runs in this order, backward events among them, no
@@ -82,11 +91,14 @@ struct Graph {
 
 // Throws std::invalid_argument naming the first op or value that breaks an invariant: ids in range,
 // inputs produced before they are read, sizes and durations not negative, sums of bytes and of
-// durations times ops up to 2^60, the rules of `any_order`.
+// durations times ops up to 2^60, the rules of ops that wait and of `any_order`.
 void checkGraph(const Graph& graph);
 
-// For each op: may replays come right before its first run? Always, but in a recorded step only if
-// it is a backward op that reads something.
+// For each op: do planners put replays right before its first run? Everywhere, but in a recorded
+// step only if it is a backward op that reads something. Before ops that wait they put none, though
+// they might: a planner counts the time of a replay alike in all places, so to replay early would
+// only hold memory for longer, and where waits split what they replay for one event they would lose
+// time to search. advanceReplays() moves replays there when the plan is made and bytes are left.
 std::vector<bool> replayPositions(const Graph& graph);
 
 // For each value the last op before whose first run a replay may still produce it (ops.size(): at

@@ -19,6 +19,7 @@ struct Simulation {
   // Per first run, in the order in which they come: the largest live bytes from its replays to its
   // end.
   std::vector<Bytes> live_bytes;
+  std::vector<Bytes> run_bytes;  // per first run: of these the bytes while it runs itself
 };
 
 // Rules, per step:

@@ -13,7 +13,7 @@ namespace ebbtide::scheduler {
 // an op out of range, a first run out of program order, a missing first run, a replay of an op that
 // is not rerunnable, a run whose input is not live, a drop of something not live, a copy read after
 // the program overwrote it, an offload or fetch that does not fit the value's state, a replay in a
-// recorded step that is for no backward event (graph.hpp).
+// recorded step right before an op where none may come (graph.hpp).
 std::optional<std::string> validate(const Graph& graph, const Schedule& schedule);
 
 }  // namespace ebbtide::scheduler
