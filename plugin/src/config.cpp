@@ -138,6 +138,7 @@ Config configFromEnvironment() {
   config.on_infeasible = choice("EBBTIDE_ON_INFEASIBLE", {"stop", "best-effort"}, "stop") == "stop"
                              ? OnInfeasible::kStop
                              : OnInfeasible::kBestEffort;
+  config.replay_ahead = choice("EBBTIDE_REPLAY_AHEAD", {"auto", "never"}, "auto") == "auto";
   config.offload = choice("EBBTIDE_OFFLOAD", {"auto", "never"}, "auto") == "auto";
   config.own_allocator = choice("EBBTIDE_ALLOCATOR", {"ebbtide", "torch"}, "ebbtide") == "ebbtide";
   if (!config.own_allocator && config.budget_bytes) {

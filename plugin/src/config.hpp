@@ -27,6 +27,7 @@ struct Config {
   OnInfeasible on_infeasible = OnInfeasible::kStop;
   bool offload =
       true;  // plans may write values to the host; without it only what nothing else holds
+  bool replay_ahead = true;   // replays may run while messages of other ranks are under way
   bool own_allocator = true;  // false leaves torch's CPU allocator in place (measuring only)
   int rank = 0;
   int local_rank = 0;

@@ -47,6 +47,10 @@ bool isMessage(const at::RecordFunction& call) {
   return op == "send" || op == "recv_" || op == "recv_any_source_";
 }
 
+bool isReceive(const at::RecordFunction& call) {
+  return isMessage(call) && std::strcmp(call.name(), "c10d::send") != 0;
+}
+
 std::optional<GroupMessage> messageOf(const at::RecordFunction& call) try {
   const OpInfo* info = opInfo(call);
   if (info == nullptr) return std::nullopt;

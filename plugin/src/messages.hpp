@@ -12,6 +12,7 @@ namespace ebbtide::plugin {
 
 // c10d::send, c10d::recv_ or c10d::recv_any_source_; those of a batch come one by one.
 bool isMessage(const at::RecordFunction& call);
+bool isReceive(const at::RecordFunction& call);
 
 // nullopt: of no process group that we know, or nothing that a pipeline's stages hand on. Before
 // their first step stages tell each other shapes, as whole numbers, and say hello with a single

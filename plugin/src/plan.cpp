@@ -12,10 +12,13 @@ using scheduler::Step;
 struct Cursor {
   OpId trace_op = kNone;  // last forward op run for the first time, if the last first run was one
   std::int32_t event = kNone;  // else the last backward event
+  bool wait = false;           // the plan's last one came since
 };
 
 void drop(Plan& plan, const Cursor& cursor, ValueId value) {
-  if (cursor.trace_op != kNone) {
+  if (cursor.wait) {
+    plan.waits.back().prelude.push_back({Step::Kind::kDrop, value});
+  } else if (cursor.trace_op != kNone) {
     plan.drops_after_op[cursor.trace_op].push_back(value);
   } else if (cursor.event != kNone) {
     plan.events[cursor.event].drops.push_back(value);
@@ -33,6 +36,25 @@ void addFetch(Plan& plan, const scheduler::TraceGraph::Restore& restore, std::in
   ++plan.host_fetches;
   plan.host_bytes += plan.codec[restore.value].block_bytes;
   plan.host_ns += ns;
+}
+
+// What replays read is needed until the event has run, before which they run at the latest.
+void noteReads(Plan& plan, const scheduler::Trace& trace, const std::vector<Step>& prelude,
+               std::int32_t event, std::vector<std::int32_t>& last_read) {
+  for (const Step& replay : prelude) {
+    if (replay.kind != Step::Kind::kRun) continue;
+    for (ValueId v : trace.ops[replay.id].inputs) last_read[v] = plan.last_replay_read[v] = event;
+  }
+}
+
+void addWait(Plan& plan, const Plan::Wait& place, std::vector<Step> prelude) {
+  if (place.event == static_cast<std::int32_t>(plan.events.size()))
+    throw std::invalid_argument("plan: a replay after the last event");
+  for (const Step& step : prelude) {
+    if (step.kind == Step::Kind::kRun) ++plan.replays_ahead;
+  }
+  plan.waits.push_back(place);
+  plan.waits.back().prelude = std::move(prelude);
 }
 
 }  // namespace
@@ -80,7 +102,8 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   };
   std::vector<bool> read_again(graph.graph.values.size(), false);  // by a replay or backward event
   std::vector<std::int32_t> last_read(graph.graph.values.size(), kNone);  // the event of that
-  std::vector<Step> pending;  // replays and the drops between them, until the event that they serve
+  std::vector<Step> pending;  // replays and the drops between them, until what they come before
+  Plan::Wait here;            // the place that a wait has now
   Cursor cursor;
   for (const Step& step : schedule.steps) {
     if (step.kind == Step::Kind::kDrop) {
@@ -113,20 +136,30 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
       continue;
     }
     ran[step.id] = true;
+    if (op.waits) {
+      if (!pending.empty()) {
+        addWait(*plan, here, std::exchange(pending, {}));
+        noteReads(*plan, trace, plan->waits.back().prelude, here.event, last_read);
+        cursor.wait = true;
+      }
+      ++here.before;
+      plan->receives = true;
+      continue;
+    }
     if (trace_op != kNone) {
       if (!pending.empty()) throw std::invalid_argument("plan: a replay before a forward op");
       cursor = {trace_op, kNone};
+      here.ops = trace_op + 1;
+      here.before = 0;
       continue;
     }
     for (ValueId v : op.inputs) read_again[v] = true;
     if (event_of_op[step.id] == kNone) continue;  // a gap: its drops go to the event before
     cursor = {kNone, event_of_op[step.id]};
+    here.event = cursor.event + 1;
+    here.before = 0;
     for (ValueId v : op.inputs) last_read[v] = cursor.event;
-    for (const Step& replay : pending) {
-      if (replay.kind != Step::Kind::kRun) continue;
-      for (ValueId v : trace.ops[replay.id].inputs)
-        last_read[v] = plan->last_replay_read[v] = cursor.event;
-    }
+    noteReads(*plan, trace, pending, cursor.event, last_read);
     plan->events[cursor.event].prelude = std::move(pending);
     pending.clear();
   }

@@ -24,6 +24,16 @@ struct Plan {
     std::vector<ValueId> drops;  // after it
   };
 
+  // A receive for which the program has asked, and does not wait yet: then the prelude runs. What
+  // it replays reads nothing that the program does from there to the next event, so that it may run
+  // later, too, at that event at the latest.
+  struct Wait {
+    OpId ops = 0;                          // that have begun by then
+    std::int32_t event = 0;                // the next one
+    int before = 0;                        // receives at this place that come before it
+    std::vector<scheduler::Step> prelude;  // as an event's
+  };
+
   std::uint64_t signature = 0;
   std::vector<std::uint64_t> op_signatures;          // the program that it is for
   std::vector<std::size_t> outputs;                  // per op: values that it made
@@ -31,6 +41,7 @@ struct Plan {
   std::vector<bool> hold;                            // per value: first copy retained from birth
   std::vector<std::vector<ValueId>> drops_after_op;  // per op, first run
   std::vector<Event> events;
+  std::vector<Wait> waits;                               // that have a prelude, in order
   std::vector<ValueId> use_value;                        // per use, in pack order
   std::vector<ValueId> previous_epoch;                   // per value: what it was written over
   std::vector<std::vector<std::int32_t>> events_of_use;  // per use, in the order of its unpacks
@@ -49,15 +60,17 @@ struct Plan {
 
   bool expects_kept_graphs = false;  // a use is unpacked in several events
   bool feasible = false;             // without spilling
+  bool receives = false;             // messages of other ranks come in the step
   std::string planner;
   std::int64_t predicted_peak_bytes = 0;
   std::int64_t recompute_ns = 0;
   std::int64_t replays = 0;
-  std::int64_t decodes = 0;       // fetches from bits
-  std::int64_t host_fetches = 0;  // and from the host
-  std::int64_t host_bytes = 0;    // of those values
-  std::int64_t host_ns = 0;       // to write and read them, as foreseen
-  double overhead_ratio = 0;      // recompute_ns / the recorded step's duration
+  std::int64_t replays_ahead = 0;  // of these before waits
+  std::int64_t decodes = 0;        // fetches from bits
+  std::int64_t host_fetches = 0;   // and from the host
+  std::int64_t host_bytes = 0;     // of those values
+  std::int64_t host_ns = 0;        // to write and read them, as foreseen
+  double overhead_ratio = 0;       // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   // Rehearsed steps so far; 0: replays are checked against the originals. With the next one all
   // that changes after the plan was published: steps that begin at that moment read it without the
@@ -68,8 +81,8 @@ struct Plan {
   std::atomic<bool> proven{true};
 };
 
-// Throws std::invalid_argument when the schedule replays before a forward op: nothing triggers
-// that.
+// Throws std::invalid_argument when the schedule replays before a forward op that does not wait:
+// nothing triggers that.
 std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                                const scheduler::Schedule& schedule);
 

@@ -24,6 +24,8 @@ class PlanAlignment {
   Id next() const noexcept {
     return steps_.size() < expected_ ? static_cast<Id>(steps_.size()) : kNone;
   }
+  // How many of the plan's have come.
+  Id come() const noexcept { return static_cast<Id>(steps_.size()); }
   // The step's next one. `planned`: it is next().
   void add(bool planned);
   // The last one was begun and is none after all.

@@ -225,7 +225,8 @@ DelegatingEngine* engine = nullptr;
 
 struct OpScope : at::ObserverContext {
   const OpInfo* info = nullptr;
-  OpId op = scheduler::kNone;
+  OpId op = scheduler::kNone;  // kNone: it only asks for a message
+  bool asks = false;
   TimeSpan time;
 };
 
@@ -264,9 +265,7 @@ void noteMessage(const at::RecordFunction& call, ThreadState& state) {
   if (const auto message = messageOf(call)) state.steps.noteMessage(*message);
 }
 
-std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& call,
-                                                   ThreadState& state) {
-  if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
+std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadState& state) {
   const bool in_backward = inBackward();
   if (state.steps.mayWantMarks(in_backward) && isMessage(call)) noteMessage(call, state);
   const std::shared_ptr<StepRun>& run = state.steps.run();
@@ -325,6 +324,18 @@ std::unique_ptr<at::ObserverContext> startFunction(const at::RecordFunction& cal
   return scope;
 }
 
+std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, ThreadState& state) {
+  if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
+  const auto& run = state.steps.run();
+  const bool asks = run != nullptr && run->notesReceives() && isReceive(call);
+  if (asks) run->noteReceive();
+  std::unique_ptr<OpScope> scope = startFunction(call, state);
+  if (!asks) return scope;
+  if (scope == nullptr) scope = std::make_unique<OpScope>();
+  scope->asks = true;
+  return scope;
+}
+
 void noteBackwardNode(ThreadState& state) {
   if (captures()) return;
   const bool stranger = state.steps.run() == nullptr && trainingDevice().lanes.backwardElsewhere();
@@ -365,7 +376,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
     ThreadState& state = threadState();
     switch (call.scope()) {
       case at::RecordScope::FUNCTION:
-        return startFunction(call, state);
+        return startCall(call, state);
       case at::RecordScope::BACKWARD_FUNCTION:
         noteBackwardNode(state);
         return nullptr;
@@ -380,8 +391,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
   }
 }
 
-void endFunction(const at::RecordFunction& call, OpScope& scope) {
-  ThreadState& state = threadState();
+void endOp(const at::RecordFunction& call, OpScope& scope, ThreadState& state) {
   state.active = scheduler::kNone;
   inTrainingOp() = false;
   scope.time.end();
@@ -392,6 +402,12 @@ void endFunction(const at::RecordFunction& call, OpScope& scope) {
   state.steps.run()->endOp(scope.op, resultsOf(*scope.info, call), saved, std::move(scope.time));
   saved.clear();
   for (SavedUse* use : unbound) use->bind(scope.op);
+}
+
+void endFunction(const at::RecordFunction& call, OpScope& scope) {
+  ThreadState& state = threadState();
+  if (scope.op != scheduler::kNone) endOp(call, scope, state);
+  if (scope.asks && state.steps.run() != nullptr) state.steps.run()->runAhead();
 }
 
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {

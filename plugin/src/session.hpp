@@ -112,6 +112,7 @@ class Session {
 
   // Counters of the executor.
   void countReplay(std::int64_t duration_ns) noexcept;
+  void countReplaysAhead(std::int64_t replays, std::int64_t duration_ns) noexcept;
   void countAudit(const std::string& op, std::uint64_t signature, bool equal);
   void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
   void countSpill(std::int64_t bytes) noexcept;
@@ -221,6 +222,7 @@ class Session {
                    std::int64_t cap) const;
   void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                        Planned& planned) const;
+  void replayAhead(Planned& planned, std::int64_t cap) const;
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds);
   void requestPlan(scheduler::Trace trace, bool first_step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
@@ -311,6 +313,7 @@ class Session {
   std::int64_t active_from_step_ = -1;
   std::string dominating_;
   std::atomic<std::int64_t> recomputed_ops_{0}, recompute_ns_{0}, spilled_bytes_{0};
+  std::atomic<std::int64_t> replays_ahead_{0}, ahead_ns_{0};  // of messages
   std::atomic<std::int64_t> decoded_values_{0}, codec_ns_{0};
   std::atomic<std::int64_t> offloaded_bytes_{0}, offload_ns_{0};
   std::atomic<std::int64_t> dropped_online_bytes_{0}, replayed_online_ops_{0};

@@ -16,6 +16,11 @@ void Session::countReplay(std::int64_t duration_ns) noexcept {
   metrics_.addRecomputed(1, seconds(duration_ns));
 }
 
+void Session::countReplaysAhead(std::int64_t replays, std::int64_t duration_ns) noexcept {
+  replays_ahead_ += replays;
+  ahead_ns_ += duration_ns;
+}
+
 void Session::countSpill(std::int64_t bytes) noexcept {
   spilled_bytes_ += bytes;
   metrics_.addSpilledBytes(bytes);

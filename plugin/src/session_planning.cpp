@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "ebbtide/scheduler/advance_replays.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
 #include "ebbtide/scheduler/validator.hpp"
@@ -242,6 +243,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   }
   Planned planned = bestPlan(trace, graph, cap);
   preferRehearsed(trace, first_step, cap, planned);
+  replayAhead(planned, cap);
   const double plan_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   publish(trace, planned, plan_seconds);
@@ -270,6 +272,22 @@ Session::Planned Session::bestPlan(const scheduler::Trace& trace,
     if (trace.host.bytes_per_second == 0 || (best.result.feasible && cheap)) break;
   }
   return best;
+}
+
+// Where the rank waits for messages: what is left of the cap holds what is replayed meanwhile.
+void Session::replayAhead(Planned& planned, Bytes cap) const {
+  if (!config_.replay_ahead) return;
+  scheduler::AdvancedReplays ahead =
+      scheduler::advanceReplays(planned.step.graph, planned.result.schedule, cap);
+  if (ahead.moved == 0) return;
+  if (const auto problem = scheduler::validate(planned.step.graph, ahead.schedule)) {
+    debug("no replays ahead of messages: " + *problem);
+    return;
+  }
+  planned.result.schedule = std::move(ahead.schedule);
+  planned.simulated = scheduler::simulate(planned.step.graph, planned.result.schedule);
+  debug(fmt::format("{} replays of {:.1f} ms run while messages are under way", ahead.moved,
+                    static_cast<double>(ahead.moved_ns) * 1e-6));
 }
 
 bool Session::Planned::betterThan(const Planned& other) const {

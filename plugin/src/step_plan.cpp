@@ -20,6 +20,8 @@ void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   planned_uses_to_come_ = static_cast<std::int64_t>(expected.use_value.size());
   off_plan_ = false;
   event_done_.assign(expected.events.size(), false);
+  next_wait_ = 0;
+  receives_ = expected.receives;
 }
 
 // Another one than was guessed: the first op's inputs are held, or not, by the wrong guess.

@@ -130,12 +130,18 @@ void StepRun::runPrelude(std::int32_t event) {
   next_event_ = event;
   event_boundary_ = boundary_;
   event_done_[event] = true;
+  if (!runDueWaits(event)) return;
   const std::vector<Step>& steps = options_.plan->events[event].prelude;
   if (!canRun(steps)) {
     std::lock_guard lock(mutex_);
     leavePlan("backward event " + std::to_string(event) + " came too early");
     return;
   }
+  if (runSteps(steps)) next_event_ = event + 1;
+}
+
+// False: a rehearsal ended.
+bool StepRun::runSteps(const std::vector<Step>& steps) {
   std::vector<ValueId> given_up;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].kind == Step::Kind::kDrop) {
@@ -156,10 +162,10 @@ void StepRun::runPrelude(std::int32_t event) {
     } catch (const std::exception& error) {
       if (!rehearsing_) throw;
       endRehearsal(error);  // the originals are at hand: it costs nothing but the plan
-      return;
+      return false;
     }
   }
-  next_event_ = event + 1;
+  return true;
 }
 
 // An op whose own replay failed is never run again. Where memory was short, or an input could not

@@ -81,6 +81,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage restore(UseId use);  // for one unpack
   void releaseUse(UseId use) noexcept;
 
+  // --- messages of other ranks (step_ahead.cpp), by the thread that trains
+  bool notesReceives() const noexcept { return receives_ && !off_plan_; }
+  void noteReceive() noexcept;  // the program asks for a message,
+  void runAhead();              // has asked, and has not begun to wait
+
   // --- memory pressure: gives up held values that nobody else holds (step_eviction.cpp)
   std::int64_t evict(std::int64_t need_bytes) noexcept;
 
@@ -251,6 +256,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   ValueId stepsValue(ValueId planned) const;
   void noteLeftOver(UseId use);
   void runPrelude(std::int32_t event);
+  bool runSteps(const std::vector<scheduler::Step>& steps);
+  bool runDueWaits(std::int32_t event);
   void finishEvent();
   void finishLastEvent() noexcept;
   c10::Storage unpack(UseId use);
@@ -309,6 +316,14 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::int32_t current_event_ = scheduler::kNone;
   std::atomic<std::int32_t> next_event_{0};
   std::vector<bool> event_done_;
+  std::atomic<bool> receives_{false};  // does the plan know of any?
+  std::size_t next_wait_ = 0;          // of the plan's, not run yet; restore_mutex_
+  struct ReceivePlace {                // of the thread that trains; as Plan::Wait
+    OpId ops = scheduler::kNone;
+    std::int32_t event = scheduler::kNone;
+    int before = 0;
+  };
+  ReceivePlace last_receive_;
   // Nodes begun, uses released and ops run so far; event_boundary_: when the present event began.
   std::atomic<std::uint64_t> boundary_{0};
   std::uint64_t event_boundary_ = 0;

@@ -11,7 +11,7 @@ extern char** environ;
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::array<std::string_view, 13> kVariables = {"EBBTIDE",
+constexpr std::array<std::string_view, 14> kVariables = {"EBBTIDE",
                                                          "EBBTIDE_BUDGET",
                                                          "EBBTIDE_PORT",
                                                          "EBBTIDE_BIND",
@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 13> kVariables = {"EBBTIDE",
                                                          "EBBTIDE_ALLOCATOR",
                                                          "EBBTIDE_TRACE_DIR",
                                                          "EBBTIDE_OFFLOAD",
+                                                         "EBBTIDE_REPLAY_AHEAD",
                                                          "EBBTIDE_AUDIT_CACHE"};
 
 constexpr std::array<std::string_view, 10> kOfLibraries = {

@@ -13,8 +13,8 @@
 //   k-1 A(k,v) ≥ P(k-1,v) + P(k,v) - 1 - N(k,p)     v lives throughout the interval
 //
 // In program order every op is an event, and in a recorded step there is no N where no replay may
-// come (Graph::mayReplayBefore()). Where any order will do (Graph::any_order) events are a longest chain
-// of ops of which each needs the one before.
+// come (Graph::mayReplayBefore()). Where any order will do (Graph::any_order) events are a longest
+// chain of ops of which each needs the one before.
 #pragma once
 
 #include "ebbtide/scheduler/graph.hpp"

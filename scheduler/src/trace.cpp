@@ -193,6 +193,12 @@ class GraphBuilder {
         natural_death_.at(event.id) = here();
         break;
       case Kind::kMessage:
+        if (!trace_.messages.at(event.id).receive) {
+          at_ns_ = before_ns;
+          return;
+        }
+        ++asked_for_;
+        break;
       case Kind::kScopeBegin:
       case Kind::kScopeEnd:
       case Kind::kBackwardPass:
@@ -200,6 +206,7 @@ class GraphBuilder {
         return;
     }
     if (!in_op_ && !in_event_) addAwaited();
+    if (!in_op_) addWaits();
   }
 
   OpId here() const { return static_cast<OpId>(out_.graph.ops.size()) - 1; }
@@ -215,7 +222,8 @@ class GraphBuilder {
     if (!out_.graph.ops.empty() && !in_gap_) {
       Op& op = out_.graph.ops.back();
       op.fixed_bytes = std::max(op.fixed_bytes, fixed_);
-      if (!op.backward) op.workspace_bytes = std::max(op.workspace_bytes, fixed_ - op_start_);
+      if (!op.backward && !op.waits)
+        op.workspace_bytes = std::max(op.workspace_bytes, fixed_ - op_start_);
     } else {
       gap_peak_ = std::max(gap_peak_, fixed_);
     }
@@ -255,6 +263,23 @@ class GraphBuilder {
     pushOp(std::move(op));
     out_.trace_op_of.push_back(kNone);
     born_at_[value] = here();
+  }
+
+  // Once the op that asks has ended. What the program does until its next op or event is the
+  // wait's; what a node unpacks after it is another event.
+  void addWaits() {
+    for (; asked_for_ > 0; --asked_for_) {
+      if (in_event_) {
+        leaveEvent();
+        addAwaited();
+      }
+      Op op;
+      op.name = "wait";
+      op.waits = true;
+      pushOp(std::move(op));
+      out_.trace_op_of.push_back(kNone);
+      unread_ = true;
+    }
   }
 
   // A backward event lasts until the next op or event begins: its kernels are not recorded one by
@@ -436,7 +461,8 @@ class GraphBuilder {
   std::vector<bool> persistent_;    // GraphOptions::first_step
   std::vector<ValueId> source_in_;  // of a block that is allocated in mid-step; kNone: another one
   std::vector<BlockId> awaited_;    // allocated such blocks whose sources are not in the graph yet
-  std::vector<OpId> born_at_;       // of such sources, and of those that take blocks over
+  int asked_for_ = 0;               // messages that the op at hand receives
+  std::vector<OpId> born_at_;            // of such sources, and of those that take blocks over
   // Per trace op: sources that were written before it, and what they were written over.
   std::vector<std::vector<std::pair<ValueId, ValueId>>> written_before_;
   std::vector<ValueId> takes_over_;  // per value; kNone: it is no such source

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <fstream>
 #include <iterator>
@@ -117,6 +118,58 @@ TEST(Plan, FetchesWhatTheScheduleHasOnTheHost) {
   EXPECT_EQ(plan->host_bytes, 100);
   EXPECT_EQ(plan->host_ns, 5);
   EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kFetch, 2}}));
+}
+
+// twoOps() where the program asks for two messages between its two nodes: ops 3 and 4 wait, and
+// events 2 and 5 read v2 and v1. x is received before the step's first op.
+scheduler::Trace receives() {
+  using Kind = scheduler::TraceEvent::Kind;
+  auto trace = twoOps();
+  trace.group_rank = 0;
+  trace.group_size = 2;
+  trace.messages = {{true, 1, 50, 0}, {true, 1, 50, 0}, {true, 1, 50, 0}};
+  trace.events.insert(trace.events.begin() + 11, {{Kind::kMessage, 1, 9}, {Kind::kMessage, 2, 9}});
+  trace.events.insert(trace.events.begin(), {Kind::kMessage, 0, 0});
+  return trace;
+}
+
+TEST(Plan, ReplaysGoAheadOfAWait) {
+  const auto trace = receives();
+  const auto graph = scheduler::buildGraph(trace);
+  ASSERT_EQ(graph.graph.ops.size(), 7u);
+  scheduler::Schedule schedule;  // op 0 waits; ops 1 and 2; event 3; waits 4 and 5; event 6
+  schedule.steps = {{StepKind::kRun, 0},  {StepKind::kRun, 1}, {StepKind::kRun, 2},
+                    {StepKind::kDrop, 1}, {StepKind::kRun, 3}, {StepKind::kDrop, 2},
+                    {StepKind::kRun, 4},  {StepKind::kRun, 1}, {StepKind::kRun, 5},
+                    {StepKind::kDrop, 0}, {StepKind::kRun, 6}, {StepKind::kDrop, 1}};
+  ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+  const auto plan = makePlan(trace, graph, schedule);
+  EXPECT_TRUE(plan->receives);
+  EXPECT_EQ(plan->replays, 1);
+  EXPECT_EQ(plan->replays_ahead, 1);
+  EXPECT_EQ(plan->events[0].drops, (std::vector<ValueId>{2}));
+  EXPECT_TRUE(plan->events[1].prelude.empty());
+  ASSERT_EQ(plan->waits.size(), 1u);
+  const Plan::Wait& wait = plan->waits[0];
+  EXPECT_EQ(wait.ops, 2);     // both
+  EXPECT_EQ(wait.event, 1);   // the second comes next
+  EXPECT_EQ(wait.before, 1);  // of two receives at this place it is the second
+  // x is dropped after its replay, wherever that runs.
+  EXPECT_EQ(wait.prelude, (std::vector<Step>{{StepKind::kRun, 0}, {StepKind::kDrop, 0}}));
+  EXPECT_EQ(plan->last_replay_read[0], 1);  // it may run at event 1
+  EXPECT_FALSE(makePlan(twoOps(), scheduler::buildGraph(twoOps()), withoutFirstValue())->receives);
+}
+
+TEST(Plan, ReplaysAfterTheLastEventAreRefused) {
+  auto trace = receives();
+  std::rotate(trace.events.begin() + 12, trace.events.begin() + 14, trace.events.end());
+  const auto graph = scheduler::buildGraph(trace);
+  scheduler::Schedule schedule;  // ops 5 and 6 wait
+  schedule.steps = {{StepKind::kRun, 0}, {StepKind::kRun, 1}, {StepKind::kRun, 2},
+                    {StepKind::kRun, 3}, {StepKind::kRun, 4}, {StepKind::kRun, 1},
+                    {StepKind::kRun, 5}, {StepKind::kRun, 6}};
+  ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+  EXPECT_THROW(makePlan(trace, graph, schedule), std::invalid_argument);
 }
 
 TEST(Plan, ReplayBeforeAForwardOpIsRefused) {

@@ -135,6 +135,32 @@ TEST(AdvanceReplays, KeepsWhatAReplayWritesOverBesideIt) {
   EXPECT_EQ(simulate(graph, result.schedule).peak_bytes, 10);
 }
 
+// 1,000 microbatches of 25 ops, each kept as nothing but its first value: of all of them every
+// replay finds its wait.
+TEST(AdvanceReplays, GoesThroughManyMicrobatches) {
+  Graph graph;
+  Schedule schedule;
+  const auto step = [&](Step one) { schedule.steps.push_back(one); };
+  for (int microbatch = 0; microbatch < 1000; ++microbatch) {
+    std::vector<ValueId> values = {addSource(graph, 1)};
+    const OpId begin = static_cast<OpId>(graph.ops.size());
+    for (int i = 0; i < 25; ++i) {
+      values.push_back(addForward(graph, {values.back()}, 10, 1));
+      step(run(begin + i));
+    }
+    for (int i = 1; i <= 25; ++i) step(drop(values[i]));
+    step(run(addWait(graph)));
+    for (int i = 0; i < 25; ++i) step(run(begin + i));
+    for (int i = 25; i > 0; --i) {
+      step(run(addEvent(graph, {values[i]})));
+      step(drop(values[i]));
+    }
+    step(drop(values[0]));
+  }
+  ASSERT_EQ(validate(graph, schedule).value_or(""), "");
+  EXPECT_EQ(advanceReplays(graph, schedule, kEnough).moved, 25'000);
+}
+
 std::map<OpId, int> runsOf(const Schedule& schedule) {
   std::map<OpId, int> runs;
   for (const Step& step : schedule.steps) {

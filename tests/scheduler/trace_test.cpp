@@ -8,6 +8,7 @@
 
 #include "ebbtide/scheduler/graph_file.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
 #include "small_traces.hpp"
 
 namespace ebbtide::scheduler {
@@ -182,9 +183,58 @@ TEST(CheckTrace, NamesWhatIsWrongWithMessagesAndScopes) {
   EXPECT_EQ(problem(from_any), "");
 }
 
-TEST(BuildGraph, MessagesScopesAndPassesChangeNoGraph) {
+// Received after the two ops and before the backward pass, while 3 bytes more are live: op 2 waits.
+Trace receivesBeforeBackward(std::size_t event) {
+  using Kind = TraceEvent::Kind;
+  Trace trace = twoOps();
+  trace.group_rank = 0;
+  trace.group_size = 2;
+  trace.messages = {{true, 1, 50, 0}};
+  trace.blocks.push_back({3, false, false});
+  const auto at = trace.events.begin() + static_cast<std::ptrdiff_t>(event);
+  trace.events.insert(at, {{Kind::kAlloc, 3, 6}, {Kind::kMessage, 0, 6}, {Kind::kFree, 3, 6}});
+  return trace;
+}
+
+TEST(BuildGraph, MakesAnOpThatWaitsOfAReceive) {
+  const TraceGraph step = buildGraph(receivesBeforeBackward(8));
+  ASSERT_EQ(step.graph.ops.size(), 5u);
+  const Op& wait = step.graph.ops[2];
+  EXPECT_TRUE(wait.waits);
+  EXPECT_FALSE(wait.backward || wait.rerunnable);
+  EXPECT_EQ(wait.fixed_bytes, 1053);  // base 1000, x of 50 is no managed value, and 3
+  EXPECT_EQ(step.trace_op_of[2], kNone);
+  EXPECT_EQ(step.events_of_use, (std::vector<std::vector<OpId>>{{4}, {3}}));
+}
+
+// Events 3 and 4 begin op 1 and allocate its output: what it asks for it waits for after it.
+TEST(BuildGraph, WaitsAfterTheOpThatAsks) {
+  const TraceGraph step = buildGraph(receivesBeforeBackward(5));
+  EXPECT_TRUE(step.graph.ops[2].waits);
+  EXPECT_EQ(step.op_of_trace_op, (std::vector<OpId>{0, 1}));
+}
+
+// Between an unpack and the release, as where the graph is kept: the event ends there.
+TEST(BuildGraph, AWaitEndsAnEvent) {
+  const TraceGraph step = buildGraph(receivesBeforeBackward(10));
+  EXPECT_TRUE(step.graph.ops[2].backward && step.graph.ops[3].waits && step.graph.ops[4].backward);
+}
+
+TEST(BuildGraph, CopiesOfValuesMoveWaits) {
+  Trace trace = receivesBeforeBackward(8);
+  trace.values[2].encoded_bytes = 10;
+  trace.values[2].codec_ns = 1;
+  TraceGraph step = buildGraph(trace);
+  addValueCopies(trace, step);
+  ASSERT_EQ(step.graph.ops.size(), 6u);  // op 2 restores the value
+  EXPECT_TRUE(step.graph.ops[3].waits);
+}
+
+TEST(BuildGraph, SentMessagesScopesAndPassesChangeNoGraph) {
   const TraceGraph alone = buildGraph(twoOps());
-  const TraceGraph of_a_rank = buildGraph(twoOpsOfARank());
+  Trace trace = twoOpsOfARank();
+  trace.messages[0].receive = false;
+  const TraceGraph of_a_rank = buildGraph(trace);
   EXPECT_EQ(toJson(of_a_rank.graph), toJson(alone.graph));
   EXPECT_EQ(of_a_rank.events_of_use, alone.events_of_use);
   EXPECT_EQ(of_a_rank.activation_bytes, alone.activation_bytes);

@@ -127,8 +127,8 @@ struct TraceGraph {
 
   Graph graph;
   std::vector<OpId> op_of_trace_op;  // graph op of each trace op
-  // Per graph op; kNone for backward events, gaps, restoring ops and those that stand for the
-  // allocation of a source in mid-step ("inputs").
+  // Per graph op; kNone for backward events, gaps, restoring ops, ops that wait and those that
+  // stand for the allocation of a source in mid-step ("inputs").
   std::vector<OpId> trace_op_of;
   std::vector<Restore> restores;  // per graph op
   // Graph ops where each use is unpacked, in order; more than one when the graph is kept for a
