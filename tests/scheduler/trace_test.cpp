@@ -202,7 +202,7 @@ TEST(BuildGraph, MakesAnOpThatWaitsOfAReceive) {
   const Op& wait = step.graph.ops[2];
   EXPECT_TRUE(wait.waits);
   EXPECT_FALSE(wait.backward || wait.rerunnable);
-  EXPECT_EQ(wait.fixed_bytes, 1053);  // base 1000, x of 50 is no managed value, and 3
+  EXPECT_EQ(wait.fixed_bytes, 953);  // base 1000 less x of 50, which is managed, and 3
   EXPECT_EQ(step.trace_op_of[2], kNone);
   EXPECT_EQ(step.events_of_use, (std::vector<std::vector<OpId>>{{4}, {3}}));
 }
