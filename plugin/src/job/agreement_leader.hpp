@@ -1,0 +1,62 @@
+// AgreementLeader: what rank 0 does for all in a round of JobAgreement. It alone announces rounds,
+// and writes verdict and outcome, each once: so no two ranks read different ones. Torch-free.
+//
+//   resting ──► collecting ── all reports: plans ──► answering ── all ready: begin ──► resting
+//      ▲             └────────── missing, keep ──────────┴───────────── keep ────────────►
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "job/job_agreement.hpp"
+#include "job/job_round.hpp"
+
+namespace ebbtide::plugin {
+
+class AgreementLeader {
+ public:
+  using Time = JobAgreement::Time;
+  // `callbacks` outlive it.
+  AgreementLeader(std::int32_t size, const JobCallbacks& callbacks, JobAgreement::Options options);
+
+  // `reports`: this rank has something to report. Throws what the store throws.
+  void look(JobStore& store, Time now, JobProgress progress, bool reports);
+  Time nextLook() const noexcept { return next_look_; }
+
+ private:
+  enum class Phase { kResting, kCollecting, kAnswering };
+
+  bool wanted(JobStore& store) const;
+  void enter(Phase phase);
+  void open(JobStore& store);
+  void collect(JobStore& store, Time now);
+  void judge(JobStore& store, Time now);
+  JobPlanning planned() const;
+  std::vector<RankReport> readReports() const;
+  void propose(JobStore& store, Time now, const std::string& plan);
+  void gather(JobStore& store, Time now, JobProgress progress);
+  void begin(JobStore& store, Time now, JobProgress progress);
+  void fail(JobStore& store, Time now, const std::string& key, const std::string& why);
+  void endRound(JobStore& store, Time now, bool agreed);
+  void removeReports(JobStore& store);
+  // Asks for what has not been heard yet, of each rank under its key. False: not all is there.
+  template <typename KeyOf>
+  bool hear(JobStore& store, KeyOf key_of);
+  std::vector<std::int32_t> silent() const;
+
+  const std::int32_t size_;
+  const JobCallbacks& callbacks_;
+  const JobAgreement::Options options_;
+  Phase phase_ = Phase::kResting;
+  JobRound round_;
+  std::vector<std::optional<std::string>> heard_;  // of each rank: its report, then its answer
+  std::string plan_key_;                           // "": none
+  std::optional<Time> begin_;                      // of the phase: the first look in it
+  Time next_look_{};
+  Time next_round_{};  // not before
+  JobTimes::Duration gap_;
+  std::int64_t looked_at_step_ = -1;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,229 @@
+#include "job/rank_report.hpp"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <stdexcept>
+
+#include "job/job_document.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using Numbers = std::vector<std::int64_t>;
+using Range = JobDocument::Range;
+using Kind = scheduler::PipelineAction::Kind;
+
+constexpr std::string_view kKinds = "FBIW";                   // by Kind
+constexpr std::size_t kMostReadBytes = std::size_t{1} << 20;  // later versions may say more
+constexpr std::size_t kMostActions = 1 << 17;
+constexpr std::size_t kMostMessages = 1 << 18;
+constexpr std::size_t kMostPoints = 1 << 14;  // of all classes
+constexpr std::size_t kMostTextBytes = 512;
+constexpr std::int32_t kMostRanks = 1 << 20;
+constexpr std::int32_t kMostLabel = 1 << 20;
+constexpr Range kAmount{0, std::int64_t{1} << 50};  // bytes, nanoseconds
+
+Range below(std::size_t count) {
+  return {0, static_cast<std::int64_t>(count) - 1};
+}
+
+std::int32_t id(std::int64_t number) {
+  return static_cast<std::int32_t>(number);
+}
+
+// Messages are few different ones: each is told once, and actions by its place there.
+class MessageTable {
+ public:
+  std::int64_t placeOf(const RankReport::Message& message) {
+    const auto [found, added] = places_.emplace(message, static_cast<std::int64_t>(places_.size()));
+    if (added) {
+      receive.push_back(message.receive ? 1 : 0);
+      peer.push_back(message.peer);
+      bytes.push_back(message.bytes);
+    }
+    return found->second;
+  }
+
+  Numbers receive, peer, bytes;
+
+ private:
+  std::map<RankReport::Message, std::int64_t> places_;
+};
+
+void writeActions(const RankReport& report, nlohmann::json& object) {
+  std::string kinds;
+  Numbers chunk, busy_ns, stage, microbatch, counts, messages;
+  MessageTable table;
+  for (const RankReport::Action& action : report.actions) {
+    kinds += kKinds[static_cast<std::size_t>(action.kind)];
+    chunk.push_back(action.chunk);
+    busy_ns.push_back(action.busy_ns);
+    stage.push_back(action.stage);
+    microbatch.push_back(action.microbatch);
+    counts.push_back(static_cast<std::int64_t>(action.messages.size()));
+    for (const RankReport::Message& message : action.messages)
+      messages.push_back(table.placeOf(message));
+  }
+  object["kinds"] = kinds;
+  object["chunk"] = chunk;
+  object["busy_ns"] = busy_ns;
+  object["stage"] = stage;
+  object["microbatch"] = microbatch;
+  object["message_counts"] = counts;
+  object["messages"] = messages;
+  object["receive"] = table.receive;
+  object["peer"] = table.peer;
+  object["bytes"] = table.bytes;
+}
+
+void writeChunks(const RankReport& report, nlohmann::json& object) {
+  Numbers counts, held, forward, backward, recompute_ns, weight_held, chunk_class, own_replay_ns;
+  for (const RankReport::ChunkClass& of : report.classes) {
+    counts.push_back(static_cast<std::int64_t>(of.points.size()));
+    weight_held.push_back(of.weight_held_bytes);
+    for (const scheduler::StagePoint& point : of.points) {
+      held.push_back(point.held_bytes);
+      forward.push_back(point.forward_bytes);
+      backward.push_back(point.backward_bytes);
+      recompute_ns.push_back(point.recompute_ns);
+    }
+  }
+  for (const RankReport::Chunk& of : report.chunks) {
+    chunk_class.push_back(of.chunk_class);
+    own_replay_ns.push_back(of.own_replay_ns);
+  }
+  object["point_counts"] = counts;
+  object["held"] = held;
+  object["forward"] = forward;
+  object["backward"] = backward;
+  object["recompute_ns"] = recompute_ns;
+  object["weight_held"] = weight_held;
+  object["chunk_class"] = chunk_class;
+  object["own_replay_ns"] = own_replay_ns;
+}
+
+std::vector<std::vector<RankReport::Message>> readMessages(const JobDocument& document,
+                                                           const RankReport& report,
+                                                           std::size_t actions) {
+  const Numbers receive = document.numbers("receive", kMostMessages, {0, 1});
+  const Numbers peer = document.column("peer", receive.size(), {kNone, report.size - 1});
+  const Numbers bytes = document.column("bytes", receive.size(), kAmount);
+  const Numbers counts = document.column("message_counts", actions, {0, kMostMessages});
+  const Numbers places = document.numbers("messages", kMostMessages, below(receive.size()));
+  std::vector<std::vector<RankReport::Message>> messages(actions);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < actions; ++i) {
+    for (std::int64_t left = counts[i]; left > 0; --left) {
+      if (next == places.size())
+        throw std::invalid_argument("\"messages\" has fewer than \"message_counts\" says");
+      const auto place = static_cast<std::size_t>(places[next++]);
+      messages[i].push_back({receive[place] == 1, id(peer[place]), bytes[place]});
+    }
+  }
+  if (next != places.size())
+    throw std::invalid_argument("\"messages\" has more than \"message_counts\" says");
+  return messages;
+}
+
+void readActions(const JobDocument& document, RankReport& report) {
+  const std::string kinds = document.text("kinds", kMostActions);
+  const std::size_t count = kinds.size();
+  const Numbers chunk = document.column("chunk", count, below(report.chunks.size()));
+  const Numbers busy_ns = document.column("busy_ns", count, kAmount);
+  const Numbers stage = document.column("stage", count, {kNone, kMostLabel});
+  const Numbers microbatch = document.column("microbatch", count, {kNone, kMostLabel});
+  auto messages = readMessages(document, report, count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t kind = kKinds.find(kinds[i]);
+    if (kind == std::string_view::npos)
+      throw std::invalid_argument(fmt::format("\"kinds\" has something else than {}", kKinds));
+    report.actions.push_back({static_cast<Kind>(kind), id(chunk[i]), busy_ns[i],
+                              std::move(messages[i]), id(stage[i]), id(microbatch[i])});
+  }
+}
+
+void checkPoint(const scheduler::StagePoint& point, const scheduler::StagePoint* before) {
+  if (point.forward_bytes < point.held_bytes || point.backward_bytes < point.held_bytes)
+    throw std::invalid_argument("a point takes less while it runs than what it holds");
+  if (before != nullptr &&
+      (point.recompute_ns <= before->recompute_ns || point.held_bytes >= before->held_bytes))
+    throw std::invalid_argument("a point recomputes no more or holds no less than the one before");
+}
+
+void readClasses(const JobDocument& document, RankReport& report) {
+  const Numbers counts = document.numbers("point_counts", kMostPoints, {1, kMostPoints});
+  const Numbers weight_held = document.column("weight_held", counts.size(), kAmount);
+  const Numbers held = document.numbers("held", kMostPoints, kAmount);
+  const Numbers forward = document.column("forward", held.size(), kAmount);
+  const Numbers backward = document.column("backward", held.size(), kAmount);
+  const Numbers recompute_ns = document.column("recompute_ns", held.size(), kAmount);
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    RankReport::ChunkClass of{{}, weight_held[i]};
+    for (std::int64_t left = counts[i]; left > 0; --left, ++next) {
+      if (next == held.size())
+        throw std::invalid_argument("there are fewer points than \"point_counts\" says");
+      const scheduler::StagePoint point{held[next], forward[next], backward[next],
+                                        recompute_ns[next]};
+      checkPoint(point, of.points.empty() ? nullptr : &of.points.back());
+      of.points.push_back(point);
+    }
+    report.classes.push_back(std::move(of));
+  }
+  if (next != held.size())
+    throw std::invalid_argument("there are more points than \"point_counts\" says");
+}
+
+void readChunks(const JobDocument& document, RankReport& report) {
+  const Numbers chunk_class =
+      document.numbers("chunk_class", kMostActions, below(report.classes.size()));
+  const Numbers own_replay_ns = document.column("own_replay_ns", chunk_class.size(), kAmount);
+  for (std::size_t i = 0; i < chunk_class.size(); ++i)
+    report.chunks.push_back({id(chunk_class[i]), own_replay_ns[i]});
+}
+
+}  // namespace
+
+std::string toText(const RankReport& report) {
+  nlohmann::json object{{"rank", report.rank},
+                        {"size", report.size},
+                        {"global_rank", report.global_rank},
+                        {"unable", report.unable.substr(0, kMostTextBytes)}};
+  if (report.unable.empty()) {
+    object["host"] = report.host.substr(0, kMostTextBytes);
+    object["budget"] = report.budget_bytes;
+    object["fixed"] = report.fixed_bytes;
+    object["own_peak"] = report.own_peak_bytes;
+    object["tail_ns"] = report.tail_ns;
+    object["short"] = report.short_of_memory;
+    writeActions(report, object);
+    writeChunks(report, object);
+  }
+  return versionsLine(report.versions) +
+         object.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+}
+
+RankReport reportFromText(std::string_view text) {
+  RankReport report;
+  report.versions = takeVersions(text);
+  if (text.size() > kMostReadBytes) throw std::invalid_argument("it is too long");
+  const JobDocument document(text);
+  report.size = id(document.number("size", {1, kMostRanks}));
+  report.rank = id(document.number("rank", {0, report.size - 1}));
+  report.global_rank = id(document.number("global_rank", {0, kMostRanks}));
+  report.unable = document.text("unable", 4 * kMostTextBytes);  // a byte may have become three
+  if (!report.unable.empty()) return report;
+  report.host = document.text("host", 4 * kMostTextBytes);
+  report.budget_bytes = document.number("budget", kAmount);
+  report.fixed_bytes = document.number("fixed", kAmount);
+  report.own_peak_bytes = document.number("own_peak", kAmount);
+  report.tail_ns = document.number("tail_ns", kAmount);
+  report.short_of_memory = document.flag("short");
+  readClasses(document, report);
+  readChunks(document, report);
+  readActions(document, report);
+  return report;
+}
+
+}  // namespace ebbtide::plugin

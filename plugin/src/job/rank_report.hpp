@@ -1,0 +1,76 @@
+// RankReport: what a rank of a pipelined job tells the one that plans for all. Torch-free.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ebbtide/scheduler/pipeline_job.hpp"
+#include "job/job_versions.hpp"
+
+namespace ebbtide::plugin {
+
+using scheduler::Bytes;
+using scheduler::kNone;
+using scheduler::Nanoseconds;
+
+struct RankReport {
+  struct Message {
+    bool receive = false;
+    std::int32_t peer = 0;  // rank in the group; kNone: any
+    Bytes bytes = 0;
+
+    friend auto operator<=>(const Message&, const Message&) = default;
+  };
+  struct Action {
+    scheduler::PipelineAction::Kind kind = scheduler::PipelineAction::Kind::kForward;
+    std::int32_t chunk = 0;         // which of the rank's forwards: index into `chunks`
+    Nanoseconds busy_ns = 0;        // processor time, replays not counted
+    std::vector<Message> messages;  // in the order that the program asks for them
+    std::int32_t stage = kNone, microbatch = kNone;  // as labels in the program say; kNone: none do
+
+    friend bool operator==(const Action&, const Action&) = default;
+  };
+  struct ChunkClass {  // forwards that are alike: the microbatches of a stage, say
+    std::vector<scheduler::StagePoint> points;
+    Bytes weight_held_bytes = 0;  // from the input gradient's end to the weights'
+
+    friend bool operator==(const ChunkClass&, const ChunkClass&) = default;
+  };
+  struct Chunk {  // one microbatch of one stage
+    std::int32_t chunk_class = 0;
+    Nanoseconds own_replay_ns = 0;  // what it replays under the rank's present plan of its own
+
+    friend bool operator==(const Chunk&, const Chunk&) = default;
+  };
+
+  JobVersions versions;
+  std::int32_t rank = 0;  // in the group that carries the messages, as `size`
+  std::int32_t size = 0;
+  std::int32_t global_rank = 0;
+  // Not empty: why nothing can be planned with this rank. All below may be missing then.
+  std::string unable;
+  std::string host;  // ranks of one host share its processors
+  Bytes budget_bytes = 0;
+  Bytes fixed_bytes = 0;     // live for the whole step
+  Bytes own_peak_bytes = 0;  // predicted, under its own plan
+  Nanoseconds tail_ns = 0;   // after the last action
+  bool short_of_memory = false;
+  std::vector<Action> actions;  // in the program's order
+  std::vector<ChunkClass> classes;
+  std::vector<Chunk> chunks;
+
+  friend bool operator==(const RankReport&, const RankReport&) = default;
+};
+
+// What a rank may put into the store. 256 microbatches of two stages with 16 points each take half.
+inline constexpr std::size_t kMostReportBytes = 100'000;
+
+// A line of versions, then a JSON object: docs/formats.md. Texts that are too long are cut.
+std::string toText(const RankReport& report);
+// Throws std::invalid_argument that says what is wrong with it. What it returns has indices in
+// range, sizes and times in 0 … 2^50, points by rising time and falling bytes.
+RankReport reportFromText(std::string_view text);
+
+}  // namespace ebbtide::plugin
