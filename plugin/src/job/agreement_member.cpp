@@ -10,9 +10,10 @@ namespace {
 
 using Time = JobAgreement::Time;
 
-// Of texts of other ranks that are shown.
-std::string cut(std::string_view text) {
-  return std::string(text.substr(0, 400));
+std::string reasonIn(std::string_view text) {
+  const JobWord word = JobWord::of(text);
+  return word.word == "keep" ? std::string(word.rest.substr(0, 400))
+                             : "what rank 0 says is not understood";
 }
 
 std::string rankZeroSilent(JobTimes::Duration word) {
@@ -78,16 +79,17 @@ void AgreementMember::findRound(JobStore& store) {
     if (ask_) askForRound(store);
     return;
   }
-  round_ = *current;
   // Without us, since we came too late; or that of a job that ran before and used the same store.
-  if (store.get(round_.verdictKey())) {
+  if (store.get(current->verdictKey())) {
+    round_ = *current;
     ask_ = true;
     callbacks_.debug(fmt::format("too late for round {} of the job's plan", round_.number));
     return;
   }
+  store.set(current->reportKey(rank_), document_);
+  round_ = *current;
   reported_ = document_;
   ask_ = false;
-  store.set(round_.reportKey(rank_), reported_);
   enter(Phase::kReported);
 }
 
@@ -116,12 +118,16 @@ void AgreementMember::readVerdict(JobStore& store, JobProgress progress) {
     keep("some ranks did not report in time");
     return;
   }
-  keep(verdict.word == "keep" ? cut(verdict.rest) : "rank 0's verdict is not understood");
+  keep(reasonIn(*text));
 }
 
 void AgreementMember::takeProposal(JobStore& store, const std::string& hash, JobProgress progress) {
   const auto proposal = store.get(round_.planKey(hash));
-  if (!proposal) return;  // not seen yet, or removed: then there is an outcome
+  if (!proposal) {  // not seen yet; or removed, when another rank could not
+    const auto outcome = store.get(round_.outcomeKey());
+    if (outcome) keep(reasonIn(*outcome));
+    return;
+  }
   const std::string why =
       jobHash(*proposal) == hash ? whyNot(store, *proposal) : "its plan has another hash";
   store.set(round_.readyKey(rank_),
@@ -169,7 +175,7 @@ void AgreementMember::readOutcome(JobStore& store, JobProgress progress) {
     commit(numbers->at(0), numbers->at(1), progress);
     return;
   }
-  keep(outcome.word == "keep" ? cut(outcome.rest) : "rank 0's outcome is not understood");
+  keep(reasonIn(*text));
 }
 
 // Ranks of a pipeline are in the same step, or one apart. Where steps are counted from elsewhere

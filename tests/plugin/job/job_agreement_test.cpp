@@ -1,0 +1,403 @@
+#include "job/job_agreement.hpp"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "job/simulated_job.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using Strings = std::vector<std::string>;
+
+Strings keys(SimulatedJob& job) {
+  Strings keys;
+  for (const auto& [key, value] : job.contents()) keys.push_back(key);
+  return keys;
+}
+
+void expectOwnPlans(SimulatedJob& job, const std::string& why) {
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    EXPECT_TRUE(job.rank(i).commits.empty()) << i;
+    EXPECT_EQ(job.rank(i).kept, Strings{why}) << i;
+    EXPECT_EQ(job.rank(i).said, i > 0 ? Strings()
+                                      : Strings{"no plan for the whole job: " + why +
+                                                "; each rank trains on with its own"});
+  }
+}
+
+void expectAgreed(SimulatedJob& job, std::size_t commits = 1) {
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    SimulatedJob::Rank& rank = job.rank(i);
+    ASSERT_EQ(rank.commits.size(), commits)
+        << i << testing::PrintToString(rank.kept) << testing::PrintToString(rank.debugged);
+    EXPECT_EQ(rank.commits.back().plan, job.planNow()) << i;
+    EXPECT_EQ(rank.commits.back().step, job.rank(0).commits.back().step) << i;
+    EXPECT_TRUE(rank.kept.empty()) << i << ": " << rank.kept.front();
+    EXPECT_TRUE(rank.said.empty()) << i << ": " << rank.said.front();
+  }
+}
+
+TEST(JobAgreement, AllUseOnePlanFromOneStepOn) {
+  for (const std::int32_t size : {1, 2, 4, 64}) {
+    for (const double step_seconds : {0.01, 0.4, 3.0}) {
+      SimulatedJob job(size, 1);
+      job.step_seconds = step_seconds;
+      job.run(30);
+      SCOPED_TRACE(size);
+      expectAgreed(job);
+      // Each knew before the step came: a second and two steps are more than a look takes.
+      for (std::size_t i = 0; i < job.size(); ++i)
+        EXPECT_LT(job.rank(i).commits[0].at_step, job.rank(i).commits[0].step);
+      EXPECT_EQ(keys(job), (Strings{"ebbtide/000000000000004d-1/outcome",
+                                    "ebbtide/000000000000004d-1/verdict", "ebbtide/round"}));
+    }
+  }
+}
+
+TEST(JobAgreement, WithoutReportsNothingIsAsked) {
+  SimulatedJob job(2);
+  job.rank(0).start_seconds = job.rank(1).start_seconds = 1e6;
+  job.run(100);
+  EXPECT_EQ(job.rank(0).agreement->nextPoll(), JobAgreement::Time::max());
+  job.rank(0).agreement->poll({}, {});
+  EXPECT_EQ(job.rank(0).faults->calls, 0);
+}
+
+TEST(JobAgreement, RanksThatNeverComeCostATimeOut) {
+  SimulatedJob job(8);
+  for (const std::size_t i : {3, 5, 6}) job.rank(i).start_seconds = 1e6;
+  job.run(59);
+  EXPECT_TRUE(job.rank(0).said.empty());
+  job.run(65);
+  EXPECT_EQ(job.rank(0).said,
+            Strings{"no plan for the whole job: ranks 3, 5-6 did not report within 60 s; each rank "
+                    "trains on with its own"});
+  for (const std::size_t i : {0, 1, 2, 4, 7}) {
+    EXPECT_EQ(job.rank(i).kept, Strings{"some ranks did not report in time"}) << i;
+    EXPECT_TRUE(job.rank(i).commits.empty());
+  }
+  job.run(3000);  // nor is there another try
+  EXPECT_EQ(job.rank(0).said.size(), 1u);
+  EXPECT_EQ(job.contents()["ebbtide/round"], "000000000000004d 1");
+}
+
+TEST(JobAgreement, ARankThatComesLateGetsARoundOfItsOwn) {
+  SimulatedJob job(4);
+  job.rank(2).start_seconds = 90;
+  job.run(300);
+  EXPECT_EQ(job.rank(0).said.size(), 1u);  // of the first round
+  for (std::size_t i = 0; i < 4; ++i) {
+    ASSERT_EQ(job.rank(i).commits.size(), 1u) << i;
+    EXPECT_EQ(job.rank(i).commits[0].plan, job.planNow());
+  }
+  EXPECT_EQ(keys(job).size(), 4u) << "ask, round, verdict, outcome";
+}
+
+TEST(JobAgreement, RankZeroMayBeTheLateOne) {
+  SimulatedJob job(3);
+  job.rank(0).start_seconds = 400;  // the others look seldom by then
+  job.run(460);
+  expectAgreed(job);
+}
+
+TEST(JobAgreement, OtherVersionsAreNamedWithTheirRanks) {
+  SimulatedJob job(4);
+  job.rank(2).report.versions.torch = "2.12.0";
+  job.run(30);
+  expectOwnPlans(job,
+                 "the versions differ: ranks 0-1, 3: ebbtide 0.1.0 with torch 2.11.0+cpu; rank 2: "
+                 "ebbtide 0.1.0 with torch 2.12.0");
+}
+
+TEST(JobAgreement, OtherVersionsMayWriteReportsThatNobodyUnderstands) {
+  SimulatedJob job(2);
+  job.rank(1).faults->damage = [](const std::string& key, std::string& value) {
+    if (key.find("/report/") != std::string::npos) value = "ebbtide-job 2 0.2.0 2.11.0\n\x01\x02";
+  };
+  job.run(30);
+  expectOwnPlans(job,
+                 "the versions differ: rank 0: ebbtide 0.1.0 with torch 2.11.0+cpu; rank 1: "
+                 "ebbtide 0.2.0 with torch 2.11.0");
+}
+
+TEST(JobAgreement, AReportThatIsNotUnderstoodIsNamed) {
+  SimulatedJob job(2);
+  job.rank(1).faults->damage = [](const std::string& key, std::string& value) {
+    if (key.find("/report/") != std::string::npos) value.back() = ' ';
+  };
+  job.run(30);
+  expectOwnPlans(job, "the report of rank 1 is not understood: it is no JSON object");
+}
+
+TEST(JobAgreement, ARankThatCannotBePlannedSaysSoAtOnce) {
+  SimulatedJob job(3);
+  job.rank(1).report.unable = "its sends and receives are not understood";
+  job.run(10);
+  expectOwnPlans(job, "rank 1: its sends and receives are not understood");
+}
+
+// 40,000 actions of 10 bytes and more are over 100 KB.
+TEST(JobAgreement, AReportThatIsTooLargeIsNotSent) {
+  SimulatedJob job(2);
+  job.rank(1).report.actions.resize(40'000);
+  job.run(10);
+  ASSERT_EQ(job.rank(0).kept.size(), 1u);
+  EXPECT_EQ(job.rank(0).kept[0].rfind("rank 1: its report takes ", 0), 0u) << job.rank(0).kept[0];
+}
+
+TEST(JobAgreement, NoPlanIsAReason) {
+  SimulatedJob job(2);
+  job.plan = [](const auto&) { return JobPlanning{std::nullopt, "rank 1 needs 3 GiB"}; };
+  job.run(10);
+  expectOwnPlans(job, "rank 1 needs 3 GiB");
+}
+
+TEST(JobAgreement, PlanningThatFailsIsAReason) {
+  SimulatedJob job(2);
+  job.plan = [](const auto&) -> JobPlanning { throw std::runtime_error("no memory"); };
+  job.run(10);
+  expectOwnPlans(job, "planning failed: no memory");
+}
+
+TEST(JobAgreement, APlanThatTheStoreCannotHoldIsNotSent) {
+  SimulatedJob job(1);
+  job.plan = [](const auto&) { return JobPlanning{std::string(kMostStoredBytes, 'x'), ""}; };
+  job.run(10);
+  ASSERT_EQ(job.rank(0).kept.size(), 1u);
+  // Its first lines: 18 bytes of the round and one hash, with the ends of lines 37.
+  EXPECT_EQ(job.rank(0).kept[0], "the plan takes 4194341 bytes");
+}
+
+TEST(JobAgreement, OneRankThatCannotRunItKeepsAllFromIt) {
+  SimulatedJob job(4);
+  job.rank(2).prepare = [](const std::string&) { return "needs 3.1 GiB of 3 GiB"; };
+  job.run(30);
+  expectOwnPlans(job, "rank 2: needs 3.1 GiB of 3 GiB");
+}
+
+TEST(JobAgreement, ARankWhoseScheduleFailsIsNamed) {
+  SimulatedJob job(2);
+  job.rank(1).prepare = [](const std::string&) -> std::optional<std::string> {
+    throw std::runtime_error("the validator refuses it");
+  };
+  job.run(30);
+  expectOwnPlans(job, "rank 1: the validator refuses it");
+}
+
+TEST(JobAgreement, ARankThatHasNoScheduleInTimeIsNamed) {
+  SimulatedJob job(3);
+  job.rank(1).faults->damage = [&job](const std::string& key, std::string&) {
+    if (key.find("/report/") != std::string::npos) job.rank(1).death_seconds = job.now() + 0.1;
+  };
+  job.run(100);
+  EXPECT_EQ(job.rank(0).said, Strings{"no plan for the whole job: rank 1 had no schedule for it "
+                                      "within 60 s; each rank trains on with its own"});
+  EXPECT_EQ(job.rank(2).kept, Strings{"rank 1 had no schedule for it within 60 s"});
+  EXPECT_TRUE(job.rank(2).commits.empty());
+}
+
+TEST(JobAgreement, ADamagedPlanIsNotUsed) {
+  SimulatedJob job(2);
+  job.rank(0).faults->damage = [](const std::string& key, std::string& value) {
+    if (key.find("/plan/") != std::string::npos) value.back() ^= 1;
+  };
+  job.run(30);
+  expectOwnPlans(job, "rank 0: its plan has another hash");
+}
+
+TEST(JobAgreement, WithRecheckEachRankPlansForItself) {
+  SimulatedJob job(3);
+  int plans = 0;
+  job.rank(2).options.recheck = true;
+  job.makeAgreement(2);
+  job.plan = [&plans](const auto& reports) {
+    ++plans;
+    return JobPlanning{SimulatedJob::planFor(reports), ""};
+  };
+  job.run(30);
+  EXPECT_EQ(plans, 2);
+  expectAgreed(job);
+  job.plan = [&plans](const auto&) { return JobPlanning{"plan " + std::to_string(++plans), ""}; };
+  job.rank(1).report.budget_bytes = 500;
+  job.report(1);
+  job.run(60);
+  EXPECT_EQ(job.rank(1).kept, Strings{"rank 2: it plans otherwise from the same reports: " +
+                                      jobHash("plan 4") + ", rank 0 " + jobHash("plan 3")});
+}
+
+TEST(JobAgreement, AnotherBudgetAsksForAnotherPlan) {
+  SimulatedJob job(4);
+  job.run(30);
+  expectAgreed(job, 1);
+  job.rank(3).report.budget_bytes = 800;
+  job.report(3);
+  job.run(60);
+  expectAgreed(job, 2);
+  job.report(3);  // the same again: nothing to agree on
+  job.run(90);
+  expectAgreed(job, 2);
+  // All at once, and one of them twice: one round or two, never three.
+  for (std::size_t i = 0; i < 4; ++i) {
+    job.rank(i).report.budget_bytes = 700;
+    job.report(i);
+  }
+  job.run(106);
+  job.rank(1).report.budget_bytes = 600;
+  job.report(1);
+  job.run(200);
+  const std::size_t commits = job.rank(0).commits.size();
+  EXPECT_TRUE(commits == 3 || commits == 4) << commits;
+  expectAgreed(job, commits);
+  EXPECT_LE(keys(job).size(), 4u);
+}
+
+TEST(JobAgreement, AReportThatChangesMeanwhileIsNotPlannedFor) {
+  SimulatedJob job(2);
+  job.plan = [&job](const auto& reports) {
+    if (job.rank(1).report.budget_bytes == 1000) {
+      job.rank(1).report.budget_bytes = 700;
+      job.report(1);
+    }
+    return JobPlanning{SimulatedJob::planFor(reports), ""};
+  };
+  job.run(60);
+  EXPECT_EQ(job.rank(0).kept, Strings{"rank 1: its program or budget changed meanwhile"});
+  ASSERT_EQ(job.rank(1).commits.size(), 1u);
+  EXPECT_EQ(job.rank(1).commits[0].plan, job.planNow());
+}
+
+// A gap of 10 s, 20 s, … 640 s, 1,280 s and 2,560 s between rounds: in 4,000 s no more than 9.
+TEST(JobAgreement, RoundsThatFailBecomeRare) {
+  SimulatedJob job(1);
+  int plans = 0;
+  job.plan = [&plans](const auto&) { return JobPlanning{std::nullopt, std::to_string(++plans)}; };
+  for (int second = 1; second < 4000; second += 7) {
+    job.rank(0).report.budget_bytes = second;
+    if (second > 1) job.report(0);
+    job.run(second);
+  }
+  EXPECT_GE(plans, 7);
+  EXPECT_LE(plans, 10);
+}
+
+TEST(JobAgreement, StepsCountedFromElsewhereDelayNobody) {
+  SimulatedJob job(3);
+  job.rank(0).first_step = 1'000'000;
+  job.rank(2).first_step = 7;
+  job.run(30);
+  for (std::size_t i = 0; i < 3; ++i) {
+    ASSERT_EQ(job.rank(i).commits.size(), 1u);
+    // A margin of 1 s is 3 steps of 0.4 s.
+    EXPECT_LE(job.rank(i).commits[0].step, job.rank(i).commits[0].at_step + 4) << i;
+  }
+}
+
+TEST(JobAgreement, AfterTheLastStepTheStoreIsLeftAlone) {
+  SimulatedJob job(2);
+  job.trains_until = 50;
+  job.run(56);
+  expectAgreed(job);
+  const std::int64_t calls = job.rank(1).faults->calls;
+  job.run(200);
+  EXPECT_EQ(job.rank(1).faults->calls, calls);
+  job.rank(1).faults->broken = true;
+  job.run(300);
+  EXPECT_TRUE(job.rank(1).agreement->alive());
+}
+
+TEST(JobAgreement, ItsEndCallsNothing) {
+  SimulatedJob job(2);
+  job.run(0.1);  // in mid-round
+  ASSERT_TRUE(job.rank(1).commits.empty());
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::int64_t calls = job.rank(i).faults->calls;
+    job.rank(i).agreement.reset();
+    EXPECT_EQ(job.rank(i).faults->calls, calls);
+    EXPECT_TRUE(job.rank(i).kept.empty());
+    job.rank(i).death_seconds = 0;
+  }
+}
+
+TEST(JobAgreement, WhatAnEarlierJobLeftIsNotUsed) {
+  for (int tenths = 0; tenths < 12; ++tenths) {  // where in its round that one ended
+    SimulatedJob job(3);
+    job.run(0.1 * tenths);
+    for (std::size_t i = 0; i < 3; ++i) {
+      job.rank(i).options.job = 78;
+      job.rank(i).report.budget_bytes = 123;
+      job.rank(i).commits.clear();
+      job.makeAgreement(static_cast<std::int32_t>(i));
+    }
+    job.rank(0).start_seconds = 20;  // the others find the old round first
+    job.run(60);
+    for (std::size_t i = 0; i < 3; ++i) {
+      ASSERT_EQ(job.rank(i).commits.size(), 1u) << i << ", " << tenths;
+      EXPECT_EQ(job.rank(i).commits[0].plan, job.planNow()) << i << ", " << tenths;
+    }
+  }
+}
+
+// As after an elastic restart on the same store, with a rank less.
+TEST(JobAgreement, TheJobMayFormAgainWithOtherRanks) {
+  SimulatedJob job(3);
+  job.run(30);
+  SimulatedJob smaller(2);
+  smaller.contents() = job.contents();
+  for (std::size_t i = 0; i < 2; ++i) {
+    smaller.rank(i).options.job = 78;
+    smaller.makeAgreement(static_cast<std::int32_t>(i));
+  }
+  smaller.run(30);
+  expectAgreed(smaller);
+}
+
+TEST(JobAgreement, AStoreThatBreaksIsSaidOnce) {
+  SimulatedJob whole(3);
+  whole.run(30);
+  const std::int64_t calls = whole.rank(1).faults->calls;
+  ASSERT_GT(calls, 8);
+  for (std::int64_t call = 0; call < calls; ++call) {
+    for (const std::size_t broken : {0u, 1u}) {
+      SimulatedJob job(3);
+      job.rank(broken).faults->calls_left = call;
+      job.run(400);
+      SimulatedJob::Rank& rank = job.rank(broken);
+      EXPECT_FALSE(rank.agreement->alive());
+      EXPECT_EQ(rank.agreement->nextPoll(), JobAgreement::Time::max());
+      EXPECT_LE(rank.said.size(), 1u) << call;
+      if (rank.commits.empty()) {
+        EXPECT_EQ(rank.said,
+                  Strings{"the job's store cannot be used any more: the connection was closed; "
+                          "this rank trains on with its own plan"})
+            << call;
+        EXPECT_EQ(rank.kept.size(), 1u);
+      }
+    }
+  }
+}
+
+// Nobody waits for it longer than a time-out, wherever it stops.
+TEST(JobAgreement, ARankMayDieInEachState) {
+  for (const std::size_t dead : {0u, 1u}) {
+    for (int tenths = 0; tenths < 30; ++tenths) {
+      SimulatedJob job(3);
+      job.rank(dead).death_seconds = 0.05 + 0.1 * tenths;
+      job.run(400);
+      for (std::size_t i = 0; i < 3; ++i) {
+        if (i == dead) continue;
+        SimulatedJob::Rank& rank = job.rank(i);
+        EXPECT_EQ(rank.commits.size() + rank.kept.size(), 1u) << dead << ", " << tenths;
+        EXPECT_EQ(rank.commits.size(), job.rank(3 - dead - i).commits.size());
+        if (dead == 0 && rank.commits.empty()) {
+          EXPECT_EQ(rank.kept, Strings{"rank 0 said nothing for 150 s"});
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
