@@ -62,7 +62,8 @@ Bytes bytesOf(std::string_view text) {
 }
 
 // Calls the store on a thread that is left behind when a call does not return. A clone is made
-// there before the first call, which may take seconds: torch looks up names of addresses.
+// there before the first call. It may take seconds: torch looks up the names of addresses, 5 s
+// where DNS does not answer (formatSockAddr in socket.cpp).
 class StoreThread {
  public:
   using Call = std::function<Bytes(c10d::Store&)>;
@@ -90,6 +91,11 @@ class StoreThread {
     rethrow(thrown_);
   }
 
+  bool connected() {
+    std::lock_guard lock(mutex_);
+    return connected_;
+  }
+
   void close() noexcept {
     std::lock_guard lock(mutex_);
     closeLocked();
@@ -112,6 +118,7 @@ class StoreThread {
       }
     }
     std::unique_lock lock(mutex_);
+    connected_ = true;  // or the first call says why not
     for (;;) {
       changed_.wait(lock, [this] { return closing_ || call_ != nullptr; });
       if (closing_) return;
@@ -141,6 +148,7 @@ class StoreThread {
   Call call_;  // nullptr: none, or done
   Bytes result_;
   std::exception_ptr thrown_;
+  bool connected_ = false;
   bool closing_ = false;
 };
 
@@ -152,6 +160,7 @@ class C10dJobStore final : public JobStore {
   C10dJobStore(const C10dJobStore&) = delete;
   C10dJobStore& operator=(const C10dJobStore&) = delete;
 
+  bool connected() override { return thread_->connected(); }
   void set(const std::string& key, const std::string& value) override {
     call([key, value](c10d::Store& store) -> Bytes {
       store.set(key, bytesOf(value));

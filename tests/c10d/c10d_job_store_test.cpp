@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -126,10 +127,17 @@ class Server {
   std::uint16_t port_ = 0;
 };
 
+void awaitConnection(JobStore& store) {
+  for (int i = 0; i < 30'000 && !store.connected(); ++i)
+    std::this_thread::sleep_for(milliseconds(1));
+  ASSERT_TRUE(store.connected());
+}
+
 TEST(C10dJobStore, AServerThatIsKilledIsAnError) {
   const Server server;
   const StorePointer job = tcpStore(server.port(), false);
   const auto store = makeJobStore([&job] { return job; });
+  awaitConnection(*store);
   store->set("a", "one");
   EXPECT_EQ(store->get("a"), "one");
   server.signal(SIGKILL);
@@ -144,7 +152,8 @@ TEST(C10dJobStore, AServerThatStandsStillIsATimeOut) {
   const Server server;
   const StorePointer job = tcpStore(server.port(), false);
   auto before = makeJobStore([job] { return job; }, milliseconds(300));
-  EXPECT_EQ(before->get("a"), std::nullopt);  // connected
+  awaitConnection(*before);
+  EXPECT_EQ(before->get("a"), std::nullopt);
   server.signal(SIGSTOP);
   auto after = makeJobStore([job] { return job; }, milliseconds(300));
   for (const auto* store : {&before, &after}) {
@@ -156,6 +165,8 @@ TEST(C10dJobStore, AServerThatStandsStillIsATimeOut) {
     }
     EXPECT_ANY_THROW((*store)->get("a"));
   }
+  EXPECT_TRUE(before->connected());
+  EXPECT_FALSE(after->connected());
   before.reset();  // nor does the end wait: the server is killed only after it
   after.reset();
 }
@@ -268,9 +279,13 @@ TEST(C10dJobStore, RanksAgreeOverIt) {
         std::make_unique<JobAgreement>(makeJobStore([job] { return job; }), rank, 4, callbacks));
     ranks.back()->report(pipelineReport(rank, 4, 2, 64, 16));
   }
+  const auto agreed = [&steps] {
+    return std::none_of(steps.begin(), steps.end(), [](std::int64_t step) { return step < 0; });
+  };
   JobAgreement::Time now{};
-  for (int i = 0; i < 200; ++i, now += milliseconds(50)) {
+  for (int i = 0; i < 2000 && !agreed(); ++i, now += milliseconds(50)) {
     for (const auto& rank : ranks) rank->poll(now, {i / 10, 500'000'000});
+    std::this_thread::sleep_for(milliseconds(10));  // they connect on threads of their own
   }
   EXPECT_EQ(problems, "");
   for (std::size_t i = 0; i < 4; ++i) {

@@ -25,8 +25,8 @@ AgreementLeader::AgreementLeader(std::int32_t size, const JobCallbacks& callback
   round_.job = options.job;
 }
 
-void AgreementLeader::look(JobStore& store, Time now, JobProgress progress, bool reports) {
-  if (!reports || now < next_look_) return;
+void AgreementLeader::look(JobStore& store, Time now, JobProgress progress) {
+  if (now < next_look_) return;
   if (!begin_) begin_ = now;
   switch (phase_) {
     case Phase::kResting:

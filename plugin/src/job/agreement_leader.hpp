@@ -20,8 +20,8 @@ class AgreementLeader {
   // `callbacks` outlive it.
   AgreementLeader(std::int32_t size, const JobCallbacks& callbacks, JobAgreement::Options options);
 
-  // `reports`: this rank has something to report. Throws what the store throws.
-  void look(JobStore& store, Time now, JobProgress progress, bool reports);
+  // From the first report of this rank on. Throws what the store throws.
+  void look(JobStore& store, Time now, JobProgress progress);
   Time nextLook() const noexcept { return next_look_; }
 
  private:

@@ -35,7 +35,7 @@ void AgreementMember::report(std::string document) {
 }
 
 void AgreementMember::look(JobStore& store, Time now, JobProgress progress) {
-  if (document_.empty() || now < next_look_) return;
+  if (now < next_look_) return;
   if (!begin_) begin_ = now;
   if (resting(now)) {
     next_look_ = now + options_.times.idle;

@@ -21,7 +21,7 @@ class AgreementMember {
                   JobAgreement::Options options);
 
   void report(std::string document);
-  // Throws what the store throws.
+  // From the first report on. Throws what the store throws.
   void look(JobStore& store, Time now, JobProgress progress);
   Time nextLook() const noexcept { return next_look_; }
   bool hasReport() const noexcept { return !document_.empty(); }

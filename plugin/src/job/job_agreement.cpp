@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <exception>
 #include <random>
+#include <stdexcept>
 #include <utility>
 
 #include "job/agreement_leader.hpp"
@@ -79,6 +80,7 @@ JobAgreement::JobAgreement(std::unique_ptr<JobStore> store, std::int32_t rank, s
       rank_(rank),
       size_(size),
       callbacks_(guarded(std::move(callbacks))),
+      times_(options.times),
       member_(std::make_unique<AgreementMember>(rank, size, callbacks_, options)) {
   if (rank == 0) leader_ = std::make_unique<AgreementLeader>(size, callbacks_, withJob(options));
 }
@@ -104,15 +106,26 @@ void JobAgreement::report(const RankReport& report) noexcept try {
 }
 
 void JobAgreement::poll(Time now, JobProgress progress) noexcept try {
-  if (!store_) return;
-  if (leader_) leader_->look(*store_, now, progress, member_->hasReport());
+  if (!store_ || !member_->hasReport() || !connected(now)) return;
+  if (leader_) leader_->look(*store_, now, progress);
   member_->look(*store_, now, progress);
 } catch (...) {
   giveUp(whatOf(std::current_exception()));
 }
 
+bool JobAgreement::connected(Time now) {
+  if (connected_) return true;
+  if (!first_poll_) first_poll_ = now;
+  connected_ = store_->connected();
+  next_try_ = now + times_.active;
+  if (!connected_ && now - *first_poll_ > times_.word)
+    throw std::runtime_error("it could not be reached");
+  return connected_;
+}
+
 JobAgreement::Time JobAgreement::nextPoll() const noexcept {
   if (!store_ || !member_->hasReport()) return Time::max();
+  if (!connected_) return next_try_;
   return leader_ ? std::min(leader_->nextLook(), member_->nextLook()) : member_->nextLook();
 }
 

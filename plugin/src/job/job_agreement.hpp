@@ -55,9 +55,9 @@ struct JobCallbacks {
 
 struct JobTimes {
   using Duration = std::chrono::steady_clock::duration;
-  Duration collect = std::chrono::seconds(60);       // rank 0, for all reports
-  Duration answer = std::chrono::seconds(60);        // rank 0, for all to be ready
-  Duration word = std::chrono::seconds(150);         // each, for rank 0's next word
+  Duration collect = std::chrono::seconds(60);  // rank 0, for all reports
+  Duration answer = std::chrono::seconds(60);   // rank 0, for all to be ready
+  Duration word = std::chrono::seconds(150);    // each, for a connection and rank 0's next word
   Duration active = std::chrono::milliseconds(200);  // between looks while something is due
   Duration idle = std::chrono::seconds(5);           // and else
   Duration gap = std::chrono::seconds(10);    // between rounds; twice that after each that failed
@@ -100,11 +100,16 @@ class JobAgreement {
   bool alive() const noexcept { return store_ != nullptr; }
 
  private:
+  bool connected(Time now);
   void giveUp(const std::string& why) noexcept;
 
   std::unique_ptr<JobStore> store_;
   const std::int32_t rank_, size_;
   const JobCallbacks callbacks_;
+  const JobTimes times_;
+  bool connected_ = false;
+  std::optional<Time> first_poll_;           // with something to report
+  Time next_try_{};                          // to find it connected
   std::unique_ptr<AgreementLeader> leader_;  // rank 0 only
   std::unique_ptr<AgreementMember> member_;
 };

@@ -18,6 +18,8 @@ class JobStore {
  public:
   virtual ~JobStore() = default;
 
+  // False while the store is being reached: a call would wait for that.
+  virtual bool connected() = 0;
   // Seen by this rank's get() at once, by other ranks' soon, in the order set.
   virtual void set(const std::string& key, const std::string& value) = 0;
   virtual std::optional<std::string> get(const std::string& key) = 0;

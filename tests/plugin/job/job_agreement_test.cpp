@@ -379,6 +379,26 @@ TEST(JobAgreement, AStoreThatBreaksIsSaidOnce) {
   }
 }
 
+TEST(JobAgreement, AStoreMayBeReachedLate) {
+  SimulatedJob job(2);
+  job.rank(0).faults->connects = job.rank(1).faults->connects = false;
+  job.run(20);
+  EXPECT_EQ(job.rank(0).faults->calls + job.rank(1).faults->calls, 0);
+  job.rank(0).faults->connects = job.rank(1).faults->connects = true;
+  job.run(40);
+  expectAgreed(job);
+}
+
+TEST(JobAgreement, AStoreThatIsNeverReachedIsSaidOnce) {
+  SimulatedJob job(1);
+  job.rank(0).faults->connects = false;
+  job.run(400);
+  EXPECT_EQ(job.rank(0).said,
+            Strings{"the job's store cannot be used any more: it could not be reached; this rank "
+                    "trains on with its own plan"});
+  EXPECT_EQ(job.rank(0).kept.size(), 1u);
+}
+
 // Nobody waits for it longer than a time-out, wherever it stops.
 TEST(JobAgreement, ARankMayDieInEachState) {
   for (const std::size_t dead : {0u, 1u}) {

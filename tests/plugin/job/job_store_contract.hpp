@@ -29,6 +29,11 @@ struct JobStoreKind {
 
 class JobStoreContract : public testing::TestWithParam<JobStoreKind> {
  protected:
+  void SetUp() override {
+    for (int i = 0; i < 30'000 && !(job_.here->connected() && job_.there->connected()); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ASSERT_TRUE(job_.here->connected() && job_.there->connected());
+  }
   // Of the other rank: "soon".
   static std::optional<std::string> seen(JobStore& store, const std::string& key) {
     for (int i = 0; i < 500; ++i) {

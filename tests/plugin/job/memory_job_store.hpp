@@ -20,6 +20,7 @@ using JobStoreContents = std::map<std::string, std::string>;
 class MemoryJobStore final : public JobStore {
  public:
   struct Faults {
+    bool connects = true;
     bool broken = false;  // every call throws
     // Called with each value before it is set; what it leaves is stored.
     std::function<void(const std::string& key, std::string& value)> damage;
@@ -35,6 +36,7 @@ class MemoryJobStore final : public JobStore {
 
   std::shared_ptr<Faults> faults() const { return faults_; }  // outlives the store
 
+  bool connected() override { return faults_->connects; }
   void set(const std::string& key, const std::string& value) override {
     call();
     std::string kept = value;
