@@ -265,7 +265,7 @@ TEST(C10dJobStore, RanksAgreeOverIt) {
     const StorePointer job = jobs.emplace_back(prefixed(tcpStore(portOf(server), false)));
     JobCallbacks callbacks;
     callbacks.plan = [](const auto& reports) {
-      return JobPlanning{SimulatedJob::planFor(reports), ""};
+      return JobPlanning{SimulatedJob::planFor(reports), "", true};
     };
     const auto index = static_cast<std::size_t>(rank);
     callbacks.prepare = [&plans, index](const auto& plan) -> std::optional<std::string> {

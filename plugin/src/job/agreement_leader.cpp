@@ -114,14 +114,14 @@ void AgreementLeader::judge(JobStore& store, Time now) {
   if (planning.plan) {
     propose(store, now, *planning.plan);
   } else {
-    fail(store, now, round_.verdictKey(), planning.why_not);
+    fail(store, now, round_.verdictKey(), planning.why_not, planning.needed);
   }
 }
 
 JobPlanning AgreementLeader::planned() const try {
   return callbacks_.plan(readReports());
 } catch (const std::exception& error) {
-  return {std::nullopt, error.what()};
+  return {std::nullopt, error.what(), true};
 }
 
 // Versions before all else: what other versions write may mean something else.
@@ -205,10 +205,10 @@ void AgreementLeader::begin(JobStore& store, Time now, JobProgress progress) {
 }
 
 void AgreementLeader::fail(JobStore& store, Time now, const std::string& key,
-                           const std::string& why) {
+                           const std::string& why, bool said) {
   const std::string reason = why.substr(0, kMostReasonBytes);
   store.set(key, "keep " + reason);
-  callbacks_.say(
+  (said ? callbacks_.say : callbacks_.debug)(
       fmt::format("no plan for the whole job: {}; each rank trains on with its own", reason));
   endRound(store, now, false);
 }

@@ -37,7 +37,8 @@ class AgreementLeader {
   void propose(JobStore& store, Time now, const std::string& plan);
   void gather(JobStore& store, Time now, JobProgress progress);
   void begin(JobStore& store, Time now, JobProgress progress);
-  void fail(JobStore& store, Time now, const std::string& key, const std::string& why);
+  void fail(JobStore& store, Time now, const std::string& key, const std::string& why,
+            bool said = true);
   void endRound(JobStore& store, Time now, bool agreed);
   void removeReports(JobStore& store);
   // Asks for what has not been heard yet, of each rank under its key. False: not all is there.

@@ -46,7 +46,7 @@ JobCallbacks guarded(JobCallbacks callbacks) {
       if (!planning.plan && planning.why_not.empty()) planning.why_not = "there is none";
       return planning;
     } catch (...) {
-      return {std::nullopt, "planning failed: " + whatOf(std::current_exception())};
+      return {std::nullopt, "planning failed: " + whatOf(std::current_exception()), true};
     }
   };
   callbacks.prepare = [prepare =

@@ -36,6 +36,7 @@ namespace ebbtide::plugin {
 struct JobPlanning {
   std::optional<std::string> plan;
   std::string why_not;  // where there is none
+  bool needed = true;   // false: nothing is short, so that there is none is not said to the user
 };
 
 // What they throw is caught: the round comes to nothing.

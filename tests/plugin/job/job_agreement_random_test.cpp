@@ -85,7 +85,7 @@ class RandomJob {
       const std::string plan = "plan " + std::to_string(plans_.size());
       auto& of = plans_[plan];
       for (const RankReport& report : reports) of.budgets.push_back(report.budget_bytes);
-      return JobPlanning{plan, ""};
+      return JobPlanning{plan, "", true};
     };
     job_.on_commit = [this](SimulatedJob::Rank& rank, const SimulatedJob::Commit& commit) {
       ++commits_;

@@ -150,9 +150,18 @@ TEST(JobAgreement, AReportThatIsTooLargeIsNotSent) {
 
 TEST(JobAgreement, NoPlanIsAReason) {
   SimulatedJob job(2);
-  job.plan = [](const auto&) { return JobPlanning{std::nullopt, "rank 1 needs 3 GiB"}; };
+  job.plan = [](const auto&) { return JobPlanning{std::nullopt, "rank 1 needs 3 GiB", true}; };
   job.run(10);
   expectOwnPlans(job, "rank 1 needs 3 GiB");
+}
+
+TEST(JobAgreement, ThatNothingIsShortIsNotSaid) {
+  SimulatedJob job(2);
+  job.plan = [](const auto&) { return JobPlanning{std::nullopt, "nothing is short", false}; };
+  job.run(10);
+  EXPECT_TRUE(job.rank(0).said.empty());
+  EXPECT_EQ(job.rank(0).kept, Strings{"nothing is short"});
+  EXPECT_EQ(job.rank(1).kept, Strings{"nothing is short"});
 }
 
 TEST(JobAgreement, PlanningThatFailsIsAReason) {
@@ -164,7 +173,7 @@ TEST(JobAgreement, PlanningThatFailsIsAReason) {
 
 TEST(JobAgreement, APlanThatTheStoreCannotHoldIsNotSent) {
   SimulatedJob job(1);
-  job.plan = [](const auto&) { return JobPlanning{std::string(kMostStoredBytes, 'x'), ""}; };
+  job.plan = [](const auto&) { return JobPlanning{std::string(kMostStoredBytes, 'x'), "", true}; };
   job.run(10);
   ASSERT_EQ(job.rank(0).kept.size(), 1u);
   // Its first lines: 18 bytes of the round and one hash, with the ends of lines 37.
@@ -215,12 +224,14 @@ TEST(JobAgreement, WithRecheckEachRankPlansForItself) {
   job.makeAgreement(2);
   job.plan = [&plans](const auto& reports) {
     ++plans;
-    return JobPlanning{SimulatedJob::planFor(reports), ""};
+    return JobPlanning{SimulatedJob::planFor(reports), "", true};
   };
   job.run(30);
   EXPECT_EQ(plans, 2);
   expectAgreed(job);
-  job.plan = [&plans](const auto&) { return JobPlanning{"plan " + std::to_string(++plans), ""}; };
+  job.plan = [&plans](const auto&) {
+    return JobPlanning{"plan " + std::to_string(++plans), "", true};
+  };
   job.rank(1).report.budget_bytes = 500;
   job.report(1);
   job.run(60);
@@ -261,7 +272,7 @@ TEST(JobAgreement, AReportThatChangesMeanwhileIsNotPlannedFor) {
       job.rank(1).report.budget_bytes = 700;
       job.report(1);
     }
-    return JobPlanning{SimulatedJob::planFor(reports), ""};
+    return JobPlanning{SimulatedJob::planFor(reports), "", true};
   };
   job.run(60);
   EXPECT_EQ(job.rank(0).kept, Strings{"rank 1: its program or budget changed meanwhile"});
@@ -273,7 +284,9 @@ TEST(JobAgreement, AReportThatChangesMeanwhileIsNotPlannedFor) {
 TEST(JobAgreement, RoundsThatFailBecomeRare) {
   SimulatedJob job(1);
   int plans = 0;
-  job.plan = [&plans](const auto&) { return JobPlanning{std::nullopt, std::to_string(++plans)}; };
+  job.plan = [&plans](const auto&) {
+    return JobPlanning{std::nullopt, std::to_string(++plans), true};
+  };
   for (int second = 1; second < 4000; second += 7) {
     job.rank(0).report.budget_bytes = second;
     if (second > 1) job.report(0);

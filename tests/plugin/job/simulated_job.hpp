@@ -55,7 +55,9 @@ class SimulatedJob {
       rank.options.job = 77;
       makeAgreement(i);
     }
-    plan = [](const std::vector<RankReport>& reports) { return JobPlanning{planFor(reports), ""}; };
+    plan = [](const std::vector<RankReport>& reports) {
+      return JobPlanning{planFor(reports), "", true};
+    };
   }
 
   // Anew, as in a process that starts again.
