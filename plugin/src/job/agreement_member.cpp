@@ -98,9 +98,7 @@ void AgreementMember::askForRound(JobStore& store) {
   JobRound next = round_;
   ++next.number;
   const auto text = store.get(JobRound::askKey());
-  const auto asked = text ? JobRound::fromText(*text) : std::nullopt;
-  if (!asked || asked->job != next.job || asked->number < next.number)
-    store.set(JobRound::askKey(), next.text());
+  if (text != next.text()) store.set(JobRound::askKey(), next.text());
 }
 
 void AgreementMember::readVerdict(JobStore& store, JobProgress progress) {

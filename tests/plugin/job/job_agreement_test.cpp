@@ -93,6 +93,7 @@ TEST(JobAgreement, ARankThatComesLateGetsARoundOfItsOwn) {
     ASSERT_EQ(job.rank(i).commits.size(), 1u) << i;
     EXPECT_EQ(job.rank(i).commits[0].plan, job.planNow());
   }
+  EXPECT_TRUE(job.rank(2).kept.empty());  // it had no part in the first round
   EXPECT_EQ(keys(job).size(), 4u) << "ask, round, verdict, outcome";
 }
 
@@ -215,6 +216,19 @@ TEST(JobAgreement, ADamagedPlanIsNotUsed) {
   };
   job.run(30);
   expectOwnPlans(job, "rank 0: its plan has another hash");
+}
+
+// Of a process that was there before, say.
+TEST(JobAgreement, APlanForAnotherReportIsNotUsed) {
+  SimulatedJob job(2);
+  job.rank(1).faults->damage = [&job](const std::string& key, std::string& value) {
+    if (key.find("/report/") == std::string::npos) return;
+    RankReport other = job.rank(1).report;
+    other.budget_bytes += 1;
+    value = toText(other);
+  };
+  job.run(30);
+  expectOwnPlans(job, "rank 1: the plan is for another report");
 }
 
 TEST(JobAgreement, WithRecheckEachRankPlansForItself) {
