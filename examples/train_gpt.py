@@ -105,9 +105,9 @@ def draw_batch(
     return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
 
-def fingerprint(model: nn.Module) -> str:
+def fingerprint(state: dict[str, Tensor]) -> str:
     digest = hashlib.sha256()
-    for name, value in model.state_dict().items():
+    for name, value in state.items():
         digest.update(name.encode())
         digest.update(value.detach().cpu().contiguous().numpy().tobytes())
     return digest.hexdigest()
@@ -169,7 +169,7 @@ def main() -> None:
         plain = model.module if distributed else model
         result = {
             "losses": [loss.hex() for loss in losses],
-            "parameters_sha256": fingerprint(plain),
+            "parameters_sha256": fingerprint(plain.state_dict()),
             "step_seconds": seconds,
         }
         Path(options.out.replace("{rank}", str(rank))).write_text(json.dumps(result))

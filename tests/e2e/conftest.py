@@ -19,10 +19,14 @@ class Baseline:
 
     def budget(self, fraction: float) -> int:
         """Plain peak less `fraction` of the activation bytes, of the rank that needs most."""
-        return max(
+        return max(self.rank_budgets(fraction))
+
+    def rank_budgets(self, fraction: float) -> list[int]:
+        """The same of each rank, in their order."""
+        return [
             report["plain_peak_bytes"] - int(fraction * report["activation_bytes"])
             for report in self.measured.reports
-        )
+        ]
 
 
 def measure(program: Program, folder: Path) -> Baseline:
@@ -35,6 +39,11 @@ def measure(program: Program, folder: Path) -> Baseline:
 def pytest_sessionstart(session: pytest.Session) -> None:
     if not (LIBRARIES / "libebbtide.so").exists():
         pytest.exit("build/release/lib/libebbtide.so is missing: ./dev build", returncode=2)
+
+
+def by_rank(budgets: list[int]) -> str:
+    """As EBBTIDE_BUDGET takes them."""
+    return ",".join(f"rank{rank}={budget}" for rank, budget in enumerate(budgets))
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,9 @@
-"""The three examples, made small: within the budget, and bit for bit as stock torch trains them."""
+"""The examples, made small: within the budget, and bit for bit as stock torch trains them."""
 
 from dataclasses import dataclass
 
 import pytest
-from conftest import Baseline, measure
+from conftest import Baseline, by_rank, measure
 from processes import LIBRARIES, Finished, Program, run, settled
 
 GPT = settled(
@@ -15,6 +15,14 @@ GPT = settled(
 CNN = settled(
     "examples/train_cnn.py", *"--layers 6 --width 24 --batch 32 --images 100 --steps 16".split()
 )
+PIPELINE = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 8".split()
+ONE_FORWARD_ONE_BACKWARD = settled("examples/train_pipeline.py", *PIPELINE, ranks=2)
+ZERO_BUBBLE = settled("examples/train_pipeline.py", *PIPELINE, "--schedule", "zero-bubble", ranks=2)
+FSDP = settled(
+    "examples/train_fsdp.py",
+    *"--layers 4 --width 128 --heads 4 --length 128 --batch 6 --steps 8".split(),
+    ranks=2,
+)
 CPP = Program(
     (
         str(LIBRARIES.parent / "bin" / "train_cpp"),
@@ -24,22 +32,32 @@ CPP = Program(
 )
 
 
+EXAMPLES = {
+    "gpt_two_ranks": GPT,
+    "pipeline": ONE_FORWARD_ONE_BACKWARD,
+    "pipeline_zero_bubble": ZERO_BUBBLE,
+    "fsdp": FSDP,
+    "cnn": CNN,
+    "cpp": CPP,
+}
+
+
 @dataclass(frozen=True)
 class Comparison:
     baseline: Baseline
-    budget: int
+    budgets: list[int]  # by rank
     budgeted: Finished
 
 
-@pytest.fixture(scope="module", params=[GPT, CNN, CPP], ids=["gpt_two_ranks", "cnn", "cpp"])
+@pytest.fixture(scope="module", params=EXAMPLES.values(), ids=EXAMPLES)
 def comparison(request, tmp_path_factory) -> Comparison:
     folder = tmp_path_factory.mktemp("example")
     baseline = measure(request.param, folder)
-    budget = baseline.budget(0.5)
-    budgeted = run(baseline.program, {"EBBTIDE_BUDGET": str(budget)}, folder / "budgeted")
-    budgeted.succeeded()
+    budgets = baseline.rank_budgets(0.5)
+    variables = {"EBBTIDE_BUDGET": by_rank(budgets)}
+    budgeted = run(baseline.program, variables, folder / "budgeted").succeeded()
     assert len(budgeted.reports) == baseline.program.ranks, budgeted.output
-    return Comparison(baseline, budget, budgeted)
+    return Comparison(baseline, budgets, budgeted)
 
 
 def test_losses_and_parameters_are_bit_identical(comparison: Comparison) -> None:
@@ -56,12 +74,12 @@ def test_measuring_changes_nothing(comparison: Comparison) -> None:
 
 
 def test_budget_holds_in_every_step(comparison: Comparison) -> None:
-    for report in comparison.budgeted.reports:
+    for budget, report in zip(comparison.budgets, comparison.budgeted.reports, strict=True):
         assert report["mode"] == "budget"
-        assert report["budget_bytes"] == comparison.budget
+        assert report["budget_bytes"] == budget
         assert report["budget_violations"] == 0
-        assert report["first_step_peak_bytes"] <= comparison.budget
-        assert report["peak_bytes"] <= report["mapped_peak_bytes"] <= comparison.budget
+        assert report["first_step_peak_bytes"] <= budget
+        assert report["peak_bytes"] <= report["mapped_peak_bytes"] <= budget
 
 
 def test_recomputes_by_a_plan(comparison: Comparison) -> None:
