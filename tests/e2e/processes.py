@@ -45,10 +45,13 @@ class Finished:
         return re.search(pattern, self.output, re.IGNORECASE) is not None
 
 
+def torchrun(ranks: int, *options: str) -> tuple[str, ...]:
+    module = (PYTHON, "-m", "torch.distributed.run")
+    return (*module, "--standalone", "--nproc-per-node", str(ranks), *options)
+
+
 def script(path: str, *arguments: str, ranks: int = 1) -> Program:
-    launcher: tuple[str, ...] = (PYTHON,)
-    if ranks > 1:
-        launcher += ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks))
+    launcher = torchrun(ranks) if ranks > 1 else (PYTHON,)
     return Program((*launcher, str(ROOT / path), *arguments), ranks)
 
 
@@ -113,7 +116,7 @@ def _run_once(
     folder.mkdir(parents=True, exist_ok=True)
     command = list(program.command)
     if out:
-        name = "result-0.json" if program.preload else "result-{rank}.json"
+        name = "result-{rank}.json" if program.ranks > 1 or not program.preload else "result-0.json"
         command += ["--out", str(folder / name)]
     done = subprocess.run(
         command,
