@@ -1,10 +1,12 @@
 """The examples, made small: within the budget, and bit for bit as stock torch trains them."""
 
+import re
 from dataclasses import dataclass
 
 import pytest
+import yaml
 from conftest import Baseline, by_rank, measure
-from processes import LIBRARIES, Finished, Program, run, settled, torchrun
+from processes import LIBRARIES, ROOT, Finished, Program, code, run, settled, torchrun
 
 GPT = settled(
     "examples/train_gpt.py",
@@ -114,3 +116,44 @@ def test_one_banner_line_a_rank(comparison: Comparison) -> None:
     for rank in range(comparison.baseline.program.ranks):
         banners = [line for line in lines if f"[ebbtide rank {rank}]" in line and "(torch " in line]
         assert len(banners) == 1, comparison.budgeted.output
+
+
+# --- Job files ------------------------------------------------------------------------------------
+
+LAUNCH = ROOT / "examples" / "launch"
+
+
+def containers() -> list[dict]:
+    """Of the PyTorchJob, one for each kind of replica."""
+    job = yaml.safe_load((LAUNCH / "pytorchjob.yaml").read_text())
+    assert (job["apiVersion"], job["kind"]) == ("kubeflow.org/v1", "PyTorchJob")
+    replicas = job["spec"]["pytorchReplicaSpecs"]
+    assert replicas.keys() == {"Master", "Worker"}
+    pods = [replica["template"]["spec"] for replica in replicas.values()]
+    return [container for pod in pods for container in pod["containers"]]
+
+
+def of_slurm() -> list[dict[str, str]]:
+    return [dict(re.findall(r'^export (\w+)="(.*)"$', (LAUNCH / "slurm.sbatch").read_text(), re.M))]
+
+
+def of_kubernetes() -> list[dict[str, str]]:
+    named = [container["env"] for container in containers()]
+    return [{one["name"]: one["value"] for one in variables} for variables in named]
+
+
+@pytest.mark.parametrize("variables", [*of_slurm(), *of_kubernetes()])
+def test_the_variables_of_job_files_are_accepted(variables: dict[str, str], tmp_path) -> None:
+    assert {name.partition("_")[0] for name in variables} == {"EBBTIDE"}
+    program = code("import torch; torch.nn.Linear(1, 1)(torch.ones(1)).backward()")
+    done = run(program, variables | {"RANK": "8"}, tmp_path, out=False).succeeded()
+    assert done.said(r"\[ebbtide rank 8\] .*: budget "), done.output
+
+
+def test_the_training_operator_finds_its_container() -> None:
+    # It adds its variables to the container of this name, and takes the count as a text.
+    assert {container["name"] for container in containers()} == {"pytorch"}
+    job = yaml.safe_load((LAUNCH / "pytorchjob.yaml").read_text())
+    assert job["spec"]["nprocPerNode"] == str(
+        containers()[0]["resources"]["limits"]["nvidia.com/gpu"]
+    )
