@@ -92,9 +92,16 @@ def free_ports(count: int) -> int:
 
 
 def run(
-    example: Example, variables: dict[str, str], folder: Path, say: Callable[[str], None]
+    example: Example,
+    variables: dict[str, str],
+    folder: Path,
+    say: Callable[[str], None],
+    scrape: bool = True,
 ) -> Run:
-    """Runs `example` with `variables` (none: stock torch); collects what it wrote into `folder`."""
+    """Runs `example` with `variables` (none: stock torch); collects what it wrote into `folder`.
+
+    `scrape`: asks each rank for its metrics, twice a second.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.json"):
         old.unlink()
@@ -124,7 +131,8 @@ def run(
     metrics = [""] * example.ranks
     stop = threading.Event()
     scraper = threading.Thread(target=_scrape, args=(port, metrics, stop), daemon=True)
-    if port is not None:
+    scrape = scrape and port is not None
+    if scrape:
         scraper.start()
     messages = []
     try:
@@ -141,7 +149,7 @@ def run(
         if process.poll() is None:
             process.terminate()
             process.wait()
-    if port is not None:
+    if scrape:
         scraper.join()
     result = Run(status, time.monotonic() - started, metrics=metrics, messages=messages)
     result.results = _read(folder, "result", example.ranks)
