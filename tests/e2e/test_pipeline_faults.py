@@ -1,0 +1,198 @@
+"""Pipelines in which a rank is unlike the others, fails, or dies: real processes over Gloo."""
+
+import re
+import resource
+import subprocess
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from conftest import Baseline, by_rank, measure
+from processes import (
+    PYTHON,
+    ROOT,
+    TIMEOUT_SECONDS,
+    Finished,
+    Program,
+    environment,
+    free_port,
+    run,
+    settled,
+    torchrun,
+)
+
+EXAMPLE = str(ROOT / "examples" / "train_pipeline.py")
+SIZE = "--layers 4 --width 128 --heads 4 --length 128 --batch 4".split()
+PIPELINE = settled(EXAMPLE, *SIZE, "--steps", "8", ranks=2)
+
+
+def faulty(fault: str, *launcher: str) -> Program:
+    """The same training, but rank 1 is not as the other one."""
+    script = str(ROOT / "tests" / "e2e" / "faulty.py")
+    command = (*torchrun(2, *launcher), script, fault, "1", "3", EXAMPLE, *SIZE, "--steps", "8")
+    return Program(command, ranks=2)
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> Baseline:
+    return measure(PIPELINE, tmp_path_factory.mktemp("pipeline"))
+
+
+def half(baseline: Baseline) -> str:
+    """A budget for each rank, with room for half of its activations."""
+    return by_rank(baseline.rank_budgets(0.5))
+
+
+def within_budget(done: Finished) -> None:
+    done.succeeded()
+    for report in done.reports:
+        assert report["mapped_peak_bytes"] <= report["budget_bytes"]
+        assert not report["pass_through"], done.output
+
+
+# --- Ranks unlike each other ----------------------------------------------------------------------
+
+
+def test_a_rank_without_a_budget_is_measured(baseline: Baseline, tmp_path: Path) -> None:
+    budget = baseline.rank_budgets(0.6)[0]
+    done = run(PIPELINE, {"EBBTIDE_BUDGET": f"rank0={budget}"}, tmp_path).succeeded()
+    assert done.results == baseline.plain.results
+    first, second = done.reports
+    assert (first["mode"], second["mode"]) == ("budget", "measure")
+    assert first["mapped_peak_bytes"] <= budget
+    assert first["recomputed_ops"] > 0
+    assert second["recomputed_ops"] == 0
+
+
+def test_a_rank_on_another_code_path(baseline: Baseline, tmp_path: Path) -> None:
+    program = faulty("detour")
+    plain = run(program, {}, tmp_path / "plain").succeeded()
+    assert plain.results != baseline.plain.results  # it does another thing
+    done = run(program, {"EBBTIDE_BUDGET": half(baseline)}, tmp_path / "budgeted")
+    within_budget(done)
+    assert done.results == plain.results
+    assert all(report["recomputed_ops"] > 0 for report in done.reports)
+
+
+def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
+    baseline: Baseline, tmp_path: Path
+) -> None:
+    # Rank 1 gets what its parameters and their state take, and nothing for the step.
+    roomy = baseline.budget(0)
+    tight = baseline.measured.reports[1]["base_bytes"]
+    budgets = {"EBBTIDE_BUDGET": by_rank([roomy, tight])}
+    done = run(PIPELINE, budgets, tmp_path / "tight")
+    assert done.status != 0
+    stated = re.search(
+        r"\[ebbtide rank 1\][^\n]*too small for this step\.[^\n]*EBBTIDE_BUDGET=(\w+)",
+        done.output,
+    )
+    assert stated, done.output
+    assert not done.said(r"rank 0\][^\n]*too small")
+
+    again = {"EBBTIDE_BUDGET": f"rank0={roomy},rank1={stated[1]}"}
+    done = run(PIPELINE, again, tmp_path / "stated")
+    within_budget(done)
+    assert done.results == baseline.plain.results
+
+
+def test_eight_ranks_on_the_cores_that_are_there(tmp_path: Path) -> None:
+    size = "--layers 8 --width 64 --heads 2 --length 128 --batch 2 --microbatches 8 --steps 6"
+    eight = measure(settled(EXAMPLE, *size.split(), ranks=8), tmp_path)
+    done = run(eight.program, {"EBBTIDE_BUDGET": half(eight)}, tmp_path / "budgeted")
+    within_budget(done)
+    assert done.results == eight.plain.results
+    assert [report["rank"] for report in done.reports] == list(range(8))
+
+
+# --- Ranks that fail ------------------------------------------------------------------------------
+
+
+def test_a_restarted_job_trains_within_its_budget(baseline: Baseline, tmp_path: Path) -> None:
+    """torchrun forms the job anew; no state is loaded, so the second life is a whole training."""
+    program = faulty("raise-once", "--max-restarts", "1")
+    variables = {
+        "EBBTIDE_BUDGET": half(baseline),
+        # Else torch's second life finds addresses of the first one in the store, and may hang.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+    }
+    done = run(program, variables, tmp_path)
+    within_budget(done)
+    assert done.said("ValueError: deliberate")
+    for rank in range(2):
+        lives = re.findall(rf"\[ebbtide rank {rank}\] \S+ \(torch ", done.output)
+        assert len(lives) == 2, done.output
+    assert done.results == baseline.plain.results
+    assert all(report["steps"] == 8 for report in done.reports)
+
+
+@dataclass
+class Rank:
+    """A process of a job that no launcher watches over."""
+
+    process: subprocess.Popen
+    output: str = ""
+
+    def read_until(self, text: str) -> None:
+        for line in self.process.stdout:
+            self.output += line
+            if text in line:
+                return
+        raise AssertionError(f"it ended before {text!r}\n{self.output}")
+
+    def end(self) -> int:
+        rest, _ = self.process.communicate(timeout=TIMEOUT_SECONDS)
+        self.output += rest
+        return self.process.returncode
+
+
+def leave_cores() -> None:
+    hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
+    resource.setrlimit(resource.RLIMIT_CORE, (hard, hard))
+
+
+def start_ranks(variables: dict[str, str], folder: Path) -> list[Rank]:
+    program = Program((PYTHON, EXAMPLE, *SIZE, "--steps", "1000"), ranks=2)
+    shared = environment(program, variables, folder)
+    shared |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port(3) + 2)}
+    shared |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    return [
+        Rank(
+            subprocess.Popen(
+                program.command,
+                env=shared | {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                preexec_fn=leave_cores,
+            )
+        )
+        for rank in range(2)
+    ]
+
+
+def test_a_rank_outlives_one_that_was_killed_as_it_does_without_us(
+    baseline: Baseline, tmp_path: Path
+) -> None:
+    first, last = ranks = start_ranks({"EBBTIDE_BUDGET": half(baseline)}, tmp_path)
+    hung = [threading.Timer(TIMEOUT_SECONDS, rank.process.kill) for rank in ranks]
+    for timer in hung:
+        timer.start()
+    try:
+        last.read_until("step  10 ")  # in the middle of its next step it is killed
+        last.process.kill()
+        assert last.end() == -9
+        # An exception of torch's ends the other one: no signal, no error of ours.
+        assert first.end() == 1, first.output
+    finally:
+        for timer, rank in zip(hung, ranks, strict=True):
+            timer.cancel()
+            rank.process.kill()
+            rank.process.wait()
+    error = first.output[first.output.index("Traceback") :]
+    assert re.search(r"RuntimeError: .*gloo", error, re.M), first.output
+    assert "ebbtide" not in error.lower(), first.output
+    assert not list(tmp_path.glob("core*"))
