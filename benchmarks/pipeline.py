@@ -7,6 +7,10 @@ is shown, and their range. Step times are medians of the last half of the steps.
 set by hand: the first k blocks of each stage by torch.utils.checkpoint, the same k on all stages;
 "full": all of them. Of those whose peak fits the budget on all ranks the fastest is the best single
 setting. They run in stock torch and under EBBTIDE=1, and the faster of the two is compared.
+
+--part steps       what is above
+--part simulator   `ebbtide simulate` from traces of real ranks against their steps and peaks
+--part hidden      recompute that does not lengthen a simulated step of eight stages
 """
 
 import argparse
@@ -31,6 +35,13 @@ from _pipeline_runs import (
     required,
     start,
     step_seconds,
+)
+from _pipeline_simulator import (
+    HIDDEN_JOBS,
+    against_real_steps,
+    hidden,
+    hidden_lines,
+    simulator_lines,
 )
 
 MIB = 1024 * 1024
@@ -271,8 +282,54 @@ def jobs(options: argparse.Namespace) -> list[Job]:
     ]
 
 
+# --- Parts ----------------------------------------------------------------------------------------
+
+
+def steps_part(options: argparse.Namespace) -> list[str]:
+    begun = time.monotonic()
+    results, lines, judged = [], [], []
+    for job in jobs(options):
+        result = bench(job, options)
+        results.append(result)
+        print(settings_table(job, result), flush=True)
+        lines += [markdown(job, each) for each in result["rows"]]
+        judged += [verdict for each in result["rows"] for verdict in verdicts(job, each)]
+        write("steps", results)
+    text = (
+        f"{platform.machine()}, {os.cpu_count()} cores, {options.turns} turns of {options.steps} "
+        f"steps, one thread a rank, offloading: {options.offload}; "
+        f"{time.monotonic() - begun:.0f} s in all.\n\n" + "\n".join([HEADER, *lines]) + "\n"
+    )
+    (FOLDER / "steps.md").write_text(text)
+    print("\n" + text)
+    return judged
+
+
+def simulator_part(options: argparse.Namespace) -> list[str]:
+    results, lines = [], []
+    for job in jobs(options):
+        results.append(against_real_steps(job, options.turns))
+        lines += simulator_lines(results[-1])
+        write("simulator", results)
+    return lines
+
+
+def hidden_part(_: argparse.Namespace) -> list[str]:
+    results = [hidden(name) for name in HIDDEN_JOBS]
+    write("hidden", results)
+    return [line for result in results for line in hidden_lines(result)]
+
+
+def write(part: str, results: list[dict]) -> None:
+    (FOLDER / f"{part}.json").write_text(json.dumps(results))
+
+
+PARTS = {"steps": steps_part, "simulator": simulator_part, "hidden": hidden_part}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS), dest="parts")
     parser.add_argument("--schedules", nargs="+", default=["1f1b", "zero-bubble"])
     parser.add_argument("--ranks", type=int, nargs="+", choices=(2, 4), default=[2, 4])
     parser.add_argument("--budgets", type=float, nargs="+", default=[0.6, 0.8], help="of the peak")
@@ -283,29 +340,17 @@ def main() -> int:
     )
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    begun = time.monotonic()
-    results, lines, judged = [], [], []
-    try:
-        for job in jobs(options):
-            result = bench(job, options)
-            results.append(result)
-            print(settings_table(job, result), flush=True)
-            lines += [markdown(job, each) for each in result["rows"]]
-            judged += [verdict for each in result["rows"] for verdict in verdicts(job, each)]
-            (FOLDER / "results.json").write_text(json.dumps(results))
-    except Failure as failure:
-        judged.append(f"MISSED {failure}")
-    except KeyboardInterrupt:
-        print("\ninterrupted")
-        return 130
-    text = (
-        f"{platform.machine()}, {os.cpu_count()} cores, {options.turns} turns of {options.steps} "
-        f"steps, one thread a rank, offloading: {options.offload}; "
-        f"{time.monotonic() - begun:.0f} s in all.\n\n" + "\n".join([HEADER, *lines]) + "\n"
-    )
-    (FOLDER / "results.md").write_text(text)
-    print("\n" + text + "\n" + "\n".join(judged))
-    return 1 if any(verdict.startswith("MISSED") for verdict in judged) else 0
+    judged: list[str] = []
+    for part in options.parts:
+        try:
+            judged += PARTS[part](options)
+        except Failure as failure:
+            judged.append(f"MISSED {failure}")
+        except KeyboardInterrupt:
+            print("\ninterrupted")
+            return 130
+    print("\n" + "\n".join(judged))
+    return 1 if any(line.startswith("MISSED") for line in judged) else 0
 
 
 if __name__ == "__main__":
