@@ -29,6 +29,7 @@ def test_the_wheel_holds_the_library_and_serves_every_cpython(tmp_path: Path) ->
         "ebbtide/_autoload.py",
         "ebbtide/libebbtide.so",
         "ebbtide/libebbtide_torch.so",
+        "ebbtide/libnccl-profiler-ebbtide.so",
         "ebbtide/include/ebbtide/step.h",
     } <= names
     # torch calls this at its import.
