@@ -25,12 +25,14 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parents[1]
 TARGETS = (
     "ebbtide_loader ebbtide_torch ebbtide_torch_cuda ebbtide_solver plugin_core_test "
-    "allocator_test allocator_cuda_test cuda_adapter_test gpu_test executor_gpu_test"
+    "allocator_test allocator_cuda_test cuda_adapter_test nccl_profiler_test gpu_test "
+    "executor_gpu_test"
 ).split()
 CPP_TESTS = (
     "allocator_test",
     "allocator_cuda_test",
     "cuda_adapter_test",
+    "nccl_profiler_test",
     "gpu_test",
     "executor_gpu_test",
 )
@@ -159,7 +161,7 @@ class Run:
         package = self.site / "ebbtide"
         information = self.site / "ebbtide-0.dist-info"
         shutil.copytree(self.source / "plugin" / "python" / "ebbtide", package)
-        for library in (self.build / "lib").glob("libebbtide*.so"):
+        for library in (self.build / "lib").glob("lib*ebbtide*.so"):
             shutil.copy(library, package)
         solver = self.build / "bin" / "ebbtide-solver"
         if solver.exists():

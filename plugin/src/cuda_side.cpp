@@ -2,22 +2,13 @@
 
 #include <dlfcn.h>
 
+#include "own_folder.hpp"
 #include "session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
 void* library = nullptr;
-
-std::string ownFolder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&ownFolder), &info) == 0 || info.dli_fname == nullptr) {
-    return ".";
-  }
-  const std::string path = info.dli_fname;
-  const auto slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
 
 void warn(const char* text) {
   if (const Session* const session = Session::current()) session->warn(text);

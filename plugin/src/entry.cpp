@@ -10,6 +10,8 @@
 #include "cpu_allocator.hpp"
 #include "cuda_side.hpp"
 #include "gpu_presence.hpp"
+#include "nccl_side.hpp"
+#include "own_folder.hpp"
 #include "recorder.hpp"
 #include "session.hpp"
 #include "variables.hpp"
@@ -36,7 +38,7 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   if (side == CudaSide::kInstalled && config.budget_bytes) {
     config.gpu_budget = config.budget_text;
     config.budget_bytes.reset();
-    offerGpus();
+    if (offerGpus()) offerToNccl(ownFolder());
   }
   return problem;
 }

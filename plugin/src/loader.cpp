@@ -9,23 +9,13 @@
 #include <cstdlib>
 #include <string>
 
+#include "own_folder.hpp"
 #include "variables.hpp"
 #include "version.hpp"
 
 #define EBBTIDE_API extern "C" __attribute__((visibility("default")))
 
-namespace {
-
-std::string ownFolder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&ownFolder), &info) == 0 || info.dli_fname == nullptr)
-    return ".";
-  const std::string path = info.dli_fname;
-  const auto slash = path.rfind('/');
-  return slash == std::string::npos ? "." : path.substr(0, slash);
-}
-
-}  // namespace
+using ebbtide::plugin::ownFolder;
 
 EBBTIDE_API const char* ebbtide_built_for() {
   return ebbtide::plugin::kBuiltForTorch;

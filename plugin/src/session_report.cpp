@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "nccl_side.hpp"
 #include "out_of_memory.hpp"
 #include "session.hpp"
 #include "version.hpp"
@@ -56,6 +57,21 @@ nlohmann::json ofPlan(const Plan* plan, std::int64_t active_from_step) {
           {"offloaded_bytes", plan->host_bytes},
           {"active_from_step", active_from_step},
           {"plan_seconds", plan->plan_seconds}};
+}
+
+// nullptr: nobody told.
+nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals) {
+  if (!totals) return nullptr;
+  nlohmann::json kinds = nlohmann::json::object();
+  for (std::size_t i = 0; i < kCommunicationKinds; ++i) {
+    const CommunicationTotals::Kind& kind = totals->kinds[i];
+    if (kind.operations == 0) continue;
+    kinds[nameOf(static_cast<CommunicationKind>(i))] = {
+        {"operations", kind.operations},
+        {"bytes", kind.bytes},
+        {"seconds", static_cast<double>(kind.duration_ns) * 1e-9}};
+  }
+  return {{"kinds", kinds}, {"unseen", totals->unseen}, {"lost", totals->lost}};
 }
 
 }  // namespace
@@ -153,6 +169,7 @@ void Session::writeReport() {
       {"pass_through", disabled_.load()},
       {"timeline", thinned(timeline_)},
       {"plan", ofPlan(program.plan.get(), active_from_step_)},
+      {"communication", ofCommunication(ncclTotals())},
   };
   std::ofstream file(config_.report_path);
   file << report.dump(1) << '\n';

@@ -8,6 +8,7 @@
 
 #include "cuda_side.hpp"
 #include "live_runs.hpp"
+#include "nccl_side.hpp"
 #include "training_device.hpp"
 
 namespace ebbtide::plugin {
@@ -97,6 +98,7 @@ bool ThreadSteps::begin(c10::Device device) {
   session.wake(at::get_num_threads());
   endRun(false);
   const Session::StepStart start = session.beginStep();
+  watchNccl(start.record_ops);
   run_ = std::make_shared<StepRun>(
       session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log});
   liveRuns().add(run_);

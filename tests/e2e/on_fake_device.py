@@ -1,6 +1,7 @@
 """Runs a training script on a device that is no CPU to the executor (tests/fake_device).
 
-Writes how the executor called it to FAKE_DEVICE_COUNTS, where that is set.
+Writes how the executor called it to FAKE_DEVICE_COUNTS, where that is set. FAKE_DEVICE_OTHERS=N:BYTES:
+after N optimizer steps others hold so many bytes of the device (NCCL makes a communicator, say).
 """
 
 import atexit
@@ -11,8 +12,21 @@ import sys
 from pathlib import Path
 
 import torch  # noqa: F401  the plugin comes with it
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 LIBRARY = Path(__file__).resolve().parents[2] / "build/release/lib/libebbtide_fake_device.so"
+
+
+def others_come_later(steps: int, held_bytes: int) -> None:
+    taken = 0
+
+    def count(*_: object) -> None:
+        nonlocal taken
+        taken += 1
+        if taken == steps:
+            device.fake_device_others(ctypes.c_int64(held_bytes))
+
+    register_optimizer_step_post_hook(count)
 
 
 def write_counts() -> None:
@@ -25,6 +39,8 @@ device.fake_device_counts.restype = ctypes.c_char_p
 device.fake_device_offer()
 if "FAKE_DEVICE_COUNTS" in os.environ:
     atexit.register(write_counts)
+if "FAKE_DEVICE_OTHERS" in os.environ:
+    others_come_later(*map(int, os.environ["FAKE_DEVICE_OTHERS"].split(":")))
 del sys.argv[0]
 sys.path.insert(0, str(Path(sys.argv[0]).parent))
 runpy.run_path(sys.argv[0], run_name="__main__")

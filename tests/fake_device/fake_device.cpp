@@ -219,6 +219,8 @@ class FakeSpills final : public SpillTarget {
   std::thread mover_;
 };
 
+ebbtide::allocator::DeviceMemory* memory = nullptr;  // once a step has begun
+
 OfferedDevice openFake(c10::Device device, const HostSide& side) {
   if (capturing != DeviceLanes::Capture::kNone) return {};
   const TrainingDevice& host = side.device;
@@ -228,6 +230,7 @@ OfferedDevice openFake(c10::Device device, const HostSide& side) {
                                                      .random = *new FakeRandom(host.random),
                                                      .clock = *new FakeClock(host.clock),
                                                      .lanes = *new FakeLanes()};
+  memory = &side.memory;
   return {fake, &side.memory, new FakeSpills(), std::nullopt};
 }
 
@@ -250,6 +253,11 @@ FAKE_API void fake_device_lane(std::int64_t to) {
 // As DeviceLanes::Capture: 0 none, 1 elsewhere, 2 here; for all threads.
 FAKE_API void fake_device_capture(int now) {
   capturing = static_cast<DeviceLanes::Capture>(now);
+}
+
+// What others hold of the device from now on, as a measurement would tell.
+FAKE_API void fake_device_others(std::int64_t bytes) {
+  if (memory != nullptr) memory->setMargin(bytes);
 }
 
 // JSON; valid until the next call.
