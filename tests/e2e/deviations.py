@@ -84,6 +84,7 @@ from deviating_masks import (
     zeroes_a_mask_through_numpy,
     zeroes_a_mask_unseen,
 )
+from deviating_messages import sends_what_it_saved
 from deviating_parts import (
     halves_a_column_of_each,
     halves_a_corner,
@@ -189,6 +190,7 @@ VARIANTS = {
     "forward_without_mkldnn": Variant(Convolutions, forward_without_mkldnn),
     "batched_gradients": Variant(Scales, batched_gradients),
     "reduces_in_forward": Variant(Scales, reduces_in_forward, ranks=2),
+    "sends_what_it_saved": Variant(Scales, sends_what_it_saved, 27, ranks=2),
     "writes_through_numpy": Variant(
         Scales,
         writes_through_numpy,

@@ -1,7 +1,8 @@
 """Runs a training script on a device that is no CPU to the executor (tests/fake_device).
 
-Writes how the executor called it to FAKE_DEVICE_COUNTS, where that is set. FAKE_DEVICE_OTHERS=N:BYTES:
-after N optimizer steps others hold so many bytes of the device (NCCL makes a communicator, say).
+Writes how the executor called it to FAKE_DEVICE_COUNTS, where that is set.
+FAKE_DEVICE_OTHERS=N:BYTES: after N optimizer steps others hold so many bytes of the device (NCCL
+makes a communicator, say).
 """
 
 import atexit

@@ -38,7 +38,12 @@ def test_torchs_own_is_kept_on_request(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["PYTORCH_NO_CUDA_MEMORY_CACHING", "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"]
+    "name",
+    [
+        "PYTORCH_NO_CUDA_MEMORY_CACHING",
+        "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
+        "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
+    ],
 )
 @pytest.mark.parametrize("value", ["1", "0"])
 def test_what_cannot_go_together_is_refused(tmp_path, name, value) -> None:

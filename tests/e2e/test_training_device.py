@@ -14,8 +14,9 @@ from processes import LIBRARIES, ROOT, Finished, Program, run, script
 OFFLOADS = {"never": False, "auto": True}
 
 
-def on_fake_device(path: str, *arguments: str) -> Program:
-    return script("tests/e2e/on_fake_device.py", str(ROOT / path), *arguments)
+def on_fake_device(path: str, *arguments: str, ranks: int = 1) -> Program:
+    program = (str(ROOT / path), *arguments)
+    return script("tests/e2e/on_fake_device.py", *program, ranks=ranks)
 
 
 def budgeted(
@@ -88,6 +89,23 @@ def test_writes_unseen(name: str, tmp_path: Path) -> None:
     assert done.results == stock.results
     assert not done.report["pass_through"], done.output
     assert done.report["recomputed_ops"] > 0, done.output
+
+
+# A transfer holds its tensor until it is waited for (ProcessGroupNCCL: until the stream waits).
+# What it holds is neither given up nor spilled meanwhile, and what it fills late is not read early:
+# here Gloo's threads read and write it.
+def test_messages_under_way(tmp_path: Path) -> None:
+    path, arguments = "tests/e2e/deviations.py", ("--variants", "sends_what_it_saved")
+    stock = run(script(path, *arguments, ranks=2), {}, tmp_path / "stock").succeeded()
+    budget = int(VARIANTS["sends_what_it_saved"].budget_mib * MIB)
+    program = on_fake_device(path, *arguments, ranks=2)
+    variables = {"EBBTIDE_BUDGET": str(budget), "EBBTIDE_ON_INFEASIBLE": "best-effort"}
+    done = run(program, variables, tmp_path / "fake").succeeded(over_budget=True)
+    assert done.results == stock.results
+    assert len(done.reports) == 2
+    for report in done.reports:
+        assert not report["pass_through"], done.output
+        assert report["recomputed_ops"] > 0 and report["spilled_bytes"] > 0, done.output
 
 
 # The fake device ends the process where anything is asked of it while a graph is captured.

@@ -38,9 +38,11 @@ std::string install(const std::string& budget, void (*warn)(const char*)) {
            "budget; "
            "unset it, or EBBTIDE_*";
   }
-  if (isOn(std::getenv("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"))) {
-    return "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK lets NCCL keep addresses whose pages may "
-           "change; unset it, or EBBTIDE_*";
+  for (const char* const hook : {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
+                                 "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"}) {  // its old name
+    if (!isOn(std::getenv(hook))) continue;
+    return std::string(hook) +
+           " lets NCCL keep addresses whose pages may change; unset it, or EBBTIDE_*";
   }
   torch_cuda::CUDAAllocator* const before = torch_cuda::allocator.load();
   if (before != nullptr && before->initialized()) {

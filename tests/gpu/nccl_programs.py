@@ -1,0 +1,89 @@
+"""Jobs over NCCL that know nothing of Ebbtide: a process a GPU, started by torchrun.
+
+torchrun nccl_programs.py NAME --out FOLDER    writes result-RANK.json: bits, peak, others
+"""
+
+import argparse
+import json
+import os
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+from training_programs import Mlp, rows, square, train
+
+
+def of_rank(step: int) -> Tensor:
+    return rows(step * dist.get_world_size() + dist.get_rank())
+
+
+def ddp() -> dict:
+    """Gradients are reduced on NCCL's stream while the backward pass goes on."""
+    model = Mlp(0.1).cuda()
+    return train(DistributedDataParallel(model), of_rank, square)
+
+
+def messages() -> dict:
+    """Activations that are saved travel both ways; sends are waited for at the step's end. In a
+    group of one there is nobody to send to: then they are gathered."""
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    sending: list[dist.Work] = []
+
+    def exchange(sent: Tensor) -> Tensor:
+        received = torch.empty_like(sent)
+        if ranks == 1:
+            dist.all_gather_into_tensor(received, sent, async_op=True).wait()
+            return received
+        peers = (rank + 1) % ranks, (rank - 1) % ranks
+        operations = [
+            dist.P2POp(dist.isend, sent, peers[0]),
+            dist.P2POp(dist.irecv, received, peers[1]),
+        ]
+        works = dist.batch_isend_irecv(operations)
+        for work in works:
+            work.wait()
+        return received
+
+    class Halves(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = Mlp(0.1), Mlp(0.1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = self.first(x)
+            other = exchange(y.detach())
+            sending.append(dist.all_reduce(y.detach().clone(), async_op=True))
+            return self.second(y * other)
+
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        value = square(model, x)
+        while sending:
+            sending.pop().wait()
+        return value
+
+    return train(Halves(), of_rank, loss)
+
+
+PROGRAMS = {f.__name__: f for f in (ddp, messages)}
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("name", choices=PROGRAMS)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
+    torch.cuda.set_device(device)
+    dist.init_process_group("nccl", device_id=device)
+    torch.manual_seed(3)
+    torch.cuda.reset_peak_memory_stats()
+    result = PROGRAMS[arguments.name]()
+    torch.cuda.synchronize()
+    free, total = torch.cuda.mem_get_info()
+    result["peak"] = torch.cuda.max_memory_allocated()
+    # With what NCCL holds beside the blocks.
+    result["others"] = total - free - torch.cuda.memory_reserved()
+    path = arguments.out / f"result-{dist.get_rank()}.json"
+    dist.destroy_process_group()
+    path.write_text(json.dumps(result))
