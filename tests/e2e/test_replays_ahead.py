@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 import zoo
 from conftest import measure
-from processes import script
-from processes import run as run_program
+from processes import run, script
 from test_zoo import without_times
 
 # Whose first rank is known to wait for gradients with room in its budget.
@@ -24,7 +23,7 @@ def test_same_bits_with_replays_ahead_of_messages(name: str, tmp_path: Path) -> 
     expected = without_times(baseline.plain)
     for ahead in ("auto", "never"):
         variables = {"EBBTIDE_BUDGET": str(baseline.budget(0.5)), "EBBTIDE_REPLAY_AHEAD": ahead}
-        done = run_program(training, variables, tmp_path / ahead).succeeded()
+        done = run(training, variables, tmp_path / ahead).succeeded()
         assert without_times(done) == expected
         counts = [report["replays_ahead"] for report in done.reports]
         assert all(report["rejected"] == {} for report in done.reports), done.output
