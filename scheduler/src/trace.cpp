@@ -462,7 +462,7 @@ class GraphBuilder {
   std::vector<ValueId> source_in_;  // of a block that is allocated in mid-step; kNone: another one
   std::vector<BlockId> awaited_;    // allocated such blocks whose sources are not in the graph yet
   int asked_for_ = 0;               // messages that the op at hand receives
-  std::vector<OpId> born_at_;            // of such sources, and of those that take blocks over
+  std::vector<OpId> born_at_;       // of such sources, and of those that take blocks over
   // Per trace op: sources that were written before it, and what they were written over.
   std::vector<std::vector<std::pair<ValueId, ValueId>>> written_before_;
   std::vector<ValueId> takes_over_;  // per value; kNone: it is no such source
