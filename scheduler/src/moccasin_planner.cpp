@@ -109,7 +109,7 @@ class Phases {
   bool proofIsGeneral() const {
     if (!settings_.free_order || graph_.lazy_outputs) return false;
     return std::all_of(graph_.ops.begin(), graph_.ops.end(), [&](const Op& op) {
-      if (op.outputs.size() > 1) return false;
+      if (op.outputs.size() > 1 || op.waits) return false;  // no replays before a wait
       if (!op.rerunnable) return true;
       return op.duration_ns > 0 &&
              (best_.recompute_ns - 1) / op.duration_ns <= settings_.intervals - 1;
