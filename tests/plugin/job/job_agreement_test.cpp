@@ -97,6 +97,16 @@ TEST(JobAgreement, ARankThatComesLateGetsARoundOfItsOwn) {
   EXPECT_EQ(keys(job).size(), 4u) << "ask, round, verdict, outcome";
 }
 
+// It reported in time, and rank 0 did not see it in time: another round, as for one that was late.
+TEST(JobAgreement, AReportThatIsSeenLateGetsARoundOfItsOwn) {
+  SimulatedJob job(2);
+  job.rank(1).faults->delays = [&job] { return job.now() < 65; };
+  job.run(64);
+  EXPECT_EQ(job.rank(1).kept, Strings{"some ranks did not report in time"});
+  job.run(200);
+  for (std::size_t i = 0; i < 2; ++i) EXPECT_EQ(job.rank(i).commits.size(), 1u) << i;
+}
+
 TEST(JobAgreement, RankZeroMayBeTheLateOne) {
   SimulatedJob job(3);
   job.rank(0).start_seconds = 400;  // the others look seldom by then
