@@ -99,10 +99,15 @@ def test_recomputes_by_a_plan(comparison: Comparison) -> None:
         assert not report["pass_through"], comparison.budgeted.output
         assert report["plan"] is not None
         assert sum(report["audited"].values()) > 0
+        if comparison.baseline.program is FSDP:
+            # A block's parameters are gone while the next one's backward pass replays. A rehearsal
+            # finds one operation that reads them, then there is another plan: more of them than
+            # these steps hold.
+            assert report["recomputed_ops"] > 0
+            continue
         # The rehearsal and at least one step more went by the plan, and found nothing against it.
         assert report["recomputed_ops"] >= 2 * report["plan"]["recomputed_ops"] > 0
-        # In FSDP a block's parameters are gone while the next one's backward pass replays.
-        assert not report["rejected"] or comparison.baseline.program is FSDP
+        assert not report["rejected"]
 
 
 def test_prediction_is_within_five_percent(comparison: Comparison) -> None:
