@@ -33,7 +33,7 @@ class GraphBuilder {
     markBlocks();
     markSources();
     startFixed();
-    for (const TraceEvent& event : trace_.events) apply(event);
+    for (; event_ < trace_.events.size(); ++event_) apply(trace_.events[event_]);
     endBackwardEvent();
     closeGap();
     for (const BlockId block : awaited_) shared_[block] = true;  // fixed bytes to the end
@@ -297,6 +297,7 @@ class GraphBuilder {
     op_start_ = fixed_;
     op.fixed_bytes = op.fixed_at_start = std::max<Bytes>(fixed_, 0);
     out_.graph.ops.push_back(std::move(op));
+    out_.event_of.push_back(event_);
     in_gap_ = false;
   }
 
@@ -368,6 +369,7 @@ class GraphBuilder {
     if (!in_event_) return;
     in_event_ = false;
     in_gap_ = true;
+    gap_event_ = event_;
     gap_peak_ = fixed_;
   }
 
@@ -377,6 +379,7 @@ class GraphBuilder {
     if (!unread_ || out_.graph.ops.empty()) return;
     closeGap();
     in_gap_ = true;
+    gap_event_ = event_;
     gap_peak_ = fixed_;
   }
 
@@ -389,6 +392,7 @@ class GraphBuilder {
     gap.backward = true;
     gap.fixed_bytes = gap_peak_;
     out_.graph.ops.push_back(std::move(gap));
+    out_.event_of.push_back(gap_event_);
     out_.trace_op_of.push_back(kNone);
   }
 
@@ -468,6 +472,8 @@ class GraphBuilder {
   std::vector<ValueId> takes_over_;  // per value; kNone: it is no such source
   std::vector<OpId> block_freed_at_;
   std::vector<OpId> natural_death_;
+  std::size_t event_ = 0;      // that is applied
+  std::size_t gap_event_ = 0;  // with which the present gap begins
   Nanoseconds at_ns_ = 0;
   Nanoseconds event_start_ns_ = 0;
   Bytes fixed_ = 0;

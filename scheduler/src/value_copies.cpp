@@ -102,12 +102,14 @@ class Inserter {
     moveOps();
     std::vector<Op> old = std::exchange(ops(), {});
     const std::vector<OpId> trace_ops = std::exchange(step_.trace_op_of, {});
+    const std::vector<std::size_t> events = std::exchange(step_.event_of, {});
     step_.restores.clear();
     std::size_t next = 0;
     for (std::size_t id = 0; id < old.size(); ++id) {
       const OpId maker = asOp(ops().size());
       ops().push_back(std::move(old[id]));
       step_.trace_op_of.push_back(trace_ops[id]);
+      if (!events.empty()) step_.event_of.push_back(events[id]);
       step_.restores.emplace_back();
       const Op& following = id + 1 < old.size() ? old[id + 1] : ops().back();
       const Bytes fixed_bytes = following.fixedAtStart();
@@ -177,6 +179,7 @@ class Inserter {
     restore.outputs = {copied.value};
     ops().push_back(std::move(restore));
     step_.trace_op_of.push_back(kNone);
+    if (!step_.event_of.empty()) step_.event_of.push_back(step_.event_of.back());
     step_.restores.push_back({copied.value, copied.kind});
   }
 

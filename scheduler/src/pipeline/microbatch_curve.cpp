@@ -38,7 +38,7 @@ class Curve {
     add(keepEverything(graph_));
     const StagePoint everything = curve_.front().point;
     const Bytes most = everything.held_bytes, least = leastHeld(microbatch_);
-    const auto levels = static_cast<Bytes>(std::max<std::size_t>(options_.points, 2) - 1);
+    const auto levels = static_cast<Bytes>(std::max<std::size_t>(options_.points, 1) - 1);
     for (Bytes level = 1; level <= levels && !isPast(options_.planner_options.deadline); ++level) {
       const Bytes held = most - (most - least) * level / levels;
       addLevel(held, std::max(everything.forward_bytes, everything.backward_bytes),

@@ -17,6 +17,9 @@
 namespace ebbtide::scheduler {
 namespace {
 
+// Times as many as may pass without a gain: without a deadline it ends all the same.
+constexpr std::size_t kMostRounds = 20;
+
 using Slots = std::vector<std::int32_t>;
 using Points = std::vector<std::int32_t>;  // of each slot
 
@@ -240,9 +243,9 @@ class PipelineSearch {
   void improve() {
     const std::size_t rounds =
         std::clamp<std::size_t>(40'000'000 / (timeline_.actions() + 1), 200, 1'000);
-    std::size_t in_vain = 0;
+    std::size_t in_vain = 0, left = kMostRounds * rounds;
     while (cost_.critical_ns > 0 && cost_.makespan_ns > bound_ns_ && in_vain < rounds) {
-      if (isPast(options_.deadline)) break;
+      if (isPast(options_.deadline) || left-- == 0) break;
       ++in_vain;
       const Slots slots = neighbourhood();
       const Points before = points();

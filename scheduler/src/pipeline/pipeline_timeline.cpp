@@ -132,6 +132,12 @@ Nanoseconds PipelineTimeline::run(const std::vector<Nanoseconds>& recompute_ns) 
   return makespan_;
 }
 
+Nanoseconds PipelineTimeline::waitOf(std::int32_t action) const {
+  const Node& node = nodes_[action];
+  if (!replays_ahead_ || node.sender == kNone) return 0;
+  return std::max<Nanoseconds>(0, sent_[node.sender] + node.latency_ns - earliest_[action]);
+}
+
 const std::vector<Nanoseconds>& PipelineTimeline::slacks(
     const std::vector<Nanoseconds>& recompute_ns) {
   constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();

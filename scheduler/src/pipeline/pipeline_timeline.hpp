@@ -26,6 +26,9 @@ class PipelineTimeline {
   const std::vector<Nanoseconds>& slacks(const std::vector<Nanoseconds>& recompute_ns);
   // After slacks(): from an action's end to the step's end, at least, with the replays given.
   Nanoseconds remainingAfter(std::int32_t action) const { return makespan_ - latest_end_[action]; }
+  // After run(): how long the action would wait for its message if nothing were replayed before it;
+  // 0 where replays do not run ahead.
+  Nanoseconds waitOf(std::int32_t action) const;
   Nanoseconds beginOf(std::int32_t action) const { return begin_[action]; }
   Nanoseconds durationOf(std::int32_t action) const { return nodes_[action].duration_ns; }
 

@@ -21,7 +21,7 @@ struct CurveOptions {
   // While one runs the others hold: the less each holds, the more the one that runs may take.
   Bytes most_bytes = 0;
   std::int32_t in_flight = 1;
-  std::size_t points = 10;  // at most
+  std::size_t points = 10;  // at most; 1: only the one that keeps everything
   std::string planner = "auto";
   PlannerOptions planner_options = {};  // the deadline is of the whole curve
 };

@@ -131,6 +131,8 @@ struct TraceGraph {
   // stand for the allocation of a source in mid-step ("inputs").
   std::vector<OpId> trace_op_of;
   std::vector<Restore> restores;  // per graph op
+  // Per graph op: index of the trace's event with which it begins; of a restoring op its maker's.
+  std::vector<std::size_t> event_of;
   // Graph ops where each use is unpacked, in order; more than one when the graph is kept for a
   // second backward.
   std::vector<std::vector<OpId>> events_of_use;

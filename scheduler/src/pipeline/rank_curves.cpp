@@ -1,0 +1,159 @@
+#include "ebbtide/scheduler/rank_curves.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace ebbtide::scheduler {
+
+namespace {
+
+// When it is asked for differs from one microbatch to the next.
+bool isMessage(const Op& op) {
+  return op.waits || (!op.backward && op.outputs.empty() && op.name.starts_with("c10d::"));
+}
+
+// Reads nothing that is trained or was computed. A recorder that has paused since the last backward
+// pass does not see such ops: it goes on with the first one that reads something trained.
+bool preparesData(const Graph& step, OpId op) {
+  const std::vector<ValueId>& inputs = step.ops[op].inputs;
+  return std::all_of(inputs.begin(), inputs.end(), [&step](ValueId v) {
+    return !step.values[v].pinned && step.values[v].producer == kNone;
+  });
+}
+
+// Per op: bytes of the values that are none of these microbatches', as long as somebody reads or
+// the program holds them.
+std::vector<Bytes> othersBytes(const Graph& step, const std::vector<Microbatch>& microbatches) {
+  std::vector<bool> own(step.values.size(), false);
+  for (const Microbatch& microbatch : microbatches) {
+    for (std::size_t v = 0; v < microbatch.graph().values.size(); ++v) {
+      if (!microbatch.graph().values[v].pinned)
+        own[microbatch.stepValue(static_cast<ValueId>(v))] = true;
+    }
+  }
+  std::vector<OpId> last(step.values.size(), kNone);
+  for (std::size_t op = 0; op < step.ops.size(); ++op) {
+    for (const ValueId v : step.ops[op].inputs) last[v] = static_cast<OpId>(op);
+  }
+  std::vector<Bytes> live(step.ops.size() + 1, 0);
+  for (std::size_t v = 0; v < step.values.size(); ++v) {
+    const Value& value = step.values[v];
+    if (own[v] || value.pinned) continue;
+    const OpId end = std::max({last[v], value.natural_last, value.producer});
+    if (end == kNone) continue;
+    live[std::max<OpId>(0, value.producer)] += value.bytes;
+    live[end + 1] -= value.bytes;
+  }
+  std::partial_sum(live.begin(), live.end(), live.begin());
+  return live;
+}
+
+}  // namespace
+
+std::vector<MicrobatchOps> microbatchOps(const TraceGraph& step, const RankActions& actions) {
+  std::vector<MicrobatchOps> chunks(actions.chunks.size());
+  for (const RankAction& action : actions.actions) {
+    const auto first =
+        std::lower_bound(step.event_of.begin(), step.event_of.end(), action.first_event);
+    const auto end = std::lower_bound(first, step.event_of.end(), action.end_event);
+    MicrobatchOps& chunk = chunks[action.chunk];
+    const bool forward = action.kind == PipelineAction::Kind::kForward;
+    const bool weights = action.kind == PipelineAction::Kind::kWeightBackward;
+    auto& ops = forward ? chunk.forward : weights ? chunk.weight_backward : chunk.backward;
+    for (auto op = first; op != end; ++op) {
+      const auto id = static_cast<OpId>(op - step.event_of.begin());
+      // In a backward pass the program adds up gradients, say: not in each one the same.
+      const bool own = forward ? !isMessage(step.graph.ops[id]) : step.graph.ops[id].backward;
+      if (own) ops.push_back(id);
+    }
+  }
+  for (MicrobatchOps& chunk : chunks) {
+    const auto begin = std::find_if(chunk.forward.begin(), chunk.forward.end(),
+                                    [&](OpId op) { return !preparesData(step.graph, op); });
+    chunk.forward.erase(chunk.forward.begin(), begin);
+  }
+  // A first stage has no gradient of its input to make: nothing is read before the weights'.
+  for (MicrobatchOps& chunk : chunks) {
+    if (chunk.backward.empty()) chunk.backward.swap(chunk.weight_backward);
+  }
+  return chunks;
+}
+
+std::int32_t mostInFlight(const RankActions& actions) {
+  std::int32_t now = 0, most = 1;
+  for (const RankAction& action : actions.actions) {
+    now += action.kind == PipelineAction::Kind::kForward;
+    most = std::max(most, now);
+    now -= action.kind == PipelineAction::Kind::kBackward ||
+           action.kind == PipelineAction::Kind::kInputBackward;
+  }
+  return most;
+}
+
+RankCurves::RankCurves(const TraceGraph& step, const RankActions& actions)
+    : in_flight_(mostInFlight(actions)), curves_(static_cast<std::size_t>(actions.parts)) {
+  const std::vector<MicrobatchOps> ops = microbatchOps(step, actions);
+  chunks_.reserve(ops.size());
+  for (std::size_t c = 0; c < ops.size(); ++c) {
+    const Microbatch& chunk = chunks_.emplace_back(step.graph, ops[c]);
+    const std::int32_t part = actions.chunks[c].part;
+    part_of_chunk_.push_back(part);
+    if (std::cmp_equal(joint_.size(), part)) joint_.push_back(chunk);
+    if (!chunk.isLike(joint_.at(part)))
+      throw std::invalid_argument("microbatch " + std::to_string(c) +
+                                  " of the rank does not run the ops of the others of its stage");
+    joint_[part].join(chunk);
+  }
+  const std::vector<Bytes> others = othersBytes(step.graph, chunks_);
+  for (const MicrobatchOps& chunk : ops) {
+    for (const auto* of : {&chunk.forward, &chunk.backward, &chunk.weight_backward}) {
+      if (of->empty()) continue;
+      const OpId begin = of->front();
+      fixed_bytes_ = std::max(fixed_bytes_, step.graph.ops[begin].fixedAtStart() + others[begin]);
+    }
+  }
+}
+
+void RankCurves::trace(Bytes cap_bytes, const CurveOptions& options) {
+  using Clock = std::chrono::steady_clock;
+  for (std::size_t part = 0; part < curves_.size(); ++part) {
+    CurveOptions of_part = options;
+    of_part.most_bytes = cap_bytes - fixed_bytes_;
+    of_part.in_flight = in_flight_;
+    if (options.planner_options.deadline != Clock::time_point::max()) {
+      const auto left = options.planner_options.deadline - Clock::now();
+      of_part.planner_options.deadline = Clock::now() + left / (curves_.size() - part);
+    }
+    curves_[part] = microbatchCurve(joint_[part], of_part);
+  }
+}
+
+Bytes RankCurves::weightHeldBytes(std::size_t part) const {
+  Bytes held = 0;
+  for (const CurvePoint& point : curves_[part])
+    held = std::max(held, joint_[part].weightHeldBytes(point.schedule));
+  return held;
+}
+
+bool RankCurves::fit(const RankCurves& other) const {
+  return part_of_chunk_ == other.part_of_chunk_ &&
+         std::equal(joint_.begin(), joint_.end(), other.joint_.begin(), other.joint_.end(),
+                    [](const Microbatch& a, const Microbatch& b) { return a.isLike(b); });
+}
+
+Schedule RankCurves::compose(const Graph& step, const RankCurves& of_step,
+                             const std::vector<std::int32_t>& points) const {
+  std::vector<const Microbatch*> chunks;
+  std::vector<const Schedule*> schedules;
+  for (std::size_t c = 0; c < of_step.chunks_.size(); ++c) {
+    chunks.push_back(&of_step.chunks_[c]);
+    schedules.push_back(&curves_[part_of_chunk_[c]].at(points.at(c)).schedule);
+  }
+  return composeStep(step, chunks, schedules);
+}
+
+}  // namespace ebbtide::scheduler
