@@ -4,10 +4,12 @@
 
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "c10d_job_store.hpp"
 #include "op_info.hpp"
 #include "recipe.hpp"
 
@@ -38,6 +40,31 @@ std::string nameOf(const c10d::ProcessGroup& group) {
   }
 }
 
+// Not kept alive: a program may take its groups down while we look at their store.
+class LastGroup {
+ public:
+  void set(const c10::intrusive_ptr<c10d::ProcessGroup>& group) {
+    const std::lock_guard lock(mutex_);
+    if (address_ == group.get()) return;
+    address_ = group.get();
+    group_ = c10::weak_intrusive_ptr<c10d::ProcessGroup>(group);
+  }
+  c10::intrusive_ptr<c10d::ProcessGroup> get() {
+    const std::lock_guard lock(mutex_);
+    return group_ ? group_->lock() : c10::intrusive_ptr<c10d::ProcessGroup>();
+  }
+
+ private:
+  std::mutex mutex_;
+  const c10d::ProcessGroup* address_ = nullptr;  // not to be followed
+  std::optional<c10::weak_intrusive_ptr<c10d::ProcessGroup>> group_;
+};
+
+LastGroup& lastGroup() {
+  static auto* const group = new LastGroup;  // leaked: threads outlive exit
+  return *group;
+}
+
 }  // namespace
 
 bool isMessage(const at::RecordFunction& call) {
@@ -65,12 +92,20 @@ std::optional<GroupMessage> messageOf(const at::RecordFunction& call) try {
                            ? scheduler::kNone
                            : static_cast<std::int32_t>(arguments[kPeer].toInt());
   const auto group = arguments[kGroup].toCustomClass<c10d::ProcessGroup>();
+  lastGroup().set(group);
   found.group = nameOf(*group);
   found.rank = group->getRank();
   found.size = group->getSize();
   return found;
 } catch (const std::exception&) {  // a group of another kind
   return std::nullopt;
+}
+
+std::unique_ptr<JobStore> storeOfMessages(const std::string& name) try {
+  const auto group = lastGroup().get();
+  return group && nameOf(*group) == name ? makeJobStore(group) : nullptr;
+} catch (const std::exception&) {
+  return nullptr;
 }
 
 }  // namespace ebbtide::plugin

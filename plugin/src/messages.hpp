@@ -1,12 +1,15 @@
-// Messages: what a rank sends to and receives from single ranks, as the dispatcher sees it. The
-// only source that knows c10d. Includes torch.
+// Messages: what a rank sends to and receives from single ranks, as the dispatcher sees it, and the
+// process group that carries them. Includes torch.
 #pragma once
 
 #include <ATen/record_function.h>
 
+#include <memory>
 #include <optional>
+#include <string>
 
 #include "event_log.hpp"
+#include "job/job_store.hpp"
 
 namespace ebbtide::plugin {
 
@@ -18,5 +21,9 @@ bool isReceive(const at::RecordFunction& call);
 // their first step stages tell each other shapes, as whole numbers, and say hello with a single
 // one.
 std::optional<GroupMessage> messageOf(const at::RecordFunction& call);
+
+// The store of the group of the last message; nullptr: that has another name, or its store is of a
+// kind that we cannot use. On any thread.
+std::unique_ptr<JobStore> storeOfMessages(const std::string& group);
 
 }  // namespace ebbtide::plugin

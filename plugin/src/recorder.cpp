@@ -474,6 +474,7 @@ void installRecorder() {
       autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
   autograd::set_default_engine_stub(&engineStub);
   Session::current()->memory().setReclaimer(&liveRuns());
+  Session::current()->offerJobStore(&storeOfMessages);
   // After the session's, so before them when a process forks: its locks come after these.
   pthread_atfork([] { liveRuns().lockForFork(); }, [] { liveRuns().unlockAfterFork(); },
                  [] { liveRuns().unlockAfterFork(); });

@@ -129,6 +129,7 @@ void Session::debug(const std::string& text) const {
 
 void Session::wake(int threads) {
   std::call_once(woken_, [this, threads] {
+    threads_ = threads;
     openAuditCache(threads);
     std::string error;
     std::string endpoint;
@@ -168,7 +169,7 @@ Session::StepStart Session::beginStep() {
   if (known != programs_.end()) {  // programs that alternate follow each other
     const auto next = programs_.find(expectedProgram());
     if (next != programs_.end()) known = next;
-    start.plan = known->second.plan;
+    start.plan = planNow(known->second, steps_ + 1);
   }
   // The guess may be wrong, and the step one that has a plan: its first op tells.
   const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
@@ -210,14 +211,15 @@ bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   return true;
 }
 
-std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) const {
+std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
   std::lock_guard lock(mutex_);
   if (keeps_everything_) return nullptr;
   const std::uint64_t expected = expectedProgram();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
   const Program* found = nullptr;
-  for (const auto& [signature, known] : programs_) {
-    if (known.first_op_signature != first_op_signature || known.plan == nullptr) continue;
+  for (auto& [signature, known] : programs_) {
+    if (known.first_op_signature != first_op_signature) continue;
+    if (planNow(known, steps_ + 1) == nullptr) continue;
     if (signature == expected) return known.plan;
     if (found == nullptr || known.steps > found->steps) found = &known;
   }
@@ -337,8 +339,13 @@ const Session::Program* Session::mainProgram() const {
 
 // Called with mutex_ held.
 bool Session::wantsPlan(const StepSummary& summary) {
-  if (!config_.budget_bytes || planning_ || keeps_everything_) return false;
+  if (planning_ || keeps_everything_) return false;
   Program& known = programs_[summary.trace.signature];
+  if (!config_.budget_bytes) {  // nothing to plan here, but the other ranks wait for its word
+    const bool tells = summary.trace.group_size > 1 && steps_ >= 2 && !known.asked;
+    if (tells) known.asked = planning_ = true;
+    return tells;
+  }
   const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
   if (known.asked && !known.replan && !first_plan_is_old) return false;
   // Where shapes change with each step a plan is of use only for what comes back.
@@ -364,6 +371,7 @@ void Session::shutdown() {
   }
   changed_.notify_all();
   if (planner_.joinable()) planner_.join();
+  rank_job_.reset();             // and with it the connection to the job's store
   if (audits_) audits_->save();  // what another writer kept it from
   if (awake_) {
     const allocator::Statistics memory = memory_->statistics();

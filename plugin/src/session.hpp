@@ -28,6 +28,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "event_log.hpp"
 #include "eviction_costs.hpp"
+#include "job/rank_job.hpp"
 #include "live_shares.hpp"
 #include "plan.hpp"
 #include "session_observer.hpp"
@@ -63,6 +64,9 @@ class Session {
   // the CPU's and the spill file. Both must outlive the session.
   void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
                std::optional<std::int64_t> budget_bytes);
+  // The key-value store of the process group whose messages this process's steps send, or nullptr.
+  // Called on the planning thread, once for each group.
+  void offerJobStore(RankJob::OpenStore open);
   allocator::DeviceMemory& memory() noexcept { return *memory_; }
   allocator::DeviceMemory& hostMemory() noexcept { return *host_memory_; }
   SpillTarget& spills() noexcept { return *spills_; }
@@ -100,7 +104,7 @@ class Session {
   StepStart beginStep();
   // The plan of a program that begins so, or nullptr: of several the one that was expected here,
   // else the one that most steps ran.
-  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature) const;
+  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature);
   // The step that observes the allocator follows another plan than it began with.
   void noteStepPlan(const std::shared_ptr<const Plan>& plan) {
     if (placement_) placement_->changePlan(plan);
@@ -180,7 +184,9 @@ class Session {
       replan = true;
     }
 
-    std::shared_ptr<Plan> plan;  // nullptr: nothing to drop, or nothing could be planned
+    std::shared_ptr<Plan> plan;        // nullptr: nothing to drop, or nothing could be planned
+    std::shared_ptr<Plan> later_plan;  // takes its place when step later_from begins
+    std::int64_t later_from = 0;
     scheduler::OpDurations durations;
     std::uint64_t first_op_signature = 0;
     std::set<OpId> verified;           // ops whose replay equalled the original, at this place
@@ -216,6 +222,15 @@ class Session {
   std::int64_t headroom() const;  // bytes of the budget that no plan uses
   void planLoop();
   void placeStep();
+  // The job's plan (session_job.cpp), by the planning thread.
+  RankPlanning::Limits jobLimits(std::int64_t cap) const;
+  void startRankJob();
+  void pollJob();
+  std::chrono::steady_clock::time_point nextLook() const;  // at what the others say
+  void tellJob(const scheduler::Trace& trace, const StepSchedule& own, std::int64_t cap);
+  bool followJob(const scheduler::Trace& trace, Planned& planned, std::int64_t cap);
+  void adopt(const RankJob::Decision& decision);
+  static std::shared_ptr<Plan> planNow(Program& known, std::int64_t step);  // mutex_ held
   void planOnce(scheduler::Trace trace, bool first_step);
   scheduler::PlanResult planWithin(const scheduler::Graph& graph, std::int64_t cap) const;
   Planned bestPlan(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,
@@ -223,7 +238,9 @@ class Session {
   void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                        Planned& planned) const;
   void replayAhead(Planned& planned, std::int64_t cap) const;
-  void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds);
+  // From its next step on, or from that one.
+  void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
+               std::int64_t from_step = 0);
   void requestPlan(scheduler::Trace trace, bool first_step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
   bool checkFloor(const scheduler::TraceGraph& graph, bool alone);
@@ -276,10 +293,13 @@ class Session {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::thread planner_;
+  std::optional<RankJob> rank_job_;  // of the planning thread alone
+  int threads_ = 1;                  // of one op, since wake()
   bool closing_ = false;
   bool planning_ = false;
-  std::unique_ptr<scheduler::Trace> job_;
-  bool job_first_step_ = false;
+  std::unique_ptr<scheduler::Trace> to_plan_;
+  bool to_plan_first_step_ = false;
+  RankJob::OpenStore open_job_store_;
   std::map<std::uint64_t, Program> programs_;  // by trace signature
   std::uint64_t last_signature_ = 0;
   std::deque<std::uint64_t> history_;  // the programs of the last steps, the last one at its end

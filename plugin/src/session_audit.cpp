@@ -61,8 +61,10 @@ void Session::rejectReplay(const std::string& op, std::uint64_t signature, const
   if (rejected_.insert(signature).second)
     warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
   for (auto& [program, known] : programs_) {
-    if (!known.plan || !replaysRejected(*known.plan)) continue;
-    known.plan = nullptr;
+    const auto rejects = [this](const auto& plan) { return plan && replaysRejected(*plan); };
+    if (!rejects(known.plan) && !rejects(known.later_plan)) continue;
+    if (rejects(known.plan)) known.plan = nullptr;
+    known.later_plan = nullptr;
     known.replan = true;  // without it: so it is another plan each time, and the ops are finite
     steps_to_record_ = std::max(steps_to_record_, 2);
   }
@@ -108,7 +110,7 @@ void Session::rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey
 
 // Called with mutex_ held.
 void Session::planAnew(Program& known) {
-  known.plan = nullptr;
+  known.plan = known.later_plan = nullptr;
   known.askAgain();
   steps_to_record_ = std::max(steps_to_record_, 2);
 }

@@ -48,7 +48,9 @@ void Session::noteOffloadFailed() {
   warn("plans write no more values to the host: " + spills_->lastError());
   std::lock_guard lock(mutex_);
   for (auto& [signature, known] : programs_) {
-    if (known.plan == nullptr || known.plan->host_fetches == 0) continue;
+    const auto fetches = [](const auto& plan) { return plan && plan->host_fetches > 0; };
+    if (!fetches(known.plan) && !fetches(known.later_plan)) continue;
+    known.later_plan = nullptr;
     known.replan = true;
     steps_to_record_ = std::max(steps_to_record_, 2);
   }

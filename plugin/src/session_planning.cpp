@@ -31,6 +31,7 @@ constexpr Bytes kLeastHeadroom = 1 << 20;
 // Pages of a GPU are 2 MiB, and one with a live block in it serves blocks of its stream alone.
 constexpr double kHeadroomElsewhere = 0.03;
 constexpr Bytes kLeastHeadroomElsewhere = 16 << 20;
+constexpr Bytes kNoCap = Bytes{1} << 50;  // of a rank without a budget, as it tells the others
 
 // "aten::native_layer_norm 120.0 MiB, …": saved bytes by the op that made them, largest first.
 std::string dominatingOps(const scheduler::TraceGraph& graph) {
@@ -167,8 +168,8 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check
 void Session::requestPlan(scheduler::Trace trace, bool first_step) {
   {
     std::lock_guard lock(mutex_);
-    job_ = std::make_unique<scheduler::Trace>(std::move(trace));
-    job_first_step_ = first_step;
+    to_plan_ = std::make_unique<scheduler::Trace>(std::move(trace));
+    to_plan_first_step_ = first_step;
     planning_ = true;
   }
   changed_.notify_all();
@@ -176,20 +177,23 @@ void Session::requestPlan(scheduler::Trace trace, bool first_step) {
 
 void Session::planLoop() {
   if (audits_) audits_->load();
+  startRankJob();
   for (;;) {
     std::unique_ptr<scheduler::Trace> trace;
-    bool first_step = false;
+    bool first_step = false, to_place = false;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] {
-        return closing_ || job_ != nullptr || (placement_ && placement_->hasWork());
+      changed_.wait_until(lock, nextLook(), [this] {
+        return closing_ || to_plan_ != nullptr || (placement_ && placement_->hasWork());
       });
       if (closing_) return;
-      trace = std::move(job_);
-      first_step = job_first_step_;
+      trace = std::move(to_plan_);
+      first_step = to_plan_first_step_;
+      to_place = placement_ && placement_->hasWork();
     }
     if (trace == nullptr) {
-      placeStep();
+      if (to_place) placeStep();
+      pollJob();
       continue;
     }
     try {
@@ -198,7 +202,7 @@ void Session::planLoop() {
       warn(std::string("no plan could be made, values are spilled instead: ") + error.what());
     }
     std::lock_guard lock(mutex_);
-    planning_ = false;
+    planning_ = to_plan_ != nullptr;
   }
 }
 
@@ -218,6 +222,11 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
     keepRejected(trace);
   }
   scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+  if (!config_.budget_bytes) {
+    scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
+    tellJob(trace, {std::move(graph), std::move(everything), {}}, kNoCap);
+    return;
+  }
   const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
   auto shares = scheduler::activationShares(trace, graph);
   const Bytes cap = planningCap();
@@ -231,22 +240,31 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
     known.shares = std::move(shares);
     known.from_first_step = first_step;
     if (plain.peak_bytes <= cap) {
-      known.plan = nullptr;
+      known.plan = known.later_plan = nullptr;
       known.predicted_peak_bytes = plain.peak_bytes;
       if (!said_fits_) {
         said_fits_ = true;
         say(fmt::format("no effect because the step fits: its peak is {}, the budget {}",
                         formatBytes(plain.peak_bytes), formatBytes(*config_.budget_bytes)));
       }
-      return;
     }
+  }
+  if (plain.peak_bytes <= cap) {
+    scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
+    if (!first_step) tellJob(trace, {std::move(graph), std::move(everything), {}}, cap);
+    return;
   }
   Planned planned = bestPlan(trace, graph, cap);
   preferRehearsed(trace, first_step, cap, planned);
-  replayAhead(planned, cap);
-  const double plan_seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  publish(trace, planned, plan_seconds);
+  const StepSchedule own{planned.step, planned.result.schedule, planned.result.planner};
+  const auto publish_now = [&] {
+    replayAhead(planned, cap);
+    const std::chrono::duration<double> plan_time = std::chrono::steady_clock::now() - start;
+    publish(trace, planned, plan_time.count());
+  };
+  publish_now();
+  if (followJob(trace, planned, cap)) publish_now();
+  if (!first_step) tellJob(trace, own, cap);
 }
 
 // By the time that a copy on the host may take, against the value's op. Others than the quicker
@@ -307,7 +325,8 @@ scheduler::PlanResult Session::planWithin(const Graph& graph, Bytes cap) const {
   return result;
 }
 
-void Session::publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds) {
+void Session::publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
+                      std::int64_t from_step) {
   const auto& [step, result, simulated] = planned;
   std::shared_ptr<Plan> plan = makePlan(trace, step, result.schedule);
   plan->planner = result.planner;
@@ -327,7 +346,13 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     return;
   }
   plan->trials = rehearsedBefore(trace, *plan) ? 1 : 0;
-  known.plan = plan;
+  known.later_plan = nullptr;
+  if (from_step > steps_ + 1) {
+    known.later_plan = plan;
+    known.later_from = from_step;
+  } else {
+    known.plan = plan;
+  }
   known.predicted_peak_bytes = simulated.peak_bytes;
   known.steady_peak_bytes = 0;
   known.slow_offloads = 0;

@@ -8,6 +8,7 @@
 namespace ebbtide::plugin {
 namespace {
 
+constexpr auto kLongestHearing = std::chrono::seconds(2);  // of a store that answers late
 constexpr auto kMostGap = std::chrono::hours(1);
 constexpr std::int64_t kLeastMargin = 2;  // steps
 constexpr std::int64_t kMostStep = std::int64_t{1} << 53;
@@ -77,9 +78,12 @@ void AgreementLeader::open(JobStore& store) {
 template <typename KeyOf>
 bool AgreementLeader::hear(JobStore& store, KeyOf key_of) {
   bool all = true;
+  const auto begin = std::chrono::steady_clock::now();
   for (std::int32_t rank = 0; rank < size_; ++rank) {
     auto& heard = heard_[static_cast<std::size_t>(rank)];
-    if (!heard) heard = store.get(key_of(rank));
+    if (heard) continue;
+    if (std::chrono::steady_clock::now() - begin > kLongestHearing) return false;  // the next time
+    heard = store.get(key_of(rank));
     all = all && heard.has_value();
   }
   return all;

@@ -15,7 +15,11 @@ namespace ebbtide::plugin {
 struct JobPlan {
   struct Rank {
     Bytes peak_bytes = 0;              // predicted
+    bool own = false;                  // its own plan is better; the points are not meant
     std::vector<std::int32_t> points;  // of each of its chunks, into the points of the class
+    // Of each chunk: replays before its backward pass that do not lengthen the step, in units of
+    // free_unit_ns.
+    std::vector<std::int32_t> free;
 
     friend bool operator==(const Rank&, const Rank&) = default;
   };
@@ -23,6 +27,7 @@ struct JobPlan {
   Nanoseconds makespan_ns = 0;
   Nanoseconds own_makespan_ns = 0;  // with each rank's own plan
   Nanoseconds bound_ns = 0;         // no plan within the budgets is quicker
+  Nanoseconds free_unit_ns = 1;
   std::string method;
   std::vector<Rank> ranks;
 

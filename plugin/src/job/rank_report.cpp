@@ -78,7 +78,8 @@ void writeActions(const RankReport& report, nlohmann::json& object) {
 }
 
 void writeChunks(const RankReport& report, nlohmann::json& object) {
-  Numbers counts, held, forward, backward, recompute_ns, weight_held, chunk_class, own_replay_ns;
+  Numbers counts, held, forward, backward, recompute_ns, weight_held;
+  Numbers chunk_class, previous, own_replay_ns;
   for (const RankReport::ChunkClass& of : report.classes) {
     counts.push_back(static_cast<std::int64_t>(of.points.size()));
     weight_held.push_back(of.weight_held_bytes);
@@ -91,6 +92,7 @@ void writeChunks(const RankReport& report, nlohmann::json& object) {
   }
   for (const RankReport::Chunk& of : report.chunks) {
     chunk_class.push_back(of.chunk_class);
+    previous.push_back(of.previous);
     own_replay_ns.push_back(of.own_replay_ns);
   }
   object["point_counts"] = counts;
@@ -100,6 +102,7 @@ void writeChunks(const RankReport& report, nlohmann::json& object) {
   object["recompute_ns"] = recompute_ns;
   object["weight_held"] = weight_held;
   object["chunk_class"] = chunk_class;
+  object["previous"] = previous;
   object["own_replay_ns"] = own_replay_ns;
 }
 
@@ -107,7 +110,7 @@ std::vector<std::vector<RankReport::Message>> readMessages(const JobDocument& do
                                                            const RankReport& report,
                                                            std::size_t actions) {
   const Numbers receive = document.numbers("receive", kMostMessages, {0, 1});
-  const Numbers peer = document.column("peer", receive.size(), {kNone, report.size - 1});
+  const Numbers peer = document.column("peer", receive.size(), {scheduler::kNone, report.size - 1});
   const Numbers bytes = document.column("bytes", receive.size(), kAmount);
   const Numbers counts = document.column("message_counts", actions, {0, kMostMessages});
   const Numbers places = document.numbers("messages", kMostMessages, below(receive.size()));
@@ -131,8 +134,8 @@ void readActions(const JobDocument& document, RankReport& report) {
   const std::size_t count = kinds.size();
   const Numbers chunk = document.column("chunk", count, below(report.chunks.size()));
   const Numbers busy_ns = document.column("busy_ns", count, kAmount);
-  const Numbers stage = document.column("stage", count, {kNone, kMostLabel});
-  const Numbers microbatch = document.column("microbatch", count, {kNone, kMostLabel});
+  const Numbers stage = document.column("stage", count, {scheduler::kNone, kMostLabel});
+  const Numbers microbatch = document.column("microbatch", count, {scheduler::kNone, kMostLabel});
   auto messages = readMessages(document, report, count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t kind = kKinds.find(kinds[i]);
@@ -179,8 +182,11 @@ void readChunks(const JobDocument& document, RankReport& report) {
   const Numbers chunk_class =
       document.numbers("chunk_class", kMostActions, below(report.classes.size()));
   const Numbers own_replay_ns = document.column("own_replay_ns", chunk_class.size(), kAmount);
+  const auto last = static_cast<std::int64_t>(chunk_class.size()) - 1;
+  const Numbers previous =
+      document.column("previous", chunk_class.size(), {scheduler::kNone, last});
   for (std::size_t i = 0; i < chunk_class.size(); ++i)
-    report.chunks.push_back({id(chunk_class[i]), own_replay_ns[i]});
+    report.chunks.push_back({id(chunk_class[i]), id(previous[i]), own_replay_ns[i]});
 }
 
 }  // namespace
@@ -192,6 +198,7 @@ std::string toText(const RankReport& report) {
                         {"unable", report.unable.substr(0, kMostTextBytes)}};
   if (report.unable.empty()) {
     object["host"] = report.host.substr(0, kMostTextBytes);
+    object["host_processors"] = report.host_processors;
     object["budget"] = report.budget_bytes;
     object["fixed"] = report.fixed_bytes;
     object["own_peak"] = report.own_peak_bytes;
@@ -215,6 +222,7 @@ RankReport reportFromText(std::string_view text) {
   report.unable = document.text("unable", 4 * kMostTextBytes);  // a byte may have become three
   if (!report.unable.empty()) return report;
   report.host = document.text("host", 4 * kMostTextBytes);
+  report.host_processors = id(document.number("host_processors", {0, kMostRanks}));
   report.budget_bytes = document.number("budget", kAmount);
   report.fixed_bytes = document.number("fixed", kAmount);
   report.own_peak_bytes = document.number("own_peak", kAmount);

@@ -12,13 +12,12 @@
 namespace ebbtide::plugin {
 
 using scheduler::Bytes;
-using scheduler::kNone;
 using scheduler::Nanoseconds;
 
 struct RankReport {
   struct Message {
     bool receive = false;
-    std::int32_t peer = 0;  // rank in the group; kNone: any
+    std::int32_t peer = 0;  // rank in the group; scheduler::kNone: any
     Bytes bytes = 0;
 
     friend auto operator<=>(const Message&, const Message&) = default;
@@ -28,7 +27,9 @@ struct RankReport {
     std::int32_t chunk = 0;         // which of the rank's forwards: index into `chunks`
     Nanoseconds busy_ns = 0;        // processor time, replays not counted
     std::vector<Message> messages;  // in the order that the program asks for them
-    std::int32_t stage = kNone, microbatch = kNone;  // as labels in the program say; kNone: none do
+    std::int32_t stage = scheduler::kNone,
+                 microbatch =
+                     scheduler::kNone;  // as labels in the program say; scheduler::kNone: none do
 
     friend bool operator==(const Action&, const Action&) = default;
   };
@@ -40,6 +41,8 @@ struct RankReport {
   };
   struct Chunk {  // one microbatch of one stage
     std::int32_t chunk_class = 0;
+    std::int32_t previous =
+        scheduler::kNone;           // the chunk of this rank whose output it reads unsent
     Nanoseconds own_replay_ns = 0;  // what it replays under the rank's present plan of its own
 
     friend bool operator==(const Chunk&, const Chunk&) = default;
@@ -51,7 +54,8 @@ struct RankReport {
   std::int32_t global_rank = 0;
   // Not empty: why nothing can be planned with this rank. All below may be missing then.
   std::string unable;
-  std::string host;  // ranks of one host share its processors
+  std::string host;                  // ranks of one host share its processors
+  std::int32_t host_processors = 0;  // so many ranks compute at once there; 0: each has its own
   Bytes budget_bytes = 0;
   Bytes fixed_bytes = 0;     // live for the whole step
   Bytes own_peak_bytes = 0;  // predicted, under its own plan

@@ -38,7 +38,7 @@ inline RankReport pipelineReport(std::int32_t rank, std::int32_t size, std::int3
            {{true, (rank + size - 1) % size, 64}, {false, (rank + 1) % size, 64}},
            stage * size + rank,
            microbatch});
-      report.chunks.push_back({stage, 10});
+      report.chunks.push_back({.chunk_class = stage, .own_replay_ns = 10});
     }
   }
   const std::size_t forwards = report.actions.size();
@@ -65,6 +65,7 @@ inline RankReport randomReport(std::uint64_t seed) {
   report.rank = static_cast<std::int32_t>(pick(0, report.size - 1));
   report.global_rank = static_cast<std::int32_t>(pick(0, 2000));
   report.host = pick(0, 1) == 0 ? "" : "gpu-\"7\"\n\\é";
+  report.host_processors = static_cast<std::int32_t>(pick(0, 8));
   report.budget_bytes = amount();
   report.fixed_bytes = amount();
   report.own_peak_bytes = amount();
@@ -83,8 +84,11 @@ inline RankReport randomReport(std::uint64_t seed) {
   if (report.classes.empty()) return report;
   for (std::int64_t i = pick(0, 9); i > 0; --i) {
     report.chunks.push_back(
-        {static_cast<std::int32_t>(pick(0, static_cast<std::int64_t>(report.classes.size()) - 1)),
-         amount()});
+        {.chunk_class = static_cast<std::int32_t>(
+             pick(0, static_cast<std::int64_t>(report.classes.size()) - 1)),
+         .previous = static_cast<std::int32_t>(
+             pick(scheduler::kNone, static_cast<std::int64_t>(report.chunks.size()) - 1)),
+         .own_replay_ns = amount()});
   }
   if (report.chunks.empty()) return report;
   for (std::int64_t i = pick(0, 20); i > 0; --i) {
@@ -97,7 +101,7 @@ inline RankReport randomReport(std::uint64_t seed) {
     action.microbatch = static_cast<std::int32_t>(pick(-1, 100));
     for (std::int64_t left = pick(0, 3); left > 0; --left) {
       action.messages.push_back({pick(0, 1) == 1,
-                                 static_cast<std::int32_t>(pick(kNone, report.size - 1)),
+                                 static_cast<std::int32_t>(pick(scheduler::kNone, report.size - 1)),
                                  pick(0, 4) * 1024});
     }
   }

@@ -1,0 +1,187 @@
+#include "job/job_planner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/hidden_replays.hpp"
+#include "ebbtide/scheduler/joined_ranks.hpp"
+#include "ebbtide/scheduler/pipeline_planner.hpp"
+#include "ebbtide/scheduler/pipeline_simulator.hpp"
+#include "job/job_plan.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::PipelineAction;
+using scheduler::PipelineJob;
+using scheduler::StageChoices;
+
+// Of each stage, for each microbatch.
+using Replays = std::vector<std::vector<Nanoseconds>>;
+
+constexpr std::int64_t kFreeUnits = 1000;  // of the step: finer is of no use
+
+scheduler::RankActions actionsOf(const RankReport& report) {
+  scheduler::RankActions actions;
+  for (const RankReport::Chunk& chunk : report.chunks) {
+    actions.chunks.push_back({.part = chunk.chunk_class, .previous = chunk.previous});
+  }
+  std::int32_t message = 0;
+  for (const RankReport::Action& action : report.actions) {
+    scheduler::RankAction& next = actions.actions.emplace_back();
+    next.kind = action.kind;
+    next.chunk = action.chunk;
+    next.busy_ns = action.busy_ns;
+    for (const RankReport::Message& each : action.messages)
+      (each.receive ? next.received : next.sent).push_back({message++, each.peer, each.bytes});
+    actions.chunks[action.chunk].stage = action.stage;
+    actions.chunks[action.chunk].microbatch = action.microbatch;
+  }
+  actions.parts = static_cast<std::int32_t>(report.classes.size());
+  actions.once_ns = report.tail_ns;
+  return actions;
+}
+
+// What lives for the whole step counts once, to the first of a rank's stages.
+std::vector<scheduler::PartCosts> costsOf(const RankReport& report) {
+  std::vector<scheduler::PartCosts> costs;
+  for (const RankReport::ChunkClass& of : report.classes) {
+    costs.push_back({of.points, costs.empty() ? report.fixed_bytes : 0, of.weight_held_bytes});
+  }
+  return costs;
+}
+
+// Of ranks that are all on one host, and more than compute there at once.
+std::int32_t sharedProcessors(const std::vector<RankReport>& reports) {
+  const RankReport& first = reports.front();
+  for (const RankReport& report : reports) {
+    if (report.host != first.host || report.host_processors != first.host_processors) return 0;
+  }
+  return std::cmp_less(first.host_processors, reports.size()) ? first.host_processors : 0;
+}
+
+class JobPlanner {
+ public:
+  explicit JobPlanner(const std::vector<RankReport>& reports) : reports_(reports) {
+    std::vector<scheduler::RankActions> actions;
+    std::vector<std::vector<scheduler::PartCosts>> costs;
+    for (const RankReport& report : reports) {
+      actions.push_back(actionsOf(report));
+      costs.push_back(costsOf(report));
+    }
+    job_ = scheduler::joinRanks(actions, costs).job;
+    for (std::size_t rank = 0; rank < reports.size(); ++rank)
+      job_.budgets[rank] = reports[rank].budget_bytes;
+    job_.processors = sharedProcessors(reports);
+  }
+
+  JobPlanning run() {
+    JobPlan plan;
+    const Replays own = ownReplays();
+    plan.own_makespan_ns = makespanOf(own);
+    const scheduler::PipelinePlan planned = scheduler::planPipeline(job_);
+    plan.bound_ns = planned.bound_ns;
+    const Replays chosen = replaysOf(planned.choices);
+    const Nanoseconds makespan_ns = makespanOf(chosen);
+    const bool keeps_own = !planned.feasible() || plan.own_makespan_ns <= makespan_ns;
+    plan.makespan_ns = keeps_own ? plan.own_makespan_ns : makespan_ns;
+    plan.method = keeps_own ? "own plans" : planned.method;
+    plan.free_unit_ns = std::max<Nanoseconds>(1, plan.makespan_ns / kFreeUnits);
+    const Replays free = freeOf(keeps_own ? own : chosen);
+    if (keeps_own && free == none())
+      return {std::nullopt, "the ranks' own plans make the quickest step that was found", false};
+    const auto simulated = scheduler::simulate(job_, planned.choices);
+    for (std::size_t rank = 0; rank < reports_.size(); ++rank) {
+      JobPlan::Rank& of = plan.ranks.emplace_back();
+      of.own = keeps_own;
+      of.peak_bytes = keeps_own ? reports_[rank].own_peak_bytes : simulated.ranks[rank].peak_bytes;
+      of.points.resize(reports_[rank].chunks.size());
+      of.free.resize(reports_[rank].chunks.size());
+      forEachForward(rank, [&](const PipelineAction& action, std::int32_t chunk) {
+        of.points[chunk] = planned.choices[action.stage][action.microbatch];
+        of.free[chunk] =
+            static_cast<std::int32_t>(free[action.stage][action.microbatch] / plan.free_unit_ns);
+      });
+    }
+    return {toText(plan), {}, true};
+  }
+
+ private:
+  // An action of the job and the chunk of the rank that it is of.
+  template <typename Visit>
+  void forEachForward(std::size_t rank, const Visit& visit) const {
+    for (std::size_t i = 0; i < job_.order[rank].size(); ++i) {
+      const PipelineAction& action = job_.order[rank][i];
+      if (action.kind == PipelineAction::Kind::kForward)
+        visit(action, reports_[rank].actions[i].chunk);
+    }
+  }
+
+  Replays none() const {
+    return Replays(job_.stages.size(),
+                   std::vector<Nanoseconds>(static_cast<std::size_t>(job_.microbatches), 0));
+  }
+
+  Replays ownReplays() const {
+    Replays replays = none();
+    for (std::size_t rank = 0; rank < reports_.size(); ++rank) {
+      forEachForward(rank, [&](const PipelineAction& action, std::int32_t chunk) {
+        replays[action.stage][action.microbatch] = reports_[rank].chunks[chunk].own_replay_ns;
+      });
+    }
+    return replays;
+  }
+
+  Replays replaysOf(const StageChoices& choices) const {
+    Replays replays = none();
+    for (std::size_t stage = 0; stage < choices.size(); ++stage) {
+      const auto& points = job_.profileOf(static_cast<std::int32_t>(stage)).points;
+      for (std::size_t m = 0; m < choices[stage].size(); ++m)
+        replays[stage][m] = points[choices[stage][m]].recompute_ns;
+    }
+    return replays;
+  }
+
+  // Where ranks share processors a wait of one is work of another: the simulator knows.
+  Nanoseconds makespanOf(const Replays& replays) const {
+    if (job_.processors == 0) return scheduler::replayedStep(job_, replays).makespan_ns;
+    PipelineJob job = job_;
+    job.profiles.clear();
+    StageChoices choices;
+    for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+      scheduler::StageProfile profile = job_.profileOf(static_cast<std::int32_t>(stage));
+      profile.points.clear();
+      std::vector<std::int32_t>& of = choices.emplace_back();
+      for (const Nanoseconds ns : replays[stage]) {  // bytes do not matter here
+        of.push_back(static_cast<std::int32_t>(profile.points.size()));
+        profile.points.push_back({0, 0, 0, ns});
+      }
+      job.stages[stage].profile = static_cast<std::int32_t>(job.profiles.size());
+      job.profiles.push_back(std::move(profile));
+    }
+    return scheduler::simulate(job, choices).makespan_ns;
+  }
+
+  Replays freeOf(const Replays& replays) const {
+    return job_.processors == 0 ? scheduler::replayedStep(job_, replays).free_ns : none();
+  }
+
+  const std::vector<RankReport>& reports_;
+  PipelineJob job_;
+};
+
+}  // namespace
+
+JobPlanning planJob(const std::vector<RankReport>& reports) {
+  const bool any_short = std::any_of(reports.begin(), reports.end(),
+                                     [](const RankReport& r) { return r.short_of_memory; });
+  if (!any_short) return {std::nullopt, "every rank's step fits its budget", false};
+  return JobPlanner(reports).run();
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,16 @@
+// The plan of a pipelined job, from what its ranks report. Torch-free.
+#pragma once
+
+#include <vector>
+
+#include "job/job_agreement.hpp"
+#include "job/rank_report.hpp"
+
+namespace ebbtide::plugin {
+
+// A JobPlan's text, or why there is none: no rank is short of memory, or one is beyond help. Same
+// reports, same plan: no clock, no chance. Throws std::invalid_argument where the reports are not
+// of one pipeline. Of each rank of the group, in order, none of them `unable`.
+JobPlanning planJob(const std::vector<RankReport>& reports);
+
+}  // namespace ebbtide::plugin

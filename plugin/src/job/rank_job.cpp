@@ -1,0 +1,115 @@
+#include "job/rank_job.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "job/job_planner.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+// Programs that a rank reports: of one that has another step each time nothing is planned.
+constexpr int kMostStudies = 3;
+
+double milliseconds(Nanoseconds ns) {
+  return static_cast<double>(ns) * 1e-6;
+}
+
+}  // namespace
+
+RankJob::RankJob(RankPlanning::Identity identity, OpenStore open_store, Tell say, Tell debug)
+    : planning_(std::move(identity)),
+      open_store_(std::move(open_store)),
+      say_(std::move(say)),
+      debug_(std::move(debug)) {}
+
+JobCallbacks RankJob::callbacks() {
+  return {.plan = planJob,
+          .prepare = [this](const std::string& text) { return prepare(text); },
+          .commit = [this](std::int64_t step) { commit(step); },
+          .keep = [this](const std::string& why) { keepOwn(why); },
+          .say = say_,
+          .debug = debug_};
+}
+
+void RankJob::noteStep(const scheduler::Trace& trace, const StepSchedule& own,
+                       const RankPlanning::Limits& limits) {
+  if (trace.group_size < 2) return;
+  const bool lost = agreement_ != nullptr && !agreement_->alive();
+  const bool same_group = !lost && trace.group == group_ && trace.group_rank == group_rank_ &&
+                          trace.group_size == group_size_;
+  if (!planning_.studied(trace.signature) || !same_group) {
+    if (++studies_ > kMostStudies) return;
+    plan_.reset();
+    prepared_.reset();
+    if (!same_group) {
+      agreement_.reset();
+      group_ = trace.group;
+      group_rank_ = trace.group_rank;
+      group_size_ = trace.group_size;
+      auto store = open_store_(group_);
+      if (store == nullptr) return;
+      agreement_ =
+          std::make_unique<JobAgreement>(std::move(store), group_rank_, group_size_, callbacks());
+    }
+    const RankReport report = planning_.study(trace, own, limits);
+    if (!report.unable.empty()) debug_("no part in a plan of the job: " + report.unable);
+    if (agreement_) agreement_->report(report);
+  }
+  noted_ = {trace, own, limits};
+}
+
+std::optional<StepSchedule> RankJob::follow(const scheduler::Trace& trace, const StepSchedule& own,
+                                            const RankPlanning::Limits& limits) {
+  auto followed = plan_ ? planning_.follow(*plan_, trace, own, limits) : std::nullopt;
+  follows_ = followed.has_value();
+  return followed;
+}
+
+void RankJob::poll(Time now, JobProgress progress) {
+  if (agreement_) agreement_->poll(now, progress);
+}
+
+RankJob::Time RankJob::nextPoll() const {
+  return agreement_ ? agreement_->nextPoll() : Time::max();
+}
+
+std::optional<std::string> RankJob::prepare(const std::string& text) {
+  const JobPlan plan = planFromText(text);
+  auto schedule = planning_.follow(plan, noted_->trace, noted_->own, noted_->limits);
+  debug_(
+      fmt::format("a plan for the job ({}): its step takes {:.1f} ms, with each rank's own plan "
+                  "{:.1f} ms, at best {:.1f} ms; {}",
+                  plan.method, milliseconds(plan.makespan_ns), milliseconds(plan.own_makespan_ns),
+                  milliseconds(plan.bound_ns),
+                  schedule ? "this rank changes its plan" : "this rank's own is kept"));
+  prepared_ = {plan, noted_->trace, std::move(schedule)};
+  return std::nullopt;
+}
+
+// Nothing is prepared where the rank has come to another program since.
+void RankJob::commit(std::int64_t step) {
+  if (!prepared_) return;
+  Prepared now = *std::exchange(prepared_, std::nullopt);
+  plan_ = std::move(now.plan);
+  if (now.schedule) {
+    follows_ = true;
+    decision_ = {std::move(now.trace), std::move(*now.schedule), step};
+  } else {
+    useOwn(step);
+  }
+}
+
+void RankJob::keepOwn(const std::string& why) {
+  debug_("this rank keeps its own plan: " + why);
+  prepared_.reset();
+  plan_.reset();
+  useOwn(0);
+}
+
+void RankJob::useOwn(std::int64_t from_step) {
+  if (std::exchange(follows_, false) && noted_) decision_ = {noted_->trace, noted_->own, from_step};
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,79 @@
+// RankJob: what a rank does for its job's plan, from its first recorded step to the schedule that
+// it runs by. Torch-free.
+//
+// Thread rule: one thread, the planning thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "job/job_agreement.hpp"
+#include "job/rank_planning.hpp"
+
+namespace ebbtide::plugin {
+
+class RankJob {
+ public:
+  using Time = JobAgreement::Time;
+  // Of the process group with this name; nullptr: there is none.
+  using OpenStore = std::function<std::unique_ptr<JobStore>(const std::string& group)>;
+  using Tell = std::function<void(const std::string& text)>;
+
+  // A schedule for a recorded step, to be used from a step of the rank's on.
+  struct Decision {
+    scheduler::Trace trace;
+    StepSchedule schedule;
+    std::int64_t from_step = 0;
+  };
+
+  RankJob(RankPlanning::Identity identity, OpenStore open_store, Tell say, Tell debug);
+
+  // The rank has a plan of its own for a recorded step with messages. Reports the first one of its
+  // program to the job; may take the planning time.
+  void noteStep(const scheduler::Trace& trace, const StepSchedule& own,
+                const RankPlanning::Limits& limits);
+  // What the job's plan, if one is in use, makes of it; nothing: the rank's own is better.
+  std::optional<StepSchedule> follow(const scheduler::Trace& trace, const StepSchedule& own,
+                                     const RankPlanning::Limits& limits);
+
+  void poll(Time now, JobProgress progress);
+  Time nextPoll() const;  // Time::max(): nothing is due
+  std::optional<Decision> takeDecision() { return std::exchange(decision_, std::nullopt); }
+
+ private:
+  JobCallbacks callbacks();
+  std::optional<std::string> prepare(const std::string& text);
+  void commit(std::int64_t step);
+  void keepOwn(const std::string& why);
+  void useOwn(std::int64_t from_step);
+
+  RankPlanning planning_;
+  const OpenStore open_store_;
+  const Tell say_, debug_;
+  std::unique_ptr<JobAgreement> agreement_;
+  std::string group_;  // of agreement_, as the next two
+  std::int32_t group_rank_ = -1, group_size_ = 0;
+  int studies_ = 0;
+
+  struct Noted {
+    scheduler::Trace trace;
+    StepSchedule own;
+    RankPlanning::Limits limits;
+  };
+  std::optional<Noted> noted_;
+  struct Prepared {
+    JobPlan plan;
+    scheduler::Trace trace;
+    std::optional<StepSchedule> schedule;  // nothing: the rank's own
+  };
+  std::optional<Prepared> prepared_;
+  std::optional<JobPlan> plan_;  // in use
+  bool follows_ = false;  // a schedule of the job's was handed out, and none of its own since
+  std::optional<Decision> decision_;
+};
+
+}  // namespace ebbtide::plugin

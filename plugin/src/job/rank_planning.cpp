@@ -1,0 +1,145 @@
+#include "job/rank_planning.hpp"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "ebbtide/scheduler/hidden_replays.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/validator.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::MicrobatchOps;
+using scheduler::RankActions;
+using scheduler::Schedule;
+
+std::vector<RankReport::Message> messagesOf(const scheduler::RankAction& action) {
+  std::vector<RankReport::Message> messages;
+  for (const auto& each : action.received) messages.push_back({true, each.peer, each.bytes});
+  for (const auto& each : action.sent) messages.push_back({false, each.peer, each.bytes});
+  return messages;
+}
+
+// With the copies that are quicker than their ops: those are the same for all microbatches. A plan
+// of the rank's own may have others, and be made of what some of them may replay.
+scheduler::TraceGraph plainStep(const scheduler::Trace& trace) {
+  scheduler::TraceGraph step = scheduler::buildGraph(trace);
+  scheduler::addValueCopies(trace, step);
+  return step;
+}
+
+}  // namespace
+
+RankReport RankPlanning::study(const scheduler::Trace& trace, const StepSchedule& own,
+                               const Limits& limits) {
+  RankReport report;
+  report.versions = identity_.versions;
+  report.rank = trace.group_rank;
+  report.size = trace.group_size;
+  report.global_rank = identity_.global_rank;
+  report.host = identity_.host;
+  report.host_processors = identity_.host_processors;
+  report.budget_bytes = limits.cap_bytes;
+  curves_.reset();
+  try {
+    describe(trace, own, limits, report);
+  } catch (const std::exception& error) {
+    report.unable = error.what();
+  }
+  if (!report.unable.empty()) curves_.reset();
+  signature_ = trace.signature;
+  report_ = report;
+  return report;
+}
+
+void RankPlanning::describe(const scheduler::Trace& trace, const StepSchedule& own,
+                            const Limits& limits, RankReport& report) {
+  const RankActions actions = scheduler::recogniseActions(trace);
+  report.unable = actions.refusal;
+  if (!report.unable.empty()) return;
+  const scheduler::TraceGraph step = plainStep(trace);
+  scheduler::RankCurves curves(step, actions);
+  const Bytes plain_bytes =
+      scheduler::simulate(step.graph, scheduler::keepEverything(step.graph)).peak_bytes;
+  report.short_of_memory = plain_bytes > limits.cap_bytes;
+  report.own_peak_bytes = scheduler::simulate(own.step.graph, own.schedule).peak_bytes;
+  report.fixed_bytes = curves.fixedBytes();
+  report.tail_ns = actions.once_ns;
+  scheduler::CurveOptions options;
+  options.planner = limits.planner;
+  options.planner_options.deadline = std::chrono::steady_clock::now() + limits.planning_time;
+  if (!report.short_of_memory) options.points = 1;
+  curves.trace(limits.cap_bytes, options);
+  for (std::size_t part = 0; part < curves.parts(); ++part) {
+    RankReport::ChunkClass& of = report.classes.emplace_back();
+    of.weight_held_bytes = curves.weightHeldBytes(part);
+    for (const scheduler::CurvePoint& each : curves.curve(part)) of.points.push_back(each.point);
+  }
+  const auto replays = scheduler::replaysOf(
+      own.step.graph, scheduler::microbatchOps(own.step, actions), own.schedule);
+  for (std::size_t c = 0; c < actions.chunks.size(); ++c) {
+    report.chunks.push_back({actions.chunks[c].part, actions.chunks[c].previous, replays[c]});
+  }
+  for (const scheduler::RankAction& action : actions.actions) {
+    const scheduler::RankChunk& chunk = actions.chunks[action.chunk];
+    report.actions.push_back({action.kind, action.chunk, action.busy_ns, messagesOf(action),
+                              chunk.stage, chunk.microbatch});
+  }
+  curves_ = std::move(curves);
+}
+
+std::optional<StepSchedule> RankPlanning::follow(const JobPlan& plan, const scheduler::Trace& trace,
+                                                 const StepSchedule& own,
+                                                 const Limits& limits) const try {
+  if (!curves_ || !studied(trace.signature) || planProblem(plan, *report_)) return std::nullopt;
+  const JobPlan::Rank& mine = plan.ranks[static_cast<std::size_t>(report_->rank)];
+  const RankActions actions = scheduler::recogniseActions(trace);
+  std::vector<Nanoseconds> free_ns;
+  for (const std::int32_t units : mine.free) free_ns.push_back(units * plan.free_unit_ns);
+  const auto exposed = [&](const StepSchedule& of) {
+    const auto chunks = scheduler::microbatchOps(of.step, actions);
+    return scheduler::exposedNs(scheduler::replaysOf(of.step.graph, chunks, of.schedule), free_ns);
+  };
+  const auto peak = [](const StepSchedule& of) {
+    return scheduler::simulate(of.step.graph, of.schedule).peak_bytes;
+  };
+  std::vector<StepSchedule> candidates = {own};
+  candidates.front().planner += " + job";
+  if (auto composed = mine.own ? std::nullopt : compose(mine.points, trace, actions);
+      composed && peak(*composed) <= std::max(limits.cap_bytes, peak(own)))
+    candidates.push_back(std::move(*composed));
+  scheduler::PlannerOptions options;
+  options.deadline = std::chrono::steady_clock::now() + limits.planning_time;
+  std::optional<StepSchedule> best;
+  Nanoseconds least_ns = exposed(own);
+  for (StepSchedule& each : candidates) {
+    const auto chunks = scheduler::microbatchOps(each.step, actions);
+    each.schedule = scheduler::exposeLess(each.step.graph, chunks, free_ns, limits.cap_bytes,
+                                          each.schedule, options);
+    if (const Nanoseconds ns = exposed(each); ns < least_ns) {
+      least_ns = ns;
+      best = std::move(each);
+    }
+  }
+  return best;
+} catch (const std::exception&) {
+  return std::nullopt;
+}
+
+// Nothing where the step's microbatches are not those of the curves, or may not replay as those.
+std::optional<StepSchedule> RankPlanning::compose(const std::vector<std::int32_t>& points,
+                                                  const scheduler::Trace& trace,
+                                                  const RankActions& actions) const {
+  StepSchedule composed{plainStep(trace), {}, "job"};
+  const scheduler::RankCurves here(composed.step, actions);
+  if (!curves_->fit(here)) return std::nullopt;
+  composed.schedule = curves_->compose(composed.step.graph, here, points);
+  if (scheduler::validate(composed.step.graph, composed.schedule)) return std::nullopt;
+  return composed;
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,143 @@
+// What a Session does for the plan of its whole job, where its steps exchange messages with other
+// ranks: all on the planning thread.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "session.hpp"
+#include "version.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr auto kCurveTime = std::chrono::milliseconds(2500);
+constexpr std::size_t kMeasuredSteps = 5;  // the last ones: what a step takes
+
+std::string hostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+}  // namespace
+
+void Session::offerJobStore(RankJob::OpenStore open) {
+  const std::lock_guard lock(mutex_);
+  open_job_store_ = std::move(open);
+}
+
+// Ranks on a host's processors take turns at them; a GPU is a rank's own.
+void Session::startRankJob() {
+  const auto processors = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  const RankPlanning::Identity identity{
+      .versions = {.plugin = kVersion, .torch = host_.torch_version},
+      .global_rank = config_.rank,
+      .host = hostName(),
+      .host_processors = trainsElsewhere() ? 0 : std::max(1, processors / std::max(1, threads_))};
+  rank_job_.emplace(
+      identity,
+      [this](const std::string& group) -> std::unique_ptr<JobStore> {
+        RankJob::OpenStore open;
+        {
+          const std::lock_guard lock(mutex_);
+          open = open_job_store_;
+        }
+        return open ? open(group) : nullptr;
+      },
+      [this](const std::string& text) { say(text); },
+      [this](const std::string& text) { debug(text); });
+}
+
+RankPlanning::Limits Session::jobLimits(std::int64_t cap) const {
+  return {.cap_bytes = cap, .planning_time = kCurveTime, .planner = config_.planner};
+}
+
+steady_clock::time_point Session::nextLook() const {
+  constexpr auto kFar = std::chrono::hours(24);  // condition variables count from now on
+  return std::min(rank_job_->nextPoll(), steady_clock::now() + kFar);
+}
+
+void Session::pollJob() try {
+  JobProgress progress;
+  {
+    const std::lock_guard lock(mutex_);
+    progress.step = steps_;
+    const std::size_t count = std::min(step_seconds_.size(), kMeasuredSteps);
+    std::vector<double> last(step_seconds_.end() - static_cast<std::ptrdiff_t>(count),
+                             step_seconds_.end());
+    if (!last.empty()) {
+      const auto middle = last.begin() + static_cast<std::ptrdiff_t>(count / 2);
+      std::nth_element(last.begin(), middle, last.end());
+      progress.step_ns = static_cast<Nanoseconds>(*middle * 1e9);
+    }
+  }
+  rank_job_->poll(steady_clock::now(), progress);
+  if (const auto decision = rank_job_->takeDecision()) adopt(*decision);
+} catch (const std::exception& error) {
+  debug(std::string("the job's plan: ") + error.what());
+}
+
+// Others may ask for plans meanwhile.
+void Session::tellJob(const scheduler::Trace& trace, const StepSchedule& own,
+                      std::int64_t cap) try {
+  {
+    const std::lock_guard lock(mutex_);
+    planning_ = false;
+  }
+  rank_job_->noteStep(trace, own, jobLimits(cap));
+} catch (const std::exception& error) {
+  debug(std::string("no part in a plan of the job: ") + error.what());
+}
+
+// False: the rank's own is the better one, or the job has none.
+bool Session::followJob(const scheduler::Trace& trace, Planned& planned, std::int64_t cap) {
+  const StepSchedule own{planned.step, planned.result.schedule, planned.result.planner};
+  auto followed = rank_job_->follow(trace, own, jobLimits(cap));
+  if (!followed) return false;
+  planned.step = std::move(followed->step);
+  planned.result.schedule = std::move(followed->schedule);
+  planned.result.planner = std::move(followed->planner);
+  planned.simulated = scheduler::simulate(planned.step.graph, planned.result.schedule);
+  planned.result.feasible = planned.simulated.peak_bytes <= cap;
+  return true;
+}
+
+// What may be planned with has changed since it was made: what is over that, and over what the
+// rank runs by now, is made anew from the next recorded step.
+void Session::adopt(const RankJob::Decision& decision) try {
+  Planned planned;
+  planned.step = decision.schedule.step;
+  planned.result.schedule = decision.schedule.schedule;
+  planned.result.planner = decision.schedule.planner;
+  planned.simulated = scheduler::simulate(planned.step.graph, planned.result.schedule);
+  const Bytes cap = planningCap();
+  planned.result.feasible = planned.simulated.peak_bytes <= cap;
+  if (!planned.result.feasible) {
+    const std::lock_guard lock(mutex_);
+    const auto program = programs_.find(decision.trace.signature);
+    if (program == programs_.end()) return;
+    Program& known = program->second;
+    const Bytes now = known.plan ? known.plan->predicted_peak_bytes : known.plain_peak_bytes;
+    if (planned.simulated.peak_bytes > now) {
+      known.askAgain();
+      steps_to_record_ = std::max(steps_to_record_, 2);
+      return;
+    }
+  }
+  replayAhead(planned, cap);
+  publish(decision.trace, planned, 0, decision.from_step);
+} catch (const std::exception& error) {
+  debug(std::string("the job's plan could not be used: ") + error.what());
+}
+
+std::shared_ptr<Plan> Session::planNow(Program& known, std::int64_t step) {
+  if (known.later_plan != nullptr && step >= known.later_from)
+    known.plan = std::exchange(known.later_plan, nullptr);
+  return known.plan;
+}
+
+}  // namespace ebbtide::plugin
