@@ -180,6 +180,25 @@ TEST(Microbatch, refusesOpsThatAreNoMicrobatch) {
                std::invalid_argument);
 }
 
+// A stage hands its output v to the next one on the same rank, which replays w from it: v is made
+// again for that, since its own stage needs it no more.
+TEST(Microbatch, replaysWhatAnotherOneMade) {
+  Graph graph;
+  const ValueId u = addForward(graph, {}, 10, 3);
+  const ValueId v = addForward(graph, {u}, 10, 5);
+  const ValueId w = addForward(graph, {v}, 10, 7);
+  addEvent(graph, {w});
+  addEvent(graph, {u});
+  const Microbatch first(graph, {{0, 1}, {4}}), second(graph, {{2}, {3}});
+  const Schedule keeps = keepEverything(first.graph());
+  // Of the second one: v 0, w 1; ops g 0, held 1, event 2.
+  const Schedule drops{{run(0), drop(1), run(1), run(0), run(2), drop(1)}};
+  ASSERT_EQ(validate(second.graph(), drops), std::nullopt);
+  const Schedule whole = composeStep(graph, {&first, &second}, {&keeps, &drops});
+  ASSERT_EQ(validate(graph, whole), std::nullopt);
+  EXPECT_EQ(simulate(graph, whole).recompute_ns, 5 + 7);
+}
+
 // What the rank holds at most if each microbatch runs at its point, as PipelineJob counts it.
 Bytes modelPeak(const std::vector<Microbatch>& microbatches, const std::vector<StagePoint>& points,
                 const std::vector<int>& order) {

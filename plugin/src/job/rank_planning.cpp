@@ -98,6 +98,7 @@ std::optional<StepSchedule> RankPlanning::follow(const JobPlan& plan, const sche
   if (!curves_ || !studied(trace.signature) || planProblem(plan, *report_)) return std::nullopt;
   const JobPlan::Rank& mine = plan.ranks[static_cast<std::size_t>(report_->rank)];
   const RankActions actions = scheduler::recogniseActions(trace);
+  if (!actions.refusal.empty() || actions.chunks.size() != mine.free.size()) return std::nullopt;
   std::vector<Nanoseconds> free_ns;
   for (const std::int32_t units : mine.free) free_ns.push_back(units * plan.free_unit_ns);
   const auto exposed = [&](const StepSchedule& of) {

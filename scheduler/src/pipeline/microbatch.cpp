@@ -30,9 +30,10 @@ std::vector<Readers> readersOf(const Graph& step, const std::vector<OpId>& local
   std::vector<Readers> readers(step.values.size());
   for (std::size_t id = 0; id < step.ops.size(); ++id) {
     for (const ValueId v : step.ops[id].inputs) {
+      if (local_op[id] != kNone) continue;
       readers[v].last = static_cast<OpId>(id);
-      readers[v].others |= local_op[id] == kNone;
-      readers[v].others_backward |= local_op[id] == kNone && step.ops[id].backward;
+      readers[v].others = true;
+      readers[v].others_backward |= step.ops[id].backward;
     }
   }
   return readers;
@@ -50,6 +51,8 @@ Microbatch::Microbatch(const Graph& step, const MicrobatchOps& ops) {
   nameValues(step);
   addValues(step);
   checkGraph(graph_);
+  std::vector<OpId>().swap(local_op_);  // of the whole step's length
+  std::vector<ValueId>().swap(local_value_);
 }
 
 void Microbatch::placeOps(const Graph& step, const MicrobatchOps& ops) {
@@ -257,6 +260,9 @@ Schedule composeStep(const Graph& step, const std::vector<const Microbatch*>& mi
   const auto write = [&](const std::vector<Step>& steps) {
     for (const Step& s : steps) {
       if (s.kind == Kind::kRun) {
+        for (const OpId lacking : std::vector<OpId>(writer.missingFor(s.id))) {
+          if (lacking != s.id) writer.replay(lacking);
+        }
         writer.replay(s.id);
       } else if (!step.values[s.id].pinned) {
         writer.forget(s.id);

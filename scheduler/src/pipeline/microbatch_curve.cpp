@@ -71,7 +71,7 @@ class Curve {
     curve_.push_back({point, std::move(schedule)});
   }
 
-  // Leaves those that hold less than all that are quicker. The first one stays.
+  // Leaves those that hold less than all that are quicker.
   void keepBest() {
     std::stable_sort(curve_.begin() + 1, curve_.end(),
                      [](const CurvePoint& a, const CurvePoint& b) {
@@ -81,6 +81,12 @@ class Curve {
                      });
     std::vector<CurvePoint> best;
     for (CurvePoint& each : curve_) {
+      // One that costs no more than the last, and holds less, takes its place.
+      if (!best.empty() && each.point.recompute_ns == best.back().point.recompute_ns &&
+          each.point.held_bytes < best.back().point.held_bytes) {
+        best.back() = std::move(each);
+        continue;
+      }
       const bool better =
           best.empty() || (each.point.held_bytes < best.back().point.held_bytes &&
                            each.point.recompute_ns > best.back().point.recompute_ns);

@@ -81,11 +81,13 @@ class Recogniser {
     if (!owners.refusal.empty()) refuse(owners.refusal);
     for (std::size_t i = 0; i < drafts_.size(); ++i) {
       const StepDraft& draft = drafts_[i];
-      if (!draft.backward || draft.label) continue;
-      chunk_of_[i] = owners.forward_of[draft.pieces.front()];
-      if (chunk_of_[i] == kNone) chunk_of_[i] = chunkJustBefore(i);
+      if (!draft.backward) continue;
+      if (!draft.label) {
+        chunk_of_[i] = owners.forward_of[draft.pieces.front()];
+        if (chunk_of_[i] == kNone) chunk_of_[i] = chunkJustBefore(i);
+      }
       if (drafts_[forwards_[chunk_of_[i]]].first_event > draft.first_event) {
-        refuse(passAt("backward", draft) + " reads what is saved after it");
+        refuse(passAt("backward", draft) + " comes before its forward");
       }
     }
     saves_ = std::move(owners.saves);

@@ -126,7 +126,8 @@ void RankCurves::trace(Bytes cap_bytes, const CurveOptions& options) {
     of_part.in_flight = in_flight_;
     if (options.planner_options.deadline != Clock::time_point::max()) {
       const auto left = options.planner_options.deadline - Clock::now();
-      of_part.planner_options.deadline = Clock::now() + left / (curves_.size() - part);
+      of_part.planner_options.deadline =
+          Clock::now() + left / static_cast<Clock::rep>(curves_.size() - part);
     }
     curves_[part] = microbatchCurve(joint_[part], of_part);
   }

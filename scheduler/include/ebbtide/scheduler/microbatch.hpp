@@ -65,7 +65,7 @@ class Microbatch {
 
 // The whole step's schedule where each microbatch runs by its own. Ops of none are kept as they
 // are. `schedules[i]` is one of `microbatches[i]`'s graph, or of one that is like it. Throws
-// std::logic_error where a value is gone that an op of none reads.
+// std::logic_error where a value is gone that an op reads, and nothing makes it again.
 Schedule composeStep(const Graph& step, const std::vector<const Microbatch*>& microbatches,
                      const std::vector<const Schedule*>& schedules);
 

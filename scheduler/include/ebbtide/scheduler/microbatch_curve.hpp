@@ -26,8 +26,8 @@ struct CurveOptions {
   PlannerOptions planner_options = {};  // the deadline is of the whole curve
 };
 
-// By rising recompute_ns and falling held_bytes, as PipelineJob asks for; the first one keeps
-// everything.
+// By rising recompute_ns and falling held_bytes, as PipelineJob asks for; the first one replays
+// nothing.
 std::vector<CurvePoint> microbatchCurve(const Microbatch& microbatch, const CurveOptions& options);
 
 }  // namespace ebbtide::scheduler
