@@ -256,15 +256,17 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   }
   Planned planned = bestPlan(trace, graph, cap);
   preferRehearsed(trace, first_step, cap, planned);
-  const StepSchedule own{planned.step, planned.result.schedule, planned.result.planner};
+  std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
+  if (trace.group_size > 1)
+    own = StepSchedule{planned.step, planned.result.schedule, planned.result.planner};
   const auto publish_now = [&] {
     replayAhead(planned, cap);
     const std::chrono::duration<double> plan_time = std::chrono::steady_clock::now() - start;
     publish(trace, planned, plan_time.count());
   };
   publish_now();
-  if (followJob(trace, planned, cap)) publish_now();
-  if (!first_step) tellJob(trace, own, cap);
+  if (own && followJob(trace, planned, cap)) publish_now();
+  if (own && !first_step) tellJob(trace, *own, cap);
 }
 
 // By the time that a copy on the host may take, against the value's op. Others than the quicker

@@ -261,7 +261,6 @@ class GraphBuilder {
     op.name = "inputs";
     op.outputs = {value};
     pushOp(std::move(op));
-    out_.trace_op_of.push_back(kNone);
     born_at_[value] = here();
   }
 
@@ -277,7 +276,6 @@ class GraphBuilder {
       op.name = "wait";
       op.waits = true;
       pushOp(std::move(op));
-      out_.trace_op_of.push_back(kNone);
       unread_ = true;
     }
   }
@@ -289,7 +287,7 @@ class GraphBuilder {
     out_.graph.ops.back().duration_ns = std::max<Nanoseconds>(0, at_ns_ - event_start_ns_);
   }
 
-  void pushOp(Op op) {
+  void pushOp(Op op, OpId trace_op = kNone) {
     endBackwardEvent();
     event_start_ns_ = at_ns_;
     closeGap();
@@ -298,6 +296,7 @@ class GraphBuilder {
     op.fixed_bytes = op.fixed_at_start = std::max<Bytes>(fixed_, 0);
     out_.graph.ops.push_back(std::move(op));
     out_.event_of.push_back(event_);
+    out_.trace_op_of.push_back(trace_op);
     in_gap_ = false;
   }
 
@@ -332,9 +331,8 @@ class GraphBuilder {
     in_event_ = false;
     unread_ = true;
     in_op_ = true;
-    pushOp(std::move(op));
+    pushOp(std::move(op), id);
     out_.op_of_trace_op.at(id) = here();
-    out_.trace_op_of.push_back(id);
   }
 
   // The first node or, where a program asks for what was saved, the first unpack.
@@ -352,7 +350,6 @@ class GraphBuilder {
       op.name = "backward";
       op.backward = true;
       pushOp(std::move(op));
-      out_.trace_op_of.push_back(kNone);
       in_event_ = true;
       unread_ = false;
     }

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "ebbtide/scheduler/hidden_replays.hpp"
 #include "ebbtide/scheduler/op_durations.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
@@ -123,6 +124,15 @@ Trace recordedRank(int rank) {
   return trace;
 }
 
+// Of the schedule's replays what the plan does not say is free.
+Nanoseconds exposedNs(const StepSchedule& of, const Trace& trace, const JobPlan& plan, int rank) {
+  const auto chunks = scheduler::microbatchOps(of.step, scheduler::recogniseActions(trace));
+  std::vector<Nanoseconds> free_ns;
+  for (const std::int32_t units : plan.ranks[rank].free)
+    free_ns.push_back(units * plan.free_unit_ns);
+  return scheduler::exposedNs(scheduler::replaysOf(of.step.graph, chunks, of.schedule), free_ns);
+}
+
 // Four recorded processes, each with seven tenths of its peak: what they report comes to a plan,
 // and what a rank makes of it is legal, within its cap, and replays no more that shows.
 TEST(RankPlanning, FollowsTheJobsPlanWithinItsCap) {
@@ -170,6 +180,8 @@ TEST(RankPlanning, FollowsTheJobsPlanWithinItsCap) {
       ASSERT_EQ(scheduler::validate(found->step.graph, found->schedule), std::nullopt);
       const Bytes own_peak =
           scheduler::simulate(own[rank].step.graph, own[rank].schedule).peak_bytes;
+      EXPECT_LT(exposedNs(*found, traces[rank], plan, rank),
+                exposedNs(own[rank], traces[rank], plan, rank));
       EXPECT_LE(scheduler::simulate(found->step.graph, found->schedule).peak_bytes,
                 std::max(limits[rank].cap_bytes, own_peak));
     }
