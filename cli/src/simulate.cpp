@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 
+#include "ebbtide/scheduler/layer_taker.hpp"
 #include "ebbtide/scheduler/pipeline_planner.hpp"
 #include "ebbtide/scheduler/pipeline_simulator.hpp"
 #include "given_text.hpp"
@@ -110,26 +111,11 @@ Result planAndJudge(const PipelineJob& job, const SearchLimits& limits) {
   return result;
 }
 
-// The neighbour in the pipeline with the most memory to spare, if there is one.
 std::string adviceFor(const PipelineJob& job, const Result& result, std::int32_t rank) {
-  std::int32_t best = kNone;
-  Bytes spare = 0;
-  for (const Stage& stage : job.stages) {
-    if (stage.rank != rank) continue;
-    for (const std::int32_t other : {stage.previous, stage.next}) {
-      if (other == kNone || job.stages[other].rank == rank) continue;
-      const std::int32_t neighbour = job.stages[other].rank;
-      const Bytes free = job.budgets[neighbour] - result.recomputed().ranks[neighbour].peak_bytes;
-      if (free <= spare) continue;
-      best = neighbour;
-      spare = free;
-    }
-  }
-  return best == kNone ? "no neighbour has memory to spare"
-                       : fmt::format(
-                             "rank {} could take a layer: with all recomputed it leaves {} "
-                             "bytes free",
-                             best, spare);
+  const LayerTaker taker = layerTaker(job, result.recomputed(), rank);
+  if (taker.rank == kNone) return "no neighbour has memory to spare";
+  return fmt::format("rank {} could take a layer: with all recomputed it leaves {} bytes free",
+                     taker.rank, taker.spare_bytes);
 }
 
 nlohmann::json toJson(const Setting& setting) {
