@@ -14,6 +14,8 @@ class RateMeter {
       : assumed_bytes_per_ns_(bytes_per_ns), remembered_bytes_(remembered_bytes) {}
 
   void add(std::int64_t bytes, std::int64_t duration_ns) noexcept;
+  // As if what was measured had taken so many times as long.
+  void stretch(int times) noexcept { duration_ns_ = duration_ns_ * times; }
   double nanosecondsFor(std::int64_t bytes) const noexcept;
   std::int64_t measuredBytes() const noexcept { return bytes_; }
 

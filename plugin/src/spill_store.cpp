@@ -54,7 +54,8 @@ std::int64_t roomFor(std::int64_t bytes) {
 
 }  // namespace
 
-SpillStore::SpillStore(std::string folder) : folder_(std::move(folder)) {}
+SpillStore::SpillStore(std::string folder, int sharers)
+    : folder_(std::move(folder)), sharers_(sharers) {}
 
 SpillStore::~SpillStore() {
   if (file_ >= 0) ::close(file_);
@@ -160,6 +161,8 @@ void SpillStore::tryOut() noexcept try {
     read(*slot, data.data());
     release(*slot);
   }
+  writing_.stretch(sharers_);
+  reading_.stretch(sharers_);
 } catch (...) {
   return;
 }

@@ -18,7 +18,8 @@ namespace ebbtide::plugin {
 
 class SpillStore final : public SpillTarget {
  public:
-  explicit SpillStore(std::string folder);
+  // `sharers`: processes that write to the same disk at once.
+  explicit SpillStore(std::string folder, int sharers = 1);
   ~SpillStore() override;
   SpillStore(const SpillStore&) = delete;
   SpillStore& operator=(const SpillStore&) = delete;
@@ -33,7 +34,8 @@ class SpillStore final : public SpillTarget {
 
   std::int64_t writtenBytes() const noexcept;
   // Bytes a second to write to where something was before and read back: of what was moved so far,
-  // the newest most, and of a trial, once, where that is little. 0: nothing could be stored.
+  // the newest most, and of a trial, once, where that is little: the others rest then, so it counts
+  // as if all had a share of the bandwidth. 0: nothing could be stored.
   std::int64_t roundTripBytesPerSecond() noexcept override;
   // Is the file on a file system that is memory itself (tmpfs), so that nothing is gained?
   bool inMemory() noexcept;
@@ -50,6 +52,7 @@ class SpillStore final : public SpillTarget {
   void tryOut() noexcept;
 
   std::string folder_;
+  const int sharers_;
   mutable std::mutex mutex_;  // guards all below; not held while reading or writing data
   int file_ = -1;
   pid_t owner_ = 0;  // the process that made it

@@ -181,6 +181,25 @@ TEST_F(ExecutorGpuTest, WhileAStreamIsCapturedTheDeviceIsAskedNothing) {
   EXPECT_TRUE(contents.equal(block, block, kBytes));
 }
 
+// Two buffers of 8 MiB are all that there may be: a third one has to wait for a slot, and one of
+// another size for its buffer.
+TEST_F(ExecutorGpuTest, PinnedMemoryStaysWithinTheRanksShare) {
+  constexpr std::int64_t kBytes = 8 << 20;
+  PinnedSpills spills(0, *heap_, 2 * kBytes);
+  void* const block = heap_->allocate(2 * kBytes, now());
+  const auto write = [&](std::int64_t bytes) {
+    return spills.write(block, bytes, SpillTarget::Afterwards::kWritten);
+  };
+  const auto first = write(kBytes), second = write(kBytes);
+  ASSERT_TRUE(first && second) << spills.lastError();
+  EXPECT_FALSE(write(kBytes));
+  EXPECT_NE(spills.lastError().find("share of the host's memory"), std::string::npos);
+  spills.release(*first);
+  EXPECT_FALSE(write(2 * kBytes));
+  spills.release(*second);
+  EXPECT_TRUE(write(2 * kBytes)) << spills.lastError();
+}
+
 // The slot's buffer is written again while its reader's stream still waits for a kernel.
 TEST_F(ExecutorGpuTest, ABufferIsReadBeforeItIsUsedAgain) {
   constexpr std::size_t kBytes = 8 << 20;

@@ -126,6 +126,16 @@ TEST(SpillStore, KnowsItsBandwidthWhereItCanStore) {
   EXPECT_EQ(SpillStore("/nonexistent/folder").roundTripBytesPerSecond(), 0);
 }
 
+// No file is written at a terabyte a second, nor at less than a megabyte: a millionth of one is
+// below the other.
+TEST(SpillStore, ATrialCountsAsIfAllThatShareTheDiskHadTheirPart) {
+  constexpr std::int64_t kMegabyte = 1'000'000;
+  SpillStore alone("", 1), shared("", 1'000'000);
+  EXPECT_GT(alone.roundTripBytesPerSecond(), kMegabyte);
+  EXPECT_LT(shared.roundTripBytesPerSecond(), kMegabyte);
+  EXPECT_GT(shared.roundTripBytesPerSecond(), 0);
+}
+
 TEST(SpillStore, TriesOutOnce) {
   // Who asks may be short of memory at each allocation, and the disk full for long.
   const pid_t child = ::fork();

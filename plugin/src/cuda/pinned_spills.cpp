@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -35,19 +36,36 @@ void destroy(cudaEvent_t event) {
 
 }  // namespace
 
-PinnedSpills::PinnedSpills(c10::DeviceIndex device, DeviceHeap& heap)
+PinnedSpills::PinnedSpills(c10::DeviceIndex device, DeviceHeap& heap, std::int64_t most_bytes)
     : device_(device),
       heap_(heap),
-      side_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device)) {}
+      side_(c10::cuda::getStreamFromPool(/*isHighPriority=*/false, device)),
+      most_bytes_(most_bytes) {}
 
 PinnedSpills::~PinnedSpills() {
   C10_CUDA_CHECK_WARN(cudaStreamSynchronize(side_.stream()));
-  const auto end = [](const Buffer& buffer) {
-    for (const cudaEvent_t event : {buffer.begun, buffer.whole, buffer.read}) destroy(event);
-    C10_CUDA_CHECK_WARN(cudaFreeHost(buffer.begin));
-  };
   for (const auto& [id, buffer] : slots_) end(buffer);
   for (const auto& [room, buffer] : free_) end(buffer);
+}
+
+// Nothing may be on its way to it or from it.
+void PinnedSpills::end(const Buffer& buffer) noexcept {
+  for (const cudaEvent_t event : {buffer.begun, buffer.whole, buffer.read}) destroy(event);
+  C10_CUDA_CHECK_WARN(cudaFreeHost(buffer.begin));
+}
+
+// Of buffers of other sizes that are not in use.
+void PinnedSpills::makeRoom(std::int64_t room_bytes) {
+  while (pinned_bytes_ > most_bytes_ - room_bytes && !free_.empty()) {
+    const auto last = std::prev(free_.end());
+    C10_CUDA_CHECK(cudaEventSynchronize(last->second.whole));
+    if (last->second.was_read) C10_CUDA_CHECK(cudaEventSynchronize(last->second.read));
+    end(last->second);
+    pinned_bytes_ -= last->first;
+    free_.erase(last);
+  }
+  TORCH_CHECK(pinned_bytes_ <= most_bytes_ - room_bytes, "this rank's share of the host's memory, ",
+              most_bytes_, " bytes, is full");
 }
 
 PinnedSpills::Buffer PinnedSpills::take(std::int64_t room_bytes) {
@@ -56,6 +74,7 @@ PinnedSpills::Buffer PinnedSpills::take(std::int64_t room_bytes) {
     free_.erase(found);
     return buffer;
   }
+  makeRoom(room_bytes);
   Buffer made;
   try {
     C10_CUDA_CHECK(cudaEventCreate(&made.begun));
@@ -67,6 +86,7 @@ PinnedSpills::Buffer PinnedSpills::take(std::int64_t room_bytes) {
     for (const cudaEvent_t event : {made.begun, made.whole, made.read}) destroy(event);
     throw;
   }
+  pinned_bytes_ += room_bytes;
   return made;
 }
 

@@ -5,12 +5,14 @@
 //
 // A copy of what nobody else has goes on while the device computes; the block is recorded on the
 // side stream, so that the allocator gives it to nobody before. Where somebody may write the block
-// next, write() waits for the copy. Pinned memory is kept for later slots, beside every budget.
+// next, write() waits for the copy. Pinned memory is kept for later slots, beside every budget, up
+// to the rank's share of the host's: then write() refuses.
 #pragma once
 
 #include <c10/core/Device.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <limits>
 #include <map>
 #include <mutex>
 
@@ -23,7 +25,8 @@ namespace ebbtide::plugin::cuda {
 class PinnedSpills final : public SpillTarget {
  public:
   // The heap outlives it.
-  PinnedSpills(c10::DeviceIndex device, DeviceHeap& heap);
+  PinnedSpills(c10::DeviceIndex device, DeviceHeap& heap,
+               std::int64_t most_bytes = std::numeric_limits<std::int64_t>::max());
   ~PinnedSpills() override;
 
   std::optional<Slot> write(const void* data, std::int64_t bytes,
@@ -48,15 +51,19 @@ class PinnedSpills final : public SpillTarget {
   Buffer take(std::int64_t room_bytes);  // throws c10::Error
   void copyOut(const Buffer& buffer, const void* data, std::int64_t bytes, Afterwards afterwards);
   void timeCopies();
+  static void end(const Buffer& buffer) noexcept;
+  void makeRoom(std::int64_t room_bytes);
   void giveBack(std::int64_t room_bytes, const Buffer& buffer) noexcept;
 
   const c10::DeviceIndex device_;
   DeviceHeap& heap_;
   const c10::cuda::CUDAStream side_;
+  const std::int64_t most_bytes_;
 
   mutable std::mutex mutex_;  // guards what follows; held while copies are begun, in their order
   RateMeter writing_{1.0, std::int64_t{512} << 20};
   std::int64_t last_slot_ = 0;
+  std::int64_t pinned_bytes_ = 0;  // of all buffers
   std::map<std::int64_t, Buffer> slots_;
   std::multimap<std::int64_t, Buffer> free_;  // by room
 };
