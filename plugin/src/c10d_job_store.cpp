@@ -23,6 +23,8 @@
 //   ProcessGroup  release_resources() lets the store go where only weak references are left.
 #include "c10d_job_store.hpp"
 
+#include <pthread.h>
+
 #include <condition_variable>
 #include <exception>
 #include <functional>
@@ -108,6 +110,7 @@ class StoreThread {
   }
 
   void run(const StoreSource& source, bool clones) noexcept {
+    pthread_setname_np(pthread_self(), "ebbtide-store");  // else it has its maker's
     StorePointer clone;
     std::exception_ptr not_cloned;
     if (clones) {

@@ -371,6 +371,7 @@ void Session::shutdown() {
   }
   changed_.notify_all();
   if (planner_.joinable()) planner_.join();
+  if (rank_job_) job_traffic_ = rank_job_->traffic();
   rank_job_.reset();             // and with it the connection to the job's store
   if (audits_) audits_->save();  // what another writer kept it from
   if (awake_) {

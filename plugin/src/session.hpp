@@ -293,8 +293,9 @@ class Session {
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::thread planner_;
-  std::optional<RankJob> rank_job_;  // of the planning thread alone
-  int threads_ = 1;                  // of one op, since wake()
+  std::optional<RankJob> rank_job_;        // of the planning thread alone
+  std::optional<JobTraffic> job_traffic_;  // since that has ended
+  int threads_ = 1;                        // of one op, since wake()
   bool closing_ = false;
   bool planning_ = false;
   std::unique_ptr<scheduler::Trace> to_plan_;

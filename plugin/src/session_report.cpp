@@ -74,6 +74,13 @@ nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals)
   return {{"kinds", kinds}, {"unseen", totals->unseen}, {"lost", totals->lost}};
 }
 
+// nullptr: the rank's steps exchange no messages with others.
+nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
+  if (!traffic) return nullptr;
+  return {{"store_bytes_written", traffic->written_bytes},
+          {"store_bytes_read", traffic->read_bytes}};
+}
+
 }  // namespace
 
 void Session::writeTrace(const scheduler::Trace& trace) const {
@@ -170,6 +177,7 @@ void Session::writeReport() {
       {"timeline", thinned(timeline_)},
       {"plan", ofPlan(program.plan.get(), active_from_step_)},
       {"communication", ofCommunication(ncclTotals())},
+      {"job", ofJob(job_traffic_)},
   };
   std::ofstream file(config_.report_path);
   file << report.dump(1) << '\n';

@@ -50,8 +50,9 @@ void RankJob::noteStep(const scheduler::Trace& trace, const StepSchedule& own,
       group_size_ = trace.group_size;
       auto store = open_store_(group_);
       if (store == nullptr) return;
+      auto counted = std::make_unique<CountedJobStore>(std::move(store), traffic_);
       agreement_ =
-          std::make_unique<JobAgreement>(std::move(store), group_rank_, group_size_, callbacks());
+          std::make_unique<JobAgreement>(std::move(counted), group_rank_, group_size_, callbacks());
     }
     const RankReport report = planning_.study(trace, own, limits);
     if (!report.unable.empty()) debug_("no part in a plan of the job: " + report.unable);
@@ -73,6 +74,10 @@ void RankJob::poll(Time now, JobProgress progress) {
 
 RankJob::Time RankJob::nextPoll() const {
   return agreement_ ? agreement_->nextPoll() : Time::max();
+}
+
+std::optional<JobTraffic> RankJob::traffic() const {
+  return group_size_ > 0 ? std::optional(traffic_) : std::nullopt;
 }
 
 std::optional<std::string> RankJob::prepare(const std::string& text) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "job/counted_job_store.hpp"
 #include "job/job_agreement.hpp"
 #include "job/rank_planning.hpp"
 
@@ -42,6 +43,8 @@ class RankJob {
 
   void poll(Time now, JobProgress progress);
   Time nextPoll() const;  // Time::max(): nothing is due
+  // Of all groups so far; nothing: it has been in none.
+  std::optional<JobTraffic> traffic() const;
   std::optional<Decision> takeDecision() { return std::exchange(decision_, std::nullopt); }
 
  private:
@@ -54,8 +57,9 @@ class RankJob {
   RankPlanning planning_;
   const OpenStore open_store_;
   const Tell say_, debug_;
-  std::unique_ptr<JobAgreement> agreement_;
-  std::string group_;  // of agreement_, as the next two
+  JobTraffic traffic_;
+  std::unique_ptr<JobAgreement> agreement_;  // over a store that counts in traffic_
+  std::string group_;                        // of agreement_, as the next two
   std::int32_t group_rank_ = -1, group_size_ = 0;
   int studies_ = 0;
 

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
+#include "job/job_plan.hpp"
 #include "job/simulated_job.hpp"
 
 namespace ebbtide::plugin {
@@ -453,6 +455,48 @@ TEST(JobAgreement, ARankMayDieInEachState) {
         }
       }
     }
+  }
+}
+
+// 64 stages, 256 microbatches, ten points a curve: a report of numbers as such jobs have them (100
+// to 999 ms, 10 to 99 GB) and a plan that says of each of 16,384 forwards how much of it is free.
+TEST(JobAgreement, ALargeJobExchangesLittle) {
+  constexpr std::int32_t kRanks = 64, kMicrobatches = 256;
+  SimulatedJob job(kRanks);
+  JobPlan plan;
+  plan.makespan_ns = 30'000'000'000;
+  plan.free_unit_ns = 30'000'000;
+  for (std::int32_t rank = 0; rank < kRanks; ++rank) {
+    RankReport& report = job.rank(static_cast<std::size_t>(rank)).report;
+    report = pipelineReport(rank, kRanks, 1, kMicrobatches, 10);
+    std::int64_t ns = 100'000'000 + 1'000'003 * rank;
+    for (auto& action : report.actions) {
+      action.busy_ns = ns += 7919;
+      for (auto& message : action.messages) message.bytes = 33'554'432;
+    }
+    for (auto& chunk : report.chunks) chunk.own_replay_ns = ns += 7919;
+    for (auto& point : report.classes[0].points) {
+      for (Bytes* bytes : {&point.held_bytes, &point.forward_bytes, &point.backward_bytes})
+        *bytes += 10'000'000'000;
+      point.recompute_ns *= 10'000'000;
+    }
+    JobPlan::Rank& of = plan.ranks.emplace_back();
+    of.peak_bytes = 70'000'000'000 + rank;
+    of.points.assign(kMicrobatches, 4);  // but in the warm-up
+    std::fill_n(of.points.begin(), kRanks - rank, 7);
+    for (std::int32_t i = 0; i < kMicrobatches; ++i) of.free.push_back(100 + (rank * 31 + i) % 900);
+  }
+  const std::string text = toText(plan);
+  job.plan = [&text](const auto&) { return JobPlanning{text, "", true}; };
+  job.run(30);
+  const std::int64_t report_bytes = static_cast<std::int64_t>(toText(job.rank(1).report).size());
+  for (std::size_t i = 0; i < kRanks; ++i) {
+    ASSERT_EQ(job.rank(i).commits.size(), 1u) << i;
+    const JobTraffic& traffic = job.rank(i).traffic;
+    EXPECT_GT(traffic.written_bytes, report_bytes / 2) << i;
+    // Rank 0 reads what all report, and writes the plan.
+    const std::int64_t others = i == 0 ? 64 * 30'000 + 100'000 : 0;
+    EXPECT_LT(traffic.written_bytes + traffic.read_bytes, 100'000 + others) << i;
   }
 }
 

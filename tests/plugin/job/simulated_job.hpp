@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "job/counted_job_store.hpp"
 #include "job/job_agreement.hpp"
 #include "job/job_reports.hpp"
 #include "job/job_round.hpp"
@@ -39,6 +40,7 @@ class SimulatedJob {
     std::int64_t first_step = 0;
     std::function<std::optional<std::string>(const std::string&)> prepare;
     std::shared_ptr<MemoryJobStore::Faults> faults;
+    JobTraffic traffic;
     std::unique_ptr<JobAgreement> agreement;
     std::string prepared;
     std::vector<Commit> commits;
@@ -66,7 +68,8 @@ class SimulatedJob {
     auto store = std::make_unique<MemoryJobStore>(contents_);
     rank.faults = store->faults();
     rank.reported = false;
-    rank.agreement = std::make_unique<JobAgreement>(std::move(store), index, size_,
+    auto counted = std::make_unique<CountedJobStore>(std::move(store), rank.traffic);
+    rank.agreement = std::make_unique<JobAgreement>(std::move(counted), index, size_,
                                                     callbacksOf(rank), rank.options);
   }
 
