@@ -1,6 +1,7 @@
 #include "c10d_job_store.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -177,6 +178,86 @@ TEST(C10dJobStore, AServerThatStandsStillIsATimeOut) {
   EXPECT_FALSE(after->connected());
   before.reset();  // nor does the end wait: the server is killed only after it
   after.reset();
+}
+
+// A process that ends with a thread of ours in a call that has not come back.
+class Leaver {
+ public:
+  Leaver(std::uint16_t port, milliseconds before_end) {
+    std::array<int, 2> to{}, from{};
+    if (::pipe(to.data()) != 0 || ::pipe(from.data()) != 0) throw std::runtime_error("pipe");
+    pid_ = ::fork();
+    if (pid_ == 0) leave(port, before_end, to[0], from[1]);
+    ::close(to[0]);
+    ::close(from[1]);
+    to_ = to[1];
+    from_ = from[0];
+  }
+  ~Leaver() {
+    ::close(to_);
+    ::close(from_);
+    if (pid_ == 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Leaver(const Leaver&) = delete;
+  Leaver& operator=(const Leaver&) = delete;
+
+  // It is connected; and the second time: its call came to nothing.
+  bool awaitWord() const {
+    pollfd word{from_, POLLIN, 0};
+    char read = 0;
+    return ::poll(&word, 1, 60'000) == 1 && ::read(from_, &read, 1) == 1;
+  }
+  // The server stands still; and the second time: end.
+  bool goOn() const { return ::write(to_, "", 1) == 1; }
+  // As waitpid() tells it; -1: it does not end.
+  int end() {
+    int status = -1;
+    for (int i = 0; i < 6'000 && ::waitpid(pid_, &status, WNOHANG) == 0; ++i)
+      std::this_thread::sleep_for(milliseconds(10));
+    if (status != -1) pid_ = 0;
+    return status;
+  }
+
+ private:
+  [[noreturn]] static void leave(std::uint16_t port, milliseconds before_end, int in, int out) {
+    const auto say_and_wait = [in, out] {
+      char word = 0;
+      if (::write(out, "", 1) != 1 || ::read(in, &word, 1) != 1) ::_exit(2);
+    };
+    try {
+      const StorePointer job = tcpStore(port, false);
+      const auto store = makeJobStore([job] { return job; }, milliseconds(100));
+      while (!store->connected()) std::this_thread::sleep_for(milliseconds(1));
+      say_and_wait();
+      EXPECT_ANY_THROW(store->get("a"));
+      say_and_wait();
+      std::this_thread::sleep_for(before_end);
+    } catch (...) {
+      ::_exit(3);
+    }
+    std::exit(testing::Test::HasFailure() ? 4 : 0);
+  }
+
+  pid_t pid_ = 0;
+  int to_ = 0, from_ = 0;
+};
+
+// The server stands still when the first ones end, and is killed while others do.
+TEST(C10dJobStore, AProcessMayEndWhileACallIsLeftBehind) {
+  const Server server;
+  std::vector<std::unique_ptr<Leaver>> leavers;
+  for (int i = 0; i < 16; ++i)
+    leavers.push_back(std::make_unique<Leaver>(server.port(), milliseconds(2 * i)));
+  for (const auto& leaver : leavers) ASSERT_TRUE(leaver->awaitWord());
+  server.stop();
+  for (const auto& leaver : leavers) ASSERT_TRUE(leaver->goOn());
+  for (const auto& leaver : leavers) ASSERT_TRUE(leaver->awaitWord());
+  for (const auto& leaver : leavers) ASSERT_TRUE(leaver->goOn());
+  std::this_thread::sleep_for(milliseconds(16));
+  server.signal(SIGKILL);
+  for (const auto& leaver : leavers) EXPECT_EQ(leaver->end(), 0);
 }
 
 // The job's own connection is not held: one that waits for minutes does not make us wait.
