@@ -1,5 +1,6 @@
 """The ranks of a pipeline agree on a plan over the job's own store: real processes over Gloo."""
 
+import os
 import re
 from pathlib import Path
 
@@ -23,6 +24,9 @@ def train(program: Program, budget: str, folder: Path) -> Finished:
     return run(program, variables, folder).succeeded()
 
 
+@pytest.mark.skipif(
+    os.cpu_count() < 2, reason="on one processor nothing is hidden: ranks keep their own plans"
+)
 def test_all_ranks_use_one_plan_from_the_same_step(baseline: Baseline, tmp_path: Path) -> None:
     done = train(PIPELINE, by_rank(baseline.rank_budgets(0.5)), tmp_path)
     used = re.findall(USED, done.output)
