@@ -1,0 +1,240 @@
+"""Faults while the ranks of a pipeline agree on its plan: real processes of torchrun over Gloo.
+
+What in_agreement.py does on one of the ranks comes in a round that is open, or keeps it open.
+"""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import ebbtide
+import pytest
+from conftest import Baseline, by_rank, measure
+from processes import (
+    LIBRARIES,
+    PYTHON,
+    ROOT,
+    Finished,
+    Program,
+    free_port,
+    run,
+    torchrun,
+)
+
+EXAMPLE = str(ROOT / "examples" / "train_pipeline.py")
+SIZE = "--width 64 --heads 2 --length 128 --batch 2 --steps 16 --layers".split()
+MOST_TRAFFIC = 100_000  # bytes of a rank: what the design allows
+
+
+def with_fault(fault: str, *launcher: str, ranks: int = 2, layers: int = 4) -> Program:
+    script = str(ROOT / "tests" / "e2e" / "in_agreement.py")
+    command = (*torchrun(ranks, *launcher), script, fault, EXAMPLE, *SIZE, str(layers))
+    return Program(command, ranks=ranks)
+
+
+@pytest.fixture(scope="module")
+def baseline(tmp_path_factory: pytest.TempPathFactory) -> Baseline:
+    return measure(with_fault("none"), tmp_path_factory.mktemp("pipeline"))
+
+
+@pytest.fixture
+def variables(baseline: Baseline) -> dict[str, str]:
+    """A budget for each rank, with room for half of its activations. The planner's time-outs, and
+    the time that it takes, are a tenth of what they are."""
+    return {
+        "EBBTIDE_BUDGET": by_rank(baseline.rank_budgets(0.5)),
+        "EBBTIDE_LOG": "debug",
+        "LD_PRELOAD": str(LIBRARIES / "libebbtide_quick_planner.so"),
+    }
+
+
+def trained(done: Finished, like: Finished) -> None:
+    """To its end, within its budgets and with the same bits."""
+    done.succeeded()
+    assert done.results == like.results
+    for report in done.reports:
+        assert report["mapped_peak_bytes"] <= (report["budget_bytes"] or 2**60)
+        assert not report["pass_through"], done.output
+
+
+def said_to_users(done: Finished, rank: int, pattern: str) -> list[str]:
+    lines = re.findall(rf"^\[ebbtide rank {rank}\] (?!debug: )(.*)$", done.output, re.MULTILINE)
+    return [line for line in lines if re.search(pattern, line)]
+
+
+def came_to(done: Finished, rank: int, number: int) -> str:
+    """What a round came to on a rank."""
+    found = re.findall(
+        rf"\[ebbtide rank {rank}\] debug: (?:the job's plan of round {number} is (used) from|"
+        rf"round {number} came to no plan: ([^\n]+))",
+        done.output,
+    )
+    assert len(found) == 1, done.output
+    return found[0][0] or found[0][1]
+
+
+def agreed(done: Finished, number: int) -> None:
+    """All use a plan, or all know that there is no better one than their own."""
+    outcomes = {came_to(done, rank, number) for rank in range(len(done.reports))}
+    assert len(outcomes) == 1, done.output
+    assert outcomes & {"used", "the ranks' own plans make the quickest step that was found"}
+
+
+def exchanged_little(done: Finished) -> None:
+    for report in done.reports:
+        job = report["job"]
+        assert job["store_bytes_written"] > 1000, job  # of its report alone
+        assert job["store_bytes_written"] + job["store_bytes_read"] <= MOST_TRAFFIC, job
+
+
+# --- Ranks that die -------------------------------------------------------------------------------
+
+
+def test_a_job_whose_ranks_die_in_the_agreement_forms_anew_and_agrees(
+    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+) -> None:
+    """Rank 0 while the other one waits for its word, then rank 1 while rank 0 waits for its report;
+    torchrun forms the job twice, from its start."""
+    variables |= {
+        # Else torch's second life finds addresses of the first one in the store, and may hang.
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        "EBBTIDE_AUDIT_CACHE": str(tmp_path / "cache"),
+    }
+    done = run(with_fault("killed", "--max-restarts", "2"), variables, tmp_path)
+    killed = re.findall(r"exitcode: (-?\d+)\) local_rank: (\d)", done.output)
+    assert killed == [("-9", "0"), ("-9", "1")], done.output
+    for rank in range(2):
+        assert len(said_to_users(done, rank, r"\(torch ")) == 3, done.output  # its lives
+    trained(done, baseline.plain)
+    agreed(done, 1)
+    exchanged_little(done)
+    assert not done.said("the audit cache .* is not used"), done.output
+    assert not list(tmp_path.glob("core*"))
+
+
+# --- Ranks that are late, or never come -----------------------------------------------------------
+
+
+def test_a_rank_that_is_a_minute_late_is_planned_with(
+    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+) -> None:
+    done = run(with_fault("late"), variables, tmp_path)
+    trained(done, baseline.plain)
+    told = "no plan for the whole job: rank 1 did not report within 60 s; each rank trains on"
+    assert len(said_to_users(done, 0, told)) == 1, done.output
+    assert not said_to_users(done, 1, "plan for the whole job")
+    assert came_to(done, 0, 1) == "some ranks did not report in time"
+    agreed(done, 2)
+
+
+def test_a_rank_without_the_plugin_costs_the_others_a_time_out(
+    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+) -> None:
+    done = run(with_fault("without-plugin"), variables, tmp_path)
+    assert [report["rank"] for report in done.reports] == [0]
+    trained(done, baseline.plain)
+    assert said_to_users(done, 0, "plan for the whole job") == [
+        "no plan for the whole job: rank 1 did not report within 60 s; each rank trains on with "
+        "its own"
+    ]
+    assert not done.said(r"\[ebbtide rank 1\]"), done.output
+
+
+# --- Ranks that are not alike ---------------------------------------------------------------------
+
+
+def test_ranks_with_other_versions_are_named(
+    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+) -> None:
+    done = run(with_fault("other-version"), variables, tmp_path)
+    trained(done, baseline.plain)
+    version, torch = (re.escape(done.reports[0][key]) for key in ("version", "torch_version"))
+    assert version == re.escape(ebbtide.__version__)
+    others, other_torch = (re.escape(done.reports[1][key]) for key in ("version", "torch_version"))
+    assert (others != version) and (other_torch != torch)
+    refused = (
+        "the versions differ: "
+        f"rank 0: ebbtide {version} with torch {torch}; "
+        f"rank 1: ebbtide {others} with torch {other_torch}"
+    )
+    said = f"^no plan for the whole job: {refused}; each rank trains on with its own$"
+    assert len(said_to_users(done, 0, said)) == 1, done.output
+    assert not said_to_users(done, 1, "plan for the whole job")
+    assert all(re.fullmatch(refused, came_to(done, rank, 1)) for rank in range(2))
+
+
+def test_ranks_whose_steps_are_not_alike(
+    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+) -> None:
+    """Rank 1 trains something else in between, without a budget; and has a layer more, as in all of
+    these tests."""
+    variables["EBBTIDE_BUDGET"] = f"rank0={baseline.rank_budgets(0.5)[0]}"
+    done = run(with_fault("other-steps"), variables, tmp_path)
+    trained(done, baseline.plain)
+    first, second = done.reports
+    assert second["steps"] > first["steps"] == 16
+    assert first["recomputed_ops"] > 0 and second["recomputed_ops"] == 0
+
+
+# --- The store ------------------------------------------------------------------------------------
+
+SERVER = """
+import sys, time
+from torch.distributed import TCPStore
+store = TCPStore("127.0.0.1", int(sys.argv[1]), is_master=True, wait_for_workers=False)
+print("serving", flush=True)
+time.sleep(600)
+"""
+
+
+@contextmanager
+def served_store() -> Iterator[dict[str, str]]:
+    """A process that has nothing but the job's store, as in_agreement.py is told of it."""
+    port = str(free_port())
+    command = (PYTHON, "-c", SERVER, port)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout.readline() == "serving\n"
+            yield {"STORE_PORT": port, "STORE_PROCESS": str(server.pid)}
+        finally:
+            server.kill()
+
+
+def test_ranks_whose_store_drops_train_on(
+    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+) -> None:
+    with served_store() as server:
+        done = run(with_fault("store-killed"), variables | server, tmp_path)
+    trained(done, baseline.plain)
+    for rank in range(2):
+        told = said_to_users(done, rank, "the job's store|plan for the whole job")
+        assert len(told) == 1, done.output
+        assert told[0].startswith("the job's store cannot be used any more: ")
+        assert told[0].endswith("; this rank trains on with its own plan")
+
+
+def test_ranks_whose_store_stands_still_train_on_and_end(
+    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+) -> None:
+    """They end while a thread of the plugin's waits in torch for an answer."""
+    with served_store() as server:
+        done = run(with_fault("store-stopped"), variables | server, tmp_path)
+    trained(done, baseline.plain)
+    for rank in range(2):
+        told = rf"rank {rank}\] .*the job's store cannot be used any more: it did not answer in"
+        assert done.said(told), done.output
+
+
+def test_four_ranks_exchange_little(
+    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+) -> None:
+    # Two layers a rank and three on the last, as in the baseline, but up to four microbatches under
+    # way for two: what its first rank took for all leaves room for half of the activations here.
+    first, last = (report["plain_peak_bytes"] for report in baseline.measured.reports)
+    variables["EBBTIDE_BUDGET"] = f"default={first},rank3={last * 11 // 10}"
+    done = run(with_fault("over", ranks=4, layers=8), variables, tmp_path).succeeded()
+    assert done.reports[0]["recomputed_ops"] > 0
+    agreed(done, 1)
+    exchanged_little(done)
