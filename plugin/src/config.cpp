@@ -17,7 +17,6 @@
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
-#include "ebbtide/scheduler/rank_budgets.hpp"
 #include "variables.hpp"
 
 namespace ebbtide::plugin {
@@ -93,6 +92,10 @@ void readRank(Config& config) {
       {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0);
   config.world_size =
       launcherVariable({"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 1);
+  config.local_world_size =
+      std::max(1, launcherVariable({"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE",
+                                    "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"},
+                                   1));
 }
 
 // A rank that no entry is for has no budget: it is measured.
@@ -100,23 +103,20 @@ void readBudget(Config& config) {
   const std::string text = variable("EBBTIDE_BUDGET");
   if (text.empty()) return;
   const auto budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", text);
-  if (budgets.namesStages()) {
-    throw std::invalid_argument("EBBTIDE_BUDGET=" + text +
-                                " names stages, which only `ebbtide simulate` tells apart; name "
-                                "their ranks");
-  }
+  if (budgets.dependsOnStages(config.rank)) config.stage_budgets = budgets;
   config.budget_text = budgets.textOf(config.rank).value_or("");
   if (config.budget_text.empty()) return;
-  const int local_world = launcherVariable({"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE",
-                                            "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"},
-                                           1);
-  config.budget_bytes = parseSize("EBBTIDE_BUDGET", config.budget_text, local_world);
+  config.budget_bytes = parseSize("EBBTIDE_BUDGET", config.budget_text, config.local_world_size);
 }
 
 }  // namespace
 
 std::int64_t machineMemoryBytes() {
   return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
+}
+
+std::int64_t hostShareBytes(int local_world_size) {
+  return machineMemoryBytes() / 5 * 4 / std::max(1, local_world_size);
 }
 
 std::int64_t parseSize(const std::string& name, const std::string& text, int local_world_size) {
@@ -141,7 +141,7 @@ Config configFromEnvironment() {
   config.replay_ahead = choice("EBBTIDE_REPLAY_AHEAD", {"auto", "never"}, "auto") == "auto";
   config.offload = choice("EBBTIDE_OFFLOAD", {"auto", "never"}, "auto") == "auto";
   config.own_allocator = choice("EBBTIDE_ALLOCATOR", {"ebbtide", "torch"}, "ebbtide") == "ebbtide";
-  if (!config.own_allocator && config.budget_bytes) {
+  if (!config.own_allocator && (config.budget_bytes || config.stage_budgets)) {
     throw std::invalid_argument(
         "EBBTIDE_ALLOCATOR=torch cannot hold a budget; unset EBBTIDE_BUDGET or the allocator");
   }

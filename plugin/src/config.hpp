@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/rank_budgets.hpp"
 
 namespace ebbtide::plugin {
 
@@ -15,7 +16,9 @@ struct Config {
   std::optional<std::int64_t> budget_bytes;  // none: measure only
   std::string budget_text;                   // this rank's, as given: "80%"
   std::string gpu_budget;                    // the same, where it is each GPU's instead
-  int port = 9464;                           // base; a rank adds its local rank
+  // Where the rank's budget is that of its stage: until that is known, the two above hold.
+  std::optional<scheduler::RankBudgets> stage_budgets;
+  int port = 9464;  // base; a rank adds its local rank
   std::string bind = "127.0.0.1";
   std::string report_path;             // {rank} is replaced; empty: none
   std::string spill_dir;               // empty: the system's folder for temporary files
@@ -32,6 +35,7 @@ struct Config {
   int rank = 0;
   int local_rank = 0;
   int world_size = 1;
+  int local_world_size = 1;  // ranks that share this machine's memory
 };
 
 // Reads and checks the environment. Throws std::invalid_argument: one sentence that names the
@@ -43,6 +47,9 @@ Config configFromEnvironment();
 std::int64_t parseSize(const std::string& variable, const std::string& text, int local_world_size);
 
 std::int64_t machineMemoryBytes();
+// Of the machine's memory, what values of one rank's GPU may take: all ranks of it have as much,
+// and leave a fifth.
+std::int64_t hostShareBytes(int local_world_size);
 using scheduler::formatBytes;
 
 }  // namespace ebbtide::plugin

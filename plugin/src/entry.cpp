@@ -33,12 +33,18 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   using namespace ebbtide::plugin;
   const bool gpu = gpuVisible();
   std::string problem;
-  const CudaSide side = installCudaSide(gpu ? variable("EBBTIDE_BUDGET") : "", problem);
+  const CudaSide side = installCudaSide(gpu ? config.budget_text : "", problem);
   if (!gpu) return "";
-  if (side == CudaSide::kInstalled && config.budget_bytes) {
+  if (side == CudaSide::kInstalled && (config.budget_bytes || config.stage_budgets)) {
     config.gpu_budget = config.budget_text;
     config.budget_bytes.reset();
-    if (offerGpus()) offerToNccl(ownFolder());
+    if (offerGpus()) {
+      offerToNccl(ownFolder());
+    } else if (config.stage_budgets) {
+      problem =
+          "EBBTIDE_BUDGET names stages, which this build does not tell apart on a GPU; name "
+          "their ranks";
+    }
   }
   return problem;
 }

@@ -45,11 +45,12 @@ Session::Session(Config config, AuditCache::Host host)
           allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
           allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
       memory_(host_memory_.get()),
-      file_(config_.spill_dir),
+      file_(config_.spill_dir, config_.local_world_size),
       metrics_({config_.rank, config_.local_rank}) {
   observer_.emplace(*memory_);
   placement_.emplace(*memory_);
   if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
+  if (config_.stage_budgets) stage_budget_.emplace(*config_.stage_budgets, config_.rank);
   metrics_.setBudgetBytes(config_.budget_bytes.value_or(allocator::kUnlimited));
 }
 
@@ -96,16 +97,13 @@ void Session::beInert() {
   host_memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
 }
 
-void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
-                      std::optional<std::int64_t> budget_bytes) {
+void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget) {
   const std::lock_guard lock(mutex_);  // another thread may fork now
   spills_ = &spills;
-  if (budget_bytes) {
-    config_.budget_bytes = budget_bytes;
-    metrics_.setBudgetBytes(*budget_bytes);
-  }
+  set_budget_ = std::move(set_budget);
   if (&memory == memory_) return;
   memory_ = &memory;
+  metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
   observer_.emplace(memory);
   placement_.reset();
 }
@@ -144,8 +142,10 @@ void Session::wake(int threads) {
     if (server_)
       endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
     say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version,
-                    config_.budget_bytes ? "budget " + formatBytes(*config_.budget_bytes) +
-                                               (trainsElsewhere() ? " of the GPU" : "")
+                    budget() ? "budget " + formatBytes(*budget()) +
+                                   (trainsElsewhere() ? " of the GPU" : "") +
+                                   (stage_budget_ ? " until its stage is known" : "")
+                    : stage_budget_ ? std::string("measuring until its stage is known")
                     : config_.gpu_budget.empty()
                         ? std::string("measuring, nothing is dropped")
                         : "budget of each GPU " + config_.gpu_budget + ", nothing is dropped",
@@ -164,6 +164,7 @@ void Session::wake(int threads) {
 
 Session::StepStart Session::beginStep() {
   std::lock_guard lock(mutex_);
+  takeBudget();
   StepStart start;
   auto known = programs_.find(last_signature_);
   if (known != programs_.end()) {  // programs that alternate follow each other
@@ -176,8 +177,7 @@ Session::StepStart Session::beginStep() {
                                     [](const auto& entry) { return entry.second.plan != nullptr; });
   const bool observed = (steps_to_record_ > 0 || any_plan) && !keeps_everything_;
   start.record_ops = observed || pressed();
-  start.hooks =
-      start.record_ops || config_.budget_bytes.has_value() || goesOn() || backwardCrossesHints();
+  start.hooks = start.record_ops || budget().has_value() || goesOn() || backwardCrossesHints();
   if (keeps_everything_) {
     start.plan = nullptr;
     start.record_ops = start.hooks = false;
@@ -241,6 +241,11 @@ void Session::noteBackwardBegins() noexcept {
 }
 
 void Session::endStep(StepSummary summary) {
+  finishStep(std::move(summary));
+  stopOnceAdvised();
+}
+
+void Session::finishStep(StepSummary summary) {
   const allocator::Statistics memory = memory_->statistics();
   std::unique_lock lock(mutex_);
   allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
@@ -263,6 +268,7 @@ void Session::endStep(StepSummary summary) {
   refreshMetrics(memory);
   metrics_.addStep(elapsed);
   noteProgram(summary);
+  learnStage(summary);
   if (!summary.recorded) return;
   std::vector<std::pair<double, std::int64_t>> timeline;
   std::int64_t live = summary.trace.base_bytes;
@@ -289,7 +295,7 @@ void Session::endStep(StepSummary summary) {
   lock.unlock();
   if (for_planning) summary.trace.host = hostCopies();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
-  if (check_floor || !config_.budget_bytes) analyse(summary.trace, first, check_floor, alone);
+  if (check_floor || !budget()) analyse(summary.trace, first, check_floor, alone);
   if (wanted) requestPlan(std::move(summary.trace), first);
 }
 
@@ -341,7 +347,7 @@ const Session::Program* Session::mainProgram() const {
 bool Session::wantsPlan(const StepSummary& summary) {
   if (planning_ || keeps_everything_) return false;
   Program& known = programs_[summary.trace.signature];
-  if (!config_.budget_bytes) {  // nothing to plan here, but the other ranks wait for its word
+  if (!budget()) {  // nothing to plan here, but the other ranks wait for its word
     const bool tells = summary.trace.group_size > 1 && steps_ >= 2 && !known.asked;
     if (tells) known.asked = planning_ = true;
     return tells;

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -33,6 +34,7 @@
 #include "plan.hpp"
 #include "session_observer.hpp"
 #include "spill_store.hpp"
+#include "stage_budget.hpp"
 #include "step_placement.hpp"
 
 namespace ebbtide::plugin {
@@ -62,8 +64,12 @@ class Session {
   const Config& config() const noexcept { return config_; }
   // Before wake(): the memory that the budget bounds, and where its values go, where that is not
   // the CPU's and the spill file. Both must outlive the session.
-  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
-               std::optional<std::int64_t> budget_bytes);
+  // `set_budget` takes another budget as it was written, "" for none; nullptr: the memory's own
+  // way.
+  using SetBudget = std::function<void(const std::string& size)>;
+  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget);
+  // In force; nothing: none.
+  std::optional<std::int64_t> budget() const noexcept;
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open);
@@ -77,8 +83,7 @@ class Session {
   bool pressed() const noexcept { return pressed_ && !only_spills_ && !keeps_everything_; }
   EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
-    const std::int64_t budget = config_.budget_bytes.value_or(0);
-    return eviction_costs_.transientBytes(budget, smallest_feasible_bytes_);
+    return eviction_costs_.transientBytes(budget().value_or(0), smallest_feasible_bytes_);
   }
   // The program frees what replays have to read (sharded parameters, say): no more of these.
   void spillOnly(const std::string& why) {
@@ -220,15 +225,27 @@ class Session {
   void beInert();  // in a forked child
   bool trainsElsewhere() const noexcept { return memory_ != host_memory_.get(); }
   std::int64_t headroom() const;  // bytes of the budget that no plan uses
+  // The budget of the rank's stage (session_budget.cpp); with mutex_ held, but for foundStages().
+  bool awaitsStage() const;
+  void learnStage(const StepSummary& summary);
+  bool foundStages(const std::vector<std::int32_t>& stages);
+  void giveUpStage(const std::string& why);
+  void takeBudget();
+  void beginAnew();
   void planLoop();
   void placeStep();
   // The job's plan (session_job.cpp), by the planning thread.
-  RankPlanning::Limits jobLimits(std::int64_t cap) const;
+  RankPlanning::Limits jobLimits(std::int64_t cap, std::optional<std::int64_t> budget) const;
   void startRankJob();
+  void fallShort(const JobFindings::Rank& of);
+  void endRound(const std::string& why);
+  void stopOnceAdvised();
   void pollJob();
   std::chrono::steady_clock::time_point nextLook() const;  // at what the others say
-  void tellJob(const scheduler::Trace& trace, const StepSchedule& own, std::int64_t cap);
-  bool followJob(const scheduler::Trace& trace, Planned& planned, std::int64_t cap);
+  void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
+               const RankPlanning::Limits& limits);
+  bool followJob(const scheduler::Trace& trace, Planned& planned,
+                 const RankPlanning::Limits& limits);
   void adopt(const RankJob::Decision& decision);
   static std::shared_ptr<Plan> planNow(Program& known, std::int64_t step);  // mutex_ held
   void planOnce(scheduler::Trace trace, bool first_step);
@@ -243,7 +260,8 @@ class Session {
                std::int64_t from_step = 0);
   void requestPlan(scheduler::Trace trace, bool first_step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
-  bool checkFloor(const scheduler::TraceGraph& graph, bool alone);
+  void finishStep(StepSummary summary);
+  bool checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline);
   bool checksFloor();  // mutex_ held
   void noteProgram(const StepSummary& summary);
   std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held
@@ -301,6 +319,15 @@ class Session {
   std::unique_ptr<scheduler::Trace> to_plan_;
   bool to_plan_first_step_ = false;
   RankJob::OpenStore open_job_store_;
+  SetBudget set_budget_;
+  std::optional<StageBudget> stage_budget_;
+  bool stage_changed_ = false;  // the budget is taken when the next step begins
+  bool stage_given_up_ = false;
+  std::optional<std::chrono::steady_clock::time_point> stage_wait_until_;
+  int budget_changes_ = 0;
+  // A rank of a pipeline that cannot fit stops once it knows who could help, or at this time.
+  std::optional<std::chrono::steady_clock::time_point> stop_by_;
+  bool told_job_ = false, advised_ = false, said_short_ = false;
   std::map<std::uint64_t, Program> programs_;  // by trace signature
   std::uint64_t last_signature_ = 0;
   std::deque<std::uint64_t> history_;  // the programs of the last steps, the last one at its end
@@ -327,7 +354,8 @@ class Session {
   std::int64_t smallest_without_spill_bytes_ = 0;
   allocator::Statistics allocator_before_step_;
   std::int64_t step_base_bytes_ = 0, step_activation_bytes_ = 0;
-  std::int64_t violations_ = 0, spilled_before_step_ = 0, replays_before_step_ = 0;
+  std::int64_t violations_ = 0, violations_before_budget_ = 0, spilled_before_step_ = 0,
+               replays_before_step_ = 0;
   std::int64_t offload_ns_before_step_ = 0;
   std::int64_t dropped_before_step_ = 0;
   std::int64_t late_backwards_before_step_ = 0;

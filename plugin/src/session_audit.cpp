@@ -34,7 +34,8 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
 
 void Session::openAuditCache(int threads) {
   // Its keys say nothing of a GPU, nor of its driver and libraries.
-  if (config_.audit_cache_dir.empty() || !config_.budget_bytes || trainsElsewhere()) return;
+  if (config_.audit_cache_dir.empty() || trainsElsewhere()) return;
+  if (!budget() && !stage_budget_) return;
   host_.threads = threads;
   audits_ = std::make_unique<AuditCache>(
       AuditCache::Folder{config_.audit_cache_dir, config_.audit_cache_asked_for}, host_,

@@ -16,7 +16,8 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kCurveTime = std::chrono::milliseconds(2500);
-constexpr std::size_t kMeasuredSteps = 5;  // the last ones: what a step takes
+constexpr auto kAdviceWait = std::chrono::seconds(5);  // in a step
+constexpr std::size_t kMeasuredSteps = 5;              // the last ones: what a step takes
 
 std::string hostName() {
   std::array<char, 256> name{};
@@ -38,22 +39,32 @@ void Session::startRankJob() {
       .global_rank = config_.rank,
       .host = hostName(),
       .host_processors = trainsElsewhere() ? 0 : std::max(1, processors / std::max(1, threads_))};
+  const auto open_store = [this](const std::string& group) -> std::unique_ptr<JobStore> {
+    RankJob::OpenStore open;
+    {
+      const std::lock_guard lock(mutex_);
+      open = open_job_store_;
+    }
+    return open ? open(group) : nullptr;
+  };
   rank_job_.emplace(
       identity,
-      [this](const std::string& group) -> std::unique_ptr<JobStore> {
-        RankJob::OpenStore open;
-        {
-          const std::lock_guard lock(mutex_);
-          open = open_job_store_;
-        }
-        return open ? open(group) : nullptr;
-      },
-      [this](const std::string& text) { say(text); },
-      [this](const std::string& text) { debug(text); });
+      RankJob::Host{.open_store = open_store,
+                    .say = [this](const std::string& text) { say(text); },
+                    .debug = [this](const std::string& text) { debug(text); },
+                    .take_stages = [this](const auto& stages) { return foundStages(stages); },
+                    .fall_short = [this](const auto& of) { fallShort(of); },
+                    .end_round = [this](const std::string& why) { endRound(why); }});
 }
 
-RankPlanning::Limits Session::jobLimits(std::int64_t cap) const {
-  return {.cap_bytes = cap, .planning_time = kCurveTime, .planner = config_.planner};
+RankPlanning::Limits Session::jobLimits(std::int64_t cap,
+                                        std::optional<std::int64_t> budget) const {
+  const std::lock_guard lock(mutex_);
+  return {.cap_bytes = cap,
+          .planning_time = kCurveTime,
+          .planner = config_.planner,
+          .asks_stages = stage_budget_ && stage_budget_->asksOthers(),
+          .budget_bytes = budget};
 }
 
 steady_clock::time_point Session::nextLook() const {
@@ -83,27 +94,69 @@ void Session::pollJob() try {
 
 // Others may ask for plans meanwhile.
 void Session::tellJob(const scheduler::Trace& trace, const StepSchedule& own,
-                      std::int64_t cap) try {
+                      const RankPlanning::Limits& limits) try {
   {
     const std::lock_guard lock(mutex_);
     planning_ = false;
   }
-  rank_job_->noteStep(trace, own, jobLimits(cap));
+  rank_job_->noteStep(trace, own, limits);
+  {
+    const std::lock_guard lock(mutex_);
+    told_job_ = true;
+    if (!rank_job_->takesPart()) advised_ = true;  // by nobody
+  }
+  changed_.notify_all();
 } catch (const std::exception& error) {
   debug(std::string("no part in a plan of the job: ") + error.what());
 }
 
 // False: the rank's own is the better one, or the job has none.
-bool Session::followJob(const scheduler::Trace& trace, Planned& planned, std::int64_t cap) {
+bool Session::followJob(const scheduler::Trace& trace, Planned& planned,
+                        const RankPlanning::Limits& limits) {
   const StepSchedule own{planned.step, planned.result.schedule, planned.result.planner};
-  auto followed = rank_job_->follow(trace, own, jobLimits(cap));
+  auto followed = rank_job_->follow(trace, own, limits);
   if (!followed) return false;
   planned.step = std::move(followed->step);
   planned.result.schedule = std::move(followed->schedule);
   planned.result.planner = std::move(followed->planner);
   planned.simulated = scheduler::simulate(planned.step.graph, planned.result.schedule);
-  planned.result.feasible = planned.simulated.peak_bytes <= cap;
+  planned.result.feasible = planned.simulated.peak_bytes <= limits.cap_bytes;
   return true;
+}
+
+// Before the round ends: what a step that cannot fit is stopped with.
+void Session::fallShort(const JobFindings::Rank& of) {
+  const std::lock_guard lock(mutex_);
+  const std::string taker = takerText(of);
+  if (std::exchange(said_short_, true)) return;
+  if (stop_by_) stop_message_ += " In the pipeline " + taker + ".";
+  const Bytes budget = this->budget().value_or(0);
+  warn(
+      fmt::format("to run its part of the pipeline without spilling this rank needs {}, its "
+                  "budget is {}; {}",
+                  formatBytes(budget + of.excess_bytes), formatBytes(budget), taker));
+}
+
+void Session::endRound(const std::string& why) {
+  {
+    const std::lock_guard lock(mutex_);
+    advised_ = true;
+    if (stage_budget_ && !stage_budget_->known() && !why.empty()) giveUpStage(why);
+  }
+  changed_.notify_all();
+}
+
+// The others are in this step too, or in the one before: they need some to tell what they have, and
+// do so while this rank waits.
+void Session::stopOnceAdvised() {
+  std::unique_lock lock(mutex_);
+  if (!stop_by_ || stop_) return;
+  const auto now = steady_clock::now();
+  if (told_job_) {
+    changed_.wait_until(lock, std::min(*stop_by_, now + kAdviceWait),
+                        [this] { return advised_ || closing_; });
+  }
+  if (stop_by_ && (advised_ || now >= *stop_by_)) stop_ = true;
 }
 
 // What may be planned with has changed since it was made: what is over that, and over what the

@@ -44,7 +44,7 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
   base_bytes_ = step_base_bytes_;
   Program* const known = programOf(summary);
   if (known != nullptr) ++known->steps;
-  if (known != nullptr && !config_.budget_bytes) notePlainPeak(*known, memory);
+  if (known != nullptr && !budget()) notePlainPeak(*known, memory);
   const bool spilled =
       spilled_bytes_ > spilled_before_step_ || dropped_online_bytes_ > dropped_before_step_;
   if (summary.trusted && !summary.off_plan) judgePlan(summary, memory, spilled, *known);
@@ -70,7 +70,7 @@ void Session::debugStep(const allocator::Statistics& memory) const {
 Session::Program* Session::programOf(const StepSummary& summary) {
   if (summary.plan && !summary.off_plan) return &programs_[summary.plan->signature];
   if (summary.recorded) return &programs_[summary.trace.signature];
-  return config_.budget_bytes ? nullptr : &programs_[last_signature_];
+  return budget() ? nullptr : &programs_[last_signature_];
 }
 
 // Both of the same step, the largest: a budget is peak less a share of the activations.

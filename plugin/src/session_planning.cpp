@@ -31,7 +31,7 @@ constexpr Bytes kLeastHeadroom = 1 << 20;
 // Pages of a GPU are 2 MiB, and one with a live block in it serves blocks of its stream alone.
 constexpr double kHeadroomElsewhere = 0.03;
 constexpr Bytes kLeastHeadroomElsewhere = 16 << 20;
-constexpr Bytes kNoCap = Bytes{1} << 50;  // of a rank without a budget, as it tells the others
+constexpr auto kAdviceTime = std::chrono::seconds(60);  // for the ranks of a pipeline
 
 // "aten::native_layer_norm 120.0 MiB, …": saved bytes by the op that made them, largest first.
 std::string dominatingOps(const scheduler::TraceGraph& graph) {
@@ -70,7 +70,7 @@ std::string copiesText(const Plan& plan) {
 }  // namespace
 
 Bytes Session::headroom() const {
-  const auto budget = static_cast<double>(*config_.budget_bytes);
+  const auto budget = static_cast<double>(this->budget().value_or(0));
   return trainsElsewhere()
              ? std::max(kLeastHeadroomElsewhere, static_cast<Bytes>(kHeadroomElsewhere * budget))
              : std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * budget));
@@ -79,7 +79,7 @@ Bytes Session::headroom() const {
 // Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
 // other moments it may be much more. Nor can one use what others hold of the device.
 Bytes Session::planningCap() const {
-  return *config_.budget_bytes - memory_->ledger().marginBytes() -
+  return budget().value_or(kNoBudgetBytes) - memory_->ledger().marginBytes() -
          std::max<Bytes>(0, slack_at_peak_bytes_) - headroom();
 }
 
@@ -105,9 +105,10 @@ bool Session::checksFloor() {
 // so that the figure that was told is not either; nor is what held where others are live, whose
 // values count as fixed here but can be spilled. Steps that held are proof, whatever is computed,
 // but not the first one, which begins without the optimizer's state.
-bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
-  if (!config_.budget_bytes) return true;
-  const Bytes margin = *config_.budget_bytes - planningCap();
+bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline) {
+  const std::optional<Bytes> budget = this->budget();
+  if (!budget) return true;
+  const Bytes margin = *budget - planningCap();
   const Bytes floor = scheduler::spillingFloor(graph.graph) + margin;
   const Bytes least = floor - headroom();
   std::unique_lock lock(mutex_);
@@ -116,10 +117,11 @@ bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
     smallest_feasible_bytes_ = floor;
     dominating_ = dominatingOps(graph);
   }
-  if (violations_ == 0) {
-    if (least <= *config_.budget_bytes || !alone) return true;
+  if (awaitsStage()) return false;  // by another budget
+  if (violations_ == violations_before_budget_) {
+    if (least <= *budget || !alone) return true;
     if (floor_checks_ < kFloorChecks) return false;
-    smallest_feasible_bytes_ = *config_.budget_bytes;
+    smallest_feasible_bytes_ = *budget;
     return true;
   }
   const Bytes would_do = std::max<Bytes>(smallest_feasible_bytes_, mapped_peak_bytes_);
@@ -134,12 +136,16 @@ bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone) {
       "Live at the step's start (parameters, gradients, optimizer, data): {}. Saved for backward, "
       "by op: {}. "
       "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.{}",
-      formatBytes(*config_.budget_bytes), formatBytes(would_do), (would_do + (1 << 20) - 1) >> 20,
+      formatBytes(*budget), formatBytes(would_do), (would_do + (1 << 20) - 1) >> 20,
       formatBytes(graph.base_bytes), dominating_, spill_problem);
   const bool stop = config_.on_infeasible == OnInfeasible::kStop;
   if (!said_infeasible_) {
     said_infeasible_ = true;
     std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_.rank, stop_message_.c_str());
+  }
+  if (stop && in_pipeline && open_job_store_) {
+    if (!stop_by_) stop_by_ = std::chrono::steady_clock::now() + kAdviceTime;
+    return false;
   }
   stop_ = stop;
   return true;
@@ -157,8 +163,9 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check
     if (program != programs_.end()) program->second.shares = std::move(shares);
   }
   if (!check_floor) return;
-  const bool known = checkFloor(
-      scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}), alone);
+  const bool known =
+      checkFloor(scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
+                 alone, trace.group_size > 1);
   // From here on an allocation that would go over the budget fails instead.
   if (known && config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
 } catch (const std::exception& error) {
@@ -181,6 +188,7 @@ void Session::planLoop() {
   for (;;) {
     std::unique_ptr<scheduler::Trace> trace;
     bool first_step = false, to_place = false;
+    int budget_changes = 0;
     {
       std::unique_lock lock(mutex_);
       changed_.wait_until(lock, nextLook(), [this] {
@@ -189,6 +197,7 @@ void Session::planLoop() {
       if (closing_) return;
       trace = std::move(to_plan_);
       first_step = to_plan_first_step_;
+      budget_changes = budget_changes_;
       to_place = placement_ && placement_->hasWork();
     }
     if (trace == nullptr) {
@@ -203,6 +212,7 @@ void Session::planLoop() {
     }
     std::lock_guard lock(mutex_);
     planning_ = to_plan_ != nullptr;
+    if (budget_changes != budget_changes_) steps_to_record_ = std::max(steps_to_record_, 2);
   }
 }
 
@@ -222,14 +232,17 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
     keepRejected(trace);
   }
   scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
-  if (!config_.budget_bytes) {
+  const std::optional<Bytes> budget = this->budget();
+  if (!budget) {
     scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
-    tellJob(trace, {std::move(graph), std::move(everything), {}}, kNoCap);
+    tellJob(trace, {std::move(graph), std::move(everything), {}},
+            jobLimits(kNoBudgetBytes, budget));
     return;
   }
   const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
   auto shares = scheduler::activationShares(trace, graph);
   const Bytes cap = planningCap();
+  const RankPlanning::Limits limits = jobLimits(cap, budget);
   {
     std::lock_guard lock(mutex_);
     const auto program = programs_.find(trace.signature);
@@ -245,13 +258,13 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
       if (!said_fits_) {
         said_fits_ = true;
         say(fmt::format("no effect because the step fits: its peak is {}, the budget {}",
-                        formatBytes(plain.peak_bytes), formatBytes(*config_.budget_bytes)));
+                        formatBytes(plain.peak_bytes), formatBytes(*budget)));
       }
     }
   }
   if (plain.peak_bytes <= cap) {
     scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
-    if (!first_step) tellJob(trace, {std::move(graph), std::move(everything), {}}, cap);
+    if (!first_step) tellJob(trace, {std::move(graph), std::move(everything), {}}, limits);
     return;
   }
   Planned planned = bestPlan(trace, graph, cap);
@@ -265,8 +278,8 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
     publish(trace, planned, plan_time.count());
   };
   publish_now();
-  if (own && followJob(trace, planned, cap)) publish_now();
-  if (own && !first_step) tellJob(trace, *own, cap);
+  if (own && followJob(trace, planned, limits)) publish_now();
+  if (own && !first_step) tellJob(trace, *own, limits);
 }
 
 // By the time that a copy on the host may take, against the value's op. Others than the quicker
@@ -359,15 +372,15 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   known.steady_peak_bytes = 0;
   known.slow_offloads = 0;
   steps_to_record_ = std::max(steps_to_record_, 3);
-  if (!result.feasible) {
-    const Bytes margin = *config_.budget_bytes - planningCap();
+  if (const std::optional<Bytes> budget = this->budget(); budget && !result.feasible) {
+    const Bytes margin = *budget - planningCap();
     smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
-    if (!std::exchange(said_spills_, true)) {
+    if (!stop_by_ && !std::exchange(said_spills_, true)) {
       warn(
           fmt::format("the best plan reaches {}, the budget is {}: the rest is spilled to "
                       "the host's disk each step; "
                       "from {} on nothing is spilled",
-                      formatBytes(simulated.peak_bytes), formatBytes(*config_.budget_bytes),
+                      formatBytes(simulated.peak_bytes), formatBytes(*budget),
                       formatBytes(smallest_without_spill_bytes_)));
     }
   }

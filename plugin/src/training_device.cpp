@@ -88,9 +88,10 @@ bool chooseTrainingDevice(c10::Device device) {
   }
   Session& session = *Session::current();
   const OfferedDevice offered =
-      open(device, {host(), session.memory(), session.spills(), &refuseBlock});
+      open(device, {host(), session.memory(), session.spills(), &refuseBlock,
+                    hostShareBytes(session.config().local_world_size)});
   if (offered.device == nullptr) return false;
-  session.trainOn(*offered.memory, *offered.spills, offered.budget_bytes);
+  session.trainOn(*offered.memory, *offered.spills, offered.set_budget);
   if (offered.memory != &session.hostMemory()) {
     session.hostMemory().setReclaimer(nullptr);
     offered.memory->setReclaimer(&liveRuns());

@@ -8,7 +8,8 @@
 
 #include <c10/core/Device.h>
 
-#include <optional>
+#include <functional>
+#include <string>
 
 #include "device_blocks.hpp"
 #include "device_clock.hpp"
@@ -41,7 +42,8 @@ struct OfferedDevice {
   const TrainingDevice* device = nullptr;
   allocator::DeviceMemory* memory = nullptr;  // that the budget bounds
   SpillTarget* spills = nullptr;
-  std::optional<std::int64_t> budget_bytes;  // nothing: the configured one
+  // Another budget from now on, as it was written, "" for none; nullptr: that of `memory`.
+  std::function<void(const std::string& size)> set_budget = nullptr;
 };
 // What a device is built on.
 struct HostSide {
@@ -51,6 +53,7 @@ struct HostSide {
   // For the device's allocator, before it gives a block to torch: throws c10::OutOfMemoryError
   // where an op of a step asks and the budget is impossible.
   void (*refuse_block)();
+  std::int64_t share_bytes;  // of the host's memory, that this rank's values may take
 };
 // Called once, for the first device that is trained on; throws where it cannot be. Of no device:
 // it cannot be now, and is called again.

@@ -72,12 +72,11 @@ std::optional<std::string> RankBudgets::textOf(std::int32_t rank,
                                                const std::vector<std::int32_t>& stages) const {
   std::optional<std::string> by_key[3];
   for (const Entry& entry : entries_) {
-    const auto covers = [&](std::int32_t number) {
-      return entry.first <= number && number <= entry.last;
-    };
-    const bool holds =
-        entry.key == Key::kDefault || (entry.key == Key::kRank && covers(rank)) ||
-        (entry.key == Key::kStage && std::any_of(stages.begin(), stages.end(), covers));
+    const bool holds = entry.key == Key::kDefault ||
+                       (entry.key == Key::kRank && entry.covers(rank)) ||
+                       (entry.key == Key::kStage &&
+                        std::any_of(stages.begin(), stages.end(),
+                                    [&entry](std::int32_t stage) { return entry.covers(stage); }));
     if (holds) by_key[static_cast<std::size_t>(entry.key)] = entry.size;
   }
   for (const Key key : {Key::kRank, Key::kStage, Key::kDefault}) {
@@ -86,9 +85,13 @@ std::optional<std::string> RankBudgets::textOf(std::int32_t rank,
   return std::nullopt;
 }
 
-bool RankBudgets::namesStages() const {
-  return std::any_of(entries_.begin(), entries_.end(),
-                     [](const Entry& entry) { return entry.key == Key::kStage; });
+bool RankBudgets::dependsOnStages(std::int32_t rank) const {
+  bool stage = false;
+  for (const Entry& entry : entries_) {
+    if (entry.key == Key::kRank && entry.covers(rank)) return false;
+    stage = stage || entry.key == Key::kStage;
+  }
+  return stage;
 }
 
 }  // namespace ebbtide::scheduler

@@ -38,6 +38,53 @@ def test_all_ranks_use_one_plan_from_the_same_step(baseline: Baseline, tmp_path:
         assert report["recomputed_ops"] > 0
 
 
+def check_budgets(done: Finished, baseline: Baseline, budgets: list[int]) -> None:
+    assert done.results == baseline.plain.results
+    for report, budget in zip(done.reports, budgets, strict=True):
+        assert report["budget_bytes"] == budget
+        assert report["mapped_peak_bytes"] <= budget  # since it is in force
+        assert report["recomputed_ops"] > 0, done.output
+
+
+def test_budgets_by_stage_hold_once_messages_tell_the_stages(
+    baseline: Baseline, tmp_path: Path
+) -> None:
+    # 1F1B names no stages: without a default both measure until they know.
+    first, last = baseline.rank_budgets(0.5)
+    budget = f"stage0-1={last},stage0={first}"
+    done = train(PIPELINE, budget, tmp_path)
+    for rank, stated in ((0, first), (1, last)):
+        line = rf"rank {rank}\] this rank runs stage {rank}: its budget is ([^,]+), before none"
+        assert len(re.findall(line, done.output)) == 1, done.output
+        assert done.reports[rank]["stages"] == [rank]
+        assert stated == done.reports[rank]["budget_bytes"]
+    check_budgets(done, baseline, [first, last])
+    # And then the ranks agree on a plan under these budgets.
+    used = re.findall(USED.replace("round 1", "round 2"), done.output)
+    assert sorted(rank for rank, _ in used) == ["0", "1"] or done.said(
+        r"round 2 came to no plan: the ranks' own plans make the quickest step"
+    ), done.output
+
+
+def test_budgets_by_stage_hold_from_the_second_step_where_they_are_named(
+    tmp_path: Path,
+) -> None:
+    size = [*SIZE[:-1], "8", "--schedule", "interleaved"]
+    program = settled(EXAMPLE, *size, ranks=2)
+    measured = run(program, {"EBBTIDE": "1"}, tmp_path / "measured").succeeded()
+    baseline = Baseline(program, measured, measured)
+    first, last = baseline.rank_budgets(0.5)
+    # Rank 0 runs stages 0 and 2: of two entries the last one holds. Rank 1 has its own.
+    budget = f"default={2 * first},stage0={3 * first},stage2={first},rank1={last},stage1=1GiB"
+    done = train(baseline.program, budget, tmp_path / "budgeted")
+    assert done.said(r"rank 0\] this rank runs stages 0, 2: its budget is .* from step 2 on"), (
+        done.output
+    )
+    assert done.reports[0]["stages"] == [0, 2]
+    assert done.reports[1]["stages"] is None  # nothing depends on them
+    check_budgets(done, baseline, [first, last])
+
+
 def test_a_rank_without_a_budget_takes_part(baseline: Baseline, tmp_path: Path) -> None:
     done = train(PIPELINE, f"rank0={baseline.rank_budgets(0.5)[0]}", tmp_path)
     assert not done.said(r"rank \d\] no plan for the whole job"), done.output

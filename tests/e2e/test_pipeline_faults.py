@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from conftest import Baseline, by_rank, measure
+from conftest import MIB, Baseline, by_rank, measure
 from processes import (
     PYTHON,
     ROOT,
@@ -90,6 +90,16 @@ def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
     )
     assert stated, done.output
     assert not done.said(r"rank 0\][^\n]*too small")
+    # It stops once rank 0 has told it who could help.
+    helped = re.findall(
+        r"\[ebbtide rank (\d)\][^\n]* this rank needs (\S+) MiB, its budget is (\S+) MiB; "
+        r"rank (\d) could take a layer: it leaves at least (\S+) MiB free",
+        done.output,
+    )
+    assert [(rank, taker) for rank, *_, taker, _ in helped] == [("1", "0")], done.output
+    needed, budget, spare = (float(helped[0][i]) for i in (1, 2, 4))
+    assert budget < needed < roomy / MIB and 0 < spare < roomy / MIB
+    assert done.said(r"OutOfMemoryError: [^\n]*too small[^\n]* In the pipeline rank 0 could take a")
 
     again = {"EBBTIDE_BUDGET": f"rank0={roomy},rank1={stated[1]}"}
     done = run(PIPELINE, again, tmp_path / "stated")

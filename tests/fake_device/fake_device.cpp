@@ -231,7 +231,7 @@ OfferedDevice openFake(c10::Device device, const HostSide& side) {
                                                      .clock = *new FakeClock(host.clock),
                                                      .lanes = *new FakeLanes()};
   memory = &side.memory;
-  return {fake, &side.memory, new FakeSpills(), std::nullopt};
+  return {fake, &side.memory, new FakeSpills()};
 }
 
 }  // namespace

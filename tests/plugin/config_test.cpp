@@ -80,6 +80,17 @@ TEST_F(ConfigTest, PercentIsOfTheRanksShare) {
   EXPECT_NEAR(static_cast<double>(parseSize("B", "80%", 2)), static_cast<double>(whole) / 2, 1.0);
 }
 
+TEST_F(ConfigTest, TheHostsMemoryIsSharedByItsRanks) {
+  EXPECT_NEAR(static_cast<double>(4 * hostShareBytes(4)), static_cast<double>(hostShareBytes(1)),
+              4.0);
+  EXPECT_LT(hostShareBytes(1), machineMemoryBytes());
+  for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE",
+                           "LOCAL_WORLD_SIZE"}) {  // each before the ones to its left
+    set(name, std::to_string(names_.size() + 2).c_str());
+    EXPECT_EQ(configFromEnvironment().local_world_size, static_cast<int>(names_.size()) + 1);
+  }
+}
+
 TEST_F(ConfigTest, BareDecimalUnitsNameBothAcceptedSpellings) {
   for (const char* text : {"30G", "30GB"}) {
     try {
@@ -107,10 +118,25 @@ TEST_F(ConfigTest, BudgetsByRank) {
   EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{3} << 30);
   set("EBBTIDE_BUDGET", "rank3=1GiB");  // of others nothing is asked
   EXPECT_EQ(configFromEnvironment().budget_bytes, std::nullopt);
-  set("EBBTIDE_BUDGET", "default=1GiB,stage0=2GiB");
-  EXPECT_NE(problem().find("name their ranks"), std::string::npos);
   set("EBBTIDE_BUDGET", "default=1GiB,rank3=2GB");
   EXPECT_NE(problem().find("rank3=2GB is ambiguous"), std::string::npos);
+}
+
+TEST_F(ConfigTest, BudgetsByStageHoldOnceTheStageIsKnown) {
+  set("RANK", "3");
+  set("EBBTIDE_BUDGET", "default=1GiB,stage0=2GiB");
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{1} << 30);
+  ASSERT_TRUE(configFromEnvironment().stage_budgets);
+  EXPECT_EQ(configFromEnvironment().stage_budgets->textOf(3, {0}), "2GiB");
+  set("EBBTIDE_BUDGET", "stage0=2GiB");
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::nullopt);
+  EXPECT_TRUE(configFromEnvironment().stage_budgets);
+  set("EBBTIDE_ALLOCATOR", "torch");
+  EXPECT_NE(problem().find("cannot hold a budget"), std::string::npos);
+  ::unsetenv("EBBTIDE_ALLOCATOR");
+  set("EBBTIDE_BUDGET", "default=1GiB,stage0=2GiB,rank3=3GiB");  // it goes before the stage's
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{3} << 30);
+  EXPECT_FALSE(configFromEnvironment().stage_budgets);
 }
 
 TEST_F(ConfigTest, UnknownVariableNamesTheNearest) {

@@ -267,6 +267,15 @@ TEST(RankActions, AsHintsNameThem) {
   EXPECT_EQ(actions.chunks[1].stage, 1);
 }
 
+TEST(RankActions, NamedStagesAreThoseOfActionsAndHints) {
+  Trace trace;
+  for (const char* name : {"PP:4F0", "PP:(1F3;2B2)OVERLAP_F_B", "ebbtide:7:0", "Forward 3",
+                           "PP:3RECV_F0", "PP:1B0", "stage 9"})
+    trace.scopes.push_back({.name = name});
+  EXPECT_EQ(namedStages(trace), (std::vector<std::int32_t>{1, 2, 4, 7}));
+  EXPECT_TRUE(namedStages(Trace()).empty());
+}
+
 // The names say that the second backward is of the first forward, though it reads the second one's
 // saved tensors: names win.
 TEST(RankActions, NamesWin) {

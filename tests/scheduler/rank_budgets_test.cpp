@@ -15,7 +15,7 @@ RankBudgets parsed(const std::string& text) {
 TEST(RankBudgets, OneSizeIsForAll) {
   EXPECT_EQ(parsed("30GiB").textOf(5), "30GiB");
   EXPECT_EQ(parsed("80%").textOf(0, {3}), "80%");
-  EXPECT_FALSE(parsed("80%").namesStages());
+  EXPECT_FALSE(parsed("80%").dependsOnStages(0));
 }
 
 TEST(RankBudgets, ARankGoesBeforeItsStageAndThatBeforeTheDefault) {
@@ -26,7 +26,9 @@ TEST(RankBudgets, ARankGoesBeforeItsStageAndThatBeforeTheDefault) {
   EXPECT_EQ(budgets.textOf(8), "20GiB");
   EXPECT_EQ(budgets.textOf(15, {1}), "20GiB");
   EXPECT_EQ(budgets.textOf(16, {1}), "80%");
-  EXPECT_TRUE(budgets.namesStages());
+  EXPECT_TRUE(budgets.dependsOnStages(0));
+  EXPECT_FALSE(budgets.dependsOnStages(3));
+  EXPECT_TRUE(budgets.dependsOnStages(16));
 }
 
 TEST(RankBudgets, TheLastOfSeveralHoldsAndNobodyNeedsADefault) {
@@ -35,6 +37,7 @@ TEST(RankBudgets, TheLastOfSeveralHoldsAndNobodyNeedsADefault) {
   EXPECT_EQ(budgets.textOf(5), "1GiB");
   EXPECT_EQ(budgets.textOf(9, {2, 1}), "3GiB");
   EXPECT_EQ(budgets.textOf(9), std::nullopt);
+  EXPECT_EQ(parsed("stage0=1GiB,stage2-3=2GiB,stage1=3GiB").textOf(9, {0, 2}), "2GiB");
 }
 
 TEST(RankBudgets, WhatIsWrongIsNamed) {

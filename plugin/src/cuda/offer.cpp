@@ -10,6 +10,7 @@
 #include "cuda_lanes.hpp"
 #include "cuda_random.hpp"
 #include "cuda_result.hpp"
+#include "ebbtide/scheduler/byte_size.hpp"
 #include "pinned_spills.hpp"
 #include "training_device.hpp"
 
@@ -32,9 +33,13 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
                                              .random = *new CudaRandom(index),
                                              .clock = *new CudaClock(index),
                                              .lanes = *new CudaLanes(index, heap)};
-  auto* const spills = new PinnedSpills(index, heap);
+  auto* const spills = new PinnedSpills(index, heap, host.share_bytes);
   CudaAllocator::refuseBy(host.refuse_block);
-  return {gpu, &heap.memory(), spills, heap.memory().ledger().budgetBytes()};
+  const auto set_budget = [&heap](const std::string& size) {
+    heap.setBudget(size.empty() ? allocator::kUnlimited
+                                : scheduler::parseSize("EBBTIDE_BUDGET", size, heap.totalBytes()));
+  };
+  return {gpu, &heap.memory(), spills, set_budget};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace ebbtide::plugin {
 namespace {
@@ -31,7 +32,7 @@ void AgreementLeader::look(JobStore& store, Time now, JobProgress progress) {
   if (!begin_) begin_ = now;
   switch (phase_) {
     case Phase::kResting:
-      next_look_ = now + options_.times.idle;
+      next_look_ = now + (again_ ? options_.times.active : options_.times.idle);
       if (round_.number > 0) {
         if (now < next_round_ || looked_at_step_ == progress.step) return;
         looked_at_step_ = progress.step;
@@ -69,7 +70,9 @@ void AgreementLeader::open(JobStore& store) {
     removeReports(store);  // of ranks that came too late
     store.remove(round_.verdictKey());
     store.remove(round_.outcomeKey());
+    if (std::exchange(found_, false)) store.remove(round_.findingsKey());
   }
+  again_ = false;
   ++round_.number;
   store.set(JobRound::currentKey(), round_.text());
   enter(Phase::kCollecting);
@@ -114,18 +117,26 @@ void AgreementLeader::collect(JobStore& store, Time now) {
 }
 
 void AgreementLeader::judge(JobStore& store, Time now) {
-  JobPlanning planning = planned();
+  const JobPlanning planning = planned();
+  if (planning.findings && planning.findings->size() <= kMostStoredBytes) {
+    store.set(round_.findingsKey(), *planning.findings);
+    found_ = true;
+  }
   if (planning.plan) {
     propose(store, now, *planning.plan);
-  } else {
-    fail(store, now, round_.verdictKey(), planning.why_not, planning.needed);
+    return;
   }
+  fail(store, now, round_.verdictKey(), planning.why_not, planning.needed);
+  if (!planning.again) return;
+  again_ = true;
+  gap_ = options_.times.gap;
+  next_round_ = now;
 }
 
 JobPlanning AgreementLeader::planned() const try {
   return callbacks_.plan(readReports());
 } catch (const std::exception& error) {
-  return {std::nullopt, error.what(), true};
+  return {.why_not = error.what()};
 }
 
 // Versions before all else: what other versions write may mean something else.

@@ -53,6 +53,8 @@ class AgreementLeader {
   JobRound round_;
   std::vector<std::optional<std::string>> heard_;  // of each rank: its report, then its answer
   std::string plan_key_;                           // "": none
+  bool found_ = false;                             // there are findings of this round
+  bool again_ = false;                             // it was for them alone
   std::optional<Time> begin_;                      // of the phase: the first look in it
   Time next_look_{};
   Time next_round_{};  // not before

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <utility>
 
 namespace ebbtide::plugin {
 namespace {
@@ -89,7 +90,7 @@ void AgreementMember::findRound(JobStore& store) {
   store.set(current->reportKey(rank_), document_);
   round_ = *current;
   reported_ = document_;
-  ask_ = false;
+  found_ = ask_ = false;
   enter(Phase::kReported);
 }
 
@@ -104,6 +105,7 @@ void AgreementMember::askForRound(JobStore& store) {
 void AgreementMember::readVerdict(JobStore& store, JobProgress progress) {
   const auto text = store.get(round_.verdictKey());
   if (!text) return;
+  readFindings(store);
   const JobWord verdict = JobWord::of(*text);
   if (verdict.word == "plan") {
     takeProposal(store, std::string(verdict.rest), progress);
@@ -117,6 +119,11 @@ void AgreementMember::readVerdict(JobStore& store, JobProgress progress) {
     return;
   }
   keep(reasonIn(*text));
+}
+
+void AgreementMember::readFindings(JobStore& store) {
+  if (std::exchange(found_, true)) return;
+  if (const auto findings = store.get(round_.findingsKey())) callbacks_.find(*findings);
 }
 
 void AgreementMember::takeProposal(JobStore& store, const std::string& hash, JobProgress progress) {

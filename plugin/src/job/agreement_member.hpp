@@ -21,6 +21,7 @@ class AgreementMember {
                   JobAgreement::Options options);
 
   void report(std::string document);
+  void withdraw() { document_.clear(); }
   // From the first report on. Throws what the store throws.
   void look(JobStore& store, Time now, JobProgress progress);
   Time nextLook() const noexcept { return next_look_; }
@@ -36,6 +37,7 @@ class AgreementMember {
   void findRound(JobStore& store);
   void askForRound(JobStore& store);
   void readVerdict(JobStore& store, JobProgress progress);
+  void readFindings(JobStore& store);
   void takeProposal(JobStore& store, const std::string& hash, JobProgress progress);
   std::string whyNot(JobStore& store, const std::string& proposal) const;
   std::string otherPlan(JobStore& store, const std::string& plan) const;
@@ -51,6 +53,7 @@ class AgreementMember {
   JobRound round_;             // the last one that it took part in, or came too late for
   std::string document_;       // its last report, encoded
   std::string reported_;       // the one in this round
+  bool found_ = false;         // what rank 0 found has been read, if it found anything
   bool ask_ = false;           // for another round, as soon as none is going on
   std::optional<Time> begin_;  // of the phase: the first look in it
   Time next_look_{};

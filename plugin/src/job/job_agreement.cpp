@@ -46,7 +46,7 @@ JobCallbacks guarded(JobCallbacks callbacks) {
       if (!planning.plan && planning.why_not.empty()) planning.why_not = "there is none";
       return planning;
     } catch (...) {
-      return {std::nullopt, "planning failed: " + whatOf(std::current_exception()), true};
+      return {.why_not = "planning failed: " + whatOf(std::current_exception())};
     }
   };
   callbacks.prepare = [prepare =
@@ -57,6 +57,7 @@ JobCallbacks guarded(JobCallbacks callbacks) {
       return whatOf(std::current_exception());
     }
   };
+  callbacks.find = guard(callbacks.find, "reading what rank 0 found");
   callbacks.commit = guard(callbacks.commit, "the switch to the job's plan");
   callbacks.keep = guard(callbacks.keep, "the return to the rank's own plan");
   callbacks.say = guard(callbacks.say, "say");
@@ -103,6 +104,10 @@ void JobAgreement::report(const RankReport& report) noexcept try {
   member_->report(std::move(text));
 } catch (...) {
   giveUp(whatOf(std::current_exception()));
+}
+
+void JobAgreement::withdraw() noexcept {
+  member_->withdraw();
 }
 
 void JobAgreement::poll(Time now, JobProgress progress) noexcept try {

@@ -34,15 +34,19 @@
 namespace ebbtide::plugin {
 
 struct JobPlanning {
-  std::optional<std::string> plan;
-  std::string why_not;  // where there is none
-  bool needed = true;   // false: nothing is short, so that there is none is not said to the user
+  std::optional<std::string> plan = std::nullopt;
+  std::string why_not = {};  // where there is none
+  bool needed = true;  // false: nothing is short, so that there is none is not said to the user
+  bool again = false;  // where there is none: ranks will report anew, and need not wait for it
+  std::optional<std::string> findings = std::nullopt;  // for the ranks, with a plan or without
 };
 
 // What they throw is caught: the round comes to nothing.
 struct JobCallbacks {
   // On rank 0, and on the others with `recheck`: same reports, same plan. Of each rank in order.
   std::function<JobPlanning(const std::vector<RankReport>&)> plan;
+  // What rank 0 found, before all else of a verdict.
+  std::function<void(const std::string& findings)> find;
   // Make the rank's own schedule. Nothing: it is ready; else why it cannot. That the plan is for
   // the last report that this rank gave is checked before.
   std::function<std::optional<std::string>(const std::string& plan)> prepare;
@@ -93,6 +97,8 @@ class JobAgreement {
   // Nothing is agreed before the first; each later one asks for a new round. rank and size are
   // those of the constructor.
   void report(const RankReport& report) noexcept;
+  // The last report holds no more: no part in anything until there is another one.
+  void withdraw() noexcept;
   // Takes the protocol as far as it goes now. Call it about nextPoll(); earlier does no harm.
   void poll(Time now, JobProgress progress) noexcept;
   Time nextPoll() const noexcept;  // Time::max(): never again

@@ -10,8 +10,10 @@
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/hidden_replays.hpp"
 #include "ebbtide/scheduler/joined_ranks.hpp"
+#include "ebbtide/scheduler/layer_taker.hpp"
 #include "ebbtide/scheduler/pipeline_planner.hpp"
 #include "ebbtide/scheduler/pipeline_simulator.hpp"
+#include "job/job_findings.hpp"
 #include "job/job_plan.hpp"
 
 namespace ebbtide::plugin {
@@ -24,6 +26,7 @@ using scheduler::StageChoices;
 // Of each stage, for each microbatch.
 using Replays = std::vector<std::vector<Nanoseconds>>;
 
+constexpr std::int32_t kLastPoint = 1 << 20;
 constexpr std::int64_t kFreeUnits = 1000;  // of the step: finer is of no use
 
 scheduler::RankActions actionsOf(const RankReport& report) {
@@ -80,12 +83,20 @@ class JobPlanner {
     job_.processors = sharedProcessors(reports);
   }
 
+  JobPlanning tellStages() const {
+    return {.why_not = "ranks are told their stages first, which their budgets depend on",
+            .needed = false,
+            .again = true,
+            .findings = toText(stages())};
+  }
+
   JobPlanning run() {
     JobPlan plan;
     const Replays own = ownReplays();
     plan.own_makespan_ns = makespanOf(own);
     const scheduler::PipelinePlan planned = scheduler::planPipeline(job_);
     plan.bound_ns = planned.bound_ns;
+    std::optional<std::string> help = helpFor(planned.shortfalls);
     const Replays chosen = replaysOf(planned.choices);
     const Nanoseconds makespan_ns = makespanOf(chosen);
     const bool keeps_own = !planned.feasible() || plan.own_makespan_ns <= makespan_ns;
@@ -94,7 +105,9 @@ class JobPlanner {
     plan.free_unit_ns = std::max<Nanoseconds>(1, plan.makespan_ns / kFreeUnits);
     const Replays free = freeOf(keeps_own ? own : chosen);
     if (keeps_own && free == none())
-      return {std::nullopt, "the ranks' own plans make the quickest step that was found", false};
+      return {.why_not = "the ranks' own plans make the quickest step that was found",
+              .needed = false,
+              .findings = std::move(help)};
     const auto simulated = scheduler::simulate(job_, planned.choices);
     for (std::size_t rank = 0; rank < reports_.size(); ++rank) {
       JobPlan::Rank& of = plan.ranks.emplace_back();
@@ -108,10 +121,40 @@ class JobPlanner {
             static_cast<std::int32_t>(free[action.stage][action.microbatch] / plan.free_unit_ns);
       });
     }
-    return {toText(plan), {}, true};
+    return {.plan = toText(plan), .findings = std::move(help)};
   }
 
  private:
+  JobFindings stages() const {
+    JobFindings found;
+    found.ranks.resize(reports_.size());
+    for (std::size_t stage = 0; stage < job_.stages.size(); ++stage)
+      found.ranks[job_.stages[stage].rank].stages.push_back(static_cast<std::int32_t>(stage));
+    return found;
+  }
+
+  // Of ranks whose own plans do not fit either: those are not made of microbatches that are alike,
+  // and may reach less. Nothing where there is no such rank.
+  std::optional<std::string> helpFor(
+      const std::vector<scheduler::RankShortfall>& shortfalls) const {
+    if (shortfalls.empty()) return std::nullopt;
+    JobFindings found = stages();
+    bool any = false;
+    const auto recomputed = scheduler::simulate(job_, scheduler::uniformChoices(job_, kLastPoint));
+    for (const scheduler::RankShortfall& shortfall : shortfalls) {
+      JobFindings::Rank& of = found.ranks[shortfall.rank];
+      const Bytes own_bytes = reports_[shortfall.rank].own_peak_bytes;
+      if (own_bytes <= shortfall.budget_bytes) continue;
+      any = true;
+      of.excess_bytes = std::min(own_bytes, shortfall.needed_bytes) - shortfall.budget_bytes;
+      const auto taker = scheduler::layerTaker(job_, recomputed, shortfall.rank);
+      if (taker.rank == scheduler::kNone) continue;
+      of.taker = reports_[taker.rank].global_rank;
+      of.spare_bytes = taker.spare_bytes;
+    }
+    return any ? std::optional(toText(found)) : std::nullopt;
+  }
+
   // An action of the job and the chunk of the rank that it is of.
   template <typename Visit>
   void forEachForward(std::size_t rank, const Visit& visit) const {
@@ -178,9 +221,12 @@ class JobPlanner {
 }  // namespace
 
 JobPlanning planJob(const std::vector<RankReport>& reports) {
-  const bool any_short = std::any_of(reports.begin(), reports.end(),
-                                     [](const RankReport& r) { return r.short_of_memory; });
-  if (!any_short) return {std::nullopt, "every rank's step fits its budget", false};
+  const auto any = [&reports](bool RankReport::*what) {
+    return std::any_of(reports.begin(), reports.end(), [&](const auto& r) { return r.*what; });
+  };
+  if (any(&RankReport::asks_stages)) return JobPlanner(reports).tellStages();
+  if (!any(&RankReport::short_of_memory))
+    return {.why_not = "every rank's step fits its budget", .needed = false};
   return JobPlanner(reports).run();
 }
 

@@ -8,9 +8,11 @@
 
 namespace ebbtide::plugin {
 
-// A JobPlan's text, or why there is none: no rank is short of memory, or one is beyond help. Same
-// reports, same plan: no clock, no chance. Throws std::invalid_argument where the reports are not
-// of one pipeline. Of each rank of the group, in order, none of them `unable`.
+// A JobPlan's text, or why there is none: no rank is short of memory, or one is beyond help, which
+// is told it with who could help. Where ranks ask for their stages these are all that is told: with
+// them they have other budgets. Same reports, same plan: no clock, no chance. Throws
+// std::invalid_argument where the reports are not of one pipeline. Of each rank of the group, in
+// order, none of them `unable`.
 JobPlanning planJob(const std::vector<RankReport>& reports);
 
 }  // namespace ebbtide::plugin

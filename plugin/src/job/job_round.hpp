@@ -4,6 +4,7 @@
 //   ebbtide/round                what is going on: "<job> <number>"; rank 0
 //   ebbtide/ask                  a round that some rank wants, in the same form; any
 //   ebbtide/<job>-<n>/report/<r> versions and RankReport; rank r
+//   …/findings                   JobFindings, where there are any, before the verdict; rank 0
 //   …/verdict                    "plan <hash>", "missing <ranks>" or "keep <reason>"; rank 0
 //   …/plan/<hash>                JobProposal; rank 0
 //   …/ready/<r>                  "ready <step>" or "cannot <reason>"; rank r
@@ -34,6 +35,7 @@ struct JobRound {
   static const std::string& currentKey();
   static const std::string& askKey();
   std::string reportKey(std::int32_t rank) const { return key("report/") + std::to_string(rank); }
+  std::string findingsKey() const { return key("findings"); }
   std::string verdictKey() const { return key("verdict"); }
   std::string planKey(const std::string& hash) const { return key("plan/") + hash; }
   std::string readyKey(std::int32_t rank) const { return key("ready/") + std::to_string(rank); }

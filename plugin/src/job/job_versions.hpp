@@ -12,7 +12,7 @@ namespace ebbtide::plugin {
 
 struct JobVersions {
   // To be raised when a document, a key or what one means changes.
-  static constexpr std::int32_t kProtocol = 1;
+  static constexpr std::int32_t kProtocol = 2;
 
   std::int32_t protocol = kProtocol;
   std::string plugin;

@@ -18,19 +18,17 @@ double milliseconds(Nanoseconds ns) {
 
 }  // namespace
 
-RankJob::RankJob(RankPlanning::Identity identity, OpenStore open_store, Tell say, Tell debug)
-    : planning_(std::move(identity)),
-      open_store_(std::move(open_store)),
-      say_(std::move(say)),
-      debug_(std::move(debug)) {}
+RankJob::RankJob(RankPlanning::Identity identity, Host host)
+    : planning_(std::move(identity)), host_(std::move(host)) {}
 
 JobCallbacks RankJob::callbacks() {
   return {.plan = planJob,
+          .find = [this](const std::string& text) { takeFindings(text); },
           .prepare = [this](const std::string& text) { return prepare(text); },
           .commit = [this](std::int64_t step) { commit(step); },
           .keep = [this](const std::string& why) { keepOwn(why); },
-          .say = say_,
-          .debug = debug_};
+          .say = host_.say,
+          .debug = host_.debug};
 }
 
 void RankJob::noteStep(const scheduler::Trace& trace, const StepSchedule& own,
@@ -39,8 +37,11 @@ void RankJob::noteStep(const scheduler::Trace& trace, const StepSchedule& own,
   const bool lost = agreement_ != nullptr && !agreement_->alive();
   const bool same_group = !lost && trace.group == group_ && trace.group_rank == group_rank_ &&
                           trace.group_size == group_size_;
-  if (!planning_.studied(trace.signature) || !same_group) {
-    if (++studies_ > kMostStudies) return;
+  const bool same_program = planning_.studied(trace.signature) && same_group;
+  const bool same_budget = !withdrawn_ && limits.budget_bytes == budget_bytes_ &&
+                           limits.asks_stages == report_.asks_stages;
+  if (!same_program || !same_budget) {
+    if (!same_program && ++studies_ > kMostStudies) return;
     plan_.reset();
     prepared_.reset();
     if (!same_group) {
@@ -48,15 +49,17 @@ void RankJob::noteStep(const scheduler::Trace& trace, const StepSchedule& own,
       group_ = trace.group;
       group_rank_ = trace.group_rank;
       group_size_ = trace.group_size;
-      auto store = open_store_(group_);
+      auto store = host_.open_store(group_);
       if (store == nullptr) return;
       auto counted = std::make_unique<CountedJobStore>(std::move(store), traffic_);
       agreement_ =
           std::make_unique<JobAgreement>(std::move(counted), group_rank_, group_size_, callbacks());
     }
-    const RankReport report = planning_.study(trace, own, limits);
-    if (!report.unable.empty()) debug_("no part in a plan of the job: " + report.unable);
-    if (agreement_) agreement_->report(report);
+    report_ = planning_.study(trace, own, limits);
+    budget_bytes_ = limits.budget_bytes;
+    withdrawn_ = false;
+    if (!report_.unable.empty()) host_.debug("no part in a plan of the job: " + report_.unable);
+    if (agreement_) agreement_->report(report_);
   }
   noted_ = {trace, own, limits};
 }
@@ -80,10 +83,26 @@ std::optional<JobTraffic> RankJob::traffic() const {
   return group_size_ > 0 ? std::optional(traffic_) : std::nullopt;
 }
 
+// With other budgets other plans are best: a rank whose budget changes is out until it has one.
+void RankJob::takeFindings(const std::string& text) {
+  const JobFindings findings = findingsFromText(text);
+  const JobFindings::Rank& mine = findings.ranks.at(static_cast<std::size_t>(group_rank_));
+  if (report_.asks_stages && !mine.stages.empty()) {
+    report_.asks_stages = false;
+    if (host_.take_stages(mine.stages)) {
+      withdrawn_ = true;
+      agreement_->withdraw();
+    } else {
+      agreement_->report(report_);
+    }
+  }
+  if (mine.excess_bytes > 0) host_.fall_short(mine);
+}
+
 std::optional<std::string> RankJob::prepare(const std::string& text) {
   const JobPlan plan = planFromText(text);
   auto schedule = planning_.follow(plan, noted_->trace, noted_->own, noted_->limits);
-  debug_(
+  host_.debug(
       fmt::format("a plan for the job ({}): its step takes {:.1f} ms, with each rank's own plan "
                   "{:.1f} ms, at best {:.1f} ms; {}",
                   plan.method, milliseconds(plan.makespan_ns), milliseconds(plan.own_makespan_ns),
@@ -95,6 +114,7 @@ std::optional<std::string> RankJob::prepare(const std::string& text) {
 
 // Nothing is prepared where the rank has come to another program since.
 void RankJob::commit(std::int64_t step) {
+  host_.end_round("");
   if (!prepared_) return;
   Prepared now = *std::exchange(prepared_, std::nullopt);
   plan_ = std::move(now.plan);
@@ -107,7 +127,8 @@ void RankJob::commit(std::int64_t step) {
 }
 
 void RankJob::keepOwn(const std::string& why) {
-  debug_("this rank keeps its own plan: " + why);
+  host_.debug("this rank keeps its own plan: " + why);
+  host_.end_round(why);
   prepared_.reset();
   plan_.reset();
   useOwn(0);

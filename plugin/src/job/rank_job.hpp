@@ -10,9 +10,11 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "job/counted_job_store.hpp"
 #include "job/job_agreement.hpp"
+#include "job/job_findings.hpp"
 #include "job/rank_planning.hpp"
 
 namespace ebbtide::plugin {
@@ -24,6 +26,17 @@ class RankJob {
   using OpenStore = std::function<std::unique_ptr<JobStore>(const std::string& group)>;
   using Tell = std::function<void(const std::string& text)>;
 
+  // What it asks of the process.
+  struct Host {
+    OpenStore open_store;
+    Tell say, debug;
+    // The rank's stages, where it asked for them. True: its budget changes with them, and there
+    // will be a step under that one.
+    std::function<bool(const std::vector<std::int32_t>& stages)> take_stages;
+    std::function<void(const JobFindings::Rank& of)> fall_short;  // this rank, whatever it replays
+    std::function<void(const std::string& why)> end_round;        // "": with a plan
+  };
+
   // A schedule for a recorded step, to be used from a step of the rank's on.
   struct Decision {
     scheduler::Trace trace;
@@ -31,10 +44,10 @@ class RankJob {
     std::int64_t from_step = 0;
   };
 
-  RankJob(RankPlanning::Identity identity, OpenStore open_store, Tell say, Tell debug);
+  RankJob(RankPlanning::Identity identity, Host host);
 
   // The rank has a plan of its own for a recorded step with messages. Reports the first one of its
-  // program to the job; may take the planning time.
+  // program, under each budget, to the job; may take the planning time.
   void noteStep(const scheduler::Trace& trace, const StepSchedule& own,
                 const RankPlanning::Limits& limits);
   // What the job's plan, if one is in use, makes of it; nothing: the rank's own is better.
@@ -45,23 +58,27 @@ class RankJob {
   Time nextPoll() const;  // Time::max(): nothing is due
   // Of all groups so far; nothing: it has been in none.
   std::optional<JobTraffic> traffic() const;
+  bool takesPart() const { return agreement_ != nullptr && agreement_->alive(); }
   std::optional<Decision> takeDecision() { return std::exchange(decision_, std::nullopt); }
 
  private:
   JobCallbacks callbacks();
+  void takeFindings(const std::string& text);
   std::optional<std::string> prepare(const std::string& text);
   void commit(std::int64_t step);
   void keepOwn(const std::string& why);
   void useOwn(std::int64_t from_step);
 
   RankPlanning planning_;
-  const OpenStore open_store_;
-  const Tell say_, debug_;
+  const Host host_;
   JobTraffic traffic_;
   std::unique_ptr<JobAgreement> agreement_;  // over a store that counts in traffic_
   std::string group_;                        // of agreement_, as the next two
   std::int32_t group_rank_ = -1, group_size_ = 0;
   int studies_ = 0;
+  RankReport report_;                  // the last one
+  bool withdrawn_ = false;             // it holds no more
+  std::optional<Bytes> budget_bytes_;  // that it was made under
 
   struct Noted {
     scheduler::Trace trace;

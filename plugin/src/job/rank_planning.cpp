@@ -43,7 +43,8 @@ RankReport RankPlanning::study(const scheduler::Trace& trace, const StepSchedule
   report.global_rank = identity_.global_rank;
   report.host = identity_.host;
   report.host_processors = identity_.host_processors;
-  report.budget_bytes = limits.cap_bytes;
+  report.budget_bytes = std::max<Bytes>(limits.cap_bytes, 0);
+  report.asks_stages = limits.asks_stages;
   curves_.reset();
   try {
     describe(trace, own, limits, report);

@@ -39,6 +39,8 @@ class RankPlanning {
     Bytes cap_bytes = 0;  // of a plan
     std::chrono::steady_clock::duration planning_time{};
     std::string planner = "auto";
+    bool asks_stages = false;  // as the report's
+    std::optional<Bytes> budget_bytes = std::nullopt;
   };
 
   explicit RankPlanning(Identity identity) : identity_(std::move(identity)) {}

@@ -22,7 +22,7 @@ constexpr std::size_t kMostPoints = 1 << 14;  // of all classes
 constexpr std::size_t kMostTextBytes = 512;
 constexpr std::int32_t kMostRanks = 1 << 20;
 constexpr std::int32_t kMostLabel = 1 << 20;
-constexpr Range kAmount{0, std::int64_t{1} << 50};  // bytes, nanoseconds
+constexpr Range kAmount{0, kNoBudgetBytes};  // bytes, nanoseconds
 
 Range below(std::size_t count) {
   return {0, static_cast<std::int64_t>(count) - 1};
@@ -200,6 +200,7 @@ std::string toText(const RankReport& report) {
     object["host"] = report.host.substr(0, kMostTextBytes);
     object["host_processors"] = report.host_processors;
     object["budget"] = report.budget_bytes;
+    object["asks_stages"] = report.asks_stages;
     object["fixed"] = report.fixed_bytes;
     object["own_peak"] = report.own_peak_bytes;
     object["tail_ns"] = report.tail_ns;
@@ -224,6 +225,7 @@ RankReport reportFromText(std::string_view text) {
   report.host = document.text("host", 4 * kMostTextBytes);
   report.host_processors = id(document.number("host_processors", {0, kMostRanks}));
   report.budget_bytes = document.number("budget", kAmount);
+  report.asks_stages = document.flag("asks_stages");
   report.fixed_bytes = document.number("fixed", kAmount);
   report.own_peak_bytes = document.number("own_peak", kAmount);
   report.tail_ns = document.number("tail_ns", kAmount);

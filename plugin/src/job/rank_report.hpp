@@ -14,6 +14,8 @@ namespace ebbtide::plugin {
 using scheduler::Bytes;
 using scheduler::Nanoseconds;
 
+inline constexpr Bytes kNoBudgetBytes = Bytes{1} << 50;  // as a rank without one tells it
+
 struct RankReport {
   struct Message {
     bool receive = false;
@@ -57,6 +59,7 @@ struct RankReport {
   std::string host;                  // ranks of one host share its processors
   std::int32_t host_processors = 0;  // so many ranks compute at once there; 0: each has its own
   Bytes budget_bytes = 0;
+  bool asks_stages = false;  // its budget depends on them, and it cannot tell them alone
   Bytes fixed_bytes = 0;     // live for the whole step
   Bytes own_peak_bytes = 0;  // predicted, under its own plan
   Nanoseconds tail_ns = 0;   // after the last action

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
+#include "action_label.hpp"
 #include "processor_time.hpp"
 #include "stage_parts.hpp"
 #include "step_drafts.hpp"
@@ -342,6 +344,17 @@ RankActions recogniseActions(const Trace& trace) {
     refused.refusal = error.what();
     return refused;
   }
+}
+
+std::vector<std::int32_t> namedStages(const Trace& trace) {
+  std::set<std::int32_t> stages;
+  for (const TraceScope& scope : trace.scopes) {
+    for (const ActionLabel& label : labelsOf(scope.name)) {
+      if (label.stage != kNone && label.role != ActionLabel::Role::kMessage)
+        stages.insert(label.stage);
+    }
+  }
+  return {stages.begin(), stages.end()};
 }
 
 }  // namespace ebbtide::scheduler

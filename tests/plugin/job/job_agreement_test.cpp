@@ -177,6 +177,57 @@ TEST(JobAgreement, ThatNothingIsShortIsNotSaid) {
   EXPECT_EQ(job.rank(1).kept, Strings{"nothing is short"});
 }
 
+TEST(JobAgreement, WhatRankZeroFindsIsToldWithAPlanOrWithout) {
+  for (const bool plans : {true, false}) {
+    SimulatedJob job(3);
+    job.plan = [plans](const auto& reports) {
+      JobPlanning planning{.why_not = "nothing is short", .needed = false, .findings = "found"};
+      if (plans) planning.plan = SimulatedJob::planFor(reports);
+      return planning;
+    };
+    job.on_find = [](SimulatedJob::Rank& rank) {
+      EXPECT_TRUE(rank.prepared.empty() && rank.kept.empty());
+    };
+    job.run(30);
+    for (std::size_t i = 0; i < job.size(); ++i) {
+      EXPECT_EQ(job.rank(i).found, Strings{"found"});
+      EXPECT_EQ(job.rank(i).commits.size(), plans ? 1U : 0U);
+    }
+  }
+}
+
+// Rank 1 is told something that changes its budget: it is out until it has another report. The
+// others wait for it, but not for the ten seconds between rounds.
+TEST(JobAgreement, RanksThatAreToldSomethingReportAnewAtOnce) {
+  SimulatedJob job(2);
+  job.plan = [](const std::vector<RankReport>& reports) {
+    if (reports[0].budget_bytes == 2000) return JobPlanning{.plan = SimulatedJob::planFor(reports)};
+    return JobPlanning{
+        .why_not = "told first", .needed = false, .again = true, .findings = "found"};
+  };
+  job.on_find = [&job](SimulatedJob::Rank& rank) {
+    if (&rank == &job.rank(1)) {
+      rank.agreement->withdraw();
+    } else {
+      rank.report.budget_bytes = 2000;
+      rank.agreement->report(rank.report);
+    }
+  };
+  job.run(8);
+  EXPECT_EQ(job.contents()["ebbtide/round"], "000000000000004d 2");
+  EXPECT_TRUE(job.rank(0).commits.empty());
+  job.rank(1).report.budget_bytes = 3000;
+  job.report(1);
+  job.run(20);
+  for (std::size_t i = 0; i < job.size(); ++i) {
+    EXPECT_EQ(job.rank(i).found, Strings{"found"});
+    EXPECT_TRUE(job.rank(i).said.empty());
+    ASSERT_EQ(job.rank(i).commits.size(), 1U) << testing::PrintToString(job.rank(i).debugged);
+    EXPECT_EQ(job.rank(i).commits[0].plan, job.planNow());
+  }
+  for (const std::string& key : keys(job)) EXPECT_EQ(key.find("findings"), std::string::npos);
+}
+
 TEST(JobAgreement, PlanningThatFailsIsAReason) {
   SimulatedJob job(2);
   job.plan = [](const auto&) -> JobPlanning { throw std::runtime_error("no memory"); };

@@ -2,18 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include "ebbtide/scheduler/hidden_replays.hpp"
-#include "ebbtide/scheduler/op_durations.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "ebbtide/scheduler/value_copies.hpp"
-#include "gzip.hpp"
+#include "job/job_findings.hpp"
 #include "job/job_plan.hpp"
 #include "job/rank_planning.hpp"
+#include "job/recorded_rank.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -107,21 +105,55 @@ TEST(JobPlanner, HidesNothingWhereRanksShareAProcessor) {
   EXPECT_EQ(plan.ranks[0].free, (std::vector<std::int32_t>{0, 0}));
 }
 
+JobFindings foundIn(const JobPlanning& planning) {
+  EXPECT_TRUE(planning.findings) << planning.why_not;
+  return findingsFromText(planning.findings.value_or(toText(JobFindings{})));
+}
+
+// Stages in the order of the data, whatever the ranks' budgets: a rank that asks has another one
+// by them.
+TEST(JobPlanner, TellsRanksTheirStagesBeforeItPlans) {
+  std::vector<RankReport> reports = twoRanks();
+  reports[0].budget_bytes = 1;
+  reports[1].asks_stages = true;
+  const JobPlanning planning = planJob(reports);
+  EXPECT_FALSE(planning.plan);
+  EXPECT_FALSE(planning.needed);
+  EXPECT_TRUE(planning.again);
+  JobFindings expected;
+  expected.ranks = {{.stages = {0}}, {.stages = {1}}};
+  EXPECT_EQ(foundIn(planning), expected);
+}
+
+// With all recomputed a backward takes 110 bytes, beside the 20 of the other microbatch that rank 0
+// has in flight: 130, 11 more than it may hold. Rank 1 leaves 1000 - 110.
+TEST(JobPlanner, SaysWhoCouldHelpARankThatCannotFit) {
+  std::vector<RankReport> reports = twoRanks();
+  reports[0].budget_bytes = 119;
+  reports[0].own_peak_bytes = 140;
+  reports[0].chunks[0].own_replay_ns = reports[0].chunks[1].own_replay_ns = 10;
+  reports[1].global_rank = 5;
+  JobFindings expected;
+  expected.ranks = {{.stages = {0}, .excess_bytes = 11, .taker = 5, .spare_bytes = 890},
+                    {.stages = {1}}};
+  EXPECT_EQ(foundIn(planJob(reports)), expected);
+  reports[1].budget_bytes = 110;  // it fits, with nothing to spare
+  expected.ranks[0] = {.stages = {0}, .excess_bytes = 11};
+  EXPECT_EQ(foundIn(planJob(reports)), expected);
+  reports[0].own_peak_bytes = 121;  // its own plan is the smaller one
+  expected.ranks[0].excess_bytes = 2;
+  EXPECT_EQ(foundIn(planJob(reports)), expected);
+  reports[0].own_peak_bytes = 119;
+  EXPECT_FALSE(planJob(reports).findings);
+  reports[0].own_peak_bytes = 140;
+  reports[0].budget_bytes = 130;
+  EXPECT_FALSE(planJob(reports).findings);
+}
+
 TEST(JobPlanner, RefusesRanksThatDoNotFitTogether) {
   std::vector<RankReport> reports = twoRanks();
   reports[1].actions[0].messages[0].bytes = 9;
   EXPECT_THROW(planJob(reports), std::invalid_argument);
-}
-
-Trace recordedRank(int rank) {
-  std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/../../data/traces/pipelines/1f1b-" +
-                         std::to_string(rank) + ".json.gz",
-                     std::ios::binary);
-  Trace trace = scheduler::traceFromJson(scheduler::unpackGzip(
-      {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}));
-  scheduler::OpDurations durations;
-  durations.merge(trace);
-  return trace;
 }
 
 // Of the schedule's replays what the plan does not say is free.

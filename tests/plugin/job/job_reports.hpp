@@ -67,6 +67,7 @@ inline RankReport randomReport(std::uint64_t seed) {
   report.host = pick(0, 1) == 0 ? "" : "gpu-\"7\"\n\\é";
   report.host_processors = static_cast<std::int32_t>(pick(0, 8));
   report.budget_bytes = amount();
+  report.asks_stages = pick(0, 1) == 1;
   report.fixed_bytes = amount();
   report.own_peak_bytes = amount();
   report.tail_ns = amount();

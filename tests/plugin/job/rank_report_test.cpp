@@ -85,9 +85,9 @@ TEST(RankReport, SaysWhatIsWrong) {
   EXPECT_EQ(problemOf(""), "its first line is none of ours");
   EXPECT_EQ(problemOf("GET / HTTP/1.1\n"), "its first line is none of ours");
   EXPECT_EQ(problemOf("ebbtide-job one 0.1.0 2.11.0\n{}"), "its protocol is no number");
-  EXPECT_EQ(problemOf("ebbtide-job 1 0.1.0\n{}"), "its first line is none of ours");
-  EXPECT_EQ(problemOf("ebbtide-job 1 0.1.0 2.11.0\n[]"), "it is no JSON object");
-  EXPECT_EQ(problemOf("ebbtide-job 1 0.1.0 2.11.0\n{}"), "\"size\" is not there");
+  EXPECT_EQ(problemOf("ebbtide-job 2 0.1.0\n{}"), "its first line is none of ours");
+  EXPECT_EQ(problemOf("ebbtide-job 2 0.1.0 2.11.0\n[]"), "it is no JSON object");
+  EXPECT_EQ(problemOf("ebbtide-job 2 0.1.0 2.11.0\n{}"), "\"size\" is not there");
   EXPECT_EQ(problemOf(with(text, "\"rank\":0", "\"rank\":2")), "\"rank\" has 2, not in 0 to 1");
   EXPECT_EQ(problemOf(with(text, "\"rank\":0", "\"rank\":0.5")),
             "\"rank\" has something else than a whole number");
@@ -136,7 +136,7 @@ TEST(RankReport, DamagedOnesAreRefusedOrStillInRange) {
 
 // 1 MiB of "[" has to be refused, not to end the process.
 TEST(RankReport, DeepNestingIsRefused) {
-  const std::string line = "ebbtide-job 1 0.1.0 2.11.0\n";
+  const std::string line = "ebbtide-job 2 0.1.0 2.11.0\n";
   EXPECT_EQ(problemOf(line + std::string(1 << 20, '[')), "it is no JSON object");
   EXPECT_EQ(problemOf(line + "{\"size\":" + std::string((1 << 19) - 8, '[') +
                       std::string((1 << 19) - 8, ']') + "}"),

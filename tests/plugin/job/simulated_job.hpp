@@ -44,7 +44,7 @@ class SimulatedJob {
     std::unique_ptr<JobAgreement> agreement;
     std::string prepared;
     std::vector<Commit> commits;
-    std::vector<std::string> kept, said, debugged;
+    std::vector<std::string> kept, said, debugged, found;
     std::int64_t step = 0;
     double next_seconds = 0;
     bool reported = false;
@@ -118,6 +118,7 @@ class SimulatedJob {
 
   std::function<JobPlanning(const std::vector<RankReport>&)> plan;
   std::function<void(Rank&, const Commit&)> on_commit;
+  std::function<void(Rank&)> on_find;
   double step_seconds = 0.4;
   double trains_until = 1e9;
   double most_delay_seconds = 0.02;  // of a poll
@@ -130,6 +131,10 @@ class SimulatedJob {
   JobCallbacks callbacksOf(Rank& rank) {
     JobCallbacks callbacks;
     callbacks.plan = [this](const auto& reports) { return plan(reports); };
+    callbacks.find = [this, &rank](const std::string& text) {
+      rank.found.push_back(text);
+      if (on_find) on_find(rank);
+    };
     callbacks.prepare = [&rank](const std::string& text) -> std::optional<std::string> {
       if (rank.prepare) {
         if (auto problem = rank.prepare(text)) return problem;

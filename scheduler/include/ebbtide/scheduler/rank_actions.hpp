@@ -52,4 +52,7 @@ struct RankActions {
 // buildGraph() accepts the trace.
 RankActions recogniseActions(const Trace& trace);
 
+// Stages that the program names in this step, ascending; also of steps that are not recognised.
+std::vector<std::int32_t> namedStages(const Trace& trace);
+
 }  // namespace ebbtide::scheduler

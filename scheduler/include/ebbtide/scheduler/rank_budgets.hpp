@@ -26,8 +26,9 @@ class RankBudgets {
   // for it. parseSize() makes bytes of it, once the rank's memory is known.
   std::optional<std::string> textOf(std::int32_t rank,
                                     const std::vector<std::int32_t>& stages = {}) const;
-  // Is some entry for a stage? Then a rank's budget is known once its stages are.
-  bool namesStages() const;
+  // Is some entry for a stage, and none for this rank? Then its budget is known once its stages
+  // are.
+  bool dependsOnStages(std::int32_t rank) const;
 
  private:
   enum class Key : std::uint8_t { kDefault, kRank, kStage };
@@ -35,6 +36,8 @@ class RankBudgets {
     Key key;
     std::int32_t first, last;
     std::string size;
+
+    bool covers(std::int32_t number) const { return first <= number && number <= last; }
   };
 
   std::vector<Entry> entries_;
