@@ -243,6 +243,8 @@ int run(const Arguments& arguments) {
 
 void addSimulate(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
+  // Planned within 10 s, also on a machine that has more to do.
+  arguments->limits.deadline_seconds = 8;
   auto* verb = app.add_subcommand("simulate", "Plan a pipelined job and simulate its step");
   verb->add_option("JOB", arguments->path, "TOML: stages, schedule, budgets (docs/pipelines.md)")
       ->required();
