@@ -3,125 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <numeric>
 #include <random>
 #include <stdexcept>
+#include <utility>
 
 #include "ebbtide/scheduler/microbatch_curve.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "random_graphs.hpp"
+#include "repeated_step.hpp"
 #include "small_graphs.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
-
-// A step that runs one program for several microbatches, as one rank of a pipeline does: in an
-// order of forward (m) and backward passes (~m).
-class RepeatedStep {
- public:
-  RepeatedStep(const Graph& program, int microbatches, const std::vector<int>& order)
-      : program_(program), ops(microbatches), values_(microbatches), local_ops_(microbatches) {
-    shareParameters();
-    for (const int action : order) run(action < 0 ? ~action : action, action < 0);
-    for (int m = 0; m < microbatches; ++m) finish(m);
-    checkGraph(graph);
-  }
-
- private:
-  const Graph& program_;
-
- public:
-  Graph graph;
-  std::vector<MicrobatchOps> ops;
-
- private:
-  bool isShared(ValueId v) const {
-    return program_.values[v].producer == kNone && program_.values[v].pinned;
-  }
-
-  void shareParameters() {
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      const Value& value = program_.values[v];
-      const bool shared = isShared(static_cast<ValueId>(v));
-      for (auto& of : values_) {
-        of.push_back(shared ? static_cast<ValueId>(graph.values.size()) : kNone);
-      }
-      if (!shared) continue;
-      graph.values.push_back(value);
-      graph.values.back().overwritten_by = graph.values.back().natural_last = kNone;
-    }
-  }
-
-  void run(int m, bool backward) {
-    if (!backward) bear(m);
-    std::vector<OpId>& of = backward ? ops[m].backward : ops[m].forward;
-    local_ops_[m].resize(program_.ops.size(), kNone);
-    for (std::size_t id = 0; id < program_.ops.size(); ++id) {
-      Op op = program_.ops[id];
-      if (op.backward != backward) continue;
-      for (ValueId& v : op.inputs) v = values_[m][v];
-      for (ValueId& v : op.outputs) v = addValue(m, v);
-      push(of, m, id, std::move(op));
-    }
-  }
-
-  // The batch, as an op of its own.
-  void bear(int m) {
-    Op inputs;
-    inputs.name = "inputs";
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      const auto id = static_cast<ValueId>(v);
-      if (program_.values[id].producer == kNone && !isShared(id))
-        inputs.outputs.push_back(addValue(m, id));
-    }
-    ops[m].forward.push_back(static_cast<OpId>(graph.ops.size()));
-    graph.ops.push_back(std::move(inputs));
-  }
-
-  ValueId addValue(int m, ValueId v) {
-    values_[m][v] = static_cast<ValueId>(graph.values.size());
-    graph.values.push_back(program_.values[v]);
-    return values_[m][v];
-  }
-
-  void push(std::vector<OpId>& of, int m, std::size_t id, Op op) {
-    const auto here = static_cast<OpId>(graph.ops.size());
-    of.push_back(here);
-    local_ops_[m][id] = here;
-    graph.ops.push_back(std::move(op));
-  }
-
-  void finish(int m) {
-    for (std::size_t v = 0; v < program_.values.size(); ++v) {
-      const Value& from = program_.values[v];
-      if (isShared(static_cast<ValueId>(v))) continue;
-      Value& value = graph.values[values_[m][v]];
-      value.producer =
-          from.producer == kNone ? ops[m].forward.front() : local_ops_[m][from.producer];
-      for (OpId Value::*at : {&Value::natural_last, &Value::overwritten_by}) {
-        if (from.*at != kNone) value.*at = local_ops_[m][from.*at];
-      }
-      // Microbatches that write a parameter, one after the other: not here.
-      const bool shared = from.previous_epoch != kNone && isShared(from.previous_epoch);
-      if (from.previous_epoch != kNone)
-        value.previous_epoch = shared ? kNone : values_[m][from.previous_epoch];
-    }
-  }
-
-  std::vector<std::vector<ValueId>> values_;  // of each microbatch, by the program's ids
-  std::vector<std::vector<OpId>> local_ops_;
-};
-
-// 1F1B on a rank that holds `in_flight` microbatches.
-std::vector<int> oneForwardOneBackward(int microbatches, int in_flight) {
-  std::vector<int> order;
-  for (int m = 0; m < microbatches + in_flight; ++m) {
-    if (m >= in_flight) order.push_back(~(m - in_flight));
-    if (m < microbatches) order.push_back(m);
-  }
-  return order;
-}
 
 // Two ops, whose outputs of 10 and 4 bytes backward reads; b1 allocates 3 bytes more.
 Graph twoOps() {
@@ -137,7 +31,8 @@ Graph twoOps() {
 TEST(Microbatch, holdsWhatBackwardReads) {
   const Graph program = twoOps();
   const RepeatedStep step(program, 2, {0, 1, ~0, ~1});
-  const Microbatch first(step.graph, step.ops[0]), second(step.graph, step.ops[1]);
+  const MicrobatchedStep cut(step.graph, step.ops);
+  const Microbatch first(cut, 0), second(cut, 1);
   EXPECT_TRUE(first.isLike(second));
   // inputs, f0, f1, held, b2, b3
   EXPECT_EQ(second.held(), 3);
@@ -146,13 +41,14 @@ TEST(Microbatch, holdsWhatBackwardReads) {
   // Held: a and b, 14 bytes; while b3 runs a and its 3 bytes, so the most in backward is the 14 of
   // b2.
   EXPECT_EQ(second.pointOf(keepEverything(second.graph())), (StagePoint{14, 14, 14, 0}));
-  EXPECT_EQ(second.fixedBytes(), 0);
+  EXPECT_EQ(cut.baseBytes(), 0);
 }
 
 TEST(Microbatch, replaysForItsOwnBackward) {
   const Graph program = twoOps();
   const RepeatedStep step(program, 2, {0, 1, ~0, ~1});
-  const Microbatch first(step.graph, step.ops[0]), second(step.graph, step.ops[1]);
+  const MicrobatchedStep cut(step.graph, step.ops);
+  const Microbatch first(cut, 0), second(cut, 1);
   // Local values: parameter 0, a 1, b 2. a is dropped after f1 and made again before b3: 7 ns. Held
   // is b, 4 bytes; forward takes both, 14; backward b, then a and 3 bytes.
   const Schedule drops_a{
@@ -172,12 +68,13 @@ TEST(Microbatch, refusesOpsThatAreNoMicrobatch) {
   const Graph program = twoOps();
   const RepeatedStep step(program, 1, {0, ~0});
   const auto& ops = step.ops[0];
-  EXPECT_THROW(Microbatch(step.graph, {{}, ops.backward}), std::invalid_argument);
-  EXPECT_THROW(Microbatch(step.graph, {ops.forward, {}}), std::invalid_argument);
-  EXPECT_THROW(Microbatch(step.graph, {ops.backward, ops.forward}), std::invalid_argument);
-  EXPECT_THROW(Microbatch(step.graph, {ops.forward, {99}}), std::invalid_argument);
-  EXPECT_THROW(Microbatch(step.graph, {ops.forward, ops.backward, ops.forward}),
-               std::invalid_argument);
+  const auto cut = [&step](MicrobatchOps of) { MicrobatchedStep(step.graph, {std::move(of)}); };
+  EXPECT_NO_THROW(cut(ops));
+  EXPECT_THROW(cut({{}, ops.backward}), std::invalid_argument);
+  EXPECT_THROW(cut({ops.forward, {}}), std::invalid_argument);
+  EXPECT_THROW(cut({ops.backward, ops.forward}), std::invalid_argument);
+  EXPECT_THROW(cut({ops.forward, {99}}), std::invalid_argument);
+  EXPECT_THROW(cut({ops.forward, ops.backward, ops.forward}), std::invalid_argument);
 }
 
 // A stage hands its output v to the next one on the same rank, which replays w from it: v is made
@@ -189,7 +86,8 @@ TEST(Microbatch, replaysWhatAnotherOneMade) {
   const ValueId w = addForward(graph, {v}, 10, 7);
   addEvent(graph, {w});
   addEvent(graph, {u});
-  const Microbatch first(graph, {{0, 1}, {4}}), second(graph, {{2}, {3}});
+  const MicrobatchedStep cut(graph, {{{0, 1}, {4}}, {{2}, {3}}});
+  const Microbatch first(cut, 0), second(cut, 1);
   const Schedule keeps = keepEverything(first.graph());
   // Of the second one: v 0, w 1; ops g 0, held 1, event 2.
   const Schedule drops{{run(0), drop(1), run(1), run(0), run(2), drop(1)}};
@@ -200,10 +98,8 @@ TEST(Microbatch, replaysWhatAnotherOneMade) {
 }
 
 // What the rank holds at most if each microbatch runs at its point, as PipelineJob counts it.
-Bytes modelPeak(const std::vector<Microbatch>& microbatches, const std::vector<StagePoint>& points,
-                const std::vector<int>& order) {
-  Bytes fixed = 0, held = 0, peak = 0;
-  for (const Microbatch& m : microbatches) fixed = std::max(fixed, m.fixedBytes());
+Bytes modelPeak(Bytes fixed, const std::vector<StagePoint>& points, const std::vector<int>& order) {
+  Bytes held = 0, peak = 0;
   for (const int action : order) {
     const StagePoint& point = points[action < 0 ? ~action : action];
     if (action < 0) held -= point.held_bytes;
@@ -226,7 +122,8 @@ TEST(Microbatch, composesStepsOfAnyMixture) {
     const std::vector<int> order = oneForwardOneBackward(count, in_flight);
     const RepeatedStep step(program, count, order);
     std::vector<Microbatch> microbatches;
-    for (const MicrobatchOps& ops : step.ops) microbatches.emplace_back(step.graph, ops);
+    const MicrobatchedStep cut(step.graph, step.ops);
+    for (std::size_t m = 0; m < step.ops.size(); ++m) microbatches.emplace_back(cut, m);
     Microbatch all = microbatches.front();
     for (const Microbatch& m : microbatches) {
       ASSERT_TRUE(all.isLike(m));
@@ -234,7 +131,7 @@ TEST(Microbatch, composesStepsOfAnyMixture) {
     }
     const Bytes plain = simulate(step.graph, keepEverything(step.graph)).peak_bytes;
     CurveOptions options;
-    options.most_bytes = plain * static_cast<Bytes>(30 + random() % 60) / 100 - all.fixedBytes();
+    options.most_bytes = plain * static_cast<Bytes>(30 + random() % 60) / 100 - cut.baseBytes();
     options.in_flight = in_flight;
     options.points = 5;
     options.planner = "greedy";
@@ -260,7 +157,7 @@ TEST(Microbatch, composesStepsOfAnyMixture) {
     ASSERT_EQ(validate(step.graph, whole), std::nullopt);
     const Simulation simulated = simulate(step.graph, whole);
     EXPECT_EQ(simulated.recompute_ns, recompute_ns);
-    EXPECT_LE(simulated.peak_bytes, modelPeak(microbatches, points, order));
+    EXPECT_LE(simulated.peak_bytes, modelPeak(cut.baseBytes(), points, order));
     mixtures += recompute_ns > 0;
   }
   EXPECT_GT(mixtures, 25);  // else nothing was tried
@@ -273,10 +170,111 @@ TEST(Microbatch, tellsWhatIsHeldForTheWeights) {
   MicrobatchOps ops = step.ops[0];
   ops.weight_backward = {ops.backward.back()};
   ops.backward.pop_back();
-  const Microbatch microbatch(step.graph, ops);
+  const Microbatch microbatch(MicrobatchedStep(step.graph, {ops}), 0);
   // inputs, f0, f1, held, b2, parted, b3; b is dropped after b2, a's 10 bytes stay.
   EXPECT_EQ(microbatch.parted(), 5);
   EXPECT_EQ(microbatch.weightHeldBytes(keepEverything(microbatch.graph())), 10);
+}
+
+// As the ops of a program are named: by what they do.
+void nameAlike(Graph& graph) {
+  for (Op& op : graph.ops) op.name = op.backward ? "backward" : "op";
+}
+
+// Nodes that read nothing, with 6 bytes in front and 5 behind, stand out in the second microbatch's
+// backward pass alone.
+TEST(Microbatch, isLikeAnotherOneWithGaps) {
+  Graph graph;
+  std::vector<MicrobatchOps> ops(2);
+  std::vector<ValueId> kept;
+  for (MicrobatchOps& of : ops) {
+    of.forward = {static_cast<OpId>(graph.ops.size())};
+    kept.push_back(addForward(graph, {}, 10, 1));
+  }
+  ops[0].backward = {addEvent(graph, {kept[0]})};
+  ops[1].backward = {addEvent(graph, {}, 6), addEvent(graph, {kept[1]}), addEvent(graph, {}, 5)};
+  graph.values[kept[1]].natural_last = ops[1].backward.front();
+  nameAlike(graph);
+  const MicrobatchedStep cut(graph, ops);
+  const Microbatch first(cut, 0), second(cut, 1);
+  ASSERT_TRUE(first.isLike(second));
+  EXPECT_EQ(second.stepOp(2), ops[1].backward[1]);  // after the forward op and `held`
+  // The program holds the value while the gap in front runs, which counts to the event: 10 + 6.
+  EXPECT_EQ(second.graph().values[0].natural_last, 2);
+  EXPECT_EQ(second.pointOf(keepEverything(second.graph())), (StagePoint{10, 10, 16, 0}));
+}
+
+// What the first backward pass allocates for good is there when the second one begins: 7 bytes of
+// gradients count once.
+TEST(Microbatch, countsGradientsOnce) {
+  Graph graph;
+  std::vector<MicrobatchOps> ops(2);
+  for (MicrobatchOps& of : ops) {
+    of.forward = {static_cast<OpId>(graph.ops.size())};
+    const ValueId kept = addForward(graph, {}, 10, 1);
+    of.backward = {addEvent(graph, {kept}, 7)};
+  }
+  graph.ops[1].fixed_at_start = 0;
+  graph.ops[2].fixed_bytes = 7;
+  const MicrobatchedStep cut(graph, ops);
+  EXPECT_EQ(cut.baseBytes(), 7);
+  const Microbatch first(cut, 0);
+  EXPECT_EQ(first.pointOf(keepEverything(first.graph())), (StagePoint{10, 10, 10, 0}));
+}
+
+// Statistics of batches: each microbatch's op reads them and writes them anew in their place, 4
+// bytes, and makes 10 that backward reads beside another 10 made of these.
+TEST(Microbatch, writesABufferOfAll) {
+  constexpr int kMicrobatches = 3;
+  Graph graph;
+  std::vector<MicrobatchOps> ops(kMicrobatches);
+  ValueId statistics = addSource(graph, 4);
+  for (MicrobatchOps& of : ops) {
+    const auto norm = static_cast<OpId>(graph.ops.size());
+    const ValueId y = addForward(graph, {statistics}, 10, 2);
+    const ValueId before = std::exchange(statistics, addSource(graph, 4));
+    graph.ops[norm].outputs.push_back(statistics);
+    graph.values[statistics].producer = norm;
+    graph.values[statistics].previous_epoch = before;
+    graph.values[before].overwritten_by = graph.values[before].natural_last = norm;
+    const ValueId z = addForward(graph, {y}, 10, 5);
+    of.forward = {norm, norm + 1};
+    graph.values[y].natural_last = norm + 1;
+    of.backward = {z, y};  // as values, for now
+  }
+  for (MicrobatchOps& of : ops) {
+    of.backward[0] = addEvent(graph, {of.backward[0]});
+    of.backward[1] = addEvent(graph, {of.backward[1]});
+  }
+  graph.values[statistics].natural_last = static_cast<OpId>(graph.ops.size()) - 1;
+  nameAlike(graph);
+  const MicrobatchedStep cut(graph, ops);
+  std::vector<Microbatch> microbatches;
+  for (std::size_t m = 0; m < kMicrobatches; ++m) microbatches.emplace_back(cut, m);
+  Microbatch all = microbatches.front();
+  for (const Microbatch& m : microbatches) {
+    ASSERT_TRUE(all.isLike(m));
+    all.join(m);
+  }
+  const Microbatch& first = microbatches.front();
+  for (const ValueId v : {0, 2}) EXPECT_TRUE(first.graph().values[v].pinned) << v;
+  const std::vector<CurvePoint> curve =
+      microbatchCurve(all, {.most_bytes = 60, .in_flight = kMicrobatches, .planner = "greedy"});
+  // y is not made again, since what it was made of is gone: z alone is, in 5 ns.
+  ASSERT_EQ(curve.size(), 2U);
+  EXPECT_EQ(curve[0].point, (StagePoint{20, 20, 20, 0}));
+  EXPECT_EQ(curve[1].point, (StagePoint{10, 20, 20, 5}));
+  for (const std::size_t dropping : {0U, 1U, 2U}) {
+    std::vector<const Microbatch*> parts;
+    std::vector<const Schedule*> schedules;
+    for (std::size_t m = 0; m < kMicrobatches; ++m) {
+      parts.push_back(&microbatches[m]);
+      schedules.push_back(&curve[m <= dropping ? 1 : 0].schedule);
+    }
+    const Schedule whole = composeStep(graph, parts, schedules);
+    ASSERT_EQ(validate(graph, whole), std::nullopt);
+    EXPECT_EQ(simulate(graph, whole).recompute_ns, 5 * static_cast<Nanoseconds>(dropping + 1));
+  }
 }
 
 }  // namespace

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 #include <string>
+#include <unordered_map>
+#include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
 #include "schedule_writer.hpp"
@@ -20,93 +22,137 @@ void checkRising(const std::vector<OpId>& ops, OpId after, std::size_t count) {
   }
 }
 
-// Who reads a value of the step, besides the microbatch's own ops.
-struct Readers {
-  OpId last = kNone;
-  bool others = false, others_backward = false;
+// A node of the autograd graph that reads nothing, or what comes between two that do.
+bool isGap(const Op& op) {
+  return op.backward && op.inputs.empty() && op.outputs.empty();
+}
+
+// The first op of an action that is no gap; one of gaps alone begins with them.
+OpId beginOf(const Graph& step, const std::vector<OpId>& action) {
+  const auto begin =
+      std::find_if(action.begin(), action.end(), [&step](OpId op) { return !isGap(step.ops[op]); });
+  return begin == action.end() ? action.front() : *begin;
+}
+
+// Of each of the step's ops: what its microbatch's schedule does before and after its first run.
+struct Surroundings {
+  explicit Surroundings(std::size_t ops) : before(ops), after(ops) {}
+
+  void add(const Microbatch& of, const Schedule& schedule);
+
+  std::vector<std::vector<Step>> before, after;
 };
 
-std::vector<Readers> readersOf(const Graph& step, const std::vector<OpId>& local_op) {
-  std::vector<Readers> readers(step.values.size());
-  for (std::size_t id = 0; id < step.ops.size(); ++id) {
-    for (const ValueId v : step.ops[id].inputs) {
-      if (local_op[id] != kNone) continue;
-      readers[v].last = static_cast<OpId>(id);
-      readers[v].others = true;
-      readers[v].others_backward |= step.ops[id].backward;
+void Surroundings::add(const Microbatch& of, const Schedule& schedule) {
+  std::vector<Step> between;
+  OpId next = 0, last = kNone;
+  const auto attach = [&](OpId op) {  // what came since the last op's first run
+    const bool replays = std::any_of(between.begin(), between.end(),
+                                     [](const Step& s) { return s.kind == Kind::kRun; });
+    std::vector<Step>& place = op != kNone && (replays || last == kNone) ? before[op] : after[last];
+    place.insert(place.end(), between.begin(), between.end());
+    between.clear();
+  };
+  for (const Step& s : schedule.steps) {
+    if (s.kind == Kind::kRun && s.id == next) {
+      ++next;
+      const OpId first_run = of.stepOp(s.id);
+      if (first_run == kNone) continue;
+      attach(first_run);
+      last = first_run;
+    } else if (s.kind == Kind::kRun) {
+      between.push_back({s.kind, of.stepOp(s.id)});
+    } else if (!of.graph().values[s.id].pinned) {
+      between.push_back({s.kind, of.stepValue(s.id)});
     }
   }
-  return readers;
+  attach(kNone);
 }
 
 }  // namespace
 
-Microbatch::Microbatch(const Graph& step, const MicrobatchOps& ops) {
-  if (ops.forward.empty() || ops.backward.empty())
-    throw std::invalid_argument("a microbatch has a forward and a backward pass");
-  checkRising(ops.forward, kNone, step.ops.size());
-  checkRising(ops.backward, ops.forward.back(), step.ops.size());
-  checkRising(ops.weight_backward, ops.backward.back(), step.ops.size());
-  placeOps(step, ops);
-  nameValues(step);
-  addValues(step);
-  checkGraph(graph_);
-  std::vector<OpId>().swap(local_op_);  // of the whole step's length
-  std::vector<ValueId>().swap(local_value_);
-}
-
-void Microbatch::placeOps(const Graph& step, const MicrobatchOps& ops) {
-  local_op_.assign(step.ops.size(), kNone);
-  appendAction(step, ops.forward);
-  held_ = static_cast<OpId>(graph_.ops.size());
-  appendPause("held");
-  appendAction(step, ops.backward);
-  if (ops.weight_backward.empty()) return;
-  parted_ = static_cast<OpId>(graph_.ops.size());
-  appendPause("parted");
-  appendAction(step, ops.weight_backward);
-}
-
-// What comes between two backward events (workspaces, gradients) counts to the event before: how
-// often it stands out differs from one microbatch to the next.
-void Microbatch::appendAction(const Graph& step, const std::vector<OpId>& ops) {
-  const Bytes begin = step.ops[ops.front()].fixedAtStart();
-  fixed_bytes_ = std::max(fixed_bytes_, begin);
-  for (const OpId id : ops) {
-    Op op = step.ops[id];
-    op.fixed_at_start = std::max<Bytes>(0, op.fixedAtStart() - begin);
-    op.fixed_bytes = std::max(op.fixed_at_start, op.fixed_bytes - begin);
-    const bool gap = op.backward && op.inputs.empty() && op.outputs.empty();
-    if (gap && id != ops.front()) {
-      Op& before = graph_.ops.back();
-      before.fixed_bytes = std::max(before.fixed_bytes, op.fixed_bytes);
-      continue;
+MicrobatchedStep::MicrobatchedStep(const Graph& graph, std::vector<MicrobatchOps> microbatches)
+    : graph_(graph), microbatches_(std::move(microbatches)), readers_(graph.values.size()) {
+  for (const MicrobatchOps& ops : microbatches_) {
+    if (ops.forward.empty() || ops.backward.empty())
+      throw std::invalid_argument("a microbatch has a forward and a backward pass");
+    checkRising(ops.forward, kNone, graph.ops.size());
+    checkRising(ops.backward, ops.forward.back(), graph.ops.size());
+    checkRising(ops.weight_backward, ops.backward.back(), graph.ops.size());
+    for (const auto* action : {&ops.forward, &ops.backward, &ops.weight_backward}) {
+      if (action->empty()) continue;
+      const Op& begin = graph.ops[beginOf(graph, *action)];
+      base_bytes_ = std::max(base_bytes_, begin.fixedAtStart());
     }
-    op.inputs.clear();
-    op.outputs.clear();
-    local_op_[id] = static_cast<OpId>(graph_.ops.size());
-    graph_.ops.push_back(std::move(op));
-    step_op_.push_back(id);
+  }
+  for (std::size_t op = 0; op < graph.ops.size(); ++op) {
+    for (const ValueId v : graph.ops[op].inputs) readers_[v].push_back(static_cast<OpId>(op));
   }
 }
 
-void Microbatch::appendPause(const char* name) {
+Microbatch::Microbatch(const MicrobatchedStep& step, std::size_t number) {
+  placeOps(step, step.microbatches().at(number));
+  nameValues(step.graph());
+  addValues(step);
+  pinBuffers();
+  checkGraph(graph_);
+}
+
+void Microbatch::placeOps(const MicrobatchedStep& step, const MicrobatchOps& ops) {
+  appendAction(step, ops.forward);
+  held_ = appendPause("held", ops.forward.back() + 1);
+  appendAction(step, ops.backward);
+  if (ops.weight_backward.empty()) return;
+  parted_ = appendPause("parted", ops.backward.back() + 1);
+  appendAction(step, ops.weight_backward);
+}
+
+// Gaps (workspaces, gradients) count to the event before them, or to the action's first one: how
+// often they stand out differs from one microbatch to the next.
+void Microbatch::appendAction(const MicrobatchedStep& step, const std::vector<OpId>& ops) {
+  const OpId begin = beginOf(step.graph(), ops);
+  Bytes ahead = 0;  // of the gaps before the first op
+  for (const OpId id : ops) {
+    const Op& recorded = step.graph().ops[id];
+    Op op;
+    op.fixed_at_start = std::max<Bytes>(0, recorded.fixedAtStart() - step.baseBytes());
+    op.fixed_bytes = std::max(op.fixed_at_start, recorded.fixed_bytes - step.baseBytes());
+    if (isGap(recorded) && id != begin) {
+      Bytes& beside = id < begin ? ahead : graph_.ops.back().fixed_bytes;
+      beside = std::max(beside, op.fixed_bytes);
+      continue;
+    }
+    op.fixed_bytes = std::max(op.fixed_bytes, std::exchange(ahead, 0));
+    op.name = recorded.name;
+    op.duration_ns = recorded.duration_ns;
+    op.workspace_bytes = recorded.workspace_bytes;
+    op.rerunnable = recorded.rerunnable;
+    op.backward = recorded.backward;
+    graph_.ops.push_back(std::move(op));
+    step_op_.push_back(id);
+    begins_at_.push_back(id == begin ? ops.front() : id);
+  }
+}
+
+OpId Microbatch::appendPause(const char* name, OpId begins_at) {
   Op pause;
   pause.name = name;
   graph_.ops.push_back(std::move(pause));
   step_op_.push_back(kNone);
+  begins_at_.push_back(begins_at);
+  return static_cast<OpId>(graph_.ops.size()) - 1;
 }
 
-// The last of the ops that have run by then, `held` and `parted` among them; kNone: none has.
+// The last of the ops that have begun by then, `held` and `parted` among them; kNone: none has.
 OpId Microbatch::placeOf(OpId step_op) const {
-  if (step_op == kNone) return kNone;
-  OpId place = kNone;
-  for (std::size_t op = 0; op < step_op_.size(); ++op) {
-    // A pause has begun once an op of others has run after the one before it.
-    const bool pause = step_op_[op] == kNone;
-    if (pause ? step_op > step_op_[op - 1] : step_op >= step_op_[op]) place = static_cast<OpId>(op);
-  }
-  return place;
+  const auto next = std::upper_bound(begins_at_.begin(), begins_at_.end(), step_op);
+  return static_cast<OpId>(next - begins_at_.begin()) - 1;
+}
+
+// kNone: none of its ops.
+OpId Microbatch::localOf(OpId step_op) const {
+  const OpId place = placeOf(step_op);
+  return place != kNone && step_op_[place] == step_op ? place : kNone;
 }
 
 // Local ids come in the order in which the ops meet the values, so that they are the same for each
@@ -114,22 +160,30 @@ OpId Microbatch::placeOf(OpId step_op) const {
 // that of the batch, but in the first microbatch): who reads it later does. Those that the same ops
 // read may change places.
 void Microbatch::nameValues(const Graph& step) {
-  std::vector<std::vector<OpId>> readers(step.values.size());
+  struct Met {
+    std::vector<OpId> readers;
+    ValueId local = kNone;
+  };
+  std::unordered_map<ValueId, Met> met;
   for (std::size_t op = 0; op < step_op_.size(); ++op) {
     if (step_op_[op] == kNone) continue;
     for (const ValueId v : step.ops[step_op_[op]].inputs)
-      readers[v].push_back(static_cast<OpId>(op));
+      met[v].readers.push_back(static_cast<OpId>(op));
   }
   const auto before = [&](ValueId a, ValueId b) {
     const Value &x = step.values[a], &y = step.values[b];
     if (x.bytes != y.bytes) return x.bytes < y.bytes;
-    return readers[a] != readers[b] ? readers[a] < readers[b] : a < b;
+    const auto &of_a = met.at(a).readers, &of_b = met.at(b).readers;
+    return of_a != of_b ? of_a < of_b : a < b;
   };
-  local_value_.assign(step.values.size(), kNone);
-  const auto name = [this](ValueId v) {
-    if (local_value_[v] != kNone) return;
-    local_value_[v] = static_cast<ValueId>(values_.size());
-    values_.push_back(v);
+  const auto name = [&](ValueId v) {
+    ValueId& local = met[v].local;
+    if (local == kNone) {
+      local = static_cast<ValueId>(values_.size());
+      values_.push_back(v);
+      graph_.values.push_back(step.values[v]);
+    }
+    return local;
   };
   for (std::size_t op = 0; op < step_op_.size(); ++op) {
     if (step_op_[op] == kNone) continue;
@@ -137,39 +191,60 @@ void Microbatch::nameValues(const Graph& step) {
     std::vector<ValueId> inputs = recorded.inputs;
     std::sort(inputs.begin(), inputs.end(), before);
     Op& own = graph_.ops[op];
-    for (const ValueId v : inputs) {
-      name(v);
-      own.inputs.push_back(local_value_[v]);
-    }
+    for (const ValueId v : inputs) own.inputs.push_back(name(v));
     std::sort(own.inputs.begin(), own.inputs.end());
-    for (const ValueId v : recorded.outputs) {
-      name(v);
-      own.outputs.push_back(local_value_[v]);
-    }
+    for (const ValueId v : recorded.outputs) own.outputs.push_back(name(v));
+  }
+  for (Value& value : graph_.values) {
+    const auto previous = met.find(value.previous_epoch);
+    value.previous_epoch = previous == met.end() ? kNone : previous->second.local;
   }
 }
 
 // Own are values that its ops make, and those that it alone reads and nobody holds to its end.
 // Others are not the schedule's to drop.
-void Microbatch::addValues(const Graph& step) {
-  const std::vector<Readers> readers = readersOf(step, local_op_);
-  const auto is_own = [this](OpId op) { return op != kNone && local_op_[op] != kNone; };
+void Microbatch::addValues(const MicrobatchedStep& step) {
   const OpId last = static_cast<OpId>(graph_.ops.size()) - 1;
-  for (const ValueId v : values_) {
-    Value value = step.values[v];
-    const bool made = is_own(value.producer);
-    const bool written_elsewhere = value.overwritten_by != kNone && !is_own(value.overwritten_by);
+  for (std::size_t local = 0; local < values_.size(); ++local) {
+    Value& value = graph_.values[local];
+    const OpId producer = localOf(value.producer), writer = localOf(value.overwritten_by);
+    const bool made = producer != kNone, made_elsewhere = !made && value.producer != kNone;
+    const bool written_elsewhere = value.overwritten_by != kNone && writer == kNone;
     const OpId natural_last = placeOf(value.natural_last);
-    value.pinned = value.pinned || written_elsewhere ||
-                   (made ? readers[v].others_backward : readers[v].others || natural_last == last);
-    value.producer = made ? local_op_[value.producer] : kNone;
-    value.overwritten_by = is_own(value.overwritten_by) ? local_op_[value.overwritten_by] : kNone;
-    value.previous_epoch =
-        made && value.previous_epoch != kNone ? local_value_[value.previous_epoch] : kNone;
-    value.natural_last = made && natural_last < value.producer ? kNone : natural_last;
-    if (made && readers[v].others)
-      value.natural_last = std::max(value.natural_last, placeOf(readers[v].last));
-    graph_.values.push_back(value);
+    OpId read_elsewhere = kNone;  // last
+    bool backward_elsewhere = false;
+    if (made || !value.pinned) {
+      for (const OpId op : step.readers(values_[local])) {
+        if (localOf(op) != kNone) continue;
+        read_elsewhere = op;
+        backward_elsewhere = backward_elsewhere || step.graph().ops[op].backward;
+      }
+    }
+    const bool of_others =
+        written_elsewhere || (made_elsewhere && writer != kNone) ||
+        (made ? backward_elsewhere : read_elsewhere != kNone || natural_last == last);
+    value.producer = producer;
+    value.overwritten_by = writer;
+    if (!made) value.previous_epoch = kNone;
+    value.natural_last = made && natural_last < producer ? kNone : natural_last;
+    if (made && read_elsewhere != kNone)
+      value.natural_last = std::max(value.natural_last, placeOf(read_elsewhere));
+    if (of_others) pin(value);
+  }
+}
+
+// Its bytes are others', but a replay of its producer makes a copy of its own meanwhile.
+void Microbatch::pin(Value& value) {
+  if (std::exchange(value.pinned, true) || value.producer == kNone) return;
+  graph_.ops[value.producer].workspace_bytes += value.bytes;
+}
+
+// What microbatches write over one after the other (statistics of batches, counters) is none's own.
+void Microbatch::pinBuffers() {
+  for (const Value& value : graph_.values) {
+    if (!value.pinned || value.previous_epoch == kNone) continue;
+    Value& before = graph_.values[value.previous_epoch];
+    if (before.producer == kNone) pin(before);
   }
 }
 
@@ -185,13 +260,14 @@ bool Microbatch::isLike(const Microbatch& other) const {
   for (std::size_t v = 0; v < a.values.size(); ++v) {
     const Value &x = a.values[v], &y = b.values[v];
     if (x.bytes != y.bytes || x.producer != y.producer || x.previous_epoch != y.previous_epoch ||
-        x.overwritten_by != y.overwritten_by || x.pinned != y.pinned)
+        x.overwritten_by != y.overwritten_by)
       return false;
   }
   return true;
 }
 
 void Microbatch::join(const Microbatch& other) {
+  pinAs(other);
   for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
     Op& op = graph_.ops[i];
     const Op& theirs = other.graph_.ops[i];
@@ -205,7 +281,12 @@ void Microbatch::join(const Microbatch& other) {
     OpId& natural_last = graph_.values[v].natural_last;
     natural_last = std::max(natural_last, other.graph_.values[v].natural_last);
   }
-  fixed_bytes_ = std::max(fixed_bytes_, other.fixed_bytes_);
+}
+
+void Microbatch::pinAs(const Microbatch& other) {
+  for (std::size_t v = 0; v < graph_.values.size(); ++v) {
+    if (other.graph_.values[v].pinned) pin(graph_.values[v]);
+  }
 }
 
 StagePoint Microbatch::pointOf(const Schedule& schedule) const {
@@ -229,33 +310,8 @@ Bytes Microbatch::weightHeldBytes(const Schedule& schedule) const {
 
 Schedule composeStep(const Graph& step, const std::vector<const Microbatch*>& microbatches,
                      const std::vector<const Schedule*>& schedules) {
-  // Of each of the step's ops: what its microbatch's schedule does before and after its first run.
-  std::vector<std::vector<Step>> before(step.ops.size()), after(step.ops.size());
-  for (std::size_t m = 0; m < microbatches.size(); ++m) {
-    const Microbatch& of = *microbatches[m];
-    std::vector<Step> between;
-    OpId next = 0, last = kNone;
-    const auto attach = [&](OpId op) {  // what came since the last op's first run
-      const bool replays = std::any_of(between.begin(), between.end(),
-                                       [](const Step& s) { return s.kind == Kind::kRun; });
-      std::vector<Step>& place =
-          op != kNone && (replays || last == kNone) ? before[op] : after[last];
-      place.insert(place.end(), between.begin(), between.end());
-      between.clear();
-    };
-    for (const Step& s : schedules[m]->steps) {
-      if (s.kind == Kind::kRun && s.id == next) {
-        ++next;
-        const OpId first_run = of.stepOp(s.id);
-        if (first_run == kNone) continue;
-        attach(first_run);
-        last = first_run;
-        continue;
-      }
-      between.push_back({s.kind, s.kind == Kind::kRun ? of.stepOp(s.id) : of.stepValue(s.id)});
-    }
-    attach(kNone);
-  }
+  Surroundings around(step.ops.size());
+  for (std::size_t m = 0; m < microbatches.size(); ++m) around.add(*microbatches[m], *schedules[m]);
   ScheduleWriter writer(step);
   const auto write = [&](const std::vector<Step>& steps) {
     for (const Step& s : steps) {
@@ -270,10 +326,10 @@ Schedule composeStep(const Graph& step, const std::vector<const Microbatch*>& mi
     }
   };
   for (OpId op = 0; op < static_cast<OpId>(step.ops.size()); ++op) {
-    write(before[op]);
+    write(around.before[op]);
     for (const OpId lacking : std::vector<OpId>(writer.missingFor(op))) writer.replay(lacking);
     writer.firstRun(op);
-    write(after[op]);
+    write(around.after[op]);
   }
   return writer.schedule();
 }

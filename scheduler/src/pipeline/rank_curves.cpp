@@ -25,6 +25,26 @@ bool preparesData(const Graph& step, OpId op) {
   });
 }
 
+// Per value: the last op that reads it, replays for a microbatch's backward pass among them.
+std::vector<OpId> lastReads(const Graph& step, const std::vector<Microbatch>& microbatches) {
+  std::vector<OpId> last(step.values.size(), kNone);
+  for (std::size_t op = 0; op < step.ops.size(); ++op) {
+    for (const ValueId v : step.ops[op].inputs) last[v] = static_cast<OpId>(op);
+  }
+  for (const Microbatch& microbatch : microbatches) {
+    const std::vector<Op>& ops = microbatch.graph().ops;
+    const OpId end = microbatch.stepOp(static_cast<OpId>(ops.size()) - 1);
+    for (const Op& op : ops) {
+      if (!op.rerunnable) continue;
+      for (const ValueId v : op.inputs) {
+        OpId& read = last[microbatch.stepValue(v)];
+        read = std::max(read, end);
+      }
+    }
+  }
+  return last;
+}
+
 // Per op: bytes of the values that are none of these microbatches', as long as somebody reads or
 // the program holds them.
 std::vector<Bytes> othersBytes(const Graph& step, const std::vector<Microbatch>& microbatches) {
@@ -35,21 +55,34 @@ std::vector<Bytes> othersBytes(const Graph& step, const std::vector<Microbatch>&
         own[microbatch.stepValue(static_cast<ValueId>(v))] = true;
     }
   }
-  std::vector<OpId> last(step.values.size(), kNone);
-  for (std::size_t op = 0; op < step.ops.size(); ++op) {
-    for (const ValueId v : step.ops[op].inputs) last[v] = static_cast<OpId>(op);
-  }
+  const std::vector<OpId> last = lastReads(step, microbatches);
   std::vector<Bytes> live(step.ops.size() + 1, 0);
   for (std::size_t v = 0; v < step.values.size(); ++v) {
     const Value& value = step.values[v];
     if (own[v] || value.pinned) continue;
-    const OpId end = std::max({last[v], value.natural_last, value.producer});
+    OpId end = std::max({last[v], value.natural_last, value.producer});
+    if (value.overwritten_by != kNone) end = std::min(end, value.overwritten_by);
     if (end == kNone) continue;
     live[std::max<OpId>(0, value.producer)] += value.bytes;
     live[end + 1] -= value.bytes;
   }
   std::partial_sum(live.begin(), live.end(), live.begin());
   return live;
+}
+
+// What is live besides what the microbatches count themselves, at the most of their ops.
+Bytes besides(const MicrobatchedStep& step, const std::vector<Microbatch>& microbatches) {
+  const std::vector<Bytes> others = othersBytes(step.graph(), microbatches);
+  Bytes most = step.baseBytes();
+  for (const MicrobatchOps& ops : step.microbatches()) {
+    for (const auto* action : {&ops.forward, &ops.backward, &ops.weight_backward}) {
+      for (const OpId op : *action) {
+        const Bytes fixed = std::min(step.graph().ops[op].fixed_bytes, step.baseBytes());
+        most = std::max(most, fixed + others[op]);
+      }
+    }
+  }
+  return most;
 }
 
 }  // namespace
@@ -96,26 +129,25 @@ std::int32_t mostInFlight(const RankActions& actions) {
 
 RankCurves::RankCurves(const TraceGraph& step, const RankActions& actions)
     : in_flight_(mostInFlight(actions)), curves_(static_cast<std::size_t>(actions.parts)) {
-  const std::vector<MicrobatchOps> ops = microbatchOps(step, actions);
-  chunks_.reserve(ops.size());
-  for (std::size_t c = 0; c < ops.size(); ++c) {
-    const Microbatch& chunk = chunks_.emplace_back(step.graph, ops[c]);
+  const MicrobatchedStep microbatches(step.graph, microbatchOps(step, actions));
+  const std::size_t count = microbatches.microbatches().size();
+  chunks_.reserve(count);
+  for (std::size_t c = 0; c < count; ++c) {
+    const Microbatch& chunk = chunks_.emplace_back(microbatches, c);
     const std::int32_t part = actions.chunks[c].part;
     part_of_chunk_.push_back(part);
     if (std::cmp_equal(joint_.size(), part)) joint_.push_back(chunk);
     if (!chunk.isLike(joint_.at(part)))
       throw std::invalid_argument("microbatch " + std::to_string(c) +
                                   " of the rank does not run the ops of the others of its stage");
-    joint_[part].join(chunk);
+    joint_[part].pinAs(chunk);
   }
-  const std::vector<Bytes> others = othersBytes(step.graph, chunks_);
-  for (const MicrobatchOps& chunk : ops) {
-    for (const auto* of : {&chunk.forward, &chunk.backward, &chunk.weight_backward}) {
-      if (of->empty()) continue;
-      const OpId begin = of->front();
-      fixed_bytes_ = std::max(fixed_bytes_, step.graph.ops[begin].fixedAtStart() + others[begin]);
-    }
+  for (std::size_t c = 0; c < count; ++c) {
+    Microbatch& joint = joint_[part_of_chunk_[c]];
+    chunks_[c].pinAs(joint);
+    joint.join(chunks_[c]);
   }
+  fixed_bytes_ = besides(microbatches, chunks_);
 }
 
 void RankCurves::trace(Bytes cap_bytes, const CurveOptions& options) {

@@ -4,10 +4,11 @@
 //   microbatch 1:       F1 F1 | held |        B1 B1
 //
 // Between its forward and its backward other microbatches run: an op `held` stands for them, and
-// what is live there is what the microbatch takes of the others' memory. Bytes are those above what
-// the step's actions find when they begin.
+// what is live there is what the microbatch takes of the others' memory. Bytes are those above
+// MicrobatchedStep::baseBytes().
 #pragma once
 
+#include <cstddef>
 #include <vector>
 
 #include "ebbtide/scheduler/graph.hpp"
@@ -21,45 +22,65 @@ struct MicrobatchOps {
   std::vector<OpId> forward, backward, weight_backward = {};
 };
 
-class Microbatch {
+// A step's graph, and what all its microbatches ask of it.
+class MicrobatchedStep {
  public:
   // Throws std::invalid_argument where the ops are none of the step's, out of order, or no forward
-  // pass with a backward pass after it. The step's graph must pass checkGraph().
-  Microbatch(const Graph& step, const MicrobatchOps& ops);
+  // pass with a backward pass after it. The graph must pass checkGraph() and outlive this.
+  MicrobatchedStep(const Graph& graph, std::vector<MicrobatchOps> microbatches);
+
+  const Graph& graph() const { return graph_; }
+  const std::vector<MicrobatchOps>& microbatches() const { return microbatches_; }
+  // That no schedule changes, at the most of the moments when an action begins.
+  Bytes baseBytes() const { return base_bytes_; }
+  const std::vector<OpId>& readers(ValueId value) const { return readers_[value]; }  // rising
+
+ private:
+  const Graph& graph_;
+  std::vector<MicrobatchOps> microbatches_;
+  Bytes base_bytes_ = 0;
+  std::vector<std::vector<OpId>> readers_;  // of each value
+};
+
+class Microbatch {
+ public:
+  Microbatch(const MicrobatchedStep& step, std::size_t number);
 
   const Graph& graph() const { return graph_; }
   // Positions in graph(); `parted` comes between the two parts of the backward pass, if there are.
   OpId held() const { return held_; }
   OpId parted() const { return parted_; }  // kNone: the backward pass is one
-  // Largest bytes that no schedule can change when one of its actions begins.
-  Bytes fixedBytes() const { return fixed_bytes_; }
 
   OpId stepOp(OpId op) const { return step_op_[op]; }  // kNone: held, parted
   ValueId stepValue(ValueId value) const { return values_[value]; }
 
-  // The same ops on the same values? Then one's schedules are the other's, too.
+  // The same ops on the same values? Then one's schedules are the other's, too. What ops of others
+  // do with the values does not matter.
   bool isLike(const Microbatch& other) const;
   // One that stands for both: what runs again in either, the larger of their bytes.
   void join(const Microbatch& other);
+  // Leaves to others what the other one, which is like it, leaves to them.
+  void pinAs(const Microbatch& other);
 
   // Of a legal schedule of graph(), as simulate() says.
   StagePoint pointOf(const Schedule& schedule) const;
   Bytes weightHeldBytes(const Schedule& schedule) const;  // at `parted`
 
  private:
-  void placeOps(const Graph& step, const MicrobatchOps& ops);
-  void appendAction(const Graph& step, const std::vector<OpId>& ops);
-  void appendPause(const char* name);
+  void placeOps(const MicrobatchedStep& step, const MicrobatchOps& ops);
+  void appendAction(const MicrobatchedStep& step, const std::vector<OpId>& ops);
+  OpId appendPause(const char* name, OpId begins_at);
   void nameValues(const Graph& step);
-  void addValues(const Graph& step);
+  void addValues(const MicrobatchedStep& step);
+  void pinBuffers();
+  void pin(Value& value);
   OpId placeOf(OpId step_op) const;
+  OpId localOf(OpId step_op) const;
 
   Graph graph_;
   OpId held_ = kNone, parted_ = kNone;
-  Bytes fixed_bytes_ = 0;
-  std::vector<OpId> step_op_;   // per op
-  std::vector<OpId> local_op_;  // per op of the step; kNone: another's
-  std::vector<ValueId> local_value_;
+  std::vector<OpId> step_op_;    // per op
+  std::vector<OpId> begins_at_;  // per op: the step's from which on it is the one at hand
   std::vector<ValueId> values_;  // the step's, per value
 };
 

@@ -29,7 +29,7 @@ class RankCurves {
 
   std::size_t parts() const { return curves_.size(); }
   const std::vector<CurvePoint>& curve(std::size_t part) const { return curves_[part]; }
-  // That no choice of points changes, at the most of the moments when an action begins.
+  // That no choice of points changes, at the most of the microbatches' ops.
   Bytes fixedBytes() const { return fixed_bytes_; }
   Bytes weightHeldBytes(std::size_t part) const;  // at the most of its points
 
