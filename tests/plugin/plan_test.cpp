@@ -172,6 +172,26 @@ TEST(Plan, ReplaysAfterTheLastEventAreRefused) {
   EXPECT_THROW(makePlan(trace, graph, schedule), std::invalid_argument);
 }
 
+// The program may pass over a receive (a captured graph): its replays run at the next event then,
+// and find what they read.
+TEST(Plan, DropsBeforeAReplayThatMayComeLateAreRefused) {
+  auto trace = twoOps();
+  trace.group_rank = 0;
+  trace.group_size = 2;
+  trace.messages = {{true, 1, 50, 0}};
+  trace.events.insert(trace.events.begin() + 3, {scheduler::TraceEvent::Kind::kMessage, 0, 2});
+  const auto graph = scheduler::buildGraph(trace);
+  scheduler::Schedule schedule;  // op 0, 1 waits, op 2, events 3 (v2) and 4 (v1)
+  schedule.steps = {{StepKind::kRun, 0}, {StepKind::kDrop, 1}, {StepKind::kRun, 0},
+                    {StepKind::kRun, 1}, {StepKind::kRun, 2},  {StepKind::kRun, 3},
+                    {StepKind::kRun, 4}};
+  ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+  EXPECT_EQ(makePlan(trace, graph, schedule)->replays_ahead, 1);
+  schedule.steps.insert(schedule.steps.begin() + 5, {StepKind::kDrop, 0});  // x, after op 2
+  ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+  EXPECT_THROW(makePlan(trace, graph, schedule), std::invalid_argument);
+}
+
 TEST(Plan, ReplayBeforeAForwardOpIsRefused) {
   const auto trace = twoOps();
   const auto graph = scheduler::buildGraph(trace);
