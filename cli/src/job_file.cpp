@@ -134,8 +134,8 @@ class JobReader {
       readProfiles();
       readStages();
       readOrder();
+      job.budgets = budgetsOf(job);
     }
-    readBudgets();
     keys_.refuseOthers();
     checkJob(job);
     return std::move(file_);
@@ -154,12 +154,16 @@ class JobReader {
       if (at != path.npos) path.replace(at, kRank.size(), std::to_string(rank));
       paths.push_back(path.starts_with('/') || folder_.empty() ? path : folder_ + "/" + path);
     }
-    try {
-      file_.job = jobFromTraces(paths);
-    } catch (const std::invalid_argument& error) {
-      refuse(keys_.node("traces"), error.what());
-    }
-    file_.job.budgets.clear();
+    const auto taken = [this](const auto& take) {
+      try {
+        return take();
+      } catch (const std::invalid_argument& error) {
+        refuse(keys_.node("traces"), error.what());
+      }
+    };
+    const RecordedJob recorded = taken([&] { return RecordedJob(paths); });
+    const std::vector<Bytes> budgets = budgetsOf(recorded.outline());
+    file_.job = taken([&] { return recorded.within(budgets); });
     file_.schedule = "recorded";
   }
 
@@ -283,8 +287,7 @@ class JobReader {
     }
   }
 
-  void readBudgets() {
-    PipelineJob& job = file_.job;
+  std::vector<Bytes> budgetsOf(const PipelineJob& job) {
     const Bytes memory = keys_.bytes("memory", 0);
     const std::string text = keys_.text("budget");
     const RankBudgets budgets = [&] {
@@ -294,6 +297,7 @@ class JobReader {
         refuse(keys_.node("budget"), error.what());
       }
     }();
+    std::vector<Bytes> of_ranks;
     for (std::int32_t rank = 0; rank < ranks_; ++rank) {
       std::vector<std::int32_t> stages;
       for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
@@ -304,8 +308,9 @@ class JobReader {
       if (size->ends_with('%') && memory == 0) {
         keys_.bad("budget", "a percentage without the key memory");
       }
-      job.budgets.push_back(parseSize("budget", *size, memory));
+      of_ranks.push_back(parseSize("budget", *size, memory));
     }
+    return of_ranks;
   }
 
   const toml::table& root_;

@@ -12,29 +12,42 @@ namespace ebbtide::cli {
 
 using namespace scheduler;
 
-PipelineJob jobFromTraces(const std::vector<std::string>& paths) {
-  std::vector<RankActions> ranks(paths.size());
-  std::vector<std::vector<PartCosts>> costs(paths.size());
-  std::vector<std::string> path_of(paths.size());
+RecordedJob::RecordedJob(const std::vector<std::string>& paths)
+    : paths_(paths.size()), traces_(paths.size()), actions_(paths.size()) {
   for (const std::string& path : paths) {
     try {
-      const Trace trace = traceFromJson(readText(path));
+      Trace trace = traceFromJson(readText(path));
       if (trace.group_size != static_cast<std::int32_t>(paths.size())) {
         throw std::invalid_argument("recorded among " + std::to_string(trace.group_size) +
                                     " ranks, not " + std::to_string(paths.size()));
       }
-      std::string& taken = path_of[trace.group_rank];
+      std::string& taken = paths_[trace.group_rank];
       if (!taken.empty()) throw std::invalid_argument("of the same rank as " + taken);
       taken = path;
-      RankActions actions = recogniseActions(trace);
+      RankActions& actions = actions_[trace.group_rank] = recogniseActions(trace);
       if (!actions.refusal.empty()) throw std::invalid_argument(actions.refusal);
-      costs[trace.group_rank] = costsOfParts(trace, actions);
-      ranks[trace.group_rank] = std::move(actions);
+      traces_[trace.group_rank] = std::move(trace);
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(path + ": " + error.what());
     }
   }
-  return joinRanks(ranks, costs).job;
+  std::vector<std::vector<PartCosts>> none;
+  for (const RankActions& rank : actions_) none.emplace_back(rank.parts, PartCosts{{{}}, 0, 0});
+  outline_ = joinRanks(actions_, none).job;
+}
+
+PipelineJob RecordedJob::within(const std::vector<Bytes>& budgets) const {
+  std::vector<std::vector<PartCosts>> costs;
+  for (std::size_t rank = 0; rank < traces_.size(); ++rank) {
+    try {
+      costs.push_back(costsOfParts(traces_[rank], actions_[rank], budgets[rank]));
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(paths_[rank] + ": " + error.what());
+    }
+  }
+  PipelineJob job = joinRanks(actions_, costs).job;
+  job.budgets = budgets;
+  return job;
 }
 
 }  // namespace ebbtide::cli

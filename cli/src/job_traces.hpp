@@ -5,11 +5,27 @@
 #include <vector>
 
 #include "ebbtide/scheduler/pipeline_job.hpp"
+#include "ebbtide/scheduler/rank_actions.hpp"
+#include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::cli {
 
-// Of each rank a file, in any order. Only what the traces say is set: budgets, latency and the like
-// are the caller's. Throws std::invalid_argument: the file and what is wrong.
-scheduler::PipelineJob jobFromTraces(const std::vector<std::string>& paths);
+class RecordedJob {
+ public:
+  // Of each rank a file, in any order. Throws std::invalid_argument: the file and what is wrong.
+  explicit RecordedJob(const std::vector<std::string>& paths);
+
+  // Without what microbatches cost: which stages each rank runs.
+  const scheduler::PipelineJob& outline() const { return outline_; }
+  // Only what the traces say is set, and the budgets: latency and the like are the caller's. Throws
+  // as above.
+  scheduler::PipelineJob within(const std::vector<scheduler::Bytes>& budgets) const;
+
+ private:
+  std::vector<std::string> paths_;  // of each rank, as the others
+  std::vector<scheduler::Trace> traces_;
+  std::vector<scheduler::RankActions> actions_;
+  scheduler::PipelineJob outline_;
+};
 
 }  // namespace ebbtide::cli

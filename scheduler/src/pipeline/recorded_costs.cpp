@@ -1,10 +1,13 @@
 #include "ebbtide/scheduler/recorded_costs.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
+#include "ebbtide/scheduler/rank_curves.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/value_copies.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -33,9 +36,10 @@ class Coster {
     findSpans();
   }
 
-  std::vector<PartCosts> costs() const {
+  std::vector<PartCosts> costs(Bytes budget_bytes) const {
     std::vector<PartCosts> parts;
     for (std::int32_t part = 0; part < actions_.parts; ++part) parts.push_back(costsOf(part));
+    addCurves(budget_bytes, parts);
     const Bytes fixed = fixedBytes(parts);
     for (std::int32_t part = 0; part < actions_.parts; ++part) {
       parts[part].fixed_bytes = fixed / actions_.parts + (part < fixed % actions_.parts ? 1 : 0);
@@ -126,56 +130,85 @@ class Coster {
       chunk.backward.add(events.front());
   }
 
-  // The first op behind all backward passes.
-  OpId tailOp() const {
-    OpId last = kNone;
-    for (const Chunk& chunk : chunks_) {
-      if (!chunk.backward.isEmpty()) last = std::max(last, chunk.backward.last);
-      if (!chunk.weights.isEmpty()) last = std::max(last, chunk.weights.last);
-    }
-    OpId tail = last + 1;
-    while (tail < ops() && graph_.ops[tail].backward) ++tail;
-    return tail;
-  }
-
-  // What is live besides microbatches, where the rank holds nearly the most: that is what has to
-  // fit. Less before gradients are there, more where a program keeps what it has sent.
+  // What is live besides microbatches, where the rank holds the most with everything kept: that is
+  // what has to fit. Less before gradients are there.
   Bytes fixedBytes(const std::vector<PartCosts>& parts) const {
-    const Bytes peak = *std::max_element(live_bytes_.begin(), live_bytes_.end());
-    Bytes live = 0, fixed = 0;
-    std::vector<std::pair<OpId, Bytes>> besides;  // from an op on what microbatches take at most
+    Bytes live = 0, most_bytes = 0;
     for (const RankAction& action : actions_.actions) {
       const PartCosts& costs = parts[actions_.chunks[action.chunk].part];
       const StagePoint& kept = costs.points.front();
-      Bytes most_bytes = 0;
       switch (action.kind) {
         case Kind::kForward:
-          most_bytes = live + kept.forward_bytes;
+          most_bytes = std::max(most_bytes, live + kept.forward_bytes);
           live += kept.held_bytes;
           break;
         case Kind::kBackward:
         case Kind::kInputBackward:
           live -= kept.held_bytes;
-          most_bytes = live + kept.backward_bytes;
+          most_bytes = std::max(most_bytes, live + kept.backward_bytes);
           if (action.kind == Kind::kInputBackward) live += costs.weight_held_bytes;
           break;
         case Kind::kWeightBackward:
-          most_bytes = live;
           live -= costs.weight_held_bytes;
           break;
       }
-      const Span& span = chunks_[action.chunk].of(action.kind);
-      if (span.isEmpty()) continue;
-      besides.emplace_back(span.first, most_bytes);
     }
-    besides.emplace_back(tailOp(), 0);
-    for (std::size_t i = 0; i < besides.size(); ++i) {
-      const OpId end = i + 1 < besides.size() ? besides[i + 1].first : ops();
-      if (end <= besides[i].first) continue;
-      const Bytes found = most({besides[i].first, end - 1});
-      if (found >= peak - peak / 20) fixed = std::max(fixed, found - besides[i].second);
+    const Bytes peak = *std::max_element(live_bytes_.begin(), live_bytes_.end());
+    return std::max<Bytes>(0, peak - most_bytes);
+  }
+
+  // Between and beyond the two points of each part those that a rank finds in training, by what
+  // they differ from everything kept. None where microbatches are not alike.
+  void addCurves(Bytes budget_bytes, std::vector<PartCosts>& parts) const try {
+    TraceGraph step = trace_graph_;
+    addValueCopies(trace_, step);
+    RankCurves curves(step, actions_);
+    const Bytes peak = *std::max_element(live_bytes_.begin(), live_bytes_.end());
+    curves.trace(std::min(budget_bytes, peak), {.planner = "greedy"});
+    for (std::size_t part = 0; part < parts.size(); ++part) {
+      const StagePoint& from = curves.curve(part).front().point;
+      std::vector<StagePoint>& points = parts[part].points;
+      const StagePoint kept = points.front();
+      points = asMeasured(curves.curve(part), static_cast<std::int32_t>(part));
+      for (StagePoint& point : points) {
+        const auto moved = [&](Bytes StagePoint::*bytes) {
+          return std::max<Bytes>(0, kept.*bytes + point.*bytes - from.*bytes);
+        };
+        point.forward_bytes = moved(&StagePoint::forward_bytes);
+        point.backward_bytes = moved(&StagePoint::backward_bytes);
+        point.held_bytes = moved(&StagePoint::held_bytes);
+        point.forward_bytes = std::max(point.forward_bytes, point.held_bytes);
+        point.backward_bytes = std::max(point.backward_bytes, point.held_bytes);
+      }
     }
-    return fixed;
+  } catch (const std::invalid_argument&) {
+  }
+
+  // In processor time, of which the forwards' share of their ops' time says how much those take.
+  std::vector<StagePoint> asMeasured(const std::vector<CurvePoint>& curve,
+                                     std::int32_t part) const {
+    std::vector<double> ratios;
+    for (std::size_t i = 0; i < chunks_.size(); ++i) {
+      if (actions_.chunks[i].part != part) continue;
+      Nanoseconds all = 0;
+      for (OpId op = chunks_[i].forward.first; op <= chunks_[i].forward.last; ++op)
+        all += graph_.ops[op].duration_ns;
+      if (all > 0)
+        ratios.push_back(static_cast<double>(chunks_[i].forward_ns) / static_cast<double>(all));
+    }
+    const double ratio = median(std::move(ratios));
+    std::vector<StagePoint> points;
+    for (const CurvePoint& each : curve) {
+      StagePoint point = each.point;
+      point.recompute_ns =
+          static_cast<Nanoseconds>(static_cast<double>(point.recompute_ns) * ratio);
+      if (!points.empty() && point.recompute_ns <= points.back().recompute_ns) {
+        if (points.size() == 1) continue;
+        points.pop_back();  // no more time, and less is held
+      }
+      points.push_back(point);
+    }
+    return points;
   }
 
   PartCosts costsOf(std::int32_t part) const {
@@ -314,8 +347,9 @@ class Coster {
 
 }  // namespace
 
-std::vector<PartCosts> costsOfParts(const Trace& trace, const RankActions& actions) {
-  return Coster(trace, actions).costs();
+std::vector<PartCosts> costsOfParts(const Trace& trace, const RankActions& actions,
+                                    Bytes budget_bytes) {
+  return Coster(trace, actions).costs(budget_bytes);
 }
 
 }  // namespace ebbtide::scheduler

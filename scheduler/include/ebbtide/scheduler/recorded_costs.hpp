@@ -9,10 +9,12 @@
 
 namespace ebbtide::scheduler {
 
-// Of each part: everything kept and, where there is something to replay, all recomputed. Medians
-// over microbatches. What is live besides them where the rank holds the most counts as live for the
-// whole step, in even shares. Precondition: `actions` are the trace's, without a refusal. Throws
-// std::invalid_argument like buildGraph().
-std::vector<PartCosts> costsOfParts(const Trace& trace, const RankActions& actions);
+// Of each part its curve within the budget, as the rank itself would plan it (RankCurves). Where
+// its microbatches are not alike medians over them: everything kept and, where there is something
+// to replay, all recomputed. What is live besides microbatches where the rank holds the most counts
+// as live for the whole step, in even shares. Deterministic. Precondition: `actions` are the
+// trace's, without a refusal. Throws std::invalid_argument like buildGraph().
+std::vector<PartCosts> costsOfParts(const Trace& trace, const RankActions& actions,
+                                    Bytes budget_bytes);
 
 }  // namespace ebbtide::scheduler
