@@ -297,13 +297,13 @@ class JobReader {
         refuse(keys_.node("budget"), error.what());
       }
     }();
+    std::vector<std::vector<std::int32_t>> stages(ranks_);
+    for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
+      stages[job.stages[stage].rank].push_back(static_cast<std::int32_t>(stage));
+    }
     std::vector<Bytes> of_ranks;
     for (std::int32_t rank = 0; rank < ranks_; ++rank) {
-      std::vector<std::int32_t> stages;
-      for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
-        if (job.stages[stage].rank == rank) stages.push_back(static_cast<std::int32_t>(stage));
-      }
-      const auto size = budgets.textOf(rank, stages);
+      const auto size = budgets.textOf(rank, stages[rank]);
       if (!size) keys_.bad("budget", "for rank " + std::to_string(rank) + ": add default=SIZE");
       if (size->ends_with('%') && memory == 0) {
         keys_.bad("budget", "a percentage without the key memory");

@@ -47,6 +47,36 @@ TEST(LayeredStage, ReplaysOneLayerAtATimeIfNotAhead) {
   EXPECT_EQ(stage.points.back(), (StagePoint{40, 70, 160, 20}));
 }
 
+// 2^60 at most, as of a checked job; four times 2^62 is 0 in 64 bits.
+TEST(LayeredStage, RefusesSumsThatNoJobMayHave) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 60;
+  const auto refuses = [](const StageProfile& first, const StageProfile& then, int times) {
+    std::vector<StageProfile> layers(times, then);
+    layers.insert(layers.begin(), first);
+    EXPECT_THROW(joinLayers("wide", layers, true), std::invalid_argument);
+  };
+  for (const auto number : {&StageProfile::forward_ns, &StageProfile::input_backward_ns,
+                            &StageProfile::weight_backward_ns, &StageProfile::tail_ns,
+                            &StageProfile::fixed_bytes, &StageProfile::weight_held_bytes}) {
+    StageProfile large = layer(), half = layer(), one = layer();
+    large.*number = kMost * 4;
+    refuses(large, large, 3);
+    half.*number = kMost / 2;
+    one.*number = 1;
+    EXPECT_EQ(joinLayers("most", {half, half}, true).*number, kMost);
+    refuses(half, half, 2);
+    refuses(one, half, 2);
+    one.*number = -1;
+    refuses(one, half, 1);
+  }
+  for (const auto number : {&StagePoint::held_bytes, &StagePoint::forward_bytes,
+                            &StagePoint::backward_bytes, &StagePoint::recompute_ns}) {
+    StageProfile large = layer();
+    large.points[0].*number = kMost;
+    refuses(layer(), large, 1);
+  }
+}
+
 TEST(LayeredStage, HasPointsThatAJobAccepts) {
   std::mt19937 random(1);
   for (int i = 0; i < 200; ++i) {

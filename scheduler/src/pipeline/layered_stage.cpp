@@ -6,15 +6,43 @@
 namespace ebbtide::scheduler {
 namespace {
 
+constexpr std::int64_t kMost = std::int64_t{1} << 60;  // of a checked job's numbers
+
+std::int64_t sum(std::int64_t first, std::int64_t then) {
+  if (first < 0 || then < 0) throw std::invalid_argument("a negative number");
+  if (first > kMost || then > kMost - first) throw std::invalid_argument("a sum over 2^60");
+  return first + then;
+}
+
 StagePoint join(const StagePoint& first, const StagePoint& then, bool replays_ahead) {
   StagePoint point;
-  point.held_bytes = first.held_bytes + then.held_bytes;
-  point.forward_bytes = std::max(first.forward_bytes, first.held_bytes + then.forward_bytes);
+  point.held_bytes = sum(first.held_bytes, then.held_bytes);
+  point.forward_bytes = std::max(first.forward_bytes, sum(first.held_bytes, then.forward_bytes));
   point.backward_bytes =
-      replays_ahead ? first.backward_bytes + then.backward_bytes
-                    : std::max(first.backward_bytes, first.held_bytes + then.backward_bytes);
-  point.recompute_ns = first.recompute_ns + then.recompute_ns;
+      replays_ahead ? sum(first.backward_bytes, then.backward_bytes)
+                    : std::max(first.backward_bytes, sum(first.held_bytes, then.backward_bytes));
+  point.recompute_ns = sum(first.recompute_ns, then.recompute_ns);
   return point;
+}
+
+void append(StageProfile& stage, const StageProfile& layer) {
+  stage.forward_ns = sum(stage.forward_ns, layer.forward_ns);
+  stage.input_backward_ns = sum(stage.input_backward_ns, layer.input_backward_ns);
+  stage.weight_backward_ns = sum(stage.weight_backward_ns, layer.weight_backward_ns);
+  stage.tail_ns = sum(stage.tail_ns, layer.tail_ns);
+  stage.fixed_bytes = sum(stage.fixed_bytes, layer.fixed_bytes);
+  stage.weight_held_bytes = sum(stage.weight_held_bytes, layer.weight_held_bytes);
+  stage.output_bytes = layer.output_bytes;
+}
+
+std::vector<StagePoint> joinPoints(const std::vector<StagePoint>& firsts,
+                                   const std::vector<StagePoint>& thens, bool replays_ahead) {
+  if (firsts.empty()) return thens;
+  std::vector<StagePoint> sums;
+  for (const StagePoint& first : firsts) {
+    for (const StagePoint& then : thens) sums.push_back(join(first, then, replays_ahead));
+  }
+  return sums;
 }
 
 // Leaves those that no other one is as good as: by rising time, falling bytes.
@@ -54,23 +82,11 @@ StageProfile joinLayers(const std::string& name, const std::vector<StageProfile>
   stage.name = name;
   for (const StageProfile& layer : layers) {
     if (layer.points.empty()) throw std::invalid_argument(layer.name + ": no point");
-    stage.forward_ns += layer.forward_ns;
-    stage.input_backward_ns += layer.input_backward_ns;
-    stage.weight_backward_ns += layer.weight_backward_ns;
-    stage.tail_ns += layer.tail_ns;
-    stage.fixed_bytes += layer.fixed_bytes;
-    stage.weight_held_bytes += layer.weight_held_bytes;
-    stage.output_bytes = layer.output_bytes;
-    if (stage.points.empty()) {
-      stage.points = layer.points;
-    } else {
-      std::vector<StagePoint> sums;
-      for (const StagePoint& first : stage.points) {
-        for (const StagePoint& then : layer.points) {
-          sums.push_back(join(first, then, replays_ahead));
-        }
-      }
-      stage.points = std::move(sums);
+    try {
+      append(stage, layer);
+      stage.points = joinPoints(stage.points, layer.points, replays_ahead);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(name + ": " + error.what() + ", with layer '" + layer.name + "'");
     }
     keepBest(stage.points);
     thin(stage.points, std::max<std::size_t>(most_points, 2));

@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "pipeline/pipeline_timeline.hpp"
 
@@ -33,47 +37,64 @@ std::vector<HullStep> lowerHull(const StageProfile& profile) {
   return hull;
 }
 
+// The hull's parts of all profiles, by rising cost.
+struct ProfileStep {
+  std::int32_t profile;
+  HullStep step;
+};
+
+std::vector<ProfileStep> stepsByCost(const std::vector<StageProfile>& profiles) {
+  std::vector<ProfileStep> steps;
+  for (std::size_t profile = 0; profile < profiles.size(); ++profile) {
+    for (const HullStep& step : lowerHull(profiles[profile]))
+      steps.push_back({static_cast<std::int32_t>(profile), step});
+  }
+  std::stable_sort(steps.begin(), steps.end(), [](const ProfileStep& a, const ProfileStep& b) {
+    return a.step.costOfByte() < b.step.costOfByte();
+  });
+  return steps;
+}
+
 class RankReplays {
  public:
-  RankReplays(const PipelineJob& job, std::size_t rank) : job_(job), rank_(rank) {}
+  // `fixed_bytes` of its stages; `steps` outlive it.
+  RankReplays(const PipelineJob& job, std::size_t rank, Bytes fixed_bytes,
+              const std::vector<ProfileStep>& steps)
+      : job_(job),
+        rank_(rank),
+        live_(static_cast<double>(fixed_bytes)),
+        steps_(steps),
+        in_flight_(job.profiles.size(), 0) {}
 
   // At least so many ns of replays.
   double least() {
     const std::vector<PipelineAction>& order = job_.order[rank_];
-    double live = 0;
-    for (const Stage& stage : job_.stages) {
-      if (stage.rank == static_cast<std::int32_t>(rank_)) {
-        live += static_cast<double>(job_.profiles[stage.profile].fixed_bytes);
-      }
-    }
     // best[i]: from positions before i, that share no microbatch.
     std::vector<double> best(order.size() + 1, 0);
-    std::vector<InFlight> in_flight;
+    std::map<std::pair<std::int32_t, std::int32_t>, std::size_t> position_of;  // of a forward
+    std::set<std::size_t> positions;                                           // of those in flight
     for (std::size_t i = 0; i < order.size(); ++i) {
       const PipelineAction& action = order[i];
       if (action.kind == Kind::kBackward || action.kind == Kind::kInputBackward) {
-        std::erase_if(in_flight, [&](const InFlight& other) {
-          return other.stage == action.stage && other.microbatch == action.microbatch;
-        });
+        positions.erase(position_of.at({action.stage, action.microbatch}));
+        --in_flight_[job_.stages[action.stage].profile];
       }
-      const std::size_t first = in_flight.empty() ? i : in_flight.front().position;
-      best[i + 1] = std::max(best[i], best[first] + replaysAt(action, live, in_flight));
+      const std::size_t first = positions.empty() ? i : *positions.begin();
+      best[i + 1] = std::max(best[i], best[first] + replaysAt(action));
       const auto held = static_cast<double>(job_.profileOf(action.stage).weight_held_bytes);
-      if (action.kind == Kind::kForward) in_flight.push_back({action.stage, action.microbatch, i});
-      if (action.kind == Kind::kInputBackward) live += held;
-      if (action.kind == Kind::kWeightBackward) live -= held;
+      if (action.kind == Kind::kForward) {
+        position_of[{action.stage, action.microbatch}] = i;
+        positions.insert(i);
+        ++in_flight_[job_.stages[action.stage].profile];
+      }
+      if (action.kind == Kind::kInputBackward) live_ += held;
+      if (action.kind == Kind::kWeightBackward) live_ -= held;
     }
     return best[order.size()];
   }
 
  private:
-  struct InFlight {
-    std::int32_t stage, microbatch;
-    std::size_t position;  // of its forward
-  };
-
-  double replaysAt(const PipelineAction& action, double live,
-                   const std::vector<InFlight>& in_flight) const {
+  double replaysAt(const PipelineAction& action) const {
     double own = std::numeric_limits<double>::max();
     for (const StagePoint& point : job_.profileOf(action.stage).points) {
       own =
@@ -81,29 +102,28 @@ class RankReplays {
                                                                           : point.backward_bytes));
     }
     if (action.kind == Kind::kWeightBackward) own = 0;
-    double over = live + own - static_cast<double>(job_.budgets[rank_]);
-    std::vector<HullStep> steps;
-    for (const InFlight& other : in_flight) {
-      const StageProfile& profile = job_.profileOf(other.stage);
-      over += static_cast<double>(profile.points.front().held_bytes);
-      const std::vector<HullStep> hull = lowerHull(profile);
-      steps.insert(steps.end(), hull.begin(), hull.end());
+    double over = live_ + own - static_cast<double>(job_.budgets[rank_]);
+    for (std::size_t profile = 0; profile < in_flight_.size(); ++profile) {
+      if (in_flight_[profile] == 0) continue;
+      over += static_cast<double>(job_.profiles[profile].points.front().held_bytes) *
+              static_cast<double>(in_flight_[profile]);
     }
-    if (over <= 0) return 0;
-    std::sort(steps.begin(), steps.end(),
-              [](const HullStep& a, const HullStep& b) { return a.costOfByte() < b.costOfByte(); });
     double ns = 0;
-    for (const HullStep& step : steps) {
-      const double part = std::min(1.0, over / step.bytes);
-      ns += part * step.ns;
-      over -= part * step.bytes;
+    for (const ProfileStep& each : steps_) {
       if (over <= 0) break;
+      const auto count = static_cast<double>(in_flight_[each.profile]);
+      const double used = std::min(count, over / each.step.bytes);
+      ns += used * each.step.ns;
+      over -= used * each.step.bytes;
     }
     return ns;
   }
 
   const PipelineJob& job_;
   const std::size_t rank_;
+  double live_;  // besides what microbatches hold
+  const std::vector<ProfileStep>& steps_;
+  std::vector<std::int64_t> in_flight_;  // microbatches of each profile
 };
 
 }  // namespace
@@ -113,13 +133,17 @@ Nanoseconds makespanLowerBound(const PipelineJob& job) {
   const std::vector<Nanoseconds> none(timeline.actions(), 0);
   Nanoseconds bound = timeline.run(none);
   timeline.slacks(none);
+  std::vector<Bytes> fixed_bytes(job.ranks(), 0);
+  for (const Stage& stage : job.stages)
+    fixed_bytes[stage.rank] += job.profiles[stage.profile].fixed_bytes;
+  const std::vector<ProfileStep> steps = stepsByCost(job.profiles);
   for (std::size_t rank = 0; rank < job.ranks(); ++rank) {
     if (job.order[rank].empty()) continue;
     Nanoseconds actions = 0;
     for (std::size_t i = 0; i < job.order[rank].size(); ++i) {
       actions += timeline.durationOf(timeline.numberOf(rank, i));
     }
-    const double replays = RankReplays(job, rank).least();
+    const double replays = RankReplays(job, rank, fixed_bytes[rank], steps).least();
     bound = std::max(
         bound, timeline.beginOf(timeline.numberOf(rank, 0)) + actions +
                    static_cast<Nanoseconds>(std::floor(replays * (1 - 1e-9))) +

@@ -13,8 +13,8 @@ namespace ebbtide::scheduler {
 //
 // Forward: a layer runs beside what those before it hold. Backward: where replays run ahead of the
 // gradient, all layers are replayed before the first one runs backward, so their bytes add up; else
-// a layer runs beside what those before it hold. Throws std::invalid_argument without a layer, or
-// where a layer has no point.
+// a layer runs beside what those before it hold. Throws std::invalid_argument without a layer,
+// where a layer has no point, or where a sum is over 2^60.
 StageProfile joinLayers(const std::string& name, const std::vector<StageProfile>& layers,
                         bool replays_ahead, std::size_t most_points = 24);
 
