@@ -1,5 +1,6 @@
-"""Runs a training script as settled.py does, but the last rank has a layer more than the others,
-and while the ranks agree on the job's plan one of them is not as it should be.
+"""Runs a training script as settled.py does, but while the ranks agree on the job's plan one of
+them is not as it should be. And the last rank is unlike the others: it has a layer more, and after
+each third step trains something else.
 
 in_agreement.py FAULT train.py … --layers N …   FAULT: a name of FAULTS, or none
 
@@ -23,7 +24,9 @@ import ebbtide._autoload
 import planner
 
 LIBRARIES = Path(__file__).resolve().parents[2] / "build" / "release" / "lib"
-RANK = int(os.environ["RANK"])
+RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+LAST = RANK == RANKS - 1
+LIFE = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 REPORTS = 3  # the step after which a rank with a budget reports
 
 steps = 0  # that are done
@@ -59,16 +62,18 @@ def in_round(number: int, name: str) -> bool:
     return int(now) > number or there(f"ebbtide/{job}-{number}/{name}")
 
 
-def is_over() -> bool:
-    """Has the first round come to something, or to nothing?"""
-    if not in_round(1, "verdict"):
+def is_over(number: int) -> bool:
+    """Has that round, the last one, come to something or to nothing?"""
+    if not in_round(number, "verdict"):
         return False
     job = store().get("ebbtide/round").decode().partition(" ")[0]
-    return store().get(f"ebbtide/{job}-1/verdict")[:4] != b"plan" or in_round(1, "outcome")
+    planned = store().get(f"ebbtide/{job}-{number}/verdict").startswith(b"plan ")
+    return not planned or in_round(number, "outcome")
 
 
-def kill(process: int) -> None:
-    os.kill(process, signal.SIGKILL)
+def die() -> None:
+    print(f"rank {RANK} is killed", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def own_store_is_left() -> bool:
@@ -98,49 +103,42 @@ class Fault:
 
 def wait_until_over() -> None:
     if steps == REPORTS + 1:
-        wait_for(is_over)
+        wait_for(lambda: is_over(1))
         time.sleep(0.5)  # each rank looks five times in a second
 
 
-def die_once_each() -> None:
-    """In the first life rank 0, while rank 1 waits for its word; then rank 1, while rank 0 waits
-    for its report."""
-    life = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
-    if (life, RANK, steps) == (0, 0, 0):
+def die_twice_then_be_late() -> None:
+    """First rank 0 dies, while rank 1 waits for its word; then rank 1, while rank 0 waits for its
+    report. In the third life rank 0 has given up when rank 1 reports."""
+    if (LIFE, RANK, steps) == (0, 0, 0):
         threading.Thread(target=die_when_the_other_has_reported, daemon=True).start()
-    if (life, RANK, steps) == (1, 1, REPORTS - 1):
+    if (LIFE, RANK, steps) == (1, 1, REPORTS - 1):
         wait_for(announced)
-        kill(os.getpid())
-    if life == 2:
-        wait_until_over()
+        die()
+    if (LIFE, RANK, steps) == (2, 1, REPORTS - 1):
+        wait_for(lambda: in_round(1, "verdict"))
 
 
 def die_when_the_other_has_reported() -> None:
     wait_for(lambda: in_round(1, "report/1"))
-    kill(os.getpid())
-
-
-def report_a_minute_late() -> None:
-    """Rank 0 has given up by then."""
-    if steps == REPORTS - 1:
-        wait_for(lambda: in_round(1, "verdict"))
+    die()
 
 
 def train_slowly_until_all_agree() -> None:
-    if steps > REPORTS and not in_round(2, "outcome"):
-        time.sleep(0.5)
+    """Idle ranks look for another round only where steps go on."""
+    if (LIFE, RANK) == (2, 1) and steps > REPORTS and not is_over(2):
+        time.sleep(0.7)
 
 
 def have_a_layer_more() -> None:
     """The layers are divided evenly by what each rank was told."""
-    ranks = int(os.environ["WORLD_SIZE"])
     at = sys.argv.index("--layers") + 1
-    if RANK == ranks - 1:
-        sys.argv[at] = str(int(sys.argv[at]) + ranks)
+    sys.argv[at] = str(int(sys.argv[at]) + RANKS)
 
 
 def start_late() -> None:
-    time.sleep(3)
+    if (LIFE, RANK) == (2, 1):
+        time.sleep(2)
 
 
 def without_plugin() -> None:
@@ -170,7 +168,7 @@ def use_the_store_of_another_process() -> None:
     init = distributed.init_process_group
 
     def with_store(backend: str) -> None:
-        init(backend, store=own, rank=RANK, world_size=int(os.environ["WORLD_SIZE"]))
+        init(backend, store=own, rank=RANK, world_size=RANKS)
         own.set_timeout(timedelta(seconds=1))  # nothing else waits for it from here on
 
     distributed.init_process_group = with_store
@@ -180,7 +178,7 @@ def kill_the_store() -> None:
     """While rank 0 waits for this one's report."""
     if RANK == 1 and steps == REPORTS - 1:
         wait_for(announced)
-        kill(int(os.environ["STORE_PROCESS"]))
+        os.kill(int(os.environ["STORE_PROCESS"]), signal.SIGKILL)
     if steps == REPORTS + 1:
         wait_for(own_store_is_left)
 
@@ -193,11 +191,9 @@ def stop_the_store() -> None:
 
 
 def train_another_model() -> None:
-    """A step of its own, without messages, after each third one of the pipeline's."""
+    """One step, without messages."""
     import torch
 
-    if steps % 3 != 0:
-        return
     generator = torch.Generator().manual_seed(steps)
     weight = torch.randn(64, 64, generator=generator).requires_grad_()
     (weight @ weight).tanh().square().sum().backward()
@@ -208,11 +204,11 @@ def train_another_model() -> None:
 FAULTS = {
     "none": Fault(),
     "over": Fault(before_update=wait_until_over),
-    "killed": Fault(before_update=die_once_each, ranks=(0, 1)),
-    "late": Fault(
+    "killed-then-late": Fault(
         at_start=start_late,
-        before_update=report_a_minute_late,
+        before_update=die_twice_then_be_late,
         after_update=train_slowly_until_all_agree,
+        ranks=(0, 1),
     ),
     "without-plugin": Fault(at_start=without_plugin, before_update=wait_until_over),
     "other-version": Fault(at_start=be_of_another_version, before_update=wait_until_over),
@@ -222,7 +218,6 @@ FAULTS = {
     "store-stopped": Fault(
         with_torch=use_the_store_of_another_process, before_update=stop_the_store, ranks=(0, 1)
     ),
-    "other-steps": Fault(before_update=wait_until_over, after_update=train_another_model),
 }
 
 
@@ -232,7 +227,8 @@ def main() -> None:
     if RANK not in fault.ranks:
         fault = Fault()
     del sys.argv[:2]
-    have_a_layer_more()
+    if LAST:
+        have_a_layer_more()
     sys.path.insert(0, str(Path(sys.argv[0]).parent))
     if fault.at_start:
         fault.at_start()
@@ -254,6 +250,8 @@ def main() -> None:
         planner.settle()
         if fault.after_update:
             fault.after_update()
+        if LAST and steps % 3 == 0:
+            train_another_model()
 
     register_optimizer_step_pre_hook(before)
     register_optimizer_step_post_hook(after)

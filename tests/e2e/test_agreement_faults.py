@@ -11,7 +11,7 @@ from pathlib import Path
 
 import ebbtide
 import pytest
-from conftest import Baseline, by_rank, measure
+from conftest import MIB
 from processes import (
     LIBRARIES,
     PYTHON,
@@ -24,7 +24,8 @@ from processes import (
 )
 
 EXAMPLE = str(ROOT / "examples" / "train_pipeline.py")
-SIZE = "--width 64 --heads 2 --length 128 --batch 2 --steps 16 --layers".split()
+STEPS = 12
+SIZE = f"--width 64 --heads 2 --length 128 --batch 2 --steps {STEPS} --layers".split()
 MOST_TRAFFIC = 100_000  # bytes of a rank: what the design allows
 
 
@@ -34,20 +35,18 @@ def with_fault(fault: str, *launcher: str, ranks: int = 2, layers: int = 4) -> P
     return Program(command, ranks=ranks)
 
 
+# Plain peaks are 10.3 and 9.6 MiB. The planner's time-outs, and the time that it takes, are a tenth
+# of what they are.
+BUDGETED = {
+    "EBBTIDE_BUDGET": f"rank0={13 * MIB // 2},rank1=6MiB",
+    "EBBTIDE_LOG": "debug",
+    "LD_PRELOAD": str(LIBRARIES / "libebbtide_quick_planner.so"),
+}
+
+
 @pytest.fixture(scope="module")
-def baseline(tmp_path_factory: pytest.TempPathFactory) -> Baseline:
-    return measure(with_fault("none"), tmp_path_factory.mktemp("pipeline"))
-
-
-@pytest.fixture
-def variables(baseline: Baseline) -> dict[str, str]:
-    """A budget for each rank, with room for half of its activations. The planner's time-outs, and
-    the time that it takes, are a tenth of what they are."""
-    return {
-        "EBBTIDE_BUDGET": by_rank(baseline.rank_budgets(0.5)),
-        "EBBTIDE_LOG": "debug",
-        "LD_PRELOAD": str(LIBRARIES / "libebbtide_quick_planner.so"),
-    }
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    return run(with_fault("none"), {}, tmp_path_factory.mktemp("plain")).succeeded()
 
 
 def trained(done: Finished, like: Finished) -> None:
@@ -82,6 +81,13 @@ def agreed(done: Finished, number: int) -> None:
     assert outcomes & {"used", "the ranks' own plans make the quickest step that was found"}
 
 
+def missing(rank: int) -> str:
+    return (
+        f"no plan for the whole job: rank {rank} did not report within 60 s; "
+        "each rank trains on with its own"
+    )
+
+
 def exchanged_little(done: Finished) -> None:
     for report in done.reports:
         job = report["job"]
@@ -89,67 +95,51 @@ def exchanged_little(done: Finished) -> None:
         assert job["store_bytes_written"] + job["store_bytes_read"] <= MOST_TRAFFIC, job
 
 
-# --- Ranks that die -------------------------------------------------------------------------------
+# --- Ranks that die, are late, or never come ------------------------------------------------------
 
 
-def test_a_job_whose_ranks_die_in_the_agreement_forms_anew_and_agrees(
-    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+def test_ranks_that_die_and_one_that_is_a_minute_late_do_not_keep_a_job_from_its_plan(
+    plain: Finished, tmp_path: Path
 ) -> None:
-    """Rank 0 while the other one waits for its word, then rank 1 while rank 0 waits for its report;
-    torchrun forms the job twice, from its start."""
-    variables |= {
-        # Else torch's second life finds addresses of the first one in the store, and may hang.
+    """torchrun forms the job twice, from its start: rank 0 is killed while the other one waits for
+    its word, then rank 1 while rank 0 waits for its report. In the third life rank 1 is late."""
+    variables = BUDGETED | {
+        # Else torch's next life finds addresses of the one before in the store, and may hang.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
         "EBBTIDE_AUDIT_CACHE": str(tmp_path / "cache"),
     }
-    done = run(with_fault("killed", "--max-restarts", "2"), variables, tmp_path)
-    killed = re.findall(r"exitcode: (-?\d+)\) local_rank: (\d)", done.output)
-    assert killed == [("-9", "0"), ("-9", "1")], done.output
+    done = run(with_fault("killed-then-late", "--max-restarts", "2"), variables, tmp_path)
+    assert re.findall(r"rank (\d) is killed", done.output) == ["0", "1"], done.output
     for rank in range(2):
         assert len(said_to_users(done, rank, r"\(torch ")) == 3, done.output  # its lives
-    trained(done, baseline.plain)
-    agreed(done, 1)
-    exchanged_little(done)
-    assert not done.said("the audit cache .* is not used"), done.output
     assert not list(tmp_path.glob("core*"))
-
-
-# --- Ranks that are late, or never come -----------------------------------------------------------
-
-
-def test_a_rank_that_is_a_minute_late_is_planned_with(
-    baseline: Baseline, variables: dict[str, str], tmp_path: Path
-) -> None:
-    done = run(with_fault("late"), variables, tmp_path)
-    trained(done, baseline.plain)
-    told = "no plan for the whole job: rank 1 did not report within 60 s; each rank trains on"
-    assert len(said_to_users(done, 0, told)) == 1, done.output
+    assert not done.said("the audit cache .* is not used"), done.output
+    trained(done, plain)
+    assert done.reports[1]["steps"] > done.reports[0]["steps"] == STEPS  # it has some of its own
+    assert all(report["recomputed_ops"] > 0 for report in done.reports)
+    assert said_to_users(done, 0, "plan for the whole job") == [missing(1)]
     assert not said_to_users(done, 1, "plan for the whole job")
     assert came_to(done, 0, 1) == "some ranks did not report in time"
     agreed(done, 2)
+    exchanged_little(done)
 
 
 def test_a_rank_without_the_plugin_costs_the_others_a_time_out(
-    baseline: Baseline, variables: dict[str, str], tmp_path: Path
+    plain: Finished, tmp_path: Path
 ) -> None:
-    done = run(with_fault("without-plugin"), variables, tmp_path)
+    done = run(with_fault("without-plugin"), BUDGETED, tmp_path)
     assert [report["rank"] for report in done.reports] == [0]
-    trained(done, baseline.plain)
-    assert said_to_users(done, 0, "plan for the whole job") == [
-        "no plan for the whole job: rank 1 did not report within 60 s; each rank trains on with "
-        "its own"
-    ]
+    trained(done, plain)
+    assert said_to_users(done, 0, "plan for the whole job") == [missing(1)]
     assert not done.said(r"\[ebbtide rank 1\]"), done.output
 
 
 # --- Ranks that are not alike ---------------------------------------------------------------------
 
 
-def test_ranks_with_other_versions_are_named(
-    baseline: Baseline, variables: dict[str, str], tmp_path: Path
-) -> None:
-    done = run(with_fault("other-version"), variables, tmp_path)
-    trained(done, baseline.plain)
+def test_ranks_with_other_versions_are_named(plain: Finished, tmp_path: Path) -> None:
+    done = run(with_fault("other-version"), BUDGETED, tmp_path)
+    trained(done, plain)
     version, torch = (re.escape(done.reports[0][key]) for key in ("version", "torch_version"))
     assert version == re.escape(ebbtide.__version__)
     others, other_torch = (re.escape(done.reports[1][key]) for key in ("version", "torch_version"))
@@ -163,19 +153,6 @@ def test_ranks_with_other_versions_are_named(
     assert len(said_to_users(done, 0, said)) == 1, done.output
     assert not said_to_users(done, 1, "plan for the whole job")
     assert all(re.fullmatch(refused, came_to(done, rank, 1)) for rank in range(2))
-
-
-def test_ranks_whose_steps_are_not_alike(
-    baseline: Baseline, variables: dict[str, str], tmp_path: Path
-) -> None:
-    """Rank 1 trains something else in between, without a budget; and has a layer more, as in all of
-    these tests."""
-    variables["EBBTIDE_BUDGET"] = f"rank0={baseline.rank_budgets(0.5)[0]}"
-    done = run(with_fault("other-steps"), variables, tmp_path)
-    trained(done, baseline.plain)
-    first, second = done.reports
-    assert second["steps"] > first["steps"] == 16
-    assert first["recomputed_ops"] > 0 and second["recomputed_ops"] == 0
 
 
 # --- The store ------------------------------------------------------------------------------------
@@ -202,12 +179,10 @@ def served_store() -> Iterator[dict[str, str]]:
             server.kill()
 
 
-def test_ranks_whose_store_drops_train_on(
-    baseline: Baseline, variables: dict[str, str], tmp_path: Path
-) -> None:
+def test_ranks_whose_store_drops_train_on(plain: Finished, tmp_path: Path) -> None:
     with served_store() as server:
-        done = run(with_fault("store-killed"), variables | server, tmp_path)
-    trained(done, baseline.plain)
+        done = run(with_fault("store-killed"), BUDGETED | server, tmp_path)
+    trained(done, plain)
     for rank in range(2):
         told = said_to_users(done, rank, "the job's store|plan for the whole job")
         assert len(told) == 1, done.output
@@ -215,25 +190,20 @@ def test_ranks_whose_store_drops_train_on(
         assert told[0].endswith("; this rank trains on with its own plan")
 
 
-def test_ranks_whose_store_stands_still_train_on_and_end(
-    baseline: Baseline, variables: dict[str, str], tmp_path: Path
-) -> None:
+@pytest.mark.whole_zoo  # the one before stands for it
+def test_ranks_whose_store_stands_still_train_on_and_end(plain: Finished, tmp_path: Path) -> None:
     """They end while a thread of the plugin's waits in torch for an answer."""
     with served_store() as server:
-        done = run(with_fault("store-stopped"), variables | server, tmp_path)
-    trained(done, baseline.plain)
+        done = run(with_fault("store-stopped"), BUDGETED | server, tmp_path)
+    trained(done, plain)
     for rank in range(2):
         told = rf"rank {rank}\] .*the job's store cannot be used any more: it did not answer in"
         assert done.said(told), done.output
 
 
-def test_four_ranks_exchange_little(
-    baseline: Baseline, variables: dict[str, str], tmp_path: Path
-) -> None:
-    # Two layers a rank and three on the last, as in the baseline, but up to four microbatches under
-    # way for two: what its first rank took for all leaves room for half of the activations here.
-    first, last = (report["plain_peak_bytes"] for report in baseline.measured.reports)
-    variables["EBBTIDE_BUDGET"] = f"default={first},rank3={last * 11 // 10}"
+def test_four_ranks_exchange_little(tmp_path: Path) -> None:
+    # Two layers each, and three on the last, as of two ranks; but up to four microbatches at once.
+    variables = BUDGETED | {"EBBTIDE_BUDGET": "10MiB"}
     done = run(with_fault("over", ranks=4, layers=8), variables, tmp_path).succeeded()
     assert done.reports[0]["recomputed_ops"] > 0
     agreed(done, 1)
