@@ -55,6 +55,8 @@ Bytes bytesOf(std::string_view text) {
 [[noreturn]] void rethrow(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
+  } catch (const JobStoreGone&) {
+    throw;
   } catch (const std::exception& error) {
     const std::string what = error.what();
     throw std::runtime_error(what.substr(0, what.find('\n')));
@@ -132,7 +134,7 @@ class StoreThread {
       try {
         StorePointer store = source();
         if (not_cloned) std::rethrow_exception(not_cloned);
-        if (!store || (clones && !clone)) throw std::runtime_error("the process group is gone");
+        if (!store || (clones && !clone)) throw JobStoreGone("the process group is gone");
         if (clones) store = clone;
         result = call(*store);
       } catch (...) {

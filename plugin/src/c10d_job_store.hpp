@@ -18,7 +18,7 @@ inline constexpr std::chrono::milliseconds kJobStoreTimeOut = std::chrono::secon
 // Takes TCPStore, FileStore and HashStore, behind any number of PrefixStores. Throws
 // std::invalid_argument for another kind, since one written in Python would need the GIL, and for
 // a group without a store. Begins to connect, and waits for nothing. Never keeps group or store
-// alive: once they are gone each call throws.
+// alive: once they are gone each call throws JobStoreGone.
 std::unique_ptr<JobStore> makeJobStore(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                                        std::chrono::milliseconds time_out = kJobStoreTimeOut);
 

@@ -310,7 +310,7 @@ TEST(C10dJobStore, AGroupIsNotKeptAlive) {
   EXPECT_EQ(group.use_count(), 1u);
   group.reset();
   EXPECT_EQ(job.use_count(), 1u);
-  EXPECT_THROW(store->get("a"), std::runtime_error);
+  EXPECT_THROW(store->get("a"), JobStoreGone);
 }
 
 // As a store that is written in Python looks from here.

@@ -114,6 +114,8 @@ void JobAgreement::poll(Time now, JobProgress progress) noexcept try {
   if (!store_ || !member_->hasReport() || !connected(now)) return;
   if (leader_) leader_->look(*store_, now, progress);
   member_->look(*store_, now, progress);
+} catch (const JobStoreGone& gone) {
+  giveUp(gone.what(), false);
 } catch (...) {
   giveUp(whatOf(std::current_exception()));
 }
@@ -134,7 +136,7 @@ JobAgreement::Time JobAgreement::nextPoll() const noexcept {
   return leader_ ? std::min(leader_->nextLook(), member_->nextLook()) : member_->nextLook();
 }
 
-void JobAgreement::giveUp(const std::string& why) noexcept try {
+void JobAgreement::giveUp(const std::string& why, bool said) noexcept try {
   if (!store_) return;
   store_.reset();
   const std::string text = "the job's store cannot be used any more: " + why;
@@ -142,7 +144,7 @@ void JobAgreement::giveUp(const std::string& why) noexcept try {
     callbacks_.debug(text);
     return;
   }
-  callbacks_.say(text + "; this rank trains on with its own plan");
+  (said ? callbacks_.say : callbacks_.debug)(text + "; this rank trains on with its own plan");
   callbacks_.keep(text);
 } catch (...) {
   return;

@@ -108,7 +108,7 @@ class JobAgreement {
 
  private:
   bool connected(Time now);
-  void giveUp(const std::string& why) noexcept;
+  void giveUp(const std::string& why, bool said = true) noexcept;
 
   std::unique_ptr<JobStore> store_;
   const std::int32_t rank_, size_;

@@ -3,15 +3,22 @@
 #pragma once
 
 #include <optional>
+#include <stdexcept>
 #include <string>
 
 namespace ebbtide::plugin {
 
+// The program itself let go of the store: no fault.
+class JobStoreGone : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 // Keys are short and printable; values are any bytes, up to kMostStoredBytes.
 //
 // No call waits for another rank: what is not there yet is nothing. Each throws std::exception when
-// the store cannot be reached, at the latest after the time-out that the implementation states; a
-// store that failed once may be given up.
+// the store cannot be reached, at the latest after the time-out that the implementation states,
+// and JobStoreGone of one that is gone; a store that failed once may be given up.
 //
 // Thread rule: one thread at a time.
 class JobStore {

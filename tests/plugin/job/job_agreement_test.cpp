@@ -469,6 +469,19 @@ TEST(JobAgreement, AStoreThatBreaksIsSaidOnce) {
   }
 }
 
+// A short job ends in mid-round.
+TEST(JobAgreement, ThatTheProgramLetsGoOfTheStoreIsNotSaid) {
+  SimulatedJob job(2);
+  job.run(0.1);
+  for (std::size_t i = 0; i < 2; ++i) job.rank(i).faults->gone = true;
+  job.run(400);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_FALSE(job.rank(i).agreement->alive());
+    EXPECT_EQ(job.rank(i).kept.size(), 1u);
+    EXPECT_TRUE(job.rank(i).said.empty());
+  }
+}
+
 TEST(JobAgreement, AStoreMayBeReachedLate) {
   SimulatedJob job(2);
   job.rank(0).faults->connects = job.rank(1).faults->connects = false;

@@ -22,6 +22,7 @@ class MemoryJobStore final : public JobStore {
   struct Faults {
     bool connects = true;
     bool broken = false;  // every call throws
+    bool gone = false;    // JobStoreGone
     // Called with each value before it is set; what it leaves is stored.
     std::function<void(const std::string& key, std::string& value)> damage;
     // True: this change reaches the others only with a later call, or deliver(). In order.
@@ -62,6 +63,7 @@ class MemoryJobStore final : public JobStore {
     ++faults_->calls;
     if (faults_->calls_left == 0) faults_->broken = true;
     if (faults_->calls_left > 0) --faults_->calls_left;
+    if (faults_->gone) throw JobStoreGone("the group is gone");
     if (faults_->broken) throw std::runtime_error("the connection was closed");
   }
   void change(Change change) {
