@@ -74,9 +74,12 @@ void Session::takeBudget() {
   }
   const std::optional<std::int64_t> now = budget();
   metrics_.setBudgetBytes(now.value_or(allocator::kUnlimited));
-  say(fmt::format("this rank runs {}: its budget is {} from step {} on{}",
-                  stagesText(stage_budget_->stages()), budgetText(now), steps_ + 1,
-                  now == before ? ", as before" : ", before " + budgetText(before)));
+  const std::string stages = stagesText(stage_budget_->stages());
+  say(now ? fmt::format("this rank runs {}: its budget is {} from step {} on, before {}", stages,
+                        budgetText(now), steps_ + 1, budgetText(before))
+          : fmt::format("this rank runs {}, for which EBBTIDE_BUDGET has no entry: it is measured "
+                        "only",
+                        stages));
   floor_checks_ = 0;
   steps_to_record_ = std::max(steps_to_record_, 3);
   for (auto& [signature, known] : programs_) known.asked = known.said_plan = false;

@@ -269,7 +269,8 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   }
   Planned planned = bestPlan(trace, graph, cap);
   preferRehearsed(trace, first_step, cap, planned);
-  std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
+  if (this->budget() != budget) return;  // it is another one by now: so will be the plan
+  std::optional<StepSchedule> own;       // for the ranks that it exchanges messages with
   if (trace.group_size > 1)
     own = StepSchedule{planned.step, planned.result.schedule, planned.result.planner};
   const auto publish_now = [&] {
