@@ -49,6 +49,8 @@ class PlanBuilder {
       const std::int64_t bytes = value.block == kNone ? 0 : trace_.blocks[value.block].bytes;
       plan_->codec.push_back({bytes, value.encoded_bytes, value.codec_ns});
     }
+    for (std::size_t v = 0; v < trace_.values.size(); ++v)
+      plan_->saved_longer.push_back(graph_.graph.values[v].saved_last != kNone);
     plan_->use_value = trace_.use_value;
     plan_->replayed.assign(trace_.ops.size(), false);
     plan_->drops_after_op.resize(trace_.ops.size());

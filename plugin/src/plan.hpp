@@ -51,6 +51,7 @@ struct Plan {
   std::vector<bool> restored_later;      // per value: a replay or its copy gives it again
   std::vector<std::int32_t> fetches_of;  // per value: how often from its copy
   std::vector<bool> on_host;             // per value: that copy is in the spill file, not bits
+  std::vector<bool> saved_longer;        // per value: than it is read, its graph being kept
   struct Codec {
     std::int64_t block_bytes = 0;  // of the value as recorded
     std::int64_t encoded_bytes = 0;

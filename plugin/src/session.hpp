@@ -123,7 +123,12 @@ class Session {
   void countReplay(std::int64_t duration_ns) noexcept;
   void countReplaysAhead(std::int64_t replays, std::int64_t duration_ns) noexcept;
   void countAudit(const std::string& op, std::uint64_t signature, bool equal);
+  struct Replayed {
+    std::string op;
+    std::uint64_t signature = 0;
+  };
   void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
+  void rejectReplays(const std::vector<Replayed>& ops, const std::string& why);
   void countSpill(std::int64_t bytes) noexcept;
   // Values given up without a plan, to be computed again, and the replays that did.
   void countOnlineDrop(std::int64_t bytes) noexcept { dropped_online_bytes_ += bytes; }

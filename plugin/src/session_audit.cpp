@@ -56,11 +56,23 @@ void Session::countAudit(const std::string& op, std::uint64_t signature, bool eq
 }
 
 void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
+  rejectReplays({{op, signature}}, why);
+}
+
+void Session::rejectReplays(const std::vector<Replayed>& ops, const std::string& why) {
+  if (ops.empty()) return;
   std::lock_guard lock(mutex_);
-  ++rejected_ops_[op];
   any_rejected_ = true;
-  if (rejected_.insert(signature).second)
-    warn(fmt::format("the results of {} are kept, not computed again: {}", op, why));
+  std::size_t others = 0;
+  for (const auto& [op, signature] : ops) {
+    ++rejected_ops_[op];
+    others += rejected_.insert(signature).second;
+  }
+  if (others > 0) {
+    const std::string more = others > 1 ? fmt::format(" and {} other operations", others - 1) : "";
+    warn(fmt::format("the results of {}{} are kept, not computed again: {}", ops.front().op, more,
+                     why));
+  }
   for (auto& [program, known] : programs_) {
     const auto rejects = [this](const auto& plan) { return plan && replaysRejected(*plan); };
     if (!rejects(known.plan) && !rejects(known.later_plan)) continue;

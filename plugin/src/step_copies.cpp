@@ -61,15 +61,53 @@ bool StepRun::fetchedLater(ValueId id, const RunValue& value) const {
 // Called with mutex_ held. No recipe is kept of what the plan fetches: without a copy elsewhere the
 // one that is there is the only one for the fetches to come, for the uses that still live (of a
 // kept graph, or of a step that will leave its plan) and for replays of a kept graph.
-bool StepRun::onlyCopy(ValueId id, const RunValue& value) const {
+bool StepRun::onlyCopy(ValueId id, const RunValue& value) {
   return options_.plan->fetches_of[plannedAs(id)] > 0 && !copiedByPlan(id, value) &&
          (value.live_uses > 0 || fetchedLater(id, value) || readByKeptGraph(id));
 }
 
 // Called with mutex_ held. By a replay that the plan does not know, of what has no recipe?
-bool StepRun::readByKeptGraph(ValueId id) const {
+bool StepRun::readByKeptGraph(ValueId id) {
   const bool fetched = !unplanned(id) && options_.plan->fetches_of[plannedAs(id)] > 0;
-  return fetched && mayRunBeyondPlan() && readByPlan(id);
+  return fetched && mayRunBeyondPlan() && readByPlan(id) && readBySaved(id);
+}
+
+// Called with mutex_ held. Would a replay for something that is still saved read it?
+bool StepRun::readBySaved(ValueId id) {
+  constexpr std::size_t kMostLooked = 256;  // values; of more of them: yes
+  for (; next_reader_ < static_cast<OpId>(ops_.size()); ++next_reader_) {
+    const RunOp& reader = ops_[next_reader_];
+    if (!reader.finished && next_reader_ + 1 == static_cast<OpId>(ops_.size())) break;  // it runs
+    if (reader.recipe == nullptr) continue;
+    for (const ValueId input : reader.inputs) replay_readers_[input].push_back(next_reader_);
+  }
+  std::vector<ValueId> made = {id};
+  for (std::size_t i = 0; i < made.size() && i < kMostLooked; ++i) {
+    const auto readers = replay_readers_.find(made[i]);
+    if (readers == replay_readers_.end()) continue;
+    for (const OpId reader : readers->second) {
+      for (const ValueId output : ops_[reader].outputs) {
+        if (values_[output].live_uses > 0) return true;
+        if (std::find(made.begin(), made.end(), output) == made.end()) made.push_back(output);
+      }
+    }
+  }
+  return made.size() > kMostLooked;
+}
+
+// Called with mutex_ held. Values of kept graphs that nothing can ask for any more.
+void StepRun::giveUpUnasked() {
+  if (off_plan_) return unasked_.clear();
+  std::erase_if(unasked_, [this](ValueId id) {
+    RunValue& value = values_[id];
+    if (mayRunBeyondPlan() && readBySaved(id)) return false;
+    const bool needed = isNeeded(value) || value.made_again || value.rejected || value.stale;
+    if (needed || fetchedLater(id, value)) return true;
+    if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
+    giveUp(value);
+    giveUpCopies(value);
+    return true;
+  });
 }
 
 // Called with mutex_ held. Where the recorded step ran its graph again too, the plan knows what the
@@ -82,8 +120,28 @@ bool StepRun::mayRunBeyondPlan() const {
 
 // Called with mutex_ held. Dropped, then, though the program may still hold and save it.
 bool StepRun::copiedByPlan(ValueId id, const RunValue& value) const {
-  return value.encoded ||
-         (value.spilled && fetchedLater(id, value) && options_.plan->on_host[plannedAs(id)]);
+  return value.encoded || (value.spilled && (value.also_on_host || fetchedLater(id, value)) &&
+                           options_.plan->on_host[plannedAs(id)]);
+}
+
+// Called with mutex_ held. Its graph is kept: another pass may ask for the value, and the plan need
+// not hold it for that.
+bool StepRun::staysOnHost(ValueId id, const RunValue& value) const {
+  const bool by_plan = !off_plan_ && planned(id, &Plan::on_host);
+  const bool kept = by_plan && (keeps_graph_now_ || planned(id, &Plan::saved_longer));
+  return kept && value.live_uses > 0 && device_.contents.onHost() &&
+         value.spilled->bytes == value.bytes;
+}
+
+// Called with mutex_ held, when `spilled` has been read. What nobody sees written the print tells.
+void StepRun::noteFetched(ValueId id, RunValue& value, const c10::Storage& fetched) {
+  value.also_on_host = staysOnHost(id, value);
+  if (value.also_on_host) {
+    value.print = device_.contents.fingerprint(
+        fetched.data(), static_cast<std::int64_t>(fetched.nbytes()), Fingerprint::Extent::kSample);
+  } else {
+    session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+  }
 }
 
 // Before a drop after which the plan wants the value again. Without mutex_: it allocates.

@@ -185,6 +185,7 @@ std::int64_t StepRun::spill(ValueId id) {
   endGuard(value);  // nobody else can free the block
   // A copy that is there already may be older than a write that nobody saw.
   if (const auto older = std::exchange(value.spilled, slot)) session_.spills().release(*older);
+  value.also_on_host = false;
   value.held = c10::Storage();
   given_up_.push_back(std::move(victim));  // the last one
   session_.countSpill(value.bytes);

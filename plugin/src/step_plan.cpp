@@ -175,6 +175,7 @@ void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
   }
   for (const ValueId id : here) makeCopy(id);
   const Locked lock(*this);
+  giveUpUnasked();
   for (const ValueId id : here) drop(id);
   dropLate();
 }
@@ -191,12 +192,21 @@ void StepRun::drop(ValueId id) {
     value.release_after_uses = true;
     return;
   }
-  if (!again && mayRunBeyondPlan()) return;
+  if (!again && mayRunBeyondPlan() && readBySaved(id)) {
+    unasked_.push_back(id);
+    return;
+  }
   if (rehearsing_ && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay
   if (value.rejected) return;
+  if (value.also_on_host && value.spilled && value.held &&
+      !device_.contents.match(*value.print, value.held.data(), value.bytes)) {
+    session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+    value.also_on_host = false;
+  }
   if (onlyCopy(id, value)) {
     value.release_after_uses = !fetchedLater(id, value);
+    if (value.release_after_uses && value.live_uses == 0) unasked_.push_back(id);
     return;
   }
   value.release_after_uses = value.live_uses == 0;

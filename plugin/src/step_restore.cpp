@@ -3,7 +3,6 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <algorithm>
-#include <new>
 
 #include "elapsed.hpp"
 #include "fingerprint.hpp"
@@ -19,14 +18,6 @@ using EventKind = scheduler::TraceEvent::Kind;
 
 constexpr const char* kDraws = "draws random numbers without saying so";
 constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
-
-// Its first line.
-std::string messageOf(const std::exception& error) {
-  const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
-      torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
-}
 
 }  // namespace
 
@@ -168,22 +159,6 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
   return true;
 }
 
-// An op whose own replay failed is never run again. Where memory was short, or an input could not
-// be had, no op is at fault: another plan may do.
-void StepRun::endRehearsal(const std::exception& error) {
-  const bool no_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                         dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
-  const OpId at_fault = std::exchange(replaying_, kNone);
-  std::lock_guard lock(mutex_);
-  if (at_fault != kNone && !no_memory) {
-    const RunOp& op = ops_[at_fault];
-    session_.rejectReplay(op.info->name, op.known_signature, messageOf(error));
-  } else {
-    session_.rehearsalFailed(*options_.plan, messageOf(error));
-  }
-  leavePlan("the rehearsal failed: " + messageOf(error));
-}
-
 // The event's saved values are with the node by now: what the plan gives up after it can go.
 void StepRun::finishEvent() {
   if (current_event_ == kNone) return;
@@ -211,7 +186,7 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
         producer == kNone ? "the program's input" : ops_[producer].info->name,
         "); please report this. EBBTIDE=1 trains without dropping anything");
   }
-  if (spilled) return fetch(*found);
+  if (spilled) return fetch(id);
   if (encoded) return decode(*found);
   replay(producer, depth + 1, {});
   {
@@ -224,25 +199,29 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
   return materialize(id, depth + 1);
 }
 
-c10::Storage StepRun::fetch(RunValue& value) {
+c10::Storage StepRun::fetch(ValueId id) {
   TORCH_CHECK(!Session::inChild(),
               "ebbtide: a forked child cannot run a graph backward whose values its parent has "
               "spilled to the host; fork before the forward pass");
   EventLog::OursScope ours;
+  RunValue* found = nullptr;
   std::int64_t bytes = 0;
   {
     std::lock_guard lock(mutex_);
+    found = &values_[id];
+    const RunValue& value = *found;
     if (value.held) return value.held;
     TORCH_CHECK(value.spilled, "ebbtide: a spilled value is gone; please report this");
     bytes = value.spilled->bytes;  // the program may have resized it before it was spilled
   }
   c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(bytes));
   std::lock_guard lock(mutex_);
+  RunValue& value = *found;
   if (value.held) return value.held;
   TORCH_CHECK(value.spilled && value.spilled->bytes == bytes &&
                   session_.spills().read(*value.spilled, storage.mutable_data()),
               "ebbtide: the spill file could not be read back: ", session_.spills().lastError());
-  session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+  noteFetched(id, value, storage);
   holdCopy(value, storage);
   return storage;
 }
@@ -283,9 +262,7 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
     if (value.pristine) return value.pristine;
     present = value.storage();
     const bool written = value.stale || (!value.replaced && present && !value.intact());
-    const bool resized = !value.replaced && present &&
-                         (present.data() != value.data ||
-                          static_cast<std::int64_t>(present.nbytes()) != value.bytes);
+    const bool resized = present && value.resized(present);
     if (resized && value.guard != 0) {
       endGuard(value);
       if (value.pristine) return value.pristine;
@@ -298,11 +275,6 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
   }
   replaying_ = kNone;
   return materialize(id, depth);
-}
-
-// Its replays are compared with the originals, which are at hand.
-bool StepRun::rehearses(const RunOp& op) const {
-  return rehearsing_ && op.on_plan;
 }
 
 bool StepRun::isNeeded(const RunValue& value) noexcept {
@@ -364,33 +336,6 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   giveUpInputs(op);
 }
 
-// A replay that differs from the original tells of the op, or of what the program does to its
-// inputs unseen. Two replays from the same inputs that differ tell of the op alone.
-void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs) {
-  const auto differed = [this](const auto& output) { return values_[output.second].rejected; };
-  if (op.info->mutates || op.audit_key == 0) return;
-  {
-    std::lock_guard lock(mutex_);
-    if (std::none_of(op.output_of.begin(), op.output_of.end(), differed)) return;
-  }
-  try {
-    const Recipe::Outputs others = runAgain(op, id, depth, {});
-    for (const auto& [index, output] : op.output_of) {
-      const c10::Storage& first = outputs[index].storage();
-      const c10::Storage& second = others.at(index).storage();
-      if (first.nbytes() == second.nbytes() &&
-          device_.contents.equal(first.data(), second.data(),
-                                 static_cast<std::int64_t>(first.nbytes()))) {
-        continue;
-      }
-      session_.noteUnsteady(op.audit_key);
-      return;
-    }
-  } catch (const std::exception& error) {  // the rehearsal can do without
-    session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
-  }
-}
-
 Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
                                   const std::vector<ValueId>& given_up) {
   // All inputs first: restoring one may run other ops, which an in-place one must not see half
@@ -421,30 +366,6 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.known_signature, kDraws);
   TORCH_CHECK(!draws, rehearsing_ ? "" : "ebbtide: ", op.info->name, " ", kDraws);
   return outputs;
-}
-
-// Nothing: there is no original to compare with.
-std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
-  c10::Storage original;
-  std::optional<SpillTarget::Slot> spilled;
-  {
-    std::lock_guard lock(mutex_);
-    if (value.uninitialised) return std::nullopt;
-    original = value.storage();
-    spilled = value.spilled;
-  }
-  const auto shorter = [&replayed](std::int64_t bytes) {
-    return static_cast<std::int64_t>(replayed.nbytes()) < bytes;
-  };
-  if (shorter(value.bytes)) return false;
-  if (!original && !spilled) {  // it died with the program's last reference: only its print is left
-    if (!value.print) return std::nullopt;
-    return device_.contents.match(*value.print, replayed.data(), value.bytes);
-  }
-  if (!original)
-    return !shorter(spilled->bytes) && session_.spills().equals(*spilled, replayed.data());
-  if (static_cast<std::int64_t>(original.nbytes()) < value.bytes) return false;
-  return device_.contents.equal(original.data(), replayed.data(), value.bytes);
 }
 
 void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output) {

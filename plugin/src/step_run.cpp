@@ -276,12 +276,15 @@ void StepRun::releaseUse(UseId use) noexcept {
       forgetUse(use);
       const bool asked_for = readByKeptGraph(id);
       const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
-      const bool done =
-          !wanted && !asked_for &&
-          (value.release_after_uses || value.late || (keepsAll() && !planned(id, &Plan::hold)));
+      const bool released = !wanted && (value.release_after_uses || value.late ||
+                                        (keepsAll() && !planned(id, &Plan::hold)));
+      const bool done = released && !asked_for;
       --value.live_uses;
+      if (value.live_uses == 0 && released && asked_for) unasked_.push_back(id);
       if (value.live_uses == 0) endWatch(value);
-      if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) giveUpCode(value);
+      if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) {
+        value.also_on_host ? giveUpCopies(value) : giveUpCode(value);
+      }
       if (value.live_uses == 0 && done && value.readers == 0) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);

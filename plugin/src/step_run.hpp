@@ -205,10 +205,14 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void drop(ValueId value);
   void tryCode(const RunOp& op, ValueId value);
   bool fetchedLater(ValueId id, const RunValue& value) const;
-  bool onlyCopy(ValueId id, const RunValue& value) const;
+  bool onlyCopy(ValueId id, const RunValue& value);
   bool copiedByPlan(ValueId id, const RunValue& value) const;
-  bool readByKeptGraph(ValueId id) const;
+  bool staysOnHost(ValueId id, const RunValue& value) const;
+  void noteFetched(ValueId id, RunValue& value, const c10::Storage& fetched);
+  bool readByKeptGraph(ValueId id);
   bool mayRunBeyondPlan() const;
+  bool readBySaved(ValueId id);
+  void giveUpUnasked();
   void makeCopy(ValueId value);
   void encode(RunValue& value, ValueId planned, const c10::Storage& present);
   void offload(RunValue& value, const c10::Storage& present);
@@ -263,12 +267,13 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage unpack(UseId use);
   c10::Storage unpackCaptured(UseId use);
   c10::Storage materialize(ValueId value, int depth);
-  c10::Storage fetch(RunValue& value);
+  c10::Storage fetch(ValueId value);
   static void holdCopy(RunValue& value, const c10::Storage& storage);
   void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
   Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
                            const std::vector<ValueId>& given_up);
   void endRehearsal(const std::exception& error);
+  std::vector<OpId> readersOfResized();
   void tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
@@ -311,6 +316,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::vector<c10::Storage> given_up_;  // to be freed when mutex_ is released
   std::vector<Trained> parameters_;
   std::vector<ValueId> late_drops_;
+  // Dropped by the plan, but held: a replay that it does not know may read them. In no order.
+  std::vector<ValueId> unasked_;
+  std::unordered_map<ValueId, std::vector<OpId>> replay_readers_;  // of the ops before the next one
+  OpId next_reader_ = 0;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from; restore_mutex_
   std::int32_t current_event_ = scheduler::kNone;

@@ -25,6 +25,7 @@ struct StepRun::RunValue {
   WeakStorage copy = noStorage();  // storage that has these contents now
   c10::Storage held;               // our reference to it
   std::optional<SpillTarget::Slot> spilled;
+  bool also_on_host = false;      // `spilled` is what `held` was fetched from, as `print` was then
   std::optional<BitCode> code;    // of `encoded`
   c10::Storage encoded;           // the contents as one bit a word, for the fetches to come
   std::int32_t fetches_done = 0;  // of the plan's
@@ -76,6 +77,11 @@ struct StepRun::RunValue {
   c10::Storage storage() const {
     if (held) return held;
     return c10::Storage(copy.lock());
+  }
+  // Did the program free its contents, or have them elsewhere by now?
+  bool resized(const c10::Storage& present) const {
+    return !replaced &&
+           (present.data() != data || static_cast<std::int64_t>(present.nbytes()) != bytes);
   }
 };
 

@@ -259,9 +259,7 @@ void StepRun::protect(ValueId id) {
     RunValue& value = values_[id];
     present = value.storage();
     // Freed since, and allocated again to be written: what was read is in the block that was kept.
-    const bool resized = present && !value.replaced &&
-                         (present.data() != value.data ||
-                          static_cast<std::int64_t>(present.nbytes()) != value.bytes);
+    const bool resized = present && value.resized(present);
     if (resized) endGuard(value);
     if (resized || value.pristine || value.overwritten) return;
   }

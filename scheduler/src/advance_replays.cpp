@@ -178,11 +178,13 @@ class Advancer {
     return more;
   }
 
-  // What a drop before the wait saves: nothing where the program itself holds that copy.
-  Bytes freed(ValueId value) {
-    const bool ours = made_[value] == wait_ || graph_.values[value].natural_last < wait_;
-    made_[value] = kNone;
-    return ours ? bytes(value) : 0;
+  // What a drop before the wait saves: nothing where the program itself holds that copy, or saved
+  // tensors do.
+  Bytes freed(ValueId id) {
+    const Value& value = graph_.values[id];
+    const bool ours = made_[id] == wait_ || std::max(value.natural_last, value.saved_last) < wait_;
+    made_[id] = kNone;
+    return ours ? bytes(id) : 0;
   }
 
   void addMoved(const Step& step) {

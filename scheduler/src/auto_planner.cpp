@@ -14,6 +14,7 @@
 #include "planner_options.hpp"
 #include "pwremat_planner.hpp"
 #include "replay_polish.hpp"
+#include "saved_bytes.hpp"
 #include "twremat_planner.hpp"
 
 namespace ebbtide::scheduler {
@@ -31,6 +32,10 @@ constexpr std::int64_t kStepsPerMove = 100;
 
 // Two rounds of annealing that gain less than this share of the step's time end it.
 constexpr double kLeastGain = 1e-3;
+
+// Of graphs that are kept annealing may count too little (replay_polish.hpp): then it is told to
+// stay so much below the budget, so often.
+constexpr int kAnnealings = 3;
 
 // Another start is searched from too if it recomputes for no longer than so many times greedy's.
 constexpr double kPromisingRatio = 1.25;
@@ -55,6 +60,7 @@ class Composition {
       planAnyGraph(work);
     } else if (!done()) {
       consider(joinBlocks(graph_, budget_, options_));
+      if (!done() && graph_.keepsGraphs()) considerBlocksWithSaved();
       if (!done()) searchRetentions(work);
       if (!done()) anneal(work);
     }
@@ -72,6 +78,13 @@ class Composition {
   // A schedule that is not legal does not count at all.
   void consider(PlanResult result) {
     if (betterPlan(result, best_) && !validate(graph_, result.schedule)) best_ = std::move(result);
+  }
+
+  // Blocks do not know of graphs that are kept: here as if nothing were made again.
+  void considerBlocksWithSaved() {
+    const Graph fixed = withSavedFixed(graph_, keepEverything(graph_));
+    PlanResult joined = joinBlocks(fixed, budget_, options_);
+    consider(judgedPlan(graph_, budget_, std::move(joined.schedule), joined.planner));
   }
 
   // Another order of first runs may need less memory; moccasin-local keeps to the graph's.
@@ -131,8 +144,17 @@ class Composition {
   void anneal(std::int64_t work) {
     const PolishEffort effort{
         .moves = work / kStepsPerMove, .enough_ns = bound_ns_, .least_gain = kLeastGain};
-    Schedule polished = polish(graph_, budget_, options_, best_.schedule, effort);
-    consider(judgedPlan(graph_, budget_, std::move(polished), best_.planner + " + annealing"));
+    const PlanResult start = best_;
+    Bytes budget = budget_;
+    for (int round = 0; round < kAnnealings && !isPast(options_.deadline); ++round) {
+      Schedule polished = polish(graph_, budget, options_, start.schedule, effort);
+      PlanResult found =
+          judgedPlan(graph_, budget_, std::move(polished), start.planner + " + annealing");
+      const Bytes over = found.peak_bytes - budget_;
+      consider(std::move(found));
+      if (over <= 0 || !graph_.keepsGraphs()) break;
+      budget -= over;
+    }
   }
 
   const Graph& graph_;

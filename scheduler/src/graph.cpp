@@ -98,13 +98,18 @@ void checkValue(const Graph& graph, ValueId id, std::vector<bool>& has_successor
   const Value& value = graph.values[id];
   const std::size_t ops = graph.ops.size();
   if (value.bytes < 0) fail(valueName(id) + " has negative bytes");
-  for (OpId op : {value.producer, value.natural_last, value.overwritten_by}) {
+  for (OpId op : {value.producer, value.natural_last, value.saved_last, value.overwritten_by}) {
     if (op != kNone && !isIndex(op, ops)) {
       fail(valueName(id) + " names op " + std::to_string(op) + ", which does not exist");
     }
   }
   if (value.overwritten_by != kNone && value.overwritten_by <= value.producer) {
     fail(valueName(id) + " is overwritten before it is produced");
+  }
+  if (value.saved_last != kNone) {
+    if (value.overwritten_by != kNone)
+      fail(valueName(id) + " is saved beyond its last read, and overwritten");
+    if (value.saved_last < value.producer) fail(valueName(id) + " is saved before it is produced");
   }
   const ValueId previous = value.previous_epoch;
   if (previous == kNone) return;
@@ -130,7 +135,7 @@ void checkAnyOrder(const Graph& graph) {
   }
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
-    if (value.natural_last != kNone || value.overwritten_by != kNone) {
+    if (value.natural_last != kNone || value.saved_last != kNone || value.overwritten_by != kNone) {
       fail(valueName(static_cast<ValueId>(id)) +
            " has a natural life or is overwritten in a graph of any order");
     }
@@ -165,6 +170,11 @@ Nanoseconds Graph::totalDurationNs() const {
   Nanoseconds sum = 0;
   for (const Op& op : ops) sum = addCapped(sum, op.duration_ns);
   return sum;
+}
+
+bool Graph::keepsGraphs() const {
+  return std::any_of(values.begin(), values.end(),
+                     [](const Value& value) { return value.saved_last != kNone; });
 }
 
 bool Graph::hasBackward() const {

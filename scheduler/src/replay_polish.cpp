@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "replay_search.hpp"
+#include "saved_bytes.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -44,8 +45,10 @@ void improve(ReplaySearch& search, const PolishEffort& effort, Nanoseconds step_
 
 }  // namespace
 
-Schedule polish(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
+Schedule polish(const Graph& whole, Bytes budget_bytes, const PlannerOptions& options,
                 const Schedule& start, const PolishEffort& effort) {
+  const Graph with_saved = whole.keepsGraphs() ? withSavedFixed(whole, start) : Graph();
+  const Graph& graph = whole.keepsGraphs() ? with_saved : whole;
   std::vector<std::unique_ptr<ReplaySearch>> searches;
   for (unsigned i = 0; i < std::clamp(options.threads, 1u, kMostThreads); ++i) {
     const ReplaySearchOptions one{budget_bytes, effort.intervals, options.seed + i,

@@ -18,8 +18,9 @@ struct PolishEffort {
   double least_gain = 0;
 };
 
-// The best schedule found from `start` on, as the timeline counts; never worse than it. One search
-// a thread, each with a seed of its own: the result does not depend on which ends first.
+// The best schedule found from `start` on, as the timeline counts (of graphs that are kept it
+// counts what saved tensors hold under `start`); never worse than it. One search a thread, each
+// with a seed of its own: the result does not depend on which ends first.
 Schedule polish(const Graph& graph, Bytes budget_bytes, const PlannerOptions& options,
                 const Schedule& start, const PolishEffort& effort);
 

@@ -15,8 +15,9 @@ struct State {
   bool held = false;  // by the schedule
   bool held_is_first = false;
   bool program_holds = false;
-  bool on_host = false;     // offloaded and not fetched yet
-  bool taken_over = false;  // its bytes already belong to the next epoch; a drop follows
+  bool saved_holds = false;  // saved tensors will, whatever the schedule drops
+  bool on_host = false;      // offloaded and not fetched yet
+  bool taken_over = false;   // its bytes already belong to the next epoch; a drop follows
 };
 
 // The values of each op by one of their op fields, as a compressed list.
@@ -62,6 +63,7 @@ class Machine {
       state.program_holds = value.natural_last != kNone;
       live_ += bytes(static_cast<ValueId>(id));
     }
+    if (graph.keepsGraphs()) noteSaved();
     last_touch_.assign(graph.values.size(), 0);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (steps_[i].kind != Step::Kind::kRun) {
@@ -95,6 +97,36 @@ class Machine {
   }
 
  private:
+  // Until when saved tensors hold what is made again nowhere: their own values, and those that a
+  // replay would read for what another one has saved.
+  void noteSaved() {
+    std::vector<bool> again(graph_.ops.size(), false);
+    for (const Step& step : steps_) {
+      if (step.kind != Step::Kind::kRun) continue;
+      again[step.id] = ran_[step.id];
+      ran_[step.id] = true;
+    }
+    ran_.assign(ran_.size(), false);
+    std::vector<OpId> until;
+    for (const Value& value : graph_.values) until.push_back(value.saved_last);
+    for (std::size_t id = graph_.ops.size(); id-- > 0;) {
+      if (!again[id]) continue;
+      OpId asked_until = kNone;
+      for (ValueId output : graph_.ops[id].outputs)
+        asked_until = std::max(asked_until, until[output]);
+      for (ValueId input : graph_.ops[id].inputs)
+        until[input] = std::max(until[input], asked_until);
+    }
+    saved_until_.resize(graph_.ops.size());
+    for (std::size_t id = 0; id < graph_.values.size(); ++id) {
+      const Value& value = graph_.values[id];
+      const bool made_again = value.producer != kNone && again[value.producer];
+      if (until[id] == kNone || made_again || value.overwritten_by != kNone) continue;
+      state_[id].saved_holds = true;
+      saved_until_[until[id]].push_back(static_cast<ValueId>(id));
+    }
+  }
+
   Bytes bytes(ValueId id) const { return graph_.values[id].pinned ? 0 : graph_.values[id].bytes; }
 
   Bytes nextFixed() const {
@@ -125,7 +157,7 @@ class Machine {
   void release(ValueId id) {
     State& state = state_[id];
     state.held = false;
-    const bool stays = state.held_is_first && state.program_holds;
+    const bool stays = state.held_is_first && (state.program_holds || state.saved_holds);
     if (!stays && !state.taken_over) live_ -= bytes(id);
     state.taken_over = false;
   }
@@ -152,11 +184,20 @@ class Machine {
       State& state = state_[*it];
       if (!state.program_holds) continue;
       state.program_holds = false;
-      if (!(state.held && state.held_is_first)) live_ -= bytes(*it);
+      if (!state.saved_holds && !(state.held && state.held_is_first)) live_ -= bytes(*it);
     }
+    if (!saved_until_.empty()) endSaved(saved_until_[id]);
     ran_[id] = true;
     last_first_run_ = id;
     ++next_;
+  }
+
+  void endSaved(const std::vector<ValueId>& values) {
+    for (ValueId value : values) {
+      State& state = state_[value];
+      state.saved_holds = false;
+      if (!state.program_holds && !(state.held && state.held_is_first)) live_ -= bytes(value);
+    }
   }
 
   // Did an output take the bytes over when the op began? Then its first copy is ended already.
@@ -224,7 +265,8 @@ class Machine {
   std::vector<State> state_;
   ValuesByOp natural_deaths_;
   ValuesByOp overwritten_;
-  std::vector<std::size_t> last_touch_;  // per value: last step that reads or moves it
+  std::vector<std::vector<ValueId>> saved_until_;  // per op: after which they hold no more
+  std::vector<std::size_t> last_touch_;            // per value: last step that reads or moves it
   std::size_t step_ = 0;
   OpId next_ = 0;  // first runs so far; in program order: the next one
   OpId last_first_run_ = kNone;

@@ -1,10 +1,10 @@
 #include "ebbtide/scheduler/trace.hpp"
 
 #include <algorithm>
-#include <map>
 #include <stdexcept>
 #include <utility>
 
+#include "block_roles.hpp"
 #include "trace_check.hpp"
 
 namespace ebbtide::scheduler {
@@ -16,11 +16,18 @@ using Kind = TraceEvent::Kind;
 // from the first unpack of a node to its first release (or the next node); gaps where they matter.
 class GraphBuilder {
  public:
-  GraphBuilder(const Trace& trace, const GraphOptions& options) : trace_(trace), options_(options) {
-    managed_.assign(trace.blocks.size(), false);
-    persistent_.assign(trace.blocks.size(), false);
+  GraphBuilder(const Trace& trace, const GraphOptions& options) : trace_(trace) {
+    BlockRoles roles = blockRoles(trace, options);
+    shared_ = std::move(roles.shared);
+    managed_ = std::move(roles.managed);
+    persistent_ = std::move(roles.persistent);
     block_freed_at_.assign(trace.blocks.size(), kNone);
     natural_death_.assign(trace.values.size(), kNone);
+    released_at_.assign(trace.values.size(), kNone);
+    to_release_.assign(trace.values.size(), 0);
+    for (const ValueId v : trace.use_value) {
+      if (v != kNone) ++to_release_[v];
+    }
     source_in_.assign(trace.blocks.size(), kNone);
     born_at_.assign(trace.values.size(), kNone);
     takes_over_.assign(trace.values.size(), kNone);
@@ -30,7 +37,6 @@ class GraphBuilder {
   }
 
   TraceGraph build() {
-    markBlocks();
     markSources();
     startFixed();
     for (; event_ < trace_.events.size(); ++event_) apply(trace_.events[event_]);
@@ -42,82 +48,8 @@ class GraphBuilder {
   }
 
  private:
-  // A value that was written over while a use still held it (a chunk of a shared storage, or
-  // .data): its uses read the storage as it is. A value with a use that was never unpacked: a loss
-  // whose backward pass did not run in this step may run in another. What an op wrote over without
-  // a value to show for it (a receive) lives on as long as its block. Such a block is left to the
-  // program: never dropped, never replayed.
-  void markSharedBlocks() {
-    shared_.assign(trace_.blocks.size(), false);
-    std::vector<bool> used(trace_.values.size(), false);
-    for (const ValueId v : trace_.use_value) {
-      if (v != kNone) used.at(v) = true;
-    }
-    std::vector<ValueId> newest(trace_.blocks.size(), kNone);
-    for (std::size_t v = 0; v < trace_.values.size(); ++v) {
-      if (trace_.values[v].block != kNone) newest[trace_.values[v].block] = static_cast<ValueId>(v);
-    }
-    for (std::size_t b = 0; b < newest.size(); ++b) {
-      if (newest[b] != kNone && trace_.values[newest[b]].overwritten_by != kNone) shared_[b] = true;
-    }
-    for (std::size_t v = 0; v < trace_.values.size(); ++v) {
-      const TraceValue& value = trace_.values[v];
-      if (used[v] && value.overwritten_by != kNone && value.block != kNone)
-        shared_[value.block] = true;
-    }
-    if (options_.unread_may_go) return;
-    std::vector<bool> unpacked(trace_.use_value.size(), false);
-    for (const TraceEvent& event : trace_.events) {
-      if (event.kind == Kind::kUnpack) unpacked.at(event.id) = true;
-    }
-    for (std::size_t use = 0; use < unpacked.size(); ++use) {
-      const ValueId v = trace_.use_value[use];
-      if (unpacked[use] || v == kNone || trace_.values[v].block == kNone) continue;
-      shared_[trace_.values[v].block] = true;
-    }
-  }
-
   bool isShared(const TraceValue& value) const {
     return value.block != kNone && shared_[value.block];
-  }
-
-  void markBlocks() {
-    markSharedBlocks();
-    for (const TraceValue& value : trace_.values) {
-      if (value.block != kNone && !value.parameter && !isShared(value))
-        managed_.at(value.block) = true;
-    }
-    if (options_.first_step) markPersistent();
-  }
-
-  // Blocks that later steps find at their start: GraphOptions::first_step.
-  void markPersistent() {
-    std::vector<bool> freed(trace_.blocks.size(), false);
-    std::vector<bool> gradient(trace_.blocks.size(), false);
-    const auto is_release = [](const TraceEvent& e) { return e.kind == Kind::kRelease; };
-    const auto last_release =
-        std::find_if(trace_.events.rbegin(), trace_.events.rend(), is_release).base();
-    bool in_backward = false;
-    for (auto event = trace_.events.begin(); event != trace_.events.end(); ++event) {
-      if (event->kind == Kind::kFree) freed.at(event->id) = true;
-      in_backward = (in_backward || event->kind == Kind::kUnpack) && event < last_release;
-      if (in_backward && event->kind == Kind::kAlloc) gradient.at(event->id) = true;
-    }
-    // A step ends when the next one begins, whose batch is there by then: the blocks allocated last
-    // that are as large as those found at the start and given back meanwhile.
-    std::map<Bytes, std::int64_t> given_back;
-    for (std::size_t b = 0; b < trace_.blocks.size(); ++b) {
-      if (trace_.blocks[b].before_step && freed[b]) ++given_back[trace_.blocks[b].bytes];
-    }
-    for (std::size_t b = trace_.blocks.size(); b-- > 0;) {
-      const TraceBlock& block = trace_.blocks[b];
-      const bool outlives = !freed[b] && !managed_[b] && !block.ours && !block.before_step;
-      if (!outlives || gradient[b]) continue;
-      const auto place = given_back.find(block.bytes);
-      const bool takes_a_place = place != given_back.end() && place->second > 0;
-      if (takes_a_place) --place->second;
-      persistent_[b] = !takes_a_place;
-    }
   }
 
   // Sources that are not there from the start: their blocks are allocated in mid-step (the next
@@ -187,6 +119,7 @@ class GraphBuilder {
         unpack(event.id);
         break;
       case Kind::kRelease:
+        noteRelease(trace_.use_value.at(event.id));
         leaveEvent();
         break;
       case Kind::kNaturalDeath:
@@ -360,14 +293,22 @@ class GraphBuilder {
     if (std::find(inputs.begin(), inputs.end(), value) == inputs.end()) inputs.push_back(value);
   }
 
+  // Up to the present op, or the gap behind it once that has made something.
+  void noteRelease(ValueId value) {
+    if (value == kNone) return;
+    --to_release_[value];
+    if (in_gap_ && gap_peak_ > gap_start_)
+      released_in_gap_.push_back(value);
+    else
+      released_at_[value] = here();
+  }
+
   // The node's saved values are released, or another node begins: what follows is a gap until the
   // next op.
   void leaveEvent() {
     if (!in_event_) return;
     in_event_ = false;
-    in_gap_ = true;
-    gap_event_ = event_;
-    gap_peak_ = fixed_;
+    beginGap();
   }
 
   // Nothing has been unpacked since the last op: what nodes allocate and let go of is told apart by
@@ -375,22 +316,29 @@ class GraphBuilder {
   void beginUnreadNode() {
     if (!unread_ || out_.graph.ops.empty()) return;
     closeGap();
+    beginGap();
+  }
+
+  void beginGap() {
     in_gap_ = true;
     gap_event_ = event_;
-    gap_peak_ = fixed_;
+    gap_peak_ = gap_start_ = fixed_;
   }
 
   void closeGap() {
     if (!in_gap_ || out_.graph.ops.empty()) return;
     in_gap_ = false;
-    if (gap_peak_ <= out_.graph.ops.back().fixed_bytes) return;  // the event itself dominates it
-    Op gap;
-    gap.name = "backward";
-    gap.backward = true;
-    gap.fixed_bytes = gap_peak_;
-    out_.graph.ops.push_back(std::move(gap));
-    out_.event_of.push_back(gap_event_);
-    out_.trace_op_of.push_back(kNone);
+    if (gap_peak_ > out_.graph.ops.back().fixed_bytes) {  // else the event itself dominates it
+      Op gap;
+      gap.name = "backward";
+      gap.backward = true;
+      gap.fixed_bytes = gap_peak_;
+      out_.graph.ops.push_back(std::move(gap));
+      out_.event_of.push_back(gap_event_);
+      out_.trace_op_of.push_back(kNone);
+    }
+    for (const ValueId v : released_in_gap_) released_at_[v] = here();
+    released_in_gap_.clear();
   }
 
   void finishValues() {
@@ -430,6 +378,45 @@ class GraphBuilder {
       before.natural_last = std::min(before.natural_last, before.overwritten_by);
     }
     out_.activation_bytes = activationBytes(last);
+    keepLostParameters();
+    noteSavedLonger(last);
+  }
+
+  // A parameter whose memory goes away in mid-step: gathered again unseen (FSDP), or a leaf of the
+  // step's own. Ops that read it are not run again if that might be asked of them later.
+  void keepLostParameters() {
+    Graph& graph = out_.graph;
+    std::vector<OpId> replayed_until(graph.values.size(), kNone);  // at the latest
+    for (OpId id = here(); id >= 0; --id) {
+      Op& op = graph.ops[id];
+      OpId until = op.backward ? id : kNone;
+      for (const ValueId v : op.outputs) until = std::max(until, replayed_until[v]);
+      const auto lost = [this, until](ValueId v) {
+        const TraceValue& value = trace_.values[v];
+        if (!value.parameter || value.block == kNone) return false;
+        return block_freed_at_[value.block] != kNone && block_freed_at_[value.block] < until;
+      };
+      if (op.rerunnable && std::any_of(op.inputs.begin(), op.inputs.end(), lost))
+        op.rerunnable = false;
+      if (!op.backward && !op.rerunnable) continue;
+      for (const ValueId v : op.inputs) replayed_until[v] = std::max(replayed_until[v], until);
+    }
+  }
+
+  // Graphs that are kept: what their saved tensors hold longer than anybody reads it.
+  void noteSavedLonger(OpId last) {
+    Graph& graph = out_.graph;
+    for (std::size_t v = 0; v < released_at_.size(); ++v)
+      graph.values[v].saved_last = to_release_[v] > 0 ? last : released_at_[v];
+    std::vector<OpId> read_at(graph.values.size(), kNone);
+    for (OpId i = 0; i <= last; ++i) {
+      for (const ValueId v : graph.ops[i].inputs) read_at[v] = i;
+    }
+    for (std::size_t v = 0; v < graph.values.size(); ++v) {
+      Value& value = graph.values[v];
+      const bool longer = value.saved_last > std::max(read_at[v], value.natural_last);
+      if (!longer || value.pinned || value.overwritten_by != kNone) value.saved_last = kNone;
+    }
   }
 
   Bytes peakBeforeFirstOp() const { return before_first_; }
@@ -455,7 +442,6 @@ class GraphBuilder {
   }
 
   const Trace& trace_;
-  GraphOptions options_;
   TraceGraph out_;
   std::vector<bool> shared_;
   std::vector<bool> managed_;       // blocks whose lifetime the schedule decides
@@ -469,12 +455,15 @@ class GraphBuilder {
   std::vector<ValueId> takes_over_;  // per value; kNone: it is no such source
   std::vector<OpId> block_freed_at_;
   std::vector<OpId> natural_death_;
+  std::vector<OpId> released_at_;         // per value: when its last saved tensor was
+  std::vector<std::int32_t> to_release_;  // per value: saved tensors that were not
+  std::vector<ValueId> released_in_gap_;
   std::size_t event_ = 0;      // that is applied
   std::size_t gap_event_ = 0;  // with which the present gap begins
   Nanoseconds at_ns_ = 0;
   Nanoseconds event_start_ns_ = 0;
   Bytes fixed_ = 0;
-  Bytes gap_peak_ = 0;
+  Bytes gap_peak_ = 0, gap_start_ = 0;
   Bytes op_start_ = 0;
   Bytes before_first_ = 0;
   Bytes activation_mark_ = 0;

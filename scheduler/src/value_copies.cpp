@@ -138,6 +138,7 @@ class Inserter {
     for (Value& value : values()) {
       move(value.producer);
       move(value.natural_last);
+      move(value.saved_last);
       move(value.overwritten_by);
     }
     for (OpId& id : step_.op_of_trace_op) move(id);
@@ -155,6 +156,7 @@ class Inserter {
     Value& value = values()[copied.value];
     Value birth = value;
     birth.natural_last = birth.overwritten_by = here;
+    birth.saved_last = kNone;
     Value copy;
     copy.bytes = copied.bytes;
     copy.producer = maker;

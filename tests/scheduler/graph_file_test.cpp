@@ -137,7 +137,7 @@ TEST(GraphJson, NamesWhatIsWrongAndWhere) {
        "graph: ops[0]: duration_ns: 1.5 is not a whole number of 64 bits"},
       {op, R"({"bytes":-1},{"bytes":1})", "graph: value 0 has negative bytes"},
       {op, R"({"bytes":1},{"bytes":1,"size":1})",
-       "graph: values[1]: unknown key 'size'; known: bytes natural_last overwritten_by "
+       "graph: values[1]: unknown key 'size'; known: bytes natural_last saved_last overwritten_by "
        "previous_epoch pinned"},
       {op, R"({"bytes":1},{"bytes":9223372036854775808})",
        "graph: values[1]: bytes: 9223372036854775808 is not a whole number of 64 bits"},

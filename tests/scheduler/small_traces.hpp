@@ -31,6 +31,34 @@ inline Trace twoOps() {
   return trace;
 }
 
+// twoOps() whose graph is kept: its second value is let go of long after it was read.
+//
+//   forward v1, v2 ─ read v2, then v1 ─ op 2 ─► v3 (block 3, 300 B, gone after it) ─ read v1 again,
+//   release both
+inline Trace keptGraph() {
+  using Kind = TraceEvent::Kind;
+  Trace trace = twoOps();
+  trace.blocks.push_back({300, false, false});
+  trace.values.push_back({2, 3, kNone, kNone, false});
+  trace.ops.push_back({"third", 13, 9, true, {0}, {3}});
+  trace.events.resize(8);  // up to the end of the forward pass
+  trace.events.insert(trace.events.end(), {{Kind::kBackwardNode, 0, 7},
+                                           {Kind::kUnpack, 1, 8},
+                                           {Kind::kBackwardNode, 0, 9},
+                                           {Kind::kUnpack, 0, 10},
+                                           {Kind::kOpBegin, 2, 11},
+                                           {Kind::kAlloc, 3, 12},
+                                           {Kind::kOpEnd, 2, 13},
+                                           {Kind::kFree, 3, 14},
+                                           {Kind::kBackwardNode, 0, 15},
+                                           {Kind::kUnpack, 0, 16},
+                                           {Kind::kRelease, 1, 17},
+                                           {Kind::kFree, 2, 17},
+                                           {Kind::kRelease, 0, 18},
+                                           {Kind::kFree, 1, 18}});
+  return trace;
+}
+
 // twoOps() as the last of two ranks does it for microbatch 3, under the names that torch gives it:
 //
 //   receive x ─ [PP:1F3 ─ op 0 ─ op 1 ─] ─ [PP:1B3 ─ backward pass ─] ─ send its gradient

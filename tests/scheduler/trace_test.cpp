@@ -283,6 +283,38 @@ TEST(BuildGraph, AnOpThatReadWhatWasWrittenOverIsNotRunAgain) {
   EXPECT_FALSE(graph.ops[1].rerunnable);
 }
 
+// Op 1 reads a parameter, whose memory goes away and comes back unseen (a sharded model's), or goes
+// at the end of the backward pass. Event 2 reads what op 1 made, event 3 what op 0 made.
+TEST(BuildGraph, AnOpThatReadAParameterWhichIsFreedIsNotRunAgainAfterThat) {
+  using Kind = TraceEvent::Kind;
+  const auto graph = [](std::ptrdiff_t freed_at) {
+    Trace trace = twoOps();
+    trace.blocks.push_back({70, true, false});
+    trace.values.push_back({kNone, 3, kNone, kNone, true});
+    trace.ops[1].inputs = {1, 3};
+    trace.events.insert(trace.events.begin() + freed_at, {Kind::kFree, 3, 6});
+    return buildGraph(trace).graph;
+  };
+  EXPECT_FALSE(graph(6).ops[1].rerunnable);  // after op 1
+  EXPECT_TRUE(graph(6).ops[0].rerunnable);
+  EXPECT_TRUE(graph(10).ops[1].rerunnable);  // in event 2
+  EXPECT_TRUE(graph(16).ops[1].rerunnable);  // after event 3
+}
+
+// Op 0 reads it. What it makes nobody reads but op 1, which would be run again for event 2.
+TEST(BuildGraph, NorIsAnOpThatItsReadersWouldNeedRunAgain) {
+  using Kind = TraceEvent::Kind;
+  Trace trace = twoOps();
+  trace.blocks.push_back({70, true, false});
+  trace.values.push_back({kNone, 3, kNone, kNone, true});
+  trace.ops[0].inputs = {0, 3};
+  trace.use_value[0] = 2;  // both uses are of v2
+  trace.events.insert(trace.events.begin() + 6, {Kind::kFree, 3, 6});
+  const Graph graph = buildGraph(trace).graph;
+  EXPECT_FALSE(graph.ops[0].rerunnable);
+  EXPECT_TRUE(graph.ops[1].rerunnable);
+}
+
 // A source of 70 B in block 3, which op 1 reads and which is freed after that.
 Trace withSource(std::ptrdiff_t allocated_at) {
   using Kind = TraceEvent::Kind;

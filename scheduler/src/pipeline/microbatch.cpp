@@ -227,6 +227,7 @@ void Microbatch::addValues(const MicrobatchedStep& step) {
     value.overwritten_by = writer;
     if (!made) value.previous_epoch = kNone;
     value.natural_last = made && natural_last < producer ? kNone : natural_last;
+    value.saved_last = writer != kNone ? kNone : placeOf(value.saved_last);
     if (made && read_elsewhere != kNone)
       value.natural_last = std::max(value.natural_last, placeOf(read_elsewhere));
     if (of_others) pin(value);
@@ -278,8 +279,9 @@ void Microbatch::join(const Microbatch& other) {
     op.rerunnable = op.rerunnable && theirs.rerunnable;
   }
   for (std::size_t v = 0; v < graph_.values.size(); ++v) {
-    OpId& natural_last = graph_.values[v].natural_last;
-    natural_last = std::max(natural_last, other.graph_.values[v].natural_last);
+    Value& value = graph_.values[v];
+    value.natural_last = std::max(value.natural_last, other.graph_.values[v].natural_last);
+    value.saved_last = std::max(value.saved_last, other.graph_.values[v].saved_last);
   }
 }
 

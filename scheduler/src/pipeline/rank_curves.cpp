@@ -45,8 +45,8 @@ std::vector<OpId> lastReads(const Graph& step, const std::vector<Microbatch>& mi
   return last;
 }
 
-// Per op: bytes of the values that are none of these microbatches', as long as somebody reads or
-// the program holds them.
+// Per op: bytes of the values that are none of these microbatches', as long as somebody reads them
+// or the program or saved tensors hold them.
 std::vector<Bytes> othersBytes(const Graph& step, const std::vector<Microbatch>& microbatches) {
   std::vector<bool> own(step.values.size(), false);
   for (const Microbatch& microbatch : microbatches) {
@@ -60,7 +60,7 @@ std::vector<Bytes> othersBytes(const Graph& step, const std::vector<Microbatch>&
   for (std::size_t v = 0; v < step.values.size(); ++v) {
     const Value& value = step.values[v];
     if (own[v] || value.pinned) continue;
-    OpId end = std::max({last[v], value.natural_last, value.producer});
+    OpId end = std::max({last[v], value.natural_last, value.saved_last, value.producer});
     if (value.overwritten_by != kNone) end = std::min(end, value.overwritten_by);
     if (end == kNone) continue;
     live[std::max<OpId>(0, value.producer)] += value.bytes;

@@ -72,7 +72,7 @@ class Coster {
     Nanoseconds recompute_ns = 0;
   };
 
-  // With everything kept: the last op at which the value is there.
+  // With everything kept: the last op at which the value is there, but for graphs that are kept.
   void findDeaths() {
     for (const Value& value : graph_.values) deaths_.push_back(value.natural_last);
     for (OpId op = 0; op < ops(); ++op) {
@@ -88,7 +88,7 @@ class Coster {
       const Value& value = graph_.values[v];
       if (value.pinned || deaths_[v] == kNone) continue;
       change[value.producer + 1] += value.bytes;
-      change[deaths_[v] + 1] -= value.bytes;
+      change[std::max(deaths_[v], value.saved_last) + 1] -= value.bytes;
     }
     Bytes live = 0;
     for (OpId op = 0; op <= ops(); ++op) {

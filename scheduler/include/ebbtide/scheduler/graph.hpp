@@ -9,6 +9,12 @@
 //   value 0:   [born ........ natural_last]                    the program lets go after op 2
 //                                     reads ..... use ...      a backward event reads it at op 6
 //
+// A graph that is kept (retain_graph; zero bubble, where the weights' gradients come long after the
+// inputs') lets go of what it saved when it goes, not when that was read:
+//
+//   value 0, never made again:  [born ........ use ~~~~~~~~ saved_last]
+//   value 0, made again:        [born .]     [replay, use]
+//
 // Between its first runs a schedule may run ops again. In a recorded step it may do so in two
 // places alone, since eager code runs its forward pass without a stop: where a node of the autograd
 // graph reads its saved values, and where the program waits for a message of another rank. So after
@@ -56,6 +62,10 @@ struct Value {
   OpId overwritten_by = kNone;     // op that writes a new epoch over the first copy, which ends it
   ValueId previous_epoch = kNone;  // value whose bytes this one takes over in place (same storage)
   bool pinned = false;  // free to keep: a parameter or another buffer counted in fixed_bytes
+  // Last op during which saved tensors hold a first copy that the schedule has dropped, since their
+  // graph is kept and may be run backward again; but not if its producer runs again, in whatever
+  // place: then it may be dropped at any time. kNone: nobody holds it beyond its last read.
+  OpId saved_last = kNone;
 };
 
 struct Graph {
@@ -84,6 +94,8 @@ struct Graph {
   }
   // Is some op a backward event?
   bool hasBackward() const;
+  // Do saved tensors hold something beyond its last read?
+  bool keepsGraphs() const;
   // A training step as a program runs it: first runs in this order, backward events among them, no
   // paper's rules.
   bool isRecordedStep() const { return !any_order && !lazy_outputs && hasBackward(); }

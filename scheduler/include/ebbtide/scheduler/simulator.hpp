@@ -34,8 +34,10 @@ struct Simulation {
 //  Graph::lazy_outputs: outputs dropped in the directly following steps, and outputs of a replay
 //    that have a copy already or are never read or dropped, take no bytes.
 //  Graph::any_order: an op's first run is the first time it comes.
-//  drop value: the schedule's copy dies, unless it is the first copy and natural_last is not past.
-//  After first-run op i: first copies with natural_last <= i that the schedule has dropped die.
+//  drop value: the schedule's copy dies, unless it is the first copy and natural_last is not past,
+//    or saved_last is not and the schedule never runs its producer again. Nor is it past for what a
+//    replay of the schedule reads while what that makes is saved.
+//  After first-run op i: first copies with both <= i that the schedule has dropped die.
 //  Values never dropped live until the last step. Pinned values count zero.
 // Precondition: validate() accepts the schedule.
 Simulation simulate(const Graph& graph, const Schedule& schedule);
