@@ -66,7 +66,7 @@ def comparison(request, tmp_path_factory) -> Comparison:
     folder = tmp_path_factory.mktemp("example")
     baseline = measure(request.param, folder)
     budgets = baseline.rank_budgets(0.5)
-    variables = {"EBBTIDE_BUDGET": by_rank(budgets)}
+    variables = {"EBBTIDE_BUDGET": by_rank(budgets), "EBBTIDE_LOG": "debug"}
     budgeted = run(baseline.program, variables, folder / "budgeted").succeeded()
     assert len(budgeted.reports) == baseline.program.ranks, budgeted.output
     return Comparison(baseline, budgets, budgeted)
@@ -98,11 +98,6 @@ def test_recomputes_by_a_plan(comparison: Comparison) -> None:
     for report in comparison.budgeted.reports:
         assert not report["pass_through"], comparison.budgeted.output
         assert report["plan"] is not None
-        if comparison.baseline.program is FSDP:
-            # A block's parameters are gone while the next one's backward pass replays. A rehearsal
-            # finds one operation that reads them, often the first one, then there is another plan:
-            # more of them than these steps hold.
-            continue
         assert sum(report["audited"].values()) > 0
         # The rehearsal and at least one step more went by the plan, and found nothing against it.
         assert report["recomputed_ops"] >= 2 * report["plan"]["recomputed_ops"] > 0
@@ -110,9 +105,19 @@ def test_recomputes_by_a_plan(comparison: Comparison) -> None:
 
 
 def test_prediction_is_within_five_percent(comparison: Comparison) -> None:
+    # Of graphs that are kept between two backward passes, too.
+    most = 0.03 if comparison.baseline.program is ZERO_BUBBLE else 0.05
     for report in comparison.budgeted.reports:
         real = report["steady_peak_bytes"]
-        assert abs(report["predicted_peak_bytes"] - real) <= 0.05 * real
+        assert abs(report["predicted_peak_bytes"] - real) <= most * real
+
+
+def test_nothing_is_spilled_once_the_plan_is_in_use(comparison: Comparison) -> None:
+    for rank in range(comparison.baseline.program.ranks):
+        said = rf"\[ebbtide rank {rank}\] debug: step (\d+): .*, spilled (\d+),"
+        steps = re.findall(said, comparison.budgeted.output)
+        assert steps, comparison.budgeted.output
+        assert int(steps[-1][1]) == 0, comparison.budgeted.output
 
 
 def test_one_banner_line_a_rank(comparison: Comparison) -> None:
