@@ -133,15 +133,19 @@ bool StepRun::staysOnHost(ValueId id, const RunValue& value) const {
          value.spilled->bytes == value.bytes;
 }
 
-// Called with mutex_ held, when `spilled` has been read. What nobody sees written the print tells.
-void StepRun::noteFetched(ValueId id, RunValue& value, const c10::Storage& fetched) {
+// Called with mutex_ held, when `spilled` has been read.
+void StepRun::noteFetched(ValueId id, RunValue& value) {
   value.also_on_host = staysOnHost(id, value);
-  if (value.also_on_host) {
-    value.print = device_.contents.fingerprint(
-        fetched.data(), static_cast<std::int64_t>(fetched.nbytes()), Fingerprint::Extent::kSample);
-  } else {
-    session_.spills().release(*std::exchange(value.spilled, std::nullopt));
-  }
+  if (!value.also_on_host) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+}
+
+// Called with mutex_ held. May what was fetched go, and the slot serve later passes? Not where the
+// program wrote to it, which nothing but the bytes may tell, or may still do so.
+bool StepRun::isStillOnHost(const RunValue& value) const {
+  if (!value.held) return true;  // it went before
+  return value.held.use_count() == 1 &&
+         static_cast<std::int64_t>(value.held.nbytes()) == value.spilled->bytes &&
+         session_.spills().equals(*value.spilled, value.held.data());
 }
 
 // Before a drop after which the plan wants the value again. Without mutex_: it allocates.

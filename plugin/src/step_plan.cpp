@@ -199,8 +199,7 @@ void StepRun::drop(ValueId id) {
   if (rehearsing_ && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay
   if (value.rejected) return;
-  if (value.also_on_host && value.spilled && value.held &&
-      !device_.contents.match(*value.print, value.held.data(), value.bytes)) {
+  if (value.also_on_host && value.spilled && !isStillOnHost(value)) {
     session_.spills().release(*std::exchange(value.spilled, std::nullopt));
     value.also_on_host = false;
   }

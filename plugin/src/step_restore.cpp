@@ -221,7 +221,7 @@ c10::Storage StepRun::fetch(ValueId id) {
   TORCH_CHECK(value.spilled && value.spilled->bytes == bytes &&
                   session_.spills().read(*value.spilled, storage.mutable_data()),
               "ebbtide: the spill file could not be read back: ", session_.spills().lastError());
-  noteFetched(id, value, storage);
+  noteFetched(id, value);
   holdCopy(value, storage);
   return storage;
 }

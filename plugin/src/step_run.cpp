@@ -167,9 +167,9 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
   op.time = std::move(time);
   // An op that threw has no outputs. What it was to write may be half written, or not at all.
   const bool threw = outputs.empty() && !op.info->handle.schema().returns().empty();
-  op.finished = !threw;
   {
     const Locked lock(*this);
+    op.finished = !threw;  // here: another thread looks for readers (readBySaved)
     if (threw) {
       for (const auto& [argument, value] : op.written) {
         values_[value].kept = true;
@@ -283,7 +283,11 @@ void StepRun::releaseUse(UseId use) noexcept {
       if (value.live_uses == 0 && released && asked_for) unasked_.push_back(id);
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) {
-        value.also_on_host ? giveUpCopies(value) : giveUpCode(value);
+        if (value.also_on_host && value.readers == 0) {
+          giveUpCopies(value);
+        } else {
+          giveUpCode(value);
+        }
       }
       if (value.live_uses == 0 && done && value.readers == 0) {
         if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);

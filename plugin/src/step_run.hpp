@@ -208,7 +208,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool onlyCopy(ValueId id, const RunValue& value);
   bool copiedByPlan(ValueId id, const RunValue& value) const;
   bool staysOnHost(ValueId id, const RunValue& value) const;
-  void noteFetched(ValueId id, RunValue& value, const c10::Storage& fetched);
+  void noteFetched(ValueId id, RunValue& value);
+  bool isStillOnHost(const RunValue& value) const;
   bool readByKeptGraph(ValueId id);
   bool mayRunBeyondPlan() const;
   bool readBySaved(ValueId id);

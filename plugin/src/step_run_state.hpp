@@ -25,7 +25,7 @@ struct StepRun::RunValue {
   WeakStorage copy = noStorage();  // storage that has these contents now
   c10::Storage held;               // our reference to it
   std::optional<SpillTarget::Slot> spilled;
-  bool also_on_host = false;      // `spilled` is what `held` was fetched from, as `print` was then
+  bool also_on_host = false;      // `spilled` is what `held` was fetched from
   std::optional<BitCode> code;    // of `encoded`
   c10::Storage encoded;           // the contents as one bit a word, for the fetches to come
   std::int32_t fetches_done = 0;  // of the plan's

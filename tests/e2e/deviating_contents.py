@@ -372,3 +372,53 @@ def reduces_in_forward(net: Scales, step: int) -> list[float]:
         loss = loss + (y * largest).sin().mean()
     loss.backward()
     return [loss.item()]
+
+
+class _Scaled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x: Tensor, scale: Tensor, writes: bool) -> Tensor:
+        ctx.save_for_backward(x, scale)
+        ctx.writes = writes
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        x, scale = ctx.saved_tensors
+        result = gradient * scale, (gradient * x).sum(0), None
+        if ctx.writes:
+            x.data[5, 7] = 3.0
+        return result
+
+
+def writes_one_number_between_passes(net: Scales, step: int) -> list[float]:
+    """Into what one pass of a kept graph fetched, and the next one reads. No sample shows it."""
+    loss = net.main.sum()
+    for _ in range(10):
+        dear = (batch().abs() + 1).lgamma()
+        loss = loss + _Scaled.apply(dear, net.main, late(step)).mean()
+    del dear
+    loss.backward(retain_graph=True)
+    loss.backward()
+    return [loss.item()]
+
+
+def frees_what_it_read(net: Scales, step: int) -> list[float]:
+    """What one pass of a kept graph fetched has no memory when its plan drops it."""
+
+    class Frees(_Scaled):
+        @staticmethod
+        def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+            result = _Scaled.backward(ctx, gradient)
+            if ctx.writes:
+                ctx.saved_tensors[0].untyped_storage().resize_(0)
+            return result
+
+    loss = net.main.sum()
+    for _ in range(10):
+        dear = (batch().abs() + 1).lgamma()
+        loss = loss + Frees.apply(dear, net.main, late(step)).mean()
+    del dear
+    loss.backward(retain_graph=True)
+    if not late(step):
+        loss.backward()
+    return [loss.item()]

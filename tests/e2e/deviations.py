@@ -21,6 +21,7 @@ from deviating_contents import (
     draws_in_a_custom_op,
     forward_without_mkldnn,
     frees_its_input,
+    frees_what_it_read,
     moves_its_input,
     negates_activations,
     overwrites_in_backward,
@@ -33,6 +34,7 @@ from deviating_contents import (
     swaps_its_input,
     swaps_its_outputs,
     writes_and_returns_nothing,
+    writes_one_number_between_passes,
     writes_one_of_two_results,
     writes_results_through_numpy,
     writes_through_numpy,
@@ -160,6 +162,7 @@ class Variant:
     decodes: bool = False  # its plan keeps masks as bits
     rejects: tuple[str, ...] | None = None  # these operations' replays, and no others
     online: bool = False  # what no plan foresees is dropped, and computed again
+    on_host: bool = False  # a replay does not see what it does: docs/limits.md, "samples"
     follows: bool = False  # its plan, in all steps that do more
     either: bool = False  # the same bits, or `refused`
     refused: str = ""  # not to be repeated: the error that says so, instead of a wrong number
@@ -210,6 +213,10 @@ VARIANTS = {
     "refills_early": Variant(Shifted, refills_early, 11),
     "negates_activations": Variant(Scales, negates_activations, 9.5),
     "refills_a_kept_graph": Variant(Shifted, refills_a_kept_graph, 11),
+    "writes_one_number_between_passes": Variant(
+        Scales, writes_one_number_between_passes, 8, on_host=True
+    ),
+    "frees_what_it_read": Variant(Scales, frees_what_it_read, 8),
     "moves_its_input": Variant(Shifted, moves_its_input, 13),
     "fails_in_place": Variant(Scales, fails_in_place, 9.5),
     "calls_functional_transforms": Variant(Scales, calls_functional_transforms, 9.5),
