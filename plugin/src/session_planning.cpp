@@ -376,12 +376,13 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   if (const std::optional<Bytes> budget = this->budget(); budget && !result.feasible) {
     const Bytes margin = *budget - planningCap();
     smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
-    if (!stop_by_ && !std::exchange(said_spills_, true)) {
+    // What is kept free may have become less since the plan was begun.
+    if (smallest_without_spill_bytes_ > *budget && !stop_by_ &&
+        !std::exchange(said_spills_, true)) {
       warn(
-          fmt::format("the best plan reaches {}, the budget is {}: the rest is spilled to "
-                      "the host's disk each step; "
-                      "from {} on nothing is spilled",
-                      formatBytes(simulated.peak_bytes), formatBytes(*budget),
+          fmt::format("the best plan reaches {}, the budget is {}, of which {} are kept free: the "
+                      "rest is spilled to the host's disk each step; from {} on nothing is spilled",
+                      formatBytes(simulated.peak_bytes), formatBytes(*budget), formatBytes(margin),
                       formatBytes(smallest_without_spill_bytes_)));
     }
   }
