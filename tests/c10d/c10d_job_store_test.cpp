@@ -362,7 +362,7 @@ TEST(C10dJobStore, RanksAgreeOverIt) {
       return std::nullopt;
     };
     callbacks.commit = [&steps, index](std::int64_t step) { steps[index] = step; };
-    callbacks.keep = [&problems](const std::string& why) { problems += why; };
+    callbacks.keep = callbacks.again = [&problems](const std::string& why) { problems += why; };
     callbacks.say = callbacks.debug = [](const std::string&) {};
     ranks.push_back(
         std::make_unique<JobAgreement>(makeJobStore([job] { return job; }), rank, 4, callbacks));

@@ -64,14 +64,11 @@ bool AgreementLeader::wanted(JobStore& store) const {
   return asked && asked->job == round_.job && asked->number > round_.number;
 }
 
-// What the round before left is of no use any more: all its ranks go to this one.
+// A rank that is slow may still have to read what the last round came to; none that of the one
+// before, for it went on to this one.
 void AgreementLeader::open(JobStore& store) {
-  if (round_.number > 0) {
-    removeReports(store);  // of ranks that came too late
-    store.remove(round_.verdictKey());
-    store.remove(round_.outcomeKey());
-    if (std::exchange(found_, false)) store.remove(round_.findingsKey());
-  }
+  if (round_.number > 0) removeReports(store);  // of ranks that came too late
+  if (round_.number > 1) removeWords(store, {round_.job, round_.number - 1});
   again_ = false;
   ++round_.number;
   store.set(JobRound::currentKey(), round_.text());
@@ -118,15 +115,14 @@ void AgreementLeader::collect(JobStore& store, Time now) {
 
 void AgreementLeader::judge(JobStore& store, Time now) {
   const JobPlanning planning = planned();
-  if (planning.findings && planning.findings->size() <= kMostStoredBytes) {
+  if (planning.findings && planning.findings->size() <= kMostStoredBytes)
     store.set(round_.findingsKey(), *planning.findings);
-    found_ = true;
-  }
   if (planning.plan) {
     propose(store, now, *planning.plan);
     return;
   }
-  fail(store, now, round_.verdictKey(), planning.why_not, planning.needed);
+  fail(store, now, round_.verdictKey(), planning.why_not, planning.needed,
+       planning.again ? "again" : "keep");
   if (!planning.again) return;
   again_ = true;
   gap_ = options_.times.gap;
@@ -220,9 +216,9 @@ void AgreementLeader::begin(JobStore& store, Time now, JobProgress progress) {
 }
 
 void AgreementLeader::fail(JobStore& store, Time now, const std::string& key,
-                           const std::string& why, bool said) {
+                           const std::string& why, bool said, const char* word) {
   const std::string reason = why.substr(0, kMostReasonBytes);
-  store.set(key, "keep " + reason);
+  store.set(key, fmt::format("{} {}", word, reason));
   (said ? callbacks_.say : callbacks_.debug)(
       fmt::format("no plan for the whole job: {}; each rank trains on with its own", reason));
   endRound(store, now, false);
@@ -243,6 +239,12 @@ void AgreementLeader::removeReports(JobStore& store) {
   }
   if (!plan_key_.empty()) store.remove(plan_key_);
   plan_key_.clear();
+}
+
+void AgreementLeader::removeWords(JobStore& store, const JobRound& round) const {
+  store.remove(round.verdictKey());
+  store.remove(round.outcomeKey());
+  store.remove(round.findingsKey());
 }
 
 }  // namespace ebbtide::plugin

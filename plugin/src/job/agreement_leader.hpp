@@ -38,9 +38,10 @@ class AgreementLeader {
   void gather(JobStore& store, Time now, JobProgress progress);
   void begin(JobStore& store, Time now, JobProgress progress);
   void fail(JobStore& store, Time now, const std::string& key, const std::string& why,
-            bool said = true);
+            bool said = true, const char* word = "keep");
   void endRound(JobStore& store, Time now, bool agreed);
   void removeReports(JobStore& store);
+  void removeWords(JobStore& store, const JobRound& round) const;
   // Asks for what has not been heard yet, of each rank under its key. False: not all is there.
   template <typename KeyOf>
   bool hear(JobStore& store, KeyOf key_of);
@@ -53,8 +54,7 @@ class AgreementLeader {
   JobRound round_;
   std::vector<std::optional<std::string>> heard_;  // of each rank: its report, then its answer
   std::string plan_key_;                           // "": none
-  bool found_ = false;                             // there are findings of this round
-  bool again_ = false;                             // it was for them alone
+  bool again_ = false;                             // the last round was for its findings alone
   std::optional<Time> begin_;                      // of the phase: the first look in it
   Time next_look_{};
   Time next_round_{};  // not before

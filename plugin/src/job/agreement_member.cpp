@@ -13,8 +13,8 @@ using Time = JobAgreement::Time;
 
 std::string reasonIn(std::string_view text) {
   const JobWord word = JobWord::of(text);
-  return word.word == "keep" ? std::string(word.rest.substr(0, 400))
-                             : "what rank 0 says is not understood";
+  const bool known = word.word == "keep" || word.word == "again";
+  return known ? std::string(word.rest.substr(0, 400)) : "what rank 0 says is not understood";
 }
 
 std::string rankZeroSilent(JobTimes::Duration word) {
@@ -118,6 +118,10 @@ void AgreementMember::readVerdict(JobStore& store, JobProgress progress) {
     keep("some ranks did not report in time");
     return;
   }
+  if (verdict.word == "again") {
+    keepForNow(reasonIn(*text));
+    return;
+  }
   keep(reasonIn(*text));
 }
 
@@ -203,13 +207,19 @@ void AgreementMember::waitOn(JobStore& store, Time now) {
   }
   const auto text = store.get(JobRound::currentKey());
   const auto current = text ? JobRound::fromText(*text) : std::nullopt;
-  if (current && *current != round_) keep("another round began");
+  if (current && *current != round_) keepForNow("another round began");
 }
 
 void AgreementMember::keep(const std::string& why) {
   enter(Phase::kAway);
   callbacks_.debug(fmt::format("round {} came to no plan: {}", round_.number, why));
   callbacks_.keep(why);
+}
+
+void AgreementMember::keepForNow(const std::string& why) {
+  enter(Phase::kAway);
+  callbacks_.debug(fmt::format("round {} came to no plan yet: {}", round_.number, why));
+  callbacks_.again(why);
 }
 
 }  // namespace ebbtide::plugin

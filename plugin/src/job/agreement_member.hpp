@@ -45,6 +45,7 @@ class AgreementMember {
   void commit(std::int64_t step, std::int64_t margin, JobProgress progress);
   void waitOn(JobStore& store, Time now);
   void keep(const std::string& why);
+  void keepForNow(const std::string& why);
 
   const std::int32_t rank_, size_;
   const JobCallbacks& callbacks_;

@@ -60,6 +60,7 @@ JobCallbacks guarded(JobCallbacks callbacks) {
   callbacks.find = guard(callbacks.find, "reading what rank 0 found");
   callbacks.commit = guard(callbacks.commit, "the switch to the job's plan");
   callbacks.keep = guard(callbacks.keep, "the return to the rank's own plan");
+  callbacks.again = guard(callbacks.again, "the return to the rank's own plan");
   callbacks.say = guard(callbacks.say, "say");
   callbacks.debug = guard(debug, "debug");
   return callbacks;

@@ -6,9 +6,10 @@
 //   rank 0                                              all ready → outcome: "begin at step s"
 //   each                                                             commits: from step s on
 //
-// A round that comes to nothing costs nobody more than time-outs on the planning thread: each rank
-// trains on with its own plan, and rank 0 says why. Ranks may well run different plans, for
-// replays are local: what is agreed makes the step quicker, never right.
+// A round that comes to nothing costs time-outs on the planning thread: each rank trains on with
+// its own plan, and rank 0 says why. (A rank that cannot fit waits for advice in its steps, of
+// itself: Session::stopOnceAdvised().) Ranks may well run different plans, for replays are local:
+// what is agreed makes the step quicker, never right.
 //
 // Another round begins when a rank reports anew (another budget, another program) or came too late.
 // Another process group, or the same one formed again, takes another JobAgreement.
@@ -37,7 +38,8 @@ struct JobPlanning {
   std::optional<std::string> plan = std::nullopt;
   std::string why_not = {};  // where there is none
   bool needed = true;  // false: nothing is short, so that there is none is not said to the user
-  bool again = false;  // where there is none: ranks will report anew, and need not wait for it
+  // Where there is none: ranks will report anew, and need not wait for it. Nothing is decided.
+  bool again = false;
   std::optional<std::string> findings = std::nullopt;  // for the ranks, with a plan or without
 };
 
@@ -54,6 +56,8 @@ struct JobCallbacks {
   std::function<void(std::int64_t step)> commit;
   // The round came to nothing: the rank's own plan holds, not one prepared or committed before.
   std::function<void(const std::string& why)> keep;
+  // The same, and what the round was for is left to another one that follows or goes on.
+  std::function<void(const std::string& why)> again;
   std::function<void(const std::string& text)> say;    // to the user
   std::function<void(const std::string& text)> debug;  // where details are asked for
 };

@@ -5,7 +5,8 @@
 //   ebbtide/ask                  a round that some rank wants, in the same form; any
 //   ebbtide/<job>-<n>/report/<r> versions and RankReport; rank r
 //   …/findings                   JobFindings, where there are any, before the verdict; rank 0
-//   …/verdict                    "plan <hash>", "missing <ranks>" or "keep <reason>"; rank 0
+//   …/verdict                    "plan <hash>", "missing <ranks>", "keep <reason>", or "again
+//                                <reason>": another round decides; rank 0
 //   …/plan/<hash>                JobProposal; rank 0
 //   …/ready/<r>                  "ready <step>" or "cannot <reason>"; rank r
 //   …/outcome                    "begin <step> <margin>" or "keep <reason>"; rank 0

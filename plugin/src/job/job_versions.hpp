@@ -12,7 +12,7 @@ namespace ebbtide::plugin {
 
 struct JobVersions {
   // To be raised when a document, a key or what one means changes.
-  static constexpr std::int32_t kProtocol = 2;
+  static constexpr std::int32_t kProtocol = 3;
 
   std::int32_t protocol = kProtocol;
   std::string plugin;
@@ -21,7 +21,7 @@ struct JobVersions {
   friend auto operator<=>(const JobVersions&, const JobVersions&) = default;
 };
 
-// "ebbtide-job 1 0.1.0 2.11.0\n"; what could not be read back in a version is left out.
+// "ebbtide-job 3 0.1.0 2.11.0\n"; what could not be read back in a version is left out.
 std::string versionsLine(const JobVersions& versions);
 // Takes the line off `text`. Throws std::invalid_argument.
 JobVersions takeVersions(std::string_view& text);

@@ -27,6 +27,7 @@ JobCallbacks RankJob::callbacks() {
           .prepare = [this](const std::string& text) { return prepare(text); },
           .commit = [this](std::int64_t step) { commit(step); },
           .keep = [this](const std::string& why) { keepOwn(why); },
+          .again = [this](const std::string& why) { keepOwnForNow(why); },
           .say = host_.say,
           .debug = host_.debug};
 }
@@ -127,8 +128,12 @@ void RankJob::commit(std::int64_t step) {
 }
 
 void RankJob::keepOwn(const std::string& why) {
-  host_.debug("this rank keeps its own plan: " + why);
   host_.end_round(why);
+  keepOwnForNow(why);
+}
+
+void RankJob::keepOwnForNow(const std::string& why) {
+  host_.debug("this rank keeps its own plan: " + why);
   prepared_.reset();
   plan_.reset();
   useOwn(0);

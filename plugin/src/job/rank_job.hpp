@@ -34,7 +34,8 @@ class RankJob {
     // will be a step under that one.
     std::function<bool(const std::vector<std::int32_t>& stages)> take_stages;
     std::function<void(const JobFindings::Rank& of)> fall_short;  // this rank, whatever it replays
-    std::function<void(const std::string& why)> end_round;        // "": with a plan
+    // "": with a plan. Not of a round that leaves all to another one.
+    std::function<void(const std::string& why)> end_round;
   };
 
   // A schedule for a recorded step, to be used from a step of the rank's on.
@@ -67,6 +68,7 @@ class RankJob {
   std::optional<std::string> prepare(const std::string& text);
   void commit(std::int64_t step);
   void keepOwn(const std::string& why);
+  void keepOwnForNow(const std::string& why);
   void useOwn(std::int64_t from_step);
 
   RankPlanning planning_;

@@ -44,7 +44,7 @@ class SimulatedJob {
     std::unique_ptr<JobAgreement> agreement;
     std::string prepared;
     std::vector<Commit> commits;
-    std::vector<std::string> kept, said, debugged, found;
+    std::vector<std::string> kept, again, said, debugged, found;
     std::int64_t step = 0;
     double next_seconds = 0;
     bool reported = false;
@@ -147,6 +147,7 @@ class SimulatedJob {
       if (on_commit) on_commit(rank, rank.commits.back());
     };
     callbacks.keep = [&rank](const std::string& why) { rank.kept.push_back(why); };
+    callbacks.again = [&rank](const std::string& why) { rank.again.push_back(why); };
     callbacks.say = [&rank](const std::string& text) { rank.said.push_back(text); };
     callbacks.debug = [&rank](const std::string& text) { rank.debugged.push_back(text); };
     return callbacks;
