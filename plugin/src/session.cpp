@@ -103,6 +103,7 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
   set_budget_ = std::move(set_budget);
   if (&memory == memory_) return;
   memory_ = &memory;
+  measures_only_ = stage_budget_ && !stage_budget_->size();
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
   observer_.emplace(memory);
   placement_.reset();
@@ -287,6 +288,7 @@ void Session::finishStep(StepSummary summary) {
   const bool first = steps_ == 1;
   const bool check_floor = checksFloor();
   const bool alone = summary.alone;
+  const int budget_changes = budget_changes_;
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
   noteAuditKeys(known, summary.audit_keys);
@@ -295,7 +297,7 @@ void Session::finishStep(StepSummary summary) {
   lock.unlock();
   if (for_planning) summary.trace.host = hostCopies();
   if (!config_.trace_dir.empty()) writeTrace(summary.trace);
-  if (check_floor || !budget()) analyse(summary.trace, first, check_floor, alone);
+  if (check_floor || !budget()) analyse(summary.trace, first, check_floor, alone, budget_changes);
   if (wanted) requestPlan(std::move(summary.trace), first);
 }
 

@@ -236,7 +236,7 @@ class Session {
   bool foundStages(const std::vector<std::int32_t>& stages);
   void giveUpStage(const std::string& why);
   void takeBudget();
-  void beginAnew();
+  void beginAnew(bool shrank);
   void planLoop();
   void placeStep();
   // The job's plan (session_job.cpp), by the planning thread.
@@ -247,13 +247,14 @@ class Session {
   void stopOnceAdvised();
   void pollJob();
   std::chrono::steady_clock::time_point nextLook() const;  // at what the others say
+  // `budget_changes`, here and below: of budget_changes_, when what is told or planned was begun.
   void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
-               const RankPlanning::Limits& limits);
+               const RankPlanning::Limits& limits, int budget_changes);
   bool followJob(const scheduler::Trace& trace, Planned& planned,
                  const RankPlanning::Limits& limits);
   void adopt(const RankJob::Decision& decision);
   static std::shared_ptr<Plan> planNow(Program& known, std::int64_t step);  // mutex_ held
-  void planOnce(scheduler::Trace trace, bool first_step);
+  void planOnce(scheduler::Trace trace, bool first_step, int budget_changes);
   scheduler::PlanResult planWithin(const scheduler::Graph& graph, std::int64_t cap) const;
   Planned bestPlan(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,
                    std::int64_t cap) const;
@@ -262,11 +263,13 @@ class Session {
   void replayAhead(Planned& planned, std::int64_t cap) const;
   // From its next step on, or from that one.
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
-               std::int64_t from_step = 0);
+               int budget_changes, std::int64_t from_step = 0);
   void requestPlan(scheduler::Trace trace, bool first_step);
-  void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone);
+  void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone,
+               int budget_changes);
   void finishStep(StepSummary summary);
-  bool checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline);
+  bool checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline,
+                  int budget_changes);
   bool checksFloor();  // mutex_ held
   void noteProgram(const StepSummary& summary);
   std::uint64_t expectedProgram() const;  // 0: none is; mutex_ held
@@ -310,6 +313,7 @@ class Session {
   std::atomic<bool> stop_{false};
   std::atomic<bool> goes_on_{false}, never_goes_on_{false}, backward_crosses_hints_{false};
   std::atomic<bool> offload_fails_{false};
+  std::atomic<bool> measures_only_{false};  // no entry of EBBTIDE_BUDGET is the rank's
   std::atomic<std::int64_t> late_backwards_{0};
   std::atomic<std::int64_t> slack_at_peak_bytes_{0};  // of the last step, mapped in no block
 

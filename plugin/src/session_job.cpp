@@ -94,14 +94,16 @@ void Session::pollJob() try {
 
 // Others may ask for plans meanwhile.
 void Session::tellJob(const scheduler::Trace& trace, const StepSchedule& own,
-                      const RankPlanning::Limits& limits) try {
+                      const RankPlanning::Limits& limits, int budget_changes) try {
   {
     const std::lock_guard lock(mutex_);
+    if (budget_changes != budget_changes_) return;
     planning_ = false;
   }
   rank_job_->noteStep(trace, own, limits);
   {
     const std::lock_guard lock(mutex_);
+    if (budget_changes != budget_changes_) return;  // it tells more soon
     told_job_ = true;
     if (!rank_job_->takesPart()) advised_ = true;  // by nobody
   }
@@ -150,13 +152,13 @@ void Session::endRound(const std::string& why) {
 // do so while this rank waits.
 void Session::stopOnceAdvised() {
   std::unique_lock lock(mutex_);
-  if (!stop_by_ || stop_) return;
+  if (!stop_by_ || stop_ || awaitsStage()) return;
   const auto now = steady_clock::now();
   if (told_job_) {
     changed_.wait_until(lock, std::min(*stop_by_, now + kAdviceWait),
                         [this] { return advised_ || closing_; });
   }
-  if (stop_by_ && (advised_ || now >= *stop_by_)) stop_ = true;
+  if (stop_by_ && !awaitsStage() && (advised_ || now >= *stop_by_)) stop_ = true;
 }
 
 // What may be planned with has changed since it was made: what is over that, and over what the
@@ -167,6 +169,11 @@ void Session::adopt(const RankJob::Decision& decision) try {
   planned.result.schedule = decision.schedule.schedule;
   planned.result.planner = decision.schedule.planner;
   planned.simulated = scheduler::simulate(planned.step.graph, planned.result.schedule);
+  int budget_changes = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    budget_changes = budget_changes_;
+  }
   const Bytes cap = planningCap();
   planned.result.feasible = planned.simulated.peak_bytes <= cap;
   if (!planned.result.feasible) {
@@ -182,7 +189,7 @@ void Session::adopt(const RankJob::Decision& decision) try {
     }
   }
   replayAhead(planned, cap);
-  publish(decision.trace, planned, 0, decision.from_step);
+  publish(decision.trace, planned, 0, budget_changes, decision.from_step);
 } catch (const std::exception& error) {
   debug(std::string("the job's plan could not be used: ") + error.what());
 }

@@ -105,20 +105,22 @@ bool Session::checksFloor() {
 // so that the figure that was told is not either; nor is what held where others are live, whose
 // values count as fixed here but can be spilled. Steps that held are proof, whatever is computed,
 // but not the first one, which begins without the optimizer's state.
-bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline) {
+bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline,
+                         int budget_changes) {
   const std::optional<Bytes> budget = this->budget();
   if (!budget) return true;
   const Bytes margin = *budget - planningCap();
   const Bytes floor = scheduler::spillingFloor(graph.graph) + margin;
   const Bytes least = floor - headroom();
-  std::unique_lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
+  if (budget_changes != budget_changes_) return false;  // what it held is judged no more
   const bool told = smallest_feasible_bytes_ > 0;
   if (floor > smallest_feasible_bytes_ && (alone || !told)) {  // of the steps that were checked
     smallest_feasible_bytes_ = floor;
     dominating_ = dominatingOps(graph);
   }
   if (awaitsStage()) return false;  // by another budget
-  if (violations_ == violations_before_budget_) {
+  if (violations_ <= violations_before_budget_) {
     if (least <= *budget || !alone) return true;
     if (floor_checks_ < kFloorChecks) return false;
     smallest_feasible_bytes_ = *budget;
@@ -153,8 +155,8 @@ bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in
 
 // Of a step that has been recorded: what the report says of its activations, and by the end of the
 // first one whether the budget is possible at all.
-void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check_floor,
-                      bool alone) try {
+void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone,
+                      int budget_changes) try {
   const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   auto shares = scheduler::activationShares(trace, graph);
   {
@@ -165,9 +167,11 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check
   if (!check_floor) return;
   const bool known =
       checkFloor(scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
-                 alone, trace.group_size > 1);
+                 alone, trace.group_size > 1, budget_changes);
   // From here on an allocation that would go over the budget fails instead.
-  if (known && config_.on_infeasible == OnInfeasible::kStop) memory_->allowOverrun(false);
+  if (!known || config_.on_infeasible != OnInfeasible::kStop) return;
+  const std::lock_guard lock(mutex_);
+  if (budget_changes == budget_changes_) memory_->allowOverrun(false);
 } catch (const std::exception& error) {
   warn(std::string("a step could not be analysed: ") + error.what());
 }
@@ -206,7 +210,7 @@ void Session::planLoop() {
       continue;
     }
     try {
-      planOnce(std::move(*trace), first_step);
+      planOnce(std::move(*trace), first_step, budget_changes);
     } catch (const std::exception& error) {
       warn(std::string("no plan could be made, values are spilled instead: ") + error.what());
     }
@@ -225,7 +229,7 @@ void Session::placeStep() {
   }
 }
 
-void Session::planOnce(scheduler::Trace trace, bool first_step) {
+void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_changes) {
   const auto start = std::chrono::steady_clock::now();
   {
     std::lock_guard lock(mutex_);
@@ -235,8 +239,8 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   const std::optional<Bytes> budget = this->budget();
   if (!budget) {
     scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
-    tellJob(trace, {std::move(graph), std::move(everything), {}},
-            jobLimits(kNoBudgetBytes, budget));
+    tellJob(trace, {std::move(graph), std::move(everything), {}}, jobLimits(kNoBudgetBytes, budget),
+            budget_changes);
     return;
   }
   const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
@@ -246,7 +250,8 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   {
     std::lock_guard lock(mutex_);
     const auto program = programs_.find(trace.signature);
-    if (program == programs_.end()) return;  // forgotten meanwhile
+    if (program == programs_.end()) return;         // forgotten meanwhile
+    if (budget_changes != budget_changes_) return;  // it is another one by now: so will be the plan
     Program& known = program->second;
     known.plain_peak_bytes = plain.peak_bytes;
     known.activation_bytes = graph.activation_bytes;
@@ -264,23 +269,23 @@ void Session::planOnce(scheduler::Trace trace, bool first_step) {
   }
   if (plain.peak_bytes <= cap) {
     scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
-    if (!first_step) tellJob(trace, {std::move(graph), std::move(everything), {}}, limits);
+    if (!first_step)
+      tellJob(trace, {std::move(graph), std::move(everything), {}}, limits, budget_changes);
     return;
   }
   Planned planned = bestPlan(trace, graph, cap);
   preferRehearsed(trace, first_step, cap, planned);
-  if (this->budget() != budget) return;  // it is another one by now: so will be the plan
-  std::optional<StepSchedule> own;       // for the ranks that it exchanges messages with
+  std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
   if (trace.group_size > 1)
     own = StepSchedule{planned.step, planned.result.schedule, planned.result.planner};
   const auto publish_now = [&] {
     replayAhead(planned, cap);
     const std::chrono::duration<double> plan_time = std::chrono::steady_clock::now() - start;
-    publish(trace, planned, plan_time.count());
+    publish(trace, planned, plan_time.count(), budget_changes);
   };
   publish_now();
   if (own && followJob(trace, planned, limits)) publish_now();
-  if (own && !first_step) tellJob(trace, *own, limits);
+  if (own && !first_step) tellJob(trace, *own, limits, budget_changes);
 }
 
 // By the time that a copy on the host may take, against the value's op. Others than the quicker
@@ -342,7 +347,7 @@ scheduler::PlanResult Session::planWithin(const Graph& graph, Bytes cap) const {
 }
 
 void Session::publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
-                      std::int64_t from_step) {
+                      int budget_changes, std::int64_t from_step) {
   const auto& [step, result, simulated] = planned;
   std::shared_ptr<Plan> plan = makePlan(trace, step, result.schedule);
   plan->planner = result.planner;
@@ -354,7 +359,8 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   plan->feasible = result.feasible;
   std::lock_guard lock(mutex_);
   const auto program = programs_.find(trace.signature);
-  if (program == programs_.end()) return;  // forgotten meanwhile
+  if (program == programs_.end()) return;         // forgotten meanwhile
+  if (budget_changes != budget_changes_) return;  // as planOnce()
   Program& known = program->second;
   if (replaysRejected(*plan)) {  // while it was made a rehearsal found out
     known.replan = true;
