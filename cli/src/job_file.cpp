@@ -163,7 +163,7 @@ class JobReader {
     };
     const RecordedJob recorded = taken([&] { return RecordedJob(paths); });
     const std::vector<Bytes> budgets = budgetsOf(recorded.outline());
-    file_.job = taken([&] { return recorded.within(budgets); });
+    file_.job = taken([&] { return recorded.within(budgets, file_.notes); });
     file_.schedule = "recorded";
   }
 

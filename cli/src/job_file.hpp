@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "ebbtide/scheduler/pipeline_job.hpp"
 
@@ -12,6 +13,7 @@ struct JobFile {
   scheduler::PipelineJob job;  // of one pipeline
   std::string schedule;  // "1f1b"; "actions" where they are listed, "recorded" where traces say it
   std::int32_t data_parallel = 1;  // pipelines alike, each rank r of which has the same budget
+  std::vector<std::string> notes;  // what a plan does without, a line each
 };
 
 // Paths in it are from `folder`. Throws std::invalid_argument: the line, the key and what is wrong.

@@ -36,11 +36,15 @@ RecordedJob::RecordedJob(const std::vector<std::string>& paths)
   outline_ = joinRanks(actions_, none).job;
 }
 
-PipelineJob RecordedJob::within(const std::vector<Bytes>& budgets) const {
+PipelineJob RecordedJob::within(const std::vector<Bytes>& budgets,
+                                std::vector<std::string>& notes) const {
   std::vector<std::vector<PartCosts>> costs;
   for (std::size_t rank = 0; rank < traces_.size(); ++rank) {
     try {
-      costs.push_back(costsOfParts(traces_[rank], actions_[rank], budgets[rank]));
+      RecordedCosts of = costsOfParts(traces_[rank], actions_[rank], budgets[rank]);
+      if (!of.no_curves.empty())
+        notes.push_back(paths_[rank] + ": all kept or all recomputed alone: " + of.no_curves);
+      costs.push_back(std::move(of.parts));
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(paths_[rank] + ": " + error.what());
     }

@@ -17,9 +17,10 @@ class RecordedJob {
 
   // Without what microbatches cost: which stages each rank runs.
   const scheduler::PipelineJob& outline() const { return outline_; }
-  // Only what the traces say is set, and the budgets: latency and the like are the caller's. Throws
-  // as above.
-  scheduler::PipelineJob within(const std::vector<scheduler::Bytes>& budgets) const;
+  // Only what the traces say is set, and the budgets: latency and the like are the caller's. Adds
+  // to `notes` which ranks have two points alone, and why. Throws as above.
+  scheduler::PipelineJob within(const std::vector<scheduler::Bytes>& budgets,
+                                std::vector<std::string>& notes) const;
 
  private:
   std::vector<std::string> paths_;  // of each rank, as the others

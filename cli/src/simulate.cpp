@@ -138,6 +138,7 @@ void printJson(const JobFile& file, const Result& result) {
                              {"method", result.plan.method},
                              {"feasible", result.plan.feasible()},
                              {"bound_seconds", static_cast<double>(result.plan.bound_ns) / 1e9}};
+  if (!file.notes.empty()) document["notes"] = file.notes;
   for (const Setting& setting : result.settings) document["settings"].push_back(toJson(setting));
   for (std::size_t rank = 0; rank < job.ranks(); ++rank) {
     const RankSimulation& at = result.planned().ranks[rank];
@@ -201,6 +202,7 @@ void printText(const JobFile& file, const Result& result) {
              job.ranks(),
              file.data_parallel > 1 ? fmt::format(" times {} alike", file.data_parallel) : "",
              job.stages.size(), job.microbatches, result.seconds);
+  for (const std::string& note : file.notes) fmt::print("note: {}\n\n", note);
   fmt::print("{:<20} {:>10} {:>8} {:>12} {:>8}\n", "", "step, s", "bubbles", "recompute, s",
              "hidden");
   for (const Setting& setting : result.settings) {

@@ -331,7 +331,7 @@ TEST(JoinedRanks, DamagedStepsAreRefusedOrRecognised) {
       ranks.push_back(recogniseActions(trace));
       refused += ranks.back().refusal.empty() ? 0 : 1;
       try {
-        costs.push_back(ranks.back().refusal.empty() ? costsOfParts(trace, ranks.back(), 100)
+        costs.push_back(ranks.back().refusal.empty() ? costsOfParts(trace, ranks.back(), 100).parts
                                                      : std::vector<PartCosts>());
       } catch (const std::invalid_argument&) {  // not a graph's trace
         whole = false;

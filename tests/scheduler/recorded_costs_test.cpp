@@ -79,7 +79,8 @@ TEST_P(RecordedCostsOf, AreThoseOfTheStep) {
   int replayed = 0;
   for (const int percent : {100, 80, 60}) {
     const Bytes budget = plain * percent / 100;
-    const std::vector<PartCosts> costs = costsOfParts(trace, actions, budget);
+    const auto [costs, no_curves] = costsOfParts(trace, actions, budget);
+    EXPECT_EQ(no_curves, "");
     ASSERT_EQ(costs.size(), static_cast<std::size_t>(actions.parts));
     EXPECT_NEAR(ratio(modelPeak(costs, std::vector<std::int32_t>(actions.chunks.size(), 0)), plain),
                 1, 0.03)

@@ -36,15 +36,16 @@ class Coster {
     findSpans();
   }
 
-  std::vector<PartCosts> costs(Bytes budget_bytes) const {
-    std::vector<PartCosts> parts;
+  RecordedCosts costs(Bytes budget_bytes) const {
+    RecordedCosts costs;
+    std::vector<PartCosts>& parts = costs.parts;
     for (std::int32_t part = 0; part < actions_.parts; ++part) parts.push_back(costsOf(part));
-    addCurves(budget_bytes, parts);
+    costs.no_curves = addCurves(budget_bytes, parts);
     const Bytes fixed = fixedBytes(parts);
     for (std::int32_t part = 0; part < actions_.parts; ++part) {
       parts[part].fixed_bytes = fixed / actions_.parts + (part < fixed % actions_.parts ? 1 : 0);
     }
-    return parts;
+    return costs;
   }
 
  private:
@@ -158,8 +159,8 @@ class Coster {
   }
 
   // Between and beyond the two points of each part those that a rank finds in training, by what
-  // they differ from everything kept. None where microbatches are not alike.
-  void addCurves(Bytes budget_bytes, std::vector<PartCosts>& parts) const try {
+  // they differ from everything kept. None where microbatches are not alike: says why.
+  std::string addCurves(Bytes budget_bytes, std::vector<PartCosts>& parts) const try {
     TraceGraph step = trace_graph_;
     addValueCopies(trace_, step);
     RankCurves curves(step, actions_);
@@ -181,7 +182,9 @@ class Coster {
         point.backward_bytes = std::max(point.backward_bytes, point.held_bytes);
       }
     }
-  } catch (const std::invalid_argument&) {
+    return "";
+  } catch (const std::invalid_argument& error) {
+    return error.what();
   }
 
   // In processor time, of which the forwards' share of their ops' time says how much those take.
@@ -347,8 +350,7 @@ class Coster {
 
 }  // namespace
 
-std::vector<PartCosts> costsOfParts(const Trace& trace, const RankActions& actions,
-                                    Bytes budget_bytes) {
+RecordedCosts costsOfParts(const Trace& trace, const RankActions& actions, Bytes budget_bytes) {
   return Coster(trace, actions).costs(budget_bytes);
 }
 
