@@ -39,8 +39,10 @@ bool Session::awaitsStage() const {
 
 void Session::learnStage(const StepSummary& summary) {
   if (!stage_budget_) return;
-  if (summary.recorded && stage_budget_->noteStep(summary.trace)) stage_changed_ = true;
-  if (stage_changed_) advised_ = false;  // of another budget, or of other neighbours
+  if (summary.recorded && stage_budget_->noteStep(summary.trace)) {
+    stage_changed_ = true;
+    told_job_ = advised_ = false;  // by what it was before
+  }
   if (!awaitsStage() || stage_budget_->known()) return;
   const auto now = steady_clock::now();
   if (!stage_wait_until_ && (told_job_ || steps_ >= kStepsUntilTold))
@@ -57,7 +59,9 @@ bool Session::foundStages(const std::vector<std::int32_t>& stages) {
     stage_changed_ = true;
     advised_ = false;
   }
-  return stage_budget_->size() != before;
+  const bool changed = stage_budget_->size() != before;
+  if (changed) told_job_ = false;  // it withdraws; else what it told holds
+  return changed;
 }
 
 void Session::giveUpStage(const std::string& why) {
@@ -94,7 +98,6 @@ void Session::takeBudget() {
                         "only",
                         stages));
   ++budget_changes_;  // a rank that withdrew reports again, if its bytes are the same too
-  told_job_ = false;
   floor_checks_ = 0;
   steps_to_record_ = std::max(steps_to_record_, 3);
   for (auto& [signature, known] : programs_) known.asked = known.said_plan = false;
@@ -108,6 +111,7 @@ void Session::beginAnew(bool shrank) {
   violations_before_budget_ = memory_->statistics().budget_violations;
   allocated_peak_bytes_ = mapped_peak_bytes_ = 0;
   stop_by_.reset();
+  told_job_ = advised_ = false;
   said_fits_ = said_infeasible_ = said_spills_ = said_short_ = false;
   for (auto& [signature, known] : programs_) {
     known.later_plan = nullptr;

@@ -107,6 +107,21 @@ def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
     assert done.results == baseline.plain.results
 
 
+@pytest.mark.parametrize("budgets", ["rank1={},stage0={}", "default={},stage0={}"])
+def test_such_a_stage_is_told_who_could_help_where_others_learn_theirs_first(
+    baseline: Baseline, tmp_path: Path, budgets: str
+) -> None:
+    # The first round tells rank 0 its stage, and has no advice for rank 1: the second one does.
+    tight = baseline.measured.reports[1]["base_bytes"]
+    budget = budgets.format(tight, baseline.budget(0))
+    longer = settled(EXAMPLE, *SIZE, "--steps", "16", ranks=2)
+    done = run(longer, {"EBBTIDE_BUDGET": budget}, tmp_path)
+    assert done.status != 0, done.output
+    assert not done.said(r"rank 0\][^\n]*too small"), done.output
+    told = r"OutOfMemoryError: [^\n]*too small[^\n]* In the pipeline rank 0 could take a"
+    assert done.said(told), done.output
+
+
 def test_eight_ranks_on_the_cores_that_are_there(tmp_path: Path) -> None:
     size = "--layers 8 --width 64 --heads 2 --length 128 --batch 2 --microbatches 8 --steps 6"
     eight = measure(settled(EXAMPLE, *size.split(), ranks=8), tmp_path)
