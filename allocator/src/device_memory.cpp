@@ -52,6 +52,14 @@ void DeviceMemory::setMargin(Bytes margin_bytes) noexcept {
 void DeviceMemory::setReclaimer(Reclaimer* reclaimer) noexcept {
   reclaiming_.setReclaimer(reclaimer);
 }
+MappedStretches DeviceMemory::mappedStretches() const {
+  MappedStretches stretches;
+  pool_.describe(stretches);
+  planned_.describe(stretches);
+  std::sort(stretches.begin(), stretches.end(),
+            [](const auto& left, const auto& right) { return left.begin < right.begin; });
+  return stretches;
+}
 void DeviceMemory::setObserver(Observer* observer) noexcept {
   observed_.setObserver(observer);
 }

@@ -364,6 +364,26 @@ Bytes PlacedLane::freeBytes() const noexcept {
   return units * kUnitBytes;
 }
 
+// What is taken, but starts no block, is a hole.
+void PlacedLane::describe(MappedStretches& out) const {
+  const std::lock_guard paging(paging_);
+  const std::lock_guard guard(lock_);
+  const auto add = [&](std::uint32_t unit, std::uint32_t units, bool live) {
+    out.push_back({addressOf(unit), Bytes{units} * kUnitBytes, live, stream_});
+  };
+  for (std::uint32_t unit = 0; unit < top_;) {
+    bool is_taken = false;
+    const std::uint32_t length = taken_.runLength(unit, top_, is_taken);
+    if (!is_taken) add(unit, length, false);
+    for (std::uint32_t at = unit; is_taken && at < unit + length;) {
+      const std::uint32_t units = size_at_[at] & ~kShared;
+      if (units > 0) add(at, units, true);
+      at += std::max(units, 1U);
+    }
+    unit += length;
+  }
+}
+
 void PlacedLane::lockForFork() noexcept {
   paging_.lock();
   lock_.lock();

@@ -55,6 +55,8 @@ class PlacedLane {
   Bytes unmapFree(Bytes need_bytes) noexcept;
   Bytes freeBytes() const noexcept;
 
+  void describe(MappedStretches& out) const;  // adds all that is mapped
+
   struct Counters {
     std::int64_t requests = 0;  // while a sequence was followed
     std::int64_t placed = 0, deviations = 0, late = 0, lent = 0;

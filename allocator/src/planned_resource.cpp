@@ -187,6 +187,10 @@ Bytes PlannedResource::freeBytes() const noexcept {
   return bytes;
 }
 
+void PlannedResource::describe(MappedStretches& out) const {
+  impl_->forEachLane([&](PlacedLane& lane) { lane.describe(out); });
+}
+
 bool PlannedResource::owns(const void* pointer) const noexcept {
   return impl_->ownerOf(pointer) != nullptr;
 }

@@ -270,6 +270,22 @@ std::int64_t PoolResource::allocations() const noexcept {
   return count;
 }
 
+void PoolResource::describe(MappedStretches& out) const {
+  impl_->forEachPool([&out](StreamPool& pool) {
+    const Impl::PoolLock lock(pool.mutex);
+    pool.small.forEachStretch([&](const std::byte* begin, Bytes bytes, bool live) {
+      out.push_back({begin, bytes, live, pool.stream()});
+    });
+    for (ExtentId id = pool.large.first(); id != 0; id = pool.large[id].after) {
+      const Extent& extent = pool.large[id];
+      const bool live = extent.state == ExtentState::kLive;
+      if (!live && extent.state != ExtentState::kFree) continue;
+      out.push_back(
+          {pool.addressOf(extent.begin), Bytes{extent.units} * kUnitBytes, live, pool.stream()});
+    }
+  });
+}
+
 void PoolResource::lockForFork() noexcept {
   impl_->slow.lock();
   impl_->making.lock();

@@ -54,6 +54,17 @@ class SmallArea {
   void settleEmptied(const Growth& pages, bool unmapped) noexcept;
   Bytes emptyBytes() const noexcept { return empty_bytes_; }
 
+  // visit(begin, bytes, live) for each slot and for what else is mapped.
+  template <typename Visit>
+  void forEachStretch(Visit&& visit) const {
+    forEachSlot(visit);
+    for (std::uint32_t chunk = 0; chunk < chunks_made_; ++chunk) {
+      const Bytes carved = chunks_[chunk].carved * grain_bytes_;
+      const Bytes rest = chunkMappedBytes(chunk) - carved;
+      const auto begin = static_cast<Bytes>(chunk * chunk_grains_) * grain_bytes_;
+      if (rest > 0) visit(begin_ + begin + carved, rest, false);
+    }
+  }
   // visit(begin, bytes, live) for each slot, in the order of addresses.
   template <typename Visit>
   void forEachSlot(Visit&& visit) const {

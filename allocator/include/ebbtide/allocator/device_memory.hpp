@@ -15,6 +15,7 @@
 
 #include "ebbtide/allocator/address_space.hpp"
 #include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/mapped_stretch.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
 #include "ebbtide/allocator/planned_resource.hpp"
 #include "ebbtide/allocator/pool_resource.hpp"
@@ -74,6 +75,9 @@ class DeviceMemory final : public MemoryResource {
   void releaseCached() noexcept;                     // unmaps every free page
   void resetPeaks() noexcept;
   Statistics statistics() const noexcept;
+  // All that is mapped, in the order of addresses. Each pool stands still while it is read;
+  // together they are one moment's where no other thread allocates or frees. Throws std::bad_alloc.
+  MappedStretches mappedStretches() const;
 
   PlannedResource& planned() noexcept { return planned_; }
   RecordingResource& recording() noexcept { return recording_; }

@@ -21,6 +21,7 @@
 
 #include "ebbtide/allocator/address_space.hpp"
 #include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/mapped_stretch.hpp"
 #include "ebbtide/allocator/memory_resource.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
 #include "ebbtide/allocator/pool_resource.hpp"
@@ -60,6 +61,7 @@ class PlannedResource final : public MemoryResource, public PageHolder {
   Bytes freeBytes() const noexcept override;
 
   bool owns(const void* pointer) const noexcept;
+  void describe(MappedStretches& out) const;  // adds all that is mapped
   // Ever: large blocks asked for in steps that were foreseen, and those of them at their places.
   std::int64_t requestedBlocks() const noexcept;
   std::int64_t placedBlocks() const noexcept;

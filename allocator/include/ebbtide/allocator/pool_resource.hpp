@@ -17,6 +17,7 @@
 
 #include "ebbtide/allocator/address_space.hpp"
 #include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/mapped_stretch.hpp"
 #include "ebbtide/allocator/memory_resource.hpp"
 #include "ebbtide/allocator/stream_events.hpp"
 
@@ -77,6 +78,7 @@ class PoolResource final : public MemoryResource, public PageHolder {
   // Mapped for small blocks, and in none, when the ledger's live peak was last raised.
   Bytes slackAtPeakBytes() const noexcept;
   std::int64_t allocations() const noexcept;
+  void describe(MappedStretches& out) const;  // adds all that is mapped
 
   void lockForFork() noexcept;
   void unlockAfterFork() noexcept;
