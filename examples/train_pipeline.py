@@ -2,7 +2,7 @@
 
 torchrun --nproc-per-node 2 examples/train_pipeline.py                         # 1F1B over Gloo
 torchrun --nproc-per-node 4 examples/train_pipeline.py --schedule zero-bubble  # two stages a rank
-torchrun --nproc-per-node 8 examples/train_pipeline.py --device cuda           # over NCCL
+torchrun --nproc-per-node 8 examples/train_pipeline.py --microbatches 8 --device cuda  # over NCCL
 """
 
 import argparse

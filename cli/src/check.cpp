@@ -80,9 +80,12 @@ void addCheck(CLI::App& app, int& exit_code) {
   auto* verb = app.add_subcommand("check", "Validate and simulate a schedule");
   arguments->graph.addTo(*verb);
   verb->add_option("SCHEDULE", arguments->schedule, "as `ebbtide plan --out` writes it")
-      ->required();
-  verb->add_option("--budget", arguments->budget, "as in `ebbtide plan`")->check(givenText());
-  verb->add_flag("--json", arguments->json);
+      ->required()
+      ->type_name("FILE");
+  verb->add_option("--budget", arguments->budget, "as in `ebbtide plan`")
+      ->check(givenText())
+      ->type_name("SIZE");
+  verb->add_flag("--json", arguments->json, "one JSON document on stdout");
   verb->callback([arguments, &exit_code] { exit_code = check(*arguments); });
 }
 

@@ -77,8 +77,8 @@ void addCurve(CLI::App& app, int& exit_code) {
   verb->add_option("--points", arguments->points, "budgets from the lower bound to the plain peak")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
-  verb->add_flag("--json", arguments->json);
-  verb->add_option("--svg", arguments->svg, "draw it here")->check(givenText());
+  verb->add_flag("--json", arguments->json, "one JSON document on stdout");
+  verb->add_option("--svg", arguments->svg, "draw it here")->check(givenText())->type_name("FILE");
   verb->callback([arguments, &exit_code] { exit_code = curve(*arguments); });
 }
 

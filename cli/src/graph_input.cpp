@@ -9,9 +9,11 @@ namespace ebbtide::cli {
 
 void GraphInput::addTo(CLI::App& verb) {
   verb.add_option("GRAPH", path, "a recorded step (EBBTIDE_TRACE_DIR writes one) or another graph")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   verb.add_option("--format", format, "auto, trace, kusumoto, moccasin, chain or graph")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NAME");
   verb.add_option("--model", model,
                   "real: what the simulator says; paper: memory and time as the graph's paper "
                   "defines them")

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -205,6 +206,7 @@ class JobReader {
       point.held_bytes = at.bytes("held");
       point.forward_bytes = at.bytes("forward", point.held_bytes);
       point.backward_bytes = at.bytes("backward", point.held_bytes);
+      point.ahead_bytes = at.bytes("ahead", point.backward_bytes);
       point.recompute_ns = at.nanoseconds("recompute_seconds", 0);
       at.refuseOthers();
       profile.points.push_back(point);
@@ -256,7 +258,7 @@ class JobReader {
       layers.push_back(profiles_.at(layer));
       name += (name.empty() ? "" : "+") + layer;
     }
-    file_.job.profiles.push_back(joinLayers(name, layers, file_.job.replays_ahead));
+    file_.job.profiles.push_back(joinLayers(name, layers));
   }
 
   void readOrder() {
@@ -297,6 +299,15 @@ class JobReader {
         refuse(keys_.node("budget"), error.what());
       }
     }();
+    std::vector<std::int32_t> all(job.stages.size());
+    std::iota(all.begin(), all.end(), 0);
+    std::vector<std::string> others = budgets.forNoRankOf(ranks_);
+    if (others.empty()) others = budgets.forNoStageOf(all);
+    if (!others.empty()) {
+      keys_.bad("budget", "for " + others.front() + ": the job has the ranks 0 to " +
+                              std::to_string(ranks_ - 1) + " and the stages 0 to " +
+                              std::to_string(all.size() - 1));
+    }
     std::vector<std::vector<std::int32_t>> stages(ranks_);
     for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
       stages[job.stages[stage].rank].push_back(static_cast<std::int32_t>(stage));

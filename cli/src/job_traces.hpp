@@ -12,7 +12,7 @@ namespace ebbtide::cli {
 
 class RecordedJob {
  public:
-  // Of each rank a file, in any order. Throws std::invalid_argument: the file and what is wrong.
+  // Of each rank a file, in their order. Throws std::invalid_argument: the file and what is wrong.
   explicit RecordedJob(const std::vector<std::string>& paths);
 
   // Without what microbatches cost: which stages each rank runs.

@@ -1,4 +1,4 @@
-// ebbtide: plans on recorded steps and the papers' graphs, without torch.
+// ebbtide: sees and tunes running jobs; plans recorded steps and the papers' graphs, without torch.
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -7,6 +7,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "live/running_job.hpp"
+#include "program.hpp"
 #include "verbs.hpp"
 
 namespace {
@@ -14,20 +16,12 @@ namespace {
 using namespace ebbtide::cli;
 
 int run(int argc, char** argv) {
-  CLI::App app{"Rematerialization plans for recorded training steps"};
-  app.set_version_flag("--version", EBBTIDE_VERSION);
-  app.require_subcommand(1);
   int exit_code = kFeasible;
-  addPlanners(app, exit_code);
-  addPlan(app, exit_code);
-  addCheck(app, exit_code);
-  addCurve(app, exit_code);
-  addPlace(app, exit_code);
-  addSimulate(app, exit_code);
+  const auto app = makeProgram(exit_code);
   try {
-    app.parse(argc, argv);
+    app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? kFeasible : kBadInput;  // 0: help was asked for
+    return app->exit(error) == 0 ? kFeasible : kBadInput;  // 0: help was asked for
   }
   return exit_code;
 }
@@ -50,6 +44,8 @@ int main(int argc, char** argv) {
     const int exit_code = run(argc, argv);
     endOutput();
     return exit_code;
+  } catch (const NoRun& error) {
+    return failed(kNoRun, error.what());
   } catch (const std::invalid_argument& error) {
     return failed(kBadInput, error.what());
   } catch (const std::bad_alloc&) {

@@ -94,20 +94,13 @@ class Gantt {
       for (std::size_t i = 0; i < job_.order[rank].size(); ++i) {
         const SimulatedAction& times = simulation_.ranks[rank].actions[i];
         const PipelineAction& action = job_.order[rank][i];
-        // Replays end when they must, not when the wait does.
-        const Nanoseconds replays = replaysOf(rank, i);
-        if (replays > 0) {
-          addBox("r", rank, times.replays_begin_ns, times.replays_begin_ns + replays, action, "r");
+        for (const auto& [begin_ns, end_ns] : replayTimes(times)) {
+          addBox("r", rank, begin_ns, end_ns, action, "r");
         }
         addBox(kStyles[static_cast<std::size_t>(action.kind)], rank, times.begin_ns, times.end_ns,
                action, "");
       }
     }
-  }
-
-  Nanoseconds replaysOf(std::size_t rank, std::size_t i) const {
-    return simulation_.ranks[rank].actions[i].replays_end_ns -
-           simulation_.ranks[rank].actions[i].replays_begin_ns;
   }
 
   void addBox(std::string_view style, std::size_t rank, Nanoseconds begin, Nanoseconds end,

@@ -38,9 +38,8 @@ std::string toTrace(const PipelineJob& job, const PipelineSimulation& simulation
     for (std::size_t i = 0; i < job.order[rank].size(); ++i) {
       const PipelineAction& action = job.order[rank][i];
       const SimulatedAction& times = simulation.ranks[rank].actions[i];
-      if (times.replays_end_ns > times.replays_begin_ns) {
-        slice(rank, "recompute " + toText(action), "recompute", times.replays_begin_ns,
-              times.replays_end_ns, action);
+      for (const auto& [begin_ns, end_ns] : replayTimes(times)) {
+        slice(rank, "recompute " + toText(action), "recompute", begin_ns, end_ns, action);
       }
       slice(rank, toText(action), kNames[static_cast<std::size_t>(action.kind)], times.begin_ns,
             times.end_ns, action);

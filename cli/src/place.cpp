@@ -119,18 +119,22 @@ void addPlace(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   auto* verb = app.add_subcommand("place", "Offsets for buffers of known size and lifetime");
   verb->add_option("FILE", arguments->path, "CSV with the columns id, lower, upper and size")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   verb->add_option("--capacity", arguments->capacity,
                    "low enough: 30GiB, 24576MiB or bytes; else LOAD is")
-      ->check(givenText());
+      ->check(givenText())
+      ->type_name("SIZE");
   verb->add_option("--alignment", arguments->alignment,
                    "of the offsets; sizes are rounded up to it")
-      ->check(givenText());
+      ->check(givenText())
+      ->type_name("SIZE");
   arguments->limits.addTo(*verb, "seconds");
   verb->add_option("--out", arguments->out, "write the table with a column offset here")
-      ->check(givenText());
-  verb->add_flag("--json", arguments->json);
-  verb->add_option("--svg", arguments->svg, "draw it here")->check(givenText());
+      ->check(givenText())
+      ->type_name("FILE");
+  verb->add_flag("--json", arguments->json, "one JSON document on stdout");
+  verb->add_option("--svg", arguments->svg, "draw it here")->check(givenText())->type_name("FILE");
   verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }
 

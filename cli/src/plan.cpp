@@ -158,13 +158,16 @@ void addPlan(CLI::App& app, int& exit_code) {
   arguments->graph.addTo(*verb);
   auto* goal = verb->add_option_group("goal");
   goal->add_option("--budget", arguments->budget,
-                   "30GiB, 24576MiB, 80% of the plain peak in the same model, or bytes");
+                   "30GiB, 24576MiB, 80% of the plain peak in the same model, or bytes")
+      ->type_name("SIZE");
   goal->add_option("--minimize", arguments->minimize, "peak: the smallest one, whatever the time")
       ->check(CLI::IsMember({"peak"}));
   goal->require_option(1);
   arguments->planner.addTo(*verb, "seconds");
-  verb->add_option("--out", arguments->out, "write the schedule here")->check(givenText());
-  verb->add_flag("--json", arguments->json);
+  verb->add_option("--out", arguments->out, "write the schedule here")
+      ->check(givenText())
+      ->type_name("FILE");
+  verb->add_flag("--json", arguments->json, "one JSON document on stdout");
   verb->callback([arguments, &exit_code] { exit_code = plan(*arguments); });
 }
 

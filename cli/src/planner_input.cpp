@@ -6,10 +6,12 @@ namespace ebbtide::cli {
 
 void PlannerInput::addTo(CLI::App& verb, const std::string& deadline_meaning) {
   verb.add_option("--planner", planner, "auto, or a name from `ebbtide planners`")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->type_name("NAME");
   verb.add_option("--option", named, "k=v, an option of that planner; may be repeated")
       ->allow_extra_args(false)
-      ->take_all();
+      ->take_all()
+      ->type_name("k=v");
   SearchLimits::addTo(verb, deadline_meaning);
 }
 

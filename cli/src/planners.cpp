@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "ebbtide/scheduler/planner.hpp"
@@ -46,8 +47,9 @@ void printJson() {
 void addPlanners(CLI::App& app, int&) {
   auto* verb = app.add_subcommand(
       "planners", "List the planners: their papers, what they guarantee, their options");
-  auto* json = verb->add_flag("--json");
-  verb->callback([json] { json->count() > 0 ? printJson() : printText(); });
+  auto json = std::make_shared<bool>(false);
+  verb->add_flag("--json", *json, "one JSON document on stdout");
+  verb->callback([json] { *json ? printJson() : printText(); });
 }
 
 }  // namespace ebbtide::cli

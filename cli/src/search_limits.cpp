@@ -29,8 +29,10 @@ void SearchLimits::addTo(CLI::App& verb, const std::string& deadline_meaning) {
   verb.add_option("--deadline", deadline_seconds, deadline_meaning)
       ->check(CLI::Validator(refuseNoTime, "SECONDS"))
       ->capture_default_str();
-  verb.add_option("--threads", threads)->check(CLI::Range(1u, kMostThreads))->capture_default_str();
-  verb.add_option("--seed", seed)
+  verb.add_option("--threads", threads, "threads to plan with")
+      ->check(CLI::Range(1u, kMostThreads))
+      ->capture_default_str();
+  verb.add_option("--seed", seed, "for planners with random choices")
       ->check(CLI::Validator(refuseNoSeed, "NUMBER"))
       ->capture_default_str();
 }

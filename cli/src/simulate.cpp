@@ -77,7 +77,7 @@ Setting settingOf(const PipelineJob& job, const std::string& name, const StageCh
   return setting;
 }
 
-// What users do today: the same for all microbatches of all stages.
+// What users do today: the same for all microbatches of all stages, replays on demand.
 std::optional<Setting> bestUniform(const PipelineJob& job) {
   std::size_t points = 0;
   for (const StageProfile& profile : job.profiles) {
@@ -98,9 +98,11 @@ Result planAndJudge(const PipelineJob& job, const SearchLimits& limits) {
   const auto start = std::chrono::steady_clock::now();
   result.plan = planPipeline(job, {limits.deadline(), limits.seed});
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  PipelineJob on_demand = job;
+  on_demand.replays_ahead = false;
   result.settings.push_back(settingOf(job, "everything kept", uniformChoices(job, 0)));
-  result.settings.push_back(settingOf(job, "all recomputed", uniformChoices(job, 1 << 20)));
-  if (auto best = bestUniform(job)) result.settings.push_back(*best);
+  result.settings.push_back(settingOf(on_demand, "all recomputed", uniformChoices(job, 1 << 20)));
+  if (auto best = bestUniform(on_demand)) result.settings.push_back(*best);
   result.settings.push_back(settingOf(job, "planned", result.plan.choices));
   // The planner knows of no shared processors.
   const bool same_time =
@@ -111,9 +113,14 @@ Result planAndJudge(const PipelineJob& job, const SearchLimits& limits) {
   return result;
 }
 
-std::string adviceFor(const PipelineJob& job, const Result& result, std::int32_t rank) {
-  const LayerTaker taker = layerTaker(job, result.recomputed(), rank);
+std::string adviceFor(const PipelineJob& job, const Result& result,
+                      const RankShortfall& shortfall) {
+  const LayerTaker taker =
+      layerTaker(job, result.recomputed(), shortfall.rank, shortfall.needed_bytes);
   if (taker.rank == kNone) return "no neighbour has memory to spare";
+  if (!taker.could) {
+    return fmt::format("rank {} has only {} bytes to spare", taker.rank, taker.spare_bytes);
+  }
   return fmt::format("rank {} could take a layer: with all recomputed it leaves {} bytes free",
                      taker.rank, taker.spare_bytes);
 }
@@ -165,7 +172,8 @@ void printJson(const JobFile& file, const Result& result) {
     document["shortfalls"].push_back({{"rank", shortfall.rank},
                                       {"budget_bytes", shortfall.budget_bytes},
                                       {"needed_bytes", shortfall.needed_bytes},
-                                      {"advice", adviceFor(job, result, shortfall.rank)}});
+                                      {"needed_at_most", !shortfall.is_least},
+                                      {"advice", adviceFor(job, result, shortfall)}});
   }
   fmt::print("{}\n", document.dump(1));
 }
@@ -214,9 +222,10 @@ void printText(const JobFile& file, const Result& result) {
              static_cast<double>(result.plan.bound_ns) / 1e9);
   printRanks(job, result);
   for (const RankShortfall& shortfall : result.plan.shortfalls) {
-    fmt::print("\nrank {} needs {} bytes, whatever it recomputes; its budget is {}. {}\n",
-               shortfall.rank, shortfall.needed_bytes, shortfall.budget_bytes,
-               adviceFor(job, result, shortfall.rank));
+    fmt::print("\nrank {} needs {}{} bytes{}; its budget is {}. {}\n", shortfall.rank,
+               shortfall.is_least ? "" : "at most ", shortfall.needed_bytes,
+               shortfall.is_least ? ", whatever it recomputes" : "", shortfall.budget_bytes,
+               adviceFor(job, result, shortfall));
   }
 }
 
@@ -249,12 +258,16 @@ void addSimulate(CLI::App& app, int& exit_code) {
   arguments->limits.deadline_seconds = 8;
   auto* verb = app.add_subcommand("simulate", "Plan a pipelined job and simulate its step");
   verb->add_option("JOB", arguments->path, "TOML: stages, schedule, budgets (docs/pipelines.md)")
-      ->required();
+      ->required()
+      ->type_name("FILE");
   arguments->limits.addTo(*verb, "seconds");
-  verb->add_flag("--json", arguments->json);
-  verb->add_option("--svg", arguments->svg, "draw the planned step here")->check(givenText());
+  verb->add_flag("--json", arguments->json, "one JSON document on stdout");
+  verb->add_option("--svg", arguments->svg, "draw the planned step here")
+      ->check(givenText())
+      ->type_name("FILE");
   verb->add_option("--trace", arguments->trace, "write it here as a trace that Perfetto opens")
-      ->check(givenText());
+      ->check(givenText())
+      ->type_name("FILE");
   verb->callback([arguments, &exit_code] { exit_code = run(*arguments); });
 }
 

@@ -5,16 +5,39 @@
 
 namespace ebbtide::cli {
 
-// Part of the command line's contract. 2 comes with a message on stderr: what is wrong and where.
-enum ExitCode : int { kFeasible = 0, kFailure = 1, kBadInput = 2, kInfeasible = 3 };
+// Part of the command line's contract, the same for all verbs. All but 0 and 3 come with a message
+// on stderr.
+enum ExitCode : int {
+  kFeasible = 0,    // done
+  kFailure = 1,     // a failure of ours, no memory, a full disk; doctor: something does not work
+  kBadInput = 2,    // what is wrong and where
+  kInfeasible = 3,  // no plan keeps within the budget
+  kNoRun = 4,       // no such run, or a rank that does not answer
+  kRefused = 5,     // the run may not, or cannot, do what was asked
+};
 
 // Each adds a subcommand that runs while the command line is parsed and sets `exit_code`, which
-// outlives `app`. What goes wrong leaves as std::invalid_argument (bad input) or another exception.
+// outlives `app`. What goes wrong leaves as std::invalid_argument (bad input), NoRun or another
+// exception.
 void addPlanners(CLI::App& app, int& exit_code);
 void addPlan(CLI::App& app, int& exit_code);
 void addCheck(CLI::App& app, int& exit_code);
 void addCurve(CLI::App& app, int& exit_code);
 void addPlace(CLI::App& app, int& exit_code);
 void addSimulate(CLI::App& app, int& exit_code);
+// Of running jobs:
+void addTop(CLI::App& app, int& exit_code);
+void addStatus(CLI::App& app, int& exit_code);
+void addBudget(CLI::App& app, int& exit_code);
+void addReplan(CLI::App& app, int& exit_code);
+void addPause(CLI::App& app, int& exit_code);
+void addResume(CLI::App& app, int& exit_code);
+void addTrace(CLI::App& app, int& exit_code);
+void addSnapshot(CLI::App& app, int& exit_code);
+// Of runs that ended, of this machine, of this program:
+void addReport(CLI::App& app, int& exit_code);
+void addDoctor(CLI::App& app, int& exit_code);
+void addCompletion(CLI::App& app, int& exit_code);
+void addManual(CLI::App& app, int& exit_code);
 
 }  // namespace ebbtide::cli

@@ -1,5 +1,5 @@
-// CommunicationWaits: when this rank was in communication, and for how many bytes: what a planner
-// reads to put recomputation where the rank waits. Torch-free, CUDA-free; no lock, no allocation
+// CommunicationWaits: when this rank was in communication, and for how many bytes. The report has
+// its sums; plans read none of it (docs/gpu.md). Torch-free, CUDA-free; no lock, no allocation
 // after construction, nothing throws.
 //
 // Thread rule: any threads add, any threads read, at once. Nobody waits for anybody: old ones are

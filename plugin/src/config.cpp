@@ -17,6 +17,7 @@
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "rank_socket.hpp"
 #include "variables.hpp"
 
 namespace ebbtide::plugin {
@@ -77,6 +78,31 @@ void checkWritableFolder(const char* name, const std::string& folder) {
   ::unlink(path.c_str());
 }
 
+// To be written later, in a folder that is there; empty where the variable is.
+std::string fileOfRank(const char* name, int rank) {
+  std::string path = replaceRank(variable(name), rank);
+  if (path.empty()) return path;
+  const auto parent = std::filesystem::path(path).parent_path();
+  checkWritableFolder(name, parent.empty() ? "." : parent.string());
+  if (std::filesystem::is_directory(path))
+    throw std::invalid_argument(fmt::format("{}: {} is a folder", name, path));
+  return path;
+}
+
+// Written again and again, while the program may go to another folder.
+void readTextFile(Config& config) {
+  const std::string given = variable("EBBTIDE_TEXTFILE");
+  if (given.empty()) return;
+  if (config.local_world_size > 1 && given.find("{rank}") == std::string::npos) {
+    throw std::invalid_argument(
+        fmt::format("EBBTIDE_TEXTFILE={}: the {} ranks of this machine would write one file; put "
+                    "{{rank}} into its name",
+                    given, config.local_world_size));
+  }
+  config.text_file_path =
+      std::filesystem::absolute(fileOfRank("EBBTIDE_TEXTFILE", config.rank)).string();
+}
+
 // As the XDG base directory specification has it; empty where there is no home.
 std::string cacheFolder() {
   const std::string given = variable("XDG_CACHE_HOME");
@@ -103,6 +129,7 @@ void readBudget(Config& config) {
   const std::string text = variable("EBBTIDE_BUDGET");
   if (text.empty()) return;
   const auto budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", text);
+  config.budgets = budgets;
   if (budgets.dependsOnStages(config.rank)) config.stage_budgets = budgets;
   config.budget_text = budgets.textOf(config.rank).value_or("");
   if (config.budget_text.empty()) return;
@@ -133,6 +160,11 @@ Config configFromEnvironment() {
   readBudget(config);
   config.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.port);
   if (const std::string bind = variable("EBBTIDE_BIND"); !bind.empty()) config.bind = bind;
+  config.socket_dir = variable("EBBTIDE_SOCKET_DIR");
+  config.job_id = RankSocket::jobIdFromEnvironment();
+  config.token_file = variable("EBBTIDE_TOKEN_FILE");
+  if (!config.token_file.empty())  // the program may go to another folder
+    config.token_file = std::filesystem::absolute(config.token_file).string();
   config.log_level =
       choice("EBBTIDE_LOG", {"debug", "info", "warning", "error", "off"}, config.log_level);
   config.on_infeasible = choice("EBBTIDE_ON_INFEASIBLE", {"stop", "best-effort"}, "stop") == "stop"
@@ -160,15 +192,11 @@ Config configFromEnvironment() {
   if (!config.audit_cache_dir.empty()) {  // the program may go to another folder
     config.audit_cache_dir = std::filesystem::absolute(config.audit_cache_dir).string();
   }
-  config.report_path = replaceRank(variable("EBBTIDE_REPORT"), config.rank);
-  if (!config.report_path.empty()) {
-    const auto parent = std::filesystem::path(config.report_path).parent_path();
-    checkWritableFolder("EBBTIDE_REPORT", parent.empty() ? "." : parent.string());
-    if (std::filesystem::is_directory(config.report_path)) {
-      throw std::invalid_argument(
-          fmt::format("EBBTIDE_REPORT: {} is a folder", config.report_path));
-    }
-  }
+  config.report_path = fileOfRank("EBBTIDE_REPORT", config.rank);
+  readTextFile(config);
+  config.perfetto_path = fileOfRank("EBBTIDE_PERFETTO", config.rank);
+  if (!config.perfetto_path.empty())  // the program may go to another folder
+    config.perfetto_path = std::filesystem::absolute(config.perfetto_path).string();
   config.spill_dir = variable("EBBTIDE_SPILL_DIR");
   if (!config.spill_dir.empty()) checkWritableFolder("EBBTIDE_SPILL_DIR", config.spill_dir);
   config.trace_dir = variable("EBBTIDE_TRACE_DIR");

@@ -13,14 +13,20 @@ namespace ebbtide::plugin {
 enum class OnInfeasible { kStop, kBestEffort };
 
 struct Config {
-  std::optional<std::int64_t> budget_bytes;  // none: measure only
-  std::string budget_text;                   // this rank's, as given: "80%"
-  std::string gpu_budget;                    // the same, where it is each GPU's instead
+  std::optional<std::int64_t> budget_bytes;       // none: measure only
+  std::string budget_text;                        // this rank's, as given: "80%"
+  std::string gpu_budget;                         // the same, where it is each GPU's instead
+  std::optional<scheduler::RankBudgets> budgets;  // of all ranks, where there are any
   // Where the rank's budget is that of its stage: until that is known, the two above hold.
   std::optional<scheduler::RankBudgets> stage_budgets;
-  int port = 9464;  // base; a rank adds its local rank
+  int port = 9464;  // of local rank 0
   std::string bind = "127.0.0.1";
+  std::string socket_dir;              // empty: the user's folder for sockets
+  std::string job_id;                  // as it names a folder
+  std::string token_file;              // empty: over TCP nothing can be changed
   std::string report_path;             // {rank} is replaced; empty: none
+  std::string text_file_path;          // the series are written here, {rank} replaced; empty: none
+  std::string perfetto_path;           // of the last steps, at exit; {rank} too; empty: none
   std::string spill_dir;               // empty: the system's folder for temporary files
   std::string trace_dir;               // recorded traces are written here; empty: none
   std::string audit_cache_dir;         // empty: nothing is remembered between processes

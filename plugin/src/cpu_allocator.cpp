@@ -23,7 +23,8 @@ void deleteBlock(void* block) {
   resource->deallocate(block);
 }
 
-[[noreturn]] void failOutOfMemory(const Session& session, std::size_t bytes) {
+[[noreturn]] void failOutOfMemory(Session& session, std::size_t bytes) {
+  session.counters().addOutOfMemory();
   LiveShares live(*resource);
   std::string by;
   if (!Session::inChild()) {  // a child's steps are not recorded

@@ -79,6 +79,7 @@ bool isReceive(const at::RecordFunction& call) {
 }
 
 std::optional<GroupMessage> messageOf(const at::RecordFunction& call) try {
+  if (!isMessage(call)) return std::nullopt;
   const OpInfo* info = opInfo(call);
   if (info == nullptr) return std::nullopt;
   const auto arguments = argumentsOf(*info, call);

@@ -17,9 +17,9 @@ namespace ebbtide::plugin {
 bool isMessage(const at::RecordFunction& call);
 bool isReceive(const at::RecordFunction& call);
 
-// nullopt: of no process group that we know, or nothing that a pipeline's stages hand on. Before
-// their first step stages tell each other shapes, as whole numbers, and say hello with a single
-// one.
+// nullopt: no message, or of no process group that we know, or nothing that a pipeline's stages
+// hand on. Before their first step stages tell each other shapes, as whole numbers, and say hello
+// with a single one.
 std::optional<GroupMessage> messageOf(const at::RecordFunction& call);
 
 // The store of the group of the last message; nullptr: that has another name, or its store is of a

@@ -24,7 +24,7 @@ void watchNccl(bool on) noexcept;
 std::optional<CommunicationTotals> ncclTotals();  // nullopt: not offered
 
 // What came since the cursor, which starts as 0. Empty where it was not offered. Only what is over:
-// a receive that still waits comes when it ends.
+// a receive that still waits comes when it ends. Tests alone ask: no plan is made of it.
 std::vector<CommunicationWait> ncclWaitsSince(std::uint64_t& cursor);
 
 }  // namespace ebbtide::plugin

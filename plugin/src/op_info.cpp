@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "deterministic_ops.hpp"
+#include "session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -64,6 +65,8 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   auto info = std::make_unique<OpInfo>(handle);
   const auto& schema = handle.schema();
   info->name = schema.name();
+  if (Session* const session = Session::current())
+    info->number = session->counters().numberOf(info->name);
   info->hash = fnv1a(schema.name() + "." + schema.overload_name());
   info->transparent = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   for (const auto key : {c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}) {

@@ -16,6 +16,7 @@ struct OpInfo {
   c10::OperatorHandle handle;
   std::string name;                      // "aten::relu_"
   std::uint64_t hash = 0;                // of name and overload, equal in every process
+  std::size_t number = 0;                // of the name: ExecutorCounters
   bool transparent = false;              // only calls other ops: look inside
   c10::DispatchKeySet autocast_kernels;  // cast its inputs first: look inside while one is on
   bool mutates = false;                  // some argument is written

@@ -1,6 +1,7 @@
 #include "plan.hpp"
 
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace ebbtide::plugin {
@@ -19,6 +20,7 @@ class PlanBuilder {
         last_read_(graph.graph.values.size(), kNone),
         late_read_(trace.values.size(), kNone) {
     describeProgram();
+    findMessages();
     addEvents();
   }
 
@@ -58,6 +60,35 @@ class PlanBuilder {
     plan_->fetches_of.assign(trace_.values.size(), 0);
     plan_->on_host.assign(trace_.values.size(), false);
     plan_->last_replay_read.assign(trace_.values.size(), kNone);
+  }
+
+  // Messages are in a row where the program runs nothing else in between.
+  void findMessages() {
+    using Kind = scheduler::TraceEvent::Kind;
+    Plan::Wait place;
+    std::vector<std::size_t> row;  // its receives
+    for (const scheduler::TraceEvent& event : trace_.events) {
+      if (event.kind == Kind::kMessage) {
+        if (trace_.messages.at(event.id).receive) {
+          row.push_back(asked_.size());
+          asked_.emplace_back();
+        }
+        for (const std::size_t receive : row) asked_[receive] = place;
+        ++place.before;
+      } else if (event.kind == Kind::kOpBegin) {
+        if (!isMessageOp(trace_.ops[event.id].name)) row.clear();
+        place.ops = event.id + 1;
+        place.before = 0;
+      } else if (event.kind == Kind::kBackwardNode || event.kind == Kind::kUnpack) {
+        row.clear();
+        if (event.kind == Kind::kUnpack) place.before = 0;
+      }
+    }
+  }
+
+  // Under gradients the recorder takes the call for one of the program's ops.
+  static bool isMessageOp(std::string_view name) {
+    return name == "c10d::send" || name == "c10d::recv_" || name == "c10d::recv_any_source_";
   }
 
   void addEvents() {
@@ -106,8 +137,10 @@ class PlanBuilder {
     } else if (cursor_.wait) {
       plan_->waits.back().prelude.push_back(step);
     } else if (cursor_.trace_op != kNone) {
-      if (late_read_[value] == here_.event)
-        throw std::invalid_argument("plan: a drop before a replay that may come late");
+      if (late_read_[value] == next_event_) {  // by a replay that may come as late as the event
+        pending_.push_back(step);
+        return;
+      }
       plan_->drops_after_op[cursor_.trace_op].push_back(value);
     } else if (cursor_.event != kNone) {
       plan_->events[cursor_.event].drops.push_back(value);
@@ -140,28 +173,28 @@ class PlanBuilder {
 
   void passWait() {
     if (!pending_.empty()) {
-      if (here_.event == static_cast<std::int32_t>(plan_->events.size()))
+      if (next_event_ == static_cast<std::int32_t>(plan_->events.size()))
         throw std::invalid_argument("plan: a replay after the last event");
-      noteReads(here_.event);
+      noteReads(next_event_);
       for (const Step& step : pending_) {
-        if (step.kind == Step::Kind::kFetch) late_read_[step.id] = here_.event;
+        if (step.kind == Step::Kind::kFetch) late_read_[step.id] = next_event_;
         if (step.kind != Step::Kind::kRun) continue;
         ++plan_->replays_ahead;
-        for (ValueId v : trace_.ops[step.id].inputs) late_read_[v] = here_.event;
+        for (ValueId v : trace_.ops[step.id].inputs) late_read_[v] = next_event_;
       }
-      plan_->waits.push_back(here_);
-      plan_->waits.back().prelude = std::exchange(pending_, {});
+      const Plan::Wait& place = asked_.at(receives_);
+      plan_->waits.push_back({place.ops, next_event_, place.before, std::exchange(pending_, {})});
       cursor_.wait = true;
     }
-    ++here_.before;
+    ++receives_;
     plan_->receives = true;
   }
 
   void passForward(OpId trace_op) {
-    if (!pending_.empty()) throw std::invalid_argument("plan: a replay before a forward op");
+    if (!pending_.empty())
+      throw std::invalid_argument(
+          "plan: a replay, or a drop that it needs late, before a forward op");
     cursor_ = {trace_op, kNone};
-    here_.ops = trace_op + 1;
-    here_.before = 0;
   }
 
   void passBackward(OpId id) {
@@ -170,8 +203,7 @@ class PlanBuilder {
     const std::int32_t event = event_of_op_[id];
     if (event == kNone) return;  // a gap: its drops go to the event before
     cursor_ = {kNone, event};
-    here_.event = event + 1;
-    here_.before = 0;
+    next_event_ = event + 1;
     for (ValueId v : inputs) last_read_[v] = event;
     noteReads(event);
     plan_->events[event].prelude = std::exchange(pending_, {});
@@ -217,7 +249,9 @@ class PlanBuilder {
   std::vector<std::int32_t> last_read_;  // per value: the event of that
   std::vector<std::int32_t> late_read_;  // per value: that of a wait's prelude that reads it
   std::vector<Step> pending_;  // replays and the drops between them, until what they come before
-  Plan::Wait here_;            // the place that a wait has now
+  std::vector<Plan::Wait> asked_;  // per receive: where the last message of its row is asked for
+  std::size_t receives_ = 0;       // so far
+  std::int32_t next_event_ = 0;
   Cursor cursor_;
 };
 

@@ -16,6 +16,8 @@ using scheduler::OpId;
 using scheduler::UseId;
 using scheduler::ValueId;
 
+struct PlanPicture;
+
 // All ids are the trace's.
 struct Plan {
   struct Event {  // a node of the autograd graph that reads its saved values
@@ -24,13 +26,14 @@ struct Plan {
     std::vector<ValueId> drops;  // after it
   };
 
-  // A receive for which the program has asked, and does not wait yet: then the prelude runs. What
-  // it replays reads nothing that the program does from there to the next event, so that it may run
-  // later, too, at that event at the latest.
+  // The last message of those that the program asks for in a row, a receive among them, before it
+  // waits: then the prelude runs, and holds up none of them. What it replays reads nothing that the
+  // program does from there to the next event, so that it may run later, too, at that event at the
+  // latest.
   struct Wait {
     OpId ops = 0;                          // that have begun by then
     std::int32_t event = 0;                // the next one
-    int before = 0;                        // receives at this place that come before it
+    int before = 0;                        // messages at this place that come before it
     std::vector<scheduler::Step> prelude;  // as an event's
   };
 
@@ -73,6 +76,7 @@ struct Plan {
   std::int64_t host_ns = 0;        // to write and read them, as foreseen
   double overhead_ratio = 0;       // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
+  std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn
   // Rehearsed steps so far; 0: replays are checked against the originals. With the next one all
   // that changes after the plan was published: steps that begin at that moment read it without the
   // session's lock, and may rehearse once more.

@@ -65,6 +65,25 @@ c10::DispatchKeySet denseKeysOf(c10::DeviceType type) {
       c10::computeDispatchKey(std::nullopt, at::kStrided, c10::Device(type)));
 }
 
+// Of the thread's ops: torch.profiler, say. A clean state would hide the replay from it.
+class Watchers {
+ public:
+  Watchers() : callbacks_(at::get_record_function_tls_()) {
+    if (!none()) profile_ = c10::ThreadLocalDebugInfo::current();
+  }
+  void watch() const {
+    if (none()) return;
+    at::set_record_function_tls_(callbacks_);
+    c10::ThreadLocalDebugInfo::_forceCurrentDebugInfo(profile_);
+  }
+
+ private:
+  bool none() const noexcept { return callbacks_.sorted_tls_callbacks_.empty(); }
+
+  at::RecordFunctionTLS callbacks_;
+  std::shared_ptr<c10::ThreadLocalDebugInfo> profile_;
+};
+
 }  // namespace
 
 RandomStateScope::RandomStateScope(const at::Generator& generator, const at::Tensor& state)
@@ -220,7 +239,9 @@ std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values
 }
 
 Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& input) const {
+  const Watchers watchers;
   const at::ThreadLocalStateGuard clean(*clean_state);
+  watchers.watch();
   const GlobalStateScope global(state);
   at::NoGradGuard no_grad;
   at::AutoDispatchBelowADInplaceOrView below_autograd;

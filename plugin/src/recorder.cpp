@@ -13,11 +13,14 @@
 #include <cstring>
 
 #include "live_runs.hpp"
+#include "message_batch.hpp"
+#include "message_wait.hpp"
 #include "messages.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
 #include "thread_scopes.hpp"
 #include "thread_steps.hpp"
+#include "traced_scope.hpp"
 #include "training_device.hpp"
 
 namespace ebbtide::plugin {
@@ -32,7 +35,8 @@ class SavedUse;
 struct ThreadState {
   OpId active = scheduler::kNone;  // op between its start and its end
   std::vector<SavedUse*> unbound;  // saved while the active op runs: values known when it ends
-  ThreadSteps steps;               // last, and so the first to end
+  MessageWait wait;
+  ThreadSteps steps;  // last, and so the first to end
 };
 
 ThreadState& threadState() {
@@ -225,8 +229,8 @@ DelegatingEngine* engine = nullptr;
 
 struct OpScope : at::ObserverContext {
   const OpInfo* info = nullptr;
-  OpId op = scheduler::kNone;  // kNone: it only asks for a message
-  bool asks = false;
+  OpId op = scheduler::kNone;  // kNone: it is only a message
+  bool message = false;
   TimeSpan time;
 };
 
@@ -327,12 +331,13 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
 std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
   const auto& run = state.steps.run();
-  const bool asks = run != nullptr && run->notesReceives() && isReceive(call);
-  if (asks) run->noteReceive();
+  const bool message = run != nullptr && run->notesReceives() && messageOf(call).has_value();
+  if (message) run->noteMessage(isReceive(call));
+  if (Session::current()->runTrace().on() && isReceive(call)) state.wait.ask();
   std::unique_ptr<OpScope> scope = startFunction(call, state);
-  if (!asks) return scope;
+  if (!message) return scope;
   if (scope == nullptr) scope = std::make_unique<OpScope>();
-  scope->asks = true;
+  scope->message = true;
   return scope;
 }
 
@@ -374,6 +379,10 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
   const QuietScope quiet;
   try {
     ThreadState& state = threadState();
+    if (RunTrace& trace = Session::current()->runTrace(); trace.on()) {
+      trace.sampleMemory(false);
+      state.wait.look(trace);
+    }
     switch (call.scope()) {
       case at::RecordScope::FUNCTION:
         return startCall(call, state);
@@ -407,7 +416,8 @@ void endOp(const at::RecordFunction& call, OpScope& scope, ThreadState& state) {
 void endFunction(const at::RecordFunction& call, OpScope& scope) {
   ThreadState& state = threadState();
   if (scope.op != scheduler::kNone) endOp(call, scope, state);
-  if (scope.asks && state.steps.run() != nullptr) state.steps.run()->runAhead();
+  if (scope.message && state.steps.run() != nullptr && isUnderWay(call))
+    state.steps.run()->runAhead();
 }
 
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
@@ -463,6 +473,11 @@ std::string runningOp() {
   return node != nullptr ? node->name() : "";
 }
 
+WorkInHand workInHand() {
+  if (const WorkInHand ours = TracedScope::current(); *ours.what != '\0') return ours;
+  return {.what = keptName(runningOp()), .kind = inBackward() ? "backward" : "forward"};
+}
+
 void nameLiveBlocks(LiveShares& live) {
   if (const auto& run = threadState().steps.run()) run->nameGradients(live);
   liveRuns().nameBlocks(live, inBackward());
@@ -474,6 +489,7 @@ void installRecorder() {
       autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
   autograd::set_default_engine_stub(&engineStub);
   Session::current()->memory().setReclaimer(&liveRuns());
+  Session::current()->snapshots().setAsk(&workInHand);
   Session::current()->offerJobStore(&storeOfMessages);
   // After the session's, so before them when a process forks: its locks come after these.
   pthread_atfork([] { liveRuns().lockForFork(); }, [] { liveRuns().unlockAfterFork(); },

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "live_shares.hpp"
+#include "memory_history.hpp"
 
 namespace ebbtide::plugin {
 
@@ -31,6 +32,7 @@ void hintThreadStage(int stage, int microbatch);
 // For the error of an allocation that failed on this thread: what runs here (empty: nothing that is
 // known), and whose the live blocks are.
 std::string runningOp();
+WorkInHand workInHand();  // the same, and ours too
 void nameLiveBlocks(LiveShares& live);
 
 }  // namespace ebbtide::plugin

@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <utility>
 
-#include "dropped_blocks.hpp"
-#include "ebbtide/allocator/host_address_space.hpp"
+#include "session_control.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {
@@ -21,13 +19,8 @@ std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
-constexpr std::size_t kHistory = 64;       // steps: the longest turn of programs that is foreseen
-constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
+constexpr std::size_t kPlannedAtOnce = 8;        // programs; of more, those that came back
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
-
-double seconds(std::int64_t nanoseconds) {
-  return static_cast<double>(nanoseconds) * 1e-9;
-}
 
 }  // namespace
 
@@ -41,17 +34,24 @@ bool Session::inChild() noexcept {
 Session::Session(Config config, AuditCache::Host host)
     : config_(std::move(config)),
       host_(std::move(host)),
-      host_memory_(std::make_unique<allocator::DeviceMemory>(
-          allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
-          allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
-      memory_(host_memory_.get()),
-      file_(config_.spill_dir, config_.local_world_size),
-      metrics_({config_.rank, config_.local_rank}) {
-  observer_.emplace(*memory_);
-  placement_.emplace(*memory_);
-  if (config_.budget_bytes) memory_->setBudget(*config_.budget_bytes);
-  if (config_.stage_budgets) stage_budget_.emplace(*config_.stage_budgets, config_.rank);
+      trained_(config_),
+      metrics_({config_.rank, config_.local_rank, config_.job_id}),
+      control_(std::make_unique<SessionControl>(*this)),
+      search_({.planner = config_.planner, .replay_ahead = config_.replay_ahead},
+              [this](const std::string& text) { debug(text); }),
+      budget_(config_.stage_budgets
+                  ? std::optional(StageBudget(*config_.stage_budgets, config_.rank))
+                  : std::nullopt,
+              config_.budget_text) {
   metrics_.setBudgetBytes(config_.budget_bytes.value_or(allocator::kUnlimited));
+  metrics_.setBuild(kVersion, host_.torch_version);
+  if (!config_.text_file_path.empty()) text_file_.emplace(config_.text_file_path);
+}
+
+Session::~Session() = default;
+
+const metrics::Routes& Session::routes() const noexcept {
+  return control_->routes();
 }
 
 // Leaked on purpose: tensors freed during static destruction still reach the allocator.
@@ -62,7 +62,8 @@ void Session::start(Config config, AuditCache::Host host) {
                  [] {
                    in_child = true;
                    current()->unlockAfterFork();
-                   current()->beInert();
+                   current()->run_trace_.beInert();
+                   current()->trained_.beInert();
                  });
   std::atexit([] {
     if (!in_child) current()->shutdown();
@@ -73,40 +74,19 @@ void Session::start(Config config, AuditCache::Host host) {
 // be left with a thread that the child does not have. In the order in which they are taken.
 void Session::lockForFork() {
   mutex_.lock();
-  file_.lockForFork();
-  observer_->lockForFork();
-  droppedBlocks().lockForFork();
-  host_memory_->lockForFork();
-  if (trainsElsewhere()) memory_->lockForFork();
+  trained_.lockForFork();
 }
 
 void Session::unlockAfterFork() {
-  if (trainsElsewhere()) memory_->unlockAfterFork();
-  host_memory_->unlockAfterFork();
-  droppedBlocks().unlockAfterFork();
-  observer_->unlockAfterFork();
-  file_.unlockAfterFork();
+  trained_.unlockAfterFork();
   mutex_.unlock();
-}
-
-void Session::beInert() {
-  host_memory_->setBudget(allocator::kUnlimited);
-  host_memory_->setReclaimer(nullptr);
-  host_memory_->setObserver(nullptr);
-  host_memory_->recording().stop();
-  host_memory_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
 }
 
 void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget) {
   const std::lock_guard lock(mutex_);  // another thread may fork now
-  spills_ = &spills;
-  set_budget_ = std::move(set_budget);
-  if (&memory == memory_) return;
-  memory_ = &memory;
-  measures_only_ = stage_budget_ && !stage_budget_->size();
+  if (!trained_.moveTo(memory, spills, std::move(set_budget))) return;
+  trained_.measureOnly(budget_.isOfStage() && !budget_.size());
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
-  observer_.emplace(memory);
-  placement_.reset();
 }
 
 void Session::say(const std::string& text) const {
@@ -130,28 +110,18 @@ void Session::wake(int threads) {
   std::call_once(woken_, [this, threads] {
     threads_ = threads;
     openAuditCache(threads);
-    std::string error;
-    std::string endpoint;
-    if (config_.port + config_.local_rank > 65535) {
-      error =
-          fmt::format("port {} + local rank {} is over 65535", config_.port, config_.local_rank);
-    } else {
-      const auto port = static_cast<std::uint16_t>(config_.port + config_.local_rank);
-      server_ = metrics::HttpServer::start(
-          {config_.bind, port}, [this] { return metrics_.render(); }, error);
-    }
-    if (server_)
-      endpoint = fmt::format("metrics http://{}:{}/metrics", config_.bind, server_->port());
+    const std::string endpoint = control_->serve();
     say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version,
                     budget() ? "budget " + formatBytes(*budget()) +
-                                   (trainsElsewhere() ? " of the GPU" : "") +
-                                   (stage_budget_ ? " until its stage is known" : "")
-                    : stage_budget_ ? std::string("measuring until its stage is known")
+                                   (trained_.isElsewhere() ? " of the GPU" : "") +
+                                   (budget_.isOfStage() ? " until its stage is known" : "")
+                    : budget_.isOfStage() ? std::string("measuring until its stage is known")
                     : config_.gpu_budget.empty()
                         ? std::string("measuring, nothing is dropped")
                         : "budget of each GPU " + config_.gpu_budget + ", nothing is dropped",
-                    server_ ? endpoint : "no metrics endpoint"));
-    if (!server_) warn("metrics are not served: " + error);
+                    endpoint));
+    run_trace_.recordUntilExit();
+    checkRankEntries();
     planner_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "ebbtide-plan");
       planLoop();
@@ -167,60 +137,60 @@ Session::StepStart Session::beginStep() {
   std::lock_guard lock(mutex_);
   takeBudget();
   StepStart start;
-  auto known = programs_.find(last_signature_);
+  start.number = steps_ + 1;
+  run_trace_.beginStep(start.number);
+  snapshots_.beginStep(start.number);
+  auto known = programs_.find(history_.last());
   if (known != programs_.end()) {  // programs that alternate follow each other
-    const auto next = programs_.find(expectedProgram());
+    const auto next = programs_.find(history_.expected());
     if (next != programs_.end()) known = next;
-    start.plan = planNow(known->second, steps_ + 1);
+    start.plan = known->second.planAt(steps_ + 1);
   }
   // The guess may be wrong, and the step one that has a plan: its first op tells.
   const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
                                     [](const auto& entry) { return entry.second.plan != nullptr; });
-  const bool observed = (steps_to_record_ > 0 || any_plan) && !keeps_everything_;
+  const bool observed = (to_record_.any() || any_plan) && !keepsEverything();
   start.record_ops = observed || pressed();
-  start.hooks = start.record_ops || budget().has_value() || goesOn() || backwardCrossesHints();
-  if (keeps_everything_) {
+  start.hooks = start.record_ops || budget().has_value() || late_backwards_.stepsGoOn() ||
+                late_backwards_.crossHints();
+  if (keepsEverything()) {
     start.plan = nullptr;
     start.record_ops = start.hooks = false;
   }
-  memory_->resetPeaks();
-  const allocator::Statistics memory = memory_->statistics();
-  allocator_before_step_ = memory;
-  step_base_bytes_ = memory.allocated_bytes;
-  step_activation_bytes_ = 0;
+  memory().resetPeaks();
+  const allocator::Statistics memory = this->memory().statistics();
   const bool free_to_observe = log_ == nullptr || log_->restsSince(kRest);
   if (observed && config_.own_allocator && free_to_observe) {
-    start.log = std::make_shared<EventLog>(step_base_bytes_);
+    start.log = std::make_shared<EventLog>(memory.allocated_bytes);
     log_ = start.log;
-    observer_->passTo(log_);
-    if (placement_) placement_->beginStep(start.plan);
+    trained_.observer().passTo(log_);
+    if (trained_.placement()) trained_.placement()->beginStep(start.plan);
   }
-  spilled_before_step_ = spilled_bytes_;
-  dropped_before_step_ = dropped_online_bytes_;
-  replays_before_step_ = recomputed_ops_;
-  offload_ns_before_step_ = offload_ns_;
-  late_backwards_before_step_ = late_backwards_;
-  step_start_ = std::chrono::steady_clock::now();
+  control_->noteBegin(memory);
+  begun_ = {.at = std::chrono::steady_clock::now(),
+            .memory = memory,
+            .executor = counters_.totals(),
+            .late_backwards = late_backwards_.count()};
   return start;
 }
 
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
   if (log_ != log) return false;
-  observer_->passTo(nullptr);
+  trained_.observer().passTo(nullptr);
   log_ = nullptr;
   return true;
 }
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
   std::lock_guard lock(mutex_);
-  if (keeps_everything_) return nullptr;
-  const std::uint64_t expected = expectedProgram();
+  if (keepsEverything()) return nullptr;
+  const std::uint64_t expected = history_.expected();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
   const Program* found = nullptr;
   for (auto& [signature, known] : programs_) {
     if (known.first_op_signature != first_op_signature) continue;
-    if (planNow(known, steps_ + 1) == nullptr) continue;
+    if (known.planAt(steps_ + 1) == nullptr) continue;
     if (signature == expected) return known.plan;
     if (found == nullptr || known.steps > found->steps) found = &known;
   }
@@ -229,16 +199,16 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
 
 bool Session::wantsTrace(const StepSummary& summary) const {
   std::lock_guard lock(mutex_);
-  if (steps_to_record_ > 0 || summary.off_plan || summary.plan == nullptr) return true;
+  if (to_record_.any() || summary.off_plan || summary.plan == nullptr) return true;
   const auto known = programs_.find(summary.plan->signature);
   return known != programs_.end() && known->second.replan;
 }
 
 void Session::noteBackwardBegins() noexcept {
-  const std::int64_t live = memory_->statistics().allocated_bytes;
-  if (placement_) placement_->beginBackward();
+  const std::int64_t live = memory().statistics().allocated_bytes;
+  if (trained_.placement()) trained_.placement()->beginBackward();
   std::lock_guard lock(mutex_);
-  step_activation_bytes_ = live - step_base_bytes_;
+  begun_.activation_bytes = live - begun_.memory.allocated_bytes;
 }
 
 void Session::endStep(StepSummary summary) {
@@ -247,97 +217,74 @@ void Session::endStep(StepSummary summary) {
 }
 
 void Session::finishStep(StepSummary summary) {
-  const allocator::Statistics memory = memory_->statistics();
+  const allocator::Statistics memory = this->memory().statistics();
   std::unique_lock lock(mutex_);
-  allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
-  mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
-  if (summary.observed && placement_) {
-    placement_->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
-    if (placement_->hasWork()) changed_.notify_all();
+  figures_.notePeaks(memory);
+  if (auto& placement = trained_.placement(); placement && summary.observed) {
+    placement->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
+    if (placement->hasWork()) changed_.notify_all();
   }
   if (!summary.had_backward) return;
-  slack_at_peak_bytes_ = memory.slack_at_peak_bytes;
+  trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
   const double elapsed =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - step_start_).count();
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_.at).count();
   ++steps_;
+  run_trace_.endStep(steps_);
+  snapshots_.endStep(steps_);
   last_plan_ = summary.plan;
   if (last_plan_ && active_from_step_ < 0) active_from_step_ = steps_;
-  step_seconds_.push_back(elapsed);
-  if (steps_to_record_ > 0) --steps_to_record_;
+  figures_.addStep(elapsed);
+  to_record_.noteStep();
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(summary, memory);
-  refreshMetrics(memory);
-  metrics_.addStep(elapsed);
+  refreshMetrics(memory, elapsed);
+  control_->noteEnd(
+      memory, elapsed,
+      static_cast<double>((counters_.totals() - begun_.executor).recompute_ns) * 1e-9);
   noteProgram(summary);
   learnStage(summary);
+  exportStages(summary);
+  seeStagesWithoutMessages(summary);
   if (!summary.recorded) return;
-  std::vector<std::pair<double, std::int64_t>> timeline;
-  std::int64_t live = summary.trace.base_bytes;
-  timeline.emplace_back(0.0, live);
-  for (const auto& event : summary.trace.events) {
-    const int sign = event.kind == scheduler::TraceEvent::Kind::kAlloc  ? 1
-                     : event.kind == scheduler::TraceEvent::Kind::kFree ? -1
-                                                                        : 0;
-    if (sign == 0) continue;
-    live += sign * summary.trace.blocks[event.id].bytes;
-    timeline.emplace_back(seconds(event.at_ns), live);
-  }
-  timeline_ = std::move(timeline);
+  figures_.noteTimeline(summary.trace);
   const bool wanted = wantsPlan(summary);
   const bool for_planning = wanted || !config_.trace_dir.empty();
   const bool first = steps_ == 1;
-  const bool check_floor = checksFloor();
+  const bool part = late_backwards_.count() > begun_.late_backwards;
+  const bool check_floor = floor_.takesStep(steps_, part);
   const bool alone = summary.alone;
-  const int budget_changes = budget_changes_;
+  const int budget_number = budget_.number();
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
-  noteAuditKeys(known, summary.audit_keys);
+  known.noteAuditKeys(summary.audit_keys);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
   lock.unlock();
   if (for_planning) summary.trace.host = hostCopies();
-  if (!config_.trace_dir.empty()) writeTrace(summary.trace);
-  if (check_floor || !budget()) analyse(summary.trace, first, check_floor, alone, budget_changes);
-  if (wanted) requestPlan(std::move(summary.trace), first);
+  const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
+  if (!config_.trace_dir.empty()) writeTrace(*trace);
+  if (check_floor || !budget()) analyse(*trace, first, check_floor, alone, budget_number);
+  requestPlan(trace, first, wanted);
 }
 
 // Called with mutex_ held. Which program ran, and which one it followed.
 void Session::noteProgram(const StepSummary& summary) {
   const bool as_planned = summary.plan && !summary.off_plan;
   if (!summary.recorded && !as_planned) return;
-  const std::uint64_t ran = summary.recorded ? summary.trace.signature : summary.plan->signature;
-  last_signature_ = ran;
-  history_.push_back(ran);
-  if (history_.size() > kHistory) history_.pop_front();
-}
-
-// What followed where most of the last steps had been the same as now; of several such places the
-// newest.
-std::uint64_t Session::expectedProgram() const {
-  std::uint64_t expected = 0;
-  std::ptrdiff_t most_alike = 0;
-  for (auto next = history_.rbegin(); next != history_.rend(); ++next) {
-    const auto before = std::next(next);
-    const auto differ = std::mismatch(before, history_.rend(), history_.rbegin());
-    const std::ptrdiff_t alike = differ.first - before;
-    if (alike <= most_alike) continue;
-    most_alike = alike;
-    expected = *next;
-  }
-  return expected;
+  history_.add(summary.recorded ? summary.trace.signature : summary.plan->signature);
 }
 
 void Session::forgetPrograms() {
   if (programs_.size() <= kMostPrograms) return;
   auto least = programs_.end();
   for (auto it = programs_.begin(); it != programs_.end(); ++it) {
-    const bool in_use = it->first == last_signature_;
+    const bool in_use = it->first == history_.last();
     if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
   }
   if (least != programs_.end()) programs_.erase(least);
 }
 
-const Session::Program* Session::mainProgram() const {
+const Program* Session::mainProgram() const {
   const Program* main = nullptr;
   for (const auto& [signature, known] : programs_) {
     if (main == nullptr || known.steps > main->steps) main = &known;
@@ -347,7 +294,7 @@ const Session::Program* Session::mainProgram() const {
 
 // Called with mutex_ held.
 bool Session::wantsPlan(const StepSummary& summary) {
-  if (planning_ || keeps_everything_) return false;
+  if (planning_ || keepsEverything()) return false;
   Program& known = programs_[summary.trace.signature];
   if (!budget()) {  // nothing to plan here, but the other ranks wait for its word
     const bool tells = summary.trace.group_size > 1 && steps_ >= 2 && !known.asked;
@@ -364,18 +311,43 @@ bool Session::wantsPlan(const StepSummary& summary) {
   return true;
 }
 
-// Called with mutex_ held.
-void Session::refreshMetrics(const allocator::Statistics& memory) {
-  metrics_.setPeakBytes(allocated_peak_bytes_);
-  metrics_.setAllocatedBytes(memory.allocated_bytes);
-  metrics_.setMappedBytes(memory.mapped_bytes);
-  metrics_.setPredictedPeakBytes(last_plan_ ? last_plan_->predicted_peak_bytes : 0);
+// -----------------------------------------------------------------------------------------------
+// what ends for good
+
+void Session::noteOffloadFailed() {
+  if (!trained_.stopOffload()) return;
+  warn("plans write no more values to the host: " + spills().lastError());
+  std::lock_guard lock(mutex_);
+  for (auto& [signature, known] : programs_) {
+    const auto fetches = [](const auto& plan) { return plan && plan->host_fetches > 0; };
+    if (!fetches(known.plan) && !fetches(known.later_plan)) continue;
+    known.later_plan = nullptr;
+    known.replan = true;
+    to_record_.atLeast(2);
+  }
+}
+
+void Session::keepEverything(const std::string& why) {
+  if (keeps_everything_.exchange(true)) return;
+  warn("nothing is dropped or spilled from now on, as in PyTorch alone: " + why);
+}
+
+void Session::disable(const std::string& why) {
+  if (disabled_.exchange(true)) return;
+  warn("switched to pass-through, training goes on as PyTorch runs it: " + why);
+}
+
+std::string Session::stopMessage() const {
+  std::lock_guard lock(mutex_);
+  return stop_.message();
 }
 
 void Session::shutdown() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(closing_, true)) return;
+    ends_ = true;
+    snapshots_.endEarly();
   }
   changed_.notify_all();
   if (planner_.joinable()) planner_.join();
@@ -383,19 +355,22 @@ void Session::shutdown() {
   rank_job_.reset();             // and with it the connection to the job's store
   if (audits_) audits_->save();  // what another writer kept it from
   if (awake_) {
-    const allocator::Statistics memory = memory_->statistics();
+    const allocator::Statistics memory = this->memory().statistics();
     std::lock_guard lock(mutex_);
-    allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
-    mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
+    figures_.notePeaks(memory);
     violations_ = memory.budget_violations;
+    metrics_.raiseTo(metrics::Counter::kBudgetViolations, static_cast<double>(violations_));
   }
-  if (!awake_ && memory_->statistics().budget_violations > 0) {
+  if (!awake_ && memory().statistics().budget_violations > 0) {
     warn(
         "the budget was exceeded, and no training step was seen: nothing was dropped or spilled "
         "(only what autograd saves of operations outside torch.func can be)");
   }
   if (awake_ && !config_.report_path.empty()) writeReport();
-  server_.reset();
+  if (awake_) writeTextFile();
+  control_->close();
+  run_trace_.finish();
+  snapshots_.finish();
 }
 
 }  // namespace ebbtide::plugin

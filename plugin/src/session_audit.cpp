@@ -34,8 +34,8 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
 
 void Session::openAuditCache(int threads) {
   // Its keys say nothing of a GPU, nor of its driver and libraries.
-  if (config_.audit_cache_dir.empty() || trainsElsewhere()) return;
-  if (!budget() && !stage_budget_) return;
+  if (config_.audit_cache_dir.empty() || trained_.isElsewhere()) return;
+  if (!budget() && !budget_.isOfStage()) return;
   host_.threads = threads;
   audits_ = std::make_unique<AuditCache>(
       AuditCache::Folder{config_.audit_cache_dir, config_.audit_cache_asked_for}, host_,
@@ -46,13 +46,14 @@ void Session::countAudit(const std::string& op, std::uint64_t signature, bool eq
   if (!equal) {
     {
       std::lock_guard lock(mutex_);
-      differed_.insert(signature);
+      findings_.addDiffering(signature);
     }
     rejectReplay(op, signature, "it does not repeat bit for bit");
     return;
   }
+  metrics_.add(metrics::Counter::kAudits, 1);
   std::lock_guard lock(mutex_);
-  ++audited_ops_[op];
+  findings_.addEqual(op);
 }
 
 void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
@@ -62,32 +63,28 @@ void Session::rejectReplay(const std::string& op, std::uint64_t signature, const
 void Session::rejectReplays(const std::vector<Replayed>& ops, const std::string& why) {
   if (ops.empty()) return;
   std::lock_guard lock(mutex_);
-  any_rejected_ = true;
   std::size_t others = 0;
-  for (const auto& [op, signature] : ops) {
-    ++rejected_ops_[op];
-    others += rejected_.insert(signature).second;
-  }
+  for (const auto& [op, signature] : ops) others += findings_.reject(op, signature) ? 1 : 0;
+  metrics_.add(metrics::Counter::kAuditFailures, static_cast<double>(others));
   if (others > 0) {
     const std::string more = others > 1 ? fmt::format(" and {} other operations", others - 1) : "";
     warn(fmt::format("the results of {}{} are kept, not computed again: {}", ops.front().op, more,
                      why));
   }
   for (auto& [program, known] : programs_) {
-    const auto rejects = [this](const auto& plan) { return plan && replaysRejected(*plan); };
+    const auto rejects = [this](const auto& plan) { return plan && findings_.rejects(*plan); };
     if (!rejects(known.plan) && !rejects(known.later_plan)) continue;
     if (rejects(known.plan)) known.plan = nullptr;
     known.later_plan = nullptr;
     known.replan = true;  // without it: so it is another plan each time, and the ops are finite
-    steps_to_record_ = std::max(steps_to_record_, 2);
+    to_record_.atLeast(2);
   }
 }
 
-bool Session::replaysRejected(const Plan& plan) const {
-  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
-    if (plan.replayed[op] && rejected_.contains(plan.op_signatures[op])) return true;
-  }
-  return false;
+bool Session::hasRejected(const std::string& op) const {
+  if (!findings_.anyRejected()) return false;
+  std::lock_guard lock(mutex_);
+  return findings_.rejectsName(op);
 }
 
 void Session::noteUnsteady(AuditKey op) {
@@ -107,13 +104,12 @@ void Session::rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey
   noteRehearsal(plan, whole, audit_keys);
   std::lock_guard lock(mutex_);
   ++rehearsed_steps_;
+  metrics_.add(metrics::Counter::kRehearsedSteps, 1);
   const auto program = programs_.find(plan.signature);
   if (program == programs_.end() || program->second.plan.get() != &plan) return;
   Program& known = program->second;
   if (whole) {
-    for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
-      if (plan.replayed[op]) known.verified.insert(static_cast<OpId>(op));
-    }
+    known.noteCompared(plan);
     ++known.plan->trials;
     return;
   }
@@ -125,7 +121,7 @@ void Session::rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey
 void Session::planAnew(Program& known) {
   known.plan = known.later_plan = nullptr;
   known.askAgain();
-  steps_to_record_ = std::max(steps_to_record_, 2);
+  to_record_.atLeast(2);
 }
 
 // Memory may be there, or the plan another one, next time. If not, in a few: what does not fit is
@@ -147,7 +143,7 @@ void Session::noteRehearsal(const Plan& plan, bool whole, const std::vector<Audi
     if (!plan.replayed[op]) continue;
     const std::uint64_t place = auditPlace(op, audit_keys[op]);
     std::lock_guard lock(mutex_);
-    if (differed_.contains(plan.op_signatures[op])) {
+    if (findings_.differs(plan.op_signatures[op])) {
       audits_->addKept(plan.signature, place);
     } else if (whole) {
       equal.push_back(place);
@@ -169,14 +165,12 @@ void Session::keepRejected(scheduler::Trace& trace) {
     const AuditKey key = i < keys.size() ? keys[i] : 0;
     const bool differs = audits_ && audits_->differs(key);
     const bool kept = audits_ && audits_->kept(trace.signature, auditPlace(i, key));
-    if ((differs || kept) && rejected_.insert(op.signature).second) {
+    if ((differs || kept) && findings_.rejectAsBefore(op.name, op.signature)) {
       keeps = keeps || kept;
-      any_rejected_ = true;
-      ++rejected_from_cache_[op.name];
       debug(fmt::format("the results of {} are kept: it gave other ones in an earlier process",
                         op.name));
     }
-    if (!rejected_.contains(op.signature)) continue;
+    if (!findings_.rejects(op.signature)) continue;
     op.rerunnable = false;
     op.kept_because = "gave other results when it was run again";
   }
@@ -210,7 +204,7 @@ void Session::preferRehearsed(const scheduler::Trace& trace, bool first_step, st
   }
   if (!any || replaysOnly(compared, planned.step, planned.result.schedule)) return;
   Planned other =
-      bestPlan(compared, scheduler::buildGraph(compared, {.first_step = first_step}), cap);
+      search_.best(compared, scheduler::buildGraph(compared, {.first_step = first_step}), cap);
   const bool higher = other.simulated.peak_bytes > std::max(cap, planned.simulated.peak_bytes);
   const std::int64_t longer = other.simulated.recompute_ns - planned.simulated.recompute_ns;
   debug(fmt::format("a plan of replays that were compared before: {} peak, {:.1f} ms longer",
@@ -232,29 +226,11 @@ bool Session::rehearsedBefore(const scheduler::Trace& trace, Plan& plan) {
   if (from_cache.empty()) return true;
   plan.proven = false;
   for (const OpId op : from_cache) {
-    if (known.from_cache.insert(op).second) ++audited_from_cache_[trace.ops[op].name];
+    if (known.from_cache.insert(op).second) findings_.addEqualBefore(trace.ops[op].name);
   }
   debug(fmt::format("{} replays are trusted: they were compared in an earlier process ({})",
                     from_cache.size(), audits_->path()));
   return true;
-}
-
-// Called with mutex_ held. Its plan has been compared in this process once all bytes of all of its
-// replays were, in one step.
-void Session::noteTrustedStep(Program& known, bool compared_whole) {
-  Plan& plan = *known.plan;
-  if (plan.proven || !compared_whole) return;
-  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
-    if (plan.replayed[op]) known.verified.insert(static_cast<OpId>(op));
-  }
-  plan.proven = true;
-}
-
-void Session::noteAuditKeys(Program& known, const std::vector<AuditKey>& audit_keys) {
-  known.audit_keys.resize(std::max(known.audit_keys.size(), audit_keys.size()), 0);
-  for (std::size_t op = 0; op < audit_keys.size(); ++op) {
-    if (audit_keys[op] != 0) known.audit_keys[op] = audit_keys[op];
-  }
 }
 
 }  // namespace ebbtide::plugin

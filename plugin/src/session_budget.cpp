@@ -1,24 +1,21 @@
 // What a Session does for a budget that is its stage's: it learns the stage, and takes the budget
 // when the next step begins.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 
+#include "ebbtide/scheduler/rank_actions.hpp"
 #include "session.hpp"
+#include "session_control.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-using std::chrono::steady_clock;
-
-constexpr auto kStageTime = std::chrono::seconds(180);  // more than a round of the job's plan takes
-constexpr std::int64_t kStepsUntilTold = 20;            // of a rank that comes to no plan
-
-std::string stagesText(const std::vector<std::int32_t>& stages) {
-  std::string text = stages.size() == 1 ? "stage" : "stages";
-  for (std::size_t i = 0; i < stages.size(); ++i)
-    text += fmt::format("{}{}", i > 0 ? ", " : " ", stages[i]);
-  return text;
+std::string unusedText(const std::vector<std::string>& entries, const std::string& there) {
+  return fmt::format("EBBTIDE_BUDGET: {} {} for nothing that is there: the job has {}",
+                     fmt::join(entries, ", "), entries.size() == 1 ? "is" : "are", there);
 }
 
 std::string budgetText(std::optional<std::int64_t> budget) {
@@ -27,95 +24,134 @@ std::string budgetText(std::optional<std::int64_t> budget) {
 
 }  // namespace
 
-std::optional<std::int64_t> Session::budget() const noexcept {
-  const std::int64_t bytes = memory_->ledger().budgetBytes();
-  return measures_only_ || bytes == allocator::kUnlimited ? std::nullopt : std::optional(bytes);
+// Of ranks that are not there: what launchers say is known at once.
+void Session::checkRankEntries() const {
+  if (!config_.budgets || config_.rank != 0) return;
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(std::max(1, config_.world_size)));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto unused = config_.budgets->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
+  if (!unused.empty()) warn(unusedText(unused, ranksText(ranks)));
 }
 
-// Nothing is decided by the budget in force: it may be another one soon.
-bool Session::awaitsStage() const {
-  return stage_changed_ || (stage_budget_ && !stage_budget_->known() && !stage_given_up_);
+// Called with mutex_ held.
+void Session::checkStageEntries(const std::vector<std::int32_t>& stages) {
+  if (std::exchange(checked_stages_, true)) return;
+  const auto unused = config_.budgets->forNoStageOf(stages);
+  if (!unused.empty()) warn(unusedText(unused, stagesText(stages)));
+}
+
+// Called with mutex_ held. Without messages the stages are the ranks; the first step may be one of
+// another kind. Where names say otherwise, one rank alone knows all of them.
+void Session::seeStagesWithoutMessages(const StepSummary& summary) {
+  const bool asked = config_.budgets && config_.budgets->namesStages() && config_.rank == 0;
+  if (!asked || checked_stages_ || !summary.recorded) return;
+  exchanges_messages_ = exchanges_messages_ || !summary.trace.messages.empty();
+  std::vector<std::int32_t> stages = scheduler::namedStages(summary.trace);
+  if (exchanges_messages_ || steps_ < 2 || (!stages.empty() && config_.world_size > 1)) return;
+  if (stages.empty()) {
+    stages.resize(static_cast<std::size_t>(std::max(1, config_.world_size)));
+    std::iota(stages.begin(), stages.end(), 0);
+  }
+  checkStageEntries(stages);
 }
 
 void Session::learnStage(const StepSummary& summary) {
-  if (!stage_budget_) return;
-  if (summary.recorded && stage_budget_->noteStep(summary.trace)) {
-    stage_changed_ = true;
-    told_job_ = advised_ = false;  // by what it was before
-  }
-  if (!awaitsStage() || stage_budget_->known()) return;
-  const auto now = steady_clock::now();
-  if (!stage_wait_until_ && (told_job_ || steps_ >= kStepsUntilTold))
-    stage_wait_until_ = now + kStageTime;
-  if (stage_wait_until_ && now > *stage_wait_until_)
-    giveUpStage("the other ranks of its pipeline told nothing");
+  if (summary.recorded && budget_.noteStep(summary.trace)) stop_.withdraw();
+  if (budget_.waitedLongEnough(steps_, stop_.told(), std::chrono::steady_clock::now()))
+    sayStageGivenUp("the other ranks of its pipeline told nothing");
 }
 
 bool Session::foundStages(const std::vector<std::int32_t>& stages) {
+  metrics_.setStages(stages);
   const std::lock_guard lock(mutex_);
-  if (!stage_budget_) return false;
-  const std::optional<std::string> before = stage_budget_->size();
-  if (stage_budget_->noteFound(stages)) {
-    stage_changed_ = true;
-    advised_ = false;
-  }
-  const bool changed = stage_budget_->size() != before;
-  if (changed) told_job_ = false;  // it withdraws; else what it told holds
-  return changed;
+  stages_ = stages;
+  const RankBudget::Found found = budget_.noteFound(stages);
+  if (found == RankBudget::Found::kSameBudget) stop_.awaitNextRound();
+  if (found == RankBudget::Found::kOtherBudget) stop_.withdraw();
+  return found == RankBudget::Found::kOtherBudget;
 }
 
-void Session::giveUpStage(const std::string& why) {
-  if (std::exchange(stage_given_up_, true)) return;
+void Session::sayStageGivenUp(const std::string& why) {
   warn(fmt::format("the stage of this rank is not known ({}): its budget is that of default, {}",
                    why, budgetText(budget())));
-  floor_checks_ = 0;
-  steps_to_record_ = std::max(steps_to_record_, 2);
+  floor_.checkAgain();
+  to_record_.atLeast(2);
 }
 
 // Between two steps: what one of them holds is gone.
 void Session::takeBudget() {
-  if (!std::exchange(stage_changed_, false)) return;
-  const std::optional<std::int64_t> before = budget();
-  const std::string size = stage_budget_->size().value_or("");
-  if (set_budget_) {
-    set_budget_(size);
-  } else {
-    const std::int64_t bytes = size.empty()
-                                   ? allocator::kUnlimited
-                                   : parseSize("EBBTIDE_BUDGET", size, config_.local_world_size);
-    // First: of two threads the other one may allocate meanwhile.
-    if (!trainsElsewhere() && bytes != before.value_or(allocator::kUnlimited))
-      memory_->allowOverrun(true);
-    memory_->setBudget(bytes);
-  }
-  measures_only_ = size.empty();
+  const std::optional<std::string> due = budget_.takeDue();
+  if (!due) return;
+  std::optional<std::int64_t> before = budget();
+  trained_.setBudget(*due);
   const std::optional<std::int64_t> now = budget();
   metrics_.setBudgetBytes(now.value_or(allocator::kUnlimited));
-  const std::string stages = stagesText(stage_budget_->stages());
+  if (takePause(before)) return;
+  const bool goes_on = before_pause_.has_value();
+  if (goes_on) before = std::exchange(before_pause_, std::nullopt);
+  if (goes_on) {
+    say(fmt::format("it goes on with step {}: the budget is {}", steps_ + 1, budgetText(now)));
+  } else {
+    sayBudget(before);
+  }
+  floor_.checkAgain();
+  to_record_.atLeast(3);
+  if (goes_on && now == before) return figures_.forgetPeaks();  // plans hold again, too
+  for (auto& [signature, known] : programs_) known.asked = known.said_plan = false;
+  const bool shrank = now.value_or(allocator::kUnlimited) < before.value_or(allocator::kUnlimited);
+  if (now != before) beginAnew(shrank || !now);
+  control_->takePlan(*due);
+}
+
+// Plans stay for when it goes on. True: it is paused.
+bool Session::takePause(std::optional<std::int64_t> before) {
+  const bool was = paused_.exchange(budget_.isPaused());
+  if (!paused_) return false;
+  if (!was) {
+    before_pause_ = before;
+    say(fmt::format("paused: as PyTorch alone from step {} on", steps_ + 1));
+  }
+  return true;
+}
+
+void Session::sayBudget(std::optional<std::int64_t> before) const {
+  const std::optional<std::int64_t> now = budget();
+  if (budget_.isAsked() || !budget_.isOfStage()) {
+    say(fmt::format("the budget is {} from step {} on, before {}", budgetText(now), steps_ + 1,
+                    budgetText(before)));
+    return;
+  }
+  const std::string stages = stagesText(budget_.stages());
   say(now ? fmt::format("this rank runs {}: its budget is {} from step {} on, before {}", stages,
                         budgetText(now), steps_ + 1, budgetText(before))
           : fmt::format("this rank runs {}, for which EBBTIDE_BUDGET has no entry: it is measured "
                         "only",
                         stages));
-  ++budget_changes_;  // a rank that withdrew reports again, if its bytes are the same too
-  floor_checks_ = 0;
-  steps_to_record_ = std::max(steps_to_record_, 3);
-  for (auto& [signature, known] : programs_) known.asked = known.said_plan = false;
-  if (now != before)
-    beginAnew(now.value_or(allocator::kUnlimited) < before.value_or(allocator::kUnlimited));
+}
+
+// With mutex_ held: the budget that was asked for while the run went on cannot be held. The one
+// before it is due: a run is not ended by a request.
+bool Session::takeBudgetBack(const std::string& why) {
+  const std::optional<std::int64_t> now = budget();
+  if (!budget_.takeBack()) return false;
+  const std::string spills = trained_.spills().lastError();
+  warn(
+      fmt::format("the budget of {} that was asked for is too small after all ({}{}): the one "
+                  "before it holds again from the next step on",
+                  budgetText(now), why, spills.empty() ? "" : "; " + spills));
+  return true;
 }
 
 // As a run that begins: its first step may go over an impossible budget, and is judged by it.
-void Session::beginAnew(bool shrank) {
-  smallest_feasible_bytes_ = smallest_without_spill_bytes_ = 0;
-  violations_before_budget_ = memory_->statistics().budget_violations;
-  allocated_peak_bytes_ = mapped_peak_bytes_ = 0;
-  stop_by_.reset();
-  told_job_ = advised_ = false;
-  said_fits_ = said_infeasible_ = said_spills_ = said_short_ = false;
+void Session::beginAnew(bool drop_plans) {
+  smallest_without_spill_bytes_ = 0;
+  floor_.beginAnew(memory().statistics().budget_violations);
+  figures_.forgetPeaks();
+  stop_.beginAnew();
+  budget_.beginAnew();
   for (auto& [signature, known] : programs_) {
     known.later_plan = nullptr;
-    if (shrank) known.plan = nullptr;  // made for more: it would go over
+    if (drop_plans) known.plan = nullptr;  // made for more: it would go over
   }
 }
 

@@ -1,12 +1,11 @@
 // What a Session does for the plan of its whole job, where its steps exchange messages with other
 // ranks: all on the planning thread.
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
 #include "ebbtide/scheduler/simulator.hpp"
+#include "job/host_share.hpp"
 #include "session.hpp"
 #include "version.hpp"
 
@@ -16,13 +15,7 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kCurveTime = std::chrono::milliseconds(2500);
-constexpr auto kAdviceWait = std::chrono::seconds(5);  // in a step
-constexpr std::size_t kMeasuredSteps = 5;              // the last ones: what a step takes
-
-std::string hostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
+constexpr std::size_t kMeasuredSteps = 5;  // the last ones: what a step takes
 
 }  // namespace
 
@@ -33,12 +26,13 @@ void Session::offerJobStore(RankJob::OpenStore open) {
 
 // Ranks on a host's processors take turns at them; a GPU is a rank's own.
 void Session::startRankJob() {
-  const auto processors = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  const HostShare share = hostShare();
   const RankPlanning::Identity identity{
       .versions = {.plugin = kVersion, .torch = host_.torch_version},
       .global_rank = config_.rank,
-      .host = hostName(),
-      .host_processors = trainsElsewhere() ? 0 : std::max(1, processors / std::max(1, threads_))};
+      .host = share.host,
+      .host_processors =
+          trained_.isElsewhere() ? 0 : std::max(1, share.processors / std::max(1, threads_))};
   const auto open_store = [this](const std::string& group) -> std::unique_ptr<JobStore> {
     RankJob::OpenStore open;
     {
@@ -47,6 +41,13 @@ void Session::startRankJob() {
     }
     return open ? open(group) : nullptr;
   };
+  std::function<void(const std::vector<std::int32_t>&)> see_stages;
+  if (config_.budgets && config_.budgets->namesStages()) {
+    see_stages = [this](const auto& stages) {
+      const std::lock_guard lock(mutex_);
+      checkStageEntries(stages);
+    };
+  }
   rank_job_.emplace(
       identity,
       RankJob::Host{.open_store = open_store,
@@ -54,7 +55,9 @@ void Session::startRankJob() {
                     .debug = [this](const std::string& text) { debug(text); },
                     .take_stages = [this](const auto& stages) { return foundStages(stages); },
                     .fall_short = [this](const auto& of) { fallShort(of); },
-                    .end_round = [this](const std::string& why) { endRound(why); }});
+                    .see_stages = see_stages,
+                    .end_round = [this](const std::string& why) { endRound(why); },
+                    .ends = &ends_});
 }
 
 RankPlanning::Limits Session::jobLimits(std::int64_t cap,
@@ -63,7 +66,7 @@ RankPlanning::Limits Session::jobLimits(std::int64_t cap,
   return {.cap_bytes = cap,
           .planning_time = kCurveTime,
           .planner = config_.planner,
-          .asks_stages = stage_budget_ && stage_budget_->asksOthers(),
+          .asks_stages = budget_.asksOthers(),
           .budget_bytes = budget};
 }
 
@@ -77,14 +80,8 @@ void Session::pollJob() try {
   {
     const std::lock_guard lock(mutex_);
     progress.step = steps_;
-    const std::size_t count = std::min(step_seconds_.size(), kMeasuredSteps);
-    std::vector<double> last(step_seconds_.end() - static_cast<std::ptrdiff_t>(count),
-                             step_seconds_.end());
-    if (!last.empty()) {
-      const auto middle = last.begin() + static_cast<std::ptrdiff_t>(count / 2);
-      std::nth_element(last.begin(), middle, last.end());
-      progress.step_ns = static_cast<Nanoseconds>(*middle * 1e9);
-    }
+    if (const auto seconds = figures_.medianOfLast(kMeasuredSteps))
+      progress.step_ns = static_cast<Nanoseconds>(*seconds * 1e9);
   }
   rank_job_->poll(steady_clock::now(), progress);
   if (const auto decision = rank_job_->takeDecision()) adopt(*decision);
@@ -94,18 +91,17 @@ void Session::pollJob() try {
 
 // Others may ask for plans meanwhile.
 void Session::tellJob(const scheduler::Trace& trace, const StepSchedule& own,
-                      const RankPlanning::Limits& limits, int budget_changes) try {
+                      const RankPlanning::Limits& limits, int budget_number) try {
   {
     const std::lock_guard lock(mutex_);
-    if (budget_changes != budget_changes_) return;
+    if (budget_number != budget_.number()) return;
     planning_ = false;
   }
   rank_job_->noteStep(trace, own, limits);
   {
     const std::lock_guard lock(mutex_);
-    if (budget_changes != budget_changes_) return;  // it tells more soon
-    told_job_ = true;
-    if (!rank_job_->takesPart()) advised_ = true;  // by nobody
+    if (budget_number != budget_.number()) return;  // it tells more soon
+    stop_.noteTold(rank_job_->takesPart());
   }
   changed_.notify_all();
 } catch (const std::exception& error) {
@@ -130,8 +126,8 @@ bool Session::followJob(const scheduler::Trace& trace, Planned& planned,
 void Session::fallShort(const JobFindings::Rank& of) {
   const std::lock_guard lock(mutex_);
   const std::string taker = takerText(of);
-  if (std::exchange(said_short_, true)) return;
-  if (stop_by_) stop_message_ += " In the pipeline " + taker + ".";
+  if (!budget_.isNew(RankBudget::Message::kShort)) return;
+  stop_.advise(" In the pipeline " + taker + ".");
   const Bytes budget = this->budget().value_or(0);
   warn(
       fmt::format("to run its part of the pipeline without spilling this rank needs {}, its "
@@ -142,23 +138,19 @@ void Session::fallShort(const JobFindings::Rank& of) {
 void Session::endRound(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    advised_ = true;
-    if (stage_budget_ && !stage_budget_->known() && !why.empty()) giveUpStage(why);
+    stop_.noteRoundEnded();
+    if (!why.empty() && budget_.giveUp()) sayStageGivenUp(why);
   }
   changed_.notify_all();
 }
 
-// The others are in this step too, or in the one before: they need some to tell what they have, and
-// do so while this rank waits.
 void Session::stopOnceAdvised() {
   std::unique_lock lock(mutex_);
-  if (!stop_by_ || stop_ || awaitsStage()) return;
+  if (budget_.isOpen()) return;
   const auto now = steady_clock::now();
-  if (told_job_) {
-    changed_.wait_until(lock, std::min(*stop_by_, now + kAdviceWait),
-                        [this] { return advised_ || closing_; });
-  }
-  if (stop_by_ && !awaitsStage() && (advised_ || now >= *stop_by_)) stop_ = true;
+  if (const auto until = stop_.waitUntil(now))
+    changed_.wait_until(lock, *until, [this] { return stop_.advised() || closing_; });
+  if (!budget_.isOpen()) stop_.decide(now);
 }
 
 // What may be planned with has changed since it was made: what is over that, and over what the
@@ -169,12 +161,12 @@ void Session::adopt(const RankJob::Decision& decision) try {
   planned.result.schedule = decision.schedule.schedule;
   planned.result.planner = decision.schedule.planner;
   planned.simulated = scheduler::simulate(planned.step.graph, planned.result.schedule);
-  int budget_changes = 0;
+  int budget_number = 0;
   {
     const std::lock_guard lock(mutex_);
-    budget_changes = budget_changes_;
+    budget_number = budget_.number();
   }
-  const Bytes cap = planningCap();
+  const Bytes cap = trained_.planningCapBytes();
   planned.result.feasible = planned.simulated.peak_bytes <= cap;
   if (!planned.result.feasible) {
     const std::lock_guard lock(mutex_);
@@ -184,20 +176,14 @@ void Session::adopt(const RankJob::Decision& decision) try {
     const Bytes now = known.plan ? known.plan->predicted_peak_bytes : known.plain_peak_bytes;
     if (planned.simulated.peak_bytes > now) {
       known.askAgain();
-      steps_to_record_ = std::max(steps_to_record_, 2);
+      to_record_.atLeast(2);
       return;
     }
   }
-  replayAhead(planned, cap);
-  publish(decision.trace, planned, 0, budget_changes, decision.from_step);
+  search_.replayAhead(decision.trace, planned, cap);
+  publish(decision.trace, planned, 0, budget_number, decision.from_step);
 } catch (const std::exception& error) {
   debug(std::string("the job's plan could not be used: ") + error.what());
-}
-
-std::shared_ptr<Plan> Session::planNow(Program& known, std::int64_t step) {
-  if (known.later_plan != nullptr && step >= known.later_from)
-    known.plan = std::exchange(known.later_plan, nullptr);
-  return known.plan;
 }
 
 }  // namespace ebbtide::plugin

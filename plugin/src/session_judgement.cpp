@@ -29,6 +29,10 @@ std::size_t unpackedUses(const Plan& plan) {
                     [](const auto& events) { return !events.empty(); }));
 }
 
+bool spilled(const ExecutorCounters::Totals& done) {
+  return done.spilled_bytes > 0 || done.dropped_online_bytes > 0;
+}
+
 // The same ops, but more of a backward pass than was recorded. Less is no reason: an exception may
 // have ended it.
 bool ranMoreBackward(const StepSummary& summary) {
@@ -40,60 +44,60 @@ bool ranMoreBackward(const StepSummary& summary) {
 }  // namespace
 
 void Session::judgeStep(const StepSummary& summary, const allocator::Statistics& memory) {
-  debugStep(memory);
-  base_bytes_ = step_base_bytes_;
+  base_bytes_ = begun_.memory.allocated_bytes;
   Program* const known = programOf(summary);
   if (known != nullptr) ++known->steps;
   if (known != nullptr && !budget()) notePlainPeak(*known, memory);
-  const bool spilled =
-      spilled_bytes_ > spilled_before_step_ || dropped_online_bytes_ > dropped_before_step_;
-  if (summary.trusted && !summary.off_plan) judgePlan(summary, memory, spilled, *known);
+  const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
+  debugStep(memory, done);
+  if (summary.trusted && !summary.off_plan) judgePlan(summary, memory, done, *known);
   if (ranMoreBackward(summary)) known->askAgain();
-  if (spilled) judgeSpilling(summary, known);
-  const std::int64_t new_violations = memory.budget_violations - violations_;
+  if (spilled(done)) judgeSpilling(summary, known);
   violations_ = memory.budget_violations;
-  if (new_violations > 0) metrics_.addBudgetViolations(new_violations);
 }
 
-void Session::debugStep(const allocator::Statistics& memory) const {
+void Session::debugStep(const allocator::Statistics& memory,
+                        const ExecutorCounters::Totals& done) const {
   debug(fmt::format(
       "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
       "{}, blocks placed {}, not as placed {}",
       steps_, memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes,
-      memory.mapped_peak_bytes, memory.cached_bytes, spilled_bytes_ - spilled_before_step_,
-      recomputed_ops_ - replays_before_step_, dropped_online_bytes_ - dropped_before_step_,
-      memory.planned_allocations - allocator_before_step_.planned_allocations,
-      memory.plan_deviations - allocator_before_step_.plan_deviations));
+      memory.mapped_peak_bytes, memory.cached_bytes, done.spilled_bytes, done.recomputed_ops,
+      done.dropped_online_bytes, memory.planned_allocations - begun_.memory.planned_allocations,
+      memory.plan_deviations - begun_.memory.plan_deviations));
 }
 
 // nullptr: not known which program it was.
-Session::Program* Session::programOf(const StepSummary& summary) {
+Program* Session::programOf(const StepSummary& summary) {
   if (summary.plan && !summary.off_plan) return &programs_[summary.plan->signature];
   if (summary.recorded) return &programs_[summary.trace.signature];
-  return budget() ? nullptr : &programs_[last_signature_];
+  return budget() ? nullptr : &programs_[history_.last()];
 }
 
 // Both of the same step, the largest: a budget is peak less a share of the activations.
 void Session::notePlainPeak(Program& known, const allocator::Statistics& memory) const {
   if (memory.allocated_peak_bytes < known.plain_peak_bytes) return;
   known.plain_peak_bytes = memory.allocated_peak_bytes;
-  if (step_activation_bytes_ > 0) known.activation_bytes = step_activation_bytes_;
+  if (begun_.activation_bytes > 0) known.activation_bytes = begun_.activation_bytes;
 }
 
 // The step trusted its plan and followed it to its end.
 void Session::judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
-                        bool spilled, Program& known) const {
+                        const ExecutorCounters::Totals& done, Program& known) const {
   const Plan& plan = *summary.plan;
-  if (known.plan.get() == &plan) noteTrustedStep(known, summary.compared_whole);
+  // Compared in this process, once all bytes of all of its replays were, in one step.
+  if (known.plan.get() == &plan && !plan.proven && summary.compared_whole) {
+    known.noteCompared(plan);
+    known.plan->proven = true;
+  }
   known.steady_peak_bytes = std::max(known.steady_peak_bytes, memory.allocated_peak_bytes);
   const double predicted = static_cast<double>(plan.predicted_peak_bytes);
   const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
   // What a step that waited was planned beside, steps without a plan, is smaller by now.
   const bool missed = std::abs(error) > kMissedBy && !summary.waited;
-  if (plan.feasible && (missed || spilled)) known.askAgain();
+  if (plan.feasible && (missed || spilled(done))) known.askAgain();
   // The file's pages no longer fit into memory, say: computing again may be quicker now.
-  const bool slow =
-      offload_ns_ - offload_ns_before_step_ > kSlowOffload * plan.host_ns + kSlowOffloadNs;
+  const bool slow = done.offload_ns > kSlowOffload * plan.host_ns + kSlowOffloadNs;
   known.slow_offloads = slow ? known.slow_offloads + 1 : 0;
   if (known.slow_offloads == kSlowOffloads) known.askAgain();
 }
@@ -104,16 +108,16 @@ void Session::judgeSpilling(const StepSummary& summary, Program* known) {
   if (no_plan && !planning_) {
     const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
     if (fitted) known->askAgain();
-    if (steps_to_record_ == 0 && (known == nullptr || known->replan)) {
-      steps_to_record_ = known == nullptr ? record_until_seen_ : 2;
-      if (known == nullptr) record_until_seen_ = std::min(2 * record_until_seen_, kMostUntilSeen);
-      said_fits_ = false;
+    if (!to_record_.any() && (known == nullptr || known->replan)) {
+      if (known == nullptr) {
+        to_record_.watchForReturn();
+      } else {
+        to_record_.atLeast(2);
+      }
+      budget_.forget(RankBudget::Message::kFits);
     }
   }
-  if (summary.recorded) {
-    steps_to_record_ = std::min(steps_to_record_, 2);
-    record_until_seen_ = kRecordUntilSeen;
-  }
+  if (summary.recorded) to_record_.noteSeen();
 }
 
 }  // namespace ebbtide::plugin

@@ -17,32 +17,14 @@ namespace {
 constexpr std::size_t kTimelinePoints = 2000;
 constexpr std::size_t kMostShares = 5;  // of live memory, that are told
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
-
-// At most kTimelinePoints, each the largest of its stretch, so that the peak survives.
-nlohmann::json thinned(const std::vector<std::pair<double, std::int64_t>>& timeline) {
+nlohmann::json ofTimeline(const RunFigures::Timeline& timeline) {
   nlohmann::json out = {{"seconds", nlohmann::json::array()},
                         {"live_bytes", nlohmann::json::array()}};
-  const std::size_t stretch = std::max<std::size_t>(1, timeline.size() / kTimelinePoints + 1);
-  for (std::size_t i = 0; i < timeline.size(); i += stretch) {
-    const auto last = std::min(timeline.size(), i + stretch);
-    const auto top =
-        std::max_element(timeline.begin() + static_cast<std::ptrdiff_t>(i),
-                         timeline.begin() + static_cast<std::ptrdiff_t>(last),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
-    out["seconds"].push_back(top->first);
-    out["live_bytes"].push_back(top->second);
+  for (const auto& [seconds, live_bytes] : timeline) {
+    out["seconds"].push_back(seconds);
+    out["live_bytes"].push_back(live_bytes);
   }
   return out;
-}
-
-nlohmann::json ofTimes(const std::vector<double>& seconds) {
-  return {{"first", seconds.empty() ? 0.0 : seconds.front()}, {"median", median(seconds)}};
 }
 
 // nullptr: none was needed.
@@ -99,25 +81,27 @@ bool Session::observesBy(const EventLog* log) const {
 
 std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
                                         const LiveShares& live) const {
-  const allocator::Statistics memory = memory_->statistics();
+  const allocator::Statistics memory = trained_.memory().statistics();
   OutOfMemory facts{
       .requested_bytes = static_cast<std::int64_t>(request_bytes),
       .requested_by = by,
       // A small one may need a page.
-      .block_bytes = std::max(memory_->blockBytesFor(request_bytes), allocator::kUnitBytes),
+      .block_bytes =
+          std::max(trained_.memory().blockBytesFor(request_bytes), allocator::kUnitBytes),
       .device_total_bytes = machineMemoryBytes(),
       .budget_bytes = memory.budget_bytes,
       .margin_bytes = memory.margin_bytes,
       .mapped_bytes = memory.mapped_bytes,
       .live_bytes = memory.allocated_bytes,
       .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
-      .first_deviation = memory_->planned().firstDeviation(allocator::Stream::kDefault),
-      .smallest_feasible_bytes = smallest_feasible_bytes_};
+      .first_deviation = trained_.memory().planned().firstDeviation(allocator::Stream::kDefault),
+      .smallest_feasible_bytes = floor_.smallestBytes()};
   facts.stuck_bytes =
       std::max<std::int64_t>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
   // Free pages can be joined to one block, with what the budget has left.
   const bool limited = memory.budget_bytes != allocator::kUnlimited;
-  const std::int64_t room = limited ? std::max<std::int64_t>(0, memory_->ledger().roomBytes()) : 0;
+  const std::int64_t room =
+      limited ? std::max<std::int64_t>(0, trained_.memory().ledger().roomBytes()) : 0;
   facts.largest_free_bytes = memory.cached_bytes + room;
   facts.free_bytes = facts.largest_free_bytes + facts.stuck_bytes;
   return describe(facts);
@@ -129,7 +113,8 @@ void Session::writeReport() {
   const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
   scheduler::ActivationShares shares = program.shares;
   shares.addRestOf(program.activation_bytes);
-  const allocator::Statistics memory = memory_->statistics();
+  const allocator::Statistics memory = trained_.memory().statistics();
+  const ExecutorCounters::Totals done = counters_.totals();
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", host_.torch_version},
@@ -137,16 +122,16 @@ void Session::writeReport() {
       {"world_size", config_.world_size},
       {"mode", budget() ? "budget" : "measure"},
       {"budget_bytes", budget() ? nlohmann::json(*budget()) : nlohmann::json()},
-      {"stages", stage_budget_ ? nlohmann::json(stage_budget_->stages()) : nlohmann::json()},
+      {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
       {"base_bytes", base_bytes_},
       {"activation_bytes", program.activation_bytes},
       {"recomputable_bytes", shares.recomputable_bytes},
       {"kept_bytes", shares.kept_bytes},
       {"plain_peak_bytes", program.plain_peak_bytes},
-      {"peak_bytes", allocated_peak_bytes_},
+      {"peak_bytes", figures_.allocatedPeakBytes()},
       {"steady_peak_bytes",
-       program.steady_peak_bytes > 0 ? program.steady_peak_bytes : allocated_peak_bytes_},
-      {"mapped_peak_bytes", mapped_peak_bytes_},
+       program.steady_peak_bytes > 0 ? program.steady_peak_bytes : figures_.allocatedPeakBytes()},
+      {"mapped_peak_bytes", figures_.mappedPeakBytes()},
       {"first_step_peak_bytes", first_step_peak_bytes_},
       {"predicted_peak_bytes", program.predicted_peak_bytes},
       {"smallest_budget_without_spilling_bytes", smallest_without_spill_bytes_},
@@ -154,27 +139,27 @@ void Session::writeReport() {
       {"placed_blocks", memory.planned_allocations},
       {"misplaced_blocks", memory.plan_deviations},
       {"steps", steps_},
-      {"step_seconds", ofTimes(step_seconds_)},
-      {"recomputed_ops", recomputed_ops_.load()},
-      {"recompute_seconds", static_cast<double>(recompute_ns_.load()) * 1e-9},
-      {"replays_ahead", replays_ahead_.load()},
-      {"ahead_seconds", static_cast<double>(ahead_ns_.load()) * 1e-9},
-      {"decoded_values", decoded_values_.load()},
-      {"codec_seconds", static_cast<double>(codec_ns_.load()) * 1e-9},
-      {"offloaded_bytes", offloaded_bytes_.load()},
-      {"offload_seconds", static_cast<double>(offload_ns_.load()) * 1e-9},
-      {"spilled_bytes", spilled_bytes_.load()},
-      {"dropped_online_bytes", dropped_online_bytes_.load()},
-      {"replayed_online_ops", replayed_online_ops_.load()},
-      {"audited", audited_ops_},
-      {"rejected", rejected_ops_},
-      {"audited_from_cache", audited_from_cache_},
-      {"rejected_from_cache", rejected_from_cache_},
+      {"step_seconds", {{"first", figures_.firstSeconds()}, {"median", figures_.medianSeconds()}}},
+      {"recomputed_ops", done.recomputed_ops},
+      {"recompute_seconds", static_cast<double>(done.recompute_ns) * 1e-9},
+      {"replays_ahead", done.replays_ahead},
+      {"ahead_seconds", static_cast<double>(done.ahead_ns) * 1e-9},
+      {"decoded_values", done.decoded_values},
+      {"codec_seconds", static_cast<double>(done.codec_ns) * 1e-9},
+      {"offloaded_bytes", done.offloaded_bytes},
+      {"offload_seconds", static_cast<double>(done.offload_ns) * 1e-9},
+      {"spilled_bytes", done.spilled_bytes},
+      {"dropped_online_bytes", done.dropped_online_bytes},
+      {"replayed_online_ops", done.replayed_online_ops},
+      {"audited", findings_.audited()},
+      {"rejected", findings_.rejected()},
+      {"audited_from_cache", findings_.auditedBefore()},
+      {"rejected_from_cache", findings_.rejectedBefore()},
       {"rehearsed_steps", rehearsed_steps_},
-      {"smallest_feasible_budget_bytes", smallest_feasible_bytes_.load()},
-      {"dominating", dominating_},
+      {"smallest_feasible_budget_bytes", floor_.smallestBytes()},
+      {"dominating", floor_.dominating()},
       {"pass_through", disabled_.load()},
-      {"timeline", thinned(timeline_)},
+      {"timeline", ofTimeline(figures_.timeline(kTimelinePoints))},
       {"plan", ofPlan(program.plan.get(), active_from_step_)},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_traffic_)},

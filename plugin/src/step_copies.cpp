@@ -6,6 +6,7 @@
 #include "elapsed.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
+#include "traced_scope.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -63,59 +64,46 @@ bool StepRun::fetchedLater(ValueId id, const RunValue& value) const {
 // kept graph, or of a step that will leave its plan) and for replays of a kept graph.
 bool StepRun::onlyCopy(ValueId id, const RunValue& value) {
   return options_.plan->fetches_of[plannedAs(id)] > 0 && !copiedByPlan(id, value) &&
-         (value.live_uses > 0 || fetchedLater(id, value) || readByKeptGraph(id));
+         (value.live_uses > 0 || fetchedLater(id, value) || isAskedFor(id));
 }
 
-// Called with mutex_ held. By a replay that the plan does not know, of what has no recipe?
-bool StepRun::readByKeptGraph(ValueId id) {
-  const bool fetched = !unplanned(id) && options_.plan->fetches_of[plannedAs(id)] > 0;
-  return fetched && mayRunBeyondPlan() && readByPlan(id) && readBySaved(id);
+// Called with mutex_ held. By a replay that the plan does not know, for what is still saved?
+bool StepRun::isAskedFor(ValueId id) {
+  return options_.plan && mayRunBeyondPlan() && savedReader(id).any;
 }
 
-// Called with mutex_ held. Would a replay for something that is still saved read it?
-bool StepRun::readBySaved(ValueId id) {
-  constexpr std::size_t kMostLooked = 256;  // values; of more of them: yes
-  for (; next_reader_ < static_cast<OpId>(ops_.size()); ++next_reader_) {
-    const RunOp& reader = ops_[next_reader_];
-    if (!reader.finished && next_reader_ + 1 == static_cast<OpId>(ops_.size())) break;  // it runs
-    if (reader.recipe == nullptr) continue;
-    for (const ValueId input : reader.inputs) replay_readers_[input].push_back(next_reader_);
+// Called with mutex_ held. For what that is still saved would a replay read it?
+KeptGraphs::Asker StepRun::savedReader(ValueId id) {
+  const auto end = static_cast<OpId>(ops_.size());
+  for (OpId next = kept_graphs_.nextOp(); next < end; ++next) {
+    const RunOp& op = ops_[next];
+    if (!op.finished && next + 1 == end) break;  // it runs
+    kept_graphs_.addOp(op.recipe ? op.inputs : std::vector<ValueId>(), op.outputs);
   }
-  std::vector<ValueId> made = {id};
-  for (std::size_t i = 0; i < made.size() && i < kMostLooked; ++i) {
-    const auto readers = replay_readers_.find(made[i]);
-    if (readers == replay_readers_.end()) continue;
-    for (const OpId reader : readers->second) {
-      for (const ValueId output : ops_[reader].outputs) {
-        if (values_[output].live_uses > 0) return true;
-        if (std::find(made.begin(), made.end(), output) == made.end()) made.push_back(output);
-      }
-    }
-  }
-  return made.size() > kMostLooked;
+  return kept_graphs_.askerOf(id, [this](ValueId value) { return values_[value].live_uses > 0; });
 }
 
 // Called with mutex_ held. Values of kept graphs that nothing can ask for any more.
 void StepRun::giveUpUnasked() {
-  if (off_plan_) return unasked_.clear();
-  std::erase_if(unasked_, [this](ValueId id) {
+  if (off_plan_) return kept_graphs_.forgetHeld();
+  const bool may_run = mayRunBeyondPlan();
+  for (const ValueId id : kept_graphs_.takeDue(!may_run)) {
+    if (const auto asker = may_run ? savedReader(id) : KeptGraphs::Asker(); asker.any) {
+      kept_graphs_.holdFor(asker, id);
+      continue;
+    }
     RunValue& value = values_[id];
-    if (mayRunBeyondPlan() && readBySaved(id)) return false;
     const bool needed = isNeeded(value) || value.made_again || value.rejected || value.stale;
-    if (needed || fetchedLater(id, value)) return true;
+    if (needed || fetchedLater(id, value)) continue;
     if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
     giveUp(value);
     giveUpCopies(value);
-    return true;
-  });
+  }
 }
 
-// Called with mutex_ held. Where the recorded step ran its graph again too, the plan knows what the
-// last time is; but for a graph that is still kept after the last time that the plan knows.
+// Called with mutex_ held. What is saved no more cannot be asked for.
 bool StepRun::mayRunBeyondPlan() const {
-  const bool last_time =
-      options_.plan->expects_kept_graphs && !keeps_graph_now_ && left_over_uses_ == 0;
-  return keep_graph_ && !last_time;
+  return live_uses_ > 0 && kept_graphs_.mayRunAgain(options_.plan->expects_kept_graphs);
 }
 
 // Called with mutex_ held. Dropped, then, though the program may still hold and save it.
@@ -128,7 +116,7 @@ bool StepRun::copiedByPlan(ValueId id, const RunValue& value) const {
 // not hold it for that.
 bool StepRun::staysOnHost(ValueId id, const RunValue& value) const {
   const bool by_plan = !off_plan_ && planned(id, &Plan::on_host);
-  const bool kept = by_plan && (keeps_graph_now_ || planned(id, &Plan::saved_longer));
+  const bool kept = by_plan && (kept_graphs_.keepsNow() || planned(id, &Plan::saved_longer));
   return kept && value.live_uses > 0 && device_.contents.onHost() &&
          value.spilled->bytes == value.bytes;
 }
@@ -183,6 +171,7 @@ void StepRun::makeCopy(ValueId id) {
 }
 
 void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& present) {
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kEncode, nullptr, value.bytes);
   const auto start = Clock::now();
   c10::Storage bits;
   std::optional<BitCode> code;
@@ -201,11 +190,12 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
   value.codec = options_.plan->codec[planned];
   value.code = code;
   value.encoded = std::move(bits);
-  session_.countCode(0, nanosecondsSince(start));
+  session_.counters().addCode(0, nanosecondsSince(start));
 }
 
 // Where it cannot be written the value stays, and is spilled or kept as others are.
 void StepRun::offload(RunValue& value, const c10::Storage& present) {
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr, value.bytes);
   const auto start = Clock::now();
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
   // The value's, and this one. Who else frees it knows of no copy that is under way.
@@ -223,10 +213,11 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
     return;
   }
   value.spilled = slot;
-  session_.countOffload(bytes, nanosecondsSince(start));
+  session_.counters().addOffload(bytes, nanosecondsSince(start));
 }
 
 c10::Storage StepRun::decode(RunValue& value) {
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kDecode, nullptr, value.bytes);
   const auto start = Clock::now();
   const EventLog::OursScope ours;
   c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(value.bytes));
@@ -240,7 +231,7 @@ c10::Storage StepRun::decode(RunValue& value) {
   const Locked lock(*this);
   if (value.held) return value.held;
   holdCopy(value, storage);
-  session_.countCode(1, nanosecondsSince(start));
+  session_.counters().addCode(1, nanosecondsSince(start));
   return storage;
 }
 
@@ -255,7 +246,7 @@ void StepRun::fetchCopy(ValueId planned) {
   }
   const auto start = Clock::now();
   c10::Storage storage = materialize(id, 0);
-  if (options_.plan->on_host[planned]) session_.countOffload(0, nanosecondsSince(start));
+  if (options_.plan->on_host[planned]) session_.counters().addOffload(0, nanosecondsSince(start));
   const Locked lock(*this);
   RunValue& value = values_[id];
   value.held = std::move(storage);

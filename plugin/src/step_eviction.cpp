@@ -19,6 +19,7 @@
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
 #include "thread_scopes.hpp"
+#include "traced_scope.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -117,7 +118,7 @@ double StepRun::lowestScore(ValueId id, const RunValue& value) {
     const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
     cost = std::min(cost, again + costs.checksumsNs(value.bytes));
   }
-  return evictionScore(cost, value.bytes, boundary_ - value.touched + 1);
+  return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
 }
 
 double StepRun::exactScore(ValueId id) {
@@ -127,7 +128,7 @@ double StepRun::exactScore(ValueId id) {
   const auto chain = cheapChainOf(id);
   const double cost =
       chain ? chain->duration_ns + costs.checksumsNs(value.bytes) : spillNs(value.bytes);
-  return evictionScore(cost, value.bytes, boundary_ - value.touched + 1);
+  return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
 }
 
 // The bytes that are free now; 0: it was taken up meanwhile. Less: nothing can be spilled.
@@ -173,6 +174,8 @@ std::int64_t StepRun::spill(ValueId id) {
     noteNaturalDeath(id, value);
     victim = value.held;  // stays readable for others while it is written
   }
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr,
+                           static_cast<std::int64_t>(victim.nbytes()));
   const auto slot = session_.spills().write(
       victim.data(), static_cast<std::int64_t>(victim.nbytes()), SpillTarget::Afterwards::kFreed);
   if (!slot) return -1;
@@ -188,7 +191,7 @@ std::int64_t StepRun::spill(ValueId id) {
   value.also_on_host = false;
   value.held = c10::Storage();
   given_up_.push_back(std::move(victim));  // the last one
-  session_.countSpill(value.bytes);
+  session_.counters().addSpill(value.bytes);
   return value.bytes;
 }
 
@@ -224,7 +227,7 @@ std::int64_t StepRun::dropOnline(ValueId id) {
   noteNaturalDeath(id, value);
   value.held = c10::Storage();
   given_up_.push_back(std::move(victim));
-  session_.countOnlineDrop(value.bytes);
+  session_.counters().addOnlineDrop(value.bytes);
   return value.bytes;
 }
 

@@ -37,7 +37,7 @@ c10::Storage StepRun::unpackCaptured(UseId use) {
 // In a destructor, maybe of another thread, or while a graph is captured. What cannot be copied
 // stays until the step ends.
 void StepRun::finishLastEvent() noexcept try {
-  if (current_event_ == kNone || device_.lanes.capture() != DeviceLanes::Capture::kNone) return;
+  if (cursor_.current() == kNone || device_.lanes.capture() != DeviceLanes::Capture::kNone) return;
   const LaneScope lane(device_.lanes, lane_);
   finishEvent();
 } catch (const std::exception& error) {

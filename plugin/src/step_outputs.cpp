@@ -95,7 +95,9 @@ std::vector<UseId> StepRun::takeUsesApart(ValueId from, const at::Tensor& writte
     if (uses_[use].view->isApartFrom(target)) apart.push_back(use);
   }
   value.live_uses -= static_cast<std::int32_t>(apart.size());
-  if (!apart.empty() && value.live_uses == 0 && !fetchedLater(from, value)) giveUpCopies(value);
+  if (apart.empty() || value.live_uses > 0) return apart;
+  kept_graphs_.noteUnsaved(from);
+  if (!fetchedLater(from, value)) giveUpCopies(value);
   return apart;
 }
 

@@ -19,9 +19,7 @@ void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   aligned_uses_.expect(expected.use_value.size());
   planned_uses_to_come_ = static_cast<std::int64_t>(expected.use_value.size());
   off_plan_ = false;
-  event_done_.assign(expected.events.size(), false);
-  next_wait_ = 0;
-  receives_ = expected.receives;
+  cursor_.follow(options_.plan.get());
 }
 
 // Another one than was guessed: the first op's inputs are held, or not, by the wrong guess.
@@ -192,10 +190,7 @@ void StepRun::drop(ValueId id) {
     value.release_after_uses = true;
     return;
   }
-  if (!again && mayRunBeyondPlan() && readBySaved(id)) {
-    unasked_.push_back(id);
-    return;
-  }
+  if (!again && isAskedFor(id)) return kept_graphs_.hold(id);
   if (rehearsing_ && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay
   if (value.rejected) return;
@@ -205,13 +200,13 @@ void StepRun::drop(ValueId id) {
   }
   if (onlyCopy(id, value)) {
     value.release_after_uses = !fetchedLater(id, value);
-    if (value.release_after_uses && value.live_uses == 0) unasked_.push_back(id);
+    if (value.release_after_uses && value.live_uses == 0) kept_graphs_.hold(id);
     return;
   }
   value.release_after_uses = value.live_uses == 0;
   if (value.held && value.held.use_count() > 1) watchContents(id);
   if (!value.late) giveUp(value);
-  const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value) || readByKeptGraph(id);
+  const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value) || isAskedFor(id);
   if (!copy_is_read) giveUpCode(value);
   if (value.spilled && !(copy_is_read && options_.plan->on_host[plannedAs(id)]))
     session_.spills().release(*std::exchange(value.spilled, std::nullopt));

@@ -34,9 +34,12 @@ void StepRun::endRehearsal(const std::exception& error) {
   if (at_fault != kNone && !no_memory) {
     const RunOp& op = ops_[at_fault];
     std::vector<Session::Replayed> rejected = {{op.info->name, op.known_signature}};
-    for (const OpId reader : readersOfResized()) {
-      if (reader != at_fault)
-        rejected.push_back({ops_[reader].info->name, ops_[reader].known_signature});
+    const std::vector<OpId> readers = readersOfResized();
+    if (std::find(readers.begin(), readers.end(), at_fault) != readers.end()) {
+      for (const OpId reader : readers) {
+        if (reader != at_fault)
+          rejected.push_back({ops_[reader].info->name, ops_[reader].known_signature});
+      }
     }
     session_.rejectReplays(rejected, messageOf(error));
   } else {

@@ -9,6 +9,7 @@
 #include "poison_scope.hpp"
 #include "step_run_state.hpp"
 #include "thread_scopes.hpp"
+#include "traced_scope.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -32,7 +33,7 @@ c10::Storage duplicateStorage(const c10::Storage& storage) {
 
 c10::Storage StepRun::unpack(UseId use) {
   noteBackward();
-  if (finished_) session_.noteLateBackward(finished_by_hint_);
+  if (finished_) session_.lateBackwards().note(finished_by_hint_);
   if (!device_.contents.onHost()) {
     const Locked lock(*this);
     dropLate();
@@ -42,18 +43,20 @@ c10::Storage StepRun::unpack(UseId use) {
     noteNaturalDeaths();
     options_.log->add(EventKind::kUnpack, use);
   }
-  if (torch::autograd::get_current_graph_task_id() >= 0) {
-    keeps_graph_now_ = torch::autograd::get_current_graph_task_keep_graph();
-    keep_graph_ = keep_graph_ || keeps_graph_now_;
-  }
+  if (torch::autograd::get_current_graph_task_id() >= 0)
+    kept_graphs_.beginUnpack(torch::autograd::get_current_graph_task_keep_graph());
   if (followsPlan(use)) {
-    const std::int32_t event = eventOf(use);
-    if (event != current_event_) {
+    std::int32_t event = kNone;
+    {
+      std::lock_guard lock(mutex_);
+      event = cursor_.eventOf(aligned_uses_.planned(use), uses_[use].visits);
+    }
+    if (event != cursor_.current()) {
       finishEvent();
-      if (event == kNone || event_done_[event] || event != next_event_) {
+      if (!cursor_.isNext(event)) {
         std::lock_guard lock(mutex_);
         leavePlan("backward event " + std::to_string(event) + " instead of " +
-                  std::to_string(next_event_));
+                  std::to_string(cursor_.next()));
       }
       if (!off_plan_) runPrelude(event);
     }
@@ -63,20 +66,9 @@ c10::Storage StepRun::unpack(UseId use) {
     std::lock_guard lock(mutex_);
     noteLeftOver(use);
     value = valueOf(use);
-    if (value != kNone) values_[value].touched = boundary_;
+    if (value != kNone) values_[value].touched = cursor_.boundary();
   }
   return materialize(value, 0);
-}
-
-// The event that this unpack belongs to: the present one, if no node and no op began and nothing
-// was released since (trace.cpp), or the next in which the recorded step unpacked it.
-std::int32_t StepRun::eventOf(UseId use) {
-  std::lock_guard lock(mutex_);
-  const auto& events = options_.plan->events_of_use[aligned_uses_.planned(use)];
-  std::uint32_t& visits = uses_[use].visits;
-  if (boundary_ == event_boundary_ && visits > 0 && events[visits - 1] == current_event_)
-    return current_event_;
-  return visits < events.size() ? events[visits++] : kNone;
 }
 
 // What the program does beside its plan is no event of it.
@@ -92,8 +84,9 @@ void StepRun::noteLeftOver(UseId id) {
   const UseId planned = aligned_uses_.planned(id);
   if (planned == kNone) return;
   Use& use = uses_[id];
-  const bool left = keeps_graph_now_ && use.visits == options_.plan->events_of_use[planned].size();
-  if (std::exchange(use.left_over, left) != left) left_over_uses_ += left ? 1 : -1;
+  const bool left =
+      kept_graphs_.keepsNow() && use.visits == options_.plan->events_of_use[planned].size();
+  if (std::exchange(use.left_over, left) != left) kept_graphs_.addLeftOver(left ? 1 : -1);
 }
 
 // Has all that the event's replays and fetches begin with been there in this step?
@@ -117,10 +110,7 @@ ValueId StepRun::stepsValue(ValueId planned) const {
 }
 
 void StepRun::runPrelude(std::int32_t event) {
-  current_event_ = event;
-  next_event_ = event;
-  event_boundary_ = boundary_;
-  event_done_[event] = true;
+  cursor_.begin(event);
   if (!runDueWaits(event)) return;
   const std::vector<Step>& steps = options_.plan->events[event].prelude;
   if (!canRun(steps)) {
@@ -128,7 +118,7 @@ void StepRun::runPrelude(std::int32_t event) {
     leavePlan("backward event " + std::to_string(event) + " came too early");
     return;
   }
-  if (runSteps(steps)) next_event_ = event + 1;
+  if (runSteps(steps)) cursor_.passPrelude();
 }
 
 // False: a rehearsal ended.
@@ -161,8 +151,8 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
 
 // The event's saved values are with the node by now: what the plan gives up after it can go.
 void StepRun::finishEvent() {
-  if (current_event_ == kNone) return;
-  applyDrops(options_.plan->events[std::exchange(current_event_, kNone)].drops);
+  if (cursor_.current() == kNone) return;
+  applyDrops(options_.plan->events[cursor_.end()].drops);
 }
 
 c10::Storage StepRun::materialize(ValueId id, int depth) {
@@ -214,6 +204,7 @@ c10::Storage StepRun::fetch(ValueId id) {
     TORCH_CHECK(value.spilled, "ebbtide: a spilled value is gone; please report this");
     bytes = value.spilled->bytes;  // the program may have resized it before it was spilled
   }
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kRestore, nullptr, bytes);
   c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(bytes));
   std::lock_guard lock(mutex_);
   RunValue& value = *found;
@@ -312,6 +303,8 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   }
   RunOp& op = *found;
   const EventLog::OursScope ours;
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kRecompute,
+                           op.info->name.c_str());
   const auto start = Clock::now();
   try {
     const Recipe::Outputs outputs = runAgain(op, id, depth, given_up);
@@ -330,9 +323,9 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   }
   replaying_ = kNone;
   op.ran_again = true;
-  session_.countReplay(nanosecondsSince(start));
+  session_.counters().addReplay(op.info->number, nanosecondsSince(start));
   if (op.on_plan) return;
-  session_.countOnlineReplay();
+  session_.counters().addOnlineReplay();
   giveUpInputs(op);
 }
 

@@ -169,7 +169,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
   const bool threw = outputs.empty() && !op.info->handle.schema().returns().empty();
   {
     const Locked lock(*this);
-    op.finished = !threw;  // here: another thread looks for readers (readBySaved)
+    op.finished = !threw;  // here: another thread looks for readers (savedReader)
     if (threw) {
       for (const auto& [argument, value] : op.written) {
         values_[value].kept = true;
@@ -196,7 +196,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
       return;
     }
   }
-  ++boundary_;
+  cursor_.touch();
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
   if (options_.plan && !off_plan_) followPlan(op, id);
   if (device_.contents.onHost()) return;
@@ -227,7 +227,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   const bool joins = joinPlan(use, id, by);
   if (id == kNone) return use;
   RunValue& value = values_[id];
-  value.touched = boundary_;
+  value.touched = cursor_.boundary();
   value.uses.push_back(use);
   ++value.live_uses;
   // The plan does not wait for what it does not know, or has not seen unpacked.
@@ -268,19 +268,20 @@ void StepRun::releaseUse(UseId use) noexcept {
   {
     const Locked lock(*this);
     if (std::exchange(uses_[use].released, true)) return;
-    if (uses_[use].left_over) --left_over_uses_;
-    ++boundary_;
+    if (uses_[use].left_over) kept_graphs_.addLeftOver(-1);
+    cursor_.touch();
     if (options_.log) options_.log->add(EventKind::kRelease, use);
     if (const ValueId id = valueOf(use); id != kNone) {
       RunValue& value = values_[id];
       forgetUse(use);
-      const bool asked_for = readByKeptGraph(id);
+      const bool asked_for = isAskedFor(id);
       const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
       const bool released = !wanted && (value.release_after_uses || value.late ||
                                         (keepsAll() && !planned(id, &Plan::hold)));
       const bool done = released && !asked_for;
       --value.live_uses;
-      if (value.live_uses == 0 && released && asked_for) unasked_.push_back(id);
+      if (value.live_uses == 0 && released && asked_for) kept_graphs_.hold(id);
+      if (value.live_uses == 0) kept_graphs_.noteUnsaved(id);
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) {
         if (value.also_on_host && value.readers == 0) {
@@ -302,7 +303,12 @@ void StepRun::releaseUse(UseId use) noexcept {
     const RestoreScope restoring(*this, std::try_to_lock);
     if (restoring.held()) finishLastEvent();
   }
-  if (off_plan_) giveUpAll();
+  if (off_plan_) {
+    giveUpAll();
+  } else if (options_.plan) {
+    const Locked lock(*this);
+    giveUpUnasked();
+  }
   if (options_.log) options_.log->rest();
 }
 

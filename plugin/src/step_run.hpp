@@ -33,12 +33,15 @@
 #include "checksum.hpp"
 #include "event_log.hpp"
 #include "fingerprint.hpp"
+#include "kept_graphs.hpp"
 #include "live_shares.hpp"
 #include "plan.hpp"
 #include "plan_alignment.hpp"
+#include "plan_cursor.hpp"
 #include "recipe.hpp"
 #include "session.hpp"
 #include "spill_target.hpp"
+#include "traced_step.hpp"
 #include "training_device.hpp"
 #include "weak_references.hpp"
 
@@ -51,6 +54,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     bool hooks = true;                 // false: what is saved stays with torch
     std::shared_ptr<const Plan> plan;  // nullptr: keep everything
     std::shared_ptr<EventLog> log;     // nullptr: do not write a trace
+    std::int64_t number = 0;           // of the session's steps
   };
 
   StepRun(Session& session, Options options);
@@ -82,9 +86,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void releaseUse(UseId use) noexcept;
 
   // --- messages of other ranks (step_ahead.cpp), by the thread that trains
-  bool notesReceives() const noexcept { return receives_ && !off_plan_; }
-  void noteReceive() noexcept;  // the program asks for a message,
-  void runAhead();              // has asked, and has not begun to wait
+  bool notesReceives() const noexcept { return cursor_.expectsReceives() && !off_plan_; }
+  void noteMessage(bool receive) noexcept;  // the program asks for one,
+  void runAhead();                          // has asked, and has not begun to wait
 
   // --- memory pressure: gives up held values that nobody else holds (step_eviction.cpp)
   std::int64_t evict(std::int64_t need_bytes) noexcept;
@@ -103,10 +107,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool backwardSeen() const noexcept { return backward_seen_; }
   void noteBackward() noexcept {
     paused_ = true;
+    traced_.noteBackward();
     if (!backward_seen_.exchange(true)) session_.noteBackwardBegins();
   }
   void noteBackwardNode() {
-    ++boundary_;
+    cursor_.touch();
     noteBackward();
     if (options_.log) logBackwardNode();
   }
@@ -114,9 +119,12 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // data.
   bool paused() const noexcept { return paused_; }
   void resume() noexcept {
-    if (paused_.exchange(false)) ++forward_phases_;
+    if (!paused_.exchange(false)) return;
+    ++forward_phases_;
+    traced_.noteForward();
   }
   bool parametersChanged() const;  // since this step first read them
+  void endTraced() noexcept { traced_.end(backward_seen_); }
   void finish(bool by_hint) noexcept { finished_by_hint_ = by_hint, finished_ = true; }
   bool finished() const noexcept { return finished_; }
   int forwardPhases() const noexcept { return forward_phases_; }
@@ -210,9 +218,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool staysOnHost(ValueId id, const RunValue& value) const;
   void noteFetched(ValueId id, RunValue& value);
   bool isStillOnHost(const RunValue& value) const;
-  bool readByKeptGraph(ValueId id);
   bool mayRunBeyondPlan() const;
-  bool readBySaved(ValueId id);
+  bool isAskedFor(ValueId id);
+  KeptGraphs::Asker savedReader(ValueId id);
   void giveUpUnasked();
   void makeCopy(ValueId value);
   void encode(RunValue& value, ValueId planned, const c10::Storage& present);
@@ -255,7 +263,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void endGuard(RunValue& value);
 
   bool followsPlan(UseId use) const;
-  std::int32_t eventOf(UseId use);
   bool canRun(const std::vector<scheduler::Step>& prelude) const;
   OpId stepsOp(OpId planned) const;
   ValueId stepsValue(ValueId planned) const;
@@ -286,6 +293,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   const TrainingDevice& device_ = trainingDevice();
   const DeviceLanes::Lane lane_ = device_.lanes.now();
   Options options_;
+  TracedStep traced_{session_.runTrace(), options_.number};
   std::atomic<bool> has_plan_{false};
   std::atomic<std::int64_t> planned_uses_to_come_{0};
   // Adding to them, and reading them on another thread than the one that records, takes mutex_.
@@ -296,8 +304,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // Of the prints of what the plan drops.
   Fingerprint::Extent extent_ = Fingerprint::Extent::kSample;
   std::atomic<bool> off_plan_{false};
-  std::atomic<bool> keep_graph_{false};       // it may be run backward again, some time
-  std::atomic<bool> keeps_graph_now_{false};  // after the present backward pass
   std::atomic<bool> finished_{false}, finished_by_hint_{false};
   std::atomic<int> forward_phases_{0};
   std::atomic<bool> backward_seen_{false};
@@ -312,31 +318,14 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::deque<RunValue> values_;
   std::deque<Use> uses_;
   std::atomic<std::int64_t> use_count_{0};
-  std::int64_t left_over_uses_ = 0;  // live ones of graphs that are kept beyond the plan
   std::unordered_map<const c10::StorageImpl*, Present> present_;
   std::vector<c10::Storage> given_up_;  // to be freed when mutex_ is released
   std::vector<Trained> parameters_;
   std::vector<ValueId> late_drops_;
-  // Dropped by the plan, but held: a replay that it does not know may read them. In no order.
-  std::vector<ValueId> unasked_;
-  std::unordered_map<ValueId, std::vector<OpId>> replay_readers_;  // of the ops before the next one
-  OpId next_reader_ = 0;
+  KeptGraphs kept_graphs_;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from; restore_mutex_
-  std::int32_t current_event_ = scheduler::kNone;
-  std::atomic<std::int32_t> next_event_{0};
-  std::vector<bool> event_done_;
-  std::atomic<bool> receives_{false};  // does the plan know of any?
-  std::size_t next_wait_ = 0;          // of the plan's, not run yet; restore_mutex_
-  struct ReceivePlace {                // of the thread that trains; as Plan::Wait
-    OpId ops = scheduler::kNone;
-    std::int32_t event = scheduler::kNone;
-    int before = 0;
-  };
-  ReceivePlace last_receive_;
-  // Nodes begun, uses released and ops run so far; event_boundary_: when the present event began.
-  std::atomic<std::uint64_t> boundary_{0};
-  std::uint64_t event_boundary_ = 0;
+  PlanCursor cursor_;
   std::atomic<bool> parameter_written_{false};
   std::atomic<std::int64_t> spill_bytes_per_second_{0};  // and back
 };

@@ -67,7 +67,7 @@ struct StepRun::RunValue {
   bool recomputable = false;         // the inputs of its op count it among their readers
   bool written = false;             // in place, by what may not have begun to: for inputs of a step
   DroppedBlocks::Ticket guard = 0;  // the block stays, whoever frees it; 0: none
-  std::uint64_t touched = 0;        // boundary_ when it was last made, saved or read
+  std::uint64_t touched = 0;        // the cursor's boundary when it was last made, saved or read
 
   // Was nothing written through its version counter?
   bool intact() const {

@@ -62,7 +62,7 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.data = tensor.storage().data();
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   value.foreign = !device_.blocks.isOurs(tensor.storage());
-  value.touched = boundary_;
+  value.touched = cursor_.boundary();
   if (producer == kNone) noteTrained(id, tensor);
   value.version = tensor.unsafeGetTensorImpl()->version_counter();
   value.version_at_birth = Present::versionOf(tensor);
@@ -215,6 +215,7 @@ void StepRun::passOn(ValueId overwritten, ValueId successor, const c10::Storage&
   old.stale = false;
   giveUp(old);
   born.live_uses += std::exchange(old.live_uses, 0);
+  kept_graphs_.noteUnsaved(overwritten);
   born.kept = true;  // they read the storage, whoever writes it next
   holdIfKept(successor, storage);
 }
@@ -236,8 +237,8 @@ bool StepRun::readByPlan(ValueId id) const {
   if (plan == nullptr || !mayDrop() || unplanned(id)) return false;
   const std::int32_t last_read = plan->last_replay_read[plannedAs(id)];
   // Of a kept graph, or off the plan, any replay may be asked for again.
-  const bool again = last_read != kNone && (keep_graph_ || off_plan_);
-  return last_read >= next_event_ || again;
+  const bool again = last_read != kNone && (kept_graphs_.keptEver() || off_plan_);
+  return last_read >= cursor_.next() || again;
 }
 
 // Called before a write that the plan may not know: replays to come that need these contents get a

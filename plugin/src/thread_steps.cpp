@@ -80,6 +80,7 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
     summary.audit_keys = run->auditKeys();
     summary.recorded = true;
   }
+  run->endTraced();
   session.endStep(std::move(summary));
   run->finish(by_hint);
 }
@@ -98,9 +99,9 @@ bool ThreadSteps::begin(c10::Device device) {
   session.wake(at::get_num_threads());
   endRun(false);
   const Session::StepStart start = session.beginStep();
-  watchNccl(start.record_ops);
-  run_ = std::make_shared<StepRun>(
-      session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log});
+  watchNccl(start.record_ops || session.runTrace().on());
+  run_ = std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.hooks,
+                                                             start.plan, start.log, start.number});
   liveRuns().add(run_);
   marks_.joinStep(start.log);
   return true;
@@ -125,9 +126,9 @@ bool ThreadSteps::isOver() {
   if (hinted_ && !long_step) return false;
   if (!updated_ && !run_->parametersChanged()) return false;
   Session& session = *Session::current();
-  if (session.goesOn() && run_->liveUses() > 0) {
+  if (session.lateBackwards().stepsGoOn() && run_->liveUses() > 0) {
     if (!long_step) return false;
-    session.forgetLateBackwards();  // some tensors are always left: nothing would ever end here
+    session.lateBackwards().giveUp();  // some tensors are always left: nothing would ever end here
   }
   hinted_ = false;  // until the next one
   return true;
@@ -170,7 +171,7 @@ void ThreadSteps::takeHint() {
   hinted_ = true;
   endWaiting(1);
   if (run_ == nullptr) return;
-  if (run_->liveUses() == 0 || !Session::current()->backwardCrossesHints()) {
+  if (run_->liveUses() == 0 || !Session::current()->lateBackwards().crossHints()) {
     endRun(true);
     return;
   }

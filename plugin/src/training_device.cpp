@@ -52,6 +52,10 @@ std::atomic<const TrainingDevice*> chosen{nullptr};
 std::atomic<OpenDevice> open_device{nullptr};
 std::atomic<c10::DeviceType> offered_type{c10::kCPU};
 
+void noteOutOfMemory() noexcept {
+  if (!Session::inChild()) Session::current()->counters().addOutOfMemory();
+}
+
 }  // namespace
 
 const TrainingDevice& trainingDevice() noexcept {
@@ -88,9 +92,10 @@ bool chooseTrainingDevice(c10::Device device) {
   }
   Session& session = *Session::current();
   const OfferedDevice offered =
-      open(device, {host(), session.memory(), session.spills(), &refuseBlock,
+      open(device, {host(), session.memory(), session.spills(), &refuseBlock, &noteOutOfMemory,
                     hostShareBytes(session.config().local_world_size)});
   if (offered.device == nullptr) return false;
+  if (offered.gpu) session.noteGpu(*offered.gpu);
   session.trainOn(*offered.memory, *offered.spills, offered.set_budget);
   if (offered.memory != &session.hostMemory()) {
     session.hostMemory().setReclaimer(nullptr);

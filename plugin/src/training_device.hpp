@@ -9,6 +9,7 @@
 #include <c10/core/Device.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "device_blocks.hpp"
@@ -17,6 +18,7 @@
 #include "device_lanes.hpp"
 #include "device_random.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
+#include "gpu_identity.hpp"
 #include "spill_target.hpp"
 
 namespace ebbtide::plugin {
@@ -44,6 +46,7 @@ struct OfferedDevice {
   SpillTarget* spills = nullptr;
   // Another budget from now on, as it was written, "" for none; nullptr: that of `memory`.
   std::function<void(const std::string& size)> set_budget = nullptr;
+  std::optional<GpuIdentity> gpu = std::nullopt;
 };
 // What a device is built on.
 struct HostSide {
@@ -53,7 +56,8 @@ struct HostSide {
   // For the device's allocator, before it gives a block to torch: throws c10::OutOfMemoryError
   // where an op of a step asks and the budget is impossible.
   void (*refuse_block)();
-  std::int64_t share_bytes;  // of the host's memory, that this rank's values may take
+  void (*note_out_of_memory)() noexcept;  // for the same: an error that it gives torch
+  std::int64_t share_bytes;               // of the host's memory, that this rank's values may take
 };
 // Called once, for the first device that is trained on; throws where it cannot be. Of no device:
 // it cannot be now, and is called again.

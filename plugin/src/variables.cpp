@@ -11,20 +11,12 @@ extern char** environ;
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::array<std::string_view, 14> kVariables = {"EBBTIDE",
-                                                         "EBBTIDE_BUDGET",
-                                                         "EBBTIDE_PORT",
-                                                         "EBBTIDE_BIND",
-                                                         "EBBTIDE_REPORT",
-                                                         "EBBTIDE_SPILL_DIR",
-                                                         "EBBTIDE_ON_INFEASIBLE",
-                                                         "EBBTIDE_LOG",
-                                                         "EBBTIDE_PLANNER",
-                                                         "EBBTIDE_ALLOCATOR",
-                                                         "EBBTIDE_TRACE_DIR",
-                                                         "EBBTIDE_OFFLOAD",
-                                                         "EBBTIDE_REPLAY_AHEAD",
-                                                         "EBBTIDE_AUDIT_CACHE"};
+constexpr std::array<std::string_view, 19> kVariables = {
+    "EBBTIDE",         "EBBTIDE_BUDGET",       "EBBTIDE_PORT",        "EBBTIDE_BIND",
+    "EBBTIDE_REPORT",  "EBBTIDE_PERFETTO",     "EBBTIDE_SPILL_DIR",   "EBBTIDE_ON_INFEASIBLE",
+    "EBBTIDE_LOG",     "EBBTIDE_PLANNER",      "EBBTIDE_ALLOCATOR",   "EBBTIDE_TRACE_DIR",
+    "EBBTIDE_OFFLOAD", "EBBTIDE_REPLAY_AHEAD", "EBBTIDE_AUDIT_CACHE", "EBBTIDE_SOCKET_DIR",
+    "EBBTIDE_JOB_ID",  "EBBTIDE_TOKEN_FILE",   "EBBTIDE_TEXTFILE"};
 
 constexpr std::array<std::string_view, 10> kOfLibraries = {
     "ATEN_",       "BLIS_", "DNNL_", "GOMP_",   "KMP_",
@@ -50,6 +42,10 @@ int editDistance(std::string_view a, std::string_view b) {
 std::string variable(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr ? std::string() : std::string(text);
+}
+
+std::vector<std::string> knownVariables() {
+  return {kVariables.begin(), kVariables.end()};
 }
 
 bool askedFor() {

@@ -3,11 +3,15 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace ebbtide::plugin {
 
 // The value, or "" where it is unset.
 std::string variable(const char* name);
+
+// Names of all EBBTIDE_* variables that there are.
+std::vector<std::string> knownVariables();
 
 // Whether the environment switches Ebbtide on. Whatever cannot be what the user meant does, too
 // (EBBTIDE=true, EBBTIDE_BUDGTE=30GiB), so that the configuration refuses it aloud.

@@ -94,4 +94,34 @@ bool RankBudgets::dependsOnStages(std::int32_t rank) const {
   return stage;
 }
 
+bool RankBudgets::namesStages() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.key == Key::kStage; });
+}
+
+std::vector<std::string> RankBudgets::forNoRankOf(std::int32_t ranks) const {
+  std::vector<std::string> texts;
+  for (const Entry& entry : entries_) {
+    if (entry.key == Key::kRank && entry.first >= ranks) texts.push_back(entry.text());
+  }
+  return texts;
+}
+
+std::vector<std::string> RankBudgets::forNoStageOf(const std::vector<std::int32_t>& stages) const {
+  std::vector<std::string> texts;
+  for (const Entry& entry : entries_) {
+    const bool covers = std::any_of(stages.begin(), stages.end(),
+                                    [&](std::int32_t stage) { return entry.covers(stage); });
+    if (entry.key == Key::kStage && !covers) texts.push_back(entry.text());
+  }
+  return texts;
+}
+
+std::string RankBudgets::Entry::text() const {
+  if (key == Key::kDefault) return "default=" + size;
+  std::string text = (key == Key::kRank ? "rank" : "stage") + std::to_string(first);
+  if (last != first) text += "-" + std::to_string(last);
+  return text + "=" + size;
+}
+
 }  // namespace ebbtide::scheduler

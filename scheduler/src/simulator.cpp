@@ -46,8 +46,9 @@ class ValuesByOp {
 
 class Machine {
  public:
-  Machine(const Graph& graph, const Schedule& schedule)
+  Machine(const Graph& graph, const Schedule& schedule, SimulationWatcher* watcher)
       : graph_(graph),
+        watcher_(watcher),
         steps_(schedule.steps),
         ran_(graph.ops.size(), false),
         state_(graph.values.size()),
@@ -61,7 +62,7 @@ class Machine {
       State& state = state_[id];
       state.held = state.held_is_first = true;
       state.program_holds = value.natural_last != kNone;
-      live_ += bytes(static_cast<ValueId>(id));
+      add(static_cast<ValueId>(id));
     }
     if (graph.keepsGraphs()) noteSaved();
     last_touch_.assign(graph.values.size(), 0);
@@ -129,12 +130,20 @@ class Machine {
 
   Bytes bytes(ValueId id) const { return graph_.values[id].pinned ? 0 : graph_.values[id].bytes; }
 
+  void add(ValueId id) { change(id, bytes(id)); }
+  void remove(ValueId id) { change(id, -bytes(id)); }
+  void change(ValueId id, Bytes by) {
+    live_ += by;
+    if (watcher_ != nullptr) watcher_->onLive(id, by);
+  }
+
   Bytes nextFixed() const {
     if (graph_.ops.empty()) return 0;
     return graph_.ops[std::min<std::size_t>(next_, graph_.ops.size() - 1)].fixedAtStart();
   }
 
   void observe(Bytes now) {
+    if (watcher_ != nullptr) watcher_->onLook(result_.duration_ns, now);
     if (!graph_.ops.empty()) {
       Bytes& op_peak =
           result_.live_bytes[std::min<std::size_t>(next_, result_.live_bytes.size() - 1)];
@@ -151,14 +160,14 @@ class Machine {
     State& state = state_[id];
     state.held = true;
     state.held_is_first = first;
-    live_ += bytes(id);
+    add(id);
   }
 
   void release(ValueId id) {
     State& state = state_[id];
     state.held = false;
     const bool stays = state.held_is_first && (state.program_holds || state.saved_holds);
-    if (!stays && !state.taken_over) live_ -= bytes(id);
+    if (!stays && !state.taken_over) remove(id);
     state.taken_over = false;
   }
 
@@ -184,7 +193,7 @@ class Machine {
       State& state = state_[*it];
       if (!state.program_holds) continue;
       state.program_holds = false;
-      if (!state.saved_holds && !(state.held && state.held_is_first)) live_ -= bytes(*it);
+      if (!state.saved_holds && !(state.held && state.held_is_first)) remove(*it);
     }
     if (!saved_until_.empty()) endSaved(saved_until_[id]);
     ran_[id] = true;
@@ -196,7 +205,7 @@ class Machine {
     for (ValueId value : values) {
       State& state = state_[value];
       state.saved_holds = false;
-      if (!state.program_holds && !(state.held && state.held_is_first)) live_ -= bytes(value);
+      if (!state.program_holds && !(state.held && state.held_is_first)) remove(value);
     }
   }
 
@@ -212,7 +221,7 @@ class Machine {
     State& state = state_[id];
     const bool first_alive = state.program_holds || (state.held && state.held_is_first);
     const bool apart = state.program_holds && state.held && !state.held_is_first;
-    if (first_alive || state.held) live_ -= bytes(id);
+    if (first_alive || state.held) remove(id);
     state.program_holds = false;
     if (!apart) state.held = false;
   }
@@ -222,26 +231,26 @@ class Machine {
     result_.duration_ns += op.duration_ns;
     result_.recompute_ns += op.duration_ns;
     ++result_.recomputed_ops;
-    Bytes discarded = 0;  // outputs that die when the replay ends
-    Bytes unmade = 0;     // Graph::lazy_outputs: outputs that are dropped at once
+    std::vector<ValueId> discarded;  // outputs that die when the replay ends
+    Bytes unmade = 0;                // Graph::lazy_outputs: outputs that are dropped at once
     for (ValueId output : op.outputs) {
       const ValueId previous = graph_.values[output].previous_epoch;
       if (previous != kNone && droppedNext(previous)) takeOver(previous);
       const bool has_copy = state_[output].held || state_[output].on_host;
       if (graph_.lazy_outputs && (has_copy || last_touch_[output] <= step_)) continue;
       if (has_copy) {  // the copy at hand stays, the new one goes
-        live_ += bytes(output);
-        discarded += bytes(output);
+        add(output);
+        discarded.push_back(output);
         continue;
       }
       birth(output, false);
       if (graph_.lazy_outputs && droppedNext(output)) unmade += bytes(output);
       if (last_touch_[output] > step_) continue;
-      discarded += bytes(output);
+      discarded.push_back(output);
       state_[output].held = false;
     }
     observe(live_ + op.workspace_bytes + nextFixed() - unmade);
-    live_ -= discarded;
+    for (const ValueId output : discarded) remove(output);
   }
 
   bool droppedNext(ValueId id) const {
@@ -255,11 +264,12 @@ class Machine {
   void takeOver(ValueId id) {
     State& state = state_[id];
     if (!state.held || (state.held_is_first && state.program_holds)) return;
-    live_ -= bytes(id);
+    remove(id);
     state.taken_over = true;
   }
 
   const Graph& graph_;
+  SimulationWatcher* const watcher_;
   const std::vector<Step>& steps_;
   std::vector<bool> ran_;
   std::vector<State> state_;
@@ -276,8 +286,8 @@ class Machine {
 
 }  // namespace
 
-Simulation simulate(const Graph& graph, const Schedule& schedule) {
-  return Machine(graph, schedule).run();
+Simulation simulate(const Graph& graph, const Schedule& schedule, SimulationWatcher* watcher) {
+  return Machine(graph, schedule, watcher).run();
 }
 
 Schedule keepEverything(const Graph& graph) {

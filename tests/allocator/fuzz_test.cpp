@@ -58,6 +58,29 @@ class FuzzTest : public testing::TestWithParam<Config> {
     ASSERT_EQ(stack_.events().badCalls(), 0);
   }
 
+  // Stretches are apart, and their sums are what the ledger has.
+  void checkStretches() {
+    const std::byte* end = nullptr;
+    Bytes mapped_bytes = 0, live_bytes = 0;
+    for (const MappedStretch& stretch : stack_.memory().mappedStretches()) {
+      ASSERT_GE(stretch.begin, end);
+      ASSERT_GT(stretch.bytes, 0);
+      ASSERT_TRUE(stack_.spy().covers(stretch.begin, stretch.bytes));
+      if (stretch.live) {
+        ASSERT_EQ(stack_.memory().blockBytes(stretch.begin), stretch.bytes);
+        live_bytes += stretch.bytes;
+      }
+      mapped_bytes += stretch.bytes;
+      end = stretch.begin + stretch.bytes;
+    }
+    ASSERT_EQ(mapped_bytes, stack_.ledger().mappedBytes());
+    // What was freed and waits for another stream counts as live here alone.
+    ASSERT_GE(live_bytes, stack_.ledger().liveBytes());
+    if (GetParam().trace.share_percent == 0) {
+      ASSERT_EQ(live_bytes, stack_.ledger().liveBytes());
+    }
+  }
+
   Witness witness() {
     return {
         .mapped_bytes = [this] { return stack_.spy().mappedBytes(); },
@@ -123,7 +146,11 @@ TEST_P(FuzzTest, EveryOperationIsSound) {
     if (shadow_.operations() % 16 == 0) {
       ASSERT_NO_FATAL_FAILURE(check());
     }
+    if (shadow_.operations() % 1024 < 8) {
+      ASSERT_NO_FATAL_FAILURE(checkStretches());
+    }
   }
+  ASSERT_NO_FATAL_FAILURE(checkStretches());
   trace_.freeAll();
   stack_.events().finishAll();
   stack_.memory().releaseCached();

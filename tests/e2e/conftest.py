@@ -3,6 +3,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from page_serving import browser, page, serve  # noqa: F401 (fixtures)
 from processes import LIBRARIES, Finished, Program, run, tiny
 
 MIB = 1024 * 1024

@@ -390,13 +390,27 @@ class _Scaled(torch.autograd.Function):
         return result
 
 
-def writes_one_number_between_passes(net: Scales, step: int) -> list[float]:
-    """Into what one pass of a kept graph fetched, and the next one reads. No sample shows it."""
+class _Frees(_Scaled):
+    @staticmethod
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
+        result = _Scaled.backward(ctx, gradient)
+        if ctx.writes:
+            ctx.saved_tensors[0].untyped_storage().resize_(0)
+        return result
+
+
+def _dear_sum(net: Scales, step: int, function: type[_Scaled]) -> Tensor:
+    """What it saves is dear to compute: on the host, where plans may put it there."""
     loss = net.main.sum()
     for _ in range(10):
         dear = (batch().abs() + 1).lgamma()
-        loss = loss + _Scaled.apply(dear, net.main, late(step)).mean()
-    del dear
+        loss = loss + function.apply(dear, net.main, late(step)).mean()
+    return loss
+
+
+def writes_one_number_between_passes(net: Scales, step: int) -> list[float]:
+    """Into what one pass of a kept graph fetched, and the next one reads. No sample shows it."""
+    loss = _dear_sum(net, step, _Scaled)
     loss.backward(retain_graph=True)
     loss.backward()
     return [loss.item()]
@@ -404,20 +418,7 @@ def writes_one_number_between_passes(net: Scales, step: int) -> list[float]:
 
 def frees_what_it_read(net: Scales, step: int) -> list[float]:
     """What one pass of a kept graph fetched has no memory when its plan drops it."""
-
-    class Frees(_Scaled):
-        @staticmethod
-        def backward(ctx, gradient: Tensor) -> tuple[Tensor, Tensor, None]:
-            result = _Scaled.backward(ctx, gradient)
-            if ctx.writes:
-                ctx.saved_tensors[0].untyped_storage().resize_(0)
-            return result
-
-    loss = net.main.sum()
-    for _ in range(10):
-        dear = (batch().abs() + 1).lgamma()
-        loss = loss + Frees.apply(dear, net.main, late(step)).mean()
-    del dear
+    loss = _dear_sum(net, step, _Frees)
     loss.backward(retain_graph=True)
     if not late(step):
         loss.backward()

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
+from deviating_contents import noisy
 from deviation_nets import (
     ROWS,
     STEADY,
@@ -219,6 +220,24 @@ def runs_one_head_twice(net: Scales, step: int) -> list[float]:
     if late(step):
         second.backward()
     return [first.item(), second.item()]
+
+
+def runs_one_head_without_the_other(net: Scales, step: int) -> list[float]:
+    """Late steps keep both heads, and let go of the first: from what it saved, which nothing makes
+    again, the second's factors are computed when that one is run again."""
+    first, second = net.main.sum(), net.extra.sum()
+    for _ in range(8):
+        kept = noisy(batch())
+        first = first + (kept * net.main).mean()
+        second = second + ((kept + 0.5) * net.extra).mean()
+    del kept
+    losses = [first.item(), second.item()]
+    second.backward(retain_graph=late(step))
+    first.backward(retain_graph=late(step))
+    del first
+    if late(step):
+        second.backward()
+    return losses
 
 
 def every_other_step_fits(net: Blocks, step: int) -> list[float]:

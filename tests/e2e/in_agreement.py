@@ -30,6 +30,7 @@ LIFE = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
 REPORTS = 3  # the step after which a rank with a budget reports
 
 steps = 0  # that are done
+seen_over = False
 
 
 # --- The job's store ------------------------------------------------------------------------------
@@ -126,7 +127,11 @@ def die_when_the_other_has_reported() -> None:
 
 def train_slowly_until_all_agree() -> None:
     """Idle ranks look for another round only where steps go on."""
-    if (LIFE, RANK) == (2, 1) and steps > REPORTS and not is_over(2):
+    global seen_over
+    if (LIFE, RANK) != (2, 1) or steps <= REPORTS or seen_over:
+        return
+    seen_over = is_over(2)  # asked no more then: rank 0, which has the store, may end first
+    if not seen_over:
         time.sleep(0.7)
 
 

@@ -38,6 +38,37 @@ def test_all_ranks_use_one_plan_from_the_same_step(baseline: Baseline, tmp_path:
         assert report["recomputed_ops"] > 0
 
 
+def replays_by_step(done: Finished, rank: int) -> dict[int, int]:
+    found = re.findall(rf"rank {rank}\] debug: step (\d+): .* recomputed (\d+),", done.output)
+    return {int(step): int(ops) for step, ops in found}
+
+
+@pytest.mark.whole_zoo  # which plan is quicker is measured: on a busy machine it may be another
+def test_a_schedule_of_the_jobs_is_the_one_that_runs(baseline: Baseline, tmp_path: Path) -> None:
+    # Chen's planner knows one trade: nearly a whole forward pass more, for each microbatch. The job
+    # has the choice between that and everything kept, and room for most of the microbatches.
+    variables = {
+        "EBBTIDE_BUDGET": by_rank(baseline.rank_budgets(0.25)),
+        "EBBTIDE_PLANNER": "chen",
+        "EBBTIDE_LOG": "debug",
+    }
+    done = run(PIPELINE, variables, tmp_path).succeeded()
+    used = re.findall(USED, done.output)
+    assert sorted(rank for rank, _ in used) == ["0", "1"], done.output
+    assert len({step for _, step in used}) == 1
+    first = int(used[0][1])
+    assert done.results == baseline.plain.results
+    for rank, report in enumerate(done.reports):
+        changes = rf"rank {rank}\] debug: a plan for the job [^\n]* this rank changes its plan"
+        assert done.said(changes), done.output
+        own = re.findall(rf"rank {rank}\] .*plan by chen in .*, (\d+) ops recomputed", done.output)
+        ran = replays_by_step(done, rank)
+        assert report["plan"]["planner"].endswith("job")
+        assert ran[first - 1] == int(own[-1])  # its own plan, up to the step that all agreed on
+        assert ran[max(ran)] == report["plan"]["recomputed_ops"] < int(own[-1])
+        assert report["mapped_peak_bytes"] <= report["budget_bytes"]
+
+
 def check_budgets(done: Finished, baseline: Baseline, budgets: list[int]) -> None:
     assert done.results == baseline.plain.results
     for report, budget in zip(done.reports, budgets, strict=True):
@@ -46,13 +77,23 @@ def check_budgets(done: Finished, baseline: Baseline, budgets: list[int]) -> Non
         assert report["recomputed_ops"] > 0, done.output
 
 
+def check_warnings(done: Finished, stage: str, ranks: str) -> None:
+    """Rank 0 says once what of EBBTIDE_BUDGET is for nothing in a job of two ranks and stages."""
+    line = r"\[ebbtide rank (\d)\] warning: EBBTIDE_BUDGET: (.*) for nothing that is there: (.*)"
+    assert sorted(re.findall(line, done.output)) == [
+        ("0", ranks, "the job has ranks 0-1"),
+        ("0", stage, "the job has stages 0-1"),
+    ], done.output
+
+
 def test_budgets_by_stage_hold_once_messages_tell_the_stages(
     baseline: Baseline, tmp_path: Path
 ) -> None:
     # 1F1B names no stages: without a default both measure until they know.
     first, last = baseline.rank_budgets(0.5)
-    budget = f"stage0-1={last},stage0={first}"
+    budget = f"stage0-1={last},stage0={first},stage1-7={last},stage2=1GiB,rank2-3=1GiB,rank9=1GiB"
     done = train(PIPELINE, budget, tmp_path)
+    check_warnings(done, "stage2=1GiB is", "rank2-3=1GiB, rank9=1GiB are")
     for rank, stated in ((0, first), (1, last)):
         line = rf"rank {rank}\] this rank runs stage {rank}: its budget is ([^,]+), before none"
         assert len(re.findall(line, done.output)) == 1, done.output
@@ -76,10 +117,12 @@ def test_budgets_by_stage_hold_from_the_second_step_where_they_are_named(
     first, last = baseline.rank_budgets(0.5)
     # Rank 0 runs stages 0 and 2: of two entries the last one holds. Rank 1 has its own.
     budget = f"default={2 * first},stage0={3 * first},stage2={first},rank1={last},stage1=1GiB"
+    budget += ",stage4=1GiB"
     done = train(baseline.program, budget, tmp_path / "budgeted")
     assert done.said(r"rank 0\] this rank runs stages 0, 2: its budget is .* from step 2 on"), (
         done.output
     )
+    assert done.said(r"rank 0\] warning: .*: stage4=1GiB is .* the job has stages 0-3"), done.output
     assert done.reports[0]["stages"] == [0, 2]
     assert done.reports[1]["stages"] is None  # nothing depends on them
     check_budgets(done, baseline, [first, last])

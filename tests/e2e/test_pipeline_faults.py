@@ -18,6 +18,7 @@ from processes import (
     environment,
     free_port,
     run,
+    script,
     settled,
     torchrun,
 )
@@ -125,10 +126,35 @@ def test_such_a_stage_is_told_who_could_help_where_others_learn_theirs_first(
 def test_eight_ranks_on_the_cores_that_are_there(tmp_path: Path) -> None:
     size = "--layers 8 --width 64 --heads 2 --length 128 --batch 2 --microbatches 8 --steps 6"
     eight = measure(settled(EXAMPLE, *size.split(), ranks=8), tmp_path)
-    done = run(eight.program, {"EBBTIDE_BUDGET": half(eight)}, tmp_path / "budgeted")
+    agreeing = script("tests/e2e/agreed.py", "1", EXAMPLE, *size.split(), ranks=8)
+    variables = {"EBBTIDE_BUDGET": half(eight), "EBBTIDE_LOG": "debug"}
+    done = run(agreeing, variables, tmp_path / "budgeted")
     within_budget(done)
     assert done.results == eight.plain.results
     assert [report["rank"] for report in done.reports] == list(range(8))
+    # And they agreed, on a plan or on none for a reason that each of them has.
+    came_to = r"rank (\d)\] debug: (?:the job's plan of round 1|round 1 came to no plan: \S)"
+    assert sorted(re.findall(came_to, done.output)) == [str(rank) for rank in range(8)], done.output
+
+
+def test_a_process_group_that_is_formed_again_in_one_process(
+    baseline: Baseline, tmp_path: Path
+) -> None:
+    # The second training is the first one once more: the same program, and its plan.
+    program = script("tests/e2e/agreed.py", "2", EXAMPLE, *SIZE, "--steps", "8", ranks=2)
+    variables = {"EBBTIDE_BUDGET": half(baseline), "EBBTIDE_LOG": "debug"}
+    done = run(program, variables, tmp_path)
+    within_budget(done)
+    assert done.results == baseline.plain.results
+    complaints = r"rank \d\] (warning|no plan for the whole job|the job's store)"
+    assert not done.said(complaints), done.output
+    for report in done.reports:
+        assert report["steps"] == 16
+        assert report["plan"], done.output
+        replays = re.findall(
+            rf"rank {report['rank']}\] debug: step (\d+): .* recomputed (\d+),", done.output
+        )
+        assert len(replays) == 16 and all(int(ops) > 0 for _, ops in replays[8:]), done.output
 
 
 # --- Ranks that fail ------------------------------------------------------------------------------
@@ -139,6 +165,7 @@ def test_a_restarted_job_trains_within_its_budget(baseline: Baseline, tmp_path: 
     program = faulty("raise-once", "--max-restarts", "1")
     variables = {
         "EBBTIDE_BUDGET": half(baseline),
+        "EBBTIDE_AUDIT_CACHE": str(tmp_path / "audits"),
         # Else torch's second life finds addresses of the first one in the store, and may hang.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
@@ -150,6 +177,8 @@ def test_a_restarted_job_trains_within_its_budget(baseline: Baseline, tmp_path: 
         assert len(lives) == 2, done.output
     assert done.results == baseline.plain.results
     assert all(report["steps"] == 8 for report in done.reports)
+    # What the first life compared the second one finds.
+    assert all(report["audited_from_cache"] for report in done.reports), done.output
 
 
 @dataclass

@@ -104,6 +104,23 @@ def test_launcher_is_no_rank(tmp_path: Path) -> None:
     assert not done.said("warning.*port")
 
 
+@pytest.mark.parametrize(
+    ("variables", "launches"),
+    [({}, True), ({"RANK": "0"}, True), ({"RANK": "0", "LOCAL_RANK": "0"}, False)],
+    ids=["shell", "pod", "rank"],
+)
+def test_a_pod_may_number_its_launchers(
+    tmp_path: Path, variables: dict[str, str], launches: bool
+) -> None:
+    """Kubeflow sets RANK in its pods, where torchrun runs; LOCAL_RANK is of torchrun's children."""
+    text = (
+        "import os, sys; from ebbtide._autoload import _is_launcher; "
+        "print(_is_launcher(os.environ, sys.orig_argv, ['/usr/bin/torchrun', 'train.py']))"
+    )
+    done = run(code(text), variables, tmp_path, out=False).succeeded()
+    assert done.output == f"{launches}\n"
+
+
 def test_report_has_the_versions(tiny_baseline: Baseline) -> None:
     report = tiny_baseline.measured.report
     source = (ROOT / "plugin/python/ebbtide/__init__.py").read_text()
@@ -119,6 +136,16 @@ def test_ample_budget_says_that_it_has_no_effect(tmp_path: Path, tiny_baseline: 
     assert done.report["recomputed_ops"] == 0
     assert done.report["spilled_bytes"] == 0
     assert done.results == tiny_baseline.plain.results
+
+
+def test_budgets_for_nothing_that_is_there_are_named_once(tmp_path: Path) -> None:
+    budgets = "rank0=8GiB,rank1=1GiB,stage0-3=1GiB,stage1=1GiB"
+    done = run(tiny(), {"EBBTIDE_BUDGET": budgets}, tmp_path).succeeded()
+    line = r"warning: EBBTIDE_BUDGET: (.*)"
+    assert re.findall(line, done.output) == [
+        "rank1=1GiB is for nothing that is there: the job has rank 0",
+        "stage1=1GiB is for nothing that is there: the job has stage 0",
+    ], done.output
 
 
 # --- metrics --------------------------------------------------------------------------------------

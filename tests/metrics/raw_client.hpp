@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -21,6 +22,13 @@ class RawClient {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
+  explicit RawClient(const std::string& unix_path)
+      : descriptor_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    unix_path.copy(address.sun_path, sizeof address.sun_path - 1);
     connected_ = ::connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   }
   RawClient(RawClient&& other) noexcept
@@ -68,6 +76,12 @@ class RawClient {
     }
   }
 
+  // True when something comes within the time; it is not read.
+  bool receivesWithin(std::chrono::milliseconds limit) const {
+    pollfd waiting{descriptor_, POLLIN, 0};
+    return ::poll(&waiting, 1, static_cast<int>(limit.count())) > 0;
+  }
+
   // True when the server closes within the time; bytes that come before are kept.
   bool closesWithin(std::chrono::milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
@@ -94,12 +108,25 @@ class RawClient {
   std::string received_;
 };
 
-// One request on a connection of its own; `headers` are lines that end with \r\n.
-inline std::string fetch(std::uint16_t port, std::string_view request_line,
-                         std::string_view headers = "Host: localhost\r\n") {
-  RawClient client(port);
+// One request on a connection of its own, to a port or a Unix socket; `headers` are lines that end
+// with \r\n.
+template <typename Where>
+std::string fetch(const Where& where, std::string_view request_line,
+                  std::string_view headers = "Host: localhost\r\n") {
+  RawClient client(where);
   client.send(std::string(request_line) + " HTTP/1.1\r\n" + std::string(headers) +
               "Connection: close\r\n\r\n");
+  return client.readAll();
+}
+
+// A POST with a body.
+template <typename Where>
+std::string post(const Where& where, std::string_view path, std::string_view body,
+                 std::string_view headers = "") {
+  RawClient client(where);
+  client.send("POST " + std::string(path) +
+              " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) +
+              "\r\nConnection: close\r\n" + std::string(headers) + "\r\n" + std::string(body));
   return client.readAll();
 }
 

@@ -118,6 +118,8 @@ TEST_F(ConfigTest, BudgetsByRank) {
   EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{3} << 30);
   set("EBBTIDE_BUDGET", "rank3=1GiB");  // of others nothing is asked
   EXPECT_EQ(configFromEnvironment().budget_bytes, std::nullopt);
+  ASSERT_TRUE(configFromEnvironment().budgets);  // but known
+  EXPECT_EQ(configFromEnvironment().budgets->textOf(3), "1GiB");
   set("EBBTIDE_BUDGET", "default=1GiB,rank3=2GB");
   EXPECT_NE(problem().find("rank3=2GB is ambiguous"), std::string::npos);
 }
@@ -186,6 +188,25 @@ TEST_F(ConfigTest, RankComesFromTheLauncher) {
   EXPECT_EQ(config.local_rank, 1);
   EXPECT_EQ(config.world_size, 8);
   EXPECT_EQ(config.report_path, "run-5.json");
+}
+
+// Written again and again, while the program may change its folder: so the path is a whole one.
+TEST_F(ConfigTest, ATextFileIsEachRanksOwn) {
+  set("EBBTIDE_TEXTFILE", "run-{rank}.prom");
+  set("RANK", "5");
+  set("LOCAL_WORLD_SIZE", "2");
+  EXPECT_EQ(configFromEnvironment().text_file_path,
+            (std::filesystem::current_path() / "run-5.prom").string());
+  set("EBBTIDE_TEXTFILE", "run.prom");
+  EXPECT_EQ(problem(),
+            "EBBTIDE_TEXTFILE=run.prom: the 2 ranks of this machine would write one file; put "
+            "{rank} into its name");
+  set("LOCAL_WORLD_SIZE", "1");
+  EXPECT_TRUE(configFromEnvironment().text_file_path.ends_with("/run.prom"));
+  set("EBBTIDE_TEXTFILE", "/no/such/folder/run.prom");
+  EXPECT_EQ(problem(),
+            "EBBTIDE_TEXTFILE: no file can be made in the folder /no/such/folder: No such file or "
+            "directory");
 }
 
 TEST_F(ConfigTest, BytesReadAsPeopleWriteThem) {

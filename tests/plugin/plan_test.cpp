@@ -10,7 +10,10 @@
 #include <stdexcept>
 #include <string>
 
+#include "../scheduler/random_graphs.hpp"
+#include "../scheduler/small_graphs.hpp"
 #include "../scheduler/small_traces.hpp"
+#include "ebbtide/scheduler/advance_replays.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
@@ -160,6 +163,55 @@ TEST(Plan, ReplaysGoAheadOfAWait) {
   EXPECT_FALSE(makePlan(twoOps(), scheduler::buildGraph(twoOps()), withoutFirstValue())->receives);
 }
 
+// Both receives and a send come in a row, which nothing holds up: the replays run when the last of
+// the three has been asked for, whichever receive they go ahead of.
+TEST(Plan, ReplaysGoAheadOfAWaitOnceTheWholeRowIsAskedFor) {
+  using Kind = scheduler::TraceEvent::Kind;
+  for (const OpId ahead_of : {4, 5}) {
+    auto trace = receives();
+    trace.messages.push_back({false, 1, 50, 0});
+    trace.events.insert(trace.events.begin() + 14, {Kind::kMessage, 3, 9});
+    const auto graph = scheduler::buildGraph(trace);
+    scheduler::Schedule schedule;  // as above
+    for (const OpId op : {0, 1, 2, 3, 4, 5, 6}) {
+      if (op == ahead_of) schedule.steps.push_back({StepKind::kRun, 1});
+      schedule.steps.push_back({StepKind::kRun, op});
+      if (op == 2) schedule.steps.push_back({StepKind::kDrop, 1});
+    }
+    ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+    const auto plan = makePlan(trace, graph, schedule);
+    ASSERT_EQ(plan->waits.size(), 1u);
+    EXPECT_EQ(plan->waits[0].ops, 2);
+    EXPECT_EQ(plan->waits[0].event, 1);
+    EXPECT_EQ(plan->waits[0].before, 2);  // of three messages it is the last
+  }
+}
+
+// A send before the second op is none of the receive's row. With gradients the calls are ops of the
+// program, too: they end no row, and the last one's place is after the one before it.
+TEST(Plan, AnOpEndsARowOfMessages) {
+  using Kind = scheduler::TraceEvent::Kind;
+  for (const char* name : {"second", "c10d::send"}) {
+    auto trace = twoOps();
+    trace.group_rank = 0;
+    trace.group_size = 2;
+    trace.messages = {{true, 1, 50, 0}, {false, 1, 50, 0}};
+    trace.ops[1].name = name;
+    trace.events.insert(trace.events.begin() + 3, {Kind::kMessage, 0, 2});  // before op 1
+    trace.events.insert(trace.events.begin() + 7, {Kind::kMessage, 1, 5});  // after it
+    const auto graph = scheduler::buildGraph(trace);
+    scheduler::Schedule schedule;  // op 0, 1 waits, op 2, events 3 (v2) and 4 (v1)
+    schedule.steps = {{StepKind::kRun, 0}, {StepKind::kDrop, 1}, {StepKind::kRun, 0},
+                      {StepKind::kRun, 1}, {StepKind::kRun, 2},  {StepKind::kRun, 3},
+                      {StepKind::kRun, 4}};
+    ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
+    const auto plan = makePlan(trace, graph, schedule);
+    ASSERT_EQ(plan->waits.size(), 1u);
+    EXPECT_EQ(plan->waits[0].ops, std::string(name) == "second" ? 1 : 2);
+    EXPECT_EQ(plan->waits[0].before, 0);
+  }
+}
+
 TEST(Plan, ReplaysAfterTheLastEventAreRefused) {
   auto trace = receives();
   std::rotate(trace.events.begin() + 12, trace.events.begin() + 14, trace.events.end());
@@ -174,7 +226,7 @@ TEST(Plan, ReplaysAfterTheLastEventAreRefused) {
 
 // The program may pass over a receive (a captured graph): its replays run at the next event then,
 // and find what they read.
-TEST(Plan, DropsBeforeAReplayThatMayComeLateAreRefused) {
+TEST(Plan, DropsOfWhatALateReplayReadsComeAfterIt) {
   auto trace = twoOps();
   trace.group_rank = 0;
   trace.group_size = 2;
@@ -189,7 +241,10 @@ TEST(Plan, DropsBeforeAReplayThatMayComeLateAreRefused) {
   EXPECT_EQ(makePlan(trace, graph, schedule)->replays_ahead, 1);
   schedule.steps.insert(schedule.steps.begin() + 5, {StepKind::kDrop, 0});  // x, after op 2
   ASSERT_EQ(scheduler::validate(graph.graph, schedule).value_or(""), "");
-  EXPECT_THROW(makePlan(trace, graph, schedule), std::invalid_argument);
+  const auto plan = makePlan(trace, graph, schedule);
+  EXPECT_EQ(plan->waits[0].prelude, (std::vector<Step>{{StepKind::kRun, 0}}));
+  EXPECT_TRUE(plan->drops_after_op[1].empty());
+  EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kDrop, 0}}));
 }
 
 TEST(Plan, ReplayBeforeAForwardOpIsRefused) {
@@ -203,6 +258,107 @@ TEST(Plan, ReplayBeforeAForwardOpIsRefused) {
                     {StepKind::kRun, 3}};
   EXPECT_NE(scheduler::validate(graph.graph, schedule), std::nullopt);
   EXPECT_THROW(makePlan(trace, graph, schedule), std::invalid_argument);
+}
+
+// As if a program had been recorded that runs these ops: each wait is a receive, each input of an
+// event a saved tensor.
+struct Recorded {
+  scheduler::Trace trace;
+  scheduler::TraceGraph step;
+};
+
+Recorded recordedAs(const scheduler::Graph& graph) {
+  using Kind = scheduler::TraceEvent::Kind;
+  Recorded recorded;
+  auto& [trace, step] = recorded;
+  for (const scheduler::Op& op : graph.ops) {
+    OpId trace_op = scheduler::kNone;
+    if (op.waits) {
+      trace.events.push_back({Kind::kMessage, static_cast<std::int32_t>(trace.messages.size()), 0});
+      trace.messages.push_back({true, 1, 50, 0});
+    } else if (op.backward) {
+      trace.events.push_back({Kind::kBackwardNode, 0, 0});
+      for (const ValueId value : op.inputs) {
+        trace.events.push_back({Kind::kUnpack, static_cast<UseId>(trace.use_value.size()), 0});
+        trace.use_value.push_back(value);
+        step.events_of_use.push_back({static_cast<OpId>(step.trace_op_of.size())});
+      }
+    } else {
+      trace_op = static_cast<OpId>(trace.ops.size());
+      trace.events.insert(trace.events.end(),
+                          {{Kind::kOpBegin, trace_op, 0}, {Kind::kOpEnd, trace_op, 0}});
+      trace.ops.push_back({.name = op.name,
+                           .rerunnable = op.rerunnable,
+                           .inputs = op.inputs,
+                           .outputs = op.outputs});
+    }
+    step.trace_op_of.push_back(trace_op);
+    step.restores.emplace_back();
+  }
+  for (const scheduler::Value& value : graph.values) {
+    const bool made = value.producer != scheduler::kNone;
+    trace.values.push_back({.producer = made ? step.trace_op_of[value.producer] : scheduler::kNone,
+                            .previous_epoch = value.previous_epoch});
+  }
+  step.graph = graph;
+  return recorded;
+}
+
+// A gradient is asked for early, then another microbatch's forward op reads v1: the replay of op 1
+// may go ahead of the wait, the drop of v1 that came after it may not. It comes after a replay that
+// is late, too.
+TEST(Plan, IsMadeWhereADropStaysBehindAReplayThatGoesAhead) {
+  scheduler::Graph graph;
+  const ValueId x = scheduler::addSource(graph, 0, true);
+  const ValueId v1 = scheduler::addForward(graph, {x}, 10, 1);   // op 0
+  const ValueId v2 = scheduler::addForward(graph, {v1}, 10, 1);  // op 1
+  scheduler::addWait(graph);                                     // op 2
+  scheduler::addForward(graph, {v1}, 10, 1);                     // op 3
+  scheduler::addEvent(graph, {v2});                              // op 4
+  const scheduler::Schedule schedule{{{StepKind::kRun, 0},
+                                      {StepKind::kRun, 1},
+                                      {StepKind::kDrop, v2},
+                                      {StepKind::kRun, 2},
+                                      {StepKind::kRun, 3},
+                                      {StepKind::kRun, 1},
+                                      {StepKind::kDrop, v1},
+                                      {StepKind::kRun, 4}}};
+  ASSERT_EQ(scheduler::validate(graph, schedule).value_or(""), "");
+  const auto ahead = scheduler::advanceReplays(graph, schedule, 1 << 20);
+  ASSERT_EQ(ahead.moved, 1);
+  const Recorded recorded = recordedAs(graph);
+  const auto plan = makePlan(recorded.trace, recorded.step, ahead.schedule);
+  ASSERT_EQ(plan->waits.size(), 1u);
+  EXPECT_EQ(plan->waits[0].prelude, (std::vector<Step>{{StepKind::kRun, 1}}));
+  EXPECT_TRUE(plan->drops_after_op[2].empty());
+  EXPECT_EQ(plan->events[0].prelude, (std::vector<Step>{{StepKind::kDrop, v1}}));
+}
+
+// Whatever goes ahead, of planners' schedules of random steps with waits.
+TEST(Plan, IsMadeOfEveryScheduleWithReplaysAhead) {
+  std::int64_t ahead = 0;
+  for (std::uint64_t seed = 0; seed < 400; ++seed) {
+    const scheduler::Graph graph = scheduler::withWaits(
+        scheduler::RandomGraph(seed, 2 + seed % 12, 1 + static_cast<int>(seed % 4)).take(), seed);
+    const Recorded recorded = recordedAs(graph);
+    const auto plain = scheduler::simulate(graph, scheduler::keepEverything(graph)).peak_bytes;
+    const auto least = scheduler::peakLowerBound(graph);
+    for (const char* name : {"greedy", "dtr"}) {
+      scheduler::PlannerOptions options;
+      if (std::string(name) == "greedy") options.named["work"] = "2000";
+      const auto budget = least + (plain - least) * static_cast<scheduler::Bytes>(seed % 5) / 5;
+      const auto planned = scheduler::planner(name).plan(graph, budget, options).schedule;
+      for (const auto cap : {budget, plain, 2 * plain}) {
+        SCOPED_TRACE(testing::Message() << name << ", seed " << seed << ", cap " << cap);
+        std::shared_ptr<Plan> plan;
+        const auto advanced = scheduler::advanceReplays(graph, planned, cap);
+        ASSERT_NO_THROW(plan = makePlan(recorded.trace, recorded.step, advanced.schedule));
+        EXPECT_EQ(plan->replays_ahead, advanced.moved);
+        ahead += plan->replays_ahead;
+      }
+    }
+  }
+  EXPECT_GT(ahead, 1000);
 }
 
 // Recorded steps, one of them of two microbatches: what is legal can be executed.

@@ -49,5 +49,38 @@ TEST(StepObserverTest, AChildFindsTheLogFree) {
   EXPECT_EQ(failed, 0);
 }
 
+struct Counting final : allocator::Observer {
+  void onAllocate(const void*, allocator::Bytes) noexcept override { ++allocated; }
+  void onFree(const void*, allocator::Bytes) noexcept override { ++freed; }
+  int allocated = 0, freed = 0;
+};
+
+// Whoever comes and goes, the other one is told all the same.
+TEST(StepObserverTest, AWatcherIsToldBesideTheLog) {
+  allocator::DeviceMemory memory(allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
+                                 {.reserve_bytes = allocator::Bytes{1} << 30});
+  StepObserver observer(memory);
+  const auto watcher = std::make_shared<Counting>();
+  const auto log = std::make_shared<EventLog>(0);
+  const auto block = [&memory] {
+    memory.deallocate(memory.allocate(64, allocator::Stream::kDefault));
+  };
+  observer.watchBy(watcher);
+  block();  // 1: no log yet
+  observer.passTo(log);
+  block();  // 2: both
+  observer.passTo(nullptr);
+  block();  // 3: the log has gone
+  observer.passTo(log);
+  observer.watchBy(nullptr);
+  block();  // the log alone
+  EXPECT_EQ(watcher->allocated, 3);
+  EXPECT_EQ(watcher->freed, 3);
+  observer.passTo(nullptr);
+  scheduler::Trace trace;
+  log->moveInto(trace);
+  EXPECT_EQ(trace.blocks.size(), 2u);
+}
+
 }  // namespace
 }  // namespace ebbtide::plugin

@@ -57,6 +57,9 @@ void normalise(PipelineJob& job) {
   for (std::size_t stage = 0; stage < job.stages.size(); ++stage) {
     StageProfile& profile = job.profiles[job.stages[stage].profile];
     if (job.stages[stage].next == kNone) profile.output_bytes = 0;
+    for (StagePoint& point : profile.points) {
+      point.ahead_bytes = point.recompute_ns > 0 ? profile.points[0].backward_bytes : 0;
+    }
     if (!whole[stage]) continue;
     const Nanoseconds both = profile.input_backward_ns + profile.weight_backward_ns;
     profile.input_backward_ns = both / 2;
@@ -221,6 +224,24 @@ TEST(JoinedRanks, NameTheRankAndActionThatDoNotFit) {
     damage.apply(two.ranks);
     EXPECT_EQ(two.problem(), damage.message);
   }
+}
+
+// Where names link, messages have to allow it. In turn: rank 1 has the microbatches the other way
+// round, so that 1F1 comes first, and asks for rank 0's first message alone before it; rank 0 runs
+// 0B1 before 0B0, and asks for the second gradient only then.
+TEST(JoinedRanks, NamesThatMessagesDoNotAllowAreRefused) {
+  TwoRanks named;
+  named.ranks = recognised(named.job, Scopes::kActions, named.random);
+  EXPECT_EQ(named.problem(), "");
+  TwoRanks forwards = named;
+  std::swap(forwards.ranks[1].chunks[0].microbatch, forwards.ranks[1].chunks[1].microbatch);
+  EXPECT_EQ(forwards.problem(),
+            "rank 1, action 0 (1F1): begins before it receives what rank 0, action 1 (0F1) sends");
+  TwoRanks gradients = named;
+  std::swap(gradients.ranks[0].actions[2].chunk, gradients.ranks[0].actions[3].chunk);
+  EXPECT_EQ(gradients.problem(),
+            "rank 0, action 2 (0B1): begins before it receives the gradient that rank 1, action 3 "
+            "(1B1) sends");
 }
 
 TEST(JoinedRanks, StagesThatAreAlikeShareAProfile) {

@@ -72,20 +72,23 @@ TEST(KeptGraphs, WhatIsLetGoOfBetweenNodesIsThereWhileTheyAllocate) {
   EXPECT_EQ(simulate(graph, keepEverything(graph)).live_bytes[6], 950 + 50 + 700 + 100 + 100);
 }
 
-// v2 is dropped after the forward pass and made again for event 2.
+// v2 is dropped after the forward pass, made again for event 2 and dropped; op 3 runs.
+Schedule withSecondRun(const std::vector<Step>& then) {
+  Schedule schedule{{{Kind::kRun, 0},
+                     {Kind::kRun, 1},
+                     {Kind::kDrop, 2},
+                     {Kind::kRun, 1},
+                     {Kind::kRun, 2},
+                     {Kind::kDrop, 2},
+                     {Kind::kRun, 3}}};
+  schedule.steps.insert(schedule.steps.end(), then.begin(), then.end());
+  return schedule;
+}
+
 TEST(KeptGraphs, WhatIsMadeAgainGoesThoughItIsSaved) {
   const Graph graph = buildGraph(keptGraph()).graph;
-  const Schedule schedule{{{Kind::kRun, 0},
-                           {Kind::kRun, 1},
-                           {Kind::kDrop, 2},
-                           {Kind::kRun, 1},
-                           {Kind::kRun, 2},
-                           {Kind::kDrop, 2},
-                           {Kind::kRun, 3},
-                           {Kind::kRun, 4},
-                           {Kind::kDrop, 3},
-                           {Kind::kRun, 5},
-                           {Kind::kDrop, 1}}};
+  const Schedule schedule =
+      withSecondRun({{Kind::kRun, 4}, {Kind::kDrop, 3}, {Kind::kRun, 5}, {Kind::kDrop, 1}});
   ASSERT_EQ(validate(graph, schedule), std::nullopt);
   // 950, x and v1, with v2 in events 2 and, before it, op 1; v3 in op 4.
   EXPECT_EQ(simulate(graph, schedule).live_bytes,
@@ -98,17 +101,8 @@ TEST(KeptGraphs, WhatAReplayReadStaysAsLongAsItsResultIsSaved) {
   Graph graph = buildGraph(keptGraph()).graph;
   graph.ops[5].inputs.clear();
   graph.values[1].bytes = 30;
-  const Schedule schedule{{{Kind::kRun, 0},
-                           {Kind::kRun, 1},
-                           {Kind::kDrop, 2},
-                           {Kind::kRun, 1},
-                           {Kind::kRun, 2},
-                           {Kind::kDrop, 2},
-                           {Kind::kRun, 3},
-                           {Kind::kDrop, 1},
-                           {Kind::kRun, 4},
-                           {Kind::kDrop, 3},
-                           {Kind::kRun, 5}}};
+  const Schedule schedule =
+      withSecondRun({{Kind::kDrop, 1}, {Kind::kRun, 4}, {Kind::kDrop, 3}, {Kind::kRun, 5}});
   ASSERT_EQ(validate(graph, schedule), std::nullopt);
   // 950 and x, then v1 to the end; v2's 100 up to event 2; v3's 300.
   EXPECT_EQ(simulate(graph, schedule).live_bytes,

@@ -8,7 +8,8 @@ namespace ebbtide::scheduler {
 namespace {
 
 LayerTaker takerFor(const PipelineJob& job, std::int32_t rank) {
-  return layerTaker(job, simulate(job, uniformChoices(job, 1)), rank);
+  const PipelineSimulation recomputed = simulate(job, uniformChoices(job, 1));
+  return layerTaker(job, recomputed, rank, recomputed.ranks[rank].peak_bytes);
 }
 
 // 1F1B with all recomputed: a backward takes 110 bytes beside 20 of each other microbatch in
@@ -16,9 +17,9 @@ LayerTaker takerFor(const PipelineJob& job, std::int32_t rank) {
 TEST(LayerTaker, IsTheNeighbourWithTheMostToSpare) {
   PipelineJob job = equalStages("1f1b", 3, 3);
   job.budgets = {157, 20, 119};
-  EXPECT_EQ(takerFor(job, 1), (LayerTaker{2, 9}));
+  EXPECT_EQ(takerFor(job, 1), (LayerTaker{2, 9, false}));
   job.budgets[0] = 160;
-  EXPECT_EQ(takerFor(job, 1), (LayerTaker{0, 10}));
+  EXPECT_EQ(takerFor(job, 1), (LayerTaker{0, 10, false}));
 }
 
 TEST(LayerTaker, IsNobodyWhereNoNeighbourHasAny) {
@@ -32,7 +33,24 @@ TEST(LayerTaker, IsNeverTheRankItself) {
   PipelineJob job = equalStages("interleaved", 2, 2, 2);
   const auto peaks = simulate(job, uniformChoices(job, 1)).ranks;
   job.budgets = {peaks[0].peak_bytes + 500, peaks[1].peak_bytes + 3};
-  EXPECT_EQ(takerFor(job, 0), (LayerTaker{1, 3}));
+  EXPECT_EQ(takerFor(job, 0), (LayerTaker{1, 3, true}));
+}
+
+// Rank 1 needs 130 bytes and may have 20: it lacks 110. Of two layers each is 65, of three 44.
+TEST(LayerTaker, CouldTakeALayerThatItHasRoomFor) {
+  PipelineJob job = equalStages("1f1b", 3, 3);
+  job.budgets = {150 + 109, 20, 110};
+  EXPECT_FALSE(takerFor(job, 1).could);
+  job.budgets[0] = 150 + 110;
+  EXPECT_TRUE(takerFor(job, 1).could);
+  job.profiles[0].layers = 2;
+  job.budgets[0] = 150 + 64;
+  EXPECT_FALSE(takerFor(job, 1).could);
+  job.budgets[0] = 150 + 65;
+  EXPECT_TRUE(takerFor(job, 1).could);
+  job.profiles[0].layers = 3;
+  job.budgets[0] = 150 + 44;
+  EXPECT_TRUE(takerFor(job, 1).could);
 }
 
 }  // namespace

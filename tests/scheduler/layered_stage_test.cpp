@@ -26,7 +26,7 @@ StageProfile layer() {
 
 // Two layers: both kept, one of them, none.
 TEST(LayeredStage, AddsUpItsLayers) {
-  const StageProfile stage = joinLayers("two", {layer(), layer()}, true);
+  const StageProfile stage = joinLayers("two", {layer(), layer()});
   EXPECT_EQ(stage.forward_ns, 20);
   EXPECT_EQ(stage.input_backward_ns, 24);
   EXPECT_EQ(stage.weight_backward_ns, 16);
@@ -34,17 +34,23 @@ TEST(LayeredStage, AddsUpItsLayers) {
   EXPECT_EQ(stage.output_bytes, 5);  // the last one's
   EXPECT_EQ(stage.weight_held_bytes, 14);
   ASSERT_EQ(stage.points.size(), 3U);
-  // Forward: 100 held beside the second one's 120. Backward: both replayed before it begins.
-  EXPECT_EQ(stage.points[0], (StagePoint{200, 220, 260, 0}));
-  EXPECT_EQ(stage.points[1].held_bytes, 120);
-  EXPECT_EQ(stage.points[1].recompute_ns, 10);
-  EXPECT_EQ(stage.points[2], (StagePoint{40, 70, 280, 20}));
+  EXPECT_EQ(stage.layers, 2);
+  // Forward: 100 held beside the second one's 120. Backward: the same beside 130.
+  EXPECT_EQ(stage.points[0], (StagePoint{200, 220, 230, 0, 230}));
+  // The first one replays: beside its 20 the second one's 120 and 130. Ahead the first one holds
+  // 100 again, and took 140 for that beside the 100 of the second one.
+  EXPECT_EQ(stage.points[1], (StagePoint{120, 140, 150, 10, 240}));
+  // Both: on demand the second one's 140 beside the 20 that the first one holds; ahead 100 + 140.
+  EXPECT_EQ(stage.points[2], (StagePoint{40, 70, 160, 20, 240}));
 }
 
-TEST(LayeredStage, ReplaysOneLayerAtATimeIfNotAhead) {
-  const StageProfile stage = joinLayers("two", {layer(), layer()}, false);
-  // The second layer's 140 beside the 20 that the first one holds.
-  EXPECT_EQ(stage.points.back(), (StagePoint{40, 70, 160, 20}));
+// Each of 24 layers holds 544, or 32 and runs again within 640. 23 * 32 + 640 on demand, with all
+// replayed 23 * 544 + 640.
+TEST(LayeredStage, ReplaysManyLayersOneAfterTheOtherOnDemand) {
+  StageProfile large = layer();
+  large.points = {{544, 576, 608, 0}, {32, 576, 640, 5}};
+  const StageProfile stage = joinLayers("many", std::vector<StageProfile>(24, large));
+  EXPECT_EQ(stage.points.back(), (StagePoint{768, 1312, 1376, 120, 13152}));
 }
 
 // 2^60 at most, as of a checked job; four times 2^62 is 0 in 64 bits.
@@ -53,7 +59,7 @@ TEST(LayeredStage, RefusesSumsThatNoJobMayHave) {
   const auto refuses = [](const StageProfile& first, const StageProfile& then, int times) {
     std::vector<StageProfile> layers(times, then);
     layers.insert(layers.begin(), first);
-    EXPECT_THROW(joinLayers("wide", layers, true), std::invalid_argument);
+    EXPECT_THROW(joinLayers("wide", layers), std::invalid_argument);
   };
   for (const auto number : {&StageProfile::forward_ns, &StageProfile::input_backward_ns,
                             &StageProfile::weight_backward_ns, &StageProfile::tail_ns,
@@ -63,7 +69,7 @@ TEST(LayeredStage, RefusesSumsThatNoJobMayHave) {
     refuses(large, large, 3);
     half.*number = kMost / 2;
     one.*number = 1;
-    EXPECT_EQ(joinLayers("most", {half, half}, true).*number, kMost);
+    EXPECT_EQ(joinLayers("most", {half, half}).*number, kMost);
     refuses(half, half, 2);
     refuses(one, half, 2);
     one.*number = -1;
@@ -83,7 +89,7 @@ TEST(LayeredStage, HasPointsThatAJobAccepts) {
     PipelineJob job = equalStages("1f1b", 1, 1);
     std::vector<StageProfile> layers;
     for (std::size_t n = 1 + random() % 8; n > 0; --n) layers.push_back(randomProfile(random));
-    job.profiles = {joinLayers("random", layers, i % 2 == 0, 6)};
+    job.profiles = {joinLayers("random", layers, 6)};
     checkJob(job);
     EXPECT_LE(job.profiles[0].points.size(), 6U);
     Bytes least = 0, most = 0;
@@ -97,10 +103,10 @@ TEST(LayeredStage, HasPointsThatAJobAccepts) {
 }
 
 TEST(LayeredStage, NeedsLayersWithPoints) {
-  EXPECT_THROW(joinLayers("none", {}, true), std::invalid_argument);
+  EXPECT_THROW(joinLayers("none", {}), std::invalid_argument);
   StageProfile empty = layer();
   empty.points.clear();
-  EXPECT_THROW(joinLayers("one", {layer(), empty}, true), std::invalid_argument);
+  EXPECT_THROW(joinLayers("one", {layer(), empty}), std::invalid_argument);
 }
 
 }  // namespace

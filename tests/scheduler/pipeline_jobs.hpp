@@ -78,7 +78,23 @@ inline PipelineJob randomJob(std::mt19937& random, std::int32_t most_ranks,
   job.latency_ns = random() % 4;
   job.bytes_per_second = random() % 3 == 0 ? 0 : 1e9 * (1 + random() % 10);
   job.replays_ahead = random() % 2 == 0;
+  for (StageProfile& profile : job.profiles) {
+    for (StagePoint& point : profile.points) {
+      if (random() % 2 == 0) point.ahead_bytes = point.backward_bytes + random() % 60;
+    }
+  }
   return job;
+}
+
+// Gradients that come as the step goes on.
+inline void growBesides(PipelineJob& job, std::mt19937& random) {
+  job.besides_bytes.clear();
+  for (const auto& order : job.order) {
+    std::vector<Bytes>& besides = job.besides_bytes.emplace_back();
+    for (Bytes bytes = 0; besides.size() < order.size(); bytes += random() % 10) {
+      besides.push_back(bytes);
+    }
+  }
 }
 
 }  // namespace ebbtide::scheduler

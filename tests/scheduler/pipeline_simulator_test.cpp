@@ -46,6 +46,49 @@ TEST(PipelineSimulator, ReplaysHideInWaits) {
   EXPECT_EQ(behind.ranks[0].hidden_ns, 0);
 }
 
+// All of B0's replays ahead take 40 bytes more than 110, beside B1's 20: a budget of 150 leaves
+// room for half of that, 5 of 10 ns. They run from 20 on, the others once the gradient is there at
+// 50; B0 55-75. B1 has room for all: 75-85, its gradient is there at 90.
+TEST(PipelineSimulator, ReplaysRunAheadAsFarAsThereIsRoom) {
+  PipelineJob job = equalStages("1f1b", 2, 2);
+  job.profiles[0].points[1].ahead_bytes = 150;
+  job.budgets = {150, 130};
+  const StageChoices all = uniformChoices(job, 1);
+  const PipelineSimulation half = simulate(job, all);
+  using Times = std::vector<std::pair<Nanoseconds, Nanoseconds>>;
+  EXPECT_EQ(replayTimes(half.ranks[0].actions[2]), (Times{{20, 25}, {50, 55}}));
+  EXPECT_EQ(half.ranks[0].actions[2].begin_ns, 55);
+  EXPECT_EQ(replayTimes(half.ranks[0].actions[3]), (Times{{75, 85}}));
+  EXPECT_EQ(half.makespan_ns, 110);
+  EXPECT_EQ(half.ranks[0].hidden_ns, 15);
+  EXPECT_EQ(half.ranks[0].peak_bytes, 150);
+  // None for B0: 60-80. Beside nothing else B1's may take 20 of 40: 80-85 and 90-95.
+  job.budgets[0] = 130;
+  const PipelineSimulation none = simulate(job, all);
+  EXPECT_EQ(replayTimes(none.ranks[0].actions[2]), (Times{{50, 60}}));
+  EXPECT_EQ(replayTimes(none.ranks[0].actions[3]), (Times{{80, 85}, {90, 95}}));
+  EXPECT_EQ(none.makespan_ns, 115);
+  EXPECT_EQ(none.ranks[0].peak_bytes, 130);
+  // As where each rank has a processor, if they share two.
+  job.processors = 2;
+  EXPECT_EQ(replayTimes(simulate(job, all).ranks[0].actions[3]), (Times{{80, 85}, {90, 95}}));
+}
+
+// Rank 0 holds 200 bytes while F1 runs, and 200 while B0 does, where 30 of gradients are there by
+// then; in B1 100 and 60.
+TEST(PipelineSimulator, GradientsComeWithTheActions) {
+  PipelineJob job = equalStages("1f1b", 2, 2);
+  job.besides_bytes = {{0, 10, 30, 60}, {0, 0, 0, 0}};
+  checkJob(job);
+  const PipelineSimulation result = simulate(job, uniformChoices(job, 0));
+  EXPECT_EQ(result.ranks[0].actions[1].most_bytes, 210);
+  EXPECT_EQ(result.ranks[0].actions[3].most_bytes, 160);
+  EXPECT_EQ(result.ranks[0].peak_bytes, 230);
+  EXPECT_EQ(result.ranks[0].peak_action, 2U);
+  job.besides_bytes[0].pop_back();
+  EXPECT_THROW(checkJob(job), std::invalid_argument);
+}
+
 // Messages of 30 bytes at 10^9 bytes a second take 30 ns each, one at a time, and 5 ns of latency.
 // Rank 0 sends at 10 and 20: they are there at 45 and, sent from 40 on, at 75.
 TEST(PipelineSimulator, MessagesTakeTurnsOnALink) {
@@ -150,6 +193,7 @@ TEST(PipelineSimulator, SharedProcessorsAreAsMuchAsThereIs) {
         for (std::size_t i = 0; i < b.actions.size(); ++i) {
           ASSERT_EQ(a.actions[i].replays_begin_ns, b.actions[i].replays_begin_ns);
           ASSERT_EQ(a.actions[i].replays_end_ns, b.actions[i].replays_end_ns);
+          ASSERT_EQ(replayTimes(a.actions[i]), replayTimes(b.actions[i]));
           ASSERT_EQ(a.actions[i].begin_ns, b.actions[i].begin_ns);
           ASSERT_EQ(a.actions[i].end_ns, b.actions[i].end_ns);
         }

@@ -1,6 +1,7 @@
 // What every registered planner promises.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 
@@ -111,6 +112,34 @@ TEST_P(PlannerContract, PlansEncodedValues) {
       expectHonest(graph, budget, tested().plan(graph, budget, options));
     }
   }
+}
+
+// An op that other ranks take part in runs once, whatever that costs: they would wait for it. What
+// says so in a graph is that it is not rerunnable.
+TEST_P(PlannerContract, NeverRunsACollectiveAgain) {
+  const PlannerOptions options = quick();
+  std::int64_t replays = 0;
+  for (std::uint64_t seed = 0; seed < seeds(20); ++seed) {
+    Graph graph = randomAccumulatingStep(seed, 3 + seed % (usesMatrices() ? 4 : 12));
+    std::vector<std::int64_t> runs(graph.ops.size(), 0);
+    for (std::size_t i = 0; i < graph.ops.size(); ++i) {
+      Op& op = graph.ops[i];
+      if (op.backward) continue;
+      op.rerunnable = i % 3 != 1;
+      if (!op.rerunnable) op.name = "c10d::allreduce_";
+    }
+    for (Bytes budget : {Bytes{0}, peakLowerBound(graph)}) {
+      std::fill(runs.begin(), runs.end(), 0);
+      for (const Step& step : tested().plan(graph, budget, options).schedule.steps)
+        if (step.kind == Step::Kind::kRun) ++runs[step.id];
+      for (std::size_t i = 0; i < runs.size(); ++i) {
+        const bool collective = graph.ops[i].name == "c10d::allreduce_";
+        EXPECT_FALSE(collective && runs[i] != 1) << "seed " << seed << " op " << i;
+        replays += runs[i] - 1;
+      }
+    }
+  }
+  EXPECT_TRUE(replays > 0 || needsSolver());  // of the others
 }
 
 TEST_P(PlannerContract, RecomputesNothingWhereEverythingFits) {

@@ -40,6 +40,18 @@ TEST(RankBudgets, TheLastOfSeveralHoldsAndNobodyNeedsADefault) {
   EXPECT_EQ(parsed("stage0=1GiB,stage2-3=2GiB,stage1=3GiB").textOf(9, {0, 2}), "2GiB");
 }
 
+// Ranks 0 to 3, stages 0, 2 and 4: what covers one of them is for something.
+TEST(RankBudgets, EntriesForNothingThatIsThereAreTold) {
+  using Texts = std::vector<std::string>;
+  const RankBudgets budgets = parsed(
+      "default=80%,rank3-9=1GiB,rank4=2GiB,rank6-7=3GiB,stage1=4GiB,stage1-3=5GiB,stage5-99=6Gi");
+  EXPECT_EQ(budgets.forNoRankOf(4), (Texts{"rank4=2GiB", "rank6-7=3GiB"}));
+  EXPECT_EQ(budgets.forNoRankOf(7), Texts{});
+  EXPECT_EQ(budgets.forNoStageOf({0, 2, 4}), (Texts{"stage1=4GiB", "stage5-99=6Gi"}));
+  EXPECT_TRUE(budgets.namesStages());
+  EXPECT_FALSE(parsed("default=80%,rank3=1GiB").namesStages());
+}
+
 TEST(RankBudgets, WhatIsWrongIsNamed) {
   const auto refusal = [](const std::string& text) -> std::string {
     try {
@@ -71,7 +83,10 @@ TEST(RankBudgets, AnyTextIsReadOrRefused) {
     std::string text;
     for (std::size_t n = random() % 10; n > 0; --n) text += parts[random() % parts.size()];
     try {
-      parsed(text).textOf(3, {0, 3});
+      const RankBudgets budgets = parsed(text);
+      budgets.textOf(3, {0, 3});
+      // As they were written, but for zeros before a number.
+      for (const std::string& entry : budgets.forNoStageOf({})) parsed(entry);
     } catch (const std::invalid_argument&) {
     }
   }

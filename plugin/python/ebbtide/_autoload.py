@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import ebbtide
+from ebbtide import _requests
 
 # Modules and programs that start ranks but are none: the variables are meant for their children.
 _LAUNCHER_MODULES = {
@@ -44,8 +45,8 @@ def load() -> None:
 def _is_launcher(
     environment: Mapping[str, str], original: Sequence[str], arguments: Sequence[str]
 ) -> bool:
-    """True in a launcher's own process; a rank that it started has RANK in its environment."""
-    if "RANK" in environment:
+    """True in a launcher's own process; the ranks that it starts have LOCAL_RANK."""
+    if "LOCAL_RANK" in environment:
         return False
     if arguments and os.path.basename(arguments[0]) in _LAUNCHER_PROGRAMS:
         return True
@@ -77,9 +78,10 @@ def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
     problem = library.ebbtide_start()
     if not problem:
         atexit.register(library.ebbtide_finish)
-        running = ctypes.CDLL(None)  # the running copy's hints, if there are two
-        ebbtide._hint, ebbtide._stage_hint = running.ebbtide_step, running.ebbtide_stage
+        loaded = ctypes.CDLL(None)  # the running copy's hints, if there are two
+        ebbtide._hint, ebbtide._stage_hint = loaded.ebbtide_step, loaded.ebbtide_stage
         ebbtide._hint.restype = ebbtide._stage_hint.restype = None
+        _requests.connect(loaded)
     return problem.decode(errors="replace") if problem else None
 
 

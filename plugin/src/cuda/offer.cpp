@@ -17,6 +17,16 @@
 namespace ebbtide::plugin::cuda {
 namespace {
 
+// Without an identifier where the runtime tells none.
+GpuIdentity identityOf(c10::DeviceIndex index) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) {
+    static_cast<void>(cudaGetLastError());
+    return {index, ""};
+  }
+  return {index, uuidText(properties.uuid.bytes)};
+}
+
 // Leaked, as graphs may end while the process exits.
 OfferedDevice openGpu(c10::Device device, const HostSide& host) {
   CudaAllocator* const allocator = CudaAllocator::installed();
@@ -39,7 +49,9 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
     heap.setBudget(size.empty() ? allocator::kUnlimited
                                 : scheduler::parseSize("EBBTIDE_BUDGET", size, heap.totalBytes()));
   };
-  return {gpu, &heap.memory(), spills, set_budget};
+  const auto note = host.note_out_of_memory;
+  allocator->attachOutOfMemoryObserver([note](auto&&...) { note(); });
+  return {gpu, &heap.memory(), spills, set_budget, identityOf(index)};
 }
 
 }  // namespace

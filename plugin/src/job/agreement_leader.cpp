@@ -9,8 +9,9 @@
 namespace ebbtide::plugin {
 namespace {
 
-constexpr auto kLongestHearing = std::chrono::seconds(2);  // of a store that answers late
+constexpr auto kLongestRow = std::chrono::seconds(2);  // of calls of a store that answers late
 constexpr auto kMostGap = std::chrono::hours(1);
+constexpr std::int32_t kMostSilent = 2;   // that are asked in one look: while all wait for a few
 constexpr std::int64_t kLeastMargin = 2;  // steps
 constexpr std::int64_t kMostStep = std::int64_t{1} << 53;
 constexpr std::size_t kMostReasonBytes = 400;
@@ -34,7 +35,13 @@ void AgreementLeader::look(JobStore& store, Time now, JobProgress progress) {
     case Phase::kResting:
       next_look_ = now + (again_ ? options_.times.active : options_.times.idle);
       if (round_.number > 0) {
-        if (now < next_round_ || looked_at_step_ == progress.step) return;
+        if (looked_at_step_ == progress.step) return;
+        if (!to_remove_.empty()) {
+          looked_at_step_ = progress.step;
+          removeSome(store);
+          return;
+        }
+        if (now < next_round_) return;
         looked_at_step_ = progress.step;
         if (!wanted(store)) return;
       }
@@ -76,17 +83,17 @@ void AgreementLeader::open(JobStore& store) {
 }
 
 template <typename KeyOf>
-bool AgreementLeader::hear(JobStore& store, KeyOf key_of) {
-  bool all = true;
+bool AgreementLeader::hear(JobStore& store, KeyOf key_of, std::int32_t most_silent) {
   const auto begin = std::chrono::steady_clock::now();
-  for (std::int32_t rank = 0; rank < size_; ++rank) {
+  for (std::int32_t left = size_, mute = 0; left > 0 && mute < most_silent; --left) {
+    const std::int32_t rank = std::exchange(next_asked_, (next_asked_ + 1) % size_);
     auto& heard = heard_[static_cast<std::size_t>(rank)];
     if (heard) continue;
-    if (std::chrono::steady_clock::now() - begin > kLongestHearing) return false;  // the next time
+    if (std::chrono::steady_clock::now() - begin > kLongestRow) return false;  // the next time
     heard = store.get(key_of(rank));
-    all = all && heard.has_value();
+    if (!heard) ++mute;
   }
-  return all;
+  return silent().empty();
 }
 
 std::vector<std::int32_t> AgreementLeader::silent() const {
@@ -98,11 +105,13 @@ std::vector<std::int32_t> AgreementLeader::silent() const {
 }
 
 void AgreementLeader::collect(JobStore& store, Time now) {
-  if (hear(store, [this](std::int32_t rank) { return round_.reportKey(rank); })) {
+  const bool late = now - *begin_ > options_.times.collect;
+  const auto key_of = [this](std::int32_t rank) { return round_.reportKey(rank); };
+  if (hear(store, key_of, late ? size_ : kMostSilent)) {
     judge(store, now);
     return;
   }
-  if (now - *begin_ <= options_.times.collect) return;
+  if (!late) return;
   const std::vector<std::int32_t> missing = silent();
   std::string verdict = "missing";
   for (const std::int32_t rank : missing) verdict += fmt::format(" {}", rank);
@@ -115,6 +124,7 @@ void AgreementLeader::collect(JobStore& store, Time now) {
 
 void AgreementLeader::judge(JobStore& store, Time now) {
   const JobPlanning planning = planned();
+  if (planning.stopped) return;
   if (planning.findings && planning.findings->size() <= kMostStoredBytes)
     store.set(round_.findingsKey(), *planning.findings);
   if (planning.plan) {
@@ -167,20 +177,22 @@ std::vector<RankReport> AgreementLeader::readReports() const {
 void AgreementLeader::propose(JobStore& store, Time now, const std::string& plan) {
   JobProposal proposal{round_, {}, plan};
   for (const auto& report : heard_) proposal.reports.push_back(jobHash(*report));
-  const std::string text = toText(proposal);
-  if (text.size() > kMostStoredBytes) {
-    fail(store, now, round_.verdictKey(), fmt::format("the plan takes {} bytes", text.size()));
+  plan_text_ = toText(proposal);
+  if (const std::size_t most = std::max(plan.size(), plan_text_.size()); most > kMostStoredBytes) {
+    fail(store, now, round_.verdictKey(), fmt::format("the plan takes {} bytes", most));
     return;
   }
-  const std::string hash = jobHash(text);
+  const std::string hash = jobHash(plan_text_);
   plan_key_ = round_.planKey(hash);
-  store.set(plan_key_, text);
+  store.set(plan_key_, plan_text_);
   store.set(round_.verdictKey(), "plan " + hash);
   enter(Phase::kAnswering);
 }
 
 void AgreementLeader::gather(JobStore& store, Time now, JobProgress progress) {
-  const bool all = hear(store, [this](std::int32_t rank) { return round_.readyKey(rank); });
+  const bool late = now - *begin_ > options_.times.answer;
+  const auto key_of = [this](std::int32_t rank) { return round_.readyKey(rank); };
+  const bool all = hear(store, key_of, late ? size_ : kMostSilent);
   for (std::int32_t rank = 0; rank < size_; ++rank) {
     const auto& heard = heard_[static_cast<std::size_t>(rank)];
     if (!heard) continue;
@@ -194,7 +206,7 @@ void AgreementLeader::gather(JobStore& store, Time now, JobProgress progress) {
   }
   if (all) {
     begin(store, now, progress);
-  } else if (now - *begin_ > options_.times.answer) {
+  } else if (late) {
     fail(store, now, round_.outcomeKey(),
          fmt::format("{} had no schedule for it within {} s", ranksText(silent()),
                      seconds(options_.times.answer)));
@@ -234,17 +246,26 @@ void AgreementLeader::endRound(JobStore& store, Time now, bool agreed) {
 
 void AgreementLeader::removeReports(JobStore& store) {
   for (std::int32_t rank = 0; rank < size_; ++rank) {
-    store.remove(round_.reportKey(rank));
-    store.remove(round_.readyKey(rank));
+    to_remove_.push_back(round_.reportKey(rank));
+    to_remove_.push_back(round_.readyKey(rank));
   }
-  if (!plan_key_.empty()) store.remove(plan_key_);
-  plan_key_.clear();
+  if (!plan_key_.empty()) to_remove_.push_back(std::exchange(plan_key_, {}));
+  removeSome(store);
 }
 
-void AgreementLeader::removeWords(JobStore& store, const JobRound& round) const {
-  store.remove(round.verdictKey());
-  store.remove(round.outcomeKey());
-  store.remove(round.findingsKey());
+void AgreementLeader::removeWords(JobStore& store, const JobRound& round) {
+  for (const auto& key : {round.verdictKey(), round.outcomeKey(), round.findingsKey()})
+    to_remove_.push_back(key);
+  removeSome(store);
+}
+
+// What is left is for the next looks: no round needs it to be gone, and the process may end.
+void AgreementLeader::removeSome(JobStore& store) {
+  const auto begin = std::chrono::steady_clock::now();
+  while (!to_remove_.empty() && std::chrono::steady_clock::now() - begin <= kLongestRow) {
+    store.remove(to_remove_.back());
+    to_remove_.pop_back();
+  }
 }
 
 }  // namespace ebbtide::plugin

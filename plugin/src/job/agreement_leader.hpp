@@ -23,6 +23,10 @@ class AgreementLeader {
   // From the first report of this rank on. Throws what the store throws.
   void look(JobStore& store, Time now, JobProgress progress);
   Time nextLook() const noexcept { return next_look_; }
+  // What it has in the store under this key; nullptr: no plan.
+  const std::string* planUnder(const std::string& key) const noexcept {
+    return key == plan_key_ ? &plan_text_ : nullptr;
+  }
 
  private:
   enum class Phase { kResting, kCollecting, kAnswering };
@@ -41,10 +45,12 @@ class AgreementLeader {
             bool said = true, const char* word = "keep");
   void endRound(JobStore& store, Time now, bool agreed);
   void removeReports(JobStore& store);
-  void removeWords(JobStore& store, const JobRound& round) const;
-  // Asks for what has not been heard yet, of each rank under its key. False: not all is there.
+  void removeWords(JobStore& store, const JobRound& round);
+  void removeSome(JobStore& store);
+  // Asks for what has not been heard yet, of each rank under its key, in turn, until so many had
+  // nothing to say. False: not all is there.
   template <typename KeyOf>
-  bool hear(JobStore& store, KeyOf key_of);
+  bool hear(JobStore& store, KeyOf key_of, std::int32_t most_silent);
   std::vector<std::int32_t> silent() const;
 
   const std::int32_t size_;
@@ -53,9 +59,12 @@ class AgreementLeader {
   Phase phase_ = Phase::kResting;
   JobRound round_;
   std::vector<std::optional<std::string>> heard_;  // of each rank: its report, then its answer
-  std::string plan_key_;                           // "": none
-  bool again_ = false;                             // the last round was for its findings alone
-  std::optional<Time> begin_;                      // of the phase: the first look in it
+  std::int32_t next_asked_ = 0;                    // rank
+  std::string plan_text_;
+  std::string plan_key_;                // "": none
+  std::vector<std::string> to_remove_;  // from the store, the last ones first
+  bool again_ = false;                  // the last round was for its findings alone
+  std::optional<Time> begin_;           // of the phase: the first look in it
   Time next_look_{};
   Time next_round_{};  // not before
   JobTimes::Duration gap_;

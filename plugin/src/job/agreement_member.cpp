@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "job/agreement_leader.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -25,13 +27,15 @@ std::string rankZeroSilent(JobTimes::Duration word) {
 }  // namespace
 
 AgreementMember::AgreementMember(std::int32_t rank, std::int32_t size,
-                                 const JobCallbacks& callbacks, JobAgreement::Options options)
-    : rank_(rank), size_(size), callbacks_(callbacks), options_(options) {}
+                                 const JobCallbacks& callbacks, JobAgreement::Options options,
+                                 const AgreementLeader* leader)
+    : rank_(rank), size_(size), callbacks_(callbacks), options_(options), leader_(leader) {}
 
 void AgreementMember::report(std::string document) {
   if (document == document_) return;
   document_ = std::move(document);
   ask_ = round_.number > 0;  // before the first it is sent when that begins
+  asked_ = false;
   next_look_ = {};
 }
 
@@ -41,7 +45,7 @@ void AgreementMember::look(JobStore& store, Time now, JobProgress progress) {
   if (resting(now)) {
     next_look_ = now + options_.times.idle;
     // A job that has run its last step is no more asked: its store may be closing.
-    if (!ask_ && looked_at_step_ == progress.step) return;
+    if ((!ask_ || asked_) && looked_at_step_ == progress.step) return;
   } else {
     next_look_ = now + options_.times.active;
   }
@@ -84,6 +88,7 @@ void AgreementMember::findRound(JobStore& store) {
   if (store.get(current->verdictKey())) {
     round_ = *current;
     ask_ = true;
+    asked_ = false;
     callbacks_.debug(fmt::format("too late for round {} of the job's plan", round_.number));
     return;
   }
@@ -94,12 +99,13 @@ void AgreementMember::findRound(JobStore& store) {
   enter(Phase::kReported);
 }
 
-// Again at each look until there is one: another rank may have written over it.
+// Again in each step until there is one: another rank may have written over it.
 void AgreementMember::askForRound(JobStore& store) {
   JobRound next = round_;
   ++next.number;
   const auto text = store.get(JobRound::askKey());
   if (text != next.text()) store.set(JobRound::askKey(), next.text());
+  asked_ = true;
 }
 
 void AgreementMember::readVerdict(JobStore& store, JobProgress progress) {
@@ -114,7 +120,7 @@ void AgreementMember::readVerdict(JobStore& store, JobProgress progress) {
   if (verdict.word == "missing") {
     const auto ranks = verdict.numbers();
     const bool missed = ranks && std::find(ranks->begin(), ranks->end(), rank_) != ranks->end();
-    if (missed) ask_ = true;  // there now
+    if (missed) ask_ = true, asked_ = false;  // there now
     keep("some ranks did not report in time");
     return;
   }
@@ -130,8 +136,15 @@ void AgreementMember::readFindings(JobStore& store) {
   if (const auto findings = store.get(round_.findingsKey())) callbacks_.find(*findings);
 }
 
+std::optional<std::string> AgreementMember::proposal(JobStore& store,
+                                                     const std::string& hash) const {
+  const std::string key = round_.planKey(hash);
+  const std::string* const own = leader_ != nullptr ? leader_->planUnder(key) : nullptr;
+  return own != nullptr ? std::optional(*own) : store.get(key);
+}
+
 void AgreementMember::takeProposal(JobStore& store, const std::string& hash, JobProgress progress) {
-  const auto proposal = store.get(round_.planKey(hash));
+  const auto proposal = this->proposal(store, hash);
   if (!proposal) {  // not seen yet; or removed, when another rank could not
     const auto outcome = store.get(round_.outcomeKey());
     if (outcome) keep(reasonIn(*outcome));

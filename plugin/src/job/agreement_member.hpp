@@ -16,9 +16,9 @@ namespace ebbtide::plugin {
 class AgreementMember {
  public:
   using Time = JobAgreement::Time;
-  // All outlive it.
+  // All outlive it. `leader`: on rank 0, whose plan is not read again.
   AgreementMember(std::int32_t rank, std::int32_t size, const JobCallbacks& callbacks,
-                  JobAgreement::Options options);
+                  JobAgreement::Options options, const AgreementLeader* leader);
 
   void report(std::string document);
   void withdraw() { document_.clear(); }
@@ -38,6 +38,7 @@ class AgreementMember {
   void askForRound(JobStore& store);
   void readVerdict(JobStore& store, JobProgress progress);
   void readFindings(JobStore& store);
+  std::optional<std::string> proposal(JobStore& store, const std::string& hash) const;
   void takeProposal(JobStore& store, const std::string& hash, JobProgress progress);
   std::string whyNot(JobStore& store, const std::string& proposal) const;
   std::string otherPlan(JobStore& store, const std::string& plan) const;
@@ -50,12 +51,14 @@ class AgreementMember {
   const std::int32_t rank_, size_;
   const JobCallbacks& callbacks_;
   const JobAgreement::Options options_;
+  const AgreementLeader* const leader_;
   Phase phase_ = Phase::kAway;
   JobRound round_;             // the last one that it took part in, or came too late for
   std::string document_;       // its last report, encoded
   std::string reported_;       // the one in this round
   bool found_ = false;         // what rank 0 found has been read, if it found anything
   bool ask_ = false;           // for another round, as soon as none is going on
+  bool asked_ = false;         // it has, and nobody has written over it when it looked last
   std::optional<Time> begin_;  // of the phase: the first look in it
   Time next_look_{};
   std::int64_t looked_at_step_ = -1;

@@ -83,9 +83,9 @@ JobAgreement::JobAgreement(std::unique_ptr<JobStore> store, std::int32_t rank, s
       size_(size),
       callbacks_(guarded(std::move(callbacks))),
       times_(options.times),
-      member_(std::make_unique<AgreementMember>(rank, size, callbacks_, options)) {
-  if (rank == 0) leader_ = std::make_unique<AgreementLeader>(size, callbacks_, withJob(options));
-}
+      leader_(rank == 0 ? std::make_unique<AgreementLeader>(size, callbacks_, withJob(options))
+                        : nullptr),
+      member_(std::make_unique<AgreementMember>(rank, size, callbacks_, options, leader_.get())) {}
 
 JobAgreement::JobAgreement(std::unique_ptr<JobStore> store, std::int32_t rank, std::int32_t size,
                            JobCallbacks callbacks)

@@ -41,6 +41,7 @@ struct JobPlanning {
   // Where there is none: ranks will report anew, and need not wait for it. Nothing is decided.
   bool again = false;
   std::optional<std::string> findings = std::nullopt;  // for the ranks, with a plan or without
+  bool stopped = false;  // this process ends meanwhile: nobody is told anything
 };
 
 // What they throw is caught: the round comes to nothing.

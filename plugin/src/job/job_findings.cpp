@@ -65,6 +65,10 @@ JobFindings findingsFromText(std::string_view text) {
 
 std::string takerText(const JobFindings::Rank& of) {
   if (of.taker == scheduler::kNone) return "no neighbour has memory to spare";
+  if (of.spare_bytes < of.excess_bytes) {
+    return fmt::format("rank {} has only {} to spare", of.taker,
+                       scheduler::formatBytes(of.spare_bytes));
+  }
   const std::string could = fmt::format("rank {} could take a layer", of.taker);
   if (of.spare_bytes >= kNoBudgetBytes / 2) return could + ": it has no budget";
   return fmt::format("{}: it leaves at least {} free", could,

@@ -16,9 +16,9 @@ struct JobFindings {
     std::vector<std::int32_t> stages;  // that it runs, ascending
     // Whatever it computes again it holds so much more than it may; 0: it fits.
     Bytes excess_bytes = 0;
-    // The neighbour that could take a layer then, by its rank in the whole job, and what it leaves
+    // The neighbour with the most to spare then, by its rank in the whole job, and what it leaves
     // free at least (of a rank that fits only the point that keeps everything is known);
-    // scheduler::kNone: none could.
+    // scheduler::kNone: none has any.
     std::int32_t taker = scheduler::kNone;
     Bytes spare_bytes = 0;
 
@@ -35,7 +35,7 @@ std::string toText(const JobFindings& findings);
 // Throws std::invalid_argument that says what is wrong with it.
 JobFindings findingsFromText(std::string_view text);
 
-// "rank 0 could take a layer: …" or that none could.
+// "rank 0 could take a layer: …", or that it or all have too little to spare.
 std::string takerText(const JobFindings::Rank& of);
 
 }  // namespace ebbtide::plugin

@@ -3,7 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <numeric>
 #include <optional>
+#include <set>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
@@ -27,23 +31,27 @@ using scheduler::StageChoices;
 using Replays = std::vector<std::vector<Nanoseconds>>;
 
 constexpr std::int32_t kLastPoint = 1 << 20;
-constexpr std::int64_t kFreeUnits = 1000;  // of the step: finer is of no use
+// Of the longest replays of a microbatch, twice: more is never needed, finer is of no use, and a
+// plan says one of each microbatch.
+constexpr std::int64_t kFreeUnits = 200;
 
 scheduler::RankActions actionsOf(const RankReport& report) {
   scheduler::RankActions actions;
   for (const RankReport::Chunk& chunk : report.chunks) {
-    actions.chunks.push_back({.part = chunk.chunk_class, .previous = chunk.previous});
+    actions.chunks.push_back({.part = chunk.chunk_class,
+                              .previous = chunk.previous,
+                              .stage = chunk.stage,
+                              .microbatch = chunk.microbatch});
   }
   std::int32_t message = 0;
   for (const RankReport::Action& action : report.actions) {
     scheduler::RankAction& next = actions.actions.emplace_back();
     next.kind = action.kind;
     next.chunk = action.chunk;
-    next.busy_ns = action.busy_ns;
+    next.busy_ns = report.classes[report.chunks[action.chunk].chunk_class]
+                       .busy_ns[static_cast<std::size_t>(action.kind)];
     for (const RankReport::Message& each : action.messages)
       (each.receive ? next.received : next.sent).push_back({message++, each.peer, each.bytes});
-    actions.chunks[action.chunk].stage = action.stage;
-    actions.chunks[action.chunk].microbatch = action.microbatch;
   }
   actions.parts = static_cast<std::int32_t>(report.classes.size());
   actions.once_ns = report.tail_ns;
@@ -59,18 +67,34 @@ std::vector<scheduler::PartCosts> costsOf(const RankReport& report) {
   return costs;
 }
 
-// Of ranks that are all on one host, and more than compute there at once.
+// 0: each rank has its own. Else as if all ranks shared so many: of each as much as one has on the
+// host where they have the least.
 std::int32_t sharedProcessors(const std::vector<RankReport>& reports) {
-  const RankReport& first = reports.front();
+  struct Host {
+    std::int64_t ranks = 0, processors = 0;  // of those that share any
+  };
+  std::map<std::string, Host> hosts;
   for (const RankReport& report : reports) {
-    if (report.host != first.host || report.host_processors != first.host_processors) return 0;
+    if (report.host_processors == 0) continue;
+    Host& host = hosts[report.host];
+    ++host.ranks;
+    const std::int64_t before = host.processors;
+    host.processors = before == 0 ? report.host_processors
+                                  : std::min<std::int64_t>(before, report.host_processors);
   }
-  return std::cmp_less(first.host_processors, reports.size()) ? first.host_processors : 0;
+  Host least{1, 1};
+  for (const auto& [name, host] : hosts) {
+    if (host.processors * least.ranks < least.processors * host.ranks) least = host;
+  }
+  if (least.processors == least.ranks) return 0;
+  const auto all = static_cast<std::int64_t>(reports.size());
+  return static_cast<std::int32_t>(std::max<std::int64_t>(1, all * least.processors / least.ranks));
 }
 
 class JobPlanner {
  public:
-  explicit JobPlanner(const std::vector<RankReport>& reports) : reports_(reports) {
+  JobPlanner(const std::vector<RankReport>& reports, const std::atomic<bool>* stop)
+      : reports_(reports), stop_(stop) {
     std::vector<scheduler::RankActions> actions;
     std::vector<std::vector<scheduler::PartCosts>> costs;
     for (const RankReport& report : reports) {
@@ -83,6 +107,8 @@ class JobPlanner {
     job_.processors = sharedProcessors(reports);
   }
 
+  std::size_t stageCount() const { return job_.stages.size(); }
+
   JobPlanning tellStages() const {
     return {.why_not = "ranks are told their stages first, which their budgets depend on",
             .needed = false,
@@ -94,7 +120,8 @@ class JobPlanner {
     JobPlan plan;
     const Replays own = ownReplays();
     plan.own_makespan_ns = makespanOf(own);
-    const scheduler::PipelinePlan planned = scheduler::planPipeline(job_);
+    const scheduler::PipelinePlan planned = scheduler::planPipeline(job_, {.stop = stop_});
+    if (stop_ != nullptr && *stop_) return {.stopped = true};
     plan.bound_ns = planned.bound_ns;
     std::optional<std::string> help = helpFor(planned.shortfalls);
     const Replays chosen = replaysOf(planned.choices);
@@ -102,7 +129,8 @@ class JobPlanner {
     const bool keeps_own = !planned.feasible() || plan.own_makespan_ns <= makespan_ns;
     plan.makespan_ns = keeps_own ? plan.own_makespan_ns : makespan_ns;
     plan.method = keeps_own ? "own plans" : planned.method;
-    plan.free_unit_ns = std::max<Nanoseconds>(1, plan.makespan_ns / kFreeUnits);
+    const Nanoseconds most_free_ns = 2 * longestReplays(own);
+    plan.free_unit_ns = std::max<Nanoseconds>(1, most_free_ns / kFreeUnits);
     const Replays free = freeOf(keeps_own ? own : chosen);
     if (keeps_own && free == none())
       return {.why_not = "the ranks' own plans make the quickest step that was found",
@@ -117,8 +145,8 @@ class JobPlanner {
       of.free.resize(reports_[rank].chunks.size());
       forEachForward(rank, [&](const PipelineAction& action, std::int32_t chunk) {
         of.points[chunk] = planned.choices[action.stage][action.microbatch];
-        of.free[chunk] =
-            static_cast<std::int32_t>(free[action.stage][action.microbatch] / plan.free_unit_ns);
+        const Nanoseconds free_ns = std::min(free[action.stage][action.microbatch], most_free_ns);
+        of.free[chunk] = static_cast<std::int32_t>(free_ns / plan.free_unit_ns);
       });
     }
     return {.plan = toText(plan), .findings = std::move(help)};
@@ -147,7 +175,8 @@ class JobPlanner {
       if (own_bytes <= shortfall.budget_bytes) continue;
       any = true;
       of.excess_bytes = std::min(own_bytes, shortfall.needed_bytes) - shortfall.budget_bytes;
-      const auto taker = scheduler::layerTaker(job_, recomputed, shortfall.rank);
+      const auto taker =
+          scheduler::layerTaker(job_, recomputed, shortfall.rank, shortfall.needed_bytes);
       if (taker.rank == scheduler::kNone) continue;
       of.taker = reports_[taker.rank].global_rank;
       of.spare_bytes = taker.spare_bytes;
@@ -190,6 +219,15 @@ class JobPlanner {
     return replays;
   }
 
+  Nanoseconds longestReplays(const Replays& own) const {
+    Nanoseconds longest = 0;
+    for (const auto& profile : job_.profiles)
+      longest = std::max(longest, profile.points.back().recompute_ns);
+    for (const auto& of_stage : own)
+      for (const Nanoseconds ns : of_stage) longest = std::max(longest, ns);
+    return longest;
+  }
+
   // Where ranks share processors a wait of one is work of another: the simulator knows.
   Nanoseconds makespanOf(const Replays& replays) const {
     if (job_.processors == 0) return scheduler::replayedStep(job_, replays).makespan_ns;
@@ -215,19 +253,34 @@ class JobPlanner {
   }
 
   const std::vector<RankReport>& reports_;
+  const std::atomic<bool>* const stop_;
   PipelineJob job_;
 };
 
 }  // namespace
 
-JobPlanning planJob(const std::vector<RankReport>& reports) {
+JobPlanning planJob(const std::vector<RankReport>& reports, const std::atomic<bool>* stop) {
   const auto any = [&reports](bool RankReport::*what) {
     return std::any_of(reports.begin(), reports.end(), [&](const auto& r) { return r.*what; });
   };
-  if (any(&RankReport::asks_stages)) return JobPlanner(reports).tellStages();
+  if (any(&RankReport::asks_stages)) return JobPlanner(reports, stop).tellStages();
   if (!any(&RankReport::short_of_memory))
     return {.why_not = "every rank's step fits its budget", .needed = false};
-  return JobPlanner(reports).run();
+  return JobPlanner(reports, stop).run();
+}
+
+std::optional<std::vector<std::int32_t>> stagesOf(const std::vector<RankReport>& reports) try {
+  std::set<std::int32_t> named;
+  for (const RankReport& report : reports) {
+    for (const RankReport::Chunk& chunk : report.chunks) named.insert(chunk.stage);
+  }
+  if (!named.empty() && !named.contains(scheduler::kNone))
+    return std::vector(named.begin(), named.end());
+  std::vector<std::int32_t> numbered(JobPlanner(reports, nullptr).stageCount());
+  std::iota(numbered.begin(), numbered.end(), 0);
+  return numbered;
+} catch (const std::invalid_argument&) {
+  return std::nullopt;
 }
 
 }  // namespace ebbtide::plugin

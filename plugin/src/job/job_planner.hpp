@@ -1,6 +1,9 @@
 // The plan of a pipelined job, from what its ranks report. Torch-free.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "job/job_agreement.hpp"
@@ -12,7 +15,13 @@ namespace ebbtide::plugin {
 // is told it with who could help. Where ranks ask for their stages these are all that is told: with
 // them they have other budgets. Same reports, same plan: no clock, no chance. Throws
 // std::invalid_argument where the reports are not of one pipeline. Of each rank of the group, in
-// order, none of them `unable`.
-JobPlanning planJob(const std::vector<RankReport>& reports);
+// order, none of them `unable`. Where `stop` becomes true it ends soon, with `stopped` and nothing
+// else: this process ends.
+JobPlanning planJob(const std::vector<RankReport>& reports,
+                    const std::atomic<bool>* stop = nullptr);
+
+// The stages that these ranks run: as the program names them, else numbered from 0 in the order of
+// the data. Ascending; nothing where the reports are not of one pipeline.
+std::optional<std::vector<std::int32_t>> stagesOf(const std::vector<RankReport>& reports);
 
 }  // namespace ebbtide::plugin

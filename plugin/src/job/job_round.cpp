@@ -6,10 +6,17 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "job/job_store.hpp"
+#include "job/packed_text.hpp"
 #include "stable_hash.hpp"
 
 namespace ebbtide::plugin {
 namespace {
+
+// What most plans have in them.
+constexpr std::string_view kKnown =
+    R"({"bound_ns":,"chunks":[256,256,256,256],"free":[0,0,0,0],"free_unit_ns":1,"makespan_ns":,)"
+    R"("method":"","own":[0,0,0,0],"own_makespan_ns":,"peak":[],"point":[0,1],"repeated":[1]})";
 
 template <typename Number>
 bool read(std::string_view text, Number& number, int base = 10) {
@@ -62,7 +69,7 @@ std::string jobHash(std::string_view text) {
 std::string toText(const JobProposal& proposal) {
   std::string text = proposal.round.text() + '\n';
   for (const std::string& report : proposal.reports) text += report + ' ';
-  return text + '\n' + proposal.plan;
+  return text + '\n' + packText(proposal.plan, kKnown);
 }
 
 JobProposal proposalFromText(std::string_view text) {
@@ -76,7 +83,7 @@ JobProposal proposalFromText(std::string_view text) {
     proposal.reports.emplace_back(next.word);
     line = next.rest;
   }
-  proposal.plan = text;
+  proposal.plan = unpackText(text, kKnown, kMostStoredBytes);
   return proposal;
 }
 

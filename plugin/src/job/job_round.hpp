@@ -49,7 +49,8 @@ struct JobRound {
 // 16 digits.
 std::string jobHash(std::string_view text);
 
-// A plan and what it was made for. A rank uses none that was not made for its own report.
+// A plan and what it was made for; as text the plan is packed. A rank uses none that was not made
+// for its own report.
 struct JobProposal {
   JobRound round;
   std::vector<std::string> reports;  // of each rank, the hash of its report
@@ -58,7 +59,7 @@ struct JobProposal {
   friend bool operator==(const JobProposal&, const JobProposal&) = default;
 };
 std::string toText(const JobProposal& proposal);
-// Throws std::invalid_argument.
+// Throws std::invalid_argument; also for a plan of more than kMostStoredBytes.
 JobProposal proposalFromText(std::string_view text);
 
 // A short value of the store: a word, and what follows a space.

@@ -78,12 +78,17 @@ std::string versionsApart(const std::vector<JobVersions>& of_ranks) {
 }
 
 std::string ranksText(const std::vector<std::int32_t>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (std::size_t i = 0; i < ranks.size();) {
+  return numbersText("rank", ranks);
+}
+
+std::string numbersText(const std::string& of_what, const std::vector<std::int32_t>& numbers) {
+  std::string text = of_what + (numbers.size() == 1 ? " " : "s ");
+  for (std::size_t i = 0; i < numbers.size();) {
     std::size_t last = i;
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    while (last + 1 < numbers.size() && numbers[last + 1] == numbers[last] + 1) ++last;
     if (i > 0) text += ", ";
-    text += last == i ? fmt::format("{}", ranks[i]) : fmt::format("{}-{}", ranks[i], ranks[last]);
+    text +=
+        last == i ? fmt::format("{}", numbers[i]) : fmt::format("{}-{}", numbers[i], numbers[last]);
     i = last + 1;
   }
   return text;

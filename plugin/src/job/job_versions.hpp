@@ -12,7 +12,7 @@ namespace ebbtide::plugin {
 
 struct JobVersions {
   // To be raised when a document, a key or what one means changes.
-  static constexpr std::int32_t kProtocol = 3;
+  static constexpr std::int32_t kProtocol = 4;
 
   std::int32_t protocol = kProtocol;
   std::string plugin;
@@ -21,7 +21,7 @@ struct JobVersions {
   friend auto operator<=>(const JobVersions&, const JobVersions&) = default;
 };
 
-// "ebbtide-job 3 0.1.0 2.11.0\n"; what could not be read back in a version is left out.
+// "ebbtide-job 4 0.1.0 2.11.0\n"; what could not be read back in a version is left out.
 std::string versionsLine(const JobVersions& versions);
 // Takes the line off `text`. Throws std::invalid_argument.
 JobVersions takeVersions(std::string_view& text);
@@ -32,5 +32,6 @@ std::string versionsApart(const std::vector<JobVersions>& of_ranks);
 
 // "rank 3", "ranks 0, 2-5". Ascending numbers.
 std::string ranksText(const std::vector<std::int32_t>& ranks);
+std::string numbersText(const std::string& of_what, const std::vector<std::int32_t>& numbers);
 
 }  // namespace ebbtide::plugin

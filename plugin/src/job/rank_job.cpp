@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "job/job_planner.hpp"
@@ -22,7 +23,11 @@ RankJob::RankJob(RankPlanning::Identity identity, Host host)
     : planning_(std::move(identity)), host_(std::move(host)) {}
 
 JobCallbacks RankJob::callbacks() {
-  return {.plan = planJob,
+  return {.plan =
+              [this, stop = host_.ends](const std::vector<RankReport>& reports) {
+                seeStages(reports);
+                return planJob(reports, stop);
+              },
           .find = [this](const std::string& text) { takeFindings(text); },
           .prepare = [this](const std::string& text) { return prepare(text); },
           .commit = [this](std::int64_t step) { commit(step); },
@@ -82,6 +87,13 @@ RankJob::Time RankJob::nextPoll() const {
 
 std::optional<JobTraffic> RankJob::traffic() const {
   return group_size_ > 0 ? std::optional(traffic_) : std::nullopt;
+}
+
+void RankJob::seeStages(const std::vector<RankReport>& reports) const {
+  const bool first = std::any_of(reports.begin(), reports.end(),
+                                 [](const RankReport& report) { return report.global_rank == 0; });
+  if (!host_.see_stages || !first) return;
+  if (const auto stages = stagesOf(reports)) host_.see_stages(*stages);
 }
 
 // With other budgets other plans are best: a rank whose budget changes is out until it has one.

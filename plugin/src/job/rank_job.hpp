@@ -4,6 +4,7 @@
 // Thread rule: one thread, the planning thread.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -34,8 +35,13 @@ class RankJob {
     // will be a step under that one.
     std::function<bool(const std::vector<std::int32_t>& stages)> take_stages;
     std::function<void(const JobFindings::Rank& of)> fall_short;  // this rank, whatever it replays
+    // All stages of the pipeline, where this rank plans for it, the job's first rank among its
+    // ranks: once they are known, before it plans. Nothing: it is not asked for.
+    std::function<void(const std::vector<std::int32_t>& stages)> see_stages = {};
     // "": with a plan. Not of a round that leaves all to another one.
     std::function<void(const std::string& why)> end_round;
+    // Becomes true on another thread: this process ends, and planning with it. nullptr: never.
+    const std::atomic<bool>* ends = nullptr;
   };
 
   // A schedule for a recorded step, to be used from a step of the rank's on.
@@ -64,6 +70,7 @@ class RankJob {
 
  private:
   JobCallbacks callbacks();
+  void seeStages(const std::vector<RankReport>& reports) const;
   void takeFindings(const std::string& text);
   std::optional<std::string> prepare(const std::string& text);
   void commit(std::int64_t step);

@@ -2,10 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
+#include <numeric>
 #include <stdexcept>
 
 #include "job/job_document.hpp"
+#include "job/packed_text.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -51,25 +54,56 @@ class MessageTable {
   std::map<RankReport::Message, std::int64_t> places_;
 };
 
+// What most reports have in them.
+constexpr std::string_view kKnown =
+    R"({"asks_stages":false,"back":[0,0,0,0],"budget":,"busy_ns":[],"bytes":[],"chunk":[0,0,0,0],)"
+    R"("chunk_class":[0,0,0,0],"fixed":,"forward":[],"backward":[],"global_rank":0,"held":[],)"
+    R"("host":"","host_processors":0,"kinds":"FFFFFFFFBFBFBFBFBBBBBBBBFIWFIW","message_counts":[1,)"
+    R"(2,2,2,2,2],"messages":[0,1,2,3,0,1,2,3,0,1,0,1,2,3,2,3],"microbatch":[0,1,1,1,1,1],)"
+    R"("own_peak":,"own_replay":[0,0,0,0],"own_replay_unit_ns":1,"peer":[],"point_counts":[10],)"
+    R"("rank":0,"receive":[1,0,1,0],"recompute_ns":[0,],"short":true,"size":,"stage":[0,0,0,0,)"
+    R"(-1,0,0,0],"tail_ns":,"unable":"","weight_held":[0]})";
+
+// Programs go on evenly: what is said of a chunk is how far it is from what was expected.
+class ExpectedChunks {
+ public:
+  std::int64_t expected(Kind kind) const { return next_[static_cast<std::size_t>(kind)]; }
+  void note(Kind kind, std::int64_t chunk) { next_[static_cast<std::size_t>(kind)] = chunk + 1; }
+
+ private:
+  std::array<std::int64_t, 4> next_{};
+};
+
+void addStep(Numbers& steps, std::int64_t& before, std::int64_t number) {
+  steps.push_back(number - before);
+  before = number;
+}
+
+Numbers summed(Numbers steps, const char* key, Range range) {
+  std::int64_t sum = 0;
+  for (std::int64_t& step : steps) {
+    step = sum += step;
+    if (sum < range.least || sum > range.most)
+      throw std::invalid_argument(fmt::format("\"{}\" comes to {}", key, sum));
+  }
+  return steps;
+}
+
 void writeActions(const RankReport& report, nlohmann::json& object) {
   std::string kinds;
-  Numbers chunk, busy_ns, stage, microbatch, counts, messages;
+  Numbers chunk, counts, messages;
   MessageTable table;
+  ExpectedChunks chunks;
   for (const RankReport::Action& action : report.actions) {
     kinds += kKinds[static_cast<std::size_t>(action.kind)];
-    chunk.push_back(action.chunk);
-    busy_ns.push_back(action.busy_ns);
-    stage.push_back(action.stage);
-    microbatch.push_back(action.microbatch);
+    chunk.push_back(action.chunk - chunks.expected(action.kind));
+    chunks.note(action.kind, action.chunk);
     counts.push_back(static_cast<std::int64_t>(action.messages.size()));
     for (const RankReport::Message& message : action.messages)
       messages.push_back(table.placeOf(message));
   }
   object["kinds"] = kinds;
   object["chunk"] = chunk;
-  object["busy_ns"] = busy_ns;
-  object["stage"] = stage;
-  object["microbatch"] = microbatch;
   object["message_counts"] = counts;
   object["messages"] = messages;
   object["receive"] = table.receive;
@@ -77,12 +111,12 @@ void writeActions(const RankReport& report, nlohmann::json& object) {
   object["bytes"] = table.bytes;
 }
 
-void writeChunks(const RankReport& report, nlohmann::json& object) {
-  Numbers counts, held, forward, backward, recompute_ns, weight_held;
-  Numbers chunk_class, previous, own_replay_ns;
+void writeClasses(const RankReport& report, nlohmann::json& object) {
+  Numbers counts, held, forward, backward, recompute_ns, weight_held, busy_ns;
   for (const RankReport::ChunkClass& of : report.classes) {
     counts.push_back(static_cast<std::int64_t>(of.points.size()));
     weight_held.push_back(of.weight_held_bytes);
+    busy_ns.insert(busy_ns.end(), of.busy_ns.begin(), of.busy_ns.end());
     for (const scheduler::StagePoint& point : of.points) {
       held.push_back(point.held_bytes);
       forward.push_back(point.forward_bytes);
@@ -90,20 +124,35 @@ void writeChunks(const RankReport& report, nlohmann::json& object) {
       recompute_ns.push_back(point.recompute_ns);
     }
   }
-  for (const RankReport::Chunk& of : report.chunks) {
-    chunk_class.push_back(of.chunk_class);
-    previous.push_back(of.previous);
-    own_replay_ns.push_back(of.own_replay_ns);
-  }
   object["point_counts"] = counts;
   object["held"] = held;
   object["forward"] = forward;
   object["backward"] = backward;
   object["recompute_ns"] = recompute_ns;
   object["weight_held"] = weight_held;
+  object["busy_ns"] = busy_ns;
+}
+
+void writeChunks(const RankReport& report, nlohmann::json& object) {
+  Numbers chunk_class, back, own_replay, stage, microbatch;
+  std::int64_t last_stage = 0, last_microbatch = 0, unit_ns = 0;
+  for (const RankReport::Chunk& of : report.chunks) unit_ns = std::gcd(unit_ns, of.own_replay_ns);
+  if (unit_ns == 0) unit_ns = 1;
+  std::int64_t number = 0;
+  for (const RankReport::Chunk& of : report.chunks) {
+    chunk_class.push_back(of.chunk_class);
+    back.push_back(of.previous == scheduler::kNone ? 0 : number - of.previous);
+    own_replay.push_back(of.own_replay_ns / unit_ns);
+    addStep(stage, last_stage, of.stage);
+    addStep(microbatch, last_microbatch, of.microbatch);
+    ++number;
+  }
   object["chunk_class"] = chunk_class;
-  object["previous"] = previous;
-  object["own_replay_ns"] = own_replay_ns;
+  object["back"] = back;
+  object["own_replay"] = own_replay;
+  object["own_replay_unit_ns"] = unit_ns;
+  object["stage"] = stage;
+  object["microbatch"] = microbatch;
 }
 
 std::vector<std::vector<RankReport::Message>> readMessages(const JobDocument& document,
@@ -131,18 +180,19 @@ std::vector<std::vector<RankReport::Message>> readMessages(const JobDocument& do
 
 void readActions(const JobDocument& document, RankReport& report) {
   const std::string kinds = document.text("kinds", kMostActions);
-  const std::size_t count = kinds.size();
-  const Numbers chunk = document.column("chunk", count, below(report.chunks.size()));
-  const Numbers busy_ns = document.column("busy_ns", count, kAmount);
-  const Numbers stage = document.column("stage", count, {scheduler::kNone, kMostLabel});
-  const Numbers microbatch = document.column("microbatch", count, {scheduler::kNone, kMostLabel});
-  auto messages = readMessages(document, report, count);
-  for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t kind = kKinds.find(kinds[i]);
-    if (kind == std::string_view::npos)
+  const Numbers chunk = document.column("chunk", kinds.size(), {-kMostLabel, kMostLabel});
+  auto messages = readMessages(document, report, kinds.size());
+  ExpectedChunks chunks;
+  for (std::size_t i = 0; i < kinds.size(); ++i) {
+    const std::size_t letter = kKinds.find(kinds[i]);
+    if (letter == std::string_view::npos)
       throw std::invalid_argument(fmt::format("\"kinds\" has something else than {}", kKinds));
-    report.actions.push_back({static_cast<Kind>(kind), id(chunk[i]), busy_ns[i],
-                              std::move(messages[i]), id(stage[i]), id(microbatch[i])});
+    const auto kind = static_cast<Kind>(letter);
+    const std::int64_t number = chunks.expected(kind) + chunk[i];
+    if (number < 0 || number >= static_cast<std::int64_t>(report.chunks.size()))
+      throw std::invalid_argument(fmt::format("\"chunk\" comes to {}", number));
+    chunks.note(kind, number);
+    report.actions.push_back({kind, id(number), std::move(messages[i])});
   }
 }
 
@@ -157,13 +207,15 @@ void checkPoint(const scheduler::StagePoint& point, const scheduler::StagePoint*
 void readClasses(const JobDocument& document, RankReport& report) {
   const Numbers counts = document.numbers("point_counts", kMostPoints, {1, kMostPoints});
   const Numbers weight_held = document.column("weight_held", counts.size(), kAmount);
+  const Numbers busy_ns = document.column("busy_ns", 4 * counts.size(), kAmount);
   const Numbers held = document.numbers("held", kMostPoints, kAmount);
   const Numbers forward = document.column("forward", held.size(), kAmount);
   const Numbers backward = document.column("backward", held.size(), kAmount);
   const Numbers recompute_ns = document.column("recompute_ns", held.size(), kAmount);
   std::size_t next = 0;
   for (std::size_t i = 0; i < counts.size(); ++i) {
-    RankReport::ChunkClass of{{}, weight_held[i]};
+    RankReport::ChunkClass of{{}, weight_held[i], {}};
+    std::copy_n(busy_ns.begin() + static_cast<std::ptrdiff_t>(4 * i), 4, of.busy_ns.begin());
     for (std::int64_t left = counts[i]; left > 0; --left, ++next) {
       if (next == held.size())
         throw std::invalid_argument("there are fewer points than \"point_counts\" says");
@@ -179,14 +231,26 @@ void readClasses(const JobDocument& document, RankReport& report) {
 }
 
 void readChunks(const JobDocument& document, RankReport& report) {
+  constexpr Range kLabel{scheduler::kNone, kMostLabel}, kStep{-kMostLabel - 1, kMostLabel + 1};
   const Numbers chunk_class =
       document.numbers("chunk_class", kMostActions, below(report.classes.size()));
-  const Numbers own_replay_ns = document.column("own_replay_ns", chunk_class.size(), kAmount);
-  const auto last = static_cast<std::int64_t>(chunk_class.size()) - 1;
-  const Numbers previous =
-      document.column("previous", chunk_class.size(), {scheduler::kNone, last});
-  for (std::size_t i = 0; i < chunk_class.size(); ++i)
-    report.chunks.push_back({id(chunk_class[i]), id(previous[i]), own_replay_ns[i]});
+  const std::size_t count = chunk_class.size();
+  const std::int64_t unit_ns = document.number("own_replay_unit_ns", {1, kAmount.most});
+  const Numbers own_replay = document.column("own_replay", count, {0, kAmount.most / unit_ns});
+  const Numbers back = document.column("back", count, {0, kMostLabel});
+  const Numbers stage = summed(document.column("stage", count, kStep), "stage", kLabel);
+  const Numbers microbatch =
+      summed(document.column("microbatch", count, kStep), "microbatch", kLabel);
+  Nanoseconds replays_ns = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto number = static_cast<std::int64_t>(i);
+    if (back[i] > number) throw std::invalid_argument("\"back\" goes to before the first one");
+    const std::int64_t previous = back[i] == 0 ? scheduler::kNone : number - back[i];
+    replays_ns += own_replay[i] * unit_ns;
+    if (replays_ns > kAmount.most) throw std::invalid_argument("its replays take too long");
+    report.chunks.push_back({id(chunk_class[i]), id(previous), own_replay[i] * unit_ns,
+                             id(stage[i]), id(microbatch[i])});
+  }
 }
 
 }  // namespace
@@ -206,17 +270,27 @@ std::string toText(const RankReport& report) {
     object["tail_ns"] = report.tail_ns;
     object["short"] = report.short_of_memory;
     writeActions(report, object);
+    writeClasses(report, object);
     writeChunks(report, object);
   }
-  return versionsLine(report.versions) +
-         object.dump(-1, ' ', /*ensure_ascii=*/true, nlohmann::json::error_handler_t::replace);
+  return packedReport(report.versions, object.dump(-1, ' ', /*ensure_ascii=*/true,
+                                                   nlohmann::json::error_handler_t::replace));
+}
+
+std::string packedReport(const JobVersions& versions, std::string_view object) {
+  return versionsLine(versions) + packText(object, kKnown);
+}
+
+std::string unpackedReport(std::string_view text) {
+  takeVersions(text);
+  return unpackText(text, kKnown, kMostReadBytes);
 }
 
 RankReport reportFromText(std::string_view text) {
   RankReport report;
-  report.versions = takeVersions(text);
-  if (text.size() > kMostReadBytes) throw std::invalid_argument("it is too long");
-  const JobDocument document(text);
+  std::string_view rest = text;
+  report.versions = takeVersions(rest);
+  const JobDocument document(unpackedReport(text));
   report.size = id(document.number("size", {1, kMostRanks}));
   report.rank = id(document.number("rank", {0, report.size - 1}));
   report.global_rank = id(document.number("global_rank", {0, kMostRanks}));

@@ -1,6 +1,7 @@
 // RankReport: what a rank of a pipelined job tells the one that plans for all. Torch-free.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -27,25 +28,25 @@ struct RankReport {
   struct Action {
     scheduler::PipelineAction::Kind kind = scheduler::PipelineAction::Kind::kForward;
     std::int32_t chunk = 0;         // which of the rank's forwards: index into `chunks`
-    Nanoseconds busy_ns = 0;        // processor time, replays not counted
     std::vector<Message> messages;  // in the order that the program asks for them
-    std::int32_t stage = scheduler::kNone,
-                 microbatch =
-                     scheduler::kNone;  // as labels in the program say; scheduler::kNone: none do
 
     friend bool operator==(const Action&, const Action&) = default;
   };
   struct ChunkClass {  // forwards that are alike: the microbatches of a stage, say
     std::vector<scheduler::StagePoint> points;
     Bytes weight_held_bytes = 0;  // from the input gradient's end to the weights'
+    // Of an action of each kind: processor time, replays not counted. The median: they are alike.
+    std::array<Nanoseconds, 4> busy_ns{};
 
     friend bool operator==(const ChunkClass&, const ChunkClass&) = default;
   };
   struct Chunk {  // one microbatch of one stage
     std::int32_t chunk_class = 0;
     std::int32_t previous =
-        scheduler::kNone;           // the chunk of this rank whose output it reads unsent
+        scheduler::kNone;           // an earlier chunk of this rank whose output it reads unsent
     Nanoseconds own_replay_ns = 0;  // what it replays under the rank's present plan of its own
+    std::int32_t stage = scheduler::kNone;  // as labels in the program say; kNone: none do
+    std::int32_t microbatch = scheduler::kNone;
 
     friend bool operator==(const Chunk&, const Chunk&) = default;
   };
@@ -71,13 +72,19 @@ struct RankReport {
   friend bool operator==(const RankReport&, const RankReport&) = default;
 };
 
-// What a rank may put into the store. 256 microbatches of two stages with 16 points each take half.
-inline constexpr std::size_t kMostReportBytes = 100'000;
+// What a rank may put into the store: rank 0 reads as much of each. 256 microbatches of two stages
+// with 16 points each take a quarter.
+inline constexpr std::size_t kMostReportBytes = 20'000;
 
-// A line of versions, then a JSON object: docs/formats.md. Texts that are too long are cut.
+// A line of versions, then a packed JSON object: docs/formats.md. Texts that are too long are cut.
 std::string toText(const RankReport& report);
 // Throws std::invalid_argument that says what is wrong with it. What it returns has indices in
-// range, sizes and times in 0 … 2^50, points by rising time and falling bytes.
+// range, sizes and times in 0 … 2^50, own replays also in sum, points by rising time and falling
+// bytes.
 RankReport reportFromText(std::string_view text);
+
+// The object alone, before it is packed and unpacked.
+std::string unpackedReport(std::string_view text);
+std::string packedReport(const JobVersions& versions, std::string_view object);
 
 }  // namespace ebbtide::plugin

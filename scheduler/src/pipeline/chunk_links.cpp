@@ -25,6 +25,7 @@ class Linker {
     }
     if (areNamed(ranks_)) {
       linkByName();
+      checkNames();
     } else {
       for (auto& [between, forwards] : forwards_) linkForwards(between, forwards);
       for (const auto& [between, readers] : readers_) {
@@ -42,9 +43,12 @@ class Linker {
     std::size_t action;
     Bytes bytes;
   };
-  struct Sent {                       // what one action sends to one rank, as one
-    std::size_t action, received_at;  // of the sender; of the receiver
+  struct Sent {                                  // what one action sends to one rank, as one
+    std::size_t action;                          // of the sender
+    std::size_t first_received_at, received_at;  // of the receiver: a part, all of it
   };
+  using SentBetween = std::map<Ordered, std::vector<Sent>>;
+  using ActionsOfChunks = std::vector<std::vector<std::size_t>>;  // by rank and chunk
 
   void indexActions() {
     for (const RankActions& rank : ranks_) {
@@ -113,10 +117,12 @@ class Linker {
       const bool is_forward = ranks_[from].actions[sent[i].action].kind == Kind::kForward;
       auto& list = is_forward ? forwards_[between] : gradients_[between];
       if (list.empty() || list.back().action != sent[i].action) {
-        list.push_back({sent[i].action, received[i].action});
+        list.push_back({sent[i].action, received[i].action, received[i].action});
         if (!is_forward) readers_[{to, from}].push_back(chunkOf(from, sent[i].action));
       } else {  // several tensors; read when all are there
-        list.back().received_at = std::max(list.back().received_at, received[i].action);
+        Sent& all = list.back();
+        all.first_received_at = std::min(all.first_received_at, received[i].action);
+        all.received_at = std::max(all.received_at, received[i].action);
       }
     }
   }
@@ -161,8 +167,7 @@ class Linker {
           forwards.begin(), forwards.end(),
           [&, rank = from](const Sent& s) { return chunkOf(rank, s.action) == senders[i]; });
       if (sent->received_at > forward_[to][readers[i]]) {
-        fail(to, forward_[to][readers[i]],
-             "begins before it receives what " + nameOf(ranks_, from, sent->action) + " sends");
+        failEarly(to, forward_[to][readers[i]], "what ", from, sent->action);
       }
       setLink({from, senders[i]}, {to, readers[i]});
     }
@@ -212,9 +217,7 @@ class Linker {
                    ", whose output it does not read");
         }
         if (gradient.received_at > backward_[to][reader.chunk]) {
-          fail(to, backward_[to][reader.chunk],
-               "begins before it receives the gradient that " +
-                   nameOf(ranks_, from, gradient.action) + " sends");
+          failEarly(to, backward_[to][reader.chunk], "the gradient that ", from, gradient.action);
         }
       }
     }
@@ -241,10 +244,35 @@ class Linker {
     }
   }
 
+  // Names link, but messages have to allow it: what reads nothing of another rank before that rank
+  // sends is of another schedule. Some tensors may be for later stages that the rank has, too.
+  void checkNames() const {
+    checkNotEarly(forwards_, forward_, next_, "what ");
+    checkNotEarly(gradients_, backward_, links_, "the gradient that ");
+  }
+
+  // `reader_of`: of each sending chunk; `read_by`: the action of each chunk that reads it.
+  void checkNotEarly(const SentBetween& all, const ActionsOfChunks& read_by,
+                     const ChunkLinks& reader_of, const std::string& what) const {
+    for (const auto& [between, list] : all) {
+      const auto [from, to] = between;
+      for (const Sent& sent : list) {
+        const ChunkId reader = reader_of[from][chunkOf(from, sent.action)];
+        if (reader.rank != to || sent.first_received_at <= read_by[to][reader.chunk]) continue;
+        failEarly(to, read_by[to][reader.chunk], what, from, sent.action);
+      }
+    }
+  }
+
+  [[noreturn]] void failEarly(std::int32_t to, std::size_t reader, const std::string& what,
+                              std::int32_t from, std::size_t sender) const {
+    fail(to, reader, "begins before it receives " + what + nameOf(ranks_, from, sender) + " sends");
+  }
+
   const std::vector<RankActions>& ranks_;
-  std::vector<std::vector<std::size_t>> forward_, backward_;  // actions, by rank and chunk
-  std::map<Ordered, std::vector<At>> sent_, received_;        // in the order of the messages
-  std::map<Ordered, std::vector<Sent>> forwards_, gradients_;
+  ActionsOfChunks forward_, backward_;
+  std::map<Ordered, std::vector<At>> sent_, received_;  // in the order of the messages
+  SentBetween forwards_, gradients_;
   std::map<Ordered, std::vector<std::int32_t>> readers_;  // chunks that send gradients back
   ChunkLinks links_, next_;
 };

@@ -42,12 +42,15 @@ ReplayedStep replayedStep(const PipelineJob& job,
     before[number] = replays_ns[action.stage][action.microbatch];
   });
   ReplayedStep step;
-  step.makespan_ns = timeline.run(before);
+  std::vector<Nanoseconds> ahead(timeline.actions(), 0);
+  if (job.replays_ahead) ahead = before;
+  step.makespan_ns = timeline.run(before, ahead);
   step.free_ns.assign(job.stages.size(), std::vector<Nanoseconds>(job.microbatches, 0));
-  const std::vector<Nanoseconds>& slacks = timeline.slacks(before);
+  const std::vector<Nanoseconds>& slacks = timeline.slacks(before, ahead);
   for_each_backward([&](const PipelineAction& action, std::int32_t number) {
     const Nanoseconds made_up = slacks[number] > 0 ? before[number] : 0;
-    step.free_ns[action.stage][action.microbatch] = std::max(made_up, timeline.waitOf(number));
+    const Nanoseconds wait = job.replays_ahead ? timeline.waitOf(number) : 0;
+    step.free_ns[action.stage][action.microbatch] = std::max(made_up, wait);
   });
   return step;
 }

@@ -224,7 +224,11 @@ class Joiner {
       const PartCosts& costs = costs_[out_.job.stages[stage].rank][out_.part_of_stage[stage]];
       StageProfile& profile = out_.job.profiles[stage];
       profile.name = "stage " + std::to_string(stage);
-      profile.points = costs.points;
+      // Replayed ahead it holds what it does with everything kept.
+      for (StagePoint point : costs.points) {
+        if (point.recompute_ns > 0) point.ahead_bytes = costs.points.front().backward_bytes;
+        profile.points.push_back(point);
+      }
       profile.fixed_bytes = costs.fixed_bytes;
       profile.weight_held_bytes = costs.weight_held_bytes;
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <tuple>
 
 namespace ebbtide::scheduler {
 namespace {
@@ -14,15 +15,35 @@ std::int64_t sum(std::int64_t first, std::int64_t then) {
   return first + then;
 }
 
-StagePoint join(const StagePoint& first, const StagePoint& then, bool replays_ahead) {
+// A point of the layers so far.
+struct Joined {
   StagePoint point;
-  point.held_bytes = sum(first.held_bytes, then.held_bytes);
-  point.forward_bytes = std::max(first.forward_bytes, sum(first.held_bytes, then.forward_bytes));
-  point.backward_bytes =
-      replays_ahead ? sum(first.backward_bytes, then.backward_bytes)
-                    : std::max(first.backward_bytes, sum(first.held_bytes, then.backward_bytes));
-  point.recompute_ns = sum(first.recompute_ns, then.recompute_ns);
-  return point;
+  Bytes replayed_bytes = 0;  // held once all its replays have run
+};
+
+Joined join(const Joined& first, const Joined& then) {
+  Joined joined;
+  const StagePoint &a = first.point, &b = then.point;
+  StagePoint& point = joined.point;
+  point.held_bytes = sum(a.held_bytes, b.held_bytes);
+  point.forward_bytes = std::max(a.forward_bytes, sum(a.held_bytes, b.forward_bytes));
+  point.backward_bytes = std::max(a.backward_bytes, sum(a.held_bytes, b.backward_bytes));
+  point.ahead_bytes =
+      std::max(sum(a.aheadBytes(), then.replayed_bytes), sum(first.replayed_bytes, b.aheadBytes()));
+  point.recompute_ns = sum(a.recompute_ns, b.recompute_ns);
+  joined.replayed_bytes = sum(first.replayed_bytes, then.replayed_bytes);
+  return joined;
+}
+
+// What is not dropped is not replayed; what is takes no more than its backward.
+std::vector<Joined> alone(const StageProfile& layer) {
+  std::vector<Joined> points;
+  for (const StagePoint& point : layer.points) {
+    const Bytes kept = std::max(point.held_bytes, layer.points.front().held_bytes);
+    points.push_back(
+        {point, point.recompute_ns == 0 ? point.held_bytes : std::min(kept, point.aheadBytes())});
+  }
+  return points;
 }
 
 void append(StageProfile& stage, const StageProfile& layer) {
@@ -35,39 +56,40 @@ void append(StageProfile& stage, const StageProfile& layer) {
   stage.output_bytes = layer.output_bytes;
 }
 
-std::vector<StagePoint> joinPoints(const std::vector<StagePoint>& firsts,
-                                   const std::vector<StagePoint>& thens, bool replays_ahead) {
+std::vector<Joined> joinPoints(const std::vector<Joined>& firsts,
+                               const std::vector<Joined>& thens) {
   if (firsts.empty()) return thens;
-  std::vector<StagePoint> sums;
-  for (const StagePoint& first : firsts) {
-    for (const StagePoint& then : thens) sums.push_back(join(first, then, replays_ahead));
+  std::vector<Joined> sums;
+  for (const Joined& first : firsts) {
+    for (const Joined& then : thens) sums.push_back(join(first, then));
   }
   return sums;
 }
 
 // Leaves those that no other one is as good as: by rising time, falling bytes.
-void keepBest(std::vector<StagePoint>& points) {
-  std::sort(points.begin(), points.end(), [](const StagePoint& a, const StagePoint& b) {
-    return a.recompute_ns != b.recompute_ns ? a.recompute_ns < b.recompute_ns
-                                            : a.held_bytes < b.held_bytes;
+void keepBest(std::vector<Joined>& points) {
+  std::sort(points.begin(), points.end(), [](const Joined& first, const Joined& then) {
+    const StagePoint &a = first.point, &b = then.point;
+    return std::tie(a.recompute_ns, a.held_bytes, a.backward_bytes, a.ahead_bytes) <
+           std::tie(b.recompute_ns, b.held_bytes, b.backward_bytes, b.ahead_bytes);
   });
-  std::vector<StagePoint> best;
-  for (const StagePoint& point : points) {
-    if (best.empty() || point.held_bytes < best.back().held_bytes) best.push_back(point);
+  std::vector<Joined> best;
+  for (const Joined& each : points) {
+    if (best.empty() || each.point.held_bytes < best.back().point.held_bytes) best.push_back(each);
   }
   points = std::move(best);
 }
 
 // Those nearest to equal distances in bytes.
-void thin(std::vector<StagePoint>& points, std::size_t most) {
+void thin(std::vector<Joined>& points, std::size_t most) {
   if (points.size() <= most) return;
-  const Bytes highest = points.front().held_bytes, lowest = points.back().held_bytes;
-  std::vector<StagePoint> kept;
-  for (const StagePoint& point : points) {
-    const double part =
-        static_cast<double>(highest - point.held_bytes) / static_cast<double>(highest - lowest);
+  const Bytes highest = points.front().point.held_bytes, lowest = points.back().point.held_bytes;
+  std::vector<Joined> kept;
+  for (const Joined& each : points) {
+    const double part = static_cast<double>(highest - each.point.held_bytes) /
+                        static_cast<double>(highest - lowest);
     if (part * static_cast<double>(most - 1) >= static_cast<double>(kept.size())) {
-      kept.push_back(point);
+      kept.push_back(each);
     }
   }
   points = std::move(kept);
@@ -76,21 +98,24 @@ void thin(std::vector<StagePoint>& points, std::size_t most) {
 }  // namespace
 
 StageProfile joinLayers(const std::string& name, const std::vector<StageProfile>& layers,
-                        bool replays_ahead, std::size_t most_points) {
+                        std::size_t most_points) {
   if (layers.empty()) throw std::invalid_argument(name + ": no layer");
   StageProfile stage;
   stage.name = name;
+  stage.layers = static_cast<std::int32_t>(layers.size());
+  std::vector<Joined> points;
   for (const StageProfile& layer : layers) {
     if (layer.points.empty()) throw std::invalid_argument(layer.name + ": no point");
     try {
       append(stage, layer);
-      stage.points = joinPoints(stage.points, layer.points, replays_ahead);
+      points = joinPoints(points, alone(layer));
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(name + ": " + error.what() + ", with layer '" + layer.name + "'");
     }
-    keepBest(stage.points);
-    thin(stage.points, std::max<std::size_t>(most_points, 2));
+    keepBest(points);
+    thin(points, std::max<std::size_t>(most_points, 2));
   }
+  for (const Joined& each : points) stage.points.push_back(each.point);
   return stage;
 }
 

@@ -80,7 +80,7 @@ class RankReplays {
         --in_flight_[job_.stages[action.stage].profile];
       }
       const std::size_t first = positions.empty() ? i : *positions.begin();
-      best[i + 1] = std::max(best[i], best[first] + replaysAt(action));
+      best[i + 1] = std::max(best[i], best[first] + replaysAt(action, job_.besidesBytes(rank_, i)));
       const auto held = static_cast<double>(job_.profileOf(action.stage).weight_held_bytes);
       if (action.kind == Kind::kForward) {
         position_of[{action.stage, action.microbatch}] = i;
@@ -94,7 +94,7 @@ class RankReplays {
   }
 
  private:
-  double replaysAt(const PipelineAction& action) const {
+  double replaysAt(const PipelineAction& action, Bytes besides_bytes) const {
     double own = std::numeric_limits<double>::max();
     for (const StagePoint& point : job_.profileOf(action.stage).points) {
       own =
@@ -102,7 +102,7 @@ class RankReplays {
                                                                           : point.backward_bytes));
     }
     if (action.kind == Kind::kWeightBackward) own = 0;
-    double over = live_ + own - static_cast<double>(job_.budgets[rank_]);
+    double over = live_ + own + static_cast<double>(besides_bytes - job_.budgets[rank_]);
     for (std::size_t profile = 0; profile < in_flight_.size(); ++profile) {
       if (in_flight_[profile] == 0) continue;
       over += static_cast<double>(job_.profiles[profile].points.front().held_bytes) *
@@ -131,8 +131,8 @@ class RankReplays {
 Nanoseconds makespanLowerBound(const PipelineJob& job) {
   PipelineTimeline timeline(job);
   const std::vector<Nanoseconds> none(timeline.actions(), 0);
-  Nanoseconds bound = timeline.run(none);
-  timeline.slacks(none);
+  Nanoseconds bound = timeline.run(none, none);
+  timeline.slacks(none, none);
   std::vector<Bytes> fixed_bytes(job.ranks(), 0);
   for (const Stage& stage : job.stages)
     fixed_bytes[stage.rank] += job.profiles[stage.profile].fixed_bytes;

@@ -1,5 +1,6 @@
 #include "ebbtide/scheduler/pipeline_job.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <stdexcept>
@@ -27,6 +28,7 @@ class JobCheck {
     checkChains();
     checkActions();
     checkMicrobatches();
+    checkBesides();
     checkSums();
   }
 
@@ -56,6 +58,7 @@ class JobCheck {
       checkRange(at + "held bytes", point.held_bytes);
       checkRange(at + "forward bytes", point.forward_bytes);
       checkRange(at + "backward bytes", point.backward_bytes);
+      checkRange(at + "bytes with all replays ahead", point.ahead_bytes);
       checkRange(at + "recomputation", point.recompute_ns);
       if (point.forward_bytes < point.held_bytes || point.backward_bytes < point.held_bytes) {
         refuse(at + "less while it runs than what it holds");
@@ -160,15 +163,30 @@ class JobCheck {
     }
   }
 
+  void checkBesides() {
+    if (job_.besides_bytes.empty()) return;
+    if (job_.besides_bytes.size() != job_.ranks()) refuse("not each rank has bytes besides");
+    for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+      const std::string name = "rank " + std::to_string(rank) + ": its bytes besides";
+      if (job_.besides_bytes[rank].size() != job_.order[rank].size()) {
+        refuse(name + " are not one for each action");
+      }
+      for (const Bytes bytes : job_.besides_bytes[rank]) {
+        checkRange(name, bytes);
+        most_besides_ = std::max(most_besides_, static_cast<double>(bytes));
+      }
+    }
+  }
+
   // A rank's bytes and the whole step's time, at their very most.
   void checkSums() {
-    double bytes = 0, ns = 0;
+    double bytes = most_besides_, ns = 0;
     for (const Stage& stage : job_.stages) {
       const StageProfile& profile = job_.profiles[stage.profile];
       double most_bytes = static_cast<double>(profile.weight_held_bytes), most_ns = 0;
       for (const StagePoint& point : profile.points) {
         most_bytes +=
-            static_cast<double>(point.forward_bytes) + static_cast<double>(point.backward_bytes);
+            static_cast<double>(point.forward_bytes) + static_cast<double>(point.aheadBytes());
         most_ns = static_cast<double>(point.recompute_ns);
       }
       double message_ns = static_cast<double>(job_.latency_ns);
@@ -187,6 +205,7 @@ class JobCheck {
 
   const PipelineJob& job_;
   std::vector<std::vector<Done>> done_;  // by stage, by microbatch
+  double most_besides_ = 0;
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "deadline.hpp"
 #include "ebbtide/scheduler/pipeline_simulator.hpp"
+#include "pipeline/least_memory.hpp"
 #include "pipeline/pipeline_bound.hpp"
 #include "pipeline/pipeline_timeline.hpp"
 #include "pipeline/rank_memory.hpp"
@@ -29,8 +30,10 @@ struct Upgrade {
   double ns_per_byte = 0;
 };
 
-// How long a step takes; among equals, replays that nothing hides are told apart.
+// How long a step takes; among equals, replays that nothing hides are told apart. Before that, what
+// does not fit.
 struct Cost {
+  Bytes over_bytes = 0;  // the budgets
   Nanoseconds makespan_ns = 0;
   Nanoseconds critical_ns = 0;  // replays that cannot grow without a longer step
 
@@ -47,6 +50,10 @@ class PipelineSearch {
         random_(options.seed),
         bound_ns_(makespanLowerBound(job)) {
     recompute_.assign(timeline_.actions(), 0);
+    ahead_.assign(timeline_.actions(), 0);
+    changed_.assign(job.ranks(), true);
+    all_.resize(memory_.slots().size());
+    std::iota(all_.begin(), all_.end(), 0);
     for (std::size_t slot = 0; slot < memory_.slots().size(); ++slot) {
       choose(static_cast<std::int32_t>(slot), 0);
     }
@@ -55,21 +62,23 @@ class PipelineSearch {
   PipelinePlan run() {
     PipelinePlan plan;
     plan.bound_ns = bound_ns_;
-    bool feasible = true;
+    std::vector<bool> is_least;
     for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
-      makeSmall(rank);
-      feasible = feasible && memory_.peakOf(rank) <= job_.budgets[rank];
+      is_least.push_back(makeSmall(job_, rank, memory_));
     }
     small_ = points();
-    plan.method = startBest(feasible);
+    restore(all_, small_);
+    feasible_ = overBytes() == 0;
+    plan.method = startBest();
     improve();
     for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
       const Bytes needed = memory_.peakOf(rank);
       if (needed <= job_.budgets[rank]) continue;
-      plan.shortfalls.push_back({static_cast<std::int32_t>(rank), job_.budgets[rank], needed});
+      plan.shortfalls.push_back({static_cast<std::int32_t>(rank), job_.budgets[rank], needed,
+                                 is_least[rank] || needed == memory_.leastPeakOf(rank)});
     }
     plan.choices = memory_.choices();
-    plan.makespan_ns = timeline_.run(recompute_);
+    plan.makespan_ns = runStep();
     return plan;
   }
 
@@ -78,6 +87,28 @@ class PipelineSearch {
     memory_.choose(slot, point);
     const Slot& at = memory_.slots()[slot];
     recompute_[timeline_.numberOf(at.rank, at.backward)] = memory_.choiceOf(slot).recompute_ns;
+    changed_[at.rank] = true;
+  }
+  std::int32_t backwardOf(std::int32_t slot) const {
+    return timeline_.numberOf(memory_.slots()[slot].rank, memory_.slots()[slot].backward);
+  }
+  // What a rank keeps leaves less room for its replays to run ahead.
+  Nanoseconds runStep() {
+    for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+      if (!changed_[rank]) continue;
+      for (const std::int32_t slot : memory_.slotsOf(rank)) {
+        ahead_[backwardOf(slot)] = memory_.aheadOf(slot);
+      }
+      changed_[rank] = false;
+    }
+    return timeline_.run(recompute_, ahead_);
+  }
+  Bytes overBytes() const {
+    Bytes over = 0;
+    for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
+      over += std::max<Bytes>(0, memory_.peakOf(rank) - job_.budgets[rank]);
+    }
+    return over;
   }
   Points points() const {
     Points points;
@@ -89,46 +120,7 @@ class PipelineSearch {
   void restore(const Slots& slots, const Points& points) {
     for (const std::int32_t slot : slots) choose(slot, points[slot]);
   }
-  std::int32_t lastPoint(std::int32_t slot) const {
-    return static_cast<std::int32_t>(memory_.profileOf(slot).points.size()) - 1;
-  }
   std::size_t below(std::size_t count) { return random_() % count; }
-
-  // The least memory that is found for a rank: all its microbatches alike, then one by one where it
-  // holds the most.
-  void makeSmall(std::size_t rank) {
-    const Slots& slots = memory_.slotsOf(rank);
-    std::int32_t most_points = 0, best = 0;
-    for (const std::int32_t slot : slots) most_points = std::max(most_points, lastPoint(slot));
-    Bytes least = std::numeric_limits<Bytes>::max();
-    for (std::int32_t point = 0; point <= most_points; ++point) {
-      chooseAlike(slots, point);
-      if (memory_.peakOf(rank) > least) continue;
-      least = memory_.peakOf(rank);
-      best = point;
-    }
-    chooseAlike(slots, best);
-    while (memory_.peakOf(rank) > job_.budgets[rank] && lowerPeak(rank)) {
-    }
-  }
-  void chooseAlike(const Slots& slots, std::int32_t point) {
-    for (const std::int32_t slot : slots) choose(slot, std::min(point, lastPoint(slot)));
-  }
-  bool lowerPeak(std::size_t rank) {
-    const Bytes peak = memory_.peakOf(rank);
-    const auto position = static_cast<std::int32_t>(memory_.peakPosition(rank));
-    for (const std::int32_t slot : memory_.slotsOf(rank)) {
-      const Slot& at = memory_.slots()[slot];
-      if (position < at.forward || position > at.backward) continue;
-      const std::int32_t now = memory_.pointOf(slot);
-      for (std::int32_t point = 0; point <= lastPoint(slot); ++point) {
-        choose(slot, point);
-        if (memory_.peakOf(rank) < peak) return true;
-      }
-      choose(slot, now);
-    }
-    return false;
-  }
 
   // Along the lower hull of each stage's points, what saves the most for a byte first.
   std::vector<Upgrade> upgradesOf(std::size_t rank) const {
@@ -182,10 +174,8 @@ class PipelineSearch {
   }
 
   // Returns which start was the best.
-  std::string startBest(bool feasible) {
+  std::string startBest() {
     std::string found;
-    Slots all(memory_.slots().size());
-    std::iota(all.begin(), all.end(), 0);
     for (std::size_t rank = 0; rank < job_.ranks(); ++rank) upgrades_.push_back(upgradesOf(rank));
     std::optional<std::pair<Cost, Points>> best;
     const auto consider = [&](const std::string& method) {
@@ -195,7 +185,7 @@ class PipelineSearch {
       found = method;
     };
     const auto consider_filled = [&](const std::string& method, bool by_worth, bool reversed) {
-      restore(all, small_);
+      restore(all_, small_);
       for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
         Slots slots = memory_.slotsOf(rank);
         if (reversed) std::reverse(slots.begin(), slots.end());
@@ -203,35 +193,62 @@ class PipelineSearch {
       }
       consider(method);
     };
-    consider_filled("by worth, first microbatches first", true, false);
-    consider_filled("by worth, last microbatches first", true, true);
-    consider_filled("first microbatches first", false, false);
-    consider_filled("last microbatches first", false, true);
-    considerUniform(feasible, all, consider);
-    if (best) restore(all, best->second);
+    const auto consider_fills = [&](const std::string& room) {
+      consider_filled("by worth, first microbatches first" + room, true, false);
+      consider_filled("by worth, last microbatches first" + room, true, true);
+      consider_filled("first microbatches first" + room, false, false);
+      consider_filled("last microbatches first" + room, false, true);
+    };
+    consider_fills("");
+    considerUniform(consider);
+    if (hasRoomToSetAside()) {
+      restore(all_, best->second);
+      runStep();
+      setAside(all_, [this](std::int32_t slot) { return timeline_.waitOf(backwardOf(slot)); });
+      consider_fills(", room for replays in waits");
+      setAside(all_, [](std::int32_t) { return std::numeric_limits<Nanoseconds>::max(); });
+      consider_fills(", room for all replays");
+      setAside(all_, [](std::int32_t) { return 0; });
+    }
+    restore(all_, best->second);
     cost_ = costNow();
     return found;
   }
 
+  // Does it matter how much of a rank's budget its replays find?
+  bool hasRoomToSetAside() const {
+    return job_.replays_ahead &&
+           std::any_of(job_.profiles.begin(), job_.profiles.end(), [](const StageProfile& profile) {
+             return std::any_of(
+                 profile.points.begin(), profile.points.end(),
+                 [](const StagePoint& point) { return point.aheadBytes() > point.backward_bytes; });
+           });
+  }
+  template <typename WaitOf>
+  void setAside(const Slots& slots, const WaitOf& waitOf) {
+    for (const std::int32_t slot : slots) memory_.setAside(slot, waitOf(slot));
+  }
+
   // One point for the whole job, where each rank can take it.
   template <typename Consider>
-  void considerUniform(bool feasible, const Slots& all, const Consider& consider) {
+  void considerUniform(const Consider& consider) {
     std::int32_t most_points = 0;
-    for (const std::int32_t slot : all) most_points = std::max(most_points, lastPoint(slot));
-    for (std::int32_t point = 0; feasible && point <= most_points; ++point) {
-      chooseAlike(all, point);
-      bool fits = true;
-      for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
-        fits = fits && memory_.peakOf(rank) <= job_.budgets[rank];
+    for (const std::int32_t slot : all_) {
+      most_points = std::max(most_points, memory_.lastPointOf(slot));
+    }
+    for (std::int32_t point = 0; feasible_ && point <= most_points; ++point) {
+      for (const std::int32_t slot : all_) {
+        choose(slot, std::min(point, memory_.lastPointOf(slot)));
       }
-      if (fits) consider("uniform");
+      if (overBytes() == 0) consider("uniform");
     }
   }
 
   Cost costNow() {
     Cost cost;
-    cost.makespan_ns = timeline_.run(recompute_);
-    const std::vector<Nanoseconds>& slacks = timeline_.slacks(recompute_);
+    if (!feasible_) cost.over_bytes = overBytes();
+    cost.makespan_ns = runStep();
+    const std::vector<Nanoseconds>& slacks = timeline_.slacks(recompute_, ahead_);
     for (std::size_t i = 0; i < slacks.size(); ++i) {
       if (slacks[i] == 0) cost.critical_ns += recompute_[i];
     }
@@ -244,17 +261,25 @@ class PipelineSearch {
     const std::size_t rounds =
         std::clamp<std::size_t>(40'000'000 / (timeline_.actions() + 1), 200, 1'000);
     std::size_t in_vain = 0, left = kMostRounds * rounds;
+    const bool sets_aside = hasRoomToSetAside();
     while (cost_.critical_ns > 0 && cost_.makespan_ns > bound_ns_ && in_vain < rounds) {
-      if (isPast(options_.deadline) || left-- == 0) break;
+      if (isPast(options_.deadline) || stopped() || left-- == 0) break;
       ++in_vain;
       const Slots slots = neighbourhood();
+      const std::int32_t rank = memory_.slots()[slots.front()].rank;
+      const Slots& of_rank = memory_.slotsOf(rank);
       const Points before = points();
+      const bool set_aside = sets_aside && below(2) == 0;
+      if (set_aside) {
+        setAside(of_rank, [this](std::int32_t slot) { return timeline_.waitOf(backwardOf(slot)); });
+      }
       for (const std::int32_t slot : slots) choose(slot, small_[slot]);
-      fill(upgrades_[memory_.slots()[slots.front()].rank], slots, below(2) == 0);
-      if (timeline_.run(recompute_) > cost_.makespan_ns) {
+      fill(upgrades_[rank], slots, below(2) == 0);
+      if (set_aside) setAside(of_rank, [](std::int32_t) { return 0; });
+      if (feasible_ && runStep() > cost_.makespan_ns) {
         restore(slots, before);
       } else if (const Cost cost = costNow(); cost <= cost_) {
-        if (cost.makespan_ns < cost_.makespan_ns) in_vain = 0;
+        if (cost.over_bytes < cost_.over_bytes || cost.makespan_ns < cost_.makespan_ns) in_vain = 0;
         cost_ = cost;
       } else {
         restore(slots, before);
@@ -262,13 +287,16 @@ class PipelineSearch {
     }
   }
 
+  bool stopped() const {
+    return options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed);
+  }
+
   // Around a replay that lengthens the step, those first that do so.
   Slots neighbourhood() {
-    timeline_.run(recompute_);
-    const std::vector<Nanoseconds>& slacks = timeline_.slacks(recompute_);
+    runStep();
+    const std::vector<Nanoseconds>& slacks = timeline_.slacks(recompute_, ahead_);
     const auto is_critical = [&](std::int32_t slot) {
-      const std::int32_t action =
-          timeline_.numberOf(memory_.slots()[slot].rank, memory_.slots()[slot].backward);
+      const std::int32_t action = backwardOf(slot);
       return slacks[action] == 0 && recompute_[action] > 0;
     };
     Slots critical;
@@ -297,7 +325,10 @@ class PipelineSearch {
   RankMemory memory_;
   std::mt19937_64 random_;
   const Nanoseconds bound_ns_;
-  std::vector<Nanoseconds> recompute_;          // by the timeline's numbers
+  Slots all_;
+  bool feasible_ = true;                        // from the start on
+  std::vector<Nanoseconds> recompute_, ahead_;  // by the timeline's numbers
+  std::vector<bool> changed_;                   // by rank: its part of ahead_ is not of now
   std::vector<std::vector<Upgrade>> upgrades_;  // of each rank
   Points small_;  // of each slot: in the least memory that was found for its rank
   Cost cost_;

@@ -25,13 +25,14 @@ class Machine {
     gradients_.assign(job.stages.size(), never);
     at_.assign(job.ranks(), 0);
     now_.assign(job.ranks(), 0);
+    ahead_.resize(job.ranks());
     simulation_.ranks.resize(job.ranks());
   }
 
   PipelineSimulation run() {
+    for (std::size_t rank = 0; rank < job_.ranks(); ++rank) sumBytes(rank);
     job_.processors > 0 ? runShared() : runAll();
     for (std::size_t rank = 0; rank < job_.ranks(); ++rank) {
-      sumBytes(rank);
       simulation_.ranks[rank].busy_ns += tailOf(rank);
       if (job_.processors == 0) now_[rank] += tailOf(rank);
       simulation_.makespan_ns = std::max(simulation_.makespan_ns, now_[rank]);
@@ -89,23 +90,21 @@ class Machine {
     if (arrival == kNotYet) return false;
     RankSimulation& result = simulation_.ranks[rank];
     const StageProfile& profile = job_.profileOf(action.stage);
-    const Nanoseconds recompute = recomputeOf(action);
+    const Nanoseconds recompute = recomputeOf(action), ahead = ahead_[rank][at_[rank]];
     const Nanoseconds without = std::max(now_[rank], arrival);
-    SimulatedAction times;
-    if (job_.replays_ahead) {
-      times.replays_begin_ns = recompute > 0 ? now_[rank] : without;
-      times.begin_ns = std::max(now_[rank] + recompute, arrival);
-    } else {
-      times.replays_begin_ns = without;
-      times.begin_ns = without + recompute;
+    SimulatedAction& times = result.actions[at_[rank]];
+    times.begin_ns = std::max(now_[rank] + recompute, arrival + recompute - ahead);
+    times.replays_begin_ns = ahead > 0 ? now_[rank] : without;
+    times.replays_end_ns = ahead < recompute ? times.begin_ns : times.replays_begin_ns + recompute;
+    if (ahead > 0 && ahead < recompute && now_[rank] + ahead < arrival) {
+      times.pause_begin_ns = now_[rank] + ahead;
+      times.pause_end_ns = arrival;
     }
-    times.replays_end_ns = times.replays_begin_ns + recompute;
     const Nanoseconds duration = durationOf(action.kind, profile);
     times.end_ns = times.begin_ns + duration;
     result.busy_ns += duration;
     result.recompute_ns += recompute;
     result.hidden_ns += recompute - (times.begin_ns - without);
-    result.actions.push_back(times);
     now_[rank] = times.end_ns;
     ++at_[rank];
     send(action, times.end_ns);
@@ -126,10 +125,10 @@ class Machine {
   enum class Phase : std::uint8_t { kNext, kReplays, kWaits, kRuns, kTail, kDone };
   struct Turn {
     Phase phase = Phase::kNext;
-    double left_ns = 0;      // of processor time, for what it computes
-    double late_ns = 0;      // replays that ran though what the action reads was there
-    double computes_ns = 0;  // by the clock
-    bool replayed = false;
+    double left_ns = 0;          // of processor time, for what it computes
+    double late_ns = 0;          // replays that ran though what the action reads was there
+    double computes_ns = 0;      // by the clock
+    Nanoseconds replays_ns = 0;  // left to run
     SimulatedAction times = {};
 
     bool computes() const {
@@ -197,7 +196,6 @@ class Machine {
         return true;
       case Phase::kReplays:
         turn.times.replays_end_ns = std::llround(clock_ns_);
-        turn.replayed = true;
         turn.phase = Phase::kWaits;
         return true;
       case Phase::kWaits:
@@ -222,30 +220,38 @@ class Machine {
       turn.left_ns = static_cast<double>(tailOf(rank));
       return;
     }
-    turn.times = {};
+    turn.times = simulation_.ranks[rank].actions[at_[rank]];
+    turn.times.replays_begin_ns = kNotYet;
     turn.late_ns = 0;
-    turn.replayed = false;
+    turn.replays_ns = recomputeOf(job_.order[rank][at_[rank]]);
     turn.phase = Phase::kWaits;
-    if (job_.replays_ahead && recomputeOf(job_.order[rank][at_[rank]]) > 0) beginReplays(rank);
+    if (ahead_[rank][at_[rank]] > 0) beginReplays(rank, ahead_[rank][at_[rank]]);
   }
 
-  void beginReplays(std::size_t rank) {
+  void beginReplays(std::size_t rank, Nanoseconds ns) {
     Turn& turn = turns_[rank];
+    const Nanoseconds now = std::llround(clock_ns_);
     turn.phase = Phase::kReplays;
-    turn.left_ns = static_cast<double>(recomputeOf(job_.order[rank][at_[rank]]));
-    turn.times.replays_begin_ns = std::llround(clock_ns_);
+    turn.left_ns = static_cast<double>(ns);
+    turn.replays_ns -= ns;
+    if (turn.times.replays_begin_ns == kNotYet) {
+      turn.times.replays_begin_ns = now;
+    } else if (now > turn.times.replays_end_ns) {
+      turn.times.pause_begin_ns = turn.times.replays_end_ns;
+      turn.times.pause_end_ns = now;
+    }
   }
 
   bool endWait(std::size_t rank) {
     Turn& turn = turns_[rank];
     if (!hasArrived(rank)) return false;
     const PipelineAction& action = job_.order[rank][at_[rank]];
-    if (recomputeOf(action) > 0 && !turn.replayed) {
-      beginReplays(rank);
+    if (turn.replays_ns > 0) {
+      beginReplays(rank, turn.replays_ns);
       return true;
     }
     turn.times.begin_ns = std::llround(clock_ns_);
-    if (!turn.replayed)
+    if (turn.times.replays_begin_ns == kNotYet)
       turn.times.replays_begin_ns = turn.times.replays_end_ns = turn.times.begin_ns;
     turn.phase = Phase::kRuns;
     turn.left_ns = static_cast<double>(durationOf(action.kind, job_.profileOf(action.stage)));
@@ -260,7 +266,7 @@ class Machine {
     result.busy_ns += durationOf(action.kind, job_.profileOf(action.stage));
     result.recompute_ns += recomputeOf(action);
     result.hidden_ns += recomputeOf(action) - std::llround(turn.late_ns);
-    result.actions.push_back(turn.times);
+    result.actions[at_[rank]] = turn.times;
     turn.phase = Phase::kNext;
     ++at_[rank];
     send(action, turn.times.end_ns);
@@ -306,8 +312,10 @@ class Machine {
     return free + job_.latency_ns;
   }
 
+  // What the rank holds depends on the order of its actions alone; so does the room for replays.
   void sumBytes(std::size_t rank) {
     RankSimulation& result = simulation_.ranks[rank];
+    result.actions.resize(job_.order[rank].size());
     Bytes live = 0;
     for (const Stage& stage : job_.stages) {
       if (stage.rank == static_cast<std::int32_t>(rank)) {
@@ -337,7 +345,12 @@ class Machine {
           live -= job_.profileOf(action.stage).weight_held_bytes;
           break;
       }
-      result.actions[i].most_bytes = std::max(most, live);
+      const Bytes besides = job_.besidesBytes(rank, i);
+      most += besides;
+      const Bytes room = job_.budgets[rank] - most;
+      ahead_[rank].push_back(aheadOf(action, room));
+      most += takenAhead(action, room, ahead_[rank].back());
+      result.actions[i].most_bytes = std::max(most, live + besides);
       if (result.actions[i].most_bytes > result.peak_bytes) {
         result.peak_bytes = result.actions[i].most_bytes;
         result.peak_action = i;
@@ -345,15 +358,37 @@ class Machine {
     }
   }
 
+  // Of an action's replays those that run before its gradient is asked for.
+  Nanoseconds aheadOf(const PipelineAction& action, Bytes room) const {
+    const Nanoseconds recompute = recomputeOf(action);
+    if (!job_.replays_ahead || job_.stages[action.stage].next == kNone) return 0;
+    const Bytes more = pointOf(action).aheadBytes() - pointOf(action).backward_bytes;
+    if (more == 0 || room >= more) return recompute;
+    if (room <= 0) return 0;
+    return static_cast<Nanoseconds>(static_cast<double>(recompute) * static_cast<double>(room) /
+                                    static_cast<double>(more));
+  }
+
+  // At most the room, where not all of them run ahead.
+  Bytes takenAhead(const PipelineAction& action, Bytes room, Nanoseconds ahead) const {
+    if (ahead == 0) return 0;
+    const Bytes more = pointOf(action).aheadBytes() - pointOf(action).backward_bytes;
+    const Nanoseconds recompute = recomputeOf(action);
+    if (ahead == recompute) return more;
+    const double share = static_cast<double>(ahead) / static_cast<double>(recompute);
+    return std::min(room, static_cast<Bytes>(std::ceil(share * static_cast<double>(more))));
+  }
+
   const PipelineJob& job_;
   const StageChoices& choices_;
   // When the forward's input and the gradient of the output are there; by stage, by microbatch.
   std::vector<std::vector<Nanoseconds>> outputs_, gradients_;
   std::map<std::pair<std::int32_t, std::int32_t>, Nanoseconds> link_free_;
-  std::vector<std::size_t> at_;   // each rank's next action
-  std::vector<Nanoseconds> now_;  // when its last one ended
-  std::vector<Turn> turns_;       // of ranks that share processors
-  double clock_ns_ = 0;           // theirs
+  std::vector<std::vector<Nanoseconds>> ahead_;  // of the replays, by rank, by position
+  std::vector<std::size_t> at_;                  // each rank's next action
+  std::vector<Nanoseconds> now_;                 // when its last one ended
+  std::vector<Turn> turns_;                      // of ranks that share processors
+  double clock_ns_ = 0;                          // theirs
   PipelineSimulation simulation_;
 };
 
@@ -376,6 +411,13 @@ void checkChoices(const PipelineJob& job, const StageChoices& choices) {
 }
 
 }  // namespace
+
+std::vector<std::pair<Nanoseconds, Nanoseconds>> replayTimes(const SimulatedAction& action) {
+  if (action.replays_end_ns == action.replays_begin_ns) return {};
+  if (action.pause_end_ns == 0) return {{action.replays_begin_ns, action.replays_end_ns}};
+  return {{action.replays_begin_ns, action.pause_begin_ns},
+          {action.pause_end_ns, action.replays_end_ns}};
+}
 
 PipelineSimulation simulate(const PipelineJob& job, const StageChoices& choices) {
   checkChoices(job, choices);

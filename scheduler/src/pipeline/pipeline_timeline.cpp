@@ -34,10 +34,10 @@ std::int32_t senderOf(const PipelineJob& job, const PipelineAction& action) {
 
 }  // namespace
 
-PipelineTimeline::PipelineTimeline(const PipelineJob& job) : replays_ahead_(job.replays_ahead) {
+PipelineTimeline::PipelineTimeline(const PipelineJob& job) {
   number(job);
   addMessages(job);
-  for (auto* times : {&begin_, &end_, &sent_, &earliest_, &latest_end_, &latest_sent_, &slack_}) {
+  for (auto* times : {&begin_, &end_, &sent_, &ready_, &latest_end_, &latest_sent_, &slack_}) {
     times->resize(nodes_.size());
   }
 }
@@ -116,14 +116,15 @@ void PipelineTimeline::addMessages(const PipelineJob& job) {
   }
 }
 
-Nanoseconds PipelineTimeline::run(const std::vector<Nanoseconds>& recompute_ns) {
+Nanoseconds PipelineTimeline::run(const std::vector<Nanoseconds>& recompute_ns,
+                                  const std::vector<Nanoseconds>& ahead_ns) {
   makespan_ = 0;
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     const Node& node = nodes_[i];
     const Nanoseconds ready = node.before == kNone ? 0 : end_[node.before];
     const Nanoseconds arrival = node.sender == kNone ? 0 : sent_[node.sender] + node.latency_ns;
-    earliest_[i] = replays_ahead_ ? ready : std::max(ready, arrival);
-    begin_[i] = std::max(earliest_[i] + recompute_ns[i], arrival);
+    ready_[i] = ready;
+    begin_[i] = std::max(ready + recompute_ns[i], arrival + recompute_ns[i] - ahead_ns[i]);
     end_[i] = begin_[i] + node.duration_ns;
     const Nanoseconds link = node.message_before == kNone ? 0 : sent_[node.message_before];
     sent_[i] = std::max(end_[i], link) + node.transfer_ns;
@@ -134,12 +135,12 @@ Nanoseconds PipelineTimeline::run(const std::vector<Nanoseconds>& recompute_ns) 
 
 Nanoseconds PipelineTimeline::waitOf(std::int32_t action) const {
   const Node& node = nodes_[action];
-  if (!replays_ahead_ || node.sender == kNone) return 0;
-  return std::max<Nanoseconds>(0, sent_[node.sender] + node.latency_ns - earliest_[action]);
+  if (node.sender == kNone) return 0;
+  return std::max<Nanoseconds>(0, sent_[node.sender] + node.latency_ns - ready_[action]);
 }
 
 const std::vector<Nanoseconds>& PipelineTimeline::slacks(
-    const std::vector<Nanoseconds>& recompute_ns) {
+    const std::vector<Nanoseconds>& recompute_ns, const std::vector<Nanoseconds>& ahead_ns) {
   constexpr Nanoseconds kNever = std::numeric_limits<Nanoseconds>::max();
   std::fill(latest_sent_.begin(), latest_sent_.end(), kNever);
   for (std::size_t i = 0; i < nodes_.size(); ++i) latest_end_[i] = makespan_ - nodes_[i].tail_ns;
@@ -155,14 +156,14 @@ const std::vector<Nanoseconds>& PipelineTimeline::slacks(
     }
     const Nanoseconds latest_begin = latest_end_[i] - node.duration_ns;
     const Nanoseconds latest_replay = latest_begin - recompute_ns[i];
-    slack_[i] = latest_replay - earliest_[i];
+    const Nanoseconds late = recompute_ns[i] - ahead_ns[i];  // once the message is there
+    slack_[i] = late > 0 ? latest_begin - begin_[i] : latest_replay - ready_[i];
     if (node.before != kNone) {
       latest_end_[node.before] = std::min(latest_end_[node.before], latest_replay);
     }
     if (node.sender != kNone) {
-      const Nanoseconds latest_arrival = replays_ahead_ ? latest_begin : latest_replay;
       latest_sent_[node.sender] =
-          std::min(latest_sent_[node.sender], latest_arrival - node.latency_ns);
+          std::min(latest_sent_[node.sender], latest_begin - late - node.latency_ns);
     }
   }
   return slack_;

@@ -20,14 +20,17 @@ class PipelineTimeline {
     return number_[rank][position];
   }
 
-  // The makespan with these replays before each action, ns by number.
-  Nanoseconds run(const std::vector<Nanoseconds>& recompute_ns);
-  // After run(): by how much the replays before each action may grow, alone, without a longer step.
-  const std::vector<Nanoseconds>& slacks(const std::vector<Nanoseconds>& recompute_ns);
+  // The makespan with these replays before each action, of which so many may run before it waits
+  // for its message; ns by number.
+  Nanoseconds run(const std::vector<Nanoseconds>& recompute_ns,
+                  const std::vector<Nanoseconds>& ahead_ns);
+  // After run(), of the same: by how much the replays before each action may grow, alone, without a
+  // longer step. Where all run ahead what they grow by does, too.
+  const std::vector<Nanoseconds>& slacks(const std::vector<Nanoseconds>& recompute_ns,
+                                         const std::vector<Nanoseconds>& ahead_ns);
   // After slacks(): from an action's end to the step's end, at least, with the replays given.
   Nanoseconds remainingAfter(std::int32_t action) const { return makespan_ - latest_end_[action]; }
-  // After run(): how long the action would wait for its message if nothing were replayed before it;
-  // 0 where replays do not run ahead.
+  // After run(): how long the action would wait for its message if nothing were replayed before it.
   Nanoseconds waitOf(std::int32_t action) const;
   Nanoseconds beginOf(std::int32_t action) const { return begin_[action]; }
   Nanoseconds durationOf(std::int32_t action) const { return nodes_[action].duration_ns; }
@@ -46,10 +49,9 @@ class PipelineTimeline {
   void number(const PipelineJob& job);
   void addMessages(const PipelineJob& job);
 
-  const bool replays_ahead_;
   std::vector<Node> nodes_;
-  std::vector<std::vector<std::int32_t>> number_;           // by rank, by position
-  std::vector<Nanoseconds> begin_, end_, sent_, earliest_;  // earliest_: begin of the replays
+  std::vector<std::vector<std::int32_t>> number_;        // by rank, by position
+  std::vector<Nanoseconds> begin_, end_, sent_, ready_;  // ready_: the rank
   std::vector<Nanoseconds> latest_end_, latest_sent_, slack_;
   Nanoseconds makespan_ = 0;
 };

@@ -41,10 +41,7 @@ class Coster {
     std::vector<PartCosts>& parts = costs.parts;
     for (std::int32_t part = 0; part < actions_.parts; ++part) parts.push_back(costsOf(part));
     costs.no_curves = addCurves(budget_bytes, parts);
-    const Bytes fixed = fixedBytes(parts);
-    for (std::int32_t part = 0; part < actions_.parts; ++part) {
-      parts[part].fixed_bytes = fixed / actions_.parts + (part < fixed % actions_.parts ? 1 : 0);
-    }
+    addFixedBytes(costs);
     return costs;
   }
 
@@ -131,31 +128,52 @@ class Coster {
       chunk.backward.add(events.front());
   }
 
-  // What is live besides microbatches, where the rank holds the most with everything kept: that is
-  // what has to fit. Less before gradients are there.
-  Bytes fixedBytes(const std::vector<PartCosts>& parts) const {
-    Bytes live = 0, most_bytes = 0;
+  // What is live besides microbatches during each action, with everything kept. Gradients come as
+  // the step goes on and stay: never less than during those before.
+  std::vector<Bytes> besides(const std::vector<PartCosts>& parts, Bytes& most_bytes) const {
+    std::vector<Bytes> besides;
+    Bytes live = 0;
+    most_bytes = 0;
     for (const RankAction& action : actions_.actions) {
       const PartCosts& costs = parts[actions_.chunks[action.chunk].part];
       const StagePoint& kept = costs.points.front();
+      Bytes now = live;
       switch (action.kind) {
         case Kind::kForward:
-          most_bytes = std::max(most_bytes, live + kept.forward_bytes);
+          now += kept.forward_bytes;
           live += kept.held_bytes;
           break;
         case Kind::kBackward:
         case Kind::kInputBackward:
           live -= kept.held_bytes;
-          most_bytes = std::max(most_bytes, live + kept.backward_bytes);
+          now = live + kept.backward_bytes;
           if (action.kind == Kind::kInputBackward) live += costs.weight_held_bytes;
           break;
         case Kind::kWeightBackward:
           live -= costs.weight_held_bytes;
           break;
       }
+      const Span& span = chunks_[action.chunk].of(action.kind);
+      const Bytes before = besides.empty() ? 0 : besides.back();
+      besides.push_back(span.isEmpty() ? before : std::max(before, most(span) - now));
+      most_bytes = std::max(most_bytes, now + besides.back());
     }
+    return besides;
+  }
+
+  // What is there from the first action on is fixed, and so is what the step holds before or after
+  // its actions, if that is more than during them.
+  void addFixedBytes(RecordedCosts& costs) const {
+    Bytes most_bytes = 0;
+    costs.besides_bytes = besides(costs.parts, most_bytes);
+    const Bytes first = costs.besides_bytes.empty() ? 0 : costs.besides_bytes.front();
+    for (Bytes& bytes : costs.besides_bytes) bytes -= first;
     const Bytes peak = *std::max_element(live_bytes_.begin(), live_bytes_.end());
-    return std::max<Bytes>(0, peak - most_bytes);
+    const Bytes fixed = first + std::max<Bytes>(0, peak - most_bytes);
+    for (std::int32_t part = 0; part < actions_.parts; ++part) {
+      costs.parts[part].fixed_bytes =
+          fixed / actions_.parts + (part < fixed % actions_.parts ? 1 : 0);
+    }
   }
 
   // Between and beyond the two points of each part those that a rank finds in training, by what

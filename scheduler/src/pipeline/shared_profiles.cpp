@@ -17,7 +17,8 @@ std::vector<Nanoseconds> timesOf(const StageProfile& profile) {
 std::vector<Bytes> bytesOf(const StageProfile& profile) {
   std::vector<Bytes> bytes = {profile.fixed_bytes, profile.output_bytes, profile.weight_held_bytes};
   for (const StagePoint& point : profile.points) {
-    bytes.insert(bytes.end(), {point.held_bytes, point.forward_bytes, point.backward_bytes});
+    bytes.insert(bytes.end(),
+                 {point.held_bytes, point.forward_bytes, point.backward_bytes, point.ahead_bytes});
   }
   return bytes;
 }

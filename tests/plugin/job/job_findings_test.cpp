@@ -43,6 +43,8 @@ TEST(JobFindings, SayWhoCouldTakeALayer) {
   of.taker = 3;
   of.spare_bytes = 3 << 20;
   EXPECT_EQ(takerText(of), "rank 3 could take a layer: it leaves at least 3.0 MiB free");
+  of.excess_bytes = (3 << 20) + 1;
+  EXPECT_EQ(takerText(of), "rank 3 has only 3.0 MiB to spare");
   of.spare_bytes = kNoBudgetBytes - of.spare_bytes;
   EXPECT_EQ(takerText(of), "rank 3 could take a layer: it has no budget");
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <stdexcept>
 
 #include "ebbtide/scheduler/hidden_replays.hpp"
@@ -31,14 +33,14 @@ std::vector<RankReport> twoRanks() {
     report.host = "node" + std::to_string(rank);
     report.budget_bytes = 1000;
     report.short_of_memory = true;
-    report.classes = {{{{100, 100, 100, 0}, {20, 30, 110, 10}}, 0}};
+    report.classes = {{{{100, 100, 100, 0}, {20, 30, 110, 10}}, 0, {10, 20, 0, 0}}};
     report.chunks = {{.own_replay_ns = 0}, {.own_replay_ns = 0}};
     const std::int32_t other = 1 - rank;
     const auto forward = [&](std::int32_t chunk) {
-      report.actions.push_back({Kind::kForward, chunk, 10, {{rank == 1, other, 8}}});
+      report.actions.push_back({Kind::kForward, chunk, {{rank == 1, other, 8}}});
     };
     const auto backward = [&](std::int32_t chunk) {
-      report.actions.push_back({Kind::kBackward, chunk, 20, {{rank == 0, other, 8}}});
+      report.actions.push_back({Kind::kBackward, chunk, {{rank == 0, other, 8}}});
     };
     forward(0);
     if (rank == 0) forward(1);
@@ -105,6 +107,64 @@ TEST(JobPlanner, HidesNothingWhereRanksShareAProcessor) {
   EXPECT_EQ(plan.ranks[0].free, (std::vector<std::int32_t>{0, 0}));
 }
 
+// 10 ns forward, 20 backward, of two microbatches, forward first. Rank 0 has room for one of them.
+std::vector<RankReport> threeRanks() {
+  std::vector<RankReport> reports(3, twoRanks().front());
+  for (std::int32_t rank = 0; rank < 3; ++rank) {
+    RankReport& report = reports[rank];
+    report.rank = rank;
+    report.size = 3;
+    report.host = "node" + std::to_string(rank);
+    report.actions.clear();
+    for (const bool forward : {true, false}) {
+      const std::int32_t from = forward ? rank - 1 : rank + 1, to = 2 * rank - from;
+      std::vector<RankReport::Message> messages;
+      if (from >= 0 && from < 3) messages.push_back({true, from, 8});
+      if (to >= 0 && to < 3) messages.push_back({false, to, 8});
+      for (const std::int32_t chunk : {0, 1})
+        report.actions.push_back({forward ? Kind::kForward : Kind::kBackward, chunk, messages});
+    }
+  }
+  reports[0].budget_bytes = 130;
+  reports[0].chunks[1].own_replay_ns = 30;
+  return reports;
+}
+
+bool hidesAny(const std::vector<RankReport>& reports) {
+  const JobPlan plan = planned(reports);
+  return std::any_of(plan.ranks.begin(), plan.ranks.end(), [](const JobPlan::Rank& rank) {
+    return std::any_of(rank.free.begin(), rank.free.end(), [](auto units) { return units > 0; });
+  });
+}
+
+// Two of the ranks are on one host, and bound there to one processor each, or the same.
+TEST(JobPlanner, HidesNothingWhereOneHostHasTooFewProcessors) {
+  std::vector<RankReport> reports = threeRanks();
+  for (RankReport& report : reports) report.host_processors = 1;
+  EXPECT_TRUE(hidesAny(reports));
+  reports[1].host = reports[0].host;
+  EXPECT_FALSE(hidesAny(reports));
+  reports[2].host_processors = 8;
+  EXPECT_FALSE(hidesAny(reports));
+  reports[1].host_processors = 2;  // the other one says one
+  EXPECT_FALSE(hidesAny(reports));
+  reports[0].host_processors = 2;
+  EXPECT_TRUE(hidesAny(reports));
+  reports[0].host_processors = reports[1].host_processors = 0;  // GPUs
+  EXPECT_TRUE(hidesAny(reports));
+}
+
+TEST(JobPlanner, SaysNothingOnceItIsStopped) {
+  std::vector<RankReport> reports = twoRanks();
+  reports[0].budget_bytes = 130;
+  reports[0].chunks[1].own_replay_ns = 30;
+  const std::atomic<bool> stop = true, goes_on = false;
+  const JobPlanning stopped = planJob(reports, &stop);
+  EXPECT_TRUE(stopped.stopped);
+  EXPECT_FALSE(stopped.plan || stopped.findings);
+  EXPECT_EQ(planJob(reports, &goes_on).plan, planJob(reports).plan);
+}
+
 JobFindings foundIn(const JobPlanning& planning) {
   EXPECT_TRUE(planning.findings) << planning.why_not;
   return findingsFromText(planning.findings.value_or(toText(JobFindings{})));
@@ -154,6 +214,23 @@ TEST(JobPlanner, RefusesRanksThatDoNotFitTogether) {
   std::vector<RankReport> reports = twoRanks();
   reports[1].actions[0].messages[0].bytes = 9;
   EXPECT_THROW(planJob(reports), std::invalid_argument);
+  EXPECT_EQ(stagesOf(reports), std::nullopt);
+}
+
+TEST(JobPlanner, KnowsTheStagesByNameOrByMessages) {
+  using Stages = std::vector<std::int32_t>;
+  std::vector<RankReport> reports = twoRanks();
+  EXPECT_EQ(stagesOf(reports), (Stages{0, 1}));
+  for (RankReport& report : reports) {
+    for (auto& chunk : report.chunks) chunk.stage = report.rank == 0 ? 7 : 3;
+  }
+  EXPECT_EQ(stagesOf(reports), (Stages{3, 7}));
+  reports[0].chunks[1].stage = scheduler::kNone;  // not all have one: messages tell
+  EXPECT_EQ(stagesOf(reports), std::nullopt);     // and they make it stage 0
+  for (auto& chunk : reports[0].chunks) chunk.stage = 0;
+  reports[0].chunks[1].stage = scheduler::kNone;
+  for (auto& chunk : reports[1].chunks) chunk.stage = 1;
+  EXPECT_EQ(stagesOf(reports), (Stages{0, 1}));
 }
 
 // Of the schedule's replays what the plan does not say is free.

@@ -30,15 +30,16 @@ inline RankReport pipelineReport(std::int32_t rank, std::int32_t size, std::int3
       of.points.push_back({held, held + 5, held + 7, 10 * i});
     }
     of.weight_held_bytes = 3;
+    of.busy_ns = {20, 20, 0, 0};
     for (std::int32_t microbatch = 0; microbatch < microbatches; ++microbatch) {
       report.actions.push_back(
           {Kind::kForward,
            static_cast<std::int32_t>(report.chunks.size()),
-           20,
-           {{true, (rank + size - 1) % size, 64}, {false, (rank + 1) % size, 64}},
-           stage * size + rank,
-           microbatch});
-      report.chunks.push_back({.chunk_class = stage, .own_replay_ns = 10});
+           {{true, (rank + size - 1) % size, 64}, {false, (rank + 1) % size, 64}}});
+      report.chunks.push_back({.chunk_class = stage,
+                               .own_replay_ns = 10,
+                               .stage = stage * size + rank,
+                               .microbatch = microbatch});
     }
   }
   const std::size_t forwards = report.actions.size();
@@ -75,6 +76,7 @@ inline RankReport randomReport(std::uint64_t seed) {
   for (std::int64_t i = pick(0, 3); i > 0; --i) {
     auto& of = report.classes.emplace_back();
     of.weight_held_bytes = amount();
+    for (auto& ns : of.busy_ns) ns = amount();
     std::int64_t held = std::int64_t{1} << 40, ns = 0;
     for (std::int64_t left = pick(1, 5); left > 0; --left) {
       of.points.push_back({held, held + amount() / 2, held + amount() / 2, ns});
@@ -89,7 +91,9 @@ inline RankReport randomReport(std::uint64_t seed) {
              pick(0, static_cast<std::int64_t>(report.classes.size()) - 1)),
          .previous = static_cast<std::int32_t>(
              pick(scheduler::kNone, static_cast<std::int64_t>(report.chunks.size()) - 1)),
-         .own_replay_ns = amount()});
+         .own_replay_ns = amount() / 16,  // of nine at most
+         .stage = static_cast<std::int32_t>(pick(scheduler::kNone, 100)),
+         .microbatch = static_cast<std::int32_t>(pick(scheduler::kNone, 100))});
   }
   if (report.chunks.empty()) return report;
   for (std::int64_t i = pick(0, 20); i > 0; --i) {
@@ -97,9 +101,6 @@ inline RankReport randomReport(std::uint64_t seed) {
     action.kind = static_cast<scheduler::PipelineAction::Kind>(pick(0, 3));
     action.chunk =
         static_cast<std::int32_t>(pick(0, static_cast<std::int64_t>(report.chunks.size()) - 1));
-    action.busy_ns = amount();
-    action.stage = static_cast<std::int32_t>(pick(-1, 100));
-    action.microbatch = static_cast<std::int32_t>(pick(-1, 100));
     for (std::int64_t left = pick(0, 3); left > 0; --left) {
       action.messages.push_back({pick(0, 1) == 1,
                                  static_cast<std::int32_t>(pick(scheduler::kNone, report.size - 1)),

@@ -25,6 +25,7 @@ class MemoryJobStore final : public JobStore {
     bool gone = false;    // JobStoreGone
     // Called with each value before it is set; what it leaves is stored.
     std::function<void(const std::string& key, std::string& value)> damage;
+    std::function<void()> on_remove;  // before each
     // True: this change reaches the others only with a later call, or deliver(). In order.
     std::function<bool()> delays;
     // Each of our calls takes from it; at 0 the store breaks.
@@ -53,6 +54,7 @@ class MemoryJobStore final : public JobStore {
   }
   void remove(const std::string& key) override {
     call();
+    if (faults_->on_remove) faults_->on_remove();
     change([key](JobStoreContents& contents) { contents.erase(key); });
   }
 

@@ -1,37 +1,61 @@
-// HttpServer: one Boost.Beast server on one thread of its own: GET /metrics, GET /healthz.
+// HttpServer: one Boost.Beast server on one thread of its own, on a TCP port, a Unix socket or
+// both.
 //
-// Read-only. A slow, broken or missing client never reaches the training threads: 10 s for a
-// request or a response, 8 KiB of header, 64 connections. A busy port is reported by the factory,
-// never thrown. Requests whose Host is not this machine (421) or whose Origin is another site (403)
-// are refused.
+// Over TCP it is read-only unless a token is given; over the Unix socket, which other users cannot
+// open, everything may be asked. With `node` the TCP side answers for all ranks of the machine, the
+// Unix side always for this one.
 //
-// fork(): the parent goes on serving. In the child, which has no such thread, the destructor only
-// closes the child's copy of the port.
+// A slow, broken or missing client never reaches the training threads: 10 s for a request or a
+// response, 8 KiB of header, 64 KiB of body, 64 connections a side, of which the one that has been
+// idle longest makes room for a new one. An answer that is late is a 504 after 60 s; while 8
+// changes or 32 reads of a side are waited for, further ones are refused (429). Requests over TCP
+// whose Host is not this machine are refused (421), those whose Origin is another site too (403).
+//
+// fork(): the parent goes on serving. The child has no such thread, and keeps neither port nor
+// socket from whoever comes after the parent: its copies are closed at once.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "ebbtide/metrics/bearer_token.hpp"
+#include "ebbtide/metrics/node_options.hpp"
+#include "ebbtide/metrics/routes.hpp"
 
 namespace ebbtide::metrics {
 
-struct HttpServerOptions {
+struct TcpOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;  // 0: the system chooses
+  std::uint16_t port = 0;                 // 0: the system chooses
+  std::optional<BearerToken> token = {};  // who sends it may change things
+};
+
+struct HttpServerOptions {
+  std::optional<TcpOptions> tcp = {};
+  // Its folder and the one above are made if they are missing (0700), and must be this user's
+  // alone. A socket that nobody listens on is replaced, one that somebody listens on is not.
+  std::optional<std::string> unix_path = {};
+  // TCP serves the ranks of this machine, not this one alone. Without its own Unix socket it asks
+  // none of the others: their folder may be a stranger's.
+  std::optional<NodeOptions> node = {};
 };
 
 class HttpServer {
  public:
-  // render_metrics runs on the server's thread, one call at a time, and must not block: the
-  // destructor waits for it. What it throws becomes a 500. nullptr when the address cannot be
-  // bound; then `error` says why in one sentence.
-  static std::unique_ptr<HttpServer> start(const HttpServerOptions& options,
-                                           std::function<std::string()> render_metrics,
+  // Handlers of `routes` run on the server's thread, one call at a time, and must not block: the
+  // destructor waits for them. Of two sides one may fail: it serves on the other, and `error` says
+  // why in one sentence a side. nullptr when nothing could be opened.
+  static std::unique_ptr<HttpServer> start(const HttpServerOptions& options, Routes routes,
                                            std::string& error);
-  ~HttpServer();  // stops within 1 s, joins its thread
+  // Stops within 1 s, joins its thread, removes the Unix socket if it is still its. Who waits for
+  // an answer gets a 503; clients have 100 ms to take what is theirs.
+  ~HttpServer();
 
-  std::uint16_t port() const noexcept;
+  std::uint16_t port() const noexcept;  // 0: not on TCP
+  // Empty: not on a Unix socket.
+  const std::string& unixPath() const noexcept;
 
  private:
   struct Impl;

@@ -1,19 +1,29 @@
-// RankMetrics: the series of one rank, in a prometheus-cpp registry.
+// RankMetrics: the series of one rank. Gauges and counters are prometheus-cpp's, with the labels
+// that are known when the process starts: rank, local_rank, job_id. What is learnt later, the stage
+// and the GPU, are labels of ebbtide_rank_info, to be joined on (job_id, rank): a series whose
+// labels change would be another series.
 //
-// Thread rule: every function may be called from any thread. Setters are lock-free on cached child
-// references, except addStep(), which takes the histogram's own lock. render() touches no allocator
-// or device lock.
+// Thread rule: every function may be called from any thread. set(), add() and the like are
+// lock-free on cached children; raiseTo() of a counter by one thread at a time. What sets labels
+// takes a lock, for as long as it copies them: for what changes now and then. render() touches no
+// allocator or device lock.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
+
+#include "ebbtide/metrics/exposition_format.hpp"
+#include "ebbtide/metrics/series.hpp"
 
 namespace ebbtide::metrics {
 
 struct RankLabels {
   int rank = 0;
   int local_rank = 0;
+  std::string job_id = {};  // empty: no label
 };
 
 class RankMetrics {
@@ -23,24 +33,27 @@ class RankMetrics {
   RankMetrics(const RankMetrics&) = delete;
   RankMetrics& operator=(const RankMetrics&) = delete;
 
-  // Gauges; INT64_MAX, a budget that does not limit, is exported as +Inf.
-  void setBudgetBytes(std::int64_t bytes) noexcept;  // ebbtide_memory_budget_bytes
-  // ebbtide_memory_peak_bytes, the largest since the process started
-  void setPeakBytes(std::int64_t bytes) noexcept;
-  void setAllocatedBytes(std::int64_t bytes) noexcept;      // ebbtide_memory_allocated_bytes
-  void setMappedBytes(std::int64_t bytes) noexcept;         // ebbtide_memory_mapped_bytes
-  void setPredictedPeakBytes(std::int64_t bytes) noexcept;  // ebbtide_plan_predicted_peak_bytes
+  void set(Gauge gauge, double value) noexcept;
+  void setBytes(Gauge gauge, std::int64_t bytes) noexcept;  // INT64_MAX, no limit, is +Inf
+  void setBudgetBytes(std::int64_t bytes) noexcept { setBytes(Gauge::kBudgetBytes, bytes); }
 
-  // Counters; negative amounts are ignored.
-  // ebbtide_recomputed_ops_total and ebbtide_recompute_seconds_total
-  void addRecomputed(std::int64_t ops, double seconds) noexcept;
-  void addSpilledBytes(std::int64_t bytes) noexcept;      // ebbtide_spilled_bytes_total
-  void addOffloadedBytes(std::int64_t bytes) noexcept;    // ebbtide_offloaded_bytes_total
-  void addBudgetViolations(std::int64_t count) noexcept;  // ebbtide_budget_violations_total
+  void add(Counter counter, double amount) noexcept;     // negative amounts are ignored
+  void raiseTo(Counter counter, double total) noexcept;  // of what somebody else counts
+  void addStep(double seconds) noexcept;                 // ebbtide_step_duration_seconds
 
-  void addStep(double seconds) noexcept;  // ebbtide_step_duration_seconds, a histogram
+  // ebbtide_op_recompute_seconds_total, by RecomputedOps' numbers; the replay counts once more in
+  // kRecomputedOps and kRecomputeSeconds.
+  std::size_t opNumber(const std::string& op) noexcept;
+  void addReplay(std::size_t op_number, std::int64_t duration_ns) noexcept;
+  void noteStepEnd() noexcept;  // one thread at a time
 
-  std::string render() const;  // Prometheus text format 0.0.4
+  // Infos: series of value 1. Where memory is short they stay as they are.
+  void setBuild(const std::string& version, const std::string& torch_version) noexcept;
+  void setStages(const std::vector<std::int32_t>& stages) noexcept;
+  void setGpu(int index, const std::string& uuid) noexcept;
+  void setPlan(const std::string& planner, bool feasible) noexcept;  // empty: none is in force
+
+  std::string render(Format format = Format::kText) const;
 
  private:
   struct Impl;

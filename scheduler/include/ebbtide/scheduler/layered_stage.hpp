@@ -11,11 +11,11 @@ namespace ebbtide::scheduler {
 // add up; the output is the last layer's. Points are the best sums of the layers' points, at most
 // `most_points` of them, the first and the last one always.
 //
-// Forward: a layer runs beside what those before it hold. Backward: where replays run ahead of the
-// gradient, all layers are replayed before the first one runs backward, so their bytes add up; else
-// a layer runs beside what those before it hold. Throws std::invalid_argument without a layer,
+// Forward and, with replays on demand, backward: a layer runs beside what those before it hold.
+// Where all replays run ahead each layer holds by then what it does with everything kept, and the
+// one that takes the most besides has that, too. Throws std::invalid_argument without a layer,
 // where a layer has no point, or where a sum is over 2^60.
 StageProfile joinLayers(const std::string& name, const std::vector<StageProfile>& layers,
-                        bool replays_ahead, std::size_t most_points = 24);
+                        std::size_t most_points = 24);
 
 }  // namespace ebbtide::scheduler

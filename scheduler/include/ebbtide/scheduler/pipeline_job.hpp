@@ -9,6 +9,7 @@
 //                  └─ gradient ─▲        replays before its arrival cost nothing
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,8 +23,11 @@ namespace ebbtide::scheduler {
 struct StagePoint {
   Bytes held_bytes = 0;          // from the forward's end to the backward's begin
   Bytes forward_bytes = 0;       // most while forward runs; at least what it holds in the end
-  Bytes backward_bytes = 0;      // most from the first replay to the backward's end; the same
+  Bytes backward_bytes = 0;      // most during backward, replays on demand; the same
   Nanoseconds recompute_ns = 0;  // replays
+  Bytes ahead_bytes = 0;         // backward_bytes if all replays run before it, where that is more
+
+  Bytes aheadBytes() const { return std::max(backward_bytes, ahead_bytes); }
 
   friend bool operator==(const StagePoint&, const StagePoint&) = default;
 };
@@ -40,6 +44,7 @@ struct StageProfile {
   Bytes output_bytes = 0;          // to the next stage, for a microbatch; its gradient comes back
   Bytes weight_held_bytes = 0;     // from the input gradient's end to the weights'
   std::vector<StagePoint> points;  // by rising recompute_ns and falling held_bytes; at least one
+  std::int32_t layers = 0;         // 0: not known
 };
 
 struct Stage {
@@ -65,17 +70,24 @@ struct PipelineJob {
   std::vector<Stage> stages;
   ActionOrder order;
   std::int32_t microbatches = 0;
-  std::vector<Bytes> budgets;   // of each rank
+  std::vector<Bytes> budgets;  // of each rank
+  // Of each rank: for each of its actions what is live then besides fixed_bytes and microbatches
+  // (gradients that came by then). None: nothing.
+  std::vector<std::vector<Bytes>> besides_bytes = {};
   Nanoseconds latency_ns = 0;   // of a message between two ranks
   double bytes_per_second = 0;  // of a link between two ranks, one message at a time; 0: no limit
   // That the ranks share: of n that compute at a moment each runs at the rate processors / n, at
   // most 1. 0: each rank has its own. Known to the simulator, not to the planner.
   std::int32_t processors = 0;
-  // Replays run before the wait for the gradient, or only once it is there.
+  // Replays run before the wait for the gradient as far as the budget has room, or only once it is
+  // there.
   bool replays_ahead = true;
 
   const StageProfile& profileOf(std::int32_t stage) const {
     return profiles[stages[stage].profile];
+  }
+  Bytes besidesBytes(std::size_t rank, std::size_t action) const {
+    return besides_bytes.empty() ? 0 : besides_bytes[rank][action];
   }
   std::size_t ranks() const { return order.size(); }
 };

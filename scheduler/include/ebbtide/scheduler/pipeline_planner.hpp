@@ -5,6 +5,7 @@
 // depends on the order of its actions alone, not on time, so budgets are kept exactly.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -17,18 +18,22 @@ struct PipelineOptions {
   // Without one the work is counted, and the result is the same for a seed on any machine.
   std::chrono::steady_clock::time_point deadline = std::chrono::steady_clock::time_point::max();
   std::uint64_t seed = 0;
+  // True, by another thread: ends as soon as it can, with what nobody should use. nullptr: never.
+  const std::atomic<bool>* stop = nullptr;
 };
 
-// A rank that cannot run its stages within its budget, whatever it recomputes.
+// A rank for whose stages no choices were found that keep it within its budget.
 struct RankShortfall {
   std::int32_t rank = 0;
   Bytes budget_bytes = 0;
-  Bytes needed_bytes = 0;
+  Bytes needed_bytes = 0;  // the least peak that was found
+  bool is_least = false;   // proven: no choices need less
 };
 
 struct PipelinePlan {
   std::vector<RankShortfall> shortfalls;  // empty: feasible
-  StageChoices choices;  // legal even where infeasible: there the least memory that was found
+  // Legal even where infeasible: a rank that does not fit has the least peak that was found there.
+  StageChoices choices;
   Nanoseconds makespan_ns = 0;
   Nanoseconds bound_ns = 0;  // no choices within the budgets end earlier
   std::string method;        // which start the result came from

@@ -29,6 +29,12 @@ class RankBudgets {
   // Is some entry for a stage, and none for this rank? Then its budget is known once its stages
   // are.
   bool dependsOnStages(std::int32_t rank) const;
+  bool namesStages() const;
+
+  // Entries that are for none of a job with so many ranks, or with these stages, as they were
+  // written: "rank9=24GiB".
+  std::vector<std::string> forNoRankOf(std::int32_t ranks) const;
+  std::vector<std::string> forNoStageOf(const std::vector<std::int32_t>& stages) const;
 
  private:
   enum class Key : std::uint8_t { kDefault, kRank, kStage };
@@ -38,6 +44,7 @@ class RankBudgets {
     std::string size;
 
     bool covers(std::int32_t number) const { return first <= number && number <= last; }
+    std::string text() const;
   };
 
   std::vector<Entry> entries_;

@@ -12,13 +12,14 @@ namespace ebbtide::scheduler {
 
 struct RecordedCosts {
   std::vector<PartCosts> parts;
-  std::string no_curves;  // why they are medians; "": they are curves
+  std::vector<Bytes> besides_bytes;  // of each action, above the fixed ones
+  std::string no_curves;             // why they are medians; "": they are curves
 };
 
 // Of each part its curve within the budget, as the rank itself would plan it (RankCurves). Where
 // its microbatches are not alike medians over them: everything kept and, where there is something
-// to replay, all recomputed. What is live besides microbatches where the rank holds the most counts
-// as live for the whole step, in even shares. Deterministic: no deadline holds for the curves,
+// to replay, all recomputed. What is live besides microbatches is fixed as far as it is there from
+// the first action on, in even shares. Deterministic: no deadline holds for the curves,
 // which take the greedy planner ten times a part. Precondition: `actions` are the trace's, without
 // a refusal. Throws std::invalid_argument like buildGraph().
 RecordedCosts costsOfParts(const Trace& trace, const RankActions& actions, Bytes budget_bytes);

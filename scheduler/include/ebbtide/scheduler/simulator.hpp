@@ -22,6 +22,16 @@ struct Simulation {
   std::vector<Bytes> run_bytes;  // per first run: of these the bytes while it runs itself
 };
 
+class SimulationWatcher {
+ public:
+  virtual ~SimulationWatcher() = default;
+  // Bytes of a value become live or end; from the start on, whose sources are told first.
+  virtual void onLive(ValueId value, Bytes change) = 0;
+  // A run or a fetch is at its most, `live_bytes` with what is fixed; `at_ns`: when it ends, of all
+  // runs so far.
+  virtual void onLook(Nanoseconds at_ns, Bytes live_bytes) = 0;
+};
+
 // Rules, per step:
 //  run op, first time: outputs become live; bytes while it runs = fixed_bytes + live values. An
 //    output with previous_epoch takes that value's bytes over (the old value dies, nothing is
@@ -39,8 +49,9 @@ struct Simulation {
 //    replay of the schedule reads while what that makes is saved.
 //  After first-run op i: first copies with both <= i that the schedule has dropped die.
 //  Values never dropped live until the last step. Pinned values count zero.
-// Precondition: validate() accepts the schedule.
-Simulation simulate(const Graph& graph, const Schedule& schedule);
+// Precondition: validate() accepts the schedule. A watcher is told all that the peak is made of.
+Simulation simulate(const Graph& graph, const Schedule& schedule,
+                    SimulationWatcher* watcher = nullptr);
 
 // The schedule that keeps everything a backward event reads, as PyTorch does: each value is dropped
 // right after the last op that reads it.

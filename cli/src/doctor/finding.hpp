@@ -1,0 +1,25 @@
+// Finding: what `ebbtide doctor` says of one thing.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace ebbtide::cli {
+
+struct Finding {
+  enum class Verdict {
+    kOk,
+    kAbsent,  // not there, and not needed for all
+    kProblem
+  };
+  std::string name;  // "torch"
+  Verdict verdict = Verdict::kOk;
+  std::string what;  // one line
+  std::string fix;   // of a problem, and where there is one: what to do
+};
+
+const char* nameOf(Finding::Verdict verdict);  // "ok", "absent", "problem"
+
+using Findings = std::vector<Finding>;
+
+}  // namespace ebbtide::cli

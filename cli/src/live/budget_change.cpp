@@ -1,0 +1,52 @@
+#include "live/budget_change.hpp"
+
+#include <fmt/format.h>
+
+#include "checked_json.hpp"
+#include "ebbtide/scheduler/byte_size.hpp"
+#include "shown_values.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+// The smallest budget as the verb takes it, rounded up: first, as a line of `top` may be cut.
+std::string advice(const RankAnswer& answer) {
+  const auto least = integerAt(answer.document, {"smallest_feasible_budget_bytes"});
+  if (answer.problem.empty() || !least || *least <= 0) return "";
+  constexpr std::int64_t kMiB = 1 << 20;
+  return fmt::format("the smallest feasible budget is {} (ebbtide budget {} {}MiB); ",
+                     shownBytes(least), answer.rank, *least / kMiB + (*least % kMiB != 0 ? 1 : 0));
+}
+
+}  // namespace
+
+std::string describeBudget(const RankAnswer& answer) {
+  const nlohmann::json& tree = answer.document;
+  std::string text =
+      fmt::format("budget {} (before: {})", shownBudget(integerAt(tree, {"budget_bytes"})),
+                  shownBudget(integerAt(tree, {"before_bytes"})));
+  if (const auto step = integerAt(tree, {"from_step"})) {
+    text += fmt::format(", from step {} on", *step);
+  }
+  const auto peak = integerAt(tree, {"predicted_peak_bytes"});
+  if (!peak) return text + "; no prediction";
+  text += "; predicted: peak " + shownBytes(peak);
+  if (const auto more = numberAt(tree, {"overhead_ratio"})) {
+    text += ", " + shownShare(*more) + " more time";
+  }
+  if (const auto seconds = numberAt(tree, {"step_seconds"})) {
+    text += ", " + shownSeconds(*seconds) + " a step";
+  }
+  return text;
+}
+
+std::vector<RankAnswer> changeBudget(RunningJob& job, const std::string& size,
+                                     std::chrono::milliseconds limit) {
+  // Here only that it is a size.
+  if (size != "none") scheduler::parseSize("SIZE", size, INT64_MAX);
+  std::vector<RankAnswer> answers = job.post("/v1/budget", {{"budget", size}}, limit);
+  for (RankAnswer& answer : answers) answer.problem = advice(answer) + answer.problem;
+  return answers;
+}
+
+}  // namespace ebbtide::cli

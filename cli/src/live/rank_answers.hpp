@@ -1,0 +1,28 @@
+// What ranks answered to one question, for people and for programs.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "live/running_job.hpp"
+
+namespace ebbtide::cli {
+
+// Of all verbs, of the first rank with a problem: kNoRun for no answer, kInfeasible for a budget
+// that cannot be, kBadInput for what the server could not read, kRefused for the rest. kNoRun where
+// nobody answered at all.
+int exitCodeOf(const std::vector<RankAnswer>& answers);
+
+// {"job_id": …, "ranks": [{"rank": 0, …the answer…} | {"rank": 1, "error": "…"}]}
+nlohmann::json toJson(const RunningJob& job, const std::vector<RankAnswer>& answers);
+
+// The answers as JSON, or a line for each made by `line`; problems and the job's notes go to
+// stderr. Returns exitCodeOf().
+int print(const RunningJob& job, const std::vector<RankAnswer>& answers, bool json,
+          const std::function<std::string(const RankAnswer&)>& line);
+
+// The notes, on stderr.
+void printNotes(const RunningJob& job);
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,56 @@
+#include "live/rank_status.hpp"
+
+#include "checked_json.hpp"
+#include "terminal_text.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+constexpr std::size_t kMostHistory = 1000;  // a server of ours sends 120
+
+std::vector<double> history(const nlohmann::json& tree, const char* name) {
+  std::vector<double> numbers = numbersAt(tree, {"history", name});
+  if (numbers.size() > kMostHistory) {
+    numbers.erase(numbers.begin(), numbers.end() - kMostHistory);
+  }
+  return numbers;
+}
+
+std::string text(const nlohmann::json& tree, std::initializer_list<const char*> keys) {
+  return forColumns(textAt(tree, keys).substr(0, 256));
+}
+
+}  // namespace
+
+RankStatus RankStatus::of(const RankAnswer& answer) {
+  const nlohmann::json& tree = answer.document;
+  RankStatus status{.rank = answer.rank,
+                    .where = forColumns(answer.where),
+                    .problem = forColumns(answer.problem)};
+  if (!status.problem.empty()) return status;
+  status.host = text(tree, {"host"});
+  status.job_id = text(tree, {"job_id"});
+  status.state = text(tree, {"state"});
+  status.mode = text(tree, {"mode"});
+  status.device = text(tree, {"device"});
+  status.planner = text(tree, {"plan", "planner"});
+  status.steps = integerAt(tree, {"steps"});
+  status.last_step_seconds = numberAt(tree, {"step_seconds", "last"});
+  status.median_step_seconds = numberAt(tree, {"step_seconds", "median"});
+  status.budget_bytes = integerAt(tree, {"memory", "budget_bytes"});
+  status.live_bytes = integerAt(tree, {"memory", "allocated_bytes"});
+  status.peak_bytes = integerAt(tree, {"memory", "peak_mapped_bytes"});
+  if (status.peak_bytes.value_or(0) == 0) {
+    status.peak_bytes = integerAt(tree, {"memory", "peak_allocated_bytes"});
+  }
+  status.predicted_peak_bytes = integerAt(tree, {"memory", "predicted_peak_bytes"});
+  status.smallest_feasible_bytes = integerAt(tree, {"smallest_feasible_budget_bytes"});
+  status.violations = integerAt(tree, {"totals", "budget_violations"});
+  status.recompute_ratio = numberAt(tree, {"recompute_ratio"});
+  status.step_seconds = history(tree, "step_seconds");
+  status.peak_history = history(tree, "peak_bytes");
+  if (status.state.empty()) status.problem = "its answer has no state";
+  return status;
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,32 @@
+// RankStatus: what one rank says of itself in /v1/status, as the verbs show it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "live/running_job.hpp"
+
+namespace ebbtide::cli {
+
+// Texts are forColumns(). What is not known is nothing, or empty.
+struct RankStatus {
+  int rank = -1;             // -1: of a node that did not tell its ranks
+  std::string where = {};    // the node's endpoint; empty on this one
+  std::string problem = {};  // not empty: it did not answer, and the rest is not known
+  std::string host = {}, job_id = {}, state = {}, mode = {}, device = {}, planner = {};
+  std::optional<std::int64_t> steps = {};
+  std::optional<double> last_step_seconds = {}, median_step_seconds = {};
+  // peak: mapped, which is what the budget bounds; allocated where nothing is mapped by us.
+  std::optional<std::int64_t> budget_bytes = {}, live_bytes = {}, peak_bytes = {},
+                              predicted_peak_bytes = {};
+  std::optional<std::int64_t> smallest_feasible_bytes = {}, violations = {};
+  std::optional<double> recompute_ratio = {};
+  std::vector<double> step_seconds = {},
+                      peak_history = {};  // of the last steps, the latest at the end
+
+  static RankStatus of(const RankAnswer& answer);
+};
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,298 @@
+#include "live/running_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "checked_json.hpp"
+#include "given_text.hpp"
+#include "live/socket_folder.hpp"
+#include "terminal_text.hpp"
+#include "text_file.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+std::string readToken(const std::string& path) {
+  if (path.empty()) return "";
+  std::string token = readText(path);
+  token.erase(std::min(token.find_first_of("\r\n"), token.size()));
+  const bool plain = std::all_of(token.begin(), token.end(),
+                                 [](char letter) { return letter > ' ' && letter <= '~'; });
+  if (token.empty() || !plain || token.size() > 4096) {
+    throw std::invalid_argument("--token-file " + path +
+                                ": its first line is not a token of up to 4096 letters");
+  }
+  return token;
+}
+
+// "0-3, 7"
+std::string ranges(const std::vector<int>& ranks) {
+  std::string text;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t last = i;
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    text += (text.empty() ? "" : ", ") + std::to_string(ranks[i]);
+    if (last > i) text += "-" + std::to_string(ranks[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+std::string names(const std::vector<FoundJob>& jobs) {
+  std::string text;
+  for (const FoundJob& job : jobs) {
+    if (job.ranks.empty()) continue;
+    text += fmt::format("{}{} ({} rank{})", text.empty() ? "" : ", ", forTerminal(job.id),
+                        job.ranks.size(), job.ranks.size() == 1 ? "" : "s");
+  }
+  return text;
+}
+
+std::string nothingRuns(const std::string& folder, const std::vector<FoundJob>& jobs) {
+  std::string text = "no running job in " + forTerminal(folder);
+  for (const FoundJob& job : jobs) {
+    text += fmt::format("; the sockets of {} are left over from processes that ended",
+                        forTerminal(job.id));
+  }
+  return text +
+         "; start one with EBBTIDE=1 or EBBTIDE_BUDGET, set EBBTIDE_SOCKET_DIR as the job has it, "
+         "or name a node: --endpoint HOST:9464";
+}
+
+// Throws NoRun.
+const FoundJob& chosen(const std::vector<FoundJob>& jobs, const std::string& id,
+                       const std::string& folder) {
+  std::vector<const FoundJob*> live;
+  for (const FoundJob& job : jobs) {
+    if (!job.ranks.empty() && (id.empty() || job.id == id)) live.push_back(&job);
+  }
+  if (live.size() == 1) return *live.front();
+  const std::string running = names(jobs);
+  if (running.empty()) throw NoRun(nothingRuns(folder, jobs));
+  if (live.empty()) {
+    throw NoRun(fmt::format("no job '{}' runs here; running: {}", forTerminal(id), running));
+  }
+  throw NoRun(fmt::format("several jobs run here: {}; choose one with --job ID", running));
+}
+
+// A target's query begins with '?', where there is one.
+RankAnswer answerFrom(const Reply& reply, int rank, const std::string& where) {
+  RankAnswer answer{.rank = rank,
+                    .where = where,
+                    .status = reply.status,
+                    .document = {},
+                    .problem = forTerminal(reply.why)};
+  if (reply.status == 0) return answer;
+  auto tree = parseChecked(reply.body);
+  const bool good = reply.status >= 200 && reply.status < 300;
+  if (tree && tree->is_object()) {
+    answer.document = std::move(*tree);
+    if (good) return answer;
+  }
+  const std::string said = textAt(answer.document, {"error"}).substr(0, 1000);
+  if (reply.status == 501) {
+    answer.problem = "not available" + (said.empty() ? "" : ": " + forTerminal(said));
+  } else if (good) {
+    answer.problem = "its answer cannot be read: it is cut off or no JSON of ours";
+  } else if (said.empty()) {
+    answer.problem = fmt::format("refused with HTTP status {}", reply.status);
+  } else {
+    answer.problem = forTerminal(said);
+  }
+  return answer;
+}
+
+void sortByRank(std::vector<RankAnswer>& answers) {
+  std::stable_sort(answers.begin(), answers.end(),
+                   [](const RankAnswer& a, const RankAnswer& b) { return a.rank < b.rank; });
+}
+
+}  // namespace
+
+void JobInput::addTo(CLI::App& verb) {
+  constexpr const char* kGroup = "Which run";
+  verb.add_option("--job", job, "the job's id, where several run here")
+      ->check(givenText())
+      ->type_name("ID")
+      ->group(kGroup);
+  verb.add_option("--rank", ranks, "only this rank; may be repeated (default: all)")
+      ->check(CLI::Range(0, INT32_MAX))
+      ->allow_extra_args(false)
+      ->take_all()
+      ->type_name("N")
+      ->group(kGroup);
+  verb.add_option("--endpoint", endpoints,
+                  "a node's address, in place of the jobs of this machine; may be repeated")
+      ->check(givenText())
+      ->allow_extra_args(false)
+      ->take_all()
+      ->type_name("HOST:PORT")
+      ->group(kGroup);
+  verb.add_option("--token-file", token_file,
+                  "holds the bearer token with which an endpoint takes changes")
+      ->check(givenText())
+      ->type_name("FILE")
+      ->group(kGroup);
+  verb.add_option("--timeout", timeout_seconds, "how long a rank may take to answer")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            char* end = nullptr;
+            const double seconds = std::strtod(text.c_str(), &end);
+            const bool number = end != text.c_str() && *end == '\0';
+            return number && seconds >= 0.001 && seconds <= 3600
+                       ? std::string()
+                       : "'" + text + "' is not 0.001 to 3600 seconds";
+          },
+          ""))
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->group(kGroup);
+}
+
+std::chrono::milliseconds JobInput::timeout() const {
+  return std::chrono::milliseconds(std::llround(timeout_seconds * 1000));
+}
+
+std::string RankAnswer::name() const {
+  if (rank < 0) return where;
+  return (where.empty() ? "" : where + ", ") + "rank " + std::to_string(rank);
+}
+
+RunningJob::RunningJob(const JobInput& input)
+    : input_(input), token_(readToken(input.token_file)) {}
+
+RunningJob RunningJob::find(const JobInput& input) {
+  RunningJob job(input);
+  for (const std::string& endpoint : input.endpoints) parseEndpoint(endpoint);
+  if (input.endpoints.empty()) job.findHere();
+  return job;
+}
+
+void RunningJob::findHere() {
+  const std::string folder = socketFolder();
+  const std::vector<FoundJob> jobs = findJobs(folder);
+  const FoundJob& job = chosen(jobs, input_.job, folder);
+  id_ = job.id;
+  folder_ = folder + "/" + job.id;
+  dead_ = job.dead;
+  if (!job.dead.empty()) {
+    notes_.push_back(
+        fmt::format("skipped rank{} {} of {}: the socket is left over, nobody listens on it",
+                    job.dead.size() == 1 ? "" : "s", ranges(job.dead), forTerminal(job.id)));
+  }
+  std::vector<int> there;
+  for (const RankSocket& socket : job.ranks) there.push_back(socket.rank);
+  for (const int rank : input_.ranks) {
+    if (std::find(there.begin(), there.end(), rank) != there.end()) continue;
+    throw NoRun(fmt::format("the job {} has no rank {} that runs here; there: {}", forTerminal(id_),
+                            rank, ranges(there)));
+  }
+}
+
+bool RunningJob::isWanted(int rank) const {
+  return input_.ranks.empty() ||
+         std::find(input_.ranks.begin(), input_.ranks.end(), rank) != input_.ranks.end();
+}
+
+std::vector<RankAnswer> RunningJob::statuses() {
+  return input_.endpoints.empty() ? get("/v1/status") : statusesOfNodes();
+}
+
+std::vector<RankAnswer> RunningJob::statusesOfNodes() {
+  std::vector<Question> questions;
+  for (const std::string& endpoint : input_.endpoints) {
+    questions.push_back({.address = parseEndpoint(endpoint),
+                         .method = "GET",
+                         .target = "/v1/node",
+                         .body = {},
+                         .token = token_});
+  }
+  const std::vector<Reply> replies = ask(questions, input_.timeout(), stop_);
+  std::vector<RankAnswer> answers;
+  for (std::size_t i = 0; i < replies.size(); ++i) {
+    RankAnswer node = answerFrom(replies[i], -1, input_.endpoints[i]);
+    const nlohmann::json& ranks = at(node.document, {"ranks"});
+    if (node.problem.empty() && !ranks.is_array()) node.problem = "its answer names no ranks";
+    if (!node.problem.empty()) {
+      answers.push_back(std::move(node));
+      continue;
+    }
+    const std::string job = textAt(node.document, {"job_id"});
+    if (!input_.job.empty() && job != input_.job) {
+      node.problem = fmt::format("runs the job '{}', not '{}'", forTerminal(job), input_.job);
+      answers.push_back(std::move(node));
+      continue;
+    }
+    for (const nlohmann::json& tree : ranks) {
+      const auto rank = integerAt(tree, {"rank"});
+      if (!rank || *rank < 0 || *rank > INT32_MAX || !isWanted(static_cast<int>(*rank))) continue;
+      answers.push_back({.rank = static_cast<int>(*rank),
+                         .where = node.where,
+                         .status = 200,
+                         .document = tree,
+                         .problem = forTerminal(textAt(tree, {"error"}))});
+    }
+  }
+  sortByRank(answers);
+  return answers;
+}
+
+std::vector<RunningJob::Target> RunningJob::targets() {
+  std::vector<Target> targets;
+  if (input_.endpoints.empty()) {
+    for (const RankSocket& socket : socketsOf(folder_)) {
+      if (isWanted(socket.rank)) targets.push_back({socket.rank, "", UnixAddress{socket.path}});
+    }
+    return targets;
+  }
+  for (const RankAnswer& answer : statusesOfNodes()) {
+    if (answer.rank < 0) throw NoRun(answer.where + ": " + answer.problem);
+    targets.push_back({answer.rank, answer.where, parseEndpoint(answer.where)});
+  }
+  return targets;
+}
+
+std::vector<RankAnswer> RunningJob::askAll(Question question, std::chrono::milliseconds limit) {
+  const std::vector<Target> asked = targets();
+  std::vector<Question> questions;
+  for (const Target& target : asked) {
+    questions.push_back(question);
+    questions.back().address = target.address;
+    if (!target.where.empty()) {
+      questions.back().token = token_;
+      questions.back().target += fmt::format("?rank={}", target.rank);
+    }
+  }
+  const std::vector<Reply> replies = ask(questions, limit, stop_);
+  std::vector<RankAnswer> answers;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const bool was_dead = std::find(dead_.begin(), dead_.end(), asked[i].rank) != dead_.end();
+    if (was_dead && replies[i].status == 0) continue;  // else a new process took the socket's place
+    answers.push_back(answerFrom(replies[i], asked[i].rank, asked[i].where));
+  }
+  for (const int rank : input_.ranks) {
+    const auto is_it = [&](const Target& target) { return target.rank == rank; };
+    if (std::none_of(asked.begin(), asked.end(), is_it)) {
+      answers.push_back(
+          {.rank = rank, .where = {}, .status = 0, .document = {}, .problem = "is not there"});
+    }
+  }
+  sortByRank(answers);
+  return answers;
+}
+
+std::vector<RankAnswer> RunningJob::get(const std::string& path) {
+  return askAll({.address = {}, .method = "GET", .target = path, .body = {}, .token = {}},
+                input_.timeout());
+}
+
+std::vector<RankAnswer> RunningJob::post(const std::string& path, const nlohmann::json& body,
+                                         std::chrono::milliseconds limit) {
+  return askAll({.address = {}, .method = "POST", .target = path, .body = body.dump(), .token = {}},
+                limit);
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,86 @@
+// RunningJob: the ranks that the arguments name, and questions to them, all at once.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <stop_token>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "live/http_client.hpp"
+
+namespace ebbtide::cli {
+
+// No run, or not the one that was named. Says what to do.
+struct NoRun : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+// --job, --rank, --endpoint, --token-file, --timeout.
+struct JobInput {
+  std::string job;
+  std::vector<int> ranks;
+  std::vector<std::string> endpoints;
+  std::string token_file;
+  double timeout_seconds = 5;
+
+  void addTo(CLI::App& verb);
+  std::chrono::milliseconds timeout() const;
+};
+
+struct RankAnswer {
+  int rank = -1;      // -1: of a node that did not tell its ranks
+  std::string where;  // the node's endpoint; empty on this one
+  int status = 0;     // HTTP's; 0: no answer
+  nlohmann::json document;
+  std::string problem;  // not empty: nothing of use came, and this is why, forTerminal()
+
+  // "rank 3", "node7:9464, rank 3"
+  std::string name() const;
+};
+
+class RunningJob {
+ public:
+  // Throws NoRun, or std::invalid_argument for arguments that cannot be meant. Sockets of this
+  // machine that nobody listens on are named in notes().
+  static RunningJob find(const JobInput& input);
+
+  const std::string& id() const { return id_; }  // empty with endpoints
+  const std::vector<std::string>& notes() const { return notes_; }
+
+  // As they are now: ranks that came since are among them. By rank; of one that is not there or
+  // does not answer, why. `document` is as /v1/status has it.
+  std::vector<RankAnswer> statuses();
+
+  // Questions that are under way when a stop is asked for end then.
+  void setStop(std::stop_token stop) { stop_ = std::move(stop); }
+
+  std::vector<RankAnswer> get(const std::string& path);
+  std::vector<RankAnswer> post(const std::string& path, const nlohmann::json& body,
+                               std::chrono::milliseconds limit);
+
+ private:
+  struct Target {
+    int rank = 0;
+    std::string where;
+    Address address;
+  };
+
+  RunningJob(const JobInput& input);
+  void findHere();
+  std::vector<RankAnswer> statusesOfNodes();
+  std::vector<Target> targets();
+  std::vector<RankAnswer> askAll(Question question, std::chrono::milliseconds limit);
+  bool isWanted(int rank) const;
+
+  JobInput input_;
+  std::string id_, folder_, token_;
+  std::vector<std::string> notes_;
+  std::vector<int> dead_;
+  std::stop_token stop_;
+};
+
+}  // namespace ebbtide::cli

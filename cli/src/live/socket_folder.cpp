@@ -1,0 +1,124 @@
+#include "live/socket_folder.hpp"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+
+namespace ebbtide::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string variable(const char* name) {
+  const char* text = std::getenv(name);
+  return text == nullptr ? "" : text;
+}
+
+// "rank-12.sock" -> 12
+std::optional<int> rankOf(std::string_view name) {
+  constexpr std::string_view kBegin = "rank-", kEnd = ".sock";
+  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
+  const std::string_view digits = name.substr(
+      kBegin.size(),
+      name.size() < kBegin.size() + kEnd.size() ? 0 : name.size() - kBegin.size() - kEnd.size());
+  int rank = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  const bool whole = error == std::errc() && end == digits.data() + digits.size();
+  return whole && rank >= 0 ? std::optional(rank) : std::nullopt;
+}
+
+// A full queue of connections is one that somebody listens on, if slowly.
+bool isListening(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return false;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (descriptor < 0) return true;  // the question itself will say why
+  const int result =
+      ::connect(descriptor, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  const bool listening = result == 0 || errno == EAGAIN || errno == EINPROGRESS;
+  ::close(descriptor);
+  return listening;
+}
+
+// False: there is none.
+bool checkedFolder(const std::string& folder) {
+  struct stat facts {};
+  if (::stat(folder.c_str(), &facts) != 0) {
+    if (errno == ENOENT || errno == ENOTDIR) return false;
+    throw std::invalid_argument("cannot look into the socket folder " + folder + ": " +
+                                std::strerror(errno));
+  }
+  if (!S_ISDIR(facts.st_mode)) return false;
+  if (facts.st_uid != ::geteuid() && ::geteuid() != 0) {
+    throw std::invalid_argument("the socket folder " + folder +
+                                " is another user's, so what listens there is not asked; set "
+                                "EBBTIDE_SOCKET_DIR as the job has it");
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string socketFolder() {
+  if (const std::string given = variable("EBBTIDE_SOCKET_DIR"); !given.empty()) return given;
+  if (const std::string runtime = variable("XDG_RUNTIME_DIR"); !runtime.empty()) {
+    return runtime + "/ebbtide";
+  }
+  return "/tmp/ebbtide-" + std::to_string(::geteuid());
+}
+
+std::vector<RankSocket> socketsOf(const std::string& job_folder) {
+  std::vector<RankSocket> sockets;
+  std::error_code error;
+  for (fs::directory_iterator at(job_folder, error), end; !error && at != end;
+       at.increment(error)) {
+    if (const auto rank = rankOf(at->path().filename().string())) {
+      sockets.push_back({*rank, at->path().string()});
+    }
+  }
+  std::sort(sockets.begin(), sockets.end(),
+            [](const RankSocket& a, const RankSocket& b) { return a.rank < b.rank; });
+  return sockets;
+}
+
+std::vector<FoundJob> findJobs(const std::string& folder) {
+  std::vector<FoundJob> jobs;
+  if (!checkedFolder(folder)) return jobs;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code ignored;
+    if (!at->is_directory(ignored)) continue;
+    FoundJob job{.id = at->path().filename().string(), .ranks = {}, .dead = {}};
+    for (RankSocket& socket : socketsOf(at->path().string())) {
+      if (isListening(socket.path)) {
+        job.ranks.push_back(std::move(socket));
+      } else {
+        job.dead.push_back(socket.rank);
+      }
+    }
+    if (!job.ranks.empty() || !job.dead.empty()) jobs.push_back(std::move(job));
+  }
+  if (error) {
+    throw std::invalid_argument("cannot look into the socket folder " + folder + ": " +
+                                error.message());
+  }
+  std::sort(jobs.begin(), jobs.end(),
+            [](const FoundJob& a, const FoundJob& b) { return a.id < b.id; });
+  return jobs;
+}
+
+}  // namespace ebbtide::cli

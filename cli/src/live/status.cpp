@@ -1,0 +1,67 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "live/rank_answers.hpp"
+#include "live/rank_status.hpp"
+#include "live/running_job.hpp"
+#include "shown_values.hpp"
+#include "text_table.hpp"
+#include "verbs.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+struct Arguments {
+  JobInput job;
+  bool json = false;
+};
+
+std::string table(const std::vector<RankAnswer>& answers) {
+  TextTable table({{"rank"},
+                   {"state", false},
+                   {"step"},
+                   {"step time"},
+                   {"peak / budget"},
+                   {"predicted"},
+                   {"recompute"},
+                   {"violations"}});
+  for (const RankAnswer& answer : answers) {
+    const RankStatus status = RankStatus::of(answer);
+    const std::string name = answer.rank < 0 ? "-" : std::to_string(answer.rank);
+    if (!status.problem.empty()) {
+      table.add({name, (status.where.empty() ? "" : status.where + ": ") + status.problem});
+      continue;
+    }
+    table.add({name, status.state, shownCount(status.steps),
+               shownSeconds(status.median_step_seconds),
+               shownBytes(status.peak_bytes) + " / " + shownBudget(status.budget_bytes),
+               shownBytes(status.predicted_peak_bytes), shownShare(status.recompute_ratio),
+               shownCount(status.violations)});
+  }
+  return table.text();
+}
+
+int status(const Arguments& arguments) {
+  RunningJob job = RunningJob::find(arguments.job);
+  const std::vector<RankAnswer> answers = job.statuses();
+  printNotes(job);
+  if (arguments.json) {
+    fmt::print("{}\n", toJson(job, answers).dump(1, ' ', true));
+  } else {
+    fmt::print("{}", table(answers));
+  }
+  return exitCodeOf(answers);
+}
+
+}  // namespace
+
+void addStatus(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  auto* verb = app.add_subcommand("status", "What each rank of a running job holds and does");
+  arguments->job.addTo(*verb);
+  verb->add_flag("--json", arguments->json, "one JSON document on stdout");
+  verb->callback([arguments, &exit_code] { exit_code = status(*arguments); });
+}
+
+}  // namespace ebbtide::cli

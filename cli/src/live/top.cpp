@@ -1,0 +1,228 @@
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "live/budget_change.hpp"
+#include "live/rank_answers.hpp"
+#include "live/rank_status.hpp"
+#include "live/running_job.hpp"
+#include "live/terminal_screen.hpp"
+#include "live/top_frame.hpp"
+#include "live/top_model.hpp"
+#include "terminal_text.hpp"
+#include "verbs.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct Arguments {
+  JobInput job;
+  double interval_seconds = 1;
+  bool once = false, json = false;
+};
+
+std::vector<RankStatus> statusesOf(const std::vector<RankAnswer>& answers) {
+  std::vector<RankStatus> ranks;
+  ranks.reserve(answers.size());
+  for (const RankAnswer& answer : answers) ranks.push_back(RankStatus::of(answer));
+  return ranks;
+}
+
+std::string titleOf(const RunningJob& job, const JobInput& input) {
+  if (!job.id().empty()) return "job " + forColumns(job.id());
+  return input.endpoints.size() == 1 ? forColumns(input.endpoints.front())
+                                     : fmt::format("{} nodes", input.endpoints.size());
+}
+
+// The latest of what a thread of its own brought; nothing before, or once it was taken.
+template <class Value>
+class Latest {
+ public:
+  void put(Value value) {
+    const std::lock_guard lock(mutex_);
+    value_ = std::move(value);
+  }
+  std::optional<Value> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(value_, std::nullopt);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<Value> value_;
+};
+
+// Asks the ranks again and again, and changes budgets beside that: a slow answer holds up neither
+// the keys nor the other ranks' figures.
+class Asker {
+ public:
+  Asker(RunningJob job, const Arguments& arguments)
+      : arguments_(pinned(arguments, job)),
+        polling_([this, job = std::move(job)](std::stop_token stop) mutable {
+          poll(std::move(job), std::move(stop));
+        }) {}
+
+  // One at a time. False: the one before is not over.
+  bool change(const TopAction& action) {
+    if (changing_now_.exchange(true)) return false;
+    changing_ = std::jthread([this, action](std::stop_token stop) {
+      JobInput input = arguments_.job;
+      input.ranks = {action.rank};
+      input.timeout_seconds = std::max(input.timeout_seconds, 60.0);
+      if (!action.where.empty()) input.endpoints = {action.where};
+      outcome_.put(said(input, action.size, std::move(stop)));
+      changing_now_ = false;
+    });
+    return true;
+  }
+
+  std::optional<std::vector<RankStatus>> ranks() { return ranks_.take(); }
+  std::optional<std::string> outcome() { return outcome_.take(); }
+
+ private:
+  // The job that is shown, should another one start here.
+  static Arguments pinned(Arguments arguments, const RunningJob& job) {
+    if (!job.id().empty()) arguments.job.job = job.id();
+    return arguments;
+  }
+
+  static std::string said(const JobInput& input, const std::string& size, std::stop_token stop) {
+    try {
+      RunningJob job = RunningJob::find(input);
+      job.setStop(std::move(stop));
+      std::string text;
+      for (const RankAnswer& answer : changeBudget(job, size, input.timeout())) {
+        text += answer.name() + ": " +
+                (answer.problem.empty() ? describeBudget(answer) : answer.problem);
+      }
+      return text;
+    } catch (const std::exception& error) {
+      return error.what();
+    }
+  }
+
+  void poll(RunningJob job, std::stop_token stop) {
+    job.setStop(stop);
+    const auto interval = std::chrono::duration<double>(arguments_.interval_seconds);
+    std::mutex mutex;
+    std::condition_variable_any waiting;
+    while (!stop.stop_requested()) {
+      std::vector<RankAnswer> answers;
+      try {
+        answers = job.statuses();
+      } catch (const std::exception& error) {
+        outcome_.put(error.what());
+      }
+      if (stop.stop_requested()) return;
+      ranks_.put(statusesOf(answers));
+      std::unique_lock lock(mutex);
+      waiting.wait_for(lock, stop, interval, [] { return false; });
+    }
+  }
+
+  const Arguments arguments_;
+  Latest<std::vector<RankStatus>> ranks_;
+  Latest<std::string> outcome_;
+  std::atomic<bool> changing_now_ = false;
+  std::jthread polling_, changing_;
+};
+
+// Draws until a key ends it.
+void watch(const Arguments& arguments, RunningJob job) {
+  TopModel model;
+  model.title = titleOf(job, arguments.job);
+  for (const std::string& note : job.notes()) model.message = forColumns(note);
+  TerminalScreen screen;
+  Asker asker(std::move(job), arguments);
+  for (;;) {
+    screen.draw(topFrame(model, screen.size(), screen.unicode()));
+    const auto key = screen.key(100ms);
+    if (screen.closed()) return;
+    if (auto ranks = asker.ranks()) model.setRanks(std::move(*ranks));
+    if (auto outcome = asker.outcome()) model.message = forColumns(*outcome);
+    if (!key) continue;
+    const TopAction action = model.press(*key, visibleRows(screen.size()));
+    if (action.kind == TopAction::Kind::kQuit) return;
+    if (action.kind == TopAction::Kind::kSetBudget) {
+      model.message = asker.change(action)
+                          ? fmt::format("rank {}: asks for {}", action.rank, action.size)
+                          : "the change before is not answered yet";
+    }
+  }
+}
+
+int numberOr(const char* name, int otherwise) {
+  const char* text = std::getenv(name);
+  const int number = text == nullptr ? 0 : std::atoi(text);
+  return number > 0 && number < 10000 ? number : otherwise;
+}
+
+// As wide as the terminal or COLUMNS, as high as it takes.
+void printOnce(const Arguments& arguments, const RunningJob& job,
+               const std::vector<RankAnswer>& answers) {
+  TopModel model;
+  model.title = titleOf(job, arguments.job);
+  model.setRanks(statusesOf(answers));
+  winsize window{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0;
+  const ScreenSize size{.columns = numberOr("COLUMNS", known ? window.ws_col : 80),
+                        .lines = static_cast<int>(answers.size()) + 6};
+  std::vector<FrameLine> lines = topFrame(model, size, localeIsUnicode());
+  lines.resize(lines.size() - std::min<std::size_t>(lines.size(), 3));  // not what keys are for
+  for (const FrameLine& line : lines) {
+    std::string text = line.text();
+    text.erase(text.find_last_not_of(' ') + 1);
+    fmt::print("{}\n", text);
+  }
+}
+
+int top(const Arguments& arguments) {
+  RunningJob job = RunningJob::find(arguments.job);
+  if (!arguments.once && !arguments.json) {
+    watch(arguments, std::move(job));
+    return kFeasible;
+  }
+  const std::vector<RankAnswer> answers = job.statuses();
+  printNotes(job);
+  if (arguments.json) {
+    fmt::print("{}\n", toJson(job, answers).dump(1, ' ', true));
+  } else {
+    printOnce(arguments, job, answers);
+  }
+  return exitCodeOf(answers);
+}
+
+}  // namespace
+
+void addTop(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  auto* verb = app.add_subcommand("top", "Watch all ranks of a running job, and turn budgets");
+  arguments->job.addTo(*verb);
+  verb->add_option("--interval", arguments->interval_seconds, "between two questions to the ranks")
+      ->check(CLI::Validator(
+          [](const std::string& text) {
+            const double seconds = std::strtod(text.c_str(), nullptr);  // CLI::Range lets nan pass
+            return seconds >= 0.1 && seconds <= 3600 ? std::string()
+                                                     : "'" + text + "' is not 0.1 to 3600 seconds";
+          },
+          ""))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  verb->add_flag("--once", arguments->once, "print once, without a terminal");
+  verb->add_flag("--json", arguments->json, "once, as `ebbtide status --json` does");
+  verb->callback([arguments, &exit_code] { exit_code = top(*arguments); });
+}
+
+}  // namespace ebbtide::cli

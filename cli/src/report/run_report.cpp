@@ -1,0 +1,127 @@
+#include "report/run_report.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "checked_json.hpp"
+#include "text_file.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kMostOps = 10000;  // of a map; a report of ours has some dozens
+
+std::map<std::string, std::int64_t> countsAt(const json& tree, const char* key) {
+  std::map<std::string, std::int64_t> counts;
+  const json& object = at(tree, {key});
+  if (!object.is_object()) return counts;
+  for (const auto& [name, value] : object.items()) {
+    if (value.is_number_integer() && counts.size() < kMostOps) counts[name] = value;
+  }
+  return counts;
+}
+
+// Pairs up to the shorter list's end, by rising time.
+std::vector<std::pair<double, double>> timelineOf(const json& tree) {
+  const std::vector<double> seconds = numbersAt(tree, {"timeline", "seconds"});
+  const std::vector<double> bytes = numbersAt(tree, {"timeline", "live_bytes"});
+  std::vector<std::pair<double, double>> timeline;
+  for (std::size_t i = 0; i < std::min(seconds.size(), bytes.size()); ++i) {
+    timeline.emplace_back(seconds[i], std::max(bytes[i], 0.0));
+  }
+  std::stable_sort(timeline.begin(), timeline.end(),
+                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  return timeline;
+}
+
+std::optional<RunReport::Plan> planOf(const json& tree) {
+  const json& plan = at(tree, {"plan"});
+  if (!plan.is_object()) return std::nullopt;
+  return RunReport::Plan{.planner = textAt(plan, {"planner"}),
+                         .overhead_ratio = numberAt(plan, {"overhead_ratio"}),
+                         .plan_seconds = numberAt(plan, {"plan_seconds"}),
+                         .recomputed_ops = integerAt(plan, {"recomputed_ops"}),
+                         .replays_ahead = integerAt(plan, {"replays_ahead"}),
+                         .decoded_values = integerAt(plan, {"decoded_values"}),
+                         .offloaded_values = integerAt(plan, {"offloaded_values"}),
+                         .offloaded_bytes = integerAt(plan, {"offloaded_bytes"}),
+                         .active_from_step = integerAt(plan, {"active_from_step"})};
+}
+
+// The first of the keys that make a report one which this is without; nullptr: none.
+const char* missingKey(const json& tree) {
+  for (const char* key : {"version", "torch_version", "mode"}) {
+    if (!at(tree, {key}).is_string()) return key;
+  }
+  for (const char* key : {"rank", "world_size", "steps", "peak_bytes"}) {
+    if (!integerAt(tree, {key})) return key;
+  }
+  return at(tree, {"timeline"}).is_object() ? nullptr : "timeline";
+}
+
+}  // namespace
+
+std::optional<double> RunReport::shareOfBudget() const {
+  if (!budget_bytes || *budget_bytes <= 0 || !mapped_peak_bytes) return std::nullopt;
+  return static_cast<double>(*mapped_peak_bytes) / static_cast<double>(*budget_bytes);
+}
+
+std::optional<double> RunReport::recomputeShare() const {
+  const double all = median_step_seconds.value_or(0) * static_cast<double>(steps);
+  if (!recompute_seconds || !(all > 0)) return std::nullopt;
+  return *recompute_seconds / all;
+}
+
+std::string RunReport::name() const {
+  return "rank " + std::to_string(rank);
+}
+
+RunReport readRunReport(const std::string& path) {
+  const auto tree = parseChecked(readText(path));
+  if (!tree) throw std::invalid_argument(path + ": is no JSON, or cut off");
+  if (const char* key = missingKey(*tree)) {
+    throw std::invalid_argument(path + ": is no report of a run (EBBTIDE_REPORT writes them): " +
+                                key + " is missing or of another type");
+  }
+  RunReport report;
+  report.path = path;
+  report.version = textAt(*tree, {"version"});
+  report.torch_version = textAt(*tree, {"torch_version"});
+  report.mode = textAt(*tree, {"mode"});
+  report.dominating = textAt(*tree, {"dominating"});
+  report.rank =
+      static_cast<int>(std::clamp<std::int64_t>(*integerAt(*tree, {"rank"}), 0, INT32_MAX));
+  report.world_size = *integerAt(*tree, {"world_size"});
+  report.steps = *integerAt(*tree, {"steps"});
+  report.budget_bytes = integerAt(*tree, {"budget_bytes"});
+  report.base_bytes = integerAt(*tree, {"base_bytes"});
+  report.activation_bytes = integerAt(*tree, {"activation_bytes"});
+  report.recomputable_bytes = integerAt(*tree, {"recomputable_bytes"});
+  report.plain_peak_bytes = integerAt(*tree, {"plain_peak_bytes"});
+  report.peak_bytes = integerAt(*tree, {"peak_bytes"});
+  report.mapped_peak_bytes = integerAt(*tree, {"mapped_peak_bytes"});
+  report.predicted_peak_bytes = integerAt(*tree, {"predicted_peak_bytes"});
+  report.smallest_feasible_bytes = integerAt(*tree, {"smallest_feasible_budget_bytes"});
+  report.violations = integerAt(*tree, {"budget_violations"});
+  report.recomputed_ops = integerAt(*tree, {"recomputed_ops"});
+  report.decoded_values = integerAt(*tree, {"decoded_values"});
+  report.offloaded_bytes = integerAt(*tree, {"offloaded_bytes"});
+  report.spilled_bytes = integerAt(*tree, {"spilled_bytes"});
+  report.rehearsed_steps = integerAt(*tree, {"rehearsed_steps"});
+  report.first_step_seconds = numberAt(*tree, {"step_seconds", "first"});
+  report.median_step_seconds = numberAt(*tree, {"step_seconds", "median"});
+  report.recompute_seconds = numberAt(*tree, {"recompute_seconds"});
+  report.pass_through = at(*tree, {"pass_through"}) == true;
+  report.plan = planOf(*tree);
+  report.timeline = timelineOf(*tree);
+  report.kept_bytes = countsAt(*tree, "kept_bytes");
+  report.audited = countsAt(*tree, "audited");
+  report.rejected = countsAt(*tree, "rejected");
+  report.audited_before = countsAt(*tree, "audited_from_cache");
+  report.rejected_before = countsAt(*tree, "rejected_from_cache");
+  return report;
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,48 @@
+// RunReport: what EBBTIDE_REPORT left of one rank's run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace ebbtide::cli {
+
+// Figures that an older version did not write are nothing. Texts are as the file has them.
+struct RunReport {
+  struct Plan {
+    std::string planner;
+    std::optional<double> overhead_ratio, plan_seconds;
+    std::optional<std::int64_t> recomputed_ops, replays_ahead, decoded_values, offloaded_values,
+        offloaded_bytes, active_from_step;
+  };
+
+  std::string path;
+  std::string version, torch_version, mode, dominating;
+  int rank = 0;
+  std::int64_t world_size = 1, steps = 0;
+  std::optional<std::int64_t> budget_bytes, base_bytes, activation_bytes, recomputable_bytes,
+      plain_peak_bytes, peak_bytes, mapped_peak_bytes, predicted_peak_bytes,
+      smallest_feasible_bytes, violations, recomputed_ops, decoded_values, offloaded_bytes,
+      spilled_bytes, rehearsed_steps;
+  std::optional<double> first_step_seconds, median_step_seconds, recompute_seconds;
+  bool pass_through = false;
+  std::optional<Plan> plan;
+  std::vector<std::pair<double, double>> timeline;  // seconds, live bytes, of one late step
+  std::map<std::string, std::int64_t> kept_bytes;   // by reason
+  // By op: replays compared with their originals, and those that differed; in this run, and in an
+  // earlier one.
+  std::map<std::string, std::int64_t> audited, rejected, audited_before, rejected_before;
+
+  // What the budget bounds: the mapped peak.
+  std::optional<double> shareOfBudget() const;
+  std::optional<double> recomputeShare() const;  // of the time in steps
+  std::string name() const;                      // "rank 3"
+};
+
+// Throws std::invalid_argument that begins with the path: no JSON, or none of ours.
+RunReport readRunReport(const std::string& path);
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,22 @@
+// The exit codes in words, once for the manual, the help and the tests.
+#pragma once
+
+#include <array>
+#include <utility>
+
+#include "verbs.hpp"
+
+namespace ebbtide::cli {
+
+inline constexpr std::array<std::pair<int, const char*>, 6> kExitCodes = {{
+    {kFeasible, "done; a plan or a schedule fits its budget"},
+    {kFailure,
+     "a failure of ours, no memory left, output that could not be written; of doctor: "
+     "something does not work"},
+    {kBadInput, "bad input: an argument, a file, a schedule that is not legal"},
+    {kInfeasible, "the budget cannot be met"},
+    {kNoRun, "no such run, or a rank does not answer"},
+    {kRefused, "the run refused what was asked, or cannot do it"},
+}};
+
+}  // namespace ebbtide::cli

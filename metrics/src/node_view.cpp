@@ -1,0 +1,224 @@
+#include "node_view.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "exposition_merge.hpp"
+#include "unix_socket.hpp"
+
+namespace ebbtide::metrics {
+namespace {
+
+constexpr std::chrono::milliseconds kGatherLimit{1000};
+constexpr std::chrono::milliseconds kReadLimit{10'000};
+constexpr std::chrono::milliseconds kChangeLimit{59'000};  // just below the server's own
+
+std::string machineName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+// What went wrong, of an answer that is not the one hoped for.
+std::string sentenceOf(const Response& response) {
+  const auto body = nlohmann::json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  if (body.is_object() && body.contains("error") && body["error"].is_string()) {
+    return body["error"].get<std::string>();
+  }
+  return "the rank answered with status " + std::to_string(response.status);
+}
+
+bool isObject(const std::string& text) {
+  const std::size_t start = text.find_first_not_of(" \t\r\n");
+  return start != std::string::npos && text[start] == '{' && nlohmann::json::accept(text);
+}
+
+std::string gauge(const std::string& name, const std::string& help, const std::string& job_id,
+                  std::size_t value) {
+  return "# HELP " + name + " " + help + "\n# TYPE " + name + " gauge\n" + name +
+         "{job_id=" + nlohmann::json(job_id).dump() + "} " + std::to_string(value) + "\n";
+}
+
+}  // namespace
+
+struct NodeView::Gathering {
+  std::vector<Part> parts;
+  std::size_t missing = 0;
+  std::function<void(std::vector<Part>&)> done;  // empty: nobody waits any more
+
+  void take(std::size_t index, Response response, bool reached) {
+    parts[index].response = std::move(response);
+    parts[index].reached = reached;
+    if (--missing == 0 && done) done(parts);
+  }
+};
+
+NodeView::NodeView(boost::asio::io_context& context, std::shared_ptr<Mailbox> mailbox,
+                   NodeOptions options, Routes own)
+    : options_(std::move(options)),
+      own_(std::move(own)),
+      mailbox_(std::move(mailbox)),
+      client_(context) {}
+
+Routes NodeView::routes() {
+  Routes routes = own_;
+  for (const auto& [method, path] : own_.list()) {
+    if (path == "/metrics" || !path.starts_with("/v1/")) continue;
+    const auto handler = [this](Request request, const Answer& answer) {
+      pass(std::move(request), answer);
+    };
+    if (method == "GET") {
+      routes.get(path, Routes::SlowHandler(handler));
+    } else {
+      routes.post(path, handler);
+    }
+  }
+  routes.get("/metrics", [this](Request request, const Answer& answer) {
+    if (request.query.contains("rank")) {
+      pass(std::move(request), answer);
+      return;
+    }
+    const auto join = [this](const std::vector<Part>& parts) { return joinedMetrics(parts); };
+    gather(request, join, answer);
+  });
+  routes.get("/v1/node", [this](Request request, const Answer& answer) {
+    request.path = "/v1/status";
+    const auto join = [this](const std::vector<Part>& parts) { return joinedStatus(parts); };
+    gather(request, join, answer);
+  });
+  return routes;
+}
+
+std::map<int, std::string> NodeView::siblings() const {
+  std::map<int, std::string> sockets;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(options_.folder, error);
+  while (!error && entry != std::filesystem::directory_iterator()) {
+    const auto rank = rankOfSocket(entry->path().filename().string());
+    if (rank && *rank != options_.rank) sockets.emplace(*rank, entry->path().string());
+    entry.increment(error);
+  }
+  return sockets;
+}
+
+void NodeView::gather(const Request& request, Join join, Answer answer) {
+  const std::string question = request.path + "\n" + request.accept;
+  const auto gathering = std::make_shared<Gathering>();  // before anybody waits for it
+  std::vector<Answer>& waiting = asked_[question];
+  waiting.push_back(std::move(answer));
+  if (waiting.size() > 1) return;
+  try {
+    askAll(request, question, std::move(join), gathering);
+  } catch (...) {  // out of memory: the next one asks anew instead of waiting for this
+    gathering->done = nullptr;
+    asked_.erase(question);
+    throw;
+  }
+}
+
+void NodeView::askAll(const Request& request, const std::string& question, Join join,
+                      const std::shared_ptr<Gathering>& gathering) {
+  const Request asked{.method = "GET", .path = request.path, .accept = request.accept};
+  std::map<int, std::string> sockets = siblings();
+  sockets.emplace(options_.rank, "");
+  gathering->missing = sockets.size();
+  gathering->done = [this, question, join = std::move(join)](const std::vector<Part>& parts) {
+    const std::vector<Answer> answers = std::move(asked_.extract(question).mapped());
+    const Response response = join(parts);
+    for (const Answer& one : answers) one(response);
+  };
+  for (const auto& [rank, path] : sockets)
+    gathering->parts.push_back({.rank = rank, .response = {}});
+  std::size_t index = 0;
+  for (const auto& [rank, path] : sockets) {
+    const std::size_t here = index++;
+    if (rank != options_.rank) {
+      client_.ask(path, asked, kGatherLimit, [gathering, here](Response response, bool reached) {
+        gathering->take(here, std::move(response), reached);
+      });
+      continue;
+    }
+    own_.answer(asked, [mailbox = mailbox_, gathering, here](Response response) {
+      mailbox->run([gathering, here, response = std::move(response)]() mutable {
+        gathering->take(here, std::move(response), true);
+      });
+    });
+  }
+}
+
+void NodeView::pass(Request request, const Answer& answer) {
+  const auto named = request.query.find("rank");
+  if (named == request.query.end()) {
+    own_.answer(std::move(request), answer);
+    return;
+  }
+  const auto rank = rankNumber(named->second);
+  if (!rank) {
+    answer(errorResponse(400, "rank is not a number"));
+    return;
+  }
+  request.query.erase(named);
+  if (request.method == "HEAD") request.method = "GET";  // whoever serves it leaves the body out
+  if (*rank == options_.rank) {
+    own_.answer(std::move(request), answer);
+    return;
+  }
+  const auto sockets = siblings();
+  const auto socket = sockets.find(*rank);
+  if (socket == sockets.end()) {
+    answer(errorResponse(404, "rank " + std::to_string(*rank) + " is not on this machine"));
+    return;
+  }
+  const auto limit = request.method == "POST" ? kChangeLimit : kReadLimit;
+  client_.ask(socket->second, request, limit,
+              [answer](Response response, bool) { answer(std::move(response)); });
+}
+
+Response NodeView::joinedMetrics(const std::vector<Part>& parts) const {
+  const Part& own = *std::find_if(parts.begin(), parts.end(),
+                                  [this](const Part& part) { return part.rank == options_.rank; });
+  if (own.response.status != 200) return own.response;
+  std::vector<std::string_view> texts;
+  for (const Part& part : parts) {
+    if (part.response.status != 200) continue;
+    if (part.response.content_type != own.response.content_type) continue;
+    texts.emplace_back(part.response.body);
+  }
+  const std::size_t expected =
+      std::max(parts.size(), static_cast<std::size_t>(std::max(options_.local_world_size, 0)));
+  const std::string counts =
+      gauge("ebbtide_node_ranks", "Ranks of this job expected on this machine.", options_.job_id,
+            expected) +
+      gauge("ebbtide_node_ranks_answered", "Ranks of this machine whose series are here.",
+            options_.job_id, texts.size());
+  texts.emplace_back(counts);
+  const bool open_metrics = own.response.content_type.starts_with("application/openmetrics-text");
+  return {.content_type = own.response.content_type, .body = mergeExpositions(texts, open_metrics)};
+}
+
+Response NodeView::joinedStatus(const std::vector<Part>& parts) const {
+  const auto text = [](const auto& value) {
+    return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  std::string body = R"({"host":)" + text(machineName()) + R"(,"job_id":)" + text(options_.job_id) +
+                     R"(,"local_world_size":)" + std::to_string(options_.local_world_size) +
+                     R"(,"ranks":[)";
+  for (const Part& part : parts) {
+    if (&part != &parts.front()) body += ",\n";
+    if (part.response.status == 200 && isObject(part.response.body)) {
+      body += part.response.body;
+    } else {
+      body += R"({"rank":)" + std::to_string(part.rank) + R"(,"error":)" +
+              text(sentenceOf(part.response)) + "}";
+    }
+  }
+  return {.body = body + "]}\n"};
+}
+
+}  // namespace ebbtide::metrics

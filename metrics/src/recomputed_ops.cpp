@@ -1,0 +1,60 @@
+#include "ebbtide/metrics/recomputed_ops.hpp"
+
+#include <algorithm>
+#include <exception>
+
+namespace ebbtide::metrics {
+
+std::size_t RecomputedOps::numberOf(const std::string& op) noexcept try {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find(ops_.begin(), ops_.end(), op);
+  if (known != ops_.end()) return static_cast<std::size_t>(known - ops_.begin());
+  if (ops_.size() == kMostOps) return 0;
+  ops_.push_back(op);
+  return ops_.size() - 1;
+} catch (const std::exception&) {
+  return 0;  // no memory
+}
+
+void RecomputedOps::noteStepEnd() noexcept {
+  std::size_t count = named_count_.load(std::memory_order_relaxed);
+  const auto hasName = [&](std::size_t op) {
+    return std::any_of(named_.begin(), named_.begin() + static_cast<std::ptrdiff_t>(count),
+                       [op](const auto& named) { return named == op; });
+  };
+  while (count < kMostNames) {
+    std::size_t most = 0;  // that has none
+    std::int64_t most_ns = 0;
+    for (std::size_t op = 1; op < kMostOps; ++op) {
+      if (spentNs(op) <= most_ns || hasName(op)) continue;
+      most = op;
+      most_ns = spentNs(op);
+    }
+    if (most == 0) return;
+    named_[count] = most;
+    named_count_.store(++count, std::memory_order_release);
+  }
+}
+
+// While names are left, what has none yet gets one at the step's end.
+std::vector<std::pair<std::string, double>> RecomputedOps::seconds() const {
+  const std::size_t count = named_count_.load(std::memory_order_acquire);
+  std::vector<std::pair<std::string, double>> all;
+  std::array<bool, kMostOps> has_name{};
+  {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t op = named_[i];
+      has_name[op] = true;
+      all.emplace_back(ops_[op], static_cast<double>(spentNs(op)) * 1e-9);
+    }
+  }
+  std::int64_t other_ns = spentNs(0);
+  for (std::size_t op = 1; count == kMostNames && op < kMostOps; ++op) {
+    if (!has_name[op]) other_ns += spentNs(op);
+  }
+  all.emplace_back(kOther, static_cast<double>(other_ns) * 1e-9);
+  return all;
+}
+
+}  // namespace ebbtide::metrics

@@ -1,0 +1,214 @@
+#include "unix_socket.hpp"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace ebbtide::metrics {
+namespace {
+
+constexpr int kBacklog = 512;
+constexpr std::chrono::milliseconds kLockPause{10};
+// Then it goes without: whoever holds it is stuck.
+constexpr int kOpenAttempts = 100;
+constexpr int kRemoveAttempts = 10;  // the trainer waits for it to end
+
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  ~Descriptor() {
+    if (value_ >= 0) ::close(value_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return value_; }
+  int release() { return std::exchange(value_, -1); }
+
+ private:
+  int value_;
+};
+
+// A file system without locks is taken as locked.
+class FolderLock {
+ public:
+  FolderLock(const std::string& folder, int attempts)
+      : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
+           --attempts > 0) {
+      std::this_thread::sleep_for(kLockPause);
+    }
+  }
+  // Not left to the closing: a child forked meanwhile has a copy of the descriptor.
+  ~FolderLock() { ::flock(folder_.get(), LOCK_UN); }
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  Descriptor folder_;
+};
+
+// Empty: the folder is there, and this user's alone.
+std::string whyNotOurFolder(const std::string& folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
+    return "cannot make the folder " + folder + ": " + std::strerror(errno);
+  }
+  struct stat status {};
+  if (::lstat(folder.c_str(), &status) != 0) return folder + ": " + std::strerror(errno);
+  if (!S_ISDIR(status.st_mode)) return folder + " is not a folder";
+  if (status.st_uid != ::geteuid()) return "the folder " + folder + " belongs to another user";
+  if ((status.st_mode & 077) != 0) {
+    return "the folder " + folder + " is open to other users (chmod 700 it)";
+  }
+  return "";
+}
+
+std::optional<sockaddr_un> addressOf(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::copy(path.begin(), path.end(), address.sun_path);
+  return address;
+}
+
+// 0, or why nobody answers there.
+int connectError(const sockaddr_un& address) {
+  const Descriptor probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const auto* where = reinterpret_cast<const sockaddr*>(&address);
+  return ::connect(probe.get(), where, sizeof address) == 0 ? 0 : errno;
+}
+
+// A full queue of a live process answers EAGAIN.
+bool somebodyListens(const sockaddr_un& address) {
+  const int error = connectError(address);
+  return error == 0 || error == EAGAIN || error == EINPROGRESS;
+}
+
+// Bound under `hidden`, renamed to `path`. -1, and a sentence in `error`.
+int openSocket(const std::string& path, const std::string& hidden, std::string& error) {
+  const auto address = addressOf(hidden);
+  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  ::unlink(hidden.c_str());  // of a process that died here, and had our number
+  // Its mode before it can be reached: the folder is closed to others anyway.
+  const bool listens =
+      socket.get() >= 0 &&
+      ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
+      ::chmod(hidden.c_str(), 0600) == 0 && ::listen(socket.get(), kBacklog) == 0 &&
+      ::rename(hidden.c_str(), path.c_str()) == 0;
+  if (listens) return socket.release();
+  error = "cannot listen on " + path + ": " + std::strerror(errno);
+  ::unlink(hidden.c_str());
+  return -1;
+}
+
+}  // namespace
+
+std::unique_ptr<UnixSocket> UnixSocket::listen(const std::string& path, std::string& error) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  const std::string above = folder.parent_path().string();
+  const std::string hidden = (folder / ("." + std::to_string(::getpid()))).string();
+  const auto address = addressOf(path);
+  if (!address || !addressOf(hidden)) {
+    error = "cannot listen on " + path + ": a socket's path has at most 107 bytes";
+    return nullptr;
+  }
+  error = whyNotOurFolder(above);
+  if (!error.empty()) return nullptr;
+  const FolderLock lock(above, kOpenAttempts);
+  error = whyNotOurFolder(folder.string());
+  if (!error.empty()) return nullptr;
+  struct stat status {};
+  if (::lstat(path.c_str(), &status) == 0) {
+    if (!S_ISSOCK(status.st_mode)) {
+      error = "cannot listen on " + path + ": there is something that is not a socket";
+      return nullptr;
+    }
+    if (somebodyListens(*address)) {
+      error = "cannot listen on " + path + ": another process listens there";
+      return nullptr;
+    }
+  }
+  std::unique_ptr<UnixSocket> opened(new UnixSocket);
+  opened->path_ = path;
+  opened->descriptor_ = openSocket(path, hidden, error);
+  if (opened->descriptor_ < 0) return nullptr;
+  if (::lstat(path.c_str(), &status) == 0) {
+    opened->device_ = status.st_dev;
+    opened->inode_ = status.st_ino;
+  }
+  return opened;
+}
+
+UnixSocket::~UnixSocket() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+int UnixSocket::release() noexcept {
+  return std::exchange(descriptor_, -1);
+}
+
+void UnixSocket::removeName() noexcept {
+  try {
+    const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+    const FolderLock lock(folder.parent_path().string(), kRemoveAttempts);
+    struct stat status {};
+    if (::lstat(path_.c_str(), &status) != 0) return;
+    if (status.st_dev != device_ || status.st_ino != inode_) return;
+    ::unlink(path_.c_str());
+    ::rmdir(folder.c_str());
+  } catch (const std::exception&) {  // out of memory: the next process of that name replaces it
+  }
+}
+
+void UnixSocket::removeDeadNeighbours() const noexcept {
+  try {
+    const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+    const FolderLock lock(folder.parent_path().string(), kOpenAttempts);
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      const std::string path = entry.path().string();
+      const auto address = addressOf(path);
+      if (!address || !rankOfSocket(entry.path().filename().string())) continue;
+      if (connectError(*address) == ECONNREFUSED) ::unlink(path.c_str());
+    }
+  } catch (const std::exception&) {  // they are left there
+  }
+}
+
+std::optional<int> rankOfSocket(std::string_view name) {
+  constexpr std::string_view kBefore = "rank-";
+  constexpr std::string_view kAfter = ".sock";
+  if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) return {};
+  if (name.size() <= kBefore.size() + kAfter.size()) return {};
+  name.remove_prefix(kBefore.size());
+  name.remove_suffix(kAfter.size());
+  return rankNumber(name);
+}
+
+std::optional<int> rankNumber(std::string_view digits) {
+  int rank = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+  if (error != std::errc() || end != digits.data() + digits.size() || rank < 0) return {};
+  return rank;
+}
+
+bool peerIsThisUser(int descriptor) noexcept {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+         peer.uid == ::geteuid();
+}
+
+}  // namespace ebbtide::metrics

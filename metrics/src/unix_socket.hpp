@@ -1,0 +1,59 @@
+// UnixSocket: a listening socket in a folder that is this user's alone.
+//
+// Its name appears when it listens already: bound under another name in the same folder, then
+// renamed. So a socket that refuses a connection has nobody behind it, and may be replaced. Whoever
+// replaces or removes one holds a lock on the folder above.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ebbtide::metrics {
+
+class UnixSocket {
+ public:
+  // The path's folder and the one above it are made if they are missing (0700). nullptr, and a
+  // sentence in `error`: they are not ours alone, the path is too long for a socket's address, or a
+  // live process listens there.
+  static std::unique_ptr<UnixSocket> listen(const std::string& path, std::string& error);
+
+  ~UnixSocket();  // closes it, unless released
+  UnixSocket(const UnixSocket&) = delete;
+  UnixSocket& operator=(const UnixSocket&) = delete;
+
+  // Takes away the names of other ranks in its folder that nobody listens on: of a run that was
+  // killed, and had more ranks.
+  void removeDeadNeighbours() const noexcept;
+
+  // The descriptor is the caller's from here on. Non-blocking, closed on exec.
+  int release() noexcept;
+
+  // Takes the name away if it is still this socket's, and the folder if nothing is left in it. Not
+  // called in a forked child: the name is the parent's.
+  void removeName() noexcept;
+
+  const std::string& path() const noexcept { return path_; }
+
+ private:
+  UnixSocket() = default;
+
+  std::string path_;
+  int descriptor_ = -1;
+  dev_t device_ = 0;  // of the name, to know it again
+  ino_t inode_ = 0;
+};
+
+// Digits alone; nothing where they are none, or too many for an int.
+std::optional<int> rankNumber(std::string_view digits);
+
+// 7 of rank-7.sock; nothing where it is no such name.
+std::optional<int> rankOfSocket(std::string_view name);
+
+// Of a connected Unix socket: true when its other end belongs to this user.
+bool peerIsThisUser(int descriptor) noexcept;
+
+}  // namespace ebbtide::metrics

@@ -1,0 +1,92 @@
+#include "asked_steps.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include <filesystem>
+#include <utility>
+
+namespace ebbtide::plugin {
+
+AskedSteps::Started AskedSteps::start(std::int64_t steps,
+                                      const std::function<std::string(std::int64_t)>& prepare,
+                                      std::function<void(const std::string&)> write) try {
+  const std::lock_guard one_at_a_time(starting_);
+  std::int64_t from_step = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closing_) return {.error = "training has ended"};
+    if (state_ != State::kNone)
+      return {.error = fmt::format("a {} of {} step{} from step {} on is not written yet", what_,
+                                   steps_, steps_ == 1 ? "" : "s", from_step_)};
+    from_step = running_step_ + 1;
+  }
+  if (writer_.joinable()) writer_.join();  // it has nothing left to do
+  const std::string path = prepare(from_step);
+  writer_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "ebbtide-trace");
+    writeWhenOver();
+  });
+  const std::lock_guard lock(mutex_);
+  path_ = path;
+  write_ = std::move(write);
+  from_step_ = running_step_ + 1;  // one may have begun meanwhile
+  steps_ = steps;
+  state_ = State::kWaits;
+  return {.path = path, .from_step = from_step_};
+} catch (const std::exception& error) {
+  return {.error = fmt::format("no {} can be recorded: {}", what_, error.what())};
+}
+
+bool AskedSteps::beginsAt(std::int64_t step) noexcept {
+  const std::lock_guard lock(mutex_);
+  running_step_ = step;
+  if (state_ != State::kWaits || step < from_step_) return false;
+  from_step_ = step;
+  state_ = State::kRuns;
+  return true;
+}
+
+bool AskedSteps::endsAt(std::int64_t step) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (state_ != State::kRuns || step < from_step_ + steps_ - 1) return false;
+  state_ = State::kOver;
+  changed_.notify_all();
+  return true;
+}
+
+void AskedSteps::writeWhenOver() {
+  bool any = false;
+  std::string path;
+  std::function<void(const std::string&)> write;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return closing_ || state_ == State::kOver; });
+    any = state_ == State::kRuns || state_ == State::kOver;
+    state_ = State::kOver;
+    path = path_;
+    write = std::move(write_);
+  }
+  if (any) write(path);
+  write = nullptr;
+  const std::lock_guard lock(mutex_);
+  state_ = State::kNone;
+}
+
+void AskedSteps::finish() noexcept {
+  const std::lock_guard one_at_a_time(starting_);
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  if (writer_.joinable()) writer_.join();
+}
+
+std::string temporaryFolder() {
+  std::error_code none;
+  const auto folder = std::filesystem::temp_directory_path(none);
+  return none ? "/tmp" : folder.string();
+}
+
+}  // namespace ebbtide::plugin

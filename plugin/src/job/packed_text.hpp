@@ -1,0 +1,18 @@
+// What a rank writes into the job's store, made small: zlib's format (RFC 1950). Torch-free.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace ebbtide::plugin {
+
+// `known` is what such a text mostly has in it: it costs nothing then. At most 32 KiB are of use;
+// what packs and what unpacks have the same.
+std::string packText(std::string_view text, std::string_view known);
+
+// Throws std::invalid_argument that says what is wrong: damaged, cut short, packed with another
+// `known`, followed by something, or more than `most_bytes` long, of which no more is made.
+std::string unpackText(std::string_view packed, std::string_view known, std::size_t most_bytes);
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,31 @@
+// LastOf: a ring: of what was added the last so many, and how many were lost. All of its memory is
+// there from the start. Torch-free.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace ebbtide::plugin {
+
+template <typename T>
+class LastOf {
+ public:
+  explicit LastOf(std::size_t most) : kept_(most) {}
+
+  void add(const T& one) noexcept { kept_[added_++ % kept_.size()] = one; }
+  std::uint64_t lost() const noexcept { return added_ - size(); }
+  std::size_t size() const noexcept { return std::min<std::uint64_t>(added_, kept_.size()); }
+  // visit(one), the oldest first
+  template <typename Visit>
+  void forEach(Visit&& visit) const {
+    for (std::uint64_t i = lost(); i < added_; ++i) visit(kept_[i % kept_.size()]);
+  }
+
+ private:
+  std::vector<T> kept_;
+  std::uint64_t added_ = 0;
+};
+
+}  // namespace ebbtide::plugin

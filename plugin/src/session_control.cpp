@@ -1,0 +1,237 @@
+#include "session_control.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "ebbtide/metrics/pages.hpp"
+#include "session.hpp"
+#include "trace_routes.hpp"
+#include "variables.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using metrics::Answer;
+using metrics::errorResponse;
+using metrics::Request;
+using metrics::Response;
+
+constexpr auto kCurvePointTime = std::chrono::milliseconds(500);
+
+std::string machineName() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
+}
+
+std::string variablesJson() {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const std::string& name : knownVariables()) {
+    const std::string value = variable(name.c_str());
+    rows.push_back({{"name", name},
+                    {"value", value.empty() ? nlohmann::json() : nlohmann::json(value)},
+                    {"given", !value.empty()}});
+  }
+  return rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+double unixSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
+SessionControl::SessionControl(Session& session)
+    : session_(session),
+      curve_search_({.planner = session.config().planner,
+                     .replay_ahead = false,
+                     .planning_time = kCurvePointTime},
+                    [](const std::string&) {}),
+      socket_(session.config().socket_dir, session.config().job_id, session.config().rank),
+      host_(machineName()),
+      variables_(variablesJson()) {
+  addRoutes();
+}
+
+// All that a rank answers, in one place.
+void SessionControl::addRoutes() {
+  metrics::addPages(routes_);
+  const auto view = [this](Response (SessionControl::*make)()) {
+    return [this, make](const Request& request) {
+      if (auto why = ofAnotherRank(request)) return *why;
+      if (auto why = gone()) return *why;
+      return (this->*make)();
+    };
+  };
+  routes_.get("/metrics", [this](const Request& request) {
+    const metrics::Format format = metrics::formatFor(request.accept);
+    return Response{.content_type = metrics::contentTypeOf(format),
+                    .body = session_.metrics_.render(format)};
+  });
+  routes_.get("/v1/status", view(&SessionControl::status));
+  routes_.get("/v1/plan", view(&SessionControl::plan));
+  routes_.get("/v1/curve", view(&SessionControl::curve));
+  routes_.get("/v1/config", [this](const Request&) { return config(); });
+  routes_.post("/v1/budget", [this](const Request& request, const Answer& answer) {
+    postBudget(request, answer);
+  });
+  routes_.post("/v1/replan", [this](const Request& request, const Answer& answer) {
+    postReplan(request, answer);
+  });
+  routes_.post("/v1/pause", [this](const Request& request, const Answer& answer) {
+    postPause(request, answer);
+  });
+  addTraceRoutes(routes_, session_.runTrace(), session_.snapshots());
+}
+
+// The port of a machine hands questions on, and takes the rank from them; a rank's own socket does
+// not.
+std::optional<Response> SessionControl::ofAnotherRank(const Request& request) const {
+  const auto named = request.query.find("rank");
+  const int rank = session_.config().rank;
+  if (named == request.query.end() || named->second == std::to_string(rank)) return std::nullopt;
+  return errorResponse(404, fmt::format("this is rank {} alone: ask the other one's socket, or "
+                                        "the port of its machine",
+                                        rank));
+}
+
+std::string SessionControl::serve() {
+  const Config& config = session_.config();
+  metrics::HttpServerOptions options{.unix_path = socket_.path()};
+  if (config.local_rank == 0) {
+    metrics::TcpOptions tcp{.address = config.bind,
+                            .port = static_cast<std::uint16_t>(config.port)};
+    std::string problem;
+    if (!config.token_file.empty())
+      tcp.token = metrics::BearerToken::read(config.token_file, problem);
+    if (!problem.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + problem);
+    options.tcp = std::move(tcp);
+    options.node = metrics::NodeOptions{.folder = socket_.jobFolder(),
+                                        .job_id = socket_.jobId(),
+                                        .rank = config.rank,
+                                        .local_world_size = config.local_world_size};
+  }
+  std::string error;
+  server_ = metrics::HttpServer::start(options, routes_, error);
+  if (!error.empty()) session_.warn("metrics are not served everywhere: " + error);
+  if (server_ == nullptr) return "no endpoint";
+  std::string tcp;
+  if (server_->port() != 0) {
+    const bool ipv6 = config.bind.find(':') != std::string::npos;
+    tcp = (ipv6 ? "[" + config.bind + "]" : config.bind) + fmt::format(":{}", server_->port());
+  }
+  {
+    const std::lock_guard lock(session_.mutex_);
+    unix_path_ = server_->unixPath();
+    tcp_address_ = tcp;
+  }
+  std::string text = tcp.empty() ? "" : "metrics http://" + tcp + "/metrics";
+  if (!server_->unixPath().empty())
+    text += (text.empty() ? "socket " : ", socket ") + server_->unixPath();
+  return text;
+}
+
+void SessionControl::close() {
+  std::deque<std::function<void()>> commands;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    commands.swap(commands_);
+  }
+  for (const auto& command : commands) command();  // each sees that the session has ended
+  commands.clear();
+  server_.reset();
+}
+
+std::optional<Response> SessionControl::gone() const {
+  if (Session::inChild())
+    return errorResponse(503, "this is a forked process, in which nothing trains by a plan");
+  return std::nullopt;
+}
+
+std::optional<Response> SessionControl::refusal() const {
+  if (session_.closing_) return errorResponse(503, "the run ends");
+  if (session_.disabled())
+    return errorResponse(409, "the run was switched to pass-through, and nothing can be changed");
+  if (session_.keeps_everything_)
+    return errorResponse(409, "nothing is dropped in this process any more: its log says why");
+  if (!session_.config().own_allocator)
+    return errorResponse(409, "EBBTIDE_ALLOCATOR=torch cannot hold a budget");
+  return std::nullopt;
+}
+
+std::int64_t SessionControl::nextStep() const {
+  return session_.steps_ + (step_open_ ? 2 : 1);
+}
+
+// -----------------------------------------------------------------------------------------------
+// steps
+
+void SessionControl::noteBegin(const allocator::Statistics& memory) {
+  memory_ = memory;
+  step_open_ = true;
+}
+
+void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds,
+                             double recompute_seconds) {
+  memory_ = memory;
+  step_open_ = false;
+  recent_.add({.number = session_.steps_,
+               .seconds = seconds,
+               .recompute_seconds = recompute_seconds,
+               .peak_bytes = memory.allocated_peak_bytes},
+              unixSeconds());
+  const bool over = session_.memory().ledger().overruns() > violations_before_budget_;
+  if (over && session_.budget_.isAsked() && !session_.budget_.isOpen())
+    session_.takeBudgetBack("a step went over it");
+  if (session_.last_plan_ == active_plan_) return;
+  active_plan_ = session_.last_plan_;
+  active_from_step_ = session_.steps_;
+}
+
+// Of several programs that of the most steps is the one that a budget is for.
+void SessionControl::noteRecorded(std::shared_ptr<const scheduler::Trace> trace, bool first_step) {
+  const auto stepsOf = [this](const RecordedStep& step) -> std::int64_t {
+    const auto program = session_.programs_.find(step.trace->signature);
+    return program == session_.programs_.end() ? -1 : program->second.steps;
+  };
+  RecordedStep step{std::move(trace), first_step};
+  if (last_.trace == nullptr || stepsOf(step) >= stepsOf(last_)) last_ = std::move(step);
+}
+
+// -----------------------------------------------------------------------------------------------
+// the planning thread
+
+bool SessionControl::hasWork() const {
+  return !commands_.empty() || draw_plain_ || curve_wanted_;
+}
+
+void SessionControl::work() {
+  std::function<void()> command;
+  bool draws = false;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    if (!commands_.empty()) {
+      command = std::move(commands_.front());
+      commands_.pop_front();
+    } else {
+      draws = std::exchange(draw_plain_, false);
+    }
+  }
+  if (command) {
+    try {
+      command();
+    } catch (const std::exception& error) {  // who asked is told by its answer's end
+      session_.warn(std::string("what was asked of this rank failed: ") + error.what());
+    }
+  } else if (draws) {
+    drawPlain();
+  } else {
+    addCurvePoint();
+  }
+}
+
+}  // namespace ebbtide::plugin

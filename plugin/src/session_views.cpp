@@ -1,0 +1,251 @@
+// What a rank answers to those who look on: copies are made with the session's mutex_ held, and
+// written out without it. No lock of the allocator is taken.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "job/rank_report.hpp"
+#include "plan_picture.hpp"
+#include "session.hpp"
+#include "session_control.hpp"
+#include "version.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using metrics::Response;
+using nlohmann::json;
+
+std::int64_t sumOf(const ReplayFindings::Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& one) { return sum + one.second; });
+}
+
+}  // namespace
+
+const Program* SessionControl::program() const {
+  const auto known = session_.programs_.find(session_.history_.last());
+  return known != session_.programs_.end() ? &known->second : session_.mainProgram();
+}
+
+std::size_t SessionControl::stepsOfActivePlan() const {
+  const std::int64_t since = active_from_step_ < 0 ? 1 : active_from_step_;
+  const std::int64_t steps = std::max<std::int64_t>(1, session_.steps_ - since + 1);
+  return std::min(RecentSteps::kMost, static_cast<std::size_t>(steps));
+}
+
+Response SessionControl::status() {
+  const Config& config = session_.config();
+  RankStatus status;
+  status.rank = {.rank = config.rank,
+                 .local_rank = config.local_rank,
+                 .world_size = config.world_size,
+                 .local_world_size = config.local_world_size,
+                 .job_id = socket_.jobId(),
+                 .host = host_,
+                 .version = kVersion,
+                 .torch_version = session_.host_.torch_version,
+                 .device = session_.trained_.isElsewhere() ? "cuda" : "cpu",
+                 .pid = ::getpid(),
+                 .gpu = {},
+                 .stages = {}};
+  status.stops_on_infeasible = config.on_infeasible == OnInfeasible::kStop;
+  allocator::Ledger& ledger = session_.memory().ledger();  // atomics, all that is read of it
+  status.totals.executor = session_.counters_.totals();
+  status.memory.allocated_bytes = ledger.liveBytes();
+  status.memory.mapped_bytes = ledger.mappedBytes();
+  status.memory.margin_bytes = ledger.marginBytes();
+  status.totals.budget_violations = ledger.overruns();
+  status.memory.budget_bytes = session_.budget();
+  status.smallest_feasible_budget_bytes = session_.floor_.smallestBytes();
+  {
+    const std::lock_guard lock(session_.mutex_);
+    status.rank.stages = session_.stages_;
+    status.rank.gpu = session_.gpu_;
+    if (session_.gpu_) status.rank.device += fmt::format(":{}", session_.gpu_->index);
+    status.steps = session_.steps_;
+    status.state = session_.closing_                                   ? "ended"
+                   : session_.disabled() || session_.keeps_everything_ ? "pass-through"
+                   : session_.budget_.isPaused()                       ? "paused"
+                   : session_.steps_ > 0                               ? "training"
+                                                                       : "starting";
+    status.first_step_seconds = session_.figures_.firstSeconds();
+    status.recent = recent_;
+    status.memory.cached_bytes = memory_.cached_bytes;
+    status.memory.peak_allocated_bytes = session_.figures_.allocatedPeakBytes();
+    status.memory.peak_mapped_bytes = session_.figures_.mappedPeakBytes();
+    status.memory.base_bytes = session_.base_bytes_;
+    status.totals.audited = sumOf(session_.findings_.audited());
+    status.totals.rejected = sumOf(session_.findings_.rejected());
+    if (const Program* known = program()) {
+      status.plan = known->plan;
+      status.memory.predicted_peak_bytes = known->predicted_peak_bytes;
+    }
+    if (status.plan == active_plan_) status.active_from_step = active_from_step_;
+  }
+  // The step that runs counts, too.
+  const auto raise = [](std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); };
+  status.memory.step_peak_bytes = status.recent.newest().peak_bytes;
+  raise(status.memory.peak_allocated_bytes,
+        std::max(ledger.livePeakBytes(), status.memory.allocated_bytes));
+  raise(status.memory.peak_mapped_bytes, ledger.mappedPeakBytes());
+  return {.body = statusJson(status)};
+}
+
+Response SessionControl::plan() {
+  PlanView view;
+  view.rank = session_.config().rank;
+  bool wakes = false;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    view.budget_bytes = session_.budget();
+    view.timeline = session_.figures_.wholeTimeline();
+    if (const Program* known = program()) {
+      view.plan = known->plan;
+      view.plain_peak_bytes = known->plain_peak_bytes;
+    }
+    if (view.plan == active_plan_) view.active_from_step = active_from_step_;
+    if (view.plan != nullptr) {
+      view.picture = view.plan->picture;
+    } else if (last_.trace != nullptr) {
+      const bool drawn = plain_picture_ != nullptr && plain_picture_of_ == last_.trace->signature;
+      if (drawn) view.picture = plain_picture_;
+      wakes = !drawn && !std::exchange(draw_plain_, !drawn);
+    }
+  }
+  if (wakes) session_.changed_.notify_all();
+  return {.body = planJson(view)};
+}
+
+// What is live where nothing is dropped; of the planning thread.
+void SessionControl::drawPlain() try {
+  RecordedStep step;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    step = last_;
+  }
+  if (step.trace == nullptr) return;
+  const scheduler::TraceGraph graph =
+      scheduler::buildGraph(*step.trace, {.first_step = step.first_step});
+  auto picture = std::make_shared<const PlanPicture>(
+      drawPlan(*step.trace, graph, scheduler::keepEverything(graph.graph)));
+  const std::lock_guard lock(session_.mutex_);
+  plain_picture_ = std::move(picture);
+  plain_picture_of_ = step.trace->signature;
+} catch (const std::exception& error) {
+  session_.debug(std::string("the step could not be drawn: ") + error.what());
+}
+
+// -----------------------------------------------------------------------------------------------
+// the curve
+
+Response SessionControl::curve() {
+  const Config& config = session_.config();
+  json points = json::array(), present;
+  std::string state = "none", why;
+  std::vector<BudgetCurve::Point> found;
+  std::optional<double> step_seconds;
+  std::optional<std::int64_t> budget;
+  double overhead = 0;
+  std::int64_t peak = 0;
+  bool wakes = false;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    budget = session_.budget();
+    step_seconds = session_.figures_.medianOfLast(stepsOfActivePlan());
+    peak = recent_.newest().peak_bytes;
+    if (active_plan_ != nullptr) overhead = active_plan_->overhead_ratio;
+    if (last_.trace == nullptr) {
+      why = session_.closing_ ? "the run ends" : "no step has been recorded yet";
+    } else {
+      const CurveOf now{last_.trace->signature, session_.budget_.number()};
+      if (curve_of_ != now && !session_.closing_) {
+        curve_of_ = now;
+        curve_points_.clear();
+        curve_problem_.clear();
+        curve_wanted_ = wakes = true;
+      }
+      found = curve_points_;
+      why = curve_problem_;
+      state = curve_wanted_ ? "computing" : found.empty() ? "none" : "ready";
+    }
+  }
+  if (wakes) session_.changed_.notify_all();
+  const double plain_seconds = step_seconds.value_or(0) / (1 + overhead);
+  for (const BudgetCurve::Point& point : found) {
+    points.push_back({{"budget_bytes", point.budget_bytes},
+                      {"predicted_peak_bytes", point.predicted_peak_bytes},
+                      {"overhead_ratio", point.overhead_ratio},
+                      {"step_seconds", plain_seconds * (1 + point.overhead_ratio)}});
+  }
+  if (step_seconds) {
+    present = {{"budget_bytes", budget ? json(*budget) : json()},
+               {"peak_bytes", peak},
+               {"step_seconds", *step_seconds}};
+  }
+  return {.body = json{{"rank", config.rank},
+                       {"state", state},
+                       {"why", why},
+                       {"points", std::move(points)},
+                       {"present", std::move(present)}}
+                      .dump() +
+                  "\n"};
+}
+
+// One of it: plans that a step waits for come first.
+void SessionControl::addCurvePoint() try {
+  RecordedStep step;
+  CurveOf of;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    if (!curve_wanted_) return;
+    step = last_;
+    of = curve_of_;
+    if (curve_points_.empty()) curve_.reset();
+  }
+  if (step.trace == nullptr) return;
+  if (curve_ == nullptr) {
+    auto trace = std::make_shared<scheduler::Trace>(*step.trace);
+    trace->host = session_.hostCopies();
+    {
+      const std::lock_guard lock(session_.mutex_);
+      session_.keepRejected(*trace);
+    }
+    const std::optional<std::int64_t> budget = session_.budget();
+    const std::int64_t free_bytes =
+        budget.value_or(kNoBudgetBytes) - session_.trained_.planningCapBytes(budget);
+    curve_ = std::make_unique<BudgetCurve>(std::move(trace), step.first_step, free_bytes);
+  }
+  curve_->addPoint(curve_search_);
+  const std::lock_guard lock(session_.mutex_);
+  if (curve_of_ != of) return;  // asked for anew meanwhile
+  curve_points_ = curve_->points();
+  curve_wanted_ = !curve_->done();
+  if (!curve_wanted_) curve_.reset();
+} catch (const std::exception& error) {
+  const std::lock_guard lock(session_.mutex_);
+  curve_problem_ = std::string("no curve: ") + error.what();
+  curve_wanted_ = false;
+  curve_.reset();
+}
+
+Response SessionControl::config() const {
+  std::string unix_path, tcp;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    unix_path = unix_path_;
+    tcp = tcp_address_;
+  }
+  const auto orNull = [](const std::string& text) { return text.empty() ? json() : json(text); };
+  return {.body = json{{"rank", session_.config().rank},
+                       {"variables", json::parse(variables_)},
+                       {"sockets", {{"unix", orNull(unix_path)}, {"tcp", orNull(tcp)}}}}
+                      .dump() +
+                  "\n"};
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,26 @@
+// StepSummary: what a step that is over tells its Session. Torch-free.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "audit_cache.hpp"
+#include "plan.hpp"
+
+namespace ebbtide::plugin {
+
+struct StepSummary {
+  bool had_backward = false;
+  bool recorded = false;  // `trace` is whole
+  bool observed = false;  // the allocator, to its end
+  bool off_plan = false;
+  std::shared_ptr<const Plan> plan;  // that it began with, left or not; nullptr: none
+  bool trusted = false;              // rehearsed before it began, here or in an earlier process
+  bool compared_whole = false;       // all replays of its plan, by all bytes
+  bool alone = true;                 // no other step was alive at its end
+  bool waited = false;               // for its backward pass, while others began
+  scheduler::Trace trace;
+  std::vector<AuditKey> audit_keys;  // of the trace's ops
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,12 @@
+// The system's clock at the steady one's zero, in nanoseconds since 1970: what is added to times of
+// the steady clock for files that others read. Torch-free.
+#pragma once
+
+#include <cstdint>
+
+namespace ebbtide::plugin {
+
+std::int64_t steadyNanoseconds() noexcept;
+std::int64_t steadyToUnixNs() noexcept;
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,63 @@
+#include "trace_routes.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+namespace ebbtide::plugin {
+namespace {
+
+using metrics::Response;
+
+constexpr int kNotNow = 409;
+
+Response answerOf(int status, const AskedSteps::Started& started, std::int64_t steps) {
+  if (!started.error.empty()) return metrics::errorResponse(kNotNow, started.error);
+  const nlohmann::json body = {
+      {"path", started.path}, {"from_step", started.from_step}, {"steps", steps}};
+  return {.status = status, .body = body.dump()};
+}
+
+Response startTrace(RunTrace& trace, const std::string& text) {
+  const auto body = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const std::string accepted = fmt::format(
+      "the body is {{\"steps\": n}}, n a whole number from 1 to {}", RunTrace::kMostSteps);
+  if (!body.is_object() || body.size() != 1 || !body.contains("steps"))
+    return metrics::errorResponse(400, accepted);
+  const nlohmann::json& steps = body["steps"];
+  const bool whole = steps.is_number_unsigned();  // as the parser has it: no sign, no point
+  if (!whole || steps < 1U || steps > static_cast<unsigned>(RunTrace::kMostSteps))
+    return metrics::errorResponse(400, accepted);
+  const auto count = steps.get<std::int64_t>();
+  return answerOf(202, trace.start(count), count);
+}
+
+Response postSnapshot(MemorySnapshots& snapshots, const std::string& text) {
+  const auto body = nlohmann::json::parse(text.empty() ? "{}" : text, nullptr, false);
+  if (!body.is_object()) return metrics::errorResponse(400, "the body is no JSON object");
+  if (body.contains("path"))
+    return metrics::errorResponse(400,
+                                  "only the process itself names the file: ebbtide.snapshot()");
+  return startSnapshot(snapshots, "");
+}
+
+}  // namespace
+
+metrics::Response startSnapshot(MemorySnapshots& snapshots, const std::string& path) {
+  return answerOf(200, snapshots.start(path), 1);
+}
+
+void addTraceRoutes(metrics::Routes& routes, RunTrace& trace, MemorySnapshots& snapshots) {
+  routes.post("/v1/trace",
+              [&trace](const metrics::Request& request, const metrics::Answer& answer) {
+                answer(startTrace(trace, request.body));
+              });
+  routes.post("/v1/snapshot",
+              [&snapshots](const metrics::Request& request, const metrics::Answer& answer) {
+                answer(postSnapshot(snapshots, request.body));
+              });
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,18 @@
+// POST /v1/trace and POST /v1/snapshot. Both answer at once, with the path of a file that is there
+// when the last of the steps is over. Torch-free.
+#pragma once
+
+#include "ebbtide/metrics/routes.hpp"
+#include "memory_snapshots.hpp"
+#include "run_trace.hpp"
+
+namespace ebbtide::plugin {
+
+// Both must outlive the routes.
+void addTraceRoutes(metrics::Routes& routes, RunTrace& trace, MemorySnapshots& snapshots);
+
+// The answer of the second one; `path` empty: it is ours to choose. A path comes from this process
+// alone: nobody else names files here.
+metrics::Response startSnapshot(MemorySnapshots& snapshots, const std::string& path);
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,112 @@
+#include "trained_memory.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "dropped_blocks.hpp"
+#include "ebbtide/allocator/host_address_space.hpp"
+#include "job/rank_report.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::Bytes;
+
+constexpr double kHeadroom = 0.005;  // of the budget: rounding and order of frees
+constexpr Bytes kLeastHeadroom = 1 << 20;
+// Pages of a GPU are 2 MiB, and one with a live block in it serves blocks of its stream alone.
+constexpr double kHeadroomElsewhere = 0.03;
+constexpr Bytes kLeastHeadroomElsewhere = 16 << 20;
+
+}  // namespace
+
+TrainedMemory::TrainedMemory(const Config& config)
+    : config_(config),
+      host_(std::make_unique<allocator::DeviceMemory>(
+          allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
+          allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
+      memory_(host_.get()),
+      file_(config.spill_dir, config.local_world_size) {
+  observer_.emplace(*memory_);
+  placement_.emplace(*memory_);
+  if (config.budget_bytes) memory_->setBudget(*config.budget_bytes);
+}
+
+bool TrainedMemory::moveTo(allocator::DeviceMemory& memory, SpillTarget& spills,
+                           SetBudget set_budget) {
+  spills_ = &spills;
+  set_budget_ = std::move(set_budget);
+  if (&memory == memory_) return false;
+  memory_ = &memory;
+  observer_.emplace(memory);
+  placement_.reset();
+  return true;
+}
+
+std::optional<std::int64_t> TrainedMemory::budgetBytes() const noexcept {
+  const std::int64_t bytes = memory_->ledger().budgetBytes();
+  return measures_only_ || bytes == allocator::kUnlimited ? std::nullopt : std::optional(bytes);
+}
+
+void TrainedMemory::setBudget(const std::string& size) {
+  const std::int64_t before = budgetBytes().value_or(allocator::kUnlimited);
+  if (set_budget_) {
+    set_budget_(size);
+  } else {
+    const std::int64_t bytes = size.empty()
+                                   ? allocator::kUnlimited
+                                   : parseSize("EBBTIDE_BUDGET", size, config_.local_world_size);
+    // First: of two threads the other one may allocate meanwhile.
+    if (!isElsewhere() && bytes != before) memory_->allowOverrun(true);
+    memory_->setBudget(bytes);
+  }
+  measures_only_ = size.empty();
+}
+
+std::int64_t TrainedMemory::headroomBytes(std::int64_t budget_bytes) const {
+  const auto budget = static_cast<double>(budget_bytes);
+  return isElsewhere()
+             ? std::max(kLeastHeadroomElsewhere, static_cast<Bytes>(kHeadroomElsewhere * budget))
+             : std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * budget));
+}
+
+// Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
+// other moments it may be much more. Nor can one use what others hold of the device.
+std::int64_t TrainedMemory::planningCapBytes(std::optional<std::int64_t> budget_bytes) const {
+  return budget_bytes.value_or(kNoBudgetBytes) - memory_->ledger().marginBytes() -
+         std::max<Bytes>(0, slack_at_peak_bytes_) - headroomBytes(budget_bytes.value_or(0));
+}
+
+scheduler::HostCopies TrainedMemory::hostCopies() {
+  // Memory that the user did not point to is not ours to take beside the budget.
+  const bool only_memory = spills_ == &file_ && config_.spill_dir.empty() && file_.inMemory();
+  if (!config_.offload || offload_fails_ || only_memory) return {};
+  return {spills_->roundTripBytesPerSecond(), SpillTarget::kLeastBytes};
+}
+
+// In the order in which they are taken.
+void TrainedMemory::lockForFork() {
+  file_.lockForFork();
+  observer_->lockForFork();
+  droppedBlocks().lockForFork();
+  host_->lockForFork();
+  if (isElsewhere()) memory_->lockForFork();
+}
+
+void TrainedMemory::unlockAfterFork() {
+  if (isElsewhere()) memory_->unlockAfterFork();
+  host_->unlockAfterFork();
+  droppedBlocks().unlockAfterFork();
+  observer_->unlockAfterFork();
+  file_.unlockAfterFork();
+}
+
+void TrainedMemory::beInert() {
+  host_->setBudget(allocator::kUnlimited);
+  host_->setReclaimer(nullptr);
+  host_->setObserver(nullptr);
+  host_->recording().stop();
+  host_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,80 @@
+// TrainedMemory: the memory that a process trains in, the budget that bounds it, what of that a
+// plan may use, and where values go that do not fit. Torch-free.
+//
+// Thread rule: setBudget() between two steps, moveTo() before the first one; the rest from any
+// thread.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "config.hpp"
+#include "ebbtide/allocator/device_memory.hpp"
+#include "ebbtide/scheduler/trace.hpp"
+#include "session_observer.hpp"
+#include "spill_store.hpp"
+#include "step_placement.hpp"
+
+namespace ebbtide::plugin {
+
+class TrainedMemory {
+ public:
+  // Takes another budget as it was written, "" for none.
+  using SetBudget = std::function<void(const std::string& size)>;
+
+  // The host's, with the spill file. The configuration must outlive it.
+  explicit TrainedMemory(const Config& config);
+
+  // Another one, where values go from it, and the way that its budget is set; nullptr: its own way.
+  // Both must outlive this. False: it is that one already.
+  bool moveTo(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget);
+  bool isElsewhere() const noexcept { return memory_ != host_.get(); }
+
+  allocator::DeviceMemory& memory() const noexcept { return *memory_; }
+  allocator::DeviceMemory& host() const noexcept { return *host_; }
+  StepObserver& observer() noexcept { return *observer_; }  // of memory()
+  std::optional<StepPlacement>& placement() noexcept {
+    return placement_;
+  }  // nothing: streams share it
+  const std::optional<StepPlacement>& placement() const noexcept { return placement_; }
+
+  // --- budget
+  std::optional<std::int64_t> budgetBytes() const noexcept;        // in force; nothing: none
+  void setBudget(const std::string& size);                         // as it was written, "" for none
+  void measureOnly(bool only) noexcept { measures_only_ = only; }  // no entry is the rank's
+  std::int64_t headroomBytes() const { return headroomBytes(budgetBytes().value_or(0)); }
+  std::int64_t planningCapBytes() const { return planningCapBytes(budgetBytes()); }
+  // The same under another budget.
+  std::int64_t headroomBytes(std::int64_t budget_bytes) const;  // of it, that no plan uses
+  std::int64_t planningCapBytes(std::optional<std::int64_t> budget_bytes) const;
+  void noteSlackAtPeak(std::int64_t bytes) noexcept { slack_at_peak_bytes_ = bytes; }
+
+  // --- what does not fit
+  SpillTarget& spills() const noexcept { return *spills_; }
+  scheduler::HostCopies hostCopies();  // 0 bytes a second: only where nothing else helps
+  // Plans do without from now on. False: they did so before.
+  bool stopOffload() noexcept { return !offload_fails_.exchange(true); }
+
+  // --- a process forks
+  void lockForFork();
+  void unlockAfterFork();
+  void beInert();  // in the child
+
+ private:
+  const Config& config_;
+  std::unique_ptr<allocator::DeviceMemory> host_;
+  allocator::DeviceMemory* memory_;
+  std::optional<StepObserver> observer_;
+  std::optional<StepPlacement> placement_;
+  SpillStore file_;
+  SpillTarget* spills_ = &file_;
+  SetBudget set_budget_;
+  std::atomic<bool> measures_only_{false}, offload_fails_{false};
+  std::atomic<std::int64_t> slack_at_peak_bytes_{0};  // of the last step, mapped in no block
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,223 @@
+// The ranks of a made-up server, and servers that are none.
+#include "live/running_job.hpp"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <memory>
+
+#include "checked_json.hpp"
+#include "live/budget_change.hpp"
+#include "live/rank_answers.hpp"
+#include "live/rank_status.hpp"
+#include "verbs.hpp"
+#include "wrong_server.hpp"
+
+extern char** environ;  // NOLINT: POSIX names it so
+
+namespace ebbtide::cli {
+namespace {
+
+using test::Folder;
+using test::httpAnswer;
+using test::WrongServer;
+
+// metrics_serve, which has printed its line.
+class Served {
+ public:
+  Served(const std::string& folder, const std::string& job, const std::string& ranks,
+         std::vector<std::string> more = {}) {
+    std::vector<std::string> words = {METRICS_SERVE, "--ranks",  ranks, "--socket-dir",
+                                      folder,        "--job-id", job};
+    words.insert(words.end(), more.begin(), more.end());
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    std::array<int, 2> pipe{};
+    if (::pipe(pipe.data()) != 0) std::abort();
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, pipe[1], 1);
+    ::posix_spawn_file_actions_addclose(&actions, pipe[0]);
+    if (::posix_spawn(&process_, METRICS_SERVE, &actions, nullptr, arguments.data(), environ) !=
+        0) {
+      std::abort();
+    }
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(pipe[1]);
+    std::string line;
+    for (char letter = 0; ::read(pipe[0], &letter, 1) == 1 && letter != '\n';) line += letter;
+    ::close(pipe[0]);
+    const auto told = parseChecked(line);
+    if (told) port_ = integerAt(*told, {"port"}).value_or(0);
+  }
+  ~Served() {
+    ::kill(process_, SIGTERM);
+    ::waitpid(process_, nullptr, 0);
+  }
+  Served(const Served&) = delete;
+  Served& operator=(const Served&) = delete;
+  std::string endpoint() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  pid_t process_ = 0;
+  std::int64_t port_ = 0;
+};
+
+class RunningJobTest : public ::testing::Test {
+ protected:
+  RunningJobTest() { ::setenv("EBBTIDE_SOCKET_DIR", folder_.path().c_str(), 1); }
+  ~RunningJobTest() override { ::unsetenv("EBBTIDE_SOCKET_DIR"); }
+
+  // "": it was found.
+  static std::string whyNoRun(const JobInput& input) {
+    try {
+      RunningJob::find(input);
+      return "";
+    } catch (const NoRun& error) {
+      return error.what();
+    }
+  }
+  void makeJob(const std::string& name) const {
+    ::mkdir((folder_.path() + "/" + name).c_str(), 0700);
+  }
+
+  Folder folder_;
+};
+
+TEST_F(RunningJobTest, SaysWhatToDoWhereNothingRuns) {
+  EXPECT_NE(whyNoRun({}).find("no running job in " + folder_.path()), std::string::npos);
+  makeJob("old");
+  test::leaveDeadSocket(folder_.path() + "/old/rank-0.sock");
+  EXPECT_NE(whyNoRun({}).find("the sockets of old are left over"), std::string::npos);
+}
+
+TEST_F(RunningJobTest, AsksWhichOfSeveralJobs) {
+  makeJob("a");
+  makeJob("b");
+  const WrongServer a(folder_.path() + "/a/rank-0.sock", "x"),
+      b(folder_.path() + "/b/rank-4.sock", "x");
+  EXPECT_EQ(whyNoRun({}),
+            "several jobs run here: a (1 rank), b (1 rank); choose one with --job ID");
+  EXPECT_EQ(whyNoRun({.job = "c", .ranks = {}, .endpoints = {}, .token_file = {}}),
+            "no job 'c' runs here; running: a (1 rank), b (1 rank)");
+  EXPECT_EQ(whyNoRun({.job = "b", .ranks = {}, .endpoints = {}, .token_file = {}}), "");
+  EXPECT_EQ(whyNoRun({.job = "b", .ranks = {0}, .endpoints = {}, .token_file = {}}),
+            "the job b has no rank 0 that runs here; there: 4");
+}
+
+TEST_F(RunningJobTest, AsksAllRanksAndSkipsTheDead) {
+  const Served served(folder_.path(), "job", "3");
+  test::leaveDeadSocket(folder_.path() + "/job/rank-8.sock");
+  RunningJob job = RunningJob::find({});
+  ASSERT_EQ(job.notes().size(), 1U);
+  EXPECT_NE(job.notes()[0].find("skipped rank 8 of job"), std::string::npos);
+  const auto answers = job.statuses();
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_EQ(exitCodeOf(answers), kFeasible);
+  // The made-up ranks: the second has no budget, the third is paused.
+  EXPECT_EQ(RankStatus::of(answers[0]).budget_bytes, std::int64_t{16} << 30);
+  EXPECT_EQ(RankStatus::of(answers[1]).budget_bytes, std::nullopt);
+  EXPECT_EQ(RankStatus::of(answers[2]).state, "paused");
+  EXPECT_EQ(RankStatus::of(answers[0]).step_seconds.size(), 120U);
+}
+
+TEST_F(RunningJobTest, ARankThatHangsHoldsUpNobodyElse) {
+  const Served served(folder_.path(), "job", "3", {"--hung-rank", "1"});
+  RunningJob job = RunningJob::find(
+      {.job = {}, .ranks = {}, .endpoints = {}, .token_file = {}, .timeout_seconds = 0.3});
+  const auto answers = job.statuses();
+  ASSERT_EQ(answers.size(), 3U);
+  EXPECT_EQ(answers[1].problem, "no answer within 0.3 s");
+  EXPECT_TRUE(answers[0].problem.empty() && answers[2].problem.empty());
+  EXPECT_EQ(exitCodeOf(answers), kNoRun);
+}
+
+TEST_F(RunningJobTest, ChangesABudgetOrSaysTheSmallest) {
+  const Served served(folder_.path(), "job", "2");
+  RunningJob job = RunningJob::find({.job = {}, .ranks = {0}, .endpoints = {}, .token_file = {}});
+  auto answers = changeBudget(job, "12GiB", std::chrono::seconds(5));
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_NE(describeBudget(answers[0]).find("budget 12.00 GiB (before: 16.00 GiB), from step"),
+            std::string::npos);
+  // The made-up rank has no plan below 9 GiB.
+  answers = changeBudget(job, "1GiB", std::chrono::seconds(5));
+  EXPECT_NE(answers[0].problem.find(
+                "the smallest feasible budget is 9.00 GiB (ebbtide budget 0 9216MiB); "),
+            std::string::npos);
+  EXPECT_EQ(exitCodeOf(answers), kInfeasible);
+}
+
+TEST_F(RunningJobTest, SeesANodeThroughItsPortAndMayChangeItWithTheToken) {
+  const std::string token = folder_.path() + "/token";
+  std::ofstream(token) << "0123456789abcdef\n";
+  ::chmod(token.c_str(), 0600);
+  const Served served(folder_.path(), "job", "3", {"--token-file", token});
+  JobInput input;
+  input.endpoints = {served.endpoint()};
+  RunningJob without = RunningJob::find(input);
+  ASSERT_EQ(without.statuses().size(), 3U);
+  EXPECT_EQ(without.statuses()[2].name(), served.endpoint() + ", rank 2");
+  EXPECT_EQ(exitCodeOf(changeBudget(without, "12GiB", std::chrono::seconds(5))), kRefused);
+  input.token_file = token;
+  input.ranks = {2};
+  RunningJob with = RunningJob::find(input);
+  const auto answers = changeBudget(with, "12GiB", std::chrono::seconds(5));
+  ASSERT_EQ(answers.size(), 1U);
+  EXPECT_EQ(answers[0].problem, "");
+  EXPECT_EQ(answers[0].rank, 2);
+}
+
+TEST_F(RunningJobTest, UnreadableAnswersAreSaidAndDoNoHarm) {
+  makeJob("job");
+  const std::string place = folder_.path() + "/job/rank-";
+  const WrongServer cut(place + "0.sock", httpAnswer("{\"rank\":0,\"state\":\"trai"));
+  const WrongServer foreign(place + "1.sock", httpAnswer("[1,2]"));
+  const WrongServer deep(place + "2.sock", httpAnswer(std::string(100000, '[')));
+  const WrongServer missing(place + "3.sock", httpAnswer("{\"error\":\"not built\"}", "501 No"));
+  const WrongServer harmful(place + "4.sock",
+                            httpAnswer("{\"error\":\"\\u001b[2J\\u009b1m\"}", "403 No"));
+  const WrongServer types(place + "5.sock",
+                          httpAnswer("{\"state\":\"x\\u001b[1m\",\"steps\":\"many\",\"memory\":7,"
+                                     "\"history\":{\"step_seconds\":[1,\"a\",null,1e999]}}"));
+  RunningJob job = RunningJob::find({});
+  const auto answers = job.statuses();
+  ASSERT_EQ(answers.size(), 6U);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(answers[i].problem, "its answer cannot be read: it is cut off or no JSON of ours");
+  }
+  EXPECT_EQ(answers[3].problem, "not available: not built");
+  EXPECT_EQ(answers[4].problem, "?[2J?1m");
+  const RankStatus status = RankStatus::of(answers[5]);
+  EXPECT_EQ(status.problem,
+            "its answer cannot be read: it is cut off or no JSON of ours");  // 1e999
+}
+
+TEST_F(RunningJobTest, OtherTypesThanPromisedAreNotKnown) {
+  RankAnswer answer{.rank = 1, .where = {}, .status = 200, .document = {}, .problem = {}};
+  answer.document = *parseChecked(
+      "{\"state\":\"x\\u001b[1m\",\"steps\":\"many\",\"memory\":7,\"step_seconds\":[],"
+      "\"history\":{\"step_seconds\":[1,\"a\",null,2]}}");
+  const RankStatus status = RankStatus::of(answer);
+  EXPECT_EQ(status.state, "x?[1m");
+  EXPECT_EQ(status.steps, std::nullopt);
+  EXPECT_EQ(status.peak_bytes, std::nullopt);
+  EXPECT_EQ(status.step_seconds, (std::vector<double>{1, 2}));
+}
+
+TEST_F(RunningJobTest, RefusesATokenThatCouldBeAHeader) {
+  const std::string token = folder_.path() + "/token";
+  std::ofstream(token) << "secret with spaces\n";
+  JobInput input;
+  input.token_file = token;
+  EXPECT_THROW(RunningJob::find(input), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace ebbtide::cli

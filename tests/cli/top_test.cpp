@@ -1,0 +1,220 @@
+// The frame of `ebbtide top`, and what keys do to it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "live/top_frame.hpp"
+#include "live/top_model.hpp"
+#include "live/trend_line.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using Kind = TopKey::Kind;
+
+constexpr std::int64_t kGiB = std::int64_t{1} << 30;
+
+TopKey letter(char value) {
+  return {.kind = Kind::kLetter, .letter = value};
+}
+TopKey key(Kind kind) {
+  return {.kind = kind, .letter = 0};
+}
+
+// Rank r: live 2 GiB, peak 4 GiB of 8 GiB, a step of 0.1 s * (r + 1).
+RankStatus rankOf(int rank) {
+  RankStatus status;
+  status.rank = rank;
+  status.state = "training";
+  status.host = "node";
+  status.steps = 12;
+  status.median_step_seconds = 0.1 * (rank + 1);
+  status.budget_bytes = 8 * kGiB;
+  status.live_bytes = 2 * kGiB;
+  status.peak_bytes = 4 * kGiB;
+  status.recompute_ratio = 0.042;
+  status.violations = 0;
+  status.step_seconds = {0.1, 0.2, 0.1};
+  return status;
+}
+
+TopModel modelOf(int ranks) {
+  TopModel model;
+  model.title = "job j";
+  std::vector<RankStatus> rows;
+  for (int rank = 0; rank < ranks; ++rank) rows.push_back(rankOf(rank));
+  model.setRanks(std::move(rows));
+  return model;
+}
+
+std::string textOf(const std::vector<FrameLine>& lines) {
+  std::string text;
+  for (const FrameLine& line : lines) text += line.text() + "\n";
+  return text;
+}
+
+TEST(TopFrame, ShowsARankInEightyColumns) {
+  const auto lines = topFrame(modelOf(2), {.columns = 80, .lines = 24}, false);
+  ASSERT_EQ(lines.size(), 24U);
+  EXPECT_EQ(lines[0].text(), "ebbtide top  job j  2 ranks, 2 training");
+  EXPECT_EQ(lines[1].text(), "peaks 8.00 GiB of budgets 16.00 GiB; slowest 200.0 ms (rank 1)");
+  // 80 - 5 - 1 - 8 (rank, state) - 18 - 7 - 9 (memory, share, step) leaves 32: 11 for the least
+  // bar, 7 for the least trend and 14 to share. The bar is 17: 2 of 8 GiB are 4 cells, the peak's 4
+  // GiB end at 9 (8.5, rounded).
+  EXPECT_EQ(lines[3].text(),
+            "    0 training ####=====........   4.00 / 8.00 GiB   4.2% 100.0 ms           _#_");
+  EXPECT_TRUE(lines[3].selected);
+  EXPECT_NE(lines[21].text().find("rank 0 on node, step 12; live 2.00 GiB"), std::string::npos);
+}
+
+TEST(TopFrame, WhatIsOverTheBudgetIsMarked) {
+  TopModel model;
+  RankStatus status = rankOf(0);
+  status.peak_bytes = 16 * kGiB;  // the scale: a budget of 8 GiB is its half
+  status.violations = 3;
+  model.setRanks({status});
+  const auto lines = topFrame(model, {.columns = 80, .lines = 24}, false);
+  // 17 cells: live 2 (2.1), up to the budget 9 (8.5), the rest over it.
+  EXPECT_NE(lines[3].text().find(" ##=======!!!!!!!! "), std::string::npos) << lines[3].text();
+  EXPECT_NE(lines[1].text().find("1 went over; "), std::string::npos);
+}
+
+TEST(TopFrame, ARankWithoutAnAnswerSaysWhy) {
+  TopModel model;
+  RankStatus silent;
+  silent.rank = 3;
+  silent.where = "node7:9464";
+  silent.problem = "no answer within 5 s";
+  model.setRanks({silent});
+  const auto text = textOf(topFrame(model, {.columns = 80, .lines = 24}, false));
+  EXPECT_NE(text.find("    3 node7:9464: no answer within 5 s"), std::string::npos);
+  EXPECT_NE(text.find("0 training, 1 without an answer"), std::string::npos);
+}
+
+// Every size, with and without Unicode, with all kinds of rows.
+TEST(TopFrame, FitsEveryScreen) {
+  TopModel model = modelOf(40);
+  std::vector<RankStatus> rows = model.rows();
+  rows[1].budget_bytes.reset();
+  rows[2] = {};
+  rows[2].rank = 2;
+  rows[2].problem = std::string(300, 'x');
+  rows[3].budget_bytes = INT64_MAX;
+  rows[4].peak_bytes = INT64_MAX;
+  rows[5].live_bytes = -5;
+  rows[6].median_step_seconds = 1e300;
+  rows[7].recompute_ratio = 1e300;
+  rows[8].budget_bytes = 0;
+  model.setRanks(rows);
+  for (int columns = 0; columns <= 260; columns += columns < 90 ? 1 : 17) {
+    for (const int lines : {0, 1, 2, 3, 6, 7, 8, 24, 60}) {
+      for (const bool unicode : {false, true}) {
+        const auto frame = topFrame(model, {.columns = columns, .lines = lines}, unicode);
+        EXPECT_LE(frame.size(), static_cast<std::size_t>(lines));
+        for (const FrameLine& line : frame) EXPECT_LE(columnsOf(line.text()), columns);
+      }
+    }
+  }
+}
+
+TEST(TopFrame, ATinyScreenStillShowsTheSelectedRank) {
+  TopModel model = modelOf(5);
+  const ScreenSize tiny{.columns = 10, .lines = 3};
+  for (int i = 0; i < 4; ++i) model.press(key(Kind::kDown), visibleRows(tiny));
+  const auto frame = topFrame(model, tiny, false);
+  ASSERT_EQ(frame.size(), 3U);
+  EXPECT_EQ(frame[1].text(), "    4 trai");
+  EXPECT_TRUE(frame[1].selected);
+}
+
+TEST(TopFrame, ScrollsThroughAThousandRanks) {
+  TopModel model = modelOf(1024);
+  const ScreenSize size{.columns = 80, .lines = 24};  // 18 rows
+  model.press(key(Kind::kEnd), visibleRows(size));
+  auto frame = topFrame(model, size, false);
+  EXPECT_TRUE(frame[20].text().starts_with(" 1023 "));
+  EXPECT_TRUE(frame[3].text().starts_with(" 1006 "));  // 1023 - 17
+  // The window stays where it is while the selection moves in it.
+  model.press(key(Kind::kUp), visibleRows(size));
+  frame = topFrame(model, size, false);
+  EXPECT_TRUE(frame[20].text().starts_with(" 1023 "));
+  EXPECT_TRUE(frame[19].selected);
+  model.press(key(Kind::kPageUp), visibleRows(size));
+  EXPECT_EQ(model.rows()[model.selected()].rank, 1022 - 18);
+}
+
+TEST(TopModel, SortsAndKeepsTheSelectedRank) {
+  TopModel model = modelOf(3);
+  model.press(key(Kind::kDown), 10);  // rank 1
+  model.press(letter('s'), 10);       // memory: all alike, so by rank
+  model.press(letter('s'), 10);       // step time, the longest first
+  EXPECT_EQ(model.rows()[0].rank, 2);
+  EXPECT_EQ(model.rows()[model.selected()].rank, 1);
+  // New answers in another order, with one rank gone.
+  model.setRanks({rankOf(1), rankOf(2)});
+  EXPECT_EQ(model.rows()[0].rank, 2);
+  EXPECT_EQ(model.rows()[model.selected()].rank, 1);
+}
+
+TEST(TopModel, TypesABudgetForTheRankThatWasSelected) {
+  TopModel model = modelOf(3);
+  model.press(key(Kind::kDown), 10);
+  model.press(letter('b'), 10);
+  for (const char typed : std::string("12GiBx")) model.press(letter(typed), 10);
+  model.press(key(Kind::kBackspace), 10);
+  EXPECT_EQ(model.prompt(), "12GiB");
+  model.setRanks({rankOf(0), rankOf(2)});  // rank 1 is gone: still its budget, not another's
+  const TopAction action = model.press(key(Kind::kEnter), 10);
+  EXPECT_EQ(action.kind, TopAction::Kind::kSetBudget);
+  EXPECT_EQ(action.rank, 1);
+  EXPECT_EQ(action.size, "12GiB");
+  EXPECT_FALSE(model.prompt());
+}
+
+TEST(TopModel, AWrongBudgetStaysToBeCorrected) {
+  TopModel model = modelOf(1);
+  model.press(letter('b'), 10);
+  for (const char typed : std::string("12GB")) model.press(letter(typed), 10);
+  EXPECT_EQ(model.press(key(Kind::kEnter), 10).kind, TopAction::Kind::kNone);
+  EXPECT_NE(model.message.find("write 12GiB or 12Gi"), std::string::npos);
+  EXPECT_EQ(model.prompt(), "12GB");
+  model.press(letter('q'), 10);  // a letter here, not the end
+  EXPECT_EQ(model.prompt(), "12GBq");
+  model.press(key(Kind::kEscape), 10);
+  EXPECT_EQ(model.press(letter('q'), 10).kind, TopAction::Kind::kQuit);
+}
+
+TEST(TopModel, RandomKeysAndAnswersNeverLeaveTheRows) {
+  std::mt19937 random(3);
+  TopModel model;
+  const std::string letters = "sbt?hjk0123GiB%none.";
+  for (int round = 0; round < 20000; ++round) {
+    if (random() % 10 == 0) {
+      std::vector<RankStatus> rows;
+      for (unsigned i = random() % 5; i > 0; --i)
+        rows.push_back(rankOf(static_cast<int>(random() % 8)));
+      model.setRanks(rows);
+    }
+    const int kind = static_cast<int>(random() % 10);
+    const auto pressed =
+        kind == 0 ? letter(letters[random() % letters.size()]) : key(static_cast<Kind>(kind));
+    const int visible = static_cast<int>(random() % 4);
+    model.press(pressed, visible);
+    if (!model.rows().empty()) {
+      ASSERT_LT(model.selected(), model.rows().size());
+      ASSERT_LE(model.firstShown(visible), model.selected());
+    }
+  }
+}
+
+TEST(TrendLine, ScalesFromTheLeastToTheMost) {
+  EXPECT_EQ(trendLine({1, 2, 3}, 5, true), "  ▁▅█");  // 0, 4 of 8, 8 of 8
+  EXPECT_EQ(trendLine({1, 2, 3}, 2, true), "▁█");     // the latest two
+  EXPECT_EQ(trendLine({100, 101}, 2, true), "▁▁");    // 1 of a range of 10.1: noise
+  EXPECT_EQ(trendLine({}, 3, true), "   ");
+  EXPECT_EQ(trendLine({0, 0}, 2, true), "▁▁");
+}
+
+}  // namespace
+}  // namespace ebbtide::cli

@@ -1,0 +1,290 @@
+"""What is exported, documented and drawn: a real Prometheus server scrapes a real run of two ranks,
+and every query of the dashboard and of the alerts has an answer there."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from processes import ROOT, run, tiny
+from prometheus_client import Metric
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as from_open_metrics
+from prometheus_client.parser import text_string_to_metric_families as from_text
+from scraped_run import DASHBOARDS, OPEN_METRICS, RANKS, ScrapedRun, get, scraped_run, target
+
+DASHBOARD = json.loads((DASHBOARDS / "ebbtide.json").read_text())
+PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
+ALERTS = [
+    rule
+    for group in yaml.safe_load((DASHBOARDS / "alerts.yml").read_text())["groups"]
+    for rule in group["rules"]
+]
+VARIABLES = {"$__rate_interval": "5s", "$job_id": ".*", "$rank": ".*"}  # as Grafana puts them in
+COMMON_LABELS = {"rank", "local_rank", "job_id"}
+UNKNOWN_ON_A_CPU = {"gpu", "UUID"}
+UNITS = {"short", "bytes", "Bps", "s", "percentunit"}  # Grafana's names
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("promtool") is None or shutil.which("prometheus") is None,
+    reason="needs Debian's package prometheus: ./dev test installs it",
+)
+
+
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScrapedRun]:
+    with scraped_run(tmp_path_factory.mktemp("scraped")) as one:
+        yield one
+
+
+def promtool(*arguments: str, text: str | None = None) -> None:
+    done = subprocess.run(["promtool", *arguments], input=text, text=True, capture_output=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == "", done.stderr  # a finding of the linter
+
+
+# --- the files ------------------------------------------------------------------------------------
+
+
+def test_promtool_has_no_finding() -> None:
+    promtool("check", "config", str(DASHBOARDS / "prometheus.yml"))
+    promtool("check", "rules", str(DASHBOARDS / "alerts.yml"))
+    promtool("test", "rules", str(DASHBOARDS / "alerts_test.yml"))
+
+
+def test_every_alert_is_tested() -> None:
+    tests = yaml.safe_load((DASHBOARDS / "alerts_test.yml").read_text())["tests"]
+    fires = {
+        case["alertname"]
+        for test in tests
+        for case in test["alert_rule_test"]
+        if case["exp_alerts"]
+    }
+    assert fires == {rule["alert"] for rule in ALERTS}
+
+
+def test_the_dashboard_can_be_imported() -> None:
+    assert DASHBOARD["uid"] == "ebbtide"  # links to it hold
+    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    taken = set()
+    for panel in DASHBOARD["panels"]:
+        place = panel["gridPos"]
+        assert place["x"] + place["w"] <= 24
+        squares = {
+            (x, y)
+            for x in range(place["x"], place["x"] + place["w"])
+            for y in range(place["y"], place["y"] + place["h"])
+        }
+        assert not squares & taken, panel["title"]
+        taken |= squares
+    for panel in PANELS:
+        assert panel["title"]
+        assert panel["description"], panel["title"]
+        assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, panel["title"]
+        for one in [panel, *panel["targets"]]:
+            assert one["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
+    variables = {variable["name"] for variable in DASHBOARD["templating"]["list"]}
+    assert variables == {"datasource", "job_id", "rank"}
+
+
+# --- what a run exports ---------------------------------------------------------------------------
+
+
+def families(text: str) -> dict[str, Metric]:
+    """By their names in the text format."""
+    return {
+        family.name + ("_total" if family.type == "counter" else ""): family
+        for family in from_text(text)
+    }
+
+
+def documented() -> dict[str, dict[str, str]]:
+    """The table of docs/metrics.md: type, unit and labels by name."""
+    rows = {}
+    for line in (ROOT / "docs" / "metrics.md").read_text().splitlines():
+        if not line.startswith("| `ebbtide_"):
+            continue
+        name, kind, unit, labels, meaning = (cell.strip() for cell in line.strip("|").split("|"))
+        assert meaning, line
+        rows[name.strip("`")] = {"type": kind, "unit": unit, "labels": labels}
+    return rows
+
+
+def test_the_documentation_lists_what_is_exported(scraped: ScrapedRun) -> None:
+    exported = families(scraped.text)
+    rows = documented()
+    assert set(rows) == set(exported)
+    for name, family in exported.items():
+        row = rows[name]
+        kind = "info" if name.endswith("_info") else family.type
+        assert row["type"] == kind, name
+        unit = name.removesuffix("_total").rpartition("_")[2]
+        assert row["unit"] == (unit if unit in ("bytes", "seconds", "ratio") else ""), name
+        labels = set(re.findall(r"`(\w+)`", row["labels"]))
+        seen = {label for sample in family.samples for label in sample.labels} - COMMON_LABELS
+        assert seen <= labels, name
+        assert labels <= seen | UNKNOWN_ON_A_CPU, name
+
+
+def test_promtool_accepts_what_is_exported(scraped: ScrapedRun) -> None:
+    promtool("check", "metrics", text=scraped.text)
+
+
+def test_each_scraper_gets_its_format(scraped: ScrapedRun) -> None:
+    """By the type that the answer names, read by a parser that takes nothing else."""
+    server = target(scraped.base)
+    kind, text = get(server, "/metrics")
+    assert kind.startswith("text/plain; version=0.0.4")
+    plain = {family.name for family in from_text(text)}
+    kind, text = get(server, "/metrics", OPEN_METRICS)
+    assert kind.startswith("application/openmetrics-text; version=1.0.0")
+    assert {family.name for family in from_open_metrics(text)} == {
+        name.removesuffix("_info") for name in plain
+    }
+
+
+def test_a_run_under_a_budget_counts(scraped: ScrapedRun) -> None:
+    """What happens in such a run is in its series; that it fits, too."""
+    for rank in range(RANKS):
+        one = f'{{rank="{rank}"}}'
+
+        def value(series: str, labels: str = one) -> float:
+            (found,) = scraped.prometheus.data(series + labels)
+            return float(found["value"][1])
+
+        for counter in (
+            "recomputed_ops",
+            "recompute_seconds",
+            "audits",
+            "rehearsed_steps",
+            "allocations",
+        ):
+            assert scraped.prometheus.data(f"ebbtide_{counter}_total{one} > 0"), counter
+        assert value("ebbtide_allocations_total") > value("ebbtide_placed_allocations_total")
+        for counter in ("budget_violations", "ooms", "audit_failures"):
+            assert value(f"ebbtide_{counter}_total") == 0, counter
+        budget = value("ebbtide_memory_budget_bytes")
+        assert 0 < value("ebbtide_memory_step_peak_bytes") <= budget
+        assert value("ebbtide_memory_allocated_bytes") <= value("ebbtide_memory_mapped_bytes")
+        assert value("ebbtide_memory_mapped_peak_bytes") <= budget
+        assert value("ebbtide_memory_smallest_feasible_budget_bytes") > 0
+        assert 0 <= value("ebbtide_memory_fragmentation_ratio") < 1
+        assert 0 < value("ebbtide_plan_predicted_peak_bytes") <= budget
+        assert value("ebbtide_rank_info", f'{{rank="{rank}",stage="{rank}"}}') == 1
+        # By operator and in all: within a step they are apart by what that has replayed so far.
+        by_op = {
+            sample.labels["op"]: sample.value
+            for sample in families(scraped.text)["ebbtide_op_recompute_seconds_total"].samples
+            if sample.labels["rank"] == str(rank)
+        }
+        assert by_op["other"] == 0
+        assert len(by_op) > 1, by_op
+
+
+# --- what is drawn --------------------------------------------------------------------------------
+
+
+def in_place(expression: str) -> str:
+    for variable, value in VARIABLES.items():
+        expression = expression.replace(variable, value)
+    return expression
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_each_panel_has_data(panel: dict, scraped: ScrapedRun) -> None:
+    for drawn in panel["targets"]:
+        series = scraped.prometheus.data(in_place(drawn["expr"]))
+        for one in series:  # the legend's labels are there
+            for label in re.findall(r"{{(\w+)}}", drawn["legendFormat"]):
+                assert label in one["metric"], (drawn["expr"], one)
+
+
+def test_the_dashboards_variables_have_values(scraped: ScrapedRun) -> None:
+    for variable in DASHBOARD["templating"]["list"]:
+        if variable["type"] != "query":
+            continue
+        series, label = re.fullmatch(
+            r"label_values\((.+), (\w+)\)", variable["query"]["query"]
+        ).groups()
+        found = {one["metric"].get(label) for one in scraped.prometheus.data(in_place(series))}
+        if label == "rank":
+            assert found == {str(rank) for rank in range(RANKS)}
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_each_alert_has_data(rule: dict, scraped: ScrapedRun) -> None:
+    measured, _, _ = re.fullmatch(r"(.+) (>|<) ([0-9.]+)", rule["expr"]).groups()
+    ranks = {one["metric"]["rank"] for one in scraped.prometheus.data(measured)}
+    assert ranks == {str(rank) for rank in range(RANKS)}
+
+
+def test_prometheus_is_content(scraped: ScrapedRun) -> None:
+    """All targets answer, all rules can be evaluated, and none fires in a run that is well."""
+    active = scraped.prometheus.ask("targets")["activeTargets"]
+    assert {one["health"] for one in active} == {"up"}, active
+    for group in scraped.prometheus.ask("rules")["groups"]:
+        for rule in group["rules"]:
+            assert rule["health"] == "ok", rule
+            assert rule["state"] != "firing" or rule["name"] == "EbbtideRecomputesMuch", rule
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def test_the_file_has_the_last_word(scraped: ScrapedRun) -> None:
+    """The last test of the run: it ends it."""
+    output = scraped.end()
+    assert "EBBTIDE_TEXTFILE" not in output, output
+    for rank in range(RANKS):
+        report = json.loads((scraped.folder / f"report-{rank}.json").read_text())
+        text = scraped.text_file(rank).read_text()
+        promtool("check", "metrics", text=text)
+        values = {
+            sample.name: sample.value for family in from_text(text) for sample in family.samples
+        }
+        assert values["ebbtide_step_duration_seconds_count"] == report["steps"]
+        assert values["ebbtide_recomputed_ops_total"] == report["recomputed_ops"]
+        assert values["ebbtide_spilled_bytes_total"] == report["spilled_bytes"]
+        assert values["ebbtide_audits_total"] == sum(report["audited"].values())
+        assert values["ebbtide_memory_peak_bytes"] == report["peak_bytes"]
+        assert values["ebbtide_memory_mapped_peak_bytes"] == report["mapped_peak_bytes"]
+        smallest = report["smallest_feasible_budget_bytes"]
+        assert values["ebbtide_memory_smallest_feasible_budget_bytes"] == smallest
+        by_op = [
+            sample.value
+            for family in from_text(text)
+            for sample in family.samples
+            if sample.name == "ebbtide_op_recompute_seconds_total"
+        ]
+        assert sum(by_op) == pytest.approx(report["recompute_seconds"])
+    assert {path.name for path in scraped.folder.glob("*.prom*")} == {
+        f"rank-{rank}.prom" for rank in range(RANKS)
+    }
+
+
+def test_a_folder_that_goes_away_is_one_warning(tmp_path: Path) -> None:
+    folder = tmp_path / "series"
+    folder.mkdir()
+    program = tiny(steps=4)
+    code = (
+        "import runpy, shutil, sys, torch; sys.argv = sys.argv[1:];"
+        # After the first allocation that trains: the file is there, and then is not.
+        f"old = torch.optim.AdamW.step; torch.optim.AdamW.step = lambda *a, **k: "
+        f"(shutil.rmtree({str(folder)!r}, ignore_errors=True), old(*a, **k))[1];"
+        "sys.path.insert(0, __import__('os').path.dirname(sys.argv[0]));"
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    python, *rest = program.command
+    changed = type(program)((python, "-c", code, *rest))
+    variables = {"EBBTIDE": "1", "EBBTIDE_TEXTFILE": str(folder / "{rank}.prom")}
+    done = run(changed, variables, tmp_path / "run").succeeded()
+    warnings = re.findall(r"warning: .*", done.output)
+    assert warnings == [
+        f"warning: the series are not written to the file of EBBTIDE_TEXTFILE: {folder}/0.prom: "
+        "No such file or directory"
+    ], done.output
+    assert done.results == run(program, {}, tmp_path / "plain").succeeded().results

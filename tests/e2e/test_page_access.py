@@ -1,0 +1,133 @@
+"""The page for keyboards, screen readers and all eyes."""
+
+import json
+import re
+from itertools import combinations
+
+import pytest
+from browser import Page
+from page_checks import contrast, difference, nameless, simulated, structure
+from page_serving import Serve, opened, shown
+
+
+def test_keyboard_reaches_everything(page: Page, serve: Serve) -> None:
+    opened(page, serve(4), "#rank=0")
+    stops = 'a[href], button, input, select, summary, [tabindex="0"]'
+    wanted = page.evaluate(
+        f"[...document.querySelectorAll({json.dumps(stops)})].filter((one) =>"
+        " !one.disabled && one.checkVisibility({ visibilityProperty: true }))"
+        ".map((one, at) => one.dataset.stop = at).length"
+    )
+    seen, bare = [], []
+    for _ in range(wanted + 5):
+        page.press("Tab")
+        stop = page.evaluate("document.activeElement.dataset.stop ?? null")
+        if stop is None:
+            break
+        seen.append(int(stop))
+        style = "getComputedStyle(document.activeElement)"
+        if page.evaluate(f"{style}.outlineStyle") in ("none", "") and stop != "0":
+            bare.append(page.evaluate("document.activeElement.outerHTML.slice(0, 100)"))
+    assert seen == list(range(wanted))  # in the order of the document, none left out, no trap
+    assert bare == []
+    page.evaluate("list.focus()")
+    page.press("ArrowDown", 2)
+    assert shown(page, "title") == "Rank 2"
+    assert page.evaluate("location.hash") == "#rank=2"
+    assert page.evaluate("byId('rank-2').getAttribute('aria-selected')") == "true"
+    assert page.evaluate("document.querySelectorAll('[aria-selected=true]').length") == 1
+    page.press("Home")
+    assert shown(page, "title") == "Rank 0"
+
+
+def test_roles_and_names(page: Page, serve: Serve) -> None:
+    opened(page, serve(8), "#rank=6")
+    page.wait("!document.getElementById('gantt-card').hidden")
+    assert structure(page) == []
+    nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+    roles = [node["role"]["value"] for node in nodes if not node["ignored"]]
+    for role, count in {"banner": 1, "main": 1, "listbox": 1, "search": 1}.items():
+        assert roles.count(role) == count, role
+    assert nameless(nodes) == []
+    options = [node["name"]["value"] for node in nodes if node["role"]["value"] == "option"]
+    assert any(
+        re.match(r"rank 0, training, live .* GiB, peak .*, budget 16\.0 GiB", o) for o in options
+    )
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_contrast(page: Page, serve: Serve, dark: bool) -> None:
+    page.dark(dark)
+    opened(page, serve(8), "#rank=6")
+    page.evaluate("document.querySelectorAll('summary').forEach((one) => one.click())")
+    page.wait("document.querySelectorAll('#gantt-table tbody tr').length === 4")
+    assert contrast(page) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_colours_differ_for_everyone(page: Page, serve: Serve, dark: bool) -> None:
+    page.dark(dark)
+    opened(page, serve(1))
+    names = ("base", "kept", "encoded", "offloaded", "recomputed")
+    values = page.evaluate(
+        f"{json.dumps(names)}.map((name) =>"
+        " getComputedStyle(document.documentElement).getPropertyValue('--' + name))"
+    )
+    # In CIE Lab two patches that lie side by side are told apart at once from about 10 on.
+    for sight in ("all", "protanopia", "deuteranopia", "tritanopia"):
+        for one, other in combinations(zip(names, values, strict=True), 2):
+            apart = difference(simulated(one[1], sight), simulated(other[1], sight))
+            assert apart > 20, (sight, one, other)
+
+
+def test_dark_is_the_systems_until_chosen(page: Page, serve: Serve) -> None:
+    server = serve(1)
+    page.dark(True)
+    opened(page, server)
+    background = "getComputedStyle(document.body).backgroundColor"
+    dark = page.evaluate(background)
+    page.dark(False)
+    page.wait(f"{background} !== {json.dumps(dark)}")
+    light = page.evaluate(background)
+    assert shown(page, "theme").startswith("Dark")
+    page.evaluate("byId('theme').click()")
+    assert page.evaluate(background) == dark
+    opened(page, server)  # the choice stays
+    assert page.evaluate(background) == dark
+    page.evaluate("byId('theme').click()")
+    assert page.evaluate(background) == light
+    page.evaluate("localStorage.clear()")
+
+
+def test_reduced_motion(page: Page, serve: Serve) -> None:
+    opened(page, serve(1))
+    moves = "getComputedStyle(document.querySelector('.bar .live')).transitionDuration"
+    assert page.evaluate(moves) == "0.25s"
+    page.dark(False, reduced_motion=True)
+    page.wait(f"{moves} === '0s'")
+
+
+def test_narrow_windows_scroll_one_way(page: Page, serve: Serve) -> None:
+    opened(page, serve(8), "#rank=6")
+    for width in (320, 480, 760, 1000, 1180, 2560):
+        page.resize(width, 800)
+        page.wait(f"innerWidth === {width}")
+        wide = page.evaluate("document.scrollingElement.scrollWidth")
+        assert wide <= width, (width, wide)
+
+
+LAYOUT_SHIFT = """
+window.shifted = 0;
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) window.shifted += entry.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+
+
+def test_nothing_moves_when_answers_come(page: Page, serve: Serve) -> None:
+    page.call("Page.addScriptToEvaluateOnNewDocument", source=LAYOUT_SHIFT)
+    opened(page, serve(8))
+    before = page.evaluate("state.answered")
+    page.wait(f"state.answered > {before} + 1500")  # two more looks at the node
+    # The sum that browsers report; below 0.1 counts as good.
+    assert page.evaluate("window.shifted") < 0.01

@@ -1,0 +1,89 @@
+"""The page beside a real training: from its first plan over a change of the budget to its end."""
+
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from browser import Page
+from page_serving import Server, opened, shown
+from processes import TIMEOUT_SECONDS, environment, free_port, script
+from rank_client import ask
+
+MIB = 1024**2
+# Its peak is 68 MiB in stock torch, as it was measured.
+SMALL = ("--layers", "4", "--width", "128", "--heads", "4", "--length", "128")
+
+
+def test_a_training_from_its_first_plan_to_its_end(page: Page, tmp_path: Path) -> None:
+    program = script("examples/train_gpt.py", *SMALL, "--steps", "100000", ranks=2)
+    port = free_port()
+    with tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as sockets:
+        variables = {
+            "EBBTIDE_BUDGET": "52MiB",
+            "EBBTIDE_PORT": str(port),
+            "EBBTIDE_SOCKET_DIR": sockets,
+            "EBBTIDE_JOB_ID": "page",
+        }
+        training = subprocess.Popen(
+            program.command,
+            env=environment(program, variables, tmp_path),
+            stdout=(tmp_path / "output.log").open("w"),
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            server = Server(training, f"http://127.0.0.1:{port}")
+            wait_until(lambda: server.json("/v1/node")["ranks"][1].get("plan"))
+            opened(page, server, "#rank=1")
+            see_training(page, server, Path(sockets, "page", "rank-1.sock"))
+        finally:
+            training.terminate()  # torchrun ends its ranks, which are in sessions of their own
+            training.wait(TIMEOUT_SECONDS)
+    page.wait("document.getElementById('link').dataset.state === 'away'")
+    assert {entry["source"] for entry in page.console} <= {"network"}
+
+
+def see_training(page: Page, server: Server, socket: Path) -> None:
+    page.wait("state.plan?.state === 'ok' && document.querySelector('#ops tbody tr')")
+    status, plan = server.json("/v1/status?rank=1"), server.json("/v1/plan?rank=1")
+    assert shown(page, "count") == "2 ranks · 2 training"
+    assert shown(page, "job") == "page"
+    assert status["memory"]["budget_bytes"] == 52 * MIB
+    assert "52.0 MiB" in shown(page, "kpis")
+    # Another plan may have been made since: whatever the page has is the server's own.
+    dearest = page.evaluate("document.querySelector('#ops tbody td').textContent")
+    assert dearest in {row["op"] for row in plan["recomputed"]}
+    assert page.evaluate("memory.model.planned.stack.length") > 2
+    steps = "Number(/([\\d,]+) steps/.exec(byId('where').innerText)[1].replace(',', ''))"
+    before = page.evaluate(steps)
+    page.wait(f"{steps} > {before}")
+    # What another hand changes is seen.
+    asked = ask(socket, "POST", "/v1/budget", {"budget": "58MiB"})
+    assert asked[0] == 200, asked
+    page.wait("document.getElementById('kpis').innerText.includes('58.0 MiB')")
+    page.wait("state.curve?.value?.state === 'ready'")
+    assert not page.evaluate("document.getElementById('proposal').disabled")
+    page.evaluate("document.getElementById('proposal').focus()")
+    page.press("Home")
+    command = shown(page, "command-now")
+    size = re.fullmatch(r"ebbtide budget 1 (\d+(?:MiB)?)", command)
+    assert size, command
+    # What the page proposes, the rank takes.
+    asked = ask(socket, "POST", "/v1/budget", {"budget": size[1]})
+    assert asked[0] == 200, asked
+    assert page.console == []
+
+
+def wait_until(true: Callable[[], Any]) -> None:
+    until = time.monotonic() + TIMEOUT_SECONDS
+    while time.monotonic() < until:
+        try:
+            if true():
+                return
+        except (OSError, KeyError, IndexError):  # not there yet
+            pass
+        time.sleep(0.2)
+    raise AssertionError("never true")

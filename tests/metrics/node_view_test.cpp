@@ -1,0 +1,425 @@
+// A machine of several ranks, each with a server of its own, seen through the first one's port.
+#include "node_view.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ebbtide/metrics/http_server.hpp"
+#include "ebbtide/metrics/pages.hpp"
+#include "failing_allocation.hpp"
+#include "private_folder.hpp"
+#include "raw_client.hpp"
+
+namespace ebbtide::metrics::test {
+namespace {
+
+using nlohmann::json;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+
+constexpr const char* kText = "text/plain; version=0.0.4; charset=utf-8";
+constexpr const char* kOpen = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+class NodeViewTest : public testing::Test {
+ protected:
+  static Routes routesOf(int rank, std::atomic<int>* scrapes = nullptr) {
+    const std::string number = std::to_string(rank);
+    Routes routes;
+    addPages(routes);
+    routes.get("/metrics", [number, scrapes](const Request& request) {
+      if (scrapes != nullptr) ++*scrapes;
+      const bool open = request.accept.find("openmetrics") != std::string::npos;
+      return Response{
+          .content_type = open ? kOpen : kText,
+          .body = "# TYPE up gauge\nup{rank=\"" + number + "\"} 1\n" + (open ? "# EOF\n" : "")};
+    });
+    routes.get("/v1/status", [number](const Request&) {
+      return Response{.body = R"({"rank":)" + number + "}\n"};
+    });
+    routes.get("/v1/plan", [number](const Request& request) {
+      std::string query;
+      for (const auto& [name, value] : request.query) query += name + "=" + value + ";";
+      return Response{.body = json{{"rank", number}, {"query", query}}.dump()};
+    });
+    routes.post("/v1/budget", [number](const Request& request, const Answer& answer) {
+      answer({.status = 202, .body = number + " got " + request.body});
+    });
+    return routes;
+  }
+
+  std::string socketOf(int rank) const {
+    return folder_ + "/rank-" + std::to_string(rank) + ".sock";
+  }
+
+  std::unique_ptr<HttpServer> sibling(int rank, const Routes& routes) {
+    HttpServerOptions options;
+    options.unix_path = socketOf(rank);
+    std::string error;
+    auto server = HttpServer::start(options, routes, error);
+    EXPECT_NE(server, nullptr) << error;
+    return server;
+  }
+
+  // Rank 0's own, with the port.
+  void start(int ranks, bool with_token = false, std::atomic<int>* scrapes = nullptr) {
+    HttpServerOptions options;
+    options.tcp.emplace();
+    options.unix_path = socketOf(0);
+    options.node = {.folder = folder_, .job_id = "job", .rank = 0, .local_world_size = ranks};
+    std::string error;
+    if (with_token) {
+      std::ofstream(base_ / "token") << "0123456789abcdef";
+      ::chmod((base_ / "token").c_str(), 0600);
+      options.tcp->token = BearerToken::read(base_ / "token", error);
+    }
+    server_ = HttpServer::start(options, routesOf(0, scrapes), error);
+    ASSERT_NE(server_, nullptr) << error;
+    for (int rank = 1; rank < ranks; ++rank) {
+      siblings_.push_back(sibling(rank, routesOf(rank, scrapes)));
+    }
+  }
+  std::uint16_t port() const { return server_->port(); }
+
+  // A socket that somebody listens on who never answers.
+  int listenSilently(int rank) const {
+    sockaddr_un address{};
+    address.sun_family = AF_UNIX;
+    socketOf(rank).copy(address.sun_path, sizeof address.sun_path - 1);
+    const int descriptor = ::socket(AF_UNIX, SOCK_STREAM, 0);
+    EXPECT_EQ(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0);
+    ::listen(descriptor, 10);
+    return descriptor;
+  }
+
+  static std::string counts(int expected, int answered) {
+    return "# HELP ebbtide_node_ranks Ranks of this job expected on this machine.\n"
+           "# TYPE ebbtide_node_ranks gauge\nebbtide_node_ranks{job_id=\"job\"} " +
+           std::to_string(expected) +
+           "\n# HELP ebbtide_node_ranks_answered Ranks of this machine whose series are here.\n"
+           "# TYPE ebbtide_node_ranks_answered "
+           "gauge\nebbtide_node_ranks_answered{job_id=\"job\"} " +
+           std::to_string(answered) + "\n";
+  }
+
+  PrivateFolder base_;
+  const std::string folder_ = base_ / "job";
+  std::unique_ptr<HttpServer> server_;
+  std::vector<std::unique_ptr<HttpServer>> siblings_;
+};
+
+TEST_F(NodeViewTest, JoinsTheSeriesOfAllRanks) {
+  start(3);
+  const std::string up = "# TYPE up gauge\nup{rank=\"0\"} 1\nup{rank=\"1\"} 1\nup{rank=\"2\"} 1\n";
+  for (int scrape = 0; scrape < 3; ++scrape) {  // the later ones over connections that were kept
+    const std::string response = fetch(port(), "GET /metrics");
+    EXPECT_NE(response.find(std::string("\r\nContent-Type: ") + kText + "\r\n"), std::string::npos);
+    EXPECT_EQ(bodyOf(response), up + counts(3, 3));
+  }
+  const std::string open =
+      fetch(port(), "GET /metrics", "Host: localhost\r\nAccept: application/openmetrics-text\r\n");
+  EXPECT_NE(open.find(std::string("\r\nContent-Type: ") + kOpen + "\r\n"), std::string::npos);
+  EXPECT_EQ(bodyOf(open), up + counts(3, 3) + "# EOF\n");
+  // Over its own socket a rank answers for itself.
+  EXPECT_EQ(bodyOf(fetch(socketOf(0), "GET /metrics")), "# TYPE up gauge\nup{rank=\"0\"} 1\n");
+}
+
+TEST_F(NodeViewTest, ListsTheStatusOfAllRanksByNumber) {
+  start(12);
+  const json node = json::parse(bodyOf(fetch(port(), "GET /v1/node")));
+  EXPECT_EQ(node["job_id"], "job");
+  EXPECT_EQ(node["local_world_size"], 12);
+  ASSERT_EQ(node["ranks"].size(), 12U);
+  for (int rank = 0; rank < 12; ++rank) EXPECT_EQ(node["ranks"][rank], (json{{"rank", rank}}));
+}
+
+// One hangs, one has died, one speaks nonsense: the others are there within two seconds.
+TEST_F(NodeViewTest, RanksThatDoNotAnswerAreLeftOutAndNamed) {
+  start(3);
+  const int silent = listenSilently(3);
+  ::close(listenSilently(4));  // its name stays
+  Routes nonsense;
+  nonsense.get("/metrics", [](const Request&) {
+    return Response{.content_type = "text/html", .body = "up{rank=\"5\"} 1\n"};
+  });
+  nonsense.get("/v1/status", [](const Request&) { return Response{.body = R"({"rank":5)"}; });
+  siblings_.push_back(sibling(5, nonsense));
+  siblings_.push_back(sibling(6, Routes()));
+  const auto before = steady_clock::now();
+  EXPECT_EQ(
+      bodyOf(fetch(port(), "GET /metrics")),
+      "# TYPE up gauge\nup{rank=\"0\"} 1\nup{rank=\"1\"} 1\nup{rank=\"2\"} 1\n" + counts(7, 3));
+  const json node = json::parse(bodyOf(fetch(port(), "GET /v1/node")));
+  EXPECT_LT(steady_clock::now() - before, seconds(4));  // 1 s each is meant
+  ASSERT_EQ(node["ranks"].size(), 7U);
+  EXPECT_EQ(node["ranks"][2], (json{{"rank", 2}}));
+  const auto error = [&](int rank) {
+    EXPECT_EQ(node["ranks"][rank]["rank"], rank);
+    return node["ranks"][rank]["error"].get<std::string>();
+  };
+  EXPECT_EQ(error(3), "the rank did not answer within 1000 ms");
+  EXPECT_NE(error(4).find("refused"), std::string::npos) << error(4);
+  EXPECT_EQ(error(5), "the rank answered with status 200");
+  EXPECT_NE(error(6).find("there is nothing at /v1/status"), std::string::npos) << error(6);
+  // While it waits for the silent one, the server answers others.
+  RawClient waiting(port());
+  waiting.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /healthz")), "ok\n");
+  EXPECT_FALSE(waiting.receivesWithin(milliseconds(0)));
+  ::close(silent);
+}
+
+TEST_F(NodeViewTest, ARankThatStartsAnewIsFoundAgain) {
+  start(2);
+  const std::string with_both = bodyOf(fetch(port(), "GET /metrics"));
+  siblings_.clear();
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")),
+            "# TYPE up gauge\nup{rank=\"0\"} 1\n" + counts(2, 1));
+  siblings_.push_back(sibling(1, routesOf(1)));
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")), with_both);
+}
+
+TEST_F(NodeViewTest, PassesARequestOnToTheRankItNames) {
+  start(3);
+  const auto plan = [this](const std::string& query) {
+    return json::parse(bodyOf(fetch(port(), "GET /v1/plan" + query)));
+  };
+  EXPECT_EQ(plan("")["rank"], "0");
+  EXPECT_EQ(plan("?rank=0")["rank"], "0");
+  EXPECT_EQ(plan("?rank=2")["rank"], "2");
+  EXPECT_EQ(plan("?a=x%20%26&rank=2&b=%c3%a4")["query"], "a=x &;b=\xc3\xa4;");
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics?rank=1")), "# TYPE up gauge\nup{rank=\"1\"} 1\n");
+  const std::string head = fetch(port(), "HEAD /v1/status?rank=1");
+  EXPECT_NE(head.find("\r\nContent-Length: 11\r\n"), std::string::npos) << head;  // {"rank":1}\n
+  EXPECT_EQ(bodyOf(head), "");
+  for (const char* query : {"?rank=3", "?rank=999999", "?rank=2147483647"}) {
+    EXPECT_EQ(statusOf(fetch(port(), "GET /v1/plan" + std::string(query))),
+              "HTTP/1.1 404 Not Found")
+        << query;
+  }
+  for (const char* query :
+       {"?rank=", "?rank=-1", "?rank=1.0", "?rank=..%2f1", "?rank=99999999999999999999", "?rank"}) {
+    EXPECT_EQ(statusOf(fetch(port(), "GET /v1/plan" + std::string(query))),
+              "HTTP/1.1 400 Bad Request")
+        << query;
+  }
+}
+
+TEST_F(NodeViewTest, PassesChangesOnWithTheToken) {
+  start(2, /*with_token=*/true);
+  EXPECT_EQ(statusOf(post(port(), "/v1/budget?rank=1", "20GiB")), "HTTP/1.1 401 Unauthorized");
+  const std::string header = "Authorization: Bearer 0123456789abcdef\r\n";
+  for (int round = 0; round < 3; ++round) {
+    const std::string response = post(port(), "/v1/budget?rank=1", "20GiB", header);
+    EXPECT_EQ(statusOf(response), "HTTP/1.1 202 Accepted");
+    EXPECT_EQ(bodyOf(response), "1 got 20GiB");
+  }
+  EXPECT_EQ(bodyOf(post(port(), "/v1/budget", "x", header)), "0 got x");
+  siblings_.clear();
+  EXPECT_EQ(statusOf(post(port(), "/v1/budget?rank=1", "x", header)), "HTTP/1.1 404 Not Found");
+}
+
+TEST_F(NodeViewTest, ScrapesAtTheSameTimeAskEachRankOnce) {
+  std::atomic<int> scrapes{0};
+  start(2, false, &scrapes);
+  const int silent = listenSilently(2);  // keeps the first one open for a second
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 30; ++i) {
+    clients.emplace_back(port());
+    clients.back().send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  }
+  std::set<std::string> bodies;
+  for (RawClient& client : clients) bodies.insert(bodyOf(client.readResponse()));
+  EXPECT_EQ(bodies.size(), 1U);
+  EXPECT_EQ(scrapes, 2);  // ranks 0 and 1, once each
+  ::close(silent);
+}
+
+// What answers on a sibling's socket is no server of ours: noise, promises of a body that does not
+// come or is too large, JSON that is none or is nested without end.
+TEST_F(NodeViewTest, WhatARankSaysMayBeAnything) {
+  start(2);
+  const int listening = listenSilently(2);
+  const std::string ok = "HTTP/1.1 200 OK\r\nContent-Type: " + std::string(kText) + "\r\n";
+  const std::string nested(100'000, '[');
+  const std::vector<std::string> answers = {
+      "",
+      "\r\n\r\n",
+      "HTTP/1.1 200 OK\r\n",
+      ok + "Content-Length: 99999999999\r\n\r\nup 1\n",
+      ok + "Content-Length: 10\r\n\r\nup 1\n",
+      ok + "Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+      ok + "X-A: " + std::string(20'000, 'a') + "\r\n\r\n",
+      "HTTP/1.1 999 What\r\nContent-Length: 2\r\n\r\n{}",
+      ok + "Content-Length: 100000\r\n\r\n" + nested,
+      ok + "Content-Length: 9\r\n\r\n{\"a\":\xff\xfe}x",
+      ok + "Content-Length: 4\r\n\r\nnull",
+      ok + "\r\n" + std::string(17 << 20, 'x'),  // until it closes: over 16 MiB
+  };
+  for (const std::string& answer : answers) {
+    std::thread rank([&] {
+      for (int request = 0; request < 2; ++request) {
+        const int client = ::accept(listening, nullptr, nullptr);
+        char bytes[4096];
+        EXPECT_GT(::recv(client, bytes, sizeof bytes, 0), 0);
+        for (std::size_t at = 0; at < answer.size();) {
+          const ssize_t sent = ::send(client, answer.data() + at, answer.size() - at, MSG_NOSIGNAL);
+          if (sent <= 0) break;
+          at += static_cast<std::size_t>(sent);
+        }
+        ::close(client);
+      }
+    });
+    EXPECT_TRUE(bodyOf(fetch(port(), "GET /metrics"))
+                    .starts_with("# TYPE up gauge\nup{rank=\"0\"} 1\nup{rank=\"1\"} 1\n# HELP"))
+        << answer.substr(0, 100);
+    const json node = json::parse(bodyOf(fetch(port(), "GET /v1/node")), nullptr, false);
+    rank.join();
+    ASSERT_TRUE(node.is_object()) << answer.substr(0, 100);
+    EXPECT_EQ(node["ranks"][1], (json{{"rank", 1}}));
+    EXPECT_EQ(node["ranks"][2]["rank"], 2);
+    EXPECT_FALSE(node["ranks"][2]["error"].get<std::string>().empty()) << answer.substr(0, 100);
+  }
+  ::close(listening);
+}
+
+// A killed run of four ranks left its sockets; the next one of the same job has two.
+TEST_F(NodeViewTest, SocketsOfAKilledRunAreTakenAway) {
+  ASSERT_EQ(::mkdir(folder_.c_str(), 0700), 0);
+  for (int rank = 1; rank < 4; ++rank) ::close(listenSilently(rank));
+  const int alive = listenSilently(4);
+  start(2);
+  EXPECT_FALSE(std::filesystem::exists(socketOf(2)));
+  EXPECT_FALSE(std::filesystem::exists(socketOf(3)));
+  EXPECT_TRUE(std::filesystem::exists(socketOf(4)));
+  ::close(alive);
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")),
+            "# TYPE up gauge\nup{rank=\"0\"} 1\nup{rank=\"1\"} 1\n" + counts(3, 2));
+}
+
+// Others may put sockets into a folder that is open to them: none of them is asked.
+TEST_F(NodeViewTest, InAFolderThatIsRefusedNobodyIsAsked) {
+  std::atomic<int> scrapes{0};
+  siblings_.push_back(sibling(1, routesOf(1, &scrapes)));
+  ASSERT_EQ(::chmod(folder_.c_str(), 0777), 0);
+  HttpServerOptions options;
+  options.tcp.emplace();
+  options.unix_path = socketOf(0);
+  options.node = {.folder = folder_, .job_id = "job", .rank = 0, .local_world_size = 2};
+  std::string error;
+  server_ = HttpServer::start(options, routesOf(0), error);
+  ASSERT_NE(server_, nullptr);
+  EXPECT_NE(error.find("open to other users"), std::string::npos) << error;
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")),
+            "# TYPE up gauge\nup{rank=\"0\"} 1\n" + counts(2, 1));
+  const json node = json::parse(bodyOf(fetch(port(), "GET /v1/node")));
+  EXPECT_EQ(node["ranks"], (json{{{"rank", 0}}}));
+  EXPECT_EQ(statusOf(fetch(port(), "GET /metrics?rank=1")), "HTTP/1.1 404 Not Found");
+  EXPECT_EQ(scrapes, 0);
+}
+
+// The folder keeps others out; were one in it, it would be told nothing all the same.
+TEST_F(NodeViewTest, TheSocketOfAnotherUserIsNotAsked) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  start(1);
+  const int listening = listenSilently(1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    // Whoever calls listen() is the one whom the other end sees.
+    if (::setresuid(65534, 65534, 65534) != 0 || ::listen(listening, 10) != 0) ::_exit(2);
+    char bytes[4096];
+    const int client = ::accept(listening, nullptr, nullptr);
+    ::_exit(::recv(client, bytes, sizeof bytes, 0) == 0 ? 0 : 1);  // closed, and nothing said
+  }
+  for (int attempt = 0; attempt < 100; ++attempt) {  // until the child is another user
+    ucred peer{};
+    socklen_t size = sizeof peer;
+    ::getsockopt(listening, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+    if (peer.uid == 65534) break;
+    std::this_thread::sleep_for(milliseconds(20));
+  }
+  const json ranks = json::parse(bodyOf(fetch(port(), "GET /v1/node")))["ranks"];
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  ASSERT_EQ(ranks.size(), 2U);
+  EXPECT_NE(ranks[1]["error"].get<std::string>().find("another user"), std::string::npos)
+      << ranks[1];
+  ::close(listening);
+}
+
+// Names in the folder that are no rank's socket, and a folder that is gone.
+TEST_F(NodeViewTest, OtherFilesInTheFolderAreNoRanks) {
+  start(1);
+  for (const char* name : {"rank-.sock", "rank-1x.sock", "rank--1.sock", "rank-1", ".123",
+                           "rank-0.sock.old", "rank-99999999999.sock"}) {
+    std::ofstream(folder_ + "/" + name) << "x";
+  }
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")),
+            "# TYPE up gauge\nup{rank=\"0\"} 1\n" + counts(1, 1));
+  std::ofstream(folder_ + "/rank-7.sock") << "x";  // not a socket: a rank that cannot be reached
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")),
+            "# TYPE up gauge\nup{rank=\"0\"} 1\n" + counts(2, 1));
+  std::filesystem::remove_all(folder_);
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")),
+            "# TYPE up gauge\nup{rank=\"0\"} 1\n" + counts(1, 1));
+}
+
+// Whichever allocation fails while the ranks are asked, the next scrape is answered. Without a
+// folder: what libstdc++ does to list one ends the process where memory is out.
+TEST_F(NodeViewTest, WithoutMemoryForOneScrapeTheNextIsAnswered) {
+  boost::asio::io_context context{1};
+  const auto mailbox = std::make_shared<Mailbox>(context);
+  mailbox->open();
+  NodeView view(context, mailbox, {.job_id = "job", .rank = 1}, routesOf(1));
+  const Routes routes = view.routes();
+  bool fails = true;
+  for (int number = 1; fails; ++number) {
+    Request request{.method = "GET", .path = "/metrics"};
+    failAllocation(number);
+    try {
+      routes.answer(std::move(request), [](const Response&) {});
+    } catch (const std::bad_alloc&) {
+    }
+    fails = endFailing();
+    context.restart();
+    context.run();
+    std::vector<int> statuses;
+    routes.answer({.method = "GET", .path = "/metrics"},
+                  [&](const Response& response) { statuses.push_back(response.status); });
+    context.restart();
+    context.run();
+    ASSERT_EQ(statuses, std::vector<int>{200}) << "after allocation " << number;
+  }
+  mailbox->close();
+}
+
+TEST_F(NodeViewTest, EndsWhileRanksAreAsked) {
+  start(2);
+  const int silent = listenSilently(2);
+  RawClient client(port());
+  client.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  EXPECT_EQ(bodyOf(fetch(port(), "GET /healthz")), "ok\n");
+  server_.reset();
+  EXPECT_EQ(statusOf(client.readResponse()), "HTTP/1.1 503 Service Unavailable");
+  EXPECT_TRUE(client.closesWithin(seconds(1)));
+  ::close(silent);
+}
+
+}  // namespace
+}  // namespace ebbtide::metrics::test

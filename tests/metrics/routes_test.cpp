@@ -1,0 +1,96 @@
+#include "ebbtide/metrics/routes.hpp"
+
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace ebbtide::metrics {
+namespace {
+
+std::optional<Response> ask(const Routes& routes, const std::string& method,
+                            const std::string& path, bool may_change = true) {
+  std::optional<Response> response;
+  routes.answer({.method = method, .path = path, .may_change = may_change},
+                [&](Response given) { response = std::move(given); });
+  return response;
+}
+
+class RoutesTest : public testing::Test {
+ protected:
+  RoutesTest() {
+    routes_.get("/both", [](const Request& request) { return Response{.body = request.method}; });
+    routes_.post("/both", [](const Request&, const Answer& answer) { answer({.body = "did"}); });
+    routes_.get("/read", [](const Request&) { return Response{}; });
+    routes_.post("/change", [this](const Request&, Answer answer) { kept_ = std::move(answer); });
+    routes_.get("/throw",
+                [](const Request&) -> Response { throw std::runtime_error("not \"now\""); });
+  }
+
+  Routes routes_;
+  Answer kept_;
+};
+
+TEST_F(RoutesTest, AnswersByPathAndMethod) {
+  EXPECT_EQ(ask(routes_, "GET", "/both")->body, "GET");
+  EXPECT_EQ(ask(routes_, "HEAD", "/both")->body, "HEAD");
+  EXPECT_EQ(ask(routes_, "POST", "/both")->body, "did");
+  for (const char* path : {"", "/", "/bot", "/both/", "/../both", "//both"}) {
+    EXPECT_EQ(ask(routes_, "GET", path)->status, 404) << path;
+  }
+}
+
+TEST_F(RoutesTest, SaysWhatIsAllowed) {
+  EXPECT_EQ(ask(routes_, "DELETE", "/both")->headers.at("Allow"), "GET, HEAD, POST");
+  EXPECT_EQ(ask(routes_, "POST", "/read")->headers.at("Allow"), "GET, HEAD");
+  EXPECT_EQ(ask(routes_, "GET", "/change")->headers.at("Allow"), "POST");
+  EXPECT_EQ(ask(routes_, "get", "/read")->status, 405);
+}
+
+TEST_F(RoutesTest, ChangesNeedToBeAllowed) {
+  EXPECT_EQ(ask(routes_, "POST", "/both", false)->status, 403);
+  EXPECT_EQ(ask(routes_, "GET", "/both", false)->status, 200);
+}
+
+TEST_F(RoutesTest, WhatAHandlerThrowsIsAnError) {
+  const Response response = *ask(routes_, "GET", "/throw");
+  EXPECT_EQ(response.status, 500);
+  EXPECT_EQ(response.body, "{\"error\":\"not \\\"now\\\"\"}\n");
+}
+
+TEST_F(RoutesTest, TheFirstAnswerCounts) {
+  std::vector<int> given;
+  routes_.answer({.method = "POST", .path = "/change", .may_change = true},
+                 [&](const Response& response) { given.push_back(response.status); });
+  EXPECT_TRUE(given.empty());
+  std::thread([this] { kept_({.status = 202}); }).join();
+  kept_({.status = 409});
+  kept_ = nullptr;
+  EXPECT_EQ(given, std::vector<int>{202});
+}
+
+TEST_F(RoutesTest, AnAnswerThatIsDroppedIsAnError) {
+  std::vector<int> given;
+  routes_.answer({.method = "POST", .path = "/change", .may_change = true},
+                 [&](const Response& response) { given.push_back(response.status); });
+  kept_ = nullptr;
+  EXPECT_EQ(given, std::vector<int>{503});
+}
+
+TEST_F(RoutesTest, ListsWhatThereIs) {
+  const std::vector<Routes::Route> expected = {{"GET", "/both"},
+                                               {"POST", "/both"},
+                                               {"POST", "/change"},
+                                               {"GET", "/read"},
+                                               {"GET", "/throw"}};
+  EXPECT_EQ(routes_.list(), expected);
+  EXPECT_TRUE(routes_.mayBeLate({.method = "POST", .path = "/both"}));
+  EXPECT_FALSE(routes_.mayBeLate({.method = "GET", .path = "/both"}));
+  EXPECT_FALSE(routes_.mayBeLate({.method = "POST", .path = "/read"}));
+}
+
+}  // namespace
+}  // namespace ebbtide::metrics

@@ -1,0 +1,299 @@
+// The server on a Unix socket: whose folder, whose socket, whose clients.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ebbtide/metrics/http_server.hpp"
+#include "ebbtide/metrics/pages.hpp"
+#include "private_folder.hpp"
+#include "raw_client.hpp"
+
+namespace ebbtide::metrics::test {
+namespace {
+
+class UnixServerTest : public testing::Test {
+ protected:
+  std::unique_ptr<HttpServer> start(const std::string& path) {
+    Routes routes;
+    addPages(routes);
+    routes.post("/change", [](const Request& request, const Answer& answer) {
+      answer({.body = "did " + request.body});
+    });
+    HttpServerOptions options;
+    options.unix_path = path;
+    return HttpServer::start(options, routes, error_);
+  }
+
+  static mode_t modeOf(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+  }
+
+  PrivateFolder base_;
+  const std::string folder_ = base_ / "run/job";
+  const std::string path_ = folder_ + "/rank-0.sock";
+  std::string error_;
+};
+
+TEST_F(UnixServerTest, MakesItsFoldersAndTakesChanges) {
+  ::umask(0);
+  const auto server = start(path_);
+  ::umask(022);
+  ASSERT_NE(server, nullptr) << error_;
+  EXPECT_EQ(server->unixPath(), path_);
+  EXPECT_EQ(server->port(), 0);
+  EXPECT_EQ(modeOf(base_ / "run"), 0700U);
+  EXPECT_EQ(modeOf(folder_), 0700U);
+  EXPECT_EQ(modeOf(path_), 0600U);
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+  EXPECT_EQ(bodyOf(post(path_, "/change", "it")), "did it");
+  // Any name will do for a host, but one there must be, and no page of a browser.
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz", "Host: whatever\r\n")), "ok\n");
+  EXPECT_EQ(statusOf(fetch(path_, "GET /healthz", "")), "HTTP/1.1 400 Bad Request");
+  EXPECT_EQ(statusOf(post(path_, "/change", "", "Origin: http://evil.example\r\n")),
+            "HTTP/1.1 403 Forbidden");
+}
+
+TEST_F(UnixServerTest, LeavesNothingBehind) {
+  start(path_).reset();
+  EXPECT_FALSE(std::filesystem::exists(folder_));
+  const auto kept = start(path_);
+  start(folder_ + "/rank-1.sock").reset();
+  const std::filesystem::directory_iterator entries(folder_);
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1);  // rank 0's
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+}
+
+// A process that was killed leaves its socket; the next one takes the name.
+TEST_F(UnixServerTest, ReplacesAStaleSocket) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto server = start(path_);
+    ::kill(::getpid(), SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_TRUE(std::filesystem::exists(path_));
+  EXPECT_FALSE(RawClient(path_).connected());
+  const auto server = start(path_);
+  ASSERT_NE(server, nullptr) << error_;
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+}
+
+TEST_F(UnixServerTest, LeavesALiveSocketAlone) {
+  const auto first = start(path_);
+  EXPECT_EQ(start(path_), nullptr);
+  EXPECT_NE(error_.find("another process listens there"), std::string::npos) << error_;
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+}
+
+TEST_F(UnixServerTest, OfManyThatStartAtOnceOneGetsIt) {
+  std::vector<std::unique_ptr<HttpServer>> servers(8);
+  std::vector<std::thread> threads;
+  for (auto& server : servers) {
+    threads.emplace_back([this, &server] {
+      std::string error;
+      HttpServerOptions options;
+      options.unix_path = path_;
+      Routes routes;
+      addPages(routes);
+      server = HttpServer::start(options, routes, error);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(std::count_if(servers.begin(), servers.end(), [](auto& s) { return s != nullptr; }), 1);
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+}
+
+// Somebody else has the name by now: it is not taken away from him.
+TEST_F(UnixServerTest, RemovesItsOwnNameOnly) {
+  auto first = start(path_);
+  std::filesystem::remove(path_);
+  const auto second = start(path_);
+  ASSERT_NE(second, nullptr) << error_;
+  first.reset();
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+}
+
+TEST_F(UnixServerTest, RefusesAFolderThatIsNotItsOwnAlone) {
+  std::filesystem::create_directories(folder_);
+  ::chmod((base_ / "run").c_str(), 0700);
+  for (const mode_t mode : {0755, 0770, 0701}) {
+    ::chmod(folder_.c_str(), mode);
+    EXPECT_EQ(start(path_), nullptr);
+    EXPECT_NE(error_.find("open to other users"), std::string::npos) << error_;
+  }
+  ::chmod(folder_.c_str(), 0700);
+  ::chmod((base_ / "run").c_str(), 0755);  // whoever may write there could rename it
+  EXPECT_EQ(start(path_), nullptr);
+  ::chmod((base_ / "run").c_str(), 0700);
+  std::filesystem::create_directory_symlink(folder_, base_ / "run/link");
+  EXPECT_EQ(start(base_ / "run/link/rank-0.sock"), nullptr);
+  EXPECT_NE(error_.find("not a folder"), std::string::npos) << error_;
+  std::ofstream(base_ / "run/file") << "x";
+  EXPECT_EQ(start(base_ / "run/file/rank-0.sock"), nullptr);
+  EXPECT_EQ(start(base_ / "a/b/c/rank-0.sock"), nullptr);  // two folders are made, not three
+  EXPECT_NE(error_.find("cannot make the folder"), std::string::npos) << error_;
+  EXPECT_NE(start(path_), nullptr) << error_;
+}
+
+TEST_F(UnixServerTest, RefusesTheFolderOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give a folder away";
+  std::filesystem::create_directories(folder_);
+  ::chmod((base_ / "run").c_str(), 0700);
+  ::chmod(folder_.c_str(), 0700);
+  ASSERT_EQ(::chown(folder_.c_str(), 65534, 65534), 0);
+  EXPECT_EQ(start(path_), nullptr);
+  EXPECT_NE(error_.find("another user"), std::string::npos) << error_;
+}
+
+TEST_F(UnixServerTest, RefusesAPathThatIsNone) {
+  EXPECT_EQ(start(base_ / ("run/" + std::string(100, 'x') + "/rank-0.sock")), nullptr);
+  EXPECT_NE(error_.find("107 bytes"), std::string::npos) << error_;
+  std::filesystem::create_directories(folder_);
+  ::chmod((base_ / "run").c_str(), 0700);
+  ::chmod(folder_.c_str(), 0700);
+  std::ofstream(path_) << "precious";
+  EXPECT_EQ(start(path_), nullptr);
+  EXPECT_NE(error_.find("not a socket"), std::string::npos) << error_;
+  EXPECT_EQ(std::filesystem::file_size(path_), 8U);
+}
+
+// The modes keep others out; were they opened, the other end's user would still be asked for.
+TEST_F(UnixServerTest, RefusesTheClientsOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
+  const auto server = start(path_);
+  for (const std::string& folder : {base_.path(), base_ / "run", folder_}) {
+    ::chmod(folder.c_str(), 0755);
+  }
+  ::chmod(path_.c_str(), 0666);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    if (::setresuid(65534, 65534, 65534) != 0) ::_exit(2);
+    const bool refused = statusOf(fetch(path_, "GET /healthz")) == "HTTP/1.1 403 Forbidden" &&
+                         statusOf(post(path_, "/change", "it")) == "HTTP/1.1 403 Forbidden";
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+}
+
+TEST_F(UnixServerTest, AForkedChildLeavesTheSocketAlone) {
+  auto server = start(path_);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(10);
+    server.reset();
+    ::_exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+  const pid_t holder = ::fork();
+  if (holder == 0) {
+    ::alarm(60);
+    for (;;) ::pause();
+  }
+  server.reset();
+  EXPECT_FALSE(RawClient(path_).connected());
+  server = start(path_);  // the child's copy of the old socket is nobody's
+  ASSERT_NE(server, nullptr) << error_;
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+  ::kill(holder, SIGKILL);
+  ::waitpid(holder, &status, 0);
+}
+
+// Its worker goes on for a while after a trainer was killed: the next run gets port and socket.
+TEST_F(UnixServerTest, AWorkerOfAKilledTrainerKeepsNothing) {
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  struct {
+    std::uint16_t port;
+    pid_t worker;
+  } told{};
+  const pid_t trainer = ::fork();
+  if (trainer == 0) {
+    ::alarm(60);
+    HttpServerOptions options;
+    options.tcp.emplace();
+    options.unix_path = path_;
+    const auto server = HttpServer::start(options, Routes(), error_);
+    told.port = server ? server->port() : 0;
+    if (::fork() == 0) {
+      ::alarm(60);
+      told.worker = ::getpid();
+      if (::write(ends[1], &told, sizeof told) != sizeof told) ::_exit(1);
+    }
+    for (;;) ::pause();
+  }
+  ASSERT_EQ(::read(ends[0], &told, sizeof told), static_cast<ssize_t>(sizeof told));
+  ASSERT_GT(told.port, 0);
+  EXPECT_TRUE(RawClient(path_).connected());
+  ::kill(trainer, SIGKILL);
+  ::waitpid(trainer, nullptr, 0);
+  EXPECT_FALSE(RawClient(path_).connected());
+  Routes routes;
+  addPages(routes);
+  HttpServerOptions options;
+  options.tcp.emplace();
+  options.tcp->port = told.port;
+  options.unix_path = path_;
+  const auto server = HttpServer::start(options, routes, error_);
+  EXPECT_EQ(error_, "");
+  EXPECT_EQ(::kill(told.worker, 0), 0);  // it was there all the time
+  ::kill(told.worker, SIGKILL);
+  ::close(ends[0]);
+  ::close(ends[1]);
+}
+
+// Either side serves when the other cannot be opened, and what failed is said.
+TEST_F(UnixServerTest, OneSideOfTwoIsEnough) {
+  Routes routes;
+  addPages(routes);
+  HttpServerOptions options;
+  options.tcp.emplace();
+  options.unix_path = base_ / "a/b/c/rank-0.sock";
+  const auto on_tcp = HttpServer::start(options, routes, error_);
+  ASSERT_NE(on_tcp, nullptr);
+  EXPECT_EQ(on_tcp->unixPath(), "");
+  EXPECT_NE(error_.find("cannot make the folder"), std::string::npos) << error_;
+  EXPECT_EQ(bodyOf(fetch(on_tcp->port(), "GET /healthz")), "ok\n");
+  options.unix_path = path_;
+  options.tcp->port = on_tcp->port();
+  const auto on_unix = HttpServer::start(options, routes, error_);
+  ASSERT_NE(on_unix, nullptr);
+  EXPECT_EQ(on_unix->port(), 0);
+  EXPECT_NE(error_.find("in use"), std::string::npos) << error_;
+  EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
+  EXPECT_EQ(HttpServer::start({}, routes, error_), nullptr);
+  EXPECT_FALSE(error_.empty());
+}
+
+TEST_F(UnixServerTest, ListensOnIpv6Too) {
+  Routes routes;
+  addPages(routes);
+  HttpServerOptions options;
+  options.tcp.emplace();
+  options.tcp->address = "::1";
+  const auto server = HttpServer::start(options, routes, error_);
+  if (server == nullptr) GTEST_SKIP() << "no IPv6 here: " << error_;
+  EXPECT_GT(server->port(), 0);
+}
+
+}  // namespace
+}  // namespace ebbtide::metrics::test

@@ -1,0 +1,57 @@
+#include "run_figures.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ebbtide::plugin {
+namespace {
+
+TEST(RunFigures, TheMedianIsOfTheLastSteps) {
+  RunFigures figures;
+  EXPECT_EQ(figures.medianOfLast(3), std::nullopt);
+  EXPECT_EQ(figures.firstSeconds(), 0);
+  EXPECT_EQ(figures.medianSeconds(), 0);
+  for (const double seconds : {9.0, 1.0, 4.0, 2.0}) figures.addStep(seconds);
+  EXPECT_EQ(figures.firstSeconds(), 9);
+  EXPECT_EQ(figures.medianOfLast(3), 2);   // of 1 2 4
+  EXPECT_EQ(figures.medianSeconds(), 4);   // of 1 2 4 9 the upper one
+  EXPECT_EQ(figures.medianOfLast(50), 4);  // as many as there are
+}
+
+TEST(RunFigures, PeaksAreTheLargestUntilTheyAreForgotten) {
+  RunFigures figures;
+  figures.notePeaks({.allocated_peak_bytes = 50, .mapped_peak_bytes = 70});
+  figures.notePeaks({.allocated_peak_bytes = 40, .mapped_peak_bytes = 90});
+  EXPECT_EQ(figures.allocatedPeakBytes(), 50);
+  EXPECT_EQ(figures.mappedPeakBytes(), 90);
+  figures.forgetPeaks();
+  EXPECT_EQ(figures.mappedPeakBytes(), 0);
+}
+
+// 100 live at its start; +10 +20 -10 +5 -20 -5 gives 100 110 130 120 125 105 100.
+TEST(RunFigures, AThinnedTimelineKeepsThePeak) {
+  using Kind = scheduler::TraceEvent::Kind;
+  scheduler::Trace trace;
+  trace.base_bytes = 100;
+  for (const std::int64_t bytes : {10, 20, 5}) trace.blocks.push_back({.bytes = bytes});
+  std::int64_t second = 0;
+  for (const auto& [kind, block] : std::vector<std::pair<Kind, int>>{{Kind::kAlloc, 0},
+                                                                     {Kind::kAlloc, 1},
+                                                                     {Kind::kFree, 0},
+                                                                     {Kind::kAlloc, 2},
+                                                                     {Kind::kFree, 1},
+                                                                     {Kind::kFree, 2}}) {
+    trace.events.push_back({.kind = kind, .id = block, .at_ns = ++second * 1'000'000'000});
+    trace.events.push_back({.kind = Kind::kOpBegin, .id = 0, .at_ns = second * 1'000'000'000});
+  }
+  RunFigures figures;
+  EXPECT_TRUE(figures.timeline(10).empty());
+  figures.noteTimeline(trace);
+  EXPECT_EQ(
+      figures.timeline(10),
+      (RunFigures::Timeline{{0, 100}, {1, 110}, {2, 130}, {3, 120}, {4, 125}, {5, 105}, {6, 100}}));
+  // 7 points in stretches of 7 / 3 + 1 = 3: of 100 110 130, of 120 125 105, of 100.
+  EXPECT_EQ(figures.timeline(3), (RunFigures::Timeline{{2, 130}, {4, 125}, {6, 100}}));
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin

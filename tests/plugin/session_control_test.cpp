@@ -1,0 +1,335 @@
+// What a session answers to its clients, without torch: its steps are those of a recorded trace.
+#include "session_control.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <future>
+#include <iterator>
+#include <nlohmann/json.hpp>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMib = 1 << 20;
+
+struct Answered {
+  int status = 0;
+  json body;
+};
+
+class SessionControlTest : public testing::Test {
+ protected:
+  SessionControlTest() {
+    std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/gpt_step.json");
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    trace_ = scheduler::traceFromJson(text);
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("ebbtide-" + std::to_string(::getpid()) + "-" +
+               testing::UnitTest::GetInstance()->current_test_info()->name());
+    config_.log_level = "off";
+    config_.planner = "greedy";
+    config_.offload = false;
+    config_.local_rank = 1;  // no port
+    config_.job_id = "job";
+    config_.socket_dir = folder_.string();
+    const auto graph = scheduler::buildGraph(trace_);
+    plain_bytes_ =
+        scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
+    saved_bytes_ = graph.activation_bytes;
+  }
+  ~SessionControlTest() override {
+    if (session_) session_->shutdown();
+    std::filesystem::remove_all(folder_);
+  }
+
+  Session& begin(std::optional<std::int64_t> budget_bytes = std::nullopt) {
+    config_.budget_bytes = budget_bytes;
+    if (budget_bytes) config_.budget_text = std::to_string(*budget_bytes);
+    session_ = std::make_unique<Session>(config_, AuditCache::Host{});
+    session_->wake(1);
+    return *session_;
+  }
+
+  std::shared_ptr<const Plan> step() {
+    const Session::StepStart start = session_->beginStep();
+    session_->releaseLog(start.log);
+    StepSummary summary;
+    summary.had_backward = summary.recorded = summary.observed = true;
+    summary.plan = start.plan;
+    summary.trace = trace_;
+    session_->endStep(std::move(summary));
+    return start.plan;
+  }
+
+  std::future<Answered> ask(const std::string& method, const std::string& path,
+                            const json& body = json::object(), bool may_change = true) {
+    auto promise = std::make_shared<std::promise<Answered>>();
+    auto answered = promise->get_future();
+    session_->routes().answer(
+        {.method = method, .path = path, .body = body.dump(), .may_change = may_change},
+        [promise](const metrics::Response& response) {
+          promise->set_value({response.status, json::parse(response.body)});
+        });
+    return answered;
+  }
+  Answered get(const std::string& path) { return ask("GET", path).get(); }
+  Answered post(const std::string& path, const json& body = json::object()) {
+    return ask("POST", path, body).get();
+  }
+
+  Config config_;
+  scheduler::Trace trace_;
+  std::int64_t plain_bytes_ = 0, saved_bytes_ = 0;
+  std::filesystem::path folder_;
+  std::unique_ptr<Session> session_;
+};
+
+TEST_F(SessionControlTest, BeforeTheFirstStepThereIsNothingToPlanWith) {
+  begin();
+  EXPECT_EQ(get("/v1/status").body["state"], "starting");
+  EXPECT_EQ(get("/v1/status").body["step_seconds"]["median"], json());
+  EXPECT_EQ(get("/v1/plan").body["timeline"], json());
+  EXPECT_EQ(get("/v1/curve").body["state"], "none");
+  EXPECT_EQ(post("/v1/budget", {{"budget", "1GiB"}}).status, 503);
+}
+
+TEST_F(SessionControlTest, ABudgetIsPromisedForTheStepAfterTheOneThatRuns) {
+  Session& session = begin();
+  for (int i = 0; i < 3; ++i) step();
+  const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
+  // Three steps are over, none runs: the fourth.
+  const Answered first = post("/v1/budget", {{"budget", budget}});
+  ASSERT_EQ(first.status, 200) << first.body;
+  EXPECT_EQ(first.body["budget_bytes"], budget);
+  EXPECT_EQ(first.body["before_bytes"], json());
+  EXPECT_EQ(first.body["from_step"], 4);
+  EXPECT_LE(first.body["predicted_peak_bytes"], budget);
+  EXPECT_EQ(session.budget(), std::nullopt);  // due
+
+  const Session::StepStart start = session.beginStep();  // the fourth
+  EXPECT_EQ(session.budget(), budget);
+  ASSERT_NE(start.plan, nullptr);  // of that very step
+  EXPECT_EQ(start.plan->predicted_peak_bytes, first.body["predicted_peak_bytes"]);
+  EXPECT_EQ(start.plan->trials, 0);  // nothing has been compared: it is rehearsed
+  const Answered second = post("/v1/budget", {{"budget", "none"}});
+  EXPECT_EQ(second.body["from_step"], 5);  // the fourth runs
+  EXPECT_EQ(second.body["before_bytes"], budget);
+  EXPECT_EQ(second.body["predicted_peak_bytes"], plain_bytes_);
+  session.releaseLog(start.log);
+  StepSummary summary;
+  summary.had_backward = true;
+  session.endStep(std::move(summary));
+  EXPECT_EQ(step(), nullptr);  // nothing is dropped any more
+  EXPECT_EQ(session.budget(), std::nullopt);
+}
+
+TEST_F(SessionControlTest, ABudgetThatIsTooSmallIsRefusedWithOneThatWouldDo) {
+  const std::int64_t before = 4 * plain_bytes_ + (std::int64_t{1} << 30);
+  Session& session = begin(before);
+  for (int i = 0; i < 3; ++i) step();
+  const Answered refused = post("/v1/budget", {{"budget", 1}});
+  ASSERT_EQ(refused.status, 409) << refused.body;
+  const std::int64_t smallest = refused.body["smallest_feasible_budget_bytes"];
+  EXPECT_GT(smallest, 0);
+  step();
+  EXPECT_EQ(session.budget(), before);
+  EXPECT_EQ(post("/v1/budget", {{"budget", smallest - 1}}).status, 409);
+  EXPECT_EQ(post("/v1/budget", {{"budget", smallest}}).status, 200);
+}
+
+// The program asks for more than it did when the budget was planned for: a request ends no run.
+TEST_F(SessionControlTest, ABudgetThatProvesTooSmallIsTakenBack) {
+  const std::int64_t before = 4 * plain_bytes_ + (std::int64_t{1} << 30);
+  Session& session = begin(before);
+  for (int i = 0; i < 3; ++i) step();
+  const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
+  ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
+  const Session::StepStart start = session.beginStep();
+  EXPECT_EQ(session.budget(), budget);
+  void* block =
+      session.memory().allocate(static_cast<std::size_t>(2 * budget), allocator::Stream::kDefault);
+  ASSERT_NE(block, nullptr);  // over the budget, and counted
+  session.releaseLog(start.log);
+  StepSummary summary;
+  summary.had_backward = summary.recorded = summary.observed = true;
+  summary.plan = start.plan;
+  summary.trace = trace_;
+  session.endStep(std::move(summary));
+  session.memory().deallocate(block);
+  EXPECT_FALSE(session.stopRequested());
+  step();
+  EXPECT_EQ(session.budget(), before);
+  EXPECT_FALSE(session.stopRequested());
+}
+
+// Also once steps under it have shown that it is possible: blocks may come to lie badly.
+TEST_F(SessionControlTest, AStepThatGoesOverAnAskedBudgetLaterTakesItBack) {
+  const std::int64_t before = 4 * plain_bytes_ + (std::int64_t{1} << 30);
+  Session& session = begin(before);
+  for (int i = 0; i < 3; ++i) step();
+  const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
+  ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
+  for (int i = 0; i < 4; ++i) step();
+  ASSERT_EQ(session.budget(), budget);
+  const Session::StepStart start = session.beginStep();
+  void* block =
+      session.memory().allocate(static_cast<std::size_t>(2 * budget), allocator::Stream::kDefault);
+  ASSERT_NE(block, nullptr);
+  session.releaseLog(start.log);
+  StepSummary summary;
+  summary.had_backward = true;
+  summary.plan = start.plan;
+  session.endStep(std::move(summary));
+  session.memory().deallocate(block);
+  step();
+  EXPECT_EQ(session.budget(), before);
+  EXPECT_FALSE(session.stopRequested());
+}
+
+TEST_F(SessionControlTest, APauseLiftsTheBudgetAndKeepsThePlan) {
+  const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
+  Session& session = begin();
+  for (int i = 0; i < 3; ++i) step();
+  ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
+  const auto plan = step();
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(post("/v1/pause", {{"paused", true}}).body["from_step"], 5);
+  EXPECT_EQ(step(), nullptr);
+  EXPECT_TRUE(session.keepsEverything());
+  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(get("/v1/status").body["state"], "paused");
+  EXPECT_EQ(post("/v1/budget", {{"budget", budget}}).status, 409);
+  EXPECT_EQ(post("/v1/replan").status, 409);
+  EXPECT_EQ(post("/v1/pause", {{"paused", false}}).body["from_step"], 6);
+  EXPECT_EQ(step(), plan);
+  EXPECT_EQ(session.budget(), budget);
+  EXPECT_FALSE(session.keepsEverything());
+}
+
+TEST_F(SessionControlTest, BodiesThatAreNoneAreRefused) {
+  begin();
+  for (const json& body : {json(), json(3), json::array(), json{{"size", 1}}, json{{"budget", -1}},
+                           json{{"budget", 1.5}}, json{{"budget", "30GB"}}, json{{"budget", ""}},
+                           json{{"budget", json()}}, json{{"budget", 1}, {"more", 2}}}) {
+    const Answered answered = post("/v1/budget", body);
+    EXPECT_EQ(answered.status, 400) << body;
+    EXPECT_FALSE(answered.body["error"].get<std::string>().empty());
+  }
+  EXPECT_EQ(post("/v1/pause", {{"paused", 1}}).status, 400);
+  EXPECT_EQ(post("/v1/replan", {{"x", 1}}).status, 400);
+  EXPECT_EQ(post("/v1/pause").status, 400);
+  EXPECT_EQ(ask("POST", "/v1/pause", {{"paused", true}}, /*may_change=*/false).get().status, 403);
+  EXPECT_EQ(post("/v1/trace").status, 400);  // of how many steps?
+}
+
+TEST_F(SessionControlTest, WhatIsAskedOfAnotherRankIsNotAnsweredHere) {
+  begin();
+  const auto asked = [this](const std::string& method, const std::string& path,
+                            const std::string& rank) {
+    int status = 0;
+    session_->routes().answer(
+        {.method = method,
+         .path = path,
+         .query = {{"rank", rank}},
+         .body = R"({"paused": true})",
+         .may_change = true},
+        [&status](const metrics::Response& response) { status = response.status; });
+    return status;
+  };
+  EXPECT_EQ(asked("GET", "/v1/status", "0"), 200);
+  for (const char* rank : {"1", "-1", "99999999999", "x"}) {
+    EXPECT_EQ(asked("GET", "/v1/status", rank), 404) << rank;
+    EXPECT_EQ(asked("POST", "/v1/pause", rank), 404) << rank;
+    EXPECT_EQ(asked("POST", "/v1/budget", rank), 404) << rank;
+  }
+  EXPECT_EQ(get("/v1/status").body["state"], "starting");
+}
+
+// All are answered, the more the merrier: planned for, or refused because others wait.
+TEST_F(SessionControlTest, ManyAtOnceAreAllAnswered) {
+  begin();
+  for (int i = 0; i < 2; ++i) step();
+  std::vector<std::future<Answered>> asked;
+  for (int i = 0; i < 50; ++i)
+    asked.push_back(ask("POST", "/v1/budget", {{"budget", plain_bytes_ + (100 + i) * kMib}}));
+  int planned = 0;
+  for (auto& one : asked) {
+    const int status = one.get().status;
+    planned += status == 200 ? 1 : 0;
+    EXPECT_TRUE(status == 200 || status == 429) << status;
+  }
+  EXPECT_GE(planned, 1);
+  EXPECT_EQ(get("/v1/status").status, 200);
+}
+
+// Requests that wait while the run ends, and those that come after it.
+TEST_F(SessionControlTest, TheEndIsAnAnswerToo) {
+  begin();
+  for (int i = 0; i < 2; ++i) step();
+  std::vector<std::future<Answered>> asked;
+  for (int i = 0; i < 4; ++i)
+    asked.push_back(ask("POST", "/v1/budget", {{"budget", plain_bytes_ + 100 * kMib}}));
+  session_->shutdown();
+  for (auto& one : asked) {
+    const int status = one.get().status;
+    EXPECT_TRUE(status == 200 || status == 503) << status;
+  }
+  EXPECT_EQ(post("/v1/budget", {{"budget", "1GiB"}}).status, 503);
+  EXPECT_EQ(post("/v1/replan").status, 503);
+  EXPECT_EQ(post("/v1/pause", {{"paused", true}}).status, 503);
+  EXPECT_EQ(get("/v1/status").body["state"], "ended");
+}
+
+TEST_F(SessionControlTest, TheStatusHasTheLastSteps) {
+  begin();
+  for (int i = 0; i < 125; ++i) step();
+  const json status = get("/v1/status").body;
+  EXPECT_EQ(status["steps"], 125);
+  EXPECT_EQ(status["mode"], "measure");
+  EXPECT_EQ(status["job_id"], "job");
+  ASSERT_EQ(status["history"]["steps"].size(), 120u);  // of 125 the last ones: 6 to 125
+  EXPECT_EQ(status["history"]["steps"].front(), 6);
+  EXPECT_EQ(status["history"]["steps"].back(), 125);
+}
+
+TEST_F(SessionControlTest, WithoutAPlanTheAreasAreOfWhatIsKept) {
+  begin();
+  for (int i = 0; i < 2; ++i) step();
+  json plan = get("/v1/plan").body;
+  for (int i = 0; i < 1000 && plan["areas"].empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    plan = get("/v1/plan").body;
+  }
+  ASSERT_FALSE(plan["areas"].empty());
+  EXPECT_EQ(plan["plan"], json());
+  std::vector<std::int64_t> sums(plan["area_seconds"].size(), 0);
+  for (const json& area : plan["areas"]) {
+    EXPECT_TRUE(area["action"] == "kept" || area["action"] == "base") << area["label"];
+    for (std::size_t i = 0; i < sums.size(); ++i)
+      sums[i] += area["live_bytes"][i].get<std::int64_t>();
+  }
+  EXPECT_EQ(*std::max_element(sums.begin(), sums.end()), plain_bytes_);
+}
+
+TEST_F(SessionControlTest, TheCurveComesPieceByPiece) {
+  begin();
+  for (int i = 0; i < 2; ++i) step();
+  json curve = get("/v1/curve").body;
+  EXPECT_EQ(curve["state"], "computing");
+  for (int i = 0; i < 2000 && curve["state"] == "computing"; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    curve = get("/v1/curve").body;
+  }
+  EXPECT_EQ(curve["state"], "ready");
+  EXPECT_GE(curve["points"].size(), 3u);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
