@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import statistics
 import subprocess
@@ -100,7 +101,7 @@ def run(
 ) -> Run:
     """Runs `example` with `variables` (none: stock torch); collects what it wrote into `folder`.
 
-    `scrape`: asks each rank for its metrics, twice a second.
+    `scrape`: asks for the metrics of all ranks, twice a second.
     """
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.json"):
@@ -157,16 +158,18 @@ def run(
     return result
 
 
-def _scrape(base: int, metrics: list[str], stop: threading.Event) -> None:
-    """Keeps the newest answer of every rank's endpoint until told to stop."""
+def _scrape(port: int, metrics: list[str], stop: threading.Event) -> None:
+    """Keeps the newest series of every rank until told to stop: local rank 0 has those of all."""
     while not stop.wait(0.5):
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=1) as answer:
+                lines = answer.read().decode().splitlines(keepends=True)
+        except OSError:
+            continue  # not listening yet, or no longer
         for rank in range(len(metrics)):
-            try:
-                address = f"http://127.0.0.1:{base + rank}/metrics"
-                with urllib.request.urlopen(address, timeout=1) as answer:
-                    metrics[rank] = answer.read().decode()
-            except OSError:
-                pass  # not listening yet, or no longer
+            own = re.compile(rf'[{{,]rank="{rank}"')
+            found = [line for line in lines if line.startswith("#") or own.search(line)]
+            metrics[rank] = "".join(found) or metrics[rank]
 
 
 def _read(folder: Path, kind: str, ranks: int) -> list[dict]:

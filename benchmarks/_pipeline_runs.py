@@ -109,3 +109,10 @@ def peaks(done: Run) -> list[int]:
 
 def by_rank(budgets: tuple[int, ...]) -> str:
     return ",".join(f"rank{rank}={budget}" for rank, budget in enumerate(budgets))
+
+
+def within(share: float, plain: list[int], offload: str) -> Variant:
+    """Each rank within that share of its own peak."""
+    budgets = tuple(int(share * peak) for peak in plain)
+    variables = {"EBBTIDE_BUDGET": by_rank(budgets), "EBBTIDE_OFFLOAD": offload}
+    return Variant(f"budget-{share:.0%}".replace("%", ""), variables, budgets=budgets)

@@ -1,4 +1,9 @@
-"""`ebbtide simulate` against real steps of pipelines, and what it says of recompute in bubbles."""
+"""`ebbtide simulate` against real steps of pipelines, and what it says of recompute in bubbles.
+
+A job is recorded under EBBTIDE=1, and then trained within budgets. Against the first simulate is
+asked for the step that keeps everything: its peak is taken from the trace, so only its time is a
+prediction. Against the others for the step that it plans within the same budgets, peak and all.
+"""
 
 import json
 import os
@@ -8,7 +13,7 @@ import subprocess
 from pathlib import Path
 
 from _demo_runs import RELEASE, ROOT, Run
-from _pipeline_runs import FOLDER, Failure, Job, Variant, required, step_seconds
+from _pipeline_runs import FOLDER, Failure, Job, Variant, by_rank, required, step_seconds, within
 
 TIME_WITHIN = 0.10  # of the real step
 PEAK_WITHIN = 0.03  # of the real peak, each rank
@@ -35,19 +40,23 @@ def setting(simulated: dict, name: str) -> dict:
 
 
 def recorded(job: Job, turn: int) -> tuple[Run, Path]:
-    """A run under EBBTIDE=1 that leaves traces of its first steps, and the job file of the last."""
+    """A run under EBBTIDE=1 that leaves traces of its first steps, and their folder."""
     folder = FOLDER / f"{job.name}-traces-{turn}"
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("trace-*.json"):
         old.unlink()
     variables = {"EBBTIDE": "1", "EBBTIDE_TRACE_DIR": str(folder)}
-    done = required(job, Variant("recorded", variables), job.steps)
+    return required(job, Variant("recorded", variables), job.steps), folder
+
+
+def simulated(job: Job, folder: Path, budget: str) -> dict:
+    """From the last step that all ranks recorded."""
     job_file = folder / "job.toml"
     job_file.write_text(
         f'traces = "trace-{{rank}}-{last_common_step(folder, job.ranks)}.json"\n'
-        f'ranks = {job.ranks}\nprocessors = {os.cpu_count()}\nbudget = "1TiB"\n'
+        f'ranks = {job.ranks}\nprocessors = {os.cpu_count()}\nbudget = "{budget}"\n'
     )
-    return done, job_file
+    return simulate(job_file)
 
 
 def last_common_step(folder: Path, ranks: int) -> int:
@@ -62,45 +71,61 @@ def last_common_step(folder: Path, ranks: int) -> int:
     return max(common)
 
 
-def against_real_steps(job: Job, turns: int) -> dict:
-    """Errors as shares of what was real; of the peaks that of the rank that is furthest off."""
+def against_real_steps(job: Job, turns: int, budgets: list[float]) -> dict:
     result: dict = {"job": job.name, "turns": []}
     for turn in range(turns):
-        done, job_file = recorded(job, turn)
-        simulated = simulate(job_file)
-        seconds = setting(simulated, KEPT)["seconds"]
-        said = [rank["peak_bytes_kept"] for rank in simulated["per_rank"]]
-        real = [report["plain_peak_bytes"] for report in done.reports]
-        result["turns"].append(
-            {
-                "simulated_seconds": seconds,
-                "real_seconds": step_seconds(done),
-                "time_error": seconds / step_seconds(done) - 1,
-                "simulated_peak_bytes": said,
-                "real_peak_bytes": real,
-                "peak_error": max((a / b - 1 for a, b in zip(said, real, strict=True)), key=abs),
-            }
-        )
-    for name in ("time_error", "peak_error"):
-        result[name] = statistics.median(turn[name] for turn in result["turns"])
+        done, folder = recorded(job, turn)
+        kept = simulated(job, folder, "1TiB")
+        plain = [report["plain_peak_bytes"] for report in done.reports]
+        compared = {KEPT: comparison(kept, KEPT, done, plain)}
+        for share in budgets:
+            variant = within(share, plain, "never")
+            budgeted = required(job, variant, job.steps)
+            planned = simulated(job, folder, by_rank(variant.budgets))
+            real = [report["steady_peak_bytes"] for report in budgeted.reports]
+            compared[variant.label] = comparison(planned, PLANNED, budgeted, real)
+        result["turns"].append(compared)
     return result
+
+
+def comparison(simulated: dict, name: str, done: Run, real_peaks: list[int]) -> dict:
+    """Errors as shares of what was real; of the peaks that of the rank that is furthest off."""
+    seconds = setting(simulated, name)["seconds"]
+    key = "peak_bytes_kept" if name == KEPT else "peak_bytes"
+    said = [rank[key] for rank in simulated["per_rank"]]
+    pairs = zip(said, real_peaks, strict=True)
+    return {
+        "feasible": simulated["feasible"],
+        "simulated_seconds": seconds,
+        "real_seconds": step_seconds(done),
+        "time_error": seconds / step_seconds(done) - 1,
+        "simulated_peak_bytes": said,
+        "real_peak_bytes": real_peaks,
+        "peak_error": max((a / b - 1 for a, b in pairs), key=abs),
+    }
 
 
 def simulator_lines(result: dict) -> list[str]:
     lines = []
-    for turn in result["turns"]:
-        lines.append(
-            f"{result['job']}: simulated {turn['simulated_seconds']:.3f} s, "
+    for label in result["turns"][0]:
+        turns = [turn[label] for turn in result["turns"]]
+        where = f"{result['job']}, {label}"
+        lines += [
+            f"       {where}: simulated {turn['simulated_seconds']:.3f} s, "
             f"real {turn['real_seconds']:.3f} s ({turn['time_error']:+.1%}); "
             f"peak of the rank that is furthest off {turn['peak_error']:+.1%}"
-        )
-    for name, what, within in (
-        ("time_error", "simulated step", TIME_WITHIN),
-        ("peak_error", "simulated peak", PEAK_WITHIN),
-    ):
-        met = abs(result[name]) <= within
-        text = f"{what} {result[name]:+.1%} of the real one, within {within:.0%}"
-        lines.append(f"{'met   ' if met else 'MISSED'} {result['job']}: {text}")
+            f"{'' if turn['feasible'] else '; simulate finds no step within these budgets'}"
+            for turn in turns
+        ]
+        for name, what, at_most in (
+            ("time_error", "simulated step", TIME_WITHIN),
+            ("peak_error", "simulated peak", PEAK_WITHIN),
+        ):
+            if (name, label) == ("peak_error", KEPT):
+                continue  # is the trace's own
+            error = statistics.median(abs(turn[name]) for turn in turns)
+            text = f"{what} {error:.1%} from the real one, within {at_most:.0%}"
+            lines.append(f"{'met   ' if error <= at_most else 'MISSED'} {where}: {text}")
     return lines
 
 
