@@ -107,7 +107,13 @@ def test_reduced_motion(page: Page, serve: Serve) -> None:
     page.wait(f"{moves} === '0s'")
 
 
-def test_narrow_windows_scroll_one_way(page: Page, serve: Serve) -> None:
+UNTOLD = "window.ResizeObserver = class { observe() {} };"
+
+
+@pytest.mark.parametrize("told", [True, False], ids=["redrawn", "not_yet_redrawn"])
+def test_narrow_windows_scroll_one_way(page: Page, serve: Serve, told: bool) -> None:
+    if not told:  # as in a slow browser's frame, before the page hears of its size
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=UNTOLD)
     opened(page, serve(8), "#rank=6")
     for width in (320, 480, 760, 1000, 1180, 2560):
         page.resize(width, 800)
