@@ -3,8 +3,11 @@
 One training under a budget. In turns nobody looks, and everybody does: ten scrapes of /metrics a
 second, `ebbtide top` in a terminal, the page open in a browser. The watchers are stopped in between
 (SIGSTOP), and have a core of their own; the training has the other one, with the plugin's server.
-The cost is the median, over neighbouring turns, of the ratio of their median steps, less one; the
-same between two halves of turns without watchers says how far that can be trusted.
+The cost is the processor time of the whole process for a step, server included: where both share a
+core it lengthens the step by as much. It is the median, over neighbouring turns, of the turns'
+ratio, less one; the same between turns without watchers says how far that can be trusted. Beside
+it: the time that the plugin's own threads took, and the ratio of the median steps by the clock,
+which whatever else the machine does disturbs more.
 """
 
 import argparse
@@ -104,6 +107,48 @@ def median_step(ends: list[float], since: float, until: float) -> float:
     return statistics.median(b - a for a, b in zip(within, within[1:], strict=False))
 
 
+def processor_seconds(process: int, name: str = "") -> float:
+    """Spent on processors since its beginning by the threads whose name begins so."""
+    nanoseconds = 0
+    for task in Path(f"/proc/{process}/task").iterdir():
+        if (task / "comm").read_text().startswith(name):
+            nanoseconds += int((task / "schedstat").read_text().split()[0])
+    return nanoseconds / 1e9
+
+
+class Turn:
+    """A stretch of time, and the processor time that the training spent in it."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self.since, self._whole, self._own = self._read()
+
+    def _read(self) -> tuple[float, float, float]:
+        whole, own = (processor_seconds(self._process, name) for name in ("", "ebbtide-"))
+        return time.monotonic(), whole, own
+
+    def end(self) -> None:
+        self.until, whole, own = self._read()
+        self.whole, self.own = whole - self._whole, own - self._own
+
+    def steps(self, ends: list[float]) -> int:
+        return sum(self.since <= end <= self.until for end in ends)
+
+
+def beside(values: list[float]) -> list[float]:
+    """Every second value over the mean of its neighbours, less one."""
+    return [
+        values[i] / ((values[i - 1] + values[i + 1]) / 2) - 1 for i in range(1, len(values), 2)
+    ]
+
+
+def told(name: str, values: list[float]) -> None:
+    alone = [b / a - 1 for a, b in zip(values[0::2], values[2::2], strict=False)]
+    ratios = beside(values)
+    print(f"{name}: {100 * statistics.median(ratios):+.2f} % (turns: {percents(ratios)})")
+    print(f"  unwatched, one turn against the next: {percents(alone)}")
+
+
 def wait_until_served(address: str) -> None:
     for _ in range(600):
         try:
@@ -117,7 +162,7 @@ def wait_until_served(address: str) -> None:
 def watched(turns: int, turn_seconds: float, folder: Path) -> None:
     program = found_browser()
     if program is None:
-        raise SystemExit("no Chromium is installed: ./dev setup")
+        raise SystemExit("no Chromium here: apt-get install chromium")
     cores = sorted(os.sched_getaffinity(0))
     port = free_port()
     address = f"http://127.0.0.1:{port}"
@@ -142,16 +187,16 @@ def watched(turns: int, turn_seconds: float, folder: Path) -> None:
             page.open(address)
             watchers = [top.pid, browser.process.pid]
             time.sleep(WARM_UP_SECONDS)
-            spans: list[tuple[float, float]] = []
+            spans: list[Turn] = []
             for turn in range(2 * turns + 1):
                 looks = turn % 2 == 1
                 scraper.go_on(looks)
                 for one in watchers:
                     tell(one, signal.SIGCONT if looks else signal.SIGSTOP)
                 time.sleep(SETTLE_SECONDS)
-                since = time.monotonic()
+                spans.append(Turn(training.pid))
                 time.sleep(turn_seconds - SETTLE_SECONDS)
-                spans.append((since, time.monotonic()))
+                spans[-1].end()
             for one in watchers:
                 tell(one, signal.SIGCONT)
             asked = page.evaluate("performance.getEntriesByType('resource').length")
@@ -161,16 +206,17 @@ def watched(turns: int, turn_seconds: float, folder: Path) -> None:
         training.terminate()
         training.wait()
     ends = [float(line) for line in steps.read_text().split()]
-    medians = [median_step(ends, *span) for span in spans]
-    beside = [
-        medians[i] / ((medians[i - 1] + medians[i + 1]) / 2) - 1 for i in range(1, len(medians), 2)
-    ]
-    alone = [b / a - 1 for a, b in zip(medians[0::2], medians[2::2], strict=False)]
+    medians = [median_step(ends, span.since, span.until) for span in spans]
     print(f"step {1e3 * statistics.median(medians[0::2]):.2f} ms, {len(ends)} steps")
     print(f"{scraper.scrapes} scrapes of {scraper.bytes} bytes, {asked} requests of the page")
     print(f"{top.bytes} bytes drawn by `top`")
-    print(f"watched: {100 * statistics.median(beside):+.2f} % (turns: {percents(beside)})")
-    print(f"unwatched, one turn against the next: {percents(alone)}")
+    told("processor time of a step", [span.whole / span.steps(ends) for span in spans])
+    own = [100 * span.own / (span.until - span.since) for span in spans]
+    print(
+        f"plugin's threads: {statistics.median(own[1::2]):.2f} % of the core watched, "
+        f"{statistics.median(own[0::2]):.2f} % unwatched"
+    )
+    told("step by the clock", medians)
 
 
 def percents(ratios: list[float]) -> str:
