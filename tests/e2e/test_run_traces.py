@@ -164,8 +164,9 @@ def test_a_full_disk_costs_the_file_alone(tmp_path: Path) -> None:
     assert list(written.parent.iterdir()) == []
 
 
-# A disk that has room in the steps that are named alone: no file may have more than 64 bytes in
-# the others, and what is recorded or reported has more. Of the steps the first three are recorded.
+# A disk that has room for what is recorded of the steps that are named alone: otherwise no file may
+# have more than 64 bytes, and each has more. Of the steps the first three are recorded, and written
+# when the next one begins; the report, as if it were step 6, at exit.
 FILLING_DISK = """
 import resource
 import torch
@@ -175,7 +176,7 @@ def room(there):
 net = torch.nn.Linear(8, 8)
 optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
 for step in range(1, 6):
-    room(step in ROOM)
+    room(step - 1 in ROOM)
     net(torch.ones(4, 8)).sum().backward()
     optimizer.step()
     optimizer.zero_grad()
