@@ -1,15 +1,14 @@
 #include "node_view.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
+#include "ebbtide/metrics/machine_name.hpp"
+#include "ebbtide/metrics/socket_folder.hpp"
 #include "exposition_merge.hpp"
 #include "unix_socket.hpp"
 
@@ -19,11 +18,6 @@ namespace {
 constexpr std::chrono::milliseconds kGatherLimit{1000};
 constexpr std::chrono::milliseconds kReadLimit{10'000};
 constexpr std::chrono::milliseconds kChangeLimit{59'000};  // just below the server's own
-
-std::string machineName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 // What went wrong, of an answer that is not the one hoped for.
 std::string sentenceOf(const Response& response) {

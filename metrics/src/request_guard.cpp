@@ -1,11 +1,12 @@
 #include "request_guard.hpp"
 
 #include <arpa/inet.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <utility>
+
+#include "ebbtide/metrics/machine_name.hpp"
 
 namespace ebbtide::metrics {
 namespace {
@@ -41,11 +42,6 @@ Address parse(const std::string& text) {
 
 bool isLoopback(const Address& address) {
   return address.family == AF_INET ? address.bytes[0] == 127 : address == parse("::1");
-}
-
-std::string machineName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
 }
 
 }  // namespace

@@ -9,13 +9,14 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <thread>
 #include <utility>
+
+#include "ebbtide/metrics/socket_folder.hpp"
 
 namespace ebbtide::metrics {
 namespace {
@@ -185,23 +186,6 @@ void UnixSocket::removeDeadNeighbours() const noexcept {
     }
   } catch (const std::exception&) {  // they are left there
   }
-}
-
-std::optional<int> rankOfSocket(std::string_view name) {
-  constexpr std::string_view kBefore = "rank-";
-  constexpr std::string_view kAfter = ".sock";
-  if (!name.starts_with(kBefore) || !name.ends_with(kAfter)) return {};
-  if (name.size() <= kBefore.size() + kAfter.size()) return {};
-  name.remove_prefix(kBefore.size());
-  name.remove_suffix(kAfter.size());
-  return rankNumber(name);
-}
-
-std::optional<int> rankNumber(std::string_view digits) {
-  int rank = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-  if (error != std::errc() || end != digits.data() + digits.size() || rank < 0) return {};
-  return rank;
 }
 
 bool peerIsThisUser(int descriptor) noexcept {

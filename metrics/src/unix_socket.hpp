@@ -8,9 +8,7 @@
 #include <sys/types.h>
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <string_view>
 
 namespace ebbtide::metrics {
 
@@ -46,12 +44,6 @@ class UnixSocket {
   dev_t device_ = 0;  // of the name, to know it again
   ino_t inode_ = 0;
 };
-
-// Digits alone; nothing where they are none, or too many for an int.
-std::optional<int> rankNumber(std::string_view digits);
-
-// 7 of rank-7.sock; nothing where it is no such name.
-std::optional<int> rankOfSocket(std::string_view name);
 
 // Of a connected Unix socket: true when its other end belongs to this user.
 bool peerIsThisUser(int descriptor) noexcept;

@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "ebbtide/metrics/whole_file.hpp"
 #include "stable_hash.hpp"
 #include "version.hpp"
 
@@ -338,20 +339,9 @@ std::string AuditCache::render(const Verdicts& verdicts) const {
 }
 
 void AuditCache::replace(const std::string& text) const {
-  std::string beside = path_ + ".XXXXXX";
-  const File file(::mkostemp(beside.data(), O_CLOEXEC));  // mode 0600
-  if (!file.open()) throw std::runtime_error(reason());
-  std::size_t at = 0;
-  while (at < text.size()) {
-    const ssize_t done = ::write(file.get(), text.data() + at, text.size() - at);
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) break;
-    at += static_cast<std::size_t>(done);
-  }
-  if (at == text.size() && ::rename(beside.c_str(), path_.c_str()) == 0) return;
-  const std::string why = reason();
-  ::unlink(beside.c_str());
-  throw std::runtime_error(why);
+  metrics::WholeFile file(path_);
+  file.write(text);
+  if (!file.keep()) throw std::runtime_error(file.reason());
 }
 
 // Of a full disk, say: what is not to be trusted any more goes, with all else.

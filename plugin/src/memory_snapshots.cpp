@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <utility>
 
+#include "ebbtide/metrics/whole_file.hpp"
 #include "snapshot_file.hpp"
-#include "whole_file.hpp"
 
 namespace ebbtide::plugin {
 
@@ -75,7 +75,7 @@ void MemorySnapshots::write(const std::string& path) try {
     history = std::move(history_);
     mapped = std::move(mapped_);
   }
-  WholeFile file(path);
+  metrics::WholeFile file(path);
   writeSnapshotFile(mapped, *history, file);
   if (!file.keep()) warn_("the snapshot could not be written to " + file.error());
 } catch (const std::exception& error) {

@@ -12,7 +12,7 @@ constexpr char kNumber4 = 'J', kNumberLong = '\x8a';
 
 }  // namespace
 
-Pickle::Pickle(WholeFile& file) : file_(file) {
+Pickle::Pickle(metrics::WholeFile& file) : file_(file) {
   put(kProtocol);
   put(2);
 }

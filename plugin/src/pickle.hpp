@@ -9,13 +9,13 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "whole_file.hpp"
+#include "ebbtide/metrics/whole_file.hpp"
 
 namespace ebbtide::plugin {
 
 class Pickle {
  public:
-  explicit Pickle(WholeFile& file);
+  explicit Pickle(metrics::WholeFile& file);
 
   // `fill` calls key() and one value for each entry.
   template <typename Fill>
@@ -60,7 +60,7 @@ class Pickle {
 
   static constexpr std::size_t kAtOnce = 1 << 16;
 
-  WholeFile& file_;
+  metrics::WholeFile& file_;
   std::string buffer_;
   std::unordered_map<std::string, std::uint32_t> known_;  // texts, by their number in the memo
 };

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 
+#include "ebbtide/metrics/socket_folder.hpp"
 #include "variables.hpp"
 
 namespace ebbtide::plugin {
@@ -18,21 +18,13 @@ bool isPlain(char c) {
          c == '_' || c == '-';
 }
 
-// As the XDG base directory specification has it: only an absolute path counts.
-std::string socketFolder(const std::string& given) {
-  if (!given.empty()) return std::filesystem::absolute(given).lexically_normal().string();
-  const std::string runtime = variable("XDG_RUNTIME_DIR");
-  if (runtime.starts_with('/')) return runtime + "/ebbtide";
-  return fmt::format("/tmp/ebbtide-{}", ::geteuid());
-}
-
 }  // namespace
 
 RankSocket::RankSocket(const std::string& given_folder, std::string job_id, int rank)
     : job_id_(std::move(job_id)),
-      folder_(socketFolder(given_folder)),
+      folder_(metrics::socketFolder(given_folder)),
       job_folder_(folder_ + "/" + job_id_),
-      path_(fmt::format("{}/rank-{}.sock", job_folder_, rank)) {}
+      path_(job_folder_ + "/" + metrics::socketOfRank(rank)) {}
 
 std::string RankSocket::jobIdOf(const std::string& text) {
   std::string id = text.substr(0, kMostJobIdBytes);

@@ -1,7 +1,5 @@
 // RankSocket: where the clients of a rank find it on this machine. Torch-free.
 //
-//   EBBTIDE_SOCKET_DIR ─► a folder for each job ─► rank-R.sock
-//
 // Who makes the socket makes the folders too, and refuses those of others.
 #pragma once
 
@@ -13,7 +11,7 @@ class RankSocket {
  public:
   static constexpr std::size_t kMostJobIdBytes = 64;
 
-  // `given_folder`: EBBTIDE_SOCKET_DIR; empty: $XDG_RUNTIME_DIR/ebbtide, else /tmp/ebbtide-<uid>.
+  // `given_folder`: EBBTIDE_SOCKET_DIR, as metrics::socketFolder() takes it.
   RankSocket(const std::string& given_folder, std::string job_id, int rank);
 
   // EBBTIDE_JOB_ID, else the launcher's name for the job, else port-<MASTER_PORT>, else pid-<pid>.

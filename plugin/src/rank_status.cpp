@@ -4,20 +4,17 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ebbtide/metrics/or_null.hpp"
 #include "plan_picture.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
+using metrics::orNull;
 using nlohmann::json;
 
 constexpr std::size_t kTimelinePoints = 2000;
 constexpr double kSecond = 1e-9;  // of a nanosecond
-
-template <typename T>
-json orNull(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
 
 json unlessZero(std::int64_t value) {
   return value == 0 ? json() : json(value);

@@ -7,9 +7,9 @@
 #include <thread>
 #include <utility>
 
+#include "ebbtide/metrics/whole_file.hpp"
 #include "nccl_side.hpp"
 #include "trace_file.hpp"
-#include "whole_file.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -151,7 +151,7 @@ void RunTrace::writeAtExit() noexcept {
 // Nothing that goes wrong here is a reason to end a run.
 void RunTrace::write(const TraceRecording& recording, const std::string& path) const try {
   std::uint64_t cursor = 0;
-  WholeFile file(path);
+  metrics::WholeFile file(path);
   writeTraceFile(recording, {.rank = config_.rank, .waits = ncclWaitsSince(cursor)}, file);
   if (!file.keep()) warn_("the trace could not be written to " + file.error());
 } catch (const std::exception& error) {

@@ -23,7 +23,7 @@
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/metrics/rank_metrics.hpp"
 #include "ebbtide/metrics/routes.hpp"
-#include "ebbtide/metrics/text_file.hpp"
+#include "ebbtide/metrics/series_file.hpp"
 #include "event_log.hpp"
 #include "eviction_costs.hpp"
 #include "executor_counters.hpp"
@@ -163,7 +163,7 @@ class Session {
   bool observesBy(const EventLog* log) const;
 
   void writeReport();
-  void writeTrace(const scheduler::Trace& trace) const;
+  void writeTrace(const scheduler::Trace& trace);
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:
@@ -262,11 +262,12 @@ class Session {
   MemorySnapshots snapshots_{config_, trained_, [this](const std::string& text) { warn(text); }};
   metrics::RankMetrics metrics_;
   const std::unique_ptr<SessionControl> control_;
-  std::optional<metrics::TextFile> text_file_;  // of the planning thread, then of shutdown()
+  std::optional<metrics::SeriesFile> text_file_;  // of the planning thread, then of shutdown()
   std::once_flag woken_;
   std::atomic<bool> awake_{false};
   std::atomic<bool> disabled_{false}, keeps_everything_{false}, paused_{false};
   std::atomic<bool> pressed_{false}, only_spills_{false};
+  std::atomic<bool> trace_lost_{false};  // the last recorded one could not be written
   LateBackwards late_backwards_;
   ExecutorCounters counters_{metrics_};
   EvictionCosts eviction_costs_;

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "ebbtide/metrics/or_null.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
 #include "plan_picture.hpp"
@@ -17,6 +18,7 @@ namespace {
 
 using metrics::Answer;
 using metrics::errorResponse;
+using metrics::orNull;
 using metrics::Request;
 using metrics::Response;
 using nlohmann::json;
@@ -24,11 +26,6 @@ using scheduler::Bytes;
 
 constexpr std::int64_t kStepsThatProve = 3;  // under a budget, none of them over it
 constexpr Bytes kMib = 1 << 20;
-
-template <typename T>
-json orNull(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
 
 // The field of the body that has this name; what is wrong else.
 struct Field {

@@ -3,13 +3,15 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
+#include "ebbtide/metrics/machine_name.hpp"
+#include "ebbtide/metrics/or_null.hpp"
 #include "ebbtide/metrics/pages.hpp"
 #include "session.hpp"
+#include "system_time.hpp"
 #include "trace_routes.hpp"
 #include "variables.hpp"
 
@@ -23,24 +25,13 @@ using metrics::Response;
 
 constexpr auto kCurvePointTime = std::chrono::milliseconds(500);
 
-std::string machineName() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
 std::string variablesJson() {
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string& name : knownVariables()) {
     const std::string value = variable(name.c_str());
-    rows.push_back({{"name", name},
-                    {"value", value.empty() ? nlohmann::json() : nlohmann::json(value)},
-                    {"given", !value.empty()}});
+    rows.push_back({{"name", name}, {"value", metrics::orNull(value)}, {"given", !value.empty()}});
   }
   return rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-double unixSeconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -52,7 +43,7 @@ SessionControl::SessionControl(Session& session)
                      .planning_time = kCurvePointTime},
                     [](const std::string&) {}),
       socket_(session.config().socket_dir, session.config().job_id, session.config().rank),
-      host_(machineName()),
+      host_(metrics::machineName()),
       variables_(variablesJson()) {
   addRoutes();
 }

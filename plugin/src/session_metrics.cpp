@@ -6,6 +6,7 @@
 
 #include "ebbtide/scheduler/rank_actions.hpp"
 #include "session.hpp"
+#include "system_time.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -18,10 +19,6 @@ double fragmentation(const allocator::Statistics& memory) {
   const std::int64_t stuck = memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes;
   if (memory.mapped_bytes <= 0 || stuck <= 0) return 0;
   return static_cast<double>(stuck) / static_cast<double>(memory.mapped_bytes);
-}
-
-double secondsNow() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -45,7 +42,7 @@ void Session::refreshMetrics(const allocator::Statistics& memory, double step_se
   metrics_.raiseTo(Counter::kBudgetViolations, static_cast<double>(memory.budget_violations));
   if (last_plan_ != exported_plan_) exportPlan(last_plan_);
   metrics_.addStep(step_seconds);
-  metrics_.set(Gauge::kLastStepTimestamp, secondsNow());
+  metrics_.set(Gauge::kLastStepTimestamp, unixSeconds());
   metrics_.noteStepEnd();
 }
 

@@ -3,9 +3,10 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "ebbtide/metrics/or_null.hpp"
+#include "ebbtide/metrics/whole_file.hpp"
 #include "nccl_side.hpp"
 #include "out_of_memory.hpp"
 #include "session.hpp"
@@ -65,13 +66,15 @@ nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
 
 }  // namespace
 
-void Session::writeTrace(const scheduler::Trace& trace) const {
-  const std::string path =
-      fmt::format("{}/trace-{}-{}.json", config_.trace_dir, config_.rank, steps_);
-  std::ofstream file(path);
-  file << scheduler::toJson(trace);
-  file.close();
-  if (!file) warn("the trace could not be written to " + path);
+// Once a disk is full each step's is lost: the first one is told, and no more until one is written.
+void Session::writeTrace(const scheduler::Trace& trace) {
+  metrics::WholeFile file(
+      fmt::format("{}/trace-{}-{}.json", config_.trace_dir, config_.rank, steps_),
+      metrics::WholeFile::kAsUsual);
+  file.write(scheduler::toJson(trace));
+  const bool kept = file.keep();
+  if (trace_lost_.exchange(!kept) || kept) return;
+  warn("the trace could not be written to " + file.error() + "; no more is said until one can be");
 }
 
 bool Session::observesBy(const EventLog* log) const {
@@ -121,7 +124,7 @@ void Session::writeReport() {
       {"rank", config_.rank},
       {"world_size", config_.world_size},
       {"mode", budget() ? "budget" : "measure"},
-      {"budget_bytes", budget() ? nlohmann::json(*budget()) : nlohmann::json()},
+      {"budget_bytes", metrics::orNull(budget())},
       {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
       {"base_bytes", base_bytes_},
       {"activation_bytes", program.activation_bytes},
@@ -164,10 +167,9 @@ void Session::writeReport() {
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_traffic_)},
   };
-  std::ofstream file(config_.report_path);
-  file << report.dump(1) << '\n';
-  file.close();
-  if (!file) warn("the report could not be written to " + config_.report_path);
+  metrics::WholeFile file(config_.report_path, metrics::WholeFile::kAsUsual);
+  file.write(report.dump(1) + '\n');
+  if (!file.keep()) warn("the report could not be written to " + file.error());
 }
 
 }  // namespace ebbtide::plugin

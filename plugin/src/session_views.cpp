@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "ebbtide/metrics/or_null.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "job/rank_report.hpp"
 #include "plan_picture.hpp"
@@ -17,6 +18,7 @@
 namespace ebbtide::plugin {
 namespace {
 
+using metrics::orNull;
 using metrics::Response;
 using nlohmann::json;
 
@@ -183,9 +185,8 @@ Response SessionControl::curve() {
                       {"step_seconds", plain_seconds * (1 + point.overhead_ratio)}});
   }
   if (step_seconds) {
-    present = {{"budget_bytes", budget ? json(*budget) : json()},
-               {"peak_bytes", peak},
-               {"step_seconds", *step_seconds}};
+    present = {
+        {"budget_bytes", orNull(budget)}, {"peak_bytes", peak}, {"step_seconds", *step_seconds}};
   }
   return {.body = json{{"rank", config.rank},
                        {"state", state},
@@ -240,7 +241,6 @@ Response SessionControl::config() const {
     unix_path = unix_path_;
     tcp = tcp_address_;
   }
-  const auto orNull = [](const std::string& text) { return text.empty() ? json() : json(text); };
   return {.body = json{{"rank", session_.config().rank},
                        {"variables", json::parse(variables_)},
                        {"sockets", {{"unix", orNull(unix_path)}, {"tcp", orNull(tcp)}}}}

@@ -86,7 +86,8 @@ allocator::MappedStretches unmappedSince(const allocator::MappedStretches& mappe
 
 class Writer {
  public:
-  Writer(const MemoryHistory& history, WholeFile& file) : history_(history), pickle_(file) {}
+  Writer(const MemoryHistory& history, metrics::WholeFile& file)
+      : history_(history), pickle_(file) {}
 
   void write(const allocator::MappedStretches& mapped) {
     history_.events().forEach([this](const MemoryEvent& event) {
@@ -205,7 +206,7 @@ class Writer {
 }  // namespace
 
 void writeSnapshotFile(const allocator::MappedStretches& mapped, const MemoryHistory& history,
-                       WholeFile& file) {
+                       metrics::WholeFile& file) {
   Writer(history, file).write(mapped);
 }
 

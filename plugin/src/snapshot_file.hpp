@@ -6,13 +6,13 @@
 #pragma once
 
 #include "ebbtide/allocator/mapped_stretch.hpp"
+#include "ebbtide/metrics/whole_file.hpp"
 #include "memory_history.hpp"
-#include "whole_file.hpp"
 
 namespace ebbtide::plugin {
 
 // `mapped`: when the last event had been, in the order of addresses.
 void writeSnapshotFile(const allocator::MappedStretches& mapped, const MemoryHistory& history,
-                       WholeFile& file);
+                       metrics::WholeFile& file);
 
 }  // namespace ebbtide::plugin

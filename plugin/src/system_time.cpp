@@ -28,4 +28,8 @@ std::int64_t steadyToUnixNs() noexcept {
   return offset_ns;
 }
 
+double unixSeconds() noexcept {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace ebbtide::plugin

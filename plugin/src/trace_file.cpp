@@ -54,7 +54,7 @@ KindNames namesOf(Kind kind) noexcept {
 
 class Writer {
  public:
-  Writer(const TraceRecording& recording, const TraceLabels& labels, WholeFile& file)
+  Writer(const TraceRecording& recording, const TraceLabels& labels, metrics::WholeFile& file)
       : recording_(recording), labels_(labels), file_(file) {}
 
   void write() {
@@ -164,7 +164,7 @@ class Writer {
 
   const TraceRecording& recording_;
   const TraceLabels& labels_;
-  WholeFile& file_;
+  metrics::WholeFile& file_;
   const std::int64_t offset_ns_ = steadyToUnixNs();
   const std::int64_t base_ns_ = kinetoBaseNs(steadyNanoseconds() + offset_ns_);
   fmt::memory_buffer text_;
@@ -174,7 +174,8 @@ class Writer {
 
 }  // namespace
 
-void writeTraceFile(const TraceRecording& recording, const TraceLabels& labels, WholeFile& file) {
+void writeTraceFile(const TraceRecording& recording, const TraceLabels& labels,
+                    metrics::WholeFile& file) {
   Writer(recording, labels, file).write();
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "communication_waits.hpp"
+#include "ebbtide/metrics/whole_file.hpp"
 #include "run_trace.hpp"
-#include "whole_file.hpp"
 
 namespace ebbtide::plugin {
 
@@ -25,6 +25,7 @@ constexpr std::int64_t kinetoBaseNs(std::int64_t unix_ns) noexcept {
   return unix_ns / kInterval * kInterval;
 }
 
-void writeTraceFile(const TraceRecording& recording, const TraceLabels& labels, WholeFile& file);
+void writeTraceFile(const TraceRecording& recording, const TraceLabels& labels,
+                    metrics::WholeFile& file);
 
 }  // namespace ebbtide::plugin

@@ -1,6 +1,7 @@
 """What a run shows of itself: in torch.profiler, and as a file for Perfetto."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,73 @@ def test_a_full_disk_costs_the_file_alone(tmp_path: Path) -> None:
     assert len(done.results) == 1
     assert done.said("warning: the trace could not be written to .*trace.json: File too large")
     assert list(written.parent.iterdir()) == []
+
+
+# A disk that has room for what is recorded of the steps that are named alone: otherwise no file may
+# have more than 64 bytes, and each has more. Of the steps the first three are recorded, and written
+# when the next one begins; the report, as if it were step 6, at exit.
+FILLING_DISK = """
+import resource
+import torch
+def room(there):
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most if there else 64, most))
+net = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(1, 6):
+    room(step - 1 in ROOM)
+    net(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+room(6 in ROOM)
+"""
+
+
+@pytest.mark.parametrize(
+    ("room", "kept", "told"),
+    [
+        ((), [], [1]),
+        ((2,), [2], [1, 3]),  # full again: told again
+        ((1, 2), [1, 2], [3]),
+    ],
+)
+def test_steps_that_find_no_room_are_told_once(room, kept, told, tmp_path: Path) -> None:
+    traces = tmp_path / "traces"
+    traces.mkdir()
+    variables = {"EBBTIDE": "1", "EBBTIDE_TRACE_DIR": str(traces), "EBBTIDE_REPORT": ""}
+    program = code(FILLING_DISK.replace("ROOM", str(room)))
+    done = run(program, variables, tmp_path, out=False).succeeded()
+    paths = {step: traces / f"trace-0-{step}.json" for step in (1, 2, 3)}
+    assert sorted(traces.iterdir()) == [paths[step] for step in kept]  # and no part of one
+    assert all(json.loads(paths[step].read_text())["ops"] for step in kept)
+    said = re.findall(r"warning: the trace could not be written to (.*?); ", done.output)
+    assert said == [f"{paths[step]}: File too large" for step in told], done.output
+
+
+def test_a_report_that_finds_no_room_leaves_the_earlier_one(tmp_path: Path) -> None:
+    report = tmp_path / "reports" / "run.json"
+    report.parent.mkdir()
+    report.write_text("{}")
+    variables = {"EBBTIDE": "1", "EBBTIDE_REPORT": str(report)}
+    full = run(code(FILLING_DISK.replace("ROOM", "()")), variables, tmp_path, out=False)
+    assert full.status == 0, full.output
+    assert full.said(f"warning: the report could not be written to {report}: File too large")
+    assert report.read_text() == "{}"
+    assert list(report.parent.iterdir()) == [report]
+    roomy = run(code(FILLING_DISK.replace("ROOM", "(6,)")), variables, tmp_path, out=False)
+    assert roomy.status == 0, roomy.output
+    assert json.loads(report.read_text())["steps"] == 5
+    assert list(report.parent.iterdir()) == [report]
+
+
+def test_a_report_can_go_to_the_output(tmp_path: Path) -> None:
+    """What is no file is written to, not replaced: not by root either."""
+    variables = {"EBBTIDE": "1", "EBBTIDE_REPORT": str(tmp_path / "link")}
+    (tmp_path / "link").symlink_to("/dev/stderr")
+    program = code(FILLING_DISK.replace("ROOM", "range(9)"))
+    done = run(program, variables, tmp_path, out=False).succeeded()
+    assert (tmp_path / "link").is_symlink()
+    assert '"steps": 5' in done.output
 
 
 @pytest.mark.parametrize("path", ["/proc/trace.json", "missing/trace.json"])

@@ -10,9 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "ebbtide/metrics/whole_file.hpp"
 #include "trace_file.hpp"
 #include "traced_step.hpp"
-#include "whole_file.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -158,7 +158,7 @@ TEST_F(RunTraces, AnyNameOfAnOpIsWritten) {
   TraceRecording recording;
   recording.spans.add({.kind = Kind::kRecompute, .op = "my::\"op\"\\\n\xff"});
   const std::string path = folder_ + "/names.json";
-  WholeFile file(path);
+  metrics::WholeFile file(path);
   writeTraceFile(recording, {}, file);
   ASSERT_TRUE(file.keep());
   const auto written = slices(read(path), "recompute");
@@ -176,7 +176,7 @@ TEST_F(RunTraces, TimesAreKinetos) {
                        .begin_ns = steadyNanoseconds(),
                        .end_ns = steadyNanoseconds() + 2'000'500});
   const std::string path = folder_ + "/times.json";
-  WholeFile file(path);
+  metrics::WholeFile file(path);
   writeTraceFile(recording, {}, file);
   ASSERT_TRUE(file.keep());
   const nlohmann::json written = read(path);
@@ -186,22 +186,6 @@ TEST_F(RunTraces, TimesAreKinetos) {
   // Within a second, should this thread have to wait.
   EXPECT_NEAR(at, now.count(), 1e6);
   EXPECT_GE(slice["dur"].get<double>(), 2000.5);
-}
-
-TEST(WholeFile, LeavesNothingWhereItWasNotKept) {
-  std::string name = (fs::temp_directory_path() / "ebbtide-test-XXXXXX").string();
-  const std::string folder = ::mkdtemp(name.data());
-  { WholeFile(folder + "/a").write("text"); }
-  EXPECT_TRUE(fs::is_empty(folder));
-  WholeFile kept(folder + "/a");
-  kept.write("text");
-  EXPECT_TRUE(fs::directory_iterator(folder)->path().filename() != "a");  // until it is whole
-  EXPECT_TRUE(kept.keep());
-  std::ifstream file(folder + "/a");
-  std::string text;
-  file >> text;
-  EXPECT_EQ(text, "text");
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -22,8 +22,8 @@
 
 #include "checked_json.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "live/found_jobs.hpp"
 #include "live/http_client.hpp"
-#include "live/socket_folder.hpp"
 #include "shown_values.hpp"
 #include "terminal_text.hpp"
 

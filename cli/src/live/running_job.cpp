@@ -8,7 +8,7 @@
 
 #include "checked_json.hpp"
 #include "given_text.hpp"
-#include "live/socket_folder.hpp"
+#include "live/found_jobs.hpp"
 #include "terminal_text.hpp"
 #include "text_file.hpp"
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "ebbtide/metrics/or_null.hpp"
 #include "given_text.hpp"
 #include "report/report_page.hpp"
 #include "report/run_report.hpp"
@@ -16,16 +17,13 @@
 namespace ebbtide::cli {
 namespace {
 
+using metrics::orNull;
+
 struct Arguments {
   std::vector<std::string> paths;
   std::string out;
   bool json = false;
 };
-
-template <class Value>
-nlohmann::json orNull(const std::optional<Value>& value) {
-  return value ? nlohmann::json(*value) : nlohmann::json();
-}
 
 nlohmann::json rowOf(const RunReport& report) {
   return {{"file", report.path},

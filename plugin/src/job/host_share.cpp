@@ -4,18 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <memory>
+
+#include "ebbtide/metrics/machine_name.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
 constexpr int kMostProcessors = 1 << 16;  // a machine with more is as if nothing were bound
-
-std::string hostName() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
 
 struct FreeSet {
   void operator()(cpu_set_t* set) const { CPU_FREE(set); }
@@ -47,7 +43,7 @@ std::string boundTo(std::int32_t& count) {
 
 HostShare hostShare() {
   const auto all = static_cast<std::int32_t>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
-  HostShare share{hostName(), all};
+  HostShare share{metrics::machineName(), all};
   std::int32_t count = 0;
   const std::string bound = boundTo(count);
   if (bound.empty() || count >= all) return share;

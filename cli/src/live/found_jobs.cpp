@@ -1,4 +1,4 @@
-#include "live/socket_folder.hpp"
+#include "live/found_jobs.hpp"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -8,36 +8,17 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <optional>
 #include <stdexcept>
-#include <string_view>
+
+#include "ebbtide/metrics/socket_folder.hpp"
 
 namespace ebbtide::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string variable(const char* name) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? "" : text;
-}
-
-// "rank-12.sock" -> 12
-std::optional<int> rankOf(std::string_view name) {
-  constexpr std::string_view kBegin = "rank-", kEnd = ".sock";
-  if (!name.starts_with(kBegin) || !name.ends_with(kEnd)) return std::nullopt;
-  const std::string_view digits = name.substr(
-      kBegin.size(),
-      name.size() < kBegin.size() + kEnd.size() ? 0 : name.size() - kBegin.size() - kEnd.size());
-  int rank = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
-  const bool whole = error == std::errc() && end == digits.data() + digits.size();
-  return whole && rank >= 0 ? std::optional(rank) : std::nullopt;
-}
 
 // A full queue of connections is one that somebody listens on, if slowly.
 bool isListening(const std::string& path) {
@@ -74,11 +55,8 @@ bool checkedFolder(const std::string& folder) {
 }  // namespace
 
 std::string socketFolder() {
-  if (const std::string given = variable("EBBTIDE_SOCKET_DIR"); !given.empty()) return given;
-  if (const std::string runtime = variable("XDG_RUNTIME_DIR"); !runtime.empty()) {
-    return runtime + "/ebbtide";
-  }
-  return "/tmp/ebbtide-" + std::to_string(::geteuid());
+  const char* given = std::getenv("EBBTIDE_SOCKET_DIR");
+  return metrics::socketFolder(given == nullptr ? "" : given);
 }
 
 std::vector<RankSocket> socketsOf(const std::string& job_folder) {
@@ -86,7 +64,7 @@ std::vector<RankSocket> socketsOf(const std::string& job_folder) {
   std::error_code error;
   for (fs::directory_iterator at(job_folder, error), end; !error && at != end;
        at.increment(error)) {
-    if (const auto rank = rankOf(at->path().filename().string())) {
+    if (const auto rank = metrics::rankOfSocket(at->path().filename().string())) {
       sockets.push_back({*rank, at->path().string()});
     }
   }

@@ -17,7 +17,7 @@ struct FoundJob {
   std::vector<int> dead;          // ranks whose sockets nobody listens on any more
 };
 
-// EBBTIDE_SOCKET_DIR, else $XDG_RUNTIME_DIR/ebbtide, else /tmp/ebbtide-<uid>.
+// That of this process's environment: the one that a rank started in it would use.
 std::string socketFolder();
 
 // By id; those without a live rank too. Empty where there is no such folder. Throws

@@ -1,9 +1,11 @@
-#include "live/socket_folder.hpp"
+#include "live/found_jobs.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 
 #include "wrong_server.hpp"
@@ -15,11 +17,11 @@ using test::Folder;
 using test::leaveDeadSocket;
 using test::WrongServer;
 
-TEST(SocketFolder, IsEmptyWhereThereIsNone) {
+TEST(FoundJobs, AreNoneWhereThereIsNone) {
   EXPECT_TRUE(findJobs("/nonexistent/ebbtide").empty());
 }
 
-TEST(SocketFolder, TellsDeadSocketsFromLiveOnes) {
+TEST(FoundJobs, TellDeadSocketsFromLiveOnes) {
   const Folder folder;
   const std::string job = folder.path() + "/job-a";
   ::mkdir(job.c_str(), 0700);
@@ -39,12 +41,16 @@ TEST(SocketFolder, TellsDeadSocketsFromLiveOnes) {
   EXPECT_EQ(jobs[0].dead, (std::vector<int>{1, 7}));
 }
 
-TEST(SocketFolder, IsThatOfTheEnvironment) {
+TEST(FoundJobs, AreInTheFolderOfTheEnvironment) {
   ::setenv("EBBTIDE_SOCKET_DIR", "/given", 1);
   EXPECT_EQ(socketFolder(), "/given");
+  ::setenv("EBBTIDE_SOCKET_DIR", "given/", 1);  // as a rank that is started here has it
+  EXPECT_EQ(socketFolder(), std::filesystem::current_path().string() + "/given");
   ::unsetenv("EBBTIDE_SOCKET_DIR");
   ::setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
   EXPECT_EQ(socketFolder(), "/run/user/7/ebbtide");
+  ::setenv("XDG_RUNTIME_DIR", "not/absolute", 1);
+  EXPECT_EQ(socketFolder(), "/tmp/ebbtide-" + std::to_string(::geteuid()));
   ::unsetenv("XDG_RUNTIME_DIR");
   EXPECT_EQ(socketFolder(), "/tmp/ebbtide-" + std::to_string(::geteuid()));
 }

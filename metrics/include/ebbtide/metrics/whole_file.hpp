@@ -1,0 +1,52 @@
+// WholeFile: a file that others see as a whole or not at all: it is written beside its place, and
+// named when all of it is there. Where it is not kept, what had the name before stays.
+//
+// What has the name and is no plain file is not replaced but written to as it is: a device, a pipe,
+// and a link that is the user's or the system's (/dev/stdout). There a part may be left. Another
+// user's link is never followed.
+//
+// Nothing is synced to the disk: this is for readers, not for a machine that loses its power.
+// Not thread-safe. Nothing throws but for want of memory, when it is made: a full disk is told by
+// keep().
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+namespace ebbtide::metrics {
+
+class WholeFile {
+ public:
+  static constexpr mode_t kForTheUser = 0600;
+  static constexpr mode_t kForReaders = 0644;
+  static constexpr mode_t kAsUsual = 0666;
+
+  // `mode`: of the new file, less the process's umask. A path that ends in .json, say, has no other
+  // name that does, at no time.
+  explicit WholeFile(std::string path, mode_t mode = kForTheUser);
+  ~WholeFile();  // what was not kept is gone
+  WholeFile(const WholeFile&) = delete;
+  WholeFile& operator=(const WholeFile&) = delete;
+
+  // Goes to the system at once, so that a forked child has nothing left to write: in large pieces.
+  void write(std::string_view bytes) noexcept;
+  bool failed() const noexcept { return error_ != 0; }  // what comes now is for nothing
+  // Takes the place of what had the name before. False: there is nothing new, and error() says why.
+  bool keep() noexcept;
+  std::string error() const;   // the path and the reason
+  std::string reason() const;  // alone
+
+ private:
+  void openAsItIs(mode_t mode);
+  void openBeside(mode_t mode);
+  void note() noexcept;  // errno
+
+  const std::string path_;
+  std::string beside_;  // empty: there is none, or no more
+  int file_ = -1;
+  int error_ = 0;
+};
+
+}  // namespace ebbtide::metrics
