@@ -1,11 +1,16 @@
 #include <fmt/format.h>
 
+#include <chrono>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "curve_svg.hpp"
+#include "file_or_run.hpp"
+#include "given_seconds.hpp"
 #include "given_text.hpp"
 #include "graph_input.hpp"
+#include "live/rank_curve.hpp"
 #include "op_time.hpp"
 #include "planner_input.hpp"
 #include "text_file.hpp"
@@ -20,6 +25,8 @@ using namespace scheduler;
 struct Arguments {
   GraphInput graph;
   PlannerInput planner;
+  FileOrRun live;
+  double wait_seconds = 30;
   std::size_t points = 12;
   std::string svg;
   bool json = false;
@@ -56,8 +63,8 @@ void printText(const TimeMemoryCurve& curve) {
   }
 }
 
-int curve(const Arguments& arguments) {
-  const Graph graph = arguments.graph.read();
+int curveOfFile(const Arguments& arguments) {
+  const Graph graph = readGraphOrHint(arguments.graph);
   const TimeMemoryCurve curve = timeMemoryCurve(graph, arguments.points, arguments.planner);
   if (!arguments.svg.empty()) {
     writeText(arguments.svg, toSvg(curve, "Time against memory: " + arguments.graph.path));
@@ -66,19 +73,34 @@ int curve(const Arguments& arguments) {
   return kFeasible;
 }
 
+int curve(const Arguments& arguments) {
+  if (!arguments.graph.path.empty()) return curveOfFile(arguments);
+  const std::chrono::milliseconds wait(std::llround(arguments.wait_seconds * 1000));
+  return showCurves(arguments.live.job, wait, arguments.json);
+}
+
 }  // namespace
 
 void addCurve(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   arguments->planner.deadline_seconds = 2;
-  auto* verb = app.add_subcommand("curve", "Plan at several budgets: time against memory");
-  arguments->graph.addTo(*verb);
+  auto* verb = app.add_subcommand(
+      "curve", "Time against memory: of a recorded step, or as a running job's ranks have it");
+  auto* graph = arguments->graph.addTo(*verb);
   arguments->planner.addTo(*verb, "seconds for each budget");
   verb->add_option("--points", arguments->points, "budgets from the lower bound to the plain peak")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
   verb->add_flag("--json", arguments->json, "one JSON document on stdout");
   verb->add_option("--svg", arguments->svg, "draw it here")->check(givenText())->type_name("FILE");
+  arguments->live.addTo(*verb, *graph, {"--json"});
+  verb->add_option("--wait", arguments->wait_seconds,
+                   "how long ranks may take to make their curves, which they do when asked")
+      ->check(givenSeconds(0, 3600))
+      ->excludes(graph)
+      ->capture_default_str()
+      ->type_name("SECONDS")
+      ->group("Which run");
   verb->callback([arguments, &exit_code] { exit_code = curve(*arguments); });
 }
 

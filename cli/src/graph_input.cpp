@@ -7,10 +7,11 @@
 
 namespace ebbtide::cli {
 
-void GraphInput::addTo(CLI::App& verb) {
-  verb.add_option("GRAPH", path, "a recorded step (EBBTIDE_TRACE_DIR writes one) or another graph")
-      ->required()
-      ->type_name("FILE");
+CLI::Option* GraphInput::addTo(CLI::App& verb) {
+  auto* graph = verb.add_option("GRAPH", path,
+                                "a recorded step (EBBTIDE_TRACE_DIR writes one) or another graph")
+                    ->required()
+                    ->type_name("FILE");
   verb.add_option("--format", format, "auto, trace, kusumoto, moccasin, chain or graph")
       ->capture_default_str()
       ->type_name("NAME");
@@ -19,6 +20,7 @@ void GraphInput::addTo(CLI::App& verb) {
                   "defines them")
       ->check(CLI::IsMember({"real", "paper"}))
       ->capture_default_str();
+  return graph;
 }
 
 scheduler::Graph GraphInput::read() const {

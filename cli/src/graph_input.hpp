@@ -13,7 +13,7 @@ struct GraphInput {
   std::string format = "auto";
   std::string model = "real";
 
-  void addTo(CLI::App& verb);
+  CLI::Option* addTo(CLI::App& verb);  // GRAPH, which is required
   // Throws std::invalid_argument that begins with the path.
   scheduler::Graph read() const;
 };

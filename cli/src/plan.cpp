@@ -13,9 +13,11 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "file_or_run.hpp"
 #include "given_text.hpp"
 #include "graph_input.hpp"
 #include "least_duration.hpp"
+#include "live/rank_plan.hpp"
 #include "op_time.hpp"
 #include "planner_input.hpp"
 #include "text_file.hpp"
@@ -29,6 +31,7 @@ using namespace scheduler;
 struct Arguments {
   GraphInput graph;
   PlannerInput planner;
+  FileOrRun live;
   std::string budget, minimize, out;
   bool json = false;
 };
@@ -142,32 +145,39 @@ void printText(const Graph& graph, const Judged& judged) {
   printRecomputedOps(graph, judged.result.schedule);
 }
 
-int plan(const Arguments& arguments) {
-  const Graph graph = arguments.graph.read();
+int planFile(const Arguments& arguments) {
+  const Graph graph = readGraphOrHint(arguments.graph);
   const Judged judged = planAndJudge(graph, arguments);
   if (!arguments.out.empty()) writeText(arguments.out, toJson(judged.result.schedule) + '\n');
   arguments.json ? printJson(judged) : printText(graph, judged);
   return judged.feasible ? kFeasible : kInfeasible;
 }
 
+int plan(const Arguments& arguments) {
+  return arguments.graph.path.empty() ? showPlans(arguments.live.job, arguments.json)
+                                      : planFile(arguments);
+}
+
 }  // namespace
 
 void addPlan(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
-  auto* verb = app.add_subcommand("plan", "Plan a step under a budget, or for the smallest peak");
-  arguments->graph.addTo(*verb);
+  auto* verb = app.add_subcommand(
+      "plan", "Plan a recorded step under a budget, or show the plans that a running job has");
+  auto* graph = arguments->graph.addTo(*verb);
   auto* goal = verb->add_option_group("goal");
   goal->add_option("--budget", arguments->budget,
                    "30GiB, 24576MiB, 80% of the plain peak in the same model, or bytes")
       ->type_name("SIZE");
   goal->add_option("--minimize", arguments->minimize, "peak: the smallest one, whatever the time")
       ->check(CLI::IsMember({"peak"}));
-  goal->require_option(1);
+  goal->require_option(1)->needs(graph);
   arguments->planner.addTo(*verb, "seconds");
   verb->add_option("--out", arguments->out, "write the schedule here")
       ->check(givenText())
       ->type_name("FILE");
   verb->add_flag("--json", arguments->json, "one JSON document on stdout");
+  arguments->live.addTo(*verb, *graph, {"--json"});
   verb->callback([arguments, &exit_code] { exit_code = plan(*arguments); });
 }
 

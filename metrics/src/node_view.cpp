@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "ebbtide/metrics/machine_name.hpp"
 #include "ebbtide/metrics/socket_folder.hpp"
 #include "exposition_merge.hpp"
+#include "rank_sockets.hpp"
 #include "unix_socket.hpp"
 
 namespace ebbtide::metrics {
@@ -90,14 +90,8 @@ Routes NodeView::routes() {
 }
 
 std::map<int, std::string> NodeView::siblings() const {
-  std::map<int, std::string> sockets;
-  std::error_code error;
-  std::filesystem::directory_iterator entry(options_.folder, error);
-  while (!error && entry != std::filesystem::directory_iterator()) {
-    const auto rank = rankOfSocket(entry->path().filename().string());
-    if (rank && *rank != options_.rank) sockets.emplace(*rank, entry->path().string());
-    entry.increment(error);
-  }
+  std::map<int, std::string> sockets = rankSockets(options_.folder);
+  sockets.erase(options_.rank);
   return sockets;
 }
 

@@ -3,8 +3,11 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "request_body.hpp"
 
 namespace ebbtide::metrics {
 namespace {
@@ -84,9 +87,18 @@ void Routes::answer(Request request, Answer answer) const {
                          "EBBTIDE_TOKEN_FILE and send its token"));
     return;
   }
+  if (!reads) {
+    const std::string problem = problemOfBody(request.body);
+    if (!problem.empty()) {
+      answer(errorResponse(400, problem));
+      return;
+    }
+  }
   const auto once = std::make_shared<Once>(std::move(answer));
   try {
     handler(std::move(request), [once](Response response) { (*once)(std::move(response)); });
+  } catch (const std::bad_alloc&) {
+    (*once)(errorResponse(503, "out of memory: ask again in a while"));
   } catch (const std::exception& problem) {
     (*once)(errorResponse(500, problem.what()));
   }

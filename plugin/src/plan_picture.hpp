@@ -19,9 +19,10 @@ struct PlanPicture {
     double seconds = 0;
     std::int64_t freed_bytes = 0;  // of what is made again
   };
-  // Of a pipeline, as recorded.
+  // Of a pipeline: the recorded step with the plan's replays, where the other ranks send what they
+  // do when they did.
   struct Slice {
-    std::string kind;  // "forward", "backward", "wait"
+    std::string kind;  // "forward", "backward", "wait", "recompute"
     std::int32_t microbatch = scheduler::kNone, stage = scheduler::kNone;
     double start_seconds = 0, seconds = 0;
   };

@@ -59,6 +59,7 @@ void SessionControl::addRoutes() {
     };
   };
   routes_.get("/metrics", [this](const Request& request) {
+    if (auto why = ofAnotherRank(request)) return *why;
     const metrics::Format format = metrics::formatFor(request.accept);
     return Response{.content_type = metrics::contentTypeOf(format),
                     .body = session_.metrics_.render(format)};
@@ -66,7 +67,10 @@ void SessionControl::addRoutes() {
   routes_.get("/v1/status", view(&SessionControl::status));
   routes_.get("/v1/plan", view(&SessionControl::plan));
   routes_.get("/v1/curve", view(&SessionControl::curve));
-  routes_.get("/v1/config", [this](const Request&) { return config(); });
+  routes_.get("/v1/config", [this](const Request& request) {
+    if (auto why = ofAnotherRank(request)) return *why;
+    return config();
+  });
   routes_.post("/v1/budget", [this](const Request& request, const Answer& answer) {
     postBudget(request, answer);
   });
@@ -76,7 +80,8 @@ void SessionControl::addRoutes() {
   routes_.post("/v1/pause", [this](const Request& request, const Answer& answer) {
     postPause(request, answer);
   });
-  addTraceRoutes(routes_, session_.runTrace(), session_.snapshots());
+  addTraceRoutes(routes_, session_.runTrace(), session_.snapshots(),
+                 [this](const Request& request) { return ofAnotherRank(request); });
 }
 
 // The port of a machine hands questions on, and takes the rank from them; a rank's own socket does

@@ -49,15 +49,18 @@ metrics::Response startSnapshot(MemorySnapshots& snapshots, const std::string& p
   return answerOf(200, snapshots.start(path), 1);
 }
 
-void addTraceRoutes(metrics::Routes& routes, RunTrace& trace, MemorySnapshots& snapshots) {
-  routes.post("/v1/trace",
-              [&trace](const metrics::Request& request, const metrics::Answer& answer) {
-                answer(startTrace(trace, request.body));
-              });
-  routes.post("/v1/snapshot",
-              [&snapshots](const metrics::Request& request, const metrics::Answer& answer) {
-                answer(postSnapshot(snapshots, request.body));
-              });
+void addTraceRoutes(metrics::Routes& routes, RunTrace& trace, MemorySnapshots& snapshots,
+                    const RankCheck& of_another_rank) {
+  routes.post("/v1/trace", [&trace, of_another_rank](const metrics::Request& request,
+                                                     const metrics::Answer& answer) {
+    const auto why = of_another_rank(request);
+    answer(why ? *why : startTrace(trace, request.body));
+  });
+  routes.post("/v1/snapshot", [&snapshots, of_another_rank](const metrics::Request& request,
+                                                            const metrics::Answer& answer) {
+    const auto why = of_another_rank(request);
+    answer(why ? *why : postSnapshot(snapshots, request.body));
+  });
 }
 
 }  // namespace ebbtide::plugin

@@ -2,14 +2,21 @@
 // when the last of the steps is over. Torch-free.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "ebbtide/metrics/routes.hpp"
 #include "memory_snapshots.hpp"
 #include "run_trace.hpp"
 
 namespace ebbtide::plugin {
 
-// Both must outlive the routes.
-void addTraceRoutes(metrics::Routes& routes, RunTrace& trace, MemorySnapshots& snapshots);
+// Why a request is not this rank's; nothing: it is.
+using RankCheck = std::function<std::optional<metrics::Response>(const metrics::Request&)>;
+
+// All must outlive the routes.
+void addTraceRoutes(metrics::Routes& routes, RunTrace& trace, MemorySnapshots& snapshots,
+                    const RankCheck& of_another_rank);
 
 // The answer of the second one; `path` empty: it is ours to choose. A path comes from this process
 // alone: nobody else names files here.

@@ -28,6 +28,8 @@ completes "ebbtide completion " zsh
 completes "ebbtide plan trace.json --minimize " peak --budget
 completes "ebbtide plan trace.json --model = p" paper real
 completes "ebbtide plan tr" trace.json
+completes "ebbtide plan --" --rank
+completes "ebbtide curve --w" --wait --points
 completes "ebbtide report a" "a report.json"
 completes "ebbtide report --out tr" trace.json
 rm -r "$folder"

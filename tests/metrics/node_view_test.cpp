@@ -380,31 +380,44 @@ TEST_F(NodeViewTest, OtherFilesInTheFolderAreNoRanks) {
             "# TYPE up gauge\nup{rank=\"0\"} 1\n" + counts(1, 1));
 }
 
-// Whichever allocation fails while the ranks are asked, the next scrape is answered. Without a
-// folder: what libstdc++ does to list one ends the process where memory is out.
-TEST_F(NodeViewTest, WithoutMemoryForOneScrapeTheNextIsAnswered) {
+// Whichever allocation fails while the ranks are asked, the process lives, who asked is told or
+// hung up on, and the next one is answered. Rank 7's name is there, and nobody behind it.
+TEST_F(NodeViewTest, WithoutMemoryForOneQuestionTheNextIsAnswered) {
+  start(1);
+  std::ofstream(folder_ + "/rank-7.sock") << "x";
   boost::asio::io_context context{1};
   const auto mailbox = std::make_shared<Mailbox>(context);
   mailbox->open();
-  NodeView view(context, mailbox, {.job_id = "job", .rank = 1}, routesOf(1));
+  NodeView view(context, mailbox, {.folder = folder_, .job_id = "job", .rank = 1}, routesOf(1));
   const Routes routes = view.routes();
-  bool fails = true;
-  for (int number = 1; fails; ++number) {
-    Request request{.method = "GET", .path = "/metrics"};
-    failAllocation(number);
+  const auto statuses = [&](const Request& request, int failing) {
+    std::vector<int> given;
+    failAllocation(failing);
     try {
-      routes.answer(std::move(request), [](const Response&) {});
+      routes.answer(request, [&](const Response& response) { given.push_back(response.status); });
     } catch (const std::bad_alloc&) {
     }
-    fails = endFailing();
+    const bool failed = endFailing();
     context.restart();
     context.run();
-    std::vector<int> statuses;
-    routes.answer({.method = "GET", .path = "/metrics"},
-                  [&](const Response& response) { statuses.push_back(response.status); });
-    context.restart();
-    context.run();
-    ASSERT_EQ(statuses, std::vector<int>{200}) << "after allocation " << number;
+    return std::pair(given, failed);
+  };
+  const Request scrape{.method = "GET", .path = "/metrics"};
+  const Request passed{.method = "GET", .path = "/v1/plan", .query = {{"rank", "7"}}};
+  for (const auto& [request, status] : {std::pair(scrape, 200), std::pair(passed, 503)}) {
+    bool fails = true;
+    int told = 0;
+    for (int number = 1; fails; ++number) {
+      const auto [given, failed] = statuses(request, number);
+      fails = failed;
+      ASSERT_LE(given.size(), 1U) << "after allocation " << number;
+      if (failed && !given.empty() && given[0] == 503) ++told;
+      if (!given.empty()) {
+        ASSERT_TRUE(given[0] == status || given[0] == 503) << given[0] << " at " << number;
+      }
+      ASSERT_EQ(statuses(request, 0).first, std::vector<int>{status}) << "after " << number;
+    }
+    EXPECT_GT(told, 0);
   }
   mailbox->close();
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -26,6 +27,7 @@ class RoutesTest : public testing::Test {
     routes_.post("/both", [](const Request&, const Answer& answer) { answer({.body = "did"}); });
     routes_.get("/read", [](const Request&) { return Response{}; });
     routes_.post("/change", [this](const Request&, Answer answer) { kept_ = std::move(answer); });
+    routes_.get("/full", [](const Request&) -> Response { throw std::bad_alloc(); });
     routes_.get("/throw",
                 [](const Request&) -> Response { throw std::runtime_error("not \"now\""); });
   }
@@ -61,6 +63,42 @@ TEST_F(RoutesTest, WhatAHandlerThrowsIsAnError) {
   EXPECT_EQ(response.body, "{\"error\":\"not \\\"now\\\"\"}\n");
 }
 
+TEST_F(RoutesTest, WithoutMemoryItIsToBeAskedAgain) {
+  const Response response = *ask(routes_, "GET", "/full");
+  EXPECT_EQ(response.status, 503);
+  EXPECT_NE(response.body.find("out of memory"), std::string::npos);
+}
+
+// Of two values of one name each parser takes another one, and after a NUL byte some read no more.
+TEST_F(RoutesTest, BodiesThatMeanTwoThingsAreRefused) {
+  const auto change = [this](const std::string& body) {
+    Response response;
+    routes_.answer({.method = "POST", .path = "/both", .body = body, .may_change = true},
+                   [&](Response given) { response = std::move(given); });
+    return response;
+  };
+  const std::string twice = R"({"error":"the body has \"budget\" twice"})"
+                            "\n";
+  for (const char* body :
+       {R"({"budget": 1, "budget": 2})", R"({"budget": 1, "budget": 1})",
+        R"({"budget": 1, "\u0062udget": 2})", R"([{"a": {"b": 1, "budget": 1, "budget": 2}}])"}) {
+    EXPECT_EQ(change(body).status, 400) << body;
+    EXPECT_EQ(change(body).body, twice) << body;
+  }
+  for (const char* text : {"{}*", "*{}", "{\"budget\": \"1*\"}", "*"}) {
+    std::string body = text;
+    body[body.find('*')] = '\0';
+    EXPECT_EQ(change(body).status, 400) << text;
+    EXPECT_EQ(change(body).body, "{\"error\":\"the body has a NUL byte\"}\n") << text;
+  }
+  // The same name in two objects; what is no JSON, or an escaped NUL, is for who reads it.
+  for (const char* body : {R"({"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}]})", "", "{", "budget=1",
+                           R"({"budget": "1\u0000"})", R"({"budget": 1} {"budget": 1})"}) {
+    EXPECT_EQ(change(body).body, "did") << body;
+  }
+  EXPECT_EQ(change("{\"a\":" + std::string(60000, '[')).body, "did");
+}
+
 TEST_F(RoutesTest, TheFirstAnswerCounts) {
   std::vector<int> given;
   routes_.answer({.method = "POST", .path = "/change", .may_change = true},
@@ -81,11 +119,9 @@ TEST_F(RoutesTest, AnAnswerThatIsDroppedIsAnError) {
 }
 
 TEST_F(RoutesTest, ListsWhatThereIs) {
-  const std::vector<Routes::Route> expected = {{"GET", "/both"},
-                                               {"POST", "/both"},
-                                               {"POST", "/change"},
-                                               {"GET", "/read"},
-                                               {"GET", "/throw"}};
+  const std::vector<Routes::Route> expected = {{"GET", "/both"},    {"POST", "/both"},
+                                               {"POST", "/change"}, {"GET", "/full"},
+                                               {"GET", "/read"},    {"GET", "/throw"}};
   EXPECT_EQ(routes_.list(), expected);
   EXPECT_TRUE(routes_.mayBeLate({.method = "POST", .path = "/both"}));
   EXPECT_FALSE(routes_.mayBeLate({.method = "GET", .path = "/both"}));

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "checked_json.hpp"
+#include "given_seconds.hpp"
 #include "given_text.hpp"
 #include "live/found_jobs.hpp"
 #include "terminal_text.hpp"
@@ -137,16 +138,7 @@ void JobInput::addTo(CLI::App& verb) {
       ->type_name("FILE")
       ->group(kGroup);
   verb.add_option("--timeout", timeout_seconds, "how long a rank may take to answer")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            char* end = nullptr;
-            const double seconds = std::strtod(text.c_str(), &end);
-            const bool number = end != text.c_str() && *end == '\0';
-            return number && seconds >= 0.001 && seconds <= 3600
-                       ? std::string()
-                       : "'" + text + "' is not 0.001 to 3600 seconds";
-          },
-          ""))
+      ->check(givenSeconds(0.001, 3600))
       ->capture_default_str()
       ->type_name("SECONDS")
       ->group(kGroup);

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "given_seconds.hpp"
 #include "live/budget_change.hpp"
 #include "live/rank_answers.hpp"
 #include "live/rank_status.hpp"
@@ -211,13 +212,7 @@ void addTop(CLI::App& app, int& exit_code) {
   auto* verb = app.add_subcommand("top", "Watch all ranks of a running job, and turn budgets");
   arguments->job.addTo(*verb);
   verb->add_option("--interval", arguments->interval_seconds, "between two questions to the ranks")
-      ->check(CLI::Validator(
-          [](const std::string& text) {
-            const double seconds = std::strtod(text.c_str(), nullptr);  // CLI::Range lets nan pass
-            return seconds >= 0.1 && seconds <= 3600 ? std::string()
-                                                     : "'" + text + "' is not 0.1 to 3600 seconds";
-          },
-          ""))
+      ->check(givenSeconds(0.1, 3600))
       ->capture_default_str()
       ->type_name("SECONDS");
   verb->add_flag("--once", arguments->once, "print once, without a terminal");

@@ -52,7 +52,8 @@ class Routes {
   void post(std::string path, SlowHandler handler);
 
   // 404 for a path that is not there, 405 with Allow for a method that it has not, 403 for a POST
-  // without may_change, 500 for what a handler throws, 503 for an answer that nobody gave.
+  // without may_change, 400 for a POST whose body has a NUL byte or a name twice, 500 for what a
+  // handler throws, 503 where that is std::bad_alloc and for an answer that nobody gave.
   void answer(Request request, Answer answer) const;
 
   // True when the request's handler is a SlowHandler.
