@@ -347,6 +347,7 @@ void Session::shutdown() {
     std::lock_guard lock(mutex_);
     if (std::exchange(closing_, true)) return;
     ends_ = true;
+    run_trace_.endEarly();
     snapshots_.endEarly();
   }
   changed_.notify_all();

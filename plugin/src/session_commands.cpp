@@ -193,9 +193,10 @@ Response SessionControl::promise(BudgetChange change) {
                      {"predicted_peak_bytes", change.predicted_peak_bytes},
                      {"overhead_ratio", orNull(ratio)},
                      {"step_seconds", orNull(seconds)}};
+  Response response{.body = body.dump() + "\n"};  // what is not told does not hold
   session_.budget_.ask(change.size);
   change_ = std::move(change);
-  return {.body = body.dump() + "\n"};
+  return response;
 }
 
 // Between two steps, with mutex_ held.
@@ -262,8 +263,9 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
 Response SessionControl::pause(bool paused) {
   const std::lock_guard lock(session_.mutex_);
   if (auto why = refusal()) return *why;
+  Response response{.body = json{{"paused", paused}, {"from_step", nextStep()}}.dump() + "\n"};
   session_.budget_.pause(paused);
-  return {.body = json{{"paused", paused}, {"from_step", nextStep()}}.dump() + "\n"};
+  return response;
 }
 
 std::optional<Response> SessionControl::pauseRefusal() const {

@@ -141,7 +141,11 @@ void SessionControl::close() {
     const std::lock_guard lock(session_.mutex_);
     commands.swap(commands_);
   }
-  for (const auto& command : commands) command();  // each sees that the session has ended
+  for (const auto& command : commands) try {
+      command();  // each sees that the session has ended
+    } catch (...) {
+      // Out of memory: who asked is told by its answer's end.
+    }
   commands.clear();
   server_.reset();
 }
@@ -209,28 +213,30 @@ bool SessionControl::hasWork() const {
   return !commands_.empty() || draw_plain_ || curve_wanted_;
 }
 
-void SessionControl::work() {
+void SessionControl::work() noexcept try {
   std::function<void()> command;
   bool draws = false;
   {
     const std::lock_guard lock(session_.mutex_);
     if (!commands_.empty()) {
-      command = std::move(commands_.front());
+      command.swap(commands_.front());
       commands_.pop_front();
     } else {
       draws = std::exchange(draw_plain_, false);
     }
   }
   if (command) {
-    try {
-      command();
-    } catch (const std::exception& error) {  // who asked is told by its answer's end
-      session_.warn(std::string("what was asked of this rank failed: ") + error.what());
-    }
+    command();
   } else if (draws) {
     drawPlain();
   } else {
     addCurvePoint();
+  }
+} catch (const std::exception& error) {  // who asked is told by its answer's end
+  try {
+    session_.warn(std::string("what was asked of this rank failed: ") + error.what());
+  } catch (const std::exception&) {
+    // Out of memory, and for this too.
   }
 }
 

@@ -53,7 +53,7 @@ class SessionControl {
 
   // --- the planning thread
   bool hasWork() const;  // with mutex_ held
-  void work();           // one piece of it, without
+  void work() noexcept;  // one piece of it, without
 
  private:
   struct RecordedStep {

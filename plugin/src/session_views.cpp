@@ -228,9 +228,9 @@ void SessionControl::addCurvePoint() try {
   if (!curve_wanted_) curve_.reset();
 } catch (const std::exception& error) {
   const std::lock_guard lock(session_.mutex_);
-  curve_problem_ = std::string("no curve: ") + error.what();
   curve_wanted_ = false;
   curve_.reset();
+  curve_problem_ = std::string("no curve: ") + error.what();
 }
 
 Response SessionControl::config() const {
