@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "json_or_null.hpp"
 #include "plan_picture.hpp"
 
 namespace ebbtide::plugin {
@@ -13,11 +14,6 @@ using nlohmann::json;
 
 constexpr std::size_t kTimelinePoints = 2000;
 constexpr double kSecond = 1e-9;  // of a nanosecond
-
-template <typename T>
-json orNull(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
 
 json unlessZero(std::int64_t value) {
   return value == 0 ? json() : json(value);
@@ -174,7 +170,7 @@ std::string statusJson(const RankStatus& status) {
        {"device", rank.device},
        {"gpu", ofGpu(rank.gpu)},
        {"stages", rank.stages},
-       {"mode", status.memory.budget_bytes ? "budget" : "measure"},
+       {"mode", status.mode},
        {"state", status.state},
        {"on_infeasible", status.stops_on_infeasible ? "stop" : "best-effort"},
        {"steps", status.steps},

@@ -195,6 +195,7 @@ class Session {
   void takeBudget();
   bool takePause(std::optional<std::int64_t> before);
   void sayBudget(std::optional<std::int64_t> before) const;
+  std::string modeName() const;  // as status and report have it
   void beginAnew(bool drop_plans);
   bool takeBudgetBack(const std::string& why);
   void planLoop();

@@ -114,6 +114,10 @@ bool Session::takePause(std::optional<std::int64_t> before) {
   return true;
 }
 
+std::string Session::modeName() const {
+  return budget_.isPaused() ? "paused" : budget() ? "budget" : "measure";
+}
+
 void Session::sayBudget(std::optional<std::int64_t> before) const {
   const std::optional<std::int64_t> now = budget();
   if (budget_.isAsked() || !budget_.isOfStage()) {

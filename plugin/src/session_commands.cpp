@@ -8,7 +8,7 @@
 
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
-#include "plan_picture.hpp"
+#include "json_or_null.hpp"
 #include "session.hpp"
 #include "session_control.hpp"
 
@@ -24,11 +24,6 @@ using scheduler::Bytes;
 
 constexpr std::int64_t kStepsThatProve = 3;  // under a budget, none of them over it
 constexpr Bytes kMib = 1 << 20;
-
-template <typename T>
-json orNull(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
 
 // The field of the body that has this name; what is wrong else.
 struct Field {

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "ebbtide/metrics/pages.hpp"
+#include "json_or_null.hpp"
 #include "session.hpp"
 #include "trace_routes.hpp"
 #include "variables.hpp"
@@ -32,9 +32,7 @@ std::string variablesJson() {
   nlohmann::json rows = nlohmann::json::array();
   for (const std::string& name : knownVariables()) {
     const std::string value = variable(name.c_str());
-    rows.push_back({{"name", name},
-                    {"value", value.empty() ? nlohmann::json() : nlohmann::json(value)},
-                    {"given", !value.empty()}});
+    rows.push_back({{"name", name}, {"value", orNull(value)}, {"given", !value.empty()}});
   }
   return rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }

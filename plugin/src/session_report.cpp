@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "json_or_null.hpp"
 #include "nccl_side.hpp"
 #include "out_of_memory.hpp"
 #include "session.hpp"
@@ -120,8 +121,8 @@ void Session::writeReport() {
       {"torch_version", host_.torch_version},
       {"rank", config_.rank},
       {"world_size", config_.world_size},
-      {"mode", budget() ? "budget" : "measure"},
-      {"budget_bytes", budget() ? nlohmann::json(*budget()) : nlohmann::json()},
+      {"mode", modeName()},
+      {"budget_bytes", orNull(budget())},
       {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
       {"base_bytes", base_bytes_},
       {"activation_bytes", program.activation_bytes},

@@ -9,7 +9,7 @@
 
 #include "ebbtide/scheduler/simulator.hpp"
 #include "job/rank_report.hpp"
-#include "plan_picture.hpp"
+#include "json_or_null.hpp"
 #include "session.hpp"
 #include "session_control.hpp"
 #include "version.hpp"
@@ -73,6 +73,7 @@ Response SessionControl::status() {
                    : session_.budget_.isPaused()                       ? "paused"
                    : session_.steps_ > 0                               ? "training"
                                                                        : "starting";
+    status.mode = session_.modeName();
     status.first_step_seconds = session_.figures_.firstSeconds();
     status.recent = recent_;
     status.memory.cached_bytes = memory_.cached_bytes;
@@ -183,9 +184,8 @@ Response SessionControl::curve() {
                       {"step_seconds", plain_seconds * (1 + point.overhead_ratio)}});
   }
   if (step_seconds) {
-    present = {{"budget_bytes", budget ? json(*budget) : json()},
-               {"peak_bytes", peak},
-               {"step_seconds", *step_seconds}};
+    present = {
+        {"budget_bytes", orNull(budget)}, {"peak_bytes", peak}, {"step_seconds", *step_seconds}};
   }
   return {.body = json{{"rank", config.rank},
                        {"state", state},
@@ -240,7 +240,6 @@ Response SessionControl::config() const {
     unix_path = unix_path_;
     tcp = tcp_address_;
   }
-  const auto orNull = [](const std::string& text) { return text.empty() ? json() : json(text); };
   return {.body = json{{"rank", session_.config().rank},
                        {"variables", json::parse(variables_)},
                        {"sockets", {{"unix", orNull(unix_path)}, {"tcp", orNull(tcp)}}}}

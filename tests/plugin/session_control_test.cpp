@@ -205,11 +205,13 @@ TEST_F(SessionControlTest, APauseLiftsTheBudgetAndKeepsThePlan) {
   EXPECT_TRUE(session.keepsEverything());
   EXPECT_EQ(session.budget(), std::nullopt);
   EXPECT_EQ(get("/v1/status").body["state"], "paused");
+  EXPECT_EQ(get("/v1/status").body["mode"], "paused");
   EXPECT_EQ(post("/v1/budget", {{"budget", budget}}).status, 409);
   EXPECT_EQ(post("/v1/replan").status, 409);
   EXPECT_EQ(post("/v1/pause", {{"paused", false}}).body["from_step"], 6);
   EXPECT_EQ(step(), plan);
   EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(get("/v1/status").body["mode"], "budget");
   EXPECT_FALSE(session.keepsEverything());
 }
 
