@@ -231,8 +231,7 @@ void Session::finishStep(StepSummary summary) {
   ++steps_;
   run_trace_.endStep(steps_);
   snapshots_.endStep(steps_);
-  last_plan_ = summary.plan;
-  if (last_plan_ && active_from_step_ < 0) active_from_step_ = steps_;
+  active_.noteStep(summary.plan, steps_);
   figures_.addStep(elapsed);
   to_record_.noteStep();
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;

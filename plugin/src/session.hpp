@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "active_plan.hpp"
 #include "advised_stop.hpp"
 #include "audit_cache.hpp"
 #include "budget_floor.hpp"
@@ -76,7 +77,6 @@ class Session {
   scheduler::HostCopies hostCopies() { return trained_.hostCopies(); }
   // What it trains on is this GPU; nothing: the host's processors.
   void noteGpu(GpuIdentity gpu);
-  std::optional<GpuIdentity> gpu() const;
 
   // Memory has been short in this process: steps without a plan keep recipes from now on.
   void notePressure() noexcept { pressed_ = true; }
@@ -294,7 +294,7 @@ class Session {
   ReplayFindings findings_;
   std::int64_t rehearsed_steps_ = 0;
   StepsToRecord to_record_;
-  std::shared_ptr<const Plan> last_plan_;  // of the last step that ended
+  ActivePlan active_;
   std::shared_ptr<const Plan> exported_plan_;
   std::optional<GpuIdentity> gpu_;
   std::vector<std::int32_t> stages_;  // that it runs, where they are known
@@ -308,7 +308,6 @@ class Session {
   std::int64_t first_step_peak_bytes_ = 0;
   std::int64_t smallest_without_spill_bytes_ = 0;
   std::int64_t violations_ = 0;
-  std::int64_t active_from_step_ = -1;
 };
 
 }  // namespace ebbtide::plugin

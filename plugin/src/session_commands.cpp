@@ -176,7 +176,8 @@ Response SessionControl::promise(BudgetChange change) {
                     change.smallest_bytes);
   }
   const std::optional<double> now = session_.figures_.medianOfLast(stepsOfActivePlan());
-  const double overhead = active_plan_ != nullptr ? active_plan_->overhead_ratio : 0;
+  const auto& active = session_.active_.plan();
+  const double overhead = active != nullptr ? active->overhead_ratio : 0;
   const bool spills = change.plan != nullptr && !change.plan->feasible;  // for how long is unknown
   std::optional<double> ratio, seconds;
   if (!spills) ratio = change.plan != nullptr ? change.plan->overhead_ratio : 0;

@@ -189,9 +189,6 @@ void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds
   const bool over = session_.memory().ledger().overruns() > violations_before_budget_;
   if (over && session_.budget_.isAsked() && !session_.budget_.isOpen())
     session_.takeBudgetBack("a step went over it");
-  if (session_.last_plan_ == active_plan_) return;
-  active_plan_ = session_.last_plan_;
-  active_from_step_ = session_.steps_;
 }
 
 // Of several programs that of the most steps is the one that a budget is for.

@@ -117,9 +117,7 @@ class SessionControl {
   std::int64_t steps_before_budget_ = 0, violations_before_budget_ = 0;
   bool step_open_ = false;
   RecentSteps recent_;
-  allocator::Statistics memory_;  // when a step last began or ended
-  std::shared_ptr<const Plan> active_plan_;
-  std::int64_t active_from_step_ = -1;
+  allocator::Statistics memory_;                      // when a step last began or ended
   std::shared_ptr<const PlanPicture> plain_picture_;  // of last_, nothing dropped
   std::uint64_t plain_picture_of_ = 0;
   bool draw_plain_ = false;

@@ -161,7 +161,7 @@ void Session::writeReport() {
       {"dominating", floor_.dominating()},
       {"pass_through", disabled_.load()},
       {"timeline", ofTimeline(figures_.timeline(kTimelinePoints))},
-      {"plan", ofPlan(program.plan.get(), active_from_step_)},
+      {"plan", ofPlan(program.plan.get(), active_.firstStep())},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_traffic_)},
   };

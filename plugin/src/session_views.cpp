@@ -33,7 +33,7 @@ const Program* SessionControl::program() const {
 }
 
 std::size_t SessionControl::stepsOfActivePlan() const {
-  const std::int64_t since = active_from_step_ < 0 ? 1 : active_from_step_;
+  const std::int64_t since = std::max<std::int64_t>(1, session_.active_.fromStep());
   const std::int64_t steps = std::max<std::int64_t>(1, session_.steps_ - since + 1);
   return std::min(RecentSteps::kMost, static_cast<std::size_t>(steps));
 }
@@ -86,7 +86,8 @@ Response SessionControl::status() {
       status.plan = known->plan;
       status.memory.predicted_peak_bytes = known->predicted_peak_bytes;
     }
-    if (status.plan == active_plan_) status.active_from_step = active_from_step_;
+    if (status.plan == session_.active_.plan())
+      status.active_from_step = session_.active_.fromStep();
   }
   // The step that runs counts, too.
   const auto raise = [](std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); };
@@ -109,7 +110,7 @@ Response SessionControl::plan() {
       view.plan = known->plan;
       view.plain_peak_bytes = known->plain_peak_bytes;
     }
-    if (view.plan == active_plan_) view.active_from_step = active_from_step_;
+    if (view.plan == session_.active_.plan()) view.active_from_step = session_.active_.fromStep();
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
     } else if (last_.trace != nullptr) {
@@ -159,7 +160,7 @@ Response SessionControl::curve() {
     budget = session_.budget();
     step_seconds = session_.figures_.medianOfLast(stepsOfActivePlan());
     peak = recent_.newest().peak_bytes;
-    if (active_plan_ != nullptr) overhead = active_plan_->overhead_ratio;
+    if (const auto& active = session_.active_.plan()) overhead = active->overhead_ratio;
     if (last_.trace == nullptr) {
       why = session_.closing_ ? "the run ends" : "no step has been recorded yet";
     } else {
