@@ -33,6 +33,7 @@
 #include "late_backwards.hpp"
 #include "live_shares.hpp"
 #include "memory_snapshots.hpp"
+#include "open_steps.hpp"
 #include "plan.hpp"
 #include "plan_search.hpp"
 #include "program.hpp"
@@ -106,6 +107,7 @@ class Session {
     bool record_ops = true;
     bool hooks = true;
     std::int64_t number = 0;  // from 1, as far as steps with a backward pass count
+    OpenSteps::Number opened = 0;
   };
   StepStart beginStep();
   // The plan of a program that begins so, or nullptr: of several the one that was expected here,
@@ -197,7 +199,9 @@ class Session {
   void sayBudget(std::optional<std::int64_t> before) const;
   std::string modeName() const;  // as status and report have it
   void beginAnew(bool drop_plans);
+  void judgeFromNowOn();
   bool takeBudgetBack(const std::string& why);
+  bool pauseAgain(const std::string& why);
   void planLoop();
   bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
   void placeStep();
@@ -287,6 +291,7 @@ class Session {
   bool checked_stages_ = false, exchanges_messages_ = false;
   RankBudget budget_;
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
+  OpenSteps open_steps_;
   BudgetFloor floor_;
   AdvisedStop stop_;
   std::map<std::uint64_t, Program> programs_;  // by trace signature

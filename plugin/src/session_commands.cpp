@@ -153,7 +153,7 @@ void SessionControl::planFor(BudgetChange& change) {
 
 // Does the run keep within such a budget now? What holds is proof, whatever is computed.
 bool SessionControl::isHeld(const BudgetChange& change) const {
-  const bool proves = session_.budget() &&
+  const bool proves = session_.budget() && session_.open_steps_.settled() &&
                       session_.steps_ - steps_before_budget_ >= kStepsThatProve &&
                       session_.memory().ledger().overruns() == violations_before_budget_;
   return proves && *change.bytes >= *session_.budget();
@@ -195,10 +195,14 @@ Response SessionControl::promise(BudgetChange change) {
   return response;
 }
 
-// Between two steps, with mutex_ held.
-void SessionControl::takePlan(const std::string& size) {
+void SessionControl::judgeFromNowOn() {
   steps_before_budget_ = session_.steps_;
   violations_before_budget_ = session_.memory().ledger().overruns();
+}
+
+// Between two steps, with mutex_ held.
+void SessionControl::takePlan(const std::string& size) {
+  judgeFromNowOn();
   std::optional<BudgetChange> change = std::exchange(change_, std::nullopt);
   if (!change || change->size != size) return;
   const auto program = session_.programs_.find(change->step.trace->signature);

@@ -187,8 +187,8 @@ void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds
                .peak_bytes = memory.allocated_peak_bytes},
               unixSeconds());
   const bool over = session_.memory().ledger().overruns() > violations_before_budget_;
-  if (over && session_.budget_.isAsked() && !session_.budget_.isOpen())
-    session_.takeBudgetBack("a step went over it");
+  const bool counts = session_.open_steps_.settled() && !session_.budget_.isOpen();
+  if (over && counts && session_.budget_.isAsked()) session_.takeBudgetBack("a step went over it");
 }
 
 // Of several programs that of the most steps is the one that a budget is for.

@@ -50,6 +50,8 @@ class SessionControl {
   void noteRecorded(std::shared_ptr<const scheduler::Trace> trace, bool first_step);
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);
+  // From now on steps tell whether it is held.
+  void judgeFromNowOn();
 
   // --- the planning thread
   bool hasWork() const;  // with mutex_ held
