@@ -69,6 +69,10 @@ class AdvisedStop {
   // Another budget holds: it may fit that one.
   void beginAnew() {
     withdraw();
+    standDown();
+  }
+  // There is no budget for a while. What it told holds.
+  void standDown() {
     stop_by_.reset();
     advice_.clear();
   }

@@ -8,6 +8,14 @@
 
 namespace ebbtide::plugin {
 
+namespace {
+
+AskedSteps::Started ended() {
+  return {.error = "training has ended"};
+}
+
+}  // namespace
+
 AskedSteps::Started AskedSteps::start(std::int64_t steps,
                                       const std::function<std::string(std::int64_t)>& prepare,
                                       std::function<void(const std::string&)> write) try {
@@ -15,25 +23,28 @@ AskedSteps::Started AskedSteps::start(std::int64_t steps,
   std::int64_t from_step = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (closing_) return {.error = "training has ended"};
+    if (closing_) return ended();
     if (state_ != State::kNone)
       return {.error = fmt::format("a {} of {} step{} from step {} on is not written yet", what_,
                                    steps_, steps_ == 1 ? "" : "s", from_step_)};
     from_step = running_step_ + 1;
   }
-  if (writer_.joinable()) writer_.join();  // it has nothing left to do
-  const std::string path = prepare(from_step);
+  if (writer_.joinable()) writer_.join();  // it has written
+  Started started{.path = prepare(from_step)};
+  std::string path = started.path;
   writer_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "ebbtide-trace");
     writeWhenOver();
   });
+  // Nothing throws from here on: a writer that nothing was asked of would be waited for for ever.
   const std::lock_guard lock(mutex_);
-  path_ = path;
-  write_ = std::move(write);
-  from_step_ = running_step_ + 1;  // one may have begun meanwhile
+  if (closing_) return ended();
+  path_.swap(path);
+  write_.swap(write);
+  started.from_step = from_step_ = running_step_ + 1;  // one may have begun meanwhile
   steps_ = steps;
   state_ = State::kWaits;
-  return {.path = path, .from_step = from_step_};
+  return started;
 } catch (const std::exception& error) {
   return {.error = fmt::format("no {} can be recorded: {}", what_, error.what())};
 }
@@ -55,7 +66,7 @@ bool AskedSteps::endsAt(std::int64_t step) noexcept {
   return true;
 }
 
-void AskedSteps::writeWhenOver() {
+void AskedSteps::writeWhenOver() noexcept {
   bool any = false;
   std::string path;
   std::function<void(const std::string&)> write;
@@ -64,22 +75,29 @@ void AskedSteps::writeWhenOver() {
     changed_.wait(lock, [this] { return closing_ || state_ == State::kOver; });
     any = state_ == State::kRuns || state_ == State::kOver;
     state_ = State::kOver;
-    path = path_;
-    write = std::move(write_);
+    path.swap(path_);
+    write.swap(write_);
   }
-  if (any) write(path);
+  if (any) try {
+      write(path);
+    } catch (...) {  // what goes wrong is the callback's to say
+    }
   write = nullptr;
   const std::lock_guard lock(mutex_);
   state_ = State::kNone;
 }
 
-void AskedSteps::finish() noexcept {
-  const std::lock_guard one_at_a_time(starting_);
+void AskedSteps::close() noexcept {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;
   }
   changed_.notify_all();
+}
+
+void AskedSteps::finish() noexcept {
+  const std::lock_guard one_at_a_time(starting_);
+  close();
   if (writer_.joinable()) writer_.join();
 }
 

@@ -7,7 +7,6 @@
 // Thread rule: any thread; one at a time is under way. Torch-free.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -29,26 +28,28 @@ class AskedSteps {
   ~AskedSteps() { finish(); }
 
   // `prepare` is called now, with the number of the first step, and gives the path. `write` is
-  // called once the last step is over, or the process ends after the first one began.
+  // called once the last step is over, or the process ends after the first one began. What
+  // `prepare` throws, or a want of memory, is an error or goes on to the caller; then nothing is
+  // under way. What `write` throws is dropped.
   Started start(std::int64_t steps, const std::function<std::string(std::int64_t)>& prepare,
                 std::function<void(const std::string& path)> write);
 
   bool beginsAt(std::int64_t step) noexcept;  // does the recording begin now?
   bool endsAt(std::int64_t step) noexcept;    // was that its last step? Then it will be written.
-  bool runs() const noexcept { return state_.load(std::memory_order_acquire) == State::kRuns; }
-  void finish() noexcept;  // what runs ends here, and has been written when this returns
+  void close() noexcept;   // what runs ends here; whoever asks from now on is refused
+  void finish() noexcept;  // and what ran has been written when this returns
 
  private:
   enum class State : std::uint8_t { kNone, kWaits, kRuns, kOver };
 
-  void writeWhenOver();
+  void writeWhenOver() noexcept;
 
   const char* const what_;
   std::mutex starting_;  // one start() at a time, and finish(); taken first
   std::thread writer_;
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::atomic<State> state_{State::kNone};  // written with mutex_ held
+  State state_ = State::kNone;
   std::string path_;
   std::function<void(const std::string&)> write_;
   std::int64_t running_step_ = 0;  // that began last

@@ -32,7 +32,7 @@ BudgetFloor::Verdict BudgetFloor::judge(const Step& step, Bytes budget_bytes) {
 
 void BudgetFloor::beginAnew(std::int64_t violations) {
   smallest_bytes_ = 0;
-  violations_before_ = violations;
+  countFrom(violations);
 }
 
 }  // namespace ebbtide::plugin

@@ -47,6 +47,8 @@ class BudgetFloor {
 
   // The next two recorded steps decide.
   void checkAgain() { checks_ = 0; }
+  // Violations of the budget until now, in the process so far, are no word on the one in force.
+  void countFrom(std::int64_t violations) { violations_before_ = violations; }
   // As a run that begins, under another budget: its first step may go over an impossible one.
   void beginAnew(std::int64_t violations);
 

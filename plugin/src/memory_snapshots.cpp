@@ -52,6 +52,7 @@ void MemorySnapshots::endStep(std::int64_t number) noexcept {
 
 void MemorySnapshots::endEarly() noexcept {
   if (watches_) look();
+  asked_.close();
 }
 
 // What lives, and what is mapped, when the last event has been.

@@ -33,8 +33,9 @@ class MemorySnapshots {
 
   void beginStep(std::int64_t number) noexcept;
   void endStep(std::int64_t number) noexcept;
-  void endEarly() noexcept;  // the process ends: a step that runs is over
-  void finish() noexcept;    // what there is has been written when this returns
+  // The process ends: a step that runs is over, and whoever asks from now on is refused.
+  void endEarly() noexcept;
+  void finish() noexcept;  // what there is has been written when this returns
 
  private:
   void look() noexcept;

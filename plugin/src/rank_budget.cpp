@@ -52,7 +52,15 @@ void RankBudget::ask(std::string size) {
 }
 
 void RankBudget::pause(bool paused) {
-  if (std::exchange(paused_, paused) != paused) due_ = true;
+  if (std::exchange(paused_, paused) == paused) return;
+  due_ = true;
+  resumed_ = !paused;
+}
+
+bool RankBudget::pauseAgain() {
+  if (!resumed_) return false;
+  pause(true);
+  return true;
 }
 
 bool RankBudget::takeBack() {

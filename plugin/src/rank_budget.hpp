@@ -67,6 +67,10 @@ class RankBudget {
   void pause(bool paused);     // none is due, or the one that held before
   bool isPaused() const { return paused_; }
   bool isAsked() const { return asked_.has_value(); }
+  // A pause has ended, and no step has shown since that the budget can be held: it cannot, and the
+  // pause is due again. False: it is not so.
+  bool pauseAgain();
+  void noteHeld() { resumed_ = false; }
   // The asked one cannot be held: that before it is due. False: none was asked for.
   bool takeBack();
 
@@ -92,6 +96,7 @@ class RankBudget {
   std::optional<std::string> asked_;
   std::optional<std::string> asked_before_;  // nothing: what is written for the rank
   bool due_ = false, given_up_ = false, paused_ = false;
+  bool resumed_ = false;    // and not known to be held since
   bool asked_due_ = false;  // what is asked for has not held yet
   std::optional<Time> wait_until_;
   int number_ = 0;

@@ -62,7 +62,7 @@ json ofHistory(const std::vector<RecentSteps::Step>& last) {
 }
 
 json ofMemory(const RankStatus::Memory& memory) {
-  return {{"budget_bytes", orNull(memory.budget_bytes)},
+  return {{"budget_bytes", metrics::orNull(memory.budget_bytes)},
           {"allocated_bytes", memory.allocated_bytes},
           {"mapped_bytes", memory.mapped_bytes},
           {"cached_bytes", memory.cached_bytes},
@@ -104,7 +104,7 @@ json ofTimeline(const PlanView& view) {
   return {{"seconds", std::move(seconds)},
           {"live_bytes", std::move(live)},
           {"mapped_bytes", nullptr},  // not recorded
-          {"budget_bytes", orNull(view.budget_bytes)}};
+          {"budget_bytes", metrics::orNull(view.budget_bytes)}};
 }
 
 json ofAreas(const PlanPicture* picture) {
@@ -171,7 +171,7 @@ std::string statusJson(const RankStatus& status) {
        {"device", rank.device},
        {"gpu", ofGpu(rank.gpu)},
        {"stages", rank.stages},
-       {"mode", status.memory.budget_bytes ? "budget" : "measure"},
+       {"mode", status.mode},
        {"state", status.state},
        {"on_infeasible", status.stops_on_infeasible ? "stop" : "best-effort"},
        {"steps", status.steps},

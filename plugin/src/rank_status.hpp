@@ -39,6 +39,7 @@ struct RankStatus {
 
   Rank rank;
   std::string state = "starting";  // "training", "paused", "pass-through", "ended"
+  std::string mode = "measure";    // "budget", "paused"
   bool stops_on_infeasible = true;
   std::int64_t steps = 0;
   double first_step_seconds = 0;

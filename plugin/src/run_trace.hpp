@@ -83,8 +83,9 @@ class RunTrace {
 
   void beginStep(std::int64_t number) noexcept;  // before anything of it is added
   void endStep(std::int64_t number) noexcept;
-  void finish() noexcept;    // at exit: what was recorded is written
-  void beInert() noexcept {  // in a forked child
+  void endEarly() noexcept { asked_.close(); }  // the process ends: nobody may ask any more
+  void finish() noexcept;                       // at exit: what was recorded is written
+  void beInert() noexcept {                     // in a forked child
     on_ = false;
   }
 

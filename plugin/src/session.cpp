@@ -138,6 +138,7 @@ Session::StepStart Session::beginStep() {
   takeBudget();
   StepStart start;
   start.number = steps_ + 1;
+  start.opened = open_steps_.begin();
   run_trace_.beginStep(start.number);
   snapshots_.beginStep(start.number);
   auto known = programs_.find(history_.last());
@@ -220,6 +221,8 @@ void Session::finishStep(StepSummary summary) {
   const allocator::Statistics memory = this->memory().statistics();
   std::unique_lock lock(mutex_);
   figures_.notePeaks(memory);
+  const bool tells = open_steps_.tells(summary.opened);
+  if (open_steps_.end(summary.opened)) judgeFromNowOn();
   if (auto& placement = trained_.placement(); placement && summary.observed) {
     placement->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
     if (placement->hasWork()) changed_.notify_all();
@@ -231,8 +234,7 @@ void Session::finishStep(StepSummary summary) {
   ++steps_;
   run_trace_.endStep(steps_);
   snapshots_.endStep(steps_);
-  last_plan_ = summary.plan;
-  if (last_plan_ && active_from_step_ < 0) active_from_step_ = steps_;
+  active_.noteStep(summary.plan, steps_);
   figures_.addStep(elapsed);
   to_record_.noteStep();
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
@@ -251,7 +253,7 @@ void Session::finishStep(StepSummary summary) {
   const bool for_planning = wanted || !config_.trace_dir.empty();
   const bool first = steps_ == 1;
   const bool part = late_backwards_.count() > begun_.late_backwards;
-  const bool check_floor = floor_.takesStep(steps_, part);
+  const bool check_floor = tells && floor_.takesStep(steps_, part);
   const bool alone = summary.alone;
   const int budget_number = budget_.number();
   Program& known = programs_[summary.trace.signature];
@@ -347,6 +349,7 @@ void Session::shutdown() {
     std::lock_guard lock(mutex_);
     if (std::exchange(closing_, true)) return;
     ends_ = true;
+    run_trace_.endEarly();
     snapshots_.endEarly();
   }
   changed_.notify_all();

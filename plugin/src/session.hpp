@@ -16,6 +16,7 @@
 #include <thread>
 #include <vector>
 
+#include "active_plan.hpp"
 #include "advised_stop.hpp"
 #include "audit_cache.hpp"
 #include "budget_floor.hpp"
@@ -32,6 +33,7 @@
 #include "late_backwards.hpp"
 #include "live_shares.hpp"
 #include "memory_snapshots.hpp"
+#include "open_steps.hpp"
 #include "plan.hpp"
 #include "plan_search.hpp"
 #include "program.hpp"
@@ -76,7 +78,6 @@ class Session {
   scheduler::HostCopies hostCopies() { return trained_.hostCopies(); }
   // What it trains on is this GPU; nothing: the host's processors.
   void noteGpu(GpuIdentity gpu);
-  std::optional<GpuIdentity> gpu() const;
 
   // Memory has been short in this process: steps without a plan keep recipes from now on.
   void notePressure() noexcept { pressed_ = true; }
@@ -106,6 +107,7 @@ class Session {
     bool record_ops = true;
     bool hooks = true;
     std::int64_t number = 0;  // from 1, as far as steps with a backward pass count
+    OpenSteps::Number opened = 0;
   };
   StepStart beginStep();
   // The plan of a program that begins so, or nullptr: of several the one that was expected here,
@@ -195,8 +197,11 @@ class Session {
   void takeBudget();
   bool takePause(std::optional<std::int64_t> before);
   void sayBudget(std::optional<std::int64_t> before) const;
+  std::string modeName() const;  // as status and report have it
   void beginAnew(bool drop_plans);
+  void judgeFromNowOn();
   bool takeBudgetBack(const std::string& why);
+  bool pauseAgain(const std::string& why);
   void planLoop();
   bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
   void placeStep();
@@ -287,6 +292,7 @@ class Session {
   bool checked_stages_ = false, exchanges_messages_ = false;
   RankBudget budget_;
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
+  OpenSteps open_steps_;
   BudgetFloor floor_;
   AdvisedStop stop_;
   std::map<std::uint64_t, Program> programs_;  // by trace signature
@@ -294,7 +300,7 @@ class Session {
   ReplayFindings findings_;
   std::int64_t rehearsed_steps_ = 0;
   StepsToRecord to_record_;
-  std::shared_ptr<const Plan> last_plan_;  // of the last step that ended
+  ActivePlan active_;
   std::shared_ptr<const Plan> exported_plan_;
   std::optional<GpuIdentity> gpu_;
   std::vector<std::int32_t> stages_;  // that it runs, where they are known
@@ -308,7 +314,6 @@ class Session {
   std::int64_t first_step_peak_bytes_ = 0;
   std::int64_t smallest_without_spill_bytes_ = 0;
   std::int64_t violations_ = 0;
-  std::int64_t active_from_step_ = -1;
 };
 
 }  // namespace ebbtide::plugin

@@ -94,6 +94,8 @@ void Session::takeBudget() {
   } else {
     sayBudget(before);
   }
+  if (goes_on || now != before) open_steps_.changeBudget();
+  if (goes_on) floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
   to_record_.atLeast(3);
   if (goes_on && now == before) return figures_.forgetPeaks();  // plans hold again, too
@@ -109,9 +111,14 @@ bool Session::takePause(std::optional<std::int64_t> before) {
   if (!paused_) return false;
   if (!was) {
     before_pause_ = before;
+    stop_.standDown();
     say(fmt::format("paused: as PyTorch alone from step {} on", steps_ + 1));
   }
   return true;
+}
+
+std::string Session::modeName() const {
+  return budget_.isPaused() ? "paused" : budget() ? "budget" : "measure";
 }
 
 void Session::sayBudget(std::optional<std::int64_t> before) const {
@@ -140,6 +147,29 @@ bool Session::takeBudgetBack(const std::string& why) {
                   "before it holds again from the next step on",
                   budgetText(now), why, spills.empty() ? "" : "; " + spills));
   return true;
+}
+
+// With mutex_ held: the budget that holds again after a pause cannot be held. The pause is due once
+// more: a run is not ended by a request.
+bool Session::pauseAgain(const std::string& why) {
+  const std::optional<std::int64_t> now = budget();
+  if (!budget_.pauseAgain()) return false;
+  warn(
+      fmt::format("the budget of {} is too small since the run goes on ({}): it is paused again "
+                  "from the next step on",
+                  budgetText(now), why));
+  return true;
+}
+
+// With mutex_ held. What happened while steps of an older budget ran, or beside those, is no word
+// on this one.
+void Session::judgeFromNowOn() {
+  floor_.countFrom(memory().statistics().budget_violations);
+  floor_.checkAgain();
+  control_->judgeFromNowOn();
+  memory().resetPeaks();
+  figures_.forgetPeaks();
+  to_record_.atLeast(3);
 }
 
 // As a run that begins: its first step may go over an impossible budget, and is judged by it.

@@ -9,7 +9,6 @@
 #include "ebbtide/metrics/or_null.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
-#include "plan_picture.hpp"
 #include "session.hpp"
 #include "session_control.hpp"
 
@@ -155,7 +154,7 @@ void SessionControl::planFor(BudgetChange& change) {
 
 // Does the run keep within such a budget now? What holds is proof, whatever is computed.
 bool SessionControl::isHeld(const BudgetChange& change) const {
-  const bool proves = session_.budget() &&
+  const bool proves = session_.budget() && session_.open_steps_.settled() &&
                       session_.steps_ - steps_before_budget_ >= kStepsThatProve &&
                       session_.memory().ledger().overruns() == violations_before_budget_;
   return proves && *change.bytes >= *session_.budget();
@@ -178,27 +177,33 @@ Response SessionControl::promise(BudgetChange change) {
                     change.smallest_bytes);
   }
   const std::optional<double> now = session_.figures_.medianOfLast(stepsOfActivePlan());
-  const double overhead = active_plan_ != nullptr ? active_plan_->overhead_ratio : 0;
+  const auto& active = session_.active_.plan();
+  const double overhead = active != nullptr ? active->overhead_ratio : 0;
   const bool spills = change.plan != nullptr && !change.plan->feasible;  // for how long is unknown
   std::optional<double> ratio, seconds;
   if (!spills) ratio = change.plan != nullptr ? change.plan->overhead_ratio : 0;
   if (now && ratio) seconds = *now / (1 + overhead) * (1 + *ratio);
   if (spills) change.predicted_peak_bytes = std::min(change.predicted_peak_bytes, *change.bytes);
-  const json body = {{"budget_bytes", orNull(change.bytes)},
-                     {"before_bytes", orNull(session_.budget())},
+  const json body = {{"budget_bytes", metrics::orNull(change.bytes)},
+                     {"before_bytes", metrics::orNull(session_.budget())},
                      {"from_step", nextStep()},
                      {"predicted_peak_bytes", change.predicted_peak_bytes},
-                     {"overhead_ratio", orNull(ratio)},
-                     {"step_seconds", orNull(seconds)}};
+                     {"overhead_ratio", metrics::orNull(ratio)},
+                     {"step_seconds", metrics::orNull(seconds)}};
+  Response response{.body = body.dump() + "\n"};  // what is not told does not hold
   session_.budget_.ask(change.size);
   change_ = std::move(change);
-  return {.body = body.dump() + "\n"};
+  return response;
+}
+
+void SessionControl::judgeFromNowOn() {
+  steps_before_budget_ = session_.steps_;
+  violations_before_budget_ = session_.memory().ledger().overruns();
 }
 
 // Between two steps, with mutex_ held.
 void SessionControl::takePlan(const std::string& size) {
-  steps_before_budget_ = session_.steps_;
-  violations_before_budget_ = session_.memory().ledger().overruns();
+  judgeFromNowOn();
   std::optional<BudgetChange> change = std::exchange(change_, std::nullopt);
   if (!change || change->size != size) return;
   const auto program = session_.programs_.find(change->step.trace->signature);
@@ -259,8 +264,9 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
 Response SessionControl::pause(bool paused) {
   const std::lock_guard lock(session_.mutex_);
   if (auto why = refusal()) return *why;
+  Response response{.body = json{{"paused", paused}, {"from_step", nextStep()}}.dump() + "\n"};
   session_.budget_.pause(paused);
-  return {.body = json{{"paused", paused}, {"from_step", nextStep()}}.dump() + "\n"};
+  return response;
 }
 
 std::optional<Response> SessionControl::pauseRefusal() const {

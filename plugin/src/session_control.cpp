@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -137,7 +136,11 @@ void SessionControl::close() {
     const std::lock_guard lock(session_.mutex_);
     commands.swap(commands_);
   }
-  for (const auto& command : commands) command();  // each sees that the session has ended
+  for (const auto& command : commands) try {
+      command();  // each sees that the session has ended
+    } catch (...) {
+      // Out of memory: who asked is told by its answer's end.
+    }
   commands.clear();
   server_.reset();
 }
@@ -181,11 +184,8 @@ void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds
                .peak_bytes = memory.allocated_peak_bytes},
               unixSeconds());
   const bool over = session_.memory().ledger().overruns() > violations_before_budget_;
-  if (over && session_.budget_.isAsked() && !session_.budget_.isOpen())
-    session_.takeBudgetBack("a step went over it");
-  if (session_.last_plan_ == active_plan_) return;
-  active_plan_ = session_.last_plan_;
-  active_from_step_ = session_.steps_;
+  const bool counts = session_.open_steps_.settled() && !session_.budget_.isOpen();
+  if (over && counts && session_.budget_.isAsked()) session_.takeBudgetBack("a step went over it");
 }
 
 // Of several programs that of the most steps is the one that a budget is for.
@@ -205,28 +205,30 @@ bool SessionControl::hasWork() const {
   return !commands_.empty() || draw_plain_ || curve_wanted_;
 }
 
-void SessionControl::work() {
+void SessionControl::work() noexcept try {
   std::function<void()> command;
   bool draws = false;
   {
     const std::lock_guard lock(session_.mutex_);
     if (!commands_.empty()) {
-      command = std::move(commands_.front());
+      command.swap(commands_.front());
       commands_.pop_front();
     } else {
       draws = std::exchange(draw_plain_, false);
     }
   }
   if (command) {
-    try {
-      command();
-    } catch (const std::exception& error) {  // who asked is told by its answer's end
-      session_.warn(std::string("what was asked of this rank failed: ") + error.what());
-    }
+    command();
   } else if (draws) {
     drawPlain();
   } else {
     addCurvePoint();
+  }
+} catch (const std::exception& error) {  // who asked is told by its answer's end
+  try {
+    session_.warn(std::string("what was asked of this rank failed: ") + error.what());
+  } catch (const std::exception&) {
+    // Out of memory, and for this too.
   }
 }
 

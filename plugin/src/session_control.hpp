@@ -50,10 +50,12 @@ class SessionControl {
   void noteRecorded(std::shared_ptr<const scheduler::Trace> trace, bool first_step);
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);
+  // From now on steps tell whether it is held.
+  void judgeFromNowOn();
 
   // --- the planning thread
   bool hasWork() const;  // with mutex_ held
-  void work();           // one piece of it, without
+  void work() noexcept;  // one piece of it, without
 
  private:
   struct RecordedStep {
@@ -117,9 +119,7 @@ class SessionControl {
   std::int64_t steps_before_budget_ = 0, violations_before_budget_ = 0;
   bool step_open_ = false;
   RecentSteps recent_;
-  allocator::Statistics memory_;  // when a step last began or ended
-  std::shared_ptr<const Plan> active_plan_;
-  std::int64_t active_from_step_ = -1;
+  allocator::Statistics memory_;                      // when a step last began or ended
   std::shared_ptr<const PlanPicture> plain_picture_;  // of last_, nothing dropped
   std::uint64_t plain_picture_of_ = 0;
   bool draw_plain_ = false;

@@ -40,7 +40,7 @@ void Session::refreshMetrics(const allocator::Statistics& memory, double step_se
   metrics_.raiseTo(Counter::kMisplacedAllocations, static_cast<double>(memory.plan_deviations));
   metrics_.raiseTo(Counter::kReclaims, static_cast<double>(memory.reclaims));
   metrics_.raiseTo(Counter::kBudgetViolations, static_cast<double>(memory.budget_violations));
-  if (last_plan_ != exported_plan_) exportPlan(last_plan_);
+  if (active_.plan() != exported_plan_) exportPlan(active_.plan());
   metrics_.addStep(step_seconds);
   metrics_.set(Gauge::kLastStepTimestamp, unixSeconds());
   metrics_.noteStepEnd();
@@ -68,11 +68,6 @@ void Session::noteGpu(GpuIdentity gpu) {
   metrics_.setGpu(gpu.index, gpu.uuid);
   const std::lock_guard lock(mutex_);
   gpu_ = std::move(gpu);
-}
-
-std::optional<GpuIdentity> Session::gpu() const {
-  const std::lock_guard lock(mutex_);
-  return gpu_;
 }
 
 std::chrono::steady_clock::time_point Session::nextTextFile() const {

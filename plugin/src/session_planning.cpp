@@ -71,10 +71,13 @@ bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in
                                      .violations = violations_,
                                      .mapped_peak_bytes = figures_.mappedPeakBytes()},
                                     *budget);
+  if (verdict == BudgetFloor::Verdict::kPossible) budget_.noteHeld();
   if (verdict != BudgetFloor::Verdict::kImpossible)
     return verdict == BudgetFloor::Verdict::kPossible;
   const Bytes would_do = floor_.smallestBytes();
-  if (takeBudgetBack(fmt::format("steps need {}", formatBytes(would_do)))) return false;
+  const std::string why = fmt::format("steps need {}", formatBytes(would_do));
+  if (takeBudgetBack(why)) return false;
+  if (config_.on_infeasible == OnInfeasible::kStop && pauseAgain(why)) return false;
   std::string spill_problem;  // the floor rests on spilling
   if (const std::string error = spills().lastError(); !error.empty()) {
     spill_problem = " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";

@@ -123,7 +123,7 @@ void Session::writeReport() {
       {"torch_version", host_.torch_version},
       {"rank", config_.rank},
       {"world_size", config_.world_size},
-      {"mode", budget() ? "budget" : "measure"},
+      {"mode", modeName()},
       {"budget_bytes", metrics::orNull(budget())},
       {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
       {"base_bytes", base_bytes_},
@@ -163,7 +163,7 @@ void Session::writeReport() {
       {"dominating", floor_.dominating()},
       {"pass_through", disabled_.load()},
       {"timeline", ofTimeline(figures_.timeline(kTimelinePoints))},
-      {"plan", ofPlan(program.plan.get(), active_from_step_)},
+      {"plan", ofPlan(program.plan.get(), active_.firstStep())},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_traffic_)},
   };

@@ -10,7 +10,6 @@
 #include "ebbtide/metrics/or_null.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "job/rank_report.hpp"
-#include "plan_picture.hpp"
 #include "session.hpp"
 #include "session_control.hpp"
 #include "version.hpp"
@@ -35,7 +34,7 @@ const Program* SessionControl::program() const {
 }
 
 std::size_t SessionControl::stepsOfActivePlan() const {
-  const std::int64_t since = active_from_step_ < 0 ? 1 : active_from_step_;
+  const std::int64_t since = std::max<std::int64_t>(1, session_.active_.fromStep());
   const std::int64_t steps = std::max<std::int64_t>(1, session_.steps_ - since + 1);
   return std::min(RecentSteps::kMost, static_cast<std::size_t>(steps));
 }
@@ -75,6 +74,7 @@ Response SessionControl::status() {
                    : session_.budget_.isPaused()                       ? "paused"
                    : session_.steps_ > 0                               ? "training"
                                                                        : "starting";
+    status.mode = session_.modeName();
     status.first_step_seconds = session_.figures_.firstSeconds();
     status.recent = recent_;
     status.memory.cached_bytes = memory_.cached_bytes;
@@ -87,7 +87,8 @@ Response SessionControl::status() {
       status.plan = known->plan;
       status.memory.predicted_peak_bytes = known->predicted_peak_bytes;
     }
-    if (status.plan == active_plan_) status.active_from_step = active_from_step_;
+    if (status.plan == session_.active_.plan())
+      status.active_from_step = session_.active_.fromStep();
   }
   // The step that runs counts, too.
   const auto raise = [](std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); };
@@ -110,7 +111,7 @@ Response SessionControl::plan() {
       view.plan = known->plan;
       view.plain_peak_bytes = known->plain_peak_bytes;
     }
-    if (view.plan == active_plan_) view.active_from_step = active_from_step_;
+    if (view.plan == session_.active_.plan()) view.active_from_step = session_.active_.fromStep();
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
     } else if (last_.trace != nullptr) {
@@ -160,7 +161,7 @@ Response SessionControl::curve() {
     budget = session_.budget();
     step_seconds = session_.figures_.medianOfLast(stepsOfActivePlan());
     peak = recent_.newest().peak_bytes;
-    if (active_plan_ != nullptr) overhead = active_plan_->overhead_ratio;
+    if (const auto& active = session_.active_.plan()) overhead = active->overhead_ratio;
     if (last_.trace == nullptr) {
       why = session_.closing_ ? "the run ends" : "no step has been recorded yet";
     } else {
@@ -185,8 +186,9 @@ Response SessionControl::curve() {
                       {"step_seconds", plain_seconds * (1 + point.overhead_ratio)}});
   }
   if (step_seconds) {
-    present = {
-        {"budget_bytes", orNull(budget)}, {"peak_bytes", peak}, {"step_seconds", *step_seconds}};
+    present = {{"budget_bytes", metrics::orNull(budget)},
+               {"peak_bytes", peak},
+               {"step_seconds", *step_seconds}};
   }
   return {.body = json{{"rank", config.rank},
                        {"state", state},
@@ -229,9 +231,9 @@ void SessionControl::addCurvePoint() try {
   if (!curve_wanted_) curve_.reset();
 } catch (const std::exception& error) {
   const std::lock_guard lock(session_.mutex_);
-  curve_problem_ = std::string("no curve: ") + error.what();
   curve_wanted_ = false;
   curve_.reset();
+  curve_problem_ = std::string("no curve: ") + error.what();
 }
 
 Response SessionControl::config() const {
@@ -243,7 +245,8 @@ Response SessionControl::config() const {
   }
   return {.body = json{{"rank", session_.config().rank},
                        {"variables", json::parse(variables_)},
-                       {"sockets", {{"unix", orNull(unix_path)}, {"tcp", orNull(tcp)}}}}
+                       {"sockets",
+                        {{"unix", metrics::orNull(unix_path)}, {"tcp", metrics::orNull(tcp)}}}}
                       .dump() +
                   "\n"};
 }

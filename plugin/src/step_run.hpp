@@ -55,6 +55,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     std::shared_ptr<const Plan> plan;  // nullptr: keep everything
     std::shared_ptr<EventLog> log;     // nullptr: do not write a trace
     std::int64_t number = 0;           // of the session's steps
+    OpenSteps::Number opened = 0;      // among those that are open
   };
 
   StepRun(Session& session, Options options);

@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "audit_cache.hpp"
+#include "open_steps.hpp"
 #include "plan.hpp"
 
 namespace ebbtide::plugin {
 
 struct StepSummary {
+  OpenSteps::Number opened = 0;  // as its begin said
   bool had_backward = false;
   bool recorded = false;  // `trace` is whole
   bool observed = false;  // the allocator, to its end

@@ -56,6 +56,7 @@ void ThreadSteps::endAll() {
 
 void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited) {
   StepSummary summary;
+  summary.opened = run->options().opened;
   summary.had_backward = run->backwardSeen();
   summary.off_plan = run->offPlan() || run->doesMore();
   summary.alone = !liveRuns().others(run.get());
@@ -100,8 +101,9 @@ bool ThreadSteps::begin(c10::Device device) {
   endRun(false);
   const Session::StepStart start = session.beginStep();
   watchNccl(start.record_ops || session.runTrace().on());
-  run_ = std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.hooks,
-                                                             start.plan, start.log, start.number});
+  run_ =
+      std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.hooks, start.plan,
+                                                          start.log, start.number, start.opened});
   liveRuns().add(run_);
   marks_.joinStep(start.log);
   return true;

@@ -128,6 +128,19 @@ TEST(AdvisedStop, UnderAnotherBudgetItMayFit) {
   EXPECT_EQ(stop.message(), "Still too small.");
 }
 
+// It waited to be advised when it was paused: nothing stops it while it has no budget.
+TEST(AdvisedStop, APauseIsNoTimeToStop) {
+  AdvisedStop stop;
+  stop.cannotFit("Too small.");
+  stop.stopWhenAdvised(kStart);
+  stop.noteTold(true);
+  stop.standDown();
+  EXPECT_FALSE(stop.awaits());
+  EXPECT_TRUE(stop.told());
+  stop.decide(kStart + seconds(61));
+  EXPECT_FALSE(stop.requested());
+}
+
 // The second recorded step is judged too: what was said of the first one gives way, the advice
 // stays.
 TEST(AdvisedStop, ANewerMessageKeepsTheAdvice) {

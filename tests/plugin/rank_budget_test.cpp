@@ -212,6 +212,25 @@ TEST(RankBudget, APauseLiftsWhateverHolds) {
   EXPECT_EQ(budget.takeDue(), "3GiB");
 }
 
+// Until a step has shown that the budget can be held.
+TEST(RankBudget, APauseComesBackWhereTheRunCannotGoOn) {
+  RankBudget budget(std::nullopt, "1GiB");
+  EXPECT_FALSE(budget.pauseAgain());  // nobody let it go on
+  budget.pause(true);
+  EXPECT_EQ(budget.takeDue(), "");
+  EXPECT_FALSE(budget.pauseAgain());
+  budget.pause(false);
+  EXPECT_EQ(budget.takeDue(), "1GiB");
+  EXPECT_TRUE(budget.pauseAgain());
+  EXPECT_TRUE(budget.isPaused());
+  EXPECT_EQ(budget.takeDue(), "");
+  budget.pause(false);
+  EXPECT_EQ(budget.takeDue(), "1GiB");
+  budget.noteHeld();
+  EXPECT_FALSE(budget.pauseAgain());
+  EXPECT_EQ(budget.takeDue(), std::nullopt);
+}
+
 // Without stages too a budget may be due when a step ends: nobody is waited for.
 TEST(RankBudget, WaitsForNobodyWhereItHasNoStage) {
   RankBudget budget(std::nullopt, "1GiB");

@@ -59,13 +59,23 @@ class SessionControlTest : public testing::Test {
 
   std::shared_ptr<const Plan> step() {
     const Session::StepStart start = session_->beginStep();
+    end(start);
+    return start.plan;
+  }
+  void end(const Session::StepStart& start, bool recorded = true) {
     session_->releaseLog(start.log);
     StepSummary summary;
-    summary.had_backward = summary.recorded = summary.observed = true;
+    summary.opened = start.opened;
+    summary.had_backward = true;
+    summary.recorded = summary.observed = recorded;
     summary.plan = start.plan;
-    summary.trace = trace_;
+    if (recorded) summary.trace = trace_;
     session_->endStep(std::move(summary));
-    return start.plan;
+  }
+  // Larger than the budget: over it, and counted.
+  void* allocateOver(std::int64_t budget) {
+    return session_->memory().allocate(static_cast<std::size_t>(2 * budget),
+                                       allocator::Stream::kDefault);
   }
 
   std::future<Answered> ask(const std::string& method, const std::string& path,
@@ -122,10 +132,7 @@ TEST_F(SessionControlTest, ABudgetIsPromisedForTheStepAfterTheOneThatRuns) {
   EXPECT_EQ(second.body["from_step"], 5);  // the fourth runs
   EXPECT_EQ(second.body["before_bytes"], budget);
   EXPECT_EQ(second.body["predicted_peak_bytes"], plain_bytes_);
-  session.releaseLog(start.log);
-  StepSummary summary;
-  summary.had_backward = true;
-  session.endStep(std::move(summary));
+  end(start, /*recorded=*/false);
   EXPECT_EQ(step(), nullptr);  // nothing is dropped any more
   EXPECT_EQ(session.budget(), std::nullopt);
 }
@@ -153,15 +160,9 @@ TEST_F(SessionControlTest, ABudgetThatProvesTooSmallIsTakenBack) {
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
   const Session::StepStart start = session.beginStep();
   EXPECT_EQ(session.budget(), budget);
-  void* block =
-      session.memory().allocate(static_cast<std::size_t>(2 * budget), allocator::Stream::kDefault);
-  ASSERT_NE(block, nullptr);  // over the budget, and counted
-  session.releaseLog(start.log);
-  StepSummary summary;
-  summary.had_backward = summary.recorded = summary.observed = true;
-  summary.plan = start.plan;
-  summary.trace = trace_;
-  session.endStep(std::move(summary));
+  void* block = allocateOver(budget);
+  ASSERT_NE(block, nullptr);
+  end(start);
   session.memory().deallocate(block);
   EXPECT_FALSE(session.stopRequested());
   step();
@@ -179,14 +180,9 @@ TEST_F(SessionControlTest, AStepThatGoesOverAnAskedBudgetLaterTakesItBack) {
   for (int i = 0; i < 4; ++i) step();
   ASSERT_EQ(session.budget(), budget);
   const Session::StepStart start = session.beginStep();
-  void* block =
-      session.memory().allocate(static_cast<std::size_t>(2 * budget), allocator::Stream::kDefault);
+  void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
-  session.releaseLog(start.log);
-  StepSummary summary;
-  summary.had_backward = true;
-  summary.plan = start.plan;
-  session.endStep(std::move(summary));
+  end(start, /*recorded=*/false);
   session.memory().deallocate(block);
   step();
   EXPECT_EQ(session.budget(), before);
@@ -205,12 +201,91 @@ TEST_F(SessionControlTest, APauseLiftsTheBudgetAndKeepsThePlan) {
   EXPECT_TRUE(session.keepsEverything());
   EXPECT_EQ(session.budget(), std::nullopt);
   EXPECT_EQ(get("/v1/status").body["state"], "paused");
+  EXPECT_EQ(get("/v1/status").body["mode"], "paused");
   EXPECT_EQ(post("/v1/budget", {{"budget", budget}}).status, 409);
   EXPECT_EQ(post("/v1/replan").status, 409);
   EXPECT_EQ(post("/v1/pause", {{"paused", false}}).body["from_step"], 6);
   EXPECT_EQ(step(), plan);
   EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(get("/v1/status").body["mode"], "budget");
   EXPECT_FALSE(session.keepsEverything());
+}
+
+// Of another thread, say: what it holds was planned under the older budget, or not at all.
+TEST_F(SessionControlTest, AStepOfTheOlderBudgetIsNoWordOnAnAskedOne) {
+  const std::int64_t before = 4 * plain_bytes_ + (std::int64_t{1} << 30);
+  Session& session = begin(before);
+  for (int i = 0; i < 3; ++i) step();
+  const Session::StepStart older = session.beginStep();
+  const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
+  ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
+  const Session::StepStart beside = session.beginStep();
+  ASSERT_EQ(session.budget(), budget);
+  void* block = allocateOver(budget);
+  ASSERT_NE(block, nullptr);
+  end(beside);
+  step();
+  EXPECT_EQ(session.budget(), budget);
+  session.memory().deallocate(block);
+  end(older);
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(session.budget(), budget);
+  // From here on the budget's own steps run.
+  const Session::StepStart own = session.beginStep();
+  block = allocateOver(budget);
+  end(own);
+  session.memory().deallocate(block);
+  step();
+  EXPECT_EQ(session.budget(), before);
+}
+
+TEST_F(SessionControlTest, AStepThatRanThroughThePauseEndsNoRun) {
+  const std::int64_t budget = plain_bytes_ + 64 * kMib;
+  Session& session = begin(budget);
+  for (int i = 0; i < 3; ++i) step();
+  ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
+  step();
+  const Session::StepStart older = session.beginStep();
+  ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
+  const Session::StepStart beside = session.beginStep();
+  ASSERT_EQ(session.budget(), budget);
+  void* block = allocateOver(budget);
+  ASSERT_NE(block, nullptr);
+  end(beside);
+  EXPECT_FALSE(session.stopRequested());
+  step();
+  session.memory().deallocate(block);
+  end(older);
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_FALSE(session.stopRequested());
+  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(get("/v1/status").body["state"], "training");
+  EXPECT_EQ(allocateOver(budget), nullptr);  // its own steps were within it: it is kept again
+}
+
+// The program asks for more than before the pause.
+TEST_F(SessionControlTest, WhatCannotGoOnIsPausedAgain) {
+  const std::int64_t budget = plain_bytes_ + 64 * kMib;
+  Session& session = begin(budget);
+  for (int i = 0; i < 3; ++i) step();
+  ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
+  step();
+  ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
+  const Session::StepStart start = session.beginStep();
+  ASSERT_EQ(session.budget(), budget);
+  void* block = allocateOver(budget);
+  ASSERT_NE(block, nullptr);
+  end(start);
+  session.memory().deallocate(block);
+  EXPECT_FALSE(session.stopRequested());
+  step();
+  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(get("/v1/status").body["state"], "paused");
+  // It may be asked to go on again.
+  ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(session.budget(), budget);
+  EXPECT_FALSE(session.stopRequested());
 }
 
 TEST_F(SessionControlTest, BodiesThatAreNoneAreRefused) {

@@ -63,7 +63,7 @@ class Totals(TypedDict):
 class Stats(TypedDict, total=False):
     """What stats() returns; {"mode": "off"} alone without the plugin."""
 
-    mode: Literal["off", "measure", "budget"]
+    mode: Literal["off", "measure", "budget", "paused"]
     state: Literal["starting", "training", "paused", "pass-through", "ended"]
     on_infeasible: Literal["stop", "best-effort"]
     rank: int
