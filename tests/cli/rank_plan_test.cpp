@@ -14,7 +14,8 @@ std::string described(const std::string& document) {
   return describePlan(answer);
 }
 
-// 3 MiB lie there at most, at the second moment: 1 of the base and 2 of the others.
+// 3 MiB lie there at most, at the second moment: 1 of the base and 2 of the others. The 7 operators
+// make 1 MiB and 512 bytes.
 TEST(RankPlan, SaysWhatIsKeptAndWhatIsMadeAgain) {
   EXPECT_EQ(described(R"({
     "rank": 3,
@@ -33,11 +34,20 @@ TEST(RankPlan, SaysWhatIsKeptAndWhatIsMadeAgain) {
             "in force from step 5 on, planned by auto in 250.0 ms\n"
             "  predicted: peak 3.0 MiB (budget 4.0 MiB, 6.0 MiB without a plan), 12.0% more time\n"
             "  then there: base 1.0 MiB, kept 1.0 MiB, to be recomputed 1.0 MiB\n"
-            "  a step: 7 operators recomputed, 1 of them ahead of a message; 2 values offloaded, "
+            "  a step: 7 operators recomputed, 1.0 MiB, 1 of them ahead of a message; 2 values "
+            "offloaded, "
             "2.0 KiB; 4 decoded from bits\n"
             "  recomputed  times   a step    frees\n"
             "  aten::gelu      5  12.3 ms  1.0 MiB\n"
             "  aten::add       2   500 us    512 B");
+}
+
+// One of three replays is in the list.
+TEST(RankPlan, OfALongListOnlyTheDearestAreTold) {
+  const std::string text = described(R"({"plan": {"recomputed_ops": 3}, "recomputed": [
+    {"op": "aten::mm", "ops": 1, "seconds": 1, "freed_bytes": 2048}]})");
+  EXPECT_NE(text.find("a step: 3 operators recomputed, at least 2.0 KiB, "), std::string::npos)
+      << text;
 }
 
 TEST(RankPlan, SaysWhyThereIsNone) {

@@ -19,12 +19,16 @@ class UnixConnection(http.client.HTTPConnection):
         self.sock.connect(str(self.path))
 
 
-def ask(path: Path, method: str, target: str, body: object = None) -> tuple[int, dict]:
+def send(path: Path, method: str, target: str, text: str | None) -> tuple[int, dict]:
+    """`text` goes as it is."""
     connection = UnixConnection(path)
     try:
-        text = None if body is None else json.dumps(body)
         connection.request(method, target, text, {"Content-Type": "application/json"})
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
     finally:
         connection.close()
+
+
+def ask(path: Path, method: str, target: str, body: object = None) -> tuple[int, dict]:
+    return send(path, method, target, None if body is None else json.dumps(body))

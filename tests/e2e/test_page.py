@@ -222,7 +222,8 @@ def test_a_thousand_ranks(page: Page, serve: Serve) -> None:
     assert page.evaluate(f"byId('rank-{slowest}').getAttribute('aria-posinset')") == "1"
     page.evaluate("byId('order').click()")
     assert page.evaluate(first) == 0
-    assert page.console == []
+    # The server has 8 ranks: of the others it knows no details, if the page came to ask for them.
+    assert all("404" in line["text"] for line in page.console), page.console
 
 
 def test_filter_and_order(page: Page, serve: Serve) -> None:

@@ -320,9 +320,13 @@ TEST_F(SessionControlTest, WhatIsAskedOfAnotherRankIsNotAnsweredHere) {
   };
   EXPECT_EQ(asked("GET", "/v1/status", "0"), 200);
   for (const char* rank : {"1", "-1", "99999999999", "x"}) {
-    EXPECT_EQ(asked("GET", "/v1/status", rank), 404) << rank;
-    EXPECT_EQ(asked("POST", "/v1/pause", rank), 404) << rank;
-    EXPECT_EQ(asked("POST", "/v1/budget", rank), 404) << rank;
+    for (const char* path : {"/metrics", "/v1/status", "/v1/plan", "/v1/curve", "/v1/config"}) {
+      EXPECT_EQ(asked("GET", path, rank), 404) << path << " " << rank;
+    }
+    for (const char* path :
+         {"/v1/pause", "/v1/budget", "/v1/replan", "/v1/trace", "/v1/snapshot"}) {
+      EXPECT_EQ(asked("POST", path, rank), 404) << path << " " << rank;
+    }
   }
   EXPECT_EQ(get("/v1/status").body["state"], "starting");
 }
