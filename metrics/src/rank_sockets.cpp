@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include "unix_socket.hpp"
+#include "ebbtide/metrics/socket_folder.hpp"
 
 namespace ebbtide::metrics {
 namespace {
