@@ -52,7 +52,7 @@ AskedSteps::Started AskedSteps::start(std::int64_t steps,
 bool AskedSteps::beginsAt(std::int64_t step) noexcept {
   const std::lock_guard lock(mutex_);
   running_step_ = step;
-  if (state_ != State::kWaits || step < from_step_) return false;
+  if (closing_ || state_ != State::kWaits || step < from_step_) return false;
   from_step_ = step;
   state_ = State::kRuns;
   return true;

@@ -47,6 +47,7 @@ class BudgetFloor {
 
   // The next two recorded steps decide.
   void checkAgain() { checks_ = 0; }
+  bool decided() const { return checks_ == kChecks; }
   // Violations of the budget until now, in the process so far, are no word on the one in force.
   void countFrom(std::int64_t violations) { violations_before_ = violations; }
   // As a run that begins, under another budget: its first step may go over an impossible one.

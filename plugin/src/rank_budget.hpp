@@ -70,6 +70,7 @@ class RankBudget {
   // A pause has ended, and no step has shown since that the budget can be held: it cannot, and the
   // pause is due again. False: it is not so.
   bool pauseAgain();
+  bool isResumed() const { return resumed_; }  // and nothing has shown yet that it can be held
   void noteHeld() { resumed_ = false; }
   // The asked one cannot be held: that before it is due. False: none was asked for.
   bool takeBack();

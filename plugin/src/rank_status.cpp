@@ -10,7 +10,6 @@
 namespace ebbtide::plugin {
 namespace {
 
-using metrics::orNull;
 using nlohmann::json;
 
 constexpr std::size_t kTimelinePoints = 2000;

@@ -237,6 +237,8 @@ void Session::finishStep(StepSummary summary) {
   active_.noteStep(summary.plan, steps_);
   figures_.addStep(elapsed);
   to_record_.noteStep();
+  // Steps of several threads may use those up unrecorded.
+  if (budget() && budget_.isResumed() && !floor_.decided()) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(summary, memory);
   refreshMetrics(memory, elapsed);

@@ -98,7 +98,10 @@ void Session::takeBudget() {
   if (goes_on) floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
   to_record_.atLeast(3);
-  if (goes_on && now == before) return figures_.forgetPeaks();  // plans hold again, too
+  if (goes_on && now == before) {  // plans hold again, too
+    control_->judgeFromNowOn();
+    return figures_.forgetPeaks();
+  }
   for (auto& [signature, known] : programs_) known.asked = known.said_plan = false;
   const bool shrank = now.value_or(allocator::kUnlimited) < before.value_or(allocator::kUnlimited);
   if (now != before) beginAnew(shrank || !now);
@@ -118,7 +121,7 @@ bool Session::takePause(std::optional<std::int64_t> before) {
 }
 
 std::string Session::modeName() const {
-  return budget_.isPaused() ? "paused" : budget() ? "budget" : "measure";
+  return paused_ || budget_.isPaused() ? "paused" : budget() ? "budget" : "measure";
 }
 
 void Session::sayBudget(std::optional<std::int64_t> before) const {

@@ -17,7 +17,6 @@ namespace {
 
 using metrics::Answer;
 using metrics::errorResponse;
-using metrics::orNull;
 using metrics::Request;
 using metrics::Response;
 using nlohmann::json;

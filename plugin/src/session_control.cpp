@@ -184,7 +184,8 @@ void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds
                .peak_bytes = memory.allocated_peak_bytes},
               unixSeconds());
   const bool over = session_.memory().ledger().overruns() > violations_before_budget_;
-  const bool counts = session_.open_steps_.settled() && !session_.budget_.isOpen();
+  const bool counts =
+      session_.open_steps_.settled() && !session_.budget_.isOpen() && !session_.paused_;
   if (over && counts && session_.budget_.isAsked()) session_.takeBudgetBack("a step went over it");
 }
 

@@ -71,7 +71,7 @@ bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in
                                      .violations = violations_,
                                      .mapped_peak_bytes = figures_.mappedPeakBytes()},
                                     *budget);
-  if (verdict == BudgetFloor::Verdict::kPossible) budget_.noteHeld();
+  if (verdict == BudgetFloor::Verdict::kPossible && floor_.decided()) budget_.noteHeld();
   if (verdict != BudgetFloor::Verdict::kImpossible)
     return verdict == BudgetFloor::Verdict::kPossible;
   const Bytes would_do = floor_.smallestBytes();
@@ -117,10 +117,12 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check
       checkFloor(scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
                  alone, trace.group_size > 1, budget_number);
   // From here on an allocation that would go over the budget fails instead, unless it is one that
-  // was asked for while the run went on: that is taken back.
+  // was asked for while the run went on, which is taken back, or came back after a pause, which may
+  // be paused again.
   if (!known || config_.on_infeasible != OnInfeasible::kStop) return;
   const std::lock_guard lock(mutex_);
-  if (budget_number == budget_.number() && !budget_.isAsked()) memory().allowOverrun(false);
+  const bool may_go = budget_.isAsked() || budget_.isResumed();
+  if (budget_number == budget_.number() && !may_go) memory().allowOverrun(false);
 } catch (const std::exception& error) {
   warn(std::string("a step could not be analysed: ") + error.what());
 }

@@ -17,7 +17,6 @@
 namespace ebbtide::plugin {
 namespace {
 
-using metrics::orNull;
 using metrics::Response;
 using nlohmann::json;
 

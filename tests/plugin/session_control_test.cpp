@@ -288,6 +288,45 @@ TEST_F(SessionControlTest, WhatCannotGoOnIsPausedAgain) {
   EXPECT_FALSE(session.stopRequested());
 }
 
+// Of several threads one step at a time is recorded: the others' ends must not use up those that
+// were to be.
+TEST_F(SessionControlTest, WhatGoesOnIsRecordedUntilItsBudgetIsKnownToHold) {
+  const std::int64_t budget = plain_bytes_ + 64 * kMib;
+  Session& session = begin(budget);
+  for (int i = 0; i < 3; ++i) step();
+  ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
+  step();
+  ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
+  StepSummary followed;  // its plan, to the end
+  followed.plan = std::make_shared<Plan>();
+  for (int i = 0; i < 6; ++i) end(session.beginStep(), /*recorded=*/false);
+  EXPECT_TRUE(session.wantsTrace(followed));
+  for (int i = 0; i < 4; ++i) step();  // two decide
+  EXPECT_FALSE(session.wantsTrace(followed));
+  EXPECT_EQ(allocateOver(budget), nullptr);
+}
+
+TEST_F(SessionControlTest, WhatWentOverItBeforeAPauseTakesNoBudgetBack) {
+  Session& session = begin();
+  for (int i = 0; i < 3; ++i) step();
+  const std::int64_t budget = plain_bytes_ + 64 * kMib;
+  ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
+  step();
+  const Session::StepStart start = session.beginStep();
+  ASSERT_EQ(session.budget(), budget);
+  void* block = allocateOver(budget);
+  ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
+  end(start);
+  session.memory().deallocate(block);
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(get("/v1/status").body["mode"], "paused");
+  ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
+  EXPECT_EQ(get("/v1/status").body["mode"], "paused");  // until the next step begins
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(get("/v1/status").body["mode"], "budget");
+}
+
 TEST_F(SessionControlTest, BodiesThatAreNoneAreRefused) {
   begin();
   for (const json& body : {json(), json(3), json::array(), json{{"size", 1}}, json{{"budget", -1}},

@@ -127,10 +127,13 @@ std::string describePlan(const RankAnswer& answer) {
   if (!at(tree, {"plan"}).is_object()) return whyNone(tree);
   const auto step = integerAt(tree, {"plan", "active_from_step"});
   const auto seconds = numberAt(tree, {"plan", "plan_seconds"});
-  std::string text = fmt::format(
-      "{}, planned by {}{}\n",
-      step ? fmt::format("in force from step {} on", *step) : "not in force yet",
-      nameIn(at(tree, {"plan"}), "planner"), seconds ? " in " + shownSeconds(seconds) : "");
+  const bool paused = nameIn(tree, "mode") == "paused";
+  std::string text = fmt::format("{}, planned by {}{}\n",
+                                 step     ? fmt::format("in force from step {} on", *step)
+                                 : paused ? "not in force while paused"
+                                          : "not in force yet",
+                                 nameIn(at(tree, {"plan"}), "planner"),
+                                 seconds ? " in " + shownSeconds(seconds) : "");
   text += fmt::format("  predicted: peak {} (budget {}, {} without a plan), {} more time\n",
                       shownBytes(integerAt(tree, {"plan", "predicted_peak_bytes"})),
                       shownBudget(integerAt(tree, {"timeline", "budget_bytes"})),
