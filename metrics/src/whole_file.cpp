@@ -1,25 +1,38 @@
 #include "ebbtide/metrics/whole_file.hpp"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
 namespace ebbtide::metrics {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr int kMostAttempts = 1000;  // to find a name that is free
 
-// A link counts where nobody but the user and the system can have made it.
-bool isWrittenAsItIs(const std::string& path) {
-  struct stat status {};
-  if (::lstat(path.c_str(), &status) != 0) return false;
-  if (S_ISLNK(status.st_mode)) return status.st_uid == ::geteuid() || status.st_uid == 0;
-  return !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode);
+constexpr int kMostLinks = 40;  // one after the other, as Linux has it
+
+// Nobody but the user and the system can have made it.
+bool isOurs(const struct stat& status) {
+  return status.st_uid == ::geteuid() || status.st_uid == 0;
+}
+
+// A link there stands for a file that some process has open: its text need not be a name.
+bool isInProc(const fs::path& path) {
+  const fs::path folder = path.parent_path();
+  struct statfs status {};
+  return ::statfs(folder.empty() ? "." : folder.c_str(), &status) == 0 &&
+         status.f_type == PROC_SUPER_MAGIC;
 }
 
 // Of this process and no other file of its: a killed one of its number may have left something.
@@ -30,12 +43,8 @@ std::string besideOf(const std::string& path) {
 
 }  // namespace
 
-WholeFile::WholeFile(std::string path, mode_t mode) : path_(std::move(path)) {
-  if (isWrittenAsItIs(path_)) {
-    openAsItIs(mode);
-  } else {
-    openBeside(mode);
-  }
+WholeFile::WholeFile(std::string path, mode_t mode) : path_(std::move(path)), place_(path_) {
+  openWhereLinksLead(mode);
 }
 
 WholeFile::~WholeFile() {
@@ -43,21 +52,63 @@ WholeFile::~WholeFile() {
   if (!beside_.empty()) ::unlink(beside_.c_str());
 }
 
-// A pipe that nobody reads is an error, not a wait.
-void WholeFile::openAsItIs(mode_t mode) {
-  file_ =
-      ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, mode);
-  if (file_ < 0) return note();
-  const int flags = ::fcntl(file_, F_GETFL);
-  if (flags < 0 || ::fcntl(file_, F_SETFL, flags & ~O_NONBLOCK) != 0) note();
+void WholeFile::openWhereLinksLead(mode_t mode) {
+  for (int links = 0; links <= kMostLinks; ++links) {
+    struct stat status {};
+    if (::lstat(place_.c_str(), &status) != 0) return openBeside(mode, nullptr);
+    if (S_ISREG(status.st_mode)) {
+      const mode_t bits = status.st_mode & 0777;
+      const bool stay = mode == kAsUsual && status.st_uid == ::geteuid();
+      return openBeside(mode, stay ? &bits : nullptr);
+    }
+    if (S_ISLNK(status.st_mode) && isInProc(place_)) return openAsProcSays();
+    if (S_ISDIR(status.st_mode) || !isOurs(status)) return openBeside(mode, nullptr);
+    if (!S_ISLNK(status.st_mode)) return openAsItIs(status);
+    std::error_code problem;
+    const fs::path target = fs::read_symlink(place_, problem);
+    errno = problem.value();
+    if (problem) return note();
+    place_ = (fs::path(place_).parent_path() / target).string();
+  }
+  errno = ELOOP;
+  note();
 }
 
-void WholeFile::openBeside(mode_t mode) {
+// What has the name by now may be another's.
+void WholeFile::openAsItIs(const struct stat& seen) {
+  openForWriting(O_NOFOLLOW);
+  struct stat opened {};
+  if (failed() || (::fstat(file_, &opened) == 0 && opened.st_dev == seen.st_dev &&
+                   opened.st_ino == seen.st_ino)) {
+    return;
+  }
+  errno = ESTALE;
+  note();
+}
+
+// It may be the log of a program whose output goes to a file: what is there stays.
+void WholeFile::openAsProcSays() {
+  openForWriting(O_APPEND);
+}
+
+// A pipe that nobody reads is an error, not a wait.
+void WholeFile::openForWriting(int flags) {
+  file_ = ::open(place_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
+  if (file_ < 0) return note();
+  const int now = ::fcntl(file_, F_GETFL);
+  if (now < 0 || ::fcntl(file_, F_SETFL, now & ~O_NONBLOCK) != 0) note();
+}
+
+// `bits`: its permissions, whatever the umask. Never more of them than it ends with: who opened it
+// meanwhile could read what comes.
+void WholeFile::openBeside(mode_t mode, const mode_t* bits) {
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    std::string beside = besideOf(path_);
-    file_ = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    std::string beside = besideOf(place_);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    file_ = ::open(beside.c_str(), flags, bits != nullptr ? *bits : mode);
     if (file_ >= 0) {
       beside_ = std::move(beside);
+      if (bits != nullptr) static_cast<void>(::fchmod(file_, *bits));  // not every disk has them
       return;
     }
     if (errno != EEXIST) break;
@@ -79,17 +130,39 @@ void WholeFile::write(std::string_view bytes) noexcept {
   }
 }
 
+// A name that something is mounted on cannot be given to another file.
+void WholeFile::copyToPlace() noexcept {
+  const int from = ::open(beside_.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+  if (from < 0) return note();
+  file_ = ::open(place_.c_str(), O_WRONLY | O_TRUNC | O_NOFOLLOW | O_CLOEXEC);
+  if (file_ < 0) note();
+  std::array<char, 16384> piece;
+  while (!failed()) {
+    const ssize_t got = ::read(from, piece.data(), piece.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) note();
+    if (got <= 0) break;
+    write({piece.data(), static_cast<std::size_t>(got)});
+  }
+  ::close(from);
+  if (file_ >= 0 && ::close(std::exchange(file_, -1)) != 0) note();
+}
+
 // Some disks are found full only by close().
 bool WholeFile::keep() noexcept {
   if (file_ >= 0 && ::close(std::exchange(file_, -1)) != 0) note();
   if (failed()) return false;
   if (beside_.empty()) return true;  // written as it is
-  if (::rename(beside_.c_str(), path_.c_str()) != 0) {
+  if (::rename(beside_.c_str(), place_.c_str()) == 0) {
+    beside_.clear();
+    return true;
+  }
+  if (errno != EBUSY) {
     note();
     return false;
   }
-  beside_.clear();
-  return true;
+  copyToPlace();
+  return !failed();
 }
 
 std::string WholeFile::reason() const {

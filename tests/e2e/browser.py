@@ -145,7 +145,8 @@ class Page:
         self._browser = browser
         self._target = target
         self.session = session
-        self.console: list[dict] = []  # {"source": …, "text": …}: errors and warnings
+        # {"source": …, "text": …, "url": …}: errors and warnings; the address of what failed
+        self.console: list[dict] = []
         self.requests: list[str] = []  # addresses, in order
         self._answers: dict[str, tuple[int, bytes]] = {}  # by path and query
 
@@ -153,14 +154,15 @@ class Page:
         if method == "Runtime.exceptionThrown":
             details = parameters["exceptionDetails"]
             said = details.get("exception", {}).get("description", details["text"])
-            self.console.append({"source": "exception", "text": said})
+            self.console.append({"source": "exception", "text": said, "url": ""})
         elif method == "Runtime.consoleAPICalled":
             said = " ".join(str(one.get("value", one)) for one in parameters["args"])
-            self.console.append({"source": "console", "text": said})
+            self.console.append({"source": "console", "text": said, "url": ""})
         elif method == "Log.entryAdded":
             entry = parameters["entry"]
             if entry["level"] in ("error", "warning"):
-                self.console.append({"source": entry["source"], "text": entry["text"]})
+                line = {"source": entry["source"], "text": entry["text"]}
+                self.console.append(line | {"url": entry.get("url", "")})
         elif method == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
         elif method == "Fetch.requestPaused":

@@ -1,7 +1,10 @@
 #include "ebbtide/metrics/whole_file.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -38,6 +41,10 @@ class WholeFileTest : public testing::Test {
   static mode_t modeOf(const std::string& path) {
     struct stat status {};
     return ::lstat(path.c_str(), &status) == 0 ? status.st_mode & 07777 : 0;
+  }
+  static ino_t inodeOf(const std::string& path) {
+    struct stat status {};
+    return ::lstat(path.c_str(), &status) == 0 ? status.st_ino : 0;
   }
   static void writeOld(const std::string& path) { std::ofstream(path) << "old"; }
 
@@ -90,6 +97,7 @@ TEST_F(WholeFileTest, IsReadableForWhomItIsSaidToBe) {
   const auto modeWith = [this](mode_t mode, mode_t mask, mode_t expected) {
     return inChild([&] {
       ::umask(mask);
+      fs::remove(path());
       return WholeFile(path(), mode).keep() && modeOf(path()) == expected;
     });
   };
@@ -97,6 +105,34 @@ TEST_F(WholeFileTest, IsReadableForWhomItIsSaidToBe) {
   EXPECT_TRUE(modeWith(WholeFile::kForReaders, 002, 0644));
   EXPECT_TRUE(modeWith(WholeFile::kForReaders, 077, 0600));
   EXPECT_TRUE(modeWith(WholeFile::kAsUsual, 027, 0640));
+}
+
+// A file of the user's that is there has been given its bits on purpose.
+TEST_F(WholeFileTest, LeavesTheBitsOfTheFileThatItReplaces) {
+  const auto modeOver = [this](mode_t old, mode_t mode, mode_t mask) {
+    writeOld(path());
+    ::chmod(path().c_str(), old);
+    const mode_t before = ::umask(mask);
+    EXPECT_TRUE(WholeFile(path(), mode).keep());
+    ::umask(before);
+    return modeOf(path());
+  };
+  EXPECT_EQ(modeOver(0600, WholeFile::kAsUsual, 022), 0600);
+  EXPECT_EQ(modeOver(0664, WholeFile::kAsUsual, 077), 0664);
+  EXPECT_EQ(modeOver(04755, WholeFile::kAsUsual, 022), 0755);
+  EXPECT_EQ(modeOver(0600, WholeFile::kForReaders, 022), 0644);
+  EXPECT_EQ(modeOver(0644, WholeFile::kForTheUser, 022), 0600);
+}
+
+TEST_F(WholeFileTest, TakesNoBitsFromAnothersFile) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a file another user's";
+  writeOld(path());
+  ASSERT_EQ(::chown(path().c_str(), 12345, 12345), 0);
+  ASSERT_EQ(::chmod(path().c_str(), 0606), 0);
+  EXPECT_TRUE(inChild([this] {
+    ::umask(027);
+    return WholeFile(path(), WholeFile::kAsUsual).keep() && modeOf(path()) == 0640;
+  }));
 }
 
 // A disk that takes 4 bytes more, as far as this process is concerned.
@@ -128,16 +164,63 @@ TEST_F(WholeFileTest, SaysWhatIsWrongWithItsPlace) {
   EXPECT_EQ(folder.error(), path() + ": Is a directory");
 }
 
-// As /dev/stdout is: whoever may write in /dev does not lose it.
+// The target is another file afterwards: nobody reads half of it.
 TEST_F(WholeFileTest, ALinkOfOnesOwnStays) {
-  const std::string target = (folder_ / "target").string();
+  const std::string target = (folder_ / "elsewhere/target").string();
+  fs::create_directory(folder_ / "elsewhere");
   writeOld(target);
-  fs::create_symlink(target, path());
+  const ino_t old = inodeOf(target);
+  fs::create_symlink("elsewhere/link", path());
+  fs::create_symlink(target, folder_ / "elsewhere/link");
+  {
+    WholeFile file(path());
+    file.write("n");
+    EXPECT_EQ(contents(target), "old");
+    EXPECT_TRUE(file.keep());
+  }
+  EXPECT_TRUE(fs::is_symlink(path()));
+  EXPECT_TRUE(fs::is_symlink(folder_ / "elsewhere/link"));
+  EXPECT_EQ(contents(target), "n");
+  EXPECT_NE(inodeOf(target), old);
+  // Three of them, and the folder: nothing is left beside.
+  EXPECT_EQ(std::distance(fs::recursive_directory_iterator(folder_), {}), 4);
+}
+
+TEST_F(WholeFileTest, ALinkToNothingYetIsALinkToTheFile) {
+  fs::create_symlink("target", path());
   WholeFile file(path());
-  file.write("n");
+  file.write("new");
   EXPECT_TRUE(file.keep());
   EXPECT_TRUE(fs::is_symlink(path()));
-  EXPECT_EQ(contents(target), "n");
+  EXPECT_EQ(contents((folder_ / "target").string()), "new");
+}
+
+TEST_F(WholeFileTest, LinksThatLeadNowhereAreAnError) {
+  fs::create_symlink("a.json", path());
+  WholeFile file(path());
+  file.write("new");
+  EXPECT_FALSE(file.keep());
+  EXPECT_EQ(file.reason(), "Too many levels of symbolic links");
+  EXPECT_TRUE(fs::is_symlink(path()));
+}
+
+// As /dev/stdout is, of a program whose output goes to a file: a link to a link of /proc.
+TEST_F(WholeFileTest, WhatIsOpenIsWrittenAtItsEnd) {
+  const std::string log = (folder_ / "log").string();
+  writeOld(log);
+  const ino_t old = inodeOf(log);
+  const int open = ::open(log.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC);
+  const std::string name = "/proc/self/fd/" + std::to_string(open);
+  fs::create_symlink(name, path());
+  for (const std::string& place : {name, path()}) {
+    WholeFile file(place);
+    file.write(", new");
+    EXPECT_TRUE(file.keep()) << file.error();
+  }
+  ::close(open);
+  EXPECT_EQ(contents(log), "old, new, new");
+  EXPECT_EQ(inodeOf(log), old);
+  EXPECT_TRUE(fs::is_symlink(path()));
   EXPECT_EQ(files(), 2);
 }
 
@@ -170,6 +253,57 @@ TEST_F(WholeFileTest, APipeThatNobodyReadsIsNotWaitedFor) {
   EXPECT_FALSE(file.keep());
   EXPECT_EQ(file.reason(), "No such device or address");
   EXPECT_TRUE(fs::is_fifo(path()));
+}
+
+TEST_F(WholeFileTest, APipeIsWrittenTo) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  WholeFile file(path());
+  file.write("text");
+  EXPECT_TRUE(file.keep()) << file.error();
+  char text[8];
+  EXPECT_EQ(::read(reader, text, sizeof text), 4);
+  ::close(reader);
+  EXPECT_TRUE(fs::is_fifo(path()));
+}
+
+// Who made it would read what is written.
+TEST_F(WholeFileTest, APipeOfAnothersIsNotWrittenTo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a pipe another user's";
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  ASSERT_EQ(::chown(path().c_str(), 12345, 12345), 0);
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  WholeFile file(path());
+  file.write("text");
+  EXPECT_TRUE(file.keep());
+  ::close(reader);
+  ASSERT_TRUE(fs::is_regular_file(path()));  // a pipe would be waited for
+  EXPECT_EQ(contents(path()), "text");
+}
+
+// As a container has it: its name cannot be another file's.
+TEST_F(WholeFileTest, AMountedFileIsWrittenInPlace) {
+  const std::string outside = (folder_ / "outside").string();
+  writeOld(path());
+  std::ofstream(outside) << "longer than the new text";
+  constexpr int kMayNotMount = 77;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 ||
+        ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+        ::mount(outside.c_str(), path().c_str(), nullptr, MS_BIND, nullptr) != 0) {
+      ::_exit(kMayNotMount);
+    }
+    WholeFile file(path());
+    file.write("new text");
+    ::_exit(file.keep() && contents(path()) == "new text" ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == kMayNotMount) GTEST_SKIP() << "this process may not mount";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  EXPECT_EQ(contents(outside), "new text");
 }
 
 }  // namespace

@@ -1,15 +1,18 @@
 // WholeFile: a file that others see as a whole or not at all: it is written beside its place, and
 // named when all of it is there. Where it is not kept, what had the name before stays.
 //
-// What has the name and is no plain file is not replaced but written to as it is: a device, a pipe,
-// and a link that is the user's or the system's (/dev/stdout). There a part may be left. Another
-// user's link is never followed.
+// A link that is the user's or the system's stays: what it leads to is replaced. Another user's is
+// never followed.
+//
+// Written to as they are, where a part may be left: a device or a pipe, the user's or the system's;
+// what leads into /proc (/dev/stdout), at its end; a file that is mounted on its name.
 //
 // Nothing is synced to the disk: this is for readers, not for a machine that loses its power.
 // Not thread-safe. Nothing throws but for want of memory, when it is made: a full disk is told by
 // keep().
 #pragma once
 
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <string>
@@ -23,8 +26,8 @@ class WholeFile {
   static constexpr mode_t kForReaders = 0644;
   static constexpr mode_t kAsUsual = 0666;
 
-  // `mode`: of the new file, less the process's umask. A path that ends in .json, say, has no other
-  // name that does, at no time.
+  // `mode`: of the new file, less the process's umask; kAsUsual: or that of the user's file that it
+  // replaces. A path that ends in .json, say, has no other name that does, at no time.
   explicit WholeFile(std::string path, mode_t mode = kForTheUser);
   ~WholeFile();  // what was not kept is gone
   WholeFile(const WholeFile&) = delete;
@@ -39,11 +42,16 @@ class WholeFile {
   std::string reason() const;  // alone
 
  private:
-  void openAsItIs(mode_t mode);
-  void openBeside(mode_t mode);
+  void openWhereLinksLead(mode_t mode);
+  void openAsItIs(const struct stat& seen);
+  void openAsProcSays();
+  void openForWriting(int flags);
+  void openBeside(mode_t mode, const mode_t* bits);
+  void copyToPlace() noexcept;
   void note() noexcept;  // errno
 
   const std::string path_;
+  std::string place_;   // where the links of path_ lead
   std::string beside_;  // empty: there is none, or no more
   int file_ = -1;
   int error_ = 0;
