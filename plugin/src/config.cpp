@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -200,7 +201,10 @@ Config configFromEnvironment() {
   config.spill_dir = variable("EBBTIDE_SPILL_DIR");
   if (!config.spill_dir.empty()) checkWritableFolder("EBBTIDE_SPILL_DIR", config.spill_dir);
   config.trace_dir = variable("EBBTIDE_TRACE_DIR");
-  if (!config.trace_dir.empty()) checkWritableFolder("EBBTIDE_TRACE_DIR", config.trace_dir);
+  if (!config.trace_dir.empty()) {
+    ::mkdir(config.trace_dir.c_str(), 0777);  // another rank may be first; the check has the word
+    checkWritableFolder("EBBTIDE_TRACE_DIR", config.trace_dir);
+  }
   return config;
 }
 

@@ -91,8 +91,8 @@ void Session::takeBudget() {
   if (goes_on) before = std::exchange(before_pause_, std::nullopt);
   if (goes_on) {
     say(fmt::format("it goes on with step {}: the budget is {}", steps_ + 1, budgetText(now)));
-  } else {
-    sayBudget(before);
+  } else if (now != before || (budget_.isOfStage() && !budget_.isAsked())) {
+    sayBudget(before);  // not of a pause that was lifted before it began
   }
   if (goes_on || now != before) open_steps_.changeBudget();
   if (goes_on) floor_.countFrom(memory().statistics().budget_violations);

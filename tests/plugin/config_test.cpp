@@ -162,6 +162,20 @@ TEST_F(ConfigTest, TorchAllocatorCannotHoldABudget) {
   EXPECT_FALSE(problem().empty());
 }
 
+TEST_F(ConfigTest, TheFolderOfTracesIsMadeWhereItsParentIs) {
+  char folder[] = "/tmp/ebbtide-config-XXXXXX";
+  ASSERT_NE(::mkdtemp(folder), nullptr);
+  const std::filesystem::path traces = std::filesystem::path(folder) / "traces";
+  set("EBBTIDE", "1");
+  set("EBBTIDE_TRACE_DIR", traces.c_str());
+  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(problem(), "");  // it is there by now
+  EXPECT_TRUE(std::filesystem::is_directory(traces));
+  set("EBBTIDE_TRACE_DIR", (traces / "of" / "a rank").c_str());
+  EXPECT_NE(problem().find("EBBTIDE_TRACE_DIR"), std::string::npos);
+  std::filesystem::remove_all(folder);
+}
+
 TEST_F(ConfigTest, FoldersMustBeWritable) {
   set("EBBTIDE_SPILL_DIR", "/nonexistent/folder");
   EXPECT_NE(problem().find("EBBTIDE_SPILL_DIR"), std::string::npos);
