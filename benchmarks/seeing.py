@@ -137,9 +137,7 @@ class Turn:
 
 def beside(values: list[float]) -> list[float]:
     """Every second value over the mean of its neighbours, less one."""
-    return [
-        values[i] / ((values[i - 1] + values[i + 1]) / 2) - 1 for i in range(1, len(values), 2)
-    ]
+    return [values[i] / ((values[i - 1] + values[i + 1]) / 2) - 1 for i in range(1, len(values), 2)]
 
 
 def told(name: str, values: list[float]) -> None:
