@@ -19,7 +19,10 @@ EventLog::OursScope::~OursScope() {
   --ours_depth;
 }
 
-EventLog::EventLog(std::int64_t base_bytes) : base_bytes_(base_bytes) {}
+EventLog::EventLog(std::int64_t base_bytes, const allocator::Ledger* mapped_in)
+    : base_bytes_(base_bytes), mapped_in_(mapped_in) {
+  noteMapped(0);
+}
 
 ThreadMoment ThreadMoment::now() noexcept {
   timespec busy{};
@@ -42,6 +45,7 @@ void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexc
   blocks_.push_back({block_bytes, false, ours_depth > 0});
   open_[block] = id;
   events_.push_back({Kind::kAlloc, id, now()});
+  noteMapped(events_.back().at_ns);
 }
 
 void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept {
@@ -56,7 +60,16 @@ void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept 
     blocks_.push_back({block_bytes, true, false});
   }
   events_.push_back({Kind::kFree, found->second, now()});
+  noteMapped(events_.back().at_ns);
   open_.erase(found);
+}
+
+// Pages come and go with blocks: an allocation has its pages when it is told, a free those that it
+// may give back later.
+void EventLog::noteMapped(scheduler::Nanoseconds at_ns) {
+  if (mapped_in_ == nullptr) return;
+  const allocator::Bytes bytes = mapped_in_->mappedBytes();
+  if (mapped_.empty() || mapped_.back().bytes != bytes) mapped_.push_back({at_ns, bytes});
 }
 
 std::size_t EventLog::add(Kind kind, std::int32_t id) {
@@ -103,6 +116,7 @@ void EventLog::startAt(const ThreadMoment& moment) {
   if (moment.at >= start_) return;
   const scheduler::Nanoseconds earlier = -sinceStart(moment.at);
   for (scheduler::TraceEvent& event : events_) event.at_ns += earlier;
+  for (std::size_t i = 1; i < mapped_.size(); ++i) mapped_[i].at_ns += earlier;
   start_ = moment.at;
   busy_start_ns_ = std::min(busy_start_ns_, moment.busy_ns);
 }
@@ -193,6 +207,7 @@ void EventLog::moveInto(scheduler::Trace& trace) {
   trace.duration_ns = now();
   trace.blocks = std::move(blocks_);
   trace.events = std::move(events_);
+  trace.mapped = std::move(mapped_);
   open_.clear();  // their numbers mean nothing here any more
 }
 

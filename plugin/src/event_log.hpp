@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "ebbtide/allocator/ledger.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
@@ -35,7 +36,9 @@ struct GroupMessage {
 
 class EventLog final : public allocator::Observer {
  public:
-  explicit EventLog(std::int64_t base_bytes);  // by the thread that trains: its time begins here
+  // By the thread that trains: its time begins here. `mapped_in`: what is mapped there is noted;
+  // it must outlive this.
+  explicit EventLog(std::int64_t base_bytes, const allocator::Ledger* mapped_in = nullptr);
 
   void onAllocate(const void* block, allocator::Bytes block_bytes) noexcept override;
   void onFree(const void* block, allocator::Bytes block_bytes) noexcept override;
@@ -97,10 +100,13 @@ class EventLog final : public allocator::Observer {
   scheduler::Nanoseconds busySinceStart(const ThreadMoment& moment) const;
   void insert(scheduler::TraceEvent event);
   void end(std::size_t scope, const ThreadMoment& moment);
+  void noteMapped(scheduler::Nanoseconds at_ns);
 
   mutable std::mutex mutex_;
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::int64_t base_bytes_;
+  const allocator::Ledger* const mapped_in_;
+  std::vector<scheduler::TraceMapped> mapped_;
   std::unordered_map<const void*, scheduler::BlockId> open_;
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;

@@ -37,13 +37,21 @@ json ofPlan(const Plan* plan, std::int64_t active_from_step) {
           {"active_from_step", active_from_step < 0 ? json() : json(active_from_step)}};
 }
 
-json ofStepSeconds(const RankStatus& status, const std::vector<RecentSteps::Step>& last) {
-  if (last.empty()) return {{"first", nullptr}, {"last", nullptr}, {"median", nullptr}};
-  std::vector<double> seconds;
-  for (const RecentSteps::Step& step : last) seconds.push_back(step.seconds);
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return {{"first", status.first_step_seconds}, {"last", last.back().seconds}, {"median", *middle}};
+json ofStepSeconds(const RankStatus& status) {
+  const auto medians = status.recent.medians(RecentSteps::kWindow);
+  if (!medians) return {{"first", nullptr}, {"last", nullptr}, {"median", nullptr}};
+  return {{"first", status.first_step_seconds},
+          {"last", status.recent.newest().seconds},
+          {"median", medians->seconds}};
+}
+
+double recomputeRatio(const std::vector<RecentSteps::Step>& steps) {
+  double all = 0, recompute = 0;
+  for (const RecentSteps::Step& step : steps) {
+    all += step.seconds;
+    recompute += step.recompute_seconds;
+  }
+  return all > 0 ? recompute / all : 0;
 }
 
 json ofHistory(const std::vector<RecentSteps::Step>& last) {
@@ -95,15 +103,9 @@ json ofTotals(const RankStatus::Totals& totals) {
 
 json ofTimeline(const PlanView& view) {
   if (view.timeline == nullptr || view.timeline->empty()) return nullptr;
-  json seconds = json::array(), live = json::array();
-  for (const auto& [at, bytes] : RunFigures::thinned(*view.timeline, kTimelinePoints)) {
-    seconds.push_back(at);
-    live.push_back(bytes);
-  }
-  return {{"seconds", std::move(seconds)},
-          {"live_bytes", std::move(live)},
-          {"mapped_bytes", nullptr},  // not recorded
-          {"budget_bytes", metrics::orNull(view.budget_bytes)}};
+  json timeline = timelineJson(*view.timeline);
+  timeline["budget_bytes"] = metrics::orNull(view.budget_bytes);
+  return timeline;
 }
 
 json ofAreas(const PlanPicture* picture) {
@@ -152,11 +154,22 @@ json ofGantt(const PlanPicture* picture, int rank) {
 
 }  // namespace
 
+json timelineJson(const RunFigures::Timeline& timeline) {
+  json seconds = json::array(), live = json::array(), mapped = json::array();
+  for (const RunFigures::Moment& moment : RunFigures::thinned(timeline, kTimelinePoints)) {
+    seconds.push_back(moment.seconds);
+    live.push_back(moment.live_bytes);
+    mapped.push_back(moment.mapped_bytes);
+  }
+  const bool recorded = !timeline.empty() && timeline.front().mapped_bytes > 0;
+  return {{"seconds", std::move(seconds)},
+          {"live_bytes", std::move(live)},
+          {"mapped_bytes", recorded ? std::move(mapped) : json()}};
+}
+
 std::string statusJson(const RankStatus& status) {
   const RankStatus::Rank& rank = status.rank;
   const std::vector<RecentSteps::Step> last = status.recent.last();
-  const double total = status.recent.totalSeconds();
-  const double recompute = static_cast<double>(status.totals.executor.recompute_ns) * kSecond;
   return text(
       {{"rank", rank.rank},
        {"local_rank", rank.local_rank},
@@ -175,10 +188,10 @@ std::string statusJson(const RankStatus& status) {
        {"on_infeasible", status.stops_on_infeasible ? "stop" : "best-effort"},
        {"steps", status.steps},
        {"last_step_unix_seconds", last.empty() ? json() : json(status.recent.lastUnixSeconds())},
-       {"step_seconds", ofStepSeconds(status, last)},
+       {"step_seconds", ofStepSeconds(status)},
        {"memory", ofMemory(status.memory)},
        {"totals", ofTotals(status.totals)},
-       {"recompute_ratio", total > 0 ? recompute / total : 0.0},
+       {"recompute_ratio", recomputeRatio(status.recent.last(RecentSteps::kWindow))},
        {"plan", ofPlan(status.plan.get(), status.active_from_step)},
        {"smallest_feasible_budget_bytes", unlessZero(status.smallest_feasible_budget_bytes)},
        {"history", ofHistory(last)}});
@@ -195,6 +208,7 @@ std::string planJson(const PlanView& view) {
   }
   const PlanPicture* const picture = view.picture.get();
   return text({{"rank", view.rank},
+               {"mode", view.mode},
                {"plan", std::move(plan)},
                {"timeline", ofTimeline(view)},
                {"areas", ofAreas(picture)},

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ struct RankStatus {
 // A recorded plan and step, as they are drawn.
 struct PlanView {
   int rank = 0;
+  std::string mode = "measure";      // as RankStatus has it
   std::shared_ptr<const Plan> plan;  // nullptr: none
   std::int64_t active_from_step = -1, plain_peak_bytes = 0;
   std::optional<std::int64_t> budget_bytes;
@@ -64,5 +66,7 @@ struct PlanView {
 // As the description of the interface (openapi.json) has it.
 std::string statusJson(const RankStatus& status);
 std::string planJson(const PlanView& view);
+// Lists of at most 2,000 moments; of what is mapped null where the allocator is not ours.
+nlohmann::json timelineJson(const RunFigures::Timeline& timeline);
 
 }  // namespace ebbtide::plugin

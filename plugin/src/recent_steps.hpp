@@ -2,9 +2,11 @@
 // it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 namespace ebbtide::plugin {
@@ -12,11 +14,13 @@ namespace ebbtide::plugin {
 class RecentSteps {
  public:
   static constexpr std::size_t kMost = 120;
+  static constexpr std::size_t kWindow = 20;  // of them, that stand for how the run goes now
 
   struct Step {
     std::int64_t number = 0;
     double seconds = 0;
     double recompute_seconds = 0;
+    double added_seconds = 0;     // by us: recomputing, encoding, copies to the host and back
     std::int64_t peak_bytes = 0;  // largest live bytes
   };
 
@@ -24,20 +28,40 @@ class RecentSteps {
   void add(const Step& step, double unix_seconds) {
     steps_.push_back(step);
     if (steps_.size() > kMost) steps_.pop_front();
-    total_seconds_ += step.seconds;
     last_unix_seconds_ = unix_seconds;
   }
 
-  std::vector<Step> last() const {
-    return {steps_.begin(), steps_.end()};
-  }  // the newest at its end
+  // At most so many, the newest at its end.
+  std::vector<Step> last(std::size_t most = kMost) const {
+    const std::size_t count = std::min(most, steps_.size());
+    return {steps_.end() - static_cast<std::ptrdiff_t>(count), steps_.end()};
+  }
+  struct Medians {
+    double seconds = 0;
+    double plain_seconds = 0;  // less what we added
+  };
+  // Of at most so many, the newest; the upper one of two. Nothing: none is over.
+  std::optional<Medians> medians(std::size_t most) const {
+    std::vector<double> whole, plain;
+    for (const Step& step : last(most)) {
+      whole.push_back(step.seconds);
+      plain.push_back(step.seconds - step.added_seconds);
+    }
+    if (whole.empty()) return std::nullopt;
+    return Medians{upperMedian(whole), upperMedian(plain)};
+  }
   Step newest() const { return steps_.empty() ? Step{} : steps_.back(); }
-  double totalSeconds() const { return total_seconds_; }         // of all steps
   double lastUnixSeconds() const { return last_unix_seconds_; }  // 0: none is over
 
  private:
+  static double upperMedian(std::vector<double>& figures) {
+    const auto middle = figures.begin() + static_cast<std::ptrdiff_t>(figures.size() / 2);
+    std::nth_element(figures.begin(), middle, figures.end());
+    return *middle;
+  }
+
   std::deque<Step> steps_;
-  double total_seconds_ = 0, last_unix_seconds_ = 0;
+  double last_unix_seconds_ = 0;
 };
 
 }  // namespace ebbtide::plugin

@@ -23,12 +23,19 @@ void RunFigures::noteTimeline(const scheduler::Trace& trace) {
   using Kind = scheduler::TraceEvent::Kind;
   Timeline timeline;
   std::int64_t live = trace.base_bytes;
-  timeline.emplace_back(0.0, live);
+  auto next_mapped = trace.mapped.begin();
+  std::int64_t mapped = 0;
+  const auto add = [&](scheduler::Nanoseconds at_ns) {
+    for (; next_mapped != trace.mapped.end() && next_mapped->at_ns <= at_ns; ++next_mapped)
+      mapped = next_mapped->bytes;
+    timeline.push_back({static_cast<double>(at_ns) * 1e-9, live, mapped});
+  };
+  add(0);
   for (const auto& event : trace.events) {
     const int sign = event.kind == Kind::kAlloc ? 1 : event.kind == Kind::kFree ? -1 : 0;
     if (sign == 0) continue;
     live += sign * trace.blocks[event.id].bytes;
-    timeline.emplace_back(static_cast<double>(event.at_ns) * 1e-9, live);
+    add(event.at_ns);
   }
   timeline_ = std::make_shared<const Timeline>(std::move(timeline));
 }
@@ -36,12 +43,16 @@ void RunFigures::noteTimeline(const scheduler::Trace& trace) {
 RunFigures::Timeline RunFigures::thinned(const Timeline& timeline, std::size_t most_points) {
   Timeline thinned;
   const std::size_t stretch = std::max<std::size_t>(1, timeline.size() / most_points + 1);
-  for (std::size_t i = 0; i < timeline.size(); i += stretch) {
-    const std::size_t last = std::min(timeline.size(), i + stretch);
-    thinned.push_back(
-        *std::max_element(timeline.begin() + static_cast<std::ptrdiff_t>(i),
-                          timeline.begin() + static_cast<std::ptrdiff_t>(last),
-                          [](const auto& a, const auto& b) { return a.second < b.second; }));
+  for (std::size_t i = 0; i < timeline.size(); ++i) {
+    const Moment& moment = timeline[i];
+    if (i % stretch == 0) {
+      thinned.push_back(moment);
+      continue;
+    }
+    Moment& kept = thinned.back();
+    const std::int64_t mapped = std::max(kept.mapped_bytes, moment.mapped_bytes);
+    if (moment.live_bytes > kept.live_bytes) kept = moment;
+    kept.mapped_bytes = mapped;
   }
   return thinned;
 }

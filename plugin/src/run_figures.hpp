@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "ebbtide/allocator/device_memory.hpp"
@@ -15,7 +14,14 @@ namespace ebbtide::plugin {
 
 class RunFigures {
  public:
-  using Timeline = std::vector<std::pair<double, std::int64_t>>;  // seconds, live bytes
+  struct Moment {
+    double seconds = 0;  // since the step's start
+    std::int64_t live_bytes = 0;
+    std::int64_t mapped_bytes = 0;  // 0: not recorded
+
+    bool operator==(const Moment&) const = default;
+  };
+  using Timeline = std::vector<Moment>;
 
   void addStep(double seconds) { step_seconds_.push_back(seconds); }
   double firstSeconds() const { return step_seconds_.empty() ? 0 : step_seconds_.front(); }
@@ -30,9 +36,9 @@ class RunFigures {
 
   // Of a recorded step, in place of the one before.
   void noteTimeline(const scheduler::Trace& trace);
-  // At most so many points, each the largest of its stretch, so that the peak survives.
-  Timeline timeline(std::size_t most_points) const { return thinned(*timeline_, most_points); }
-  std::shared_ptr<const Timeline> wholeTimeline() const { return timeline_; }
+  std::shared_ptr<const Timeline> timeline() const { return timeline_; }
+  // At most so many points, each the one of its stretch with most live bytes, and the most that was
+  // mapped in it, so that both peaks survive.
   static Timeline thinned(const Timeline& timeline, std::size_t most_points);
 
  private:

@@ -162,7 +162,7 @@ Session::StepStart Session::beginStep() {
   const allocator::Statistics memory = this->memory().statistics();
   const bool free_to_observe = log_ == nullptr || log_->restsSince(kRest);
   if (observed && config_.own_allocator && free_to_observe) {
-    start.log = std::make_shared<EventLog>(memory.allocated_bytes);
+    start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
     log_ = start.log;
     trained_.observer().passTo(log_);
     if (trained_.placement()) trained_.placement()->beginStep(start.plan);
@@ -242,9 +242,7 @@ void Session::finishStep(StepSummary summary) {
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(summary, memory);
   refreshMetrics(memory, elapsed);
-  control_->noteEnd(
-      memory, elapsed,
-      static_cast<double>((counters_.totals() - begun_.executor).recompute_ns) * 1e-9);
+  control_->noteEnd(memory, elapsed, counters_.totals() - begun_.executor);
   noteProgram(summary);
   learnStage(summary);
   exportStages(summary);

@@ -175,13 +175,11 @@ Response SessionControl::promise(BudgetChange change) {
                                 formatBytes(*change.bytes), formatBytes(change.smallest_bytes)),
                     change.smallest_bytes);
   }
-  const std::optional<double> now = session_.figures_.medianOfLast(stepsOfActivePlan());
-  const auto& active = session_.active_.plan();
-  const double overhead = active != nullptr ? active->overhead_ratio : 0;
+  const std::optional<RecentSteps::Medians> now = recent_.medians(stepsOfActivePlan());
   const bool spills = change.plan != nullptr && !change.plan->feasible;  // for how long is unknown
   std::optional<double> ratio, seconds;
   if (!spills) ratio = change.plan != nullptr ? change.plan->overhead_ratio : 0;
-  if (now && ratio) seconds = *now / (1 + overhead) * (1 + *ratio);
+  if (now && ratio) seconds = now->plain_seconds * (1 + *ratio);
   if (spills) change.predicted_peak_bytes = std::min(change.predicted_peak_bytes, *change.bytes);
   const json body = {{"budget_bytes", metrics::orNull(change.bytes)},
                      {"before_bytes", metrics::orNull(session_.budget())},

@@ -175,12 +175,14 @@ void SessionControl::noteBegin(const allocator::Statistics& memory) {
 }
 
 void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds,
-                             double recompute_seconds) {
+                             const ExecutorCounters::Totals& done) {
   memory_ = memory;
   step_open_ = false;
   recent_.add({.number = session_.steps_,
                .seconds = seconds,
-               .recompute_seconds = recompute_seconds,
+               .recompute_seconds = static_cast<double>(done.recompute_ns) * 1e-9,
+               .added_seconds =
+                   static_cast<double>(done.recompute_ns + done.codec_ns + done.offload_ns) * 1e-9,
                .peak_bytes = memory.allocated_peak_bytes},
               unixSeconds());
   const bool over = session_.memory().ledger().overruns() > violations_before_budget_;

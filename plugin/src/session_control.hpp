@@ -46,7 +46,8 @@ class SessionControl {
   // --- training threads, with mutex_ held
   void noteBegin(const allocator::Statistics& memory);
   // A step with a backward pass is over.
-  void noteEnd(const allocator::Statistics& memory, double seconds, double recompute_seconds);
+  void noteEnd(const allocator::Statistics& memory, double seconds,
+               const ExecutorCounters::Totals& done);
   void noteRecorded(std::shared_ptr<const scheduler::Trace> trace, bool first_step);
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);

@@ -9,24 +9,14 @@
 #include "ebbtide/metrics/whole_file.hpp"
 #include "nccl_side.hpp"
 #include "out_of_memory.hpp"
+#include "rank_status.hpp"
 #include "session.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::size_t kTimelinePoints = 2000;
 constexpr std::size_t kMostShares = 5;  // of live memory, that are told
-
-nlohmann::json ofTimeline(const RunFigures::Timeline& timeline) {
-  nlohmann::json out = {{"seconds", nlohmann::json::array()},
-                        {"live_bytes", nlohmann::json::array()}};
-  for (const auto& [seconds, live_bytes] : timeline) {
-    out["seconds"].push_back(seconds);
-    out["live_bytes"].push_back(live_bytes);
-  }
-  return out;
-}
 
 // nullptr: none was needed.
 nlohmann::json ofPlan(const Plan* plan, std::int64_t active_from_step) {
@@ -162,7 +152,7 @@ void Session::writeReport() {
       {"smallest_feasible_budget_bytes", floor_.smallestBytes()},
       {"dominating", floor_.dominating()},
       {"pass_through", disabled_.load()},
-      {"timeline", ofTimeline(figures_.timeline(kTimelinePoints))},
+      {"timeline", timelineJson(*figures_.timeline())},
       {"plan", ofPlan(program.plan.get(), active_.firstStep())},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_traffic_)},

@@ -104,8 +104,9 @@ Response SessionControl::plan() {
   bool wakes = false;
   {
     const std::lock_guard lock(session_.mutex_);
+    view.mode = session_.modeName();
     view.budget_bytes = session_.budget();
-    view.timeline = session_.figures_.wholeTimeline();
+    view.timeline = session_.figures_.timeline();
     if (const Program* known = program()) {
       view.plan = known->plan;
       view.plain_peak_bytes = known->plain_peak_bytes;
@@ -150,17 +151,15 @@ Response SessionControl::curve() {
   json points = json::array(), present;
   std::string state = "none", why;
   std::vector<BudgetCurve::Point> found;
-  std::optional<double> step_seconds;
+  std::optional<RecentSteps::Medians> step;
   std::optional<std::int64_t> budget;
-  double overhead = 0;
   std::int64_t peak = 0;
   bool wakes = false;
   {
     const std::lock_guard lock(session_.mutex_);
     budget = session_.budget();
-    step_seconds = session_.figures_.medianOfLast(stepsOfActivePlan());
+    step = recent_.medians(stepsOfActivePlan());
     peak = recent_.newest().peak_bytes;
-    if (const auto& active = session_.active_.plan()) overhead = active->overhead_ratio;
     if (last_.trace == nullptr) {
       why = session_.closing_ ? "the run ends" : "no step has been recorded yet";
     } else {
@@ -177,17 +176,19 @@ Response SessionControl::curve() {
     }
   }
   if (wakes) session_.changed_.notify_all();
-  const double plain_seconds = step_seconds.value_or(0) / (1 + overhead);
+  const double plain_seconds = step ? step->plain_seconds : 0;
   for (const BudgetCurve::Point& point : found) {
     points.push_back({{"budget_bytes", point.budget_bytes},
                       {"predicted_peak_bytes", point.predicted_peak_bytes},
                       {"overhead_ratio", point.overhead_ratio},
                       {"step_seconds", plain_seconds * (1 + point.overhead_ratio)}});
   }
-  if (step_seconds) {
-    present = {{"budget_bytes", metrics::orNull(budget)},
-               {"peak_bytes", peak},
-               {"step_seconds", *step_seconds}};
+  if (step) {
+    present = {
+        {"budget_bytes", metrics::orNull(budget)},
+        {"peak_bytes", peak},
+        {"step_seconds", step->seconds},
+        {"overhead_ratio", plain_seconds > 0 ? json(step->seconds / plain_seconds - 1) : json()}};
   }
   return {.body = json{{"rank", config.rank},
                        {"state", state},

@@ -32,6 +32,7 @@ class TraceChecker {
     checkGroup();
     checkMessages();
     checkScopes();
+    checkMapped();
     checkEvents();
     checkOrder();
   }
@@ -136,6 +137,15 @@ class TraceChecker {
       const TraceScope& scope = trace_.scopes[i];
       if (scope.begin_busy_ns < 0) failTrace("scopes", i, "has a negative time");
       if (scope.end_busy_ns < scope.begin_busy_ns) failTrace("scopes", i, "ends before it begins");
+    }
+  }
+
+  void checkMapped() const {
+    for (std::size_t i = 0; i < trace_.mapped.size(); ++i) {
+      const TraceMapped& mapped = trace_.mapped[i];
+      if (mapped.at_ns < (i == 0 ? 0 : trace_.mapped[i - 1].at_ns))
+        failTrace("mapped", i, "is before the one before it");
+      if (mapped.bytes < 0) failTrace("mapped", i, "has negative bytes");
     }
   }
 

@@ -117,6 +117,14 @@ void readLists(const JsonObject& file, Trace& trace) {
   }
 }
 
+void readMapped(const JsonObject& file, Trace& trace) {
+  if (!file.has("mapped")) return;
+  for (const auto& item : file.list("mapped")) {
+    const Row row(item, "mapped", trace.mapped.size(), 2);
+    trace.mapped.push_back({row.integer<Nanoseconds>(0), row.integer<Bytes>(1)});
+  }
+}
+
 // What says what a rank does among others; no file of one rank alone has it.
 void readRank(const JsonObject& file, Trace& trace) {
   trace.group = file.textOr("group", "");
@@ -182,6 +190,7 @@ std::string toJson(const Trace& trace) {
   for (const TraceEvent& e : trace.events)
     events.push_back({kindNames().at(e.kind), e.id, e.at_ns});
   writeRank(trace, j);
+  for (const TraceMapped& m : trace.mapped) j["mapped"].push_back({m.at_ns, m.bytes});
   // Names are the program's: what is no UTF-8 in them is replaced.
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
@@ -196,6 +205,7 @@ Trace traceFromTree(const nlohmann::json& tree) {
   trace.host = {file.integerOr("host_bytes_per_second", 0), file.integerOr("host_least_bytes", 0)};
   readLists(file, trace);
   readRank(file, trace);
+  readMapped(file, trace);
   checkTrace(trace);
   return trace;
 }

@@ -29,7 +29,10 @@ json sampleReport() {
           {"plan", {{"planner", "greedy"}, {"recomputed_ops", 6}}},
           {"audited", {{"aten::gelu", 2}}},
           {"rejected", {{"aten::mm", 1}}},
-          {"timeline", {{"seconds", {0.0, 0.1, 0.2}}, {"live_bytes", {100, 700, 200}}}}};
+          {"timeline",
+           {{"seconds", {0.0, 0.1, 0.2}},
+            {"live_bytes", {100, 700, 200}},
+            {"mapped_bytes", {800, 900, 900}}}}};
 }
 
 class RunReportTest : public ::testing::Test {
@@ -88,12 +91,29 @@ TEST_F(RunReportTest, ThePageLoadsNothingAndEscapesAll) {
   EXPECT_NE(page.find("<svg"), std::string::npos);
 }
 
+// Reports of torch's own allocator, and of earlier versions, know nothing of mapped bytes.
+TEST_F(RunReportTest, WhatIsMappedIsDrawnWhereItIsKnown) {
+  json report = sampleReport();
+  const auto isDrawn = [&] {
+    return reportPage({readBack(report.dump())}).find("<path class=\"mapped\"") !=
+           std::string::npos;
+  };
+  EXPECT_TRUE(isDrawn());
+  report["timeline"]["mapped_bytes"] = nullptr;
+  EXPECT_FALSE(isDrawn());
+  report["timeline"].erase("mapped_bytes");
+  EXPECT_FALSE(isDrawn());
+}
+
 TEST_F(RunReportTest, ThePageIsMadeOfTheOddestReports) {
   json odd = sampleReport();
   odd["timeline"] = {{"seconds", {0.0, 0.0}}, {"live_bytes", {-5, 1e300}}};
   odd["budget_bytes"] = INT64_MAX;
   odd["rank"] = -7;
   odd["step_seconds"] = nullptr;
+  EXPECT_NE(reportPage({readBack(odd.dump())}).find("</html>"), std::string::npos);
+  odd["timeline"] = {
+      {"seconds", {0.0, 1.0}}, {"live_bytes", {1, 2}}, {"mapped_bytes", {-1, "x", 1e300}}};
   EXPECT_NE(reportPage({readBack(odd.dump())}).find("</html>"), std::string::npos);
   odd["timeline"] = json::object();
   EXPECT_NE(reportPage({readBack(odd.dump())}).find("No timeline"), std::string::npos);

@@ -168,7 +168,10 @@ def test_views_of_a_run_under_a_plan(baseline: Baseline, sockets: Path, tmp_path
     done, answers = turned(asks, 15, {"EBBTIDE_BUDGET": str(budget)}, sockets, tmp_path)
     _, plan, config, curve = (one["body"] for one in answers)
     assert plan["plan"]["recomputed_ops"] > 0
-    assert len(plan["timeline"]["seconds"]) == len(plan["timeline"]["live_bytes"])
+    measured = plan["timeline"]
+    assert len(measured["seconds"]) == len(measured["live_bytes"]) > 2
+    for live, mapped in zip(measured["live_bytes"], measured["mapped_bytes"], strict=True):
+        assert 0 < live <= mapped <= budget
     sums = [sum(moment) for moment in zip(*(a["live_bytes"] for a in plan["areas"]), strict=True)]
     assert max(sums) == plan["plan"]["predicted_peak_bytes"]
     assert {"base", "kept", "recomputed"} <= {area["action"] for area in plan["areas"]}

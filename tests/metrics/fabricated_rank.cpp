@@ -21,6 +21,7 @@ constexpr std::int64_t kBaseBytes = 4 * kGiB;
 constexpr std::int64_t kMarginBytes = 256 * kMiB;
 constexpr std::int64_t kMostBudget = std::int64_t{1} << 53;
 constexpr std::int64_t kFloorBytes = 9 * kGiB;  // the smallest budget with a plan
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
 Response reply(const Json& body, int status = 200) {
   return {.status = status, .body = body.dump() + "\n"};
@@ -67,9 +68,15 @@ Json bodyOf(const Request& request) {
 
 }  // namespace
 
-FabricatedRank::FabricatedRank(Place place) : place_(std::move(place)) {
+FabricatedRank::FabricatedRank(Place place)
+    : place_(std::move(place)), series_({place_.rank, place_.rank, place_.job_id}) {
   if (!is(1)) budget_bytes_ = 16 * kGiB;
   paused_ = is(2);
+  series_.setBuild("0.1.0", "2.11.0");
+  if (is(6)) series_.setStages({0, 4});
+  if (is(6)) series_.setGpu(place_.rank, "GPU-00000000-" + std::to_string(place_.rank));
+  for (int op = 0; op < place_.ops; ++op)
+    ops_.push_back(series_.opNumber("aten::op" + std::to_string(op)));
 }
 
 std::int64_t FabricatedRank::steps() const {
@@ -172,7 +179,7 @@ Json FabricatedRank::status() {
           {"device", is(6) ? "cuda:" + gpu : "cpu"},
           {"gpu", is(6) ? Json{{"index", place_.rank}, {"uuid", "GPU-00000000-" + gpu}} : Json()},
           {"stages", is(6) ? Json{0, 4} : Json::array()},
-          {"mode", budget_bytes_ ? "budget" : "measure"},
+          {"mode", mode()},
           {"state", done == 0 ? "starting"
                     : paused_ ? "paused"
                               : "training"},
@@ -274,6 +281,7 @@ Json FabricatedRank::plan() {
         {{"op", "aten::_softmax"}, {"ops", 8}, {"seconds", 0.01}, {"freed_bytes", 2 * kGiB}}};
   }
   return {{"rank", place_.rank},
+          {"mode", mode()},
           {"plan", summary},
           {"timeline", started ? timeline() : Json()},
           {"areas", planned ? areas() : Json::array()},
@@ -305,7 +313,8 @@ Json FabricatedRank::curve() {
           {"present",
            {{"budget_bytes", budget_bytes_ ? Json(*budget_bytes_) : Json()},
             {"peak_bytes", peakBytes(steps())},
-            {"step_seconds", stepSeconds(steps())}}}};
+            {"step_seconds", stepSeconds(steps())},
+            {"overhead_ratio", stepSeconds(steps()) / stepSeconds(0) - 1}}}};
 }
 
 Json FabricatedRank::config() {
@@ -318,36 +327,61 @@ Json FabricatedRank::config() {
            {{"unix", place_.socket}, {"tcp", place_.tcp.empty() ? Json() : Json(place_.tcp)}}}};
 }
 
-std::string FabricatedRank::metrics(bool open_metrics) {
-  const std::string rank = std::to_string(place_.rank);
-  const std::string labels =
-      R"({job_id=")" + place_.job_id + R"(",local_rank=")" + rank + R"(",rank=")" + rank + R"("})";
-  const Json now = totals();
-  const std::int64_t peak = peakBytes(steps());
-  std::string text;
-  const auto family = [&](const std::string& name, const char* type, const std::string& value) {
-    const bool counter = type == std::string_view("counter");
-    text += "# HELP " + name + (counter && !open_metrics ? "_total" : "") + " Made up.\n# TYPE " +
-            name + (counter && !open_metrics ? "_total " : " ") + type + "\n" + name +
-            (counter ? "_total" : "") + labels + " " + value + "\n";
+// By the product's own series: how they are called, and how they are written, is not made up.
+std::string FabricatedRank::metrics(Format format) {
+  const Json memory = this->memory();
+  const auto set = [&](Gauge gauge, const char* name) {
+    series_.set(gauge, memory[name].is_null() ? kUnknown : memory[name].get<double>());
   };
-  family("ebbtide_memory_budget_bytes", "gauge",
-         budget_bytes_ ? std::to_string(*budget_bytes_) : "+Inf");
-  family("ebbtide_memory_allocated_bytes", "gauge", std::to_string(scaled(peak, 0.6)));
-  family("ebbtide_memory_mapped_bytes", "gauge", std::to_string(peak));
-  family("ebbtide_memory_peak_bytes", "gauge", std::to_string(peak));
-  family("ebbtide_recomputed_ops", "counter", now["recomputed_ops"].dump());
-  family("ebbtide_recompute_seconds", "counter", now["recompute_seconds"].dump());
-  family("ebbtide_budget_violations", "counter", now["budget_violations"].dump());
-  const std::string name = "ebbtide_recompute_op_seconds";
-  const std::string shown = name + (open_metrics ? "" : "_total");
-  text += "# HELP " + shown + " Made up.\n# TYPE " + shown + " counter\n";
-  for (int op = 0; op < place_.ops; ++op) {
-    text += name + R"(_total{job_id=")" + place_.job_id + R"(",op="aten::op)" + std::to_string(op) +
-            R"(",rank=")" + rank + R"("} )" + std::to_string(op) + "\n";
+  set(Gauge::kAllocatedBytes, "allocated_bytes");
+  set(Gauge::kMappedBytes, "mapped_bytes");
+  set(Gauge::kCachedBytes, "cached_bytes");
+  set(Gauge::kPeakBytes, "peak_allocated_bytes");
+  set(Gauge::kMappedPeakBytes, "peak_mapped_bytes");
+  set(Gauge::kExternalMarginBytes, "margin_bytes");
+  set(Gauge::kPredictedPeakBytes, "predicted_peak_bytes");
+  series_.setBudgetBytes(budget_bytes_.value_or(std::numeric_limits<std::int64_t>::max()));
+  series_.setBytes(Gauge::kStepPeakBytes, peakBytes(steps()));
+  series_.set(Gauge::kFragmentationRatio, 0.02);
+  const Json plan = planSummary();
+  series_.setPlan(plan.is_null() ? "" : plan["planner"].get<std::string>(), !is(4));
+  series_.set(Gauge::kOverheadRatio, plan.is_null() ? 0 : plan["overhead_ratio"].get<double>());
+  countSteps();
+  return series_.render(format);
+}
+
+// Those that have ended since the last time.
+void FabricatedRank::countSteps() {
+  const std::int64_t done = steps();
+  if (done == counted_steps_) return;
+  const Json now = totals();
+  const auto raise = [&](Counter counter, double total) { series_.raiseTo(counter, total); };
+  const double recompute_seconds = now["recompute_seconds"];
+  const double new_ns = std::max(0.0, recompute_seconds - counted_recompute_seconds_) * 1e9;
+  counted_recompute_seconds_ = recompute_seconds;
+  // The first one takes most, the last one nearly nothing: 1 + 2 + ... + n parts of the whole.
+  const double parts = 0.5 * place_.ops * (place_.ops + 1);
+  for (std::size_t op = 0; new_ns > 0 && op < ops_.size(); ++op) {
+    const double part = static_cast<double>(ops_.size() - op) / parts;
+    series_.addReplay(ops_[op], static_cast<std::int64_t>(new_ns * part));
   }
-  if (open_metrics) text += "# EOF\n";
-  return text;
+  raise(Counter::kRecomputeSeconds, recompute_seconds);
+  raise(Counter::kRecomputedOps, now["recomputed_ops"]);
+  raise(Counter::kReplaysAhead, now["replays_ahead"]);
+  raise(Counter::kDecodedValues, now["decoded_values"]);
+  raise(Counter::kOffloadedBytes, now["offloaded_bytes"]);
+  raise(Counter::kSpilledBytes, now["spilled_bytes"]);
+  raise(Counter::kBudgetViolations, now["budget_violations"]);
+  raise(Counter::kOutOfMemory, now["ooms"]);
+  raise(Counter::kReplans, now["replans"]);
+  raise(Counter::kAudits, now["audited"]);
+  raise(Counter::kAuditFailures, now["rejected"]);
+  raise(Counter::kAllocations, static_cast<double>(done) * 2000);
+  while (counted_steps_ < done) series_.addStep(stepSeconds(++counted_steps_));
+  series_.noteStepEnd();
+  series_.setBytes(Gauge::kSmallestBudgetBytes, kFloorBytes);
+  const std::chrono::duration<double> now_at = std::chrono::system_clock::now().time_since_epoch();
+  series_.set(Gauge::kLastStepTimestamp, now_at.count());
 }
 
 Response FabricatedRank::setBudget(const Request& request) {
@@ -415,11 +449,8 @@ Routes FabricatedRank::routes() {
   get("/v1/config", &FabricatedRank::config);
   routes.get("/metrics", [this](const Request& request) {
     const std::lock_guard lock(mutex_);
-    const bool open = request.accept.find("application/openmetrics-text") != std::string::npos;
-    return Response{
-        .content_type = open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"
-                             : "text/plain; version=0.0.4; charset=utf-8",
-        .body = metrics(open)};
+    const Format format = formatFor(request.accept);
+    return Response{.content_type = contentTypeOf(format), .body = metrics(format)};
   });
   const auto post = [&](const char* path, Response (FabricatedRank::*change)(const Request&)) {
     routes.post(path, [this, change](const Request& request, const Answer& answer) {

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "ebbtide/metrics/exposition_format.hpp"
+#include "ebbtide/metrics/rank_metrics.hpp"
 #include "ebbtide/metrics/routes.hpp"
 
 namespace ebbtide::metrics::test {
@@ -26,7 +28,7 @@ class FabricatedRank {
     std::string socket = {};
     std::string tcp = {};  // "127.0.0.1:9464"; empty: none
     double step_seconds = 0.5;
-    int ops = 100;  // operators in its series
+    int ops = 100;  // kinds of operators that its plan computes again
   };
 
   explicit FabricatedRank(Place place);
@@ -49,6 +51,7 @@ class FabricatedRank {
   std::int64_t plainBytes() const;
   double overheadAt(std::int64_t budget_bytes) const;
 
+  std::string mode() const { return paused_ ? "paused" : budget_bytes_ ? "budget" : "measure"; }
   Json status();
   Json memory();
   Json totals();
@@ -60,7 +63,8 @@ class FabricatedRank {
   Json gantt();
   Json curve();
   Json config();
-  std::string metrics(bool open_metrics);
+  std::string metrics(Format format);
+  void countSteps();
 
   Response setBudget(const Request& request);
   Response setPaused(const Request& request);
@@ -72,6 +76,10 @@ class FabricatedRank {
   std::optional<std::int64_t> budget_bytes_;
   bool paused_ = false;
   std::int64_t replans_ = 0;
+  RankMetrics series_;
+  std::vector<std::size_t> ops_;  // their numbers in the series
+  std::int64_t counted_steps_ = 0;
+  double counted_recompute_seconds_ = 0;
 };
 
 }  // namespace ebbtide::metrics::test

@@ -31,6 +31,28 @@ TEST(EventLog, BlocksKeepTheirIdsAndAddressesAreReused) {
   EXPECT_EQ(trace.events[3].id, 2);
 }
 
+// Noted when a block comes or goes, and only where it is another one: 4096 before the step, 8192 at
+// the second block, 0 when the first one is freed.
+TEST(EventLog, NotesWhatIsMappedWheneverThatChanges) {
+  allocator::Ledger ledger;
+  ASSERT_TRUE(ledger.debit(4096));
+  EventLog log(0, &ledger);
+  int a = 0;
+  int b = 0;
+  log.onAllocate(&a, 64);
+  ASSERT_TRUE(ledger.debit(4096));
+  log.onAllocate(&b, 64);
+  ledger.credit(8192);
+  log.onFree(&a, 64);
+  log.onFree(&b, 64);
+  scheduler::Trace trace;
+  log.moveInto(trace);
+  ASSERT_EQ(trace.mapped.size(), 3u);
+  EXPECT_EQ(trace.mapped[0], (scheduler::TraceMapped{0, 4096}));
+  EXPECT_EQ(trace.mapped[1], (scheduler::TraceMapped{trace.events[1].at_ns, 8192}));
+  EXPECT_EQ(trace.mapped[2], (scheduler::TraceMapped{trace.events[2].at_ns, 0}));
+}
+
 TEST(EventLog, OurOwnAllocationsAreMarked) {
   EventLog log(0);
   int a = 0;

@@ -84,6 +84,13 @@ TEST(TraceJson, OfOneRankAloneSaysNothingOfOthers) {
   EXPECT_EQ(trace.group_size, 0);
 }
 
+TEST(TraceJson, RoundTripsWhatWasMapped) {
+  Trace trace = twoOps();
+  EXPECT_EQ(toJson(trace).find("mapped"), std::string::npos);  // files of before have none
+  trace.mapped = {{0, 4096}, {3, 8192}, {3, 4096}};
+  EXPECT_EQ(traceFromJson(toJson(trace)).mapped, trace.mapped);
+}
+
 TEST(TraceJson, NamesThatAreNoTextDoNotKeepItFromBeingWritten) {
   Trace trace = twoOpsOfARank();
   trace.scopes[0].name = "PP:\xff";
@@ -154,6 +161,18 @@ TEST(CheckTrace, NamesWhatIsWrongWithMessagesAndScopes) {
       {[](Trace& t) { t.messages[0].peer = 2; }, "trace: messages[0] peer 2 is out of range"},
       {[](Trace& t) { t.messages[1].peer = kNone; }, "trace: messages[1] peer -1 is out of range"},
       {[](Trace& t) { t.messages[1].bytes = -1; }, "trace: messages[1] has negative bytes"},
+      {[](Trace& t) {
+         t.mapped = {{0, -1}};
+       },
+       "trace: mapped[0] has negative bytes"},
+      {[](Trace& t) {
+         t.mapped = {{-1, 1}};
+       },
+       "trace: mapped[0] is before the one before it"},
+      {[](Trace& t) {
+         t.mapped = {{5, 1}, {4, 1}};
+       },
+       "trace: mapped[1] is before the one before it"},
       {[](Trace& t) { t.messages[0].bytes = Bytes{1} << 60; },
        "trace: messages[0] brings the bytes of all to more than 2^60"},
       {[](Trace& t) { t.messages[1].busy_ns = -1; }, "trace: messages[1] has a negative time"},

@@ -36,6 +36,7 @@ th:first-child, td:first-child, td.words { text-align: left }
 .tables { display: flex; flex-wrap: wrap; gap: 0 2.5rem; align-items: flex-start }
 svg { width: 100%; height: auto; background: var(--card); border-radius: 6px }
 .area { fill: var(--area); fill-opacity: .55; stroke: var(--area) }
+.mapped { fill: none; stroke: var(--text); stroke-width: 1.1; stroke-dasharray: 4 3 }
 .budget { stroke: var(--budget); stroke-width: 1.6 }
 .predicted { stroke: var(--predicted); stroke-width: 1.4; stroke-dasharray: 6 4 }
 .grid { stroke: var(--line); stroke-width: .6 }

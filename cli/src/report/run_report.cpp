@@ -24,9 +24,9 @@ std::map<std::string, std::int64_t> countsAt(const json& tree, const char* key) 
 }
 
 // Pairs up to the shorter list's end, by rising time.
-std::vector<std::pair<double, double>> timelineOf(const json& tree) {
+std::vector<std::pair<double, double>> timelineOf(const json& tree, const char* kind) {
   const std::vector<double> seconds = numbersAt(tree, {"timeline", "seconds"});
-  const std::vector<double> bytes = numbersAt(tree, {"timeline", "live_bytes"});
+  const std::vector<double> bytes = numbersAt(tree, {"timeline", kind});
   std::vector<std::pair<double, double>> timeline;
   for (std::size_t i = 0; i < std::min(seconds.size(), bytes.size()); ++i) {
     timeline.emplace_back(seconds[i], std::max(bytes[i], 0.0));
@@ -115,7 +115,8 @@ RunReport readRunReport(const std::string& path) {
   report.recompute_seconds = numberAt(*tree, {"recompute_seconds"});
   report.pass_through = at(*tree, {"pass_through"}) == true;
   report.plan = planOf(*tree);
-  report.timeline = timelineOf(*tree);
+  report.timeline = timelineOf(*tree, "live_bytes");
+  report.mapped = timelineOf(*tree, "mapped_bytes");
   report.kept_bytes = countsAt(*tree, "kept_bytes");
   report.audited = countsAt(*tree, "audited");
   report.rejected = countsAt(*tree, "rejected");

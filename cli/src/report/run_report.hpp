@@ -31,6 +31,7 @@ struct RunReport {
   bool pass_through = false;
   std::optional<Plan> plan;
   std::vector<std::pair<double, double>> timeline;  // seconds, live bytes, of one late step
+  std::vector<std::pair<double, double>> mapped;    // the same of what was mapped; may be empty
   std::map<std::string, std::int64_t> kept_bytes;   // by reason
   // By op: replays compared with their originals, and those that differed; in this run, and in an
   // earlier one.

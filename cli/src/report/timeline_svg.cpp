@@ -22,6 +22,7 @@ class Drawing {
     end_ = std::max(report.timeline.back().first, begin_ + 1e-9);
     double most = 0;
     for (const auto& [seconds, bytes] : report.timeline) most = std::max(most, bytes);
+    for (const auto& [seconds, bytes] : report.mapped) most = std::max(most, bytes);
     most = std::max(most, static_cast<double>(report.budget_bytes.value_or(0)));
     most = std::max(most, static_cast<double>(report.predicted_peak_bytes.value_or(0)));
     most = std::clamp(most, 1.0, 9e18);
@@ -31,11 +32,12 @@ class Drawing {
 
   std::string draw() {
     text_ = fmt::format(
-        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}: live bytes along one "
-        "step\">\n",
+        "<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}: live and mapped bytes "
+        "along one step\">\n",
         kWidth, kHeight, escaped(report_.name()));
     axes();
     area();
+    mapped();
     line(report_.budget_bytes, "budget", "budget");
     line(report_.predicted_peak_bytes, "predicted", "predicted peak");
     return text_ + "</svg>\n";
@@ -67,27 +69,44 @@ class Drawing {
     label(kWidth - kRight, kHeight - 8, shownSeconds(end_ - begin_) + " of a late step", "end");
   }
 
-  // A staircase: a size holds until the next one.
-  void area() {
-    std::vector<double> most(kColumns, -1);
+  // Of a staircase, where a size holds until the next one: the most in each column.
+  std::vector<double> columns(const std::vector<std::pair<double, double>>& timeline) const {
+    std::vector<double> most(kColumns, 0);
     const auto columnOf = [&](double seconds) {
       const double part = (seconds - begin_) / (end_ - begin_);
       return std::clamp(static_cast<int>(part * kColumns), 0, kColumns - 1);
     };
     int before = 0;
     double held = 0;
-    for (const auto& [seconds, bytes] : report_.timeline) {
+    for (const auto& [seconds, bytes] : timeline) {
       const int column = columnOf(seconds);
       for (int i = before; i <= column; ++i) most[i] = std::max(most[i], held);
       most[column] = std::max(most[column], bytes);
       before = column, held = bytes;
     }
+    return most;
+  }
+
+  // From the left edge on.
+  std::string path(const std::vector<double>& columns) const {
     const double step = (kWidth - kLeft - kRight) / kColumns;
-    std::string path = fmt::format("M{} {:.1f}", kLeft, y(0));
-    for (int i = 0; i < kColumns; ++i) {
-      path += fmt::format("V{:.1f}H{:.1f}", y(std::max(most[i], 0.0)), kLeft + (i + 1) * step);
-    }
-    text_ += fmt::format("<path class=\"area\" d=\"{}V{:.1f}Z\"/>\n", path, y(0));
+    std::string path;
+    for (int i = 0; i < kColumns; ++i)
+      path += fmt::format("V{:.1f}H{:.1f}", y(columns[i]), kLeft + (i + 1) * step);
+    return path;
+  }
+
+  void area() {
+    text_ += fmt::format("<path class=\"area\" d=\"M{} {:.1f}{}V{:.1f}Z\"/>\n", kLeft, y(0),
+                         path(columns(report_.timeline)), y(0));
+  }
+
+  void mapped() {
+    if (report_.mapped.empty()) return;
+    const std::vector<double> most = columns(report_.mapped);
+    text_ += fmt::format("<path class=\"mapped\" d=\"M{} {:.1f}{}\"><title>mapped</title></path>\n",
+                         kLeft, y(most.front()), path(most));
+    label(kLeft + 6, y(most.front()) - 4, "mapped", "start");
   }
 
   void line(std::optional<std::int64_t> bytes, const char* style, const char* name) {

@@ -92,6 +92,15 @@ struct TraceScope {
   bool operator==(const TraceScope&) const = default;
 };
 
+// What was mapped from some moment on: blocks, cache and slack. Of use to who looks on, not to
+// plans.
+struct TraceMapped {
+  Nanoseconds at_ns = 0;  // since the step's start
+  Bytes bytes = 0;
+
+  bool operator==(const TraceMapped&) const = default;
+};
+
 // Copies of values on the host, as measured where the step was recorded.
 struct HostCopies {
   std::int64_t bytes_per_second = 0;  // written and read back once; 0: no copies there
@@ -113,6 +122,7 @@ struct Trace {
   std::int32_t group_rank = kNone;     // this process's in the group of the messages
   std::int32_t group_size = 0;         // 0: no messages
   std::string group = {};              // its name; messages of other groups are left out
+  std::vector<TraceMapped> mapped;  // whenever it changed, from the step's start on; may be empty
 };
 
 enum class CopyKind : std::uint8_t { kBits, kHost };  // one bit a word; on the host
