@@ -25,6 +25,7 @@ LARGEST_BLOCK_BYTES = 2 << 20  # blocks may lie badly
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--end", type=Path, help="no step begins once this file is there")
     parser.add_argument("--asks")
     parser.add_argument("--out")
     options = parser.parse_args()
@@ -36,6 +37,8 @@ def main() -> None:
     folder = os.environ.get("EBBTIDE_SOCKET_DIR")
     losses, answers = [], []
     for step in range(options.steps):
+        if options.end and options.end.exists():
+            break
         for one in asks:
             if folder is None or one["step"] != step:
                 continue
