@@ -28,7 +28,8 @@ constexpr std::array<SeriesText, kGauges> kGaugeTexts = {{
     {"ebbtide_memory_smallest_feasible_budget_bytes",
      "Smallest budget that the steps so far can be trained in; NaN until it is known."},
     {"ebbtide_last_step_timestamp_seconds",
-     "When the last step ended, in seconds since 1970; NaN before the first one."},
+     "When the last step ended, in seconds since 1970; NaN before the first one, and when the run "
+     "has ended."},
 }};
 
 // In the order of Counter.
