@@ -183,9 +183,9 @@ std::string RankMetrics::render(Format format) const {
   families.push_back(impl_->opFamily());
   {
     const std::lock_guard lock(impl_->mutex);
-    families.push_back(impl_->info("ebbtide_rank_info",
-                                   "What is known of the rank: to be joined on job_id and rank.",
-                                   impl_->rank));
+    families.push_back(impl_->info(
+        "ebbtide_rank_info",
+        "What is known of the rank: to be joined on instance, job_id and rank.", impl_->rank));
     if (!impl_->build.empty())
       families.push_back(
           impl_->info("ebbtide_build_info", "Versions that this rank runs.", impl_->build));

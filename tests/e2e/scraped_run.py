@@ -1,21 +1,27 @@
-"""A run of two ranks that a Prometheus server scrapes, and questions to that server."""
+"""A run of two ranks that a Prometheus server scrapes, alone and beside made-up jobs, and questions
+to that server."""
 
 import json
+import math
 import subprocess
+import tempfile
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 from conftest import by_rank
+from page_serving import SERVE
 from processes import ROOT, TIMEOUT_SECONDS, environment, free_port, run, script
 
 RANKS = 2
+JOB_ID = "port-29500"  # as of a job that nobody named
+OTHER_JOB_ID = "other"
 DASHBOARDS = ROOT / "dashboards"
 PROGRAM = "tests/e2e/stages_train.py"
 OPEN_METRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
@@ -67,6 +73,19 @@ class Prometheus:
         """Once there are some: rates need two scrapes with a step between."""
         return eventually(lambda: self.query(expression), self.process)
 
+    def figures(self, expression: str, at_least: int = 1) -> list[dict]:
+        """Those that are finite, once there are so many."""
+
+        def ask() -> list[dict]:
+            series = self.query(expression)
+            finite = [one for one in series if math.isfinite(float(one["value"][1]))]
+            return finite if len(finite) >= at_least else []
+
+        try:
+            return eventually(ask, self.process)
+        except AssertionError as error:
+            raise AssertionError(f"{expression}: {self.query(expression)}") from error
+
 
 @dataclass
 class ScrapedRun:
@@ -86,6 +105,14 @@ class ScrapedRun:
         output, _ = self.training.communicate(timeout=TIMEOUT_SECONDS)
         assert self.training.returncode == 0, output
         return output
+
+
+@dataclass
+class Crowd:
+    """A server that scrapes the run and, of other machines, made-up jobs."""
+
+    prometheus: Prometheus
+    jobs: set[tuple[str, str]]  # instance and job id
 
 
 @contextmanager
@@ -108,23 +135,23 @@ def started(command: list[str], **options: object) -> Iterator[subprocess.Popen]
                 process.kill()
 
 
-def configuration(base: int, folder: Path) -> Path:
+def configuration(targets: list[str], folder: Path) -> Path:
     """The one that users get, but for where the run is, and for our patience."""
     config = yaml.safe_load((DASHBOARDS / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "500ms", "evaluation_interval": "500ms"}
     config["rule_files"] = [str(DASHBOARDS / name) for name in config["rule_files"]]
     (scrape,) = config["scrape_configs"]
-    scrape["static_configs"] = [{"targets": [target(base)]}]
+    scrape["static_configs"] = [{"targets": targets}]
     path = folder / "prometheus.yml"
     path.write_text(yaml.safe_dump(config))
     return path
 
 
 @contextmanager
-def prometheus(base: int, port: int, folder: Path) -> Iterator[Prometheus]:
+def prometheus(targets: list[str], port: int, folder: Path) -> Iterator[Prometheus]:
     address = f"127.0.0.1:{port}"
     options = {
-        "config.file": configuration(base, folder),
+        "config.file": configuration(targets, folder),
         "storage.tsdb.path": folder / "database",
         "web.listen-address": address,
     }
@@ -149,12 +176,14 @@ def scraped_run(folder: Path) -> Iterator[ScrapedRun]:
         "EBBTIDE_BUDGET": by_rank(budgets),
         "EBBTIDE_PORT": str(base),
         "EBBTIDE_TEXTFILE": str(folder / "rank-{rank}.prom"),
+        "EBBTIDE_JOB_ID": JOB_ID,
     }
     with (
-        prometheus(base, base + RANKS, folder) as server,
+        tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as sockets,  # their names are short
+        prometheus([target(base)], base + RANKS, folder) as server,
         started(
             list(program.command),
-            env=environment(program, variables, folder),
+            env=environment(program, variables | {"EBBTIDE_SOCKET_DIR": sockets}, folder),
             cwd=folder,
             stdout=subprocess.PIPE,
         ) as training,
@@ -164,3 +193,29 @@ def scraped_run(folder: Path) -> Iterator[ScrapedRun]:
         eventually(lambda: server.query(f"{planned} == {RANKS}"), training)
         scraped.text = get(target(base), "/metrics")[1]
         yield scraped
+
+
+@contextmanager
+def made_up(job_id: str) -> Iterator[str]:
+    """A machine with eight ranks of that job. What to scrape."""
+    with (
+        tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as folder,
+        started(
+            [str(SERVE), "--ranks", "8", "--job-id", job_id, "--socket-dir", folder],
+            stdout=subprocess.PIPE,
+        ) as server,
+    ):
+        yield target(json.loads(server.stdout.readline())["port"])
+
+
+@contextmanager
+def beside_other_jobs(scraped: ScrapedRun, folder: Path) -> Iterator[Crowd]:
+    with ExitStack() as stack:
+        jobs = {(target(scraped.base), JOB_ID)}
+        for job_id in (JOB_ID, OTHER_JOB_ID):
+            jobs.add((stack.enter_context(made_up(job_id)), job_id))
+        targets = [instance for instance, _ in jobs]
+        server = stack.enter_context(prometheus(targets, free_port(), folder))
+        up = f"count(ebbtide_rank_info) == {RANKS + 2 * 8}"
+        eventually(lambda: server.query(up), server.process)
+        yield Crowd(server, jobs)

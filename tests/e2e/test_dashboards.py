@@ -2,6 +2,7 @@
 and every query of the dashboard and of the alerts has an answer there."""
 
 import json
+import math
 import re
 import shutil
 import subprocess
@@ -10,11 +11,23 @@ from pathlib import Path
 
 import pytest
 import yaml
-from processes import ROOT, run, tiny
+from processes import ROOT, code, run, tiny
 from prometheus_client import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as from_open_metrics
 from prometheus_client.parser import text_string_to_metric_families as from_text
-from scraped_run import DASHBOARDS, OPEN_METRICS, RANKS, ScrapedRun, get, scraped_run, target
+from scraped_run import (
+    DASHBOARDS,
+    JOB_ID,
+    OPEN_METRICS,
+    OTHER_JOB_ID,
+    RANKS,
+    Crowd,
+    ScrapedRun,
+    beside_other_jobs,
+    get,
+    scraped_run,
+    target,
+)
 
 DASHBOARD = json.loads((DASHBOARDS / "ebbtide.json").read_text())
 PANELS = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
@@ -37,6 +50,12 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ScrapedRun]:
     with scraped_run(tmp_path_factory.mktemp("scraped")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def crowd(scraped: ScrapedRun, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crowd]:
+    with beside_other_jobs(scraped, tmp_path_factory.mktemp("crowd")) as one:
         yield one
 
 
@@ -130,6 +149,19 @@ def test_the_documentation_lists_what_is_exported(scraped: ScrapedRun) -> None:
         assert labels <= seen | UNKNOWN_ON_A_CPU, name
 
 
+def documented_queries() -> list[str]:
+    """Those of docs/metrics.md that are whole."""
+    cells = re.findall(r"^\| .+\? \| `([^`…]+)`", (ROOT / "docs" / "metrics.md").read_text(), re.M)
+    return [cell.replace("[5m]", f"[{VARIABLES['$__rate_interval']}]") for cell in cells]
+
+
+def test_documented_queries_have_data(scraped: ScrapedRun) -> None:
+    queries = documented_queries()
+    assert len(queries) == 7
+    for query in queries:
+        scraped.prometheus.figures(query)
+
+
 def test_promtool_accepts_what_is_exported(scraped: ScrapedRun) -> None:
     promtool("check", "metrics", text=scraped.text)
 
@@ -194,13 +226,83 @@ def in_place(expression: str) -> str:
     return expression
 
 
+def labels_of(legend: str) -> set[str]:
+    return set(re.findall(r"{{(\w+)}}", legend))
+
+
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
 def test_each_panel_has_data(panel: dict, scraped: ScrapedRun) -> None:
+    """Figures, from every rank where it is drawn by rank: NaN draws nothing. Until two scrapes have
+    seen a step between them a share of its time is 0/0, so it is waited for."""
     for drawn in panel["targets"]:
-        series = scraped.prometheus.data(in_place(drawn["expr"]))
-        for one in series:  # the legend's labels are there
-            for label in re.findall(r"{{(\w+)}}", drawn["legendFormat"]):
-                assert label in one["metric"], (drawn["expr"], one)
+        expected = RANKS if "rank" in labels_of(drawn["legendFormat"]) else 1
+        series = scraped.prometheus.figures(in_place(drawn["expr"]), at_least=expected)
+        for one in series:
+            assert labels_of(drawn["legendFormat"]) <= set(one["metric"]), (drawn["expr"], one)
+
+
+def test_budget_in_use_is_what_the_budget_bounds(scraped: ScrapedRun) -> None:
+    """Mapped bytes and margin. A CPU has no margin: so the expressions are looked at, too."""
+    (panel,) = (panel for panel in PANELS if panel["title"] == "Budget in use")
+    (drawn,) = panel["targets"]
+    for one in scraped.prometheus.figures(in_place(drawn["expr"]), at_least=RANKS):
+        assert 0 < float(one["value"][1]) <= 1
+    budget = "/ ebbtide_memory_budget_bytes"
+    shares = [query["expr"] for panel in PANELS for query in panel["targets"]]
+    shares = [share for share in shares + documented_queries() if budget in share]
+    assert len(shares) == 3  # both panels, and the documentation
+    for share in shares:
+        assert "ebbtide_memory_external_margin_bytes) " + budget in share
+
+
+def test_top_operators_are_shares_of_the_time(scraped: ScrapedRun) -> None:
+    """Together what the panel "Recompute share" has: fewer than ten operators run again here."""
+    by_title = {panel["title"]: panel["targets"][0]["expr"] for panel in reversed(PANELS)}
+    in_all = by_title["Recompute share"]  # the first one: of all ranks
+    parts = in_place(f"sum({by_title['Top recomputed operators']}) / ({in_all})")
+    # A rate leaves out what a name has at its first scrape: so in the beginning they are fewer.
+    scraped.prometheus.figures(f"({parts}) > 0.95 < 1.05")
+
+
+# --- beside other jobs ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("panel", PANELS, ids=lambda panel: panel["title"])
+def test_jobs_are_not_merged(panel: dict, crowd: Crowd) -> None:
+    """Beside a machine with another job of the same id, as two have that nobody named, and one of
+    another id: no query fails, and each rank, stage or operator is that of one job."""
+    for drawn in panel["targets"]:
+        labels = labels_of(drawn["legendFormat"])
+        series = crowd.prometheus.figures(in_place(drawn["expr"]))
+        if not labels:
+            continue  # all in one figure, by the choice of jobs; or a table with every label
+        assert "job_id" in labels, drawn["legendFormat"]
+        assert {one["metric"]["job_id"] for one in series} <= {JOB_ID, OTHER_JOB_ID}
+        if "rank" in labels:
+            places = [(one["metric"]["instance"], one["metric"]["rank"]) for one in series]
+            assert len(set(places)) == len(places)
+
+
+def test_made_up_ranks_export_what_real_ones_do(scraped: ScrapedRun, crowd: Crowd) -> None:
+    for instance, _ in crowd.jobs:
+        made_up = families(get(instance, "/metrics")[1])
+        assert {name: one.type for name, one in made_up.items()} == {
+            name: one.type for name, one in families(scraped.text).items()
+        }
+
+
+def test_documented_queries_hold_beside_other_jobs(crowd: Crowd) -> None:
+    for query in documented_queries():
+        assert crowd.prometheus.figures(query), query
+
+
+@pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
+def test_alerts_are_of_one_rank_of_one_job(rule: dict, crowd: Crowd) -> None:
+    measured, _, _ = comparison(rule)
+    each = f"count by (instance, job_id, rank) ({measured})"
+    assert {one["value"][1] for one in crowd.prometheus.data(each)} == {"1"}
+    jobs = f"count(count by (instance, job_id) ({measured})) == {len(crowd.jobs)}"
+    assert crowd.prometheus.data(jobs)  # rates need two scrapes of each
 
 
 def test_the_dashboards_variables_have_values(scraped: ScrapedRun) -> None:
@@ -215,11 +317,18 @@ def test_the_dashboards_variables_have_values(scraped: ScrapedRun) -> None:
             assert found == {str(rank) for rank in range(RANKS)}
 
 
+def comparison(rule: dict) -> tuple[str, str, str]:
+    return re.fullmatch(r"(.+) (>|<) ([0-9.]+)", rule["expr"]).groups()
+
+
 @pytest.mark.parametrize("rule", ALERTS, ids=lambda rule: rule["alert"])
 def test_each_alert_has_data(rule: dict, scraped: ScrapedRun) -> None:
-    measured, _, _ = re.fullmatch(r"(.+) (>|<) ([0-9.]+)", rule["expr"]).groups()
-    ranks = {one["metric"]["rank"] for one in scraped.prometheus.data(measured)}
-    assert ranks == {str(rank) for rank in range(RANKS)}
+    """Of every rank, or of the machine."""
+    measured, _, _ = comparison(rule)
+    per_rank = "$labels.rank " in rule["annotations"]["summary"]
+    series = scraped.prometheus.figures(measured, at_least=RANKS if per_rank else 1)
+    ranks = [one["metric"].get("rank") for one in series]
+    assert sorted(ranks) == [str(rank) for rank in range(RANKS)] if per_rank else ranks == [None]
 
 
 def test_prometheus_is_content(scraped: ScrapedRun) -> None:
@@ -261,16 +370,38 @@ def test_the_file_has_the_last_word(scraped: ScrapedRun) -> None:
             if sample.name == "ebbtide_op_recompute_seconds_total"
         ]
         assert sum(by_op) == pytest.approx(report["recompute_seconds"])
+        # Nobody is to wait for its next step: the files stay, and the alert reads them.
+        assert math.isnan(values["ebbtide_last_step_timestamp_seconds"])
     assert {path.name for path in scraped.folder.glob("*.prom*")} == {
         f"rank-{rank}.prom" for rank in range(RANKS)
     }
+
+
+def test_an_error_that_ends_a_run_is_in_its_file(tmp_path: Path) -> None:
+    """Nobody scrapes between the two."""
+    program = code(
+        f"import sys; sys.path.insert(0, {str(ROOT / 'tests' / 'e2e')!r})\n"
+        "import out_of_memory, torch\n"
+        "trainer = out_of_memory.Trainer()\n"
+        "for _ in range(3): trainer.step()\n"
+        "torch.empty(64 << 20, dtype=torch.uint8)\n"
+    )
+    file = tmp_path / "series.prom"
+    variables = {"EBBTIDE_BUDGET": f"{20 << 20}", "EBBTIDE_TEXTFILE": str(file)}
+    done = run(program, variables, tmp_path / "run", out=False)
+    assert done.status == 1 and done.said("out of memory: 64.0 MiB asked for"), done.output
+    exported = families(file.read_text())
+    (errors,) = exported["ebbtide_ooms_total"].samples
+    assert errors.value == 1
+    (last_step,) = exported["ebbtide_last_step_timestamp_seconds"].samples
+    assert math.isnan(last_step.value)
 
 
 def test_a_folder_that_goes_away_is_one_warning(tmp_path: Path) -> None:
     folder = tmp_path / "series"
     folder.mkdir()
     program = tiny(steps=4)
-    code = (
+    text = (
         "import runpy, shutil, sys, torch; sys.argv = sys.argv[1:];"
         # After the first allocation that trains: the file is there, and then is not.
         f"old = torch.optim.AdamW.step; torch.optim.AdamW.step = lambda *a, **k: "
@@ -279,7 +410,7 @@ def test_a_folder_that_goes_away_is_one_warning(tmp_path: Path) -> None:
         "runpy.run_path(sys.argv[0], run_name='__main__')"
     )
     python, *rest = program.command
-    changed = type(program)((python, "-c", code, *rest))
+    changed = type(program)((python, "-c", text, *rest))
     variables = {"EBBTIDE": "1", "EBBTIDE_TEXTFILE": str(folder / "{rank}.prom")}
     done = run(changed, variables, tmp_path / "run").succeeded()
     warnings = re.findall(r"warning: .*", done.output)

@@ -1,7 +1,7 @@
 // RankMetrics: the series of one rank. Gauges and counters are prometheus-cpp's, with the labels
 // that are known when the process starts: rank, local_rank, job_id. What is learnt later, the stage
-// and the GPU, are labels of ebbtide_rank_info, to be joined on (job_id, rank): a series whose
-// labels change would be another series.
+// and the GPU, are labels of ebbtide_rank_info, to be joined on (instance, job_id, rank): a series
+// whose labels change would be another series.
 //
 // Thread rule: every function may be called from any thread. set(), add() and the like are
 // lock-free on cached children; raiseTo() of a counter by one thread at a time. What sets labels
