@@ -25,6 +25,13 @@ def error_of(call: Any) -> str:
     return "none"
 
 
+def whole_curve() -> ebbtide.Curve:
+    """Once it has been computed, by the planning thread, which asking begins."""
+    while (curve := ebbtide.curve()).state == "computing":
+        planner.time.sleep(0.01)
+    return curve
+
+
 class Asker:
     """Called in the midst of each step, between its forward and its backward pass."""
 
@@ -40,7 +47,9 @@ class Asker:
             plan = ebbtide.plan()
             told["plan"], told["plan_text"] = plan.data, repr(plan)
             told["plan_html"] = plan._repr_html_()
-            told["curve"] = ebbtide.curve().data
+            curve = whole_curve()
+            told["curve"], told["curve_text"] = curve.data, repr(curve)
+            told["curve_html"] = curve._repr_html_()
             told["unreadable"] = error_of(lambda: ebbtide.set_budget("30G"))
             told["too_many_steps"] = error_of(lambda: ebbtide.trace(101))
             self.ask_too_little()

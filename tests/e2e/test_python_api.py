@@ -1,12 +1,19 @@
 """The functions of the package, in real trainings and without the plugin."""
 
 import ast
+import base64
 import importlib.util
 import inspect
+import io
 import json
+import re
+import sys
 from pathlib import Path
 
+import ebbtide
 import pytest
+from matplotlib import image, pyplot
+from matplotlib.axes import Axes
 from processes import ROOT, Finished, code, run, script
 
 PACKAGE = ROOT / "plugin" / "python" / "ebbtide"
@@ -63,12 +70,159 @@ def test_refusals_are_exceptions(asked) -> None:
     assert told["too_many_steps"].startswith("ValueError: ")
 
 
-def test_plans_and_curves_are_shown(asked) -> None:
+# --- pictures
+
+
+def cells(html: str) -> list[list[str]]:
+    """Of its tables, one after the other."""
+    rows = re.findall(r"<tr>(.*?)</tr>", html)
+    return [re.findall(r"<t[hd]>(.*?)</t[hd]>", row) for row in rows]
+
+
+def drawn_in(html: str) -> tuple[int, int]:
+    """Width and height of its one picture, which shows something."""
+    (encoded,) = re.findall(r'<img src="data:image/png;base64,([^"]+)">', html)
+    pixels = image.imread(io.BytesIO(base64.b64decode(encoded)), format="png")
+    assert pixels.min() < 0.5 < pixels.max()  # dark on bright
+    return pixels.shape[1], pixels.shape[0]
+
+
+def lines(axes: Axes) -> dict[str, tuple[list[float], list[float]]]:
+    return {
+        line.get_label(): (list(line.get_xdata()), list(line.get_ydata())) for line in axes.lines
+    }
+
+
+def labels(axes: Axes) -> list[str]:
+    return [text.get_text() for text in axes.get_legend().get_texts()]
+
+
+@pytest.fixture(autouse=True)
+def closed_figures():
+    yield
+    pyplot.close("all")
+
+
+def test_a_plan_is_shown_as_text(asked) -> None:
     told, _, _ = asked
-    assert told["plan"]["plan"]["recomputed_ops"] > 0
-    assert "recompute share of a step" in told["plan_text"]
-    assert told["plan_html"].startswith("<table>")
-    assert told["curve"]["state"] in ("ready", "computing", "none")
+    plan = told["plan"]["plan"]
+    assert plan["recomputed_ops"] > 0
+    share = f"+{100 * plan['overhead_ratio']:.1f} %"
+    assert f"  more time: {share}\n" in told["plan_text"]
+    shown = cells(told["plan_html"])
+    assert ["planner", plan["planner"]] in shown
+    assert ["more time", share] in shown
+    assert ["ops computed again", str(plan["recomputed_ops"])] in shown
+    again = shown[shown.index(["computed again", "ops", "a step", "bytes freed"]) + 1 :]
+    assert [row[:2] for row in again] == [
+        [row["op"], str(row["ops"])] for row in told["plan"]["recomputed"]
+    ]
+
+
+def test_a_plan_is_drawn(asked) -> None:
+    """Predicted above, measured below, each along its own time."""
+    told, _, _ = asked
+    width, height = drawn_in(told["plan_html"])
+    assert width > 600 and height > 600
+    data = told["plan"]
+    predicted, measured = ebbtide.Plan(data).plot()
+    assert predicted.figure is measured.figure
+    assert (predicted.get_title(), measured.get_title()) == ("predicted", "measured")
+    areas = [f"{area['label']} ({area['action']})" for area in data["areas"]]
+    assert labels(predicted) == [*areas, "budget"]
+    # Stacked they end at what is live in all: at most at the predicted peak.
+    top = max(
+        path.vertices[:, 1].max() for one in predicted.collections for path in one.get_paths()
+    )
+    assert top == pytest.approx(data["plan"]["predicted_peak_bytes"] / unit_of(predicted))
+    timeline = data["timeline"]
+    assert labels(measured) == ["live", "mapped", "budget"]
+    for kind in ("live", "mapped"):
+        seconds, held = lines(measured)[kind]
+        assert seconds == timeline["seconds"]
+        bytes_held = timeline[f"{kind}_bytes"]
+        assert held == [count / unit_of(measured) for count in bytes_held]
+    for axes in (predicted, measured):
+        budget = timeline["budget_bytes"] / unit_of(axes)
+        assert lines(axes)["budget"][1] == [budget, budget]
+        assert axes.get_ylim()[0] == 0 and axes.get_ylim()[1] > budget
+
+
+def unit_of(axes: Axes) -> int:
+    return {"MiB": 1 << 20, "GiB": 1 << 30}[axes.get_ylabel()]
+
+
+def test_a_plan_is_drawn_where_one_says(asked) -> None:
+    told, _, _ = asked
+    figure, given = pyplot.subplots(1, 2)
+    assert ebbtide.Plan(told["plan"]).plot(given) == tuple(given)
+    assert figure.axes == list(given)
+    assert all(axes.has_data() for axes in given)
+
+
+def test_without_a_plan_the_step_is_drawn_alone(asked) -> None:
+    told, _, _ = asked
+    nothing = {"plan": None, "areas": [], "area_seconds": [], "recomputed": []}
+    predicted, measured = ebbtide.Plan(told["plan"] | nothing).plot()
+    assert predicted.get_title() == "predicted: no plan is in force"
+    assert not predicted.collections and set(lines(predicted)) == {"budget"}
+    assert set(lines(measured)) == {"live", "mapped", "budget"}
+    before_all = ebbtide.Plan(told["plan"] | nothing | {"timeline": None})
+    assert before_all._repr_html_() == "<p>Ebbtide: no plan is in force.</p>"
+    with pytest.raises(RuntimeError, match="no plan and no recorded step"):
+        before_all.plot()
+
+
+def test_a_curve_is_shown_and_drawn(asked) -> None:
+    told, _, _ = asked
+    data = told["curve"]
+    assert (data["state"], data["why"]) == ("ready", "")
+    curve = ebbtide.Curve(data)
+    assert len(curve) == len(data["points"]) > 2
+    head, *rows = cells(told["curve_html"])
+    assert head == ["budget", "step", "more time"]
+    assert [row[2] for row in rows] == [
+        f"+{100 * point['overhead_ratio']:.1f} %" for point in data["points"]
+    ]
+    assert all(" | ".join(row) in told["curve_text"] for row in rows)
+    width, height = drawn_in(told["curve_html"])
+    assert width > 600 and height > 300
+    axes = curve.plot()
+    unit = {"budget in MiB": 1 << 20, "budget in GiB": 1 << 30}[axes.get_xlabel()]
+    budgets, seconds = lines(axes)["predicted"]
+    assert budgets == [point["budget_bytes"] / unit for point in data["points"]]
+    assert seconds == [point["step_seconds"] for point in data["points"]]
+    present = data["present"]
+    now = ([present["budget_bytes"] / unit], [present["step_seconds"]])
+    assert lines(axes)["now"] == now
+    assert labels(axes) == ["predicted", "now"]
+    _, own = pyplot.subplots()
+    assert curve.plot(own) is own and own.has_data()
+
+
+def test_a_curve_that_is_not_there(asked) -> None:
+    told, _, _ = asked
+    curve = ebbtide.Curve(told["curve"] | {"state": "none", "points": [], "present": None})
+    assert (repr(curve), len(curve)) == ("<ebbtide.Curve: none>", 0)
+    assert curve._repr_html_() == "<p>Ebbtide: the curve is none.</p>"
+    with pytest.raises(RuntimeError, match="no curve to draw: it is none"):
+        curve.plot()
+
+
+def test_without_matplotlib_tables_are_left(asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    told, _, _ = asked
+    for name in ("matplotlib", "matplotlib.figure", "matplotlib.backends.backend_agg"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    for one, html in (
+        (ebbtide.Plan(told["plan"]), told["plan_html"]),
+        (ebbtide.Curve(told["curve"]), told["curve_html"]),
+    ):
+        assert one._repr_html_() == re.sub("<img [^>]+>", "", html)
+        with pytest.raises(ImportError, match="draws with matplotlib, which is not installed"):
+            one.plot()
+
+
+# --- changes
 
 
 def test_a_pause_is_a_step_as_in_torch_alone(asked) -> None:
@@ -148,8 +302,6 @@ def parameters(function: ast.FunctionDef) -> list[tuple[str, str | None]]:
 def test_the_stub_is_the_module(tmp_path: Path) -> None:
     spec = importlib.util.find_spec("ebbtide")
     assert spec is not None and spec.origin is not None
-    import ebbtide
-
     stub = ast.parse((PACKAGE / "__init__.pyi").read_text())
     names = declared(stub)
     public = {name for name in vars(ebbtide) if name in ebbtide.__all__}

@@ -1,5 +1,5 @@
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypedDict, type_check_only
 
 from matplotlib.axes import Axes
@@ -122,7 +122,7 @@ class Plan:
     def predicted_peak_bytes(self) -> int | None: ...
     @property
     def overhead_ratio(self) -> float | None: ...
-    def plot(self, ax: Axes | None = None) -> Axes: ...
+    def plot(self, axes: Iterable[Axes] | None = None) -> tuple[Axes, Axes]: ...
 
 class Curve:
     data: dict[str, Any]

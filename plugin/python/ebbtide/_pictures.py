@@ -5,11 +5,12 @@ from __future__ import annotations
 import base64
 import html
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _ACTIONS = {
     "base": "#9aa5b1",
@@ -37,26 +38,31 @@ def seconds_text(seconds: float | None) -> str:
     return f"{seconds:.2f} s" if seconds >= 1 else f"{seconds * 1e3:.2f} ms"
 
 
-def _new_axes() -> Axes:
+def _new_figure(rows: int) -> Figure:
     try:
         from matplotlib import pyplot
     except ImportError:
         raise ImportError("plot() draws with matplotlib, which is not installed") from None
-    return pyplot.subplots(figsize=(8, 4), layout="constrained")[1]
+    return pyplot.figure(figsize=(8, 4 * rows), layout="constrained")
 
 
-def _png(draw: Any) -> str:
+def _png(rows: int, draw: Callable[..., None]) -> str:
     """An <img>, or nothing where matplotlib is missing."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
         return ""
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    draw(figure.subplots())
+    figure = Figure(figsize=(8, 3.5 * rows), layout="constrained")
+    draw(*figure.subplots(rows, squeeze=False)[:, 0])
     buffer = io.BytesIO()
     FigureCanvasAgg(figure).print_png(buffer)
     return f'<img src="data:image/png;base64,{base64.b64encode(buffer.getvalue()).decode()}">'
+
+
+def _unit(largest: float) -> tuple[str, int]:
+    """One in which such a number of bytes is read well, and its bytes."""
+    return ("GiB", 1 << 30) if largest >= 1 << 30 else ("MiB", 1 << 20)
 
 
 def _table(rows: Sequence[tuple[str, ...]], head: tuple[str, ...] = ()) -> str:
@@ -84,7 +90,7 @@ class Plan:
 
     @property
     def overhead_ratio(self) -> float | None:
-        """Recompute seconds by the step's, as the plan foresees it."""
+        """Time that the plan adds to a step, as it foresees it, over that of a step without it."""
         return self.data["plan"]["overhead_ratio"] if self.exists else None
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -93,7 +99,7 @@ class Plan:
             ("planner", str(plan["planner"])),
             ("peak without it", bytes_text(plan.get("plain_peak_bytes"))),
             ("predicted peak", bytes_text(plan["predicted_peak_bytes"])),
-            ("recompute share of a step", f"{100 * plan['overhead_ratio']:.1f} %"),
+            ("more time", f"+{100 * plan['overhead_ratio']:.1f} %"),
             ("ops computed again", str(plan["recomputed_ops"])),
             ("offloaded", bytes_text(plan["offloaded_bytes"])),
             ("in use since step", str(plan["active_from_step"] or "none yet")),
@@ -120,7 +126,7 @@ class Plan:
     def _repr_html_(self) -> str:
         if not self.exists:
             return "<p>Ebbtide: no plan is in force.</p>"
-        image = _png(self._draw) if self._has_picture() else ""
+        image = _png(2, self._draw) if self._has_picture() else ""
         again = self._recomputed()
         heads = ("computed again", "ops", "a step", "bytes freed")
         return _table(self._rows()) + image + (_table(again, heads) if again else "")
@@ -128,37 +134,55 @@ class Plan:
     def _has_picture(self) -> bool:
         return bool(self.data.get("areas") or self.data.get("timeline"))
 
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Live bytes along a step: as the plan foresees them by what is done, and as measured."""
+    def plot(self, axes: Iterable[Axes] | None = None) -> tuple[Axes, Axes]:
+        """Two pictures, since their times differ: live bytes along a step as the plan foresees
+        them, by what is done with them; and what the last recorded step held, and what was mapped.
+        """
         if not self._has_picture():
             raise RuntimeError("there is no plan and no recorded step to draw yet")
-        axes = _new_axes() if ax is None else ax
-        self._draw(axes)
-        return axes
+        predicted, measured = _new_figure(2).subplots(2) if axes is None else axes
+        self._draw(predicted, measured)
+        return predicted, measured
 
-    def _draw(self, axes: Axes) -> None:
-        gib = 1 << 30
+    def _draw(self, predicted: Axes, measured: Axes) -> None:
+        timeline = self.data.get("timeline") or {}
         areas = self.data.get("areas") or []
-        seconds = self.data.get("area_seconds") or []
-        if areas and seconds:
-            axes.stackplot(
-                seconds,
-                *[[live / gib for live in area["live_bytes"]] for area in areas],
-                labels=[f"{area['label']} ({area['action']})" for area in areas],
-                colors=[_ACTIONS.get(area["action"], "#bbbbbb") for area in areas],
-                edgecolor="white",
-                linewidth=0.3,
-            )
-        timeline = self.data.get("timeline")
-        if timeline:
-            live = [count / gib for count in timeline["live_bytes"]]
-            axes.plot(timeline["seconds"], live, color="black", linewidth=1, label="measured")
-            if timeline.get("budget_bytes") is not None:
-                budget = timeline["budget_bytes"] / gib
-                axes.axhline(budget, color="#b03030", linestyle="--", label="budget")
-        axes.set_xlabel("seconds of a step")
-        axes.set_ylabel("GiB")
-        axes.legend(fontsize="x-small")
+        budget = timeline.get("budget_bytes")
+        drawn = [timeline.get("live_bytes"), timeline.get("mapped_bytes"), [budget or 0]]
+        drawn += [area["live_bytes"] for area in areas]
+        name, unit = _unit(max(max(counts) for counts in drawn if counts))
+        self._draw_predicted(predicted, areas, unit)
+        self._draw_measured(measured, timeline, unit)
+        for axes in (predicted, measured):
+            if budget is not None:
+                axes.axhline(budget / unit, color="#b03030", linestyle="--", label="budget")
+            axes.set_ylabel(name)
+            axes.set_ylim(bottom=0)
+            if axes.get_legend_handles_labels()[0]:  # there may be twenty: beside the picture
+                axes.legend(fontsize="x-small", loc="upper left", bbox_to_anchor=(1, 1))
+
+    def _draw_predicted(self, axes: Axes, areas: list[dict[str, Any]], unit: int) -> None:
+        axes.set_title("predicted" if areas else "predicted: no plan is in force")
+        axes.set_xlabel("seconds of a step under the plan")
+        if not areas:
+            return
+        axes.stackplot(
+            self.data["area_seconds"],
+            *[[live / unit for live in area["live_bytes"]] for area in areas],
+            labels=[f"{area['label']} ({area['action']})" for area in areas],
+            colors=[_ACTIONS.get(area["action"], "#bbbbbb") for area in areas],
+            edgecolor="white",
+            linewidth=0.3,
+        )
+
+    def _draw_measured(self, axes: Axes, timeline: dict[str, Any], unit: int) -> None:
+        axes.set_title("measured" if timeline else "measured: no step has been recorded yet")
+        axes.set_xlabel("seconds of the last recorded step")
+        for kind, color in (("live", "black"), ("mapped", "#888888")):
+            counts = timeline.get(f"{kind}_bytes")
+            if counts:
+                held = [count / unit for count in counts]
+                axes.plot(timeline["seconds"], held, color=color, linewidth=1, label=kind)
 
 
 class Curve:
@@ -198,24 +222,25 @@ class Curve:
     def _repr_html_(self) -> str:
         if not self.points:
             return f"<p>Ebbtide: the curve is {html.escape(self.state)}.</p>"
-        return _png(self._draw) + _table(self._rows(), ("budget", "step", "recompute"))
+        return _png(1, self._draw) + _table(self._rows(), ("budget", "step", "more time"))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """A step's seconds over the budget, and where the run is now."""
         if not self.points:
             raise RuntimeError(f"there is no curve to draw: it is {self.state}")
-        axes = _new_axes() if ax is None else ax
+        axes = _new_figure(1).subplots() if ax is None else ax
         self._draw(axes)
         return axes
 
     def _draw(self, axes: Axes) -> None:
-        gib = 1 << 30
-        budgets = [point["budget_bytes"] / gib for point in self.points]
-        axes.plot(budgets, [point["step_seconds"] for point in self.points], marker="o")
+        name, unit = _unit(max(point["budget_bytes"] for point in self.points))
+        budgets = [point["budget_bytes"] / unit for point in self.points]
+        seconds = [point["step_seconds"] for point in self.points]
+        axes.plot(budgets, seconds, marker="o", label="predicted")
         present = self.data.get("present")
         if present:
             at = present["budget_bytes"] or present["peak_bytes"]
-            axes.plot([at / gib], [present["step_seconds"]], "s", color="#b03030", label="now")
-            axes.legend(fontsize="x-small")
-        axes.set_xlabel("budget in GiB")
+            axes.plot([at / unit], [present["step_seconds"]], "s", color="#b03030", label="now")
+        axes.legend(fontsize="x-small")
+        axes.set_xlabel(f"budget in {name}")
         axes.set_ylabel("seconds a step")
