@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ebbtide/metrics/exposition_format.hpp"
 #include "ebbtide/metrics/machine_name.hpp"
 #include "ebbtide/metrics/socket_folder.hpp"
 #include "exposition_merge.hpp"
@@ -42,13 +43,21 @@ std::string gauge(const std::string& name, const std::string& help, const std::s
 }  // namespace
 
 struct NodeView::Gathering {
+  Gathering() = default;
+  // An answer was lost, since there was no memory for it: the next who asks must not wait for it.
+  ~Gathering() {
+    if (missing > 0 && lost) lost();
+  }
+  Gathering(const Gathering&) = delete;
+  Gathering& operator=(const Gathering&) = delete;
+
   std::vector<Part> parts;
   std::size_t missing = 0;
   std::function<void(std::vector<Part>&)> done;  // empty: nobody waits any more
+  std::function<void()> lost;                    // likewise; does not throw
 
-  void take(std::size_t index, Response response, bool reached) {
+  void take(std::size_t index, Response response) {
     parts[index].response = std::move(response);
-    parts[index].reached = reached;
     if (--missing == 0 && done) done(parts);
   }
 };
@@ -96,23 +105,26 @@ std::map<int, std::string> NodeView::siblings() const {
 }
 
 void NodeView::gather(const Request& request, Join join, Answer answer) {
-  const std::string question = request.path + "\n" + request.accept;
+  const bool series = request.path == "/metrics";
+  const std::string accept = series ? contentTypeOf(formatFor(request.accept)) : "";
+  const std::string question = request.path + "\n" + accept;
   const auto gathering = std::make_shared<Gathering>();  // before anybody waits for it
   std::vector<Answer>& waiting = asked_[question];
   waiting.push_back(std::move(answer));
   if (waiting.size() > 1) return;
   try {
-    askAll(request, question, std::move(join), gathering);
+    askAll({.method = "GET", .path = request.path, .accept = accept}, question, std::move(join),
+           gathering);
   } catch (...) {  // out of memory: the next one asks anew instead of waiting for this
     gathering->done = nullptr;
+    gathering->lost = nullptr;
     asked_.erase(question);
     throw;
   }
 }
 
-void NodeView::askAll(const Request& request, const std::string& question, Join join,
+void NodeView::askAll(const Request& asked, const std::string& question, Join join,
                       const std::shared_ptr<Gathering>& gathering) {
-  const Request asked{.method = "GET", .path = request.path, .accept = request.accept};
   std::map<int, std::string> sockets = siblings();
   sockets.emplace(options_.rank, "");
   gathering->missing = sockets.size();
@@ -121,20 +133,23 @@ void NodeView::askAll(const Request& request, const std::string& question, Join 
     const Response response = join(parts);
     for (const Answer& one : answers) one(response);
   };
+  gathering->lost = [this, lives = std::weak_ptr(lives_), question] {
+    if (!lives.expired()) asked_.erase(question);
+  };
   for (const auto& [rank, path] : sockets)
     gathering->parts.push_back({.rank = rank, .response = {}});
   std::size_t index = 0;
   for (const auto& [rank, path] : sockets) {
     const std::size_t here = index++;
     if (rank != options_.rank) {
-      client_.ask(path, asked, kGatherLimit, [gathering, here](Response response, bool reached) {
-        gathering->take(here, std::move(response), reached);
+      client_.ask(path, asked, kGatherLimit, [gathering, here](Response response) {
+        gathering->take(here, std::move(response));
       });
       continue;
     }
     own_.answer(asked, [mailbox = mailbox_, gathering, here](Response response) {
       mailbox->run([gathering, here, response = std::move(response)]() mutable {
-        gathering->take(here, std::move(response), true);
+        gathering->take(here, std::move(response));
       });
     });
   }
@@ -164,8 +179,7 @@ void NodeView::pass(Request request, const Answer& answer) {
     return;
   }
   const auto limit = request.method == "POST" ? kChangeLimit : kReadLimit;
-  client_.ask(socket->second, request, limit,
-              [answer](Response response, bool) { answer(std::move(response)); });
+  client_.ask(socket->second, request, limit, answer);
 }
 
 Response NodeView::joinedMetrics(const std::vector<Part>& parts) const {

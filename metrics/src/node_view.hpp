@@ -5,8 +5,8 @@
 //   ?rank=N       passes a request for /metrics or /v1/... on to that rank
 //
 // The own rank is asked directly, its siblings over the sockets in the job's folder, all at once
-// and without waiting. One that does not answer within 1 s is left out. Questions for the same that
-// come meanwhile get the same answer.
+// and without waiting; of many 64 at once. One that does not answer within 1 s is left out.
+// Questions for the same, in the same format, that come meanwhile get the same answer.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -36,7 +36,6 @@ class NodeView {
  private:
   struct Part {
     int rank = 0;
-    bool reached = false;
     Response response;
   };
   struct Gathering;
@@ -45,7 +44,7 @@ class NodeView {
 
   // Asks all ranks and answers with what `join` makes of it.
   void gather(const Request& request, Join join, Answer answer);
-  void askAll(const Request& request, const std::string& question, Join join,
+  void askAll(const Request& asked, const std::string& question, Join join,
               const std::shared_ptr<Gathering>& gathering);
   void pass(Request request, const Answer& answer);  // to the rank that its query names
   std::map<int, std::string> siblings() const;       // their sockets, by rank
@@ -57,7 +56,8 @@ class NodeView {
   const Routes own_;
   const std::shared_ptr<Mailbox> mailbox_;
   RankClient client_;
-  std::map<std::string, std::vector<Answer>> asked_;  // who waits for the same, by path and Accept
+  std::map<std::string, std::vector<Answer>> asked_;  // who waits for the same, by path and format
+  const std::shared_ptr<const bool> lives_ = std::make_shared<bool>(true);
 };
 
 }  // namespace ebbtide::metrics

@@ -19,7 +19,9 @@ namespace http = boost::beast::http;
 using asio::local::stream_protocol;
 using boost::system::error_code;
 
-constexpr std::size_t kMostIdle = 64;  // descriptors, of which the trainer may have 1,024
+// Descriptors, of which the trainer may have 1,024.
+constexpr std::size_t kMostIdle = 64;
+constexpr std::size_t kMostAsked = 64;
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;  // of one answer
 
 std::string targetOf(const Request& request) {
@@ -37,25 +39,13 @@ std::string targetOf(const Request& request) {
 // One question, and up to two connections for it.
 class RankClient::Question : public std::enable_shared_from_this<Question> {
  public:
-  Question(RankClient& client, std::string path, Told told)
+  Question(RankClient& client, std::string path, const Request& request,
+           std::chrono::milliseconds limit, Answer told)
       : client_(client),
         client_lives_(client.lives_),
         path_(std::move(path)),
-        told_(std::move(told)) {}
-  // Untold when a handler threw, or when its context goes: then nobody is there to be told.
-  ~Question() {
-    if (!told_ || client_lives_.expired()) return;
-    try {
-      giveUp("out of descriptors or memory");
-    } catch (const std::exception&) {  // nothing is left to be said
-    }
-  }
-  Question(const Question&) = delete;
-  Question& operator=(const Question&) = delete;
-
-  void start(const Request& request, std::chrono::milliseconds limit) {
-    limit_ = limit;
-    deadline_ = std::chrono::steady_clock::now() + limit;
+        told_(std::move(told)),
+        limit_(limit) {
     message_.version(11);
     message_.method_string(request.method);
     message_.target(targetOf(request));
@@ -63,6 +53,26 @@ class RankClient::Question : public std::enable_shared_from_this<Question> {
     if (!request.accept.empty()) message_.set(http::field::accept, request.accept);
     message_.body() = request.body;
     message_.prepare_payload();
+  }
+  // Untold when a handler threw, or when its context goes: then nobody is there to be told.
+  ~Question() {
+    if (client_lives_.expired()) return;
+    try {
+      giveUp("out of descriptors or memory");
+    } catch (const std::exception&) {  // nothing is left to be said
+    }
+    if (!started_) return;
+    --client_.asked_;
+    client_.startWaiting();
+  }
+  Question(const Question&) = delete;
+  Question& operator=(const Question&) = delete;
+
+  // Its turn has come.
+  void start() {
+    started_ = true;
+    ++client_.asked_;
+    deadline_ = std::chrono::steady_clock::now() + limit_;
     // Whether a request on a connection that was closed meanwhile has been read, nobody knows: what
     // changes something is not sent twice.
     if (message_.method() != http::verb::post) stream_ = client_.take(path_);
@@ -75,12 +85,12 @@ class RankClient::Question : public std::enable_shared_from_this<Question> {
   }
 
   void giveUp(const std::string& why) {
-    tell(errorResponse(503, "the rank cannot be asked: " + why), false);
+    if (told_) tell(errorResponse(503, "the rank cannot be asked: " + why));
   }
 
  private:
-  void tell(Response response, bool reached) {
-    if (const Told told = std::exchange(told_, nullptr)) told(std::move(response), reached);
+  void tell(Response response) {
+    if (const Answer told = std::exchange(told_, nullptr)) told(std::move(response));
   }
 
   void connect() {
@@ -137,11 +147,10 @@ class RankClient::Question : public std::enable_shared_from_this<Question> {
     }
     stream_.reset();
     if (hung_up) {
-      tell(errorResponse(503, "the rank does not answer: " + error.message()), false);
+      tell(errorResponse(503, "the rank does not answer: " + error.message()));
     } else {
       tell(errorResponse(
-               504, "the rank did not answer within " + std::to_string(limit_.count()) + " ms"),
-           false);
+          504, "the rank did not answer within " + std::to_string(limit_.count()) + " ms"));
     }
   }
 
@@ -156,14 +165,15 @@ class RankClient::Question : public std::enable_shared_from_this<Question> {
     }
     response.body = std::move(message.body());
     if (message.keep_alive()) client_.keep(path_, std::move(stream_));
-    tell(std::move(response), true);
+    tell(std::move(response));
   }
 
   RankClient& client_;
   const std::weak_ptr<const bool> client_lives_;
   const std::string path_;
-  Told told_;  // empty: has been told
-  std::chrono::milliseconds limit_{};
+  Answer told_;  // empty: has been told
+  bool started_ = false;
+  const std::chrono::milliseconds limit_;
   std::chrono::steady_clock::time_point deadline_;
   http::request<http::string_body> message_;
   std::unique_ptr<Stream> stream_;
@@ -173,13 +183,28 @@ class RankClient::Question : public std::enable_shared_from_this<Question> {
 };
 
 void RankClient::ask(const std::string& socket_path, const Request& request,
-                     std::chrono::milliseconds limit, Told answer) {
-  const auto question = std::make_shared<Question>(*this, socket_path, std::move(answer));
-  try {
-    question->start(request, limit);
-  } catch (const std::exception& problem) {  // a path too long for a socket, say
-    question->giveUp(problem.what());
+                     std::chrono::milliseconds limit, Answer answer) {
+  waiting_.push_back(
+      std::make_shared<Question>(*this, socket_path, request, limit, std::move(answer)));
+  startWaiting();
+}
+
+// A question that fails at once ends in here too, and leaves its place to the next one.
+void RankClient::startWaiting() noexcept {
+  if (std::exchange(starts_, true)) return;
+  while (asked_ < kMostAsked && !waiting_.empty()) {
+    const std::shared_ptr<Question> next = std::move(waiting_.front());
+    waiting_.pop_front();
+    try {
+      next->start();
+    } catch (const std::exception& problem) {  // a path too long for a socket, say
+      try {
+        next->giveUp(problem.what());
+      } catch (const std::exception&) {  // no memory for that; its end tries once more
+      }
+    }
   }
+  starts_ = false;
 }
 
 std::unique_ptr<RankClient::Stream> RankClient::take(const std::string& socket_path) {

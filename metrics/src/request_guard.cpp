@@ -47,14 +47,20 @@ bool isLoopback(const Address& address) {
 }  // namespace
 
 RequestGuard::RequestGuard(std::string bound_address)
-    : RequestGuard(std::move(bound_address), machineName()) {}
+    : RequestGuard(std::move(bound_address), machineName(), searchDomains()) {}
 
-RequestGuard::RequestGuard(std::string bound_address, std::string machine_name)
+RequestGuard::RequestGuard(std::string bound_address, const std::string& machine_name,
+                           const std::vector<std::string>& search_domains)
     : bound_address_(std::move(bound_address)),
       any_address_(parse(bound_address_) == parse("0.0.0.0") ||
                    parse(bound_address_) == parse("::")),
-      machine_name_(std::move(machine_name)),
-      short_name_(machine_name_.substr(0, machine_name_.find('.'))) {}
+      names_{"localhost"} {
+  const std::string label = machine_name.substr(0, machine_name.find('.'));
+  if (label.empty()) return;
+  names_.push_back(machine_name);
+  names_.push_back(label);
+  for (const std::string& domain : search_domains) names_.push_back(label + "." + domain);
+}
 
 bool RequestGuard::acceptsHost(std::string_view host) const {
   const std::string name = withoutPort(host);
@@ -62,10 +68,9 @@ bool RequestGuard::acceptsHost(std::string_view host) const {
   if (address.family != AF_UNSPEC) {
     return any_address_ || isLoopback(address) || address == parse(bound_address_);
   }
-  if (equalIgnoringCase(name, "localhost")) return true;
   // Whole names only: whoever has a domain can put our first label before it.
-  return !short_name_.empty() &&
-         (equalIgnoringCase(name, machine_name_) || equalIgnoringCase(name, short_name_));
+  return std::any_of(names_.begin(), names_.end(),
+                     [&](const std::string& ours) { return equalIgnoringCase(name, ours); });
 }
 
 bool RequestGuard::acceptsOrigin(std::string_view origin, std::string_view host) {

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace ebbtide::metrics {
 
@@ -14,10 +15,12 @@ class RequestGuard {
  public:
   // `bound_address` is an IP literal; 0.0.0.0 and :: accept every literal.
   explicit RequestGuard(std::string bound_address);
-  RequestGuard(std::string bound_address, std::string machine_name);
+  RequestGuard(std::string bound_address, const std::string& machine_name,
+               const std::vector<std::string>& search_domains);
 
   // `host` as the header has it, with or without port. Accepts localhost, loopback addresses, the
-  // bound address, and this machine's name, as the machine says it and without its domain.
+  // bound address, and this machine's name: as the machine says it, without its domain, and in the
+  // domains in which it looks for others.
   bool acceptsHost(std::string_view host) const;
 
   // True for http:// or https:// with exactly this host and port.
@@ -26,8 +29,7 @@ class RequestGuard {
  private:
   std::string bound_address_;
   bool any_address_;
-  std::string machine_name_;
-  std::string short_name_;  // its first label
+  std::vector<std::string> names_;  // whole ones, this machine's
 };
 
 }  // namespace ebbtide::metrics

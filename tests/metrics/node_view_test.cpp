@@ -249,6 +249,35 @@ TEST_F(NodeViewTest, ScrapesAtTheSameTimeAskEachRankOnce) {
   ::close(silent);
 }
 
+// Each client has its own way to ask for the same: there are two formats, so two questions at most.
+TEST_F(NodeViewTest, HowTheFormatIsAskedForMakesNoOtherQuestion) {
+  std::atomic<int> scrapes{0};
+  start(2, false, &scrapes);
+  const int silent = listenSilently(2);
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 30; ++i) {
+    const std::string type = i % 2 == 0 ? "text/plain" : "application/openmetrics-text";
+    clients.emplace_back(port());
+    clients.back().send("GET /metrics HTTP/1.1\r\nHost: localhost\r\nAccept: " + type +
+                        ";client=" + std::to_string(i) + "\r\n\r\n");
+  }
+  std::set<std::string> bodies;
+  for (RawClient& client : clients) bodies.insert(bodyOf(client.readResponse()));
+  EXPECT_EQ(bodies.size(), 2U);
+  EXPECT_EQ(scrapes, 4);  // ranks 0 and 1, in each format once
+  ::close(silent);
+}
+
+// More than are asked at once.
+TEST_F(NodeViewTest, AHundredRanksAreAsked) {
+  start(100);
+  for (int turn = 0; turn < 3; ++turn) {
+    const json node = json::parse(bodyOf(fetch(port(), "GET /v1/node")));
+    ASSERT_EQ(node["ranks"].size(), 100U);
+    for (int rank = 0; rank < 100; ++rank) EXPECT_EQ(node["ranks"][rank], (json{{"rank", rank}}));
+  }
+}
+
 // What answers on a sibling's socket is no server of ours: noise, promises of a body that does not
 // come or is too large, JSON that is none or is nested without end.
 TEST_F(NodeViewTest, WhatARankSaysMayBeAnything) {

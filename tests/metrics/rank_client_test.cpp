@@ -2,6 +2,7 @@
 #include "rank_client.hpp"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -34,7 +35,7 @@ class RankClientTest : public testing::Test {
 
   void ask() {
     client_.ask(path_, {.method = "GET", .path = "/metrics"}, seconds(5),
-                [this](const Response& response, bool) { statuses_.push_back(response.status); });
+                [this](const Response& response) { statuses_.push_back(response.status); });
   }
 
   // As the server's thread does: what one handler throws ends nothing.
@@ -86,21 +87,49 @@ TEST_F(RankClientTest, WithoutADescriptorForANewConnectionTheAnswerIsA503) {
   EXPECT_EQ(statuses_, (std::vector<int>{200, 503}));
 }
 
-// They are descriptors of the training process, whose limit is often 1,024.
-TEST_F(RankClientTest, KeepsFewConnections) {
+// Of 150 questions 64 are asked at first, each over a connection of its own; each answer makes room
+// for the next one, which takes a connection that is there. They are descriptors of the training
+// process, whose limit is often 1,024.
+TEST_F(RankClientTest, AsksAndKeepsAtMost64AtOnce) {
   const auto openDescriptors = [] {
     const std::filesystem::directory_iterator entries("/proc/self/fd");
     return std::distance(begin(entries), end(entries));
   };
-  const auto before = openDescriptors();
-  std::vector<int> accepted;
+  const auto before = openDescriptors() + 3;  // the context's own: of epoll, events and timers
   for (int i = 0; i < 150; ++i) ask();
-  for (int i = 0; i < 150; ++i) accepted.push_back(answerOne());
-  runUntilTold(150);
+  context_.poll();
+  EXPECT_EQ(openDescriptors() - before, 64);
+  std::vector<pollfd> asked = {{.fd = listening_, .events = POLLIN, .revents = 0}};
+  while (statuses_.size() < 150 && ::poll(asked.data(), asked.size(), 5000) > 0) {
+    if (asked.front().revents != 0)
+      asked.push_back(
+          {.fd = ::accept(listening_, nullptr, nullptr), .events = POLLIN, .revents = 0});
+    for (std::size_t i = 1; i < asked.size(); ++i) {
+      char bytes[4096];
+      if ((asked[i].revents & POLLIN) == 0 || ::recv(asked[i].fd, bytes, sizeof bytes, 0) <= 0)
+        continue;
+      const std::string yes = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+      EXPECT_EQ(::send(asked[i].fd, yes.data(), yes.size(), 0), static_cast<ssize_t>(yes.size()));
+    }
+    context_.restart();
+    context_.poll();
+  }
   EXPECT_EQ(statuses_, std::vector<int>(150, 200));
-  for (const int descriptor : accepted) ::close(descriptor);
-  EXPECT_LE(openDescriptors() - before, 64);
-  EXPECT_GT(openDescriptors() - before, 0);  // but some
+  EXPECT_EQ(asked.size(), 1u + 64);
+  for (std::size_t i = 1; i < asked.size(); ++i) ::close(asked[i].fd);
+  EXPECT_EQ(openDescriptors() - before, 64);
+}
+
+// Who waits for a turn is told too: without a descriptor all of them at once, and none is lost.
+TEST_F(RankClientTest, QuestionsThatFailLeaveTheirTurnToTheNextOnes) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{.rlim_cur = 0, .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  for (int i = 0; i < 200; ++i) ask();
+  runUntilTold(200);
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(statuses_, std::vector<int>(200, 503));
 }
 
 }  // namespace

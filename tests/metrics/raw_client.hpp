@@ -24,6 +24,14 @@ class RawClient {
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = ::connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
   }
+  RawClient(const in6_addr& host, std::uint16_t port)
+      : descriptor_(::socket(AF_INET6, SOCK_STREAM, 0)) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = htons(port);
+    address.sin6_addr = host;
+    connected_ = ::connect(descriptor_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+  }
   explicit RawClient(const std::string& unix_path)
       : descriptor_(::socket(AF_UNIX, SOCK_STREAM, 0)) {
     sockaddr_un address{};

@@ -292,7 +292,16 @@ TEST_F(UnixServerTest, ListensOnIpv6Too) {
   options.tcp->address = "::1";
   const auto server = HttpServer::start(options, routes, error_);
   if (server == nullptr) GTEST_SKIP() << "no IPv6 here: " << error_;
-  EXPECT_GT(server->port(), 0);
+  const std::string address = "[::1]:" + std::to_string(server->port());
+  const auto ask = [&](const std::string& host) {
+    RawClient client(in6addr_loopback, server->port());
+    client.send("GET /healthz HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
+    return client.readAll();
+  };
+  EXPECT_EQ(bodyOf(ask(address)), "ok\n");
+  EXPECT_EQ(bodyOf(ask("localhost")), "ok\n");
+  EXPECT_EQ(statusOf(ask("[2001:db8::1]:80")), "HTTP/1.1 421 Misdirected Request");
+  EXPECT_FALSE(RawClient(server->port()).connected());  // nobody listens on 127.0.0.1
 }
 
 }  // namespace
