@@ -10,6 +10,10 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports false positives from inlined standard containers (GCC bugs 105329, 105651).
   target_compile_options(ebbtide_build_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
 endif()
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  # So that ccache knows what is precompiled (with CCACHE_SLOPPINESS, as ./dev sets it).
+  target_compile_options(ebbtide_build_flags INTERFACE -fpch-preprocess)
+endif()
 if(EBBTIDE_SANITIZE)
   target_compile_options(ebbtide_build_flags INTERFACE -fsanitize=${EBBTIDE_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(ebbtide_build_flags INTERFACE -fsanitize=${EBBTIDE_SANITIZE})
