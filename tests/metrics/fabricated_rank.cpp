@@ -210,8 +210,9 @@ Json FabricatedRank::timeline() {
     const double at = static_cast<double>(point) / (kPoints - 1);
     const double hill = std::sin(at * 3.14159265) * (1 + 0.05 * std::sin(at * 90));
     timeline["seconds"].push_back(at * stepSeconds(0));
-    timeline["live_bytes"].push_back(kBaseBytes + scaled(peak - kBaseBytes, std::max(0.0, hill)));
-    timeline["mapped_bytes"].push_back(peak);
+    timeline["live_bytes"].push_back(kBaseBytes +
+                                     scaled(peak - kBaseBytes, std::clamp(hill, 0.0, 1.0)));
+    timeline["mapped_bytes"].push_back(scaled(peak, 1.01));
   }
   return timeline;
 }
