@@ -1,4 +1,4 @@
-// What assistive technology and eyes need of a page. Run in it by test_page.py; each answers with
+// What assistive technology and eyes need of a page. Run in it by test_page_access.py; each answers with
 // what is wrong, in words.
 "use strict";
 

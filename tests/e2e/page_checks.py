@@ -1,4 +1,4 @@
-"""What assistive technology and eyes need of a page: test_page.py."""
+"""What assistive technology and eyes need of a page: test_page_access.py."""
 
 from pathlib import Path
 

@@ -55,6 +55,47 @@ def test_roles_and_names(page: Page, serve: Serve) -> None:
     )
 
 
+def test_the_documents_order_is_the_lists(page: Page, serve: Serve) -> None:
+    opened(page, serve(64))
+    tiles = "[...room.children].filter((tile) => !tile.hidden).map((tile) => tile.rankData.rank)"
+    seen = "[...view.tiles.keys()].length"
+
+    def in_order() -> list[int]:
+        drawn = page.evaluate(tiles)
+        order = page.evaluate("state.shown.map((rank) => rank.rank)")
+        at = order.index(drawn[0])
+        assert drawn == order[at : at + len(drawn)]
+        assert len(drawn) == page.evaluate(seen)
+        return drawn
+
+    assert in_order()[0] == 0
+    # Tiles that left are used again below, then above, and where the order is another one.
+    for top in (5.5, 30, 29, 28, 3, 60, 0):
+        page.evaluate(f"list.scrollTop = {top} * TILE_HEIGHT; drawList()")
+        in_order()
+    for key in ("time", "fill", "rank"):
+        page.evaluate(
+            f"byId('sort').value = '{key}'; byId('sort').dispatchEvent(new Event('change'))"
+        )
+        in_order()
+    for words, ranks in (("paused", list(range(2, 64, 8))), ("0-3", [0, 1, 2, 3])):
+        page.evaluate(f"byId('filter').value = '{words}'")
+        page.evaluate("byId('filter').dispatchEvent(new Event('input'))")
+        assert in_order() == ranks
+
+
+def test_the_filter_says_how_many_remain(page: Page, serve: Serve) -> None:
+    opened(page, serve(16))
+    assert page.evaluate("byId('spoken').getAttribute('role')") == "status"  # a live region
+    page.evaluate("byId('filter').focus()")
+    page.write("paused")
+    page.wait("byId('spoken').textContent === '2 of 16 ranks shown.'")
+    page.evaluate("byId('filter').value = ''; byId('filter').dispatchEvent(new Event('input'))")
+    page.wait("byId('spoken').textContent === '16 of 16 ranks shown.'")
+    page.evaluate("byId('watch').click()")
+    page.wait("byId('spoken').textContent === '6 of 16 ranks shown.'")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_contrast(page: Page, serve: Serve, dark: bool) -> None:
     page.dark(dark)
@@ -62,6 +103,20 @@ def test_contrast(page: Page, serve: Serve, dark: bool) -> None:
     page.evaluate("document.querySelectorAll('summary').forEach((one) => one.click())")
     page.wait("document.querySelectorAll('#gantt-table tbody tr').length === 4")
     assert contrast(page) == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_contrast_when_the_server_is_away(page: Page, serve: Serve, dark: bool) -> None:
+    page.dark(dark)
+    server = serve(8)
+    opened(page, server, "#rank=6")
+    page.wait("!document.getElementById('gantt-card').hidden")
+    server.stop()
+    page.wait("document.body.classList.contains('away')")
+    assert "What was last read stays." in shown(page, "stale")
+    assert contrast(page) == []
+    edge = "getComputedStyle(document.querySelector('.card')).borderTopStyle"
+    assert page.evaluate(edge) == "dashed"  # seen, too
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -69,7 +69,7 @@ def see_training(page: Page, server: Server, socket: Path) -> None:
     page.evaluate("document.getElementById('proposal').focus()")
     page.press("Home")
     command = shown(page, "command-now")
-    size = re.fullmatch(r"ebbtide budget 1 (\d+(?:MiB)?)", command)
+    size = re.fullmatch(r"ebbtide budget 1 (\d+(?:MiB)?) --job page", command)
     assert size, command
     # What the page proposes, the rank takes.
     asked = ask(socket, "POST", "/v1/budget", {"budget": size[1]})
