@@ -32,9 +32,7 @@ def bytes_of_rows(picture: Path) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["page-light", "page-dark"])
-def test_pictures_of_the_documentation(
-    page: Page, serve: Serve, tmp_path: Path, name: str
-) -> None:
+def test_pictures_of_the_documentation(page: Page, serve: Serve, tmp_path: Path, name: str) -> None:
     server = serve(64, "--job-id", "gpt")
     node = server.json("/v1/node")
     page.answer("/v1/node", node | {"host": "node-17"})
