@@ -307,7 +307,6 @@ def test_every_change_over_a_socket(machine: Machine) -> None:
         assert status == 400, (path, answer)
 
 
-@pytest.mark.xfail(strict=True, reason="its 409 is described as that of a budget that is too small")
 def test_a_budget_that_is_refused_while_paused(machine: Machine) -> None:
     socket = machine.sockets / "rank-1.sock"
     assert ask(socket, "POST", "/v1/pause", {"paused": True})[0] == 200
@@ -319,7 +318,6 @@ def test_a_budget_that_is_refused_while_paused(machine: Machine) -> None:
         assert ask(socket, "POST", "/v1/pause", {"paused": False})[0] == 200
 
 
-@pytest.mark.xfail(strict=True, reason="from_step and steps of its answer are not described")
 def test_a_snapshot(machine: Machine) -> None:
     status, answer = ask(machine.sockets / "rank-1.sock", "POST", "/v1/snapshot", {})
     assert status == 200

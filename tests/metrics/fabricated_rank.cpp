@@ -471,7 +471,9 @@ Routes FabricatedRank::routes() {
   });
   routes.post("/v1/snapshot", [this, object](const Request& request, const Answer& answer) {
     if (!object(request)) return answer(errorResponse(400, "the body is not {}"));
-    answer(reply({{"path", "ebbtide-snapshot-" + std::to_string(place_.rank) + ".pickle"}}));
+    answer(reply({{"path", "ebbtide-snapshot-" + std::to_string(place_.rank) + ".pickle"},
+                  {"from_step", steps() + 1},
+                  {"steps", 1}}));
   });
   return routes;
 }
