@@ -8,7 +8,7 @@ from torch import nn
 
 WIDTH = 512
 LAYERS = 8
-BATCH = 256
+BATCH = 1024
 
 
 def main() -> None:

@@ -165,7 +165,7 @@ def watched(turns: int, turn_seconds: float, folder: Path) -> None:
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     variables = dict(os.environ) | {
-        "EBBTIDE_BUDGET": "32MiB",
+        "EBBTIDE_BUDGET": "40MiB",
         "EBBTIDE_PORT": str(port),
         "EBBTIDE_SOCKET_DIR": str(folder / "sockets"),
         "EBBTIDE_LOG": "warning",
