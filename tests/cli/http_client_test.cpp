@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -75,6 +77,84 @@ TEST(HttpClient, AsksManyAndWaitsForTheSlowBesideTheOthers) {
   const auto replies = ask(questions, 3s);
   ASSERT_EQ(replies.size(), 300U);
   for (int i = 0; i < 300; ++i) EXPECT_EQ(replies[i].status, i % 10 == 3 ? 0 : 200) << i;
+}
+
+// Lets connections come until none has come for a while, then answers all that are there.
+class GatheringServer {
+ public:
+  explicit GatheringServer(const std::string& path)
+      : listening_(test::listenOn(path)), serving_([this] { serve(); }) {}
+  ~GatheringServer() {
+    over_ = true;
+    serving_.join();
+    ::close(listening_);
+  }
+  GatheringServer(const GatheringServer&) = delete;
+  GatheringServer& operator=(const GatheringServer&) = delete;
+  std::size_t most() const { return most_; }
+
+ private:
+  void serve() {
+    std::vector<int> clients;
+    while (!over_) {
+      pollfd waiting{listening_, POLLIN, 0};
+      if (::poll(&waiting, 1, 300) > 0) {
+        clients.push_back(::accept(listening_, nullptr, nullptr));
+        most_ = std::max(most_.load(), clients.size());
+        continue;
+      }
+      const std::string bytes = httpAnswer("{}");
+      for (const int client : clients) {
+        ::send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+        ::shutdown(client, SHUT_WR);
+        std::array<char, 4096> request;
+        while (::recv(client, request.data(), request.size(), 0) > 0) {
+        }
+        ::close(client);
+      }
+      clients.clear();
+    }
+  }
+
+  int listening_;
+  std::atomic<bool> over_ = false;
+  std::atomic<std::size_t> most_ = 0;
+  std::thread serving_;
+};
+
+// As many as side.hpp has: the 9th change that waits for its answer would be refused.
+TEST(HttpClient, AsksAServerForNoMoreThanItTakes) {
+  for (const auto& [method, most] : {std::pair{"POST", 8U}, std::pair{"GET", 32U}}) {
+    const Folder folder;
+    const GatheringServer server(folder.path() + "/s");
+    std::vector<Question> questions(2 * most + 1, {.address = UnixAddress{folder.path() + "/s"},
+                                                   .method = method,
+                                                   .target = "/",
+                                                   .body = "",
+                                                   .token = ""});
+    for (const Reply& reply : ask(questions, 30s)) EXPECT_EQ(reply.status, 200) << reply.why;
+    EXPECT_EQ(server.most(), most) << method;
+  }
+}
+
+TEST(HttpClient, AsksABusyServerAgain) {
+  const std::string busy =
+      "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 2\r\n\r\n{}";
+  const Folder folder;
+  const std::vector<Question> questions(1, {.address = UnixAddress{folder.path() + "/s"},
+                                            .method = "POST",
+                                            .target = "/",
+                                            .body = "",
+                                            .token = ""});
+  {
+    const WrongServer server(folder.path() + "/s", httpAnswer("{}"), {busy, busy});
+    EXPECT_EQ(ask(questions, 30s).front().status, 200);
+  }
+  std::filesystem::remove(folder.path() + "/s");
+  const WrongServer server(folder.path() + "/s", busy);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(ask(questions, 500ms).front().status, 429);  // no time for another try
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
 }
 
 TEST(HttpClient, StopsWhenItIsTold) {

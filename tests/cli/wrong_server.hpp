@@ -11,6 +11,8 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace ebbtide::cli::test {
 
@@ -51,11 +53,14 @@ inline void leaveDeadSocket(const std::string& path) {
 }
 
 // Answers each connection with `bytes` once it has sent a request's head, then closes it; says
-// nothing at all where `bytes` is empty.
+// nothing at all where `bytes` is empty. The first ones get those of `before`.
 class WrongServer {
  public:
-  WrongServer(const std::string& path, std::string bytes)
-      : bytes_(std::move(bytes)), listening_(listenOn(path)), serving_([this] { serve(); }) {}
+  WrongServer(const std::string& path, std::string bytes, std::vector<std::string> before = {})
+      : bytes_(std::move(bytes)),
+        before_(std::move(before)),
+        listening_(listenOn(path)),
+        serving_([this] { serve(); }) {}
   ~WrongServer() {
     over_ = true;
     ::shutdown(listening_, SHUT_RDWR);
@@ -67,22 +72,24 @@ class WrongServer {
 
  private:
   void serve() {
-    for (;;) {
+    for (std::size_t number = 0;; ++number) {
       const int client = ::accept(listening_, nullptr, nullptr);
       if (client < 0) return;
+      const std::string& bytes = number < before_.size() ? before_[number] : bytes_;
       std::string request;
       char byte = 0;
       while (request.find("\r\n\r\n") == std::string::npos && ::recv(client, &byte, 1, 0) == 1) {
         request += byte;
       }
-      while (bytes_.empty() && !over_ && ::recv(client, &byte, 1, 0) == 1) {
+      while (bytes.empty() && !over_ && ::recv(client, &byte, 1, 0) == 1) {
       }
-      if (!bytes_.empty()) ::send(client, bytes_.data(), bytes_.size(), MSG_NOSIGNAL);
+      if (!bytes.empty()) ::send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL);
       ::close(client);
     }
   }
 
   std::string bytes_;
+  std::vector<std::string> before_;
   int listening_;
   std::atomic<bool> over_ = false;
   std::thread serving_;

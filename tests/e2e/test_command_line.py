@@ -161,11 +161,16 @@ def test_plans_and_curves_of_running_ranks(runs: Runs) -> None:
     assert done.returncode == 2 and "--rank 7" in done.stderr
 
 
-def test_a_node_from_afar_may_be_changed_with_its_token(runs: Runs) -> None:
+def token_for(runs: Runs) -> str:
     token = Path(runs.folder, "token")
     token.write_text("0123456789abcdef\n")
     token.chmod(0o600)
-    told = runs.serve("job", 2, "--token-file", str(token))
+    return str(token)
+
+
+def test_a_node_from_afar_may_be_changed_with_its_token(runs: Runs) -> None:
+    token = token_for(runs)
+    told = runs.serve("job", 2, "--token-file", token)
     node = ["--endpoint", f"127.0.0.1:{told['port']}"]
     assert len(runs.ebbtide("status", *node).stdout.splitlines()) == 3
     assert runs.ebbtide("budget", "1", "12GiB", *node).returncode == 5
@@ -173,6 +178,37 @@ def test_a_node_from_afar_may_be_changed_with_its_token(runs: Runs) -> None:
     assert done.returncode == 0 and done.stdout.startswith(f"{node[1]}, rank 1: budget 12.00 GiB")
     done = runs.ebbtide("status", "--endpoint", "127.0.0.1:1")
     assert done.returncode == 4 and "127.0.0.1:1" in done.stdout
+
+
+def test_all_ranks_of_a_large_node_are_changed(runs: Runs) -> None:
+    """A server takes 8 changes at once."""
+    token = token_for(runs)
+    told = runs.serve("job", 20, "--token-file", token)
+    node = ["--endpoint", f"127.0.0.1:{told['port']}", "--token-file", token]
+    done = runs.ebbtide("budget", "all", "12GiB", *node)
+    assert done.returncode == 0, done.stderr
+    assert [rank["memory"]["budget_bytes"] for rank in runs.status()] == [12 * GIB] * 20
+
+
+def test_a_node_that_is_down_keeps_nothing_from_the_others(runs: Runs) -> None:
+    token = token_for(runs)
+    told = runs.serve("job", 2, "--token-file", token)
+    nodes = ["--endpoint", "127.0.0.1:1", "--endpoint", f"127.0.0.1:{told['port']}"]
+    nodes += ["--token-file", token]
+    verbs = "status", "plan", "curve", "budget all 12GiB", "trace", "snapshot", "replan", "pause"
+    for verb in (*map(str.split, verbs), ["top", "--once"]):
+        done = runs.ebbtide(*verb, *nodes)
+        assert done.returncode == 4, verb
+        assert "127.0.0.1:1: nobody listens there" in done.stdout + done.stderr, verb
+        row = r"\n +1 +(training|paused) " if verb[0] in ("status", "top") else r"(?m)^.*, rank 1: "
+        assert re.search(row, done.stdout), verb
+        ranks = json.loads(runs.ebbtide(*verb[:3], *nodes, "--json").stdout)["ranks"]
+        assert [rank["rank"] for rank in ranks] == [None, 0, 1], verb
+        assert ["error" in rank for rank in ranks] == [True, False, False], verb
+    assert [rank["state"] for rank in runs.status()] == ["paused", "paused"]
+    done = runs.ebbtide("budget", "1", "13GiB", *nodes)
+    assert done.returncode == 4 and done.stderr.count("\n") == 1
+    assert runs.status()[1]["memory"]["budget_bytes"] == 13 * GIB
 
 
 def test_a_rank_that_hangs_is_said_and_the_others_are_shown(runs: Runs) -> None:

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/local/stream_protocol.hpp>
@@ -10,7 +11,9 @@
 #include <boost/beast/http.hpp>
 #include <charconv>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -25,11 +28,16 @@ namespace http = beast::http;
 using asio::ip::tcp;
 using asio::local::stream_protocol;
 using boost::system::error_code;
+using Clock = std::chrono::steady_clock;
 
 // A node's view of 1,024 ranks with their histories is some 6 MB.
 constexpr std::uint64_t kMostBytes = 64 << 20;
 constexpr std::size_t kMostAtOnce =
     64;  // a process may have 1,024 files open, and a node as many ranks
+// Of one server: it lets as many wait for their answers, and refuses the next one (429).
+constexpr std::size_t kMostChanges = 8, kMostReads = 32;
+constexpr std::chrono::seconds kAgain{1};        // after a 429 that does not say when
+constexpr std::chrono::seconds kLatestAgain{5};  // whatever it says
 
 std::string inWords(const error_code& error) {
   namespace wrong = boost::asio::error;
@@ -48,12 +56,29 @@ std::string inWords(const error_code& error) {
   return error.message();
 }
 
+// What a 429 says of when to ask again.
+std::chrono::milliseconds retryAfter(const http::response<http::string_body>& answer) {
+  const auto text = answer[http::field::retry_after];
+  int seconds = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  if (error != std::errc() || end != text.data() + text.size() || seconds < 1) return kAgain;
+  return std::min(std::chrono::seconds(seconds), kLatestAgain);
+}
+
+// How long a question may take, and until when, which is earlier where it is asked again.
+struct TimeLimit {
+  std::chrono::milliseconds whole;
+  Clock::time_point end;
+};
+
 // One question on a connection of its own. Lives as long as an operation of it is under way.
 template <class Protocol>
 class Exchange : public std::enable_shared_from_this<Exchange<Protocol>> {
  public:
-  Exchange(asio::io_context& context, const Question& question, Reply& reply,
-           std::function<void()> done)
+  // `done` has the time after which to ask again; zero: this is the answer.
+  using Done = std::function<void(std::chrono::milliseconds)>;
+
+  Exchange(asio::io_context& context, const Question& question, Reply& reply, Done done)
       : stream_(context),
         resolver_(context),
         timer_(context),
@@ -73,7 +98,7 @@ class Exchange : public std::enable_shared_from_this<Exchange<Protocol>> {
     parser_.body_limit(kMostBytes);
   }
 
-  void start(const UnixAddress& address, std::chrono::milliseconds limit) {
+  void start(const UnixAddress& address, TimeLimit limit) {
     limitTo(limit);
     if (address.path.size() >= sizeof(sockaddr_un::sun_path)) {
       return finish("its path is too long for a socket's");
@@ -81,7 +106,7 @@ class Exchange : public std::enable_shared_from_this<Exchange<Protocol>> {
     stream_.async_connect(typename Protocol::endpoint(address.path), connected());
   }
 
-  void start(const TcpAddress& address, const std::string& token, std::chrono::milliseconds limit) {
+  void start(const TcpAddress& address, const std::string& token, TimeLimit limit) {
     limitTo(limit);
     const bool v6 = address.host.find(':') != std::string::npos;
     request_.set(http::field::host, fmt::format("{0}{1}{2}:{3}", v6 ? "[" : "", address.host,
@@ -104,12 +129,12 @@ class Exchange : public std::enable_shared_from_this<Exchange<Protocol>> {
     return [self = this->shared_from_this()](const error_code& error) { self->send(error); };
   }
 
-  void limitTo(std::chrono::milliseconds limit) {
-    timer_.expires_after(limit);
+  void limitTo(TimeLimit limit) {
+    timer_.expires_at(limit.end);
     timer_.async_wait([self = this->shared_from_this(), limit](const error_code& error) {
       if (error || self->over_) return;
       self->finish(
-          fmt::format("no answer within {:g} s", static_cast<double>(limit.count()) / 1e3));
+          fmt::format("no answer within {:g} s", static_cast<double>(limit.whole.count()) / 1e3));
     });
   }
 
@@ -132,13 +157,15 @@ class Exchange : public std::enable_shared_from_this<Exchange<Protocol>> {
                      [self = this->shared_from_this()](const error_code& failed, std::size_t) {
                        if (self->over_) return;
                        if (failed) return self->finish(inWords(failed));
-                       self->reply_.status = self->parser_.get().result_int();
-                       self->reply_.body = std::move(self->parser_.get().body());
-                       self->finish("");
+                       auto& answer = self->parser_.get();
+                       self->reply_.status = answer.result_int();
+                       self->reply_.body = std::move(answer.body());
+                       const bool busy = answer.result() == http::status::too_many_requests;
+                       self->finish("", busy ? retryAfter(answer) : std::chrono::milliseconds(0));
                      });
   }
 
-  void finish(std::string why) {
+  void finish(std::string why, std::chrono::milliseconds again = {}) {
     over_ = true;
     reply_.why = std::move(why);
     timer_.cancel();
@@ -146,7 +173,7 @@ class Exchange : public std::enable_shared_from_this<Exchange<Protocol>> {
     stream_.cancel();
     error_code ignored;
     stream_.socket().close(ignored);
-    std::exchange(done_, nullptr)();
+    std::exchange(done_, nullptr)(again);
   }
 
   beast::basic_stream<Protocol> stream_;
@@ -156,49 +183,106 @@ class Exchange : public std::enable_shared_from_this<Exchange<Protocol>> {
   http::request<http::string_body> request_;
   http::response_parser<http::string_body> parser_;
   Reply& reply_;
-  std::function<void()> done_;
+  Done done_;
   bool over_ = false;
 };
 
 class Questionnaire {
  public:
   Questionnaire(const std::vector<Question>& questions, std::chrono::milliseconds limit)
-      : questions_(questions), limit_(limit), replies_(questions.size()) {}
+      : questions_(questions),
+        limit_(limit),
+        replies_(questions.size(), Reply{.status = 0, .body = {}, .why = kStopped}) {
+    for (std::size_t number = 0; number < questions.size(); ++number) {
+      queueOf(questions[number]).waiting.push_back(number);
+    }
+    for (auto& [server, queue] : queues_) ready_.push_back(&queue);
+  }
 
   std::vector<Reply> run(const std::stop_token& stop) {
-    for (Reply& reply : replies_) reply.why = "not waited for";
-    while (next_ < std::min(questions_.size(), kMostAtOnce)) startNext();
+    startMore();
     const std::stop_callback stopping(stop, [this] { context_.stop(); });
     context_.run();
     return std::move(replies_);
   }
 
  private:
-  void startNext() {
-    const Question& question = questions_[next_];
-    Reply& reply = replies_[next_];
-    ++next_;
-    const auto done = [this] {
-      // Not from within the one that ends: a thousand of them would be nested.
-      if (next_ < questions_.size()) {
-        asio::post(context_, [this] {
-          if (next_ < questions_.size()) startNext();
-        });
+  // The reads of one server, or its changes.
+  struct Queue {
+    std::size_t most = 0;  // at once
+    std::size_t asked = 0;
+    std::deque<std::size_t> waiting;
+    bool hasNext() const { return !waiting.empty() && asked < most; }
+  };
+
+  Queue& queueOf(const Question& question) {
+    const bool changes = question.method == "POST";
+    std::string server = changes ? "changes " : "reads ";
+    if (const auto* local = std::get_if<UnixAddress>(&question.address)) {
+      server += local->path;
+    } else {
+      const auto& address = std::get<TcpAddress>(question.address);
+      server += address.host + " " + address.port;
+    }
+    Queue& queue = queues_[server];
+    queue.most = changes ? kMostChanges : kMostReads;
+    return queue;
+  }
+
+  // One of each server in turn. A queue is among the ready ones just where it has a next question.
+  void startMore() {
+    while (asked_ < kMostAtOnce && !ready_.empty()) {
+      Queue& queue = *ready_.front();
+      ready_.pop_front();
+      const std::size_t number = queue.waiting.front();
+      queue.waiting.pop_front();
+      ++queue.asked;
+      ++asked_;
+      if (queue.hasNext()) ready_.push_back(&queue);
+      start(number, queue, {.whole = limit_, .end = Clock::now() + limit_});
+    }
+  }
+
+  void start(std::size_t number, Queue& queue, TimeLimit limit) {
+    const Question& question = questions_[number];
+    Reply& reply = replies_[number];
+    // Not from within the one that ends: a thousand of them would be nested.
+    const auto done = [this, number, &queue, limit](std::chrono::milliseconds again) {
+      if (again.count() > 0 && Clock::now() + again < limit.end) {
+        return startAgain(number, queue, limit, again);
       }
+      asio::post(context_, [this, &queue] {
+        if (!queue.hasNext() && !queue.waiting.empty()) ready_.push_back(&queue);
+        --queue.asked;
+        --asked_;
+        startMore();
+      });
     };
     if (const auto* local = std::get_if<UnixAddress>(&question.address)) {
       std::make_shared<Exchange<stream_protocol>>(context_, question, reply, done)
-          ->start(*local, limit_);
+          ->start(*local, limit);
     } else {
       std::make_shared<Exchange<tcp>>(context_, question, reply, done)
-          ->start(std::get<TcpAddress>(question.address), question.token, limit_);
+          ->start(std::get<TcpAddress>(question.address), question.token, limit);
     }
   }
+
+  // It keeps its place meanwhile: a server with too many questions gets no more of them.
+  void startAgain(std::size_t number, Queue& queue, TimeLimit limit,
+                  std::chrono::milliseconds again) {
+    auto timer = std::make_shared<asio::steady_timer>(context_, again);
+    timer->async_wait(
+        [this, number, &queue, limit, timer](const error_code&) { start(number, queue, limit); });
+  }
+
+  static constexpr const char* kStopped = "not waited for";  // until something comes
 
   const std::vector<Question>& questions_;
   std::chrono::milliseconds limit_;
   std::vector<Reply> replies_;
-  std::size_t next_ = 0;
+  std::map<std::string, Queue> queues_;  // by server; they stay where they are
+  std::deque<Queue*> ready_;
+  std::size_t asked_ = 0;
   asio::io_context context_{1};
 };
 

@@ -37,8 +37,10 @@ struct Reply {
   std::string why;
 };
 
-// One reply for each question, in their order; each has `limit` to come, or until a stop is asked
-// for. Never throws for what a server does.
+// One reply for each question, in their order; each has `limit` to come from when it is sent, or
+// until a stop is asked for. A server gets as many at once as it takes (docs/control.md); one that
+// it refuses as one too many (429) is sent again within the limit. Never throws for what a server
+// does.
 std::vector<Reply> ask(const std::vector<Question>& questions, std::chrono::milliseconds limit,
                        std::stop_token stop = {});
 

@@ -16,6 +16,10 @@
 namespace ebbtide::cli {
 namespace {
 
+// A node tells its ranks at once, whatever they do: one that is silent does not hold up a change of
+// the others for as long as the change itself may take.
+constexpr std::chrono::milliseconds kForRanks{10'000};
+
 std::string readToken(const std::string& path) {
   if (path.empty()) return "";
   std::string token = readText(path);
@@ -190,10 +194,10 @@ bool RunningJob::isWanted(int rank) const {
 }
 
 std::vector<RankAnswer> RunningJob::statuses() {
-  return input_.endpoints.empty() ? get("/v1/status") : statusesOfNodes();
+  return input_.endpoints.empty() ? get("/v1/status") : statusesOfNodes(input_.timeout());
 }
 
-std::vector<RankAnswer> RunningJob::statusesOfNodes() {
+std::vector<RankAnswer> RunningJob::statusesOfNodes(std::chrono::milliseconds limit) {
   std::vector<Question> questions;
   for (const std::string& endpoint : input_.endpoints) {
     questions.push_back({.address = parseEndpoint(endpoint),
@@ -202,7 +206,7 @@ std::vector<RankAnswer> RunningJob::statusesOfNodes() {
                          .body = {},
                          .token = token_});
   }
-  const std::vector<Reply> replies = ask(questions, input_.timeout(), stop_);
+  const std::vector<Reply> replies = ask(questions, limit, stop_);
   std::vector<RankAnswer> answers;
   for (std::size_t i = 0; i < replies.size(); ++i) {
     RankAnswer node = answerFrom(replies[i], -1, input_.endpoints[i]);
@@ -232,7 +236,7 @@ std::vector<RankAnswer> RunningJob::statusesOfNodes() {
   return answers;
 }
 
-std::vector<RunningJob::Target> RunningJob::targets() {
+std::vector<RunningJob::Target> RunningJob::targets(std::vector<RankAnswer>& silent) {
   std::vector<Target> targets;
   if (input_.endpoints.empty()) {
     for (const RankSocket& socket : socketsOf(folder_)) {
@@ -240,15 +244,19 @@ std::vector<RunningJob::Target> RunningJob::targets() {
     }
     return targets;
   }
-  for (const RankAnswer& answer : statusesOfNodes()) {
-    if (answer.rank < 0) throw NoRun(answer.where + ": " + answer.problem);
-    targets.push_back({answer.rank, answer.where, parseEndpoint(answer.where)});
+  for (RankAnswer& answer : statusesOfNodes(std::min(input_.timeout(), kForRanks))) {
+    if (answer.rank < 0) {
+      silent.push_back(std::move(answer));
+    } else {
+      targets.push_back({answer.rank, answer.where, parseEndpoint(answer.where)});
+    }
   }
   return targets;
 }
 
 std::vector<RankAnswer> RunningJob::askAll(Question question, std::chrono::milliseconds limit) {
-  const std::vector<Target> asked = targets();
+  std::vector<RankAnswer> answers;
+  const std::vector<Target> asked = targets(answers);
   std::vector<Question> questions;
   for (const Target& target : asked) {
     questions.push_back(question);
@@ -259,7 +267,6 @@ std::vector<RankAnswer> RunningJob::askAll(Question question, std::chrono::milli
     }
   }
   const std::vector<Reply> replies = ask(questions, limit, stop_);
-  std::vector<RankAnswer> answers;
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const bool was_dead = std::find(dead_.begin(), dead_.end(), asked[i].rank) != dead_.end();
     if (was_dead && replies[i].status == 0) continue;  // else a new process took the socket's place

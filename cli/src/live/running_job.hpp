@@ -58,6 +58,7 @@ class RunningJob {
   // Questions that are under way when a stop is asked for end then.
   void setStop(std::stop_token stop) { stop_ = std::move(stop); }
 
+  // Of each rank; of a node that does not tell its ranks, why.
   std::vector<RankAnswer> get(const std::string& path);
   std::vector<RankAnswer> post(const std::string& path, const nlohmann::json& body,
                                std::chrono::milliseconds limit);
@@ -71,8 +72,9 @@ class RunningJob {
 
   RunningJob(const JobInput& input);
   void findHere();
-  std::vector<RankAnswer> statusesOfNodes();
-  std::vector<Target> targets();
+  std::vector<RankAnswer> statusesOfNodes(std::chrono::milliseconds limit);
+  // Of nodes that do not tell their ranks the answers, to `silent`.
+  std::vector<Target> targets(std::vector<RankAnswer>& silent);
   std::vector<RankAnswer> askAll(Question question, std::chrono::milliseconds limit);
   bool isWanted(int rank) const;
 
