@@ -36,11 +36,12 @@ std::string described(const std::string& state, const std::string& present) {
 TEST(RankCurve, MarksWhereTheRankIs) {
   // Between the two budgets.
   EXPECT_EQ(
-      described("ready", R"({"budget_bytes":2097152,"peak_bytes":1048576,"step_seconds":0.125})"),
+      described("ready", R"({"budget_bytes":2097152,"peak_bytes":1048576,"step_seconds":0.125,)"
+                         R"("overhead_ratio":0.25})"),
       "predicted for 2 budgets\n"
       " budget       peak  more time  step time\n"
       "1.0 MiB  512.0 KiB      50.0%   150.0 ms\n"
-      "2.0 MiB    1.0 MiB              125.0 ms  now, as measured\n"
+      "2.0 MiB    1.0 MiB      25.0%   125.0 ms  now, as measured\n"
       "3.0 MiB    2.0 MiB       0.0%   100.0 ms");
   // Without a budget by its peak: above both.
   EXPECT_EQ(
@@ -51,6 +52,11 @@ TEST(RankCurve, MarksWhereTheRankIs) {
       "3.0 MiB    2.0 MiB       0.0%   100.0 ms\n"
       "   none    4.0 MiB              100.0 ms  now, as measured");
   EXPECT_EQ(described("ready", "null").find("now"), std::string::npos);
+  const std::string unknown =
+      described("ready", R"({"peak_bytes":1,"step_seconds":1,"overhead_ratio":null})");
+  EXPECT_NE(unknown.find("none        1 B                1.00 s  now, as measured"),
+            std::string::npos)
+      << unknown;
 }
 
 class RankCurves : public ::testing::Test {

@@ -59,6 +59,22 @@ TEST(RankPlan, SaysWhyThereIsNone) {
             "no plan: nothing has to be dropped within 1.0 MiB, or it is still being planned");
 }
 
+// A plan stays for when the rank goes on.
+TEST(RankPlan, OfAPausedRankNoneIsInForce) {
+  const auto begin = [](const std::string& members) {
+    const std::string text = described("{\"plan\": {\"planner\": \"auto\", " + members + "}");
+    return text.substr(0, text.find(','));
+  };
+  EXPECT_EQ(begin(R"("active_from_step": 5}, "mode": "budget")"), "in force from step 5 on");
+  EXPECT_EQ(begin(R"("active_from_step": null}, "mode": "budget")"), "not in force yet");
+  EXPECT_EQ(begin(R"("active_from_step": null})"), "not in force yet");
+  EXPECT_EQ(begin(R"("active_from_step": null}, "mode": "paused")"), "not in force while paused");
+  EXPECT_EQ(begin(R"("active_from_step": 5}, "mode": "paused")"), "not in force while paused");
+  EXPECT_EQ(begin(R"("active_from_step": 5}, "mode": 7)"), "in force from step 5 on");
+  EXPECT_EQ(described(R"({"plan": null, "timeline": {"budget_bytes": null}, "mode": "paused"})"),
+            "no plan: the rank is paused and trains as PyTorch alone does");
+}
+
 // Nothing that a server sends is trusted: types, sizes of lists, escape sequences, sums.
 TEST(RankPlan, OtherThanPromisedDoesNoHarm) {
   EXPECT_EQ(described(R"({"plan": [], "timeline": 7})"), "no plan yet: no step has been recorded");

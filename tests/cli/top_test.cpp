@@ -80,6 +80,35 @@ TEST(TopFrame, WhatIsOverTheBudgetIsMarked) {
   EXPECT_NE(lines[1].text().find("1 went over; "), std::string::npos);
 }
 
+// The budget of 8 GiB bounds the peak of 4 GiB and what others hold of the GPU, 2 GiB.
+TEST(TopFrame, WhatOthersHoldCountsInTheBudget) {
+  TopModel model;
+  RankStatus status = rankOf(0);
+  status.margin_bytes = 2 * kGiB;
+  RankStatus without = status;
+  without.rank = 1;
+  without.budget_bytes.reset();
+  model.setRanks({status, without});
+  auto lines = topFrame(model, {.columns = 80, .lines = 24}, false);
+  EXPECT_EQ(lines[1].text().find("peaks 6.00 GiB of budgets 8.00 GiB; 1 without one: 4.00 GiB; "),
+            0U);
+  // 17 cells: live 4, the peak up to 9 (8.5), the others up to 13 (12.75).
+  EXPECT_NE(lines[3].text().find(" ####=====----....   6.00 / 8.00 GiB "), std::string::npos)
+      << lines[3].text();
+  EXPECT_NE(lines[4].text().find(" 4.00 GiB / none "), std::string::npos) << lines[4].text();
+  EXPECT_NE(lines[21].text().find("live 2.00 GiB, others 2.00 GiB"), std::string::npos);
+  // 5 of 8 GiB are less than 6 of 8.
+  RankStatus other = rankOf(2);
+  other.peak_bytes = 5 * kGiB;
+  model.setRanks({other, status});
+  model.press(letter('s'), 10);  // by memory
+  EXPECT_EQ(model.rows().front().rank, 0);
+  status.margin_bytes = 12 * kGiB;  // the scale: 16 GiB, of which the budget is half, 9 cells
+  model.setRanks({status});
+  lines = topFrame(model, {.columns = 80, .lines = 24}, false);
+  EXPECT_NE(lines[3].text().find(" ##==-----!!!!!!!! "), std::string::npos) << lines[3].text();
+}
+
 TEST(TopFrame, ARankWithoutAnAnswerSaysWhy) {
   TopModel model;
   RankStatus silent;
@@ -89,7 +118,11 @@ TEST(TopFrame, ARankWithoutAnAnswerSaysWhy) {
   model.setRanks({silent});
   const auto text = textOf(topFrame(model, {.columns = 80, .lines = 24}, false));
   EXPECT_NE(text.find("    3 node7:9464: no answer within 5 s"), std::string::npos);
-  EXPECT_NE(text.find("0 training, 1 without an answer"), std::string::npos);
+  EXPECT_NE(text.find("1 rank, 0 training, 1 without an answer"), std::string::npos);
+  silent.rank = -1;  // a whole node, of nobody knows how many ranks
+  model.setRanks({silent, rankOf(0)});
+  const auto nodes = topFrame(model, {.columns = 80, .lines = 24}, false);
+  EXPECT_NE(nodes[0].text().find("1 rank, 1 training, 1 without an answer"), std::string::npos);
 }
 
 // Every size, with and without Unicode, with all kinds of rows.
@@ -106,6 +139,8 @@ TEST(TopFrame, FitsEveryScreen) {
   rows[6].median_step_seconds = 1e300;
   rows[7].recompute_ratio = 1e300;
   rows[8].budget_bytes = 0;
+  rows[9].margin_bytes = INT64_MAX;
+  rows[10].margin_bytes = -5;
   model.setRanks(rows);
   for (int columns = 0; columns <= 260; columns += columns < 90 ? 1 : 17) {
     for (const int lines : {0, 1, 2, 3, 6, 7, 8, 24, 60}) {

@@ -49,9 +49,10 @@ std::optional<Present> presentOf(const nlohmann::json& tree) {
   if (!at(tree, {"present"}).is_object()) return std::nullopt;
   const auto budget = integerAt(tree, {"present", "budget_bytes"});
   const auto peak = integerAt(tree, {"present", "peak_bytes"});
+  const auto more = numberAt(tree, {"present", "overhead_ratio"});
   return Present{
       .at = budget.value_or(peak.value_or(0)),
-      .row = {shownBudget(budget), shownBytes(peak), "",
+      .row = {shownBudget(budget), shownBytes(peak), more ? shownShare(more) : "",
               shownSeconds(numberAt(tree, {"present", "step_seconds"})), "now, as measured"}};
 }
 

@@ -27,7 +27,13 @@ std::optional<std::int64_t> bytesFrom(double sum) {
   return static_cast<std::int64_t>(std::clamp(sum, 0.0, 9e18));
 }
 
+// Without a mode it is not known: not all versions tell one.
+bool isPaused(const nlohmann::json& tree) {
+  return textAt(tree, {"mode"}) == "paused";
+}
+
 std::string whyNone(const nlohmann::json& tree) {
+  if (isPaused(tree)) return "no plan: the rank is paused and trains as PyTorch alone does";
   if (!at(tree, {"timeline"}).is_object()) return "no plan yet: no step has been recorded";
   const auto budget = integerAt(tree, {"timeline", "budget_bytes"});
   if (!budget) return "no plan: no budget is in force";
@@ -127,11 +133,11 @@ std::string describePlan(const RankAnswer& answer) {
   if (!at(tree, {"plan"}).is_object()) return whyNone(tree);
   const auto step = integerAt(tree, {"plan", "active_from_step"});
   const auto seconds = numberAt(tree, {"plan", "plan_seconds"});
-  const bool paused = nameIn(tree, "mode") == "paused";
+  // Until the next step begins a rank that was paused names the step from which on it had the plan.
   std::string text = fmt::format("{}, planned by {}{}\n",
-                                 step     ? fmt::format("in force from step {} on", *step)
-                                 : paused ? "not in force while paused"
-                                          : "not in force yet",
+                                 isPaused(tree) ? "not in force while paused"
+                                 : step         ? fmt::format("in force from step {} on", *step)
+                                                : "not in force yet",
                                  nameIn(at(tree, {"plan"}), "planner"),
                                  seconds ? " in " + shownSeconds(seconds) : "");
   text += fmt::format("  predicted: peak {} (budget {}, {} without a plan), {} more time\n",

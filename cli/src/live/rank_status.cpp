@@ -1,5 +1,7 @@
 #include "live/rank_status.hpp"
 
+#include <algorithm>
+
 #include "checked_json.hpp"
 #include "terminal_text.hpp"
 
@@ -43,6 +45,7 @@ RankStatus RankStatus::of(const RankAnswer& answer) {
   if (status.peak_bytes.value_or(0) == 0) {
     status.peak_bytes = integerAt(tree, {"memory", "peak_allocated_bytes"});
   }
+  status.margin_bytes = integerAt(tree, {"memory", "margin_bytes"});
   status.predicted_peak_bytes = integerAt(tree, {"memory", "predicted_peak_bytes"});
   status.smallest_feasible_bytes = integerAt(tree, {"smallest_feasible_budget_bytes"});
   status.violations = integerAt(tree, {"totals", "budget_violations"});
@@ -51,6 +54,16 @@ RankStatus RankStatus::of(const RankAnswer& answer) {
   status.peak_history = history(tree, "peak_bytes");
   if (status.state.empty()) status.problem = "its answer has no state";
   return status;
+}
+
+bool RankStatus::isLimited() const {
+  return budget_bytes && *budget_bytes < INT64_MAX;
+}
+
+std::optional<std::int64_t> RankStatus::boundedPeakBytes() const {
+  if (!peak_bytes || !isLimited()) return peak_bytes;
+  const std::int64_t margin = std::max<std::int64_t>(margin_bytes.value_or(0), 0);
+  return *peak_bytes > INT64_MAX - margin ? INT64_MAX : *peak_bytes + margin;
 }
 
 }  // namespace ebbtide::cli

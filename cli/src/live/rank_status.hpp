@@ -18,15 +18,20 @@ struct RankStatus {
   std::string host = {}, job_id = {}, state = {}, mode = {}, device = {}, planner = {};
   std::optional<std::int64_t> steps = {};
   std::optional<double> last_step_seconds = {}, median_step_seconds = {};
-  // peak: mapped, which is what the budget bounds; allocated where nothing is mapped by us.
+  // peak: mapped, allocated where nothing is mapped by us; margin: what others hold of a GPU. The
+  // budget bounds both together.
   std::optional<std::int64_t> budget_bytes = {}, live_bytes = {}, peak_bytes = {},
-                              predicted_peak_bytes = {};
+                              margin_bytes = {}, predicted_peak_bytes = {};
   std::optional<std::int64_t> smallest_feasible_bytes = {}, violations = {};
   std::optional<double> recompute_ratio = {};
   std::vector<double> step_seconds = {},
                       peak_history = {};  // of the last steps, the latest at the end
 
   static RankStatus of(const RankAnswer& answer);
+
+  bool isLimited() const;
+  // What the budget bounds, at its peak; without a budget the rank's own peak.
+  std::optional<std::int64_t> boundedPeakBytes() const;
 };
 
 }  // namespace ebbtide::cli

@@ -35,7 +35,7 @@ std::string table(const std::vector<RankAnswer>& answers) {
     }
     table.add({name, status.state, shownCount(status.steps),
                shownSeconds(status.median_step_seconds),
-               shownBytes(status.peak_bytes) + " / " + shownBudget(status.budget_bytes),
+               shownBytes(status.boundedPeakBytes()) + " / " + shownBudget(status.budget_bytes),
                shownBytes(status.predicted_peak_bytes), shownShare(status.recompute_ratio),
                shownCount(status.violations)});
   }

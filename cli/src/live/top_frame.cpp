@@ -81,22 +81,21 @@ TextStyle styleOf(const std::string& state) {
 }
 
 double barScale(const RankStatus& status, double most_bytes) {
-  const double budget = status.budget_bytes && *status.budget_bytes < INT64_MAX
-                            ? static_cast<double>(*status.budget_bytes)
-                            : 0;
-  const double peak = static_cast<double>(status.peak_bytes.value_or(0));
+  const double budget = status.isLimited() ? static_cast<double>(*status.budget_bytes) : 0;
+  const auto peak = static_cast<double>(status.boundedPeakBytes().value_or(0));
   return budget > 0 ? std::max(budget, peak) : most_bytes;
 }
 
-// Live bytes, then the peak, then what the budget has left; what is over the budget is red. Without
-// a budget the scale is the largest peak that is shown.
+// Live bytes, then the peak, then what others hold of a GPU, then what the budget has left; what is
+// over the budget is red. Without a budget the scale is the largest peak that is shown.
 std::vector<StyledText> bar(const RankStatus& status, int width, double most_bytes, bool unicode) {
   const double scale = barScale(status, most_bytes);
   const auto cells = [&](double bytes) {
     if (!(scale > 0)) return 0;
     return std::clamp(static_cast<int>(std::lround(bytes / scale * width)), 0, width);
   };
-  const int peak = cells(static_cast<double>(status.peak_bytes.value_or(0)));
+  const int held = cells(static_cast<double>(status.boundedPeakBytes().value_or(0)));
+  const int peak = std::min(cells(static_cast<double>(status.peak_bytes.value_or(0))), held);
   const int live = std::min(cells(static_cast<double>(status.live_bytes.value_or(0))), peak);
   const bool limited = status.budget_bytes.has_value();
   const int budget = limited ? cells(static_cast<double>(*status.budget_bytes)) : width;
@@ -106,28 +105,30 @@ std::vector<StyledText> bar(const RankStatus& status, int width, double most_byt
     return text;
   };
   const int inside = std::min(peak, budget);
+  const int held_inside = std::min(held, budget);
   return {{repeated("#", "█", std::min(live, inside)), TextStyle::kGood},
           {repeated("=", "▒", inside - std::min(live, inside)), TextStyle::kWarning},
-          {repeated("!", "▓", peak - inside), TextStyle::kBad},
-          {repeated(limited ? "." : " ", limited ? "·" : " ", width - peak), TextStyle::kFaint}};
+          {repeated("-", "░", held_inside - inside), TextStyle::kFaint},
+          {repeated("!", "▓", held - held_inside), TextStyle::kBad},
+          {repeated(limited ? "." : " ", limited ? "·" : " ", width - held), TextStyle::kFaint}};
 }
 
 // "15.50 / 16.00 GiB": both in the unit of the larger one.
 std::string memoryText(const RankStatus& status) {
-  if (!status.peak_bytes) return "-";
-  const std::string peak = shownBytes(status.peak_bytes);
-  if (!status.budget_bytes || *status.budget_bytes == INT64_MAX) return peak + " / none";
+  const auto held = status.boundedPeakBytes();
+  if (!held) return "-";
+  if (!status.isLimited()) return shownBytes(held) + " / none";
   constexpr std::array<std::pair<double, const char*>, 4> kUnits = {
       {{1099511627776.0, "TiB"}, {1073741824.0, "GiB"}, {1048576.0, "MiB"}, {1024.0, "KiB"}}};
-  const auto larger = static_cast<double>(std::max(*status.peak_bytes, *status.budget_bytes));
+  const auto larger = static_cast<double>(std::max(*held, *status.budget_bytes));
   for (const auto& [bytes, name] : kUnits) {
     const double most = larger / bytes;
     if (most < 1) continue;
     const int decimals = most < 100 ? 2 : most < 1000 ? 1 : 0;
-    return fmt::format("{:.{}f} / {:.{}f} {}", static_cast<double>(*status.peak_bytes) / bytes,
-                       decimals, static_cast<double>(*status.budget_bytes) / bytes, decimals, name);
+    return fmt::format("{:.{}f} / {:.{}f} {}", static_cast<double>(*held) / bytes, decimals,
+                       static_cast<double>(*status.budget_bytes) / bytes, decimals, name);
   }
-  return fmt::format("{} / {} B", *status.peak_bytes, *status.budget_bytes);
+  return fmt::format("{} / {} B", *held, *status.budget_bytes);
 }
 
 FrameLine row(const RankStatus& status, const Layout& layout, TopModel::Trend trend,
@@ -193,10 +194,10 @@ Summary summaryOf(const std::vector<RankStatus>& rows) {
     }
     sum.training += status.state == "training" ? 1 : 0;
     sum.violations += status.violations.value_or(0) > 0 ? 1 : 0;
-    const auto peak = static_cast<double>(status.peak_bytes.value_or(0));
+    const auto peak = static_cast<double>(status.boundedPeakBytes().value_or(0));
     sum.peak_bytes += peak;
     sum.most_bytes = std::max(sum.most_bytes, peak);
-    const bool limited = status.budget_bytes && *status.budget_bytes < INT64_MAX;
+    const bool limited = status.isLimited();
     if (limited) {
       sum.budget_bytes += static_cast<double>(*status.budget_bytes);
       sum.limited_bytes += peak;
@@ -215,7 +216,8 @@ std::string inBytes(double bytes) {
 }
 
 std::vector<FrameLine> head(const TopModel& model, const Summary& sum) {
-  const std::size_t count = model.rows().size();
+  const auto count = std::count_if(model.rows().begin(), model.rows().end(),
+                                   [](const RankStatus& row) { return row.rank >= 0; });
   FrameLine first = plain("ebbtide top  ", TextStyle::kTitle);
   first.parts.push_back({fmt::format("{}  {} rank{}, {} training", model.title, count,
                                      count == 1 ? "" : "s", sum.training)});
@@ -250,6 +252,9 @@ FrameLine detail(const TopModel& model) {
   if (!status.device.empty()) text += ", " + status.device;
   text +=
       fmt::format(", step {}; live {}", shownCount(status.steps), shownBytes(status.live_bytes));
+  if (status.margin_bytes.value_or(0) > 0) {
+    text += ", others " + shownBytes(status.margin_bytes);
+  }
   if (!status.planner.empty()) {
     text += fmt::format("; plan {}, predicted {}", status.planner,
                         shownBytes(status.predicted_peak_bytes));
@@ -304,8 +309,8 @@ std::vector<FrameLine> help() {
         "up, down        select a rank; also k, j", "page up, down   a screen further; Home, End",
         "b               change the budget of the selected rank",
         "t               trend of step times or of peaks", "any key         leaves this help", "",
-        "Bars: live bytes, then the peak, then what the budget has left;",
-        "what is over the budget is red (! without Unicode).",
+        "Bars: live bytes, then the peak, then what others hold of a GPU, then what",
+        "the budget has left; what is over the budget is red (! without Unicode).",
         "recomp: time spent on recomputation, of all time in steps."}) {
     lines.push_back(plain(text));
   }

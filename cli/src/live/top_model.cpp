@@ -20,7 +20,7 @@ double weight(const RankStatus& status, TopModel::Sort sort) {
       break;
     case TopModel::Sort::kMemory: {  // ranks without a budget by their bytes, below all with one
       if (!status.peak_bytes) return kUnknown;
-      const auto peak = static_cast<double>(*status.peak_bytes);
+      const auto peak = static_cast<double>(*status.boundedPeakBytes());
       if (!status.budget_bytes || *status.budget_bytes <= 0) return peak * 1e-30;
       return peak / static_cast<double>(*status.budget_bytes);
     }
