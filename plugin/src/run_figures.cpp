@@ -1,8 +1,13 @@
 #include "run_figures.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ebbtide::plugin {
+
+double RunFigures::totalSeconds() const {
+  return std::accumulate(step_seconds_.begin(), step_seconds_.end(), 0.0);
+}
 
 std::optional<double> RunFigures::medianOfLast(std::size_t steps) const {
   const std::size_t count = std::min(step_seconds_.size(), steps);

@@ -25,6 +25,7 @@ class RunFigures {
 
   void addStep(double seconds) { step_seconds_.push_back(seconds); }
   double firstSeconds() const { return step_seconds_.empty() ? 0 : step_seconds_.front(); }
+  double totalSeconds() const;
   double medianSeconds() const { return medianOfLast(step_seconds_.size()).value_or(0); }
   // The upper one of two; nothing: no step is over.
   std::optional<double> medianOfLast(std::size_t steps) const;

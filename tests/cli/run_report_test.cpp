@@ -62,6 +62,16 @@ TEST_F(RunReportTest, ReadsWhatARunLeft) {
   EXPECT_EQ(report.timeline.size(), 3U);
 }
 
+// A first step of 16 s and 9 of 0.5 s: 8.2 of 20.5 s; of ten median steps, 5 s, it would be 164 %.
+TEST_F(RunReportTest, TheShareOfRecomputationIsOfAllSteps) {
+  json report = sampleReport();
+  report["step_seconds"] = {{"first", 16.0}, {"median", 0.5}, {"total", 20.5}};
+  report["recompute_seconds"] = 8.2;
+  EXPECT_DOUBLE_EQ(readBack(report.dump()).recomputeShare().value(), 0.4);
+  report["step_seconds"]["total"] = 0;
+  EXPECT_EQ(readBack(report.dump()).recomputeShare(), std::nullopt);
+}
+
 TEST_F(RunReportTest, RefusesForeignAndCutFiles) {
   EXPECT_NE(refusalOf("{\"a\":1}").find("run.json: is no report of a run"), std::string::npos);
   EXPECT_NE(refusalOf("[]").find("is no report of a run"), std::string::npos);

@@ -307,6 +307,10 @@ def test_a_page_of_a_real_run(tmp_path: Path, runs: Runs) -> None:
     row = json.loads(done.stdout)["reports"][0]
     assert row["steps"] == measured.report["steps"]
     assert row["mapped_peak_bytes"] == measured.report["mapped_peak_bytes"]
+    seconds = measured.report["step_seconds"]
+    assert row["total_step_seconds"] == seconds["total"]
+    # Beside the first step there is one that took the median or more.
+    assert seconds["total"] >= seconds["first"] + seconds["median"]
     text = page.read_text()
     assert "<svg" in text and "<script" not in text and "http" not in text.replace("http-equiv", "")
     done = runs.ebbtide("report", path, "--out", "/dev/full")

@@ -10,8 +10,10 @@ TEST(RunFigures, TheMedianIsOfTheLastSteps) {
   EXPECT_EQ(figures.medianOfLast(3), std::nullopt);
   EXPECT_EQ(figures.firstSeconds(), 0);
   EXPECT_EQ(figures.medianSeconds(), 0);
+  EXPECT_EQ(figures.totalSeconds(), 0);
   for (const double seconds : {9.0, 1.0, 4.0, 2.0}) figures.addStep(seconds);
   EXPECT_EQ(figures.firstSeconds(), 9);
+  EXPECT_EQ(figures.totalSeconds(), 16);
   EXPECT_EQ(figures.medianOfLast(3), 2);   // of 1 2 4
   EXPECT_EQ(figures.medianSeconds(), 4);   // of 1 2 4 9 the upper one
   EXPECT_EQ(figures.medianOfLast(50), 4);  // as many as there are

@@ -37,6 +37,7 @@ nlohmann::json rowOf(const RunReport& report) {
           {"budget_ratio", orNull(report.shareOfBudget())},
           {"steps", report.steps},
           {"median_step_seconds", orNull(report.median_step_seconds)},
+          {"total_step_seconds", orNull(report.total_step_seconds)},
           {"recompute_seconds", orNull(report.recompute_seconds)},
           {"recompute_ratio", orNull(report.recomputeShare())},
           {"budget_violations", orNull(report.violations)},

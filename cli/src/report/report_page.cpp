@@ -117,6 +117,7 @@ std::string stepTable(const RunReport& report) {
   return factTable("Steps", {{"steps", std::to_string(report.steps)},
                              {"first", shownSeconds(report.first_step_seconds)},
                              {"median", shownSeconds(report.median_step_seconds)},
+                             {"all", shownSeconds(report.total_step_seconds)},
                              {"recomputed ops", shownCount(report.recomputed_ops)},
                              {"recompute time", shownSeconds(report.recompute_seconds)},
                              {"of the time in steps", shownShare(report.recomputeShare())},

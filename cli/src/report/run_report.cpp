@@ -69,7 +69,9 @@ std::optional<double> RunReport::shareOfBudget() const {
 }
 
 std::optional<double> RunReport::recomputeShare() const {
-  const double all = median_step_seconds.value_or(0) * static_cast<double>(steps);
+  // The first step may take as long as a thousand others.
+  const double all =
+      total_step_seconds.value_or(median_step_seconds.value_or(0) * static_cast<double>(steps));
   if (!recompute_seconds || !(all > 0)) return std::nullopt;
   return *recompute_seconds / all;
 }
@@ -112,6 +114,7 @@ RunReport readRunReport(const std::string& path) {
   report.rehearsed_steps = integerAt(*tree, {"rehearsed_steps"});
   report.first_step_seconds = numberAt(*tree, {"step_seconds", "first"});
   report.median_step_seconds = numberAt(*tree, {"step_seconds", "median"});
+  report.total_step_seconds = numberAt(*tree, {"step_seconds", "total"});
   report.recompute_seconds = numberAt(*tree, {"recompute_seconds"});
   report.pass_through = at(*tree, {"pass_through"}) == true;
   report.plan = planOf(*tree);

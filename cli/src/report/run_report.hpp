@@ -27,7 +27,8 @@ struct RunReport {
       plain_peak_bytes, peak_bytes, mapped_peak_bytes, predicted_peak_bytes,
       smallest_feasible_bytes, violations, recomputed_ops, decoded_values, offloaded_bytes,
       spilled_bytes, rehearsed_steps;
-  std::optional<double> first_step_seconds, median_step_seconds, recompute_seconds;
+  std::optional<double> first_step_seconds, median_step_seconds, total_step_seconds,
+      recompute_seconds;
   bool pass_through = false;
   std::optional<Plan> plan;
   std::vector<std::pair<double, double>> timeline;  // seconds, live bytes, of one late step
@@ -39,8 +40,9 @@ struct RunReport {
 
   // What the budget bounds: the mapped peak.
   std::optional<double> shareOfBudget() const;
-  std::optional<double> recomputeShare() const;  // of the time in steps
-  std::string name() const;                      // "rank 3"
+  // Of the time in steps; of as many median ones, where an older version did not sum it up.
+  std::optional<double> recomputeShare() const;
+  std::string name() const;  // "rank 3"
 };
 
 // Throws std::invalid_argument that begins with the path: no JSON, or none of ours.
