@@ -39,34 +39,61 @@ TEST(ChildOutput, HasNoneOfOurVariables) {
 }
 
 TEST(PythonFindings, ReadsWhatTheProbeSays) {
-  const auto findings = findingsFromProbe(
-      "python3",
+  const auto [findings, site_packages] = factsFromProbe(
+      {"python3", "the first in PATH"},
       "hello from sitecustomize\n\n{\"python\":\"3.11.2\",\"executable\":\"/v/bin/python\","
       "\"torch\":{\"version\":\"2.11.0+cpu\",\"cuda\":null},\"plugin\":{\"built_for\":\"2.11\","
       "\"version\":\"0.1.0\",\"folder\":\"/v/ebbtide\",\"registered\":true},\"gpus\":[],"
-      "\"driver_error\":\"OSError: libcuda.so.1\"}\n");
-  ASSERT_EQ(findings.size(), 3U);
-  EXPECT_EQ(findings[0].what, "2.11.0+cpu, for CPUs, Python 3.11.2 in /v/bin/python");
-  EXPECT_EQ(findings[1].verdict, Verdict::kOk);
-  EXPECT_EQ(findings[2].verdict, Verdict::kAbsent);
+      "\"site_packages\":\"/v/packages\",\"driver_error\":\"OSError: libcuda.so.1\"}\n");
+  ASSERT_EQ(findings.size(), 4U);
+  EXPECT_EQ(findings[0].what, "3.11.2 in /v/bin/python, the first in PATH");
+  EXPECT_EQ(findings[1].what, "2.11.0+cpu, for CPUs");
+  EXPECT_EQ(findings[2].verdict, Verdict::kOk);
+  EXPECT_EQ(findings[3].verdict, Verdict::kAbsent);
+  EXPECT_EQ(site_packages, "/v/packages");
 }
 
 TEST(PythonFindings, NamesAPluginOfAnotherTorchAndGpusThatTorchCannotUse) {
-  const auto findings = findingsFromProbe(
-      "python3",
+  const auto [findings, site_packages] = factsFromProbe(
+      {"python3", "the first in PATH"},
       "{\"torch\":{\"version\":\"2.12.1\",\"cuda\":null},\"plugin\":{\"built_for\":\"2.11\","
       "\"registered\":true},\"driver\":{\"code\":0,\"version\":12040,\"gpus\":2}}");
-  EXPECT_EQ(findings[1].what, "built for torch 2.11, but torch 2.12.1 is installed");
-  EXPECT_EQ(findings[1].fix.substr(0, 20), "EBBTIDE_TORCH=2.12.0");
-  EXPECT_EQ(findings[2].verdict, Verdict::kProblem);
-  EXPECT_EQ(findings[2].what, "2 GPU(s), but this torch is built for CPUs alone");
+  EXPECT_EQ(site_packages, "");
+  EXPECT_EQ(findings[2].what, "built for torch 2.11, but torch 2.12.1 is installed");
+  EXPECT_EQ(findings[2].fix.substr(0, 20), "EBBTIDE_TORCH=2.12.0");
+  EXPECT_EQ(findings[3].verdict, Verdict::kProblem);
+  EXPECT_EQ(findings[3].what, "2 GPU(s), but this torch is built for CPUs alone");
 }
 
 TEST(PythonFindings, AProbeThatSaysNothingIsAProblem) {
+  const ChosenPython python{"python3", "the first in PATH"};
   for (const char* text : {"", "no", "[]", "{\"torch\":{\"version\":"}) {
-    EXPECT_EQ(findingsFromProbe("python3", text).front().verdict, Verdict::kProblem) << text;
+    const Findings findings = factsFromProbe(python, text).findings;
+    ASSERT_EQ(findings.size(), 1U) << text;
+    EXPECT_EQ(findings[0].verdict, Verdict::kProblem) << text;
+    EXPECT_EQ(findings[0].what, "python3, the first in PATH, does not say what it has");
   }
-  EXPECT_EQ(findingsFromProbe("python3", "{}").front().verdict, Verdict::kProblem);
+  EXPECT_EQ(factsFromProbe(python, "{}").findings.at(1).verdict, Verdict::kProblem);  // no torch
+}
+
+TEST(PythonFindings, LooksAtTheEnvironmentInUseThenAtTheOneHere) {
+  const char* before = std::getenv("VIRTUAL_ENV");
+  const std::string kept = before == nullptr ? "" : before;
+  ::unsetenv("VIRTUAL_ENV");
+  const Folder here, other;
+  EXPECT_EQ(choosePython("", here.path()).program, "");
+  for (const std::string& environment : {here.path() + "/.venv", other.path()}) {
+    std::filesystem::create_directories(environment + "/bin");
+    std::ofstream(environment + "/bin/python") << "";
+    ::chmod((environment + "/bin/python").c_str(), 0700);
+  }
+  EXPECT_EQ(choosePython("", here.path()).program, here.path() + "/.venv/bin/python");
+  EXPECT_EQ(choosePython("", here.path()).why, "of .venv here");
+  ::setenv("VIRTUAL_ENV", other.path().c_str(), 1);
+  EXPECT_EQ(choosePython("", here.path()).program, other.path() + "/bin/python");
+  EXPECT_EQ(choosePython("/p", here.path()).program, "/p");
+  ::unsetenv("VIRTUAL_ENV");
+  if (before != nullptr) ::setenv("VIRTUAL_ENV", kept.c_str(), 1);
 }
 
 TEST(MachineFindings, ATakenPortIsAProblem) {
@@ -102,6 +129,22 @@ TEST(MachineFindings, ASpillFolderHasToTakeFiles) {
   EXPECT_NE(spillFolderFinding("/no/such/folder").what.find("No such file"), std::string::npos);
 }
 
+// What trains all the same is no problem: /tmp is memory on many machines, /dev/shm on all.
+TEST(MachineFindings, ASpillFolderInMemoryIsAnAdvice) {
+  const Finding finding = spillFolderFinding("/dev/shm");
+  EXPECT_EQ(finding.verdict, Verdict::kAdvice);
+  EXPECT_NE(finding.what.find("is memory"), std::string::npos);
+  EXPECT_NE(finding.fix, "");
+}
+
+// Near the tests there is the wheel: it is that of the Python that counts.
+TEST(MachineFindings, TheSolverIsThatOfThePython) {
+  const Folder folder;
+  const Finding finding = solverFinding(folder.path());
+  EXPECT_EQ(finding.verdict, Verdict::kAbsent);
+  EXPECT_NE(finding.what.find("is not in " + folder.path()), std::string::npos) << finding.what;
+}
+
 // Version 2: the group above the process's own has the lower limit.
 TEST(MachineFindings, FindsTheLowestLimitOfTheGroups) {
   const Folder folder;
@@ -118,11 +161,11 @@ TEST(MachineFindings, FindsTheLowestLimitOfTheGroups) {
   EXPECT_EQ(groupLimitBytes("4:memory:/docker/x\n", folder.path()), std::nullopt);
 }
 
-TEST(MachineFindings, APercentageOfMoreThanTheGroupHasIsAProblem) {
+TEST(MachineFindings, APercentageOfMoreThanTheGroupHasIsAnAdvice) {
   constexpr std::int64_t kGiB = std::int64_t{1} << 30;
   EXPECT_EQ(memoryFinding(64 * kGiB, std::nullopt).verdict, Verdict::kOk);
   const Finding finding = memoryFinding(64 * kGiB, 10 * kGiB);
-  EXPECT_EQ(finding.verdict, Verdict::kProblem);
+  EXPECT_EQ(finding.verdict, Verdict::kAdvice);
   // 8 of 10 GiB are 8192 MiB.
   EXPECT_NE(finding.fix.find("EBBTIDE_BUDGET=8192MiB"), std::string::npos);
 }

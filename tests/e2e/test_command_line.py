@@ -322,16 +322,44 @@ def test_doctor_finds_this_python(runs: Runs) -> None:
     told = json.loads(done.stdout)
     findings = {finding["name"]: finding for finding in told["findings"]}
     assert findings["torch"]["verdict"] == findings["plugin"]["verdict"] == "ok", done.stdout
+    assert findings["Python"]["what"].endswith(f" in {PYTHON}, named by --python")
     assert findings["solver"]["verdict"] == "ok"
     problems = [one for one in told["findings"] if one["verdict"] == "problem"]
     assert done.returncode == (1 if problems else 0) and told["works"] == (not problems)
     assert all(one["fix"] for one in problems)
 
 
+PROBED = """#!/bin/sh
+echo '{"python": "3.11.2", "executable": "here", "torch": {"version": "2.11.0"},
+ "plugin": {"built_for": "2.11", "registered": true}, "site_packages": "/no/packages"}' | tr -d '\\n'
+"""
+
+
+def test_doctor_looks_at_the_python_of_this_folder_and_at_its_solver(
+    runs: Runs, tmp_path: Path
+) -> None:
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(PROBED)
+    python.chmod(0o700)
+    variables = {k: v for k, v in runs.variables.items() if k != "VIRTUAL_ENV"}
+    variables["EBBTIDE_SPILL_DIR"] = "/dev/shm"
+    done = subprocess.run([EBBTIDE, "doctor"], env=variables, cwd=tmp_path, capture_output=True)
+    lines = done.stdout.decode().splitlines()
+    assert lines[0] == "ok       Python         3.11.2 in here, of .venv here"
+    (solver,) = (line for line in lines if line.split()[1] == "solver")
+    assert solver.startswith("absent ") and "is not in /no/packages" in solver
+    (spill,) = (line for line in lines if line.split()[1] == "spill")
+    assert spill.startswith("advice ")
+    # Whatever else this machine lacks: an advice is none of it.
+    problems = [line for line in lines if line.startswith("problem ")]
+    assert done.returncode == (1 if problems else 0)
+
+
 def test_doctor_says_what_to_do_without_torch(runs: Runs) -> None:
     done = runs.ebbtide("doctor", "--python", "/bin/true")
     assert done.returncode == 1
-    assert "problem  torch" in done.stdout and "--python PATH" in done.stdout
+    assert "problem  Python" in done.stdout and "--python PATH" in done.stdout
 
 
 # --- a real run -----------------------------------------------------------------------------------

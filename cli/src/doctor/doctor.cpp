@@ -37,8 +37,8 @@ void printJson(const Findings& findings, bool works) {
 }
 
 int doctor(const Arguments& arguments) {
-  Findings findings = pythonFindings(arguments.python);
-  for (Finding& finding : machineFindings()) findings.push_back(std::move(finding));
+  auto [findings, site_packages] = pythonFindings(arguments.python);
+  for (Finding& finding : machineFindings(site_packages)) findings.push_back(std::move(finding));
   const bool works = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return finding.verdict == Finding::Verdict::kProblem;
   });
@@ -52,7 +52,8 @@ void addDoctor(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   auto* verb = app.add_subcommand("doctor", "What works here, what does not, and the fix");
   verb->add_option("--python", arguments->python,
-                   "the Python that trains (default: of VIRTUAL_ENV, else python3)")
+                   "the Python that trains (default: of VIRTUAL_ENV, else of .venv here, else "
+                   "python3)")
       ->check(givenText())
       ->type_name("FILE");
   verb->add_flag("--json", arguments->json, "one JSON document on stdout");

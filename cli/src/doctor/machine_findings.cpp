@@ -117,6 +117,8 @@ const char* nameOf(Finding::Verdict verdict) {
   switch (verdict) {
     case Verdict::kOk:
       return "ok";
+    case Verdict::kAdvice:
+      return "advice";
     case Verdict::kAbsent:
       return "absent";
     case Verdict::kProblem:
@@ -189,6 +191,7 @@ Finding spillFolderFinding(const std::string& folder) {
   const auto free = static_cast<std::int64_t>(std::min<unsigned long long>(
       static_cast<unsigned long long>(space.f_bavail) * space.f_frsize, INT64_MAX));
   finding.what = shown + " has " + shownBytes(free) + " free";
+  finding.verdict = Verdict::kAdvice;
   if (kind.f_type == TMPFS_MAGIC) {
     finding.what += ", and is memory: what is spilled there stays in it";
   } else if (free >= kLeastBytes) {
@@ -214,13 +217,15 @@ Finding toolkitFinding() {
 }
 
 // A plan that the solver has to make: the wheel is found, loads and answers.
-Finding solverFinding() {
+Finding solverFinding(const std::string& site_packages) {
   using namespace scheduler;
   PlannerOptions options;
+  if (!site_packages.empty()) options.named["ortools"] = site_packages;
   options.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   try {
     planner("moccasin").plan(smallStep(), 40, options);
-    return {"solver", Verdict::kOk, "CP-SAT of the ortools wheel answers", ""};
+    const std::string where = site_packages.empty() ? "" : " in " + forTerminal(site_packages);
+    return {"solver", Verdict::kOk, "CP-SAT of the ortools wheel answers" + where, ""};
   } catch (const std::exception& error) {
     return {"solver", Verdict::kAbsent,
             forTerminal(error.what()) + std::string(" (the planners moccasin and checkmate-*)"),
@@ -260,16 +265,16 @@ Finding memoryFinding(std::int64_t machine_bytes, std::optional<std::int64_t> gr
     return {"memory", Verdict::kOk, machine + ", no lower limit", ""};
   }
   const std::int64_t mebibytes = *group_limit_bytes / 10 * 8 >> 20;
-  return {"memory", Verdict::kProblem,
+  return {"memory", Verdict::kAdvice,
           machine + ", but this control group may use " + shownBytes(group_limit_bytes) +
               ": a budget in percent is of the machine's",
           "give sizes: EBBTIDE_BUDGET=" + std::to_string(mebibytes) + "MiB, over the ranks here"};
 }
 
-Findings machineFindings() {
+Findings machineFindings(const std::string& site_packages) {
   Findings findings;
   findings.push_back(toolkitFinding());
-  findings.push_back(solverFinding());
+  findings.push_back(solverFinding(site_packages));
   const std::string bind = variable("EBBTIDE_BIND"), port = variable("EBBTIDE_PORT");
   const int number = std::atoi(port.c_str());
   const auto chosen = static_cast<std::uint16_t>(number > 0 && number < 65536 ? number : 9464);

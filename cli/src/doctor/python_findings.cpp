@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <optional>
+#include <utility>
 
 #include "checked_json.hpp"
 #include "doctor/child_output.hpp"
@@ -48,6 +49,12 @@ def plugin_facts():
     if facts["built_for"] == ".".join(torch.__version__.split(".")[:2]):
         ctypes.CDLL(os.path.join(folder, "libebbtide_torch.so"))
     return facts
+def solver_folder():
+    import sysconfig
+    spec = importlib.util.find_spec("ortools")
+    if spec is None or not spec.submodule_search_locations:
+        return sysconfig.get_paths()["platlib"]
+    return os.path.dirname(list(spec.submodule_search_locations)[0])
 def driver_facts():
     driver = ctypes.CDLL("libcuda.so.1")
     code = driver.cuInit(0)
@@ -60,6 +67,7 @@ if "torch" in found:
     tried("plugin", plugin_facts)
     tried("gpus", gpu_facts)
 tried("driver", driver_facts)
+tried("site_packages", solver_folder)
 print()
 print(json.dumps(found))
 )PY";
@@ -74,12 +82,12 @@ std::string minorOf(const std::string& version) {
   return dot == std::string::npos ? version : version.substr(0, version.find('.', dot + 1));
 }
 
-Finding torchFinding(const std::string& python, const nlohmann::json& tree) {
+Finding torchFinding(const nlohmann::json& tree) {
   const std::string version = asTold(tree, {"torch", "version"});
   if (version.empty()) {
     return {.name = "torch",
             .verdict = Verdict::kProblem,
-            .what = "not to be imported by " + python + ": " + asTold(tree, {"torch_error"}),
+            .what = "not to be imported: " + asTold(tree, {"torch_error"}),
             .fix =
                 "pip install torch==2.11.0 there, or name another Python: ebbtide doctor "
                 "--python PATH"};
@@ -87,8 +95,7 @@ Finding torchFinding(const std::string& python, const nlohmann::json& tree) {
   const std::string cuda = asTold(tree, {"torch", "cuda"});
   return {.name = "torch",
           .verdict = Verdict::kOk,
-          .what = version + (cuda.empty() ? ", for CPUs" : ", for CUDA " + cuda) + ", Python " +
-                  asTold(tree, {"python"}) + " in " + asTold(tree, {"executable"}),
+          .what = version + (cuda.empty() ? ", for CPUs" : ", for CUDA " + cuda),
           .fix = ""};
 }
 
@@ -160,50 +167,69 @@ Finding driverFinding(const nlohmann::json& tree) {
   return finding;
 }
 
-std::string pythonHere() {
-  if (const char* environment = std::getenv("VIRTUAL_ENV")) {
-    const std::string python = std::string(environment) + "/bin/python";
-    if (::access(python.c_str(), X_OK) == 0) return python;
-  }
-  return "";
+Finding pythonProblem(const ChosenPython& python, const std::string& what) {
+  return {.name = "Python",
+          .verdict = Verdict::kProblem,
+          .what = forTerminal(python.program) + ", " + python.why + ", " + what,
+          .fix = "name the Python that trains: ebbtide doctor --python PATH"};
+}
+
+Finding pythonFinding(const ChosenPython& python, const nlohmann::json& tree) {
+  return {
+      .name = "Python",
+      .verdict = Verdict::kOk,
+      .what = asTold(tree, {"python"}) + " in " + asTold(tree, {"executable"}) + ", " + python.why,
+      .fix = ""};
+}
+
+std::string pythonOf(const std::string& environment) {
+  const std::string python = environment + "/bin/python";
+  return ::access(python.c_str(), X_OK) == 0 ? python : "";
 }
 
 }  // namespace
 
-Findings findingsFromProbe(const std::string& python, const std::string& json_text) {
+ChosenPython choosePython(const std::string& named, const std::string& folder) {
+  if (!named.empty()) return {named, "named by --python"};
+  if (const char* environment = std::getenv("VIRTUAL_ENV")) {
+    if (std::string python = pythonOf(environment); !python.empty()) {
+      return {std::move(python), "of VIRTUAL_ENV"};
+    }
+  }
+  if (std::string python = pythonOf(folder + "/.venv"); !python.empty()) {
+    return {std::move(python), "of .venv here"};
+  }
+  return {"", "the first in PATH"};
+}
+
+PythonFacts factsFromProbe(const ChosenPython& python, const std::string& json_text) {
   // The last line: what others print comes before.
   std::string text = json_text;
   while (!text.empty() && text.back() == '\n') text.pop_back();
   text.erase(0, text.rfind('\n') + 1);
   const auto tree = parseChecked(text);
   if (!tree || !tree->is_object()) {
-    return {{.name = "torch",
-             .verdict = Verdict::kProblem,
-             .what = forTerminal(python) + " does not say what it has",
-             .fix = "name another Python: ebbtide doctor --python PATH"}};
+    return {{pythonProblem(python, "does not say what it has")}, ""};
   }
-  return {torchFinding(forTerminal(python), *tree), pluginFinding(*tree), driverFinding(*tree)};
+  return {{pythonFinding(python, *tree), torchFinding(*tree), pluginFinding(*tree),
+           driverFinding(*tree)},
+          textAt(*tree, {"site_packages"})};
 }
 
-Findings pythonFindings(const std::string& python) {
-  std::string used = python.empty() ? pythonHere() : python;
+PythonFacts pythonFindings(const std::string& named) {
+  ChosenPython python = choosePython(named, ".");
   ChildOutput output;
-  if (!used.empty()) {
-    output = outputOf({used, "-c", kProbe}, kLimit);
+  if (!python.program.empty()) {
+    output = outputOf({python.program, "-c", kProbe}, kLimit);
   } else {
     for (const char* name : {"python3", "python"}) {
-      used = name;
-      output = outputOf({used, "-c", kProbe}, kLimit);
+      python.program = name;
+      output = outputOf({name, "-c", kProbe}, kLimit);
       if (!output.problem.starts_with("cannot be started")) break;
     }
   }
-  if (!output.problem.empty()) {
-    return {{.name = "torch",
-             .verdict = Verdict::kProblem,
-             .what = forTerminal(used) + " " + output.problem,
-             .fix = "name the Python that trains: ebbtide doctor --python PATH"}};
-  }
-  return findingsFromProbe(used, output.text);
+  if (!output.problem.empty()) return {{pythonProblem(python, output.problem)}, ""};
+  return factsFromProbe(python, output.text);
 }
 
 }  // namespace ebbtide::cli

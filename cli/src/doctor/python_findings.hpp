@@ -7,11 +7,24 @@
 
 namespace ebbtide::cli {
 
-// `python`: the program; empty: that of $VIRTUAL_ENV, else python3 or python in PATH. Imports torch
-// in a process of its own.
-Findings pythonFindings(const std::string& python);
+struct PythonFacts {
+  Findings findings;
+  std::string site_packages;  // where its ortools is, or would be; empty: not known
+};
+
+// A Python, and why it is this one: "named by --python".
+struct ChosenPython {
+  std::string program, why;
+};
+
+// `named`, else that of $VIRTUAL_ENV, else that of `folder`/.venv; else no program: the first one
+// in PATH.
+ChosenPython choosePython(const std::string& named, const std::string& folder);
+
+// `named` as above, with the folder that this process is in. Imports torch in a process of its own.
+PythonFacts pythonFindings(const std::string& named);
 
 // From what the probe printed: its own tests need no Python.
-Findings findingsFromProbe(const std::string& python, const std::string& json_text);
+PythonFacts factsFromProbe(const ChosenPython& python, const std::string& json_text);
 
 }  // namespace ebbtide::cli
