@@ -87,7 +87,7 @@ void addCurve(CLI::App& app, int& exit_code) {
   auto* verb = app.add_subcommand(
       "curve", "Time against memory: of a recorded step, or as a running job's ranks have it");
   auto* graph = arguments->graph.addTo(*verb);
-  arguments->planner.addTo(*verb, "seconds for each budget");
+  arguments->planner.addTo(*verb, "how long to look for a better plan, for each budget");
   verb->add_option("--points", arguments->points, "budgets from the lower bound to the plain peak")
       ->check(CLI::Range(2, 1000))
       ->capture_default_str();
@@ -100,7 +100,7 @@ void addCurve(CLI::App& app, int& exit_code) {
       ->excludes(graph)
       ->capture_default_str()
       ->type_name("SECONDS")
-      ->group("Which run");
+      ->group(FileOrRun::kOfRun);
   verb->callback([arguments, &exit_code] { exit_code = curve(*arguments); });
 }
 

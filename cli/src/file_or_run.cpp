@@ -12,16 +12,6 @@ bool isAmong(const std::vector<std::string>& names, const CLI::Option& option) {
   return std::find(names.begin(), names.end(), option.get_name()) != names.end();
 }
 
-// An App for the verb, and one for each of its groups of options.
-std::vector<CLI::Option*> optionsOf(CLI::App& verb) {
-  std::vector<CLI::Option*> options = verb.get_options();
-  for (CLI::App* group : verb.get_subcommands({})) {
-    const std::vector<CLI::Option*> more = group->get_options();
-    options.insert(options.end(), more.begin(), more.end());
-  }
-  return options;
-}
-
 // "" but for a file that is not there and is called like a rank.
 std::string rankHint(const std::string& path) {
   const bool is_number = !path.empty() && path.find_first_not_of("0123456789") == std::string::npos;
@@ -33,15 +23,15 @@ std::string rankHint(const std::string& path) {
 
 void FileOrRun::addTo(CLI::App& verb, CLI::Option& file, const std::vector<std::string>& of_both) {
   file.required(false);
-  const std::vector<CLI::Option*> of_file = optionsOf(verb);
+  const std::vector<CLI::Option*> of_file = verb.get_options();
   for (CLI::Option* option : of_file) {
     if (option == &file || option == verb.get_help_ptr() || isAmong(of_both, *option)) continue;
-    option->needs(&file);
+    option->needs(&file)->group(kOfFile);
   }
   job.addTo(verb);
-  for (CLI::Option* option : optionsOf(verb)) {
+  for (CLI::Option* option : verb.get_options()) {
     const bool is_new = std::find(of_file.begin(), of_file.end(), option) == of_file.end();
-    if (is_new) option->excludes(&file);
+    if (is_new) option->excludes(&file)->group(kOfRun);
   }
 }
 

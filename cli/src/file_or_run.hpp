@@ -13,6 +13,10 @@
 namespace ebbtide::cli {
 
 struct FileOrRun {
+  // As the help groups the options.
+  static constexpr const char* kOfFile = "With a file";
+  static constexpr const char* kOfRun = "Which run, without a file";
+
   JobInput job;
 
   // Last of all options of the verb: those that are there by now are the file's, but for these.

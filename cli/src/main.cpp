@@ -9,11 +9,17 @@
 
 #include "live/running_job.hpp"
 #include "program.hpp"
+#include "shell/usage_problem.hpp"
 #include "verbs.hpp"
 
 namespace {
 
 using namespace ebbtide::cli;
+
+int failed(int exit_code, const char* what) {
+  std::fprintf(stderr, "ebbtide: %s\n", what);
+  return exit_code;
+}
 
 int run(int argc, char** argv) {
   int exit_code = kFeasible;
@@ -21,7 +27,9 @@ int run(int argc, char** argv) {
   try {
     app->parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    return app->exit(error) == 0 ? kFeasible : kBadInput;  // 0: help was asked for
+    if (error.get_exit_code() != 0) return failed(kBadInput, usageProblem(*app, error).c_str());
+    app->exit(error);  // prints the help that was asked for
+    return kFeasible;
   }
   return exit_code;
 }
@@ -30,11 +38,6 @@ int run(int argc, char** argv) {
 void endOutput() {
   if (std::fflush(stdout) == 0) return;
   throw std::runtime_error(std::string("cannot write to stdout: ") + std::strerror(errno));
-}
-
-int failed(int exit_code, const char* what) {
-  std::fprintf(stderr, "ebbtide: %s\n", what);
-  return exit_code;
 }
 
 }  // namespace

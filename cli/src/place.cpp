@@ -129,7 +129,7 @@ void addPlace(CLI::App& app, int& exit_code) {
                    "of the offsets; sizes are rounded up to it")
       ->check(givenText())
       ->type_name("SIZE");
-  arguments->limits.addTo(*verb, "seconds");
+  arguments->limits.addTo(*verb, "how long to look for a better placement");
   verb->add_option("--out", arguments->out, "write the table with a column offset here")
       ->check(givenText())
       ->type_name("FILE");

@@ -146,6 +146,9 @@ void printText(const Graph& graph, const Judged& judged) {
 }
 
 int planFile(const Arguments& arguments) {
+  if (arguments.budget.empty() && arguments.minimize.empty()) {
+    throw std::invalid_argument("with GRAPH --budget SIZE or --minimize peak is required");
+  }
   const Graph graph = readGraphOrHint(arguments.graph);
   const Judged judged = planAndJudge(graph, arguments);
   if (!arguments.out.empty()) writeText(arguments.out, toJson(judged.result.schedule) + '\n');
@@ -165,14 +168,16 @@ void addPlan(CLI::App& app, int& exit_code) {
   auto* verb = app.add_subcommand(
       "plan", "Plan a recorded step under a budget, or show the plans that a running job has");
   auto* graph = arguments->graph.addTo(*verb);
-  auto* goal = verb->add_option_group("goal");
-  goal->add_option("--budget", arguments->budget,
-                   "30GiB, 24576MiB, 80% of the plain peak in the same model, or bytes")
-      ->type_name("SIZE");
-  goal->add_option("--minimize", arguments->minimize, "peak: the smallest one, whatever the time")
-      ->check(CLI::IsMember({"peak"}));
-  goal->require_option(1)->needs(graph);
-  arguments->planner.addTo(*verb, "seconds");
+  auto* budget =
+      verb->add_option("--budget", arguments->budget,
+                       "30GiB, 24576MiB, 80% of the plain peak in the same model, or bytes")
+          ->check(givenText())
+          ->type_name("SIZE");
+  verb->add_option("--minimize", arguments->minimize,
+                   "in place of --budget; peak: the smallest one, whatever the time")
+      ->check(CLI::IsMember({"peak"}))
+      ->excludes(budget);
+  arguments->planner.addTo(*verb, "how long to look for a better plan");
   verb->add_option("--out", arguments->out, "write the schedule here")
       ->check(givenText())
       ->type_name("FILE");

@@ -1,5 +1,6 @@
 #include "program.hpp"
 
+#include "shell/help_text.hpp"
 #include "verbs.hpp"
 
 namespace ebbtide::cli {
@@ -12,6 +13,8 @@ std::unique_ptr<CLI::App> makeProgram(int& exit_code) {
       "ebbtide");
   app->set_version_flag("--version", EBBTIDE_VERSION);
   app->require_subcommand(1);
+  app->formatter(helpText());  // of the verbs too
+  app->get_help_ptr()->description("print this help");
   const auto add = [&](const char* group, std::initializer_list<Adder> adders) {
     for (const Adder adder : adders) {
       const std::size_t before = app->get_subcommands({}).size();
@@ -24,6 +27,8 @@ std::unique_ptr<CLI::App> makeProgram(int& exit_code) {
   add("Recorded steps and runs",
       {addReport, addPlan, addCurve, addCheck, addPlanners, addSimulate, addPlace});
   add("This machine", {addDoctor, addCompletion, addManual});
+  // Last: verbs take it over.
+  app->footer("Of a verb: ebbtide VERB --help. All of it: ebbtide man | man -l -");
   return app;
 }
 

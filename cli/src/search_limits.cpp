@@ -27,9 +27,10 @@ std::string refuseNoSeed(const std::string& text) {
 
 void SearchLimits::addTo(CLI::App& verb, const std::string& deadline_meaning) {
   verb.add_option("--deadline", deadline_seconds, deadline_meaning)
-      ->check(CLI::Validator(refuseNoTime, "SECONDS"))
-      ->capture_default_str();
-  verb.add_option("--threads", threads, "threads to plan with")
+      ->check(CLI::Validator(refuseNoTime, ""))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  verb.add_option("--threads", threads, "to plan with, 1 to 1024")
       ->check(CLI::Range(1u, kMostThreads))
       ->capture_default_str();
   verb.add_option("--seed", seed, "for planners with random choices")

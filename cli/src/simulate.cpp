@@ -260,7 +260,7 @@ void addSimulate(CLI::App& app, int& exit_code) {
   verb->add_option("JOB", arguments->path, "TOML: stages, schedule, budgets (docs/pipelines.md)")
       ->required()
       ->type_name("FILE");
-  arguments->limits.addTo(*verb, "seconds");
+  arguments->limits.addTo(*verb, "how long to look for a better plan");
   verb->add_flag("--json", arguments->json, "one JSON document on stdout");
   verb->add_option("--svg", arguments->svg, "draw the planned step here")
       ->check(givenText())

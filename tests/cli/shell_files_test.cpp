@@ -48,6 +48,24 @@ TEST(CommandTree, JsonIsEverywhere) {
   }
 }
 
+// What an option takes and what holds without it, not how CLI11 checks it.
+TEST(HelpText, SaysWhatTheManualSays) {
+  int exit_code = 0;
+  const auto app = makeProgram(exit_code);
+  for (const CLI::App* verb : app->get_subcommands([](const CLI::App*) { return true; })) {
+    const std::string help = verb->help();
+    for (const char* word :
+         {"Needs:", "Excludes:", "REQUIRED", "INT in ", "UINT", "FLOAT", "TEXT"}) {
+      EXPECT_EQ(help.find(word), std::string::npos) << verb->get_name() << ": " << word;
+    }
+  }
+  const std::string curve = app->get_subcommand("curve")->help();
+  for (const char* line :
+       {"\n  --model real|paper ", "\n  --rank N ... ", "(default: 12)\n", "\nWith a file:\n"}) {
+    EXPECT_NE(curve.find(line), std::string::npos) << line;
+  }
+}
+
 TEST(CommandTree, HasChoicesFilesAndGroupsOfOptions) {
   const auto& plan = command("plan");
   bool minimize = false, graph = false;

@@ -284,9 +284,9 @@ def test_a_huge_file_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "A subcommand is required"),
-        (("plan", STEP), "1 option from [--budget,--minimize] is required"),
-        (("plan", STEP, "--budget", "1", "--minimize", "peak"), "2 were given"),
+        ((), "a verb is missing; see ebbtide --help"),
+        (("plan", STEP), "--budget SIZE or --minimize peak is required"),
+        (("plan", STEP, "--budget", "1", "--minimize", "peak"), "excludes --minimize"),
         (("plan", STEP, "--minimize", "time"), "--minimize"),
         (("plan", STEP, "--budget", "30GB"), "--budget=30GB is ambiguous: write 30GiB or 30Gi"),
         (("plan", STEP, "--budget", "0"), "--budget=0 is not more than zero"),

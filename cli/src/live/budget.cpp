@@ -32,7 +32,12 @@ std::optional<int> rankFrom(const std::string& text) {
 int budget(const Arguments& arguments) {
   if (arguments.size != "none") scheduler::parseSize("SIZE", arguments.size, INT64_MAX);
   ChangeInput change = arguments.change;
-  if (const auto rank = rankFrom(arguments.ranks)) change.job.ranks = {*rank};
+  if (const auto rank = rankFrom(arguments.ranks)) {
+    if (!change.job.ranks.empty()) {
+      throw std::invalid_argument("--rank: RANK names the rank already; with all it says which");
+    }
+    change.job.ranks = {*rank};
+  }
   RunningJob job = RunningJob::find(change.job);
   return print(job, changeBudget(job, arguments.size, change.job.timeout()), change.json,
                describeBudget);

@@ -68,7 +68,9 @@ void addTrace(CLI::App& app, int& exit_code) {
   auto steps = std::make_shared<int>(1);
   auto* verb =
       addChange(app, "trace", "Write the next steps as a trace that Perfetto opens", input);
-  verb->add_option("--steps", *steps, "how many")->check(CLI::Range(1, 100))->capture_default_str();
+  verb->add_option("--steps", *steps, "how many, 1 to 100")
+      ->check(CLI::Range(1, 100))
+      ->capture_default_str();
   verb->callback([=, &exit_code] {
     exit_code = change(*input, "/v1/trace", {{"steps", *steps}}, [](const RankAnswer& answer) {
       return fmt::format("{}, written after {} step{}{}", pathOf(answer),

@@ -124,7 +124,7 @@ void JobInput::addTo(CLI::App& verb) {
       ->type_name("ID")
       ->group(kGroup);
   verb.add_option("--rank", ranks, "only this rank; may be repeated (default: all)")
-      ->check(CLI::Range(0, INT32_MAX))
+      ->check(CLI::Range(0, INT32_MAX).description(""))
       ->allow_extra_args(false)
       ->take_all()
       ->type_name("N")

@@ -34,6 +34,15 @@ std::vector<std::string> choicesOf(const CLI::Option& option) {
   return choices;
 }
 
+void addOptions(CommandFacts& facts, const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (option->get_group().empty()) continue;  // hidden
+    facts.options.push_back(factsOf(*option));
+  }
+}
+
+}  // namespace
+
 OptionFacts factsOf(const CLI::Option& option) {
   OptionFacts facts{.names = {},
                     .meaning = option.get_description(),
@@ -52,15 +61,6 @@ OptionFacts factsOf(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) facts.names.push_back("--" + name);
   return facts;
 }
-
-void addOptions(CommandFacts& facts, const CLI::App& app) {
-  for (const CLI::Option* option : app.get_options()) {
-    if (option->get_group().empty()) continue;  // hidden
-    facts.options.push_back(factsOf(*option));
-  }
-}
-
-}  // namespace
 
 std::vector<OptionFacts> CommandFacts::positionals() const {
   std::vector<OptionFacts> found;

@@ -28,6 +28,7 @@ struct CommandFacts {
   std::vector<OptionFacts> flags() const;  // all that are not positional
 };
 
+OptionFacts factsOf(const CLI::Option& option);
 CommandFacts factsOf(const CLI::App& app);
 
 }  // namespace ebbtide::cli

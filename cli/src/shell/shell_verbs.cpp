@@ -14,7 +14,7 @@ namespace ebbtide::cli {
 void addCompletion(CLI::App& app, int&) {
   auto shell = std::make_shared<std::string>();
   auto* verb = app.add_subcommand("completion", "Print a script for the tab key of a shell");
-  verb->add_option("SHELL", *shell, "whose script")
+  verb->add_option("SHELL", *shell, "whose: eval \"$(ebbtide completion bash)\"")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   verb->callback([shell, &app] {
