@@ -8,10 +8,10 @@
 namespace ebbtide::plugin {
 
 BudgetCurve::BudgetCurve(std::shared_ptr<const scheduler::Trace> trace, bool first_step,
-                         Bytes free_bytes)
+                         BudgetFor budget_for)
     : trace_(std::move(trace)),
       graph_(scheduler::buildGraph(*trace_, {.first_step = first_step})),
-      free_bytes_(free_bytes) {
+      budget_for_(std::move(budget_for)) {
   plain_peak_bytes_ =
       scheduler::simulate(graph_.graph, scheduler::keepEverything(graph_.graph)).peak_bytes;
   least_bytes_ = std::min(plain_peak_bytes_, scheduler::peakLowerBound(graph_.graph));
@@ -23,12 +23,12 @@ void BudgetCurve::addPoint(const PlanSearch& search) {
   const auto last = static_cast<Bytes>(kPoints - 1);
   const Bytes span = plain_peak_bytes_ - least_bytes_;
   const Bytes cap = plain_peak_bytes_ - span / last * step - span % last * step / last;
-  Point point{.budget_bytes = cap + free_bytes_, .predicted_peak_bytes = plain_peak_bytes_};
+  Point point{.budget_bytes = budget_for_(cap), .predicted_peak_bytes = plain_peak_bytes_};
   if (step > 0) {
     const Planned planned = search.best(*trace_, graph_, cap);
     // What nobody fits marks its own peak: that much is the least that was found.
     point.predicted_peak_bytes = planned.simulated.peak_bytes;
-    if (!planned.result.feasible) point.budget_bytes = planned.simulated.peak_bytes + free_bytes_;
+    if (!planned.result.feasible) point.budget_bytes = budget_for_(planned.simulated.peak_bytes);
     point.overhead_ratio = static_cast<double>(planned.simulated.recompute_ns) /
                            static_cast<double>(std::max<std::int64_t>(1, trace_->duration_ns));
   }

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -26,8 +27,9 @@ class BudgetCurve {
     bool operator==(const Point&) const = default;
   };
 
-  // `free_bytes`: of a budget, what no plan may use.
-  BudgetCurve(std::shared_ptr<const scheduler::Trace> trace, bool first_step, Bytes free_bytes);
+  // The smallest budget whose plans may reach that peak.
+  using BudgetFor = std::function<Bytes(Bytes peak_bytes)>;
+  BudgetCurve(std::shared_ptr<const scheduler::Trace> trace, bool first_step, BudgetFor budget_for);
 
   bool done() const { return next_ == kPoints; }
   // Plans for one more budget, from the plain peak down to the least that is possible without the
@@ -39,7 +41,7 @@ class BudgetCurve {
  private:
   const std::shared_ptr<const scheduler::Trace> trace_;
   const scheduler::TraceGraph graph_;
-  const Bytes free_bytes_;
+  const BudgetFor budget_for_;
   Bytes plain_peak_bytes_ = 0, least_bytes_ = 0;
   std::size_t next_ = 0;
   std::vector<Point> points_;

@@ -18,6 +18,7 @@ class RecentSteps {
 
   struct Step {
     std::int64_t number = 0;
+    std::uint64_t program = 0;  // 0: not known which
     double seconds = 0;
     double recompute_seconds = 0;
     double added_seconds = 0;     // by us: recomputing, encoding, copies to the host and back
@@ -40,10 +41,12 @@ class RecentSteps {
     double seconds = 0;
     double plain_seconds = 0;  // less what we added
   };
-  // Of at most so many, the newest; the upper one of two. Nothing: none is over.
-  std::optional<Medians> medians(std::size_t most) const {
+  // Of at most so many, the newest, those of that program; 0: of all. The upper one of two.
+  // Nothing: none is over.
+  std::optional<Medians> medians(std::size_t most, std::uint64_t program = 0) const {
     std::vector<double> whole, plain;
     for (const Step& step : last(most)) {
+      if (program != 0 && step.program != program) continue;
       whole.push_back(step.seconds);
       plain.push_back(step.seconds - step.added_seconds);
     }

@@ -242,8 +242,8 @@ void Session::finishStep(StepSummary summary) {
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(summary, memory);
   refreshMetrics(memory, elapsed);
-  control_->noteEnd(memory, elapsed, counters_.totals() - begun_.executor);
-  noteProgram(summary);
+  const std::uint64_t program = noteProgram(summary);
+  control_->noteEnd(memory, elapsed, counters_.totals() - begun_.executor, program);
   learnStage(summary);
   exportStages(summary);
   seeStagesWithoutMessages(summary);
@@ -269,11 +269,14 @@ void Session::finishStep(StepSummary summary) {
   requestPlan(trace, first, wanted);
 }
 
-// Called with mutex_ held. Which program ran, and which one it followed.
-void Session::noteProgram(const StepSummary& summary) {
+// Called with mutex_ held. Which program ran, and which one it followed; 0: not known.
+std::uint64_t Session::noteProgram(const StepSummary& summary) {
   const bool as_planned = summary.plan && !summary.off_plan;
-  if (!summary.recorded && !as_planned) return;
-  history_.add(summary.recorded ? summary.trace.signature : summary.plan->signature);
+  if (!summary.recorded && !as_planned) return 0;
+  const std::uint64_t program =
+      summary.recorded ? summary.trace.signature : summary.plan->signature;
+  history_.add(program);
+  return program;
 }
 
 void Session::forgetPrograms() {

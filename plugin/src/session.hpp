@@ -222,8 +222,12 @@ class Session {
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
   void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                        Planned& planned) const;
-  static std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
-                                      double plan_seconds);
+  std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
+                               double plan_seconds) const;
+  // nullptr: it cannot be drawn, which is no reason to do without a plan.
+  std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
+                                           const scheduler::TraceGraph& step,
+                                           const scheduler::Schedule& schedule) const noexcept;
   // From its next step on, or from that one.
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
                int budget_number, std::int64_t from_step = 0);
@@ -234,7 +238,7 @@ class Session {
   void finishStep(StepSummary summary);
   bool checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline,
                   int budget_number);
-  void noteProgram(const StepSummary& summary);
+  std::uint64_t noteProgram(const StepSummary& summary);
   // mutex_ held, all of these (session_judgement.cpp)
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   void debugStep(const allocator::Statistics& memory, const ExecutorCounters::Totals& done) const;

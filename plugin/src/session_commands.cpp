@@ -24,6 +24,7 @@ using scheduler::Bytes;
 
 constexpr std::int64_t kStepsThatProve = 3;  // under a budget, none of them over it
 constexpr Bytes kMib = 1 << 20;
+constexpr auto kPlanningOfAll = std::chrono::seconds(10);  // then no further program's is begun
 
 // The field of the body that has this name; what is wrong else.
 struct Field {
@@ -50,6 +51,10 @@ std::string sizeOf(const json& value, std::string& problem) {
   if (value.is_number_unsigned()) return std::to_string(value.get<std::uint64_t>());
   problem = "\"budget\" is no size: \"30GiB\", \"80%\", \"none\" or bytes";
   return "";
+}
+
+Response nothingRecorded() {
+  return errorResponse(503, "no step has been recorded yet: ask again after the first one");
 }
 
 Response tooSmall(const std::string& why, Bytes smallest) {
@@ -80,7 +85,7 @@ void SessionControl::postBudget(const Request& request, const Answer& answer) {
     const std::lock_guard lock(session_.mutex_);
     why = refusal();
     if (!why && !session_.awake_)  // nobody would answer it
-      why = errorResponse(503, "no step has been recorded yet: ask again after the first one");
+      why = nothingRecorded();
     if (!why && commands_.size() >= kMostWaiting)
       why = errorResponse(429, "other budgets are being planned for: ask again later");
     if (!why) commands_.emplace_back([this, size, answer] { changeBudget(size, answer); });
@@ -101,18 +106,20 @@ std::int64_t SessionControl::bytesOf(const std::string& size) const {
 void SessionControl::changeBudget(const std::string& size, const Answer& answer) {
   BudgetChange change;
   change.size = size;
+  std::vector<RecordedStep> recorded;
   std::optional<Response> why;
   {
     const std::lock_guard lock(session_.mutex_);
     why = refusal();
     if (!why) why = pauseRefusal();
-    if (!why && last_.trace == nullptr)
-      why = errorResponse(503, "no step has been recorded yet: ask again after the first one");
-    change.step = last_;
+    recorded = recorded_.all();
+    if (!why && recorded.empty()) why = nothingRecorded();
   }
   if (why) return answer(*why);
   if (!size.empty()) change.bytes = bytesOf(size);
   try {
+    for (RecordedStep& step : recorded)
+      change.programs.push_back(needsOf(std::move(step), change.bytes));
     planFor(change);
   } catch (const std::exception& error) {
     return answer(errorResponse(500, std::string("no plan could be made: ") + error.what()));
@@ -120,35 +127,65 @@ void SessionControl::changeBudget(const std::string& size, const Answer& answer)
   answer(promise(std::move(change)));
 }
 
-// What the recorded step needs at least, and what its plan under that budget is.
-void SessionControl::planFor(BudgetChange& change) {
-  const auto start = std::chrono::steady_clock::now();
-  scheduler::Trace trace = *change.step.trace;
+scheduler::Trace SessionControl::planningTrace(const RecordedStep& step) {
+  scheduler::Trace trace = *step.trace;
   trace.host = session_.hostCopies();
-  {
-    const std::lock_guard lock(session_.mutex_);
-    session_.keepRejected(trace);
-  }
-  const bool first = change.step.first_step;
+  const std::lock_guard lock(session_.mutex_);
+  session_.keepRejected(trace);
+  return trace;
+}
+
+// What the recorded step needs: without a plan, and at least, of such a budget.
+SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
+                                                      std::optional<Bytes> budget) {
+  ProgramChange program{.step = std::move(step)};
+  const scheduler::Trace& trace = *program.step.trace;
+  const bool first = program.step.first_step;
   const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first});
-  change.plain_peak_bytes = change.predicted_peak_bytes =
+  program.plain_peak_bytes = program.predicted_peak_bytes =
       scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
-  if (!change.bytes) return;
-  const TrainedMemory& memory = session_.trained_;
+  if (!budget) return program;
   const Bytes floor = scheduler::spillingFloor(
       scheduler::buildGraph(trace, {.first_step = first, .unread_may_go = true}).graph);
-  const Bytes kept_free = *change.bytes - memory.planningCapBytes(change.bytes);
-  const Bytes others = kept_free - memory.headroomBytes(*change.bytes);
-  change.smallest_bytes = floor + others + memory.headroomBytes(floor + others) + kMib;
-  const Bytes cap = *change.bytes - kept_free;
-  const bool possible = *change.bytes >= change.smallest_bytes;
-  if (change.plain_peak_bytes <= cap || (!possible && !isHeldNow(change))) return;
+  const TrainedMemory& memory = session_.trained_;
+  const Bytes least = floor + memory.unplannedBytes();
+  program.smallest_bytes = least + memory.headroomBytes(least) + kMib;
+  return program;
+}
+
+// A plan for each program that does not fit: one of them without would go over the budget, or
+// spill. What needs most comes first; where that takes long the others are planned when they are
+// recorded the next time, and spill until then.
+void SessionControl::planFor(BudgetChange& change) {
+  const auto start = std::chrono::steady_clock::now();
+  std::stable_sort(change.programs.begin(), change.programs.end(),
+                   [](const ProgramChange& a, const ProgramChange& b) {
+                     return a.plain_peak_bytes > b.plain_peak_bytes;
+                   });
+  for (const ProgramChange& program : change.programs)
+    change.smallest_bytes = std::max(change.smallest_bytes, program.smallest_bytes);
+  if (!change.bytes) return;
+  if (*change.bytes < change.smallest_bytes && !isHeldNow(change)) return;
+  const Bytes cap = session_.trained_.planningCapBytes(change.bytes);
+  for (ProgramChange& program : change.programs) {
+    if (program.plain_peak_bytes <= cap) continue;
+    const bool first = &program == &change.programs.front();
+    program.later = !first && std::chrono::steady_clock::now() - start > kPlanningOfAll;
+    if (!program.later) planFor(program, cap);
+  }
+}
+
+void SessionControl::planFor(ProgramChange& program, Bytes cap) {
+  const auto start = std::chrono::steady_clock::now();
+  const scheduler::Trace trace = planningTrace(program.step);
+  const bool first = program.step.first_step;
+  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first});
   Planned planned = session_.search_.best(trace, graph, cap);
   session_.preferRehearsed(trace, first, cap, planned);
   session_.search_.replayAhead(trace, planned, cap);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  change.plan = Session::planOf(trace, planned, took.count());
-  change.predicted_peak_bytes = planned.simulated.peak_bytes;
+  program.plan = session_.planOf(trace, planned, took.count());
+  program.predicted_peak_bytes = planned.simulated.peak_bytes;
 }
 
 // Does the run keep within such a budget now? What holds is proof, whatever is computed.
@@ -175,22 +212,36 @@ Response SessionControl::promise(BudgetChange change) {
                                 formatBytes(*change.bytes), formatBytes(change.smallest_bytes)),
                     change.smallest_bytes);
   }
-  const std::optional<RecentSteps::Medians> now = recent_.medians(stepsOfActivePlan());
-  const bool spills = change.plan != nullptr && !change.plan->feasible;  // for how long is unknown
-  std::optional<double> ratio, seconds;
-  if (!spills) ratio = change.plan != nullptr ? change.plan->overhead_ratio : 0;
-  if (now && ratio) seconds = now->plain_seconds * (1 + *ratio);
-  if (spills) change.predicted_peak_bytes = std::min(change.predicted_peak_bytes, *change.bytes);
-  const json body = {{"budget_bytes", metrics::orNull(change.bytes)},
-                     {"before_bytes", metrics::orNull(session_.budget())},
-                     {"from_step", nextStep()},
-                     {"predicted_peak_bytes", change.predicted_peak_bytes},
-                     {"overhead_ratio", metrics::orNull(ratio)},
-                     {"step_seconds", metrics::orNull(seconds)}};
+  const json body = foretold(change);
   Response response{.body = body.dump() + "\n"};  // what is not told does not hold
   session_.budget_.ask(change.size);
   change_ = std::move(change);
   return response;
+}
+
+// The peak is that of all programs, the time that of the one that needs most.
+json SessionControl::foretold(const BudgetChange& change) const {
+  Bytes peak = 0;
+  bool spills = false;  // for how long is unknown
+  for (const ProgramChange& program : change.programs) {
+    const bool fits = !program.later && (program.plan == nullptr || program.plan->feasible);
+    const Bytes most = program.predicted_peak_bytes;
+    peak = std::max(peak, fits ? most : std::min(most, *change.bytes));
+    spills = spills || !fits;
+  }
+  const ProgramChange& largest = change.programs.front();
+  const scheduler::Trace& trace = *largest.step.trace;
+  std::optional<double> ratio, seconds;
+  if (!spills) {
+    ratio = largest.plan != nullptr ? largest.plan->overhead_ratio : 0;
+    seconds = plainSeconds(trace.signature, secondsOf(trace)) * (1 + *ratio);
+  }
+  return {{"budget_bytes", metrics::orNull(change.bytes)},
+          {"before_bytes", metrics::orNull(session_.budget())},
+          {"from_step", nextStep()},
+          {"predicted_peak_bytes", peak},
+          {"overhead_ratio", metrics::orNull(ratio)},
+          {"step_seconds", metrics::orNull(seconds)}};
 }
 
 void SessionControl::judgeFromNowOn() {
@@ -203,25 +254,30 @@ void SessionControl::takePlan(const std::string& size) {
   judgeFromNowOn();
   std::optional<BudgetChange> change = std::exchange(change_, std::nullopt);
   if (!change || change->size != size) return;
-  const auto program = session_.programs_.find(change->step.trace->signature);
-  if (program == session_.programs_.end()) return;
-  if (change->plan != nullptr && session_.findings_.rejects(*change->plan)) return;
-  Program& known = program->second;
+  for (ProgramChange& program : change->programs) takePlan(program);
+}
+
+void SessionControl::takePlan(ProgramChange& program) {
+  const scheduler::Trace& trace = *program.step.trace;
+  const auto found = session_.programs_.find(trace.signature);
+  if (found == session_.programs_.end() || program.later) return;
+  if (program.plan != nullptr && session_.findings_.rejects(*program.plan)) return;
+  Program& known = found->second;
   known.plan = known.later_plan = nullptr;
-  known.plain_peak_bytes = change->plain_peak_bytes;
-  known.predicted_peak_bytes = change->predicted_peak_bytes;
-  known.from_first_step = change->step.first_step;
+  known.plain_peak_bytes = program.plain_peak_bytes;
+  known.predicted_peak_bytes = program.predicted_peak_bytes;
+  known.from_first_step = program.step.first_step;
   known.steady_peak_bytes = 0;
   known.slow_offloads = known.replans = 0;
-  if (change->plan != nullptr) {
+  if (program.plan != nullptr) {
     if (known.plans_made++ > 0) session_.counters_.addReplan();
-    const bool rehearsed = session_.rehearsedBefore(*change->step.trace, *change->plan);
-    change->plan->trials = rehearsed ? 1 : 0;
-    known.plan = std::move(change->plan);
+    const bool rehearsed = session_.rehearsedBefore(trace, *program.plan);
+    program.plan->trials = rehearsed ? 1 : 0;
+    known.plan = std::move(program.plan);
   }
   known.replan = false;
   // The other ranks of its job wait for its word on the new budget: it is planned once more.
-  known.asked = change->step.trace->group_size <= 1;
+  known.asked = trace.group_size <= 1;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -245,6 +301,7 @@ Response SessionControl::replan() {
   session_.budget_.sayAgain();
   session_.to_record_.atLeast(3);
   curve_of_ = {};
+  curve_wanted_ = false;
   return {.status = 202, .body = json{{"from_step", nextStep()}}.dump() + "\n"};
 }
 

@@ -175,10 +175,12 @@ void SessionControl::noteBegin(const allocator::Statistics& memory) {
 }
 
 void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds,
-                             const ExecutorCounters::Totals& done) {
+                             const ExecutorCounters::Totals& done, std::uint64_t program) {
   memory_ = memory;
   step_open_ = false;
+  if (program != 0) recorded_.noteStep(program);
   recent_.add({.number = session_.steps_,
+               .program = program,
                .seconds = seconds,
                .recompute_seconds = static_cast<double>(done.recompute_ns) * 1e-9,
                .added_seconds =
@@ -189,16 +191,6 @@ void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds
   const bool counts =
       session_.open_steps_.settled() && !session_.budget_.isOpen() && !session_.paused_;
   if (over && counts && session_.budget_.isAsked()) session_.takeBudgetBack("a step went over it");
-}
-
-// Of several programs that of the most steps is the one that a budget is for.
-void SessionControl::noteRecorded(std::shared_ptr<const scheduler::Trace> trace, bool first_step) {
-  const auto stepsOf = [this](const RecordedStep& step) -> std::int64_t {
-    const auto program = session_.programs_.find(step.trace->signature);
-    return program == session_.programs_.end() ? -1 : program->second.steps;
-  };
-  RecordedStep step{std::move(trace), first_step};
-  if (last_.trace == nullptr || stepsOf(step) >= stepsOf(last_)) last_ = std::move(step);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -217,7 +209,7 @@ void SessionControl::work() noexcept try {
       command.swap(commands_.front());
       commands_.pop_front();
     } else {
-      draws = std::exchange(draw_plain_, false);
+      draws = draw_plain_;
     }
   }
   if (command) {

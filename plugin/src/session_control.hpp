@@ -12,9 +12,11 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "budget_curve.hpp"
 #include "ebbtide/metrics/http_server.hpp"
@@ -22,6 +24,7 @@
 #include "plan_picture.hpp"
 #include "rank_socket.hpp"
 #include "rank_status.hpp"
+#include "recorded_steps.hpp"
 
 namespace ebbtide::plugin {
 
@@ -45,10 +48,10 @@ class SessionControl {
 
   // --- training threads, with mutex_ held
   void noteBegin(const allocator::Statistics& memory);
-  // A step with a backward pass is over.
+  // A step with a backward pass is over, of this program; 0: not known which.
   void noteEnd(const allocator::Statistics& memory, double seconds,
-               const ExecutorCounters::Totals& done);
-  void noteRecorded(std::shared_ptr<const scheduler::Trace> trace, bool first_step);
+               const ExecutorCounters::Totals& done, std::uint64_t program);
+  void noteRecorded(RecordedStep step) { recorded_.add(std::move(step)); }
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);
   // From now on steps tell whether it is held.
@@ -59,16 +62,19 @@ class SessionControl {
   void work() noexcept;  // one piece of it, without
 
  private:
-  struct RecordedStep {
-    std::shared_ptr<const scheduler::Trace> trace;  // nullptr: none yet
-    bool first_step = false;
+  struct ProgramChange {  // of one program, under another budget
+    RecordedStep step;
+    std::int64_t plain_peak_bytes = 0, smallest_bytes = 0;
+    std::int64_t predicted_peak_bytes = 0;
+    // nullptr: nothing needs to be dropped, or it is planned later
+    std::shared_ptr<Plan> plan = nullptr;
+    bool later = false;
   };
   struct BudgetChange {
     std::string size;  // as it was written, "" for none
     std::optional<std::int64_t> bytes;
-    RecordedStep step;
-    std::shared_ptr<Plan> plan;  // nullptr: nothing needs to be dropped
-    std::int64_t plain_peak_bytes = 0, predicted_peak_bytes = 0, smallest_bytes = 0;
+    std::vector<ProgramChange> programs;  // all that run; what needs most is the first
+    std::int64_t smallest_bytes = 0;      // that does for all of them
   };
   struct CurveOf {
     std::uint64_t program = 0;
@@ -89,10 +95,19 @@ class SessionControl {
   metrics::Response plan();
   metrics::Response curve();
   metrics::Response config() const;
-  const Program* program() const;         // that runs; mutex_ held
+  const Program* program() const;  // that runs; mutex_ held
+  // Under a plan, else that needs most; mutex_ held.
+  const Program* drawnProgram() const;
   std::size_t stepsOfActivePlan() const;  // or of those without one, the last ones; mutex_ held
+  // What a step of that program takes, less what we add; mutex_ held.
+  double plainSeconds(std::uint64_t program, double recorded_seconds) const;
+  static double secondsOf(const scheduler::Trace& trace) {
+    return static_cast<double>(trace.duration_ns) * 1e-9;
+  }
+  bool wantsCurve(const RecordedStep& step);  // now, and anew; mutex_ held
   void addCurvePoint();
-  void drawPlain();
+  void beginCurve(const RecordedStep& step);
+  void drawPlain() noexcept;
 
   // --- commands (session_commands.cpp)
   void postBudget(const metrics::Request& request, const metrics::Answer& answer);
@@ -102,10 +117,15 @@ class SessionControl {
   metrics::Response pause(bool paused);
   void changeBudget(const std::string& size, const metrics::Answer& answer);
   std::int64_t bytesOf(const std::string& size) const;
+  scheduler::Trace planningTrace(const RecordedStep& step);
+  ProgramChange needsOf(RecordedStep step, std::optional<std::int64_t> budget);
   void planFor(BudgetChange& change);
+  void planFor(ProgramChange& program, std::int64_t cap);
   bool isHeld(const BudgetChange& change) const;  // mutex_ held
   bool isHeldNow(const BudgetChange& change) const;
   metrics::Response promise(BudgetChange change);
+  nlohmann::json foretold(const BudgetChange& change) const;  // mutex_ held
+  void takePlan(ProgramChange& program);
 
   Session& session_;
   const PlanSearch curve_search_;
@@ -115,20 +135,24 @@ class SessionControl {
   std::unique_ptr<metrics::HttpServer> server_;
   std::string unix_path_, tcp_address_;  // mutex_ guards these and all below
   std::deque<std::function<void()>> commands_;
-  RecordedStep last_;
+  RecordedSteps recorded_;
   std::optional<BudgetChange> change_;  // due
   std::int64_t steps_before_budget_ = 0, violations_before_budget_ = 0;
   bool step_open_ = false;
   RecentSteps recent_;
   allocator::Statistics memory_;                      // when a step last began or ended
-  std::shared_ptr<const PlanPicture> plain_picture_;  // of last_, nothing dropped
-  std::uint64_t plain_picture_of_ = 0;
-  bool draw_plain_ = false;
-  std::unique_ptr<BudgetCurve> curve_;  // of the planning thread
+  std::shared_ptr<const PlanPicture> plain_picture_;  // nothing dropped; nullptr: not to be drawn
+  std::optional<std::uint64_t> plain_picture_of_;     // nothing: none is drawn yet
+  bool draw_plain_ = false;                           // until it is
+  std::unique_ptr<BudgetCurve> curve_;                // of the planning thread, like the next one
+  CurveOf curve_is_of_;
   CurveOf curve_of_;
+  RecordedStep curve_step_;            // while it is computed
+  double curve_recorded_seconds_ = 0;  // of that step
   std::vector<BudgetCurve::Point> curve_points_;
   std::string curve_problem_;
   bool curve_wanted_ = false;
+  bool curve_shown_ = false;  // whole, to anybody
 };
 
 }  // namespace ebbtide::plugin

@@ -131,7 +131,7 @@ void Session::requestPlan(std::shared_ptr<const scheduler::Trace> trace, bool fi
                           bool wanted) {
   {
     std::lock_guard lock(mutex_);
-    control_->noteRecorded(trace, first_step);
+    control_->noteRecorded({trace, first_step});
     if (!wanted) return;
     to_plan_ = std::make_unique<ToPlan>(ToPlan{std::move(trace), first_step});
     planning_ = true;
@@ -242,8 +242,19 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   if (own && !first_step) tellJob(trace, *own, limits, budget_number);
 }
 
+std::shared_ptr<const PlanPicture> Session::drawn(
+    const scheduler::Trace& trace, const scheduler::TraceGraph& step,
+    const scheduler::Schedule& schedule) const noexcept try {
+  return std::make_shared<const PlanPicture>(drawPlan(trace, step, schedule));
+} catch (const std::exception& error) {
+  if (config_.log_level == "debug")
+    std::fprintf(stderr, "[ebbtide rank %d] debug: a step could not be drawn: %s\n", config_.rank,
+                 error.what());
+  return nullptr;
+}
+
 std::shared_ptr<Plan> Session::planOf(const scheduler::Trace& trace, const Planned& planned,
-                                      double plan_seconds) {
+                                      double plan_seconds) const {
   const auto& [step, result, simulated] = planned;
   std::shared_ptr<Plan> plan = makePlan(trace, step, result.schedule);
   plan->planner = result.planner;
@@ -253,7 +264,7 @@ std::shared_ptr<Plan> Session::planOf(const scheduler::Trace& trace, const Plann
                          static_cast<double>(std::max<std::int64_t>(1, trace.duration_ns));
   plan->plan_seconds = plan_seconds;
   plan->feasible = result.feasible;
-  plan->picture = std::make_shared<const PlanPicture>(drawPlan(trace, step, result.schedule));
+  plan->picture = drawn(trace, step, result.schedule);
   return plan;
 }
 

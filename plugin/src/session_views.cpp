@@ -32,6 +32,14 @@ const Program* SessionControl::program() const {
   return known != session_.programs_.end() ? &known->second : session_.mainProgram();
 }
 
+const Program* SessionControl::drawnProgram() const {
+  const Program* const last = program();
+  const RecordedStep largest = recorded_.largest();
+  if ((last != nullptr && last->plan != nullptr) || largest.trace == nullptr) return last;
+  const auto known = session_.programs_.find(largest.trace->signature);
+  return known != session_.programs_.end() ? &known->second : last;
+}
+
 std::size_t SessionControl::stepsOfActivePlan() const {
   const std::int64_t since = std::max<std::int64_t>(1, session_.active_.fromStep());
   const std::int64_t steps = std::max<std::int64_t>(1, session_.steps_ - since + 1);
@@ -107,17 +115,17 @@ Response SessionControl::plan() {
     view.mode = session_.modeName();
     view.budget_bytes = session_.budget();
     view.timeline = session_.figures_.timeline();
-    if (const Program* known = program()) {
+    if (const Program* known = drawnProgram()) {
       view.plan = known->plan;
       view.plain_peak_bytes = known->plain_peak_bytes;
     }
     if (view.plan == session_.active_.plan()) view.active_from_step = session_.active_.fromStep();
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
-    } else if (last_.trace != nullptr) {
-      const bool drawn = plain_picture_ != nullptr && plain_picture_of_ == last_.trace->signature;
+    } else if (const RecordedStep step = recorded_.largest(); step.trace != nullptr) {
+      const bool drawn = plain_picture_of_ == step.trace->signature;
       if (drawn) view.picture = plain_picture_;
-      wakes = !drawn && !std::exchange(draw_plain_, !drawn);
+      wakes = !drawn && !std::exchange(draw_plain_, true);
     }
   }
   if (wakes) session_.changed_.notify_all();
@@ -125,26 +133,51 @@ Response SessionControl::plan() {
 }
 
 // What is live where nothing is dropped; of the planning thread.
-void SessionControl::drawPlain() try {
+void SessionControl::drawPlain() noexcept {
   RecordedStep step;
   {
     const std::lock_guard lock(session_.mutex_);
-    step = last_;
+    step = recorded_.largest();
   }
-  if (step.trace == nullptr) return;
-  const scheduler::TraceGraph graph =
-      scheduler::buildGraph(*step.trace, {.first_step = step.first_step});
-  auto picture = std::make_shared<const PlanPicture>(
-      drawPlan(*step.trace, graph, scheduler::keepEverything(graph.graph)));
+  std::shared_ptr<const PlanPicture> picture;
+  if (step.trace != nullptr) try {
+      const scheduler::TraceGraph graph =
+          scheduler::buildGraph(*step.trace, {.first_step = step.first_step});
+      picture = session_.drawn(*step.trace, graph, scheduler::keepEverything(graph.graph));
+    } catch (const std::exception&) {  // it is not drawn
+    }
   const std::lock_guard lock(session_.mutex_);
+  draw_plain_ = false;
   plain_picture_ = std::move(picture);
-  plain_picture_of_ = step.trace->signature;
-} catch (const std::exception& error) {
-  session_.debug(std::string("the step could not be drawn: ") + error.what());
+  if (step.trace != nullptr) plain_picture_of_ = step.trace->signature;
 }
 
 // -----------------------------------------------------------------------------------------------
 // the curve
+
+// Of several programs the steps of this one alone are its measure; where it has none yet, the one
+// that was recorded.
+double SessionControl::plainSeconds(std::uint64_t program, double recorded_seconds) const {
+  const auto medians = recorded_.size() < 2 ? recent_.medians(stepsOfActivePlan())
+                                            : recent_.medians(RecentSteps::kMost, program);
+  return medians ? medians->plain_seconds : recorded_seconds;
+}
+
+// One that is computed goes on, whatever is recorded meanwhile, and is shown before another begins:
+// else nobody would see a whole one where steps differ.
+bool SessionControl::wantsCurve(const RecordedStep& step) {
+  const CurveOf now{step.trace->signature, session_.budget_.number()};
+  const bool same_budget = now.budget_number == curve_of_.budget_number;
+  const bool goes_on = same_budget && (curve_wanted_ || !curve_shown_);
+  if (session_.closing_ || now == curve_of_ || goes_on) return false;
+  curve_of_ = now;
+  curve_step_ = step;
+  curve_recorded_seconds_ = secondsOf(*step.trace);
+  curve_points_.clear();
+  curve_problem_.clear();
+  curve_shown_ = false;
+  return curve_wanted_ = true;
+}
 
 Response SessionControl::curve() {
   const Config& config = session_.config();
@@ -153,6 +186,7 @@ Response SessionControl::curve() {
   std::vector<BudgetCurve::Point> found;
   std::optional<RecentSteps::Medians> step;
   std::optional<std::int64_t> budget;
+  double plain_seconds = 0;
   std::int64_t peak = 0;
   bool wakes = false;
   {
@@ -160,23 +194,19 @@ Response SessionControl::curve() {
     budget = session_.budget();
     step = recent_.medians(stepsOfActivePlan());
     peak = recent_.newest().peak_bytes;
-    if (last_.trace == nullptr) {
+    const RecordedStep largest = recorded_.largest();
+    if (largest.trace == nullptr) {
       why = session_.closing_ ? "the run ends" : "no step has been recorded yet";
     } else {
-      const CurveOf now{last_.trace->signature, session_.budget_.number()};
-      if (curve_of_ != now && !session_.closing_) {
-        curve_of_ = now;
-        curve_points_.clear();
-        curve_problem_.clear();
-        curve_wanted_ = wakes = true;
-      }
+      wakes = wantsCurve(largest);
       found = curve_points_;
       why = curve_problem_;
+      curve_shown_ = !curve_wanted_;
       state = curve_wanted_ ? "computing" : found.empty() ? "none" : "ready";
+      plain_seconds = plainSeconds(curve_of_.program, curve_recorded_seconds_);
     }
   }
   if (wakes) session_.changed_.notify_all();
-  const double plain_seconds = step ? step->plain_seconds : 0;
   for (const BudgetCurve::Point& point : found) {
     points.push_back({{"budget_bytes", point.budget_bytes},
                       {"predicted_peak_bytes", point.predicted_peak_bytes},
@@ -184,11 +214,11 @@ Response SessionControl::curve() {
                       {"step_seconds", plain_seconds * (1 + point.overhead_ratio)}});
   }
   if (step) {
-    present = {
-        {"budget_bytes", metrics::orNull(budget)},
-        {"peak_bytes", peak},
-        {"step_seconds", step->seconds},
-        {"overhead_ratio", plain_seconds > 0 ? json(step->seconds / plain_seconds - 1) : json()}};
+    const double plain = step->plain_seconds;
+    present = {{"budget_bytes", metrics::orNull(budget)},
+               {"peak_bytes", peak},
+               {"step_seconds", step->seconds},
+               {"overhead_ratio", plain > 0 ? json(step->seconds / plain - 1) : json()}};
   }
   return {.body = json{{"rank", config.rank},
                        {"state", state},
@@ -206,34 +236,34 @@ void SessionControl::addCurvePoint() try {
   {
     const std::lock_guard lock(session_.mutex_);
     if (!curve_wanted_) return;
-    step = last_;
+    step = curve_step_;
     of = curve_of_;
-    if (curve_points_.empty()) curve_.reset();
   }
-  if (step.trace == nullptr) return;
-  if (curve_ == nullptr) {
-    auto trace = std::make_shared<scheduler::Trace>(*step.trace);
-    trace->host = session_.hostCopies();
-    {
-      const std::lock_guard lock(session_.mutex_);
-      session_.keepRejected(*trace);
-    }
-    const std::optional<std::int64_t> budget = session_.budget();
-    const std::int64_t free_bytes =
-        budget.value_or(kNoBudgetBytes) - session_.trained_.planningCapBytes(budget);
-    curve_ = std::make_unique<BudgetCurve>(std::move(trace), step.first_step, free_bytes);
-  }
+  if (curve_ == nullptr || curve_is_of_ != of) beginCurve(step);
+  curve_is_of_ = of;
   curve_->addPoint(curve_search_);
   const std::lock_guard lock(session_.mutex_);
   if (curve_of_ != of) return;  // asked for anew meanwhile
   curve_points_ = curve_->points();
   curve_wanted_ = !curve_->done();
-  if (!curve_wanted_) curve_.reset();
+  if (curve_wanted_) return;
+  curve_.reset();
+  curve_step_ = {};
 } catch (const std::exception& error) {
   const std::lock_guard lock(session_.mutex_);
   curve_wanted_ = false;
   curve_.reset();
+  curve_step_ = {};
   curve_problem_ = std::string("no curve: ") + error.what();
+}
+
+void SessionControl::beginCurve(const RecordedStep& step) {
+  auto trace = std::make_shared<const scheduler::Trace>(planningTrace(step));
+  const TrainedMemory& memory = session_.trained_;
+  const std::int64_t others = memory.unplannedBytes();  // of each budget, as it is now
+  curve_ = std::make_unique<BudgetCurve>(
+      std::move(trace), step.first_step,
+      [&memory, others](std::int64_t cap) { return memory.budgetWithRoomFor(cap + others); });
 }
 
 Response SessionControl::config() const {

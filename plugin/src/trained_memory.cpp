@@ -65,16 +65,33 @@ void TrainedMemory::setBudget(const std::string& size) {
 
 std::int64_t TrainedMemory::headroomBytes(std::int64_t budget_bytes) const {
   const auto budget = static_cast<double>(budget_bytes);
-  return isElsewhere()
-             ? std::max(kLeastHeadroomElsewhere, static_cast<Bytes>(kHeadroomElsewhere * budget))
-             : std::max(kLeastHeadroom, static_cast<Bytes>(kHeadroom * budget));
+  return std::max(leastHeadroom(), static_cast<Bytes>(headroomShare() * budget));
+}
+
+std::int64_t TrainedMemory::leastHeadroom() const {
+  return isElsewhere() ? kLeastHeadroomElsewhere : kLeastHeadroom;
+}
+
+double TrainedMemory::headroomShare() const {
+  return isElsewhere() ? kHeadroomElsewhere : kHeadroom;
+}
+
+std::int64_t TrainedMemory::budgetWithRoomFor(std::int64_t bytes) const {
+  const double by_share = static_cast<double>(bytes) / (1 - headroomShare());
+  Bytes budget = std::max(bytes + leastHeadroom(), static_cast<Bytes>(by_share));
+  while (budget - headroomBytes(budget) < bytes) ++budget;  // rounding
+  return budget;
 }
 
 // Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
 // other moments it may be much more. Nor can one use what others hold of the device.
 std::int64_t TrainedMemory::planningCapBytes(std::optional<std::int64_t> budget_bytes) const {
-  return budget_bytes.value_or(kNoBudgetBytes) - memory_->ledger().marginBytes() -
-         std::max<Bytes>(0, slack_at_peak_bytes_) - headroomBytes(budget_bytes.value_or(0));
+  return budget_bytes.value_or(kNoBudgetBytes) - unplannedBytes() -
+         headroomBytes(budget_bytes.value_or(0));
+}
+
+std::int64_t TrainedMemory::unplannedBytes() const {
+  return memory_->ledger().marginBytes() + std::max<Bytes>(0, slack_at_peak_bytes_);
 }
 
 scheduler::HostCopies TrainedMemory::hostCopies() {

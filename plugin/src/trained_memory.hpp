@@ -51,6 +51,10 @@ class TrainedMemory {
   // The same under another budget.
   std::int64_t headroomBytes(std::int64_t budget_bytes) const;  // of it, that no plan uses
   std::int64_t planningCapBytes(std::optional<std::int64_t> budget_bytes) const;
+  // Of each budget, besides: what others hold, and what lies in no block.
+  std::int64_t unplannedBytes() const;
+  // The smallest budget that leaves so much beside its headroom.
+  std::int64_t budgetWithRoomFor(std::int64_t bytes) const;
   void noteSlackAtPeak(std::int64_t bytes) noexcept { slack_at_peak_bytes_ = bytes; }
 
   // --- what does not fit
@@ -65,6 +69,9 @@ class TrainedMemory {
   void beInert();  // in the child
 
  private:
+  std::int64_t leastHeadroom() const;
+  double headroomShare() const;
+
   const Config& config_;
   std::unique_ptr<allocator::DeviceMemory> host_;
   allocator::DeviceMemory* memory_;

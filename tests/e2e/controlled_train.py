@@ -25,6 +25,7 @@ LARGEST_BLOCK_BYTES = 2 << 20  # blocks may lie badly
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=12)
+    parser.add_argument("--smaller-every", type=int, default=0, help="batches, a third as large")
     parser.add_argument("--end", type=Path, help="no step begins once this file is there")
     parser.add_argument("--asks")
     parser.add_argument("--out")
@@ -32,7 +33,7 @@ def main() -> None:
     torch.manual_seed(1)
     net = tiny_train.Net()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-    batches = tiny_train.Batches(options.steps)
+    batches = tiny_train.Batches(options.steps, options.smaller_every)
     asks = json.loads(Path(options.asks).read_text()) if options.asks else []
     folder = os.environ.get("EBBTIDE_SOCKET_DIR")
     losses, answers = [], []

@@ -22,7 +22,7 @@ TEST(BudgetCurve, LessMemoryCostsMoreTime) {
   const PlanSearch search({.planner = "greedy", .planning_time = std::chrono::milliseconds(50)},
                           [](const std::string&) {});
   const auto trace = recorded("gpt_step");
-  BudgetCurve curve(trace, false, kFree);
+  BudgetCurve curve(trace, false, [](std::int64_t peak) { return peak + kFree; });
   int pieces = 0;
   for (; !curve.done(); ++pieces) curve.addPoint(search);
   EXPECT_EQ(pieces, BudgetCurve::kPoints);
