@@ -115,6 +115,7 @@ TEST_F(RunningJobTest, SeesANodeThroughItsPortAndMayChangeItWithTheToken) {
   const Served served(folder_.path(), "job", "3", {"--token-file", token});
   JobInput input;
   input.endpoints = {served.endpoint()};
+  input.endpoints.push_back(served.endpoint());  // a second time
   RunningJob without = RunningJob::find(input);
   ASSERT_EQ(without.statuses().size(), 3U);
   EXPECT_EQ(without.statuses()[2].name(), served.endpoint() + ", rank 2");

@@ -209,6 +209,8 @@ def test_a_node_that_is_down_keeps_nothing_from_the_others(runs: Runs) -> None:
     done = runs.ebbtide("budget", "1", "13GiB", *nodes)
     assert done.returncode == 4 and done.stderr.count("\n") == 1
     assert runs.status()[1]["memory"]["budget_bytes"] == 13 * GIB
+    done = runs.ebbtide("budget", "7", "13GiB", *nodes)
+    assert "rank 7: is not on the nodes that tell their ranks" in done.stderr
 
 
 def test_a_rank_that_hangs_is_said_and_the_others_are_shown(runs: Runs) -> None:
@@ -274,6 +276,20 @@ def test_top_shows_ranks_that_die(runs: Runs) -> None:
         top.wait_for("2 ranks")
         runs.processes[0].kill()
         top.wait_for("2 without an answer")
+        top.press("q")
+        assert top.wait_for_end() == 0
+
+
+def test_a_rank_that_hangs_does_not_hold_up_the_figures_of_top(runs: Runs) -> None:
+    runs.serve("job", 3, "--hung-rank", "1")
+    with runs.terminal("top", "--interval", "0.1", "--timeout", "6") as top:
+        top.wait_for("1 without an answer")
+        runs.ebbtide("budget", "0", "13GiB")
+        top.wait_for("/ 13.00 GiB")  # and has just asked
+        start = time.monotonic()
+        runs.ebbtide("budget", "0", "12GiB")
+        top.wait_for("/ 12.00 GiB")
+        assert time.monotonic() - start < 5  # 6 where each answer is waited for
         top.press("q")
         assert top.wait_for_end() == 0
 

@@ -162,7 +162,11 @@ RunningJob::RunningJob(const JobInput& input)
 
 RunningJob RunningJob::find(const JobInput& input) {
   RunningJob job(input);
-  for (const std::string& endpoint : input.endpoints) parseEndpoint(endpoint);
+  std::vector<std::string>& endpoints = job.input_.endpoints;  // each once
+  for (auto at = endpoints.begin(); at != endpoints.end();) {
+    parseEndpoint(*at);
+    at = std::find(endpoints.begin(), at, *at) == at ? at + 1 : endpoints.erase(at);
+  }
   if (input.endpoints.empty()) job.findHere();
   return job;
 }
@@ -193,8 +197,10 @@ bool RunningJob::isWanted(int rank) const {
          std::find(input_.ranks.begin(), input_.ranks.end(), rank) != input_.ranks.end();
 }
 
-std::vector<RankAnswer> RunningJob::statuses() {
-  return input_.endpoints.empty() ? get("/v1/status") : statusesOfNodes(input_.timeout());
+std::vector<RankAnswer> RunningJob::statuses(std::chrono::milliseconds limit) {
+  if (!input_.endpoints.empty()) return statusesOfNodes(limit);
+  return askAll({.address = {}, .method = "GET", .target = "/v1/status", .body = {}, .token = {}},
+                limit);
 }
 
 std::vector<RankAnswer> RunningJob::statusesOfNodes(std::chrono::milliseconds limit) {
@@ -257,6 +263,7 @@ std::vector<RunningJob::Target> RunningJob::targets(std::vector<RankAnswer>& sil
 std::vector<RankAnswer> RunningJob::askAll(Question question, std::chrono::milliseconds limit) {
   std::vector<RankAnswer> answers;
   const std::vector<Target> asked = targets(answers);
+  const bool all_told = answers.empty();
   std::vector<Question> questions;
   for (const Target& target : asked) {
     questions.push_back(question);
@@ -272,11 +279,11 @@ std::vector<RankAnswer> RunningJob::askAll(Question question, std::chrono::milli
     if (was_dead && replies[i].status == 0) continue;  // else a new process took the socket's place
     answers.push_back(answerFrom(replies[i], asked[i].rank, asked[i].where));
   }
+  const char* none = all_told ? "is not there" : "is not on the nodes that tell their ranks";
   for (const int rank : input_.ranks) {
     const auto is_it = [&](const Target& target) { return target.rank == rank; };
     if (std::none_of(asked.begin(), asked.end(), is_it)) {
-      answers.push_back(
-          {.rank = rank, .where = {}, .status = 0, .document = {}, .problem = "is not there"});
+      answers.push_back({.rank = rank, .where = {}, .status = 0, .document = {}, .problem = none});
     }
   }
   sortByRank(answers);

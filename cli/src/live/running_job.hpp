@@ -53,7 +53,8 @@ class RunningJob {
 
   // As they are now: ranks that came since are among them. By rank; of one that is not there or
   // does not answer, why. `document` is as /v1/status has it.
-  std::vector<RankAnswer> statuses();
+  std::vector<RankAnswer> statuses() { return statuses(input_.timeout()); }
+  std::vector<RankAnswer> statuses(std::chrono::milliseconds limit);
 
   // Questions that are under way when a stop is asked for end then.
   void setStop(std::stop_token stop) { stop_ = std::move(stop); }

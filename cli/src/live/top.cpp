@@ -28,6 +28,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr std::chrono::milliseconds kForSilent = 1s;
+
 struct Arguments {
   JobInput job;
   double interval_seconds = 1;
@@ -65,8 +67,9 @@ class Latest {
   std::optional<Value> value_;
 };
 
-// Asks the ranks again and again, and changes budgets beside that: a slow answer holds up neither
-// the keys nor the other ranks' figures.
+// Asks the ranks again and again, and changes budgets beside that: a slow answer does not hold up
+// the keys. One that did not come in time is waited for less long the next times, until it is there
+// again: else it would hold up the other ranks' figures each time.
 class Asker {
  public:
   Asker(RunningJob job, const Arguments& arguments)
@@ -117,16 +120,20 @@ class Asker {
   void poll(RunningJob job, std::stop_token stop) {
     job.setStop(stop);
     const auto interval = std::chrono::duration<double>(arguments_.interval_seconds);
+    bool silent = false;
     std::mutex mutex;
     std::condition_variable_any waiting;
     while (!stop.stop_requested()) {
       std::vector<RankAnswer> answers;
       try {
-        answers = job.statuses();
+        answers =
+            silent ? job.statuses(std::min(arguments_.job.timeout(), kForSilent)) : job.statuses();
       } catch (const std::exception& error) {
         outcome_.put(error.what());
       }
       if (stop.stop_requested()) return;
+      silent = std::any_of(answers.begin(), answers.end(),
+                           [](const RankAnswer& answer) { return answer.status == 0; });
       ranks_.put(statusesOf(answers));
       std::unique_lock lock(mutex);
       waiting.wait_for(lock, stop, interval, [] { return false; });
