@@ -142,7 +142,9 @@ TEST(MachineFindings, TheSolverIsThatOfThePython) {
   const Folder folder;
   const Finding finding = solverFinding(folder.path());
   EXPECT_EQ(finding.verdict, Verdict::kAbsent);
-  EXPECT_NE(finding.what.find("is not in " + folder.path()), std::string::npos) << finding.what;
+  EXPECT_EQ(finding.what.find("ortools=="), 0U) << finding.what;
+  EXPECT_NE(finding.what.find(" is not in " + folder.path() + ": "), std::string::npos);
+  EXPECT_EQ(finding.fix.find("pip install ortools=="), 0U) << finding.fix;
 }
 
 // Version 2: the group above the process's own has the lower limit.

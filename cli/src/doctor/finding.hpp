@@ -16,7 +16,7 @@ struct Finding {
   std::string name;  // "torch"
   Verdict verdict = Verdict::kOk;
   std::string what;  // one line
-  std::string fix;   // of a problem or an advice, and where there is one: what to do
+  std::string fix;   // where there is one: what to do
 };
 
 const char* nameOf(Finding::Verdict verdict);  // "ok", "advice", "absent", "problem"

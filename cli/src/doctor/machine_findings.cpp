@@ -19,6 +19,7 @@
 #include <fstream>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 #include "checked_json.hpp"
 #include "ebbtide/scheduler/planner.hpp"
@@ -221,15 +222,20 @@ Finding solverFinding(const std::string& site_packages) {
   using namespace scheduler;
   PlannerOptions options;
   if (!site_packages.empty()) options.named["ortools"] = site_packages;
+  constexpr std::string_view kNoSolver = "no solver: ";
   options.deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   try {
     planner("moccasin").plan(smallStep(), 40, options);
     const std::string where = site_packages.empty() ? "" : " in " + forTerminal(site_packages);
     return {"solver", Verdict::kOk, "CP-SAT of the ortools wheel answers" + where, ""};
   } catch (const std::exception& error) {
+    // "no solver: …; pip install …"
+    std::string what = forTerminal(error.what());
+    const std::size_t fix = std::min(what.find("; pip install"), what.size());
+    const std::size_t begin = what.starts_with(kNoSolver) ? kNoSolver.size() : 0;
     return {"solver", Verdict::kAbsent,
-            forTerminal(error.what()) + std::string(" (the planners moccasin and checkmate-*)"),
-            ""};
+            what.substr(begin, fix - begin) + ": the planners moccasin and checkmate-* need it",
+            fix < what.size() ? what.substr(fix + 2) : ""};
   }
 }
 
