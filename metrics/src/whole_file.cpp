@@ -2,6 +2,8 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <csignal>
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -95,6 +98,9 @@ void WholeFile::openAsProcSays() {
 void WholeFile::openForWriting(int flags) {
   file_ = ::open(place_.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
   if (file_ < 0) return note();
+  struct stat status {};
+  pipe_ = ::fstat(file_, &status) == 0 && S_ISFIFO(status.st_mode);
+  if (pipe_) return;  // nor is one that is full
   const int now = ::fcntl(file_, F_GETFL);
   if (now < 0 || ::fcntl(file_, F_SETFL, now & ~O_NONBLOCK) != 0) note();
 }
@@ -123,11 +129,46 @@ void WholeFile::note() noexcept {
 void WholeFile::write(std::string_view bytes) noexcept {
   while (!failed() && !bytes.empty()) {
     errno = 0;
-    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    const ssize_t written = writeSome(bytes);
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN && waitForReader()) continue;
     if (written <= 0) return note();
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
+}
+
+// The signal that a pipe without a reader raises would end a process that does not expect it. It is
+// this thread's, so that it can be taken back.
+ssize_t WholeFile::writeSome(std::string_view bytes) noexcept {
+  if (!pipe_) return ::write(file_, bytes.data(), bytes.size());
+  sigset_t signal, before, pending;
+  ::sigemptyset(&signal);
+  ::sigaddset(&signal, SIGPIPE);
+  ::sigpending(&pending);
+  ::pthread_sigmask(SIG_BLOCK, &signal, &before);
+  const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+  const int error = errno;
+  if (written < 0 && error == EPIPE && ::sigismember(&pending, SIGPIPE) == 0) {
+    const timespec none{};
+    while (::sigtimedwait(&signal, nullptr, &none) < 0 && errno == EINTR) {
+    }
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  errno = error;
+  return written;
+}
+
+// False, with errno: it has been waited for long enough.
+bool WholeFile::waitForReader() noexcept {
+  using Clock = std::chrono::steady_clock;
+  if (!pipe_ || patience_.count() <= 0) return false;
+  const Clock::time_point from = Clock::now();
+  pollfd reader = {.fd = file_, .events = POLLOUT, .revents = 0};
+  ::poll(&reader, 1, static_cast<int>(patience_.count()));
+  const auto waited = std::chrono::ceil<std::chrono::milliseconds>(Clock::now() - from);
+  patience_ -= waited;
+  errno = EAGAIN;
+  return true;
 }
 
 // A name that something is mounted on cannot be given to another file.

@@ -11,11 +11,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <string>
+#include <thread>
 
 namespace ebbtide::metrics {
 namespace {
@@ -265,6 +267,57 @@ TEST_F(WholeFileTest, APipeIsWrittenTo) {
   EXPECT_EQ(::read(reader, text, sizeof text), 4);
   ::close(reader);
   EXPECT_TRUE(fs::is_fifo(path()));
+}
+
+// More than a pipe holds, 64 KiB.
+TEST_F(WholeFileTest, AReaderThatStandsStillIsNotWaitedForForEver) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const auto before = std::chrono::steady_clock::now();
+  WholeFile file(path());
+  file.write(std::string(1 << 20, 'x'));
+  EXPECT_FALSE(file.keep());
+  EXPECT_EQ(file.reason(), "Resource temporarily unavailable");
+  const auto took = std::chrono::steady_clock::now() - before;
+  EXPECT_GE(took, WholeFile::kPatience);
+  EXPECT_LT(took, 10 * WholeFile::kPatience);
+  ::close(reader);
+}
+
+TEST_F(WholeFileTest, AReaderThatIsSlowGetsAll) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  constexpr std::size_t kBytes = 1 << 20;
+  std::size_t got = 0;
+  WholeFile file(path());
+  std::thread reads([&] {
+    std::string piece(1 << 16, '\0');
+    while (got < kBytes) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      const ssize_t some = ::read(reader, piece.data(), piece.size());
+      if (some == 0) break;  // closed
+      got += some > 0 ? static_cast<std::size_t>(some) : 0;
+    }
+  });
+  file.write(std::string(kBytes, 'x'));
+  EXPECT_TRUE(file.keep()) << file.error();
+  reads.join();
+  EXPECT_EQ(got, kBytes);
+  ::close(reader);
+}
+
+// Its signal would end this process.
+TEST_F(WholeFileTest, AReaderThatGoesIsAnError) {
+  ASSERT_EQ(::mkfifo(path().c_str(), 0600), 0);
+  const int reader = ::open(path().c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  WholeFile file(path());
+  ::close(reader);
+  file.write("text");
+  EXPECT_FALSE(file.keep());
+  EXPECT_EQ(file.reason(), "Broken pipe");
+  sigset_t pending;
+  ::sigpending(&pending);
+  EXPECT_EQ(::sigismember(&pending, SIGPIPE), 0);
 }
 
 // Who made it would read what is written.

@@ -5,7 +5,8 @@
 // never followed.
 //
 // Written to as they are, where a part may be left: a device or a pipe, the user's or the system's;
-// what leads into /proc (/dev/stdout), at its end; a file that is mounted on its name.
+// what leads into /proc (/dev/stdout), at its end; a file that is mounted on its name. A pipe whose
+// reader stands still is waited for kPatience in all, one that it closes raises no signal.
 //
 // Nothing is synced to the disk: this is for readers, not for a machine that loses its power.
 // Not thread-safe. Nothing throws but for want of memory, when it is made: a full disk is told by
@@ -15,6 +16,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -25,6 +27,7 @@ class WholeFile {
   static constexpr mode_t kForTheUser = 0600;
   static constexpr mode_t kForReaders = 0644;
   static constexpr mode_t kAsUsual = 0666;
+  static constexpr auto kPatience = std::chrono::seconds(2);
 
   // `mode`: of the new file, less the process's umask; kAsUsual: or that of the user's file that it
   // replaces. A path that ends in .json, say, has no other name that does, at no time.
@@ -48,6 +51,8 @@ class WholeFile {
   void openForWriting(int flags);
   void openBeside(mode_t mode, const mode_t* bits);
   void copyToPlace() noexcept;
+  ssize_t writeSome(std::string_view bytes) noexcept;
+  bool waitForReader() noexcept;
   void note() noexcept;  // errno
 
   const std::string path_;
@@ -55,6 +60,8 @@ class WholeFile {
   std::string beside_;  // empty: there is none, or no more
   int file_ = -1;
   int error_ = 0;
+  bool pipe_ = false;
+  std::chrono::milliseconds patience_ = kPatience;  // that is left, with its reader
 };
 
 }  // namespace ebbtide::metrics
