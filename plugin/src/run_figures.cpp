@@ -1,22 +1,35 @@
 #include "run_figures.hpp"
 
 #include <algorithm>
-#include <numeric>
+#include <utility>
 
 namespace ebbtide::plugin {
 
-double RunFigures::totalSeconds() const {
-  return std::accumulate(step_seconds_.begin(), step_seconds_.end(), 0.0);
+// Once the sample is full each step, old or new, is in it as likely as any other: taken at even
+// distances it would be of one program alone where several take turns.
+void RunFigures::addStep(double seconds) noexcept {
+  if (steps_ == 0) first_seconds_ = seconds;
+  ++steps_;
+  total_seconds_ += seconds;
+  last_.add(seconds);
+  if (sampled_.size() < kMostSampled) return sampled_.push_back(seconds);
+  const std::uint64_t place = random_() % steps_;
+  if (place < kMostSampled) sampled_[place] = seconds;
+}
+
+double RunFigures::upperMedian(std::vector<double> seconds) {
+  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+  std::nth_element(seconds.begin(), middle, seconds.end());
+  return *middle;
 }
 
 std::optional<double> RunFigures::medianOfLast(std::size_t steps) const {
-  const std::size_t count = std::min(step_seconds_.size(), steps);
+  const std::size_t count = std::min(last_.size(), steps);
   if (count == 0) return std::nullopt;
-  std::vector<double> last(step_seconds_.end() - static_cast<std::ptrdiff_t>(count),
-                           step_seconds_.end());
-  const auto middle = last.begin() + static_cast<std::ptrdiff_t>(count / 2);
-  std::nth_element(last.begin(), middle, last.end());
-  return *middle;
+  std::vector<double> last;
+  last_.forEach([&last](double seconds) { last.push_back(seconds); });
+  last.erase(last.begin(), last.end() - static_cast<std::ptrdiff_t>(count));
+  return upperMedian(std::move(last));
 }
 
 void RunFigures::notePeaks(const allocator::Statistics& memory) {
