@@ -27,12 +27,13 @@ AskedSteps::Started MemorySnapshots::start(const std::string& path) {
     return {.error = "the memory is a GPU's: torch.cuda.memory._dump_snapshot() writes it"};
   const auto prepare = [this, &path](std::int64_t from_step) {
     auto history = std::make_shared<MemoryHistory>(ask_);
+    const std::string named = path.empty() ? pathFor(from_step) : path;
+    std::error_code none;
+    const auto whole = std::filesystem::absolute(named, none);  // may wait for a disk
     const std::lock_guard lock(mutex_);
     history_ = std::move(history);
     mapped_.clear();
-    std::error_code none;
-    const auto whole = std::filesystem::absolute(path.empty() ? pathFor(from_step) : path, none);
-    return none ? path : whole.string();
+    return none ? named : whole.string();
   };
   return asked_.start(1, prepare, [this](const std::string& file) { write(file); });
 }

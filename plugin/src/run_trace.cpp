@@ -115,9 +115,10 @@ AskedSteps::Started RunTrace::start(std::int64_t steps) {
     return {.error = fmt::format("steps is not a whole number from 1 to {}", kMostSteps)};
   const auto prepare = [this](std::int64_t from_step) {
     auto recording = std::make_unique<TraceRecording>();
+    std::string path = pathFor(from_step);  // may wait for a disk: not with the lock of add()
     const std::lock_guard lock(mutex_);
     asked_for_ = std::move(recording);
-    return pathFor(from_step);
+    return path;
   };
   return asked_.start(steps, prepare, [this](const std::string& path) {
     std::unique_ptr<TraceRecording> recording;
