@@ -267,21 +267,26 @@ def test_without_the_plugin(tmp_path: Path) -> None:
     assert all("EBBTIDE_BUDGET=<size>" in line for line in lines[2:])
 
 
-def test_a_forked_child_is_refused(tmp_path: Path) -> None:
+def test_a_forked_child_logs_but_is_refused(tmp_path: Path) -> None:
+    """What it may log always it may log there too."""
     program = code(
         "import os, torch, ebbtide\n"
         "x = torch.ones(8, requires_grad=True)\n"
         "(x * x).sum().backward()\n"
         "if os.fork() == 0:\n"
+        "    print(ebbtide.stats(), ebbtide.is_active(), ebbtide.memory_summary(), flush=True)\n"
         "    try:\n"
-        "        ebbtide.stats()\n"
+        "        ebbtide.plan()\n"
         "    except RuntimeError as error:\n"
         "        print(error, flush=True)\n"
         "    os._exit(0)\n"
         "os.wait()\n"
+        "print(ebbtide.stats()['mode'], ebbtide.is_active(), flush=True)\n"
     )
     done = run(program, {"EBBTIDE": "1"}, tmp_path, out=False).succeeded()
+    assert "{'mode': 'off'} False Ebbtide is not active in this process\n" in done.output
     assert done.said("not active in a forked child")
+    assert "measure True\n" in done.output  # the parent
 
 
 # --- types

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 from typing import Any
 
 _NOT_ACTIVE = (
@@ -11,6 +12,7 @@ _NOT_ACTIVE = (
 
 # Of the running library, set where the plugin was started: it holds no lock of Python's meanwhile.
 _library: ctypes.CDLL | None = None
+_why_none = _NOT_ACTIVE
 
 
 class BudgetError(RuntimeError):
@@ -32,7 +34,14 @@ def connect(library: ctypes.CDLL) -> None:
     ]
     library.ebbtide_free.restype = None
     library.ebbtide_free.argtypes = [ctypes.c_void_p]
+    if _library is None:
+        os.register_at_fork(after_in_child=_disconnect)
     _library = library
+
+
+def _disconnect() -> None:
+    global _library, _why_none
+    _library, _why_none = None, "Ebbtide is not active in a forked child"
 
 
 def is_active() -> bool:
@@ -42,7 +51,7 @@ def is_active() -> bool:
 def ask(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     """What the plugin answers. Raises ValueError for what it cannot read, else RuntimeError."""
     if _library is None:
-        raise RuntimeError(_NOT_ACTIVE)
+        raise RuntimeError(_why_none)
     status = ctypes.c_int(0)
     text = "" if body is None else json.dumps(body)
     answer = _library.ebbtide_request(
