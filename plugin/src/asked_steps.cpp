@@ -11,7 +11,7 @@ namespace ebbtide::plugin {
 namespace {
 
 AskedSteps::Started ended() {
-  return {.error = "training has ended"};
+  return {.error = "training has ended", .why = AskedSteps::Started::Why::kEnded};
 }
 
 }  // namespace
@@ -46,7 +46,8 @@ AskedSteps::Started AskedSteps::start(std::int64_t steps,
   state_ = State::kWaits;
   return started;
 } catch (const std::exception& error) {
-  return {.error = fmt::format("no {} can be recorded: {}", what_, error.what())};
+  return {.error = fmt::format("no {} can be recorded: {}", what_, error.what()),
+          .why = Started::Why::kFailed};
 }
 
 bool AskedSteps::beginsAt(std::int64_t step) noexcept {

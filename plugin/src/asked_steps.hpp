@@ -21,7 +21,13 @@ class AskedSteps {
   struct Started {
     std::string path = {};  // where the file will be
     std::int64_t from_step = 0;
-    std::string error = {};  // not empty: nothing was begun, since another one is under way, say
+    std::string error = {};  // not empty: nothing was begun
+    enum class Why : std::uint8_t {
+      kNotNow,  // another one is under way, or it is nothing that could be recorded
+      kEnded,   // training has
+      kFailed,
+    };
+    Why why = Why::kNotNow;  // of the error
   };
   // What it is that is recorded: "trace". A literal.
   explicit AskedSteps(const char* what) noexcept : what_(what) {}

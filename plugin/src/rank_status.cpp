@@ -27,16 +27,6 @@ std::string text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
-json ofPlan(const Plan* plan, std::int64_t active_from_step) {
-  if (plan == nullptr) return nullptr;
-  return {{"planner", plan->planner},
-          {"predicted_peak_bytes", plan->predicted_peak_bytes},
-          {"overhead_ratio", plan->overhead_ratio},
-          {"recomputed_ops", plan->replays},
-          {"offloaded_bytes", plan->host_bytes},
-          {"active_from_step", active_from_step < 0 ? json() : json(active_from_step)}};
-}
-
 json ofStepSeconds(const RankStatus& status) {
   const auto medians = status.recent.medians(RecentSteps::kWindow);
   if (!medians) return {{"first", nullptr}, {"last", nullptr}, {"median", nullptr}};
@@ -154,6 +144,20 @@ json ofGantt(const PlanPicture* picture, int rank) {
 
 }  // namespace
 
+json planSummary(const Plan* plan, std::int64_t active_from_step) {
+  if (plan == nullptr) return nullptr;
+  return {{"planner", plan->planner},
+          {"predicted_peak_bytes", plan->predicted_peak_bytes},
+          {"overhead_ratio", plan->overhead_ratio},
+          {"recomputed_ops", plan->replays},
+          {"replays_ahead", plan->replays_ahead},
+          {"decoded_values", plan->decodes},
+          {"offloaded_values", plan->host_fetches},
+          {"offloaded_bytes", plan->host_bytes},
+          {"active_from_step", active_from_step < 0 ? json() : json(active_from_step)},
+          {"plan_seconds", plan->plan_seconds}};
+}
+
 json timelineJson(const RunFigures::Timeline& timeline) {
   json seconds = json::array(), live = json::array(), mapped = json::array();
   for (const RunFigures::Moment& moment : RunFigures::thinned(timeline, kTimelinePoints)) {
@@ -192,20 +196,14 @@ std::string statusJson(const RankStatus& status) {
        {"memory", ofMemory(status.memory)},
        {"totals", ofTotals(status.totals)},
        {"recompute_ratio", recomputeRatio(status.recent.last(RecentSteps::kWindow))},
-       {"plan", ofPlan(status.plan.get(), status.active_from_step)},
+       {"plan", planSummary(status.plan.get(), status.active_from_step)},
        {"smallest_feasible_budget_bytes", unlessZero(status.smallest_feasible_budget_bytes)},
        {"history", ofHistory(last)}});
 }
 
 std::string planJson(const PlanView& view) {
-  json plan = ofPlan(view.plan.get(), view.active_from_step);
-  if (view.plan != nullptr) {
-    plan["plain_peak_bytes"] = view.plain_peak_bytes;
-    plan["decoded_values"] = view.plan->decodes;
-    plan["offloaded_values"] = view.plan->host_fetches;
-    plan["replays_ahead"] = view.plan->replays_ahead;
-    plan["plan_seconds"] = view.plan->plan_seconds;
-  }
+  json plan = planSummary(view.plan.get(), view.active_from_step);
+  if (view.plan != nullptr) plan["plain_peak_bytes"] = view.plain_peak_bytes;
   const PlanPicture* const picture = view.picture.get();
   return text({{"rank", view.rank},
                {"mode", view.mode},

@@ -66,6 +66,9 @@ struct PlanView {
 // As the description of the interface (openapi.json) has it.
 std::string statusJson(const RankStatus& status);
 std::string planJson(const PlanView& view);
+// What is told of a plan, wherever it is told; null: there is none. `active_from_step`: negative:
+// it is not in force yet.
+nlohmann::json planSummary(const Plan* plan, std::int64_t active_from_step);
 // Lists of at most 2,000 moments; of what is mapped null where the allocator is not ours.
 nlohmann::json timelineJson(const RunFigures::Timeline& timeline);
 

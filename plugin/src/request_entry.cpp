@@ -6,12 +6,12 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 
 #include "ebbtide/metrics/routes.hpp"
+#include "request_fields.hpp"
 #include "session.hpp"
 #include "trace_routes.hpp"
 
@@ -48,9 +48,9 @@ Response answerFrom(const ebbtide::metrics::Routes& routes, Request request) {
 // A path for the file, which callers of this process alone may name; nothing: none is named.
 std::optional<std::string> namedPath(const Request& request) {
   if (request.method != "POST" || request.path != "/v1/snapshot") return std::nullopt;
-  const auto body = nlohmann::json::parse(request.body, nullptr, /*allow_exceptions=*/false);
-  if (!body.is_object() || !body.contains("path") || !body["path"].is_string()) return std::nullopt;
-  return body["path"].get<std::string>();
+  const auto body = ebbtide::plugin::readFields(request.body, nullptr, {"path"});
+  if (!body.has("path") || !body.fields["path"].is_string()) return std::nullopt;
+  return body.fields["path"].get<std::string>();
 }
 
 Response respond(Request request) try {

@@ -82,9 +82,10 @@ void Session::unlockAfterFork() {
   mutex_.unlock();
 }
 
-void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget) {
+void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
+                      TrainedMemory::MostBytes most_bytes) {
   const std::lock_guard lock(mutex_);  // another thread may fork now
-  if (!trained_.moveTo(memory, spills, std::move(set_budget))) return;
+  if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes))) return;
   trained_.measureOnly(budget_.isOfStage() && !budget_.size());
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
 }

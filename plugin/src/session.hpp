@@ -65,8 +65,10 @@ class Session {
   // the CPU's and the spill file. Both must outlive the session.
   // `set_budget` takes another budget as it was written, "" for none; nullptr: the memory's own
   // way.
+  // `most_bytes`: that the device has; nullptr: not known.
   using SetBudget = TrainedMemory::SetBudget;
-  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget);
+  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
+               TrainedMemory::MostBytes most_bytes = nullptr);
   // In force; nothing: none.
   std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
@@ -193,6 +195,7 @@ class Session {
   void checkStageEntries(const std::vector<std::int32_t>& stages);
   void seeStagesWithoutMessages(const StepSummary& summary);
   bool foundStages(const std::vector<std::int32_t>& stages);
+  std::string reportText() const;
   void sayStageGivenUp(const std::string& why);
   void takeBudget();
   bool takePause(std::optional<std::int64_t> before);

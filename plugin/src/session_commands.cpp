@@ -9,6 +9,7 @@
 #include "ebbtide/metrics/or_null.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
+#include "request_fields.hpp"
 #include "session.hpp"
 #include "session_control.hpp"
 
@@ -26,21 +27,6 @@ constexpr std::int64_t kStepsThatProve = 3;  // under a budget, none of them ove
 constexpr Bytes kMib = 1 << 20;
 constexpr auto kPlanningOfAll = std::chrono::seconds(10);  // then no further program's is begun
 
-// The field of the body that has this name; what is wrong else.
-struct Field {
-  json value;
-  std::string problem;
-};
-
-Field fieldOf(const std::string& body, const char* name) {
-  const json read = json::parse(body, nullptr, /*allow_exceptions=*/false);
-  if (!read.is_object()) return {{}, "the body is no JSON object"};
-  const auto found = read.find(name);
-  if (found == read.end()) return {{}, fmt::format("the body has no \"{}\"", name)};
-  if (read.size() > 1) return {{}, fmt::format("the body has more than \"{}\"", name)};
-  return {*found, ""};
-}
-
 // As it is written in the environment, "" for none.
 std::string sizeOf(const json& value, std::string& problem) {
   if (value.is_string()) {
@@ -51,6 +37,14 @@ std::string sizeOf(const json& value, std::string& problem) {
   if (value.is_number_unsigned()) return std::to_string(value.get<std::uint64_t>());
   problem = "\"budget\" is no size: \"30GiB\", \"80%\", \"none\" or bytes";
   return "";
+}
+
+// "force", where it is there; what is wrong with it becomes the body's problem.
+bool isForced(RequestFields& body) {
+  if (!body.has("force")) return false;
+  if (body.fields["force"].is_boolean()) return body.fields["force"].get<bool>();
+  body.problem = "\"force\" is neither true nor false";
+  return false;
 }
 
 Response nothingRecorded() {
@@ -71,24 +65,29 @@ Response tooSmall(const std::string& why, Bytes smallest) {
 void SessionControl::postBudget(const Request& request, const Answer& answer) {
   if (auto why = ofAnotherRank(request)) return answer(*why);
   if (auto why = gone()) return answer(*why);
-  Field field = fieldOf(request.body, "budget");
+  RequestFields body = readFields(request.body, "budget", {"force"});
   std::string size;
-  if (field.problem.empty()) size = sizeOf(field.value, field.problem);
-  if (field.problem.empty()) try {
+  if (body.problem.empty()) size = sizeOf(body.fields["budget"], body.problem);
+  if (body.problem.empty()) try {
       static_cast<void>(bytesOf(size));
     } catch (const std::invalid_argument& error) {
-      field.problem = error.what();
+      body.problem = error.what();
     }
-  if (!field.problem.empty()) return answer(errorResponse(400, field.problem));
+  const bool force = body.problem.empty() && isForced(body);
+  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
+  planLater([this, size, force, answer] { changeBudget(size, force, answer); }, answer);
+}
+
+// It is answered by the planning thread.
+void SessionControl::planLater(std::function<void()> command, const Answer& answer) {
   std::optional<Response> why;
   {
     const std::lock_guard lock(session_.mutex_);
     why = refusal();
-    if (!why && !session_.awake_)  // nobody would answer it
-      why = nothingRecorded();
+    if (!why && !session_.awake_) why = nothingRecorded();  // nobody would answer it
     if (!why && commands_.size() >= kMostWaiting)
       why = errorResponse(429, "other budgets are being planned for: ask again later");
-    if (!why) commands_.emplace_back([this, size, answer] { changeBudget(size, answer); });
+    if (!why) commands_.push_back(std::move(command));
   }
   if (why) return answer(*why);
   session_.changed_.notify_all();
@@ -103,7 +102,7 @@ std::int64_t SessionControl::bytesOf(const std::string& size) const {
 }
 
 // Of the planning thread, which nothing else plans on meanwhile.
-void SessionControl::changeBudget(const std::string& size, const Answer& answer) {
+void SessionControl::changeBudget(const std::string& size, bool force, const Answer& answer) {
   BudgetChange change;
   change.size = size;
   std::vector<RecordedStep> recorded;
@@ -120,10 +119,12 @@ void SessionControl::changeBudget(const std::string& size, const Answer& answer)
   try {
     for (RecordedStep& step : recorded)
       change.programs.push_back(needsOf(std::move(step), change.bytes));
-    planFor(change);
+    if (!force) why = overfills(change.programs, change.bytes);
+    if (!why) planFor(change);
   } catch (const std::exception& error) {
     return answer(errorResponse(500, std::string("no plan could be made: ") + error.what()));
   }
+  if (why) return answer(*why);
   answer(promise(std::move(change)));
 }
 
@@ -151,6 +152,27 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
   const Bytes least = floor + memory.unplannedBytes();
   program.smallest_bytes = least + memory.headroomBytes(least) + kMib;
   return program;
+}
+
+// More than there is, where nothing drops what a step does not need: that would end the run, by an
+// error or by the system. What it may take now it may take from then on, too.
+std::optional<Response> SessionControl::overfills(const std::vector<ProgramChange>& programs,
+                                                  std::optional<Bytes> budget) const {
+  const TrainedMemory& memory = session_.trained_;
+  Bytes plain = 0;
+  for (const ProgramChange& program : programs) plain = std::max(plain, program.plain_peak_bytes);
+  plain += memory.unplannedBytes();
+  const Bytes needs = budget ? std::min(plain, *budget) : plain;
+  const std::optional<Bytes> now = session_.budget();
+  if (!now || needs <= *now) return std::nullopt;
+  const Bytes there = memory.reachableBytes();
+  if (needs <= there) return std::nullopt;
+  return errorResponse(
+      409,
+      fmt::format("{} would end the run: a step takes {} without a plan, and this rank can "
+                  "have {} of the {} memory; \"force\": true asks for it all the same",
+                  budget ? "a budget of " + formatBytes(*budget) : "no budget", formatBytes(plain),
+                  formatBytes(there), memory.isElsewhere() ? "GPU's" : "machine's"));
 }
 
 // A plan for each program that does not fit: one of them without would go over the budget, or
@@ -286,9 +308,8 @@ void SessionControl::takePlan(ProgramChange& program) {
 void SessionControl::postReplan(const Request& request, const Answer& answer) {
   if (auto why = ofAnotherRank(request)) return answer(*why);
   if (auto why = gone()) return answer(*why);
-  const bool empty =
-      request.body.empty() || json::parse(request.body, nullptr, false) == json::object();
-  if (!empty) return answer(errorResponse(400, "the body is {}, or nothing"));
+  const RequestFields body = readFields(request.body, nullptr);
+  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
   answer(replan());
 }
 
@@ -308,11 +329,33 @@ Response SessionControl::replan() {
 void SessionControl::postPause(const Request& request, const Answer& answer) {
   if (auto why = ofAnotherRank(request)) return answer(*why);
   if (auto why = gone()) return answer(*why);
-  const Field field = fieldOf(request.body, "paused");
-  if (!field.problem.empty()) return answer(errorResponse(400, field.problem));
-  if (!field.value.is_boolean())
-    return answer(errorResponse(400, "\"paused\" is neither true nor false"));
-  answer(pause(field.value.get<bool>()));
+  RequestFields body = readFields(request.body, "paused", {"force"});
+  if (body.problem.empty() && !body.fields["paused"].is_boolean())
+    body.problem = "\"paused\" is neither true nor false";
+  const bool force = body.problem.empty() && isForced(body);
+  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
+  const bool paused = body.fields["paused"].get<bool>();
+  if (!paused || force || !session_.budget()) return answer(pause(paused));
+  planLater([this, answer] { pauseWhereItFits(answer); }, answer);
+}
+
+// Of the planning thread.
+void SessionControl::pauseWhereItFits(const Answer& answer) {
+  std::vector<RecordedStep> recorded;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    recorded = recorded_.all();
+  }
+  std::optional<Response> why;
+  if (recorded.empty()) why = nothingRecorded();
+  try {
+    std::vector<ProgramChange> programs;
+    for (RecordedStep& step : recorded) programs.push_back(needsOf(std::move(step), std::nullopt));
+    if (!why) why = overfills(programs, std::nullopt);
+  } catch (const std::exception& error) {
+    why = errorResponse(500, std::string("the step cannot be simulated: ") + error.what());
+  }
+  answer(why ? *why : pause(true));
 }
 
 Response SessionControl::pause(bool paused) {

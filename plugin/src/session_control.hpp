@@ -115,7 +115,12 @@ class SessionControl {
   void postPause(const metrics::Request& request, const metrics::Answer& answer);
   metrics::Response replan();
   metrics::Response pause(bool paused);
-  void changeBudget(const std::string& size, const metrics::Answer& answer);
+  void planLater(std::function<void()> command, const metrics::Answer& answer);
+  void changeBudget(const std::string& size, bool force, const metrics::Answer& answer);
+  void pauseWhereItFits(const metrics::Answer& answer);
+  // Why these must not run under such a budget, or none; nothing: they may.
+  std::optional<metrics::Response> overfills(const std::vector<ProgramChange>& programs,
+                                             std::optional<std::int64_t> budget) const;
   std::int64_t bytesOf(const std::string& size) const;
   scheduler::Trace planningTrace(const RecordedStep& step);
   ProgramChange needsOf(RecordedStep step, std::optional<std::int64_t> budget);

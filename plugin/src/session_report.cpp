@@ -18,20 +18,6 @@ namespace {
 
 constexpr std::size_t kMostShares = 5;  // of live memory, that are told
 
-// nullptr: none was needed.
-nlohmann::json ofPlan(const Plan* plan, std::int64_t active_from_step) {
-  if (plan == nullptr) return nullptr;
-  return {{"planner", plan->planner},
-          {"overhead_ratio", plan->overhead_ratio},
-          {"recomputed_ops", plan->replays},
-          {"replays_ahead", plan->replays_ahead},
-          {"decoded_values", plan->decodes},
-          {"offloaded_values", plan->host_fetches},
-          {"offloaded_bytes", plan->host_bytes},
-          {"active_from_step", active_from_step},
-          {"plan_seconds", plan->plan_seconds}};
-}
-
 // nullptr: nobody told.
 nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals) {
   if (!totals) return nullptr;
@@ -100,7 +86,14 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
   return describe(facts);
 }
 
+// The file may be on a disk that answers late, which is nobody's to wait for but the caller's.
 void Session::writeReport() {
+  metrics::WholeFile file(config_.report_path, metrics::WholeFile::kAsUsual);
+  file.write(reportText());
+  if (!file.keep()) warn("the report could not be written to " + file.error());
+}
+
+std::string Session::reportText() const {
   std::lock_guard lock(mutex_);
   const Program none;
   const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
@@ -156,13 +149,11 @@ void Session::writeReport() {
       {"dominating", floor_.dominating()},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},
-      {"plan", ofPlan(program.plan.get(), active_.firstStep())},
+      {"plan", planSummary(program.plan.get(), active_.firstStep())},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_traffic_)},
   };
-  metrics::WholeFile file(config_.report_path, metrics::WholeFile::kAsUsual);
-  file.write(report.dump(1) + '\n');
-  if (!file.keep()) warn("the report could not be written to " + file.error());
+  return report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace ebbtide::plugin

@@ -277,7 +277,7 @@ Response SessionControl::config() const {
                        {"variables", json::parse(variables_)},
                        {"sockets",
                         {{"unix", metrics::orNull(unix_path)}, {"tcp", metrics::orNull(tcp)}}}}
-                      .dump() +
+                      .dump(-1, ' ', false, json::error_handler_t::replace) +
                   "\n"};
 }
 

@@ -6,27 +6,33 @@
 #include <string>
 #include <utility>
 
+#include "request_fields.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 
 using metrics::Response;
 
-constexpr int kNotNow = 409;
+int statusOf(AskedSteps::Started::Why why) {
+  using Why = AskedSteps::Started::Why;
+  return why == Why::kEnded ? 503 : why == Why::kFailed ? 500 : 409;
+}
 
+// A path's bytes need not be text.
 Response answerOf(int status, const AskedSteps::Started& started, std::int64_t steps) {
-  if (!started.error.empty()) return metrics::errorResponse(kNotNow, started.error);
+  if (!started.error.empty()) return metrics::errorResponse(statusOf(started.why), started.error);
   const nlohmann::json body = {
       {"path", started.path}, {"from_step", started.from_step}, {"steps", steps}};
-  return {.status = status, .body = body.dump()};
+  return {.status = status,
+          .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
 }
 
 Response startTrace(RunTrace& trace, const std::string& text) {
-  const auto body = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const RequestFields body = readFields(text, "steps");
   const std::string accepted = fmt::format(
       "the body is {{\"steps\": n}}, n a whole number from 1 to {}", RunTrace::kMostSteps);
-  if (!body.is_object() || body.size() != 1 || !body.contains("steps"))
-    return metrics::errorResponse(400, accepted);
-  const nlohmann::json& steps = body["steps"];
+  if (!body.problem.empty()) return metrics::errorResponse(400, accepted);
+  const nlohmann::json& steps = body.fields["steps"];
   const bool whole = steps.is_number_unsigned();  // as the parser has it: no sign, no point
   if (!whole || steps < 1U || steps > static_cast<unsigned>(RunTrace::kMostSteps))
     return metrics::errorResponse(400, accepted);
@@ -35,11 +41,11 @@ Response startTrace(RunTrace& trace, const std::string& text) {
 }
 
 Response postSnapshot(MemorySnapshots& snapshots, const std::string& text) {
-  const auto body = nlohmann::json::parse(text.empty() ? "{}" : text, nullptr, false);
-  if (!body.is_object()) return metrics::errorResponse(400, "the body is no JSON object");
-  if (body.contains("path"))
+  const RequestFields body = readFields(text, nullptr, {"path"});
+  if (body.has("path"))
     return metrics::errorResponse(400,
                                   "only the process itself names the file: ebbtide.snapshot()");
+  if (!body.problem.empty()) return metrics::errorResponse(400, "the body is {}, or nothing");
   return startSnapshot(snapshots, "");
 }
 

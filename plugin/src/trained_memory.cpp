@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "available_memory.hpp"
 #include "dropped_blocks.hpp"
 #include "ebbtide/allocator/host_address_space.hpp"
 #include "job/rank_report.hpp"
@@ -33,9 +34,10 @@ TrainedMemory::TrainedMemory(const Config& config)
 }
 
 bool TrainedMemory::moveTo(allocator::DeviceMemory& memory, SpillTarget& spills,
-                           SetBudget set_budget) {
+                           SetBudget set_budget, MostBytes most_bytes) {
   spills_ = &spills;
   set_budget_ = std::move(set_budget);
+  most_bytes_ = std::move(most_bytes);
   if (&memory == memory_) return false;
   memory_ = &memory;
   observer_.emplace(memory);
@@ -92,6 +94,14 @@ std::int64_t TrainedMemory::planningCapBytes(std::optional<std::int64_t> budget_
 
 std::int64_t TrainedMemory::unplannedBytes() const {
   return memory_->ledger().marginBytes() + std::max<Bytes>(0, slack_at_peak_bytes_);
+}
+
+std::int64_t TrainedMemory::reachableBytes() const {
+  if (most_bytes_) return most_bytes_();
+  if (isElsewhere()) return allocator::kUnlimited;
+  const Bytes left = availableMemoryBytes() / std::max(1, config_.local_world_size);
+  const Bytes mapped = memory_->ledger().mappedBytes();
+  return left > allocator::kUnlimited - mapped ? allocator::kUnlimited : mapped + left;
 }
 
 scheduler::HostCopies TrainedMemory::hostCopies() {

@@ -26,12 +26,15 @@ class TrainedMemory {
   // Takes another budget as it was written, "" for none.
   using SetBudget = std::function<void(const std::string& size)>;
 
+  using MostBytes = std::function<std::int64_t()>;  // of the device
+
   // The host's, with the spill file. The configuration must outlive it.
   explicit TrainedMemory(const Config& config);
 
   // Another one, where values go from it, and the way that its budget is set; nullptr: its own way.
-  // Both must outlive this. False: it is that one already.
-  bool moveTo(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget);
+  // Both must outlive this. `most_bytes`: nullptr: not known. False: it is that one already.
+  bool moveTo(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
+              MostBytes most_bytes);
   bool isElsewhere() const noexcept { return memory_ != host_.get(); }
 
   allocator::DeviceMemory& memory() const noexcept { return *memory_; }
@@ -55,6 +58,9 @@ class TrainedMemory {
   std::int64_t unplannedBytes() const;
   // The smallest budget that leaves so much beside its headroom.
   std::int64_t budgetWithRoomFor(std::int64_t bytes) const;
+  // That could be mapped without a budget. Of the host what is mapped and this rank's part of what
+  // is left of the machine's memory; reads files.
+  std::int64_t reachableBytes() const;
   void noteSlackAtPeak(std::int64_t bytes) noexcept { slack_at_peak_bytes_ = bytes; }
 
   // --- what does not fit
@@ -80,6 +86,7 @@ class TrainedMemory {
   SpillStore file_;
   SpillTarget* spills_ = &file_;
   SetBudget set_budget_;
+  MostBytes most_bytes_;
   std::atomic<bool> measures_only_{false}, offload_fails_{false};
   std::atomic<std::int64_t> slack_at_peak_bytes_{0};  // of the last step, mapped in no block
 };

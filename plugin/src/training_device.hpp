@@ -8,6 +8,7 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -46,6 +47,7 @@ struct OfferedDevice {
   SpillTarget* spills = nullptr;
   // Another budget from now on, as it was written, "" for none; nullptr: that of `memory`.
   std::function<void(const std::string& size)> set_budget = nullptr;
+  std::function<std::int64_t()> most_bytes = nullptr;  // that the device has; nullptr: not known
   std::optional<GpuIdentity> gpu = std::nullopt;
 };
 // What a device is built on.

@@ -1,130 +1,16 @@
-// What a session answers to its clients, without torch: its steps are those of a recorded trace.
+// What a session answers to its clients.
 #include "session_control.hpp"
 
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <future>
-#include <iterator>
-#include <nlohmann/json.hpp>
-#include <set>
-
-#include "ebbtide/scheduler/simulator.hpp"
-#include "session.hpp"
+#include "controlled_session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
 using nlohmann::json;
+using test::Answered;
+using test::kMib;
 
-constexpr std::int64_t kMib = 1 << 20;
-
-struct Answered {
-  int status = 0;
-  json body;
-};
-
-class SessionControlTest : public testing::Test {
- protected:
-  SessionControlTest() {
-    std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/gpt_step.json");
-    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    trace_ = scheduler::traceFromJson(text);
-    trace_.signature = 1000;
-    folder_ = std::filesystem::path(testing::TempDir()) /
-              ("ebbtide-" + std::to_string(::getpid()) + "-" +
-               testing::UnitTest::GetInstance()->current_test_info()->name());
-    config_.log_level = "off";
-    config_.planner = "greedy";
-    config_.offload = false;
-    config_.local_rank = 1;  // no port
-    config_.job_id = "job";
-    config_.socket_dir = folder_.string();
-    const auto graph = scheduler::buildGraph(trace_);
-    plain_bytes_ =
-        scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
-    saved_bytes_ = graph.activation_bytes;
-  }
-  ~SessionControlTest() override {
-    if (session_) session_->shutdown();
-    std::filesystem::remove_all(folder_);
-  }
-
-  Session& begin(std::optional<std::int64_t> budget_bytes = std::nullopt) {
-    config_.budget_bytes = budget_bytes;
-    if (budget_bytes) config_.budget_text = std::to_string(*budget_bytes);
-    session_ = std::make_unique<Session>(config_, AuditCache::Host{});
-    session_->wake(1);
-    return *session_;
-  }
-
-  std::shared_ptr<const Plan> step() { return step(trace_); }
-  std::shared_ptr<const Plan> step(const scheduler::Trace& trace) {
-    const Session::StepStart start = session_->beginStep();
-    end(start, /*recorded=*/true, &trace);
-    return start.plan;
-  }
-  void end(const Session::StepStart& start, bool recorded = true,
-           const scheduler::Trace* trace = nullptr) {
-    session_->releaseLog(start.log);
-    StepSummary summary;
-    summary.opened = start.opened;
-    summary.had_backward = true;
-    summary.recorded = summary.observed = recorded;
-    summary.plan = start.plan;
-    if (recorded) summary.trace = trace != nullptr ? *trace : trace_;
-    session_->endStep(std::move(summary));
-  }
-  // Another program, whose blocks are a share as large: of shorter sequences, say.
-  scheduler::Trace shorter(std::int64_t share) const {
-    scheduler::Trace trace = trace_;
-    trace.signature += static_cast<std::uint64_t>(share);
-    for (auto& block : trace.blocks) block.bytes /= share;
-    return trace;
-  }
-  static std::int64_t plainPeak(const scheduler::Trace& trace) {
-    const auto graph = scheduler::buildGraph(trace).graph;
-    return scheduler::simulate(graph, scheduler::keepEverything(graph)).peak_bytes;
-  }
-  // Larger than the budget: over it, and counted.
-  void* allocateOver(std::int64_t budget) {
-    return session_->memory().allocate(static_cast<std::size_t>(2 * budget),
-                                       allocator::Stream::kDefault);
-  }
-
-  std::future<Answered> ask(const std::string& method, const std::string& path,
-                            const json& body = json::object(), bool may_change = true) {
-    auto promise = std::make_shared<std::promise<Answered>>();
-    auto answered = promise->get_future();
-    session_->routes().answer(
-        {.method = method, .path = path, .body = body.dump(), .may_change = may_change},
-        [promise](const metrics::Response& response) {
-          promise->set_value({response.status, json::parse(response.body)});
-        });
-    return answered;
-  }
-  // The curve when it is whole; `between` is done before each look.
-  json wholeCurve(const std::function<void()>& between) {
-    json curve = get("/v1/curve").body;
-    for (int i = 0; i < 2000 && curve["state"] == "computing"; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-      between();
-      curve = get("/v1/curve").body;
-    }
-    return curve;
-  }
-  Answered get(const std::string& path) { return ask("GET", path).get(); }
-  Answered post(const std::string& path, const json& body = json::object()) {
-    return ask("POST", path, body).get();
-  }
-
-  Config config_;
-  scheduler::Trace trace_;
-  std::int64_t plain_bytes_ = 0, saved_bytes_ = 0;
-  std::filesystem::path folder_;
-  std::unique_ptr<Session> session_;
-};
+class SessionControlTest : public test::ControlledSession {};
 
 TEST_F(SessionControlTest, BeforeTheFirstStepThereIsNothingToPlanWith) {
   begin();
@@ -366,6 +252,23 @@ TEST_F(SessionControlTest, BodiesThatAreNoneAreRefused) {
   EXPECT_EQ(post("/v1/pause").status, 400);
   EXPECT_EQ(ask("POST", "/v1/pause", {{"paused", true}}, /*may_change=*/false).get().status, 403);
   EXPECT_EQ(post("/v1/trace").status, 400);  // of how many steps?
+  EXPECT_EQ(post("/v1/trace", {{"steps", 1}, {"more", 2}}).status, 400);
+  EXPECT_EQ(post("/v1/snapshot", {{"more", 2}}).status, 400);
+  EXPECT_EQ(post("/v1/snapshot", {{"path", "/tmp/x"}}).status, 400);
+  EXPECT_EQ(post("/v1/budget", {{"budget", "1GiB"}, {"force", "yes"}}).status, 400);
+}
+
+// A path's bytes need not be text: what was begun is answered, and what is asked for is told.
+TEST_F(SessionControlTest, FoldersWithNamesThatAreNoTextAreTold) {
+  config_.trace_dir = folder_.string() + "-\xff";
+  config_.socket_dir = folder_.string() + "-\xfe";
+  begin();
+  EXPECT_EQ(post("/v1/trace", {{"steps", 1}}).status, 202);
+  EXPECT_EQ(post("/v1/snapshot").status, 200);
+  EXPECT_EQ(get("/v1/config").status, 200);
+  session_->shutdown();
+  std::filesystem::remove_all(config_.trace_dir);
+  std::filesystem::remove_all(config_.socket_dir);
 }
 
 TEST_F(SessionControlTest, WhatIsAskedOfAnotherRankIsNotAnsweredHere) {
@@ -427,6 +330,8 @@ TEST_F(SessionControlTest, TheEndIsAnAnswerToo) {
   EXPECT_EQ(post("/v1/budget", {{"budget", "1GiB"}}).status, 503);
   EXPECT_EQ(post("/v1/replan").status, 503);
   EXPECT_EQ(post("/v1/pause", {{"paused", true}}).status, 503);
+  EXPECT_EQ(post("/v1/trace", {{"steps", 1}}).status, 503);
+  EXPECT_EQ(post("/v1/snapshot").status, 503);
   EXPECT_EQ(get("/v1/status").body["state"], "ended");
 }
 
@@ -459,119 +364,6 @@ TEST_F(SessionControlTest, WithoutAPlanTheAreasAreOfWhatIsKept) {
       sums[i] += area["live_bytes"][i].get<std::int64_t>();
   }
   EXPECT_EQ(*std::max_element(sums.begin(), sums.end()), plain_bytes_);
-}
-
-TEST_F(SessionControlTest, TheCurveComesPieceByPiece) {
-  begin();
-  for (int i = 0; i < 2; ++i) step();
-  EXPECT_EQ(get("/v1/curve").body["state"], "computing");
-  const json curve = wholeCurve([] {});
-  EXPECT_EQ(curve["state"], "ready");
-  EXPECT_GE(curve["points"].size(), 3u);
-}
-
-// What is recorded meanwhile is another program each time, and one that needs more.
-TEST_F(SessionControlTest, TheCurveBecomesWholeWhereStepsDiffer) {
-  begin();
-  scheduler::Trace trace = trace_;
-  const auto grow = [&] {
-    ++trace.signature;
-    trace.base_bytes += kMib;
-    step(trace);
-  };
-  grow();
-  EXPECT_EQ(get("/v1/curve").body["state"], "computing");
-  const json curve = wholeCurve(grow);
-  EXPECT_EQ(curve["state"], "ready");
-  EXPECT_EQ(curve["points"].back()["predicted_peak_bytes"], plain_bytes_ + kMib);  // as it began
-  EXPECT_EQ(get("/v1/curve").body["state"], "computing");  // that of what is recorded now
-}
-
-// Of 100 GiB 0.5 % are kept free, not 1 MiB: 0.5 GiB, more than all that the steps could drop.
-TEST_F(SessionControlTest, ABudgetOfTheCurveGivesWhatItShows) {
-  trace_.base_bytes += 100 * 1024 * kMib;
-  begin();
-  for (int i = 0; i < 2; ++i) step();
-  const json points = wholeCurve([] {})["points"];
-  ASSERT_GE(points.size(), 3u);
-  for (const json& point : points) {
-    const Answered answered = post("/v1/budget", {{"budget", point["budget_bytes"]}});
-    ASSERT_EQ(answered.status, 200) << answered.body;
-    // Better than shown where planning took longer.
-    ASSERT_TRUE(answered.body["overhead_ratio"].is_number()) << answered.body;
-    EXPECT_LE(answered.body["overhead_ratio"], point["overhead_ratio"]);
-  }
-}
-
-// -----------------------------------------------------------------------------------------------
-// programs that take turns
-
-// The long one has a plan and is recorded no more; by steps the short one is the main program.
-TEST_F(SessionControlTest, ABudgetIsForAllProgramsThatRun) {
-  const scheduler::Trace shorter = this->shorter(8);
-  Session& session = begin();
-  step();
-  for (int i = 0; i < 6; ++i) step(shorter);
-  const std::int64_t for_short_ones = plainPeak(shorter) + 4 * kMib;
-  const Answered refused = post("/v1/budget", {{"budget", for_short_ones}});
-  ASSERT_EQ(refused.status, 409) << refused.body;
-  const std::int64_t smallest = refused.body["smallest_feasible_budget_bytes"];
-  EXPECT_GT(smallest, for_short_ones);
-  EXPECT_LT(smallest, plain_bytes_);
-
-  const std::int64_t budget = plain_bytes_ - saved_bytes_ / 4;
-  const Answered answered = post("/v1/budget", {{"budget", budget}});
-  ASSERT_EQ(answered.status, 200) << answered.body;
-  EXPECT_GT(answered.body["predicted_peak_bytes"], plainPeak(shorter));
-  EXPECT_LE(answered.body["predicted_peak_bytes"], budget);
-  EXPECT_GT(answered.body["overhead_ratio"], 0);
-  session.beginStep();
-  const auto plan = session.planFor(trace_.ops[0].signature);
-  ASSERT_NE(plan, nullptr);  // of the only one that needs one, when it comes
-  EXPECT_EQ(plan->signature, trace_.signature);
-  EXPECT_EQ(plan->predicted_peak_bytes, answered.body["predicted_peak_bytes"]);
-}
-
-TEST_F(SessionControlTest, EachProgramThatDoesNotFitHasAPlanFromTheFirstStepOn) {
-  const scheduler::Trace shorter = this->shorter(2);
-  const std::int64_t held = trace_.base_bytes;
-  Session& session = begin();
-  for (int i = 0; i < 2; ++i) {
-    step();
-    step(shorter);
-  }
-  const std::int64_t budget = plainPeak(shorter) - (plainPeak(shorter) - held) / 8 + 2 * kMib;
-  ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
-  std::set<std::uint64_t> planned;
-  for (int i = 0; i < 2; ++i) {
-    const auto plan = i % 2 == 0 ? step() : step(shorter);
-    ASSERT_NE(plan, nullptr) << i;
-    planned.insert(plan->signature);
-  }
-  EXPECT_EQ(planned, (std::set<std::uint64_t>{trace_.signature, shorter.signature}));
-  EXPECT_EQ(session.budget(), budget);
-}
-
-TEST_F(SessionControlTest, CurveAndPictureAreOfTheProgramThatNeedsMost) {
-  const scheduler::Trace shorter = this->shorter(8);
-  begin();
-  step();
-  for (int i = 0; i < 3; ++i) step(shorter);
-  const json curve = wholeCurve([&] { step(shorter); });
-  EXPECT_EQ(curve["points"].back()["predicted_peak_bytes"], plain_bytes_);
-  std::int64_t peak = 0;
-  for (int i = 0; i < 1000 && peak == 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    step(i % 2 == 0 ? trace_ : shorter);
-    const json plan = get("/v1/plan").body;
-    std::vector<std::int64_t> sums(plan["area_seconds"].size(), 0);
-    for (const json& area : plan["areas"]) {
-      for (std::size_t at = 0; at < sums.size(); ++at)
-        sums[at] += area["live_bytes"][at].get<std::int64_t>();
-    }
-    if (!sums.empty()) peak = *std::max_element(sums.begin(), sums.end());
-  }
-  EXPECT_EQ(peak, plain_bytes_);
 }
 
 }  // namespace

@@ -67,6 +67,10 @@ def stage(stage: int, microbatch: int) -> None:
         _stage_hint(int(stage), int(microbatch))
 
 
+def _forced(force: bool) -> dict[str, bool]:
+    return {"force": True} if force else {}
+
+
 def stats() -> dict[str, Any]:
     """What this rank does and holds, as GET /v1/status tells it; {"mode": "off"} without Ebbtide.
 
@@ -110,23 +114,27 @@ def curve() -> Curve:
     return Curve(_requests.ask("GET", "/v1/curve"))
 
 
-def set_budget(budget: int | str | None) -> dict[str, Any]:
+def set_budget(budget: int | str | None, force: bool = False) -> dict[str, Any]:
     """Takes another budget, as EBBTIDE_BUDGET has it ("30GiB", "80%", bytes); None: no budget.
 
     Holds from the next step on: ``["from_step"]`` of what is returned, which also has what the plan
     predicts. BudgetError: it cannot be kept, and the old one stays. ValueError: it cannot be read.
+    RuntimeError: a step could then take more than there is; ``force`` asks for it all the same.
     """
     if isinstance(budget, bool) or not isinstance(budget, int | str | None):
         raise TypeError(
             f"a budget is bytes, a text as '30GiB' or None, not {type(budget).__name__}"
         )
     wanted = "none" if budget is None else budget
-    return _requests.ask("POST", "/v1/budget", {"budget": wanted})
+    return _requests.ask("POST", "/v1/budget", {"budget": wanted} | _forced(force))
 
 
-def pause() -> dict[str, Any]:
-    """From the next step on as PyTorch alone: no plan and no budget, until resume()."""
-    return _requests.ask("POST", "/v1/pause", {"paused": True})
+def pause(force: bool = False) -> dict[str, Any]:
+    """From the next step on as PyTorch alone: no plan and no budget, until resume().
+
+    RuntimeError: a step could then take more than there is; ``force`` asks for it all the same.
+    """
+    return _requests.ask("POST", "/v1/pause", {"paused": True} | _forced(force))
 
 
 def resume() -> dict[str, Any]:

@@ -291,12 +291,17 @@ void DeviceHeap::setFraction(double fraction) {
   measureMargin();
 }
 
+Bytes DeviceHeap::mostBytes() const {
+  const std::lock_guard lock(mutex_);
+  const auto part = static_cast<Bytes>(fraction_ * static_cast<double>(total_bytes_));
+  return std::clamp<Bytes>(part, 0, total_bytes_);
+}
+
 void DeviceHeap::applyBudget() {
-  Bytes budget = 0;
+  Bytes budget = mostBytes();
   {
     const std::lock_guard lock(mutex_);
-    const auto part = static_cast<Bytes>(fraction_ * static_cast<double>(total_bytes_));
-    budget = std::min(asked_budget_, std::max<Bytes>(part, 0));
+    budget = std::min(asked_budget_, budget);
   }
   memory_->setBudget(budget);
 }

@@ -55,6 +55,7 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void setBudget(Bytes bytes);
   void setFraction(double fraction);
   Bytes totalBytes() const noexcept { return total_bytes_; }
+  Bytes mostBytes() const;  // of them, that torch's own fraction leaves
   Bytes deviceFreeBytes() const { return memory_info_().free_bytes; }
   // What is in use of the device beside our pages: the margin from now on. Also done before pages
   // are mapped, where that is a while ago, and before a request fails.

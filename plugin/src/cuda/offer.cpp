@@ -51,7 +51,8 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
   };
   const auto note = host.note_out_of_memory;
   allocator->attachOutOfMemoryObserver([note](auto&&...) { note(); });
-  return {gpu, &heap.memory(), spills, set_budget, identityOf(index)};
+  const auto most_bytes = [&heap] { return heap.mostBytes(); };
+  return {gpu, &heap.memory(), spills, set_budget, most_bytes, identityOf(index)};
 }
 
 }  // namespace

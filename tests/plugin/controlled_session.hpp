@@ -1,0 +1,131 @@
+// A session without torch, whose steps are those of a recorded trace, and who asks it.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <future>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "session.hpp"
+
+namespace ebbtide::plugin::test {
+
+using nlohmann::json;
+
+constexpr std::int64_t kMib = 1 << 20;
+
+struct Answered {
+  int status = 0;
+  json body;
+};
+
+class ControlledSession : public testing::Test {
+ protected:
+  ControlledSession() {
+    std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/gpt_step.json");
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    trace_ = scheduler::traceFromJson(text);
+    trace_.signature = 1000;
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("ebbtide-" + std::to_string(::getpid()) + "-" +
+               testing::UnitTest::GetInstance()->current_test_info()->name());
+    config_.log_level = "off";
+    config_.planner = "greedy";
+    config_.offload = false;
+    config_.local_rank = 1;  // no port
+    config_.job_id = "job";
+    config_.socket_dir = folder_.string();
+    const auto graph = scheduler::buildGraph(trace_);
+    plain_bytes_ =
+        scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
+    saved_bytes_ = graph.activation_bytes;
+  }
+  ~ControlledSession() override {
+    if (session_) session_->shutdown();
+    std::filesystem::remove_all(folder_);
+  }
+
+  Session& begin(std::optional<std::int64_t> budget_bytes = std::nullopt) {
+    config_.budget_bytes = budget_bytes;
+    if (budget_bytes) config_.budget_text = std::to_string(*budget_bytes);
+    session_ = std::make_unique<Session>(config_, AuditCache::Host{});
+    session_->wake(1);
+    return *session_;
+  }
+
+  std::shared_ptr<const Plan> step() { return step(trace_); }
+  std::shared_ptr<const Plan> step(const scheduler::Trace& trace) {
+    const Session::StepStart start = session_->beginStep();
+    end(start, /*recorded=*/true, &trace);
+    return start.plan;
+  }
+  void end(const Session::StepStart& start, bool recorded = true,
+           const scheduler::Trace* trace = nullptr) {
+    session_->releaseLog(start.log);
+    StepSummary summary;
+    summary.opened = start.opened;
+    summary.had_backward = true;
+    summary.recorded = summary.observed = recorded;
+    summary.plan = start.plan;
+    if (recorded) summary.trace = trace != nullptr ? *trace : trace_;
+    session_->endStep(std::move(summary));
+  }
+  // Another program, whose blocks are a share as large: of shorter sequences, say.
+  scheduler::Trace shorter(std::int64_t share) const {
+    scheduler::Trace trace = trace_;
+    trace.signature += static_cast<std::uint64_t>(share);
+    for (auto& block : trace.blocks) block.bytes /= share;
+    return trace;
+  }
+  static std::int64_t plainPeak(const scheduler::Trace& trace) {
+    const auto graph = scheduler::buildGraph(trace).graph;
+    return scheduler::simulate(graph, scheduler::keepEverything(graph)).peak_bytes;
+  }
+  // Larger than the budget: over it, and counted.
+  void* allocateOver(std::int64_t budget) {
+    return session_->memory().allocate(static_cast<std::size_t>(2 * budget),
+                                       allocator::Stream::kDefault);
+  }
+
+  std::future<Answered> ask(const std::string& method, const std::string& path,
+                            const json& body = json::object(), bool may_change = true) {
+    auto promise = std::make_shared<std::promise<Answered>>();
+    auto answered = promise->get_future();
+    session_->routes().answer(
+        {.method = method, .path = path, .body = body.dump(), .may_change = may_change},
+        [promise](const metrics::Response& response) {
+          promise->set_value({response.status, json::parse(response.body)});
+        });
+    return answered;
+  }
+  // The curve when it is whole; `between` is done before each look.
+  json wholeCurve(const std::function<void()>& between) {
+    json curve = get("/v1/curve").body;
+    for (int i = 0; i < 2000 && curve["state"] == "computing"; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      between();
+      curve = get("/v1/curve").body;
+    }
+    return curve;
+  }
+  Answered get(const std::string& path) { return ask("GET", path).get(); }
+  Answered post(const std::string& path, const json& body = json::object()) {
+    return ask("POST", path, body).get();
+  }
+
+  Config config_;
+  scheduler::Trace trace_;
+  std::int64_t plain_bytes_ = 0, saved_bytes_ = 0;
+  std::filesystem::path folder_;
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace ebbtide::plugin::test
