@@ -30,6 +30,8 @@ constexpr std::array<SeriesText, kGauges> kGaugeTexts = {{
     {"ebbtide_last_step_timestamp_seconds",
      "When the last step ended, in seconds since 1970; NaN before the first one, and when the run "
      "has ended."},
+    {"ebbtide_start_timestamp_seconds",
+     "When the first step began, in seconds since 1970; NaN when the run has ended."},
 }};
 
 // In the order of Counter.
@@ -74,7 +76,7 @@ const SeriesText& textOf(Counter counter) noexcept {
 
 bool startsUnknown(Gauge gauge) noexcept {
   return gauge == Gauge::kPredictedPeakBytes || gauge == Gauge::kSmallestBudgetBytes ||
-         gauge == Gauge::kLastStepTimestamp;
+         gauge == Gauge::kLastStepTimestamp || gauge == Gauge::kStartTimestamp;
 }
 
 }  // namespace ebbtide::metrics

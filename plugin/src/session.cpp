@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "session_control.hpp"
+#include "system_time.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {
@@ -121,6 +122,7 @@ void Session::wake(int threads) {
                         ? std::string("measuring, nothing is dropped")
                         : "budget of each GPU " + config_.gpu_budget + ", nothing is dropped",
                     endpoint));
+    metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
     checkRankEntries();
     planner_ = std::thread([this] {

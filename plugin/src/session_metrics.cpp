@@ -78,7 +78,10 @@ std::chrono::steady_clock::time_point Session::nextTextFile() const {
 // the last one says stays when the process has gone: no next step is to be waited for.
 void Session::writeTextFile() try {
   if (!text_file_) return;
-  if (ends_) metrics_.set(Gauge::kLastStepTimestamp, std::numeric_limits<double>::quiet_NaN());
+  if (ends_) {
+    for (const Gauge moment : {Gauge::kStartTimestamp, Gauge::kLastStepTimestamp})
+      metrics_.set(moment, std::numeric_limits<double>::quiet_NaN());
+  }
   const auto problem = text_file_->write(metrics_.render(), std::chrono::steady_clock::now());
   if (problem) warn("the series are not written to the file of EBBTIDE_TEXTFILE: " + *problem);
 } catch (const std::exception& error) {

@@ -372,6 +372,7 @@ def test_the_file_has_the_last_word(scraped: ScrapedRun) -> None:
         assert sum(by_op) == pytest.approx(report["recompute_seconds"])
         # Nobody is to wait for its next step: the files stay, and the alert reads them.
         assert math.isnan(values["ebbtide_last_step_timestamp_seconds"])
+        assert math.isnan(values["ebbtide_start_timestamp_seconds"])
     assert {path.name for path in scraped.folder.glob("*.prom*")} == {
         f"rank-{rank}.prom" for rank in range(RANKS)
     }

@@ -21,8 +21,9 @@ enum class Gauge : std::uint8_t {
   kOverheadRatio,
   kSmallestBudgetBytes,
   kLastStepTimestamp,  // seconds since 1970
+  kStartTimestamp,     // likewise
 };
-inline constexpr std::size_t kGauges = 13;
+inline constexpr std::size_t kGauges = 14;
 
 enum class Counter : std::uint8_t {
   kRecomputedOps,
