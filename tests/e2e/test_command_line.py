@@ -130,6 +130,17 @@ def test_a_budget_changes_and_one_too_small_does_not(runs: Runs) -> None:
     assert [rank["memory"]["budget_bytes"] for rank in runs.status()] == [12 * GIB, None]
 
 
+def test_what_may_end_a_run_is_forced(runs: Runs) -> None:
+    runs.serve("job", 5)
+    done = runs.ebbtide("budget", "4", "none")
+    assert done.returncode == 5 and "more than there is" in done.stderr, done.stderr
+    assert runs.status()[4]["memory"]["budget_bytes"] == 16 * GIB
+    assert runs.ebbtide("budget", "4", "none", "--force").returncode == 0
+    assert runs.status()[4]["memory"]["budget_bytes"] is None
+    assert runs.ebbtide("pause", "--rank", "0", "--force").stdout.startswith("rank 0: paused")
+    assert "--force" in runs.ebbtide("resume", "--force").stderr  # nothing is to be forced there
+
+
 def test_pause_resume_replan_trace_snapshot(runs: Runs) -> None:
     runs.serve("job", 2)
     assert runs.ebbtide("pause").stdout.count("paused from step") == 2

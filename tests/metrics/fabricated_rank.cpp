@@ -398,6 +398,8 @@ Response FabricatedRank::setBudget(const Request& request) {
                   {"smallest_feasible_budget_bytes", kFloorBytes}},
                  409);
   }
+  if (is(4) && !bytes && body.value("force", Json(false)) != true)
+    return errorResponse(409, "without a budget a step takes more than there is");
   const auto number = [](const std::optional<std::int64_t>& value) {
     return value ? Json(*value) : Json();
   };

@@ -17,8 +17,9 @@
 namespace ebbtide::metrics::test {
 
 // Ranks differ as those of real jobs do: of every eight the second has no budget (and no plan), the
-// third is paused, the fourth has a step far slower than the others, the fifth was over its budget,
-// the sixth has not finished a step, the seventh has a GPU and a pipeline's stages.
+// third is paused, the fourth has a step far slower than the others, the fifth was over its budget
+// and is not to be without one, the sixth has not finished a step, the seventh has a GPU and a
+// pipeline's stages.
 class FabricatedRank {
  public:
   struct Place {

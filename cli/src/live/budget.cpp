@@ -16,6 +16,7 @@ namespace {
 struct Arguments {
   ChangeInput change;
   std::string ranks, size;
+  bool force = false;
 };
 
 // Nothing: all.
@@ -39,8 +40,8 @@ int budget(const Arguments& arguments) {
     change.job.ranks = {*rank};
   }
   RunningJob job = RunningJob::find(change.job);
-  return print(job, changeBudget(job, arguments.size, change.job.timeout()), change.json,
-               describeBudget);
+  return print(job, changeBudget(job, arguments.size, change.job.timeout(), arguments.force),
+               change.json, describeBudget);
 }
 
 }  // namespace
@@ -50,6 +51,7 @@ void addBudget(CLI::App& app, int& exit_code) {
   auto* verb = app.add_subcommand("budget", "Change a rank's budget while it trains");
   verb->add_option("RANK", arguments->ranks, "a rank, or all")->required();
   verb->add_option("SIZE", arguments->size, "30GiB, 24576MiB, 80%, bytes, or none")->required();
+  verb->add_flag("--force", arguments->force, "also where the run may end for want of memory");
   arguments->change.addTo(*verb);
   verb->callback([arguments, &exit_code] { exit_code = budget(*arguments); });
 }

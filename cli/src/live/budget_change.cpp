@@ -41,10 +41,12 @@ std::string describeBudget(const RankAnswer& answer) {
 }
 
 std::vector<RankAnswer> changeBudget(RunningJob& job, const std::string& size,
-                                     std::chrono::milliseconds limit) {
+                                     std::chrono::milliseconds limit, bool force) {
   // Here only that it is a size.
   if (size != "none") scheduler::parseSize("SIZE", size, INT64_MAX);
-  std::vector<RankAnswer> answers = job.post("/v1/budget", {{"budget", size}}, limit);
+  nlohmann::json body = {{"budget", size}};
+  if (force) body["force"] = true;
+  std::vector<RankAnswer> answers = job.post("/v1/budget", body, limit);
   for (RankAnswer& answer : answers) answer.problem = advice(answer) + answer.problem;
   return answers;
 }

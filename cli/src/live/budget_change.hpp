@@ -10,9 +10,10 @@
 namespace ebbtide::cli {
 
 // `size` as a user wrote it: the ranks say what a share is of. Throws std::invalid_argument where
-// it is none. A rank's problem ends with the smallest feasible budget, if it told one.
+// it is none. A rank's problem ends with the smallest feasible budget, if it told one. `force`:
+// also one under which the run may end for want of memory.
 std::vector<RankAnswer> changeBudget(RunningJob& job, const std::string& size,
-                                     std::chrono::milliseconds limit);
+                                     std::chrono::milliseconds limit, bool force = false);
 
 // "budget 20.00 GiB (before: 30.00 GiB), from step 12 on; predicted: …"
 std::string describeBudget(const RankAnswer& answer);

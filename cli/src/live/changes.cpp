@@ -37,8 +37,12 @@ CLI::App* addChange(CLI::App& app, const char* name, const char* meaning,
 void addPausing(CLI::App& app, int& exit_code, bool paused, const char* meaning) {
   auto input = std::make_shared<ChangeInput>();
   auto* verb = addChange(app, paused ? "pause" : "resume", meaning, input);
+  auto force = std::make_shared<bool>(false);
+  if (paused) verb->add_flag("--force", *force, "also where the run may end for want of memory");
   verb->callback([=, &exit_code] {
-    exit_code = change(*input, "/v1/pause", {{"paused", paused}}, [&](const RankAnswer& answer) {
+    nlohmann::json body = {{"paused", paused}};
+    if (*force) body["force"] = true;
+    exit_code = change(*input, "/v1/pause", body, [&](const RankAnswer& answer) {
       return (paused ? "paused" : "resumed") + fromStep(answer);
     });
   });
