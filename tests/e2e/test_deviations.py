@@ -53,8 +53,31 @@ LENGTHS_NOW_AND_THEN = {
 }
 
 
+# Like one that is tried every time, in another way or for longer.
+OTHERS_NOW_AND_THEN = {
+    "measures_everywhere",
+    "skips_the_auxiliary_loss_long",
+    "three_in_turn",
+    "is_large_rarely",
+    "every_fourth_step_grows",
+    "sets_data_of_all",
+    "swaps_its_outputs",
+    "refills_early",
+    "writes_through_numpy_before_saving",
+    "writes_a_part_beside",
+    "parts_of_more_rows",
+    "runs_one_head_again",
+    "zeroes_a_mask",
+    "reads_a_mask_again",
+    "adds_a_mask_everywhere",
+    "moves_statistics_later",
+    "moves_statistics_and_trains_on_both",
+    "always_runs_a_masked_graph_twice",
+}
+
+
 def repeated(name: str):
-    few = name not in LENGTHS_NOW_AND_THEN
+    few = name not in LENGTHS_NOW_AND_THEN | OTHERS_NOW_AND_THEN
     return name if few else pytest.param(name, marks=pytest.mark.whole_zoo)
 
 

@@ -13,7 +13,13 @@ ALWAYS = {"gpipe", "one_forward_one_backward"}
 
 
 @pytest.mark.parametrize(
-    "name", ["gpipe", "one_forward_one_backward", "interleaved", "interleaved_zero_bubble"]
+    "name",
+    [
+        pytest.param("gpipe", marks=pytest.mark.whole_zoo),
+        "one_forward_one_backward",
+        pytest.param("interleaved", marks=pytest.mark.whole_zoo),
+        "interleaved_zero_bubble",
+    ],
 )
 def test_same_bits_with_replays_ahead_of_messages(name: str, tmp_path: Path) -> None:
     full_name = f"pipeline_programs.{name}"
