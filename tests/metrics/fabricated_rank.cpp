@@ -66,6 +66,10 @@ Json bodyOf(const Request& request) {
                               : Json::parse(request.body, nullptr, /*allow_exceptions=*/false);
 }
 
+bool isForceWell(const nlohmann::json& body) {
+  return !body.contains("force") || body["force"].is_boolean();
+}
+
 }  // namespace
 
 FabricatedRank::FabricatedRank(Place place)
@@ -388,7 +392,7 @@ void FabricatedRank::countSteps() {
 Response FabricatedRank::setBudget(const Request& request) {
   const Json body = bodyOf(request);
   std::optional<std::int64_t> bytes;
-  if (!body.is_object() || !body.contains("budget") ||
+  if (!body.is_object() || !body.contains("budget") || !isForceWell(body) ||
       !parseBudget(body["budget"], 80 * kGiB, bytes)) {
     return errorResponse(400,
                          "the body is not {\"budget\": \"30GiB\"}, a percentage, bytes, or none");
@@ -417,7 +421,8 @@ Response FabricatedRank::setBudget(const Request& request) {
 
 Response FabricatedRank::setPaused(const Request& request) {
   const Json body = bodyOf(request);
-  if (!body.is_object() || !body.contains("paused") || !body["paused"].is_boolean()) {
+  if (!body.is_object() || !body.contains("paused") || !body["paused"].is_boolean() ||
+      !isForceWell(body)) {
     return errorResponse(400, "the body is not {\"paused\": true} or false");
   }
   paused_ = body["paused"];
