@@ -261,9 +261,19 @@ void SessionControl::beginCurve(const RecordedStep& step) {
   auto trace = std::make_shared<const scheduler::Trace>(planningTrace(step));
   const TrainedMemory& memory = session_.trained_;
   const std::int64_t others = memory.unplannedBytes();  // of each budget, as it is now
+  std::vector<RecordedStep> recorded;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    recorded = recorded_.all();
+  }
+  // A smaller one would be refused, whatever this program's plan could do with it.
+  std::int64_t least = 0;
+  for (RecordedStep& one : recorded)
+    least = std::max(least, needsOf(std::move(one), 0).smallest_bytes);
   curve_ = std::make_unique<BudgetCurve>(
-      std::move(trace), step.first_step,
-      [&memory, others](std::int64_t cap) { return memory.budgetWithRoomFor(cap + others); });
+      std::move(trace), step.first_step, [&memory, others, least](std::int64_t cap) {
+        return std::max(memory.budgetWithRoomFor(cap + others), least);
+      });
 }
 
 Response SessionControl::config() const {
