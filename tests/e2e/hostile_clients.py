@@ -35,7 +35,9 @@ def broken_request(chance: random.Random) -> bytes:
             b"POST /v1/budget HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + length
         ) + b"\r\n\r\nxxx"
     if kind == 7:
-        return b'POST /v1/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: 15\r\n\r\n{"paused":true}'
+        body = b'{"paused":true}'
+        head = b"POST /v1/pause HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n"
+        return head % len(body) + body
     if kind == 8:
         return b"GET /v1/status HTTP/1.1\r\nHost: evil.example\r\n\r\n"
     return GOOD * 20  # none of whose answers is read

@@ -357,8 +357,9 @@ def test_doctor_finds_this_python(runs: Runs) -> None:
 
 
 PROBED = """#!/bin/sh
-echo '{"python": "3.11.2", "executable": "here", "torch": {"version": "2.11.0"},
- "plugin": {"built_for": "2.11", "registered": true}, "site_packages": "/no/packages"}' | tr -d '\\n'
+echo '{"python": "3.11.2", "executable": "here",
+ "torch": {"version": "2.11.0"}, "plugin": {"built_for": "2.11", "registered": true},
+ "site_packages": "/no/packages"}' | tr -d '\\n'
 """
 
 
