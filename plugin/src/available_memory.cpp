@@ -35,10 +35,11 @@ std::optional<Bytes> numberIn(const fs::path& path) {
 }
 
 struct Names {  // of a group's files
-  const char *limit, *used, *cached;
+  const char *limit, *used, *cached, *read_often;
 };
-constexpr Names kSecond = {"memory.max", "memory.current", "inactive_file"};
-constexpr Names kFirst = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
+constexpr Names kSecond = {"memory.max", "memory.current", "inactive_file", "active_file"};
+constexpr Names kFirst = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+                          "total_active_file"};
 
 // The group and those that it is in: each has a limit. Where a container sees groups by names of
 // the machine that are not there for it, its own is the topmost one.
@@ -49,7 +50,9 @@ Bytes leftInGroups(const fs::path& top, const fs::path& group, const Names& name
     const auto limit = numberIn(folder / names.limit);
     const auto used = numberIn(folder / names.used);
     if (limit && used) {
-      const Bytes cached = numberAfter(folder / "memory.stat", names.cached).value_or(0);
+      // Files that are kept in memory give way, also those that are read again and again.
+      const Bytes cached = numberAfter(folder / "memory.stat", names.cached).value_or(0) +
+                           numberAfter(folder / "memory.stat", names.read_often).value_or(0);
       left = std::min(left, std::max<Bytes>(0, *limit - std::max<Bytes>(0, *used - cached)));
     }
     if (here.empty()) return left;

@@ -48,7 +48,8 @@ class RecentSteps {
     for (const Step& step : last(most)) {
       if (program != 0 && step.program != program) continue;
       whole.push_back(step.seconds);
-      plain.push_back(step.seconds - step.added_seconds);
+      // Replays within replays count twice.
+      plain.push_back(std::max(0.0, step.seconds - std::max(0.0, step.added_seconds)));
     }
     if (whole.empty()) return std::nullopt;
     return Medians{upperMedian(whole), upperMedian(plain)};

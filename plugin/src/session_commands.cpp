@@ -335,34 +335,48 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
   const bool force = body.problem.empty() && isForced(body);
   if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
   const bool paused = body.fields["paused"].get<bool>();
-  if (!paused || force || !session_.budget()) return answer(pause(paused));
-  planLater([this, answer] { pauseWhereItFits(answer); }, answer);
+  std::int64_t resumed = 0;
+  std::optional<Response> done;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    resumed = resumed_;
+    // Where nothing has been recorded nobody knows what a step takes.
+    if (!paused || force || !session_.budget() || recorded_.size() == 0) done = pauseNow(paused);
+  }
+  if (done) return answer(*done);
+  planLater([this, answer, resumed] { pauseWhereItFits(answer, resumed); }, answer);
 }
 
 // Of the planning thread.
-void SessionControl::pauseWhereItFits(const Answer& answer) {
+void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed) {
   std::vector<RecordedStep> recorded;
+  std::optional<Response> why;
   {
     const std::lock_guard lock(session_.mutex_);
+    why = refusal();
     recorded = recorded_.all();
   }
-  std::optional<Response> why;
-  if (recorded.empty()) why = nothingRecorded();
-  try {
-    std::vector<ProgramChange> programs;
-    for (RecordedStep& step : recorded) programs.push_back(needsOf(std::move(step), std::nullopt));
-    if (!why) why = overfills(programs, std::nullopt);
-  } catch (const std::exception& error) {
-    why = errorResponse(500, std::string("the step cannot be simulated: ") + error.what());
+  if (!why) try {
+      std::vector<ProgramChange> programs;
+      for (RecordedStep& step : recorded)
+        programs.push_back(needsOf(std::move(step), std::nullopt));
+      why = overfills(programs, std::nullopt);
+    } catch (const std::exception& error) {
+      why = errorResponse(500, std::string("the step cannot be simulated: ") + error.what());
+    }
+  if (!why) {
+    const std::lock_guard lock(session_.mutex_);
+    why = resumed == resumed_ ? pauseNow(true)
+                              : errorResponse(409, "the run was told to go on meanwhile");
   }
-  answer(why ? *why : pause(true));
+  answer(*why);
 }
 
-Response SessionControl::pause(bool paused) {
-  const std::lock_guard lock(session_.mutex_);
+Response SessionControl::pauseNow(bool paused) {
   if (auto why = refusal()) return *why;
   Response response{.body = json{{"paused", paused}, {"from_step", nextStep()}}.dump() + "\n"};
   session_.budget_.pause(paused);
+  if (!paused) ++resumed_;
   return response;
 }
 

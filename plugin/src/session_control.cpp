@@ -183,8 +183,10 @@ void SessionControl::noteEnd(const allocator::Statistics& memory, double seconds
                .program = program,
                .seconds = seconds,
                .recompute_seconds = static_cast<double>(done.recompute_ns) * 1e-9,
-               .added_seconds =
-                   static_cast<double>(done.recompute_ns + done.codec_ns + done.offload_ns) * 1e-9,
+               // What ran while the rank would have waited has not made the step longer.
+               .added_seconds = static_cast<double>(done.recompute_ns - done.ahead_ns +
+                                                    done.codec_ns + done.offload_ns) *
+                                1e-9,
                .peak_bytes = memory.allocated_peak_bytes},
               unixSeconds());
   const bool over = session_.memory().ledger().overruns() > violations_before_budget_;

@@ -106,6 +106,7 @@ class SessionControl {
   }
   bool wantsCurve(const RecordedStep& step);  // now, and anew; mutex_ held
   void addCurvePoint();
+  void addPointTo(const CurveOf& of, const RecordedStep& step);
   void beginCurve(const RecordedStep& step);
   void drawPlain() noexcept;
 
@@ -114,10 +115,11 @@ class SessionControl {
   void postReplan(const metrics::Request& request, const metrics::Answer& answer);
   void postPause(const metrics::Request& request, const metrics::Answer& answer);
   metrics::Response replan();
-  metrics::Response pause(bool paused);
+  metrics::Response pauseNow(bool paused);  // mutex_ held
   void planLater(std::function<void()> command, const metrics::Answer& answer);
   void changeBudget(const std::string& size, bool force, const metrics::Answer& answer);
-  void pauseWhereItFits(const metrics::Answer& answer);
+  // Unless it was told to go on since then.
+  void pauseWhereItFits(const metrics::Answer& answer, std::int64_t resumed);
   // Why these must not run under such a budget, or none; nothing: they may.
   std::optional<metrics::Response> overfills(const std::vector<ProgramChange>& programs,
                                              std::optional<std::int64_t> budget) const;
@@ -144,6 +146,7 @@ class SessionControl {
   std::optional<BudgetChange> change_;  // due
   std::int64_t steps_before_budget_ = 0, violations_before_budget_ = 0;
   bool step_open_ = false;
+  std::int64_t resumed_ = 0;  // how often it was told to go on
   RecentSteps recent_;
   allocator::Statistics memory_;                      // when a step last began or ended
   std::shared_ptr<const PlanPicture> plain_picture_;  // nothing dropped; nullptr: not to be drawn

@@ -230,7 +230,7 @@ Response SessionControl::curve() {
 }
 
 // One of it: plans that a step waits for come first.
-void SessionControl::addCurvePoint() try {
+void SessionControl::addCurvePoint() {
   RecordedStep step;
   CurveOf of;
   {
@@ -239,22 +239,29 @@ void SessionControl::addCurvePoint() try {
     step = curve_step_;
     of = curve_of_;
   }
+  try {
+    addPointTo(of, step);
+  } catch (const std::exception& error) {
+    curve_.reset();
+    const std::lock_guard lock(session_.mutex_);
+    if (curve_of_ != of) return;  // asked for anew meanwhile
+    curve_wanted_ = false;
+    curve_step_ = {};
+    curve_problem_ = std::string("no curve: ") + error.what();
+  }
+}
+
+void SessionControl::addPointTo(const CurveOf& of, const RecordedStep& step) {
   if (curve_ == nullptr || curve_is_of_ != of) beginCurve(step);
   curve_is_of_ = of;
   curve_->addPoint(curve_search_);
   const std::lock_guard lock(session_.mutex_);
-  if (curve_of_ != of) return;  // asked for anew meanwhile
+  if (curve_of_ != of) return;
   curve_points_ = curve_->points();
   curve_wanted_ = !curve_->done();
   if (curve_wanted_) return;
   curve_.reset();
   curve_step_ = {};
-} catch (const std::exception& error) {
-  const std::lock_guard lock(session_.mutex_);
-  curve_wanted_ = false;
-  curve_.reset();
-  curve_step_ = {};
-  curve_problem_ = std::string("no curve: ") + error.what();
 }
 
 void SessionControl::beginCurve(const RecordedStep& step) {

@@ -42,7 +42,7 @@ TEST_F(AvailableMemory, AGroupHasALimit) {
   write("sys/fs/cgroup/all/job/memory.max", "5242880\n");
   write("sys/fs/cgroup/all/job/memory.current", "4194304\n");
   EXPECT_EQ(availableMemoryBytes(root_), 1 * kMib);
-  write("sys/fs/cgroup/all/job/memory.stat", "active_file 7\ninactive_file 2097152\n");
+  write("sys/fs/cgroup/all/job/memory.stat", "inactive_file 1048576\nactive_file 1048576\n");
   EXPECT_EQ(availableMemoryBytes(root_), 3 * kMib);
   write("sys/fs/cgroup/all/job/memory.max", "max\n");
   EXPECT_EQ(availableMemoryBytes(root_), 8 * kMib);

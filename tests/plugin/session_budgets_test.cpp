@@ -108,10 +108,28 @@ TEST_F(SessionBudgetsTest, AGpuIsOnlySoLarge) {
   session_.reset();
 }
 
-TEST_F(SessionBudgetsTest, BeforeAnythingIsKnownAPauseUnderABudgetWaits) {
+TEST_F(SessionBudgetsTest, BeforeAnythingIsKnownAPauseNeedsNoPlanningThread) {
   begin(plain_bytes_);
-  EXPECT_EQ(post("/v1/pause", {{"paused", true}}).status, 503);
-  EXPECT_EQ(post("/v1/pause", {{"paused", true}, {"force", true}}).status, 200);
+  const Answered paused = post("/v1/pause", {{"paused", true}});
+  EXPECT_EQ(paused.status, 200);
+  EXPECT_EQ(paused.body["from_step"], 1);
+}
+
+// A pause under a budget is answered by the planning thread, after what was asked before; going on
+// is not. Whichever comes first, the last one that was asked for is what the run does.
+TEST_F(SessionBudgetsTest, APauseThatComesLateLosesToGoingOn) {
+  begin(plain_bytes_ + 4 * kMib);
+  for (int i = 0; i < 3; ++i) step();
+  for (int turn = 0; turn < 10; ++turn) {
+    auto budget = ask("POST", "/v1/budget", {{"budget", plain_bytes_ + 5 * kMib}});
+    auto paused = ask("POST", "/v1/pause", {{"paused", true}});
+    EXPECT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
+    const int status = paused.get().status;
+    EXPECT_TRUE(status == 200 || status == 409) << status;
+    budget.get();
+    step();
+    EXPECT_EQ(get("/v1/status").body["state"], "training") << status;
+  }
 }
 
 // -----------------------------------------------------------------------------------------------
