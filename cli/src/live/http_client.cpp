@@ -271,8 +271,10 @@ class Questionnaire {
   void startAgain(std::size_t number, Queue& queue, TimeLimit limit,
                   std::chrono::milliseconds again) {
     auto timer = std::make_shared<asio::steady_timer>(context_, again);
-    timer->async_wait(
-        [this, number, &queue, limit, timer](const error_code&) { start(number, queue, limit); });
+    timer->async_wait([this, number, &queue, limit, timer](const error_code&) {
+      replies_[number] = {.status = 0, .body = {}, .why = kStopped};  // what was said is old
+      start(number, queue, limit);
+    });
   }
 
   static constexpr const char* kStopped = "not waited for";  // until something comes
