@@ -1,4 +1,6 @@
 import ctypes
+import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,6 +47,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 def by_rank(budgets: list[int]) -> str:
     """As EBBTIDE_BUDGET takes them."""
     return ",".join(f"rank{rank}={budget}" for rank, budget in enumerate(budgets))
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """Short: a socket's name may have 107 bytes."""
+    with tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

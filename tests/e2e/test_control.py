@@ -5,12 +5,10 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
 import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -37,13 +35,6 @@ STEPS = 4 + 20 * EVERY + 2
 def controlled(steps: int, asks: Path | None = None) -> Program:
     more = ("--asks", str(asks)) if asks else ()
     return script("tests/e2e/controlled_train.py", "--steps", str(steps), *more)
-
-
-@pytest.fixture
-def sockets() -> Iterator[Path]:
-    """Short: a socket's name may have 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as folder:
-        yield Path(folder)
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import MIB, Baseline, measure
 from processes import Program, run, script
-from test_control import budget_at, sockets, status_at  # noqa: F401 (a fixture)
+from test_control import budget_at, status_at
 
 STEPS = 22
 
@@ -24,7 +24,7 @@ def baseline(tmp_path_factory: pytest.TempPathFactory) -> Baseline:
 
 def test_a_budget_is_for_both_programs(
     baseline: Baseline,
-    sockets: Path,  # noqa: F811
+    sockets: Path,
     tmp_path: Path,
 ) -> None:
     """The large one follows its plan unrecorded, while the small one, which fits, is recorded."""
@@ -61,7 +61,7 @@ def test_a_budget_is_for_both_programs(
 
 def test_the_curve_is_of_the_large_program(
     baseline: Baseline,
-    sockets: Path,  # noqa: F811
+    sockets: Path,
     tmp_path: Path,
 ) -> None:
     """And becomes whole while both are recorded in turn, looked at before each step."""

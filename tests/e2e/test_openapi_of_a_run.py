@@ -92,13 +92,6 @@ def test_an_answer_that_differs_is_found(change: str) -> None:
 # --- a rank's socket, while it trains -------------------------------------------------------------
 
 
-@pytest.fixture
-def sockets() -> Iterator[Path]:
-    """Short: a socket's name may have 107 bytes."""
-    with tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as folder:
-        yield Path(folder)
-
-
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory: pytest.TempPathFactory) -> Baseline:
     return measure(controlled(STEPS), tmp_path_factory.mktemp("controlled"))
