@@ -244,7 +244,8 @@ class Session {
   std::uint64_t noteProgram(const StepSummary& summary);
   // mutex_ held, all of these (session_judgement.cpp)
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
-  void debugStep(const allocator::Statistics& memory, const ExecutorCounters::Totals& done) const;
+  void debugStep(const StepSummary& summary, const allocator::Statistics& memory,
+                 const ExecutorCounters::Totals& done) const;
   Program* programOf(const StepSummary& summary);
   void notePlainPeak(Program& known, const allocator::Statistics& memory) const;
   void judgePlan(const StepSummary& summary, const allocator::Statistics& memory,

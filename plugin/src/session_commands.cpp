@@ -24,7 +24,10 @@ using nlohmann::json;
 using scheduler::Bytes;
 
 constexpr std::int64_t kStepsThatProve = 3;  // under a budget, none of them over it
-constexpr Bytes kMib = 1 << 20;
+// Of the smallest budget that is told: the next recorded step may need a little more than this one,
+// and what was told is not refused then.
+constexpr Bytes kSpare = 1 << 20;
+constexpr Bytes kSpareParts = 64;  // and of what can be dropped one of so many parts
 constexpr auto kPlanningOfAll = std::chrono::seconds(10);  // then no further program's is begun
 
 // As it is written in the environment, "" for none.
@@ -150,7 +153,9 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
       scheduler::buildGraph(trace, {.first_step = first, .unread_may_go = true}).graph);
   const TrainedMemory& memory = session_.trained_;
   const Bytes least = floor + memory.unplannedBytes();
-  program.smallest_bytes = least + memory.headroomBytes(least) + kMib;
+  program.least_bytes = least + memory.headroomBytes(least);
+  const Bytes droppable = std::max<Bytes>(0, program.plain_peak_bytes - floor);
+  program.smallest_bytes = program.least_bytes + droppable / kSpareParts + kSpare;
   return program;
 }
 
@@ -184,10 +189,12 @@ void SessionControl::planFor(BudgetChange& change) {
                    [](const ProgramChange& a, const ProgramChange& b) {
                      return a.plain_peak_bytes > b.plain_peak_bytes;
                    });
-  for (const ProgramChange& program : change.programs)
+  for (const ProgramChange& program : change.programs) {
+    change.least_bytes = std::max(change.least_bytes, program.least_bytes);
     change.smallest_bytes = std::max(change.smallest_bytes, program.smallest_bytes);
+  }
   if (!change.bytes) return;
-  if (*change.bytes < change.smallest_bytes && !isHeldNow(change)) return;
+  if (*change.bytes < change.least_bytes && !isHeldNow(change)) return;
   const Bytes cap = session_.trained_.planningCapBytes(change.bytes);
   for (ProgramChange& program : change.programs) {
     if (program.plain_peak_bytes <= cap) continue;
@@ -228,7 +235,7 @@ Response SessionControl::promise(BudgetChange change) {
   const std::lock_guard lock(session_.mutex_);
   if (auto why = refusal()) return *why;
   if (auto why = pauseRefusal()) return *why;
-  if (change.bytes && *change.bytes < change.smallest_bytes && !isHeld(change)) {
+  if (change.bytes && *change.bytes < change.least_bytes && !isHeld(change)) {
     return tooSmall(fmt::format("a budget of {} is too small for this step; the smallest feasible "
                                 "budget is {}",
                                 formatBytes(*change.bytes), formatBytes(change.smallest_bytes)),

@@ -64,7 +64,8 @@ class SessionControl {
  private:
   struct ProgramChange {  // of one program, under another budget
     RecordedStep step;
-    std::int64_t plain_peak_bytes = 0, smallest_bytes = 0;
+    std::int64_t plain_peak_bytes = 0;
+    std::int64_t least_bytes = 0, smallest_bytes = 0;  // less is refused; what is told
     std::int64_t predicted_peak_bytes = 0;
     // nullptr: nothing needs to be dropped, or it is planned later
     std::shared_ptr<Plan> plan = nullptr;
@@ -74,7 +75,7 @@ class SessionControl {
     std::string size;  // as it was written, "" for none
     std::optional<std::int64_t> bytes;
     std::vector<ProgramChange> programs;  // all that run; what needs most is the first
-    std::int64_t smallest_bytes = 0;      // that does for all of them
+    std::int64_t least_bytes = 0, smallest_bytes = 0;  // that do for all of them
   };
   struct CurveOf {
     std::uint64_t program = 0;

@@ -33,6 +33,12 @@ bool spilled(const ExecutorCounters::Totals& done) {
   return done.spilled_bytes > 0 || done.dropped_online_bytes > 0;
 }
 
+const char* planUse(const StepSummary& summary) {
+  if (summary.plan == nullptr) return "none";
+  if (summary.off_plan) return "left";
+  return summary.trusted ? "followed" : "rehearsed";
+}
+
 // The same ops, but more of a backward pass than was recorded. Less is no reason: an exception may
 // have ended it.
 bool ranMoreBackward(const StepSummary& summary) {
@@ -49,22 +55,22 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
   if (known != nullptr) ++known->steps;
   if (known != nullptr && !budget()) notePlainPeak(*known, memory);
   const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
-  debugStep(memory, done);
+  debugStep(summary, memory, done);
   if (summary.trusted && !summary.off_plan) judgePlan(summary, memory, done, *known);
   if (ranMoreBackward(summary)) known->askAgain();
   if (spilled(done)) judgeSpilling(summary, known);
   violations_ = memory.budget_violations;
 }
 
-void Session::debugStep(const allocator::Statistics& memory,
+void Session::debugStep(const StepSummary& summary, const allocator::Statistics& memory,
                         const ExecutorCounters::Totals& done) const {
   debug(fmt::format(
       "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
-      "{}, blocks placed {}, not as placed {}",
+      "{}, blocks placed {}, not as placed {}, plan {}",
       steps_, memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes,
       memory.mapped_peak_bytes, memory.cached_bytes, done.spilled_bytes, done.recomputed_ops,
       done.dropped_online_bytes, memory.planned_allocations - begun_.memory.planned_allocations,
-      memory.plan_deviations - begun_.memory.plan_deviations));
+      memory.plan_deviations - begun_.memory.plan_deviations, planUse(summary)));
 }
 
 // nullptr: not known which program it was.

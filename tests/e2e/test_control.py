@@ -181,7 +181,7 @@ def test_views_of_a_run_under_a_plan(baseline: Baseline, sockets: Path, tmp_path
 
 def test_one_rank_of_a_pipeline_is_turned(sockets: Path, tmp_path: Path) -> None:
     """Beside the plan that the ranks agree on: nobody waits for ever, and no number changes."""
-    size = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 18".split()
+    size = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 30".split()
     program = settled(str(ROOT / "examples" / "train_pipeline.py"), *size, ranks=2)
     measured = measure(program, tmp_path / "measured")
     variables = {

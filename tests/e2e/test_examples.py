@@ -114,10 +114,11 @@ def test_prediction_is_within_five_percent(comparison: Comparison) -> None:
 
 def test_nothing_is_spilled_once_the_plan_is_in_use(comparison: Comparison) -> None:
     for rank in range(comparison.baseline.program.ranks):
-        said = rf"\[ebbtide rank {rank}\] debug: step (\d+): .*, spilled (\d+),"
-        steps = re.findall(said, comparison.budgeted.output)
-        assert steps, comparison.budgeted.output
-        assert int(steps[-1][1]) == 0, comparison.budgeted.output
+        # A rehearsal spills the originals. Where planning takes long the last step may be one.
+        said = rf"\[ebbtide rank {rank}\] debug: step \d+: .*, spilled (\d+),.* plan followed"
+        spilled = re.findall(said, comparison.budgeted.output)
+        assert spilled, comparison.budgeted.output
+        assert int(spilled[-1]) == 0, comparison.budgeted.output
 
 
 def test_one_banner_line_a_rank(comparison: Comparison) -> None:
