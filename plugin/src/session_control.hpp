@@ -74,7 +74,7 @@ class SessionControl {
   struct BudgetChange {
     std::string size;  // as it was written, "" for none
     std::optional<std::int64_t> bytes;
-    std::vector<ProgramChange> programs;  // all that run; what needs most is the first
+    std::vector<ProgramChange> programs;               // all that run; what needs most is the first
     std::int64_t least_bytes = 0, smallest_bytes = 0;  // that do for all of them
   };
   struct CurveOf {
