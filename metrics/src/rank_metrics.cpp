@@ -147,6 +147,10 @@ void RankMetrics::addReplay(std::size_t op_number, std::int64_t duration_ns) noe
   add(Counter::kRecomputeSeconds, static_cast<double>(duration_ns) * 1e-9);
 }
 
+void RankMetrics::expectReplays(const std::vector<std::string>& ops) noexcept {
+  impl_->ops.expect(ops);
+}
+
 void RankMetrics::noteStepEnd() noexcept {
   impl_->ops.noteStepEnd();
 }

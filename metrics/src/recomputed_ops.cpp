@@ -5,24 +5,47 @@
 
 namespace ebbtide::metrics {
 
-std::size_t RecomputedOps::numberOf(const std::string& op) noexcept try {
-  const std::lock_guard lock(mutex_);
+std::size_t RecomputedOps::numbered(const std::string& op) {
   const auto known = std::find(ops_.begin(), ops_.end(), op);
   if (known != ops_.end()) return static_cast<std::size_t>(known - ops_.begin());
   if (ops_.size() == kMostOps) return 0;
   ops_.push_back(op);
   return ops_.size() - 1;
+}
+
+std::size_t RecomputedOps::numberOf(const std::string& op) noexcept try {
+  const std::lock_guard lock(mutex_);
+  return numbered(op);
 } catch (const std::exception&) {
   return 0;  // no memory
 }
 
+bool RecomputedOps::hasName(std::size_t op) const noexcept {
+  const auto count = static_cast<std::ptrdiff_t>(named_count_.load(std::memory_order_relaxed));
+  return std::any_of(named_.begin(), named_.begin() + count,
+                     [op](const auto& named) { return named == op; });
+}
+
+// Precondition: a name is left.
+void RecomputedOps::giveName(std::size_t op) noexcept {
+  const std::size_t count = named_count_.load(std::memory_order_relaxed);
+  named_[count] = op;
+  named_count_.store(count + 1, std::memory_order_release);
+}
+
+void RecomputedOps::expect(const std::vector<std::string>& ops) noexcept try {
+  const std::lock_guard lock(mutex_);
+  for (const std::string& op : ops) {
+    if (named_count_ == kMostNames) return;
+    const std::size_t number = numbered(op);
+    if (number != 0 && !hasName(number)) giveName(number);
+  }
+} catch (const std::exception&) {  // no memory
+}
+
 void RecomputedOps::noteStepEnd() noexcept {
-  std::size_t count = named_count_.load(std::memory_order_relaxed);
-  const auto hasName = [&](std::size_t op) {
-    return std::any_of(named_.begin(), named_.begin() + static_cast<std::ptrdiff_t>(count),
-                       [op](const auto& named) { return named == op; });
-  };
-  while (count < kMostNames) {
+  const std::lock_guard lock(mutex_);
+  while (named_count_ < kMostNames) {
     std::size_t most = 0;  // that has none
     std::int64_t most_ns = 0;
     for (std::size_t op = 1; op < kMostOps; ++op) {
@@ -31,8 +54,7 @@ void RecomputedOps::noteStepEnd() noexcept {
       most_ns = spentNs(op);
     }
     if (most == 0) return;
-    named_[count] = most;
-    named_count_.store(++count, std::memory_order_release);
+    giveName(most);
   }
 }
 

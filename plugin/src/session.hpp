@@ -262,6 +262,7 @@ class Session {
   // What is exported (session_metrics.cpp). The first two with mutex_ held.
   void refreshMetrics(const allocator::Statistics& memory, double step_seconds);
   void exportPlan(const std::shared_ptr<const Plan>& plan);
+  void expectReplays(const Plan& plan);  // of a plan that steps are about to follow
   void exportStages(const StepSummary& summary);
   void writeTextFile();  // by the planning thread, and at exit
   std::chrono::steady_clock::time_point nextTextFile() const;

@@ -302,6 +302,7 @@ void SessionControl::takePlan(ProgramChange& program) {
     if (known.plans_made++ > 0) session_.counters_.addReplan();
     const bool rehearsed = session_.rehearsedBefore(trace, *program.plan);
     program.plan->trials = rehearsed ? 1 : 0;
+    session_.expectReplays(*program.plan);
     known.plan = std::move(program.plan);
   }
   known.replan = false;

@@ -2,9 +2,12 @@
 // of its series.
 #include <chrono>
 #include <limits>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "ebbtide/scheduler/rank_actions.hpp"
+#include "plan_picture.hpp"
 #include "session.hpp"
 #include "system_time.hpp"
 
@@ -52,6 +55,14 @@ void Session::exportPlan(const std::shared_ptr<const Plan>& plan) {
   metrics_.set(Gauge::kPredictedPeakBytes, plan ? static_cast<double>(plan->predicted_peak_bytes)
                                                 : std::numeric_limits<double>::quiet_NaN());
   metrics_.set(Gauge::kOverheadRatio, plan ? plan->overhead_ratio : 0);
+}
+
+// No step has it yet.
+void Session::expectReplays(const Plan& plan) {
+  if (plan.picture == nullptr) return;
+  std::vector<std::string> ops;
+  for (const PlanPicture::Recomputed& row : plan.picture->recomputed) ops.push_back(row.op);
+  metrics_.expectReplays(ops);
 }
 
 // Called with mutex_ held. Where the program names its stages, or the rank's budget is that of its

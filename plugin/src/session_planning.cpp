@@ -284,6 +284,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   }
   plan->trials = rehearsedBefore(trace, *plan) ? 1 : 0;
   if (known.plans_made++ > 0) counters_.addReplan();
+  expectReplays(*plan);
   known.later_plan = nullptr;
   if (from_step > steps_ + 1) {
     known.later_plan = plan;

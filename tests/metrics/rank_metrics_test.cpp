@@ -144,6 +144,31 @@ TEST(RankMetricsTest, ReplaysCountByOperatorAndInAll) {
   EXPECT_TRUE(hasLine(text, std::string("ebbtide_recompute_seconds_total") + kLabels + "1.25"));
 }
 
+TEST(RankMetricsTest, WhatAPlanIsAboutToReplayStartsAtZero) {
+  RankMetrics metrics({});
+  std::vector<std::string> planned;
+  for (int i = 0; i < 25; ++i) planned.push_back("op" + std::to_string(i));
+  metrics.addReplay(metrics.opNumber("before"), 1'000'000'000);
+  metrics.noteStepEnd();
+  metrics.expectReplays(planned);
+  metrics.expectReplays(planned);
+  const auto child = [](const std::string& op) {
+    return R"(ebbtide_op_recompute_seconds_total{local_rank="0",op=")" + op + R"(",rank="0"} )";
+  };
+  std::string text = metrics.render();
+  EXPECT_TRUE(hasLine(text, child("before") + "1")) << text;
+  // Of 20 names one is taken: op0 to op18 get the rest.
+  EXPECT_TRUE(hasLine(text, child("op0") + "0")) << text;
+  EXPECT_TRUE(hasLine(text, child("op18") + "0"));
+  EXPECT_EQ(text.find("op=\"op19\""), std::string::npos);
+  metrics.addReplay(metrics.opNumber("op18"), 500'000'000);
+  metrics.addReplay(metrics.opNumber("op19"), 250'000'000);
+  metrics.noteStepEnd();
+  text = metrics.render();
+  EXPECT_TRUE(hasLine(text, child("op18") + "0.5")) << text;
+  EXPECT_TRUE(hasLine(text, child("other") + "0.25"));
+}
+
 TEST(RankMetricsTest, ConcurrentUpdatesAreAllCounted) {
   RankMetrics metrics({});
   std::vector<std::thread> threads;

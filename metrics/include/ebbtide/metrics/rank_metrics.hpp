@@ -45,7 +45,8 @@ class RankMetrics {
   // kRecomputedOps and kRecomputeSeconds.
   std::size_t opNumber(const std::string& op) noexcept;
   void addReplay(std::size_t op_number, std::int64_t duration_ns) noexcept;
-  void noteStepEnd() noexcept;  // one thread at a time
+  void expectReplays(const std::vector<std::string>& ops) noexcept;  // before they are, at 0
+  void noteStepEnd() noexcept;
 
   // Infos: series of value 1. Where memory is short they stay as they are.
   void setBuild(const std::string& version, const std::string& torch_version) noexcept;

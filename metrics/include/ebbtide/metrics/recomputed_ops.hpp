@@ -1,9 +1,9 @@
 // RecomputedOps: recompute time by operator, of which a bounded number is exported by name.
 //
 // Counters must not fall, so an operator that has a name of its own keeps it. Names are given out
-// at the ends of steps, of those without one to whoever took most time, until kMostNames have one:
-// where a step replays no more operators than that each has its name, else the first step that
-// replays decides. All others are one, "other".
+// until kMostNames have one: to those that a plan is about to replay, so that their series start at
+// 0, and at the ends of steps to whoever took most time of those without one. All others are one,
+// "other".
 //
 // Thread rule: any thread; add() is lock-free and indexes an array.
 #pragma once
@@ -31,7 +31,9 @@ class RecomputedOps {
   void add(std::size_t number, std::int64_t duration_ns) noexcept {
     spent_ns_[number < kMostOps ? number : 0].fetch_add(duration_ns, std::memory_order_relaxed);
   }
-  void noteStepEnd() noexcept;  // one thread at a time
+  // Those of a plan that begins, most time first. Where memory is short the steps' ends name them.
+  void expect(const std::vector<std::string>& ops) noexcept;
+  void noteStepEnd() noexcept;
 
   // Those with a name, in the order in which they got it; "other" last.
   std::vector<std::pair<std::string, double>> seconds() const;
@@ -41,7 +43,12 @@ class RecomputedOps {
     return spent_ns_[op].load(std::memory_order_relaxed);
   }
 
-  mutable std::mutex mutex_;  // guards the operators' names
+  // With mutex_ held.
+  std::size_t numbered(const std::string& op);
+  bool hasName(std::size_t op) const noexcept;
+  void giveName(std::size_t op) noexcept;
+
+  mutable std::mutex mutex_;  // guards the operators, and who gets a name
   std::vector<std::string> ops_{kOther};
   std::array<std::atomic<std::int64_t>, kMostOps> spent_ns_{};  // of 0: of all that have no number
   // Numbers, in the order in which they got a name.
