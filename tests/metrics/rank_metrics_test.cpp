@@ -126,6 +126,11 @@ TEST(RankMetricsTest, APlanThatIsInForceIsThere) {
   EXPECT_EQ(metrics.render().find("ebbtide_plan_info{"), std::string::npos);
 }
 
+// Its line, up to the value.
+std::string replaysOf(const std::string& op) {
+  return R"(ebbtide_op_recompute_seconds_total{local_rank="0",op=")" + op + R"(",rank="0"} )";
+}
+
 TEST(RankMetricsTest, ReplaysCountByOperatorAndInAll) {
   RankMetrics metrics({});
   const std::size_t gelu = metrics.opNumber("aten::gelu");
@@ -134,12 +139,9 @@ TEST(RankMetricsTest, ReplaysCountByOperatorAndInAll) {
   metrics.addReplay(gelu, 500'000'000);
   metrics.noteStepEnd();
   const std::string text = metrics.render();
-  const auto child = [](const std::string& op) {
-    return R"(ebbtide_op_recompute_seconds_total{local_rank="0",op=")" + op + R"(",rank="0"} )";
-  };
-  EXPECT_TRUE(hasLine(text, child("aten::gelu") + "1")) << text;
-  EXPECT_TRUE(hasLine(text, child("aten::mm") + "0.25"));
-  EXPECT_TRUE(hasLine(text, child("other") + "0"));
+  EXPECT_TRUE(hasLine(text, replaysOf("aten::gelu") + "1")) << text;
+  EXPECT_TRUE(hasLine(text, replaysOf("aten::mm") + "0.25"));
+  EXPECT_TRUE(hasLine(text, replaysOf("other") + "0"));
   EXPECT_TRUE(hasLine(text, std::string("ebbtide_recomputed_ops_total") + kLabels + "3"));
   EXPECT_TRUE(hasLine(text, std::string("ebbtide_recompute_seconds_total") + kLabels + "1.25"));
 }
@@ -152,21 +154,18 @@ TEST(RankMetricsTest, WhatAPlanIsAboutToReplayStartsAtZero) {
   metrics.noteStepEnd();
   metrics.expectReplays(planned);
   metrics.expectReplays(planned);
-  const auto child = [](const std::string& op) {
-    return R"(ebbtide_op_recompute_seconds_total{local_rank="0",op=")" + op + R"(",rank="0"} )";
-  };
   std::string text = metrics.render();
-  EXPECT_TRUE(hasLine(text, child("before") + "1")) << text;
+  EXPECT_TRUE(hasLine(text, replaysOf("before") + "1")) << text;
   // Of 20 names one is taken: op0 to op18 get the rest.
-  EXPECT_TRUE(hasLine(text, child("op0") + "0")) << text;
-  EXPECT_TRUE(hasLine(text, child("op18") + "0"));
+  EXPECT_TRUE(hasLine(text, replaysOf("op0") + "0")) << text;
+  EXPECT_TRUE(hasLine(text, replaysOf("op18") + "0"));
   EXPECT_EQ(text.find("op=\"op19\""), std::string::npos);
   metrics.addReplay(metrics.opNumber("op18"), 500'000'000);
   metrics.addReplay(metrics.opNumber("op19"), 250'000'000);
   metrics.noteStepEnd();
   text = metrics.render();
-  EXPECT_TRUE(hasLine(text, child("op18") + "0.5")) << text;
-  EXPECT_TRUE(hasLine(text, child("other") + "0.25"));
+  EXPECT_TRUE(hasLine(text, replaysOf("op18") + "0.5")) << text;
+  EXPECT_TRUE(hasLine(text, replaysOf("other") + "0.25"));
 }
 
 TEST(RankMetricsTest, ConcurrentUpdatesAreAllCounted) {
