@@ -6,7 +6,15 @@ from pathlib import Path
 
 import pytest
 from page_serving import browser, page, serve  # noqa: F401 (fixtures)
-from processes import LIBRARIES, Finished, Program, run, tiny
+from processes import LIBRARIES, PRESET, Finished, Program, run, tiny
+from running_order import (  # noqa: F401 (hooks)
+    pytest_addoption,
+    pytest_collection_modifyitems,
+    pytest_configure,
+    pytest_configure_node,
+    pytest_ignore_collect,
+    pytest_terminal_summary,
+)
 
 MIB = 1024 * 1024
 VARIANT_STEPS = 8
@@ -40,8 +48,10 @@ def measure(program: Program, folder: Path) -> Baseline:
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if not (LIBRARIES / "libebbtide.so").exists():
-        pytest.exit("build/release/lib/libebbtide.so is missing: ./dev build", returncode=2)
+    quick = session.config.option.markexpr == "quick"
+    needed = LIBRARIES.parent / "bin" / "ebbtide" if quick else LIBRARIES / "libebbtide.so"
+    if not needed.exists():
+        pytest.exit(f"{needed} is missing: ./dev build {PRESET}", returncode=2)
 
 
 def by_rank(budgets: list[int]) -> str:

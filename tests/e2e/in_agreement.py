@@ -22,8 +22,8 @@ from pathlib import Path
 import ebbtide
 import ebbtide._autoload
 import planner
+from processes import LIBRARIES
 
-LIBRARIES = Path(__file__).resolve().parents[2] / "build" / "release" / "lib"
 RANK, RANKS = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 LAST = RANK == RANKS - 1
 LIFE = int(os.environ["TORCHELASTIC_RESTART_COUNT"])

@@ -13,9 +13,10 @@ import sys
 from pathlib import Path
 
 import torch  # noqa: F401  the plugin comes with it
+from processes import LIBRARIES
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
-LIBRARY = Path(__file__).resolve().parents[2] / "build/release/lib/libebbtide_fake_device.so"
+LIBRARY = LIBRARIES / "libebbtide_fake_device.so"
 
 
 def others_come_later(steps: int, held_bytes: int) -> None:

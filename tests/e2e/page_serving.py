@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, Page, found_browser
-from processes import ROOT
+from processes import LIBRARIES
 
-SERVE = ROOT / "build" / "release" / "tests" / "metrics" / "metrics_serve"
+SERVE = LIBRARIES.parent / "tests" / "metrics" / "metrics_serve"
 LIVE = "document.getElementById('link').dataset.state === 'live'"
 READ = "state.plan?.state !== 'waiting' && state.curve?.state !== 'waiting'"
 

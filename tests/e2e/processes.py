@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-LIBRARIES = ROOT / "build" / "release" / "lib"
+PRESET = os.environ.get("TESTED_PRESET", "release")  # of CMake; ./dev sets it
+LIBRARIES = ROOT / "build" / PRESET / "lib"
 PYTHON = sys.executable
 TIMEOUT_SECONDS = 180  # hung; no test is about time
 

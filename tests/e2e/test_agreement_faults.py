@@ -190,7 +190,7 @@ def test_ranks_whose_store_drops_train_on(plain: Finished, tmp_path: Path) -> No
         assert told[0].endswith("; this rank trains on with its own plan")
 
 
-@pytest.mark.whole_zoo  # the one before stands for it
+@pytest.mark.nightly  # the one before stands for it
 def test_ranks_whose_store_stands_still_train_on_and_end(plain: Finished, tmp_path: Path) -> None:
     """They end while a thread of the plugin's waits in torch for an answer."""
     with served_store() as server:

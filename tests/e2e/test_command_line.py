@@ -13,8 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from processes import LIBRARIES, PYTHON, run, tiny
+from processes import LIBRARIES
 from terminal import Terminal
+
+pytestmark = pytest.mark.quick
 
 EBBTIDE = LIBRARIES.parent / "bin" / "ebbtide"
 SERVE = LIBRARIES.parent / "tests" / "metrics" / "metrics_serve"
@@ -321,38 +323,7 @@ def test_top_in_a_terminal_that_is_not_known(runs: Runs) -> None:
         assert "no-such-terminal" in top.text()
 
 
-# --- report, doctor -------------------------------------------------------------------------------
-
-
-def test_a_page_of_a_real_run(tmp_path: Path, runs: Runs) -> None:
-    measured = run(tiny(steps=4), {"EBBTIDE": "1"}, tmp_path).succeeded()
-    path = str(tmp_path / "report-0.json")
-    page = tmp_path / "run.html"
-    done = runs.ebbtide("report", path, "--out", str(page), "--json")
-    assert done.returncode == 0, done.stderr
-    row = json.loads(done.stdout)["reports"][0]
-    assert row["steps"] == measured.report["steps"]
-    assert row["mapped_peak_bytes"] == measured.report["mapped_peak_bytes"]
-    seconds = measured.report["step_seconds"]
-    assert row["total_step_seconds"] == seconds["total"]
-    # Beside the first step there is one that took the median or more.
-    assert seconds["total"] >= seconds["first"] + seconds["median"]
-    text = page.read_text()
-    assert "<svg" in text and "<script" not in text and "http" not in text.replace("http-equiv", "")
-    done = runs.ebbtide("report", path, "--out", "/dev/full")
-    assert done.returncode == 2 and "/dev/full" in done.stderr
-
-
-def test_doctor_finds_this_python(runs: Runs) -> None:
-    done = runs.ebbtide("doctor", "--python", PYTHON, "--json")
-    told = json.loads(done.stdout)
-    findings = {finding["name"]: finding for finding in told["findings"]}
-    assert findings["torch"]["verdict"] == findings["plugin"]["verdict"] == "ok", done.stdout
-    assert findings["Python"]["what"].endswith(f" in {PYTHON}, named by --python")
-    assert findings["solver"]["verdict"] == "ok"
-    problems = [one for one in told["findings"] if one["verdict"] == "problem"]
-    assert done.returncode == (1 if problems else 0) and told["works"] == (not problems)
-    assert all(one["fix"] for one in problems)
+# --- doctor ---------------------------------------------------------------------------------------
 
 
 PROBED = """#!/bin/sh

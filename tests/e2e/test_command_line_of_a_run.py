@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import PYTHON, free_port, tiny
+from processes import PYTHON, free_port, run, tiny
 from rank_client import ask, send
 from test_command_line import Runs
 
@@ -216,3 +216,38 @@ def test_a_real_rank_answers_for_itself_alone(trained: Trained) -> None:
     status, told = send(trained.socket, "POST", "/v1/pause", '{"paused": false}\0')
     assert status == 400 and "NUL" in told["error"]
     assert send(trained.socket, "POST", "/v1/budget", '{"budget": "1GiB\\u0000"}')[0] == 400
+
+
+# --- after it -------------------------------------------------------------------------------------
+
+
+def test_a_page_of_a_real_run(tmp_path: Path) -> None:
+    measured = run(tiny(steps=4), {"EBBTIDE": "1"}, tmp_path).succeeded()
+    path = str(tmp_path / "report-0.json")
+    page = tmp_path / "run.html"
+    runs = Runs(str(tmp_path))
+    done = runs.ebbtide("report", path, "--out", str(page), "--json")
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout)["reports"][0]
+    assert row["steps"] == measured.report["steps"]
+    assert row["mapped_peak_bytes"] == measured.report["mapped_peak_bytes"]
+    seconds = measured.report["step_seconds"]
+    assert row["total_step_seconds"] == seconds["total"]
+    # Beside the first step there is one that took the median or more.
+    assert seconds["total"] >= seconds["first"] + seconds["median"]
+    text = page.read_text()
+    assert "<svg" in text and "<script" not in text and "http" not in text.replace("http-equiv", "")
+    done = runs.ebbtide("report", path, "--out", "/dev/full")
+    assert done.returncode == 2 and "/dev/full" in done.stderr
+
+
+def test_doctor_finds_this_python(tmp_path: Path) -> None:
+    done = Runs(str(tmp_path)).ebbtide("doctor", "--python", PYTHON, "--json")
+    told = json.loads(done.stdout)
+    findings = {finding["name"]: finding for finding in told["findings"]}
+    assert findings["torch"]["verdict"] == findings["plugin"]["verdict"] == "ok", done.stdout
+    assert findings["Python"]["what"].endswith(f" in {PYTHON}, named by --python")
+    assert findings["solver"]["verdict"] == "ok"
+    problems = [one for one in told["findings"] if one["verdict"] == "problem"]
+    assert done.returncode == (1 if problems else 0) and told["works"] == (not problems)
+    assert all(one["fix"] for one in problems)

@@ -68,12 +68,14 @@ def promtool(*arguments: str, text: str | None = None) -> None:
 # --- the files ------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick
 def test_promtool_has_no_finding() -> None:
     promtool("check", "config", str(DASHBOARDS / "prometheus.yml"))
     promtool("check", "rules", str(DASHBOARDS / "alerts.yml"))
     promtool("test", "rules", str(DASHBOARDS / "alerts_test.yml"))
 
 
+@pytest.mark.quick
 def test_every_alert_is_tested() -> None:
     tests = yaml.safe_load((DASHBOARDS / "alerts_test.yml").read_text())["tests"]
     fires = {
@@ -85,6 +87,7 @@ def test_every_alert_is_tested() -> None:
     assert fires == {rule["alert"] for rule in ALERTS}
 
 
+@pytest.mark.quick
 def test_the_dashboard_can_be_imported() -> None:
     assert DASHBOARD["uid"] == "ebbtide"  # links to it hold
     ids = [panel["id"] for panel in DASHBOARD["panels"]]

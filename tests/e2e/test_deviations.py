@@ -78,7 +78,7 @@ OTHERS_NOW_AND_THEN = {
 
 def repeated(name: str):
     few = name not in LENGTHS_NOW_AND_THEN | OTHERS_NOW_AND_THEN
-    return name if few else pytest.param(name, marks=pytest.mark.whole_zoo)
+    return name if few else pytest.param(name, marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize("name", [repeated(name) for name in REPEATED])
@@ -127,7 +127,7 @@ OFFLOADED_EVERY_TIME = {
 
 def every_time(name: str):
     few = name in OFFLOADED_EVERY_TIME
-    return name if few else pytest.param(name, marks=pytest.mark.whole_zoo)
+    return name if few else pytest.param(name, marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize("name", [every_time(name) for name in VARIANTS])

@@ -6,7 +6,10 @@ import subprocess
 import sys
 from types import ModuleType
 
+import pytest
 from processes import ROOT
+
+pytestmark = pytest.mark.quick
 
 
 def load(name: str) -> ModuleType:

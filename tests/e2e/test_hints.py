@@ -18,11 +18,11 @@ def planned(done: Finished) -> bool:
     return done.report["recomputed_ops"] + done.report["decoded_values"] > 0
 
 
-EVERY_TIME = {"written_by_numpy", "late", "two_late"}  # the others with ./dev test --zoo
+EVERY_TIME = {"written_by_numpy", "late", "two_late"}  # the others with ./dev test --all
 
 
 def own(name: str):
-    return name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.whole_zoo)
+    return name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize("name", [own(name) for name in OWN])
@@ -42,7 +42,7 @@ def test_loops_without_a_visible_end_get_a_plan(name: str, tmp_path: Path) -> No
     ("name", "place"),
     [
         ("changing_programs.accumulating", "each"),
-        pytest.param("other_models.gan", "each", marks=pytest.mark.whole_zoo),
+        pytest.param("other_models.gan", "each", marks=pytest.mark.nightly),
         ("life_programs.copying", "twice"),
         ("life_programs.saving", "at_first"),
         ("life_programs.copying", "in_another_thread"),
@@ -65,9 +65,9 @@ def test_loops_with_a_visible_end_keep_theirs(name: str, place: str, tmp_path: P
         ("life_programs.failing", 2),
         ("changing_programs.stochastic_depth", 3),
         ("autograd_programs.retain_graph", 4),
-        pytest.param("other_models.gan", 5, marks=pytest.mark.whole_zoo),
+        pytest.param("other_models.gan", 5, marks=pytest.mark.nightly),
         *(
-            pytest.param(name, seed, marks=pytest.mark.whole_zoo)
+            pytest.param(name, seed, marks=pytest.mark.nightly)
             for name in ("changing_programs.accumulating", "randomness_programs.dropout")
             for seed in range(6, 12)
         ),

@@ -43,7 +43,7 @@ def replays_by_step(done: Finished, rank: int) -> dict[int, int]:
     return {int(step): int(ops) for step, ops in found}
 
 
-@pytest.mark.whole_zoo  # which plan is quicker is measured: on a busy machine it may be another
+@pytest.mark.nightly  # which plan is quicker is measured: on a busy machine it may be another
 def test_a_schedule_of_the_jobs_is_the_one_that_runs(baseline: Baseline, tmp_path: Path) -> None:
     # Chen's planner knows one trade: nearly a whole forward pass more, for each microbatch. The job
     # has the choice between that and everything kept, and room for most of the microbatches.

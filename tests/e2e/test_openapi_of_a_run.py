@@ -68,12 +68,14 @@ def check(
     assert not errors, (method, path, status, errors)
 
 
+@pytest.mark.quick
 def test_the_description_is_json_schema() -> None:
     for name, schema in DESCRIPTION["components"]["schemas"].items():
         Draft202012Validator.check_schema(schema)
         assert SCHEMAS[name] != schema or "properties" not in schema
 
 
+@pytest.mark.quick
 @pytest.mark.parametrize("change", ["another type", "one less", "one more"])
 def test_an_answer_that_differs_is_found(change: str) -> None:
     content = DESCRIPTION["paths"]["/v1/status"]["get"]["responses"]["200"]["content"]

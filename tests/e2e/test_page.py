@@ -11,6 +11,8 @@ from browser import Page
 from page_serving import LIVE, Serve, Server, opened, shown, without_node
 from processes import ROOT, free_port
 
+pytestmark = pytest.mark.quick
+
 SOURCE = ROOT / "metrics" / "page" / "index.html"
 GIB = 1024**3
 

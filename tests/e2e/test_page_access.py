@@ -9,6 +9,8 @@ from browser import Page
 from page_checks import contrast, difference, nameless, simulated, structure
 from page_serving import Serve, opened, shown
 
+pytestmark = pytest.mark.quick
+
 
 def test_keyboard_reaches_everything(page: Page, serve: Serve) -> None:
     opened(page, serve(4), "#rank=0")

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 from browser import Page
 from page_serving import Serve, opened, shown, without_node
-from processes import ROOT
+from processes import LIBRARIES
+
+pytestmark = pytest.mark.quick
 
 GIB = 1024**3
-PROGRAM = ROOT / "build" / "release" / "bin" / "ebbtide"
+PROGRAM = LIBRARIES.parent / "bin" / "ebbtide"
 
 
 # --- What another budget costs ------------------------------------------------------------------

@@ -13,6 +13,8 @@ from browser import Page
 from page_serving import Serve, opened
 from processes import ROOT
 
+pytestmark = pytest.mark.quick
+
 WIDTH, HEIGHT = 1440, 1130
 DOCS = ROOT / "docs"
 

@@ -4,6 +4,8 @@ import pytest
 from browser import Page
 from page_serving import LIVE, Serve, Server, opened, shown
 
+pytestmark = pytest.mark.quick
+
 AWAY = "document.getElementById('link').dataset.state === 'away'"
 SENTENCES = {
     421: "this server is not that host",

@@ -8,6 +8,8 @@ from xml.etree import ElementTree
 import pytest
 from processes import LIBRARIES, ROOT, TIMEOUT_SECONDS
 
+pytestmark = pytest.mark.quick
+
 EBBTIDE = LIBRARIES.parent / "bin" / "ebbtide"
 STEP = ROOT / "tests" / "scheduler" / "data" / "cnn_step.json"
 FEASIBLE, BAD_INPUT, INFEASIBLE = 0, 2, 3

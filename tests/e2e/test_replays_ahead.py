@@ -15,9 +15,9 @@ ALWAYS = {"gpipe", "one_forward_one_backward"}
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param("gpipe", marks=pytest.mark.whole_zoo),
+        pytest.param("gpipe", marks=pytest.mark.nightly),
         "one_forward_one_backward",
-        pytest.param("interleaved", marks=pytest.mark.whole_zoo),
+        pytest.param("interleaved", marks=pytest.mark.nightly),
         "interleaved_zero_bubble",
     ],
 )

@@ -7,7 +7,7 @@ import zoo
 from conftest import measure
 from processes import Finished, run, script
 
-# One or two of each family; the others run with ./dev test --zoo.
+# One or two of each family; the others run with ./dev test --all.
 EVERY_TIME = {
     "torchvision_models.resnet50",
     "transformer_models.gpt2_eager",
@@ -43,7 +43,7 @@ def without_times(done: Finished) -> list[dict]:
 
 
 def marked(name: str):
-    return name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.whole_zoo)
+    return name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.nightly)
 
 
 @pytest.mark.parametrize("name", [marked(name) for name in zoo.programs()])
