@@ -30,6 +30,14 @@ void LiveRuns::noteWrite(const at::Tensor& tensor, const StepRun* recording) {
   }
 }
 
+void LiveRuns::noteOtherData(const c10::TensorImpl& tensor) {
+  for (const auto& run : alive()) run->noteOtherData(tensor);
+}
+
+void LiveRuns::noteDetached(const at::Tensor& tensor) {
+  for (const auto& run : alive()) run->noteDetached(tensor);
+}
+
 void LiveRuns::noteBackwardNode() {
   for (const auto& run : alive()) {
     const bool done = run->hasUses() && run->liveUses() == 0;

@@ -17,6 +17,9 @@ class LiveRuns final : public allocator::Reclaimer {
   // A tensor is about to be written, on any thread, by what `recording` (nullptr: nobody) does not
   // record itself.
   void noteWrite(const at::Tensor& tensor, const StepRun* recording = nullptr);
+  // A tensor was given other data (`p.data = …`), is about to be detached in place; any thread.
+  void noteOtherData(const c10::TensorImpl& tensor);
+  void noteDetached(const at::Tensor& tensor);
   // A node of a backward pass begins on a thread that has no step: of which one's graph nobody
   // tells, so it is noted by all that have not ended.
   void noteBackwardNode();

@@ -65,6 +65,24 @@ c10::DispatchKeySet denseKeysOf(c10::DeviceType type) {
       c10::computeDispatchKey(std::nullopt, at::kStrided, c10::Device(type)));
 }
 
+// PyTorch's own copy asks the mode for it (TensorImpl::shallow_copy_and_detach).
+class UnseenTensor final : public c10::TensorImpl {
+ public:
+  using c10::TensorImpl::TensorImpl;
+
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
+      const c10::VariableVersion& counter, bool allow_tensor_metadata_change) const override {
+    auto copy = c10::make_intrusive<c10::TensorImpl>(c10::Storage(storage()), key_set_, data_type_);
+    copy_tensor_metadata(this, copy.get(), counter, allow_tensor_metadata_change);
+    return copy;
+  }
+  c10::intrusive_ptr<c10::TensorImpl> shallow_copy_and_detach(
+      c10::VariableVersion&& counter, bool allow_tensor_metadata_change) const override {
+    const c10::VariableVersion same = std::move(counter);
+    return shallow_copy_and_detach(same, allow_tensor_metadata_change);
+  }
+};
+
 // Of the thread's ops: torch.profiler, say. A clean state would hide the replay from it.
 class Watchers {
  public:
@@ -143,14 +161,23 @@ bool TensorView::isApartFrom(const TensorView& other) const {
   return false;
 }
 
-at::Tensor TensorView::on(const c10::Storage& storage) const {
+template <typename Impl>
+at::Tensor TensorView::make(const c10::Storage& storage) const {
   TORCH_CHECK(storage.nbytes() >= storage_bytes,
               "ebbtide: the storage of a tensor that is still needed was resized from at least ",
               storage_bytes, " to ", storage.nbytes(), " bytes");
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage),
-                                                         denseKeysOf(storage.device_type()), dtype);
+  auto tensor = at::detail::make_tensor<Impl>(c10::Storage(storage),
+                                              denseKeysOf(storage.device_type()), dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);
   return tensor;
+}
+
+at::Tensor TensorView::on(const c10::Storage& storage) const {
+  return make<c10::TensorImpl>(storage);
+}
+
+at::Tensor TensorView::unseenOn(const c10::Storage& storage) const {
+  return make<UnseenTensor>(storage);
 }
 
 namespace {

@@ -29,6 +29,12 @@ struct TensorView {
   bool isApartFrom(const TensorView& other) const;
   // No dispatch. Throws when the storage has become too small.
   at::Tensor on(const c10::Storage& storage) const;
+  // The same, whose shallow copy no TorchDispatchMode sees.
+  at::Tensor unseenOn(const c10::Storage& storage) const;
+
+ private:
+  template <typename Impl>
+  at::Tensor make(const c10::Storage& storage) const;
 };
 
 // A dense tensor on the training device with memory of its own kind: the only sort whose storage we

@@ -7,9 +7,11 @@
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <pthread.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <cstring>
 
+#include "known_gradients.hpp"
 #include "live_runs.hpp"
 #include "message_batch.hpp"
 #include "messages.hpp"
@@ -20,6 +22,7 @@
 #include "thread_state.hpp"
 #include "traced_scope.hpp"
 #include "training_device.hpp"
+#include "variable_hooks.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -55,11 +58,13 @@ class DelegatingEngine final : public autograd::Engine {
     inner_.thread_init(device, queue, should_increment);
   }
   std::unique_ptr<autograd::SavedVariableHooks> get_default_saved_variable_hooks() override {
+    const at::Tensor* const tensor = takeTensorToSave();
     if (auto hooks = inner_.get_default_saved_variable_hooks())
       return hooks;  // the user's choice wins
     if (passThrough() || at::SavedTensorDefaultHooks::get_tls_state().is_tracing) return nullptr;
     const auto& run = threadState().steps.run();
     if (run == nullptr || !run->options().hooks || captures()) return nullptr;
+    if (tensor != nullptr && !SavedUse::isToManage(*tensor)) return nullptr;
     return std::make_unique<SavedUse>();
   }
 
@@ -99,6 +104,14 @@ void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
     if (info.writes[argument]) liveRuns().noteWrite(tensor, recording);
     if (statistics && info.isStatistic(argument)) liveRuns().noteWrite(tensor, nullptr);
   });
+}
+
+// With the tensor that aten::detach_ is given, before it runs.
+void noteDetached(const at::RecordFunction& call) {
+  if (std::strcmp(call.name(), "aten::detach_") != 0 || call.inputs().empty()) return;
+  const c10::IValue& tensor = call.inputs().back();
+  if (tensor.isTensor() && tensor.toTensor().defined() && !tensor.toTensor().is_view())
+    liveRuns().noteDetached(tensor.toTensor());
 }
 
 // An op on another lane than the step's is none of the step's.
@@ -172,6 +185,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
 
 std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, ThreadState& state) {
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
+  noteDetached(call);
   const auto& run = state.steps.run();
   const bool message = run != nullptr && run->notesReceives() && messageOf(call).has_value();
   if (message) run->noteMessage(isReceive(call));
@@ -191,6 +205,24 @@ void noteBackwardNode(ThreadState& state) {
   } else {
     state.steps.noteBackwardNode();
   }
+}
+
+// A leaf's gradient is being accumulated.
+struct GradientScope : at::ObserverContext {};
+
+// Only an error of ours asks for it.
+std::unique_ptr<at::ObserverContext> startGradient(const at::RecordFunction& call) {
+  if (!Session::current()->budget() || std::strcmp(call.name(), "torch::autograd::AccumulateGrad"))
+    return nullptr;
+  return std::make_unique<GradientScope>();
+}
+
+void endGradient() {
+  const auto node = autograd::get_current_node();
+  const auto* const accumulates = dynamic_cast<const autograd::AccumulateGrad*>(node.get());
+  if (accumulates == nullptr) return;
+  const at::Tensor& gradient = accumulates->variable.grad();
+  if (gradient.defined() && isPlain(gradient)) knownGradients().note(gradient.storage());
 }
 
 struct ActionScope : at::ObserverContext {
@@ -230,7 +262,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
         return startCall(call, state);
       case at::RecordScope::BACKWARD_FUNCTION:
         noteBackwardNode(state);
-        return nullptr;
+        return startGradient(call);
       case at::RecordScope::USER_SCOPE:
         return startUserScope(call, state);
       default:
@@ -268,6 +300,8 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
   try {
     if (call.scope() == at::RecordScope::USER_SCOPE) {
       endUserScope(*static_cast<ActionScope*>(context));
+    } else if (call.scope() == at::RecordScope::BACKWARD_FUNCTION) {
+      endGradient();
     } else {
       endFunction(call, *static_cast<OpScope*>(context));
     }
@@ -321,7 +355,7 @@ WorkInHand workInHand() {
 }
 
 void nameLiveBlocks(LiveShares& live) {
-  if (const auto& run = threadState().steps.run()) run->nameGradients(live);
+  knownGradients().name(live);
   liveRuns().nameBlocks(live, inBackward());
 }
 
@@ -330,6 +364,7 @@ void installRecorder() {
   engine = new DelegatingEngine(
       autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
   autograd::set_default_engine_stub(&engineStub);
+  installVariableHooks();
   Session::current()->memory().setReclaimer(&liveRuns());
   Session::current()->snapshots().setAsk(&workInHand);
   Session::current()->offerJobStore(&storeOfMessages);

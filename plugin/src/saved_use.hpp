@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "step_run.hpp"
@@ -34,6 +35,10 @@ class SavedUse final : public torch::autograd::SavedVariableHooks {
     return std::nullopt;
   }
 
+  // Can it be dropped or spilled, by the step that the thread is in? What cannot is left with
+  // PyTorch, which gives it back as it was.
+  static bool isToManage(const at::Tensor& tensor);
+
   // Not known when the op that runs now began.
   const at::Tensor& unbound() const { return strong_; }
   // The op has ended: its outputs are known.
@@ -41,8 +46,12 @@ class SavedUse final : public torch::autograd::SavedVariableHooks {
 
  private:
   at::Tensor otherData() const;
+  at::Tensor savedItself(const c10::Storage& storage) const;
+  bool isVariable() const;
   bool isOwnOutput() const;
+  void checkDetached() const;
   void checkVersion() const;
+  std::string makerText() const;
 
   std::shared_ptr<StepRun> run_;
   UseId use_ = scheduler::kNone;
@@ -50,8 +59,10 @@ class SavedUse final : public torch::autograd::SavedVariableHooks {
   at::Tensor strong_;
   WeakTensor saved_ = noTensor();
   WeakStorage saved_storage_ = noStorage();
-  const torch::autograd::Node* maker_ = nullptr;  // not to be followed; nullptr: it is an input
-  bool maker_is_newest_ = false;                  // of its thread's nodes, when it was saved
+  const torch::autograd::Node* maker_ = nullptr;  // its grad_fn; autograd keeps an input's
+  std::int64_t maker_output_ = 0;
+  bool maker_is_newest_ = false;  // of its thread's nodes, when it was saved
+  bool in_op_ = false;            // it is an input of the op that saved it
   c10::VariableVersion version_counter_ = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_ = 0;
   bool pass_through_ = passThrough();

@@ -32,13 +32,4 @@ void StepRun::nameBlocks(LiveShares& live, bool in_backward) {
   live.nameRest("from before the step (parameters not read yet, optimizer's state, data)");
 }
 
-void StepRun::nameGradients(LiveShares& live) const {
-  std::lock_guard lock(mutex_);
-  for (const Trained& trained : parameters_) {
-    if (trained.leaf.expired()) continue;
-    const at::Tensor& gradient = trained.leaf._unsafe_get_target()->grad();
-    if (gradient.defined() && isPlain(gradient)) live.add(gradient.storage().data(), "gradients");
-  }
-}
-
 }  // namespace ebbtide::plugin

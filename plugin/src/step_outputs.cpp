@@ -43,7 +43,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
   moveUses(uses, value, tensor);
   Present& present = present_.at(tensor.storage().unsafeGetStorageImpl());
   for (const Present::Counter& counter : counters) {
-    if (identityOf(counter.version) != identityOf(born.version)) present.add(counter);
+    if (counter.version.identity() != born.version.identity()) present.add(counter);
   }
 }
 

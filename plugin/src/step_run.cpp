@@ -217,10 +217,15 @@ void StepRun::logBackwardNode() {
 // ----------------------------------------------------------------------------------------------
 // saved uses
 
-UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& view, OpId by) {
+UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& view, OpId by,
+                      const torch::autograd::Node* maker) {
   const Locked lock(*this);
   const auto use = static_cast<UseId>(uses_.size());
-  uses_.push_back({id, &view});
+  Use& added = uses_.emplace_back();
+  added.value = id;
+  added.view = &view;
+  added.maker = maker;
+  if (maker != nullptr) added.maker_output = tensor.output_nr();
   ++use_count_;
   ++live_uses_;
   if (options_.log) options_.log->noteUse();
@@ -238,6 +243,23 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   holdIfKept(id, tensor.storage());
   if (!value.held) watchContents(id);
   return use;
+}
+
+void StepRun::noteDetached(const at::Tensor& tensor) {
+  const torch::autograd::Node* const maker = tensor.grad_fn().get();
+  if (maker == nullptr || !tensor.has_storage()) return;
+  std::lock_guard lock(mutex_);
+  const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
+  if (found == present_.end()) return;
+  for (const UseId id : values_[found->second.value].uses) {
+    Use& use = uses_[id];
+    if (use.maker == maker && use.maker_output == tensor.output_nr()) use.detached = true;
+  }
+}
+
+bool StepRun::isDetached(UseId use) const {
+  std::lock_guard lock(mutex_);
+  return uses_[use].detached;
 }
 
 // Between its birth and this use something wrote to it that told nobody, such as NumPy: its op
@@ -334,11 +356,10 @@ bool StepRun::parametersChanged() const {
   if (parameter_written_) return true;
   std::lock_guard lock(mutex_);
   bool all_gone = !parameters_.empty();
-  for (const auto& [id, leaf, counter] : parameters_) {
-    const c10::StorageImpl* const now = storageOf(leaf);
-    const bool swapped = now != nullptr && now != values_[id].storage().unsafeGetStorageImpl();
-    if (swapped || counter.moved()) return true;  // `p.data = …`, or written in place
-    all_gone = all_gone && now == nullptr;
+  for (const Trained& trained : parameters_) {
+    const bool swapped = trained.now != trained.storage._unsafe_get_target();
+    if (swapped || trained.counter.moved()) return true;  // `p.data = …`, or written in place
+    all_gone = all_gone && trained.storage.expired();
   }
   return all_gone;  // new leaves each step
 }

@@ -45,6 +45,10 @@
 #include "training_device.hpp"
 #include "weak_references.hpp"
 
+namespace torch::autograd {
+struct Node;
+}
+
 namespace ebbtide::plugin {
 
 class StepRun : public std::enable_shared_from_this<StepRun> {
@@ -73,6 +77,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     return options_.log || keeps_recipes_ ? TimeSpan(device_.clock) : TimeSpan();
   }
   void noteUnrecordedWrite(const at::Tensor& tensor);
+  void noteOtherData(const c10::TensorImpl& tensor);  // it was given other data (`p.data = …`)
+  void noteDetached(const at::Tensor& tensor);        // is about to be, in place
   // Does this thread ask the device on the step's lane? What it does on another one is no part of
   // the step, and keeps everything (Session) if it touches what the step knows or trains.
   bool onItsLane() const noexcept { return device_.lanes.now() == lane_; }
@@ -82,8 +88,11 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   ValueId findValue(const at::Tensor& tensor);    // kNone when its present contents are unknown
   ValueId sourceValue(const at::Tensor& tensor);  // findValue, or a new source
   // `view` is looked at until the use is released. `by`: the op that saves it, kNone between ops.
-  UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by);
-  c10::Storage restore(UseId use);  // for one unpack
+  // `maker`: the tensor's grad_fn, nullptr where that is nobody's to ask for.
+  UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by,
+               const torch::autograd::Node* maker);
+  bool isDetached(UseId use) const;  // was the tensor since, in place?
+  c10::Storage restore(UseId use);   // for one unpack
   void releaseUse(UseId use) noexcept;
 
   // --- messages of other ranks (step_ahead.cpp), by the thread that trains
@@ -96,7 +105,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   // --- when memory is out: what its live blocks are
   void nameBlocks(LiveShares& live, bool in_backward);
-  void nameGradients(LiveShares& live) const;  // by the thread that trains them
   std::string nameOf(OpId op) const;
 
   void lockForFork() { mutex_.lock(); }

@@ -38,7 +38,7 @@ struct StepRun::RunValue {
   int output = 0;
   ValueId previous_epoch = kNone;
   OpId overwritten_by = kNone;
-  c10::VariableVersion version = c10::VariableVersion(c10::VariableVersion::DISABLED);
+  WeakVersion version;
   std::uint32_t version_at_birth = 0;
   std::int32_t live_uses = 0;
   c10::SmallVector<UseId, 2> uses;  // not released, in the order in which they were saved
@@ -70,10 +70,7 @@ struct StepRun::RunValue {
   std::uint64_t touched = 0;        // the cursor's boundary when it was last made, saved or read
 
   // Was nothing written through its version counter?
-  bool intact() const {
-    return !version.enabled() ||
-           static_cast<std::uint32_t>(version.current_version()) == version_at_birth;
-  }
+  bool intact() const { return !version.enabled() || version.current() == version_at_birth; }
   c10::Storage storage() const {
     if (held) return held;
     return c10::Storage(copy.lock());
@@ -130,18 +127,20 @@ struct StepRun::Use {
   bool released = false;
   std::uint32_t visits = 0;  // events in which it was unpacked so far
   bool left_over = false;    // its graph was kept at the last one that the plan knows
+  // Of the tensor when it was saved: not to be followed, autograd keeps it as long as the use.
+  const torch::autograd::Node* maker = nullptr;
+  std::int64_t maker_output = 0;
+  bool detached = false;  // in place, since
 };
 
 struct StepRun::Present {
   // Parts of a storage may count their versions apart. A counter that moved with no recorded write
   // says that the contents are unknown.
   struct Counter {
-    c10::VariableVersion version;
+    WeakVersion version;
     std::uint32_t known = 0;
 
-    bool moved() const {
-      return version.enabled() && static_cast<std::uint32_t>(version.current_version()) != known;
-    }
+    bool moved() const { return version.enabled() && version.current() != known; }
   };
   using Counters = c10::SmallVector<Counter, 1>;
   static constexpr std::size_t kMostCounters = 8;
@@ -153,7 +152,7 @@ struct StepRun::Present {
   const Counter* counterOf(const at::Tensor& tensor) const {
     const void* const wanted = identityOf(tensor.unsafeGetTensorImpl()->version_counter());
     for (const Counter& counter : counters) {
-      if (identityOf(counter.version) == wanted) return &counter;
+      if (counter.version.identity() == wanted) return &counter;
     }
     return nullptr;
   }
@@ -172,10 +171,19 @@ struct StepRun::Present {
   Counters counters;  // the first: of the tensor that the value was born as
 };
 
+// A leaf, known by its address and its version counter. No reference to it, weak or strong: PyTorch
+// swaps no tensor that has one (torch.utils.swap_tensors), and a step may rest for long.
 struct StepRun::Trained {
   ValueId value = kNone;
-  WeakTensor leaf;
-  Present::Counter counter;  // when the step read it first
+  const c10::TensorImpl* leaf = nullptr;  // not to be followed
+  Present::Counter counter;               // when the step read it first
+  WeakStorage storage;                    // that it had then
+  const c10::StorageImpl* now = nullptr;  // that it has: another one after `p.data = …`
+
+  // An address is used again once its tensor is gone, the counter's not while this holds it.
+  bool is(const c10::TensorImpl& tensor) const {
+    return &tensor == leaf && identityOf(tensor.version_counter()) == counter.version.identity();
+  }
 };
 
 // Holds mutex_. What is given up meanwhile is freed after it.

@@ -39,7 +39,7 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
       const std::uint32_t version = Present::versionOf(tensor);
       const bool source = values_[replaced].producer == kNone;
       if (intact && present.counterOf(tensor) == nullptr && (source || version == 0)) {
-        present.add({tensor.unsafeGetTensorImpl()->version_counter(), version});
+        present.add({WeakVersion(tensor.unsafeGetTensorImpl()->version_counter()), version});
         if (source) noteTrained(replaced, tensor);
         return replaced;
       }
@@ -64,7 +64,7 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.foreign = !device_.blocks.isOurs(tensor.storage());
   value.touched = cursor_.boundary();
   if (producer == kNone) noteTrained(id, tensor);
-  value.version = tensor.unsafeGetTensorImpl()->version_counter();
+  value.version = WeakVersion(tensor.unsafeGetTensorImpl()->version_counter());
   value.version_at_birth = Present::versionOf(tensor);
   value.copy = weakly(tensor.storage());
   if (options_.log && !value.foreign) {
@@ -84,14 +84,23 @@ void StepRun::noteTrained(ValueId id, const at::Tensor& tensor) {
   const bool view_of_leaf =
       tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
   if (!leaf && !view_of_leaf) return;
-  const auto trained = (view_of_leaf ? tensor._base() : tensor).getIntrusivePtr();
-  const auto same = [&trained](const Trained& known) {
-    return known.leaf._unsafe_get_target() == trained.get();
-  };
+  const c10::TensorImpl& trained = *(view_of_leaf ? tensor._base() : tensor).unsafeGetTensorImpl();
+  const auto same = [&trained](const Trained& known) { return known.is(trained); };
   const bool another_part = std::exchange(values_[id].parameter, true);
   if (another_part && std::any_of(parameters_.begin(), parameters_.end(), same)) return;
-  const c10::VariableVersion& version = tensor.unsafeGetTensorImpl()->version_counter();
-  parameters_.push_back({id, WeakTensor(trained), {version, Present::versionOf(tensor)}});
+  WeakVersion version(tensor.unsafeGetTensorImpl()->version_counter());
+  parameters_.push_back({id,
+                         &trained,
+                         {std::move(version), Present::versionOf(tensor)},
+                         weakly(tensor.storage()),
+                         tensor.storage().unsafeGetStorageImpl()});
+}
+
+void StepRun::noteOtherData(const c10::TensorImpl& tensor) {
+  std::lock_guard lock(mutex_);
+  for (Trained& trained : parameters_) {
+    if (trained.is(tensor)) trained.now = tensor.unsafe_storage().unsafeGetStorageImpl();
+  }
 }
 
 // Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses

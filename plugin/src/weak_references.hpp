@@ -1,4 +1,4 @@
-// Weak references to torch's tensors and storages. Includes torch.
+// Weak references to torch's tensors, storages and version counters. Includes torch.
 #pragma once
 
 #include <c10/core/Storage.h>
@@ -6,6 +6,7 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/core/UndefinedTensorImpl.h>
 
+#include <cstdint>
 #include <cstring>
 
 namespace ebbtide::plugin {
@@ -41,5 +42,35 @@ inline const void* identityOf(const c10::VariableVersion& counter) {
   std::memcpy(&identity, &counter, sizeof(identity));
   return identity;
 }
+
+// A version counter, to be read for as long as one likes. Weak: PyTorch makes a variable of a
+// tensor in place where nobody else has its counter, else of a copy, which a TorchDispatchMode
+// sees.
+class WeakVersion {
+ public:
+  WeakVersion() = default;  // of a tensor without
+  explicit WeakVersion(const c10::VariableVersion& counter) : counter_(identityOf(counter)) {
+    if (counter_ == nullptr) return;
+    auto* const target =
+        const_cast<Target*>(static_cast<const Target*>(counter_));  // its one and only base
+    kept_ = Weak(c10::intrusive_ptr<Target>::reclaim_copy(target));
+  }
+
+  bool enabled() const noexcept { return counter_ != nullptr; }
+  const void* identity() const noexcept { return counter_; }
+  // Its count lives as long as a weak reference does: nothing of it ends before.
+  std::uint32_t current() const {
+    alignas(c10::VariableVersion) unsigned char same[sizeof(c10::VariableVersion)];
+    std::memcpy(same, &counter_, sizeof(counter_));  // no reference, so never to be destroyed
+    return reinterpret_cast<const c10::VariableVersion*>(same)->current_version();
+  }
+
+ private:
+  using Target = c10::intrusive_ptr_target;
+  using Weak = c10::weak_intrusive_ptr<Target>;
+
+  const void* counter_ = nullptr;
+  Weak kept_ = Weak(c10::intrusive_ptr<Target>());
+};
 
 }  // namespace ebbtide::plugin
