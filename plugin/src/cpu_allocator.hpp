@@ -9,7 +9,8 @@
 namespace ebbtide::plugin {
 
 // Puts ours in the place of torch's CPU allocator. Tensors made before keep their own deleter.
-void installCpuAllocator(allocator::DeviceMemory& memory);
+// False: storages that Python makes without a tensor (torch.UntypedStorage) stay outside.
+bool installCpuAllocator(allocator::DeviceMemory& memory);
 
 // What this thread allocates from now on is filled with the pattern; 0: with nothing. Returns the
 // pattern before.

@@ -73,8 +73,12 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
                                        .torch_build = build,
                                        .cpu_capability = at::get_cpu_capability(),
                                        .settings = librarySettings()});
-    if (Session::current()->config().own_allocator)
-      installCpuAllocator(Session::current()->hostMemory());
+    if (Session::current()->config().own_allocator &&
+        !installCpuAllocator(Session::current()->hostMemory())) {
+      Session::current()->warn(
+          "this torch has another standard allocator than is known here: what torch.UntypedStorage "
+          "and copy.deepcopy allocate is not counted");
+    }
     installRecorder();
     return nullptr;
   } catch (const std::exception& error) {
