@@ -101,10 +101,13 @@ bool somebodyListens(const sockaddr_un& address) {
 int openSocket(const std::string& path, const std::string& hidden, std::string& error) {
   const auto address = addressOf(hidden);
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (socket.get() < 0) {
+    error = "cannot listen on " + path + ": no socket can be made: " + std::strerror(errno);
+    return -1;
+  }
   ::unlink(hidden.c_str());  // of a process that died here, and had our number
   // Its mode before it can be reached: the folder is closed to others anyway.
   const bool listens =
-      socket.get() >= 0 &&
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
       ::chmod(hidden.c_str(), 0600) == 0 && ::listen(socket.get(), kBacklog) == 0 &&
       ::rename(hidden.c_str(), path.c_str()) == 0;
@@ -125,12 +128,13 @@ std::unique_ptr<UnixSocket> UnixSocket::listen(const std::string& path, std::str
     error = "cannot listen on " + path + ": a socket's path has at most 107 bytes";
     return nullptr;
   }
+  struct stat status {};
+  const bool made_above = ::lstat(above.c_str(), &status) != 0;
   error = whyNotOurFolder(above);
   if (!error.empty()) return nullptr;
   const FolderLock lock(above, kOpenAttempts);
   error = whyNotOurFolder(folder.string());
   if (!error.empty()) return nullptr;
-  struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) {
       error = "cannot listen on " + path + ": there is something that is not a socket";
@@ -144,7 +148,11 @@ std::unique_ptr<UnixSocket> UnixSocket::listen(const std::string& path, std::str
   std::unique_ptr<UnixSocket> opened(new UnixSocket);
   opened->path_ = path;
   opened->descriptor_ = openSocket(path, hidden, error);
-  if (opened->descriptor_ < 0) return nullptr;
+  if (opened->descriptor_ < 0) {
+    ::rmdir(folder.c_str());  // where nobody else is in it
+    if (made_above) ::rmdir(above.c_str());
+    return nullptr;
+  }
   if (::lstat(path.c_str(), &status) == 0) {
     opened->device_ = status.st_dev;
     opened->inode_ = status.st_ino;

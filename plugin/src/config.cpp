@@ -15,14 +15,18 @@
 #include <fstream>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "rank_socket.hpp"
 #include "variables.hpp"
 
 namespace ebbtide::plugin {
 namespace {
+
+using scheduler::shownText;
 
 int integerVariable(const char* name, int low, int high, int otherwise) {
   const std::string text = variable(name);
@@ -31,7 +35,7 @@ int integerVariable(const char* name, int low, int high, int otherwise) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || *end != '\0' || value < low || value > high) {
     throw std::invalid_argument(
-        fmt::format("{}={} is not a whole number from {} to {}", name, text, low, high));
+        fmt::format("{}={} is not a whole number from {} to {}", name, shownText(text), low, high));
   }
   return value;
 }
@@ -58,7 +62,7 @@ std::string choice(const char* name, std::initializer_list<std::string_view> all
     if (candidate == text) return text;
     list += (list.empty() ? "" : ", ") + std::string(candidate);
   }
-  throw std::invalid_argument(fmt::format("{}={} is not one of: {}", name, text, list));
+  throw std::invalid_argument(fmt::format("{}={} is not one of: {}", name, shownText(text), list));
 }
 
 std::string replaceRank(std::string path, int rank) {
@@ -73,7 +77,7 @@ void checkWritableFolder(const char* name, const std::string& folder) {
   const int file = ::mkostemp(path.data(), O_CLOEXEC);
   if (file < 0) {
     throw std::invalid_argument(fmt::format("{}: no file can be made in the folder {}: {}", name,
-                                            folder, std::strerror(errno)));
+                                            shownText(folder), std::strerror(errno)));
   }
   ::close(file);
   ::unlink(path.c_str());
@@ -85,8 +89,14 @@ std::string fileOfRank(const char* name, int rank) {
   if (path.empty()) return path;
   const auto parent = std::filesystem::path(path).parent_path();
   checkWritableFolder(name, parent.empty() ? "." : parent.string());
-  if (std::filesystem::is_directory(path))
-    throw std::invalid_argument(fmt::format("{}: {} is a folder", name, path));
+  std::error_code error;
+  const auto there = std::filesystem::status(path, error).type();
+  if (there == std::filesystem::file_type::none) {
+    throw std::invalid_argument(
+        fmt::format("{}: {} cannot be a file: {}", name, shownText(path), error.message()));
+  }
+  if (there == std::filesystem::file_type::directory)
+    throw std::invalid_argument(fmt::format("{}: {} is a folder", name, shownText(path)));
   return path;
 }
 
@@ -98,7 +108,7 @@ void readTextFile(Config& config) {
     throw std::invalid_argument(
         fmt::format("EBBTIDE_TEXTFILE={}: the {} ranks of this machine would write one file; put "
                     "{{rank}} into its name",
-                    given, config.local_world_size));
+                    shownText(given), config.local_world_size));
   }
   config.text_file_path =
       std::filesystem::absolute(fileOfRank("EBBTIDE_TEXTFILE", config.rank)).string();

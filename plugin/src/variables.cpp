@@ -22,6 +22,8 @@ constexpr std::array<std::string_view, 10> kOfLibraries = {
     "ATEN_",       "BLIS_", "DNNL_", "GOMP_",   "KMP_",
     "LD_PRELOAD=", "MKL_",  "OMP_",  "ONEDNN_", "OPENBLAS_"};
 
+constexpr std::size_t kMostShown = 200;  // bytes of a name
+
 int editDistance(std::string_view a, std::string_view b) {
   std::vector<int> row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) row[j] = static_cast<int>(j);
@@ -65,8 +67,8 @@ std::string unknownVariable() {
     const auto nearest = std::min_element(
         kVariables.begin(), kVariables.end(),
         [&](auto a, auto b) { return editDistance(name, a) < editDistance(name, b); });
-    return "unknown variable " + std::string(name) + "; did you mean " + std::string(*nearest) +
-           "?";
+    return "unknown variable " + std::string(name.substr(0, kMostShown)) + "; did you mean " +
+           std::string(*nearest) + "?";
   }
   return "";
 }

@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "ebbtide/scheduler/shown_text.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
@@ -31,7 +33,7 @@ bool isDecimalUnit(std::string_view unit) {
 
 Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
   const auto reject = [&](const std::string& why) {
-    return std::invalid_argument(name + "=" + text + " " + why +
+    return std::invalid_argument(name + "=" + shownText(text) + " " + why +
                                  "; write for example 30GiB, 24576MiB, 80% or plain bytes");
   };
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) {
@@ -53,10 +55,11 @@ Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
   } else if (const auto scale = scaleOf(unit)) {
     bytes = number * *scale;
   } else if (isDecimalUnit(unit)) {
-    const std::string binary = text.substr(0, text.size() - unit.size()) + unit[0] + "i";
+    const std::string number_alone = text.substr(0, text.size() - unit.size());
+    const std::string binary = shownText(number_alone) + unit[0] + "i";
     throw reject("is ambiguous: write " + binary + "B or " + binary + " (powers of 1024)");
   } else {
-    throw reject("has the unknown unit '" + unit + "'");
+    throw reject("has the unknown unit '" + shownText(unit) + "'");
   }
   if (!(bytes >= 1)) throw reject("is not more than zero");
   if (bytes > 9.0e18) throw reject("is too large");

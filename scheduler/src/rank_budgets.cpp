@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -30,7 +31,7 @@ std::optional<std::pair<std::int32_t, std::int32_t>> rangeOf(std::string_view te
 
 RankBudgets RankBudgets::parse(const std::string& name, const std::string& text) {
   const auto reject = [&](const std::string& why) {
-    return std::invalid_argument(name + "=" + text + " " + why +
+    return std::invalid_argument(name + "=" + shownText(text) + " " + why +
                                  "; write for example 30GiB or default=80%,rank0=24GiB,"
                                  "rank8-15=20GiB,stage1=70GiB");
   };
@@ -46,13 +47,14 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
     const std::string entry = text.substr(begin, end - begin);
     begin = end + 1;
     const std::size_t equals = entry.find('=');
-    if (equals == std::string::npos) throw reject("has the entry '" + entry + "' without a key");
+    if (equals == std::string::npos)
+      throw reject("has the entry '" + shownText(entry) + "' without a key");
     const std::string key = entry.substr(0, equals), size = entry.substr(equals + 1);
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
-      throw reject("names " + key + " twice");
+      throw reject("names " + shownText(key) + " twice");
     }
     keys.push_back(key);
-    parseSize(name + ": " + key, size, 1 << 20);
+    parseSize(name + ": " + shownText(key), size, 1 << 20);
     const bool is_stage = key.starts_with("stage");
     if (key == "default") {
       budgets.entries_.push_back({Key::kDefault, 0, 0, size});
@@ -62,7 +64,7 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
       budgets.entries_.push_back(
           {is_stage ? Key::kStage : Key::kRank, range->first, range->second, size});
     } else {
-      throw reject("has the unknown key '" + key + "'");
+      throw reject("has the unknown key '" + shownText(key) + "'");
     }
   }
   return budgets;

@@ -5,6 +5,7 @@
 #include "chen_planner.hpp"
 #include "dtr_planner.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "greedy_planner.hpp"
 #include "greedy_remat_planner.hpp"
 #include "kusumoto_planner.hpp"
@@ -52,7 +53,7 @@ const Planner& planner(std::string_view name) {
     if (its_name == name) return *one;
     known += (known.empty() ? "" : ", ") + its_name;
   }
-  throw std::invalid_argument("unknown planner '" + std::string(name) + "'; known: " + known);
+  throw std::invalid_argument("unknown planner '" + shownText(name) + "'; known: " + known);
 }
 
 }  // namespace ebbtide::scheduler

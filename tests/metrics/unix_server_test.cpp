@@ -2,11 +2,14 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -18,6 +21,7 @@
 #include "ebbtide/metrics/pages.hpp"
 #include "private_folder.hpp"
 #include "raw_client.hpp"
+#include "unix_socket.hpp"
 
 namespace ebbtide::metrics::test {
 namespace {
@@ -156,6 +160,22 @@ TEST_F(UnixServerTest, RefusesTheFolderOfAnotherUser) {
   ASSERT_EQ(::chown(folder_.c_str(), 65534, 65534), 0);
   EXPECT_EQ(start(path_), nullptr);
   EXPECT_NE(error_.find("another user"), std::string::npos) << error_;
+}
+
+// As under a filter of system calls that allows no socket: here every descriptor is taken.
+TEST_F(UnixServerTest, WhereNoSocketCanBeMadeItSaysWhyAndLeavesNoFolder) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);  // the lowest number that is free
+  ::close(next);
+  const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto socket = UnixSocket::listen(path_, error_);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(socket, nullptr);
+  EXPECT_EQ(error_,
+            "cannot listen on " + path_ + ": no socket can be made: " + std::strerror(EMFILE));
+  EXPECT_FALSE(std::filesystem::exists(base_ / "run"));
 }
 
 TEST_F(UnixServerTest, RefusesAPathThatIsNone) {

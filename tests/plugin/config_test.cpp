@@ -151,6 +151,29 @@ TEST_F(ConfigTest, ChoicesAreListed) {
   EXPECT_EQ(problem(), "EBBTIDE_ON_INFEASIBLE=abort is not one of: stop, best-effort");
 }
 
+// What is quoted of it is 200 bytes, beside the names of variable and choices.
+TEST_F(ConfigTest, EndlessValuesAreNamedAndCut) {
+  const std::string endless = "/tmp/" + std::string(6000, 'x') + "\n";
+  set("EBBTIDE", "1");
+  for (const char* name :
+       {"EBBTIDE_LOG", "EBBTIDE_PORT", "EBBTIDE_BUDGET", "EBBTIDE_PLANNER", "EBBTIDE_REPORT",
+        "EBBTIDE_PERFETTO", "EBBTIDE_TEXTFILE", "EBBTIDE_SPILL_DIR", "EBBTIDE_TRACE_DIR"}) {
+    ::setenv(name, endless.c_str(), 1);
+    const std::string text = problem();
+    ::unsetenv(name);
+    EXPECT_TRUE(text.starts_with(name)) << name << ": " << text;
+    EXPECT_LT(text.size(), 600u) << name;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << name;
+  }
+}
+
+TEST_F(ConfigTest, AFilesNameThatIsTooLongIsNamed) {
+  set("EBBTIDE", "1");
+  set("EBBTIDE_REPORT", ("/tmp/" + std::string(300, 'x')).c_str());
+  EXPECT_EQ(problem(), "EBBTIDE_REPORT: /tmp/" + std::string(195, 'x') +
+                           "… cannot be a file: File name too long");
+}
+
 TEST_F(ConfigTest, UnknownPlannerIsRefused) {
   set("EBBTIDE_PLANNER", "oracle");
   EXPECT_NE(problem().find("oracle"), std::string::npos);
