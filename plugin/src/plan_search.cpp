@@ -42,6 +42,7 @@ Planned PlanSearch::best(const scheduler::Trace& trace, const scheduler::TraceGr
     if (best.result.schedule.steps.empty() || next.betterThan(best)) best = std::move(next);
     const double cost = static_cast<double>(best.simulated.recompute_ns);
     const bool cheap = cost < kCheapPlan * static_cast<double>(trace.duration_ns);
+    if (options_.cancelled != nullptr && *options_.cancelled) break;
     if (trace.host.bytes_per_second == 0 || (best.result.feasible && cheap)) break;
   }
   return best;
@@ -78,6 +79,7 @@ bool Planned::betterThan(const Planned& other) const {
 scheduler::PlanResult PlanSearch::planWithin(const Graph& graph, Bytes cap) const {
   scheduler::PlannerOptions options;
   options.deadline = std::chrono::steady_clock::now() + options_.planning_time;
+  options.cancelled = options_.cancelled;
   scheduler::PlanResult result = scheduler::planner(options_.planner).plan(graph, cap, options);
   if (const auto problem = scheduler::validate(graph, result.schedule)) {
     throw std::runtime_error("the planner's schedule is not legal: " + *problem);

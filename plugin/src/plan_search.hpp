@@ -4,6 +4,7 @@
 // Thread rule: it keeps nothing between two calls.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
@@ -29,12 +30,14 @@ class PlanSearch {
     std::string planner = "auto";
     bool replay_ahead = true;
     std::chrono::milliseconds planning_time = std::chrono::milliseconds(2500);  // a plan's longest
+    const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for the plan any more
   };
   using Tell = std::function<void(const std::string& text)>;
 
   PlanSearch(Options options, Tell debug)
       : options_(std::move(options)), debug_(std::move(debug)) {}
 
+  // Of a search that is cancelled whatever it has by then, legal all the same.
   // `plain`: the trace's graph, without copies. Throws std::runtime_error where a planner's
   // schedule is not legal.
   Planned best(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,

@@ -19,6 +19,9 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
+// What it still does at the program's end nobody asked for: no line may contradict the last one.
+thread_local bool on_planning_thread = false;
+
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr std::size_t kPlannedAtOnce = 8;        // programs; of more, those that came back
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
@@ -38,8 +41,9 @@ Session::Session(Config config, AuditCache::Host host)
       trained_(config_),
       metrics_({config_.rank, config_.local_rank, config_.job_id}),
       control_(std::make_unique<SessionControl>(*this)),
-      search_({.planner = config_.planner, .replay_ahead = config_.replay_ahead},
-              [this](const std::string& text) { debug(text); }),
+      search_(
+          {.planner = config_.planner, .replay_ahead = config_.replay_ahead, .cancelled = &ends_},
+          [this](const std::string& text) { debug(text); }),
       budget_(config_.stage_budgets
                   ? std::optional(StageBudget(*config_.stage_budgets, config_.rank))
                   : std::nullopt,
@@ -92,18 +96,21 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
 }
 
 void Session::say(const std::string& text) const {
+  if (ends_ && on_planning_thread) return;
   if (config_.log_level == "info" || config_.log_level == "debug") {
     std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_.rank, text.c_str());
   }
 }
 
 void Session::warn(const std::string& text) const {
+  if (ends_ && on_planning_thread) return;
   if (config_.log_level != "off" && config_.log_level != "error") {
     std::fprintf(stderr, "[ebbtide rank %d] warning: %s\n", config_.rank, text.c_str());
   }
 }
 
 void Session::debug(const std::string& text) const {
+  if (ends_ && on_planning_thread) return;
   if (config_.log_level == "debug")
     std::fprintf(stderr, "[ebbtide rank %d] debug: %s\n", config_.rank, text.c_str());
 }
@@ -127,6 +134,7 @@ void Session::wake(int threads) {
     checkRankEntries();
     planner_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "ebbtide-plan");
+      on_planning_thread = true;
       planLoop();
     });
     awake_ = true;

@@ -155,6 +155,7 @@ class Session {
   void warn(const std::string& text) const;
   void debug(const std::string& text) const;
   bool disabled() const noexcept { return disabled_; }
+  const std::atomic<bool>& ends() const noexcept { return ends_; }  // nobody waits for plans then
 
   // Not empty: the next allocation of a training thread must fail with this text.
   bool stopRequested() const noexcept { return stop_.requested(); }

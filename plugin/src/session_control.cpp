@@ -9,6 +9,7 @@
 #include "ebbtide/metrics/machine_name.hpp"
 #include "ebbtide/metrics/or_null.hpp"
 #include "ebbtide/metrics/pages.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "session.hpp"
 #include "system_time.hpp"
 #include "trace_routes.hpp"
@@ -23,6 +24,11 @@ using metrics::Request;
 using metrics::Response;
 
 constexpr auto kCurvePointTime = std::chrono::milliseconds(500);
+
+// Of two addresses, each with a reason.
+std::string shown(const std::string& problem) {
+  return scheduler::shownText(problem, 2 * scheduler::kMostShown);
+}
 
 std::string variablesJson() {
   nlohmann::json rows = nlohmann::json::array();
@@ -39,7 +45,8 @@ SessionControl::SessionControl(Session& session)
     : session_(session),
       curve_search_({.planner = session.config().planner,
                      .replay_ahead = false,
-                     .planning_time = kCurvePointTime},
+                     .planning_time = kCurvePointTime,
+                     .cancelled = &session.ends()},
                     [](const std::string&) {}),
       socket_(session.config().socket_dir, session.config().job_id, session.config().rank),
       host_(metrics::machineName()),
@@ -103,7 +110,7 @@ std::string SessionControl::serve() {
     std::string problem;
     if (!config.token_file.empty())
       tcp.token = metrics::BearerToken::read(config.token_file, problem);
-    if (!problem.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + problem);
+    if (!problem.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + shown(problem));
     options.tcp = std::move(tcp);
     options.node = metrics::NodeOptions{.folder = socket_.jobFolder(),
                                         .job_id = socket_.jobId(),
@@ -112,7 +119,7 @@ std::string SessionControl::serve() {
   }
   std::string error;
   server_ = metrics::HttpServer::start(options, routes_, error);
-  if (!error.empty()) session_.warn("metrics are not served everywhere: " + error);
+  if (!error.empty()) session_.warn("metrics are not served everywhere: " + shown(error));
   if (server_ == nullptr) return "no endpoint";
   std::string tcp;
   if (server_->port() != 0) {

@@ -67,7 +67,8 @@ RankPlanning::Limits Session::jobLimits(std::int64_t cap,
           .planning_time = kCurveTime,
           .planner = config_.planner,
           .asks_stages = budget_.asksOthers(),
-          .budget_bytes = budget};
+          .budget_bytes = budget,
+          .cancelled = &ends_};
 }
 
 steady_clock::time_point Session::nextLook() const {

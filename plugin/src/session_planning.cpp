@@ -228,6 +228,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
     return;
   }
   Planned planned = search_.best(trace, graph, cap);
+  if (ends_) return;
   preferRehearsed(trace, first_step, cap, planned);
   std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
   if (trace.group_size > 1)
@@ -273,6 +274,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   const auto& [step, result, simulated] = planned;
   std::shared_ptr<Plan> plan = planOf(trace, planned, plan_seconds);
   std::lock_guard lock(mutex_);
+  if (closing_) return;
   const auto program = programs_.find(trace.signature);
   if (program == programs_.end()) return;         // forgotten meanwhile
   if (budget_number != budget_.number()) return;  // as planOnce()

@@ -15,6 +15,7 @@
 #include "pwremat_planner.hpp"
 #include "replay_polish.hpp"
 #include "saved_bytes.hpp"
+#include "search_end.hpp"
 #include "twremat_planner.hpp"
 
 namespace ebbtide::scheduler {
@@ -72,7 +73,7 @@ class Composition {
  private:
   bool done() const {
     const bool optimal = best_.feasible && best_.recompute_ns <= bound_ns_;
-    return optimal || isPast(options_.deadline);
+    return optimal || SearchEnd(options_).reached();
   }
 
   // A schedule that is not legal does not count at all.
@@ -146,7 +147,7 @@ class Composition {
         .moves = work / kStepsPerMove, .enough_ns = bound_ns_, .least_gain = kLeastGain};
     const PlanResult start = best_;
     Bytes budget = budget_;
-    for (int round = 0; round < kAnnealings && !isPast(options_.deadline); ++round) {
+    for (int round = 0; round < kAnnealings && !SearchEnd(options_).reached(); ++round) {
       Schedule polished = polish(graph_, budget, options_, start.schedule, effort);
       PlanResult found =
           judgedPlan(graph_, budget_, std::move(polished), start.planner + " + annealing");
@@ -182,7 +183,7 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
   rejectUnknownOptions(options, info());
   const std::int64_t work = integerOption(options, "work", kDefaultSearchWork);
   PlanResult everything = judgedPlan(graph, budget_bytes, keepEverything(graph), "keep-everything");
-  if (everything.feasible || isPast(options.deadline)) return everything;
+  if (everything.feasible || SearchEnd(options).reached()) return everything;
   PlanResult best = Composition(graph, budget_bytes, options, everything).run(work);
   if (graph.ops.size() > kLadderOps || !hasPasses(graph)) return best;
   const Bytes bound = peakLowerBound(graph);
@@ -191,7 +192,7 @@ PlanResult AutoPlanner::plan(const Graph& graph, Bytes budget_bytes,
     if (budget >= budget_bytes) continue;
     // From there on down nothing can be better.
     const bool bounded = best.feasible && best.recompute_ns <= recomputeLowerBound(graph, budget);
-    if (bounded || isPast(options.deadline)) break;
+    if (bounded || SearchEnd(options).reached()) break;
     PlanResult lower = Composition(graph, budget, options, everything).run(work);
     lower.feasible = lower.peak_bytes <= budget_bytes;
     lower.recompute_bound_ns = best.recompute_bound_ns;

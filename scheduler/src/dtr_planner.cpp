@@ -228,7 +228,7 @@ PlanResult DtrPlanner::plan(const Graph& graph, Bytes budget_bytes,
                             const PlannerOptions& options) const {
   rejectUnknownOptions(options, info());
   PlanChoice choice(graph, budget_bytes, options, info().name);
-  const WorkLimit work{kMostRunsPerOp * graph.ops.size(), options.deadline};
+  const WorkLimit work{kMostRunsPerOp * graph.ops.size(), options};
   choice.searchLimits([&](Bytes limit) { return runWithEviction(graph, limit, work); });
   return choice.take();
 }

@@ -179,7 +179,7 @@ PlanResult GreedyRematPlanner::plan(const Graph& graph, Bytes budget_bytes,
                                     const PlannerOptions& options) const {
   rejectUnknownOptions(options, info());
   PlanChoice choice(graph, budget_bytes, options, info().name);
-  const WorkLimit work{kMostRunsPerOp * graph.ops.size(), options.deadline};
+  const WorkLimit work{kMostRunsPerOp * graph.ops.size(), options};
   choice.searchLimits([&](Bytes limit) { return rematerializeGreedily(graph, limit, work); });
   // The smallest peak may come from a limit that is not met.
   for (Bytes share = kShares; share-- > 0 && !choice.feasible() && !choice.late();) {

@@ -56,8 +56,8 @@ HighsSolution Highs::solve(const LinearProgram& program, const std::vector<doubl
   parameters.start = start;
   SolverWorker worker(wheel_);
   const SolverAnswer answer =
-      worker.solve({Solver::kHighs, program.toBytes(), parameters.toBytes()}, options_.deadline,
-                   [&](const std::string& bytes) {
+      worker.solve({Solver::kHighs, program.toBytes(), parameters.toBytes(), options_.cancelled},
+                   options_.deadline, [&](const std::string& bytes) {
                      if (on_incumbent) on_incumbent(decoded(bytes));
                    });
   answer.rejectRefusal();

@@ -11,6 +11,7 @@
 #include "canonical_strategies.hpp"
 #include "plan_choice.hpp"
 #include "planner_options.hpp"
+#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -246,7 +247,7 @@ PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,
 PlanResult KusumotoPlanner::planPaperGraph(const Graph& graph, const LowerSetProblem& problem,
                                            Bytes budget_bytes, const PlannerOptions& options,
                                            const CanonicalChoice& choice) const {
-  const auto late = [&options] { return isPast(options.deadline); };
+  const auto late = [end = SearchEnd(options)] { return end.reached(); };
   LowerSetLimits limits{.late = late};
   const auto plan = [&](LowerSetScope scope) {
     const LowerSetSolver solver = makeSolver(problem, scope, kMostLowerSets, limits);

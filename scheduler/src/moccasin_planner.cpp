@@ -11,6 +11,7 @@
 #include "moccasin_model.hpp"
 #include "plan_choice.hpp"
 #include "planner_options.hpp"
+#include "search_end.hpp"
 #include "solver_worker.hpp"
 
 namespace ebbtide::scheduler {
@@ -134,14 +135,14 @@ class Phases {
 
   // True: nothing is better than the best schedule now, in the model. Sets least_objective_.
   bool solve(const MoccasinGoal& goal, Clock::time_point deadline) {
-    if (Clock::now() + kClosing >= deadline) return false;
+    if (SearchEnd(options_).reached() || Clock::now() + kClosing >= deadline) return false;
     MoccasinModel model(graph_, settings_, goal);
     model.hint(inside_.schedule);
     least_objective_ = 0;
     SolverWorker worker(wheel_);
     const SolverAnswer answer = worker.solve(
-        {Solver::kCpSat, model.wire(), parameters(deadline).wire()}, deadline - kClosing / 2,
-        [&](const std::string& bytes) { consider(model, bytes); });
+        {Solver::kCpSat, model.wire(), parameters(deadline).wire(), options_.cancelled},
+        deadline - kClosing / 2, [&](const std::string& bytes) { consider(model, bytes); });
     answer.rejectRefusal();
     const auto last = consider(model, answer.bytes);
     // Infeasible: nothing takes so little time.

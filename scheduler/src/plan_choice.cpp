@@ -33,7 +33,7 @@ PlanChoice::PlanChoice(const Graph& graph, Bytes budget_bytes, const PlannerOpti
                        std::string planner)
     : graph_(graph),
       budget_(budget_bytes),
-      deadline_(options.deadline),
+      end_(options),
       best_(judgedPlan(graph, budget_bytes, keepEverything(graph), std::move(planner))),
       keep_peak_(best_.peak_bytes) {}
 

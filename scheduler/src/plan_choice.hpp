@@ -6,8 +6,8 @@
 #include <string>
 #include <tuple>
 
-#include "deadline.hpp"
 #include "ebbtide/scheduler/planner.hpp"
+#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -40,9 +40,9 @@ inline bool betterPlan(const PlanResult& a, const PlanResult& b) {
 // What one construction may take.
 struct WorkLimit {
   std::size_t most_runs;  // in its schedule
-  Deadline deadline = kNoDeadline;
+  SearchEnd end = {};
 
-  bool late() const { return isPast(deadline); }
+  bool late() const { return end.reached(); }
 };
 
 class PlanChoice {
@@ -56,7 +56,7 @@ class PlanChoice {
   const PlanResult& best() const { return best_; }
   bool feasible() const { return best_.feasible; }
   Bytes keepPeak() const { return keep_peak_; }
-  bool late() const { return isPast(deadline_); }
+  bool late() const { return end_.reached(); }
   // For constructions that follow a limit on live bytes, not quite what the simulator counts: the
   // budget and limits close below it, then, if none of these fits, the smallest limit that is met.
   void searchLimits(const std::function<Schedule(Bytes limit_bytes)>& construct);
@@ -65,7 +65,7 @@ class PlanChoice {
  private:
   const Graph& graph_;
   Bytes budget_;
-  Deadline deadline_;
+  SearchEnd end_;
   PlanResult best_;
   Bytes keep_peak_;
 };

@@ -255,8 +255,7 @@ PlanResult PwRematPlanner::plan(const Graph& graph, Bytes budget_bytes,
   if (choice.feasible() || choice.late()) return choice.take();
   const PwRemat remat(graph);
   const WorkLimit limit{
-      std::min(kMostRuns, kMostRunsPerOp * std::max<std::size_t>(graph.ops.size(), 100)),
-      options.deadline};
+      std::min(kMostRuns, kMostRunsPerOp * std::max<std::size_t>(graph.ops.size(), 100)), options};
   for (std::size_t leaf = 1; !choice.late(); leaf *= 2) {
     auto schedule = remat.schedule(leaf, limit);
     if (!schedule) continue;

@@ -51,8 +51,7 @@ Schedule polish(const Graph& whole, Bytes budget_bytes, const PlannerOptions& op
   const Graph& graph = whole.keepsGraphs() ? with_saved : whole;
   std::vector<std::unique_ptr<ReplaySearch>> searches;
   for (unsigned i = 0; i < std::clamp(options.threads, 1u, kMostThreads); ++i) {
-    const ReplaySearchOptions one{budget_bytes, effort.intervals, options.seed + i,
-                                  options.deadline};
+    const ReplaySearchOptions one{budget_bytes, effort.intervals, options.seed + i, options};
     searches.push_back(std::make_unique<ReplaySearch>(graph, one));
     searches.back()->startFrom(start);
     if (!searches.back()->feasible()) searches.back()->construct();

@@ -6,11 +6,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "deadline.hpp"
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
 #include "plan_choice.hpp"
 #include "replay_timeline.hpp"
+#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -18,7 +18,7 @@ struct ReplaySearchOptions {
   Bytes budget_bytes = 0;
   int intervals = 6;  // copies of each value, the first one included (C_v of moccasin2023)
   std::uint64_t seed = 0;
-  Deadline deadline = kNoDeadline;
+  SearchEnd end = {};
 };
 
 class ReplaySearch {
@@ -38,7 +38,7 @@ class ReplaySearch {
   Nanoseconds replayNs() const { return best_ns_; }
   PlanCost cost() const { return costOf(best_peak_, best_ns_); }
   Schedule schedule();  // the best one
-  bool late() const { return isPast(options_.deadline); }
+  bool late() const { return options_.end.reached(); }
 
  private:
   struct Change {

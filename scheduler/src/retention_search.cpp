@@ -23,7 +23,7 @@ RetentionSearch::RetentionSearch(const Graph& graph, Bytes budget_bytes,
                                  const PlannerOptions& options)
     : graph_(graph),
       budget_(budget_bytes),
-      deadline_(options.deadline),
+      end_(options),
       random_(options.seed),
       builder_(graph),
       costs_(graph, builder_) {
@@ -54,7 +54,7 @@ bool RetentionSearch::wantedByEvents(ValueId value) const {
 }
 
 bool RetentionSearch::late() const {
-  return work_ >= kMostWork || isPast(deadline_);
+  return work_ >= kMostWork || end_.reached();
 }
 
 ScoredRetention RetentionSearch::score(Retention retention) {

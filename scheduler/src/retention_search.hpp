@@ -6,11 +6,11 @@
 #include <functional>
 #include <random>
 
-#include "deadline.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "forward_phase.hpp"
 #include "recompute_costs.hpp"
 #include "retention.hpp"
+#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -99,7 +99,7 @@ class RetentionSearch {
 
   const Graph& graph_;
   Bytes budget_;
-  Deadline deadline_;
+  SearchEnd end_;
   std::mt19937_64 random_;
   ScheduleBuilder builder_;
   RecomputeCosts costs_;

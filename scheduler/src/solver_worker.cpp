@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
@@ -130,6 +131,18 @@ bool SolverWorker::ask(const SolverRequest& request, Clock::time_point deadline)
          channel_->send({Kind::kModel, request.model}, deadline);
 }
 
+// Nothing where the time is up, the worker dead, or the request cancelled.
+std::optional<SolverMessage> SolverWorker::receive(const SolverRequest& request,
+                                                   Clock::time_point until) {
+  if (request.cancelled == nullptr) return channel_->receive(until);
+  while (!*request.cancelled) {
+    const Clock::time_point next = std::min(until, Clock::now() + kLook);
+    if (auto message = channel_->receive(next)) return message;
+    if (Clock::now() < next || Clock::now() >= until) break;
+  }
+  return std::nullopt;
+}
+
 SolverAnswer SolverWorker::solve(const SolverRequest& request, Clock::time_point deadline,
                                  const OnIncumbent& on_incumbent) {
   SolverAnswer answer;
@@ -137,7 +150,12 @@ SolverAnswer SolverWorker::solve(const SolverRequest& request, Clock::time_point
   Clock::time_point until = deadline;
   ask(request, deadline);  // where it fails, so does what follows
   for (;;) {
-    std::optional<SolverMessage> message = channel_->receive(until);
+    std::optional<SolverMessage> message = receive(request, until);
+    const bool cancelled = request.cancelled != nullptr && *request.cancelled;
+    if (!message && cancelled) {
+      answer.end = SolverAnswer::End::kLate;
+      break;
+    }
     const bool late = Clock::now() >= until;
     if (!message && late && !stopping) {
       stopping = true;

@@ -7,9 +7,11 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "solver_channel.hpp"
@@ -24,6 +26,7 @@ struct SolverRequest {
   Solver solver = Solver::kCpSat;
   std::string model;
   std::string parameters;
+  const std::atomic<bool>* cancelled = nullptr;  // true: the answer is not waited for any more
 };
 
 // As the solver gives it: for CP-SAT the bytes of a CpSolverResponse.
@@ -56,14 +59,16 @@ class SolverWorker {
 
   pid_t pid() const { return pid_; }
   // Once. Calls `on_incumbent` on this thread. At the deadline the solver is asked to stop; it is
-  // killed if it has not answered kGrace later.
+  // killed if it has not answered kGrace later, and at once where the request is cancelled.
   SolverAnswer solve(const SolverRequest& request, Clock::time_point deadline,
                      const OnIncumbent& on_incumbent = {});
 
   static constexpr std::chrono::milliseconds kGrace{200};
+  static constexpr std::chrono::milliseconds kLook{20};  // whether the request is cancelled
 
  private:
   bool ask(const SolverRequest& request, Clock::time_point deadline);
+  std::optional<SolverMessage> receive(const SolverRequest& request, Clock::time_point until);
   void awaitDeath();
   void end();  // kills and reaps
   std::string cause() const;

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "deadline.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "highs.hpp"
+#include "search_end.hpp"
 #include "time_relaxation.hpp"
 
 namespace ebbtide::scheduler {
@@ -14,7 +14,7 @@ Nanoseconds timeLowerBound(const Graph& graph, Bytes budget_bytes, const Planner
   const Nanoseconds forced = recomputeLowerBound(graph, budget_bytes);
   const bool fits = simulate(graph, keepEverything(graph)).peak_bytes <= budget_bytes;
   if (fits || TimeRelaxation::size(graph) > TimeRelaxation::kMostSize) return forced;
-  if (isPast(options.deadline)) return forced;
+  if (SearchEnd(options).reached()) return forced;
   if (budget_bytes < peakLowerBound(graph)) return forced;
   try {
     const TimeRelaxation relaxation(graph, budget_bytes, false);

@@ -126,8 +126,7 @@ PlanResult TwRematPlanner::plan(const Graph& graph, Bytes budget_bytes,
   if (choice.feasible() || choice.late()) return choice.take();
   const TwRemat remat(graph);
   const WorkLimit limit{
-      std::min(kMostRuns, kMostRunsPerOp * std::max<std::size_t>(graph.ops.size(), 100)),
-      options.deadline};
+      std::min(kMostRuns, kMostRunsPerOp * std::max<std::size_t>(graph.ops.size(), 100)), options};
   std::size_t k = std::max<std::size_t>(fixed_k, 1);
   // Where the whole recursion takes too long, as much of it as does not.
   auto schedule = remat.schedule(k, limit);

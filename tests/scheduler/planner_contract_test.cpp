@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <set>
 #include <stdexcept>
+#include <thread>
 
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
@@ -168,6 +171,30 @@ TEST_P(PlannerContract, HeedsADeadlineThatIsPast) {
   options.deadline = std::chrono::steady_clock::time_point::min();
   const Graph graph = gptGraph({.layers = 4});
   expectHonest(graph, 0, tested().plan(graph, 0, options));
+}
+
+TEST_P(PlannerContract, HeedsThatNobodyWaits) {
+  const std::atomic<bool> cancelled{true};
+  PlannerOptions options;
+  options.cancelled = &cancelled;
+  const Graph graph = gptGraph({.layers = 4});
+  expectHonest(graph, 0, tested().plan(graph, 0, options));
+}
+
+// Those that search until the deadline, an hour away, end once they are cancelled.
+TEST_P(PlannerContract, EndsWhenItIsCancelled) {
+  std::atomic<bool> cancelled{false};
+  PlannerOptions options;
+  options.deadline = std::chrono::steady_clock::now() + std::chrono::hours(1);
+  options.cancelled = &cancelled;
+  const Graph graph = gptGraph({.layers = 4});
+  std::thread owner([&cancelled] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    cancelled = true;
+  });
+  expectHonest(graph, 0, tested().plan(graph, 0, options));
+  owner.join();
+  EXPECT_LT(std::chrono::steady_clock::now(), options.deadline);
 }
 
 TEST_P(PlannerContract, PlansAnEmptyGraph) {

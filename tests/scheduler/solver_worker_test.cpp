@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -98,6 +99,23 @@ TEST_F(SolverWorkerTest, SolvesAndShowsTheWay) {
   EXPECT_EQ(response->values, (std::vector<std::int64_t>{1, 3}));
   ASSERT_FALSE(objectives.empty());
   EXPECT_EQ(objectives.back(), 15);
+}
+
+// The worker is gone when it returns, as TearDown() finds.
+TEST_F(SolverWorkerTest, LeavesTheIncumbentWhenItIsCancelled) {
+  SolverWorker worker(wheel_);
+  std::atomic<bool> cancelled{false};
+  SolverRequest request = endless();
+  request.cancelled = &cancelled;
+  std::string last;
+  const SolverAnswer answer =
+      worker.solve(request, Clock::time_point::max(), [&](const std::string& bytes) {
+        last = bytes;
+        cancelled = true;
+      });
+  EXPECT_EQ(answer.end, End::kLate);
+  EXPECT_FALSE(answer.bytes.empty());
+  EXPECT_EQ(answer.bytes, last);
 }
 
 TEST_F(SolverWorkerTest, LeavesTheIncumbentWhenItIsKilled) {

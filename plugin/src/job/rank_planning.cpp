@@ -101,6 +101,7 @@ void RankPlanning::describe(const scheduler::Trace& trace, const StepSchedule& o
   scheduler::CurveOptions options;
   options.planner = limits.planner;
   options.planner_options.deadline = std::chrono::steady_clock::now() + limits.planning_time;
+  options.planner_options.cancelled = limits.cancelled;
   if (!report.short_of_memory) options.points = 1;
   curves.trace(limits.cap_bytes, options);
   for (std::size_t part = 0; part < curves.parts(); ++part) {
@@ -145,6 +146,7 @@ std::optional<StepSchedule> RankPlanning::follow(const JobPlan& plan, const sche
     candidates.push_back(std::move(*composed));
   scheduler::PlannerOptions options;
   options.deadline = std::chrono::steady_clock::now() + limits.planning_time;
+  options.cancelled = limits.cancelled;
   std::optional<StepSchedule> best;
   Nanoseconds least_ns = exposed(own);
   for (StepSchedule& each : candidates) {

@@ -41,6 +41,7 @@ class RankPlanning {
     std::string planner = "auto";
     bool asks_stages = false;  // as the report's
     std::optional<Bytes> budget_bytes = std::nullopt;
+    const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for it any more
   };
 
   explicit RankPlanning(Identity identity) : identity_(std::move(identity)) {}

@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
-#include "deadline.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -39,7 +39,8 @@ class Curve {
     const StagePoint everything = curve_.front().point;
     const Bytes most = everything.held_bytes, least = leastHeld(microbatch_);
     const auto levels = static_cast<Bytes>(std::max<std::size_t>(options_.points, 1) - 1);
-    for (Bytes level = 1; level <= levels && !isPast(options_.planner_options.deadline); ++level) {
+    for (Bytes level = 1; level <= levels && !SearchEnd(options_.planner_options).reached();
+         ++level) {
       const Bytes held = most - (most - least) * level / levels;
       addLevel(held, std::max(everything.forward_bytes, everything.backward_bytes),
                static_cast<double>(levels - level + 1));

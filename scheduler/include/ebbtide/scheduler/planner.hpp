@@ -1,7 +1,9 @@
-// Planner: data in, data out. No clock but the deadline, no global, no randomness but the seed.
+// Planner: data in, data out. No clock but the deadline, no global, no randomness but the seed, and
+// of the outside nothing but whether anybody still waits.
 // To add one: a file pair deriving from Planner and one line in registry.cpp.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -21,6 +23,8 @@ struct PlannerOptions {
   std::uint64_t seed = 0;
   unsigned threads = 1;
   std::map<std::string, std::string> named;  // planner-specific, e.g. {"strategy", "memory"}
+  // Once it is true, from any thread, the search ends as if the deadline were past.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 struct PlanResult {

@@ -1,0 +1,23 @@
+// What is left of a session's planning when the program ends.
+#include "controlled_session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+class SessionExitTest : public test::ControlledSession {};
+
+// This planner searches for the 2.5 s that a plan may take; three searches would follow each other.
+TEST_F(SessionExitTest, ASearchThatNobodyWaitsForEndsAndSaysNothing) {
+  config_.planner = "moccasin-local";
+  config_.log_level = "info";
+  begin(plain_bytes_ - saved_bytes_ / 2);
+  testing::internal::CaptureStderr();
+  step();
+  session_->shutdown();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(said.find("plan by"), std::string::npos) << said;
+  EXPECT_EQ(said.find("warning"), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
