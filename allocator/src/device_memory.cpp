@@ -63,8 +63,8 @@ MappedStretches DeviceMemory::mappedStretches() const {
 void DeviceMemory::setObserver(Observer* observer) noexcept {
   observed_.setObserver(observer);
 }
-void DeviceMemory::allowOverrun(bool allow) noexcept {
-  reclaiming_.allowOverrun(allow);
+void DeviceMemory::limitOverrun(Bytes most_mapped_bytes) noexcept {
+  reclaiming_.limitOverrun(most_mapped_bytes);
 }
 void DeviceMemory::releaseCached() noexcept {
   pool_.unmapFree(kUnlimited);

@@ -22,9 +22,9 @@ void ReclaimingResource::setReclaimer(Reclaimer* reclaimer) noexcept {
   while (reclaiming_ && !reclaiming_here) changed_.wait(lock);
 }
 
-void ReclaimingResource::allowOverrun(bool allow) noexcept {
+void ReclaimingResource::limitOverrun(Bytes most_mapped_bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  allow_overrun_ = allow;
+  overrun_limit_bytes_ = most_mapped_bytes;
 }
 
 void* ReclaimingResource::allocate(std::size_t bytes, Stream stream) noexcept {
@@ -35,12 +35,13 @@ void* ReclaimingResource::allocate(std::size_t bytes, Stream stream) noexcept {
 
 void* ReclaimingResource::reclaimAndRetry(std::size_t bytes, Stream stream) noexcept {
   std::unique_lock lock(mutex_);
-  if (!reclaiming_here && (allow_overrun_ || ledger_.couldFit(static_cast<Bytes>(bytes)))) {
+  const Bytes limit = overrun_limit_bytes_;
+  if (!reclaiming_here && (limit > 0 || ledger_.couldFit(static_cast<Bytes>(bytes)))) {
     if (void* block = reclaimUntilItFits(lock, bytes, stream)) return block;
   }
-  const bool allowed = allow_overrun_;
   lock.unlock();
-  if (!allowed) return nullptr;
+  const Bytes mapped = ledger_.mappedBytes();
+  if (limit != kUnlimited && static_cast<Bytes>(bytes) > limit - mapped) return nullptr;
   const Ledger::OverrunScope overrun;
   return upstream_.allocate(bytes, stream);
 }

@@ -122,7 +122,7 @@ void report(benchmark::State& state, Replay<Subject, Touch::kNothing>& replay,
 void measureFallback(benchmark::State& state, const ReplayLoop& loop, Bytes budget_bytes) {
   for (auto _ : state) {
     Replay<Fallback, Touch::kNothing> replay(loop, [&](Fallback& subject) {
-      subject.memory().allowOverrun(false);
+      subject.memory().limitOverrun(0);
       if (budget_bytes > 0) subject.memory().setBudget(budget_bytes);
     });
     report(state, replay, loop);
@@ -134,7 +134,7 @@ void measurePlanned(benchmark::State& state, const Recording& recording, Bytes b
   const ReplayLoop& loop = recording.loop();
   for (auto _ : state) {
     Replay<Planned, Touch::kNothing> replay(loop, [&](Planned& subject) {
-      subject.memory().allowOverrun(false);
+      subject.memory().limitOverrun(0);
       if (budget_bytes > 0) subject.memory().setBudget(budget_bytes);
     });
     if (!first_step_is_planned) replay.once();

@@ -32,7 +32,7 @@ constexpr std::uint32_t kArenaUnits = 64 * 1024;  // 256 MiB
 
 class RandomOperations {
  public:
-  explicit RandomOperations(std::uint64_t seed) : random_(seed) { memory_.allowOverrun(false); }
+  explicit RandomOperations(std::uint64_t seed) : random_(seed) { memory_.limitOverrun(0); }
 
   void run(std::int64_t operations) {
     for (done_ = 0; done_ < operations; ++done_) {

@@ -47,6 +47,11 @@ class AdvisedStop {
   // It trains on over its budget: that was asked for.
   void cannotFit(std::string message) { message_ = std::move(message); }
   void stopAtOnce() { stop_ = true; }
+  // The program goes on with something else than what was stopped.
+  void goOn() {
+    stop_ = false;
+    beginAnew();
+  }
   void stopWhenAdvised(Time now) {
     if (!stop_by_) stop_by_ = now + kAdviceTime;
   }

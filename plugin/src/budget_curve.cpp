@@ -29,8 +29,7 @@ void BudgetCurve::addPoint(const PlanSearch& search) {
     // What nobody fits marks its own peak: that much is the least that was found.
     point.predicted_peak_bytes = planned.simulated.peak_bytes;
     if (!planned.result.feasible) point.budget_bytes = budget_for_(planned.simulated.peak_bytes);
-    point.overhead_ratio = static_cast<double>(planned.simulated.recompute_ns) /
-                           static_cast<double>(std::max<std::int64_t>(1, trace_->duration_ns));
+    point.overhead_ratio = planned.overheadRatio(*trace_);
   }
   // Worse than a plan that fits as little: no point.
   const bool beaten = std::any_of(points_.begin(), points_.end(), [&](const Point& other) {

@@ -1,37 +1,61 @@
 #include "budget_floor.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace ebbtide::plugin {
 
 bool BudgetFloor::takesStep(std::int64_t steps, bool part_of_another) {
-  if (checks_ == kChecks || (part_of_another && steps < kMostParts)) return false;
-  ++checks_;
+  return !decided() && (!part_of_another || steps >= kMostParts);
+}
+
+bool BudgetFloor::noteNeed(Bytes needed_bytes, bool alone) {
+  const bool known = needed_bytes_ > 0;
+  if (needed_bytes <= needed_bytes_ || (!alone && known)) return false;
+  needed_bytes_ = needed_bytes;
+  held_bytes_ = 0;
   return true;
 }
 
-bool BudgetFloor::noteFloor(Bytes floor_bytes, bool alone) {
-  const bool told = smallest_bytes_ > 0;
-  if (floor_bytes <= smallest_bytes_ || (!alone && told)) return false;
-  smallest_bytes_ = floor_bytes;
-  return true;
-}
-
-// The figure that was told is not refused either, nor is what held where others were live.
-BudgetFloor::Verdict BudgetFloor::judge(const Step& step, Bytes budget_bytes) {
-  if (step.violations <= violations_before_) {
-    const bool fits = step.floor_bytes - step.headroom_bytes <= budget_bytes;
-    if (fits || !step.alone) return Verdict::kPossible;
-    if (checks_ < kChecks) return Verdict::kOpen;
-    smallest_bytes_ = budget_bytes;
-    return Verdict::kPossible;
+bool BudgetFloor::noteStep(const Step& step) {
+  if (decided()) return false;
+  if (step.violations <= violations_before_ && state_ == State::kOpen) {
+    ++held_;
+    return false;
   }
-  smallest_bytes_ = std::max<Bytes>(smallest_bytes_, step.mapped_peak_bytes);
-  return Verdict::kImpossible;
+  needed_bytes_ = std::max<Bytes>(needed_bytes_, step.mapped_peak_bytes);
+  const bool first = state_ == State::kOpen;
+  state_ = State::kSearching;
+  return first;
+}
+
+bool BudgetFloor::settles(Bytes base_bytes) const {
+  if (last_base_bytes_ < 0) return false;
+  return std::abs(base_bytes - last_base_bytes_) * 100 < kSettledPercent * last_base_bytes_;
+}
+
+bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes) {
+  const State before = state_;
+  const bool settled = settles(base_bytes);
+  if (state_ == State::kSearching && (settled || ++over_ >= kMostOver)) state_ = State::kImpossible;
+  if (state_ == State::kOpen && held_ >= kChecks && (settled || begun_ >= kMostOver)) {
+    state_ = State::kPossible;
+    if (needed_bytes_ > budget_bytes) held_bytes_ = budget_bytes;
+  }
+  last_base_bytes_ = base_bytes;
+  ++begun_;
+  return state_ != before;
+}
+
+void BudgetFloor::checkAgain() {
+  state_ = State::kOpen;
+  held_ = over_ = begun_ = 0;
+  last_base_bytes_ = -1;
 }
 
 void BudgetFloor::beginAnew(std::int64_t violations) {
-  smallest_bytes_ = 0;
+  checkAgain();
+  held_bytes_ = 0;
   countFrom(violations);
 }
 

@@ -1,11 +1,16 @@
-// BudgetFloor: the smallest budget that the steps so far can be trained in, with each value on the
-// host whenever no op touches it; and whether the one in force is possible at all.
+// BudgetFloor: what the steps so far need at least, with each value on the host whenever no op
+// touches it; and whether the budget in force is possible.
 //
-//   first recorded step ──► does it fit? ──► second one, which begins with what the first one left
+//   a recorded step ─┬─ held ──► open ──► kChecks held, base settled ──► possible: enforced
+//                    └─ went over ──► searching ──► base settled ──► impossible: refused
 //
-// Steps that held are proof, whatever is computed: of the second one, since the first one begins
-// without the optimizer's state. Torch-free. Thread rule: smallestBytes() from any thread; whoever
-// has it guards the rest.
+// The base is what lives when a step begins: parameters and data, from the second step on gradients
+// and the optimizer's state too. It is settled at the first begin at which it differs by less than
+// 1 % from the one before, at the latest kMostOver steps after the first one that went over. So the
+// need that is named holds for the steps to come. Steps that held are proof, whatever is computed.
+//
+// Torch-free. Thread rule: neededBytes() and heldBytes() from any thread; whoever has it guards the
+// rest.
 #pragma once
 
 #include <atomic>
@@ -19,44 +24,62 @@ class BudgetFloor {
  public:
   using Bytes = std::int64_t;
 
-  static constexpr int kChecks = 2;     // steps
+  static constexpr int kChecks = 2;  // steps that have to hold
+  // More steps that may begin while it searches, and go over, the last one of which is refused.
+  static constexpr int kMostOver = 3;
   static constexpr int kMostParts = 4;  // steps that may be parts of one
+  static constexpr int kSettledPercent = 1;
+
+  enum class State : std::uint8_t { kOpen, kPossible, kSearching, kImpossible };
 
   // A recorded step is over, the process's so many-th: is it one that decides? Not one that ran a
   // part of the step before it backward: it goes on over updates from then on. The first step to
   // end may belong to a thread whose steps are not recorded yet.
   bool takesStep(std::int64_t steps, bool part_of_another);
 
-  // What it takes, with what a plan must leave free. `alone`: no other step was alive, whose values
-  // count as fixed in it but can be spilled. True: it is the most by now.
-  bool noteFloor(Bytes floor_bytes, bool alone);
-  void setDominating(std::string ops) { dominating_ = std::move(ops); }
+  // What a step needs at least. `alone`: no other step was alive, whose values count as fixed in it
+  // but can be spilled. True: it is the most by now.
+  bool noteNeed(Bytes needed_bytes, bool alone);
 
   struct Step {
-    Bytes floor_bytes = 0;
-    Bytes headroom_bytes = 0;  // of it: what fits without that is not refused
-    bool alone = true;
     std::int64_t violations = 0;  // of the budget, in the process so far
     Bytes mapped_peak_bytes = 0;
   };
-  enum class Verdict : std::uint8_t { kOpen, kPossible, kImpossible };
-  Verdict judge(const Step& step, Bytes budget_bytes);
+  // A step that decides is over. True: it is the first one that went over the budget.
+  bool noteStep(const Step& step);
+  // A step begins, with so much live. True: the state is another one now.
+  bool noteBegin(Bytes base_bytes, Bytes budget_bytes);
 
-  Bytes smallestBytes() const noexcept { return smallest_bytes_; }  // 0: not known
-  const std::string& dominating() const { return dominating_; }     // what takes most of it
+  State state() const noexcept { return state_; }
+  int begun() const noexcept { return begun_; }  // steps, while nothing was decided
+  bool tooSmall() const noexcept {
+    return state_ == State::kSearching || state_ == State::kImpossible;
+  }
+  bool decided() const noexcept {
+    return state_ == State::kPossible || state_ == State::kImpossible;
+  }
 
-  // The next two recorded steps decide.
-  void checkAgain() { checks_ = 0; }
-  bool decided() const { return checks_ == kChecks; }
+  Bytes neededBytes() const noexcept { return needed_bytes_; }  // 0: not known
+  // The smallest budget that steps have held, though they should need more; 0: none did.
+  Bytes heldBytes() const noexcept { return held_bytes_; }
+
+  // The next steps decide.
+  void checkAgain();
   // Violations of the budget until now, in the process so far, are no word on the one in force.
   void countFrom(std::int64_t violations) { violations_before_ = violations; }
-  // As a run that begins, under another budget: its first step may go over an impossible one.
+  // As a run that begins, under another budget: its program needs what it did.
   void beginAnew(std::int64_t violations);
+  void forgetNeeds() { needed_bytes_ = held_bytes_ = 0; }  // of a program that runs no more
 
  private:
-  std::atomic<Bytes> smallest_bytes_{0};
-  std::string dominating_;
-  int checks_ = 0;
+  bool settles(Bytes base_bytes) const;
+
+  std::atomic<Bytes> needed_bytes_{0}, held_bytes_{0};
+  State state_ = State::kOpen;
+  int held_ = 0;                // steps
+  int over_ = 0;                // steps that began since one went over
+  Bytes last_base_bytes_ = -1;  // when the step before began; -1: none did
+  int begun_ = 0;
   std::int64_t violations_before_ = 0;  // the budget in force
 };
 

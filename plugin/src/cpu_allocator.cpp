@@ -45,11 +45,24 @@ void deleteBlock(void* block) {
   std::abort();  // not reached: the check throws
 }
 
+void freeOwn(void* block) {
+  std::free(block);
+}
+
+// Small things: recorded states of generators, say.
+c10::DataPtr ownMemory(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 64;
+  void* const block = std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) & -kAlignment);
+  if (block == nullptr) throw std::bad_alloc();
+  return {block, block, &freeOwn, c10::Device(c10::kCPU)};
+}
+
 // oneDNN uses raw_allocate, which asserts data == context: the block is its own context.
 class CpuAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(std::size_t bytes) override {
     void* block = nullptr;
+    if (bytes > 0 && OwnMemoryScope::active()) return ownMemory(bytes);
     if (bytes > 0) {
       Session* session = Session::current();
       refuseBlock();
@@ -91,8 +104,9 @@ bool installCpuAllocator(allocator::DeviceMemory& memory) {
 void refuseBlock() {
   const Session* const session = Session::current();
   if (session == nullptr || !session->stopRequested()) return;
-  const bool refused = inTrainingOp() && !QuietScope::active();
-  TORCH_CHECK_WITH(OutOfMemoryError, !refused, session->stopMessage());
+  if (!inTrainingOp() || QuietScope::active()) return;
+  refuseThreadStep();
+  TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
 }
 
 unsigned char fillNewBlocks(unsigned char pattern) noexcept {

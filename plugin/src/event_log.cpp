@@ -74,11 +74,20 @@ void EventLog::noteMapped(scheduler::Nanoseconds at_ns) {
 
 std::size_t EventLog::add(Kind kind, std::int32_t id) {
   std::lock_guard lock(mutex_);
-  if (kind != Kind::kBackwardNode && kind != Kind::kBackwardPass)
+  if (kind != Kind::kBackwardPass)
     rests_since_.reset();  // gradients are added up after the last use
   events_.push_back({kind, id, now()});
   most_events_ = events_.size() + kMostAfter;
   return events_.size() - 1;
+}
+
+void EventLog::addNode(const char* name) {
+  std::lock_guard lock(mutex_);
+  const auto [known, is_new] =
+      number_of_node_.try_emplace(name, static_cast<std::int32_t>(nodes_.size()));
+  if (is_new) nodes_.emplace_back(name);
+  events_.push_back({Kind::kBackwardNode, known->second, now()});
+  most_events_ = events_.size() + kMostAfter;
 }
 
 void EventLog::erase(std::size_t position) {
@@ -208,6 +217,8 @@ void EventLog::moveInto(scheduler::Trace& trace) {
   trace.blocks = std::move(blocks_);
   trace.events = std::move(events_);
   trace.mapped = std::move(mapped_);
+  trace.nodes = std::exchange(nodes_, {});
+  number_of_node_.clear();
   open_.clear();  // their numbers mean nothing here any more
 }
 

@@ -45,6 +45,7 @@ class EventLog final : public allocator::Observer {
 
   // Returns the event's position, to be given to erase() when the op turns out to make no value.
   std::size_t add(scheduler::TraceEvent::Kind kind, std::int32_t id);
+  void addNode(const char* name);  // a node of the autograd graph begins
   void erase(std::size_t position);
   // The block that starts at this address; a block that was there before the step gets its id now.
   scheduler::BlockId blockAt(const void* block, allocator::Bytes block_bytes);
@@ -115,6 +116,8 @@ class EventLog final : public allocator::Observer {
   std::vector<scheduler::TraceMessage> messages_;
   std::vector<scheduler::TraceScope> scopes_;
   std::vector<bool> ended_;  // per scope
+  std::vector<std::string> nodes_;
+  std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
   std::size_t most_events_ = kMostAfter;
   std::atomic<bool> used_{false};
   std::optional<std::chrono::steady_clock::time_point> rests_since_;

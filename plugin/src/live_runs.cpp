@@ -38,10 +38,10 @@ void LiveRuns::noteDetached(const at::Tensor& tensor) {
   for (const auto& run : alive()) run->noteDetached(tensor);
 }
 
-void LiveRuns::noteBackwardNode() {
+void LiveRuns::noteBackwardNode(const char* name) {
   for (const auto& run : alive()) {
     const bool done = run->hasUses() && run->liveUses() == 0;
-    if (!run->finished() && !done) run->noteBackwardNode();
+    if (!run->finished() && !done) run->noteBackwardNode(name);
   }
 }
 

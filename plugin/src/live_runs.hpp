@@ -22,7 +22,7 @@ class LiveRuns final : public allocator::Reclaimer {
   void noteDetached(const at::Tensor& tensor);
   // A node of a backward pass begins on a thread that has no step: of which one's graph nobody
   // tells, so it is noted by all that have not ended.
-  void noteBackwardNode();
+  void noteBackwardNode(const char* name);
   // May another live step than `recording` still run ops again? If not, only its own thread's
   // writes matter to it.
   bool replaysToCome(const StepRun* recording = nullptr) const noexcept;

@@ -21,7 +21,7 @@ std::string asSetting(Bytes bytes) {
   return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB";
 }
 
-// Programs look for these words of torch's.
+// Programs look for these words of torch's: batch-size finders for those of a CPU's allocator.
 void sayRequest(std::ostream& out, const OutOfMemory& facts) {
   if (onDevice(facts)) {
     out << "CUDA out of memory. Tried to allocate " << formatBytes(facts.requested_bytes);
@@ -31,7 +31,8 @@ void sayRequest(std::ostream& out, const OutOfMemory& facts) {
         << formatBytes(facts.device_free_bytes) << " is free.";
     return;
   }
-  out << "ebbtide: out of memory: " << formatBytes(facts.requested_bytes) << " asked for";
+  out << "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: "
+      << formatBytes(facts.requested_bytes) << " asked for";
   if (!facts.requested_by.empty()) out << " by " << facts.requested_by;
   out << '.';
 }
@@ -91,8 +92,9 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
         << (onDevice(facts) ? "device" : "machine") << "'s "
         << formatBytes(facts.device_total_bytes) << '.';
   } else if (fits > facts.budget_bytes) {
-    out << "Beside what is live now it needs "
-        << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits) << '.';
+    out << "This allocation needs at least "
+        << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits)
+        << "; the rest of the step may need more.";
   } else if (onDevice(facts)) {
     out << "The budget has room: memory that graphs keep, or that others took of the device since "
            "it was measured, is in the way.";
@@ -101,8 +103,8 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
            "container's limit).";
   }
   if (facts.smallest_feasible_bytes > 0) {
-    out << " The smallest feasible budget of the first steps was "
-        << formatBytes(facts.smallest_feasible_bytes) << '.';
+    out << " The steps before needed EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
+        << '.';
   }
   if (!onDevice(facts) && fits > facts.budget_bytes) {
     out << " EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.";

@@ -69,6 +69,11 @@ void PlanSearch::replayAhead(const scheduler::Trace& trace, Planned& planned, By
                      static_cast<double>(ahead.moved_ns) * 1e-6));
 }
 
+double Planned::overheadRatio(const scheduler::Trace& trace) const {
+  return static_cast<double>(simulated.recompute_ns) /
+         static_cast<double>(std::max<std::int64_t>(1, trace.duration_ns));
+}
+
 bool Planned::betterThan(const Planned& other) const {
   if (result.feasible != other.result.feasible) return result.feasible;
   if (!result.feasible && simulated.peak_bytes != other.simulated.peak_bytes)

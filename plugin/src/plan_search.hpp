@@ -22,6 +22,8 @@ struct Planned {
   scheduler::Simulation simulated;
 
   bool betterThan(const Planned& other) const;
+  // Predicted: what replays and copies add to the recorded step's time, as a share of it.
+  double overheadRatio(const scheduler::Trace& trace) const;
 };
 
 class PlanSearch {

@@ -28,11 +28,10 @@ std::string text(const json& value) {
 }
 
 json ofStepSeconds(const RankStatus& status) {
-  const auto medians = status.recent.medians(RecentSteps::kWindow);
-  if (!medians) return {{"first", nullptr}, {"last", nullptr}, {"median", nullptr}};
+  if (!status.step_time) return {{"first", nullptr}, {"last", nullptr}, {"median", nullptr}};
   return {{"first", status.first_step_seconds},
           {"last", status.recent.newest().seconds},
-          {"median", medians->seconds}};
+          {"median", status.step_time->seconds}};
 }
 
 double recomputeRatio(const std::vector<RecentSteps::Step>& steps) {

@@ -45,6 +45,7 @@ struct RankStatus {
   std::int64_t steps = 0;
   double first_step_seconds = 0;
   RecentSteps recent;
+  std::optional<RecentSteps::Medians> step_time;
   Memory memory;
   Totals totals;
   std::shared_ptr<const Plan> plan;                 // nullptr: none

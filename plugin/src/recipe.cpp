@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "thread_scopes.hpp"
 #include "training_device.hpp"
 
 namespace ebbtide::plugin {
@@ -107,6 +108,7 @@ class Watchers {
 RandomStateScope::RandomStateScope(const at::Generator& generator, const at::Tensor& state)
     : generator_(generator) {
   std::lock_guard lock(generator_.mutex());
+  const OwnMemoryScope own;
   saved_ = generator_.get_state();
   if (generator_.device().is_cuda()) {
     // To set its state tells cuDNN's dropout to begin anew. Another one takes its place instead.
@@ -130,6 +132,7 @@ RandomStateScope::~RandomStateScope() {
 
 bool RandomStateScope::drawn() {
   std::lock_guard lock(generator_.mutex());
+  const OwnMemoryScope own;
   const at::Tensor now = generator_.get_state();
   return now.nbytes() != saved_.nbytes() ||
          std::memcmp(now.const_data_ptr(), saved_.const_data_ptr(), saved_.nbytes()) != 0;

@@ -197,13 +197,13 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
   return scope;
 }
 
-void noteBackwardNode(ThreadState& state) {
+void noteBackwardNode(ThreadState& state, const char* name) {
   if (captures()) return;
   const bool stranger = state.steps.run() == nullptr && trainingDevice().lanes.backwardElsewhere();
   if (stranger) {
-    liveRuns().noteBackwardNode();
+    liveRuns().noteBackwardNode(name);
   } else {
-    state.steps.noteBackwardNode();
+    state.steps.noteBackwardNode(name);
   }
 }
 
@@ -261,7 +261,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
       case at::RecordScope::FUNCTION:
         return startCall(call, state);
       case at::RecordScope::BACKWARD_FUNCTION:
-        noteBackwardNode(state);
+        noteBackwardNode(state, call.name());
         return startGradient(call);
       case at::RecordScope::USER_SCOPE:
         return startUserScope(call, state);
@@ -318,6 +318,10 @@ autograd::Engine& engineStub() {
 
 void endThreadStep() {
   threadState().steps.endAll();
+}
+
+void refuseThreadStep() noexcept {
+  threadState().steps.noteRefused();
 }
 
 void hintThreadStep() {

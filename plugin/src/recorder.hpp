@@ -22,6 +22,9 @@ void installRecorder();
 // The calling thread's last step is over: nothing of its program is left to come.
 void endThreadStep();
 
+// The calling thread's op was refused its memory, for good: its next op begins another step.
+void refuseThreadStep() noexcept;
+
 // The program says that the calling thread's step ends here (ebbtide/step.h). Any process, thread
 // and moment: where there is nothing to end it does nothing.
 void hintThreadStep();

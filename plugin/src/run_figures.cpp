@@ -5,16 +5,11 @@
 
 namespace ebbtide::plugin {
 
-// Once the sample is full each step, old or new, is in it as likely as any other: taken at even
-// distances it would be of one program alone where several take turns.
 void RunFigures::addStep(double seconds) noexcept {
   if (steps_ == 0) first_seconds_ = seconds;
   ++steps_;
   total_seconds_ += seconds;
   last_.add(seconds);
-  if (sampled_.size() < kMostSampled) return sampled_.push_back(seconds);
-  const std::uint64_t place = random_() % steps_;
-  if (place < kMostSampled) sampled_[place] = seconds;
 }
 
 double RunFigures::upperMedian(std::vector<double> seconds) {

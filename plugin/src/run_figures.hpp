@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <random>
 #include <vector>
 
 #include "ebbtide/allocator/device_memory.hpp"
@@ -28,20 +27,12 @@ class RunFigures {
 
   // Whatever the number of steps it takes as much memory, all of it from the start.
   static constexpr std::size_t kMostLast = 64;
-  static constexpr std::size_t kMostSampled = 4096;
-
-  RunFigures() { sampled_.reserve(kMostSampled); }
 
   void addStep(double seconds) noexcept;
   double firstSeconds() const { return first_seconds_; }
   double totalSeconds() const { return total_seconds_; }
-  // Of all steps, or of a sample of them where they are more. The upper one of two, as the next
-  // one.
-  double medianSeconds() const { return sampled_.empty() ? 0 : upperMedian(sampled_); }
-  // Of so many, at most kMostLast; nothing: no step is over.
+  // The upper one of two, of so many, at most kMostLast; nothing: no step is over.
   std::optional<double> medianOfLast(std::size_t steps) const;
-
-  std::size_t sampled() const { return sampled_.size(); }
 
   void notePeaks(const allocator::Statistics& memory);
   void forgetPeaks() { allocated_peak_bytes_ = mapped_peak_bytes_ = 0; }
@@ -61,8 +52,6 @@ class RunFigures {
   std::uint64_t steps_ = 0;
   double first_seconds_ = 0, total_seconds_ = 0;
   LastOf<double> last_{kMostLast};
-  std::vector<double> sampled_;
-  std::minstd_rand random_;
   std::int64_t allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0;
   std::shared_ptr<const Timeline> timeline_ = std::make_shared<Timeline>();
 };

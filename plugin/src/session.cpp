@@ -147,6 +147,7 @@ void Session::wake(int threads) {
 Session::StepStart Session::beginStep() {
   std::lock_guard lock(mutex_);
   takeBudget();
+  judgeBudget(memory().ledger().liveBytes());
   StepStart start;
   start.number = steps_ + 1;
   start.opened = open_steps_.begin();
@@ -196,6 +197,7 @@ bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
   std::lock_guard lock(mutex_);
+  letGoOn(first_op_signature);
   if (keepsEverything()) return nullptr;
   const std::uint64_t expected = history_.expected();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
@@ -260,8 +262,6 @@ void Session::finishStep(StepSummary summary) {
   seeStagesWithoutMessages(summary);
   if (!summary.recorded) return;
   figures_.noteTimeline(summary.trace);
-  const bool wanted = wantsPlan(summary);
-  const bool for_planning = wanted || !config_.trace_dir.empty();
   const bool first = steps_ == 1;
   const bool part = late_backwards_.count() > begun_.late_backwards;
   const bool check_floor = tells && floor_.takesStep(steps_, part);
@@ -273,11 +273,12 @@ void Session::finishStep(StepSummary summary) {
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
   lock.unlock();
-  if (for_planning) summary.trace.host = hostCopies();
+  summary.trace.host = hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
   if (!config_.trace_dir.empty()) writeTrace(*trace);
-  if (check_floor || !budget()) analyse(*trace, first, check_floor, alone, budget_number);
-  requestPlan(trace, first, wanted);
+  // First: no plan is made for a budget that is too small.
+  if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
+  requestPlan(trace, first);
 }
 
 // Called with mutex_ held. Which program ran, and which one it followed; 0: not known.
@@ -309,11 +310,12 @@ const Program* Session::mainProgram() const {
 }
 
 // Called with mutex_ held.
-bool Session::wantsPlan(const StepSummary& summary) {
+bool Session::wantsPlan(const scheduler::Trace& trace) {
   if (planning_ || keepsEverything()) return false;
-  Program& known = programs_[summary.trace.signature];
+  if (endsForBudget() && !in_pipeline_) return false;  // no plan could hold it
+  Program& known = programs_[trace.signature];
   if (!budget()) {  // nothing to plan here, but the other ranks wait for its word
-    const bool tells = summary.trace.group_size > 1 && steps_ >= 2 && !known.asked;
+    const bool tells = trace.group_size > 1 && steps_ >= 2 && !known.asked;
     if (tells) known.asked = planning_ = true;
     return tells;
   }
@@ -323,7 +325,7 @@ bool Session::wantsPlan(const StepSummary& summary) {
   if (programs_.size() > kPlannedAtOnce && known.steps < 2) return false;
   known.replan = false;
   known.asked = true;
-  planning_ = true;  // by requestPlan(), which follows
+  planning_ = true;  // by requestPlan(), which asks
   return true;
 }
 

@@ -71,6 +71,8 @@ class Session {
                TrainedMemory::MostBytes most_bytes = nullptr);
   // In force; nothing: none.
   std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
+  // The smallest one in which the steps so far train, as whoever asks is told; 0: not known.
+  std::int64_t smallestBudgetBytes() const noexcept;
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open);
@@ -86,7 +88,7 @@ class Session {
   bool pressed() const noexcept { return pressed_ && !only_spills_ && !keepsEverything(); }
   EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
-    return eviction_costs_.transientBytes(budget().value_or(0), floor_.smallestBytes());
+    return eviction_costs_.transientBytes(budget().value_or(0), smallestBudgetBytes());
   }
   // The program frees what replays have to read (sharded parameters, say): no more of these.
   void spillOnly(const std::string& why) {
@@ -236,12 +238,21 @@ class Session {
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
                int budget_number, std::int64_t from_step = 0);
   // A recorded step is over: kept for those who ask, and planned where it is wanted.
-  void requestPlan(std::shared_ptr<const scheduler::Trace> trace, bool first_step, bool wanted);
-  void analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone,
-               int budget_number);
+  void requestPlan(std::shared_ptr<const scheduler::Trace> trace, bool first_step);
+  void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
   void finishStep(StepSummary summary);
-  bool checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline,
-                  int budget_number);
+  // Whether the budget can be held (session_verdict.cpp).
+  void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
+                 int budget_number);
+  // mutex_ held, all of these
+  void judgeBudget(std::int64_t base_bytes);
+  bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
+  void sayOverBudget() const;
+  void refuse(std::int64_t base_bytes);
+  std::string refusalText(std::int64_t base_bytes) const;
+  std::string overrunText() const;
+  std::string spillProblem() const;
+  void letGoOn(std::uint64_t first_op_signature);
   std::uint64_t noteProgram(const StepSummary& summary);
   // mutex_ held, all of these (session_judgement.cpp)
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
@@ -252,7 +263,7 @@ class Session {
   void judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done, Program& known) const;
   void judgeSpilling(const StepSummary& summary, Program* known);
-  bool wantsPlan(const StepSummary& summary);
+  bool wantsPlan(const scheduler::Trace& trace);
   void planAnew(Program& known);  // so many times; mutex_ held
   void openAuditCache(int threads);
   void keepRejected(scheduler::Trace& trace);                        // mutex_ held
@@ -304,7 +315,12 @@ class Session {
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
   OpenSteps open_steps_;
   BudgetFloor floor_;
+  // Of the step that needs most: what it holds where it needs most, and what it saves.
+  std::string floor_text_, saved_text_;
   AdvisedStop stop_;
+  bool in_pipeline_ = false;  // of the last step that decided
+  std::uint64_t refused_first_op_ = 0;
+  std::int64_t refused_base_bytes_ = 0;
   std::map<std::uint64_t, Program> programs_;  // by trace signature
   ProgramHistory history_;
   ReplayFindings findings_;

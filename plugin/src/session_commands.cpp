@@ -23,11 +23,7 @@ using metrics::Response;
 using nlohmann::json;
 using scheduler::Bytes;
 
-constexpr std::int64_t kStepsThatProve = 3;  // under a budget, none of them over it
-// Of the smallest budget that is told: the next recorded step may need a little more than this one,
-// and what was told is not refused then.
-constexpr Bytes kSpare = 1 << 20;
-constexpr Bytes kSpareParts = 64;  // and of what can be dropped one of so many parts
+constexpr std::int64_t kStepsThatProve = 3;                // under a budget, none of them over it
 constexpr auto kPlanningOfAll = std::chrono::seconds(10);  // then no further program's is begun
 
 // As it is written in the environment, "" for none.
@@ -149,13 +145,12 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
   program.plain_peak_bytes = program.predicted_peak_bytes =
       scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
   if (!budget) return program;
-  const Bytes floor = scheduler::spillingFloor(
-      scheduler::buildGraph(trace, {.first_step = first, .unread_may_go = true}).graph);
+  const Bytes floor =
+      scheduler::spillingFloor(
+          scheduler::buildGraph(trace, {.first_step = first, .unread_may_go = true}).graph)
+          .bytes;
   const TrainedMemory& memory = session_.trained_;
-  const Bytes least = floor + memory.unplannedBytes();
-  program.least_bytes = least + memory.headroomBytes(least);
-  const Bytes droppable = std::max<Bytes>(0, program.plain_peak_bytes - floor);
-  program.smallest_bytes = program.least_bytes + droppable / kSpareParts + kSpare;
+  program.needed_bytes = floor + memory.unplannedBytes();
   return program;
 }
 
@@ -180,6 +175,14 @@ std::optional<Response> SessionControl::overfills(const std::vector<ProgramChang
                   formatBytes(there), memory.isElsewhere() ? "GPU's" : "machine's"));
 }
 
+// From here on this is what everybody is told.
+Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& programs) {
+  const std::lock_guard lock(session_.mutex_);
+  for (const ProgramChange& program : programs)
+    session_.floor_.noteNeed(program.needed_bytes, /*alone=*/true);
+  return session_.smallestBudgetBytes();
+}
+
 // A plan for each program that does not fit: one of them without would go over the budget, or
 // spill. What needs most comes first; where that takes long the others are planned when they are
 // recorded the next time, and spill until then.
@@ -189,9 +192,11 @@ void SessionControl::planFor(BudgetChange& change) {
                    [](const ProgramChange& a, const ProgramChange& b) {
                      return a.plain_peak_bytes > b.plain_peak_bytes;
                    });
+  change.smallest_bytes = smallestBudgetOf(change.programs);
   for (const ProgramChange& program : change.programs) {
-    change.least_bytes = std::max(change.least_bytes, program.least_bytes);
-    change.smallest_bytes = std::max(change.smallest_bytes, program.smallest_bytes);
+    const Bytes needed = program.needed_bytes;
+    change.least_bytes =
+        std::max(change.least_bytes, needed + session_.trained_.headroomBytes(needed));
   }
   if (!change.bytes) return;
   if (*change.bytes < change.least_bytes && !isHeldNow(change)) return;
@@ -236,8 +241,7 @@ Response SessionControl::promise(BudgetChange change) {
   if (auto why = refusal()) return *why;
   if (auto why = pauseRefusal()) return *why;
   if (change.bytes && *change.bytes < change.least_bytes && !isHeld(change)) {
-    return tooSmall(fmt::format("a budget of {} is too small for this step; the smallest feasible "
-                                "budget is {}",
+    return tooSmall(fmt::format("a budget of {} is too small for this program: its smallest is {}",
                                 formatBytes(*change.bytes), formatBytes(change.smallest_bytes)),
                     change.smallest_bytes);
   }

@@ -55,6 +55,9 @@ class SessionControl {
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);
   // From now on steps tell whether it is held.
+  // What a step takes, as whoever asks is told: the medians of the plan in force. With the
+  // session's mutex_ held.
+  std::optional<RecentSteps::Medians> stepTime() const;
   void judgeFromNowOn();
 
   // --- the planning thread
@@ -65,7 +68,7 @@ class SessionControl {
   struct ProgramChange {  // of one program, under another budget
     RecordedStep step;
     std::int64_t plain_peak_bytes = 0;
-    std::int64_t least_bytes = 0, smallest_bytes = 0;  // less is refused; what is told
+    std::int64_t needed_bytes = 0;  // at least, whatever is spilled
     std::int64_t predicted_peak_bytes = 0;
     // nullptr: nothing needs to be dropped, or it is planned later
     std::shared_ptr<Plan> plan = nullptr;
@@ -75,7 +78,7 @@ class SessionControl {
     std::string size;  // as it was written, "" for none
     std::optional<std::int64_t> bytes;
     std::vector<ProgramChange> programs;               // all that run; what needs most is the first
-    std::int64_t least_bytes = 0, smallest_bytes = 0;  // that do for all of them
+    std::int64_t least_bytes = 0, smallest_bytes = 0;  // less is refused; what is told
   };
   struct CurveOf {
     std::uint64_t program = 0;
@@ -127,6 +130,7 @@ class SessionControl {
   std::int64_t bytesOf(const std::string& size) const;
   scheduler::Trace planningTrace(const RecordedStep& step);
   ProgramChange needsOf(RecordedStep step, std::optional<std::int64_t> budget);
+  std::int64_t smallestBudgetOf(const std::vector<ProgramChange>& programs);
   void planFor(BudgetChange& change);
   void planFor(ProgramChange& program, std::int64_t cap);
   bool isHeld(const BudgetChange& change) const;  // mutex_ held

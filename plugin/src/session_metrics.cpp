@@ -36,7 +36,7 @@ void Session::refreshMetrics(const allocator::Statistics& memory, double step_se
   metrics_.setBytes(Gauge::kStepPeakBytes, memory.allocated_peak_bytes);
   metrics_.set(Gauge::kFragmentationRatio, fragmentation(memory));
   metrics_.setBytes(Gauge::kExternalMarginBytes, memory.margin_bytes);
-  if (const std::int64_t smallest = floor_.smallestBytes(); smallest > 0)
+  if (const std::int64_t smallest = smallestBudgetBytes(); smallest > 0)
     metrics_.setBytes(Gauge::kSmallestBudgetBytes, smallest);
   metrics_.raiseTo(Counter::kAllocations, static_cast<double>(memory.allocations));
   metrics_.raiseTo(Counter::kPlacedAllocations, static_cast<double>(memory.planned_allocations));

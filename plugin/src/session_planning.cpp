@@ -18,32 +18,6 @@ namespace {
 using scheduler::Bytes;
 using scheduler::kNone;
 
-// "aten::native_layer_norm 120.0 MiB, …": saved bytes by the op that made them, largest first.
-std::string dominatingOps(const scheduler::TraceGraph& graph) {
-  std::map<std::string, Bytes> by_op;
-  std::vector<bool> read(graph.graph.values.size(), false);
-  for (const auto& op : graph.graph.ops) {
-    if (!op.backward) continue;
-    for (const ValueId v : op.inputs) read[v] = true;
-  }
-  for (std::size_t v = 0; v < read.size(); ++v) {
-    const auto& value = graph.graph.values[v];
-    if (read[v] && !value.pinned) {
-      by_op[value.producer == kNone ? "inputs" : graph.graph.ops[value.producer].name] +=
-          value.bytes;
-    }
-  }
-  std::vector<std::pair<Bytes, std::string>> order;
-  order.reserve(by_op.size());
-  for (const auto& [name, bytes] : by_op) order.emplace_back(bytes, name);
-  std::sort(order.rbegin(), order.rend());
-  std::string text;
-  for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), 4); ++i) {
-    text += (i ? ", " : "") + order[i].second + " " + formatBytes(order[i].first);
-  }
-  return text.empty() ? "nothing that was saved for backward" : text;
-}
-
 std::string copiesText(const Plan& plan) {
   std::string text;
   if (plan.decodes > 0) text += fmt::format(", {} values kept as bits", plan.decodes);
@@ -54,56 +28,9 @@ std::string copiesText(const Plan& plan) {
 
 }  // namespace
 
-// Budget minus cap is what a plan must leave free; the smallest budget adds it on top of the floor.
-// Is it known by now whether the budget is possible?
-bool Session::checkFloor(const scheduler::TraceGraph& graph, bool alone, bool in_pipeline,
-                         int budget_number) {
-  const std::optional<Bytes> budget = this->budget();
-  if (!budget) return true;
-  const Bytes floor = scheduler::spillingFloor(graph.graph) + *budget - trained_.planningCapBytes();
-  const std::lock_guard lock(mutex_);
-  if (budget_number != budget_.number()) return false;  // what it held is judged no more
-  if (floor_.noteFloor(floor, alone)) floor_.setDominating(dominatingOps(graph));
-  if (budget_.isOpen()) return false;
-  const auto verdict = floor_.judge({.floor_bytes = floor,
-                                     .headroom_bytes = trained_.headroomBytes(),
-                                     .alone = alone,
-                                     .violations = violations_,
-                                     .mapped_peak_bytes = figures_.mappedPeakBytes()},
-                                    *budget);
-  if (verdict == BudgetFloor::Verdict::kPossible && floor_.decided()) budget_.noteHeld();
-  if (verdict != BudgetFloor::Verdict::kImpossible)
-    return verdict == BudgetFloor::Verdict::kPossible;
-  const Bytes would_do = floor_.smallestBytes();
-  const std::string why = fmt::format("steps need {}", formatBytes(would_do));
-  if (takeBudgetBack(why)) return false;
-  if (config_.on_infeasible == OnInfeasible::kStop && pauseAgain(why)) return false;
-  std::string spill_problem;  // the floor rests on spilling
-  if (const std::string error = spills().lastError(); !error.empty()) {
-    spill_problem = " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";
-  }
-  stop_.cannotFit(fmt::format(
-      "ebbtide: the budget of {} is too small for this step. Smallest feasible budget: {} "
-      "(EBBTIDE_BUDGET={}MiB). "
-      "Live at the step's start (parameters, gradients, optimizer, data): {}. Saved for backward, "
-      "by op: {}. "
-      "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.{}",
-      formatBytes(*budget), formatBytes(would_do), (would_do + (1 << 20) - 1) >> 20,
-      formatBytes(graph.base_bytes), floor_.dominating(), spill_problem));
-  if (budget_.isNew(RankBudget::Message::kInfeasible))
-    std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_.rank, stop_.message().c_str());
-  if (config_.on_infeasible != OnInfeasible::kStop) return true;
-  if (in_pipeline && open_job_store_) {
-    stop_.stopWhenAdvised(std::chrono::steady_clock::now());
-    return false;
-  }
-  stop_.stopAtOnce();
-  return true;
-}
-
-// Of a step that has been recorded: what the report says of its activations, and by the end of the
-// first one whether the budget is possible at all.
-void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check_floor, bool alone,
+// Of a step that has been recorded: what the report says of its activations, and what it tells of
+// the budget.
+void Session::analyse(const scheduler::Trace& trace, bool first_step, bool alone,
                       int budget_number) try {
   const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   auto shares = scheduler::activationShares(trace, graph);
@@ -112,27 +39,17 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool check
     const auto program = programs_.find(trace.signature);
     if (program != programs_.end()) program->second.shares = std::move(shares);
   }
-  if (!check_floor) return;
-  const bool known =
-      checkFloor(scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
-                 alone, trace.group_size > 1, budget_number);
-  // From here on an allocation that would go over the budget fails instead, unless it is one that
-  // was asked for while the run went on, which is taken back, or came back after a pause, which may
-  // be paused again.
-  if (!known || config_.on_infeasible != OnInfeasible::kStop) return;
-  const std::lock_guard lock(mutex_);
-  const bool may_go = budget_.isAsked() || budget_.isResumed();
-  if (budget_number == budget_.number() && !may_go) memory().allowOverrun(false);
+  noteFloor(trace, scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
+            alone, budget_number);
 } catch (const std::exception& error) {
   warn(std::string("a step could not be analysed: ") + error.what());
 }
 
-void Session::requestPlan(std::shared_ptr<const scheduler::Trace> trace, bool first_step,
-                          bool wanted) {
+void Session::requestPlan(std::shared_ptr<const scheduler::Trace> trace, bool first_step) {
   {
     std::lock_guard lock(mutex_);
     control_->noteRecorded({trace, first_step});
-    if (!wanted) return;
+    if (!wantsPlan(*trace)) return;
     to_plan_ = std::make_unique<ToPlan>(ToPlan{std::move(trace), first_step});
     planning_ = true;
   }
@@ -261,8 +178,7 @@ std::shared_ptr<Plan> Session::planOf(const scheduler::Trace& trace, const Plann
   plan->planner = result.planner;
   plan->predicted_peak_bytes = simulated.peak_bytes;
   plan->recompute_ns = simulated.recompute_ns;
-  plan->overhead_ratio = static_cast<double>(simulated.recompute_ns) /
-                         static_cast<double>(std::max<std::int64_t>(1, trace.duration_ns));
+  plan->overhead_ratio = planned.overheadRatio(trace);
   plan->plan_seconds = plan_seconds;
   plan->feasible = result.feasible;
   plan->picture = drawn(trace, step, result.schedule);
@@ -302,7 +218,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     const Bytes margin = *budget - trained_.planningCapBytes();
     smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
     // What is kept free may have become less since the plan was begun.
-    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() &&
+    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !stop_.requested() &&
         budget_.isNew(RankBudget::Message::kSpills)) {
       warn(
           fmt::format("the best plan reaches {}, the budget is {}, of which {} are kept free: the "
@@ -317,7 +233,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
       plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes),
       formatBytes(known.plain_peak_bytes), plan->replays, copiesText(*plan),
       100 * plan->overhead_ratio);
-  if (std::exchange(known.said_plan, true)) {
+  if (endsForBudget() || std::exchange(known.said_plan, true)) {
     debug(text);
   } else {
     say(text);

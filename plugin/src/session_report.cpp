@@ -11,6 +11,7 @@
 #include "out_of_memory.hpp"
 #include "rank_status.hpp"
 #include "session.hpp"
+#include "session_control.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {
@@ -74,7 +75,7 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
       .live_bytes = memory.allocated_bytes,
       .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
       .first_deviation = trained_.memory().planned().firstDeviation(allocator::Stream::kDefault),
-      .smallest_feasible_bytes = floor_.smallestBytes()};
+      .smallest_feasible_bytes = smallestBudgetBytes()};
   facts.stuck_bytes =
       std::max<std::int64_t>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
   // Free pages can be joined to one block, with what the budget has left.
@@ -101,6 +102,7 @@ std::string Session::reportText() const {
   shares.addRestOf(program.activation_bytes);
   const allocator::Statistics memory = trained_.memory().statistics();
   const ExecutorCounters::Totals done = counters_.totals();
+  const auto step_time = control_->stepTime();
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", host_.torch_version},
@@ -127,7 +129,7 @@ std::string Session::reportText() const {
       {"steps", steps_},
       {"step_seconds",
        {{"first", figures_.firstSeconds()},
-        {"median", figures_.medianSeconds()},
+        {"median", step_time ? step_time->seconds : 0},
         {"total", figures_.totalSeconds()}}},
       {"recomputed_ops", done.recomputed_ops},
       {"recompute_seconds", static_cast<double>(done.recompute_ns) * 1e-9},
@@ -145,8 +147,8 @@ std::string Session::reportText() const {
       {"audited_from_cache", findings_.auditedBefore()},
       {"rejected_from_cache", findings_.rejectedBefore()},
       {"rehearsed_steps", rehearsed_steps_},
-      {"smallest_feasible_budget_bytes", floor_.smallestBytes()},
-      {"dominating", floor_.dominating()},
+      {"smallest_feasible_budget_bytes", smallestBudgetBytes()},
+      {"dominating", saved_text_},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},
       {"plan", planSummary(program.plan.get(), active_.firstStep())},

@@ -46,6 +46,10 @@ std::size_t SessionControl::stepsOfActivePlan() const {
   return std::min(RecentSteps::kMost, static_cast<std::size_t>(steps));
 }
 
+std::optional<RecentSteps::Medians> SessionControl::stepTime() const {
+  return recent_.medians(stepsOfActivePlan());
+}
+
 Response SessionControl::status() {
   const Config& config = session_.config();
   RankStatus status;
@@ -69,7 +73,7 @@ Response SessionControl::status() {
   status.memory.margin_bytes = ledger.marginBytes();
   status.totals.budget_violations = ledger.overruns();
   status.memory.budget_bytes = session_.budget();
-  status.smallest_feasible_budget_bytes = session_.floor_.smallestBytes();
+  status.smallest_feasible_budget_bytes = session_.smallestBudgetBytes();
   {
     const std::lock_guard lock(session_.mutex_);
     status.rank.stages = session_.stages_;
@@ -84,6 +88,7 @@ Response SessionControl::status() {
     status.mode = session_.modeName();
     status.first_step_seconds = session_.figures_.firstSeconds();
     status.recent = recent_;
+    status.step_time = stepTime();
     status.memory.cached_bytes = memory_.cached_bytes;
     status.memory.peak_allocated_bytes = session_.figures_.allocatedPeakBytes();
     status.memory.peak_mapped_bytes = session_.figures_.mappedPeakBytes();
@@ -158,8 +163,8 @@ void SessionControl::drawPlain() noexcept {
 // Of several programs the steps of this one alone are its measure; where it has none yet, the one
 // that was recorded.
 double SessionControl::plainSeconds(std::uint64_t program, double recorded_seconds) const {
-  const auto medians = recorded_.size() < 2 ? recent_.medians(stepsOfActivePlan())
-                                            : recent_.medians(RecentSteps::kMost, program);
+  const auto medians =
+      recorded_.size() < 2 ? stepTime() : recent_.medians(RecentSteps::kMost, program);
   return medians ? medians->plain_seconds : recorded_seconds;
 }
 
@@ -192,7 +197,7 @@ Response SessionControl::curve() {
   {
     const std::lock_guard lock(session_.mutex_);
     budget = session_.budget();
-    step = recent_.medians(stepsOfActivePlan());
+    step = stepTime();
     peak = recent_.newest().peak_bytes;
     const RecordedStep largest = recorded_.largest();
     if (largest.trace == nullptr) {
@@ -274,9 +279,9 @@ void SessionControl::beginCurve(const RecordedStep& step) {
     recorded = recorded_.all();
   }
   // A smaller one would be refused, whatever this program's plan could do with it.
-  std::int64_t least = 0;
-  for (RecordedStep& one : recorded)
-    least = std::max(least, needsOf(std::move(one), 0).smallest_bytes);
+  std::vector<ProgramChange> programs;
+  for (RecordedStep& one : recorded) programs.push_back(needsOf(std::move(one), 0));
+  const std::int64_t least = smallestBudgetOf(programs);
   curve_ = std::make_unique<BudgetCurve>(
       std::move(trace), step.first_step, [&memory, others, least](std::int64_t cap) {
         return std::max(memory.budgetWithRoomFor(cap + others), least);

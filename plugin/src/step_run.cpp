@@ -9,6 +9,7 @@
 #include "audit_key.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
+#include "thread_scopes.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -115,6 +116,7 @@ std::unique_ptr<Recipe> StepRun::recordRecipe(const RunOp& op,
       recipe->generator = value.toGenerator();
   }
   std::lock_guard lock(recipe->generator.mutex());
+  const OwnMemoryScope own;
   recipe->random_state = recipe->generator.get_state();
   return recipe;
 }
@@ -205,13 +207,13 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
 }
 
 // On any thread that runs a node.
-void StepRun::logBackwardNode() {
+void StepRun::logBackwardNode(const char* name) {
   const int pass = torch::autograd::get_current_graph_task_id();
   int known = backward_pass_;
   while (pass > known && !backward_pass_.compare_exchange_weak(known, pass)) {
   }
   if (pass > known) options_.log->add(EventKind::kBackwardPass, 0);
-  options_.log->add(EventKind::kBackwardNode, 0);
+  options_.log->addNode(name);
 }
 
 // ----------------------------------------------------------------------------------------------

@@ -119,10 +119,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     traced_.noteBackward();
     if (!backward_seen_.exchange(true)) session_.noteBackwardBegins();
   }
-  void noteBackwardNode() {
+  void noteBackwardNode(const char* name) {
     cursor_.touch();
     noteBackward();
-    if (options_.log) logBackwardNode();
+    if (options_.log) logBackwardNode(name);
   }
   // Recording waits for the first op that touches something trained: what comes before prepares
   // data.
@@ -168,7 +168,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   class Locked;
   class RestoreScope;
 
-  void logBackwardNode();
+  void logBackwardNode(const char* name);
   void usePlan(std::shared_ptr<const Plan> plan);
   void switchPlan(std::shared_ptr<const Plan> plan);
   std::unique_ptr<Recipe> recordRecipe(const RunOp& op,

@@ -23,6 +23,25 @@ class QuietScope {
   bool before_;
 };
 
+// While one lives on a thread, host blocks come from the system, outside of the budget: what is
+// ours must never fail where the program would go on.
+class OwnMemoryScope {
+ public:
+  OwnMemoryScope() noexcept : before_(flag()) { flag() = true; }
+  ~OwnMemoryScope() { flag() = before_; }
+  OwnMemoryScope(const OwnMemoryScope&) = delete;
+  OwnMemoryScope& operator=(const OwnMemoryScope&) = delete;
+
+  static bool active() noexcept { return flag(); }
+
+ private:
+  static bool& flag() noexcept {
+    thread_local bool value = false;
+    return value;
+  }
+  bool before_;
+};
+
 // Is this thread inside an op of a training step? Only there an impossible budget stops the
 // program: saving a checkpoint in an exception handler, or a communication thread, must go on.
 inline bool& inTrainingOp() noexcept {

@@ -122,7 +122,7 @@ StepMarks::Place ThreadSteps::place(bool sends) const {
 
 bool ThreadSteps::isOver() {
   if (run_ == nullptr) return true;
-  if (run_->outgrown() && run_->liveUses() == 0) return true;
+  if (refused_ || (run_->outgrown() && run_->liveUses() == 0)) return true;
   if (!run_->backwardSeen()) return run_->hasUses() && run_->liveUses() == 0;
   const bool long_step = run_->forwardPhases() >= kMostPhases;
   if (hinted_ && !long_step) return false;
@@ -139,7 +139,7 @@ bool ThreadSteps::isOver() {
 bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   if (hint_due_) takeHint();
   endWaiting(0);
-  const bool open = run_ != nullptr && !run_->paused() && !updated_ &&
+  const bool open = run_ != nullptr && !refused_ && !run_->paused() && !updated_ &&
                     !(run_->hasUses() && run_->liveUses() == 0);
   if (open) {
     giveMarks();
@@ -148,16 +148,16 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   const auto device = trainedOn(inputs);
   if (!device) return false;
   if (isOver() && !begin(*device)) return false;
-  updated_ = false;
+  updated_ = refused_ = false;
   giveMarks();
   run_->resume();
   if (!run_->recordsOps()) watchParameters(*run_, inputs);
   return true;
 }
 
-void ThreadSteps::noteBackwardNode() {
-  if (run_ != nullptr) run_->noteBackwardNode();
-  for (const Waiting& one : waiting_) one.run->noteBackwardNode();
+void ThreadSteps::noteBackwardNode(const char* name) {
+  if (run_ != nullptr) run_->noteBackwardNode(name);
+  for (const Waiting& one : waiting_) one.run->noteBackwardNode(name);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ void ThreadSteps::takeHint() {
     return;
   }
   marks_.leaveStep();
-  run_->noteBackwardNode();  // what the next steps hold is told apart from its last op
+  run_->noteBackwardNode("");  // what the next steps hold is told apart from its last op
   waiting_.push_back({std::move(run_)});
   run_.reset();
 }

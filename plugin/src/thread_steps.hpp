@@ -34,7 +34,9 @@ class ThreadSteps {
     updated_ = true;
     marks_.endStage();
   }
-  void noteBackwardNode();
+  void noteBackwardNode(const char* name);
+  // The op that runs was refused its memory, for good: what follows is another step.
+  void noteRefused() { refused_ = true; }
 
   // The step ends here, the next op begins another. `busy`: inside an op or a backward pass; it
   // ends with the next op then.
@@ -79,6 +81,7 @@ class ThreadSteps {
   bool updated_ = false;
   bool hinted_ = false;  // the program gives hints: nothing else ends a step
   bool hint_due_ = false;
+  bool refused_ = false;
 };
 
 }  // namespace ebbtide::plugin

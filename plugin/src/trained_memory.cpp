@@ -18,6 +18,11 @@ constexpr Bytes kLeastHeadroom = 1 << 20;
 // Pages of a GPU are 2 MiB, and one with a live block in it serves blocks of its stream alone.
 constexpr double kHeadroomElsewhere = 0.03;
 constexpr Bytes kLeastHeadroomElsewhere = 16 << 20;
+// A budget that is named has this beside what steps needed: the next ones may need a little more.
+constexpr Bytes kMiB = 1 << 20;
+constexpr double kNamedShare = 0.03;
+constexpr Bytes kLeastNamed = 2 << 20;
+constexpr double kFreeShare = 0.05;  // of the machine, which no step may fill
 
 }  // namespace
 
@@ -59,7 +64,7 @@ void TrainedMemory::setBudget(const std::string& size) {
                                    ? allocator::kUnlimited
                                    : parseSize("EBBTIDE_BUDGET", size, config_.local_world_size);
     // First: of two threads the other one may allocate meanwhile.
-    if (!isElsewhere() && bytes != before) memory_->allowOverrun(true);
+    if (!isElsewhere() && bytes != before) limitOverrun();
     memory_->setBudget(bytes);
   }
   measures_only_ = size.empty();
@@ -83,6 +88,21 @@ std::int64_t TrainedMemory::budgetWithRoomFor(std::int64_t bytes) const {
   Bytes budget = std::max(bytes + leastHeadroom(), static_cast<Bytes>(by_share));
   while (budget - headroomBytes(budget) < bytes) ++budget;  // rounding
   return budget;
+}
+
+std::int64_t TrainedMemory::namedBudgetBytes(std::int64_t needed_bytes) const {
+  if (needed_bytes <= 0) return 0;
+  const auto share = static_cast<Bytes>(kNamedShare * static_cast<double>(needed_bytes));
+  const Bytes least =
+      std::max(budgetWithRoomFor(needed_bytes), needed_bytes + std::max(kLeastNamed, share));
+  return (least + kMiB - 1) / kMiB * kMiB;
+}
+
+// Past the end of the machine's memory the system ends processes, ours or others.
+void TrainedMemory::limitOverrun() {
+  const auto free = static_cast<Bytes>(kFreeShare * static_cast<double>(machineMemoryBytes()));
+  const Bytes there = reachableBytes();
+  memory_->limitOverrun(there == allocator::kUnlimited ? there : std::max<Bytes>(0, there - free));
 }
 
 // Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At

@@ -58,6 +58,11 @@ class TrainedMemory {
   std::int64_t unplannedBytes() const;
   // The smallest budget that leaves so much beside its headroom.
   std::int64_t budgetWithRoomFor(std::int64_t bytes) const;
+  // The budget that is told to users where steps need so much, in whole MiB; 0 of 0: not known.
+  std::int64_t namedBudgetBytes(std::int64_t needed_bytes) const;
+  // The budget may be exceeded, up to what there is less 5 %; reads files.
+  void limitOverrun();
+  void refuseOverrun() noexcept { memory_->limitOverrun(0); }
   // That could be mapped without a budget. Of the host what is mapped and this rank's part of what
   // is left of the machine's memory; reads files.
   std::int64_t reachableBytes() const;

@@ -117,6 +117,14 @@ void readLists(const JsonObject& file, Trace& trace) {
   }
 }
 
+void readNodes(const JsonObject& file, Trace& trace) {
+  if (!file.has("nodes")) return;
+  for (const auto& item : file.list("nodes")) {
+    if (!item.is_string()) failTrace("nodes", trace.nodes.size(), "is not a text");
+    trace.nodes.push_back(item.get<std::string>());
+  }
+}
+
 void readMapped(const JsonObject& file, Trace& trace) {
   if (!file.has("mapped")) return;
   for (const auto& item : file.list("mapped")) {
@@ -190,6 +198,7 @@ std::string toJson(const Trace& trace) {
   for (const TraceEvent& e : trace.events)
     events.push_back({kindNames().at(e.kind), e.id, e.at_ns});
   writeRank(trace, j);
+  for (const std::string& name : trace.nodes) j["nodes"].push_back(name);
   for (const TraceMapped& m : trace.mapped) j["mapped"].push_back({m.at_ns, m.bytes});
   // Names are the program's: what is no UTF-8 in them is replaced.
   return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -205,6 +214,7 @@ Trace traceFromTree(const nlohmann::json& tree) {
   trace.host = {file.integerOr("host_bytes_per_second", 0), file.integerOr("host_least_bytes", 0)};
   readLists(file, trace);
   readRank(file, trace);
+  readNodes(file, trace);
   readMapped(file, trace);
   checkTrace(trace);
   return trace;

@@ -138,7 +138,7 @@ TEST_F(BudgetTest, AFreeStretchGrowsWhereItIs) {
 }
 
 TEST_F(BudgetTest, ARefusedMappingIsRefunded) {
-  stack_.memory().allowOverrun(false);
+  stack_.memory().limitOverrun(0);
   stack_.spy().refuse_maps = 100;
   EXPECT_EQ(allocate(kMiB), nullptr);
   EXPECT_EQ(allocate(100), nullptr);
@@ -150,7 +150,7 @@ TEST_F(BudgetTest, ARefusedMappingIsRefunded) {
 
 TEST_F(BudgetTest, ARefusalGivesTheFreePagesBackAndTriesAgain) {
   stack_.spy().capacity_bytes = 6 * kMiB;  // of the system; there is no budget
-  stack_.memory().allowOverrun(false);
+  stack_.memory().limitOverrun(0);
   stack_->deallocate(allocate(4 * kMiB, kOne));
   void* block = allocate(5 * kMiB, kTwo);
   EXPECT_NE(block, nullptr);
@@ -164,7 +164,7 @@ TEST_F(BudgetTest, ARefusalGivesTheFreePagesBackAndTriesAgain) {
 // back.
 TEST_F(BudgetTest, AMappingThatFailsHalfwayIsUndone) {
   Stack stack({.reserve_bytes = 128 * kMiB});
-  stack.memory().allowOverrun(false);
+  stack.memory().limitOverrun(0);
   std::vector<void*> blocks;
   for (const Bytes bytes : {kMiB, kMiB, kMiB, 93 * kMiB}) {
     blocks.push_back(stack->allocate(size(bytes), Stream::kDefault));

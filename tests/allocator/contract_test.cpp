@@ -238,7 +238,7 @@ TEST_P(ContractTest, WhatTheSystemRefusesChangesNothing) {
   if (!stack_.isSpied()) GTEST_SKIP() << "nothing to refuse";
   const Bytes mapped = stack_.ledger().mappedBytes();
   stack_.spy().refuse_maps = 100;
-  stack_.memory().allowOverrun(false);
+  stack_.memory().limitOverrun(0);
   EXPECT_EQ(allocate(size(20 * kMiB)), nullptr);
   EXPECT_EQ(allocate(100), nullptr);
   EXPECT_LE(stack_.ledger().mappedBytes(), mapped);  // free pages went, to no avail

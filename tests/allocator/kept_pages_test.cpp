@@ -11,7 +11,7 @@ constexpr Stream kGraph{0x1001}, kOther{2};
 TEST(KeptPages, StayMappedHoweverShortTheBudgetIs) {
   Stack stack;
   DeviceMemory& memory = stack.memory();
-  memory.allowOverrun(false);
+  memory.limitOverrun(0);
   memory.setBudget(16 * kMiB);
   memory.pool().keepMapped(kGraph, true);
   memory.deallocate(memory.allocate(size(8 * kMiB), kGraph));

@@ -194,7 +194,7 @@ TEST(ProcessTest, ADataLimitIsOutOfMemoryAndNotTheEnd) {
   EXPECT_TRUE(holdsInChild([] {
     // The books of the pools count too; make them before.
     const auto memory = makeHostMemory();
-    memory->allowOverrun(false);
+    memory->limitOverrun(0);
     for (const std::uintptr_t stream : {0, 1}) {
       memory->deallocate(memory->allocate(100'000, Stream{stream}));
     }

@@ -120,7 +120,7 @@ TEST_F(ReclaimTest, WhatNeverFitsAsksNobodyUnlessAnOverrunIsAllowed) {
   }
   EXPECT_EQ(reclaimer.calls, 0);
   stack_.spy().ceiling_bytes = 5 * kMiB;
-  stack_.memory().allowOverrun(true);
+  stack_.memory().limitOverrun(kUnlimited);
   EXPECT_EQ(stack_->allocate(SIZE_MAX, Stream::kDefault), nullptr);
   EXPECT_EQ(reclaimer.calls, 0);
   void* block = allocate(4 * kMiB + kPage);  // as little over as can be: all others go first
@@ -133,7 +133,7 @@ TEST_F(ReclaimTest, WhatNeverFitsAsksNobodyUnlessAnOverrunIsAllowed) {
 
 TEST_F(ReclaimTest, WithoutProgressTheOverrunPolicyDecides) {
   stack_.spy().ceiling_bytes = 5 * kMiB;
-  stack_.memory().allowOverrun(true);
+  stack_.memory().limitOverrun(kUnlimited);
   ScriptedReclaimer reclaimer([](const ReclaimRequest&) { return 0; });
   stack_.memory().setReclaimer(&reclaimer);
   void* block = allocate(kMiB);
@@ -166,7 +166,7 @@ TEST_F(ReclaimTest, ANestedAllocationUsesWhatWasFreedAndDoesNotReenter) {
 
 TEST_F(ReclaimTest, ANestedAllocationMayOverrun) {
   stack_.spy().ceiling_bytes = kUnlimited;
-  stack_.memory().allowOverrun(true);
+  stack_.memory().limitOverrun(kUnlimited);
   ScriptedReclaimer reclaimer([&](const ReclaimRequest&) {
     void* staging = allocate(256 * kKiB);
     EXPECT_NE(staging, nullptr);

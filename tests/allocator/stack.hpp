@@ -102,7 +102,7 @@ class Stack {
 
   // The spy knows of it, and nothing over it is let in.
   void limit(Bytes budget_bytes) {
-    memory_->allowOverrun(false);
+    memory_->limitOverrun(0);
     memory_->setBudget(budget_bytes);
     if (spy_ != nullptr) spy_->ceiling_bytes = budget_bytes;
   }

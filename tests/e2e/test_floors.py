@@ -25,7 +25,7 @@ def test_what_is_written_in_place_is_needed_once(tmp_path: Path) -> None:
 
 def test_a_tensor_that_is_left_puts_no_check_off(tmp_path: Path) -> None:
     done = within("leaves_a_tensor", 16, tmp_path)
-    assert done.status == 1 and done.said("too small for this step"), done.output
+    assert done.status == 1 and done.said("too small for this program"), done.output
     assert done.report["steps"] == 1
     told = -(-done.report["smallest_feasible_budget_bytes"] // MIB)
     within("leaves_a_tensor", told, tmp_path / "told").succeeded()

@@ -8,6 +8,8 @@ from conftest import MIB
 from out_of_memory import LAYERS, TOO_MUCH
 from processes import Finished, run, script
 
+# As batch-size finders look for it.
+OUT_OF_MEMORY = "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: "
 BUDGET = 20  # MiB: the steps have 6 MiB of weights and as much of gradients
 
 
@@ -40,7 +42,7 @@ def live(message: str) -> float:
 
 
 def needed(message: str) -> int:
-    found = re.search(r"it needs EBBTIDE_BUDGET=(\d+)MiB", message)
+    found = re.search(r"needs at least EBBTIDE_BUDGET=(\d+)MiB", message)
     assert found, message
     return int(found[1])
 
@@ -56,7 +58,7 @@ def check_sums(message: str, asked_for: int) -> None:
 
 def test_in_the_forward_pass(tmp_path: Path) -> None:
     message, _ = fails("forward", tmp_path)
-    assert message.startswith(f"ebbtide: out of memory: {TOO_MUCH}.0 MiB asked for by aten::cat.\n")
+    assert message.startswith(f"{OUT_OF_MEMORY}{TOO_MUCH}.0 MiB asked for by aten::cat.\n")
     check_sums(message, TOO_MUCH)
     by_op = shares(message)
     # Half of the layers have run: their weights were read, and each saved what its product gave.
@@ -65,13 +67,13 @@ def test_in_the_forward_pass(tmp_path: Path) -> None:
     rest = "from before the step (parameters not read yet, optimizer's state, data)"
     assert by_op[rest] == (LAYERS / 2, 0)
     assert re.search(r"placed for at large block \d+: 1.0 MiB expected, 64.0 MiB asked", message)
-    assert "The smallest feasible budget of the first steps was " in message
+    assert re.search(r"The steps before needed EBBTIDE_BUDGET=\d+MiB\.", message)
 
 
 def test_in_the_backward_pass(tmp_path: Path) -> None:
     message, known = fails("backward", tmp_path)
     assert message.startswith(
-        f"ebbtide: out of memory: {TOO_MUCH}.0 MiB asked for by GreedyBackward.\n"
+        f"{OUT_OF_MEMORY}{TOO_MUCH}.0 MiB asked for by GreedyBackward.\n"
     )
     check_sums(message, TOO_MUCH)
     by_op = shares(message)
@@ -84,7 +86,7 @@ def test_in_the_backward_pass(tmp_path: Path) -> None:
 def test_in_the_optimizer(tmp_path: Path) -> None:
     """Adam, from some step on: twice the weights' 6 MiB are more than 20 less 12 leave."""
     message, known = fails("optimizer", tmp_path)
-    assert message.startswith("ebbtide: out of memory: 1.0 MiB asked for.\n")
+    assert message.startswith(f"{OUT_OF_MEMORY}1.0 MiB asked for.\n")
     check_sums(message, 1)
     by_op = shares(message)
     assert by_op["gradients"] == (known["gradients"], LAYERS) == (LAYERS, LAYERS)

@@ -86,11 +86,9 @@ def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
     done = run(PIPELINE, budgets, tmp_path / "tight")
     assert done.status != 0
     stated = re.search(
-        r"\[ebbtide rank 1\][^\n]*too small for this step\.[^\n]*EBBTIDE_BUDGET=(\w+)",
-        done.output,
+        r"too small for this program[\s\S]*?Smallest budget: EBBTIDE_BUDGET=(\w+)", done.output
     )
     assert stated, done.output
-    assert not done.said(r"rank 0\][^\n]*too small")
     # It stops once rank 0 has told it who could help.
     helped = re.findall(
         r"\[ebbtide rank (\d)\][^\n]* this rank needs (\S+) MiB, its budget is (\S+) MiB; "
@@ -100,7 +98,7 @@ def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
     assert [(rank, taker) for rank, *_, taker, _ in helped] == [("1", "0")], done.output
     needed, budget, spare = (float(helped[0][i]) for i in (1, 2, 4))
     assert budget < needed < roomy / MIB and 0 < spare < roomy / MIB
-    assert done.said(r"OutOfMemoryError: [^\n]*too small[^\n]* In the pipeline rank 0 could take a")
+    assert done.said(r"OutOfMemoryError: [^\n]*too small[\s\S]* In the pipeline rank 0 could take a")
 
     again = {"EBBTIDE_BUDGET": f"rank0={roomy},rank1={stated[1]}"}
     done = run(PIPELINE, again, tmp_path / "stated")
@@ -118,8 +116,7 @@ def test_such_a_stage_is_told_who_could_help_where_others_learn_theirs_first(
     longer = settled(EXAMPLE, *SIZE, "--steps", "16", ranks=2)
     done = run(longer, {"EBBTIDE_BUDGET": budget}, tmp_path)
     assert done.status != 0, done.output
-    assert not done.said(r"rank 0\][^\n]*too small"), done.output
-    told = r"OutOfMemoryError: [^\n]*too small[^\n]* In the pipeline rank 0 could take a"
+    told = r"OutOfMemoryError: [^\n]*too small[\s\S]* In the pipeline rank 0 could take a"
     assert done.said(told), done.output
 
 

@@ -51,7 +51,7 @@ class GpuTest : public ::testing::Test {
     memory_ = std::make_unique<DeviceMemory>(
         std::make_unique<CudaAddressSpace>(device_), std::make_unique<CudaStreamEvents>(device_),
         DeviceMemory::Options{.grain_bytes = 512, .reserve_bytes = Bytes{16} << 30});
-    memory_->allowOverrun(false);
+    memory_->limitOverrun(0);
     memory_->setBudget(budget);
   }
   // Words that were spoilt, once all streams are done.

@@ -5,85 +5,131 @@
 namespace ebbtide::plugin {
 namespace {
 
-using Verdict = BudgetFloor::Verdict;
+using State = BudgetFloor::State;
 
 constexpr BudgetFloor::Bytes kBudget = 1000;
 
-// The first two recorded steps decide; parts of one from the fourth step on.
-TEST(BudgetFloor, TakesTwoSteps) {
+// Until it is decided; parts of one step from the fourth step on.
+TEST(BudgetFloor, TakesStepsUntilItIsDecided) {
   BudgetFloor floor;
   EXPECT_TRUE(floor.takesStep(1, false));
   EXPECT_FALSE(floor.takesStep(2, true));
   EXPECT_FALSE(floor.takesStep(3, true));
   EXPECT_TRUE(floor.takesStep(4, true));
+  for (int i = 0; i < 2; ++i) {
+    floor.noteBegin(500, kBudget);
+    floor.noteStep({});
+  }
+  floor.noteBegin(500, kBudget);
   EXPECT_FALSE(floor.takesStep(5, false));
   floor.checkAgain();
   EXPECT_TRUE(floor.takesStep(6, false));
-  EXPECT_TRUE(floor.takesStep(7, false));
-  EXPECT_FALSE(floor.takesStep(8, false));
 }
 
-TEST(BudgetFloor, IsTheMostThatAStepAloneTook) {
+TEST(BudgetFloor, NeedsTheMostThatAStepAloneTook) {
   BudgetFloor floor;
-  EXPECT_TRUE(floor.noteFloor(700, false));  // better than nothing
-  EXPECT_FALSE(floor.noteFloor(800, false));
-  EXPECT_EQ(floor.smallestBytes(), 700);
-  EXPECT_TRUE(floor.noteFloor(750, true));
-  EXPECT_FALSE(floor.noteFloor(750, true));
-  EXPECT_EQ(floor.smallestBytes(), 750);
+  EXPECT_TRUE(floor.noteNeed(700, false));  // better than nothing
+  EXPECT_FALSE(floor.noteNeed(800, false));
+  EXPECT_EQ(floor.neededBytes(), 700);
+  EXPECT_TRUE(floor.noteNeed(750, true));
+  EXPECT_FALSE(floor.noteNeed(750, true));
+  EXPECT_EQ(floor.neededBytes(), 750);
 }
 
-// 1020 less 30 of headroom is 990: within 1000, though the figure that is told is 1020.
-TEST(BudgetFloor, WhatFitsWithoutTheHeadroomIsPossible) {
+// Parameters of 400, from the second step on as many bytes of gradients: the third one begins as
+// the second one did.
+TEST(BudgetFloor, IsPossibleOnceTwoStepsHeldAndTheBaseIsSettled) {
   BudgetFloor floor;
-  ASSERT_TRUE(floor.takesStep(1, false));
-  floor.noteFloor(1020, true);
-  EXPECT_EQ(floor.judge({.floor_bytes = 1020, .headroom_bytes = 30}, kBudget), Verdict::kPossible);
-  EXPECT_EQ(floor.smallestBytes(), 1020);
+  floor.noteBegin(400, kBudget);
+  EXPECT_FALSE(floor.noteStep({}));
+  EXPECT_FALSE(floor.noteBegin(800, kBudget));
+  EXPECT_FALSE(floor.noteStep({}));
+  EXPECT_EQ(floor.state(), State::kOpen);
+  EXPECT_TRUE(floor.noteBegin(800, kBudget));
+  EXPECT_EQ(floor.state(), State::kPossible);
+  EXPECT_EQ(floor.heldBytes(), 0);  // no need is known
 }
 
-// 1040 less 30 is over 1000, but the step held: the second one decides, and is proof.
-TEST(BudgetFloor, StepsThatHeldAreProofFromTheSecondOneOn) {
+// A base that grows with each step is not waited for: the fourth begin decides.
+TEST(BudgetFloor, IsPossibleAfterThreeStepsWhateverTheBaseDoes) {
   BudgetFloor floor;
-  const BudgetFloor::Step step{.floor_bytes = 1040, .headroom_bytes = 30};
-  ASSERT_TRUE(floor.takesStep(1, false));
-  floor.noteFloor(1040, true);
-  EXPECT_EQ(floor.judge(step, kBudget), Verdict::kOpen);
-  ASSERT_TRUE(floor.takesStep(2, false));
-  EXPECT_EQ(floor.judge(step, kBudget), Verdict::kPossible);
-  EXPECT_EQ(floor.smallestBytes(), kBudget);  // it would do, it did
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(floor.noteBegin(100 * (i + 1), kBudget));
+    floor.noteStep({});
+  }
+  EXPECT_TRUE(floor.noteBegin(400, kBudget));
+  EXPECT_EQ(floor.state(), State::kPossible);
 }
 
-TEST(BudgetFloor, WhatHeldBesideOthersIsPossible) {
+// 1040 should be needed, but two steps held 1000.
+TEST(BudgetFloor, StepsThatHeldAreProof) {
   BudgetFloor floor;
-  ASSERT_TRUE(floor.takesStep(1, false));
-  EXPECT_EQ(floor.judge({.floor_bytes = 2000, .alone = false}, kBudget), Verdict::kPossible);
+  for (int i = 0; i < 2; ++i) {
+    floor.noteBegin(400, kBudget);
+    floor.noteNeed(1040, true);
+    floor.noteStep({});
+  }
+  floor.noteBegin(400, kBudget);
+  EXPECT_EQ(floor.state(), State::kPossible);
+  EXPECT_EQ(floor.heldBytes(), kBudget);
+  floor.noteNeed(1100, true);  // of another program
+  EXPECT_EQ(floor.heldBytes(), 0);
 }
 
-// What would do is the floor, or what was really mapped if that is more.
-TEST(BudgetFloor, WhatWentOverIsImpossible) {
+// The base is 400, 800 and 804: within 1 % of 800 at the third begin.
+TEST(BudgetFloor, IsImpossibleOnceTheBaseIsSettled) {
   BudgetFloor floor;
-  ASSERT_TRUE(floor.takesStep(1, false));
-  floor.noteFloor(900, true);
-  EXPECT_EQ(floor.judge({.floor_bytes = 900, .violations = 1, .mapped_peak_bytes = 1100}, kBudget),
-            Verdict::kImpossible);
-  EXPECT_EQ(floor.smallestBytes(), 1100);
-  floor.noteFloor(1200, true);
-  EXPECT_EQ(floor.judge({.floor_bytes = 1200, .violations = 2, .mapped_peak_bytes = 1100}, kBudget),
-            Verdict::kImpossible);
-  EXPECT_EQ(floor.smallestBytes(), 1200);
+  floor.noteBegin(400, kBudget);
+  floor.noteNeed(900, true);
+  EXPECT_TRUE(floor.noteStep({.violations = 1, .mapped_peak_bytes = 1100}));
+  EXPECT_EQ(floor.state(), State::kSearching);
+  EXPECT_EQ(floor.neededBytes(), 1100);  // what was really mapped, if that is more
+  EXPECT_FALSE(floor.noteBegin(800, kBudget));
+  floor.noteNeed(1300, true);
+  EXPECT_FALSE(floor.noteStep({.violations = 2, .mapped_peak_bytes = 1250}));
+  EXPECT_TRUE(floor.noteBegin(804, kBudget));
+  EXPECT_EQ(floor.state(), State::kImpossible);
+  EXPECT_EQ(floor.neededBytes(), 1300);
+}
+
+// 400 and 396 differ by 1 %: not by less.
+TEST(BudgetFloor, ABaseThatDiffersByOnePercentIsNotSettled) {
+  BudgetFloor floor;
+  floor.noteBegin(400, kBudget);
+  floor.noteStep({.violations = 1});
+  EXPECT_FALSE(floor.noteBegin(396, kBudget));
+}
+
+TEST(BudgetFloor, IsImpossibleWhenTheThirdStepMoreBegins) {
+  BudgetFloor floor;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(floor.noteBegin(100 * (i + 1), kBudget)) << i;
+    floor.noteStep({.violations = i + 1});
+  }
+  EXPECT_TRUE(floor.noteBegin(400, kBudget));
+  EXPECT_EQ(floor.state(), State::kImpossible);
+}
+
+// The optimizer's state comes with the second step: the first one held.
+TEST(BudgetFloor, ALaterStepThatGoesOverIsSearchedFromThere) {
+  BudgetFloor floor;
+  floor.noteBegin(400, kBudget);
+  EXPECT_FALSE(floor.noteStep({}));
+  floor.noteBegin(800, kBudget);
+  EXPECT_TRUE(floor.noteStep({.violations = 1}));
+  EXPECT_TRUE(floor.noteBegin(800, kBudget));
+  EXPECT_EQ(floor.state(), State::kImpossible);
 }
 
 // Three violations under the budget before: a fourth one is the first under this.
 TEST(BudgetFloor, AnotherBudgetIsJudgedByItsOwnSteps) {
   BudgetFloor floor;
-  floor.noteFloor(1200, true);
+  floor.noteNeed(1200, true);
   floor.beginAnew(3);
-  EXPECT_EQ(floor.smallestBytes(), 0);
-  floor.checkAgain();
-  ASSERT_TRUE(floor.takesStep(8, false));
-  EXPECT_EQ(floor.judge({.floor_bytes = 900, .violations = 3}, kBudget), Verdict::kPossible);
-  EXPECT_EQ(floor.judge({.floor_bytes = 900, .violations = 4}, kBudget), Verdict::kImpossible);
+  EXPECT_EQ(floor.neededBytes(), 1200);
+  floor.noteBegin(400, kBudget);
+  EXPECT_FALSE(floor.noteStep({.violations = 3}));
+  EXPECT_TRUE(floor.noteStep({.violations = 4}));
 }
 
 }  // namespace

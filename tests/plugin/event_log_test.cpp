@@ -82,7 +82,7 @@ TEST(EventLog, RestsFromItsLastSavedTensorToTheNextOp) {
   log.rest();
   EXPECT_TRUE(log.restsSince(seconds(0)));
   EXPECT_FALSE(log.restsSince(hours(1)));
-  log.add(Kind::kBackwardNode, 0);  // of the backward pass that released the last one
+  log.addNode("MulBackward0");  // of the backward pass that released the last one
   EXPECT_TRUE(log.restsSince(seconds(0)));
   log.add(Kind::kOpBegin, 0);
   EXPECT_FALSE(log.restsSince(seconds(0)));
@@ -114,7 +114,7 @@ TEST(EventLog, LiveBlocksAreToldWithTheirOps) {
   log.onAllocate(&output, 64);
   log.onFree(&workspace, 64);
   log.add(Kind::kOpEnd, 7);
-  log.add(Kind::kBackwardNode, 0);
+  log.addNode("MulBackward0");
   log.onAllocate(&gradient, 64);
   const auto live = log.liveBlocks();
   ASSERT_EQ(live.size(), 3U);  // what was there before is none of the step's

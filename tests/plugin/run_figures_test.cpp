@@ -9,17 +9,14 @@ TEST(RunFigures, TheMedianIsOfTheLastSteps) {
   RunFigures figures;
   EXPECT_EQ(figures.medianOfLast(3), std::nullopt);
   EXPECT_EQ(figures.firstSeconds(), 0);
-  EXPECT_EQ(figures.medianSeconds(), 0);
   EXPECT_EQ(figures.totalSeconds(), 0);
   for (const double seconds : {9.0, 1.0, 4.0, 2.0}) figures.addStep(seconds);
   EXPECT_EQ(figures.firstSeconds(), 9);
   EXPECT_EQ(figures.totalSeconds(), 16);
   EXPECT_EQ(figures.medianOfLast(3), 2);   // of 1 2 4
-  EXPECT_EQ(figures.medianSeconds(), 4);   // of 1 2 4 9 the upper one
   EXPECT_EQ(figures.medianOfLast(50), 4);  // as many as there are
 }
 
-// 1 2 3 2 s in turn: the median is 2. Of each second step it would be 3, of each fourth 1.
 TEST(RunFigures, ManyStepsTakeNoMoreMemory) {
   RunFigures figures;
   figures.addStep(9);
@@ -28,12 +25,8 @@ TEST(RunFigures, ManyStepsTakeNoMoreMemory) {
   }
   EXPECT_EQ(figures.firstSeconds(), 9);
   EXPECT_DOUBLE_EQ(figures.totalSeconds(), 9 + 10'000 * 8.0);
-  EXPECT_EQ(figures.medianSeconds(), 2);
   EXPECT_EQ(figures.medianOfLast(3), 2);     // of 2 3 2
   EXPECT_EQ(figures.medianOfLast(1000), 2);  // of the last 64
-  EXPECT_EQ(figures.sampled(), RunFigures::kMostSampled);
-  for (int i = 0; i < 200'000; ++i) figures.addStep(5);  // five sixths of all
-  EXPECT_EQ(figures.medianSeconds(), 5);
 }
 
 TEST(RunFigures, PeaksAreTheLargestUntilTheyAreForgotten) {

@@ -58,8 +58,10 @@ TEST_F(SessionControlTest, ABudgetThatIsTooSmallIsRefusedWithOneThatWouldDo) {
   EXPECT_GT(smallest, 0);
   step();
   EXPECT_EQ(session.budget(), before);
-  // A MiB and a 64th of what can be dropped are to spare in it: with less than both it is refused.
-  EXPECT_EQ(post("/v1/budget", {{"budget", smallest - plain_bytes_ / 64 - 2 * kMib}}).status, 409);
+  EXPECT_EQ(get("/v1/status").body["smallest_feasible_budget_bytes"], smallest);
+  // 3 %, at least 2 MiB, are to spare in it, and up to a MiB by rounding up: 1 MiB of headroom is
+  // all that has to be there.
+  EXPECT_EQ(post("/v1/budget", {{"budget", smallest - smallest / 30 - 4 * kMib}}).status, 409);
   EXPECT_EQ(post("/v1/budget", {{"budget", smallest - kMib}}).status, 200);
 }
 

@@ -19,7 +19,7 @@ Op op(std::vector<ValueId> inputs, std::vector<ValueId> outputs, bool backward =
 // 950 fixed, x's 50 held by the program throughout, and v1 with v2 while op 1 makes the one of the
 // other: the program lets go of them after it. Each event reads one of them: 950 + 50 + 100.
 TEST(SpillingFloor, CountsWhatAnOpTouchesAndWhatTheProgramHolds) {
-  EXPECT_EQ(spillingFloor(buildGraph(twoOps()).graph), 1200);
+  EXPECT_EQ(spillingFloor(buildGraph(twoOps()).graph).bytes, 1200);
 }
 
 // Op 1 writes in place: v1 takes over v0's 100 B. Beside 10 fixed bytes there are never more.
@@ -28,7 +28,7 @@ TEST(SpillingFloor, CountsWhatIsWrittenInPlaceOnce) {
   graph.ops = {op({}, {0}), op({0}, {1}), op({1}, {}, true)};
   graph.values = {{100, 0, 1, 1, kNone}, {100, 1, 2, kNone, 0}};
   checkGraph(graph);
-  EXPECT_EQ(spillingFloor(graph), 110);
+  EXPECT_EQ(spillingFloor(graph).bytes, 110);
 }
 
 // The same, but that the program let go of v0 before op 1 wrote it: it comes from the host for
@@ -38,7 +38,7 @@ TEST(SpillingFloor, CountsOnceWhatComesBackToBeWrittenInPlace) {
   graph.ops = {op({}, {0}), op({}, {}), op({0}, {1}), op({1}, {}, true)};
   graph.values = {{100, 0, 0, 2, kNone}, {100, 2, 3, kNone, 0}};
   checkGraph(graph);
-  EXPECT_EQ(spillingFloor(graph), 110);
+  EXPECT_EQ(spillingFloor(graph).bytes, 110);
 }
 
 // Two values of 100 B that one event reads; the program let go of both.
@@ -47,7 +47,44 @@ TEST(SpillingFloor, CountsAllThatOneEventReads) {
   graph.ops = {op({}, {0}), op({}, {1}), op({0, 1}, {}, true)};
   graph.values = {{100, 0, 0}, {100, 1, 1}};
   checkGraph(graph);
-  EXPECT_EQ(spillingFloor(graph), 210);
+  EXPECT_EQ(spillingFloor(graph).bytes, 210);
+}
+
+// -------------------------------------------------------------------------------------------------
+// what is live there
+
+FloorBlocks floorOf(const Trace& trace) {
+  const TraceGraph graph = buildGraph(trace);
+  return floorBlocks(trace, graph, spillingFloor(graph.graph));
+}
+
+// Op 1 reads v1 and makes v2, 100 B each.
+TEST(FloorBlocks, AreWhatAnOpReadsAndMakes) {
+  const FloorBlocks found = floorOf(twoOps());
+  EXPECT_EQ(found.by, "second");
+  EXPECT_FALSE(found.after_backward);
+  EXPECT_EQ(describe(found), "second, 2 blocks of 100 B");
+}
+
+// The second node reads v1 and makes 400 B: more than op 1 needs.
+TEST(FloorBlocks, AreNamedByTheNodeOfABackwardPass) {
+  Trace trace = twoOps();
+  trace.nodes = {"SinBackward0", "CosBackward0"};
+  trace.events[12].id = 1;
+  trace.blocks.push_back({400, false, false});
+  trace.events.insert(trace.events.begin() + 14, {TraceEvent::Kind::kAlloc, 3, 11});
+  EXPECT_EQ(describe(floorOf(trace)), "CosBackward0, 1 block of 400 B, 1 block of 100 B");
+}
+
+// Twice 300 B once the last node is done.
+TEST(FloorBlocks, MayBeThoseOfTheUpdate) {
+  Trace trace = twoOps();
+  trace.blocks.insert(trace.blocks.end(), 2, {300, false, false});
+  trace.events.push_back({TraceEvent::Kind::kAlloc, 3, 13});
+  trace.events.push_back({TraceEvent::Kind::kAlloc, 4, 14});
+  const FloorBlocks found = floorOf(trace);
+  EXPECT_TRUE(found.after_backward);
+  EXPECT_EQ(describe(found), "the optimizer's step, not activations, 2 blocks of 300 B");
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ DeviceHeap::DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const History
   memory_ = std::make_unique<allocator::DeviceMemory>(
       std::make_unique<WatchedAddressSpace>(std::move(parts.space), page_watcher),
       std::move(events), parts.options);
-  memory_->allowOverrun(false);
+  memory_->limitOverrun(0);
   applyBudget();
 }
 

@@ -69,10 +69,10 @@ class DeviceMemory final : public MemoryResource {
   // Below what is mapped: free pages go now, the rest as blocks are freed.
   void setBudget(Bytes budget_bytes) noexcept;
   void setMargin(Bytes margin_bytes) noexcept;
-  void setReclaimer(Reclaimer* reclaimer) noexcept;  // see ReclaimingResource
-  void setObserver(Observer* observer) noexcept;     // see ObservedResource
-  void allowOverrun(bool allow) noexcept;            // see ReclaimingResource
-  void releaseCached() noexcept;                     // unmaps every free page
+  void setReclaimer(Reclaimer* reclaimer) noexcept;     // see ReclaimingResource
+  void setObserver(Observer* observer) noexcept;        // see ObservedResource
+  void limitOverrun(Bytes most_mapped_bytes) noexcept;  // see ReclaimingResource
+  void releaseCached() noexcept;                        // unmaps every free page
   void resetPeaks() noexcept;
   Statistics statistics() const noexcept;
   // All that is mapped, in the order of addresses. Each pool stands still while it is read;

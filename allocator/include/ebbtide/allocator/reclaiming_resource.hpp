@@ -2,7 +2,7 @@
 //
 //   upstream fails ─► reclaim(need) ─► upstream ─ fails ─► ... at most eight calls, and none after
 //                                                           one after which nothing was freed
-//                     └ no progress: overrun allowed? over the budget, counted : nullptr
+//                     └ no progress: within the overrun's limit? over the budget, counted : nullptr
 //
 // One thread reclaims at a time; others that are short wait for it. So a reclaimer must wait
 // neither for a lock that a caller of allocate() may hold, nor for another thread's allocation.
@@ -26,7 +26,9 @@ class ReclaimingResource final : public MemoryResource {
 
   // Not owned; nullptr for none. Returns when no other thread is in the old one any more.
   void setReclaimer(Reclaimer* reclaimer) noexcept;
-  void allowOverrun(bool allow) noexcept;  // default true: over budget is counted, not refused
+  // What may be mapped beyond the budget where nothing can be freed: counted, not refused. 0: no
+  // more than the budget. Default: all.
+  void limitOverrun(Bytes most_mapped_bytes) noexcept;
   std::int64_t reclaims() const noexcept { return reclaims_.load(std::memory_order_relaxed); }
 
   void* allocate(std::size_t bytes, Stream stream) noexcept override;
@@ -55,7 +57,7 @@ class ReclaimingResource final : public MemoryResource {
   std::condition_variable changed_;
   Reclaimer* reclaimer_ = nullptr;
   bool reclaiming_ = false;
-  bool allow_overrun_ = true;
+  Bytes overrun_limit_bytes_ = kUnlimited;
   std::atomic<std::int64_t> reclaims_{0};
 };
 

@@ -26,7 +26,7 @@ struct TraceEvent {
     kFree,          // id: block; a block that this step did not allocate has its own id too
     kOpBegin,       // id: trace op
     kOpEnd,         // id: trace op
-    kBackwardNode,  // an autograd node begins; id unused
+    kBackwardNode,  // an autograd node begins; id: its name, where Trace::nodes has one
     kUnpack,        // id: use
     kRelease,       // id: use
     kNaturalDeath,  // id: value; from here on only uses keep it alive
@@ -117,11 +117,12 @@ struct Trace {
   std::vector<ValueId> use_value;  // per use, in pack order
   std::vector<TraceBlock> blocks;
   std::vector<TraceEvent> events;
-  std::vector<TraceMessage> messages;  // in the order of their events, of which each has one
-  std::vector<TraceScope> scopes;      // in the order in which they begin; each ends once
-  std::int32_t group_rank = kNone;     // this process's in the group of the messages
-  std::int32_t group_size = 0;         // 0: no messages
-  std::string group = {};              // its name; messages of other groups are left out
+  std::vector<TraceMessage> messages;   // in the order of their events, of which each has one
+  std::vector<TraceScope> scopes;       // in the order in which they begin; each ends once
+  std::int32_t group_rank = kNone;      // this process's in the group of the messages
+  std::int32_t group_size = 0;          // 0: no messages
+  std::string group = {};               // its name; messages of other groups are left out
+  std::vector<std::string> nodes = {};  // names of nodes, each once; may be empty
   std::vector<TraceMapped> mapped;  // whenever it changed, from the step's start on; may be empty
 };
 

@@ -1,0 +1,181 @@
+// Whether a Session's budget can be held: what the steps tell, and when it is refused.
+//
+//   step k goes over ──► one line at its end ──► k+1, k+2 … go over, too, and are counted
+//     ──► the base is settled, at the latest when k+3 begins: refused, with the budget that trains
+//
+// A program that catches the refusal and goes on with something else, a smaller batch for one, is
+// judged anew. With mutex_ held, but for noteFloor().
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "ebbtide/scheduler/spilling_floor.hpp"
+#include "session.hpp"
+#include "session_control.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::Bytes;
+using scheduler::kNone;
+
+constexpr int kMostSavedOps = 4;    // that a refusal names
+constexpr int kMostUndecided = 12;  // steps that are recorded while nothing is decided
+
+// "aten::native_layer_norm 120.0 MiB, …": saved bytes by the op that made them, largest first.
+std::string dominatingOps(const scheduler::TraceGraph& graph) {
+  std::map<std::string, Bytes> by_op;
+  std::vector<bool> read(graph.graph.values.size(), false);
+  for (const auto& op : graph.graph.ops) {
+    if (!op.backward) continue;
+    for (const ValueId v : op.inputs) read[v] = true;
+  }
+  for (std::size_t v = 0; v < read.size(); ++v) {
+    const auto& value = graph.graph.values[v];
+    if (read[v] && !value.pinned) {
+      by_op[value.producer == kNone ? "inputs" : graph.graph.ops[value.producer].name] +=
+          value.bytes;
+    }
+  }
+  std::vector<std::pair<Bytes, std::string>> order;
+  order.reserve(by_op.size());
+  for (const auto& [name, bytes] : by_op) order.emplace_back(bytes, name);
+  std::sort(order.rbegin(), order.rend());
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), kMostSavedOps); ++i) {
+    text += (i ? ", " : "") + order[i].second + " " + formatBytes(order[i].first);
+  }
+  return text.empty() ? "nothing that was saved for backward" : text;
+}
+
+std::string asSetting(Bytes bytes) {  // whole MiB, never too few
+  constexpr Bytes kMiB = Bytes{1} << 20;
+  return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB);
+}
+
+}  // namespace
+
+// Steps that held a smaller budget than they should need are proof that it will do.
+std::int64_t Session::smallestBudgetBytes() const noexcept {
+  const Bytes named = trained_.namedBudgetBytes(floor_.neededBytes());
+  const Bytes held = floor_.heldBytes();
+  return held > 0 ? std::min(named, held) : named;
+}
+
+// A step that decides is over.
+void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                        bool alone, int budget_number) {
+  const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
+  const Bytes needed = floor.bytes + trained_.unplannedBytes();
+  const std::lock_guard lock(mutex_);
+  if (budget_number != budget_.number()) return;  // what it held is judged no more
+  if (floor_.noteNeed(needed, alone)) {
+    floor_text_ = scheduler::describe(scheduler::floorBlocks(trace, graph, floor));
+    saved_text_ = dominatingOps(graph);
+  }
+  if (!budget() || budget_.isOpen()) return;
+  in_pipeline_ = trace.group_size > 1;
+  const bool over =
+      floor_.noteStep({.violations = violations_, .mapped_peak_bytes = figures_.mappedPeakBytes()});
+  if (!over) return;
+  const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
+  if (takeBudgetBack(why)) return;
+  if (config_.on_infeasible != OnInfeasible::kStop) return;
+  if (!pauseAgain(why)) sayOverBudget();
+}
+
+void Session::sayOverBudget() const {
+  warn(fmt::format(
+      "step {} needed at least {}, more than the budget of {}: training goes on over the budget "
+      "for at most {} more steps, to find the budget that trains",
+      steps_, formatBytes(floor_.neededBytes()), formatBytes(budget().value_or(0)),
+      BudgetFloor::kMostOver));
+}
+
+bool Session::endsForBudget() const {
+  return budget() && floor_.tooSmall() && config_.on_infeasible == OnInfeasible::kStop;
+}
+
+// A step begins.
+void Session::judgeBudget(std::int64_t base_bytes) {
+  const std::optional<Bytes> budget = this->budget();
+  if (!budget || budget_.isOpen() || floor_.decided()) return;
+  const bool news = floor_.noteBegin(base_bytes, *budget);
+  if (!floor_.decided()) {
+    if (floor_.begun() <= kMostUndecided) to_record_.atLeast(1);
+    return trained_.isElsewhere() ? void() : trained_.limitOverrun();
+  }
+  if (!news) return;
+  if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
+  budget_.noteHeld();
+  // From here on what would go over the budget fails; but one that was asked for while the run went
+  // on is taken back then.
+  if (config_.on_infeasible == OnInfeasible::kStop && !budget_.isAsked()) trained_.refuseOverrun();
+}
+
+void Session::refuse(std::int64_t base_bytes) {
+  stop_.cannotFit(refusalText(base_bytes));
+  if (config_.on_infeasible != OnInfeasible::kStop) {
+    if (budget_.isNew(RankBudget::Message::kInfeasible)) warn(overrunText());
+    return;
+  }
+  const auto last = programs_.find(history_.last());
+  refused_first_op_ = last != programs_.end() ? last->second.first_op_signature : 0;
+  refused_base_bytes_ = base_bytes;
+  to_record_.atLeast(3);  // of another program, if one follows
+  if (in_pipeline_ && open_job_store_) {
+    stop_.stopWhenAdvised(std::chrono::steady_clock::now());
+  } else {
+    stop_.stopAtOnce();
+  }
+}
+
+std::string Session::overrunText() const {
+  return fmt::format(
+      "the budget of {} is too small for this program, which needs {}: training goes on over it, "
+      "as EBBTIDE_ON_INFEASIBLE=best-effort asks. Smallest budget: EBBTIDE_BUDGET={}.{}",
+      formatBytes(budget().value_or(0)), formatBytes(floor_.neededBytes()),
+      asSetting(smallestBudgetBytes()), spillProblem());
+}
+
+// What is needed at least rests on spilling.
+std::string Session::spillProblem() const {
+  const std::string error = trained_.spills().lastError();
+  return error.empty() ? "" : " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";
+}
+
+// Batch-size finders (accelerate's, Lightning's) look for the words of its first line.
+std::string Session::refusalText(std::int64_t base_bytes) const {
+  return fmt::format(
+      "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory within the budget of {}: "
+      "it is too small for this program, which needs {}.\n"
+      "Smallest budget: EBBTIDE_BUDGET={}.{}\n"
+      "Floor: {}. Live when a step begins (parameters, gradients, optimizer, data): {}. Saved for "
+      "backward, by op: {}.\n"
+      "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.",
+      formatBytes(budget().value_or(0)), formatBytes(floor_.neededBytes()),
+      asSetting(smallestBudgetBytes()), spillProblem(), floor_text_, formatBytes(base_bytes),
+      saved_text_);
+}
+
+// The step's first op, after a refusal. The same program is refused again, at once.
+void Session::letGoOn(std::uint64_t first_op_signature) {
+  if (!stop_.requested()) return;
+  const bool smaller = begun_.memory.allocated_bytes * 100 <
+                       refused_base_bytes_ * (100 - BudgetFloor::kSettledPercent);
+  if (first_op_signature == refused_first_op_ && !smaller) return;
+  stop_.goOn();
+  floor_.forgetNeeds();
+  floor_.beginAnew(memory().statistics().budget_violations);
+  budget_.beginAnew();
+  figures_.forgetPeaks();
+  to_record_.atLeast(3);
+}
+
+}  // namespace ebbtide::plugin

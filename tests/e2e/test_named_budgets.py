@@ -1,0 +1,102 @@
+"""The budget that a refusal names trains: at once, whatever the first steps leave behind them."""
+
+import itertools
+import re
+from pathlib import Path
+
+import pytest
+from conftest import MIB
+from named_budgets import OPTIMIZERS, PLACES
+from processes import Finished, Program, run, script
+
+TOO_SMALL = 2 * MIB  # less than the parameters take
+
+Case = tuple[str, str, bool, int, bool]  # optimizer, place, zeros, ranks, resumed
+
+
+def every_case() -> list[Case]:
+    """Gradients that are never cleared are cleared in no way."""
+    ways = [(place, zeros) for place in PLACES for zeros in (False, True)]
+    ways.remove(("never", True))
+    return [
+        (optimizer, place, zeros, ranks, resumed)
+        for optimizer, (place, zeros), ranks, resumed in itertools.product(
+            OPTIMIZERS, ways, (1, 2), (False, True)
+        )
+    ]
+
+
+# Each optimizer, place, way, number of ranks and start with each other one, if not all at once.
+USUAL: list[Case] = [
+    ("sgd", "before", False, 1, False),
+    ("sgd", "middle", True, 2, False),
+    ("sgd", "after", False, 1, True),
+    ("sgd", "never", False, 1, False),
+    ("momentum", "before", True, 1, True),
+    ("momentum", "middle", False, 1, False),
+    ("momentum", "after", True, 2, False),
+    ("adamw", "before", False, 2, True),
+    ("adamw", "middle", False, 1, False),
+    ("adamw", "middle", True, 1, True),
+    ("adamw", "after", False, 1, False),
+    ("adamw", "never", False, 2, False),
+    ("adafactor", "before", True, 1, False),
+    ("adafactor", "middle", False, 1, True),
+    ("lbfgs", "middle", False, 1, False),
+    ("lbfgs", "after", True, 1, False),
+]
+
+
+def name_of(case: Case) -> str:
+    optimizer, place, zeros, ranks, resumed = case
+    return "-".join(
+        [optimizer, place, "zeros" if zeros else "none", f"{ranks}"] + ["resumed"] * resumed
+    )
+
+
+def program(case: Case, folder: Path) -> Program:
+    optimizer, place, zeros, ranks, resumed = case
+    arguments = ["--optimizer", optimizer, "--zero", place]
+    if zeros:
+        arguments.append("--zeros")
+    if resumed:
+        saved = folder / "saved.pt"
+        first = script("tests/e2e/named_budgets.py", *arguments, "--steps", "3", "--save", str(saved))
+        run(first, {}, folder / "first").succeeded()
+        arguments += ["--load", str(saved)]
+    return script("tests/e2e/named_budgets.py", *arguments, ranks=ranks)
+
+
+def named(done: Finished) -> int:
+    """MiB, of the rank that needs most."""
+    found = re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", done.output)
+    found += re.findall(r"This program needs at least EBBTIDE_BUDGET=(\d+)MiB", done.output)
+    assert found, done.output
+    return max(map(int, found))
+
+
+def trains_in_what_is_named(case: Case, folder: Path) -> None:
+    trained = program(case, folder)
+    plain = run(trained, {}, folder / "plain").succeeded()
+    done = run(trained, {"EBBTIDE_BUDGET": str(TOO_SMALL)}, folder / "refused")
+    assert done.status != 0
+    assert done.said("more than the budget of 2.0 MiB: training goes on over the budget"), done.output
+    # The history of L-BFGS grows after the steps that were recorded.
+    for relaunch in range(2 if case[0] == "lbfgs" else 1):
+        budget = f"{named(done)}MiB"
+        done = run(trained, {"EBBTIDE_BUDGET": budget}, folder / f"named-{relaunch}")
+        if done.status == 0:
+            break
+    assert done.succeeded().results == plain.results
+
+
+@pytest.mark.parametrize("case", USUAL, ids=name_of)
+def test_the_named_budget_trains(case: Case, tmp_path: Path) -> None:
+    trains_in_what_is_named(case, tmp_path)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("case", every_case(), ids=name_of)
+def test_every_named_budget_trains(case: Case, turn: int, tmp_path: Path) -> None:
+    trains_in_what_is_named(case, tmp_path)

@@ -1,0 +1,83 @@
+// Whoever asks a session for a figure of its run is told the same one.
+#include <regex>
+
+#include "controlled_session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using nlohmann::json;
+using test::Answered;
+using test::kMib;
+
+class SessionFiguresTest : public test::ControlledSession {
+ protected:
+  std::string series() {
+    std::string text;
+    session_->routes().answer({.method = "GET", .path = "/metrics"},
+                              [&text](const metrics::Response& response) { text = response.body; });
+    return text;
+  }
+  static double value(const std::string& series, const std::string& name) {
+    std::smatch found;
+    const bool there =
+        std::regex_search(series, found, std::regex("(?:^|\n)" + name + "\\{[^}]*\\} (\\S+)"));
+    EXPECT_TRUE(there) << name;
+    return there ? std::stod(found[1]) : 0;
+  }
+  json report() {
+    session_->writeReport();
+    std::ifstream file(config_.report_path);
+    return json::parse(file);
+  }
+  void beginWithReport(std::int64_t budget) {
+    std::filesystem::create_directories(folder_);
+    config_.report_path = (folder_ / "report.json").string();
+    begin(budget);
+  }
+};
+
+// Asked, in this order: a refused budget, the curve, the status, the series, the report.
+TEST_F(SessionFiguresTest, TheSmallestBudgetIsOneFigure) {
+  beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
+  for (int i = 0; i < 4; ++i) step();
+  const Answered refused = post("/v1/budget", {{"budget", 1}});
+  ASSERT_EQ(refused.status, 409) << refused.body;
+  const std::int64_t smallest = refused.body["smallest_feasible_budget_bytes"];
+  EXPECT_EQ(smallest % kMib, 0);  // as EBBTIDE_BUDGET is told
+  const json curve = wholeCurve([] {});
+  for (const json& point : curve["points"]) EXPECT_GE(point["budget_bytes"], smallest);
+  step();  // series are those of a step's end
+  EXPECT_EQ(get("/v1/status").body["smallest_feasible_budget_bytes"], smallest);
+  EXPECT_EQ(value(series(), "ebbtide_memory_smallest_feasible_budget_bytes"), smallest);
+  EXPECT_EQ(report()["smallest_feasible_budget_bytes"], smallest);
+}
+
+TEST_F(SessionFiguresTest, AStepsTimeIsOneFigure) {
+  beginWithReport(plain_bytes_ - saved_bytes_ / 4);
+  for (int i = 0; i < 30; ++i) step();
+  static_cast<void>(wholeCurve([] {}));
+  const double seconds = get("/v1/status").body["step_seconds"]["median"];
+  EXPECT_GT(seconds, 0);
+  EXPECT_EQ(get("/v1/curve").body["present"]["step_seconds"], seconds);
+  EXPECT_EQ(report()["step_seconds"]["median"], seconds);
+}
+
+TEST_F(SessionFiguresTest, ThePredictedSlowdownIsOneFigure) {
+  beginWithReport(plain_bytes_ + kMib);
+  for (int i = 0; i < 3; ++i) step();
+  const std::int64_t budget = plain_bytes_ - saved_bytes_ / 4;
+  const Answered answered = post("/v1/budget", {{"budget", budget}});
+  ASSERT_EQ(answered.status, 200) << answered.body;
+  const double more = answered.body["overhead_ratio"];
+  EXPECT_GT(more, 0);
+  step();
+  step();
+  EXPECT_EQ(get("/v1/status").body["plan"]["overhead_ratio"], more);
+  EXPECT_EQ(get("/v1/plan").body["plan"]["overhead_ratio"], more);
+  EXPECT_EQ(report()["plan"]["overhead_ratio"], more);
+  EXPECT_NEAR(value(series(), "ebbtide_plan_overhead_ratio"), more, 1e-6 * more);  // of its text
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
