@@ -106,6 +106,12 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
     out << " The steps before needed EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
         << '.';
   }
+  if (facts.growth_per_step_bytes > 0) {
+    out << " What lives when a step begins grows by " << formatBytes(facts.growth_per_step_bytes)
+        << " a step since step " << facts.grows_since_step
+        << ": EBBTIDE_BUDGET=" << asSetting(facts.budget_for_growth_bytes) << " does for "
+        << OutOfMemory::kMoreSteps << " more such steps.";
+  }
   if (!onDevice(facts) && fits > facts.budget_bytes) {
     out << " EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.";
   }

@@ -13,6 +13,8 @@
 namespace ebbtide::plugin {
 
 struct OutOfMemory {
+  static constexpr int kMoreSteps = 100;  // as many as L-BFGS's history has by default
+
   using Bytes = allocator::Bytes;
 
   int device = -1;  // a GPU; -1: the host
@@ -30,7 +32,12 @@ struct OutOfMemory {
   Bytes largest_free_bytes = 0;  // the largest block that is to be had
   std::vector<LiveShares::Share> live_by_op = {};  // largest first; with the rest their sum is live
   std::optional<allocator::PlanDeviation> first_deviation = {};  // of a step that was placed
-  Bytes smallest_feasible_bytes = 0;                             // of the first steps; 0: not known
+  // What lives when a step begins grows by so much a step since that one (0: it does not), and the
+  // budget for kMoreSteps of them.
+  Bytes growth_per_step_bytes = 0;
+  std::int64_t grows_since_step = 0;
+  Bytes budget_for_growth_bytes = 0;
+  Bytes smallest_feasible_bytes = 0;  // of the first steps; 0: not known
 };
 
 // 1 - largest free run / free bytes; 0 where nothing is free.

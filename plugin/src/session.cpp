@@ -266,6 +266,7 @@ void Session::finishStep(StepSummary summary) {
   const bool part = late_backwards_.count() > begun_.late_backwards;
   const bool check_floor = tells && floor_.takesStep(steps_, part);
   const bool alone = summary.alone;
+  const auto growth = std::exchange(growth_due_, false) ? growth_.found() : std::nullopt;
   const int budget_number = budget_.number();
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
@@ -276,6 +277,7 @@ void Session::finishStep(StepSummary summary) {
   summary.trace.host = hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
   if (!config_.trace_dir.empty()) writeTrace(*trace);
+  if (growth) sayGrowth(*growth, *trace);
   // First: no plan is made for a budget that is too small.
   if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
   requestPlan(trace, first);

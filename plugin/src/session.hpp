@@ -19,6 +19,7 @@
 #include "active_plan.hpp"
 #include "advised_stop.hpp"
 #include "audit_cache.hpp"
+#include "base_growth.hpp"
 #include "budget_floor.hpp"
 #include "config.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
@@ -34,6 +35,7 @@
 #include "live_shares.hpp"
 #include "memory_snapshots.hpp"
 #include "open_steps.hpp"
+#include "out_of_memory.hpp"
 #include "plan.hpp"
 #include "plan_search.hpp"
 #include "program.hpp"
@@ -248,6 +250,8 @@ class Session {
   void judgeBudget(std::int64_t base_bytes);
   bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
   void sayOverBudget() const;
+  void addGrowth(OutOfMemory& facts) const;
+  void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace) const;
   void refuse(std::int64_t base_bytes);
   std::string refusalText(std::int64_t base_bytes) const;
   std::string overrunText() const;
@@ -317,6 +321,8 @@ class Session {
   BudgetFloor floor_;
   // Of the step that needs most: what it holds where it needs most, and what it saves.
   std::string floor_text_, saved_text_;
+  BaseGrowth growth_;
+  bool growth_due_ = false;  // it is to be said once a step has been recorded
   AdvisedStop stop_;
   bool in_pipeline_ = false;  // of the last step that decided
   std::uint64_t refused_first_op_ = 0;

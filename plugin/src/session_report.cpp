@@ -59,6 +59,18 @@ bool Session::observesBy(const EventLog* log) const {
   return lock && log != nullptr && log_.get() == log;
 }
 
+// Without waiting: the thread may hold the lock.
+void Session::addGrowth(OutOfMemory& facts) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const auto growth = lock ? growth_.found() : std::nullopt;
+  if (!growth || !growth_.isTold()) return;
+  facts.growth_per_step_bytes = growth->perStepBytes();
+  facts.grows_since_step = growth->from_step;
+  const auto needed = std::max(budgetThatFits(facts), floor_.neededBytes() + growth->grownBytes());
+  facts.budget_for_growth_bytes =
+      trained_.namedBudgetBytes(needed + growth->perStepBytes() * OutOfMemory::kMoreSteps);
+}
+
 std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
                                         const LiveShares& live) const {
   const allocator::Statistics memory = trained_.memory().statistics();
@@ -84,6 +96,7 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
       limited ? std::max<std::int64_t>(0, trained_.memory().ledger().roomBytes()) : 0;
   facts.largest_free_bytes = memory.cached_bytes + room;
   facts.free_bytes = facts.largest_free_bytes + facts.stuck_bytes;
+  addGrowth(facts);
   return describe(facts);
 }
 

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "ebbtide/scheduler/kept_blocks.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
 #include "session.hpp"
 #include "session_control.hpp"
@@ -105,18 +106,37 @@ bool Session::endsForBudget() const {
 // A step begins.
 void Session::judgeBudget(std::int64_t base_bytes) {
   const std::optional<Bytes> budget = this->budget();
-  if (!budget || budget_.isOpen() || floor_.decided()) return;
+  if (!budget || budget_.isOpen()) return;
+  if (floor_.decided()) {
+    growth_due_ = growth_due_ || growth_.note(steps_ + 1, base_bytes);
+    if (growth_due_) to_record_.atLeast(1);
+    return;
+  }
   const bool news = floor_.noteBegin(base_bytes, *budget);
   if (!floor_.decided()) {
+    growth_.forget();
     if (floor_.begun() <= kMostUndecided) to_record_.atLeast(1);
     return trained_.isElsewhere() ? void() : trained_.limitOverrun();
   }
   if (!news) return;
   if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
   budget_.noteHeld();
+  growth_.settle(steps_ + 1, base_bytes);
   // From here on what would go over the budget fails; but one that was asked for while the run went
   // on is taken back then.
   if (config_.on_infeasible == OnInfeasible::kStop && !budget_.isAsked()) trained_.refuseOverrun();
+}
+
+// Of the step that was recorded for it.
+void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace) const {
+  const auto kept = scheduler::keptBlocks(trace);
+  const std::string made = kept.empty()
+                               ? ""
+                               : fmt::format("; the last step kept {} more, made by {}",
+                                             formatBytes(kept.front().bytes), kept.front().by);
+  say(fmt::format("what lives when a step begins has grown from {} at step {} to {} at step {}{}",
+                  formatBytes(growth.from_bytes), growth.from_step, formatBytes(growth.bytes),
+                  growth.step, made));
 }
 
 void Session::refuse(std::int64_t base_bytes) {

@@ -70,7 +70,7 @@ def program(case: Case, folder: Path) -> Program:
 def named(done: Finished) -> int:
     """MiB, of the rank that needs most."""
     found = re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", done.output)
-    found += re.findall(r"This program needs at least EBBTIDE_BUDGET=(\d+)MiB", done.output)
+    found += re.findall(r"EBBTIDE_BUDGET=(\d+)MiB does for 100 more such steps", done.output)
     assert found, done.output
     return max(map(int, found))
 
@@ -81,7 +81,7 @@ def trains_in_what_is_named(case: Case, folder: Path) -> None:
     done = run(trained, {"EBBTIDE_BUDGET": str(TOO_SMALL)}, folder / "refused")
     assert done.status != 0
     assert done.said("more than the budget of 2.0 MiB: training goes on over the budget"), done.output
-    # The history of L-BFGS grows after the steps that were recorded.
+    # The history of L-BFGS grows after the steps that were recorded: the error says by how much.
     for relaunch in range(2 if case[0] == "lbfgs" else 1):
         budget = f"{named(done)}MiB"
         done = run(trained, {"EBBTIDE_BUDGET": budget}, folder / f"named-{relaunch}")
