@@ -31,7 +31,8 @@ bool BudgetFloor::noteStep(const Step& step) {
 
 bool BudgetFloor::settles(Bytes base_bytes) const {
   if (last_base_bytes_ < 0) return false;
-  return std::abs(base_bytes - last_base_bytes_) * 100 < kSettledPercent * last_base_bytes_;
+  const Bytes change = std::abs(base_bytes - last_base_bytes_);
+  return change == 0 || change * 100 < kSettledPercent * last_base_bytes_;
 }
 
 bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes) {

@@ -281,7 +281,12 @@ void SessionControl::beginCurve(const RecordedStep& step) {
   // A smaller one would be refused, whatever this program's plan could do with it.
   std::vector<ProgramChange> programs;
   for (RecordedStep& one : recorded) programs.push_back(needsOf(std::move(one), 0));
-  const std::int64_t least = smallestBudgetOf(programs);
+  std::int64_t least = smallestBudgetOf(programs), acceptable = 0, plain = 0;
+  for (const ProgramChange& program : programs) {
+    acceptable = std::max(acceptable, memory.budgetWithRoomFor(program.needed_bytes));
+    plain = std::max(plain, memory.budgetWithRoomFor(program.plain_peak_bytes + others));
+  }
+  if (least > plain) least = acceptable;  // its margin is more than can be dropped
   curve_ = std::make_unique<BudgetCurve>(
       std::move(trace), step.first_step, [&memory, others, least](std::int64_t cap) {
         return std::max(memory.budgetWithRoomFor(cap + others), least);
