@@ -1,4 +1,5 @@
-"""What a program can see of its tensors is as in PyTorch alone: objects, errors, references, what a mode sees dispatched."""
+"""What a program can see of its tensors is as in PyTorch alone: objects, errors, references, what a
+mode sees dispatched."""
 
 from pathlib import Path
 
@@ -24,6 +25,23 @@ def test_program_sees_what_it_sees_without(
 ) -> None:
     found = run(PROGRAM, variables, tmp_path).succeeded().results[0]
     assert {name for name in CASES if found[name] != plain[name]} == set()
+
+
+# Without a budget the first steps alone are recorded: each of these is one of them in its process.
+@pytest.mark.parametrize(
+    "cases",
+    [
+        "write a saved nested tensor,detach a saved input and let go of it,"
+        "a mode sees outputs saved",
+        "a mode sees inputs saved,a Function's saved tensors",
+    ],
+    ids=["errors", "objects"],
+)
+def test_program_sees_it_in_recorded_steps(cases: str, plain: dict, tmp_path: Path) -> None:
+    program = script("tests/e2e/likeness.py", "--cases", cases)
+    found = run(program, {"EBBTIDE": "1"}, tmp_path).succeeded().results[0]
+    assert {name for name in found if found[name] != plain[name]} == set()
+    assert ",".join(found) == cases
 
 
 # 30 of 4 MiB, kept, and a budget of 40: counted, they go over it.
