@@ -35,10 +35,11 @@ void* ReclaimingResource::allocate(std::size_t bytes, Stream stream) noexcept {
 
 void* ReclaimingResource::reclaimAndRetry(std::size_t bytes, Stream stream) noexcept {
   std::unique_lock lock(mutex_);
-  const Bytes limit = overrun_limit_bytes_;
-  if (!reclaiming_here && (limit > 0 || ledger_.couldFit(static_cast<Bytes>(bytes)))) {
+  const bool may_fit = overrun_limit_bytes_ > 0 || ledger_.couldFit(static_cast<Bytes>(bytes));
+  if (!reclaiming_here && may_fit) {
     if (void* block = reclaimUntilItFits(lock, bytes, stream)) return block;
   }
+  const Bytes limit = overrun_limit_bytes_;  // the reclaimer may have set another one
   lock.unlock();
   const Bytes mapped = ledger_.mappedBytes();
   if (limit != kUnlimited && static_cast<Bytes>(bytes) > limit - mapped) return nullptr;

@@ -54,6 +54,8 @@ constexpr std::array<SeriesText, kCounters> kCounterTexts = {{
     {"ebbtide_ooms_total", "Allocations that failed with an out-of-memory error."},
     {"ebbtide_replans_total", "Plans that took the place of an earlier one of the same program."},
     {"ebbtide_rehearsed_steps_total", "Steps in which replays were compared with originals."},
+    {"ebbtide_followed_steps_total",
+     "Steps that dropped at least 95 % of the bytes that their plan drops."},
     {"ebbtide_audits_total", "Results of replays compared with their originals and found equal."},
     {"ebbtide_audit_failures_total",
      "Operators that are never run again because a replay differed or failed."},

@@ -41,29 +41,30 @@ constexpr Names kSecond = {"memory.max", "memory.current", "inactive_file", "act
 constexpr Names kFirst = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
                           "total_active_file"};
 
-// The group and those that it is in: each has a limit. Where a container sees groups by names of
-// the machine that are not there for it, its own is the topmost one.
-Bytes leftInGroups(const fs::path& top, const fs::path& group, const Names& names) {
-  Bytes left = kUnlimited;
-  for (fs::path here = group.relative_path();; here = here.parent_path()) {
-    const fs::path folder = top / here;
-    const auto limit = numberIn(folder / names.limit);
-    const auto used = numberIn(folder / names.used);
-    if (limit && used) {
-      // Files that are kept in memory give way, also those that are read again and again.
-      const Bytes cached = numberAfter(folder / "memory.stat", names.cached).value_or(0) +
-                           numberAfter(folder / "memory.stat", names.read_often).value_or(0);
-      left = std::min(left, std::max<Bytes>(0, *limit - std::max<Bytes>(0, *used - cached)));
-    }
-    if (here.empty()) return left;
-  }
+// Nothing: the group has no limit, or its use is not known.
+std::optional<Bytes> leftIn(const fs::path& folder, const Names& names) {
+  const auto limit = numberIn(folder / names.limit);
+  const auto used = numberIn(folder / names.used);
+  if (!limit || !used) return std::nullopt;
+  // Files that are kept in memory give way, also those that are read again and again.
+  const Bytes cached = numberAfter(folder / "memory.stat", names.cached).value_or(0) +
+                       numberAfter(folder / "memory.stat", names.read_often).value_or(0);
+  return std::max<Bytes>(0, *limit - std::max<Bytes>(0, *used - cached));
 }
 
-}  // namespace
-
-Bytes availableMemoryBytes(const fs::path& root) {
-  const auto kib = numberAfter(root / "proc/meminfo", "MemAvailable:");
-  Bytes left = kib ? *kib * 1024 : kUnlimited;
+// The least of what `figure` (of a folder, with its files' names) gives for the groups of this
+// process and those that they are in: each has a limit. Where a container sees groups by names of
+// the machine that are not there for it, its own is the topmost one.
+template <typename Figure>
+std::optional<Bytes> leastOfGroups(const fs::path& root, const Figure& figure) {
+  std::optional<Bytes> least;
+  const auto look = [&](const fs::path& top, const fs::path& group, const Names& names) {
+    for (fs::path here = group.relative_path();; here = here.parent_path()) {
+      const std::optional<Bytes> bytes = figure(top / here, names);
+      if (bytes) least = std::min(least.value_or(*bytes), *bytes);
+      if (here.empty()) return;
+    }
+  };
   std::ifstream groups(root / "proc/self/cgroup");  // "0::/job", "4:memory:/job"
   const fs::path mounted = root / "sys/fs/cgroup";
   for (std::string line; std::getline(groups, line);) {
@@ -72,11 +73,24 @@ Bytes availableMemoryBytes(const fs::path& root) {
     if (kind == std::string::npos || name == std::string::npos) continue;
     const std::string controllers = "," + line.substr(kind + 1, name - kind - 1) + ",";
     const fs::path group = line.substr(name + 1);
-    if (controllers == ",,") left = std::min(left, leftInGroups(mounted, group, kSecond));
-    if (controllers.find(",memory,") != std::string::npos)
-      left = std::min(left, leftInGroups(mounted / "memory", group, kFirst));
+    if (controllers == ",,") look(mounted, group, kSecond);
+    if (controllers.find(",memory,") != std::string::npos) look(mounted / "memory", group, kFirst);
   }
-  return left;
+  return least;
+}
+
+}  // namespace
+
+Bytes availableMemoryBytes(const fs::path& root) {
+  const auto kib = numberAfter(root / "proc/meminfo", "MemAvailable:");
+  const Bytes left = kib ? *kib * 1024 : kUnlimited;
+  return std::min(left, leastOfGroups(root, leftIn).value_or(kUnlimited));
+}
+
+std::optional<Bytes> groupLimitBytes(const fs::path& root) {
+  return leastOfGroups(root, [](const fs::path& folder, const Names& names) {
+    return numberIn(folder / names.limit);
+  });
 }
 
 }  // namespace ebbtide::plugin

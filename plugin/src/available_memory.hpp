@@ -1,8 +1,9 @@
-// What a process of this machine can still take of its memory. Torch-free.
+// What a process of this machine may take of its memory at all, and can still take. Torch-free.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
 namespace ebbtide::plugin {
 
@@ -10,5 +11,9 @@ namespace ebbtide::plugin {
 // container's limit, a job's). Pages of files that are merely cached can be taken, swap is not
 // counted. `root`: of the file system; tests give another one.
 std::int64_t availableMemoryBytes(const std::filesystem::path& root = "/");
+
+// The lowest limit of the control groups (v1, v2) that this process is in, those above its own
+// included. Nothing: none has one.
+std::optional<std::int64_t> groupLimitBytes(const std::filesystem::path& root = "/");
 
 }  // namespace ebbtide::plugin

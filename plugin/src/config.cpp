@@ -17,6 +17,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "available_memory.hpp"
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/shown_text.hpp"
@@ -153,12 +154,27 @@ std::int64_t machineMemoryBytes() {
   return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
 }
 
+std::int64_t usableMemoryBytes(const std::filesystem::path& root) {
+  const std::int64_t machine = machineMemoryBytes();
+  return std::min(machine, groupLimitBytes(root).value_or(machine));
+}
+
+std::string aboveGroupLimit(std::int64_t budget_bytes,
+                            std::optional<std::int64_t> group_limit_bytes) {
+  if (!group_limit_bytes || budget_bytes <= *group_limit_bytes) return "";
+  return fmt::format(
+      "the budget of {} is more than the control group (container, job) may use, {}: the kernel "
+      "ends the process before the budget is reached. In percent a budget is of the smaller one: "
+      "EBBTIDE_BUDGET=80%",
+      formatBytes(budget_bytes), formatBytes(*group_limit_bytes));
+}
+
 std::int64_t hostShareBytes(int local_world_size) {
-  return machineMemoryBytes() / 5 * 4 / std::max(1, local_world_size);
+  return usableMemoryBytes() / 5 * 4 / std::max(1, local_world_size);
 }
 
 std::int64_t parseSize(const std::string& name, const std::string& text, int local_world_size) {
-  return scheduler::parseSize(name, text, machineMemoryBytes() / std::max(1, local_world_size));
+  return scheduler::parseSize(name, text, usableMemoryBytes() / std::max(1, local_world_size));
 }
 
 Config configFromEnvironment() {

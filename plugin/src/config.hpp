@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 
@@ -48,13 +49,19 @@ struct Config {
 // variable and what is accepted.
 Config configFromEnvironment();
 
-// "30GiB", "30Gi", "24576MiB", "80%" (of total memory / local_world_size), plain bytes. Throws like
-// configFromEnvironment.
+// "30GiB", "30Gi", "24576MiB", "80%" (of usableMemoryBytes() / local_world_size), plain bytes.
+// Throws like configFromEnvironment. Reads files.
 std::int64_t parseSize(const std::string& variable, const std::string& text, int local_world_size);
 
 std::int64_t machineMemoryBytes();
-// Of the machine's memory, what values of one rank's GPU may take: all ranks of it have as much,
-// and leave a fifth.
+// The smaller of the machine's memory and the limit of this process's control group (a container's,
+// a job's); reads files, since a limit may change.
+std::int64_t usableMemoryBytes(const std::filesystem::path& root = "/");
+// A line where a budget is larger than the control group's limit; empty where it is not.
+std::string aboveGroupLimit(std::int64_t budget_bytes,
+                            std::optional<std::int64_t> group_limit_bytes);
+// Of usableMemoryBytes(), what values of one rank's GPU may take: all ranks of it have as much, and
+// leave a fifth.
 std::int64_t hostShareBytes(int local_world_size);
 using scheduler::formatBytes;
 

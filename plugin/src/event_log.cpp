@@ -76,6 +76,7 @@ std::size_t EventLog::add(Kind kind, std::int32_t id) {
   std::lock_guard lock(mutex_);
   if (kind != Kind::kBackwardPass)
     rests_since_.reset();  // gradients are added up after the last use
+  if (kind == Kind::kBackwardPass) backward_passes_.fetch_add(1, std::memory_order_relaxed);
   events_.push_back({kind, id, now()});
   most_events_ = events_.size() + kMostAfter;
   return events_.size() - 1;
@@ -182,18 +183,19 @@ bool EventLog::restsSince(std::chrono::steady_clock::duration least) const noexc
 
 std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
   std::lock_guard lock(mutex_);
-  std::vector<LiveBlock> made(blocks_.size(), {nullptr, scheduler::kNone, false});
+  std::vector<LiveBlock> made(blocks_.size(), {nullptr, scheduler::kNone, false, false, false});
   for (const auto& [address, id] : open_) made[static_cast<std::size_t>(id)].block = address;
   std::int32_t op = scheduler::kNone;
-  bool since_backward = false;
+  bool since_backward = false, before_ops = true;
   std::vector<LiveBlock> live;
-  for (const auto& event : events_) {
-    if (event.kind == Kind::kOpBegin) op = event.id;
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    const scheduler::TraceEvent& event = events_[i];
+    if (event.kind == Kind::kOpBegin) op = event.id, before_ops = false;
     if (event.kind == Kind::kOpEnd) op = scheduler::kNone;
     if (event.kind == Kind::kBackwardNode) since_backward = true;
     if (event.kind != Kind::kAlloc) continue;
     const void* const block = made[static_cast<std::size_t>(event.id)].block;
-    if (block != nullptr) live.push_back({block, op, since_backward});
+    if (block != nullptr) live.push_back({block, op, since_backward, before_ops, i >= updated_at_});
   }
   return live;
 }

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -60,17 +61,28 @@ class EventLog final : public allocator::Observer {
   // No saved tensor of the step is left; another op of it ends the rest. When that lasts, another
   // step may observe the allocator in its place: its thread may never begin one again.
   void rest() noexcept;
+  void noteUpdated() noexcept {  // the optimizer's step is over
+    std::lock_guard lock(mutex_);
+    updated_at_ = events_.size();
+  }
   void noteUse() noexcept {  // a tensor was saved
     used_.store(true, std::memory_order_relaxed);
   }
   // True also before anything was saved: the step may be no more than a look at a parameter.
   bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
 
+  // That the step has begun so far: one that goes on for ever writes no parameter.
+  std::int64_t backwardPasses() const noexcept {
+    return backward_passes_.load(std::memory_order_relaxed);
+  }
+
   // What lives of the blocks that the step allocated, and where in it that was.
   struct LiveBlock {
     const void* block;
     std::int32_t op;      // kNone: in none
     bool since_backward;  // after the first backward node began
+    bool before_ops;      // before the first recorded op
+    bool after_update;    // by the optimizer
   };
   std::vector<LiveBlock> liveBlocks() const;
 
@@ -111,6 +123,7 @@ class EventLog final : public allocator::Observer {
   std::unordered_map<const void*, scheduler::BlockId> open_;
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;
+  std::size_t updated_at_ = SIZE_MAX;  // of the events
   scheduler::Nanoseconds busy_start_ns_ = ThreadMoment::now().busy_ns;
   GroupMessage group_;  // the first message
   std::vector<scheduler::TraceMessage> messages_;
@@ -120,6 +133,7 @@ class EventLog final : public allocator::Observer {
   std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
   std::size_t most_events_ = kMostAfter;
   std::atomic<bool> used_{false};
+  std::atomic<std::int64_t> backward_passes_{0};
   std::optional<std::chrono::steady_clock::time_point> rests_since_;
 };
 

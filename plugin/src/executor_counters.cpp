@@ -58,6 +58,11 @@ void ExecutorCounters::addReplan() noexcept {
   metrics_.add(Counter::kReplans, 1);
 }
 
+void ExecutorCounters::addFollowedStep() noexcept {
+  ++followed_steps_;
+  metrics_.add(Counter::kFollowedSteps, 1);
+}
+
 ExecutorCounters::Totals ExecutorCounters::totals() const noexcept {
   return {.recomputed_ops = recomputed_ops_,
           .recompute_ns = recompute_ns_,
@@ -71,7 +76,8 @@ ExecutorCounters::Totals ExecutorCounters::totals() const noexcept {
           .offloaded_bytes = offloaded_bytes_,
           .offload_ns = offload_ns_,
           .ooms = ooms_,
-          .replans = replans_};
+          .replans = replans_,
+          .followed_steps = followed_steps_};
 }
 
 ExecutorCounters::Totals ExecutorCounters::Totals::operator-(const Totals& before) const {
@@ -87,7 +93,8 @@ ExecutorCounters::Totals ExecutorCounters::Totals::operator-(const Totals& befor
           .offloaded_bytes = offloaded_bytes - before.offloaded_bytes,
           .offload_ns = offload_ns - before.offload_ns,
           .ooms = ooms - before.ooms,
-          .replans = replans - before.replans};
+          .replans = replans - before.replans,
+          .followed_steps = followed_steps - before.followed_steps};
 }
 
 }  // namespace ebbtide::plugin

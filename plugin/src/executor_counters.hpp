@@ -22,7 +22,8 @@ class ExecutorCounters {
     std::int64_t decoded_values = 0, codec_ns = 0;
     std::int64_t offloaded_bytes = 0, offload_ns = 0;  // of a plan: to the host and back
     std::int64_t ooms = 0;                             // errors that a program was given
-    std::int64_t replans = 0;  // plans in the place of an earlier one of the program
+    std::int64_t replans = 0;         // plans in the place of an earlier one of the program
+    std::int64_t followed_steps = 0;  // that dropped nearly all that their plan drops
 
     Totals operator-(const Totals& before) const;
   };
@@ -40,6 +41,7 @@ class ExecutorCounters {
   void addOffload(std::int64_t written_bytes, std::int64_t duration_ns) noexcept;
   void addOutOfMemory() noexcept;
   void addReplan() noexcept;
+  void addFollowedStep() noexcept;
 
   Totals totals() const noexcept;
 
@@ -49,7 +51,7 @@ class ExecutorCounters {
   metrics::RankMetrics& metrics_;
   Count recomputed_ops_{0}, recompute_ns_{0}, replays_ahead_{0}, ahead_ns_{0}, spilled_bytes_{0},
       dropped_online_bytes_{0}, replayed_online_ops_{0}, decoded_values_{0}, codec_ns_{0},
-      offloaded_bytes_{0}, offload_ns_{0}, ooms_{0}, replans_{0};
+      offloaded_bytes_{0}, offload_ns_{0}, ooms_{0}, replans_{0}, followed_steps_{0};
 };
 
 }  // namespace ebbtide::plugin

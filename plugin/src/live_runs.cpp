@@ -61,6 +61,30 @@ bool LiveRuns::others(const StepRun* run) const {
                      [run](const auto& known) { return known.get() != run; });
 }
 
+StepRun::UnreadSpills LiveRuns::noteEnded(const std::shared_ptr<StepRun>& run) {
+  std::vector<std::shared_ptr<StepRun>> last;
+  {
+    std::lock_guard lock(mutex_);
+    ended_.push_back(run);
+    if (ended_.size() <= kUnreadSteps) return {};  // the newest may be read soon
+    for (const auto& known : ended_) last.push_back(known.lock());
+    ended_.pop_front();
+  }
+  last.pop_back();
+  const auto leaves = [](const std::shared_ptr<StepRun>& one) {
+    return one != nullptr && one->unreadSpills().bytes > 0;
+  };
+  if (!std::all_of(last.begin(), last.end(), leaves)) return {};
+  StepRun::UnreadSpills sum;
+  for (const auto& one : alive()) {
+    if (!one->finished()) continue;
+    const StepRun::UnreadSpills part = one->unreadSpills();
+    sum.bytes += part.bytes;
+    for (const auto& [op, bytes] : part.by_op) sum.by_op[op] += bytes;
+  }
+  return sum;
+}
+
 void LiveRuns::lockForFork() {
   std::vector<std::shared_ptr<StepRun>> runs = alive();
   mutex_.lock();

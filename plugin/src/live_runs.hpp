@@ -2,6 +2,7 @@
 // StepRun).
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -28,6 +29,10 @@ class LiveRuns final : public allocator::Reclaimer {
   bool replaysToCome(const StepRun* recording = nullptr) const noexcept;
   // Does another step live, of another thread or with a graph that was kept?
   bool others(const StepRun* run) const;
+  // A step is over. Bytes that ended steps left on the host, once each of the last kUnreadSteps has
+  // left some that nothing has read since.
+  static constexpr std::size_t kUnreadSteps = 8;
+  StepRun::UnreadSpills noteEnded(const std::shared_ptr<StepRun>& run);
   // Of all steps whose saved tensors live.
   void nameBlocks(LiveShares& live, bool in_backward) const;
   // For pthread_atfork: a child may run what its parent saved backward, and lets go of it.
@@ -38,8 +43,9 @@ class LiveRuns final : public allocator::Reclaimer {
  private:
   std::vector<std::shared_ptr<StepRun>> alive() const;
 
-  mutable std::mutex mutex_;  // guards the list only
+  mutable std::mutex mutex_;  // guards the lists only
   std::vector<std::weak_ptr<StepRun>> runs_;
+  std::deque<std::weak_ptr<StepRun>> ended_;      // the last ones
   std::vector<std::shared_ptr<StepRun>> locked_;  // for a fork
 };
 

@@ -84,6 +84,12 @@ void sayDeviation(std::ostream& out, const OutOfMemory& facts) {
   out << ", " << formatBytes(first.requested_bytes) << " asked for.";
 }
 
+void saySpills(std::ostream& out, const OutOfMemory& facts) {
+  if (facts.spill_error.empty()) return;
+  out << "\nNothing can be spilled: " << facts.spill_error
+      << ". Make room there, or name another folder: EBBTIDE_SPILL_DIR.";
+}
+
 void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
   const Bytes fits = budgetThatFits(facts);
   out << '\n';
@@ -136,6 +142,7 @@ std::string describe(const OutOfMemory& facts) {
   sayBudget(out, facts);
   sayBlocks(out, facts);
   sayDeviation(out, facts);
+  saySpills(out, facts);
   sayWhatFits(out, facts);
   return out.str();
 }

@@ -38,6 +38,7 @@ struct OutOfMemory {
   std::int64_t grows_since_step = 0;
   Bytes budget_for_growth_bytes = 0;
   Bytes smallest_feasible_bytes = 0;  // of the first steps; 0: not known
+  std::string spill_error = {};       // why nothing can be written to the host; empty: it can
 };
 
 // 1 - largest free run / free bytes; 0 where nothing is free.

@@ -1,5 +1,6 @@
 #include "plan.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,7 @@ class PlanBuilder {
     for (const Step& step : schedule.steps) apply(step);
     dropWhatIsTheProgramsOwn();
     findHeld();
+    countDrops();
     return std::move(plan_);
   }
 
@@ -237,6 +239,24 @@ class PlanBuilder {
         // What has a copy later is copied at that drop, in a rehearsal not even then.
         if (dropped == static_cast<ValueId>(v) && plan_->fetches_of[v] == 0) plan_->hold[v] = false;
       }
+    }
+  }
+
+  void countDrops() {
+    const auto count = [this](ValueId v) {
+      if (plan_->restored_later[v]) plan_->drop_bytes += plan_->codec[v].block_bytes;
+    };
+    const auto countPrelude = [&count](const std::vector<Step>& prelude) {
+      for (const Step& step : prelude) {
+        if (step.kind == Step::Kind::kDrop) count(step.id);
+      }
+    };
+    for (const auto& drops : plan_->drops_after_op)
+      std::for_each(drops.begin(), drops.end(), count);
+    for (const Plan::Wait& wait : plan_->waits) countPrelude(wait.prelude);
+    for (const Plan::Event& event : plan_->events) {
+      countPrelude(event.prelude);
+      std::for_each(event.drops.begin(), event.drops.end(), count);
     }
   }
 

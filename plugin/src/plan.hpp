@@ -74,6 +74,7 @@ struct Plan {
   std::int64_t host_fetches = 0;   // and from the host
   std::int64_t host_bytes = 0;     // of those values
   std::int64_t host_ns = 0;        // to write and read them, as foreseen
+  std::int64_t drop_bytes = 0;     // of values that come back later, as often as they are dropped
   double overhead_ratio = 0;       // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn

@@ -25,8 +25,9 @@ struct Program {
   void noteCompared(const Plan& of);                       // all that it replays was
   void noteAuditKeys(const std::vector<AuditKey>& keys);   // 0: not taken
 
-  std::shared_ptr<Plan> plan;        // nullptr: nothing to drop, or nothing could be planned
-  std::shared_ptr<Plan> later_plan;  // takes its place when step later_from begins
+  std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
+  std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled
+  std::shared_ptr<Plan> later_plan;       // takes its place when step later_from begins
   std::int64_t later_from = 0;
   scheduler::OpDurations durations;
   std::uint64_t first_op_signature = 0;

@@ -85,6 +85,7 @@ json ofTotals(const RankStatus::Totals& totals) {
           {"spilled_bytes", done.spilled_bytes},
           {"budget_violations", totals.budget_violations},
           {"replans", done.replans},
+          {"followed_steps", done.followed_steps},
           {"ooms", done.ooms},
           {"audited", totals.audited},
           {"rejected", totals.rejected}};

@@ -227,6 +227,7 @@ void endGradient() {
 
 struct ActionScope : at::ObserverContext {
   ThreadState* of = nullptr;  // of the thread that began it
+  bool updates = false;       // Optimizer.step
   StepMarks::Token token = 0;
 };
 
@@ -234,7 +235,13 @@ std::unique_ptr<at::ObserverContext> startUserScope(const at::RecordFunction& ca
                                                     ThreadState& state) {
   // torch.optim.Optimizer.profile_hook_step names its scope so: a step even if it writes through
   // .data.
-  if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) state.steps.noteUpdate();
+  if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) {
+    state.steps.noteUpdate();
+    auto update = std::make_unique<ActionScope>();
+    update->of = &state;
+    update->updates = true;
+    return update;
+  }
   if (!state.steps.mayWantMarks(inBackward()) || !namesPipelineAction(call.name())) return nullptr;
   auto scope = std::make_unique<ActionScope>();
   scope->of = &state;
@@ -245,7 +252,8 @@ std::unique_ptr<at::ObserverContext> startUserScope(const at::RecordFunction& ca
 // Another thread may end it: the step does, then.
 void endUserScope(const ActionScope& scope) {
   ThreadState& state = threadState();
-  if (scope.of == &state) state.steps.endScope(scope.token);
+  if (scope.of != &state) return;
+  scope.updates ? state.steps.endUpdate() : state.steps.endScope(scope.token);
 }
 
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {

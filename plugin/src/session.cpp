@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <tuple>
 #include <utility>
 
 #include "session_control.hpp"
@@ -132,6 +133,7 @@ void Session::wake(int threads) {
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
     checkRankEntries();
+    checkGroupLimit();
     planner_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "ebbtide-plan");
       on_planning_thread = true;
@@ -148,6 +150,7 @@ Session::StepStart Session::beginStep() {
   std::lock_guard lock(mutex_);
   takeBudget();
   judgeBudget(memory().ledger().liveBytes());
+  takeOutage();
   StepStart start;
   start.number = steps_ + 1;
   start.opened = open_steps_.begin();
@@ -170,10 +173,10 @@ Session::StepStart Session::beginStep() {
     start.plan = nullptr;
     start.record_ops = start.hooks = false;
   }
+  allowOverrunFor(start.plan.get());
   memory().resetPeaks();
   const allocator::Statistics memory = this->memory().statistics();
-  const bool free_to_observe = log_ == nullptr || log_->restsSince(kRest);
-  if (observed && config_.own_allocator && free_to_observe) {
+  if (observed && config_.own_allocator && freeToObserve()) {
     start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
     log_ = start.log;
     trained_.observer().passTo(log_);
@@ -187,9 +190,16 @@ Session::StepStart Session::beginStep() {
   return start;
 }
 
+bool Session::freeToObserve() const {
+  return log_ == nullptr || log_->restsSince(kRest) || log_->backwardPasses() >= most_passes_;
+}
+
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
-  if (log_ != log) return false;
+  if (log_ != log) {
+    most_passes_ = std::min(2 * most_passes_, kMostPasses);
+    return false;
+  }
   trained_.observer().passTo(nullptr);
   log_ = nullptr;
   return true;
@@ -205,9 +215,11 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
   for (auto& [signature, known] : programs_) {
     if (known.first_op_signature != first_op_signature) continue;
     if (known.planAt(steps_ + 1) == nullptr) continue;
-    if (signature == expected) return known.plan;
-    if (found == nullptr || known.steps > found->steps) found = &known;
+    const bool better = found == nullptr || known.steps > found->steps;
+    if (better || signature == expected) found = &known;
+    if (signature == expected) break;
   }
+  allowOverrunFor(found != nullptr ? found->plan.get() : nullptr);
   return found != nullptr ? found->plan : nullptr;
 }
 
@@ -254,6 +266,7 @@ void Session::finishStep(StepSummary summary) {
   if (budget() && budget_.isResumed() && !floor_.decided()) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(summary, memory);
+  judgeOutage(summary, memory);
   refreshMetrics(memory, elapsed);
   const std::uint64_t program = noteProgram(summary);
   control_->noteEnd(memory, elapsed, counters_.totals() - begun_.executor, program);
@@ -304,9 +317,13 @@ void Session::forgetPrograms() {
 }
 
 const Program* Session::mainProgram() const {
+  // Where each step is a program of its own most are not planned for, and nothing is known of them.
+  const auto rank = [](const Program& program) {
+    return std::tuple(program.plain_peak_bytes > 0, program.steps, program.plain_peak_bytes);
+  };
   const Program* main = nullptr;
   for (const auto& [signature, known] : programs_) {
-    if (main == nullptr || known.steps > main->steps) main = &known;
+    if (main == nullptr || rank(known) > rank(*main)) main = &known;
   }
   return main;
 }
@@ -333,19 +350,6 @@ bool Session::wantsPlan(const scheduler::Trace& trace) {
 
 // -----------------------------------------------------------------------------------------------
 // what ends for good
-
-void Session::noteOffloadFailed() {
-  if (!trained_.stopOffload()) return;
-  warn("plans write no more values to the host: " + spills().lastError());
-  std::lock_guard lock(mutex_);
-  for (auto& [signature, known] : programs_) {
-    const auto fetches = [](const auto& plan) { return plan && plan->host_fetches > 0; };
-    if (!fetches(known.plan) && !fetches(known.later_plan)) continue;
-    known.later_plan = nullptr;
-    known.replan = true;
-    to_record_.atLeast(2);
-  }
-}
 
 void Session::keepEverything(const std::string& why) {
   if (keeps_everything_.exchange(true)) return;

@@ -44,6 +44,7 @@
 #include "replay_findings.hpp"
 #include "run_figures.hpp"
 #include "run_trace.hpp"
+#include "spill_outage.hpp"
 #include "step_summary.hpp"
 #include "steps_to_record.hpp"
 #include "trained_memory.hpp"
@@ -143,7 +144,8 @@ class Session {
   void rejectReplays(const std::vector<Replayed>& ops, const std::string& why);
   // Has a replay of such an op differed, in whatever step of this process?
   bool hasRejected(const std::string& op) const;
-  void noteOffloadFailed();            // the disk is full, say: plans do without from now on
+  // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
+  void noteSpillFailed() noexcept;
   void noteBackwardBegins() noexcept;  // first unpack of a step
   // A step on it is over; were all replays compared? Its ops' keys, where they were taken.
   void rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
@@ -170,6 +172,10 @@ class Session {
   // Is this the log of the step that observes the allocator? False too where that is not to be
   // known without waiting.
   bool observesBy(const EventLog* log) const;
+  // So many bytes of ended steps, most of them made by `op`, are on the host, and nothing reads
+  // them: said once.
+  void warnOfUnreadSpills(std::int64_t bytes, const std::string& op);
+  bool saidUnreadSpills() const noexcept { return said_unread_; }
 
   void writeReport();
   void writeTrace(const scheduler::Trace& trace);
@@ -182,6 +188,12 @@ class Session {
     std::shared_ptr<const scheduler::Trace> trace;
     bool first_step = false;
   };
+
+  // A step that runs backward so often, while another thread's waits to be recorded, may never end:
+  // its turn is handed on. Twice as often each time that it did end.
+  static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
+
+  bool freeToObserve() const;  // mutex_ held
 
   struct StepBegin {  // of the step that began last
     std::chrono::steady_clock::time_point at;
@@ -197,6 +209,7 @@ class Session {
   void learnStage(const StepSummary& summary);
   // Warn of entries of EBBTIDE_BUDGET that are for nothing.
   void checkRankEntries() const;
+  void checkGroupLimit() const;  // of the control group: warn of a budget beyond it
   void checkStageEntries(const std::vector<std::int32_t>& stages);
   void seeStagesWithoutMessages(const StepSummary& summary);
   bool foundStages(const std::vector<std::int32_t>& stages);
@@ -228,6 +241,7 @@ class Session {
                  const RankPlanning::Limits& limits);
   void adopt(const RankJob::Decision& decision);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
+  void sayNothingToDo(std::int64_t plain_peak_bytes, std::int64_t activation_bytes);
   void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                        Planned& planned) const;
   std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
@@ -251,7 +265,7 @@ class Session {
   bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
   void sayOverBudget() const;
   void addGrowth(OutOfMemory& facts) const;
-  void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace) const;
+  void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
   void refuse(std::int64_t base_bytes);
   std::string refusalText(std::int64_t base_bytes) const;
   std::string overrunText() const;
@@ -267,6 +281,11 @@ class Session {
   void judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done, Program& known) const;
   void judgeSpilling(const StepSummary& summary, Program* known);
+  // Of values that cannot be written to the host (session_spilling.cpp).
+  void takeOutage();
+  void judgeOutage(const StepSummary& summary, const allocator::Statistics& memory);
+  void endOutage();
+  void allowOverrunFor(const Plan* plan);
   bool wantsPlan(const scheduler::Trace& trace);
   void planAnew(Program& known);  // so many times; mutex_ held
   void openAuditCache(int threads);
@@ -274,7 +293,9 @@ class Session {
   bool rehearsedBefore(const scheduler::Trace& trace, Plan& plan);   // mutex_ held
   bool comparedBefore(std::uint64_t program, std::size_t op) const;  // mutex_ held
   void forgetPrograms();                                             // mutex_ held
-  const Program* mainProgram() const;  // the one most steps ran; mutex_ held
+  // The one that most steps ran, of those whose figures are known; of several the largest. mutex_
+  // held.
+  const Program* mainProgram() const;
   // What is exported (session_metrics.cpp). The first two with mutex_ held.
   void refreshMetrics(const allocator::Statistics& memory, double step_seconds);
   void exportPlan(const std::shared_ptr<const Plan>& plan);
@@ -297,6 +318,7 @@ class Session {
   std::atomic<bool> awake_{false};
   std::atomic<bool> disabled_{false}, keeps_everything_{false}, paused_{false};
   std::atomic<bool> pressed_{false}, only_spills_{false};
+  std::atomic<bool> said_unread_{false};
   std::atomic<bool> trace_lost_{false};  // the last recorded one could not be written
   LateBackwards late_backwards_;
   ExecutorCounters counters_{metrics_};
@@ -323,6 +345,8 @@ class Session {
   std::string floor_text_, saved_text_;
   BaseGrowth growth_;
   bool growth_due_ = false;  // it is to be said once a step has been recorded
+  std::string grown_by_;     // what kept most in that step; empty: not known
+  SpillOutage outage_;
   AdvisedStop stop_;
   bool in_pipeline_ = false;  // of the last step that decided
   std::uint64_t refused_first_op_ = 0;
@@ -331,12 +355,14 @@ class Session {
   ProgramHistory history_;
   ReplayFindings findings_;
   std::int64_t rehearsed_steps_ = 0;
+  int said_plans_ = 0;  // under this budget
   StepsToRecord to_record_;
   ActivePlan active_;
   std::shared_ptr<const Plan> exported_plan_;
   std::optional<GpuIdentity> gpu_;
-  std::vector<std::int32_t> stages_;  // that it runs, where they are known
-  std::shared_ptr<EventLog> log_;     // of the one step at a time that observes the allocator
+  std::vector<std::int32_t> stages_;       // that it runs, where they are known
+  std::shared_ptr<EventLog> log_;          // of the one step at a time that observes the allocator
+  std::int64_t most_passes_ = kFewPasses;  // of it while another step waits for its turn
 
   // figures of the run
   std::int64_t steps_ = 0;

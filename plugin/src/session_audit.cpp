@@ -188,7 +188,8 @@ bool Session::comparedBefore(std::uint64_t program, std::size_t op) const {
 // what has been compared spares the rehearsal, and is taken where it costs hardly more time.
 void Session::preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                               Planned& planned) const {
-  if (!audits_) return;
+  const bool no_rehearsal = outage_.began();  // its originals could not be spilled
+  if (!audits_ && !no_rehearsal) return;
   scheduler::Trace compared = trace;
   bool any = false;
   {
@@ -210,7 +211,7 @@ void Session::preferRehearsed(const scheduler::Trace& trace, bool first_step, st
   debug(fmt::format("a plan of replays that were compared before: {} peak, {:.1f} ms longer",
                     higher ? "higher" : "no higher", static_cast<double>(longer) * 1e-6));
   const std::int64_t allowed = trace.duration_ns / (first_step ? kSomeMore : kHardlyMore);
-  if (!higher && longer <= allowed) planned = std::move(other);
+  if (!higher && (longer <= allowed || no_rehearsal)) planned = std::move(other);
 }
 
 // Called with mutex_ held. Were all of the plan's replays compared, here or in an earlier process,

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "available_memory.hpp"
 #include "ebbtide/scheduler/rank_actions.hpp"
 #include "session.hpp"
 #include "session_control.hpp"
@@ -31,6 +32,12 @@ void Session::checkRankEntries() const {
   std::iota(ranks.begin(), ranks.end(), 0);
   const auto unused = config_.budgets->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
   if (!unused.empty()) warn(unusedText(unused, ranksText(ranks)));
+}
+
+void Session::checkGroupLimit() const {
+  const std::optional<std::int64_t> now = budget();
+  if (!now || trained_.isElsewhere()) return;
+  if (const std::string text = aboveGroupLimit(*now, groupLimitBytes()); !text.empty()) warn(text);
 }
 
 // Called with mutex_ held.
@@ -94,6 +101,7 @@ void Session::takeBudget() {
   } else if (now != before || (budget_.isOfStage() && !budget_.isAsked())) {
     sayBudget(before);  // not of a pause that was lifted before it began
   }
+  if (now != before) checkGroupLimit();
   if (goes_on || now != before) open_steps_.changeBudget();
   if (goes_on) floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
@@ -102,6 +110,7 @@ void Session::takeBudget() {
     control_->judgeFromNowOn();
     return figures_.forgetPeaks();
   }
+  said_plans_ = 0;
   for (auto& [signature, known] : programs_) known.asked = known.said_plan = false;
   const bool shrank = now.value_or(allocator::kUnlimited) < before.value_or(allocator::kUnlimited);
   if (now != before) beginAnew(shrank || !now);

@@ -56,6 +56,7 @@ void Session::judgeStep(const StepSummary& summary, const allocator::Statistics&
   if (known != nullptr && !budget()) notePlainPeak(*known, memory);
   const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
   debugStep(summary, memory, done);
+  if (summary.followed) counters_.addFollowedStep();
   if (summary.trusted && !summary.off_plan) judgePlan(summary, memory, done, *known);
   if (ranMoreBackward(summary)) known->askAgain();
   if (spilled(done)) judgeSpilling(summary, known);

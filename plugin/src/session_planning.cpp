@@ -18,6 +18,8 @@ namespace {
 using scheduler::Bytes;
 using scheduler::kNone;
 
+constexpr int kSaidPlans = 3;  // under one budget: of more programs' plans debug lines tell
+
 std::string copiesText(const Plan& plan) {
   std::string text;
   if (plan.decodes > 0) text += fmt::format(", {} values kept as bits", plan.decodes);
@@ -132,10 +134,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
     if (plain.peak_bytes <= cap) {
       known.plan = known.later_plan = nullptr;
       known.predicted_peak_bytes = plain.peak_bytes;
-      if (budget_.isNew(RankBudget::Message::kFits)) {
-        say(fmt::format("no effect because the step fits: its peak is {}, the budget {}",
-                        formatBytes(plain.peak_bytes), formatBytes(*budget)));
-      }
+      sayNothingToDo(plain.peak_bytes, graph.activation_bytes);
     }
   }
   if (plain.peak_bytes <= cap) {
@@ -158,6 +157,25 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   publish_now();
   if (own && followJob(trace, planned, limits)) publish_now();
   if (own && !first_step) tellJob(trace, *own, limits, budget_number);
+}
+
+// With mutex_ held, once, and of a whole run: not where a step spilled or a program has a plan.
+void Session::sayNothingToDo(Bytes plain_peak_bytes, Bytes activation_bytes) {
+  const ExecutorCounters::Totals done = counters_.totals();
+  const bool gave_up = done.spilled_bytes > 0 || done.dropped_online_bytes > 0 ||
+                       std::any_of(programs_.begin(), programs_.end(), [](const auto& program) {
+                         return program.second.plans_made > 0;
+                       });
+  if (gave_up || !budget_.isNew(RankBudget::Message::kFits)) return;
+  const Bytes less = plain_peak_bytes - activation_bytes / 2 + trained_.unplannedBytes();
+  const Bytes half = std::max(trained_.budgetWithRoomFor(less), smallestBudgetBytes());
+  const std::string hint =
+      half < plain_peak_bytes && !trained_.isElsewhere()
+          ? fmt::format(". Half of the activations would be EBBTIDE_BUDGET={}MiB",
+                        (half + (1 << 20) - 1) >> 20)
+          : "";
+  say(fmt::format("nothing to do so far: a step needs {} and the budget is {}{}",
+                  formatBytes(plain_peak_bytes), formatBytes(*budget()), hint));
 }
 
 std::shared_ptr<const PlanPicture> Session::drawn(
@@ -195,7 +213,8 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   if (program == programs_.end()) return;         // forgotten meanwhile
   if (budget_number != budget_.number()) return;  // as planOnce()
   Program& known = program->second;
-  if (findings_.rejects(*plan)) {  // while it was made a rehearsal found out
+  // While it was made a rehearsal found out, or a write to the host failed.
+  if (findings_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
     known.replan = true;
     to_record_.atLeast(2);
     return;
@@ -214,6 +233,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   known.steady_peak_bytes = 0;
   known.slow_offloads = 0;
   to_record_.atLeast(3);
+  if (!result.feasible && outage_.giveUp()) endOutage();
   if (const std::optional<Bytes> budget = this->budget(); budget && !result.feasible) {
     const Bytes margin = *budget - trained_.planningCapBytes();
     smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
@@ -233,7 +253,8 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
       plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes),
       formatBytes(known.plain_peak_bytes), plan->replays, copiesText(*plan),
       100 * plan->overhead_ratio);
-  if (endsForBudget() || std::exchange(known.said_plan, true)) {
+  // Where each step is a program of its own such lines tell of what no step follows.
+  if (endsForBudget() || std::exchange(known.said_plan, true) || said_plans_++ >= kSaidPlans) {
     debug(text);
   } else {
     say(text);

@@ -17,6 +17,8 @@
 namespace ebbtide::plugin {
 namespace {
 
+using allocator::Bytes;
+
 constexpr std::size_t kMostShares = 5;  // of live memory, that are told
 
 // nullptr: nobody told.
@@ -64,6 +66,14 @@ void Session::addGrowth(OutOfMemory& facts) const {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   const auto growth = lock ? growth_.found() : std::nullopt;
   if (!growth || !growth_.isTold()) return;
+  const Bytes rest = facts.live_by_op.empty() || facts.live_by_op.back().blocks > 0
+                         ? 0
+                         : facts.live_by_op.back().bytes;  // that nobody named
+  if (rest >= growth->grownBytes() && growth->grownBytes() > 0) {
+    facts.live_by_op.back().made_by = fmt::format(
+        "kept from step to step: {} at step {}, {} now{}", formatBytes(rest - growth->grownBytes()),
+        growth->from_step, formatBytes(rest), grown_by_.empty() ? "" : ", made by " + grown_by_);
+  }
   facts.growth_per_step_bytes = growth->perStepBytes();
   facts.grows_since_step = growth->from_step;
   const auto needed = std::max(budgetThatFits(facts), floor_.neededBytes() + growth->grownBytes());
@@ -87,7 +97,8 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
       .live_bytes = memory.allocated_bytes,
       .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
       .first_deviation = trained_.memory().planned().firstDeviation(allocator::Stream::kDefault),
-      .smallest_feasible_bytes = smallestBudgetBytes()};
+      .smallest_feasible_bytes = smallestBudgetBytes(),
+      .spill_error = trained_.offloadFails() ? trained_.spills().lastError() : ""};
   facts.stuck_bytes =
       std::max<std::int64_t>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
   // Free pages can be joined to one block, with what the budget has left.
@@ -113,6 +124,7 @@ std::string Session::reportText() const {
   const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
   scheduler::ActivationShares shares = program.shares;
   shares.addRestOf(program.activation_bytes);
+  const Bytes activation_bytes = shares.totalBytes();
   const allocator::Statistics memory = trained_.memory().statistics();
   const ExecutorCounters::Totals done = counters_.totals();
   const auto step_time = control_->stepTime();
@@ -125,7 +137,7 @@ std::string Session::reportText() const {
       {"budget_bytes", metrics::orNull(budget())},
       {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
       {"base_bytes", base_bytes_},
-      {"activation_bytes", program.activation_bytes},
+      {"activation_bytes", activation_bytes},
       {"recomputable_bytes", shares.recomputable_bytes},
       {"kept_bytes", shares.kept_bytes},
       {"plain_peak_bytes", program.plain_peak_bytes},
@@ -160,6 +172,7 @@ std::string Session::reportText() const {
       {"audited_from_cache", findings_.auditedBefore()},
       {"rejected_from_cache", findings_.rejectedBefore()},
       {"rehearsed_steps", rehearsed_steps_},
+      {"followed_steps", done.followed_steps},
       {"smallest_feasible_budget_bytes", smallestBudgetBytes()},
       {"dominating", saved_text_},
       {"pass_through", disabled_.load()},

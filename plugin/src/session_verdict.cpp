@@ -128,8 +128,12 @@ void Session::judgeBudget(std::int64_t base_bytes) {
 }
 
 // Of the step that was recorded for it.
-void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace) const {
+void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace) {
   const auto kept = scheduler::keptBlocks(trace);
+  if (!kept.empty()) {
+    const std::lock_guard lock(mutex_);
+    grown_by_ = kept.front().by;
+  }
   const std::string made = kept.empty()
                                ? ""
                                : fmt::format("; the last step kept {} more, made by {}",

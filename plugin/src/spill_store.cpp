@@ -1,6 +1,7 @@
 #include "spill_store.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -63,17 +64,18 @@ SpillStore::~SpillStore() {
 
 bool SpillStore::openFile() {
   if (file_ >= 0) return true;
-  std::error_code ignored;
-  std::string folder =
-      folder_.empty() ? std::filesystem::temp_directory_path(ignored).string() : folder_;
-  if (folder.empty()) folder = ".";
+  const std::string folder = this->folder();
   file_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
   if (file_ < 0) {  // file systems without O_TMPFILE
     std::string path = folder + "/ebbtide-spill-XXXXXX";
     file_ = ::mkostemp(path.data(), O_CLOEXEC);
     if (file_ >= 0) ::unlink(path.c_str());
   }
-  if (file_ < 0) setError("cannot make a spill file in " + folder + ": " + std::strerror(errno));
+  if (file_ < 0) {
+    const int why = errno;
+    setError(fmt::format("cannot make a spill file in {}: {} (errno {})", folder,
+                         std::strerror(why), why));
+  }
   owner_ = ::getpid();
   return file_ >= 0;
 }
@@ -108,11 +110,30 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
     if (used_before && bytes >= kLeastTimed) writing_.add(bytes, took_ns);
     return slot;
   }
-  free_.emplace(slot.room_bytes, slot.offset);
-  setError(std::string("cannot write to the spill file: ") + std::strerror(why));
+  if (used_before) {
+    free_.emplace(slot.room_bytes, slot.offset);
+  } else {
+    giveBack(slot);
+  }
+  setError(fmt::format("cannot write to the spill file in {}: {} (errno {})", folder(),
+                       std::strerror(why), why));
   return std::nullopt;
 } catch (...) {
   return std::nullopt;
+}
+
+// The file system found no room for all of it: part of it must not take what little there is, nor
+// serve a later value in the place of a slot that has its room.
+void SpillStore::giveBack(const Slot& slot) noexcept {
+  ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, slot.offset, slot.room_bytes);
+  if (slot.offset + slot.room_bytes == end_) end_ = slot.offset;  // else those addresses are lost
+}
+
+std::string SpillStore::folder() const {
+  std::error_code ignored;
+  std::string folder =
+      folder_.empty() ? std::filesystem::temp_directory_path(ignored).string() : folder_;
+  return folder.empty() ? "." : folder;
 }
 
 bool SpillStore::read(const Slot& slot, void* data) noexcept {

@@ -48,6 +48,8 @@ class SpillStore final : public SpillTarget {
                                               << 20;  // bytes: a disk that slows down is soon seen
 
   bool openFile();
+  void giveBack(const Slot& slot) noexcept;  // that nothing was in; mutex_ held
+  std::string folder() const;
   bool hasRates() const noexcept;  // mutex_ held
   void tryOut() noexcept;
 

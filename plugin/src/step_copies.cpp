@@ -204,7 +204,7 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
       present.data(), bytes,
       ours_alone ? SpillTarget::Afterwards::kFreed : SpillTarget::Afterwards::kWritten);
   if (!slot) {
-    if (!Session::inChild()) session_.noteOffloadFailed();
+    session_.noteSpillFailed();
     return;
   }
   const Locked lock(*this);

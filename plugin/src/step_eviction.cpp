@@ -56,6 +56,17 @@ std::int64_t StepRun::evict(std::int64_t need_bytes) noexcept try {
   session_.notePressure();
   const bool by_cost = computesAgain();
   if (by_cost) spill_bytes_per_second_ = session_.hostCopies().bytes_per_second;
+  bool spills = true;
+  std::int64_t freed = evict(need_bytes, by_cost, spills);
+  if (spills || !by_cost || freed >= need_bytes) return freed;
+  spill_bytes_per_second_ = 0;  // what was cheaper to spill may still be computed again
+  return freed + evict(need_bytes - freed, by_cost, spills);
+} catch (...) {
+  return 0;
+}
+
+// `spills`: false: nothing can be written to the host, so that only what is computed again goes.
+std::int64_t StepRun::evict(std::int64_t need_bytes, bool by_cost, bool& spills) {
   std::vector<Victim> queue = victims();
   const auto later = [](const Victim& a, const Victim& b) { return a.score > b.score; };
   std::make_heap(queue.begin(), queue.end(), later);
@@ -73,14 +84,13 @@ std::int64_t StepRun::evict(std::int64_t need_bytes) noexcept try {
         continue;
       }
     }
-    const std::int64_t bytes = evictOne(victim.value);
-    if (bytes < 0) break;
-    freed += bytes;
+    const std::int64_t bytes = evictOne(victim.value, spills);
+    spills = spills && bytes >= 0;
+    if (!spills && !by_cost) break;
+    freed += std::max<std::int64_t>(bytes, 0);
     if (by_cost && freed < need_bytes) freed += evictNeighbours(victim.value, need_bytes - freed);
   }
   return freed;
-} catch (...) {
-  return 0;
 }
 
 std::vector<StepRun::Victim> StepRun::victims() {
@@ -131,12 +141,13 @@ double StepRun::exactScore(ValueId id) {
   return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
 }
 
-// The bytes that are free now; 0: it was taken up meanwhile. Less: nothing can be spilled.
-std::int64_t StepRun::evictOne(ValueId id) {
+// The bytes that are free now; 0: it was taken up meanwhile, or only to be spilled, which nothing
+// can be. Less: that was found now.
+std::int64_t StepRun::evictOne(ValueId id, bool spills) {
   if (computesAgain()) {
     if (const std::int64_t bytes = dropOnline(id); bytes > 0) return bytes;
   }
-  return spill(id);
+  return spills ? spill(id) : 0;
 }
 
 // Values of the ops that follow: one chain brings them all back, so each costs little more than its
@@ -178,7 +189,10 @@ std::int64_t StepRun::spill(ValueId id) {
                            static_cast<std::int64_t>(victim.nbytes()));
   const auto slot = session_.spills().write(
       victim.data(), static_cast<std::int64_t>(victim.nbytes()), SpillTarget::Afterwards::kFreed);
-  if (!slot) return -1;
+  if (!slot) {
+    session_.noteSpillFailed();
+    return -1;
+  }
   const Locked lock(*this);
   RunValue& value = values_[id];
   if (!value.held || value.held.use_count() != 2) {  // taken up meanwhile

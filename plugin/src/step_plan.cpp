@@ -35,6 +35,13 @@ void StepRun::switchPlan(std::shared_ptr<const Plan> plan) {
   }
 }
 
+// What the plan foresees may be a little more: a value that the program saved once more stays.
+bool StepRun::followed() const noexcept {
+  if (!options_.plan || rehearsing_) return false;
+  const std::int64_t planned_bytes = options_.plan->drop_bytes;
+  return planned_bytes > 0 ? dropped_bytes_ >= planned_bytes / 20 * 19 : !off_plan_;
+}
+
 bool StepRun::comparedWhole() const noexcept {
   if (!comparesAll() || off_plan_) return false;
   const std::vector<bool>& replayed = options_.plan->replayed;
@@ -204,6 +211,7 @@ void StepRun::drop(ValueId id) {
     return;
   }
   value.release_after_uses = value.live_uses == 0;
+  if (again) dropped_bytes_ += options_.plan->codec[plannedAs(id)].block_bytes;
   if (value.held && value.held.use_count() > 1) watchContents(id);
   if (!value.late) giveUp(value);
   const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value) || isAskedFor(id);

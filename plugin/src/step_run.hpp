@@ -21,6 +21,7 @@
 
 #include <atomic>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -106,6 +107,12 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // --- when memory is out: what its live blocks are
   void nameBlocks(LiveShares& live, bool in_backward);
   std::string nameOf(OpId op) const;
+  // --- when it is over: what it spilled and nothing has read since, though it is saved still
+  struct UnreadSpills {
+    std::int64_t bytes = 0;
+    std::map<std::string, std::int64_t> by_op = {};
+  };
+  UnreadSpills unreadSpills() const;
 
   void lockForFork() { mutex_.lock(); }
   void unlockAfterFork() { mutex_.unlock(); }
@@ -140,6 +147,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   std::int64_t liveUses() const noexcept { return live_uses_; }
+  bool followed() const noexcept;       // it dropped nearly all that its plan drops
   bool comparedWhole() const noexcept;  // all bytes of each replay of the plan were
   bool rehearsing() const noexcept { return rehearsing_; }
   bool offPlan() const noexcept { return off_plan_; }
@@ -253,7 +261,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   double spillNs(std::int64_t bytes) const;  // and to fetch again
   double lowestScore(ValueId value, const RunValue& value_state);
   double exactScore(ValueId value);
-  std::int64_t evictOne(ValueId value);
+  std::int64_t evict(std::int64_t need_bytes, bool by_cost, bool& spills);
+  std::int64_t evictOne(ValueId value, bool spills);
   std::int64_t evictNeighbours(ValueId after, std::int64_t need_bytes);
   std::int64_t spill(ValueId value);
   std::int64_t dropOnline(ValueId value);
@@ -337,6 +346,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   PlanCursor cursor_;
   std::atomic<bool> parameter_written_{false};
   std::atomic<std::int64_t> spill_bytes_per_second_{0};  // and back
+  std::atomic<std::int64_t> dropped_bytes_{0};           // of Plan::drop_bytes
 };
 
 }  // namespace ebbtide::plugin

@@ -20,6 +20,7 @@ struct StepSummary {
   bool trusted = false;              // rehearsed before it began, here or in an earlier process
   bool compared_whole = false;       // all replays of its plan, by all bytes
   bool alone = true;                 // no other step was alive at its end
+  bool followed = false;             // it dropped nearly all that its plan drops
   bool waited = false;               // for its backward pass, while others began
   scheduler::Trace trace;
   std::vector<AuditKey> audit_keys;  // of the trace's ops

@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -38,6 +39,17 @@ void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
   });
 }
 
+void warnOfUnreadSpills(Session& session, const std::shared_ptr<StepRun>& run) {
+  if (session.saidUnreadSpills()) return;
+  const StepRun::UnreadSpills unread = liveRuns().noteEnded(run);
+  if (unread.bytes == 0) return;
+  const auto most = std::max_element(
+      unread.by_op.begin(), unread.by_op.end(),
+      [](const auto& left, const auto& right) { return left.second < right.second; });
+  session.warnOfUnreadSpills(unread.bytes,
+                             most != unread.by_op.end() ? most->first : "no recorded operation");
+}
+
 }  // namespace
 
 ThreadSteps::~ThreadSteps() {
@@ -64,6 +76,7 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   const auto& options = run->options();
   summary.plan = options.plan;
   summary.trusted = options.plan && !run->rehearsing();
+  summary.followed = run->followed();
   summary.compared_whole = run->comparedWhole();
   Session& session = *Session::current();
   const bool rehearsal = summary.had_backward && options.plan && run->rehearsing();
@@ -84,6 +97,7 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   run->endTraced();
   session.endStep(std::move(summary));
   run->finish(by_hint);
+  warnOfUnreadSpills(session, run);
 }
 
 void ThreadSteps::endRun(bool by_hint) {

@@ -34,6 +34,9 @@ class ThreadSteps {
     updated_ = true;
     marks_.endStage();
   }
+  void endUpdate() {
+    if (run_ != nullptr && run_->options().log != nullptr) run_->options().log->noteUpdated();
+  }
   void noteBackwardNode(const char* name);
   // The op that runs was refused its memory, for good: what follows is another step.
   void noteRefused() { refused_ = true; }

@@ -73,6 +73,7 @@ class TrainedMemory {
   scheduler::HostCopies hostCopies();  // 0 bytes a second: only where nothing else helps
   // Plans do without from now on. False: they did so before.
   bool stopOffload() noexcept { return !offload_fails_.exchange(true); }
+  bool offloadFails() const noexcept { return offload_fails_; }
 
   // --- a process forks
   void lockForFork();

@@ -38,7 +38,7 @@ class Trainer:
         self.optimizer: torch.optim.Optimizer = torch.optim.SGD(self.layers.parameters(), lr=0.01)
         self.held: list[Tensor] = []
 
-    def step(self, copies: int = 1) -> None:
+    def step(self, copies: int = 1, keep: bool = False) -> None:
         """`copies` of what the middle layer gives are joined."""
         self.optimizer.zero_grad()
         x = torch.randn(WIDTH, WIDTH)
@@ -47,6 +47,8 @@ class Trainer:
             if index == LAYERS // 2 - 1:
                 x = torch.cat([Greedy.apply(x)] * copies)
         x.square().mean().backward()
+        if keep:
+            self.held.append(x.detach())
         self.optimizer.step()
         planner.settle()
 
@@ -92,8 +94,24 @@ def between_steps(trainer: Trainer) -> None:
         trainer.held.append(torch.empty(MIB, dtype=torch.uint8))
 
 
+def evaluation(trainer: Trainer) -> None:
+    """Keeps what the network gives for one batch after the other."""
+    with torch.no_grad():
+        while len(trainer.held) < TOO_MUCH:
+            x = torch.randn(WIDTH, WIDTH)
+            for layer in trainer.layers:
+                x = layer(x)
+            trainer.held.append(x)
+
+
+def kept_outputs(trainer: Trainer) -> None:
+    """Each step's last activation stays in a list."""
+    while len(trainer.held) < TOO_MUCH:
+        trainer.step(keep=True)
+
+
 PLACES: dict[str, Callable[[Trainer], None]] = {
-    function.__name__: function for function in (forward, backward, optimizer, between_steps)
+    function.__name__: function for function in (forward, backward, optimizer, between_steps, evaluation, kept_outputs)
 }
 
 

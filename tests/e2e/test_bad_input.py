@@ -1,6 +1,7 @@
 """Mistakes end the program at start, with status 2 and one line that names the variable."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import MIB, Baseline
-from processes import LIBRARIES, Finished, Program, code, run, tiny
+from processes import LIBRARIES, ROOT, Finished, Program, code, run, tiny
 
 IMPORT = code("import torch; print('training')")
 
@@ -177,30 +178,72 @@ def full_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", str(disk)], check=True)
 
 
-@pytest.mark.parametrize(("on_infeasible", "status"), [("stop", 1), ("best-effort", 0)])
+@pytest.mark.parametrize("on_infeasible", ["stop", "best-effort"])
 def test_full_spill_disk(
-    on_infeasible: str,
-    status: int,
-    full_disk: Path,
-    tmp_path: Path,
-    tiny_baseline: Baseline,
-    short_plain: Finished,
+    on_infeasible: str, full_disk: Path, tmp_path: Path, tiny_baseline: Baseline
 ) -> None:
+    """A plan of replays alone keeps the budget: it is not refused."""
     variables = {
-        "EBBTIDE_BUDGET": str(tiny_baseline.budget(0.7)),
+        "EBBTIDE_BUDGET": str(tiny_baseline.budget(0.5)),
         "EBBTIDE_ON_INFEASIBLE": on_infeasible,
         "EBBTIDE_SPILL_DIR": str(full_disk),
     }
-    done = run(SHORT, variables, tmp_path / "run")
-    assert done.status == status, done.output
-    assert done.said(
-        r"the budget of .* is too small for this program[\s\S]*"
-        "cannot write to the spill file: No space left on device "
-        r"\(EBBTIDE_SPILL_DIR chooses another folder\)"
-    ), done.output
-    assert done.report["spilled_bytes"] == 0
-    assert done.report["budget_violations"] > 0
-    assert done.results == (short_plain.results if status == 0 else [])
+    done = run(tiny(), variables, tmp_path / "run").succeeded(over_budget=True)
+    said = re.findall(
+        rf"cannot write to the spill file in {full_disk}: No space left on device \(errno 28\)",
+        done.output,
+    )
+    assert len(said) == 1, done.output
+    assert not done.said("too small"), done.output
+    assert done.report["spilled_bytes"] == done.report["offloaded_bytes"] == 0
+    assert done.report["budget_violations"] > 0  # until the plan
+    assert done.report["followed_steps"] > 0, done.output
+    assert done.results == tiny_baseline.plain.results
+
+
+FILLS = """
+import json, resource, sys
+import torch
+from torch import nn
+import planner
+
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = nn.Sequential(*[m for _ in range(8) for m in (nn.Linear(128, 128), nn.GELU(), nn.LayerNorm(128))])
+optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
+losses = []
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+for step in range(14):
+    if step == int(sys.argv[1]):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    loss = net(torch.randn(2048, 128)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    planner.settle()
+    losses.append(loss.item())
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+print(json.dumps(losses))
+"""
+
+
+# Before the plan is used, and while it is.
+@pytest.mark.parametrize("step", [1, 8])
+def test_the_spill_disk_fills_in_mid_run(step: int, tmp_path: Path) -> None:
+    """A file-size limit of 0 stands for it. 25 activations of 1 MiB; 12 MiB are 2 of base, and 10."""
+
+    def losses(when: int, variables: dict[str, str], name: str) -> tuple[str, Finished]:
+        program = Program((sys.executable, "-c", FILLS, str(when)))
+        paths = {"PYTHONPATH": str(ROOT / "tests" / "e2e")}
+        done = run(program, {**variables, **paths}, tmp_path / name, out=False)
+        assert done.status == 0, done.output
+        return done.output.splitlines()[-1], done
+
+    plain, _ = losses(99, {}, "plain")
+    trained, done = losses(step, {"EBBTIDE_BUDGET": "14MiB"}, "full")
+    assert trained == plain
+    assert done.output.count("File too large (errno 27)") == 1, done.output
+    assert done.report["followed_steps"] > 0, done.output
 
 
 def test_report_to_a_full_device_is_a_warning(tmp_path: Path, short_plain: Finished) -> None:

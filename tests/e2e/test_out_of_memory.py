@@ -96,6 +96,20 @@ def test_in_the_optimizer(tmp_path: Path) -> None:
     assert "large block" in message and "none expected, 1.0 MiB asked for" in message
 
 
+def test_in_an_evaluation(tmp_path: Path) -> None:
+    message, known = fails("evaluation", tmp_path)
+    size, _ = shares(message)["made under no_grad since the last update (evaluation?)"]
+    assert size >= known["held"] >= 2, message
+
+
+def test_outputs_that_are_kept(tmp_path: Path) -> None:
+    """1 MiB a step, that GELU made."""
+    message, known = fails("kept_outputs", tmp_path)
+    kept = r"([\d.]+) MiB  kept from step to step: \S+ \w+ at step \d+, \1 MiB now, made by aten::gelu"
+    found = re.search(kept, message)
+    assert found and float(found[1]) == pytest.approx(known["held"], abs=1.2), message
+
+
 def test_the_named_budget_is_enough_and_no_more(tmp_path: Path) -> None:
     """Between steps 12 MiB live: blocks of 1 MiB fill the rest of the budget."""
     message, known = fails("between_steps", tmp_path / "first")

@@ -136,6 +136,7 @@ Json FabricatedRank::totals() {
           {"spilled_bytes", is(4) ? 512 * kMiB : 0},
           {"budget_violations", is(4) ? 3 : 0},
           {"replans", replans_},
+          {"followed_steps", planned ? done : 0},
           {"ooms", is(4) ? 1 : 0},
           {"audited", planned ? done * 2 : 0},
           {"rejected", is(3) ? 2 : 0}};
@@ -379,6 +380,7 @@ void FabricatedRank::countSteps() {
   raise(Counter::kBudgetViolations, now["budget_violations"]);
   raise(Counter::kOutOfMemory, now["ooms"]);
   raise(Counter::kReplans, now["replans"]);
+  raise(Counter::kFollowedSteps, now["followed_steps"]);
   raise(Counter::kAudits, now["audited"]);
   raise(Counter::kAuditFailures, now["rejected"]);
   raise(Counter::kAllocations, static_cast<double>(done) * 2000);

@@ -3,8 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
+
+#include "config.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -56,6 +59,37 @@ TEST_F(AvailableMemory, SoDoThoseOfTheFirstVersion) {
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "3145728\n");
   write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1048576\n");
   EXPECT_EQ(availableMemoryBytes(root_), 2 * kMib);
+}
+
+TEST_F(AvailableMemory, WithoutAGroupThereIsNoLimit) {
+  EXPECT_EQ(groupLimitBytes(root_), std::nullopt);
+  write("proc/self/cgroup", "0::/all/job\n");
+  EXPECT_EQ(groupLimitBytes(root_), std::nullopt);
+  write("sys/fs/cgroup/all/job/memory.max", "max\n");
+  EXPECT_EQ(groupLimitBytes(root_), std::nullopt);
+}
+
+// 5 MiB of its own, 3 above it; what is used, or whether that is known, does not matter.
+TEST_F(AvailableMemory, TheLowestLimitOfAllGroupsAboveHolds) {
+  write("proc/self/cgroup", "0::/all/job\n");
+  write("sys/fs/cgroup/all/job/memory.max", "5242880\n");
+  EXPECT_EQ(groupLimitBytes(root_), 5 * kMib);
+  write("sys/fs/cgroup/all/memory.max", "3145728\n");
+  EXPECT_EQ(groupLimitBytes(root_), 3 * kMib);
+  write("sys/fs/cgroup/memory.max", "1048576\n");  // the top, as a container sees its own
+  EXPECT_EQ(groupLimitBytes(root_), 1 * kMib);
+}
+
+// The name that /proc has is the machine's; the container's files are at the top. The first version
+// writes a number near 2^63 where there is no limit, which the machine's memory is below.
+TEST_F(AvailableMemory, AContainerOfTheFirstVersionHasALimit) {
+  write("proc/self/cgroup", "4:cpu,cpuacct:/x\n3:hugetlb,memory:/docker/0123\n");
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  EXPECT_EQ(groupLimitBytes(root_), 9223372036854771712);
+  EXPECT_EQ(usableMemoryBytes(root_), machineMemoryBytes());
+  write("sys/fs/cgroup/memory/memory.limit_in_bytes", "1610612736\n");
+  EXPECT_EQ(groupLimitBytes(root_), 1536 * kMib);
+  EXPECT_EQ(usableMemoryBytes(root_), std::min(machineMemoryBytes(), 1536 * kMib));
 }
 
 }  // namespace

@@ -83,12 +83,22 @@ TEST_F(ConfigTest, PercentIsOfTheRanksShare) {
 TEST_F(ConfigTest, TheHostsMemoryIsSharedByItsRanks) {
   EXPECT_NEAR(static_cast<double>(4 * hostShareBytes(4)), static_cast<double>(hostShareBytes(1)),
               4.0);
-  EXPECT_LT(hostShareBytes(1), machineMemoryBytes());
+  EXPECT_LT(hostShareBytes(1), usableMemoryBytes());
+  EXPECT_LE(usableMemoryBytes(), machineMemoryBytes());
   for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE", "SLURM_NTASKS_PER_NODE",
                            "LOCAL_WORLD_SIZE"}) {  // each before the ones to its left
     set(name, std::to_string(names_.size() + 2).c_str());
     EXPECT_EQ(configFromEnvironment().local_world_size, static_cast<int>(names_.size()) + 1);
   }
+}
+
+TEST_F(ConfigTest, ABudgetAboveTheGroupsLimitIsNamed) {
+  constexpr std::int64_t kGib = 1 << 30;
+  EXPECT_EQ(aboveGroupLimit(2 * kGib, std::nullopt), "");
+  EXPECT_EQ(aboveGroupLimit(2 * kGib, 2 * kGib), "");
+  const std::string said = aboveGroupLimit(2 * kGib, 3 * kGib / 2);
+  EXPECT_NE(said.find("budget of 2.00 GiB"), std::string::npos) << said;
+  EXPECT_NE(said.find("may use, 1.50 GiB"), std::string::npos) << said;
 }
 
 TEST_F(ConfigTest, BareDecimalUnitsNameBothAcceptedSpellings) {

@@ -88,6 +88,13 @@ TEST(EventLog, RestsFromItsLastSavedTensorToTheNextOp) {
   EXPECT_FALSE(log.restsSince(seconds(0)));
 }
 
+TEST(EventLog, CountsBackwardPasses) {
+  EventLog log(0);
+  for (const Kind kind : {Kind::kBackwardPass, Kind::kBackwardNode, Kind::kBackwardPass})
+    log.add(kind, 0);
+  EXPECT_EQ(log.backwardPasses(), 2);
+}
+
 TEST(EventLog, ErasedEventsLeaveTheRest) {
   EventLog log(0);
   int a = 0;
@@ -109,6 +116,7 @@ TEST(EventLog, LiveBlocksAreToldWithTheirOps) {
   int gradient = 0;
   log.blockAt(&before, 64);
   log.onAllocate(&data, 64);
+  EXPECT_TRUE(log.liveBlocks()[0].before_ops);
   log.add(Kind::kOpBegin, 7);
   log.onAllocate(&workspace, 64);
   log.onAllocate(&output, 64);
@@ -116,16 +124,23 @@ TEST(EventLog, LiveBlocksAreToldWithTheirOps) {
   log.add(Kind::kOpEnd, 7);
   log.addNode("MulBackward0");
   log.onAllocate(&gradient, 64);
+  log.noteUpdated();
+  int evaluated = 0;
+  log.onAllocate(&evaluated, 64);
   const auto live = log.liveBlocks();
-  ASSERT_EQ(live.size(), 3U);  // what was there before is none of the step's
+  ASSERT_EQ(live.size(), 4U);  // what was there before is none of the step's
   EXPECT_EQ(live[0].block, &data);
   EXPECT_EQ(live[0].op, scheduler::kNone);
   EXPECT_FALSE(live[0].since_backward);
+  EXPECT_TRUE(live[0].before_ops);
+  EXPECT_FALSE(live[1].before_ops);
   EXPECT_EQ(live[1].block, &output);
   EXPECT_EQ(live[1].op, 7);
   EXPECT_EQ(live[2].block, &gradient);
   EXPECT_EQ(live[2].op, scheduler::kNone);
   EXPECT_TRUE(live[2].since_backward);
+  EXPECT_FALSE(live[2].after_update);
+  EXPECT_TRUE(live[3].after_update);
   scheduler::Trace trace;
   log.moveInto(trace);
   EXPECT_TRUE(log.liveBlocks().empty());

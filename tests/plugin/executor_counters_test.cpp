@@ -22,6 +22,7 @@ TEST(ExecutorCounters, TellAStepFromWhatCameBefore) {
   counters.addOffload(1024, 20);
   counters.addOutOfMemory();
   counters.addReplan();
+  counters.addFollowedStep();
   const ExecutorCounters::Totals step = counters.totals() - before;
   EXPECT_EQ(step.recomputed_ops, 2);
   EXPECT_EQ(step.recompute_ns, 100);
@@ -36,6 +37,7 @@ TEST(ExecutorCounters, TellAStepFromWhatCameBefore) {
   EXPECT_EQ(step.offload_ns, 20);
   EXPECT_EQ(step.ooms, 1);
   EXPECT_EQ(step.replans, 1);
+  EXPECT_EQ(step.followed_steps, 1);
   EXPECT_EQ(counters.totals().recomputed_ops, 3);
   EXPECT_EQ(counters.totals().spilled_bytes, 4096);
 }
@@ -53,6 +55,7 @@ TEST(ExecutorCounters, ReachTheMetrics) {
   counters.addOffload(1024, 3'000'000'000);
   counters.addOutOfMemory();
   counters.addReplan();
+  counters.addFollowedStep();
   metrics.noteStepEnd();
   const std::string text = metrics.render();
   const auto valueOf = [&text](const std::string& series) {
@@ -72,6 +75,7 @@ TEST(ExecutorCounters, ReachTheMetrics) {
   EXPECT_DOUBLE_EQ(valueOf("ebbtide_codec_seconds_total"), 2);
   EXPECT_DOUBLE_EQ(valueOf("ebbtide_ooms_total"), 1);
   EXPECT_DOUBLE_EQ(valueOf("ebbtide_replans_total"), 1);
+  EXPECT_DOUBLE_EQ(valueOf("ebbtide_followed_steps_total"), 1);
   EXPECT_NE(text.find("op=\"aten::mm\",rank=\"0\"} 1\n"), std::string::npos) << text;
 }
 

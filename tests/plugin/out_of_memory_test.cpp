@@ -68,6 +68,17 @@ TEST(OutOfMemoryTest, AllThatIsKnownIsSaidInTheseWords) {
       "EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.");
 }
 
+TEST(OutOfMemoryTest, ADiskThatIsFullIsNamed) {
+  OutOfMemory facts = onTheHost();
+  facts.spill_error =
+      "cannot write to the spill file in /spills: No space left on device (errno 28)";
+  const std::string text = describe(facts);
+  EXPECT_NE(text.find("\nNothing can be spilled: " + facts.spill_error +
+                      ". Make room there, or name another folder: EBBTIDE_SPILL_DIR."),
+            std::string::npos)
+      << text;
+}
+
 TEST(OutOfMemoryTest, WhatIsNotKnownIsNotSaid) {
   OutOfMemory facts = onTheHost();
   facts.requested_by.clear();

@@ -52,6 +52,7 @@ TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
   // v1 is held from birth (dropped only after op 1); x is read by the replay, so it is held too.
   EXPECT_EQ(plan->hold, (std::vector<bool>{true, true, true}));
   EXPECT_TRUE(plan->restored_later[1]);
+  EXPECT_EQ(plan->drop_bytes, 2 * trace.blocks[trace.values[1].block].bytes);  // v1, twice
   // Op 0 reads x (value 0) alone, and runs again before event 1.
   EXPECT_EQ(plan->last_replay_read,
             (std::vector<std::int32_t>{1, scheduler::kNone, scheduler::kNone}));

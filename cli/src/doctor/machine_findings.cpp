@@ -270,11 +270,10 @@ Finding memoryFinding(std::int64_t machine_bytes, std::optional<std::int64_t> gr
   if (!group_limit_bytes || *group_limit_bytes >= machine_bytes) {
     return {"memory", Verdict::kOk, machine + ", no lower limit", ""};
   }
-  const std::int64_t mebibytes = *group_limit_bytes / 10 * 8 >> 20;
-  return {"memory", Verdict::kAdvice,
-          machine + ", but this control group may use " + shownBytes(group_limit_bytes) +
-              ": a budget in percent is of the machine's",
-          "give sizes: EBBTIDE_BUDGET=" + std::to_string(mebibytes) + "MiB, over the ranks here"};
+  return {"memory", Verdict::kOk,
+          machine + ", of which this control group may use " + shownBytes(group_limit_bytes) +
+              ": a budget in percent is of that",
+          ""};
 }
 
 Findings machineFindings(const std::string& site_packages) {

@@ -55,6 +55,7 @@ class Totals(TypedDict):
     spilled_bytes: int
     budget_violations: int
     replans: int
+    followed_steps: int
     ooms: int
     audited: int
     rejected: int

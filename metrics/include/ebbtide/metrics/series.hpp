@@ -40,6 +40,7 @@ enum class Counter : std::uint8_t {
   kOutOfMemory,
   kReplans,
   kRehearsedSteps,
+  kFollowedSteps,
   kAudits,
   kAuditFailures,
   kAllocations,
@@ -47,7 +48,7 @@ enum class Counter : std::uint8_t {
   kMisplacedAllocations,
   kReclaims,
 };
-inline constexpr std::size_t kCounters = 20;
+inline constexpr std::size_t kCounters = 21;
 
 struct SeriesText {
   const char* name;

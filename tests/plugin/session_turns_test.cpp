@@ -1,0 +1,53 @@
+// Which step observes the allocator where several threads train.
+#include <gtest/gtest.h>
+
+#include "controlled_session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using Kind = scheduler::TraceEvent::Kind;
+
+using SessionTurnsTest = test::ControlledSession;
+
+void runBackward(const Session::StepStart& start, std::int64_t passes) {
+  start.log->noteUse();
+  start.log->add(Kind::kOpBegin, 0);
+  for (std::int64_t pass = 0; pass < passes; ++pass) start.log->add(Kind::kBackwardPass, 0);
+}
+
+// A step that runs backward for ever, as one that draws saliency maps does.
+TEST_F(SessionTurnsTest, AStepThatNeverEndsHandsItsTurnOn) {
+  Session& session = begin(plain_bytes_ / 2);
+  const auto endless = session.beginStep();
+  ASSERT_NE(endless.log, nullptr);
+  runBackward(endless, 31);
+  const auto early = session.beginStep();
+  EXPECT_EQ(early.log, nullptr);
+  end(early, false);
+  runBackward(endless, 1);
+  const auto next = session.beginStep();
+  EXPECT_NE(next.log, nullptr);
+  end(next);
+  EXPECT_FALSE(session.releaseLog(endless.log));
+}
+
+// It did end: it may have been one with many microbatches, which is waited for longer.
+TEST_F(SessionTurnsTest, AStepThatEndsAfterAllIsWaitedForLonger) {
+  Session& session = begin(plain_bytes_ / 2);
+  const auto first = session.beginStep();
+  runBackward(first, 32);
+  end(session.beginStep());
+  end(first, false);
+  const auto second = session.beginStep();
+  ASSERT_NE(second.log, nullptr);
+  runBackward(second, 63);
+  const auto waiting = session.beginStep();
+  EXPECT_EQ(waiting.log, nullptr);
+  end(waiting, false);
+  runBackward(second, 1);
+  EXPECT_NE(session.beginStep().log, nullptr);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
