@@ -68,9 +68,14 @@ void addShared(const Trace& trace, const Graph& graph, ActivationShares& shares)
 }  // namespace
 
 void ActivationShares::addRestOf(Bytes activation_bytes) {
-  Bytes rest = activation_bytes - recomputable_bytes;
-  for (const auto& [why, bytes] : kept_bytes) rest -= bytes;
+  const Bytes rest = activation_bytes - totalBytes();
   if (rest > 0) kept_bytes[kOther] += rest;
+}
+
+Bytes ActivationShares::totalBytes() const {
+  Bytes total = recomputable_bytes;
+  for (const auto& [why, bytes] : kept_bytes) total += bytes;
+  return total;
 }
 
 ActivationShares activationShares(const Trace& trace, const TraceGraph& step) {

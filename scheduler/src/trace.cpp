@@ -86,9 +86,10 @@ class GraphBuilder {
     out_.base_bytes = trace_.base_bytes;
     fixed_ = trace_.base_bytes;
     for (std::size_t b = 0; b < trace_.blocks.size(); ++b) {
-      if (persistent_[b]) fixed_ += trace_.blocks[b].bytes;
+      if (persistent_[b]) persistent_bytes_ += trace_.blocks[b].bytes;
       if (managed_[b] && trace_.blocks[b].before_step) fixed_ -= trace_.blocks[b].bytes;
     }
+    fixed_ += persistent_bytes_;
     gap_peak_ = fixed_;
   }
 
@@ -430,7 +431,7 @@ class GraphBuilder {
     for (OpId i = 0; i <= last; ++i) {
       for (ValueId v : graph.ops[i].inputs) last_read[v] = i;
     }
-    Bytes live = activation_mark_ - trace_.base_bytes;
+    Bytes live = activation_mark_ - trace_.base_bytes - persistent_bytes_;
     for (std::size_t v = 0; v < graph.values.size(); ++v) {
       const Value& value = graph.values[v];
       if (value.pinned || value.producer >= first_backward_) continue;
@@ -466,6 +467,7 @@ class GraphBuilder {
   Bytes gap_peak_ = 0, gap_start_ = 0;
   Bytes op_start_ = 0;
   Bytes before_first_ = 0;
+  Bytes persistent_bytes_ = 0;
   Bytes activation_mark_ = 0;
   OpId first_backward_ = kNone;
   OpId next_op_ = 0;

@@ -421,6 +421,9 @@ TEST(BuildGraph, TheNextBatchIsNotThereFromTheStart) {
   trace.events.push_back({Kind::kFree, 0, 15});
   // 1000 at the start less x, a value, and the 30 B.
   EXPECT_EQ(buildGraph(trace, {.first_step = true}).graph.ops[0].fixed_bytes, 980);
+  // The 30 B, the optimizer's state say, are no activations.
+  EXPECT_EQ(buildGraph(trace, {.first_step = true}).activation_bytes,
+            buildGraph(trace).activation_bytes);
   trace.events.pop_back();  // x stays: what is new stays beside it
   EXPECT_EQ(buildGraph(trace, {.first_step = true}).graph.ops[0].fixed_bytes, 1030);
 }

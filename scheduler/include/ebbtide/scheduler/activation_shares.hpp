@@ -16,6 +16,7 @@ struct ActivationShares {
   // What lives besides saved values, such as a graph's own workspace: the shares then add up to so
   // many bytes, unless they are more already.
   void addRestOf(Bytes activation_bytes);
+  Bytes totalBytes() const;
 };
 
 // `graph` is buildGraph(trace), without encoded values.
