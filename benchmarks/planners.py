@@ -35,7 +35,8 @@ def cell(plan: Plan, plain_bytes: int, activations: int) -> str:
         found = f"+{plan.overhead_percent:.1f} %"
     else:
         found = f"no: {(plain_bytes - row['peak_bytes']) / activations:.0%} go at most"
-    return f"{found}, {row['plan_seconds']:.2g} s"
+    other = f" (by {row['planner']})" if row["note"] else ""
+    return f"{found}, {row['plan_seconds']:.2g} s{other}"
 
 
 def main() -> int:

@@ -113,6 +113,11 @@ class Bench:
         return row["budget_bytes"]
 
 
+def _found_by(plan: Plan) -> str:
+    note = f" ({plan.row['note']})" if plan.row["note"] else ""
+    return f"found by {plan.row['planner']}{note}"
+
+
 def _run(command: list[str | Path]) -> Plan:
     start = time.monotonic()
     process = subprocess.Popen(
@@ -203,7 +208,7 @@ def kusumoto_rows() -> Iterator[Row]:
             graph, "kusumoto-exact", "--budget", "60%", options=options, model="paper"
         )
         took = plan.row["plan_seconds"]
-        text = f"{took:.3f} s ({_cpu(plan)}), {_overhead(plan)}"
+        text = f"{took:.3f} s ({_cpu(plan)}), {_overhead(plan)}, {_found_by(plan)}"
         return Outcome(text, took < 5 and plan.feasible)
 
     for name, write in {
@@ -290,8 +295,7 @@ def moccasin_rows() -> Iterator[Row]:
         bench: Bench, planner: str, graph: Path, percent: int, tdi: float, seconds: float
     ) -> Outcome:
         plan = bench.plan(graph, planner, "--budget", f"{percent}%", deadline=seconds, threads=2)
-        found_by = plan.row["planner"]
-        text = f"TDI {_overhead(plan)}, {plan.row['plan_seconds']:.1f} s, found by {found_by}"
+        text = f"TDI {_overhead(plan)}, {plan.row['plan_seconds']:.1f} s, {_found_by(plan)}"
         return Outcome(text, plan.feasible and plan.overhead_percent < tdi + 0.05)
 
     def published(bench: Bench, planner: str, name: str, *figures: float) -> Outcome:
@@ -345,7 +349,8 @@ def checkmate_rows() -> Iterator[Row]:
         proven = ", proven the least" if plan.row["optimal"] else ""
         return (
             f"TDI {_overhead(plan)}{proven}, {peak:.1%} of the budget, "
-            f"{plan.row['plan_seconds']:.1f} s; moccasin-local {_overhead(local)} in 10 s"
+            f"{plan.row['plan_seconds']:.1f} s, {_found_by(plan)}; "
+            f"moccasin-local {_overhead(local)} in 10 s"
         )
 
     def milp(bench: Bench, name: str, percent: int) -> Outcome:

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -32,26 +33,29 @@ struct Arguments {
   bool json = false;
 };
 
-void printJson(const TimeMemoryCurve& curve) {
+void printJson(const TimeMemoryCurve& curve, const std::string& asked) {
   nlohmann::json points = nlohmann::json::array();
   for (const CurvePoint& point : curve.points) {
-    points.push_back({{"budget_bytes", point.budget_bytes},
-                      {"feasible", point.feasible},
-                      {"peak_bytes", point.peak_bytes},
-                      {"seconds", seconds(point.duration_ns)},
-                      {"lower_bound_seconds", seconds(point.least_ns)},
-                      {"overhead_ratio", overheadRatio(point.duration_ns, curve.plain_ns)},
-                      {"recomputed_ops", point.recomputed_ops},
-                      {"planner", point.planner}});
+    points.push_back(
+        {{"budget_bytes", point.budget_bytes},
+         {"feasible", point.feasible},
+         {"peak_bytes", point.peak_bytes},
+         {"seconds", seconds(point.duration_ns)},
+         {"lower_bound_seconds", seconds(point.least_ns)},
+         {"overhead_ratio", overheadRatio(point.duration_ns, curve.plain_ns)},
+         {"recomputed_ops", point.recomputed_ops},
+         {"planner", point.planner},
+         {"note", point.note.empty() ? nlohmann::json() : nlohmann::json(point.note)}});
   }
   const nlohmann::json row = {{"base_peak_bytes", curve.plain_peak_bytes},
                               {"base_seconds", seconds(curve.plain_ns)},
                               {"lower_bound_bytes", curve.lower_bound_bytes},
+                              {"asked", asked},
                               {"points", points}};
   fmt::print("{}\n", row.dump(1));
 }
 
-void printText(const TimeMemoryCurve& curve) {
+void printText(const TimeMemoryCurve& curve, const std::string& asked) {
   fmt::print("plain: peak {} bytes, {:.6f} s; no schedule has a peak under {} bytes\n",
              curve.plain_peak_bytes, seconds(curve.plain_ns), curve.lower_bound_bytes);
   fmt::print("{:>16} {:>16} {:>10} {:>12}  planner\n", "budget", "peak", "more time", "at least");
@@ -61,6 +65,10 @@ void printText(const TimeMemoryCurve& curve) {
                100 * overheadRatio(point.least_ns, curve.plain_ns),
                point.feasible ? point.planner : "infeasible, smallest peak found");
   }
+  const auto noted = std::find_if(curve.points.begin(), curve.points.end(),
+                                  [](const CurvePoint& point) { return !point.note.empty(); });
+  if (noted != curve.points.end())
+    fmt::print("{} was asked, {} answers: {}\n", asked, noted->planner, noted->note);
 }
 
 int curveOfFile(const Arguments& arguments) {
@@ -69,7 +77,8 @@ int curveOfFile(const Arguments& arguments) {
   if (!arguments.svg.empty()) {
     writeText(arguments.svg, toSvg(curve, "Time against memory: " + arguments.graph.path));
   }
-  arguments.json ? printJson(curve) : printText(curve);
+  const std::string& asked = arguments.planner.planner;
+  arguments.json ? printJson(curve, asked) : printText(curve, asked);
   return kFeasible;
 }
 

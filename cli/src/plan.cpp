@@ -85,8 +85,11 @@ Judged planAndJudge(const Graph& graph, const Arguments& arguments) {
   return judged;
 }
 
-void printJson(const Judged& judged) {
+void printJson(const Judged& judged, const std::string& asked) {
+  const std::string& note = judged.result.note;
   const nlohmann::json row = {{"planner", judged.result.planner},
+                              {"asked", asked},
+                              {"note", note.empty() ? nlohmann::json() : nlohmann::json(note)},
                               {"feasible", judged.feasible},
                               {"optimal", judged.optimal},
                               {"budget_bytes", judged.budget_bytes},
@@ -126,8 +129,10 @@ void printRecomputedOps(const Graph& graph, const Schedule& schedule) {
   }
 }
 
-void printText(const Graph& graph, const Judged& judged) {
+void printText(const Graph& graph, const Judged& judged, const std::string& asked) {
   const bool minimized = judged.budget_bytes == 0;
+  if (!judged.result.note.empty())
+    fmt::print("{} was asked, {} answers: {}\n", asked, judged.result.planner, judged.result.note);
   fmt::print(
       "{}: {}{}, peak {} of {} plain ({}lower bound {}), {:.2f} % more op time{}, {} ops "
       "recomputed, "
@@ -152,7 +157,8 @@ int planFile(const Arguments& arguments) {
   const Graph graph = readGraphOrHint(arguments.graph);
   const Judged judged = planAndJudge(graph, arguments);
   if (!arguments.out.empty()) writeText(arguments.out, toJson(judged.result.schedule) + '\n');
-  arguments.json ? printJson(judged) : printText(graph, judged);
+  const std::string& asked = arguments.planner.planner;
+  arguments.json ? printJson(judged, asked) : printText(graph, judged, asked);
   return judged.feasible ? kFeasible : kInfeasible;
 }
 

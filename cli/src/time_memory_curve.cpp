@@ -30,7 +30,8 @@ CurvePoint planned(const Graph& graph, Bytes budget, const PlannerInput& input) 
           .peak_bytes = simulation.peak_bytes,
           .duration_ns = simulation.duration_ns,
           .recomputed_ops = simulation.recomputed_ops,
-          .planner = result.planner};
+          .planner = result.planner,
+          .note = result.note};
 }
 
 // What no schedule within a budget undercuts, none within a smaller one does.

@@ -17,6 +17,7 @@ struct CurvePoint {
   scheduler::Nanoseconds least_ns = 0;     // no schedule within the budget takes less
   std::int64_t recomputed_ops = 0;
   std::string planner;
+  std::string note;  // where that is not who was asked, nor auto's: why
 };
 
 struct TimeMemoryCurve {

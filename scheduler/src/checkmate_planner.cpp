@@ -39,9 +39,9 @@ class Checkmate {
         choice_(choice),
         runs_(graph) {}
 
-  bool tooLarge() const {
-    return CheckmateModel::size(graph_, runs_) > CheckmatePlanner::kMostSize;
-  }
+  bool tooLarge() const { return size() > CheckmatePlanner::kMostSize; }
+  std::size_t size() const { return CheckmateModel::size(graph_, runs_); }  // coefficients
+  bool solved() const { return solved_; }
 
   void branchAndBound() {
     PlannerOptions start_options = options_;
@@ -76,6 +76,7 @@ class Checkmate {
  private:
   // False: no schedule in stages meets the budget.
   bool solve(CheckmateModel::Goal goal, const Schedule& start) {
+    solved_ = true;
     const CheckmateModel model(graph_, runs_, budget_, goal, true);
     const HighsSolution best =
         highs_.solve(model.program(), startFrom(model, start),
@@ -98,6 +99,7 @@ class Checkmate {
 
   // False: no schedule in stages meets the budget.
   bool round(CheckmateModel::Goal goal, std::int64_t threshold_percent) {
+    solved_ = true;
     const CheckmateModel model(graph_, runs_, budget_, goal, false);
     const HighsSolution relaxed = highs_.solve(model.program());
     const bool solved = relaxed.values.size() == model.program().columns();
@@ -120,6 +122,7 @@ class Checkmate {
   Highs highs_;
   PlanChoice& choice_;
   StagedRuns runs_;
+  bool solved_ = false;  // HiGHS was asked
   bool proven_ = false;  // the best is the least time of all schedules in stages
 };
 
@@ -158,6 +161,14 @@ PlanResult CheckmatePlanner::plan(const Graph& graph, Bytes budget_bytes,
   method_ == Method::kMilp ? checkmate.branchAndBound() : checkmate.relaxAndRound(threshold);
   PlanResult result = choice.take();
   result.optimal = result.feasible && checkmate.provenOptimal(result.recompute_ns);
+  if (!checkmate.solved()) {
+    result.planner = method_ == Method::kMilp ? "moccasin-local" : "keep-everything";
+    result.note = checkmate.tooLarge()
+                      ? "the step is too large for " + info().name + ": " +
+                            std::to_string(checkmate.size()) + " coefficients, at most " +
+                            std::to_string(kMostSize)
+                      : "the deadline came before " + info().name + " began to solve";
+  }
   return result;
 }
 

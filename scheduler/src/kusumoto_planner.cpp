@@ -34,15 +34,22 @@ constexpr std::size_t kMostUnlimited = 4'000;
 // Larger sums of bytes could leave 63 bits in formula (2).
 constexpr Bytes kMostBytes = Bytes{1} << 60;
 
+// `pruned`: set where all lower sets were asked for, and are too many or took too long to list.
 LowerSetSolver makeSolver(const LowerSetProblem& problem, LowerSetScope scope, std::size_t most,
-                          const LowerSetLimits& limits) {
+                          const LowerSetLimits& limits, bool& pruned) {
   if (scope == LowerSetScope::kAll) {
     if (auto family = allLowerSets(problem, most, limits.late)) {
       return LowerSetSolver(problem, std::move(*family),
                             {.time_slots = limits.time_slots, .late = limits.late});
     }
+    pruned = true;
   }
   return LowerSetSolver(problem, limits);
+}
+
+std::string tooManyLowerSets(const std::string& what, std::size_t most) {
+  return what + " more than the " + std::to_string(most) +
+         " lower sets that kusumoto-exact lists, or the deadline came first";
 }
 
 // Phases of equal structure (microbatches) and the solver that serves them all.
@@ -50,6 +57,7 @@ struct PhaseGroup {
   LowerSetProblem problem;  // times summed over the phases
   std::vector<ForwardPhase> phases;
   std::unique_ptr<LowerSetSolver> solver;
+  bool pruned = false;  // the exact program was asked for, and has too many lower sets
   std::int64_t least = 0, largest = 0;  // internal budgets
 };
 
@@ -64,7 +72,7 @@ std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search,
     };
     const auto found = std::find_if(groups.begin(), groups.end(), alike);
     if (found == groups.end()) {
-      groups.push_back({std::move(problem), {phase}, nullptr, 0, 0});
+      groups.push_back({std::move(problem), {phase}, nullptr});
       continue;
     }
     found->phases.push_back(phase);
@@ -76,8 +84,8 @@ std::deque<PhaseGroup> groupPhases(const Graph& graph, RetentionSearch& search,
                                 .nearest = 24,
                                 .narrow = 48,
                                 .late = [&search] { return search.late(); }};
-    group.solver =
-        std::make_unique<LowerSetSolver>(makeSolver(group.problem, scope, kMostOfPhase, limits));
+    group.solver = std::make_unique<LowerSetSolver>(
+        makeSolver(group.problem, scope, kMostOfPhase, limits, group.pruned));
     group.least = group.solver->smallestBudget();
     group.largest = group.solver->largestPeak();
   }
@@ -183,6 +191,12 @@ KusumotoStrategies::KusumotoStrategies(const Graph& graph, RetentionSearch& sear
 
 KusumotoStrategies::~KusumotoStrategies() = default;
 
+bool KusumotoStrategies::allPruned() const {
+  return impl_->groups && !impl_->groups->empty() &&
+         std::all_of(impl_->groups->begin(), impl_->groups->end(),
+                     [](const PhaseGroup& group) { return group.pruned; });
+}
+
 bool KusumotoStrategies::attempt(LowerSetGoal goal, double level, ScoredRetention& best) {
   RetentionSearch& search = impl_->search;
   bool fits = false;
@@ -238,7 +252,7 @@ PlanResult KusumotoPlanner::plan(const Graph& graph, Bytes budget_bytes,
   PlanResult result = problem && graph.totalValueBytes() < kMostBytes
                           ? planPaperGraph(graph, *problem, budget_bytes, options, choice)
                           : planStep(graph, budget_bytes, options, choice.goal);
-  result.planner = info().name;
+  result.planner = result.note.empty() ? info().name : "kusumoto-approx";
   return result;
 }
 
@@ -250,8 +264,11 @@ PlanResult KusumotoPlanner::planPaperGraph(const Graph& graph, const LowerSetPro
   const auto late = [end = SearchEnd(options)] { return end.reached(); };
   LowerSetLimits limits{.late = late};
   const auto plan = [&](LowerSetScope scope) {
-    const LowerSetSolver solver = makeSolver(problem, scope, kMostLowerSets, limits);
-    return planCanonical(graph, solver, budget_bytes, choice, late);
+    bool pruned = false;
+    const LowerSetSolver solver = makeSolver(problem, scope, kMostLowerSets, limits, pruned);
+    PlanResult result = planCanonical(graph, solver, budget_bytes, choice, late);
+    if (pruned) result.note = tooManyLowerSets("the graph has", kMostLowerSets);
+    return result;
   };
   if (scope_ == LowerSetScope::kAll && choice.drops == DropTime::kSegmentEnd) return plan(scope_);
   limits.most_work = kMostWork;
@@ -259,6 +276,7 @@ PlanResult KusumotoPlanner::planPaperGraph(const Graph& graph, const LowerSetPro
   PlanResult result = plan(LowerSetScope::kPruned);
   if (scope_ == LowerSetScope::kPruned) return result;
   PlanResult other = plan(LowerSetScope::kAll);
+  result.note = other.note;
   return betterPlan(other, result) ? other : result;
 }
 
@@ -266,12 +284,17 @@ PlanResult KusumotoPlanner::planPaperGraph(const Graph& graph, const LowerSetPro
 PlanResult KusumotoPlanner::planStep(const Graph& graph, Bytes budget_bytes,
                                      const PlannerOptions& options, LowerSetGoal goal) const {
   RetentionSearch search(graph, budget_bytes, options);
+  std::string note;
   ScoredRetention best = KusumotoStrategies(graph, search).construct(goal);
   if (scope_ == LowerSetScope::kAll && !search.late()) {
-    ScoredRetention other = KusumotoStrategies(graph, search, scope_).construct(goal);
+    KusumotoStrategies strategies(graph, search, scope_);
+    ScoredRetention other = strategies.construct(goal);
     if (search.better(other, best)) best = std::move(other);
+    if (strategies.allPruned()) note = tooManyLowerSets("each phase of the step has", kMostOfPhase);
   }
-  return search.result(best, info().name);
+  PlanResult result = search.result(best, info().name);
+  result.note = note;
+  return result;
 }
 
 }  // namespace ebbtide::scheduler

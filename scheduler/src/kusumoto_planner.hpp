@@ -46,6 +46,8 @@ class KusumotoStrategies {
   // The best in the real model of the strategies for several internal budgets, made smaller by the
   // search if none fits.
   ScoredRetention construct(LowerSetGoal goal);
+  // Were all lower sets asked for, and was no phase's program solved over all of them?
+  bool allPruned() const;
 
  private:
   struct Impl;

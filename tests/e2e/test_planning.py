@@ -16,6 +16,8 @@ FEASIBLE, BAD_INPUT, INFEASIBLE = 0, 2, 3
 QUICK = ("--deadline", "0.5")
 PLAN_KEYS = {
     "planner": str,
+    "asked": str,
+    "note": type(None),
     "feasible": bool,
     "optimal": bool,
     "budget_bytes": int,

@@ -251,8 +251,22 @@ TEST_F(CheckmatePlanners, LeaveLargeGraphsToTheStart) {
   const Graph graph = LayeredGraph({.nodes = 600}, 3).take();
   const Bytes budget = simulate(graph, keepEverything(graph)).peak_bytes / 10 * 9;
   EXPECT_GT(CheckmateModel::size(graph, StagedRuns(graph)), CheckmatePlanner::kMostSize);
-  expectHonest(graph, budget, milp_.plan(graph, budget, options_));
-  expectHonest(graph, budget, lp_.plan(graph, budget, {}));
+  const PlanResult start = milp_.plan(graph, budget, options_);
+  expectHonest(graph, budget, start);
+  EXPECT_EQ(start.planner, "moccasin-local");
+  EXPECT_NE(start.note.find("too large for checkmate-milp"), std::string::npos) << start.note;
+  const PlanResult nothing = lp_.plan(graph, budget, {});
+  expectHonest(graph, budget, nothing);
+  EXPECT_EQ(nothing.planner, "keep-everything");
+  EXPECT_NE(nothing.note.find("too large for checkmate-lp"), std::string::npos) << nothing.note;
+}
+
+TEST_F(CheckmatePlanners, AnswerUnderTheirNamesWhereTheySolve) {
+  const Graph graph = LayeredGraph({.nodes = 16}, 0).take();
+  const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
+  const PlanResult result = milp_.plan(graph, (peakLowerBound(graph) + peak) / 2, options_);
+  EXPECT_EQ(result.planner, "checkmate-milp");
+  EXPECT_EQ(result.note, "");
 }
 
 TEST(CheckmatePlanner, RejectsThresholdsThatAreNone) {

@@ -35,6 +35,7 @@ struct PlanResult {
   Nanoseconds recompute_ns = 0;
   std::string planner = {};            // who found it (auto names the winner)
   Nanoseconds recompute_bound_ns = 0;  // no schedule within the budget replays for less
+  std::string note = {};               // where it is not who was asked, nor auto's: why
 };
 
 struct PlannerOption {
