@@ -48,19 +48,19 @@ std::string joined(const std::vector<std::int32_t>& numbers) {
 
 struct RankMetrics::Impl {
   // Every family has one child, made here once: Family::Add locks and hashes, the children do not.
+  // They get their labels when they are rendered.
   explicit Impl(const RankLabels& rank_labels) : labels(commonLabels(rank_labels)) {
     for (std::size_t i = 0; i < kGauges; ++i) {
       const SeriesText& text = textOf(static_cast<Gauge>(i));
       gauges[i] =
-          &prometheus::BuildGauge().Name(text.name).Help(text.help).Register(registry).Add(labels);
+          &prometheus::BuildGauge().Name(text.name).Help(text.help).Register(registry).Add({});
       if (startsUnknown(static_cast<Gauge>(i)))
         gauges[i]->Set(std::numeric_limits<double>::quiet_NaN());
     }
     for (std::size_t i = 0; i < kCounters; ++i) {
       const SeriesText& text = textOf(static_cast<Counter>(i));
       counters[i] =
-          &prometheus::BuildCounter().Name(text.name).Help(text.help).Register(registry).Add(
-              labels);
+          &prometheus::BuildCounter().Name(text.name).Help(text.help).Register(registry).Add({});
     }
   }
 
@@ -101,7 +101,6 @@ struct RankMetrics::Impl {
     return family;
   }
 
-  const Labels labels;
   prometheus::Registry registry;
   std::array<prometheus::Gauge*, kGauges> gauges{};  // the registry's
   std::array<prometheus::Counter*, kCounters> counters{};
@@ -109,12 +108,18 @@ struct RankMetrics::Impl {
   RecomputedOps ops;
 
   mutable std::mutex mutex;  // guards what is below
+  Labels labels;             // of all series
   Labels build, rank, plan;  // of the infos; empty: there is none, but for the rank's
 };
 
 RankMetrics::RankMetrics(const RankLabels& labels) : impl_(std::make_unique<Impl>(labels)) {}
 
 RankMetrics::~RankMetrics() = default;
+
+void RankMetrics::setRank(const RankLabels& labels) noexcept try {
+  impl_->change(impl_->labels, commonLabels(labels));
+} catch (const std::exception&) {
+}
 
 void RankMetrics::set(Gauge gauge, double value) noexcept {
   impl_->of(gauge).Set(value);
@@ -183,10 +188,13 @@ void RankMetrics::setPlan(const std::string& planner, bool feasible) noexcept tr
 
 std::string RankMetrics::render(Format format) const {
   std::vector<MetricFamily> families = impl_->registry.Collect();
-  families.push_back(impl_->stepFamily());
-  families.push_back(impl_->opFamily());
   {
     const std::lock_guard lock(impl_->mutex);
+    for (MetricFamily& family : families) {
+      for (ClientMetric& child : family.metric) child.label = childOf(impl_->labels).label;
+    }
+    families.push_back(impl_->stepFamily());
+    families.push_back(impl_->opFamily());
     families.push_back(impl_->info(
         "ebbtide_rank_info",
         "What is known of the rank: to be joined on instance, job_id and rank.", impl_->rank));

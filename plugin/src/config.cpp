@@ -41,19 +41,6 @@ int integerVariable(const char* name, int low, int high, int otherwise) {
   return value;
 }
 
-// Rank variables belong to the launcher: anything unreadable there means "not given".
-int launcherVariable(std::initializer_list<const char*> names, int otherwise) {
-  for (const char* name : names) {
-    const std::string text = variable(name);
-    if (!text.empty() &&
-        std::all_of(text.begin(), text.end(), [](unsigned char c) { return std::isdigit(c); }) &&
-        text.size() < 9) {
-      return std::atoi(text.c_str());
-    }
-  }
-  return otherwise;
-}
-
 std::string choice(const char* name, std::initializer_list<std::string_view> allowed,
                    std::string otherwise) {
   const std::string text = variable(name);
@@ -84,10 +71,9 @@ void checkWritableFolder(const char* name, const std::string& folder) {
   ::unlink(path.c_str());
 }
 
-// To be written later, in a folder that is there; empty where the variable is.
-std::string fileOfRank(const char* name, int rank) {
-  std::string path = replaceRank(variable(name), rank);
-  if (path.empty()) return path;
+// Checked where it will be written: in a folder that is there; empty where the variable is.
+void checkFile(const char* name, const std::string& path) {
+  if (path.empty()) return;
   const auto parent = std::filesystem::path(path).parent_path();
   checkWritableFolder(name, parent.empty() ? "." : parent.string());
   std::error_code error;
@@ -98,21 +84,40 @@ std::string fileOfRank(const char* name, int rank) {
   }
   if (there == std::filesystem::file_type::directory)
     throw std::invalid_argument(fmt::format("{}: {} is a folder", name, shownText(path)));
-  return path;
 }
 
-// Written again and again, while the program may go to another folder.
-void readTextFile(Config& config) {
-  const std::string given = variable("EBBTIDE_TEXTFILE");
-  if (given.empty()) return;
-  if (config.local_world_size > 1 && given.find("{rank}") == std::string::npos) {
-    throw std::invalid_argument(
-        fmt::format("EBBTIDE_TEXTFILE={}: the {} ranks of this machine would write one file; put "
-                    "{{rank}} into its name",
-                    shownText(given), config.local_world_size));
-  }
-  config.text_file_path =
-      std::filesystem::absolute(fileOfRank("EBBTIDE_TEXTFILE", config.rank)).string();
+std::string absolutePath(const char* name) {  // the program may go to another folder
+  const std::string given = variable(name);
+  return given.empty() ? given : std::filesystem::absolute(given).string();
+}
+
+void setPaths(Config& config) {
+  config.report_path = replaceRank(config.written.report, config.rank);
+  config.text_file_path = replaceRank(config.written.text_file, config.rank);
+  config.perfetto_path = replaceRank(config.written.perfetto, config.rank);
+}
+
+// The text file is written again and again. Empty: nothing is wrong.
+std::string textFileProblem(const Config& config) {
+  const std::string& path = config.written.text_file;
+  if (path.empty() || config.local_world_size <= 1 || path.find("{rank}") != std::string::npos)
+    return "";
+  return fmt::format(
+      "EBBTIDE_TEXTFILE={}: the {} ranks of this machine would write one file; put {{rank}} into "
+      "its name",
+      shownText(variable("EBBTIDE_TEXTFILE")), config.local_world_size);
+}
+
+void readPaths(Config& config) {
+  config.written.report = variable("EBBTIDE_REPORT");
+  config.written.text_file = absolutePath("EBBTIDE_TEXTFILE");
+  config.written.perfetto = absolutePath("EBBTIDE_PERFETTO");
+  if (const std::string problem = textFileProblem(config); !problem.empty())
+    throw std::invalid_argument(problem);
+  setPaths(config);
+  checkFile("EBBTIDE_REPORT", config.report_path);
+  checkFile("EBBTIDE_TEXTFILE", config.text_file_path);
+  checkFile("EBBTIDE_PERFETTO", config.perfetto_path);
 }
 
 // As the XDG base directory specification has it; empty where there is no home.
@@ -123,29 +128,26 @@ std::string cacheFolder() {
   return home.starts_with('/') ? home + "/.cache/ebbtide" : "";
 }
 
-// torchrun's names, then Slurm's, Open MPI's, and those of MPICH and what comes from it.
-void readRank(Config& config) {
-  config.rank = launcherVariable({"RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK"}, 0);
-  config.local_rank = launcherVariable(
-      {"LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID"}, 0);
-  config.world_size =
-      launcherVariable({"WORLD_SIZE", "SLURM_NTASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}, 1);
-  config.local_world_size =
-      std::max(1, launcherVariable({"LOCAL_WORLD_SIZE", "SLURM_NTASKS_PER_NODE",
-                                    "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"},
-                                   1));
+// A rank that no entry is for has no budget: it is measured.
+void setBudget(Config& config) {
+  if (!config.budgets) return;
+  config.budget_bytes.reset();
+  config.stage_budgets.reset();
+  config.gpu_budget.clear();
+  if (config.budgets->dependsOnStages(config.rank)) config.stage_budgets = config.budgets;
+  config.budget_text = config.budgets->textOf(config.rank).value_or("");
+  if (config.budget_is_of_gpus) {
+    config.gpu_budget = config.budget_text;
+  } else if (!config.budget_text.empty()) {
+    config.budget_bytes = parseSize("EBBTIDE_BUDGET", config.budget_text, config.local_world_size);
+  }
 }
 
-// A rank that no entry is for has no budget: it is measured.
 void readBudget(Config& config) {
-  const std::string text = variable("EBBTIDE_BUDGET");
-  if (text.empty()) return;
-  const auto budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", text);
-  config.budgets = budgets;
-  if (budgets.dependsOnStages(config.rank)) config.stage_budgets = budgets;
-  config.budget_text = budgets.textOf(config.rank).value_or("");
-  if (config.budget_text.empty()) return;
-  config.budget_bytes = parseSize("EBBTIDE_BUDGET", config.budget_text, config.local_world_size);
+  config.written.budget = variable("EBBTIDE_BUDGET");
+  if (config.written.budget.empty()) return;
+  config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", config.written.budget);
+  setBudget(config);
 }
 
 }  // namespace
@@ -182,7 +184,7 @@ Config configFromEnvironment() {
     throw std::invalid_argument(unknown);
   }
   Config config;
-  readRank(config);
+  static_cast<RankPlace&>(config) = rankPlaceFromEnvironment();
   choice("EBBTIDE", {"0", "1"}, "0");
   readBudget(config);
   config.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.port);
@@ -219,11 +221,7 @@ Config configFromEnvironment() {
   if (!config.audit_cache_dir.empty()) {  // the program may go to another folder
     config.audit_cache_dir = std::filesystem::absolute(config.audit_cache_dir).string();
   }
-  config.report_path = fileOfRank("EBBTIDE_REPORT", config.rank);
-  readTextFile(config);
-  config.perfetto_path = fileOfRank("EBBTIDE_PERFETTO", config.rank);
-  if (!config.perfetto_path.empty())  // the program may go to another folder
-    config.perfetto_path = std::filesystem::absolute(config.perfetto_path).string();
+  readPaths(config);
   config.spill_dir = variable("EBBTIDE_SPILL_DIR");
   if (!config.spill_dir.empty()) checkWritableFolder("EBBTIDE_SPILL_DIR", config.spill_dir);
   config.trace_dir = variable("EBBTIDE_TRACE_DIR");
@@ -231,6 +229,24 @@ Config configFromEnvironment() {
     ::mkdir(config.trace_dir.c_str(), 0777);  // another rank may be first; the check has the word
     checkWritableFolder("EBBTIDE_TRACE_DIR", config.trace_dir);
   }
+  return config;
+}
+
+bool Config::budgetNeedsPlace() const {
+  const auto has = [this](const char* text) {
+    return written.budget.find(text) != std::string::npos;
+  };
+  return has("rank") || has("stage") || (has("%") && !budget_is_of_gpus);
+}
+
+Config Config::at(const RankPlace& place, std::string job, std::string& problem) const {
+  Config config = *this;
+  static_cast<RankPlace&>(config) = place;
+  config.job_id = std::move(job);
+  setBudget(config);
+  setPaths(config);
+  problem = textFileProblem(config);
+  if (!problem.empty()) config.text_file_path.clear();
   return config;
 }
 

@@ -8,15 +8,18 @@
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/rank_budgets.hpp"
+#include "rank_place.hpp"
 
 namespace ebbtide::plugin {
 
 enum class OnInfeasible { kStop, kBestEffort };
 
-struct Config {
-  std::optional<std::int64_t> budget_bytes;       // none: measure only
-  std::string budget_text;                        // this rank's, as given: "80%"
-  std::string gpu_budget;                         // the same, where it is each GPU's instead
+// With a place: of the rank that has it.
+struct Config : RankPlace {
+  std::optional<std::int64_t> budget_bytes;  // none: measure only
+  std::string budget_text;                   // this rank's, as given: "80%"
+  std::string gpu_budget;                    // the same, where it is each GPU's instead
+  bool budget_is_of_gpus = false;
   std::optional<scheduler::RankBudgets> budgets;  // of all ranks, where there are any
   // Where the rank's budget is that of its stage: until that is known, the two above hold.
   std::optional<scheduler::RankBudgets> stage_budgets;
@@ -39,10 +42,16 @@ struct Config {
       true;  // plans may write values to the host; without it only what nothing else holds
   bool replay_ahead = true;   // replays may run while messages of other ranks are under way
   bool own_allocator = true;  // false leaves torch's CPU allocator in place (measuring only)
-  int rank = 0;
-  int local_rank = 0;
-  int world_size = 1;
-  int local_world_size = 1;  // ranks that share this machine's memory
+  struct Written {            // as the environment has them
+    std::string budget;
+    std::string report, text_file, perfetto;  // {rank} is still in them; the last two are absolute
+  };
+  Written written;
+
+  // Does the budget depend on the rank, or on how many share the machine?
+  bool budgetNeedsPlace() const;
+  // The same environment at another place. `problem` is what cannot be done there, one sentence.
+  Config at(const RankPlace& place, std::string job, std::string& problem) const;
 };
 
 // Reads and checks the environment. Throws std::invalid_argument: one sentence that names the

@@ -35,7 +35,10 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   std::string problem;
   const CudaSide side = installCudaSide(gpu ? config.budget_text : "", problem);
   if (!gpu) return "";
-  if (side == CudaSide::kInstalled && (config.budget_bytes || config.stage_budgets)) {
+  // Which entry is the rank's may be learnt later.
+  const bool may_have = config.budgets && !config.isTold() && config.budgetNeedsPlace();
+  if (side == CudaSide::kInstalled && (config.budget_bytes || config.stage_budgets || may_have)) {
+    config.budget_is_of_gpus = true;
     config.gpu_budget = config.budget_text;
     config.budget_bytes.reset();
     if (offerGpus()) {

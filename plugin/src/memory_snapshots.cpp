@@ -11,17 +11,17 @@
 
 namespace ebbtide::plugin {
 
-MemorySnapshots::MemorySnapshots(const Config& config, TrainedMemory& memory, Warn warn)
+MemorySnapshots::MemorySnapshots(const CurrentConfig& config, TrainedMemory& memory, Warn warn)
     : config_(config), memory_(memory), warn_(std::move(warn)) {}
 
 std::string MemorySnapshots::pathFor(std::int64_t from_step) const {
-  const std::string folder = config_.trace_dir.empty() ? temporaryFolder() : config_.trace_dir;
+  const std::string folder = config_->trace_dir.empty() ? temporaryFolder() : config_->trace_dir;
   return fmt::format("{}/ebbtide-{}-rank{}-step{}.snapshot.pickle", folder, ::getpid(),
-                     config_.rank, from_step);
+                     config_->rank, from_step);
 }
 
 AskedSteps::Started MemorySnapshots::start(const std::string& path) {
-  if (!config_.own_allocator)
+  if (!config_->own_allocator)
     return {.error = "EBBTIDE_ALLOCATOR=torch: what torch's allocator holds is not known here"};
   if (memory_.isElsewhere())
     return {.error = "the memory is a GPU's: torch.cuda.memory._dump_snapshot() writes it"};

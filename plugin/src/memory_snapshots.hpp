@@ -11,7 +11,7 @@
 #include <string>
 
 #include "asked_steps.hpp"
-#include "config.hpp"
+#include "current_config.hpp"
 #include "ebbtide/allocator/mapped_stretch.hpp"
 #include "memory_history.hpp"
 #include "trained_memory.hpp"
@@ -22,7 +22,7 @@ class MemorySnapshots {
  public:
   using Warn = std::function<void(const std::string&)>;
   // The configuration and the memory must outlive it.
-  MemorySnapshots(const Config& config, TrainedMemory& memory, Warn warn);
+  MemorySnapshots(const CurrentConfig& config, TrainedMemory& memory, Warn warn);
   ~MemorySnapshots() { finish(); }
 
   // Before the first step: says what a thread does, for the names of blocks.
@@ -42,7 +42,7 @@ class MemorySnapshots {
   void write(const std::string& path);
   std::string pathFor(std::int64_t from_step) const;
 
-  const Config& config_;
+  const CurrentConfig& config_;
   TrainedMemory& memory_;
   const Warn warn_;
   MemoryHistory::Ask ask_ = nullptr;

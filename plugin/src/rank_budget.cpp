@@ -31,6 +31,15 @@ bool RankBudget::giveUp() {
   return !std::exchange(given_up_, true);
 }
 
+void RankBudget::becomeRank(std::optional<StageBudget> of_stage, std::string own) {
+  of_stage_.reset();
+  if (of_stage) of_stage_.emplace(std::move(*of_stage));
+  own_ = std::move(own);
+  given_up_ = false;
+  wait_until_.reset();
+  due_ = true;
+}
+
 // A rank that withdrew from a plan of the job's reports again, if its bytes are the same too.
 std::optional<std::string> RankBudget::takeDue() {
   if (!std::exchange(due_, false)) return std::nullopt;

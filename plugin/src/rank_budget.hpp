@@ -38,7 +38,7 @@ class RankBudget {
   bool isOfStage() const { return of_stage_.has_value(); }
   // May the budget in force be another one soon?
   bool isOpen() const {
-    return due_ || (!asked_ && of_stage_ && !of_stage_->known() && !given_up_);
+    return due_ || awaits_rank_ || (!asked_ && of_stage_ && !of_stage_->known() && !given_up_);
   }
   // As the report of its steps says to the other ranks.
   bool asksOthers() const { return of_stage_ && of_stage_->asksOthers(); }
@@ -61,6 +61,13 @@ class RankBudget {
   bool waitedLongEnough(std::int64_t steps, bool told, Time now);
   // Its pipeline has none to tell. False: it did so before, or its stage is known.
   bool giveUp();
+
+  // Which rank it is, or how many share its machine, is being asked: no longer than the caller
+  // waits for it.
+  void awaitRank(bool awaits) { awaits_rank_ = awaits; }
+  bool awaitsRank() const { return awaits_rank_; }
+  // It is another rank than was taken, or shares its machine with others: its own budget is due.
+  void becomeRank(std::optional<StageBudget> of_stage, std::string own);
 
   // --- what is asked for while it runs
   void ask(std::string size);  // "" for none: it is due
@@ -96,7 +103,7 @@ class RankBudget {
   std::string own_;
   std::optional<std::string> asked_;
   std::optional<std::string> asked_before_;  // nothing: what is written for the rank
-  bool due_ = false, given_up_ = false, paused_ = false;
+  bool due_ = false, given_up_ = false, paused_ = false, awaits_rank_ = false;
   bool resumed_ = false;    // and not known to be held since
   bool asked_due_ = false;  // what is asked for has not held yet
   std::optional<Time> wait_until_;

@@ -11,6 +11,7 @@
 
 #include <cstring>
 
+#include "default_group.hpp"
 #include "known_gradients.hpp"
 #include "live_runs.hpp"
 #include "message_batch.hpp"
@@ -257,7 +258,10 @@ void endUserScope(const ActionScope& scope) {
 }
 
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
-  if (passThrough()) return nullptr;
+  if (passThrough()) {
+    if (call.scope() == at::RecordScope::BACKWARD_FUNCTION) Session::noteBackwardInChild();
+    return nullptr;
+  }
   const QuietScope quiet;
   try {
     ThreadState& state = threadState();
@@ -380,6 +384,7 @@ void installRecorder() {
   Session::current()->memory().setReclaimer(&liveRuns());
   Session::current()->snapshots().setAsk(&workInHand);
   Session::current()->offerJobStore(&storeOfMessages);
+  Session::current()->offerDefaultGroup({.find = &defaultGroup, .open = &storeOfDefaultGroup});
   // After the session's, so before them when a process forks: its locks come after these.
   pthread_atfork([] { liveRuns().lockForFork(); }, [] { liveRuns().unlockAfterFork(); },
                  [] { liveRuns().unlockAfterFork(); });

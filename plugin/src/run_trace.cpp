@@ -23,7 +23,7 @@ std::int32_t threadNumber() noexcept {
   return number;
 }
 
-RunTrace::RunTrace(const Config& config, const TrainedMemory& memory, Warn warn)
+RunTrace::RunTrace(const CurrentConfig& config, const TrainedMemory& memory, Warn warn)
     : config_(config), memory_(memory), warn_(std::move(warn)) {}
 
 RunTrace::~RunTrace() {
@@ -86,7 +86,7 @@ void RunTrace::endStep(std::int64_t number) noexcept {
 // what is asked for
 
 void RunTrace::recordUntilExit() noexcept try {
-  if (config_.perfetto_path.empty()) return;
+  if (config_->perfetto_path.empty()) return;
   auto recording = std::make_unique<TraceRecording>();
   const std::lock_guard lock(mutex_);
   until_exit_ = std::move(recording);
@@ -97,14 +97,14 @@ void RunTrace::recordUntilExit() noexcept try {
 
 // Beside the file that is written at exit, else the recorded steps, else among temporary files.
 std::string RunTrace::pathFor(std::int64_t from_step) const {
-  std::filesystem::path folder = config_.trace_dir;
-  if (!config_.perfetto_path.empty()) {
-    folder = std::filesystem::path(config_.perfetto_path).parent_path();
+  std::filesystem::path folder = config_->trace_dir;
+  if (!config_->perfetto_path.empty()) {
+    folder = std::filesystem::path(config_->perfetto_path).parent_path();
     if (folder.empty()) folder = ".";
   }
   if (folder.empty()) folder = temporaryFolder();
   const std::string name =
-      fmt::format("ebbtide-{}-rank{}-step{}.perfetto.json", ::getpid(), config_.rank, from_step);
+      fmt::format("ebbtide-{}-rank{}-step{}.perfetto.json", ::getpid(), config_->rank, from_step);
   std::error_code none;
   const auto whole = std::filesystem::absolute(folder / name, none);
   return none ? (folder / name).string() : whole.string();
@@ -146,14 +146,14 @@ void RunTrace::writeAtExit() noexcept {
       recording->first_step = step.number;
     });
   }
-  write(*recording, config_.perfetto_path);
+  write(*recording, config_->perfetto_path);
 }
 
 // Nothing that goes wrong here is a reason to end a run.
 void RunTrace::write(const TraceRecording& recording, const std::string& path) const try {
   std::uint64_t cursor = 0;
   metrics::WholeFile file(path);
-  writeTraceFile(recording, {.rank = config_.rank, .waits = ncclWaitsSince(cursor)}, file);
+  writeTraceFile(recording, {.rank = config_->rank, .waits = ncclWaitsSince(cursor)}, file);
   if (!file.keep()) warn_("the trace could not be written to " + file.error());
 } catch (const std::exception& error) {
   warn_(fmt::format("the trace could not be written to {}: {}", path, error.what()));

@@ -17,7 +17,7 @@
 #include <string>
 
 #include "asked_steps.hpp"
-#include "config.hpp"
+#include "current_config.hpp"
 #include "last_of.hpp"
 #include "system_time.hpp"
 #include "trained_memory.hpp"
@@ -69,7 +69,7 @@ class RunTrace {
 
   using Warn = std::function<void(const std::string&)>;
   // The configuration and the memory must outlive it.
-  RunTrace(const Config& config, const TrainedMemory& memory, Warn warn);
+  RunTrace(const CurrentConfig& config, const TrainedMemory& memory, Warn warn);
   ~RunTrace();
 
   bool on() const noexcept { return on_.load(std::memory_order_relaxed); }
@@ -95,7 +95,7 @@ class RunTrace {
   void write(const TraceRecording& recording, const std::string& path) const;
   std::string pathFor(std::int64_t from_step) const;
 
-  const Config& config_;
+  const CurrentConfig& config_;
   const TrainedMemory& memory_;
   const Warn warn_;
   std::atomic<bool> on_{false};

@@ -40,18 +40,17 @@ Session::Session(Config config, AuditCache::Host host)
     : config_(std::move(config)),
       host_(std::move(host)),
       trained_(config_),
-      metrics_({config_.rank, config_.local_rank, config_.job_id}),
+      metrics_({config_->rank, config_->local_rank, config_->job_id}),
       control_(std::make_unique<SessionControl>(*this)),
       search_(
-          {.planner = config_.planner, .replay_ahead = config_.replay_ahead, .cancelled = &ends_},
+          {.planner = config_->planner, .replay_ahead = config_->replay_ahead, .cancelled = &ends_},
           [this](const std::string& text) { debug(text); }),
-      budget_(config_.stage_budgets
-                  ? std::optional(StageBudget(*config_.stage_budgets, config_.rank))
+      budget_(config_->stage_budgets
+                  ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
                   : std::nullopt,
-              config_.budget_text) {
-  metrics_.setBudgetBytes(config_.budget_bytes.value_or(allocator::kUnlimited));
+              config_->budget_text) {
+  metrics_.setBudgetBytes(config_->budget_bytes.value_or(allocator::kUnlimited));
   metrics_.setBuild(kVersion, host_.torch_version);
-  if (!config_.text_file_path.empty()) text_file_.emplace(config_.text_file_path);
 }
 
 Session::~Session() = default;
@@ -66,7 +65,7 @@ void Session::start(Config config, AuditCache::Host host) {
   the_session.store(session, std::memory_order_release);
   pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
                  [] {
-                   in_child = true;
+                   (current()->wakes_ ? in_child.store(true) : void(current()->forked_ = true));
                    current()->unlockAfterFork();
                    current()->run_trace_.beInert();
                    current()->trained_.beInert();
@@ -98,42 +97,36 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
 
 void Session::say(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
-  if (config_.log_level == "info" || config_.log_level == "debug") {
-    std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_.rank, text.c_str());
+  if (config_->log_level == "info" || config_->log_level == "debug") {
+    std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_->rank, text.c_str());
   }
 }
 
 void Session::warn(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
-  if (config_.log_level != "off" && config_.log_level != "error") {
-    std::fprintf(stderr, "[ebbtide rank %d] warning: %s\n", config_.rank, text.c_str());
+  if (config_->log_level != "off" && config_->log_level != "error") {
+    std::fprintf(stderr, "[ebbtide rank %d] warning: %s\n", config_->rank, text.c_str());
   }
 }
 
 void Session::debug(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
-  if (config_.log_level == "debug")
-    std::fprintf(stderr, "[ebbtide rank %d] debug: %s\n", config_.rank, text.c_str());
+  if (config_->log_level == "debug")
+    std::fprintf(stderr, "[ebbtide rank %d] debug: %s\n", config_->rank, text.c_str());
 }
 
 void Session::wake(int threads) {
+  if (awake_) return;
+  wakes_ = true;
   std::call_once(woken_, [this, threads] {
     threads_ = threads;
+    if (forked_) trained_.beActive();
+    readPlace();
     openAuditCache(threads);
-    const std::string endpoint = control_->serve();
-    say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version,
-                    budget() ? "budget " + formatBytes(*budget()) +
-                                   (trained_.isElsewhere() ? " of the GPU" : "") +
-                                   (budget_.isOfStage() ? " until its stage is known" : "")
-                    : budget_.isOfStage() ? std::string("measuring until its stage is known")
-                    : config_.gpu_budget.empty()
-                        ? std::string("measuring, nothing is dropped")
-                        : "budget of each GPU " + config_.gpu_budget + ", nothing is dropped",
-                    endpoint));
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
-    checkRankEntries();
-    checkGroupLimit();
+    if (place_ != Place::kAsking) sayWhereItIs();  // else once the others have answered
+    if (place_ == Place::kSettled) settle();
     planner_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "ebbtide-plan");
       on_planning_thread = true;
@@ -147,6 +140,7 @@ void Session::wake(int threads) {
 // steps
 
 Session::StepStart Session::beginStep() {
+  lookForGroup();
   std::lock_guard lock(mutex_);
   takeBudget();
   judgeBudget(memory().ledger().liveBytes());
@@ -176,7 +170,7 @@ Session::StepStart Session::beginStep() {
   allowOverrunFor(start.plan.get());
   memory().resetPeaks();
   const allocator::Statistics memory = this->memory().statistics();
-  if (observed && config_.own_allocator && freeToObserve()) {
+  if (observed && config_->own_allocator && freeToObserve()) {
     start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
     log_ = start.log;
     trained_.observer().passTo(log_);
@@ -289,7 +283,7 @@ void Session::finishStep(StepSummary summary) {
   lock.unlock();
   summary.trace.host = hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
-  if (!config_.trace_dir.empty()) writeTrace(*trace);
+  if (!config_->trace_dir.empty()) writeTrace(*trace);
   if (growth) sayGrowth(*growth, *trace);
   // First: no plan is made for a budget that is too small.
   if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
@@ -351,6 +345,16 @@ bool Session::wantsPlan(const scheduler::Trace& trace) {
 // -----------------------------------------------------------------------------------------------
 // what ends for good
 
+void Session::noteBackwardInChild() noexcept try {
+  static std::atomic<bool> said{false};
+  if (!inChild() || current() == nullptr || said.exchange(true)) return;
+  current()->warn(
+      "this process was forked after its parent had begun to train: nothing bounds its memory, and "
+      "it writes no report. Fork before the first training step, or start it by spawn");
+} catch (...) {
+  return;
+}
+
 void Session::keepEverything(const std::string& why) {
   if (keeps_everything_.exchange(true)) return;
   warn("nothing is dropped or spilled from now on, as in PyTorch alone: " + why);
@@ -376,6 +380,9 @@ void Session::shutdown() {
   }
   changed_.notify_all();
   if (planner_.joinable()) planner_.join();
+  if (awake_) {
+    if (!settled_) settle();
+  }
   if (rank_job_) job_traffic_ = rank_job_->traffic();
   rank_job_.reset();             // and with it the connection to the job's store
   if (audits_) audits_->save();  // what another writer kept it from
@@ -391,7 +398,7 @@ void Session::shutdown() {
         "the budget was exceeded, and no training step was seen: nothing was dropped or spilled "
         "(only what autograd saves of operations outside torch.func can be)");
   }
-  if (awake_ && !config_.report_path.empty()) writeReport();
+  if (awake_ && !config_->report_path.empty()) writeReport();
   if (awake_) writeTextFile();
   control_->close();
   run_trace_.finish();

@@ -21,7 +21,7 @@
 #include "audit_cache.hpp"
 #include "base_growth.hpp"
 #include "budget_floor.hpp"
-#include "config.hpp"
+#include "current_config.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/metrics/rank_metrics.hpp"
 #include "ebbtide/metrics/routes.hpp"
@@ -31,6 +31,7 @@
 #include "executor_counters.hpp"
 #include "gpu_identity.hpp"
 #include "job/rank_job.hpp"
+#include "job/rank_survey.hpp"
 #include "late_backwards.hpp"
 #include "live_shares.hpp"
 #include "memory_snapshots.hpp"
@@ -60,9 +61,14 @@ class Session {
   ~Session();
   static Session* current() noexcept;  // nullptr before start()
   static void start(Config config, AuditCache::Host host);
-  static bool inChild() noexcept;  // a forked process: be inert
+  // Forked after its parent's training began: be inert. A child of a parent that had not is like
+  // any process that has not begun to train.
+  static bool inChild() noexcept;
+  static void noteBackwardInChild() noexcept;  // of those: says once that it is not managed
+  bool isForked() const noexcept { return forked_; }
 
-  const Config& config() const noexcept { return config_; }
+  // Of the rank that it is taken to be by now; what is returned stays valid, and as it was.
+  const Config& config() const noexcept { return *config_; }
   const metrics::Routes& routes() const noexcept;  // what it answers, from wake() on; any thread
   // Before wake(): the memory that the budget bounds, and where its values go, where that is not
   // the CPU's and the spill file. Both must outlive the session.
@@ -79,6 +85,14 @@ class Session {
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open);
+  // The job's default process group, as far as its launcher's variables leave open which rank this
+  // process is (session_place.cpp). `find` is called by training threads between steps and waits
+  // for nothing, `open` on the planning thread.
+  struct DefaultGroup {
+    std::function<std::optional<GroupPlace>()> find;
+    std::function<std::unique_ptr<JobStore>()> open;
+  };
+  void offerDefaultGroup(DefaultGroup group) { default_group_ = std::move(group); }
   allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
   allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
   SpillTarget& spills() noexcept { return trained_.spills(); }
@@ -203,6 +217,27 @@ class Session {
     std::int64_t activation_bytes = 0;  // that it has made when its backward pass begins
   };
 
+  // Which rank it is (session_place.cpp).
+  enum class Place : std::uint8_t {
+    kLooked,   // no group so far: taken to be alone once it has trained a little
+    kAsking,   // the ranks of its group, how many share its machine
+    kSettled,  // nothing is left to learn
+  };
+  void readPlace();                                                    // before the first step
+  void lookForGroup();                                                 // between steps
+  void takeGroup(const GroupPlace& group);                             // mutex_ held
+  void becomeRank(const RankPlace& place, const std::string& job_id);  // mutex_ held
+  std::chrono::steady_clock::time_point nextPlaceLook() const;         // mutex_ held
+  void
+  seekPlace();  // by the planning thread, all from here on; before it starts, and once it ended
+  void startSurvey();
+  void learnPlace(const RankSurvey::Found& found);
+  void stopWaitingForPlace(const std::string& why);
+  void goWithoutPlace(const std::string& why);
+  void settle();
+  std::string serve();
+  void sayWhereItIs();
+  std::string budgetInWords();
   void lockForFork();
   void unlockAfterFork();
   // The budget of the rank's stage (session_budget.cpp); with mutex_ held, but for foundStages().
@@ -305,7 +340,7 @@ class Session {
   std::chrono::steady_clock::time_point nextTextFile() const;
   void say(const std::string& text) const;
 
-  Config config_;
+  CurrentConfig config_;
   AuditCache::Host host_;
   std::unique_ptr<AuditCache> audits_;  // since wake(); nullptr: nothing is remembered
   TrainedMemory trained_;
@@ -315,7 +350,11 @@ class Session {
   const std::unique_ptr<SessionControl> control_;
   std::optional<metrics::SeriesFile> text_file_;  // of the planning thread, then of shutdown()
   std::once_flag woken_;
-  std::atomic<bool> awake_{false};
+  std::atomic<bool> wakes_{false}, awake_{false};
+  bool forked_ = false;
+  DefaultGroup default_group_;
+  std::atomic<bool> looks_for_group_{false};
+  std::atomic<std::int64_t> next_group_look_ns_{0};
   std::atomic<bool> disabled_{false}, keeps_everything_{false}, paused_{false};
   std::atomic<bool> pressed_{false}, only_spills_{false};
   std::atomic<bool> said_unread_{false};
@@ -336,6 +375,15 @@ class Session {
   bool planning_ = false;
   std::unique_ptr<ToPlan> to_plan_;
   RankJob::OpenStore open_job_store_;
+  std::optional<GroupPlace> group_;               // whose ranks are asked
+  Place place_ = Place::kSettled;
+  bool settled_ = false;
+  std::chrono::steady_clock::time_point woke_at_, asked_at_;
+  std::unique_ptr<RankSurvey> survey_;  // of the planning thread, as the rest of these
+  bool said_where_ = false;
+  RankPlace served_as_;
+  std::string served_job_;
+  std::string serve_problem_;  // not said while another rank of the job may be its cause
   bool checked_stages_ = false, exchanges_messages_ = false;
   RankBudget budget_;
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for

@@ -34,11 +34,11 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
 
 void Session::openAuditCache(int threads) {
   // Its keys say nothing of a GPU, nor of its driver and libraries.
-  if (config_.audit_cache_dir.empty() || trained_.isElsewhere()) return;
+  if (config_->audit_cache_dir.empty() || trained_.isElsewhere()) return;
   if (!budget() && !budget_.isOfStage()) return;
   host_.threads = threads;
   audits_ = std::make_unique<AuditCache>(
-      AuditCache::Folder{config_.audit_cache_dir, config_.audit_cache_asked_for}, host_,
+      AuditCache::Folder{config_->audit_cache_dir, config_->audit_cache_asked_for}, host_,
       [this](const std::string& text) { warn(text); });
 }
 

@@ -27,10 +27,10 @@ std::string budgetText(std::optional<std::int64_t> budget) {
 
 // Of ranks that are not there: what launchers say is known at once.
 void Session::checkRankEntries() const {
-  if (!config_.budgets || config_.rank != 0) return;
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(std::max(1, config_.world_size)));
+  if (!config_->budgets || config_->rank != 0) return;
+  std::vector<std::int32_t> ranks(static_cast<std::size_t>(std::max(1, config_->world_size)));
   std::iota(ranks.begin(), ranks.end(), 0);
-  const auto unused = config_.budgets->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
+  const auto unused = config_->budgets->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
   if (!unused.empty()) warn(unusedText(unused, ranksText(ranks)));
 }
 
@@ -43,20 +43,20 @@ void Session::checkGroupLimit() const {
 // Called with mutex_ held.
 void Session::checkStageEntries(const std::vector<std::int32_t>& stages) {
   if (std::exchange(checked_stages_, true)) return;
-  const auto unused = config_.budgets->forNoStageOf(stages);
+  const auto unused = config_->budgets->forNoStageOf(stages);
   if (!unused.empty()) warn(unusedText(unused, stagesText(stages)));
 }
 
 // Called with mutex_ held. Without messages the stages are the ranks; the first step may be one of
 // another kind. Where names say otherwise, one rank alone knows all of them.
 void Session::seeStagesWithoutMessages(const StepSummary& summary) {
-  const bool asked = config_.budgets && config_.budgets->namesStages() && config_.rank == 0;
+  const bool asked = config_->budgets && config_->budgets->namesStages() && config_->rank == 0;
   if (!asked || checked_stages_ || !summary.recorded) return;
   exchanges_messages_ = exchanges_messages_ || !summary.trace.messages.empty();
   std::vector<std::int32_t> stages = scheduler::namedStages(summary.trace);
-  if (exchanges_messages_ || steps_ < 2 || (!stages.empty() && config_.world_size > 1)) return;
+  if (exchanges_messages_ || steps_ < 2 || (!stages.empty() && config_->world_size > 1)) return;
   if (stages.empty()) {
-    stages.resize(static_cast<std::size_t>(std::max(1, config_.world_size)));
+    stages.resize(static_cast<std::size_t>(std::max(1, config_->world_size)));
     std::iota(stages.begin(), stages.end(), 0);
   }
   checkStageEntries(stages);

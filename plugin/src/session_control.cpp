@@ -48,7 +48,6 @@ SessionControl::SessionControl(Session& session)
                      .planning_time = kCurvePointTime,
                      .cancelled = &session.ends()},
                     [](const std::string&) {}),
-      socket_(session.config().socket_dir, session.config().job_id, session.config().rank),
       host_(metrics::machineName()),
       variables_(variablesJson()) {
   addRoutes();
@@ -101,39 +100,40 @@ std::optional<Response> SessionControl::ofAnotherRank(const Request& request) co
                                         rank));
 }
 
-std::string SessionControl::serve() {
+std::string SessionControl::serve(std::string& problem) {
   const Config& config = session_.config();
-  metrics::HttpServerOptions options{.unix_path = socket_.path()};
+  const RankSocket socket(config.socket_dir, config.job_id, config.rank);
+  metrics::HttpServerOptions options{.unix_path = socket.path()};
   if (config.local_rank == 0) {
     metrics::TcpOptions tcp{.address = config.bind,
                             .port = static_cast<std::uint16_t>(config.port)};
-    std::string problem;
+    std::string unread;
     if (!config.token_file.empty())
-      tcp.token = metrics::BearerToken::read(config.token_file, problem);
-    if (!problem.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + shown(problem));
+      tcp.token = metrics::BearerToken::read(config.token_file, unread);
+    if (!unread.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
     options.tcp = std::move(tcp);
-    options.node = metrics::NodeOptions{.folder = socket_.jobFolder(),
-                                        .job_id = socket_.jobId(),
+    options.node = metrics::NodeOptions{.folder = socket.jobFolder(),
+                                        .job_id = socket.jobId(),
                                         .rank = config.rank,
                                         .local_world_size = config.local_world_size};
   }
-  std::string error;
-  server_ = metrics::HttpServer::start(options, routes_, error);
-  if (!error.empty()) session_.warn("metrics are not served everywhere: " + shown(error));
-  if (server_ == nullptr) return "no endpoint";
+  server_.reset();  // at the place that it was taken to have
+  server_ = metrics::HttpServer::start(options, routes_, problem);
+  problem = shown(problem);
   std::string tcp;
-  if (server_->port() != 0) {
+  if (server_ != nullptr && server_->port() != 0) {
     const bool ipv6 = config.bind.find(':') != std::string::npos;
     tcp = (ipv6 ? "[" + config.bind + "]" : config.bind) + fmt::format(":{}", server_->port());
   }
+  const std::string path = server_ != nullptr ? server_->unixPath() : "";
   {
     const std::lock_guard lock(session_.mutex_);
-    unix_path_ = server_->unixPath();
+    unix_path_ = path;
     tcp_address_ = tcp;
   }
+  if (server_ == nullptr) return "no endpoint";
   std::string text = tcp.empty() ? "" : "metrics http://" + tcp + "/metrics";
-  if (!server_->unixPath().empty())
-    text += (text.empty() ? "socket " : ", socket ") + server_->unixPath();
+  if (!path.empty()) text += (text.empty() ? "socket " : ", socket ") + path;
   return text;
 }
 

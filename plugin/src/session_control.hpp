@@ -41,8 +41,9 @@ class SessionControl {
   const metrics::Routes& routes() const { return routes_; }
 
   // --- the session begins and ends
-  // At its first training op. Where it is found, in words; warns of what is not served.
-  std::string serve();
+  // At its first training op, and again where it turns out to be another rank, with no lock held.
+  // Where it is found, in words; `problem`: what is not served, and why.
+  std::string serve(std::string& problem);
   // The planning thread has ended: who still waits is told so, and nobody is served any more.
   void close();
 
@@ -142,7 +143,6 @@ class SessionControl {
   Session& session_;
   const PlanSearch curve_search_;
   metrics::Routes routes_;
-  const RankSocket socket_;
   const std::string host_, variables_;  // this machine; JSON, as they were when it began
   std::unique_ptr<metrics::HttpServer> server_;
   std::string unix_path_, tcp_address_;  // mutex_ guards these and all below

@@ -29,7 +29,7 @@ void Session::startRankJob() {
   const HostShare share = hostShare();
   const RankPlanning::Identity identity{
       .versions = {.plugin = kVersion, .torch = host_.torch_version},
-      .global_rank = config_.rank,
+      .global_rank = config_->rank,
       .host = share.host,
       .host_processors =
           trained_.isElsewhere() ? 0 : std::max(1, share.processors / std::max(1, threads_))};
@@ -42,7 +42,7 @@ void Session::startRankJob() {
     return open ? open(group) : nullptr;
   };
   std::function<void(const std::vector<std::int32_t>&)> see_stages;
-  if (config_.budgets && config_.budgets->namesStages()) {
+  if (config_->budgets && config_->budgets->namesStages()) {
     see_stages = [this](const auto& stages) {
       const std::lock_guard lock(mutex_);
       checkStageEntries(stages);
@@ -65,7 +65,7 @@ RankPlanning::Limits Session::jobLimits(std::int64_t cap,
   const std::lock_guard lock(mutex_);
   return {.cap_bytes = cap,
           .planning_time = kCurveTime,
-          .planner = config_.planner,
+          .planner = config_->planner,
           .asks_stages = budget_.asksOthers(),
           .budget_bytes = budget,
           .cancelled = &ends_};

@@ -67,8 +67,10 @@ void Session::planLoop() {
     int budget_number = 0;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait_until(lock, std::min(nextLook(), nextTextFile()), [this] {
-        return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork();
+      const auto due = std::min({nextLook(), nextTextFile(), nextPlaceLook()});
+      changed_.wait_until(lock, due, [this] {
+        return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork() ||
+               nextPlaceLook() <= std::chrono::steady_clock::now();
       });
       if (closing_) return;
       to_plan = std::move(to_plan_);
@@ -76,6 +78,7 @@ void Session::planLoop() {
       to_place = hasStepToPlace();
       asked = control_->hasWork();
     }
+    seekPlace();
     if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
     if (to_plan == nullptr) {
       if (to_place) placeStep();
@@ -183,8 +186,8 @@ std::shared_ptr<const PlanPicture> Session::drawn(
     const scheduler::Schedule& schedule) const noexcept try {
   return std::make_shared<const PlanPicture>(drawPlan(trace, step, schedule));
 } catch (const std::exception& error) {
-  if (config_.log_level == "debug")
-    std::fprintf(stderr, "[ebbtide rank %d] debug: a step could not be drawn: %s\n", config_.rank,
+  if (config_->log_level == "debug")
+    std::fprintf(stderr, "[ebbtide rank %d] debug: a step could not be drawn: %s\n", config_->rank,
                  error.what());
   return nullptr;
 }

@@ -48,7 +48,7 @@ nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
 // Once a disk is full each step's is lost: the first one is told, and no more until one is written.
 void Session::writeTrace(const scheduler::Trace& trace) {
   metrics::WholeFile file(
-      fmt::format("{}/trace-{}-{}.json", config_.trace_dir, config_.rank, steps_),
+      fmt::format("{}/trace-{}-{}.json", config_->trace_dir, config_->rank, steps_),
       metrics::WholeFile::kAsUsual);
   file.write(scheduler::toJson(trace));
   const bool kept = file.keep();
@@ -113,7 +113,7 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
 
 // The file may be on a disk that answers late, which is nobody's to wait for but the caller's.
 void Session::writeReport() {
-  metrics::WholeFile file(config_.report_path, metrics::WholeFile::kAsUsual);
+  metrics::WholeFile file(config_->report_path, metrics::WholeFile::kAsUsual);
   file.write(reportText());
   if (!file.keep()) warn("the report could not be written to " + file.error());
 }
@@ -131,8 +131,8 @@ std::string Session::reportText() const {
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", host_.torch_version},
-      {"rank", config_.rank},
-      {"world_size", config_.world_size},
+      {"rank", config_->rank},
+      {"world_size", config_->world_size},
       {"mode", modeName()},
       {"budget_bytes", metrics::orNull(budget())},
       {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},

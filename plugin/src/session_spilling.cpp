@@ -49,7 +49,7 @@ void Session::takeOutage() {
 // was made for an earlier step leaves over. A plan that a step has held the budget under has to.
 void Session::allowOverrunFor(const Plan* plan) {
   const bool may_go = budget_.isAsked() || budget_.isResumed();
-  if (!outage_.awaitsPlan() || may_go || config_.on_infeasible != OnInfeasible::kStop) return;
+  if (!outage_.awaitsPlan() || may_go || config_->on_infeasible != OnInfeasible::kStop) return;
   if (!budget() || trained_.isElsewhere()) return;
   const auto known = plan != nullptr ? programs_.find(plan->signature) : programs_.end();
   const bool held = known != programs_.end() && known->second.held_plan.get() == plan;

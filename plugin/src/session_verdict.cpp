@@ -87,7 +87,7 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   if (!over) return;
   const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
   if (takeBudgetBack(why)) return;
-  if (config_.on_infeasible != OnInfeasible::kStop) return;
+  if (config_->on_infeasible != OnInfeasible::kStop) return;
   if (!pauseAgain(why)) sayOverBudget();
 }
 
@@ -100,7 +100,7 @@ void Session::sayOverBudget() const {
 }
 
 bool Session::endsForBudget() const {
-  return budget() && floor_.tooSmall() && config_.on_infeasible == OnInfeasible::kStop;
+  return budget() && floor_.tooSmall() && config_->on_infeasible == OnInfeasible::kStop;
 }
 
 // A step begins.
@@ -124,7 +124,7 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   growth_.settle(steps_ + 1, base_bytes);
   // From here on what would go over the budget fails; but one that was asked for while the run went
   // on is taken back then.
-  if (config_.on_infeasible == OnInfeasible::kStop && !budget_.isAsked()) trained_.refuseOverrun();
+  if (config_->on_infeasible == OnInfeasible::kStop && !budget_.isAsked()) trained_.refuseOverrun();
 }
 
 // Of the step that was recorded for it.
@@ -145,7 +145,7 @@ void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace&
 
 void Session::refuse(std::int64_t base_bytes) {
   stop_.cannotFit(refusalText(base_bytes));
-  if (config_.on_infeasible != OnInfeasible::kStop) {
+  if (config_->on_infeasible != OnInfeasible::kStop) {
     if (budget_.isNew(RankBudget::Message::kInfeasible)) warn(overrunText());
     return;
   }

@@ -57,7 +57,7 @@ Response SessionControl::status() {
                  .local_rank = config.local_rank,
                  .world_size = config.world_size,
                  .local_world_size = config.local_world_size,
-                 .job_id = socket_.jobId(),
+                 .job_id = config.job_id,
                  .host = host_,
                  .version = kVersion,
                  .torch_version = session_.host_.torch_version,

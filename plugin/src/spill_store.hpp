@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -33,6 +34,7 @@ class SpillStore final : public SpillTarget {
   void release(const Slot& slot) noexcept override;
 
   std::int64_t writtenBytes() const noexcept;
+  void setSharers(int sharers) noexcept { sharers_ = sharers; }  // what is measured from now on
   // Bytes a second to write to where something was before and read back: of what was moved so far,
   // the newest most, and of a trial, once, where that is little: the others rest then, so it counts
   // as if all had a share of the bandwidth. 0: nothing could be stored.
@@ -54,7 +56,7 @@ class SpillStore final : public SpillTarget {
   void tryOut() noexcept;
 
   std::string folder_;
-  const int sharers_;
+  std::atomic<int> sharers_;
   mutable std::mutex mutex_;  // guards all below; not held while reading or writing data
   int file_ = -1;
   pid_t owner_ = 0;  // the process that made it

@@ -111,6 +111,7 @@ bool ThreadSteps::begin(c10::Device device) {
   Session& session = *Session::current();
   if (!chooseTrainingDevice(device)) return false;
   if (!trainingDevice().device.is_cpu()) measureGpuMargins();
+  if (session.isForked()) session.memory().setReclaimer(&liveRuns());
   session.wake(at::get_num_threads());
   endRun(false);
   const Session::StepStart start = session.beginStep();

@@ -26,16 +26,16 @@ constexpr double kFreeShare = 0.05;  // of the machine, which no step may fill
 
 }  // namespace
 
-TrainedMemory::TrainedMemory(const Config& config)
+TrainedMemory::TrainedMemory(const CurrentConfig& config)
     : config_(config),
       host_(std::make_unique<allocator::DeviceMemory>(
           allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
           allocator::DeviceMemory::Options{.reserve_bytes = allocator::hostReserveBytes()})),
       memory_(host_.get()),
-      file_(config.spill_dir, config.local_world_size) {
+      file_(config->spill_dir, config->local_world_size) {
   observer_.emplace(*memory_);
   placement_.emplace(*memory_);
-  if (config.budget_bytes) memory_->setBudget(*config.budget_bytes);
+  if (config->budget_bytes) memory_->setBudget(*config->budget_bytes);
 }
 
 bool TrainedMemory::moveTo(allocator::DeviceMemory& memory, SpillTarget& spills,
@@ -62,7 +62,7 @@ void TrainedMemory::setBudget(const std::string& size) {
   } else {
     const std::int64_t bytes = size.empty()
                                    ? allocator::kUnlimited
-                                   : parseSize("EBBTIDE_BUDGET", size, config_.local_world_size);
+                                   : parseSize("EBBTIDE_BUDGET", size, config_->local_world_size);
     // First: of two threads the other one may allocate meanwhile.
     if (!isElsewhere() && bytes != before) limitOverrun();
     memory_->setBudget(bytes);
@@ -119,15 +119,15 @@ std::int64_t TrainedMemory::unplannedBytes() const {
 std::int64_t TrainedMemory::reachableBytes() const {
   if (most_bytes_) return most_bytes_();
   if (isElsewhere()) return allocator::kUnlimited;
-  const Bytes left = availableMemoryBytes() / std::max(1, config_.local_world_size);
+  const Bytes left = availableMemoryBytes() / std::max(1, config_->local_world_size);
   const Bytes mapped = memory_->ledger().mappedBytes();
   return left > allocator::kUnlimited - mapped ? allocator::kUnlimited : mapped + left;
 }
 
 scheduler::HostCopies TrainedMemory::hostCopies() {
   // Memory that the user did not point to is not ours to take beside the budget.
-  const bool only_memory = spills_ == &file_ && config_.spill_dir.empty() && file_.inMemory();
-  if (!config_.offload || offload_fails_ || only_memory) return {};
+  const bool only_memory = spills_ == &file_ && config_->spill_dir.empty() && file_.inMemory();
+  if (!config_->offload || offload_fails_ || only_memory) return {};
   return {spills_->roundTripBytesPerSecond(), SpillTarget::kLeastBytes};
 }
 
@@ -154,6 +154,11 @@ void TrainedMemory::beInert() {
   host_->setObserver(nullptr);
   host_->recording().stop();
   host_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
+}
+
+// What it had of its parent, and what it made before it began to train, is counted already.
+void TrainedMemory::beActive() {
+  if (config_->budget_bytes) host_->setBudget(*config_->budget_bytes);
 }
 
 }  // namespace ebbtide::plugin

@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "config.hpp"
+#include "current_config.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "session_observer.hpp"
@@ -29,7 +29,7 @@ class TrainedMemory {
   using MostBytes = std::function<std::int64_t()>;  // of the device
 
   // The host's, with the spill file. The configuration must outlive it.
-  explicit TrainedMemory(const Config& config);
+  explicit TrainedMemory(const CurrentConfig& config);
 
   // Another one, where values go from it, and the way that its budget is set; nullptr: its own way.
   // Both must outlive this. `most_bytes`: nullptr: not known. False: it is that one already.
@@ -75,16 +75,19 @@ class TrainedMemory {
   bool stopOffload() noexcept { return !offload_fails_.exchange(true); }
   bool offloadFails() const noexcept { return offload_fails_; }
 
+  void noteSharers(int ranks) noexcept { file_.setSharers(ranks); }  // of this machine
+
   // --- a process forks
   void lockForFork();
   void unlockAfterFork();
-  void beInert();  // in the child
+  void beInert();   // in the child
+  void beActive();  // a child begins to train: the budget bounds it from now on
 
  private:
   std::int64_t leastHeadroom() const;
   double headroomShare() const;
 
-  const Config& config_;
+  const CurrentConfig& config_;
   std::unique_ptr<allocator::DeviceMemory> host_;
   allocator::DeviceMemory* memory_;
   std::optional<StepObserver> observer_;

@@ -23,6 +23,15 @@ bool hasLine(const std::string& text, const std::string& line) {
   return ("\n" + text).find("\n" + line + "\n") != std::string::npos;
 }
 
+TEST(RankMetricsTest, ALateRankIsThatOfAllSeries) {
+  RankMetrics metrics({.rank = 0, .local_rank = 0, .job_id = "pid-1"});
+  metrics.setBudgetBytes(7);
+  metrics.setRank(kThird);
+  const std::string text = metrics.render();
+  EXPECT_TRUE(hasLine(text, std::string("ebbtide_memory_budget_bytes") + kThirdLabels + "7"));
+  EXPECT_EQ(text.find("rank=\"0\""), std::string::npos);
+}
+
 TEST(RankMetricsTest, EverySeriesStartsAtZeroWithHelpAndType) {
   const RankMetrics metrics(kThird);
   const std::string text = metrics.render();

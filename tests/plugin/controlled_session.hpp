@@ -41,6 +41,7 @@ class ControlledSession : public testing::Test {
     config_.planner = "greedy";
     config_.offload = false;
     config_.local_rank = 1;  // no port
+    config_.rank_told = config_.local_size_told = true;
     config_.job_id = "job";
     config_.socket_dir = folder_.string();
     const auto graph = scheduler::buildGraph(trace_);

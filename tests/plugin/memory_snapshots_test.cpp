@@ -21,7 +21,7 @@ class MemorySnapshot : public testing::Test {
   ~MemorySnapshot() override { fs::remove(path_); }
 
   const std::string path_;
-  Config config_;
+  CurrentConfig config_;
   TrainedMemory memory_{config_};
   MemorySnapshots snapshots_{config_, memory_,
                              [](const std::string& text) { ADD_FAILURE() << text; }};

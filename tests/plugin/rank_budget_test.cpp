@@ -23,6 +23,45 @@ scheduler::Trace pipelineStep(const std::vector<std::string>& scopes = {}) {
   return trace;
 }
 
+// --- Which rank it is ---------------------------------------------------------------------------
+
+TEST(RankBudget, OfAnotherRankIsDue) {
+  RankBudget budget(std::nullopt, "22MiB");
+  budget.becomeRank(std::nullopt, "30MiB");
+  EXPECT_TRUE(budget.isOpen());
+  EXPECT_EQ(budget.takeDue(), "30MiB");
+  EXPECT_FALSE(budget.isOpen());
+}
+
+TEST(RankBudget, WhatWasAskedForStaysWhicheverRankItIs) {
+  RankBudget budget(std::nullopt, "22MiB");
+  budget.ask("40MiB");
+  budget.becomeRank(std::nullopt, "30MiB");
+  EXPECT_EQ(budget.takeDue(), "40MiB");
+  EXPECT_TRUE(budget.takeBack());
+  EXPECT_EQ(budget.takeDue(), "30MiB");
+}
+
+TEST(RankBudget, OfAnotherRankMayBeThatOfItsStage) {
+  RankBudget budget(std::nullopt, "22MiB");
+  const auto budgets =
+      scheduler::RankBudgets::parse("EBBTIDE_BUDGET", "default=30MiB,rank0=22MiB,stage1=40MiB");
+  budget.becomeRank(StageBudget(budgets, 1), "30MiB");
+  EXPECT_TRUE(budget.isOfStage());
+  EXPECT_EQ(budget.takeDue(), "30MiB");
+  EXPECT_TRUE(budget.isOpen());  // until its stage is known
+}
+
+// No verdict on the one in force while the other ranks are asked.
+TEST(RankBudget, IsOpenWhileItsRankIsAsked) {
+  RankBudget budget(std::nullopt, "80%");
+  budget.awaitRank(true);
+  EXPECT_TRUE(budget.isOpen());
+  EXPECT_EQ(budget.takeDue(), std::nullopt);
+  budget.awaitRank(false);
+  EXPECT_FALSE(budget.isOpen());
+}
+
 // --- Which one holds ----------------------------------------------------------------------------
 
 TEST(RankBudget, OfARankOfItsOwnIsNeverOpen) {

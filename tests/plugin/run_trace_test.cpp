@@ -25,8 +25,10 @@ class RunTraces : public testing::Test {
   RunTraces() {
     std::string name = (fs::temp_directory_path() / "ebbtide-test-XXXXXX").string();
     folder_ = ::mkdtemp(name.data());
-    config_.trace_dir = folder_;
-    config_.rank = 3;
+    Config config;
+    config.trace_dir = folder_;
+    config.rank = 3;
+    config_.change(std::move(config));
   }
   ~RunTraces() override { fs::remove_all(folder_); }
 
@@ -52,7 +54,7 @@ class RunTraces : public testing::Test {
   }
 
   std::string folder_;
-  Config config_;
+  CurrentConfig config_;
   TrainedMemory memory_{config_};
   std::vector<std::string> warnings_;
   RunTrace trace_{config_, memory_, [this](const std::string& text) { warnings_.push_back(text); }};

@@ -8,6 +8,7 @@ the user meant ends the process with status 2 before any work is lost.
 import atexit
 import ctypes
 import itertools
+import multiprocessing.util
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ _LAUNCHER_MODULES = {
     "torch.distributed.launch",
     "accelerate.commands.launch",
     "deepspeed.launcher.runner",
+    "deepspeed.launcher.launch",
 }
 _LAUNCHER_PROGRAMS = {"torchrun", "accelerate", "deepspeed"}
 
@@ -78,11 +80,17 @@ def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
     problem = library.ebbtide_start()
     if not problem:
         atexit.register(library.ebbtide_finish)
+        # Forked workers of multiprocessing leave by os._exit(), after its own finalizers alone.
+        multiprocessing.util.register_after_fork(library, _finish_in_worker)
         loaded = ctypes.CDLL(None)  # the running copy's hints, if there are two
         ebbtide._hint, ebbtide._stage_hint = loaded.ebbtide_step, loaded.ebbtide_stage
         ebbtide._hint.restype = ebbtide._stage_hint.restype = None
         _requests.connect(loaded)
     return problem.decode(errors="replace") if problem else None
+
+
+def _finish_in_worker(library: ctypes.CDLL) -> None:
+    multiprocessing.util.Finalize(None, library.ebbtide_finish, exitpriority=-100)
 
 
 def _say(message: str) -> None:

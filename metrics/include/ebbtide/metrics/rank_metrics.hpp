@@ -1,7 +1,7 @@
 // RankMetrics: the series of one rank. Gauges and counters are prometheus-cpp's, with the labels
-// that are known when the process starts: rank, local_rank, job_id. What is learnt later, the stage
-// and the GPU, are labels of ebbtide_rank_info, to be joined on (instance, job_id, rank): a series
-// whose labels change would be another series.
+// rank, local_rank, job_id, which are settled before a rank is scraped. What is learnt later, the
+// stage and the GPU, are labels of ebbtide_rank_info, to be joined on (instance, job_id, rank): a
+// series whose labels change would be another series.
 //
 // Thread rule: every function may be called from any thread. set(), add() and the like are
 // lock-free on cached children; raiseTo() of a counter by one thread at a time. What sets labels
@@ -33,6 +33,7 @@ class RankMetrics {
   RankMetrics(const RankMetrics&) = delete;
   RankMetrics& operator=(const RankMetrics&) = delete;
 
+  void setRank(const RankLabels& labels) noexcept;  // it turns out to be another one
   void set(Gauge gauge, double value) noexcept;
   void setBytes(Gauge gauge, std::int64_t bytes) noexcept;  // INT64_MAX, no limit, is +Inf
   void setBudgetBytes(std::int64_t bytes) noexcept { setBytes(Gauge::kBudgetBytes, bytes); }
