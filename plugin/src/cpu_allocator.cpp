@@ -18,7 +18,7 @@ namespace ebbtide::plugin {
 namespace {
 
 allocator::DeviceMemory* resource = nullptr;
-thread_local unsigned char fill_pattern = 0;
+thread_local FillPattern fill_pattern;
 c10::DeleterFnPtr standard_deleter = nullptr;  // of PyTorch's own CPU allocator
 
 void deleteBlock(void* block) {
@@ -68,7 +68,7 @@ class CpuAllocator final : public c10::Allocator {
       refuseBlock();
       block = resource->allocate(bytes, allocator::Stream::kDefault);
       if (C10_UNLIKELY(block == nullptr)) failOutOfMemory(*session, bytes);
-      if (fill_pattern != 0) std::memset(block, fill_pattern, bytes);
+      if (fill_pattern) std::memset(block, *fill_pattern, bytes);
     }
     return {block, block, &deleteBlock, c10::Device(c10::kCPU)};
   }
@@ -109,7 +109,7 @@ void refuseBlock() {
   TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
 }
 
-unsigned char fillNewBlocks(unsigned char pattern) noexcept {
+FillPattern fillNewBlocks(FillPattern pattern) noexcept {
   return std::exchange(fill_pattern, pattern);
 }
 

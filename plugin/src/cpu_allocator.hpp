@@ -5,6 +5,7 @@
 #include <c10/core/Storage.h>
 
 #include "ebbtide/allocator/device_memory.hpp"
+#include "fill_pattern.hpp"
 
 namespace ebbtide::plugin {
 
@@ -12,9 +13,8 @@ namespace ebbtide::plugin {
 // False: storages that Python makes without a tensor (torch.UntypedStorage) stay outside.
 bool installCpuAllocator(allocator::DeviceMemory& memory);
 
-// What this thread allocates from now on is filled with the pattern; 0: with nothing. Returns the
-// pattern before.
-unsigned char fillNewBlocks(unsigned char pattern) noexcept;
+// What this thread allocates from now on is filled with the pattern. Returns the one before.
+FillPattern fillNewBlocks(FillPattern pattern) noexcept;
 
 // Before a block is given to torch: throws c10::OutOfMemoryError where an op of a step asks for it
 // and the budget is known to be impossible.

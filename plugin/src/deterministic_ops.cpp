@@ -30,7 +30,7 @@ constexpr Group kGroups[] = {
      "native_channel_shuffle"
      " fill zero arange full full_like ones ones_like zeros zeros_like scalar_tensor eye linspace "
      "new_full new_ones new_zeros lift_fresh_copy unfold_copy split_with_sizes_copy "},
-    {"memory alone: its bytes are never read before something has written all of them",
+    {"memory alone: where it is read before an op has written all of it, it is not given again",
      " empty empty_like empty_strided new_empty new_empty_strided "},
     {"a reduction: elements are summed in an order that sizes, strides and the number of threads "
      "fix",

@@ -4,6 +4,8 @@
 
 #include <c10/core/Storage.h>
 
+#include "fill_pattern.hpp"
+
 namespace ebbtide::plugin {
 
 class DeviceBlocks {
@@ -15,9 +17,9 @@ class DeviceBlocks {
   // its data start at the block's start? A block of another lane may be in use there when it is
   // freed.
   virtual bool isOurs(const c10::Storage& storage) const noexcept = 0;
-  // What this thread allocates from now on is filled with the pattern, before any op writes there;
-  // 0: with nothing. Returns the pattern before.
-  virtual unsigned char fillNew(unsigned char pattern) const noexcept = 0;
+  // What this thread allocates from now on is filled with the pattern, before any op writes there.
+  // Returns the one before.
+  virtual FillPattern fillNew(FillPattern pattern) const noexcept = 0;
 };
 
 }  // namespace ebbtide::plugin

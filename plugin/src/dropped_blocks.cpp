@@ -2,11 +2,11 @@
 
 namespace ebbtide::plugin {
 
-DroppedBlocks::Ticket DroppedBlocks::watch(const void* block, std::int64_t bytes,
+DroppedBlocks::Ticket DroppedBlocks::watch(const void* block, ByteRange covered,
                                            Fingerprint print) {
   std::lock_guard lock(mutex_);
   const Ticket ticket = ++last_ticket_;
-  if (watches_.insert_or_assign(block, Watch{ticket, bytes, print}).second) ++count_;
+  if (watches_.insert_or_assign(block, Watch{ticket, covered, print}).second) ++count_;
   return ticket;
 }
 
@@ -37,7 +37,8 @@ bool DroppedBlocks::keepIfWritten(void* block) noexcept {
     if (found == watches_.end() || found->second.freed) return false;
     watch = found->second;
   }
-  const bool written = !watch.print || !watch.print->isOf(block, watch.bytes);
+  const bool written =
+      !watch.print || !watch.print->isOf(watch.covered.in(block), watch.covered.bytes());
   std::lock_guard lock(mutex_);
   const auto found = watches_.find(block);
   if (found == watches_.end() || found->second.ticket != watch.ticket) return false;  // withdrawn

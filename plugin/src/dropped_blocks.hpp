@@ -14,6 +14,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "byte_range.hpp"
 #include "fingerprint.hpp"
 
 namespace ebbtide::plugin {
@@ -22,7 +23,7 @@ class DroppedBlocks {
  public:
   using Ticket = std::uint64_t;  // never 0
 
-  Ticket watch(const void* block, std::int64_t bytes, Fingerprint print);
+  Ticket watch(const void* block, ByteRange covered, Fingerprint print);  // of those bytes
   // Keeps the block whatever its free finds there. 0: somebody else has an eye on it.
   Ticket hold(const void* block);
   // Ends that watch. A block that was kept comes back, and the caller has to free it; else nullptr.
@@ -36,7 +37,7 @@ class DroppedBlocks {
  private:
   struct Watch {
     Ticket ticket = 0;
-    std::int64_t bytes = 0;
+    ByteRange covered = {};
     std::optional<Fingerprint> print = {};  // nothing: it is held, written or not
     bool freed = false;                     // by the program; the block is kept
   };

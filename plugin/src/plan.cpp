@@ -57,6 +57,7 @@ class PlanBuilder {
       plan_->saved_longer.push_back(graph_.graph.values[v].saved_last != kNone);
     plan_->use_value = trace_.use_value;
     plan_->replayed.assign(trace_.ops.size(), false);
+    plan_->replayed_name.resize(trace_.ops.size());
     plan_->drops_after_op.resize(trace_.ops.size());
     plan_->restored_later.assign(trace_.values.size(), false);
     plan_->fetches_of.assign(trace_.values.size(), 0);
@@ -169,6 +170,7 @@ class PlanBuilder {
     for (ValueId v : op.inputs) read_again_[v] = true;
     for (ValueId v : op.outputs) plan_->restored_later[v] = true;
     plan_->replayed.at(trace_op) = true;
+    plan_->replayed_name.at(trace_op) = trace_.ops[trace_op].name;
     pending_.push_back({Step::Kind::kRun, trace_op});
     ++plan_->replays;
   }

@@ -41,6 +41,7 @@ struct Plan {
   std::vector<std::uint64_t> op_signatures;          // the program that it is for
   std::vector<std::size_t> outputs;                  // per op: values that it made
   std::vector<bool> replayed;                        // per op: recipe needed
+  std::vector<std::string> replayed_name;            // per op; empty: not replayed
   std::vector<bool> hold;                            // per value: first copy retained from birth
   std::vector<std::vector<ValueId>> drops_after_op;  // per op, first run
   std::vector<Event> events;

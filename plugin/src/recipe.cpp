@@ -147,6 +147,18 @@ TensorView TensorView::of(const at::Tensor& tensor) {
           tensor.dtype(), bytesUpToLastElement(tensor)};
 }
 
+ByteRange bytesOf(const at::Tensor& tensor) {
+  if (tensor.numel() == 0) return {};
+  return {tensor.storage_offset() * static_cast<std::int64_t>(tensor.itemsize()),
+          static_cast<std::int64_t>(bytesUpToLastElement(tensor))};
+}
+
+ByteRange TensorView::bytes() const noexcept {
+  if (storage_bytes == 0) return {};
+  return {offset * static_cast<std::int64_t>(dtype.itemsize()),
+          static_cast<std::int64_t>(storage_bytes)};
+}
+
 bool TensorView::isOf(const c10::TensorImpl& tensor) const {
   return tensor.sizes() == c10::IntArrayRef(sizes) &&
          tensor.strides() == c10::IntArrayRef(strides) && tensor.storage_offset() == offset &&

@@ -8,6 +8,7 @@
 #include <functional>
 #include <vector>
 
+#include "byte_range.hpp"
 #include "ebbtide/scheduler/units.hpp"
 #include "global_state.hpp"
 #include "op_info.hpp"
@@ -24,6 +25,7 @@ struct TensorView {
   std::size_t storage_bytes = 0;  // that its last element needs
 
   static TensorView of(const at::Tensor& tensor);
+  ByteRange bytes() const noexcept;
   bool isOf(const c10::TensorImpl& tensor) const;
   // Of the same storage, no byte in both, as parts that split and chunk make. False when unsure.
   bool isApartFrom(const TensorView& other) const;
@@ -36,6 +38,10 @@ struct TensorView {
   template <typename Impl>
   at::Tensor make(const c10::Storage& storage) const;
 };
+
+// What the tensor looks at of its storage, from its first element to its last. Torch makes the
+// storage of some results larger (mse_loss: as large as its input), and writes nothing there.
+ByteRange bytesOf(const at::Tensor& tensor);
 
 // A dense tensor on the training device with memory of its own kind: the only sort whose storage we
 // ever release.

@@ -10,12 +10,14 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <cstring>
+#include <optional>
 
 #include "default_group.hpp"
 #include "known_gradients.hpp"
 #include "live_runs.hpp"
 #include "message_batch.hpp"
 #include "messages.hpp"
+#include "poison_scope.hpp"
 #include "saved_use.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
@@ -80,6 +82,7 @@ struct OpScope : at::ObserverContext {
   OpId op = scheduler::kNone;  // kNone: it is only a message
   bool message = false;
   TimeSpan time;
+  std::optional<PoisonScope> fill;  // of what it allocates
 };
 
 bool looksInside(const OpInfo& info) {
@@ -180,6 +183,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   scope->op = run->beginOp(*info, arguments);
   state.active = scope->op;
   inTrainingOp() = true;
+  if (run->fillsMemory(scope->op)) scope->fill.emplace(trainingDevice().blocks, kZeros);
   scope->time = run->startTime();
   return scope;
 }
@@ -290,6 +294,7 @@ void endOp(const at::RecordFunction& call, OpScope& scope, ThreadState& state) {
   state.active = scheduler::kNone;
   inTrainingOp() = false;
   scope.time.end();
+  scope.fill.reset();
   const auto unbound = std::move(state.unbound);
   state.unbound.clear();
   std::vector<at::Tensor> saved;

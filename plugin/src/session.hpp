@@ -158,6 +158,12 @@ class Session {
   void rejectReplays(const std::vector<Replayed>& ops, const std::string& why);
   // Has a replay of such an op differed, in whatever step of this process?
   bool hasRejected(const std::string& op) const;
+  // It gave other results in a trusted step, or twice from the same inputs.
+  void distrustName(const std::string& op);
+  bool distrusts(const std::string& op) const;
+  // It leaves bytes of its results unwritten: its memory is filled before it runs, each time.
+  void noteUnwritten(const std::string& op);
+  bool leavesUnwritten(const std::string& op) const;
   // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
   void noteSpillFailed() noexcept;
   void noteBackwardBegins() noexcept;  // first unpack of a step
@@ -325,6 +331,7 @@ class Session {
   void planAnew(Program& known);  // so many times; mutex_ held
   void openAuditCache(int threads);
   void keepRejected(scheduler::Trace& trace);                        // mutex_ held
+  void planWithoutRejected();                                        // mutex_ held
   bool rehearsedBefore(const scheduler::Trace& trace, Plan& plan);   // mutex_ held
   bool comparedBefore(std::uint64_t program, std::size_t op) const;  // mutex_ held
   void forgetPrograms();                                             // mutex_ held

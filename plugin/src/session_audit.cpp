@@ -46,7 +46,7 @@ void Session::countAudit(const std::string& op, std::uint64_t signature, bool eq
   if (!equal) {
     {
       std::lock_guard lock(mutex_);
-      findings_.addDiffering(signature);
+      findings_.addDiffering(op, signature);
     }
     rejectReplay(op, signature, "it does not repeat bit for bit");
     return;
@@ -66,11 +66,21 @@ void Session::rejectReplays(const std::vector<Replayed>& ops, const std::string&
   std::size_t others = 0;
   for (const auto& [op, signature] : ops) others += findings_.reject(op, signature) ? 1 : 0;
   metrics_.add(metrics::Counter::kAuditFailures, static_cast<double>(others));
-  if (others > 0) {
-    const std::string more = others > 1 ? fmt::format(" and {} other operations", others - 1) : "";
-    warn(fmt::format("the results of {}{} are kept, not computed again: {}", ops.front().op, more,
+  std::vector<std::string> names;  // of which nothing has been said
+  for (const auto& [op, signature] : ops) {
+    if (findings_.takeSaying(op)) names.push_back(op);
+  }
+  if (!names.empty()) {
+    const std::string more =
+        names.size() > 1 ? fmt::format(" and {} other operations", names.size() - 1) : "";
+    warn(fmt::format("the results of {}{} are kept, not computed again: {}", names.front(), more,
                      why));
   }
+  planWithoutRejected();
+}
+
+// Called with mutex_ held.
+void Session::planWithoutRejected() {
   for (auto& [program, known] : programs_) {
     const auto rejects = [this](const auto& plan) { return plan && findings_.rejects(*plan); };
     if (!rejects(known.plan) && !rejects(known.later_plan)) continue;
@@ -85,6 +95,30 @@ bool Session::hasRejected(const std::string& op) const {
   if (!findings_.anyRejected()) return false;
   std::lock_guard lock(mutex_);
   return findings_.rejectsName(op);
+}
+
+void Session::distrustName(const std::string& op) {
+  std::lock_guard lock(mutex_);
+  if (!findings_.distrust(op)) return;
+  debug(fmt::format("no call of {} is run again: it does not repeat", op));
+  planWithoutRejected();
+}
+
+bool Session::distrusts(const std::string& op) const {
+  if (!findings_.anyDistrusted()) return false;
+  std::lock_guard lock(mutex_);
+  return findings_.distrusts(op);
+}
+
+void Session::noteUnwritten(const std::string& op) {
+  std::lock_guard lock(mutex_);
+  findings_.addUnwritten(op);
+}
+
+bool Session::leavesUnwritten(const std::string& op) const {
+  if (!findings_.anyUnwritten()) return false;
+  std::lock_guard lock(mutex_);
+  return findings_.leavesUnwritten(op);
 }
 
 void Session::noteUnsteady(AuditKey op) {
@@ -145,7 +179,7 @@ void Session::noteRehearsal(const Plan& plan, bool whole, const std::vector<Audi
     std::lock_guard lock(mutex_);
     if (findings_.differs(plan.op_signatures[op])) {
       audits_->addKept(plan.signature, place);
-    } else if (whole) {
+    } else if (whole && !findings_.leavesUnwritten(plan.replayed_name[op])) {
       equal.push_back(place);
     }
   }
@@ -170,7 +204,7 @@ void Session::keepRejected(scheduler::Trace& trace) {
       debug(fmt::format("the results of {} are kept: it gave other ones in an earlier process",
                         op.name));
     }
-    if (!findings_.rejects(op.signature)) continue;
+    if (!findings_.rejects(op.signature) && !findings_.distrusts(op.name)) continue;
     op.rerunnable = false;
     op.kept_because = "gave other results when it was run again";
   }

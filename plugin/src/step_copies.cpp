@@ -164,8 +164,7 @@ void StepRun::makeCopy(ValueId id) {
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
   if (present.use_count() <= 2) return;
-  const auto print = device_.contents.fingerprint(
-      present.data(), static_cast<std::int64_t>(present.nbytes()), extent_);
+  const auto print = printOf(*found, present, extent_);
   const Locked lock(*this);
   found->print = print;
 }

@@ -215,7 +215,7 @@ std::int64_t StepRun::spill(ValueId id) {
 // 0: it cannot be, or to spill it costs less.
 std::int64_t StepRun::dropOnline(ValueId id) {
   c10::Storage victim;
-  std::int64_t bytes = 0;
+  ByteRange covered;
   {
     const Locked lock(*this);
     RunValue& value = values_[id];
@@ -225,9 +225,9 @@ std::int64_t StepRun::dropOnline(ValueId id) {
       return 0;
     }
     victim = value.held;
-    bytes = value.bytes;
+    covered = value.covered;
   }
-  const Checksum checksum = checksumOf(victim.data(), bytes);
+  const Checksum checksum = checksumOf(covered.in(victim.data()), covered.bytes());
   const Locked lock(*this);
   RunValue& value = values_[id];
   if (value.held.use_count() != 2 || value.spilled) return 0;  // taken up meanwhile
@@ -259,7 +259,7 @@ bool StepRun::differsFromBirth(const RunValue& value) const {
       static_cast<std::int64_t>(value.held.nbytes()) != value.bytes) {
     return true;
   }
-  return !device_.contents.match(*value.print, value.data, value.bytes);
+  return !matches(value, value.held);
 }
 
 bool StepRun::mayRunAgain(const RunOp& op) const {

@@ -4,13 +4,38 @@
 
 namespace ebbtide::plugin {
 
-// An op that reads uninitialised memory has no contents of its own to repeat, unless it overwrites
-// all of it.
-bool StepRun::inputsAllowReplay(const RunOp& op) const {
-  for (const ValueId id : op.inputs) {
-    if (values_[id].uninitialised && !op.info->overwrites_fully) return false;
+// Called with mutex_ held, before the op runs, or when a tensor is saved. Bytes that no op gave
+// were written by something that tells nobody (a list that becomes a tensor): they come from
+// outside, as a batch does, and the op that gave the memory is not run again.
+void StepRun::noteRead(ValueId id, const at::Tensor& tensor, const ByteRange& read) {
+  RunValue& value = values_[id];
+  if (value.producer == kNone) return;
+  if (value.uninitialised) {
+    value.uninitialised = false;
+    value.covered = {0, value.bytes};
+    if (keepsAll() && device_.contents.onHost()) value.print = printOf(value, tensor.storage());
+    keepOriginal(value, kUninitialised);
+  } else if (!value.covered.holds(read)) {
+    keepOriginal(value, kReadBeyond);
   }
-  return true;
+}
+
+// Called with mutex_ held. The plan that knows that the op is not run again may have the value from
+// a copy.
+void StepRun::keepOriginal(RunValue& value, const char* why) {
+  RunOp& op = ops_[value.producer];
+  op.kept_because = why;
+  const OpId planned = op.on_plan && !off_plan_ ? aligned_ops_.planned(value.producer) : kNone;
+  if (planned == kNone || options_.plan->replayed[planned]) value.kept = true;
+}
+
+Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage,
+                             Fingerprint::Extent extent) const {
+  return device_.contents.fingerprint(value.coveredIn(storage), value.covered.bytes(), extent);
+}
+
+bool StepRun::matches(const RunValue& value, const c10::Storage& storage) const {
+  return device_.contents.match(*value.print, value.coveredIn(storage), value.covered.bytes());
 }
 
 void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor) {
@@ -24,16 +49,23 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
   const ValueId previous = alias ? found->second.value : kNone;
   Present::Counters counters;
   std::vector<UseId> uses;
-  if (previous != kNone && values_[previous].producer == id) return;  // returned twice
+  ByteRange covered = bytesOf(tensor);
+  if (previous != kNone && values_[previous].producer == id)  // returned twice
+    return coverAlso(values_[previous], covered, tensor.storage());
   if (previous != kNone) {
-    const bool whole =
-        tensor.numel() * static_cast<std::int64_t>(tensor.itemsize()) == values_[previous].bytes;
-    if (values_[previous].uninitialised && !whole) op.kept_because = kUninitialised;
+    const RunValue& old = values_[previous];
+    const bool whole = tensor.is_non_overlapping_and_dense() && covered.bytes() == old.bytes;
+    if (old.uninitialised && !whole) {  // the rest is whatever is there
+      op.kept_because = kUninitialised;
+      covered = {0, old.bytes};
+    } else if (!old.uninitialised) {
+      covered = covered.with(old.covered);
+    }
     counters = std::move(found->second.counters);
     if (op.written.size() == 1) uses = takeUsesApart(previous, tensor);
     overwrite(previous, id);
   }
-  const ValueId value = addOutput(op, id, index, tensor);
+  const ValueId value = addOutput(op, id, index, tensor, covered);
   if (previous == kNone) return;
   RunValue& born = values_[value];
   born.previous_epoch = previous;
@@ -47,9 +79,18 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
   }
 }
 
-ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor) {
+// Another result of the op that looks at the same storage.
+void StepRun::coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage) {
+  if (value.covered.holds(covered)) return;
+  value.covered = value.covered.with(covered);
+  if (value.print) value.print = printOf(value, storage, value.print->extent());
+}
+
+ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor,
+                           const ByteRange& covered) {
   const ValueId value = addValue(tensor, id, index);
   RunValue& born = values_[value];
+  born.covered = covered;
   born.uninitialised = op.info->uninitialised;
   // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
   // follows its plan no other one will be made.
@@ -60,8 +101,7 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   // worth a wait for the device after each op.
   const bool recorded = options_.log && !op.on_plan && device_.contents.onHost();
   const bool may_be_dropped = recorded || op.recipe || to_be_dropped;
-  if (may_be_dropped && !born.uninitialised)
-    born.print = device_.contents.fingerprint(born.data, born.bytes, extent);
+  if (may_be_dropped && !born.uninitialised) born.print = printOf(born, tensor.storage(), extent);
   tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
@@ -82,7 +122,7 @@ void StepRun::bindWrittenOver(RunOp& op, OpId id, int index, c10::ArrayRef<at::T
   }
   if (copy == nullptr) return;
   if (op.recipe) op.recipe->saves_what_it_writes_over = true;
-  addOutput(op, id, index, *copy);
+  addOutput(op, id, index, *copy, bytesOf(*copy));
 }
 
 // Saved uses that read nothing of what is being written: they find the same bytes afterwards.

@@ -185,6 +185,13 @@ void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
   dropLate();
 }
 
+// Called with mutex_ held. Is it to come from an op that turned out not to repeat, since the plan
+// was made?
+bool StepRun::losesItsOp(ValueId id, const RunValue& value) const {
+  return value.held && value.producer != kNone && options_.plan->fetches_of[plannedAs(id)] == 0 &&
+         session_.distrusts(ops_[value.producer].info->name);
+}
+
 // Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes
 // it again.
 void StepRun::drop(ValueId id) {
@@ -193,6 +200,11 @@ void StepRun::drop(ValueId id) {
   value.made_again = false;
   if (value.readers > 0) return;
   const bool again = options_.plan->restored_later[plannedAs(id)];
+  if (again && losesItsOp(id, value)) {
+    value.kept = true;
+    value.release_after_uses = value.live_uses > 0;
+    return;
+  }
   if (value.live_uses > 0 && (!again || value.kept)) {
     value.release_after_uses = true;
     return;

@@ -1,25 +1,14 @@
 // Rehearsals: replays are compared with the originals, which are at hand, and what one of them
 // finds ends it at no cost but the plan's.
 #include <algorithm>
-#include <new>
 #include <utility>
 #include <vector>
 
+#include "replay_errors.hpp"
 #include "step_run_state.hpp"
+#include "unwritten_bytes.hpp"
 
 namespace ebbtide::plugin {
-namespace {
-
-// Its first line.
-std::string messageOf(const std::exception& error) {
-  const auto* const torch_error = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
-      torch_error != nullptr ? torch_error->what_without_backtrace() : error.what();
-  return text.substr(0, text.find('\n'));
-}
-
-}  // namespace
-
 bool StepRun::rehearses(const RunOp& op) const {
   return rehearsing_ && op.on_plan;
 }
@@ -27,8 +16,7 @@ bool StepRun::rehearses(const RunOp& op) const {
 // An op whose own replay failed is never run again. Where memory was short, or an input could not
 // be had, no op is at fault: another plan may do.
 void StepRun::endRehearsal(const std::exception& error) {
-  const bool no_memory = dynamic_cast<const c10::OutOfMemoryError*>(&error) != nullptr ||
-                         dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  const bool no_memory = isOutOfMemory(error);
   const OpId at_fault = std::exchange(replaying_, kNone);
   const Locked lock(*this);
   if (at_fault != kNone && !no_memory) {
@@ -68,55 +56,98 @@ std::vector<OpId> StepRun::readersOfResized() {
   return readers;
 }
 
+// Per output: is it the original? Nothing: there is none, or no rehearsal.
+std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id, int depth,
+                                                        const Recipe::Outputs& outputs,
+                                                        FillPattern fill) {
+  std::vector<std::optional<bool>> equal;
+  for (const auto& [index, output] : op.output_of) {
+    TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
+                " returned fewer tensors when replayed");
+    equal.emplace_back(rehearses(op) ? sameAsOriginal(values_[output], outputs[index].storage())
+                                     : std::nullopt);
+  }
+  const bool differs = std::find(equal.begin(), equal.end(), false) != equal.end();
+  // Of an op that nobody has looked at, one replay may be equal by chance.
+  const bool unknown = rehearses(op) && op.info->repeats_because == nullptr;
+  const bool may_run = !op.info->mutates && fill;
+  if ((differs || unknown) && may_run) tryKernel(op, id, depth, outputs, *fill, equal);
+  return equal;
+}
+
 // A replay that differs from the original tells of the op, or of what the program does to its
-// inputs unseen. Two replays from the same inputs that differ tell of the op alone.
-void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs) {
-  const auto differed = [this](const auto& output) { return values_[output.second].rejected; };
-  if (op.info->mutates || op.audit_key == 0) return;
+// inputs unseen. Two replays from the same inputs, each in memory that was filled with another
+// pattern, tell of the op alone: it does not repeat, or leaves bytes unwritten, which no result is
+// judged by.
+void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+                        unsigned char pattern, std::vector<std::optional<bool>>& equal) try {
+  const Recipe::Outputs others = runAgain(op, id, depth, {}, kZeros);
+  const auto same = [&](std::size_t i, const void* original) {
+    const auto& [index, output] = op.output_of[i];
+    const RunValue& value = values_[output];
+    const c10::Storage& first = outputs[index].storage();
+    const c10::Storage& second = others.at(index).storage();
+    if (first.nbytes() != second.nbytes()) return false;
+    if (static_cast<std::int64_t>(first.nbytes()) < value.covered.end) return false;
+    const void* const one = value.coveredIn(first);
+    const void* const other = value.coveredIn(second);
+    if (!device_.contents.onHost())
+      return original == nullptr && device_.contents.equal(one, other, value.covered.bytes());
+    return equalWhereWritten(original == nullptr ? one : value.covered.in(original), {one, pattern},
+                             {other, kZeros}, value.covered.bytes());
+  };
+  for (std::size_t i = 0; i < equal.size(); ++i) {
+    if (same(i, nullptr)) continue;
+    std::fill(equal.begin(), equal.end(), false);
+    if (op.audit_key != 0) session_.noteUnsteady(op.audit_key);
+    return session_.distrustName(op.info->name);
+  }
+  bool unwritten = false;
+  for (std::size_t i = 0; i < equal.size(); ++i) {
+    if (equal[i].value_or(true)) continue;
+    const c10::Storage original = originalOf(values_[op.output_of[i].second]);
+    if (!original || !same(i, original.data())) continue;
+    equal[i] = unwritten = true;
+  }
+  if (unwritten) session_.noteUnwritten(op.info->name);
+} catch (const std::exception& error) {  // the rehearsal can do without
+  session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
+}
+
+// Where it is at hand, or can be read back.
+c10::Storage StepRun::originalOf(const RunValue& value) {
+  std::optional<SpillTarget::Slot> spilled;
   {
     std::lock_guard lock(mutex_);
-    if (std::none_of(op.output_of.begin(), op.output_of.end(), differed)) return;
+    if (c10::Storage original = value.storage()) return original;
+    spilled = value.spilled;
   }
-  try {
-    const Recipe::Outputs others = runAgain(op, id, depth, {});
-    for (const auto& [index, output] : op.output_of) {
-      const c10::Storage& first = outputs[index].storage();
-      const c10::Storage& second = others.at(index).storage();
-      if (first.nbytes() == second.nbytes() &&
-          device_.contents.equal(first.data(), second.data(),
-                                 static_cast<std::int64_t>(first.nbytes()))) {
-        continue;
-      }
-      session_.noteUnsteady(op.audit_key);
-      return;
-    }
-  } catch (const std::exception& error) {  // the rehearsal can do without
-    session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
-  }
+  if (!spilled) return {};
+  c10::Storage original = device_.blocks.allocate(static_cast<std::size_t>(spilled->bytes));
+  if (!session_.spills().read(*spilled, original.mutable_data())) return {};
+  return original;
 }
 
 // Nothing: there is no original to compare with.
 std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
-  c10::Storage original;
   std::optional<SpillTarget::Slot> spilled;
   {
     std::lock_guard lock(mutex_);
     if (value.uninitialised) return std::nullopt;
-    original = value.storage();
-    spilled = value.spilled;
+    if (!value.storage()) spilled = value.spilled;
   }
-  const auto shorter = [&replayed](std::int64_t bytes) {
-    return static_cast<std::int64_t>(replayed.nbytes()) < bytes;
-  };
-  if (shorter(value.bytes)) return false;
-  if (!original && !spilled) {  // it died with the program's last reference: only its print is left
+  if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
+  const bool whole = spilled && value.covered == ByteRange{0, spilled->bytes};
+  if (whole) return session_.spills().equals(*spilled, replayed.data());
+  const c10::Storage original = originalOf(value);
+  if (!original && spilled) return false;
+  if (!original) {  // it died with the program's last reference: only its print is left
     if (!value.print) return std::nullopt;
-    return device_.contents.match(*value.print, replayed.data(), value.bytes);
+    return matches(value, replayed);
   }
-  if (!original)
-    return !shorter(spilled->bytes) && session_.spills().equals(*spilled, replayed.data());
-  if (static_cast<std::int64_t>(original.nbytes()) < value.bytes) return false;
-  return device_.contents.equal(original.data(), replayed.data(), value.bytes);
+  if (static_cast<std::int64_t>(original.nbytes()) < value.covered.end) return false;
+  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
+                                value.covered.bytes());
 }
 
 }  // namespace ebbtide::plugin

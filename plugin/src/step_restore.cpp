@@ -7,6 +7,7 @@
 #include "elapsed.hpp"
 #include "fingerprint.hpp"
 #include "poison_scope.hpp"
+#include "replay_errors.hpp"
 #include "step_run_state.hpp"
 #include "thread_scopes.hpp"
 #include "traced_scope.hpp"
@@ -121,7 +122,7 @@ void StepRun::runPrelude(std::int32_t event) {
   if (runSteps(steps)) cursor_.passPrelude();
 }
 
-// False: a rehearsal ended.
+// False: a replay failed, and the plan with it.
 bool StepRun::runSteps(const std::vector<Step>& steps) {
   std::vector<ValueId> given_up;
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -141,8 +142,14 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
         replay(stepsOp(steps[i].id), 0, given_up);
       }
     } catch (const std::exception& error) {
-      if (!rehearsing_) throw;
-      endRehearsal(error);  // the originals are at hand: it costs nothing but the plan
+      if (rehearsing_) {
+        endRehearsal(error);  // the originals are at hand: it costs nothing but the plan
+        return false;
+      }
+      if (isOutOfMemory(error)) throw;
+      // What is read may be there all the same: each is asked for on its own from now on.
+      std::lock_guard lock(mutex_);
+      leavePlan(messageOf(error));
       return false;
     }
   }
@@ -307,19 +314,20 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
                            op.info->name.c_str());
   const auto start = Clock::now();
   try {
-    const Recipe::Outputs outputs = runAgain(op, id, depth, given_up);
-    for (const auto& [index, output] : op.output_of) {
-      TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
-                  " returned fewer tensors when replayed");
-      adoptOutput(op, output, outputs[index]);
+    const FillPattern fill = fillOf(op);
+    const Recipe::Outputs outputs = runAgain(op, id, depth, given_up, fill);
+    const std::vector<std::optional<bool>> equal = compareReplay(op, id, depth, outputs, fill);
+    for (std::size_t i = 0; i < op.output_of.size(); ++i) {
+      const auto& [index, output] = op.output_of[i];
+      adoptOutput(op, output, outputs[index], equal[i]);
       if (depth > 0) continue;  // not by the plan
       const Locked lock(*this);
       values_[output].made_again = !values_[output].rejected;
     }
-    if (rehearses(op)) tryKernel(op, id, depth, outputs);
-  } catch (...) {
+  } catch (const std::exception& error) {
     if (options_.plan && !rehearsing_) session_.distrust(*options_.plan);
-    throw;
+    if (rehearsing_ || endsReplay(op, error)) throw;
+    return;
   }
   replaying_ = kNone;
   op.ran_again = true;
@@ -329,8 +337,15 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   giveUpInputs(op);
 }
 
+// What its memory is filled with before it runs again.
+FillPattern StepRun::fillOf(const RunOp& op) const {
+  if (op.filled) return kZeros;
+  const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
+  return comparesAll() && as_planned ? FillPattern(PoisonScope::nextPattern()) : std::nullopt;
+}
+
 Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
-                                  const std::vector<ValueId>& given_up) {
+                                  const std::vector<ValueId>& given_up, FillPattern fill) {
   // All inputs first: restoring one may run other ops, which an in-place one must not see half
   // done.
   std::vector<c10::Storage> inputs;
@@ -346,9 +361,10 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
     const bool taken = std::find(given_up.begin(), given_up.end(), input.value) != given_up.end();
     return writableInput(input.value, std::move(storage), taken);
   };
+  std::optional<PoisonScope> filled;
+  if (fill) filled.emplace(device_.blocks, *fill);
   const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
   if (!comparesAll() || !as_planned) return op.recipe->replay(take);
-  const PoisonScope poisoned(device_.blocks);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   std::deque<RandomStateScope> random;
   for (const at::Generator& generator : device_.random.shared())
@@ -361,7 +377,38 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   return outputs;
 }
 
-void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output) {
+// Not of a rehearsal. False: what it was run for can be had without it. Else the replay is at
+// fault, or what Ebbtide gave it to read: the script's own call did not fail.
+bool StepRun::endsReplay(const RunOp& op, const std::exception& error) {
+  if (isOutOfMemory(error)) return true;
+  // Else that of an input, which is what cannot be had.
+  const bool itself = !isOurs(error);
+  if (itself) session_.rejectReplay(op.info->name, op.known_signature, messageOf(error));
+  {
+    const Locked lock(*this);
+    const auto elsewhere = [this](const auto& output) {
+      RunValue& value = values_[output.second];
+      return value.storage() || value.spilled || value.encoded;
+    };
+    if (std::all_of(op.output_of.begin(), op.output_of.end(), elsewhere)) return false;
+  }
+  TORCH_CHECK(
+      !itself, "ebbtide: the replay of ", op.info->name,
+      " failed, though the operation itself did not: ", messageOf(error),
+      ". That is Ebbtide's fault and not the script's: please report it. This step cannot be "
+      "finished; EBBTIDE=1 trains without dropping anything");
+  return true;
+}
+
+// Are the bytes of a replay those that were dropped, as far as they were summed up?
+bool StepRun::repeats(const RunValue& value, const c10::Storage& replayed) {
+  if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
+  if (!value.checksum) return matches(value, replayed);
+  return checksumOf(value.coveredIn(replayed), value.covered.bytes()) == *value.checksum;
+}
+
+void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
+                          std::optional<bool> equal) {
   RunValue* found = nullptr;
   {
     std::lock_guard lock(mutex_);
@@ -381,19 +428,18 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output)
       return;
     }
   }
-  std::optional<bool> equal;
   if (rehearsed) {
-    equal = sameAsOriginal(value, replayed);
     if (equal) session_.countAudit(op.info->name, op.known_signature, *equal);
-  } else if (value.print) {
+  } else if (value.print && !repeats(value, replayed)) {
     // The original is gone: better no number than a wrong one.
-    const bool repeats =
-        static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes &&
-        (value.checksum ? checksumOf(replayed.data(), value.bytes) == *value.checksum
-                        : device_.contents.match(*value.print, replayed.data(), value.bytes));
-    if (!repeats) session_.rejectReplay(op.info->name, op.known_signature, "it gave other results");
+    session_.rejectReplay(op.info->name, op.known_signature, "it gave other results");
+    if (op.info->repeats_because == nullptr) session_.distrustName(op.info->name);
+    if (value.spilled || value.encoded) {  // it comes from there
+      value.rejected = true;
+      return;
+    }
     TORCH_CHECK(
-        repeats, "ebbtide: ", op.info->name,
+        false, "ebbtide: ", op.info->name,
         " gave other results when it was run again, "
         "although it repeated exactly in an earlier step or run: this step cannot be finished. "
         "Its results are kept from now on; EBBTIDE=1 trains without dropping anything");

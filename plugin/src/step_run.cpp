@@ -21,7 +21,6 @@ constexpr const char* kReadsOtherKind = "reads a tensor that is not dense, plain
 constexpr const char* kReadsForeign = "reads memory that others may write";
 constexpr const char* kNeverReplayed = "a collective, or an operation of another library";
 constexpr const char* kInNoOrder = "adds or overwrites in no order on a GPU";
-constexpr const char* kWrittenUnseen = "changed by something unseen";
 constexpr const char* kFailed = "failed";
 constexpr const char* kFailedLater = "written by an operation that failed";
 
@@ -82,8 +81,12 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
   }
   const ValueId value = sourceValue(tensor);
   {
-    std::lock_guard lock(mutex_);
-    const RunValue& source = values_[value];
+    const Locked lock(*this);
+    RunValue& source = values_[value];
+    if (!op.info->writes[argument] || !op.info->overwrites_fully) {
+      noteRead(value, tensor, bytesOf(tensor));
+      if (keepsAll() && device_.contents.onHost()) noteUnseenWrite(source, tensor.storage());
+    }
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
     if (source.foreign && source.producer == kNone && !source.parameter) {
       op.kept_because = kReadsForeign;
@@ -135,6 +138,7 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   op.info = &info;
   op.signature = op.aligned_signature = info.hash;
   op.updates_statistics = info.updatesStatistics(inputs);
+  op.filled = session_.leavesUnwritten(info.name);
   if (info.never_replay) op.kept_because = kNeverReplayed;
   if (info.may_differ_on_gpu && !device_.contents.onHost()) op.kept_because = kInNoOrder;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
@@ -163,6 +167,10 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   return id;
 }
 
+bool StepRun::fillsMemory(OpId op) const {
+  return ops_[op].filled;
+}
+
 void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
                     c10::ArrayRef<at::Tensor> saved, TimeSpan time) {
   RunOp& op = ops_[id];
@@ -180,7 +188,6 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
       }
       op.written.clear();
     }
-    if (!inputsAllowReplay(op)) op.kept_because = kUninitialised;
     int index = 0;
     forEachTensor(outputs,
                   [&](int, int, const at::Tensor& tensor) { bindOutput(op, id, index++, tensor); });
@@ -241,6 +248,7 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   const bool waited_for =
       joins && !options_.plan->events_of_use[aligned_uses_.planned(use)].empty();
   if (!unplanned(id) && !off_plan_ && !waited_for) value.kept = true;
+  noteRead(id, tensor, view.bytes());
   noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
   if (!value.held) watchContents(id);
@@ -273,11 +281,11 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
   if (resized) {
     value.print.reset();
   } else {
-    if (device_.contents.match(*value.print, storage.data(), value.bytes)) return;
-    value.print = device_.contents.fingerprint(storage.data(), value.bytes, extent_);
+    if (matches(value, storage)) return;
+    value.print = printOf(value, storage, extent_);
   }
   value.kept = true;
-  ops_[value.producer].kept_because = kWrittenUnseen;
+  if (value.producer != kNone) ops_[value.producer].kept_because = kWrittenUnseen;
   giveUpCopies(value);  // of what was there before
 }
 

@@ -33,6 +33,7 @@
 
 #include "checksum.hpp"
 #include "event_log.hpp"
+#include "fill_pattern.hpp"
 #include "fingerprint.hpp"
 #include "kept_graphs.hpp"
 #include "live_shares.hpp"
@@ -73,6 +74,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // `saved`: what autograd saved meanwhile and was not known when the op began.
   void endOp(OpId op, c10::ArrayRef<const c10::IValue> outputs, c10::ArrayRef<at::Tensor> saved,
              TimeSpan time);
+  // Is the op's memory to be filled before it runs? As before its replays, then.
+  bool fillsMemory(OpId op) const;
   // Of an op, from now on; empty where nobody will ask for it.
   TimeSpan startTime() const {
     return options_.log || keeps_recipes_ ? TimeSpan(device_.clock) : TimeSpan();
@@ -214,7 +217,14 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor);
   void bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor);
   void bindWrittenOver(RunOp& op, OpId id, int index, c10::ArrayRef<at::Tensor> saved);
-  ValueId addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor);
+  ValueId addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor,
+                    const ByteRange& covered);
+  void coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage);
+  void noteRead(ValueId value, const at::Tensor& tensor, const ByteRange& read);
+  void keepOriginal(RunValue& value, const char* why);
+  Fingerprint printOf(const RunValue& value, const c10::Storage& storage,
+                      Fingerprint::Extent extent = Fingerprint::Extent::kSample) const;
+  bool matches(const RunValue& value, const c10::Storage& storage) const;  // its print
   std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
   void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
   void forgetUse(UseId use);
@@ -225,9 +235,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void followPlan(RunOp& op, OpId id);
   void noteInserted(RunOp& op, OpId id);
   void noteNone(const RunOp& op);
-  bool inputsAllowReplay(const RunOp& op) const;
   void applyDrops(c10::ArrayRef<ValueId> drops);
   void drop(ValueId value);
+  bool losesItsOp(ValueId value, const RunValue& value_state) const;
   void tryCode(const RunOp& op, ValueId value);
   bool fetchedLater(ValueId id, const RunValue& value) const;
   bool onlyCopy(ValueId id, const RunValue& value);
@@ -296,12 +306,20 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage fetch(ValueId value);
   static void holdCopy(RunValue& value, const c10::Storage& storage);
   void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
+  FillPattern fillOf(const RunOp& op) const;
   Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
-                           const std::vector<ValueId>& given_up);
+                           const std::vector<ValueId>& given_up, FillPattern fill);
+  bool endsReplay(const RunOp& op, const std::exception& error);
+  bool repeats(const RunValue& value, const c10::Storage& replayed);
   void endRehearsal(const std::exception& error);
   std::vector<OpId> readersOfResized();
-  void tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs);
-  void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output);
+  std::vector<std::optional<bool>> compareReplay(const RunOp& op, OpId id, int depth,
+                                                 const Recipe::Outputs& outputs, FillPattern fill);
+  void tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+                 unsigned char pattern, std::vector<std::optional<bool>>& equal);
+  c10::Storage originalOf(const RunValue& value);
+  void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
+                   std::optional<bool> equal);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
   static bool isNeeded(const RunValue& value) noexcept;
   static bool keptOnHost(const RunValue& value) noexcept;

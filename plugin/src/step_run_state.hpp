@@ -10,14 +10,19 @@
 #include <utility>
 
 #include "bit_code.hpp"
+#include "byte_range.hpp"
 #include "dropped_blocks.hpp"
+#include "poison_scope.hpp"
 #include "step_run.hpp"
 
 namespace ebbtide::plugin {
 
 using scheduler::kNone;
 
-inline constexpr const char* kUninitialised = "of uninitialised memory";  // RunOp::kept_because
+// RunOp::kept_because
+inline constexpr const char* kUninitialised = "of uninitialised memory";
+inline constexpr const char* kWrittenUnseen = "changed by something unseen";
+inline constexpr const char* kReadBeyond = "bytes that it did not give are read";
 
 c10::Storage duplicateStorage(const c10::Storage& storage);
 
@@ -32,6 +37,9 @@ struct StepRun::RunValue {
   Plan::Codec codec;              // what that takes, if it can be done
   const void* data = nullptr;     // the first copy's address and size: another one was resized
   std::int64_t bytes = 0;
+  // What its op gave of them. All else is compared with nothing, and read by nobody: else the value
+  // is kept.
+  ByteRange covered;
   std::optional<Fingerprint> print;  // of contents that may be dropped and computed again
   scheduler::BlockId block = kNone;
   OpId producer = kNone;
@@ -71,6 +79,7 @@ struct StepRun::RunValue {
 
   // Was nothing written through its version counter?
   bool intact() const { return !version.enabled() || version.current() == version_at_birth; }
+  const void* coveredIn(const c10::Storage& storage) const { return covered.in(storage.data()); }
   c10::Storage storage() const {
     if (held) return held;
     return c10::Storage(copy.lock());
@@ -90,6 +99,7 @@ struct StepRun::RunOp {
   AuditKey audit_key = 0;
   TimeSpan time;                       // that it took
   const char* kept_because = nullptr;  // nullptr: it may run again
+  bool filled = false;                 // its memory was, with zeros, before it ran first
   bool on_plan = false;                // one of the plan's
   bool updates_statistics = false;     // OpInfo: which are neither inputs nor outputs here
   bool finished = false;

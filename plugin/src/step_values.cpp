@@ -61,6 +61,7 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.output = output;
   value.data = tensor.storage().data();
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  value.covered = {0, value.bytes};
   value.foreign = !device_.blocks.isOurs(tensor.storage());
   value.touched = cursor_.boundary();
   if (producer == kNone) noteTrained(id, tensor);
@@ -141,7 +142,7 @@ void StepRun::watchContents(ValueId id) {
   if (value.watch != 0 || value.live_uses == 0 || value.overwritten || value.replaced) return;
   if (!value.print || value.foreign || value.bytes == 0) return;
   if (device_.contents.onHost()) {
-    value.watch = droppedBlocks().watch(value.data, value.bytes, *value.print);
+    value.watch = droppedBlocks().watch(value.data, value.covered, *value.print);
     return;
   }
   value.held = value.storage();

@@ -31,7 +31,7 @@ class HostBlocks final : public DeviceBlocks {
         c10::StorageImpl::use_byte_size_t(), bytes, allocator->allocate(bytes), allocator, true));
   }
   bool isOurs(const c10::Storage& storage) const noexcept override { return isOurBlock(storage); }
-  unsigned char fillNew(unsigned char pattern) const noexcept override {
+  FillPattern fillNew(FillPattern pattern) const noexcept override {
     return fillNewBlocks(pattern);
   }
 };

@@ -128,6 +128,15 @@ from deviating_replays import (
     takes_memory_in_backward,
     trains_parts_of_one_buffer,
 )
+from deviating_sources import (
+    SOURCES,
+    Spoken,
+    aligns_sentences,
+    breaks_its_index,
+    indexes_by_lists,
+    reads_what_fills,
+    weighs_losses,
+)
 from deviating_storages import (
     only_looks_in_the_main_thread,
     reads_what_was_saved_twice,
@@ -293,6 +302,13 @@ VARIANTS = {
     "always_runs_a_masked_graph_twice": Variant(
         Scales, always_runs_a_masked_graph_twice, 10.5, decodes=True
     ),
+    "indexes_by_lists": Variant(Scales, indexes_by_lists, 26),
+    **{f"reads_{source}": Variant(Scales, reads_what_fills(source), 18) for source in SOURCES},
+    "breaks_its_index": Variant(
+        Scales, breaks_its_index, 7.5, refused="the replay of aten::index_select failed"
+    ),
+    "weighs_losses": Variant(Scales, weighs_losses, 20, rejects=()),
+    "aligns_sentences": Variant(Spoken, aligns_sentences, 8, rejects=()),
     # No step is like another.
     "lengths": Variant(Scales, runs, 14, online=True, holds=True),
     "lengths_write_what_was_read": Variant(Scales, writes_what_was_read, 15, online=True),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import MIB
 from deviation_nets import ROWS, STEADY, STEPS, WIDTH
+from deviating_sources import SOURCES
 from deviations import VARIANTS
 from processes import Finished, Program, run, script
 
@@ -28,12 +29,15 @@ def stock(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Finished]
     return results
 
 
-def budgeted(name: str, folder: Path, offload: str = "never") -> Finished:
+def budgeted(
+    name: str, folder: Path, offload: str = "never", more: dict[str, str] | None = None
+) -> Finished:
     variables = {
         "EBBTIDE_BUDGET": str(int(VARIANTS[name].budget_mib * MIB)),
         "EBBTIDE_ON_INFEASIBLE": "best-effort",  # a deviating step may need more than a planned one
         "EBBTIDE_LOG": "debug",  # a line a step
         "EBBTIDE_OFFLOAD": offload,
+        **(more or {}),
     }
     return run(program([name], VARIANTS[name].ranks), variables, folder)
 
@@ -73,6 +77,12 @@ OTHERS_NOW_AND_THEN = {
     "moves_statistics_later",
     "moves_statistics_and_trains_on_both",
     "always_runs_a_masked_graph_twice",
+    "aligns_sentences",
+    "reads_a_list",
+    "reads_numpy",
+    "reads_numpy_over_zeros",
+    "reads_half_by_numpy",
+    "reads_raw_memory_over_ones",
 }
 
 
@@ -151,6 +161,18 @@ def test_same_bits_with_values_on_the_host(
     for report in done.reports:
         assert not report["pass_through"], done.output
         assert name not in OFFLOADED_EVERY_TIME or report["offloaded_bytes"] > 0, done.output
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("planner", ["greedy", "kusumoto-approx", "moccasin-local"])
+@pytest.mark.parametrize("name", ["indexes_by_lists", *(f"reads_{source}" for source in SOURCES)])
+def test_what_is_filled_unseen_under_each_planner(
+    name: str, planner: str, stock: Callable[[int], Finished], tmp_path: Path
+) -> None:
+    for offload in ("never", "auto"):
+        variables = {"EBBTIDE_PLANNER": planner}
+        done = budgeted(name, tmp_path / offload, offload, variables).succeeded(over_budget=True)
+        assert done.results[0][name] == stock(1).results[0][name]
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].either])

@@ -105,7 +105,7 @@ class FakeBlocks final : public DeviceBlocks {
   explicit FakeBlocks(const DeviceBlocks& host) : host_(host) {}
   c10::Storage allocate(std::size_t bytes) const override { return host_.allocate(bytes); }
   bool isOurs(const c10::Storage& storage) const noexcept override { return host_.isOurs(storage); }
-  unsigned char fillNew(unsigned char pattern) const noexcept override {
+  FillPattern fillNew(FillPattern pattern) const noexcept override {
     ++counts.fills;
     return host_.fillNew(pattern);
   }

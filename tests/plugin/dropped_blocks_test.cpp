@@ -14,7 +14,7 @@ class DroppedBlocksTest : public testing::Test {
  protected:
   void watch() {
     ticket_ =
-        blocks_.watch(memory_.data(), static_cast<std::int64_t>(memory_.size()),
+        blocks_.watch(memory_.data(), {0, static_cast<std::int64_t>(memory_.size())},
                       Fingerprint::of(memory_.data(), static_cast<std::int64_t>(memory_.size())));
   }
 
@@ -36,6 +36,19 @@ TEST_F(DroppedBlocksTest, WhatWasWrittenIsKeptOnceAndComesBack) {
   EXPECT_TRUE(blocks_.keepIfWritten(memory_.data()));
   EXPECT_EQ(blocks_.withdraw(memory_.data(), ticket_), memory_.data());
   EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));  // its new owner frees it
+}
+
+TEST_F(DroppedBlocksTest, WhatTheValueDoesNotCoverMayBeWritten) {
+  const ByteRange covered{.begin = 100, .end = 104};
+  const auto watched = [this, &covered] {
+    blocks_.watch(memory_.data(), covered, Fingerprint::of(memory_.data() + 100, 4));
+  };
+  watched();
+  memory_[99] = memory_[104] = 8;
+  EXPECT_FALSE(blocks_.keepIfWritten(memory_.data()));
+  watched();
+  memory_[103] = 8;
+  EXPECT_TRUE(blocks_.keepIfWritten(memory_.data()));
 }
 
 TEST_F(DroppedBlocksTest, AWatchThatEndedKeepsNothing) {
@@ -96,7 +109,8 @@ TEST(DroppedBlocks, ServesThreads) {
     threads.emplace_back([&blocks] {
       std::vector<unsigned char> memory(64, 1);
       for (int i = 0; i < 2000; ++i) {
-        const auto ticket = blocks.watch(memory.data(), 64, Fingerprint::of(memory.data(), 64));
+        const auto ticket =
+            blocks.watch(memory.data(), {0, 64}, Fingerprint::of(memory.data(), 64));
         const bool write = i % 3 == 0;
         if (write) ++memory[5];
         EXPECT_EQ(blocks.keepIfWritten(memory.data()), write);

@@ -40,7 +40,7 @@ TEST(ReplayFindings, AFailureIsNoDifference) {
   ReplayFindings findings;
   findings.reject("aten::sub", 5);
   EXPECT_FALSE(findings.differs(5));
-  findings.addDiffering(5);
+  findings.addDiffering("aten::sub", 5);
   EXPECT_TRUE(findings.differs(5));
 }
 
@@ -50,9 +50,45 @@ TEST(ReplayFindings, APlanIsRejectedForWhatItReplays) {
   Plan plan;
   plan.op_signatures = {4, 5};
   plan.replayed = {true, false};
+  plan.replayed_name = {"aten::mul", ""};
   EXPECT_FALSE(findings.rejects(plan));
   plan.replayed = {true, true};
+  plan.replayed_name = {"aten::mul", "aten::sub"};
   EXPECT_TRUE(findings.rejects(plan));
+}
+
+TEST(ReplayFindings, APlanIsRejectedForANameThatIsDistrusted) {
+  ReplayFindings findings;
+  Plan plan;
+  plan.op_signatures = {4};
+  plan.replayed = {true};
+  plan.replayed_name = {"aten::linalg_lstsq"};
+  EXPECT_FALSE(findings.anyDistrusted());
+  EXPECT_TRUE(findings.distrust("aten::linalg_lstsq"));
+  EXPECT_FALSE(findings.distrust("aten::linalg_lstsq"));
+  EXPECT_TRUE(findings.anyDistrusted());
+  EXPECT_TRUE(findings.rejects(plan));
+}
+
+// One call may differ for what the program wrote unseen, and the same call in each step. An op that
+// is known to repeat (a subtraction) is never at fault.
+TEST(ReplayFindings, TwoCallsThatDifferEndTheTrustInAnUnknownOp) {
+  ReplayFindings findings;
+  findings.addDiffering("aten::linalg_lstsq", 5);
+  findings.addDiffering("aten::linalg_lstsq", 5);
+  EXPECT_FALSE(findings.distrusts("aten::linalg_lstsq"));
+  findings.addDiffering("aten::linalg_lstsq", 6);
+  EXPECT_TRUE(findings.distrusts("aten::linalg_lstsq"));
+  findings.addDiffering("aten::sub", 7);
+  findings.addDiffering("aten::sub", 8);
+  EXPECT_FALSE(findings.distrusts("aten::sub"));
+}
+
+TEST(ReplayFindings, AnOpIsSpokenOfOnce) {
+  ReplayFindings findings;
+  EXPECT_TRUE(findings.takeSaying("aten::sub"));
+  EXPECT_FALSE(findings.takeSaying("aten::sub"));
+  EXPECT_TRUE(findings.takeSaying("aten::add"));
 }
 
 }  // namespace

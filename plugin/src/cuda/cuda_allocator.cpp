@@ -25,7 +25,7 @@ std::atomic<bool> in_child{false};
 // torch's own bound: beyond it sizes are the result of an overflow.
 constexpr std::size_t kOneExabyte = std::size_t{1} << 60;
 
-thread_local unsigned char fill_pattern = 0;
+thread_local FillPattern fill_pattern;
 
 }  // namespace
 
@@ -97,15 +97,15 @@ void* CudaAllocator::allocateOn(c10::DeviceIndex device, std::size_t bytes, cuda
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   if (bytes == 0) return nullptr;
   void* const block = heap(device).allocate(bytes, stream);
-  if (fill_pattern != 0) {
-    const cudaError_t filled = cudaMemsetAsync(block, fill_pattern, bytes, stream);
+  if (fill_pattern) {
+    const cudaError_t filled = cudaMemsetAsync(block, *fill_pattern, bytes, stream);
     if (filled != cudaSuccess) heap(device).free(block);
     C10_CUDA_CHECK(filled);
   }
   return block;
 }
 
-unsigned char CudaAllocator::fillNew(unsigned char pattern) noexcept {
+FillPattern CudaAllocator::fillNew(FillPattern pattern) noexcept {
   return std::exchange(fill_pattern, pattern);
 }
 

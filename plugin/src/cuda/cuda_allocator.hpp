@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "device_heap.hpp"
+#include "fill_pattern.hpp"
 #include "shared_pages.hpp"
 
 namespace ebbtide::plugin::cuda {
@@ -43,8 +44,8 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   // Of what it allocates.
   static c10::DeleterFnPtr deleter() noexcept { return &deleteBlock; }
   // What this thread allocates from now on is filled with the pattern, on the stream that it is
-  // for; 0: with nothing. Returns the pattern before.
-  static unsigned char fillNew(unsigned char pattern) noexcept;
+  // for. Returns the one before.
+  static FillPattern fillNew(FillPattern pattern) noexcept;
 
   // For the start of a step: what others hold of the devices that are open is measured again.
   void measureMargins();

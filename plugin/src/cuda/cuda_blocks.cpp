@@ -22,7 +22,7 @@ bool CudaBlocks::isOurs(const c10::Storage& storage) const noexcept {
          heap_.isOf(storage.data(), c10::cuda::getCurrentCUDAStream(device_).stream());
 }
 
-unsigned char CudaBlocks::fillNew(unsigned char pattern) const noexcept {
+FillPattern CudaBlocks::fillNew(FillPattern pattern) const noexcept {
   return CudaAllocator::fillNew(pattern);
 }
 

@@ -14,7 +14,7 @@ class CudaBlocks final : public DeviceBlocks {
   CudaBlocks(c10::DeviceIndex device, DeviceHeap& heap) : device_(device), heap_(heap) {}
   c10::Storage allocate(std::size_t bytes) const override;
   bool isOurs(const c10::Storage& storage) const noexcept override;
-  unsigned char fillNew(unsigned char pattern) const noexcept override;
+  FillPattern fillNew(FillPattern pattern) const noexcept override;
 
  private:
   const c10::DeviceIndex device_;
