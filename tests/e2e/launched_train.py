@@ -79,9 +79,7 @@ def as_lightning(asked: argparse.Namespace) -> None:
     second = None
     if "LOCAL_RANK" not in os.environ:
         os.environ.update(NODE_RANK="0", LOCAL_RANK="0", WORLD_SIZE=str(RANKS))
-        second = subprocess.Popen(
-            [sys.executable, *sys.argv], env=os.environ | {"LOCAL_RANK": "1"}
-        )
+        second = subprocess.Popen([sys.executable, *sys.argv], env=os.environ | {"LOCAL_RANK": "1"})
     work(int(os.environ["LOCAL_RANK"]), asked)
     assert second is None or second.wait() == 0
 

@@ -111,7 +111,8 @@ def kept_outputs(trainer: Trainer) -> None:
 
 
 PLACES: dict[str, Callable[[Trainer], None]] = {
-    function.__name__: function for function in (forward, backward, optimizer, between_steps, evaluation, kept_outputs)
+    function.__name__: function
+    for function in (forward, backward, optimizer, between_steps, evaluation, kept_outputs)
 }
 
 

@@ -98,6 +98,7 @@ def exchanged_little(done: Finished) -> None:
 # --- Ranks that die, are late, or never come ------------------------------------------------------
 
 
+@pytest.mark.nightly  # three lives of a job, and a time-out
 def test_ranks_that_die_and_one_that_is_a_minute_late_do_not_keep_a_job_from_its_plan(
     plain: Finished, tmp_path: Path
 ) -> None:

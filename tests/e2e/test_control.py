@@ -27,6 +27,7 @@ from processes import (
 )
 from rank_client import ask
 from test_presence import started, wait_for
+from tiers import nightly_but
 
 EVERY = 2  # steps, another budget
 STEPS = 4 + 20 * EVERY + 2
@@ -179,6 +180,7 @@ def test_views_of_a_run_under_a_plan(baseline: Baseline, sockets: Path, tmp_path
     assert done.results[0]["losses"] == baseline.plain.results[0]["losses"][:15]
 
 
+@pytest.mark.nightly  # each of up to 80 budgets is planned for
 def test_one_rank_of_a_pipeline_is_turned(sockets: Path, tmp_path: Path) -> None:
     """Beside the plan that the ranks agree on: nobody waits for ever, and no number changes."""
     size = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 30".split()
@@ -263,7 +265,10 @@ def test_the_socket_of_a_dead_run_is_replaced(sockets: Path, tmp_path: Path) -> 
     assert not path.parent.exists()  # one that ends leaves nothing
 
 
-@pytest.mark.parametrize("fault", ["unwritable", "open", "another", "a_file", "too_long"])
+@pytest.mark.parametrize(
+    "fault",
+    nightly_but({"open", "too_long"}, ("unwritable", "open", "another", "a_file", "too_long")),
+)
 def test_folders_that_cannot_be_used_cost_a_warning(
     fault: str, baseline: Baseline, sockets: Path, tmp_path: Path
 ) -> None:

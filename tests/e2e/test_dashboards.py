@@ -347,9 +347,15 @@ def test_prometheus_is_content(scraped: ScrapedRun) -> None:
 # --- the file -------------------------------------------------------------------------------------
 
 
-def test_the_file_has_the_last_word(scraped: ScrapedRun) -> None:
-    """The last test of the run: it ends it."""
-    output = scraped.end()
+@pytest.fixture
+def ended(tmp_path: Path) -> Iterator[tuple[ScrapedRun, str]]:
+    """A run of its own, as the other tests need theirs to go on; and its output."""
+    with scraped_run(tmp_path) as one:
+        yield one, one.end()
+
+
+def test_the_file_has_the_last_word(ended: tuple[ScrapedRun, str]) -> None:
+    scraped, output = ended
     assert "EBBTIDE_TEXTFILE" not in output, output
     for rank in range(RANKS):
         report = json.loads((scraped.folder / f"report-{rank}.json").read_text())

@@ -11,19 +11,31 @@ from deviation_nets import ROWS, STEADY, STEPS, WIDTH
 from deviating_sources import SOURCES
 from deviations import VARIANTS
 from processes import Finished, Program, run, script
+from tiers import nightly_but
 
 
 def program(names: list[str], ranks: int) -> Program:
     return script("tests/e2e/deviations.py", "--variants", ",".join(names), ranks=ranks)
 
 
+# That tests without a parameter are about.
+ALWAYS = {"takes_memory_in_a_rehearsal", "overwrites_in_backward", "reduces_in_forward"}
+
+
 @pytest.fixture(scope="module")
-def stock(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Finished]:
-    """Results by variant of all programs with so many ranks, from one run: each seeds anew."""
+def stock(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[int], Finished]:
+    """Results by variant of tested programs with so many ranks, from one run: each seeds anew."""
+    tested = ALWAYS | {
+        item.callspec.params["name"]
+        for item in request.session.items
+        if hasattr(item, "callspec") and item.path == request.path
+    }
 
     @cache
     def results(ranks: int) -> Finished:
-        names = [name for name, variant in VARIANTS.items() if variant.ranks == ranks]
+        names = [name for name in VARIANTS if name in tested and VARIANTS[name].ranks == ranks]
         return run(program(names, ranks), {}, tmp_path_factory.mktemp("stock")).succeeded()
 
     return results
@@ -43,55 +55,42 @@ def budgeted(
 
 
 REPEATED = [name for name in VARIANTS if not VARIANTS[name].refused and not VARIANTS[name].on_host]
-# What these do to steps that are all alike is tried every time; here it is on steps that are not.
-LENGTHS_NOW_AND_THEN = {
-    "lengths_write_what_was_read",
-    "lengths_write_weights",
-    "lengths_write_in_place",
-    "lengths_write_what_they_hold",
-    "lengths_save_each_twice",
-    "lengths_run_twice",
-    "lengths_penalise_gradients",
-    "lengths_free_what_was_read",
-    "lengths_fail_in_between",
+# Of each kind of deviation, by the files that have them; the others are nightly.
+REPEATED_EVERY_TIME = {
+    "does_everything_in_between",
+    "runs_backward_in_between",
+    "skips_the_auxiliary_loss_once",
+    "alternates",
+    "grows",
+    "sets_data",
+    "runs_one_head_twice",
+    "moves_to_a_thread",
+    "draws_in_a_custom_op",
+    "overwrites_in_backward",
+    "reduces_in_forward",
+    "writes_results_through_numpy",
+    "swaps_activations",
+    "negates_activations",
+    "refills_a_kept_graph",
+    "drops_out",
+    "zeroes_a_mask_unseen",
+    "shares_a_mask_between_graphs",
+    "writes_a_part_that_was_saved",
+    "reads_what_does_not_repeat",
+    "moves_statistics",
+    "trains_parts_of_one_buffer",
+    "writes_before_saving",
+    "reads_what_was_saved_twice",
+    "lengths",
+    "lengths_drop_out",
+    "lengths_update_in_backward",
+    "indexes_by_lists",
+    "reads_raw_memory",
+    "weighs_losses",
 }
 
 
-# Like one that is tried every time, in another way or for longer.
-OTHERS_NOW_AND_THEN = {
-    "measures_everywhere",
-    "skips_the_auxiliary_loss_long",
-    "three_in_turn",
-    "is_large_rarely",
-    "every_fourth_step_grows",
-    "sets_data_of_all",
-    "swaps_its_outputs",
-    "refills_early",
-    "writes_through_numpy_before_saving",
-    "writes_a_part_beside",
-    "parts_of_more_rows",
-    "runs_one_head_again",
-    "zeroes_a_mask",
-    "reads_a_mask_again",
-    "adds_a_mask_everywhere",
-    "moves_statistics_later",
-    "moves_statistics_and_trains_on_both",
-    "always_runs_a_masked_graph_twice",
-    "aligns_sentences",
-    "reads_a_list",
-    "reads_numpy",
-    "reads_numpy_over_zeros",
-    "reads_half_by_numpy",
-    "reads_raw_memory_over_ones",
-}
-
-
-def repeated(name: str):
-    few = name not in LENGTHS_NOW_AND_THEN | OTHERS_NOW_AND_THEN
-    return name if few else pytest.param(name, marks=pytest.mark.nightly)
-
-
-@pytest.mark.parametrize("name", [repeated(name) for name in REPEATED])
+@pytest.mark.parametrize("name", nightly_but(REPEATED_EVERY_TIME, REPEATED))
 def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) -> None:
     variant = VARIANTS[name]
     done = budgeted(name, tmp_path).succeeded(over_budget=not variant.holds)
@@ -120,7 +119,7 @@ def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) 
         )
 
 
-OFFLOADED_EVERY_TIME = {
+OFFLOADED = {
     "writes_through_numpy",
     "writes_parts",
     "refills_a_kept_graph",
@@ -133,14 +132,15 @@ OFFLOADED_EVERY_TIME = {
     "runs_one_head_twice",
     "moves_to_a_thread",
 }
+OFFLOADED_EVERY_TIME = {
+    "writes_through_numpy",
+    "writes_parts",
+    "refills_a_kept_graph",
+    "moves_to_a_thread",
+}
 
 
-def every_time(name: str):
-    few = name in OFFLOADED_EVERY_TIME
-    return name if few else pytest.param(name, marks=pytest.mark.nightly)
-
-
-@pytest.mark.parametrize("name", [every_time(name) for name in VARIANTS])
+@pytest.mark.parametrize("name", nightly_but(OFFLOADED_EVERY_TIME, VARIANTS))
 def test_same_bits_with_values_on_the_host(
     name: str, stock: Callable[[int], Finished], tmp_path: Path
 ) -> None:
@@ -150,7 +150,7 @@ def test_same_bits_with_values_on_the_host(
     done = budgeted(name, tmp_path, "auto")
     # Beside other work the disk may look so slow that a plan computes all of it again: once more.
     for turn in range(2):
-        if name in OFFLOADED_EVERY_TIME and not any(r["offloaded_bytes"] for r in done.reports):
+        if name in OFFLOADED and not any(r["offloaded_bytes"] for r in done.reports):
             done = budgeted(name, tmp_path / str(turn), "auto")
     if done.status != 0 and variant.refused:
         assert done.said(f"ebbtide: .*{variant.refused}.*EBBTIDE=1"), done.output
@@ -160,7 +160,7 @@ def test_same_bits_with_values_on_the_host(
     assert [result[name] for result in done.results] == expected
     for report in done.reports:
         assert not report["pass_through"], done.output
-        assert name not in OFFLOADED_EVERY_TIME or report["offloaded_bytes"] > 0, done.output
+        assert name not in OFFLOADED or report["offloaded_bytes"] > 0, done.output
 
 
 @pytest.mark.nightly
@@ -188,13 +188,16 @@ def test_the_same_bits_or_no_number(
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "moves_its_input",
-        "sets_data_of_a_view",
-        "swaps_activations",
-        "swaps_its_input",
-        "swaps_its_outputs",
-    ],
+    nightly_but(
+        {"sets_data_of_a_view", "swaps_its_input"},
+        (
+            "moves_its_input",
+            "sets_data_of_a_view",
+            "swaps_activations",
+            "swaps_its_input",
+            "swaps_its_outputs",
+        ),
+    ),
 )
 def test_same_bits_where_the_step_fits(
     name: str, stock: Callable[[int], Finished], tmp_path: Path

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from conftest import Baseline, by_rank, measure
 from processes import LIBRARIES, ROOT, Finished, Program, code, run, settled, torchrun
+from tiers import nightly_but
 
 GPT = settled(
     "examples/train_gpt.py",
@@ -52,6 +53,7 @@ EXAMPLES = {
     "cpp": CPP,
     "cpp_two_ranks": CPP_DDP,
 }
+EVERY_TIME = {"gpt_two_ranks", "pipeline", "fsdp", "cnn", "cpp"}
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,10 @@ class Comparison:
     budgeted: Finished
 
 
-@pytest.fixture(scope="module", params=EXAMPLES.values(), ids=EXAMPLES)
+@pytest.fixture(scope="module", params=nightly_but(EVERY_TIME, EXAMPLES))
 def comparison(request, tmp_path_factory) -> Comparison:
     folder = tmp_path_factory.mktemp("example")
-    baseline = measure(request.param, folder)
+    baseline = measure(EXAMPLES[request.param], folder)
     budgets = baseline.rank_budgets(0.5)
     variables = {"EBBTIDE_BUDGET": by_rank(budgets), "EBBTIDE_LOG": "debug"}
     budgeted = run(baseline.program, variables, folder / "budgeted").succeeded()

@@ -8,6 +8,7 @@ from conftest import measure
 from hinted_train import OWN
 from processes import Finished, Program, code, run, script
 from test_zoo import without_times
+from tiers import nightly_but
 
 
 def hinted(name: str, place: str) -> Program:
@@ -18,14 +19,7 @@ def planned(done: Finished) -> bool:
     return done.report["recomputed_ops"] + done.report["decoded_values"] > 0
 
 
-EVERY_TIME = {"written_by_numpy", "late", "two_late"}  # the others with ./dev test --all
-
-
-def own(name: str):
-    return name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.nightly)
-
-
-@pytest.mark.parametrize("name", [own(name) for name in OWN])
+@pytest.mark.parametrize("name", nightly_but({"written_by_numpy", "two_late"}, OWN))
 def test_loops_without_a_visible_end_get_a_plan(name: str, tmp_path: Path) -> None:
     baseline = measure(hinted(name, "each"), tmp_path)
     expected = without_times(baseline.plain)
@@ -43,8 +37,8 @@ def test_loops_without_a_visible_end_get_a_plan(name: str, tmp_path: Path) -> No
     [
         ("changing_programs.accumulating", "each"),
         pytest.param("other_models.gan", "each", marks=pytest.mark.nightly),
-        ("life_programs.copying", "twice"),
-        ("life_programs.saving", "at_first"),
+        pytest.param("life_programs.copying", "twice", marks=pytest.mark.nightly),
+        pytest.param("life_programs.saving", "at_first", marks=pytest.mark.nightly),
         ("life_programs.copying", "in_another_thread"),
     ],
 )
@@ -62,9 +56,9 @@ def test_loops_with_a_visible_end_keep_theirs(name: str, place: str, tmp_path: P
     ("name", "seed"),
     [
         ("life_programs.copying", 1),
-        ("life_programs.failing", 2),
-        ("changing_programs.stochastic_depth", 3),
-        ("autograd_programs.retain_graph", 4),
+        pytest.param("life_programs.failing", 2, marks=pytest.mark.nightly),
+        pytest.param("changing_programs.stochastic_depth", 3, marks=pytest.mark.nightly),
+        pytest.param("autograd_programs.retain_graph", 4, marks=pytest.mark.nightly),
         pytest.param("other_models.gan", 5, marks=pytest.mark.nightly),
         *(
             pytest.param(name, seed, marks=pytest.mark.nightly)

@@ -7,6 +7,7 @@ import threading
 import urllib.request
 from pathlib import Path
 
+import pytest
 from conftest import MIB, measure
 from hostile_clients import idle_connections, send_broken
 from processes import TIMEOUT_SECONDS, Program, environment, free_port, run, script
@@ -32,6 +33,7 @@ def status(port: int) -> dict:
         return json.loads(answer.read())
 
 
+@pytest.mark.nightly  # tests/metrics/hostile_clients_test.cpp stands for it
 def test_ten_thousand_broken_requests_and_a_thousand_connections(tmp_path: Path) -> None:
     """No number changes, the budget is held, memory stays bounded, and scrapes are answered."""
     measured = measure(controlled("--steps", "12"), tmp_path)

@@ -86,6 +86,7 @@ def check_warnings(done: Finished, stage: str, ranks: str) -> None:
     ], done.output
 
 
+@pytest.mark.nightly  # 60 steps; the next one stands for it
 def test_budgets_by_stage_hold_once_messages_tell_the_stages(
     baseline: Baseline, tmp_path: Path
 ) -> None:
@@ -128,6 +129,7 @@ def test_budgets_by_stage_hold_from_the_second_step_where_they_are_named(
     check_budgets(done, baseline, [first, last])
 
 
+@pytest.mark.nightly  # test_pipeline_faults.py has one
 def test_a_rank_without_a_budget_takes_part(baseline: Baseline, tmp_path: Path) -> None:
     done = train(PIPELINE, f"rank0={baseline.rank_budgets(0.5)[0]}", tmp_path)
     assert not done.said(r"rank \d\] no plan for the whole job"), done.output
@@ -135,6 +137,7 @@ def test_a_rank_without_a_budget_takes_part(baseline: Baseline, tmp_path: Path) 
     assert done.results == baseline.plain.results
 
 
+@pytest.mark.nightly
 def test_ranks_that_fit_agree_on_nothing_and_say_nothing(
     baseline: Baseline, tmp_path: Path
 ) -> None:

@@ -16,14 +16,20 @@ def launched(how: str, budget: str, folder: Path, sockets: Path, *more: str) -> 
     program = script("tests/e2e/launched_train.py", how, "--port", str(base + 1), *more)
     # One command, whose ranks write results and reports as torchrun's do.
     two = Program(program.command, ranks=2)
-    asked = {"EBBTIDE_BUDGET": budget, "EBBTIDE_PORT": str(base), "EBBTIDE_SOCKET_DIR": str(sockets)}
+    asked = {
+        "EBBTIDE_BUDGET": budget,
+        "EBBTIDE_PORT": str(base),
+        "EBBTIDE_SOCKET_DIR": str(sockets),
+    }
     return run(two, asked if budget else {}, folder).succeeded(over_budget=True)
 
 
 def check_ranks(done: Finished, sockets: Path) -> None:
     assert [(report["rank"], report["world_size"]) for report in done.reports] == [(0, 2), (1, 2)]
     assert done.results[0] == done.results[1]
-    served = re.findall(r"rank (\d)\].*?(metrics http\S+, )?socket (\S+)/rank-(\d)\.sock", done.output)
+    served = re.findall(
+        r"rank (\d)\].*?(metrics http\S+, )?socket (\S+)/rank-(\d)\.sock", done.output
+    )
     last = {rank: (bool(port), folder, name) for rank, port, folder, name in served}
     assert last["0"][0] and not last["1"][0], done.output  # local rank 0 alone has the port
     assert last["0"][1] == last["1"][1] and (last["0"][2], last["1"][2]) == ("0", "1")

@@ -61,7 +61,9 @@ def program(case: Case, folder: Path) -> Program:
         arguments.append("--zeros")
     if resumed:
         saved = folder / "saved.pt"
-        first = script("tests/e2e/named_budgets.py", *arguments, "--steps", "3", "--save", str(saved))
+        first = script(
+            "tests/e2e/named_budgets.py", *arguments, "--steps", "3", "--save", str(saved)
+        )
         run(first, {}, folder / "first").succeeded()
         arguments += ["--load", str(saved)]
     return script("tests/e2e/named_budgets.py", *arguments, ranks=ranks)
@@ -80,7 +82,9 @@ def trains_in_what_is_named(case: Case, folder: Path) -> None:
     plain = run(trained, {}, folder / "plain").succeeded()
     done = run(trained, {"EBBTIDE_BUDGET": str(TOO_SMALL)}, folder / "refused")
     assert done.status != 0
-    assert done.said("more than the budget of 2.0 MiB: training goes on over the budget"), done.output
+    assert done.said("more than the budget of 2.0 MiB: training goes on over the budget"), (
+        done.output
+    )
     # The history of L-BFGS grows after the steps that were recorded: the error says by how much.
     for relaunch in range(2 if case[0] == "lbfgs" else 1):
         budget = f"{named(done)}MiB"

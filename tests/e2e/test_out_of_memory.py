@@ -72,9 +72,7 @@ def test_in_the_forward_pass(tmp_path: Path) -> None:
 
 def test_in_the_backward_pass(tmp_path: Path) -> None:
     message, known = fails("backward", tmp_path)
-    assert message.startswith(
-        f"{OUT_OF_MEMORY}{TOO_MUCH}.0 MiB asked for by GreedyBackward.\n"
-    )
+    assert message.startswith(f"{OUT_OF_MEMORY}{TOO_MUCH}.0 MiB asked for by GreedyBackward.\n")
     check_sums(message, TOO_MUCH)
     by_op = shares(message)
     # Of the layers behind it the gradients are there.
@@ -105,7 +103,9 @@ def test_in_an_evaluation(tmp_path: Path) -> None:
 def test_outputs_that_are_kept(tmp_path: Path) -> None:
     """1 MiB a step, that GELU made."""
     message, known = fails("kept_outputs", tmp_path)
-    kept = r"([\d.]+) MiB  kept from step to step: \S+ \w+ at step \d+, \1 MiB now, made by aten::gelu"
+    kept = (
+        r"([\d.]+) MiB  kept from step to step: \S+ \w+ at step \d+, \1 MiB now, made by aten::gelu"
+    )
     found = re.search(kept, message)
     assert found and float(found[1]) == pytest.approx(known["held"], abs=1.2), message
 

@@ -66,6 +66,7 @@ def test_a_rank_without_a_budget_is_measured(baseline: Baseline, tmp_path: Path)
     assert second["recomputed_ops"] == 0
 
 
+@pytest.mark.nightly
 def test_a_rank_on_another_code_path(baseline: Baseline, tmp_path: Path) -> None:
     program = faulty("detour")
     plain = run(program, {}, tmp_path / "plain").succeeded()
@@ -98,7 +99,9 @@ def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
     assert [(rank, taker) for rank, *_, taker, _ in helped] == [("1", "0")], done.output
     needed, budget, spare = (float(helped[0][i]) for i in (1, 2, 4))
     assert budget < needed < roomy / MIB and 0 < spare < roomy / MIB
-    assert done.said(r"OutOfMemoryError: [^\n]*too small[\s\S]* In the pipeline rank 0 could take a")
+    assert done.said(
+        r"OutOfMemoryError: [^\n]*too small[\s\S]* In the pipeline rank 0 could take a"
+    )
 
     again = {"EBBTIDE_BUDGET": f"rank0={roomy},rank1={stated[1]}"}
     done = run(PIPELINE, again, tmp_path / "stated")
@@ -106,6 +109,7 @@ def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
     assert done.results == baseline.plain.results
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("budgets", ["rank1={},stage0={}", "default={},stage0={}"])
 def test_such_a_stage_is_told_who_could_help_where_others_learn_theirs_first(
     baseline: Baseline, tmp_path: Path, budgets: str
@@ -120,6 +124,7 @@ def test_such_a_stage_is_told_who_could_help_where_others_learn_theirs_first(
     assert done.said(told), done.output
 
 
+@pytest.mark.nightly  # of four: test_agreement_faults.py
 def test_eight_ranks_on_the_cores_that_are_there(tmp_path: Path) -> None:
     size = "--layers 8 --width 64 --heads 2 --length 128 --batch 2 --microbatches 8 --steps 6"
     eight = measure(settled(EXAMPLE, *size.split(), ranks=8), tmp_path)
@@ -134,6 +139,7 @@ def test_eight_ranks_on_the_cores_that_are_there(tmp_path: Path) -> None:
     assert sorted(re.findall(came_to, done.output)) == [str(rank) for rank in range(8)], done.output
 
 
+@pytest.mark.nightly  # twice as many steps
 def test_a_process_group_that_is_formed_again_in_one_process(
     baseline: Baseline, tmp_path: Path
 ) -> None:

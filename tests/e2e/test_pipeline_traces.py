@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import measure
 from processes import Finished, Program, run, script
+from tiers import nightly_but
 
 STEPS = 4  # of pipeline_train.py; the last one is not over when the process ends
 RANKS = 2
@@ -57,7 +58,10 @@ def check_times(trace: dict) -> None:
         last = busy_ns
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+EVERY_TIME = {"pipeline_programs.interleaved_zero_bubble", "by_hand"}
+
+
+@pytest.mark.parametrize("name", nightly_but(EVERY_TIME, PROGRAMS))
 def test_a_rank_did_what_its_trace_says(name: str, tmp_path: Path) -> None:
     variables = {"EBBTIDE": "1", "EBBTIDE_TRACE_DIR": str(tmp_path)}
     done = run(pipeline(name), variables, tmp_path).succeeded()

@@ -18,7 +18,7 @@ ALWAYS = {"gpipe", "one_forward_one_backward"}
         pytest.param("gpipe", marks=pytest.mark.nightly),
         "one_forward_one_backward",
         pytest.param("interleaved", marks=pytest.mark.nightly),
-        "interleaved_zero_bubble",
+        pytest.param("interleaved_zero_bubble", marks=pytest.mark.nightly),
     ],
 )
 def test_same_bits_with_replays_ahead_of_messages(name: str, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from conftest import MIB
 from deviations import VARIANTS
 from processes import LIBRARIES, ROOT, Finished, Program, run, script
+from tiers import nightly_but
 
 OFFLOADS = {"never": False, "auto": True}
 
@@ -83,7 +84,11 @@ def test_what_others_take_in_between_is_planned_for(tmp_path: Path) -> None:
 # What something unseen writes into a value that the plan has dropped while the program holds it is
 # used, as PyTorch would: no free of the block tells here.
 @pytest.mark.parametrize(
-    "name", ["writes_results_through_numpy", "writes_one_of_two_results", "swaps_its_input"]
+    "name",
+    nightly_but(
+        {"writes_one_of_two_results"},
+        ("writes_results_through_numpy", "writes_one_of_two_results", "swaps_its_input"),
+    ),
 )
 def test_writes_unseen(name: str, tmp_path: Path) -> None:
     path, arguments = "tests/e2e/deviations.py", ("--variants", name)
@@ -127,7 +132,9 @@ def on_lanes(
 
 
 # Four blocks of 5 activations of 2 MiB and the mask: 40 MiB and more live at once.
-@pytest.mark.parametrize("name", ["plain", "prefetches", "captures", "switches"])
+@pytest.mark.parametrize(
+    "name", nightly_but({"captures"}, ("plain", "prefetches", "captures", "switches"))
+)
 def test_one_lane(name: str, tmp_path: Path) -> None:
     # What is captured is kept: 2 MiB more.
     done, counts = on_lanes(name, 28 if name == "captures" else 24, tmp_path)
@@ -137,7 +144,7 @@ def test_one_lane(name: str, tmp_path: Path) -> None:
 
 
 # Recorded, too: what is compared, printed, copied or moved would be waited for.
-@pytest.mark.parametrize("name", ["plain", "backward_elsewhere"])
+@pytest.mark.parametrize("name", nightly_but({"plain"}, ("plain", "backward_elsewhere")))
 def test_what_fits_is_waited_for_nowhere(name: str, tmp_path: Path) -> None:
     done, counts = on_lanes(name, 400, tmp_path)
     assert done.said("nothing to do so far"), done.output
@@ -151,7 +158,9 @@ def test_what_fits_is_waited_for_nowhere(name: str, tmp_path: Path) -> None:
 
 # Nodes begin on a thread that has no step: the plan's events are told apart all the same, and the
 # step's plan is followed. What comes back is computed on the step's lane and read on another one.
-@pytest.mark.parametrize("name", ["backward_elsewhere", "twice_elsewhere"])
+@pytest.mark.parametrize(
+    "name", nightly_but({"twice_elsewhere"}, ("backward_elsewhere", "twice_elsewhere"))
+)
 def test_backward_on_a_thread_of_its_own(name: str, tmp_path: Path) -> None:
     done, counts = on_lanes(name, 24, tmp_path)
     assert done.report["recomputed_ops"] > 0, done.output

@@ -5,10 +5,22 @@ from pathlib import Path
 import pytest
 from conftest import VARIANT_STEPS
 from processes import run, tiny
+from tiers import nightly_but
 from tiny_train import VARIANTS
 
+# Of the others the zoo, deviations and examples have a training like them.
+EVERY_TIME = {
+    "evaluates",
+    "never_backward",
+    "raises",
+    "forked_workers",
+    "double_backward",
+    "checkpoints",
+    "autocast",
+}
 
-@pytest.mark.parametrize("variant", VARIANTS)
+
+@pytest.mark.parametrize("variant", nightly_but(EVERY_TIME, VARIANTS))
 def test_same_bits_under_a_budget(
     variant: str, tiny_budget: str, every_variant: dict[str, dict], tmp_path: Path
 ) -> None:

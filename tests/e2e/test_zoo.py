@@ -6,27 +6,19 @@ import pytest
 import zoo
 from conftest import measure
 from processes import Finished, run, script
+from tiers import nightly_but
 
-# One or two of each family; the others run with ./dev test --all.
+# Of each family that no other training of ./dev test stands for.
 EVERY_TIME = {
     "torchvision_models.resnet50",
     "transformer_models.gpt2_eager",
-    "other_models.lstm",
     "other_models.gan",
-    "other_models.gnn",
-    "autograd_programs.views",
     "autograd_programs.retain_graph",
     "precision_programs.autocast_bf16",
-    "randomness_programs.dropout",
     "randomness_programs.generators",
-    "normalisation_programs.momentum_none",
+    "normalisation_programs.batch_norm_momentum_none",
     "memory_tool_programs.checkpoint",
-    "distributed_programs.ddp_static_graph",
-    "sharded_programs.fsdp1",
     "changing_programs.random_lengths",
-    "changing_programs.stochastic_depth",
-    "life_programs.notebook",
-    "process_programs.loading_forked",
 }
 
 
@@ -42,11 +34,7 @@ def without_times(done: Finished) -> list[dict]:
     ]
 
 
-def marked(name: str):
-    return name if name in EVERY_TIME else pytest.param(name, marks=pytest.mark.nightly)
-
-
-@pytest.mark.parametrize("name", [marked(name) for name in zoo.programs()])
+@pytest.mark.parametrize("name", nightly_but(EVERY_TIME, zoo.programs()))
 def test_same_bits_within_the_budget(name: str, tmp_path: Path) -> None:
     program = zoo.program(name)
     baseline = measure(training([name], program.ranks), tmp_path)
