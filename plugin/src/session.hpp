@@ -382,7 +382,7 @@ class Session {
   bool planning_ = false;
   std::unique_ptr<ToPlan> to_plan_;
   RankJob::OpenStore open_job_store_;
-  std::optional<GroupPlace> group_;               // whose ranks are asked
+  std::optional<GroupPlace> group_;  // whose ranks are asked
   Place place_ = Place::kSettled;
   bool settled_ = false;
   std::chrono::steady_clock::time_point woke_at_, asked_at_;

@@ -6,6 +6,7 @@ notebook      by fork, RANK and LOCAL_RANK set in the child: accelerate's notebo
 ray           RANK and all others set in a worker that has imported torch before
 lightning     the first process starts the second; LOCAL_RANK, NODE_RANK, WORLD_SIZE (also Fabric)
 late          mp.spawn; two steps are trained before the process group is made
+deepspeed     by its launcher, which has set all variables
 fork_trained  the parent trains a step before it forks a child that trains
 """
 
@@ -98,6 +99,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.how == "lightning":
         as_lightning(asked)
+    elif asked.how == "deepspeed":
+        work(int(os.environ["RANK"]), asked)
     elif asked.how == "fork_trained":
         alone(asked)
         child = mp.get_context("fork").Process(target=alone, args=(asked,))

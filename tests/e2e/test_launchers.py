@@ -1,12 +1,13 @@
 """Which rank a process is under each launcher: docs/launchers.md has a row for each."""
 
+import base64
 import os
 import re
 from pathlib import Path
 
 import pytest
 from conftest import MIB
-from processes import Finished, Program, free_port, run, script
+from processes import PYTHON, ROOT, Finished, Program, free_port, run, script
 
 MACHINE_BYTES = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
@@ -66,3 +67,130 @@ def test_a_child_forked_after_training_began_says_that_it_is_not_managed(
     done = launched("fork_trained", "1GiB", tmp_path, sockets, "--steps", "2")
     assert done.output.count("forked after its parent had begun to train") == 1, done.output
     assert [report["steps"] for report in done.reports] == [2]  # the parent's
+
+
+# --- the launchers themselves ---------------------------------------------------------------------
+
+FABRIC = """
+import os, sys
+import torch
+from lightning.fabric import Fabric
+
+def work(fabric):
+    model, optimizer = fabric.setup(*(lambda m: (m, torch.optim.SGD(m.parameters())))(torch.nn.Linear(64, 64)))
+    for _ in range(40):
+        fabric.backward(model(torch.randn(64, 64)).sum())
+        optimizer.step()
+        optimizer.zero_grad()
+
+if __name__ == "__main__":
+    fabric = Fabric(accelerator="cpu", devices=2, strategy=sys.argv[1])
+    if sys.argv[1] == "ddp":
+        fabric.launch()
+        work(fabric)
+    else:
+        fabric.launch(work)
+"""
+
+ACCELERATE = """
+import sys
+import torch
+
+def work():
+    from accelerate import Accelerator
+    accelerator = Accelerator(cpu=True)
+    net = torch.nn.Linear(64, 64)
+    model, optimizer = accelerator.prepare(net, torch.optim.SGD(net.parameters()))
+    for _ in range(40):
+        accelerator.backward(model(torch.randn(64, 64)).sum())
+        optimizer.step()
+        optimizer.zero_grad()
+
+if __name__ == "__main__":
+    if sys.argv[1] == "notebook":
+        from accelerate import notebook_launcher
+        notebook_launcher(work, num_processes=2, use_port=sys.argv[2])
+    else:
+        work()
+"""
+
+RAY = """
+import torch
+
+def work(config):
+    import ray.train.torch
+    net = ray.train.torch.prepare_model(torch.nn.Linear(64, 64))
+    optimizer = torch.optim.SGD(net.parameters())
+    for _ in range(40):
+        net(torch.randn(64, 64)).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    import ebbtide
+    now = ebbtide.stats()
+    print("HERE", now["rank"], now["world_size"], now["memory"]["budget_bytes"], flush=True)
+
+if __name__ == "__main__":
+    import ray
+    from ray.train import ScalingConfig
+    from ray.train.torch import TorchConfig, TorchTrainer
+    ray.init(num_cpus=2, include_dashboard=False)
+    TorchTrainer(work, torch_config=TorchConfig(backend="gloo"),
+                 scaling_config=ScalingConfig(num_workers=2)).fit()
+    ray.shutdown()
+"""
+
+BUDGETS = "rank0=500MiB,rank1=600MiB"
+
+
+def by_launcher(command: list[str], folder: Path, sockets: Path) -> Finished:
+    variables = {"EBBTIDE_BUDGET": BUDGETS, "EBBTIDE_SOCKET_DIR": str(sockets)}
+    return run(Program(tuple(command), ranks=2), variables, folder, out=False)
+
+
+def own_budgets(done: Finished) -> None:
+    assert done.status == 0, done.output
+    found = [(r["rank"], r["world_size"], r["budget_bytes"]) for r in done.reports]
+    assert found == [(0, 2, 500 * MIB), (1, 2, 600 * MIB)], done.output
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn", "ddp_fork"])
+def test_fabric(strategy: str, tmp_path: Path, sockets: Path) -> None:
+    pytest.importorskip("lightning")
+    (tmp_path / "train.py").write_text(FABRIC)
+    own_budgets(by_launcher([PYTHON, "train.py", strategy], tmp_path, sockets))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", ["launch", "notebook"])
+def test_accelerate(how: str, tmp_path: Path, sockets: Path) -> None:
+    pytest.importorskip("accelerate")
+    (tmp_path / "train.py").write_text(ACCELERATE)
+    port = str(free_port())
+    launcher = "-m accelerate.commands.launch --cpu --num_processes 2 --num_machines 1"
+    options = [*launcher.split(), "--mixed_precision", "no", "--main_process_port", port]
+    command = [PYTHON, *(options if how == "launch" else []), "train.py", how, port]
+    own_budgets(by_launcher(command, tmp_path, sockets))
+
+
+@pytest.mark.nightly
+def test_deepspeed(tmp_path: Path, sockets: Path) -> None:
+    pytest.importorskip("deepspeed")
+    steps = ["tests/e2e/launched_train.py", "deepspeed", "--port", str(port := free_port())]
+    launcher = ["-m", "deepspeed.launcher.launch", "--no_local_rank", "--master_port", str(port)]
+    ranks = base64.urlsafe_b64encode(b'{"localhost": [0, 1]}').decode()
+    command = [PYTHON, *launcher, "--world_info", ranks, str(ROOT / steps[0]), *steps[1:]]
+    own_budgets(by_launcher(command, tmp_path, sockets))
+
+
+@pytest.mark.nightly
+def test_ray_train(tmp_path: Path, sockets: Path) -> None:
+    """Ray ends its workers without exit handlers, so they are asked while they run."""
+    pytest.importorskip("ray.train")
+    (tmp_path / "train.py").write_text(RAY)
+    done = by_launcher([PYTHON, "train.py"], tmp_path, sockets)
+    assert done.status == 0, done.output
+    assert set(re.findall(r"HERE (\d 2 \d+)", done.output)) == {
+        f"0 2 {500 * MIB}",
+        f"1 2 {600 * MIB}",
+    }, done.output
