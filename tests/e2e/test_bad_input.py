@@ -227,10 +227,10 @@ print(json.dumps(losses))
 """
 
 
-# Before the plan is used, and while it is.
+# Before the plan is used, and while it is: then nothing has to be written any more.
 @pytest.mark.parametrize("step", [1, 8])
 def test_the_spill_disk_fills_in_mid_run(step: int, tmp_path: Path) -> None:
-    """A file-size limit of 0 stands for it. 25 activations of 1 MiB; 12 MiB are 2 of base, and 10."""
+    """A file-size limit of 0 stands for it. A step needs 30.7 MiB plain."""
 
     def losses(when: int, variables: dict[str, str], name: str) -> tuple[str, Finished]:
         program = Program((sys.executable, "-c", FILLS, str(when)))
@@ -242,7 +242,8 @@ def test_the_spill_disk_fills_in_mid_run(step: int, tmp_path: Path) -> None:
     plain, _ = losses(99, {}, "plain")
     trained, done = losses(step, {"EBBTIDE_BUDGET": "14MiB"}, "full")
     assert trained == plain
-    assert done.output.count("File too large (errno 27)") == 1, done.output
+    said = done.output.count("File too large (errno 27)")
+    assert said == 1 if step == 1 else said <= 1, done.output
     assert done.report["followed_steps"] > 0, done.output
 
 

