@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from conftest import MIB
-from deviation_nets import ROWS, STEADY, STEPS, WIDTH
 from deviating_sources import SOURCES
+from deviation_nets import ROWS, STEADY, STEPS, WIDTH
 from deviations import VARIANTS
 from processes import Finished, Program, run, script
 from tiers import nightly_but
