@@ -330,8 +330,8 @@ def moccasin_rows() -> Iterator[Row]:
                     f"{planner}, {name}, {percent} %, 2 threads",
                     f"TDI ≤ {tdi} % in 120 s",
                     f"{tdi} %, 1,800 and 3,600 s on 16 cores",
-                    lambda bench, planner=planner, name=name, percent=percent, tdi=tdi: (
-                        published(bench, planner, name, percent, tdi, 120)
+                    lambda bench, planner=planner, name=name, percent=percent, tdi=tdi: published(
+                        bench, planner, name, percent, tdi, 120
                     ),
                 )
         for percent, tdi in {90: 0.7, 80: 3.4}.items():

@@ -159,7 +159,7 @@ def other_data_for_a_while() -> list[float]:
         for parameter in net.parameters():
             parameter.fill_(0.25)
     losses = []
-    for step in range(6):
+    for _ in range(6):
         loss = net(torch.ones(2, 4)).square().sum()
         loss.backward()
         own = [parameter.data for parameter in net.parameters()]

@@ -1,4 +1,4 @@
-"""A training whose base grows with its first steps: gradients, the optimizer's state, both or none."""
+"""A training whose base grows with its first steps: gradients, the optimizer's state, or none."""
 
 import argparse
 import hashlib

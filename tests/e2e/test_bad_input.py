@@ -209,7 +209,9 @@ import planner
 
 torch.manual_seed(0)
 torch.set_num_threads(1)
-net = nn.Sequential(*[m for _ in range(8) for m in (nn.Linear(128, 128), nn.GELU(), nn.LayerNorm(128))])
+net = nn.Sequential(
+    *[m for _ in range(8) for m in (nn.Linear(128, 128), nn.GELU(), nn.LayerNorm(128))]
+)
 optimizer = torch.optim.AdamW(net.parameters(), 1e-3)
 losses = []
 hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]

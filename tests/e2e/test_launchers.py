@@ -77,7 +77,8 @@ import torch
 from lightning.fabric import Fabric
 
 def work(fabric):
-    model, optimizer = fabric.setup(*(lambda m: (m, torch.optim.SGD(m.parameters())))(torch.nn.Linear(64, 64)))
+    model = torch.nn.Linear(64, 64)
+    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters()))
     for _ in range(40):
         fabric.backward(model(torch.randn(64, 64)).sum())
         optimizer.step()

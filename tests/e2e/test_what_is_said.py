@@ -51,8 +51,9 @@ def test_the_report_of_steps_that_all_differ(tmp_path: Path) -> None:
     report = done.report
     assert report["plain_peak_bytes"] > 24 << 20, done.output
     assert 0 < report["recomputable_bytes"] <= report["activation_bytes"], done.output
-    assert sum(report["kept_bytes"].values()) + report["recomputable_bytes"] == (
-        report["activation_bytes"]
+    assert (
+        sum(report["kept_bytes"].values()) + report["recomputable_bytes"]
+        == (report["activation_bytes"])
     )
     # 25 values of 1 MiB; AdamW's 4 MiB, which the first step makes, are none of them.
     assert report["activation_bytes"] < 27 << 20, done.output
