@@ -85,3 +85,8 @@ extern "C" __attribute__((visibility("default"))) char* ebbtide_request(const ch
 extern "C" __attribute__((visibility("default"))) void ebbtide_free(char* text) noexcept {
   std::free(text);
 }
+
+// Of a child that has just been forked: nothing of it is managed, whatever it does.
+extern "C" __attribute__((visibility("default"))) bool ebbtide_inert() {
+  return Session::current() == nullptr || Session::inChild();
+}

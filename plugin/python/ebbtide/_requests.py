@@ -32,6 +32,7 @@ def connect(library: ctypes.CDLL) -> None:
         ctypes.c_char_p,
         ctypes.POINTER(ctypes.c_int),
     ]
+    library.ebbtide_inert.restype = ctypes.c_bool
     library.ebbtide_free.restype = None
     library.ebbtide_free.argtypes = [ctypes.c_void_p]
     if _library is None:
@@ -40,7 +41,10 @@ def connect(library: ctypes.CDLL) -> None:
 
 
 def _disconnect() -> None:
+    """A child whose parent had not begun to train is managed as its parent is."""
     global _library, _why_none
+    if _library is None or not _library.ebbtide_inert():
+        return
     _library, _why_none = None, "Ebbtide is not active in a forked child"
 
 
