@@ -190,7 +190,8 @@ bool Session::freeToObserve() const {
 
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
-  if (log_ != log) {
+  if (log == nullptr) return false;
+  if (log_ != log) {  // its turn was handed on, and it has ended after all
     most_passes_ = std::min(2 * most_passes_, kMostPasses);
     return false;
   }
