@@ -168,7 +168,7 @@ def test_accelerate(how: str, tmp_path: Path, sockets: Path) -> None:
     pytest.importorskip("accelerate")
     (tmp_path / "train.py").write_text(ACCELERATE)
     port = str(free_port())
-    launcher = "-m accelerate.commands.launch --cpu --num_processes 2 --num_machines 1"
+    launcher = "-m accelerate.commands.launch --multi_gpu --num_processes 2 --num_machines 1"
     options = [*launcher.split(), "--mixed_precision", "no", "--main_process_port", port]
     command = [PYTHON, *(options if how == "launch" else []), "train.py", how, port]
     own_budgets(by_launcher(command, tmp_path, sockets))
