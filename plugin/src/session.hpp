@@ -82,6 +82,8 @@ class Session {
   std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
   // The smallest one in which the steps so far train, as whoever asks is told; 0: not known.
   std::int64_t smallestBudgetBytes() const noexcept;
+  // What they need of a budget at least, without the margin of what is told; 0: not known.
+  std::int64_t neededBytes() const noexcept;
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open);
@@ -105,7 +107,7 @@ class Session {
   bool pressed() const noexcept { return pressed_ && !only_spills_ && !keepsEverything(); }
   EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
-    return eviction_costs_.transientBytes(budget().value_or(0), smallestBudgetBytes());
+    return eviction_costs_.transientBytes(budget().value_or(0), neededBytes());
   }
   // The program frees what replays have to read (sharded parameters, say): no more of these.
   void spillOnly(const std::string& why) {

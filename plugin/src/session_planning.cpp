@@ -241,13 +241,13 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     const Bytes margin = *budget - trained_.planningCapBytes();
     smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
     // What is kept free may have become less since the plan was begun.
-    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !stop_.requested() &&
+    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget() &&
         budget_.isNew(RankBudget::Message::kSpills)) {
-      warn(
-          fmt::format("the best plan reaches {}, the budget is {}, of which {} are kept free: the "
-                      "rest is spilled to the host's disk each step; from {} on nothing is spilled",
-                      formatBytes(simulated.peak_bytes), formatBytes(*budget), formatBytes(margin),
-                      formatBytes(smallest_without_spill_bytes_)));
+      warn(fmt::format(
+          "the budget of {} is below what the best plan needs ({}), so each step writes "
+          "some values to disk. To avoid that: EBBTIDE_BUDGET={}MiB",
+          formatBytes(*budget), formatBytes(smallest_without_spill_bytes_),
+          (smallest_without_spill_bytes_ + (1 << 20) - 1) >> 20));
     }
   }
   const std::string text = fmt::format(

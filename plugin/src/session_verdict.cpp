@@ -69,6 +69,11 @@ std::int64_t Session::smallestBudgetBytes() const noexcept {
   return held > 0 ? std::min(named, held) : named;
 }
 
+std::int64_t Session::neededBytes() const noexcept {
+  const Bytes needed = floor_.neededBytes();
+  return needed > 0 ? needed + trained_.headroomBytes() : 0;
+}
+
 // A step that decides is over.
 void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                         bool alone, int budget_number) {
