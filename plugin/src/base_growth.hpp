@@ -18,6 +18,7 @@ class BaseGrowth {
     Bytes from_bytes = 0, bytes = 0;
 
     Bytes grownBytes() const { return bytes - from_bytes; }
+    bool isGrowth() const { return grownBytes() > 0 && grownBytes() * 100 >= from_bytes; }
     // 0: it did not grow. Rounded up.
     Bytes perStepBytes() const {
       const std::int64_t steps = step - from_step;
@@ -38,12 +39,11 @@ class BaseGrowth {
     found_->step = step;
     found_->bytes = base_bytes;
     const Bytes grown = found_->grownBytes();
-    const bool news = grown >= kLeastBytes && grown * 100 >= found_->from_bytes &&
+    const bool news = grown >= kLeastBytes && found_->isGrowth() &&
                       (said_bytes_ == 0 || grown >= 2 * said_bytes_);
     if (news) said_bytes_ = grown;
     return news;
   }
-  bool isTold() const { return said_bytes_ > 0; }
   std::optional<Found> found() const { return found_; }  // nothing: not judged yet
 
  private:

@@ -51,6 +51,7 @@ class BudgetFloor {
   bool noteBegin(Bytes base_bytes, Bytes budget_bytes);
 
   State state() const noexcept { return state_; }
+  Bytes lastBaseBytes() const noexcept { return last_base_bytes_; }  // -1: no step began
   int begun() const noexcept { return begun_; }  // steps, while nothing was decided
   bool tooSmall() const noexcept {
     return state_ == State::kSearching || state_ == State::kImpossible;

@@ -65,7 +65,7 @@ bool Session::observesBy(const EventLog* log) const {
 void Session::addGrowth(OutOfMemory& facts) const {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   const auto growth = lock ? growth_.found() : std::nullopt;
-  if (!growth || !growth_.isTold()) return;
+  if (!growth || !growth->isGrowth()) return;
   const Bytes rest = facts.live_by_op.empty() || facts.live_by_op.back().blocks > 0
                          ? 0
                          : facts.live_by_op.back().bytes;  // that nobody named

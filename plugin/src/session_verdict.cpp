@@ -117,6 +117,7 @@ void Session::judgeBudget(std::int64_t base_bytes) {
     if (growth_due_) to_record_.atLeast(1);
     return;
   }
+  const Bytes base_before = floor_.lastBaseBytes();
   const bool news = floor_.noteBegin(base_bytes, *budget);
   if (!floor_.decided()) {
     growth_.forget();
@@ -126,7 +127,8 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   if (!news) return;
   if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
   budget_.noteHeld();
-  growth_.settle(steps_ + 1, base_bytes);
+  growth_.settle(steps_, base_before);  // it may be growing already
+  growth_due_ = growth_.note(steps_ + 1, base_bytes);
   // From here on what would go over the budget fails; but one that was asked for while the run went
   // on is taken back then.
   if (config_->on_infeasible == OnInfeasible::kStop && !budget_.isAsked()) trained_.refuseOverrun();

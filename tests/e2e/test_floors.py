@@ -17,10 +17,10 @@ def within(name: str, budget_mib: int, folder: Path) -> Finished:
 
 
 def test_what_is_written_in_place_is_needed_once(tmp_path: Path) -> None:
-    """4 MiB, and 1 MiB that a budget leaves free: twice 4 MiB would not fit."""
+    """4 MiB and some pages, and 2 MiB of margin, in whole MiB: twice 4 MiB would not fit."""
     done = within("writes_in_place", 7, tmp_path).succeeded()
     assert done.report["budget_violations"] == 0
-    assert done.report["smallest_feasible_budget_bytes"] < 7 * MIB
+    assert done.report["smallest_feasible_budget_bytes"] <= 7 * MIB
 
 
 def test_a_tensor_that_is_left_puts_no_check_off(tmp_path: Path) -> None:

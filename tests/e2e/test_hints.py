@@ -133,5 +133,6 @@ assert sum(row[0].item() for row in loader) == 6
 
 def test_may_be_called_in_any_thread_and_process(tmp_path: Path) -> None:
     done = run(code(CALLS), {"EBBTIDE": "1"}, tmp_path, out=False).succeeded()
-    assert not done.said(r"pass-through|\] warning"), done.output
+    # The child is forked after the first step, and runs a backward pass.
+    assert not done.said(r"pass-through|\] warning: (?!this process was forked)"), done.output
     assert done.report["steps"] == 3 + 1 + 5  # of this process: the child's are its own

@@ -185,7 +185,13 @@ def test_curve_never_rises(tmp_path: Path) -> None:
     svg = tmp_path / "curve.svg"
     arguments = ("curve", STEP, "--points", "5", "--deadline", "0.5", "--threads", "2")
     curve = json.loads(ran(*arguments, "--json", "--svg", svg))
-    assert curve.keys() == {"base_peak_bytes", "base_seconds", "lower_bound_bytes", "points"}
+    assert curve.keys() == {
+        "asked",
+        "base_peak_bytes",
+        "base_seconds",
+        "lower_bound_bytes",
+        "points",
+    }
     points = curve["points"]
     assert len(points) == 5
     assert points[0]["budget_bytes"] == curve["lower_bound_bytes"]
