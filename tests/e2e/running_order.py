@@ -1,5 +1,6 @@
 """Tests in another order each time, file by file: none may depend on what ran before it."""
 
+import os
 import random
 import secrets
 from pathlib import Path
@@ -16,7 +17,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         config.option.order = config.workerinput["order"]
     elif config.option.order is None:
-        config.option.order = secrets.randbelow(1_000_000)
+        config.option.order = int(os.environ.get("TEST_ORDER") or secrets.randbelow(1_000_000))
 
 
 @pytest.hookimpl(optionalhook=True)
