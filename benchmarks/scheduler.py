@@ -324,6 +324,17 @@ def moccasin_rows() -> Iterator[Row]:
                         published(bench, planner, name, percent, tdi, s / 2)
                     ),
                 )
+        # As their authors publish them: data/random_layered_n500_…, data/random_layered_n1000_….
+        for name in ("random_layered_g3_n500", "random_layered_g4_n1000"):
+            for percent, tdi in {90: 0.7, 80: 3.4}.items():
+                yield Row(
+                    f"{planner}, {name}, {percent} %, 2 threads",
+                    f"TDI ≤ {tdi} % in 120 s",
+                    f"{tdi} %, 1,800 and 3,600 s on 16 cores",
+                    lambda bench, planner=planner, name=name, percent=percent, tdi=tdi: published(
+                        bench, planner, name, percent, tdi, 120
+                    ),
+                )
         for percent, tdi in {90: 0.7, 80: 3.4}.items():
             yield Row(
                 f"{planner}, drawn, 1,000 nodes, 5,900 edges, {percent} %, 2 threads",

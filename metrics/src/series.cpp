@@ -21,6 +21,10 @@ constexpr std::array<SeriesText, kGauges> kGaugeTexts = {{
      "Share of the mapped bytes that lie in no block and cannot serve another one."},
     {"ebbtide_memory_external_margin_bytes",
      "Bytes of the budget that others hold of the device: context, libraries, communication."},
+    {"ebbtide_memory_uncounted_bytes",
+     "Most bytes of others' memory (NumPy, shared, mapped files) that tensors of a step lay in at "
+     "a "
+     "time; no budget counts them."},
     {"ebbtide_plan_predicted_peak_bytes",
      "Allocated bytes at the peak that the plan of the last step predicts; NaN without a plan."},
     {"ebbtide_plan_overhead_ratio",

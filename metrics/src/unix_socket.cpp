@@ -125,7 +125,9 @@ std::unique_ptr<UnixSocket> UnixSocket::listen(const std::string& path, std::str
   const std::string hidden = (folder / ("." + std::to_string(::getpid()))).string();
   const auto address = addressOf(path);
   if (!address || !addressOf(hidden)) {
-    error = "cannot listen on " + path + ": a socket's path has at most 107 bytes";
+    error = "cannot listen: a socket's path has at most 107 bytes, this one would have " +
+            std::to_string(std::max(path.size(), hidden.size())) +
+            "; set EBBTIDE_SOCKET_DIR to a shorter folder";
     return nullptr;
   }
   struct stat status {};

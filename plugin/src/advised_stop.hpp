@@ -47,9 +47,12 @@ class AdvisedStop {
   // It trains on over its budget: that was asked for.
   void cannotFit(std::string message) { message_ = std::move(message); }
   void stopAtOnce() { stop_ = true; }
+  // The program has met it, as an error.
+  void noteRaised() { raised_ = true; }
+  bool raised() const { return raised_; }
   // The program goes on with something else than what was stopped.
   void goOn() {
-    stop_ = false;
+    stop_ = raised_ = false;
     beginAnew();
   }
   void stopWhenAdvised(Time now) {
@@ -83,7 +86,7 @@ class AdvisedStop {
   }
 
  private:
-  bool told_ = false, advised_ = false;
+  bool told_ = false, advised_ = false, raised_ = false;
   std::optional<Time> stop_by_;
   std::string message_, advice_;
   std::atomic<bool> stop_{false};

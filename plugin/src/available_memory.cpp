@@ -34,6 +34,11 @@ std::optional<Bytes> numberIn(const fs::path& path) {
   return file >> number ? std::optional(number) : std::nullopt;
 }
 
+// What is left without that share of all.
+Bytes lessShare(Bytes left, Bytes all, double share) {
+  return std::max<Bytes>(0, left - static_cast<Bytes>(share * static_cast<double>(all)));
+}
+
 struct Names {  // of a group's files
   const char *limit, *used, *cached, *read_often;
 };
@@ -42,14 +47,14 @@ constexpr Names kFirst = {"memory.limit_in_bytes", "memory.usage_in_bytes", "tot
                           "total_active_file"};
 
 // Nothing: the group has no limit, or its use is not known.
-std::optional<Bytes> leftIn(const fs::path& folder, const Names& names) {
+std::optional<Bytes> leftIn(const fs::path& folder, const Names& names, double free_share) {
   const auto limit = numberIn(folder / names.limit);
   const auto used = numberIn(folder / names.used);
   if (!limit || !used) return std::nullopt;
   // Files that are kept in memory give way, also those that are read again and again.
   const Bytes cached = numberAfter(folder / "memory.stat", names.cached).value_or(0) +
                        numberAfter(folder / "memory.stat", names.read_often).value_or(0);
-  return std::max<Bytes>(0, *limit - std::max<Bytes>(0, *used - cached));
+  return lessShare(*limit - std::max<Bytes>(0, *used - cached), *limit, free_share);
 }
 
 // The least of what `figure` (of a folder, with its files' names) gives for the groups of this
@@ -81,10 +86,15 @@ std::optional<Bytes> leastOfGroups(const fs::path& root, const Figure& figure) {
 
 }  // namespace
 
-Bytes availableMemoryBytes(const fs::path& root) {
-  const auto kib = numberAfter(root / "proc/meminfo", "MemAvailable:");
-  const Bytes left = kib ? *kib * 1024 : kUnlimited;
-  return std::min(left, leastOfGroups(root, leftIn).value_or(kUnlimited));
+Bytes availableMemoryBytes(double free_share, const fs::path& root) {
+  const fs::path machine = root / "proc/meminfo";
+  const auto left_kib = numberAfter(machine, "MemAvailable:");
+  const Bytes all = numberAfter(machine, "MemTotal:").value_or(0) * 1024;
+  const Bytes left = left_kib ? lessShare(*left_kib * 1024, all, free_share) : kUnlimited;
+  const auto in_groups = leastOfGroups(root, [&](const fs::path& folder, const Names& names) {
+    return leftIn(folder, names, free_share);
+  });
+  return std::min(left, in_groups.value_or(kUnlimited));
 }
 
 std::optional<Bytes> groupLimitBytes(const fs::path& root) {

@@ -9,8 +9,9 @@ namespace ebbtide::plugin {
 
 // As the system tells it, and no more than the control groups of this process have left (a
 // container's limit, a job's). Pages of files that are merely cached can be taken, swap is not
-// counted. `root`: of the file system; tests give another one.
-std::int64_t availableMemoryBytes(const std::filesystem::path& root = "/");
+// counted. `free_share`: of the machine and of each limit, what is not to be taken. `root`: of the
+// file system; tests give another one.
+std::int64_t availableMemoryBytes(double free_share = 0, const std::filesystem::path& root = "/");
 
 // The lowest limit of the control groups (v1, v2) that this process is in, those above its own
 // included. Nothing: none has one.

@@ -17,6 +17,12 @@ bool BudgetFloor::noteNeed(Bytes needed_bytes, bool alone) {
   return true;
 }
 
+bool BudgetFloor::noteStart(const Step& before) {
+  if (before.violations <= violations_before_) return false;
+  at_start_bytes_ = before.mapped_peak_bytes;
+  return noteNeed(at_start_bytes_, /*alone=*/true);
+}
+
 bool BudgetFloor::noteStep(const Step& step) {
   if (decided()) return false;
   if (step.violations <= violations_before_ && state_ == State::kOpen) {
@@ -24,6 +30,7 @@ bool BudgetFloor::noteStep(const Step& step) {
     return false;
   }
   needed_bytes_ = std::max<Bytes>(needed_bytes_, step.mapped_peak_bytes);
+  held_bytes_ = 0;
   const bool first = state_ == State::kOpen;
   state_ = State::kSearching;
   return first;
@@ -46,6 +53,11 @@ bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes) {
   last_base_bytes_ = base_bytes;
   ++begun_;
   return state_ != before;
+}
+
+void BudgetFloor::forgetNeeds() {
+  needed_bytes_ = held_bytes_ = 0;
+  at_start_bytes_ = -1;
 }
 
 void BudgetFloor::checkAgain() {

@@ -45,6 +45,10 @@ class BudgetFloor {
     std::int64_t violations = 0;  // of the budget, in the process so far
     Bytes mapped_peak_bytes = 0;
   };
+  // The first step begins; what the program did before it may have gone over the budget.
+  // True: it has, and that is the most by now.
+  bool noteStart(const Step& before);
+  bool needsMostAtStart() const noexcept { return at_start_bytes_ == needed_bytes_; }
   // A step that decides is over. True: it is the first one that went over the budget.
   bool noteStep(const Step& step);
   // A step begins, with so much live. True: the state is another one now.
@@ -70,13 +74,14 @@ class BudgetFloor {
   void countFrom(std::int64_t violations) { violations_before_ = violations; }
   // As a run that begins, under another budget: its program needs what it did.
   void beginAnew(std::int64_t violations);
-  void forgetNeeds() { needed_bytes_ = held_bytes_ = 0; }  // of a program that runs no more
+  void forgetNeeds();  // of a program that runs no more
 
  private:
   bool settles(Bytes base_bytes) const;
 
   std::atomic<Bytes> needed_bytes_{0}, held_bytes_{0};
   State state_ = State::kOpen;
+  Bytes at_start_bytes_ = -1;   // what was needed before the first step; -1: it held
   int held_ = 0;                // steps
   int over_ = 0;                // steps that began since one went over
   Bytes last_base_bytes_ = -1;  // when the step before began; -1: none did

@@ -102,11 +102,11 @@ bool installCpuAllocator(allocator::DeviceMemory& memory) {
 }
 
 void refuseBlock() {
-  const Session* const session = Session::current();
+  Session* const session = Session::current();
   if (session == nullptr || !session->stopRequested()) return;
   if (!inTrainingOp() || QuietScope::active()) return;
   refuseThreadStep();
-  TORCH_CHECK_WITH(OutOfMemoryError, false, session->stopMessage());
+  TORCH_CHECK_WITH(OutOfMemoryError, false, session->raiseStop());
 }
 
 FillPattern fillNewBlocks(FillPattern pattern) noexcept {

@@ -15,12 +15,6 @@ bool onDevice(const OutOfMemory& facts) {
   return facts.device >= 0;
 }
 
-// As it is to be set: whole MiB, never too few.
-std::string asSetting(Bytes bytes) {
-  constexpr Bytes kMiB = Bytes{1} << 20;
-  return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB";
-}
-
 // Programs look for these words of torch's: batch-size finders for those of a CPU's allocator.
 void sayRequest(std::ostream& out, const OutOfMemory& facts) {
   if (onDevice(facts)) {
@@ -124,6 +118,11 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
 }
 
 }  // namespace
+
+std::string asSetting(Bytes bytes) {
+  constexpr Bytes kMiB = Bytes{1} << 20;
+  return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB";
+}
 
 double fragmentation(const OutOfMemory& facts) noexcept {
   if (facts.free_bytes <= 0) return 0;

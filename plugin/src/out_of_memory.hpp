@@ -12,6 +12,9 @@
 
 namespace ebbtide::plugin {
 
+// As it is to be set: whole MiB, never too few.
+std::string asSetting(allocator::Bytes bytes);
+
 struct OutOfMemory {
   static constexpr int kMoreSteps = 100;  // as many as L-BFGS's history has by default
 

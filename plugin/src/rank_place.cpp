@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 #include <cstdlib>
 #include <initializer_list>
+#include <limits>
 #include <string>
 
 #include "variables.hpp"
@@ -27,7 +29,9 @@ std::optional<int> launcherVariable(std::initializer_list<const char*> names) {
 // Of the nodes before this one the ranks are not known where no launcher says how many they have:
 // only on the first node is the local rank the rank.
 int rankOnNode(int local_rank, int local_world_size) {
-  return launcherVariable({"NODE_RANK", "GROUP_RANK"}).value_or(0) * local_world_size + local_rank;
+  const std::int64_t node = launcherVariable({"NODE_RANK", "GROUP_RANK"}).value_or(0);
+  const std::int64_t rank = node * local_world_size + local_rank;
+  return rank <= std::numeric_limits<int>::max() ? static_cast<int>(rank) : local_rank;
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ namespace ebbtide::plugin {
 struct RecordedStep {
   std::shared_ptr<const scheduler::Trace> trace;  // nullptr: none
   bool first_step = false;                        // of the process
+  bool alone = true;                              // no other step was alive at its end
 };
 
 class RecordedSteps {

@@ -2,6 +2,7 @@
 // guards it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -39,6 +40,10 @@ class RunFigures {
   std::int64_t allocatedPeakBytes() const { return allocated_peak_bytes_; }
   std::int64_t mappedPeakBytes() const { return mapped_peak_bytes_; }
 
+  // The most that a step used at a time, of what no budget counts.
+  void noteUncounted(std::int64_t bytes) { uncounted_bytes_ = std::max(uncounted_bytes_, bytes); }
+  std::int64_t uncountedBytes() const { return uncounted_bytes_; }
+
   // Of a recorded step, in place of the one before.
   void noteTimeline(const scheduler::Trace& trace);
   std::shared_ptr<const Timeline> timeline() const { return timeline_; }
@@ -52,7 +57,7 @@ class RunFigures {
   std::uint64_t steps_ = 0;
   double first_seconds_ = 0, total_seconds_ = 0;
   LastOf<double> last_{kMostLast};
-  std::int64_t allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0;
+  std::int64_t allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0, uncounted_bytes_ = 0;
   std::shared_ptr<const Timeline> timeline_ = std::make_shared<Timeline>();
 };
 

@@ -65,7 +65,10 @@ void Session::start(Config config, AuditCache::Host host) {
   the_session.store(session, std::memory_order_release);
   pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
                  [] {
-                   (current()->wakes_ ? in_child.store(true) : void(current()->forked_ = true));
+                   if (current()->wakes_)
+                     in_child = true;
+                   else
+                     current()->forked_ = true;
                    current()->unlockAfterFork();
                    current()->run_trace_.beInert();
                    current()->trained_.beInert();
@@ -95,6 +98,10 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
 }
 
+bool Session::onPlanningThread() noexcept {
+  return on_planning_thread;
+}
+
 void Session::say(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
   if (config_->log_level == "info" || config_->log_level == "debug") {
@@ -120,6 +127,7 @@ void Session::wake(int threads) {
   wakes_ = true;
   std::call_once(woken_, [this, threads] {
     threads_ = threads;
+    noteStart();
     if (forked_) trained_.beActive();
     readPlace();
     openAuditCache(threads);
@@ -249,6 +257,7 @@ void Session::finishStep(StepSummary summary) {
   }
   if (!summary.had_backward) return;
   trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
+  if (!trained_.isElsewhere()) figures_.noteUncounted(summary.uncounted_bytes);
   const double elapsed =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_.at).count();
   ++steps_;
@@ -288,7 +297,7 @@ void Session::finishStep(StepSummary summary) {
   if (growth) sayGrowth(*growth, *trace);
   // First: no plan is made for a budget that is too small.
   if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
-  requestPlan(trace, first);
+  requestPlan({trace, first, alone});
 }
 
 // Called with mutex_ held. Which program ran, and which one it followed; 0: not known.
@@ -366,8 +375,9 @@ void Session::disable(const std::string& why) {
   warn("switched to pass-through, training goes on as PyTorch runs it: " + why);
 }
 
-std::string Session::stopMessage() const {
-  std::lock_guard lock(mutex_);
+std::string Session::raiseStop() {
+  const std::lock_guard lock(mutex_);
+  stop_.noteRaised();
   return stop_.message();
 }
 
@@ -381,10 +391,9 @@ void Session::shutdown() {
   }
   changed_.notify_all();
   if (planner_.joinable()) planner_.join();
-  if (awake_) {
-    if (!settled_) settle();
-  }
+  if (forked_ && !awake_) return;  // it has trained nothing, and its parent's is not its own
   if (rank_job_) job_traffic_ = rank_job_->traffic();
+  if (awake_ && !settled_) settle();
   rank_job_.reset();             // and with it the connection to the job's store
   if (audits_) audits_->save();  // what another writer kept it from
   if (awake_) {

@@ -42,6 +42,7 @@
 #include "program.hpp"
 #include "program_history.hpp"
 #include "rank_budget.hpp"
+#include "recorded_steps.hpp"
 #include "replay_findings.hpp"
 #include "run_figures.hpp"
 #include "run_trace.hpp"
@@ -166,6 +167,8 @@ class Session {
   // It leaves bytes of its results unwritten: its memory is filled before it runs, each time.
   void noteUnwritten(const std::string& op);
   bool leavesUnwritten(const std::string& op) const;
+  // The last write to the host failed, a moment ago.
+  bool hostRefuses() const noexcept { return trained_.hostRefuses(); }
   // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
   void noteSpillFailed() noexcept;
   void noteBackwardBegins() noexcept;  // first unpack of a step
@@ -187,7 +190,7 @@ class Session {
 
   // Not empty: the next allocation of a training thread must fail with this text.
   bool stopRequested() const noexcept { return stop_.requested(); }
-  std::string stopMessage() const;
+  std::string raiseStop();  // the message; the program is about to get it as an error
   // `by`: the op that asks; empty: none is known.
   std::string outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
                                  const LiveShares& live) const;
@@ -240,9 +243,11 @@ class Session {
   seekPlace();  // by the planning thread, all from here on; before it starts, and once it ended
   void startSurvey();
   void learnPlace(const RankSurvey::Found& found);
+  bool stopAwaitingRank();
   void stopWaitingForPlace(const std::string& why);
   void goWithoutPlace(const std::string& why);
   void settle();
+  static bool onPlanningThread() noexcept;
   std::string serve();
   void sayWhereItIs();
   std::string budgetInWords();
@@ -297,18 +302,20 @@ class Session {
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
                int budget_number, std::int64_t from_step = 0);
   // A recorded step is over: kept for those who ask, and planned where it is wanted.
-  void requestPlan(std::shared_ptr<const scheduler::Trace> trace, bool first_step);
+  void requestPlan(RecordedStep step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
   void finishStep(StepSummary summary);
-  // Whether the budget can be held (session_verdict.cpp).
+  // Whether the budget can be held (session_verdict.cpp). The first four take mutex_.
+  void noteStart();
   void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
                  int budget_number);
-  // mutex_ held, all of these
-  void judgeBudget(std::int64_t base_bytes);
-  bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
-  void sayOverBudget() const;
   void addGrowth(OutOfMemory& facts) const;
   void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
+  // mutex_ held, all of these
+  void judgeBudget(std::int64_t base_bytes);
+  void mayGoOver();
+  bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
+  void sayOverBudget() const;
   void refuse(std::int64_t base_bytes);
   std::string refusalText(std::int64_t base_bytes) const;
   std::string overrunText() const;

@@ -179,7 +179,7 @@ std::optional<Response> SessionControl::overfills(const std::vector<ProgramChang
 Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& programs) {
   const std::lock_guard lock(session_.mutex_);
   for (const ProgramChange& program : programs)
-    session_.floor_.noteNeed(program.needed_bytes, /*alone=*/true);
+    session_.floor_.noteNeed(program.needed_bytes, program.step.alone);
   return session_.smallestBudgetBytes();
 }
 

@@ -55,10 +55,10 @@ class SessionControl {
   void noteRecorded(RecordedStep step) { recorded_.add(std::move(step)); }
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);
-  // From now on steps tell whether it is held.
   // What a step takes, as whoever asks is told: the medians of the plan in force. With the
   // session's mutex_ held.
   std::optional<RecentSteps::Medians> stepTime() const;
+  // From now on steps tell whether the budget is held.
   void judgeFromNowOn();
 
   // --- the planning thread

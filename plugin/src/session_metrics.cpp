@@ -36,6 +36,7 @@ void Session::refreshMetrics(const allocator::Statistics& memory, double step_se
   metrics_.setBytes(Gauge::kStepPeakBytes, memory.allocated_peak_bytes);
   metrics_.set(Gauge::kFragmentationRatio, fragmentation(memory));
   metrics_.setBytes(Gauge::kExternalMarginBytes, memory.margin_bytes);
+  metrics_.setBytes(Gauge::kUncountedBytes, figures_.uncountedBytes());
   if (const std::int64_t smallest = smallestBudgetBytes(); smallest > 0)
     metrics_.setBytes(Gauge::kSmallestBudgetBytes, smallest);
   metrics_.raiseTo(Counter::kAllocations, static_cast<double>(memory.allocations));

@@ -100,7 +100,7 @@ void Session::becomeRank(const RankPlace& place, const std::string& job_id) {
   if (!problem.empty()) warn(problem);
   metrics_.setRank({config_->rank, config_->local_rank, config_->job_id});
   trained_.noteSharers(config_->local_world_size);
-  if (!other_budget) return;
+  if (!other_budget || (config_->budget_is_of_gpus && !trained_.isElsewhere())) return;
   budget_.becomeRank(config_->stage_budgets
                          ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
                          : std::nullopt,
@@ -162,20 +162,23 @@ void Session::learnPlace(const RankSurvey::Found& found) {
   place.local_rank_told = place.local_size_told = true;
   becomeRank(place, found.job_id);
   place_ = Place::kSettled;
-  if (!budget_.awaitsRank()) return;
+  stopAwaitingRank();
+}
+
+// Called with mutex_ held. False: it did not wait.
+bool Session::stopAwaitingRank() {
+  if (!budget_.awaitsRank()) return false;
   budget_.awaitRank(false);
   floor_.checkAgain();
   to_record_.atLeast(2);
+  return true;
 }
 
 // The others may tell later all the same.
 void Session::stopWaitingForPlace(const std::string& why) {
   {
     const std::lock_guard lock(mutex_);
-    if (!budget_.awaitsRank()) return;
-    budget_.awaitRank(false);
-    floor_.checkAgain();
-    to_record_.atLeast(2);
+    if (!stopAwaitingRank()) return;
   }
   warn(
       fmt::format("how many ranks share this machine is not known ({}): a percentage counts one "
@@ -194,9 +197,11 @@ void Session::goWithoutPlace(const std::string& why) {
 
 // What it is taken to be is final, or so likely that it acts by it.
 void Session::settle() {
-  mutex_.lock();
-  const Place settles = place_;
-  mutex_.unlock();
+  Place settles;
+  {
+    const std::lock_guard lock(mutex_);
+    settles = place_;
+  }
   survey_.reset();
   if (!said_where_ || !samePlace(*config_, served_as_, served_job_)) sayWhereItIs();
   if (!serve_problem_.empty())
@@ -205,14 +210,18 @@ void Session::settle() {
   checkGroupLimit();
   text_file_.reset();
   if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
-  if (rank_job_ && !rank_job_->takesPart()) startRankJob();
+  if (!ends_ && rank_job_ && !rank_job_->takesPart()) startRankJob();
   const std::lock_guard lock(mutex_);
   settled_ = place_ == settles;  // else a group was found meanwhile
 }
 
 // Another rank may have had the port while it was taken to be local rank 0.
 std::string Session::serve() {
-  const bool may_come = place_ == Place::kSettled && group_ && config_->local_world_size > 1;
+  bool may_come = onPlanningThread();  // no training thread waits
+  if (may_come) {
+    const std::lock_guard lock(mutex_);
+    may_come = place_ == Place::kSettled && group_ && config_->local_world_size > 1;
+  }
   const auto until = steady_clock::now() + (may_come ? kHandOver : kHandOver * 0);
   served_as_ = *config_;
   served_job_ = config_->job_id;

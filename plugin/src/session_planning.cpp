@@ -47,12 +47,12 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool alone
   warn(std::string("a step could not be analysed: ") + error.what());
 }
 
-void Session::requestPlan(std::shared_ptr<const scheduler::Trace> trace, bool first_step) {
+void Session::requestPlan(RecordedStep step) {
   {
     std::lock_guard lock(mutex_);
-    control_->noteRecorded({trace, first_step});
-    if (!wantsPlan(*trace)) return;
-    to_plan_ = std::make_unique<ToPlan>(ToPlan{std::move(trace), first_step});
+    control_->noteRecorded(step);
+    if (!wantsPlan(*step.trace)) return;
+    to_plan_ = std::make_unique<ToPlan>(ToPlan{std::move(step.trace), step.first_step});
     planning_ = true;
   }
   changed_.notify_all();
@@ -78,8 +78,14 @@ void Session::planLoop() {
       to_place = hasStepToPlace();
       asked = control_->hasWork();
     }
-    seekPlace();
-    if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
+    try {
+      seekPlace();
+      if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
+    } catch (const std::exception& error) {
+      warn(std::string("metrics are not served everywhere: ") + error.what());
+      const std::lock_guard lock(mutex_);
+      settled_ = true;
+    }
     if (to_plan == nullptr) {
       if (to_place) placeStep();
       if (asked) control_->work();

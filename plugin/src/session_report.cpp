@@ -90,7 +90,7 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
       // A small one may need a page.
       .block_bytes =
           std::max(trained_.memory().blockBytesFor(request_bytes), allocator::kUnitBytes),
-      .device_total_bytes = machineMemoryBytes(),
+      .device_total_bytes = usableMemoryBytes(),
       .budget_bytes = memory.budget_bytes,
       .margin_bytes = memory.margin_bytes,
       .mapped_bytes = memory.mapped_bytes,
@@ -149,6 +149,7 @@ std::string Session::reportText() const {
       {"predicted_peak_bytes", program.predicted_peak_bytes},
       {"smallest_budget_without_spilling_bytes", smallest_without_spill_bytes_},
       {"budget_violations", violations_},
+      {"uncounted_bytes", figures_.uncountedBytes()},
       {"placed_blocks", memory.planned_allocations},
       {"misplaced_blocks", memory.plan_deviations},
       {"steps", steps_},

@@ -53,7 +53,10 @@ void Session::allowOverrunFor(const Plan* plan) {
   if (!budget() || trained_.isElsewhere()) return;
   const auto known = plan != nullptr ? programs_.find(plan->signature) : programs_.end();
   const bool held = known != programs_.end() && known->second.held_plan.get() == plan;
-  held ? trained_.refuseOverrun() : trained_.limitOverrun();
+  if (held)
+    trained_.refuseOverrun();
+  else
+    trained_.limitOverrun();
 }
 
 // With mutex_ held, when a step is over.
@@ -72,7 +75,7 @@ void Session::endOutage() {
   floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
   to_record_.atLeast(3);
-  if (!trained_.isElsewhere()) trained_.limitOverrun();  // until they have decided
+  mayGoOver();  // until they have decided
 }
 
 }  // namespace ebbtide::plugin

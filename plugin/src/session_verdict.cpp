@@ -4,7 +4,7 @@
 //     ──► the base is settled, at the latest when k+3 begins: refused, with the budget that trains
 //
 // A program that catches the refusal and goes on with something else, a smaller batch for one, is
-// judged anew. With mutex_ held, but for noteFloor().
+// judged anew.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,11 +55,6 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
   return text.empty() ? "nothing that was saved for backward" : text;
 }
 
-std::string asSetting(Bytes bytes) {  // whole MiB, never too few
-  constexpr Bytes kMiB = Bytes{1} << 20;
-  return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB);
-}
-
 }  // namespace
 
 // Steps that held a smaller budget than they should need are proof that it will do.
@@ -74,6 +69,16 @@ std::int64_t Session::neededBytes() const noexcept {
   return needed > 0 ? needed + trained_.headroomBytes() : 0;
 }
 
+// Before the first step nothing can be dropped: loading may take more than any step. What a parent
+// did before it forked is no word on its child.
+void Session::noteStart() {
+  const allocator::Statistics memory = this->memory().statistics();
+  const std::lock_guard lock(mutex_);
+  if (forked_) return floor_.countFrom(memory.budget_violations);
+  if (floor_.noteStart({memory.budget_violations, memory.mapped_peak_bytes}))
+    floor_text_ = "what the program allocated before its first step";
+}
+
 // A step that decides is over.
 void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                         bool alone, int budget_number) {
@@ -81,11 +86,10 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   const Bytes needed = floor.bytes + trained_.unplannedBytes();
   const std::lock_guard lock(mutex_);
   if (budget_number != budget_.number()) return;  // what it held is judged no more
-  if (floor_.noteNeed(needed, alone)) {
-    floor_text_ = scheduler::describe(scheduler::floorBlocks(trace, graph, floor));
-    saved_text_ = dominatingOps(graph);
-  }
-  if (!budget() || budget_.isOpen()) return;
+  const bool most = floor_.noteNeed(needed, alone);
+  if (most) floor_text_ = scheduler::describe(scheduler::floorBlocks(trace, graph, floor));
+  if (most || saved_text_.empty()) saved_text_ = dominatingOps(graph);
+  if (!budget() || budget_.isOpen() || outage_.awaitsPlan()) return;
   in_pipeline_ = trace.group_size > 1;
   const bool over =
       floor_.noteStep({.violations = violations_, .mapped_peak_bytes = figures_.mappedPeakBytes()});
@@ -97,11 +101,17 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
 }
 
 void Session::sayOverBudget() const {
-  warn(fmt::format(
-      "step {} needed at least {}, more than the budget of {}: training goes on over the budget "
-      "for at most {} more steps, to find the budget that trains",
-      steps_, formatBytes(floor_.neededBytes()), formatBytes(budget().value_or(0)),
-      BudgetFloor::kMostOver));
+  const Bytes needed = floor_.neededBytes(), now = budget().value_or(0);
+  const std::string who = floor_.needsMostAtStart() ? "the program, before its first step,"
+                                                    : fmt::format("step {}", steps_);
+  const std::string what = needed > now
+                               ? fmt::format("needed at least {}, more than the budget of {}",
+                                             formatBytes(needed), formatBytes(now))
+                               : fmt::format("went over the budget of {}", formatBytes(now));
+  warn(
+      fmt::format("{} {}: training goes on over the budget for at most {} more steps, to find the "
+                  "budget that trains",
+                  who, what, BudgetFloor::kMostOver));
 }
 
 bool Session::endsForBudget() const {
@@ -111,7 +121,8 @@ bool Session::endsForBudget() const {
 // A step begins.
 void Session::judgeBudget(std::int64_t base_bytes) {
   const std::optional<Bytes> budget = this->budget();
-  if (!budget || budget_.isOpen()) return;
+  if (!budget) return;
+  if (budget_.isOpen()) return mayGoOver();
   if (floor_.decided()) {
     growth_due_ = growth_due_ || growth_.note(steps_ + 1, base_bytes);
     if (growth_due_) to_record_.atLeast(1);
@@ -122,7 +133,7 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   if (!floor_.decided()) {
     growth_.forget();
     if (floor_.begun() <= kMostUndecided) to_record_.atLeast(1);
-    return trained_.isElsewhere() ? void() : trained_.limitOverrun();
+    return mayGoOver();
   }
   if (!news) return;
   if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
@@ -132,6 +143,10 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   // From here on what would go over the budget fails; but one that was asked for while the run went
   // on is taken back then.
   if (config_->on_infeasible == OnInfeasible::kStop && !budget_.isAsked()) trained_.refuseOverrun();
+}
+
+void Session::mayGoOver() {
+  if (!trained_.isElsewhere()) trained_.limitOverrun();
 }
 
 // Of the step that was recorded for it.
@@ -195,11 +210,12 @@ std::string Session::refusalText(std::int64_t base_bytes) const {
       saved_text_);
 }
 
-// The step's first op, after a refusal. The same program is refused again, at once.
+// The step's first op, after a refusal that the program has caught. The same program is refused
+// again, at once. A first op that reads parameters alone (a cast of autocast's) is the same for
+// every batch: of a smaller batch less lives when the step begins.
 void Session::letGoOn(std::uint64_t first_op_signature) {
-  if (!stop_.requested()) return;
-  const bool smaller = begun_.memory.allocated_bytes * 100 <
-                       refused_base_bytes_ * (100 - BudgetFloor::kSettledPercent);
+  if (!stop_.requested() || !stop_.raised()) return;
+  const bool smaller = begun_.memory.allocated_bytes < refused_base_bytes_;
   if (first_op_signature == refused_first_op_ && !smaller) return;
   stop_.goOn();
   floor_.forgetNeeds();

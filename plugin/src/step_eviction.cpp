@@ -56,7 +56,7 @@ std::int64_t StepRun::evict(std::int64_t need_bytes) noexcept try {
   session_.notePressure();
   const bool by_cost = computesAgain();
   if (by_cost) spill_bytes_per_second_ = session_.hostCopies().bytes_per_second;
-  bool spills = true;
+  bool spills = !session_.hostRefuses();
   std::int64_t freed = evict(need_bytes, by_cost, spills);
   if (spills || !by_cost || freed >= need_bytes) return freed;
   spill_bytes_per_second_ = 0;  // what was cheaper to spill may still be computed again

@@ -384,6 +384,11 @@ std::vector<AuditKey> StepRun::auditKeys() const {
   return keys;
 }
 
+std::int64_t StepRun::uncountedBytes() const {
+  const std::lock_guard lock(mutex_);
+  return uncounted_.mostBytes();
+}
+
 scheduler::Trace StepRun::takeTrace() {
   std::lock_guard lock(mutex_);
   scheduler::Trace trace;

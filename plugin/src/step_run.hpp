@@ -45,6 +45,7 @@
 #include "spill_target.hpp"
 #include "traced_step.hpp"
 #include "training_device.hpp"
+#include "uncounted_storages.hpp"
 #include "weak_references.hpp"
 
 namespace torch::autograd {
@@ -124,6 +125,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   scheduler::Trace takeTrace();
   std::vector<AuditKey> auditKeys() const;  // per op; 0: not taken, the step being trusted
   bool backwardSeen() const noexcept { return backward_seen_; }
+  // The most bytes of others' memory that its tensors lay in at a time.
+  std::int64_t uncountedBytes() const;
   void noteBackward() noexcept {
     paused_ = true;
     traced_.noteBackward();
@@ -359,6 +362,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::vector<Trained> parameters_;
   std::vector<ValueId> late_drops_;
   KeptGraphs kept_graphs_;
+  UncountedStorages uncounted_;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from; restore_mutex_
   PlanCursor cursor_;

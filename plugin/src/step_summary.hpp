@@ -22,6 +22,7 @@ struct StepSummary {
   bool alone = true;                 // no other step was alive at its end
   bool followed = false;             // it dropped nearly all that its plan drops
   bool waited = false;               // for its backward pass, while others began
+  std::int64_t uncounted_bytes = 0;  // of others' memory, which no budget counts
   scheduler::Trace trace;
   std::vector<AuditKey> audit_keys;  // of the trace's ops
 };

@@ -63,6 +63,7 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   value.covered = {0, value.bytes};
   value.foreign = !device_.blocks.isOurs(tensor.storage());
+  if (value.foreign) uncounted_.add(tensor.storage());
   value.touched = cursor_.boundary();
   if (producer == kNone) noteTrained(id, tensor);
   value.version = WeakVersion(tensor.unsafeGetTensorImpl()->version_counter());

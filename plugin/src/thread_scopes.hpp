@@ -5,13 +5,14 @@
 
 namespace ebbtide::plugin {
 
-// While one lives on a thread, the recorder and the saved-tensor hooks ignore what it does.
-class QuietScope {
+// While one lives on a thread, active() is true on it. Scopes nest. `Kind` names what they are for.
+template <class Kind>
+class ThreadScope {
  public:
-  QuietScope() noexcept : before_(flag()) { flag() = true; }
-  ~QuietScope() { flag() = before_; }
-  QuietScope(const QuietScope&) = delete;
-  QuietScope& operator=(const QuietScope&) = delete;
+  ThreadScope() noexcept : before_(flag()) { flag() = true; }
+  ~ThreadScope() { flag() = before_; }
+  ThreadScope(const ThreadScope&) = delete;
+  ThreadScope& operator=(const ThreadScope&) = delete;
 
   static bool active() noexcept { return flag(); }
 
@@ -23,24 +24,12 @@ class QuietScope {
   bool before_;
 };
 
-// While one lives on a thread, host blocks come from the system, outside of the budget: what is
-// ours must never fail where the program would go on.
-class OwnMemoryScope {
- public:
-  OwnMemoryScope() noexcept : before_(flag()) { flag() = true; }
-  ~OwnMemoryScope() { flag() = before_; }
-  OwnMemoryScope(const OwnMemoryScope&) = delete;
-  OwnMemoryScope& operator=(const OwnMemoryScope&) = delete;
+// The recorder and the saved-tensor hooks ignore what the thread does.
+using QuietScope = ThreadScope<struct Quiet>;
 
-  static bool active() noexcept { return flag(); }
-
- private:
-  static bool& flag() noexcept {
-    thread_local bool value = false;
-    return value;
-  }
-  bool before_;
-};
+// The thread's host blocks come from the system, outside of the budget: what is ours must never
+// fail where the program would go on.
+using OwnMemoryScope = ThreadScope<struct OwnMemory>;
 
 // Is this thread inside an op of a training step? Only there an impossible budget stops the
 // program: saving a checkpoint in an exception handler, or a communication thread, must go on.

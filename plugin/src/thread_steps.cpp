@@ -73,6 +73,7 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   summary.off_plan = run->offPlan() || run->doesMore();
   summary.alone = !liveRuns().others(run.get());
   summary.waited = waited;
+  summary.uncounted_bytes = run->uncountedBytes();
   const auto& options = run->options();
   summary.plan = options.plan;
   summary.trusted = options.plan && !run->rehearsing();

@@ -7,6 +7,7 @@
 #include "dropped_blocks.hpp"
 #include "ebbtide/allocator/host_address_space.hpp"
 #include "job/rank_report.hpp"
+#include "system_time.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -20,9 +21,10 @@ constexpr double kHeadroomElsewhere = 0.03;
 constexpr Bytes kLeastHeadroomElsewhere = 16 << 20;
 // A budget that is named has this beside what steps needed: the next ones may need a little more.
 constexpr Bytes kMiB = 1 << 20;
+constexpr std::int64_t kRefusalNs = 1'000'000'000;
 constexpr double kNamedShare = 0.03;
 constexpr Bytes kLeastNamed = 2 << 20;
-constexpr double kFreeShare = 0.05;  // of the machine, which no step may fill
+constexpr double kFreeShare = 0.05;  // of the machine and the groups, which no step may fill
 
 }  // namespace
 
@@ -100,9 +102,7 @@ std::int64_t TrainedMemory::namedBudgetBytes(std::int64_t needed_bytes) const {
 
 // Past the end of the machine's memory the system ends processes, ours or others.
 void TrainedMemory::limitOverrun() {
-  const auto free = static_cast<Bytes>(kFreeShare * static_cast<double>(machineMemoryBytes()));
-  const Bytes there = reachableBytes();
-  memory_->limitOverrun(there == allocator::kUnlimited ? there : std::max<Bytes>(0, there - free));
+  memory_->limitOverrun(reachableBytes(kFreeShare));
 }
 
 // Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
@@ -116,10 +116,10 @@ std::int64_t TrainedMemory::unplannedBytes() const {
   return memory_->ledger().marginBytes() + std::max<Bytes>(0, slack_at_peak_bytes_);
 }
 
-std::int64_t TrainedMemory::reachableBytes() const {
+std::int64_t TrainedMemory::reachableBytes(double free_share) const {
   if (most_bytes_) return most_bytes_();
   if (isElsewhere()) return allocator::kUnlimited;
-  const Bytes left = availableMemoryBytes() / std::max(1, config_->local_world_size);
+  const Bytes left = availableMemoryBytes(free_share) / std::max(1, config_->local_world_size);
   const Bytes mapped = memory_->ledger().mappedBytes();
   return left > allocator::kUnlimited - mapped ? allocator::kUnlimited : mapped + left;
 }
@@ -129,6 +129,15 @@ scheduler::HostCopies TrainedMemory::hostCopies() {
   const bool only_memory = spills_ == &file_ && config_->spill_dir.empty() && file_.inMemory();
   if (!config_->offload || offload_fails_ || only_memory) return {};
   return {spills_->roundTripBytesPerSecond(), SpillTarget::kLeastBytes};
+}
+
+bool TrainedMemory::stopOffload() noexcept {
+  refused_at_ns_ = steadyNanoseconds();
+  return !offload_fails_.exchange(true);
+}
+
+bool TrainedMemory::hostRefuses() const noexcept {
+  return offload_fails_ && steadyNanoseconds() - refused_at_ns_ < kRefusalNs;
 }
 
 // In the order in which they are taken.

@@ -60,20 +60,24 @@ class TrainedMemory {
   std::int64_t budgetWithRoomFor(std::int64_t bytes) const;
   // The budget that is told to users where steps need so much, in whole MiB; 0 of 0: not known.
   std::int64_t namedBudgetBytes(std::int64_t needed_bytes) const;
-  // The budget may be exceeded, up to what there is less 5 %; reads files.
+  // The host's budget may be exceeded, until 5 % of the machine or a control group are left free;
+  // reads files.
   void limitOverrun();
   void refuseOverrun() noexcept { memory_->limitOverrun(0); }
   // That could be mapped without a budget. Of the host what is mapped and this rank's part of what
-  // is left of the machine's memory; reads files.
-  std::int64_t reachableBytes() const;
+  // is left of the machine's memory and of the control groups', but for that share of each; reads
+  // files.
+  std::int64_t reachableBytes(double free_share = 0) const;
   void noteSlackAtPeak(std::int64_t bytes) noexcept { slack_at_peak_bytes_ = bytes; }
 
   // --- what does not fit
   SpillTarget& spills() const noexcept { return *spills_; }
   scheduler::HostCopies hostCopies();  // 0 bytes a second: only where nothing else helps
   // Plans do without from now on. False: they did so before.
-  bool stopOffload() noexcept { return !offload_fails_.exchange(true); }
+  bool stopOffload() noexcept;
   bool offloadFails() const noexcept { return offload_fails_; }
+  // A write to the host failed less than a second ago: another one is likely to, and costs.
+  bool hostRefuses() const noexcept;
 
   void noteSharers(int ranks) noexcept { file_.setSharers(ranks); }  // of this machine
 
@@ -98,6 +102,7 @@ class TrainedMemory {
   MostBytes most_bytes_;
   std::atomic<bool> measures_only_{false}, offload_fails_{false};
   std::atomic<std::int64_t> slack_at_peak_bytes_{0};  // of the last step, mapped in no block
+  std::atomic<std::int64_t> refused_at_ns_{0};        // by the host, the last time
 };
 
 }  // namespace ebbtide::plugin

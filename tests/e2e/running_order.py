@@ -33,6 +33,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return "mark.quick" not in collection_path.read_text() or None
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest then gathers again what shares a module's fixture
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     files: dict[Path, list[pytest.Item]] = {}
     for item in items:

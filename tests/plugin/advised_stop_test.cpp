@@ -141,6 +141,19 @@ TEST(AdvisedStop, APauseIsNoTimeToStop) {
   EXPECT_FALSE(stop.requested());
 }
 
+// Only an error that the program got can be one that it caught.
+TEST(AdvisedStop, WhatGoesOnHasMetTheStop) {
+  AdvisedStop stop;
+  stop.cannotFit("Too small.");
+  stop.stopAtOnce();
+  EXPECT_FALSE(stop.raised());
+  stop.noteRaised();
+  EXPECT_TRUE(stop.raised());
+  stop.goOn();
+  EXPECT_FALSE(stop.requested());
+  EXPECT_FALSE(stop.raised());
+}
+
 // The second recorded step is judged too: what was said of the first one gives way, the advice
 // stays.
 TEST(AdvisedStop, ANewerMessageKeepsTheAdvice) {

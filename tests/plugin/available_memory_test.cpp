@@ -32,7 +32,7 @@ class AvailableMemory : public testing::Test {
 };
 
 TEST_F(AvailableMemory, WithoutGroupsTheMachineTells) {
-  EXPECT_EQ(availableMemoryBytes(root_), 8 * kMib);
+  EXPECT_EQ(availableMemoryBytes(0, root_), 8 * kMib);
   EXPECT_GT(availableMemoryBytes(), kMib);  // this machine's
 }
 
@@ -41,16 +41,30 @@ TEST_F(AvailableMemory, AGroupHasALimit) {
   write("proc/self/cgroup", "0::/all/job\n");
   write("sys/fs/cgroup/all/memory.max", "20971520\n");
   write("sys/fs/cgroup/all/memory.current", "0\n");
-  EXPECT_EQ(availableMemoryBytes(root_), 8 * kMib);
+  EXPECT_EQ(availableMemoryBytes(0, root_), 8 * kMib);
   write("sys/fs/cgroup/all/job/memory.max", "5242880\n");
   write("sys/fs/cgroup/all/job/memory.current", "4194304\n");
-  EXPECT_EQ(availableMemoryBytes(root_), 1 * kMib);
+  EXPECT_EQ(availableMemoryBytes(0, root_), 1 * kMib);
   write("sys/fs/cgroup/all/job/memory.stat", "inactive_file 1048576\nactive_file 1048576\n");
-  EXPECT_EQ(availableMemoryBytes(root_), 3 * kMib);
+  EXPECT_EQ(availableMemoryBytes(0, root_), 3 * kMib);
   write("sys/fs/cgroup/all/job/memory.max", "max\n");
-  EXPECT_EQ(availableMemoryBytes(root_), 8 * kMib);
+  EXPECT_EQ(availableMemoryBytes(0, root_), 8 * kMib);
   write("sys/fs/cgroup/all/memory.current", "999999999\n");  // more than its limit
-  EXPECT_EQ(availableMemoryBytes(root_), 0);
+  EXPECT_EQ(availableMemoryBytes(0, root_), 0);
+}
+
+// A group of 5 MiB on a machine of 16: 4 MiB and 5 - 0.05 * 5 - 1 = 3.75 are left without the
+// share, not 5 - 0.05 * 16 - 1. With 1 MiB left on the machine: 1 - 0.05 * 16 = 0.2.
+TEST_F(AvailableMemory, TheShareThatStaysFreeIsOfEachLimit) {
+  write("proc/self/cgroup", "0::/job\n");
+  write("sys/fs/cgroup/job/memory.max", "5242880\n");
+  write("sys/fs/cgroup/job/memory.current", "1048576\n");
+  EXPECT_EQ(availableMemoryBytes(0, root_), 4 * kMib);
+  EXPECT_EQ(availableMemoryBytes(0.05, root_), 5 * kMib * 19 / 20 - kMib);
+  write("proc/meminfo", "MemTotal:       16384 kB\nMemAvailable:    1024 kB\n");
+  EXPECT_EQ(availableMemoryBytes(0.05, root_), kMib - 16 * kMib / 20);
+  write("sys/fs/cgroup/job/memory.current", "5242880\n");
+  EXPECT_EQ(availableMemoryBytes(0.05, root_), 0);
 }
 
 // In a container the group's name is the machine's, and its files are those at the top.
@@ -58,7 +72,7 @@ TEST_F(AvailableMemory, SoDoThoseOfTheFirstVersion) {
   write("proc/self/cgroup", "4:cpu,cpuacct:/x\n3:memory:/docker/0123\n");
   write("sys/fs/cgroup/memory/memory.limit_in_bytes", "3145728\n");
   write("sys/fs/cgroup/memory/memory.usage_in_bytes", "1048576\n");
-  EXPECT_EQ(availableMemoryBytes(root_), 2 * kMib);
+  EXPECT_EQ(availableMemoryBytes(0, root_), 2 * kMib);
 }
 
 TEST_F(AvailableMemory, WithoutAGroupThereIsNoLimit) {

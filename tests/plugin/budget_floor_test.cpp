@@ -132,5 +132,45 @@ TEST(BudgetFloor, AnotherBudgetIsJudgedByItsOwnSteps) {
   EXPECT_TRUE(floor.noteStep({.violations = 4}));
 }
 
+// Loading took 1200, and 2 allocations of it went over; steps need 800. A budget of 1200 is needed
+// to come as far as the first step.
+TEST(BudgetFloor, WhatGoesOverBeforeTheFirstStepIsNeeded) {
+  BudgetFloor floor;
+  EXPECT_TRUE(floor.noteStart({.violations = 2, .mapped_peak_bytes = 1200}));
+  EXPECT_TRUE(floor.needsMostAtStart());
+  floor.noteBegin(400, kBudget);
+  EXPECT_FALSE(floor.noteNeed(800, true));
+  EXPECT_TRUE(floor.noteStep({.violations = 2, .mapped_peak_bytes = 800}));
+  EXPECT_EQ(floor.neededBytes(), 1200);
+  EXPECT_TRUE(floor.noteNeed(1300, true));
+  EXPECT_FALSE(floor.needsMostAtStart());
+  floor.forgetNeeds();
+  EXPECT_FALSE(floor.needsMostAtStart());
+}
+
+TEST(BudgetFloor, AStartWithinTheBudgetIsNoNeed) {
+  BudgetFloor floor;
+  EXPECT_FALSE(floor.noteStart({.violations = 0, .mapped_peak_bytes = 900}));
+  EXPECT_EQ(floor.neededBytes(), 0);
+  EXPECT_FALSE(floor.needsMostAtStart());
+  floor.countFrom(2);  // of the process that forked this one
+  EXPECT_FALSE(floor.noteStart({.violations = 2, .mapped_peak_bytes = 900}));
+}
+
+// 1040 should be needed, two steps held 1000, a later one did not.
+TEST(BudgetFloor, AProofIsGoneWithTheFirstStepThatGoesOver) {
+  BudgetFloor floor;
+  for (int i = 0; i < 2; ++i) {
+    floor.noteBegin(400, kBudget);
+    floor.noteNeed(1040, true);
+    floor.noteStep({});
+  }
+  floor.noteBegin(400, kBudget);
+  ASSERT_EQ(floor.heldBytes(), kBudget);
+  floor.checkAgain();
+  EXPECT_TRUE(floor.noteStep({.violations = 1}));
+  EXPECT_EQ(floor.heldBytes(), 0);
+}
+
 }  // namespace
 }  // namespace ebbtide::plugin

@@ -29,6 +29,13 @@ TEST(RunFigures, ManyStepsTakeNoMoreMemory) {
   EXPECT_EQ(figures.medianOfLast(1000), 2);  // of the last 64
 }
 
+TEST(RunFigures, WhatNoBudgetCountsIsTheMostOfAStep) {
+  RunFigures figures;
+  for (const std::int64_t bytes : {8, 30, 0}) figures.noteUncounted(bytes);
+  figures.forgetPeaks();  // another budget counts it no more than this one
+  EXPECT_EQ(figures.uncountedBytes(), 30);
+}
+
 TEST(RunFigures, PeaksAreTheLargestUntilTheyAreForgotten) {
   RunFigures figures;
   figures.notePeaks({.allocated_peak_bytes = 50, .mapped_peak_bytes = 70});

@@ -17,13 +17,14 @@ enum class Gauge : std::uint8_t {
   kStepPeakBytes,
   kFragmentationRatio,
   kExternalMarginBytes,
+  kUncountedBytes,
   kPredictedPeakBytes,
   kOverheadRatio,
   kSmallestBudgetBytes,
   kLastStepTimestamp,  // seconds since 1970
   kStartTimestamp,     // likewise
 };
-inline constexpr std::size_t kGauges = 14;
+inline constexpr std::size_t kGauges = 15;
 
 enum class Counter : std::uint8_t {
   kRecomputedOps,
