@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import threading
 import time
 import urllib.error
 import urllib.request
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,6 @@ from processes import (
     TIMEOUT_SECONDS,
     Finished,
     Program,
-    environment,
     free_port,
     run,
     script,
@@ -389,16 +388,8 @@ def test_a_run_ends_while_it_is_asked(baseline: Baseline, sockets: Path, tmp_pat
         "EBBTIDE_JOB_ID": "job",
     }
     program = controlled(30)
-    command = [*program.command, "--out", str(tmp_path / "result-{rank}.json")]
-    process = subprocess.Popen(
-        command,
-        env=environment(program, variables, tmp_path),
-        cwd=tmp_path,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    command = (*program.command, "--out", str(tmp_path / "result-{rank}.json"))
+    process = started(replace(program, command=command), variables, tmp_path)
     found: set[int] = set()
 
     def turn(share: float) -> None:

@@ -14,6 +14,8 @@
 #include <string>
 #include <thread>
 
+#include "private_folder.hpp"
+
 namespace ebbtide::metrics {
 namespace {
 
@@ -21,12 +23,6 @@ namespace fs = std::filesystem;
 
 class SeriesFileTest : public testing::Test {
  protected:
-  SeriesFileTest() {
-    std::string name = (fs::temp_directory_path() / "ebbtide-series-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~SeriesFileTest() override { fs::remove_all(folder_); }
-
   std::string path() const { return (folder_ / "rank-0.prom").string(); }
   std::string contents() const {
     std::ifstream file(path());
@@ -37,7 +33,8 @@ class SeriesFileTest : public testing::Test {
   }
 
   const SeriesFile::Time now_ = std::chrono::steady_clock::now();
-  fs::path folder_;
+  const test::PrivateFolder own_;
+  const fs::path folder_ = own_.path();
 };
 
 TEST_F(SeriesFileTest, IsWrittenWholeAndAgainAfterTheInterval) {

@@ -19,6 +19,8 @@
 #include <string>
 #include <thread>
 
+#include "private_folder.hpp"
+
 namespace ebbtide::metrics {
 namespace {
 
@@ -26,12 +28,6 @@ namespace fs = std::filesystem;
 
 class WholeFileTest : public testing::Test {
  protected:
-  WholeFileTest() {
-    std::string name = (fs::temp_directory_path() / "ebbtide-whole-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
-  }
-  ~WholeFileTest() override { fs::remove_all(folder_); }
-
   std::string path() const { return (folder_ / "a.json").string(); }
   static std::string contents(const std::string& path) {
     std::ifstream file(path);
@@ -50,7 +46,8 @@ class WholeFileTest : public testing::Test {
   }
   static void writeOld(const std::string& path) { std::ofstream(path) << "old"; }
 
-  fs::path folder_;
+  const test::PrivateFolder own_;
+  const fs::path folder_ = own_.path();
 };
 
 // The result of a child process, whose limits and mask are its own.

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "../metrics/private_folder.hpp"
 #include "ebbtide/metrics/whole_file.hpp"
 #include "trace_file.hpp"
 #include "traced_step.hpp"
@@ -23,14 +24,11 @@ using Kind = TracedSpan::Kind;
 class RunTraces : public testing::Test {
  protected:
   RunTraces() {
-    std::string name = (fs::temp_directory_path() / "ebbtide-test-XXXXXX").string();
-    folder_ = ::mkdtemp(name.data());
     Config config;
     config.trace_dir = folder_;
     config.rank = 3;
     config_.change(std::move(config));
   }
-  ~RunTraces() override { fs::remove_all(folder_); }
 
   // What was written, as soon as it is there; a trace that never comes is the test's time-out.
   static nlohmann::json read(const std::string& path) {
@@ -53,7 +51,8 @@ class RunTraces : public testing::Test {
     trace.endStep(number);
   }
 
-  std::string folder_;
+  const metrics::test::PrivateFolder own_;
+  const std::string folder_ = own_.path();
   CurrentConfig config_;
   TrainedMemory memory_{config_};
   std::vector<std::string> warnings_;

@@ -9,6 +9,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "gpt_graph.hpp"
+#include "honest_plan.hpp"
 #include "persistent_dp.hpp"
 #include "random_graphs.hpp"
 #include "schedule_brute_force.hpp"
@@ -131,12 +132,8 @@ TEST(JoinBlocks, IsLegalAndHonest) {
     const Bytes bound = peakLowerBound(graph);
     const Bytes peak = simulate(graph, keepEverything(graph)).peak_bytes;
     for (Bytes budget : {Bytes{0}, bound, (bound + peak) / 2, peak}) {
-      const PlanResult result = joinBlocks(graph, budget, {});
-      ASSERT_EQ(validate(graph, result.schedule).value_or(""), "") << seed;
-      const Simulation simulation = simulate(graph, result.schedule);
-      EXPECT_EQ(result.peak_bytes, simulation.peak_bytes);
-      EXPECT_EQ(result.recompute_ns, simulation.recompute_ns);
-      EXPECT_EQ(result.feasible, result.peak_bytes <= budget);
+      SCOPED_TRACE(testing::Message() << "seed " << seed << " budget " << budget);
+      expectHonest(graph, budget, joinBlocks(graph, budget, {}));
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "honest_plan.hpp"
 #include "layered_graph.hpp"
 #include "random_graphs.hpp"
 #include "random_orders.hpp"
@@ -138,14 +139,6 @@ class CheckmatePlanners : public SolverTest {
   void SetUp() override {
     SolverTest::SetUp();
     options_.named["work"] = "0";  // no help from the start
-  }
-
-  void expectHonest(const Graph& graph, Bytes budget, const PlanResult& result) const {
-    ASSERT_EQ(validate(graph, result.schedule).value_or(""), "");
-    const Simulation simulation = simulate(graph, result.schedule);
-    EXPECT_EQ(result.peak_bytes, simulation.peak_bytes);
-    EXPECT_EQ(result.recompute_ns, simulation.recompute_ns);
-    EXPECT_EQ(result.feasible, result.peak_bytes <= budget);
   }
 
   const CheckmatePlanner milp_{CheckmatePlanner::Method::kMilp};

@@ -16,7 +16,7 @@
 #include "ebbtide/scheduler/graph_file.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
-#include "ebbtide/scheduler/validator.hpp"
+#include "honest_plan.hpp"
 #include "mutations.hpp"
 #include "random_graphs.hpp"
 #include "small_graphs.hpp"
@@ -160,15 +160,6 @@ PlannerOptions quick(const Planner& planner) {
   }
   options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(3);
   return options;
-}
-
-void expectHonest(const Graph& graph, Bytes budget, const PlanResult& result) {
-  ASSERT_EQ(validate(graph, result.schedule).value_or(""), "");
-  const Simulation simulation = simulate(graph, result.schedule);
-  EXPECT_EQ(result.peak_bytes, simulation.peak_bytes);
-  EXPECT_EQ(result.recompute_ns, simulation.recompute_ns);
-  EXPECT_GE(result.recompute_ns, 0);
-  EXPECT_EQ(result.feasible, result.peak_bytes <= budget);
 }
 
 void expectPlannedOrRefused(const Graph& graph) {

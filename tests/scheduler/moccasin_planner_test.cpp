@@ -18,7 +18,7 @@
 #include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
-#include "ebbtide/scheduler/validator.hpp"
+#include "honest_plan.hpp"
 #include "layered_graph.hpp"
 #include "moccasin_model.hpp"
 #include "protobuf_wire.hpp"
@@ -102,8 +102,7 @@ class MoccasinPlannerTest : public SolverTest {
     PlannerOptions options;
     options.named = std::move(named);
     PlanResult result = MoccasinPlanner().plan(graph, budget, options);
-    EXPECT_EQ(validate(graph, result.schedule).value_or(""), "");
-    EXPECT_EQ(result.peak_bytes, simulate(graph, result.schedule).peak_bytes);
+    expectHonest(graph, budget, result);
     return result;
   }
 };

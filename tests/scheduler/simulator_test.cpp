@@ -65,14 +65,6 @@ TEST(Simulator, CountsAReplayBeforeAWaitWithTheFixedBytesThere) {
   EXPECT_EQ(after.recompute_ns, ahead.recompute_ns);
 }
 
-// x -> a -> (in place) b; an event reads b. All of 10 bytes; x is a source.
-Graph inPlaceGraph() {
-  Graph graph;
-  const ValueId x = addSource(graph, 10);
-  addEvent(graph, {addInPlace(graph, addForward(graph, {x}, 10, 1), 1)});
-  return graph;  // values: 0 x, 1 a, 2 b; ops: 0, 1, event 2
-}
-
 TEST(Simulator, AnInPlaceOpTakesTheBytesOver) {
   // Op 0: x + a = 20. Op 1: b in a's place, x gone = 10.
   const Simulation result = play(inPlaceGraph(), {run(0), drop(0), run(1), run(2), drop(2)});

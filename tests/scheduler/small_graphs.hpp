@@ -79,4 +79,12 @@ inline Graph chain(int length) {
   return graph;
 }
 
+// x -> a -> (in place) b; an event reads b. All of 10 bytes; x is a source.
+inline Graph inPlaceGraph() {
+  Graph graph;
+  const ValueId x = addSource(graph, 10);
+  addEvent(graph, {addInPlace(graph, addForward(graph, {x}, 10, 1), 1)});
+  return graph;  // values: 0 x, 1 a, 2 b; ops: 0, 1, event 2
+}
+
 }  // namespace ebbtide::scheduler

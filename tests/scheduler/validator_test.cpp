@@ -112,14 +112,6 @@ TEST(Validator, KnowsHostCopies) {
             "step 2: value 1 is dropped but is not live");
 }
 
-// x -> a -> (in place) b; an event reads b.
-Graph inPlaceGraph() {
-  Graph graph;
-  const ValueId x = addSource(graph, 10);
-  addEvent(graph, {addInPlace(graph, addForward(graph, {x}, 10, 1), 1)});
-  return graph;  // values: 0 x, 1 a, 2 b; ops: 0, 1, event 2
-}
-
 TEST(Validator, NoFirstCopySurvivesAnOverwrite) {
   const Graph graph = inPlaceGraph();
   EXPECT_EQ(fault(graph, {run(0), run(1), run(2)}), "");
