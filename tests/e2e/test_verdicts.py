@@ -1,0 +1,57 @@
+"""What a verdict counts besides the steps of one program that are alike."""
+
+import re
+import sys
+from pathlib import Path
+
+from conftest import MIB
+from processes import Finished, Program, run
+
+NET = """
+import torch
+from torch import nn
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = nn.Sequential(
+    *[m for _ in range(6) for m in (nn.Linear(256, 256), nn.GELU(), nn.LayerNorm(256))],
+)
+optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+def step(rows):
+    net(torch.randn(rows, 256)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print("a step of", rows)
+"""
+
+
+def trained(loop: str, budget: str, folder: Path) -> Finished:
+    program = Program((sys.executable, "-c", NET + loop))
+    return run(program, {"EBBTIDE_BUDGET": budget}, folder, out=False)
+
+
+def named_mib(done: Finished) -> int:
+    found = re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", done.output)
+    assert done.status != 0 and found, done.output
+    return int(found[-1])
+
+
+def test_loading_may_need_more_than_any_step(tmp_path: Path) -> None:
+    """Steps of 512 rows need some 8 MiB; before them 60 MiB live at a time."""
+    loading = "state = [torch.zeros(10 << 18) for _ in range(6)]\ndel state\n"
+    loop = loading + "for _ in range(6): step(512)\n"
+    refused = trained(loop, "40MiB", tmp_path / "refused")
+    assert refused.said("before its first step, needed at least 6.\\.. MiB, more than the budget")
+    assert refused.said("Floor: what the program allocated before its first step")
+    named = named_mib(refused)
+    assert 60 < named < 80
+    done = trained(loop, f"{named}MiB", tmp_path / "named").succeeded()
+    assert done.report["budget_violations"] == 0
+    assert done.report["mapped_peak_bytes"] <= named * MIB
+
+
+def test_programs_that_take_turns_are_refused_too(tmp_path: Path) -> None:
+    """No step has the shapes of the one before."""
+    done = trained("for i in range(40): step(2048 + 64 * i)\n", "8MiB", tmp_path)
+    assert named_mib(done) > 8
+    assert len(re.findall("a step of", done.output)) <= 4
+    assert len(re.findall("needed at least", done.output)) == 1, done.output
