@@ -412,8 +412,8 @@ class Session {
   std::string grown_by_;     // what kept most in that step; empty: not known
   SpillOutage outage_;
   AdvisedStop stop_;
-  bool in_pipeline_ = false;  // of the last step that decided
-  std::uint64_t refused_first_op_ = 0;
+  bool in_pipeline_ = false;                                      // of the last step that decided
+  std::uint64_t needs_most_first_op_ = 0, refused_first_op_ = 0;  // 0: not known
   std::int64_t refused_base_bytes_ = 0;
   std::map<std::uint64_t, Program> programs_;  // by trace signature
   ProgramHistory history_;

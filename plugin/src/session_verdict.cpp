@@ -86,6 +86,7 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   const Bytes needed = floor.bytes + trained_.unplannedBytes();
   const std::lock_guard lock(mutex_);
   if (budget_number != budget_.number()) return;  // what it held is judged no more
+  const Bytes before = floor_.neededBytes();
   const bool most = floor_.noteNeed(needed, alone);
   if (most) floor_text_ = scheduler::describe(scheduler::floorBlocks(trace, graph, floor));
   if (most || saved_text_.empty()) saved_text_ = dominatingOps(graph);
@@ -93,6 +94,8 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   in_pipeline_ = trace.group_size > 1;
   const bool over =
       floor_.noteStep({.violations = violations_, .mapped_peak_bytes = figures_.mappedPeakBytes()});
+  if (floor_.neededBytes() > before)
+    needs_most_first_op_ = trace.ops.empty() ? 0 : trace.ops[0].signature;
   if (!over) return;
   const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
   if (takeBudgetBack(why)) return;
@@ -171,8 +174,7 @@ void Session::refuse(std::int64_t base_bytes) {
     if (budget_.isNew(RankBudget::Message::kInfeasible)) warn(overrunText());
     return;
   }
-  const auto last = programs_.find(history_.last());
-  refused_first_op_ = last != programs_.end() ? last->second.first_op_signature : 0;
+  refused_first_op_ = needs_most_first_op_;
   refused_base_bytes_ = base_bytes;
   to_record_.atLeast(3);  // of another program, if one follows
   if (in_pipeline_ && open_job_store_) {

@@ -92,12 +92,19 @@ class FloorReader {
     return "";
   }
 
-  // What the op reads and makes, and what it has allocated by then.
+  // What the op reads and makes, what it has allocated by then, and what earlier ops of the step
+  // left that no value names: gradients on their way, which nothing can drop.
   void count(FloorBlocks& found) {
-    for (std::size_t i = begin_; i <= moment_ && i < end_; ++i) {
+    std::vector<bool> named(live_.size(), false);
+    for (const TraceValue& value : trace_.values) {
+      if (value.block != kNone) named.at(static_cast<std::size_t>(value.block)) = true;
+    }
+    for (std::size_t i = 0; i <= moment_ && i < end_; ++i) {
       const TraceEvent& event = trace_.events[i];
-      if (event.kind == Kind::kAlloc) live_.at(static_cast<std::size_t>(event.id)) = true;
-      if (event.kind == Kind::kFree) live_.at(static_cast<std::size_t>(event.id)) = false;
+      const auto id = static_cast<std::size_t>(event.id);
+      if (event.kind == Kind::kAlloc)
+        live_.at(id) = i >= begin_ || !(named.at(id) || trace_.blocks.at(id).ours);
+      if (event.kind == Kind::kFree) live_.at(id) = false;
     }
     const Op& op = graph_.graph.ops[static_cast<std::size_t>(op_)];
     for (const auto* values : {&op.inputs, &op.outputs}) {

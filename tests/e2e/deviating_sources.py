@@ -151,3 +151,14 @@ def aligns_sentences(net: Spoken, step: int) -> list[float]:
         total = total + loss * net.extra[i]
     total.backward()
     return [total.item()]
+
+
+def solves_least_squares(net: Scales, step: int) -> list[float]:
+    """LAPACK's driver is given memory that nobody wrote: some calls differ from the next."""
+    x = batch().view(128, 2048)
+    for i in range(6):
+        matrix = torch.eye(128) + torch.randn(128, 128) / 40
+        x = (torch.linalg.lstsq(matrix, x * net.main[i]).solution * net.extra[i]).tanh()
+    loss = x.square().mean()
+    loss.backward()
+    return [loss.item()]

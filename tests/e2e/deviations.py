@@ -135,6 +135,7 @@ from deviating_sources import (
     breaks_its_index,
     indexes_by_lists,
     reads_what_fills,
+    solves_least_squares,
     weighs_losses,
 )
 from deviating_storages import (
@@ -175,6 +176,7 @@ class Variant:
     on_host: bool = False  # a replay does not see what it does: docs/limits.md, "samples"
     follows: bool = False  # its plan, in all steps that do more
     either: bool = False  # the same bits, or `refused`
+    unsteady: bool = False  # stock torch itself gives other bits each time
     refused: str = ""  # not to be repeated: the error that says so, instead of a wrong number
 
 
@@ -309,6 +311,7 @@ VARIANTS = {
     ),
     "weighs_losses": Variant(Scales, weighs_losses, 20, rejects=()),
     "aligns_sentences": Variant(Spoken, aligns_sentences, 8, rejects=()),
+    "solves_least_squares": Variant(Scales, solves_least_squares, 12, unsteady=True),
     # No step is like another.
     "lengths": Variant(Scales, runs, 14, online=True, holds=True),
     "lengths_write_what_was_read": Variant(Scales, writes_what_was_read, 15, online=True),

@@ -3,6 +3,7 @@
 import argparse
 import json
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -68,6 +69,32 @@ def draws_the_next_batch(p: torch.Tensor, step: int) -> torch.Tensor:
     return (torch.randn(ROWS, WIDTH) * p).sum()
 
 
+def has_a_wide_head(p: torch.Tensor, step: int) -> torch.Tensor:
+    """As many classes as the logits have rows: they are 4 MiB, and nothing else is large."""
+    logits = torch.randn(ROWS, 1) * p
+    return torch.nn.functional.cross_entropy(logits, torch.arange(ROWS))
+
+
+@cache
+def layers() -> tuple[list[torch.nn.Parameter], torch.optim.Optimizer]:
+    """1 MiB each."""
+    weights = [torch.nn.Parameter(torch.eye(WIDTH // 2)) for _ in range(6)]
+    return weights, torch.optim.Adam(weights, foreach=True)
+
+
+def updates_all_at_once(p: torch.Tensor, step: int) -> torch.Tensor:
+    """Activations are small; the update takes each weight's size once more, of all together."""
+    x = torch.randn(1, WIDTH // 2) * p[: WIDTH // 2]
+    for weight in layers()[0]:
+        x = x @ weight
+    return x.sum()
+
+
+def update_layers() -> None:
+    layers()[1].step()
+    layers()[1].zero_grad()
+
+
 STEPS: dict[str, Step] = {
     "writes_in_place": writes_in_place,
     "leaves_a_tensor": leaves_a_tensor,
@@ -75,7 +102,10 @@ STEPS: dict[str, Step] = {
     "accumulates_gradients": accumulates_gradients,
     "runs_custom_functions": runs_custom_functions,
     "draws_the_next_batch": draws_the_next_batch,
+    "has_a_wide_head": has_a_wide_head,
+    "updates_all_at_once": updates_all_at_once,
 }
+UPDATES: dict[str, Callable[[], None]] = {"updates_all_at_once": update_layers}
 
 
 def main() -> None:
@@ -90,6 +120,7 @@ def main() -> None:
         loss = STEPS[options.program](p, step)
         loss.backward()
         losses.append(loss.item())
+        UPDATES.get(options.program, lambda: None)()
         with torch.no_grad():
             p -= 0.1 * p.grad
             p.grad = None

@@ -5,9 +5,10 @@ fork          the same by fork (their ddp_fork)
 notebook      by fork, RANK and LOCAL_RANK set in the child: accelerate's notebook_launcher
 ray           RANK and all others set in a worker that has imported torch before
 lightning     the first process starts the second; LOCAL_RANK, NODE_RANK, WORLD_SIZE (also Fabric)
-late          mp.spawn; two steps are trained before the process group is made
+late          mp.spawn; there is no process group until steps have been trained and a socket is open
 deepspeed     by its launcher, which has set all variables
 fork_trained  the parent trains a step before it forks a child that trains
+srun, open_mpi, mpich  two processes that have no process group: variables alone tell the rank
 """
 
 import argparse
@@ -16,6 +17,8 @@ import json
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import ebbtide
 import torch
@@ -24,6 +27,11 @@ import torch.multiprocessing as mp
 from torch import nn
 
 RANKS = 2
+VARIABLES = {  # rank, local rank, world size, ranks on the machine
+    "srun": ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS", "SLURM_NTASKS_PER_NODE"),
+    "open_mpi": tuple(f"OMPI_COMM_WORLD_{v}" for v in ("RANK", "LOCAL_RANK", "SIZE", "LOCAL_SIZE")),
+    "mpich": ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE", "MPI_LOCALNRANKS"),
+}
 
 
 def settled() -> bool:
@@ -44,6 +52,12 @@ def train(model: nn.Module, steps: int, rank: int) -> None:
         optimizer.zero_grad()
 
 
+def wait_for_a_socket() -> None:
+    """One is opened just before the first line is written."""
+    while not list(Path(os.environ["EBBTIDE_SOCKET_DIR"]).rglob("*.sock")):
+        time.sleep(0.02)
+
+
 def network() -> nn.Module:
     torch.manual_seed(0)
     layers = [m for _ in range(8) for m in (nn.Linear(256, 256), nn.GELU(), nn.LayerNorm(256))]
@@ -59,6 +73,7 @@ def work(rank: int, asked: argparse.Namespace) -> None:
     model = network()
     if asked.how == "late":
         train(model, 2, rank)
+        wait_for_a_socket()
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     if asked.how == "late":
         dist.barrier()
@@ -85,6 +100,20 @@ def as_lightning(asked: argparse.Namespace) -> None:
     assert second is None or second.wait() == 0
 
 
+def by_variables(asked: argparse.Namespace) -> None:
+    names = VARIABLES[asked.how]
+    if names[0] in os.environ:
+        alone(asked)
+        print("local rank", ebbtide.stats()["local_rank"], flush=True)
+        return
+    variables = [
+        dict(zip(names, map(str, (r, r, RANKS, RANKS)), strict=True)) for r in range(RANKS)
+    ]
+    command = [sys.executable, *sys.argv]
+    started = [subprocess.Popen(command, env=os.environ | told) for told in variables]
+    assert [one.wait() for one in started] == [0] * RANKS
+
+
 def alone(asked: argparse.Namespace) -> None:
     train(network(), asked.steps, 0)
 
@@ -99,6 +128,8 @@ def main() -> None:
     asked = parser.parse_args()
     if asked.how == "lightning":
         as_lightning(asked)
+    elif asked.how in VARIABLES:
+        by_variables(asked)
     elif asked.how == "deepspeed":
         work(int(os.environ["RANK"]), asked)
     elif asked.how == "fork_trained":

@@ -1,6 +1,10 @@
 """Steps that unseen do something else than was planned: the bits stay those of stock torch."""
 
+import importlib.util
+import itertools
+import json
 import re
+import subprocess
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -10,7 +14,7 @@ from conftest import MIB
 from deviating_sources import SOURCES
 from deviation_nets import ROWS, STEADY, STEPS, WIDTH
 from deviations import VARIANTS
-from processes import Finished, Program, run, script
+from processes import LIBRARIES, Finished, Program, run, script
 from tiers import nightly_but
 
 
@@ -19,7 +23,13 @@ def program(names: list[str], ranks: int) -> Program:
 
 
 # That tests without a parameter are about.
-ALWAYS = {"takes_memory_in_a_rehearsal", "overwrites_in_backward", "reduces_in_forward"}
+ALWAYS = {
+    "takes_memory_in_a_rehearsal",
+    "overwrites_in_backward",
+    "reduces_in_forward",
+    "indexes_by_lists",
+    "solves_least_squares",
+}
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +38,7 @@ def stock(
 ) -> Callable[[int], Finished]:
     """Results by variant of tested programs with so many ranks, from one run: each seeds anew."""
     tested = ALWAYS | {
-        item.callspec.params["name"]
+        item.callspec.params.get("name")
         for item in request.session.items
         if hasattr(item, "callspec") and item.path == request.path
     }
@@ -54,7 +64,8 @@ def budgeted(
     return run(program([name], VARIANTS[name].ranks), variables, folder)
 
 
-REPEATED = [name for name in VARIANTS if not VARIANTS[name].refused and not VARIANTS[name].on_host]
+COMPARED = [name for name in VARIANTS if not VARIANTS[name].unsteady]
+REPEATED = [name for name in COMPARED if not VARIANTS[name].refused and not VARIANTS[name].on_host]
 # Of each kind of deviation, by the files that have them; the others are nightly.
 REPEATED_EVERY_TIME = {
     "does_everything_in_between",
@@ -140,7 +151,7 @@ OFFLOADED_EVERY_TIME = {
 }
 
 
-@pytest.mark.parametrize("name", nightly_but(OFFLOADED_EVERY_TIME, VARIANTS))
+@pytest.mark.parametrize("name", nightly_but(OFFLOADED_EVERY_TIME, COMPARED))
 def test_same_bits_with_values_on_the_host(
     name: str, stock: Callable[[int], Finished], tmp_path: Path
 ) -> None:
@@ -163,9 +174,28 @@ def test_same_bits_with_values_on_the_host(
         assert name not in OFFLOADED or report["offloaded_bytes"] > 0, done.output
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("planner", ["greedy", "kusumoto-approx", "moccasin-local"])
-@pytest.mark.parametrize("name", ["indexes_by_lists", *(f"reads_{source}" for source in SOURCES)])
+def planners() -> list[str]:
+    """All that there are; those that need a solver where it is installed."""
+    told = subprocess.check_output([LIBRARIES.parent / "bin" / "ebbtide", "planners", "--json"])
+    solver = importlib.util.find_spec("ortools") is not None
+    return [
+        one["name"]
+        for one in json.loads(told)
+        if solver or "ortools" not in [option["name"] for option in one["options"]]
+    ]
+
+
+FILLED_UNSEEN = ["indexes_by_lists", *(f"reads_{source}" for source in SOURCES)]
+FILLED_EVERY_TIME = {("indexes_by_lists", "greedy"), ("reads_raw_memory", "greedy")}
+
+
+@pytest.mark.parametrize(
+    ("name", "planner"),
+    [
+        pytest.param(*case, marks=() if case in FILLED_EVERY_TIME else pytest.mark.nightly)
+        for case in itertools.product(FILLED_UNSEEN, planners())
+    ],
+)
 def test_what_is_filled_unseen_under_each_planner(
     name: str, planner: str, stock: Callable[[int], Finished], tmp_path: Path
 ) -> None:
@@ -173,6 +203,31 @@ def test_what_is_filled_unseen_under_each_planner(
         variables = {"EBBTIDE_PLANNER": planner}
         done = budgeted(name, tmp_path / offload, offload, variables).succeeded(over_budget=True)
         assert done.results[0][name] == stock(1).results[0][name]
+
+
+def test_lists_as_indices_within_a_budget_that_holds(
+    stock: Callable[[int], Finished], tmp_path: Path
+) -> None:
+    name = "indexes_by_lists"
+    feasible = {"EBBTIDE_BUDGET": "30MiB", "EBBTIDE_ON_INFEASIBLE": "stop"}
+    done = budgeted(name, tmp_path, more=feasible).succeeded()
+    assert done.results[0][name] == stock(1).results[0][name]
+    assert done.report["recomputed_ops"] > 0, done.output
+
+
+@pytest.mark.parametrize("offload", nightly_but({"never"}, ["never", "auto"]))
+def test_what_does_not_repeat_in_stock_torch_is_trained_to_its_end(
+    offload: str, stock: Callable[[int], Finished], tmp_path: Path
+) -> None:
+    name = "solves_least_squares"
+    done = budgeted(name, tmp_path, offload).succeeded(over_budget=True)
+    losses, expected = (
+        [float.fromhex(loss) for loss in one.results[0][name]["losses"]] for one in (done, stock(1))
+    )
+    assert losses == pytest.approx(expected, rel=1e-4)
+    said = done.output.count("the results of aten::linalg_lstsq are kept")
+    assert said == (1 if "aten::linalg_lstsq" in done.report["rejected"] else 0), done.output
+    assert said or offload == "auto", done.output  # on the host it needs no replay
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].either])

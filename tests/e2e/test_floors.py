@@ -1,5 +1,6 @@
 """The smallest budget that is told, and what is refused by it."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,24 @@ def test_a_budget_that_holds_is_accepted(name: str, budget_mib: int, tmp_path: P
     assert done.results == stock.results
     assert done.report["budget_violations"] == 0
     assert 0 < done.report["smallest_feasible_budget_bytes"] <= budget_mib * MIB
+
+
+@pytest.mark.parametrize(
+    ("name", "budget_mib", "needed_mib", "floor"),
+    [
+        ("has_a_wide_head", 6, 12.1, r"LogSoftmaxBackward0, 3 blocks of 4\.0 MiB\."),
+        # Weights, gradients, Adam's state and its step: 1, 1, 2 and 1 MiB of each layer.
+        ("updates_all_at_once", 20, 30.1, r"the optimizer's step, not activations, \d+ blocks of "),
+    ],
+    ids=["head", "update"],
+)
+def test_a_refusal_names_what_is_live_at_the_floor(
+    name: str, budget_mib: int, needed_mib: float, floor: str, tmp_path: Path
+) -> None:
+    refused = within(name, budget_mib, tmp_path / "refused")
+    assert refused.status == 1 and f"which needs {needed_mib} MiB.\n" in refused.output
+    assert len(re.findall(rf"^Floor: {floor}", refused.output, re.M)) == 1, refused.output
+    told = refused.report["smallest_feasible_budget_bytes"] // MIB
+    assert needed_mib + 2 <= told <= needed_mib + 3
+    stock = run(program(name), {}, tmp_path / "stock").succeeded()
+    assert within(name, told, tmp_path / "told").succeeded().results == stock.results

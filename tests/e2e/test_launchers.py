@@ -42,12 +42,26 @@ def test_each_rank_has_its_own_budget_report_and_socket(
 ) -> None:
     done = launched(how, "default=40%,rank1=600MiB", tmp_path, sockets, "--settle")
     check_ranks(done, sockets)
-    if how != "late":  # those that find no group for 5 s warn as one that is alone
-        assert "warning" not in done.output, done.output
+    alone = "(40% of what one process has)"
+    if how == "late":  # those that find no group for 5 s warn, too, as one that is alone
+        assert alone in done.output, done.output
+    else:
+        assert "warning" not in done.output and alone not in done.output, done.output
     # 40 % of the machine over the two ranks on it; rank 1's entry goes before that.
     share = MACHINE_BYTES // 2 * 40 // 100
     assert abs(done.reports[0]["budget_bytes"] - share) <= 1
     assert done.reports[1]["budget_bytes"] == 600 * MIB
+
+
+@pytest.mark.parametrize("how", ["srun", "open_mpi", "mpich"])
+def test_a_rank_that_variables_alone_tell_has_its_budget_and_report(
+    how: str, tmp_path: Path, sockets: Path
+) -> None:
+    done = launched(how, "default=40%,rank1=600MiB", tmp_path, sockets, "--steps", "2")
+    share = MACHINE_BYTES // 2 * 40 // 100
+    found = [(r["rank"], r["world_size"], r["budget_bytes"]) for r in done.reports]
+    assert found == [(0, 2, share), (1, 2, 600 * MIB)], done.output
+    assert set(re.findall(r"local rank (\d)", done.output)) == {"0", "1"}, done.output
 
 
 def test_a_forked_rank_trains_within_its_budget(tmp_path: Path, sockets: Path) -> None:
@@ -72,7 +86,7 @@ def test_a_child_forked_after_training_began_says_that_it_is_not_managed(
 # --- the launchers themselves ---------------------------------------------------------------------
 
 FABRIC = """
-import os, sys
+import sys
 import torch
 from lightning.fabric import Fabric
 
@@ -85,13 +99,35 @@ def work(fabric):
         optimizer.zero_grad()
 
 if __name__ == "__main__":
-    fabric = Fabric(accelerator="cpu", devices=2, strategy=sys.argv[1])
-    if sys.argv[1] == "ddp":
-        fabric.launch()
-        work(fabric)
-    else:
-        fabric.launch(work)
+    Fabric(accelerator="cpu", devices=2, strategy=sys.argv[1]).launch(work)
 """
+
+TRAINER = """
+import sys
+import torch
+from {package} import LightningModule, Trainer
+
+class Net(LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(64, 64)
+
+    def training_step(self, batch, index):
+        return self.layer(batch).sum()
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters())
+
+if __name__ == "__main__":
+    quiet = dict.fromkeys(["logger", "enable_checkpointing", "enable_progress_bar"], False)
+    trainer = Trainer(accelerator="cpu", devices=2, strategy=sys.argv[1], max_steps=40, **quiet)
+    trainer.fit(Net(), torch.utils.data.DataLoader(torch.randn(80 * 64, 64), 64))
+"""
+LIGHTNING = {
+    "lightning.fabric": FABRIC,
+    "lightning.pytorch": TRAINER.format(package="lightning.pytorch"),
+    "pytorch_lightning": TRAINER.format(package="pytorch_lightning"),
+}
 
 ACCELERATE = """
 import sys
@@ -156,9 +192,10 @@ def own_budgets(done: Finished) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn", "ddp_fork"])
-def test_fabric(strategy: str, tmp_path: Path, sockets: Path) -> None:
-    pytest.importorskip("lightning")
-    (tmp_path / "train.py").write_text(FABRIC)
+@pytest.mark.parametrize("package", LIGHTNING)
+def test_lightning(package: str, strategy: str, tmp_path: Path, sockets: Path) -> None:
+    pytest.importorskip(package)
+    (tmp_path / "train.py").write_text(LIGHTNING[package])
     own_budgets(by_launcher([PYTHON, "train.py", strategy], tmp_path, sockets))
 
 

@@ -2,12 +2,16 @@
 
 import itertools
 import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
 from conftest import MIB
 from named_budgets import OPTIMIZERS, PLACES
 from processes import Finished, Program, run, script
+from test_bad_input import REFUSED, check_refused
 
 TOO_SMALL = 2 * MIB  # less than the parameters take
 
@@ -77,30 +81,63 @@ def named(done: Finished) -> int:
     return max(map(int, found))
 
 
-def trains_in_what_is_named(case: Case, folder: Path) -> None:
-    trained = program(case, folder)
-    plain = run(trained, {}, folder / "plain").succeeded()
+@dataclass(frozen=True)
+class Trained:
+    program: Program
+    plain: list[dict]  # what stock torch made of it, by rank
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Case], Trained]:
+    """By case: it is trained by stock torch once, for all turns."""
+
+    @cache
+    def train(case: Case) -> Trained:
+        folder = tmp_path_factory.mktemp(name_of(case))
+        of_case = program(case, folder)
+        return Trained(of_case, run(of_case, {}, folder / "plain").succeeded().results)
+
+    return train
+
+
+def check_refusals(done: Finished, ranks: int) -> None:
+    """Of several ranks each may be the first, and end the others."""
+    if ranks == 1:
+        return check_refused(done)
+    assert 1 <= done.output.count(REFUSED) <= ranks, done.output
+    ours = [line for line in done.output.splitlines() if line.startswith("[ebbtide rank")]
+    assert len(ours) == 2 * ranks, done.output  # the first line of each, and:
+    assert sum("needed at least" in line for line in ours) == ranks, done.output
+
+
+def trains_in_what_is_named(case: Case, by_stock: Trained, folder: Path) -> None:
+    trained = by_stock.program
     done = run(trained, {"EBBTIDE_BUDGET": str(TOO_SMALL)}, folder / "refused")
     assert done.status != 0
     assert done.said("more than the budget of 2.0 MiB: training goes on over the budget"), (
         done.output
     )
+    check_refusals(done, trained.ranks)
     # The history of L-BFGS grows after the steps that were recorded: the error says by how much.
     for relaunch in range(2 if case[0] == "lbfgs" else 1):
         budget = f"{named(done)}MiB"
         done = run(trained, {"EBBTIDE_BUDGET": budget}, folder / f"named-{relaunch}")
         if done.status == 0:
             break
-    assert done.succeeded().results == plain.results
+    assert done.succeeded().results == by_stock.plain
 
 
 @pytest.mark.parametrize("case", USUAL, ids=name_of)
-def test_the_named_budget_trains(case: Case, tmp_path: Path) -> None:
-    trains_in_what_is_named(case, tmp_path)
+def test_the_named_budget_trains(
+    case: Case, trained: Callable[[Case], Trained], tmp_path: Path
+) -> None:
+    trains_in_what_is_named(case, trained(case), tmp_path)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("turn", range(3))
 @pytest.mark.parametrize("case", every_case(), ids=name_of)
-def test_every_named_budget_trains(case: Case, turn: int, tmp_path: Path) -> None:
-    trains_in_what_is_named(case, tmp_path)
+def test_every_named_budget_trains(
+    case: Case, turn: int, trained: Callable[[Case], Trained], tmp_path: Path
+) -> None:
+    trains_in_what_is_named(case, trained(case), tmp_path)

@@ -13,13 +13,20 @@ OUT_OF_MEMORY = "ebbtide: out of memory. DefaultCPUAllocator: can't allocate mem
 BUDGET = 20  # MiB: the steps have 6 MiB of weights and as much of gradients
 
 
-def fails(place: str, folder: Path, budget: int = BUDGET) -> tuple[str, dict]:
-    """The message, and what the program knows of its memory, in MiB."""
-    done: Finished = run(
+def trains(place: str, folder: Path, budget: int = BUDGET) -> Finished:
+    return run(
         script("tests/e2e/out_of_memory.py", place),
         {"EBBTIDE_BUDGET": str(budget * MIB)},
         folder,
     ).succeeded()
+
+
+def fails(place: str, folder: Path, budget: int = BUDGET) -> tuple[str, dict]:
+    return told_by(trains(place, folder, budget), budget)
+
+
+def told_by(done: Finished, budget: int = BUDGET) -> tuple[str, dict]:
+    """The message, and what the program knows of its memory, in MiB."""
     assert done.report["budget_violations"] == 0
     message = done.results[0]["message"]
     lines = message.splitlines()
@@ -102,10 +109,18 @@ def test_in_an_evaluation(tmp_path: Path) -> None:
 
 def test_outputs_that_are_kept(tmp_path: Path) -> None:
     """1 MiB a step."""
-    message, known = fails("kept_outputs", tmp_path)
+    done = trains("kept_outputs", tmp_path)
+    message, known = told_by(done)
     kept = r"([\d.]+) MiB  kept from step to step: \S+ \w+ at step \d+, \1 MiB now, made by "
     found = re.search(kept, message)
     assert found and float(found[1]) == pytest.approx(known["held"], abs=1.2), message
+    # The first output is kept by the 11th step; said again where it has doubled, no more.
+    grown = (
+        r"^\[ebbtide rank 0\] what lives when a step begins has grown from 7\.0 MiB at step 2 to "
+    )
+    kept = r"; the last step kept 1\.0 MiB more, made by \S"
+    lines = re.findall(rf"{grown}(\S+) MiB at step (\d+){kept}", done.output, re.M)
+    assert lines == [("8.0", "12"), ("9.0", "13"), ("11.0", "15")], done.output
 
 
 def test_the_named_budget_is_enough_and_no_more(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """What a run says of itself where its steps are not all alike."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -27,14 +28,18 @@ def step(rows):
 """
 
 
+def ran(text: str, variables: dict[str, str], folder: Path) -> Finished:
+    paths = {"PYTHONPATH": str(Path(__file__).parent)}
+    program = Program((sys.executable, "-c", text))
+    return run(program, variables | paths, folder, out=False).succeeded()
+
+
 def trained(loop: str, budget: str, folder: Path) -> Finished:
-    program = Program((sys.executable, "-c", NET + loop))
-    variables = {
-        "EBBTIDE_BUDGET": budget,
-        "PYTHONPATH": str(Path(__file__).parent),
-        "EBBTIDE_AUDIT_CACHE": "off",
-    }
-    return run(program, variables, folder, out=False).succeeded()
+    return ran(NET + loop, {"EBBTIDE_BUDGET": budget, "EBBTIDE_AUDIT_CACHE": "off"}, folder)
+
+
+def said(done: Finished) -> list[str]:
+    return [line for line in done.output.splitlines() if line.startswith("[ebbtide")]
 
 
 def test_a_small_last_batch_is_not_the_whole_run(tmp_path: Path) -> None:
@@ -69,6 +74,84 @@ for i in range(14):
     total = total + loss(512)
 """
     done = trained(loop, "24MiB", tmp_path)
-    said = "each step leaves spilled values behind that nothing reads: .* made by aten::"
-    assert done.said(said), done.output
+    pattern = "each step leaves spilled values behind that nothing reads: .* made by aten::"
+    assert done.said(pattern), done.output
     assert done.output.count("leaves spilled values") == 1, done.output
+
+
+ALIKE = """
+import torch
+from torch import nn
+import planner
+torch.manual_seed(0)
+torch.set_num_threads(1)
+net = nn.Sequential(*[m for _ in range(8) for m in (nn.Linear(64, 64), nn.GELU())])
+optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+for step in range(1000):
+    net(torch.randn(512, 64)).square().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    if step < 8:
+        planner.settle()
+"""
+
+
+def test_a_thousand_steps_that_are_all_alike(tmp_path: Path) -> None:
+    """A step needs 2.8 MiB, and 1 MiB is left free."""
+    done = ran(ALIKE, {"EBBTIDE_BUDGET": "3MiB"}, tmp_path)
+    assert 2 <= len(said(done)) <= 5 and done.said("plan by "), done.output
+    report = done.report
+    assert report["steps"] == 1000
+    first = report["plan"]["active_from_step"]
+    assert first < 50 and report["followed_steps"] >= 0.95 * (1000 - first), done.output
+
+
+BESIDE = """
+import threading
+import torch
+import planner
+begun, ended = threading.Event(), threading.Event()
+
+def backward_for_ever():
+    weight = torch.eye(64, requires_grad=True)
+    while not ended.wait(0.002):
+        y = weight
+        for _ in range(4):
+            y = torch.tanh(y @ weight)
+        y.sum().backward()
+        weight.grad = None
+        begun.set()
+
+other = threading.Thread(target=backward_for_ever)
+other.start()
+begun.wait()
+torch.manual_seed(0)
+torch.set_num_threads(1)
+weights = [(torch.randn(256, 256) / 8).requires_grad_() for _ in range(16)]
+optimizer = torch.optim.SGD(weights, 1e-2)
+for _ in range(40):
+    y = torch.randn(1024, 256)
+    for weight in weights:
+        y = torch.nn.functional.gelu(y @ weight)
+    loss = y.square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    planner.settle()
+ended.set()
+other.join()
+print("loss", loss.item().hex())
+"""
+
+
+def loss_of(done: Finished) -> str:
+    (loss,) = re.findall(r"^loss (\S+)$", done.output, re.M)
+    return loss
+
+
+def test_a_second_thread_that_ends_no_step(tmp_path: Path) -> None:
+    """It runs backward for ever and writes no parameter; the trainer has a plan nevertheless."""
+    plain = ran(BESIDE, {}, tmp_path / "plain")
+    done = ran(BESIDE, {"EBBTIDE_BUDGET": "30MiB"}, tmp_path / "planned")
+    assert loss_of(done) == loss_of(plain)
+    assert done.said("plan by ") and done.report["followed_steps"] > 0, done.output

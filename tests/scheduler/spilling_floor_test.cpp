@@ -76,6 +76,19 @@ TEST(FloorBlocks, AreNamedByTheNodeOfABackwardPass) {
   EXPECT_EQ(describe(floorOf(trace)), "CosBackward0, 1 block of 400 B, 1 block of 100 B");
 }
 
+// The first node has made 250 B that no value names, a gradient on its way: it is there too.
+TEST(FloorBlocks, AreAlsoWhatEarlierNodesLeft) {
+  Trace trace = twoOps();
+  trace.nodes = {"SinBackward0", "CosBackward0"};
+  trace.events[12].id = 1;
+  trace.blocks.push_back({400, false, false});
+  trace.blocks.push_back({250, false, false});
+  trace.events.insert(trace.events.begin() + 14, {TraceEvent::Kind::kAlloc, 3, 11});
+  trace.events.insert(trace.events.begin() + 12,
+                      {TraceEvent::Kind::kAlloc, 4, trace.events[12].at_ns});
+  EXPECT_EQ(describe(floorOf(trace)), "CosBackward0, 1 block of 400 B, 1 block of 250 B");
+}
+
 // Twice 300 B once the last node is done.
 TEST(FloorBlocks, MayBeThoseOfTheUpdate) {
   Trace trace = twoOps();

@@ -1,0 +1,63 @@
+"""Programs that catch what Ebbtide raises: batch-size finders, and loops that skip a batch."""
+
+import re
+from pathlib import Path
+
+from processes import Finished, run, script
+
+PROGRAM = "tests/e2e/batch_finders.py"
+BUDGET = {"EBBTIDE_BUDGET": "40MiB"}  # parameters, gradients and AdamW's state are 25.1 MiB of it
+REFUSED = "it is too small for this program, which needs "
+
+
+def found(rows: int, folder: Path) -> Finished:
+    """Every rule recognises each error; each size was judged by steps of its own."""
+    done = run(script(PROGRAM, "find", "--rows", str(rows)), BUDGET, folder)
+    done = done.succeeded(over_budget=True)
+    for error in done.results[0]["errors"]:
+        assert set(error["rules"]) == {"accelerate", "lightning", "trainer"}
+        assert all(error["rules"].values()), error
+        assert 1 <= error["steps"] <= 3, error
+    return done
+
+
+def needs(error: dict) -> float:
+    """MiB, of a refusal."""
+    said = re.search(REFUSED + r"([\d.]+) MiB\.", error["text"])
+    assert said, error
+    return float(said[1])
+
+
+# Two or three steps of 16,384 rows, and of each half, take most of its 17 s.
+def test_it_ends_at_the_largest_power_of_two_that_trains(tmp_path: Path) -> None:
+    """At 4,096 rows an operation has three blocks of 8 MiB; a refusal is of its own size alone."""
+    done = found(16384, tmp_path / "found")
+    result = done.results[0]
+    assert result["rows"] == 2048, done.output
+    assert [error["rows"] for error in result["errors"]] == [16384, 8192, 4096]
+    needed = [needs(error) for error in result["errors"]]
+    assert needed == sorted(needed, reverse=True) and needed[-1] > 40, needed
+    plain = run(script(PROGRAM, "find", "--rows", "2048"), {}, tmp_path / "plain").succeeded()
+    assert plain.results[0] == result | {"errors": []}
+
+
+def test_twice_as_much_does_not_train_by_its_own_start(tmp_path: Path) -> None:
+    result = found(4096, tmp_path).results[0]
+    assert [error["rows"] for error in result["errors"]] == [4096] and result["rows"] == 2048
+    assert needs(result["errors"][0]) > 40
+
+
+def test_a_batch_that_is_skipped_changes_no_other(tmp_path: Path) -> None:
+    """A large batch fails in its third layer: once before a plan is followed, once after that."""
+    large = ("3", "9")
+    tried = script(PROGRAM, "skip", "--large", *large)
+    done = run(tried, {"EBBTIDE_BUDGET": "14MiB"}, tmp_path / "tried").succeeded()
+    result = done.results[0]
+    skipped = result.pop("skipped")
+    assert [f"{error['batch']}" for error in skipped] == [*large], done.output
+    assert all("32.0 MiB asked for by aten::addmm" in error["text"] for error in skipped)
+    assert len(result["losses"]) == done.report["steps"] == 12
+    assert 7 <= done.report["followed_steps"] <= 9, done.output  # not before batch 3
+    left_out = script(PROGRAM, "skip", "--left-out", *large)
+    plain = run(left_out, {}, tmp_path / "left-out").succeeded()
+    assert result | {"skipped": []} == plain.results[0]

@@ -1,0 +1,204 @@
+"""The smallest budget, the step time and the predicted slowdown of a run: wherever they are shown
+they are the same."""
+
+import json
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import Page
+from page_serving import Server, opened, shown
+from processes import ROOT, TIMEOUT_SECONDS, code, environment, free_port, run, tiny
+from rank_client import ask
+from scraped_run import get
+from test_command_line import Runs
+
+MIB = 1024**2
+STEPS = 24
+# While it waits for a line no step is under way: nothing moves. Its peak is 29 MiB in stock torch.
+TRAINING = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "tests" / "e2e")!r})
+import tiny_train
+
+def wait():
+    print("waits", flush=True)
+    input()
+
+class Batches(tiny_train.Batches):
+    def __getitem__(self, index):
+        if index == {STEPS // 2}:
+            wait()
+        return super().__getitem__(index)
+
+tiny_train.Batches = Batches
+tiny_train.train("plain", {STEPS})
+wait()
+"""
+
+
+@dataclass
+class Trained:
+    runs: Runs
+    process: subprocess.Popen
+    folder: Path
+    port: int
+
+    def wait_until_it_waits(self) -> None:
+        said = ""
+        for line in self.process.stdout:
+            said += line
+            if line == "waits\n":
+                return
+        raise AssertionError(said)
+
+    def go_on(self) -> None:
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+    @property
+    def socket(self) -> Path:
+        return Path(self.runs.folder, "figures", "rank-0.sock")
+
+    def got(self, path: str) -> str:
+        return get(f"127.0.0.1:{self.port}", path)[1]
+
+    def told(self, *verb: str) -> dict[str, Any]:
+        done = self.runs.ebbtide(*verb, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["ranks"][0]
+
+    def said(self, *verb: str) -> str:
+        return self.runs.ebbtide(*verb).stdout
+
+
+@pytest.fixture
+def trained(tmp_path: Path) -> Iterator[Trained]:
+    runs = Runs(tempfile.mkdtemp(prefix="ebt-", dir="/tmp"))
+    port = free_port()
+    variables = {
+        "EBBTIDE_BUDGET": "22MiB",
+        "EBBTIDE_JOB_ID": "figures",
+        "EBBTIDE_PORT": str(port),
+        "EBBTIDE_SOCKET_DIR": runs.folder,
+        "EBBTIDE_TEXTFILE": str(tmp_path / "series.prom"),
+    }
+    program = code(TRAINING)
+    with subprocess.Popen(
+        program.command,
+        env=environment(program, variables, tmp_path),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        try:
+            yield Trained(runs, process, tmp_path, port)
+        finally:
+            process.kill()
+            shutil.rmtree(runs.folder, ignore_errors=True)
+
+
+def series(text: str, name: str) -> float:
+    (value,) = re.findall(rf"^ebbtide_{name}\{{.*\}} (\S+)$", text, re.MULTILINE)
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Figures:
+    smallest_bytes: int
+    step_seconds: float
+    slowdown: float
+
+    @staticmethod
+    def of(told: dict[str, Any]) -> "Figures":
+        """Of a status or a report."""
+        smallest, plan = told["smallest_feasible_budget_bytes"], told["plan"]
+        return Figures(smallest, told["step_seconds"]["median"], plan["overhead_ratio"])
+
+    @property
+    def size(self) -> str:
+        return f"{self.smallest_bytes / MIB:.1f} MiB"
+
+    @property
+    def time(self) -> str:
+        seconds = self.step_seconds
+        return f"{1000 * seconds:.1f} ms" if seconds < 1 else f"{seconds:.2f} s"
+
+
+def check_series(text: str, figures: Figures) -> None:
+    assert series(text, "memory_smallest_feasible_budget_bytes") == figures.smallest_bytes
+    assert series(text, "plan_overhead_ratio") == pytest.approx(figures.slowdown, rel=1e-9)
+
+
+def test_clients_report_and_series_show_the_same(trained: Trained) -> None:
+    trained.wait_until_it_waits()
+    promised = trained.told("budget", "0", "18MiB")
+    trained.go_on()
+    trained.wait_until_it_waits()
+
+    status = trained.told("status")
+    figures = Figures.of(status)
+    assert MIB < figures.smallest_bytes < 18 * MIB
+    assert figures.slowdown == promised["overhead_ratio"] > 0
+    assert figures.time in trained.said("status")
+
+    assert Figures.of(ask(trained.socket, "GET", "/v1/status")[1]) == figures
+    assert Figures.of(json.loads(trained.got("/v1/status"))) == figures
+    check_series(trained.got("/metrics"), figures)
+
+    refused = trained.runs.ebbtide("budget", "0", "1MiB")
+    named = f"budget is {figures.size} (ebbtide budget 0 {-(-figures.smallest_bytes // MIB)}MiB)"
+    assert refused.returncode == 3 and named in refused.stderr, refused.stderr
+    assert f"its smallest is {figures.size}" in refused.stderr
+    answer = ask(trained.socket, "POST", "/v1/budget", {"budget": "1MiB"})[1]
+    assert answer["smallest_feasible_budget_bytes"] == figures.smallest_bytes
+
+    with trained.runs.terminal("top", columns=160) as top:
+        lines = top.wait_for("1 rank, 1 training").splitlines()
+        assert f"slowest {figures.time} (rank 0)" in lines[1]
+        assert f" {figures.time} " in lines[3]
+        assert any(f"; smallest budget {figures.size} " in line for line in lines)
+
+    assert trained.told("plan")["plan"]["overhead_ratio"] == figures.slowdown
+    assert f", {100 * figures.slowdown:.1f}% more time" in trained.said("plan")
+    assert trained.told("curve")["present"]["step_seconds"] == figures.step_seconds
+    (now,) = re.findall("(.*)  now, as measured", trained.said("curve"))
+    assert now.endswith(figures.time)
+
+    trained.process.communicate("\n", timeout=TIMEOUT_SECONDS)
+    report = json.loads((trained.folder / "report-0.json").read_text())
+    assert report["steps"] == status["steps"] == STEPS
+    assert Figures.of(report) == figures
+    written = (trained.folder / "series.prom").read_text()
+    check_series(written, figures)
+    seconds = series(written, "step_duration_seconds_sum")
+    assert seconds == pytest.approx(report["step_seconds"]["total"], rel=1e-9)
+
+
+def test_the_page_shows_the_same(trained: Trained, page: Page) -> None:
+    trained.wait_until_it_waits()
+    figures = Figures.of(trained.told("status"))
+    opened(page, Server(trained.process, f"http://127.0.0.1:{trained.port}"))
+    size, time = (
+        page.evaluate(f"{shows}({value})")
+        for shows, value in (("sized", figures.smallest_bytes), ("timed", figures.step_seconds))
+    )
+    lines = shown(page, "kpis").splitlines()
+    assert f"at least {size}" in lines and size == figures.size, lines
+    assert lines[lines.index("Step time") + 1] == time
+    facts = shown(page, "plan-facts").splitlines()
+    assert facts[facts.index("Slowdown") + 1] == f"+{100 * figures.slowdown:.1f} %"
+
+
+def test_a_refused_run_names_what_its_report_has(tmp_path: Path) -> None:
+    done = run(tiny(steps=6), {"EBBTIDE_BUDGET": "2MiB"}, tmp_path)
+    assert done.status == 1, done.output
+    (named,) = re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", done.output)
+    assert int(named) * MIB == done.report["smallest_feasible_budget_bytes"]
