@@ -1,5 +1,6 @@
 """Starts training programs as users do: real processes, the environment as the only switch."""
 
+import itertools
 import json
 import os
 import re
@@ -13,6 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 PRESET = os.environ.get("TESTED_PRESET", "release")  # of CMake; ./dev sets it
 LIBRARIES = ROOT / "build" / PRESET / "lib"
 PYTHON = sys.executable
+# Those of one pytest-xdist process; processes that train at once share none.
+PORTS_OF_A_WORKER = 1700
+MOST_PORTS = 10  # that are neighbours
+_worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
+_given = itertools.count(os.getpid())
 TIMEOUT_SECONDS = 180  # hung; no test is about time
 
 
@@ -70,8 +76,11 @@ def code(text: str) -> Program:
 
 
 def free_port(count: int = 1) -> int:
-    """The first of `count` neighbouring ports that nobody listens on."""
-    for base in range(25000 + os.getpid() % 5000, 32000, count):
+    """The first of `count` neighbouring ports that nobody listens on, and no earlier call gave."""
+    assert count <= MOST_PORTS
+    for _ in range(PORTS_OF_A_WORKER):
+        first = next(_given) * MOST_PORTS % (PORTS_OF_A_WORKER - MOST_PORTS)
+        base = 25000 + _worker * PORTS_OF_A_WORKER + first
         sockets = [socket.socket() for _ in range(count)]
         try:
             for offset, one in enumerate(sockets):

@@ -125,6 +125,7 @@ def test_ranks_that_die_and_one_that_is_a_minute_late_do_not_keep_a_job_from_its
     exchanged_little(done)
 
 
+@pytest.mark.nightly  # it waits for a time-out
 def test_a_rank_without_the_plugin_costs_the_others_a_time_out(
     plain: Finished, tmp_path: Path
 ) -> None:

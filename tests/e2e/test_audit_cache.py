@@ -64,6 +64,7 @@ def test_a_second_process_rehearses_nothing(stock: dict, tmp_path: Path) -> None
     assert second.results == [stock]
 
 
+@pytest.mark.nightly
 def test_off_remembers_nothing(stock: dict, tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "XDG_CACHE_HOME": ""}
     for name in ("first", "second"):
@@ -101,7 +102,11 @@ def another_torch(text: bytes) -> bytes:
 
 @pytest.mark.parametrize(
     "damage",
-    [lambda text: text[:-30], lambda text: text.replace(b"1", b"2"), another_torch],
+    [
+        lambda text: text[:-30],
+        pytest.param(lambda text: text.replace(b"1", b"2"), marks=pytest.mark.nightly),
+        pytest.param(another_torch, marks=pytest.mark.nightly),
+    ],
     ids=["torn", "changed", "another_torch"],
 )
 def test_a_file_that_is_not_as_it_was_written_is_ignored(damage, stock, tmp_path: Path) -> None:
@@ -122,8 +127,9 @@ def test_a_file_that_is_not_as_it_was_written_is_ignored(damage, stock, tmp_path
     ("unseen", "message"),
     [
         ("refills", "gave other results"),
-        ("nudges", "gave other results"),  # in bytes that a sample does not read
-        ("frees", "was resized"),
+        # In bytes that a sample does not read.
+        pytest.param("nudges", "gave other results", marks=pytest.mark.nightly),
+        pytest.param("frees", "was resized", marks=pytest.mark.nightly),
     ],
 )
 def test_what_differs_today_is_rehearsed_tomorrow(
@@ -145,6 +151,7 @@ def test_what_differs_today_is_rehearsed_tomorrow(
         assert not fourth.report["rejected"]
 
 
+@pytest.mark.nightly
 def test_trust_is_proven_by_a_step_that_ran_every_replay(tmp_path: Path) -> None:
     # The first step on the plan runs three of five replays: the next one compares all bytes again.
     once = ("--breaks", "1")
@@ -159,6 +166,7 @@ def test_trust_is_proven_by_a_step_that_ran_every_replay(tmp_path: Path) -> None
     assert "step 2" in lines and "step 3" not in lines
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_is_another_one_today_is_tried_as_in_a_rehearsal(tmp_path: Path) -> None:
     stock = run(program("--kernel", "draws"), {}, tmp_path / "stock").succeeded()
     budget = str(BLOCKS_BUDGET)
@@ -172,6 +180,7 @@ def test_a_kernel_that_is_another_one_today_is_tried_as_in_a_rehearsal(tmp_path:
     assert third.results == stock.results
 
 
+@pytest.mark.nightly
 def test_an_op_that_never_repeats_costs_one_rehearsal_ever(tmp_path: Path) -> None:
     never = ("--kernel", "never_repeats")
     stock = run(program(*never), {}, tmp_path / "stock").succeeded()

@@ -5,12 +5,14 @@ import math
 import tempfile
 from pathlib import Path
 
+import pytest
 from conftest import measure
 from processes import LIBRARIES, run, script
 
 HOUR = 3600.0
 
 
+@pytest.mark.nightly  # 40 s: the clock is set in each of many steps
 def test_the_clock_goes_back_and_far_ahead(tmp_path: Path) -> None:
     program = script("tests/e2e/clock_train.py")
     measured = measure(program, tmp_path)

@@ -69,34 +69,21 @@ REPEATED = [name for name in COMPARED if not VARIANTS[name].refused and not VARI
 # Of each kind of deviation, by the files that have them; the others are nightly.
 REPEATED_EVERY_TIME = {
     "does_everything_in_between",
-    "runs_backward_in_between",
     "skips_the_auxiliary_loss_once",
     "alternates",
-    "grows",
     "sets_data",
-    "runs_one_head_twice",
     "moves_to_a_thread",
     "draws_in_a_custom_op",
-    "overwrites_in_backward",
-    "reduces_in_forward",
     "writes_results_through_numpy",
     "swaps_activations",
-    "negates_activations",
     "refills_a_kept_graph",
     "drops_out",
     "zeroes_a_mask_unseen",
-    "shares_a_mask_between_graphs",
-    "writes_a_part_that_was_saved",
     "reads_what_does_not_repeat",
     "moves_statistics",
     "trains_parts_of_one_buffer",
-    "writes_before_saving",
-    "reads_what_was_saved_twice",
     "lengths",
-    "lengths_drop_out",
-    "lengths_update_in_backward",
     "indexes_by_lists",
-    "reads_raw_memory",
     "weighs_losses",
 }
 
@@ -189,6 +176,7 @@ FILLED_UNSEEN = ["indexes_by_lists", *(f"reads_{source}" for source in SOURCES)]
 FILLED_EVERY_TIME = {("indexes_by_lists", "greedy"), ("reads_raw_memory", "greedy")}
 
 
+# Those that search until a deadline, auto and moccasin-local, take up to a minute.
 @pytest.mark.parametrize(
     ("name", "planner"),
     [

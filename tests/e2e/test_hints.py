@@ -35,7 +35,7 @@ def test_loops_without_a_visible_end_get_a_plan(name: str, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("changing_programs.accumulating", "each"),
+        pytest.param("changing_programs.accumulating", "each", marks=pytest.mark.nightly),
         pytest.param("other_models.gan", "each", marks=pytest.mark.nightly),
         pytest.param("life_programs.copying", "twice", marks=pytest.mark.nightly),
         pytest.param("life_programs.saving", "at_first", marks=pytest.mark.nightly),

@@ -190,7 +190,7 @@ def own_budgets(done: Finished) -> None:
     assert found == [(0, 2, 500 * MIB), (1, 2, 600 * MIB)], done.output
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # up to 30 s: its ranks import Lightning anew
 @pytest.mark.parametrize("strategy", ["ddp", "ddp_spawn", "ddp_fork"])
 @pytest.mark.parametrize("package", LIGHTNING)
 def test_lightning(package: str, strategy: str, tmp_path: Path, sockets: Path) -> None:
@@ -221,7 +221,7 @@ def test_deepspeed(tmp_path: Path, sockets: Path) -> None:
     own_budgets(by_launcher(command, tmp_path, sockets))
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # 30 s: Ray starts a cluster for it
 def test_ray_train(tmp_path: Path, sockets: Path) -> None:
     """Ray ends its workers without exit handlers, so they are asked while they run."""
     pytest.importorskip("ray.train")

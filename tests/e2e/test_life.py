@@ -56,7 +56,9 @@ def test_ends_as_it_does_in_plain_pytorch(
         assert not own.report["pass_through"] and own.report["budget_violations"] == 0
 
 
-@pytest.mark.parametrize("name", ["is_interrupted_anywhere", "halves_its_batch"])
+@pytest.mark.parametrize(  # test_batch_finders.py stands for smaller batches
+    "name", ["is_interrupted_anywhere", pytest.param("halves_its_batch", marks=pytest.mark.nightly)]
+)
 def test_goes_on_with_the_same_bits(name: str, budget: str, tmp_path: Path) -> None:
     plain, own = both(name, budget, tmp_path)
     assert own.succeeded().results == plain.succeeded().results
@@ -81,6 +83,7 @@ def test_goes_on_when_the_system_is_short(variables: dict[str, str], tmp_path: P
     assert own.said(r"256.0 MiB asked for\.\n") and own.said("MiB asked for by aten::")
 
 
+@pytest.mark.nightly  # a minute: locked pages are mapped one by one
 def test_the_budget_holds_where_memory_is_locked(budget: str, tmp_path: Path) -> None:
     plain, own = both("locks_its_memory", budget, tmp_path)
     assert own.succeeded().results == plain.succeeded().results
@@ -90,6 +93,7 @@ def test_the_budget_holds_where_memory_is_locked(budget: str, tmp_path: Path) ->
     assert own.report["mapped_peak_bytes"] <= int(budget)
 
 
+@pytest.mark.nightly  # a minute: a child in each of many steps
 def test_children_made_within_steps_train_on(tmp_path: Path) -> None:
     """Recorded steps, rehearsals and steps under a plan alike. Half of a forward pass holds half of
     the activations: under such a budget none has been spilled by then."""
@@ -102,6 +106,7 @@ def test_children_made_within_steps_train_on(tmp_path: Path) -> None:
     assert own.report["recomputed_ops"] > 0 and own.report["placed_blocks"] > 0
 
 
+@pytest.mark.nightly  # test_launchers.py stands for it
 @pytest.mark.parametrize("name", ["spawns_trainers", "forks_trainers"])
 def test_trains_in_other_processes(name: str, budget: str, tmp_path: Path) -> None:
     """Spawned ones each within the budget; forked ones without Ebbtide."""

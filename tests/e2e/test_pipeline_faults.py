@@ -55,6 +55,7 @@ def within_budget(done: Finished) -> None:
 # --- Ranks unlike each other ----------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_rank_without_a_budget_is_measured(baseline: Baseline, tmp_path: Path) -> None:
     budget = baseline.rank_budgets(0.6)[0]
     done = run(PIPELINE, {"EBBTIDE_BUDGET": f"rank0={budget}"}, tmp_path).succeeded()
@@ -163,6 +164,7 @@ def test_a_process_group_that_is_formed_again_in_one_process(
 # --- Ranks that fail ------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 def test_a_restarted_job_trains_within_its_budget(baseline: Baseline, tmp_path: Path) -> None:
     """torchrun forms the job anew; no state is loaded, so the second life is a whole training."""
     program = faulty("raise-once", "--max-restarts", "1")

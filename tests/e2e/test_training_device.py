@@ -168,6 +168,7 @@ def test_backward_on_a_thread_of_its_own(name: str, tmp_path: Path) -> None:
     assert counts["switches"] >= 2 * counts["read_elsewhere"] > 0  # there and back, at each unpack
 
 
+@pytest.mark.nightly
 def test_two_lanes_keep_everything(tmp_path: Path) -> None:
     done, counts = on_lanes("two_lanes", 24, tmp_path, over_budget=True)
     assert done.output.count("nothing is dropped or spilled from now on") == 1, done.output

@@ -10,15 +10,11 @@ from tiers import nightly_but
 
 # Of each family that no other training of ./dev test stands for.
 EVERY_TIME = {
-    "torchvision_models.resnet50",
     "transformer_models.gpt2_eager",
     "other_models.gan",
-    "autograd_programs.retain_graph",
     "precision_programs.autocast_bf16",
     "randomness_programs.generators",
-    "normalisation_programs.batch_norm_momentum_none",
     "memory_tool_programs.checkpoint",
-    "changing_programs.random_lengths",
 }
 
 
