@@ -293,7 +293,7 @@ def bench(examples: list[Example], steps: int, fractions: list[float]) -> list[s
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--all", action="store_true", help="every example, several budgets")
-    parser.add_argument("--steps", type=int, help="default: 16, with --all 22")
+    parser.add_argument("--steps", type=int, help="default: 10, with --all 22")
     parser.add_argument(
         "--fractions", type=float, nargs="+", help="of the activations; default 0.5, --all 0.5 0.7"
     )
@@ -308,7 +308,7 @@ def main() -> int:
             examples = [EXAMPLES[name](steps) for name in options.examples]
             broken = bench(examples, steps, options.fractions or [0.5, 0.7])
         else:
-            broken = demo(options.steps or 16, (options.fractions or [0.5])[0])
+            broken = demo(options.steps or 10, (options.fractions or [0.5])[0])
     except Failure as failure:
         broken = [str(failure)]
     except KeyboardInterrupt:

@@ -8,7 +8,8 @@ if(EBBTIDE_WARNINGS_ARE_ERRORS)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # GCC 12 reports false positives from inlined standard containers (GCC bugs 105329, 105651).
-  target_compile_options(ebbtide_build_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow)
+  target_compile_options(ebbtide_build_flags INTERFACE -Wno-restrict -Wno-array-bounds -Wno-stringop-overflow
+                                                       -Wno-stringop-overread)
 endif()
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # So that ccache knows what is precompiled (with CCACHE_SLOPPINESS, as ./dev sets it).

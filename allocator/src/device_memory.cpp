@@ -66,6 +66,10 @@ void DeviceMemory::setObserver(Observer* observer) noexcept {
 void DeviceMemory::limitOverrun(Bytes most_mapped_bytes) noexcept {
   reclaiming_.limitOverrun(most_mapped_bytes);
 }
+
+Bytes DeviceMemory::overrunLimitBytes() const noexcept {
+  return reclaiming_.overrunLimitBytes();
+}
 void DeviceMemory::releaseCached() noexcept {
   pool_.unmapFree(kUnlimited);
 }

@@ -27,6 +27,11 @@ void ReclaimingResource::limitOverrun(Bytes most_mapped_bytes) noexcept {
   overrun_limit_bytes_ = most_mapped_bytes;
 }
 
+Bytes ReclaimingResource::overrunLimitBytes() const noexcept {
+  const std::lock_guard lock(mutex_);
+  return overrun_limit_bytes_;
+}
+
 void* ReclaimingResource::allocate(std::size_t bytes, Stream stream) noexcept {
   if (void* block = upstream_.allocate(bytes, stream)) return block;
   if (bytes == 0 || bytes > kMostRequestBytes) return nullptr;

@@ -20,11 +20,14 @@
 #include <utility>
 
 #include "ebbtide/metrics/whole_file.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "stable_hash.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {
 namespace {
+
+using scheduler::shownText;
 
 // To be raised when the file's form or what a key means changes.
 constexpr const char* kFormat = "ebbtide-audit-1";
@@ -351,6 +354,10 @@ void AuditCache::removeForgotten() const noexcept {
     ::unlink(path_.c_str());
 }
 
+std::string AuditCache::shown() const {
+  return shownText(path_) + (folder_.asked_for ? " (EBBTIDE_AUDIT_CACHE)" : "");
+}
+
 void AuditCache::noteOnce(const std::string& text) {
   if (!std::exchange(noted_, true) && note_) note_(text);
 }
@@ -362,7 +369,7 @@ void AuditCache::load() noexcept try {
     if (!found.empty() && !writable()) {
       ours_ = false;
       if (folder_.asked_for)
-        noteOnce(fmt::format("the audit cache {} is not used: it cannot be written: {}", path_,
+        noteOnce(fmt::format("the audit cache {} is not used: it cannot be written: {}", shown(),
                              reason()));
       return;
     }
@@ -370,7 +377,7 @@ void AuditCache::load() noexcept try {
     known_.add(added_);
   } catch (const std::exception& error) {
     ours_ = dynamic_cast<const NotOurs*>(&error) == nullptr;
-    noteOnce(fmt::format("the audit cache {} is not used: {}", path_, error.what()));
+    noteOnce(fmt::format("the audit cache {} is not used: {}", shown(), shownText(error.what())));
   }
 } catch (...) {
   return;  // as if nothing had been known
@@ -389,7 +396,7 @@ void AuditCache::save() noexcept try {
     } catch (const NotOurs&) {
       throw;
     } catch (const std::exception& error) {
-      noteOnce(fmt::format("the audit cache {} is not used: {}", path_, error.what()));
+      noteOnce(fmt::format("the audit cache {} is not used: {}", shown(), shownText(error.what())));
     }
     verdicts.add(added_);
     replace(render(verdicts));
@@ -397,7 +404,8 @@ void AuditCache::save() noexcept try {
   } catch (const std::exception& error) {
     if (dynamic_cast<const NotOurs*>(&error) == nullptr) removeForgotten();
     if (folder_.asked_for)
-      noteOnce(fmt::format("the audit cache {} cannot be written: {}", path_, error.what()));
+      noteOnce(fmt::format("the audit cache {} cannot be written: {}", shown(),
+                           shownText(error.what())));
   }
 } catch (...) {
   return;  // what was found is found again

@@ -98,6 +98,7 @@ class AuditCache {
   std::string render(const Verdicts& verdicts) const;
   void replace(const std::string& text) const;
   void removeForgotten() const noexcept;
+  std::string shown() const;  // its path, as a message quotes it
   void noteOnce(const std::string& text);
 
   const Folder folder_;

@@ -1,5 +1,7 @@
 #include "available_memory.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
@@ -95,6 +97,13 @@ Bytes availableMemoryBytes(double free_share, const fs::path& root) {
     return leftIn(folder, names, free_share);
   });
   return std::min(left, in_groups.value_or(kUnlimited));
+}
+
+std::optional<Bytes> residentAnonymousBytes(const fs::path& root) {
+  std::ifstream file(root / "proc/self/statm");
+  Bytes size = 0, resident = 0, shared = 0;  // pages
+  if (!(file >> size >> resident >> shared)) return std::nullopt;
+  return std::max<Bytes>(0, resident - shared) * ::sysconf(_SC_PAGE_SIZE);
 }
 
 std::optional<Bytes> groupLimitBytes(const fs::path& root) {

@@ -13,6 +13,9 @@ namespace ebbtide::plugin {
 // file system; tests give another one.
 std::int64_t availableMemoryBytes(double free_share = 0, const std::filesystem::path& root = "/");
 
+// Of this process, what is in memory and no file's. Nothing: it is not known.
+std::optional<std::int64_t> residentAnonymousBytes(const std::filesystem::path& root = "/");
+
 // The lowest limit of the control groups (v1, v2) that this process is in, those above its own
 // included. Nothing: none has one.
 std::optional<std::int64_t> groupLimitBytes(const std::filesystem::path& root = "/");

@@ -42,22 +42,25 @@ bool BudgetFloor::settles(Bytes base_bytes) const {
   return change == 0 || change * 100 < kSettledPercent * last_base_bytes_;
 }
 
-bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes) {
+bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t violations) {
   const State before = state_;
   const bool settled = settles(base_bytes);
   if (state_ == State::kSearching && (settled || ++over_ >= kMostOver)) state_ = State::kImpossible;
-  if (state_ == State::kOpen && held_ >= kChecks && (settled || begun_ >= kMostOver)) {
+  const bool held = held_ >= kChecks && violations <= violations_before_;
+  if (state_ == State::kOpen && held && (settled || begun_ >= kMostOver)) {
     state_ = State::kPossible;
-    if (needed_bytes_ > budget_bytes) held_bytes_ = budget_bytes;
+    const bool needs_more = needed_bytes_ > budget_bytes && at_start_bytes_ <= budget_bytes;
+    if (needs_more && (held_bytes_ == 0 || budget_bytes < held_bytes_)) held_bytes_ = budget_bytes;
   }
   last_base_bytes_ = base_bytes;
   ++begun_;
   return state_ != before;
 }
 
-void BudgetFloor::forgetNeeds() {
-  needed_bytes_ = held_bytes_ = 0;
-  at_start_bytes_ = -1;
+void BudgetFloor::beginOther(std::int64_t violations) {
+  needed_bytes_ = std::max<Bytes>(0, at_start_bytes_);
+  held_bytes_ = 0;
+  beginAnew(violations);
 }
 
 void BudgetFloor::checkAgain() {
@@ -68,7 +71,6 @@ void BudgetFloor::checkAgain() {
 
 void BudgetFloor::beginAnew(std::int64_t violations) {
   checkAgain();
-  held_bytes_ = 0;
   countFrom(violations);
 }
 

@@ -25,7 +25,7 @@ class BudgetFloor {
   using Bytes = std::int64_t;
 
   static constexpr int kChecks = 2;  // steps that have to hold
-  // More steps that may begin while it searches, and go over, the last one of which is refused.
+  // After the step that went over two more may; the third is refused when it begins.
   static constexpr int kMostOver = 3;
   static constexpr int kMostParts = 4;  // steps that may be parts of one
   static constexpr int kSettledPercent = 1;
@@ -51,8 +51,10 @@ class BudgetFloor {
   bool needsMostAtStart() const noexcept { return at_start_bytes_ == needed_bytes_; }
   // A step that decides is over. True: it is the first one that went over the budget.
   bool noteStep(const Step& step);
-  // A step begins, with so much live. True: the state is another one now.
-  bool noteBegin(Bytes base_bytes, Bytes budget_bytes);
+  // A step begins, with so much live and so many violations of the budget in the process so far.
+  // Where one came since the last step that decided (in an evaluation), the next one decides.
+  // True: the state is another one now.
+  bool noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t violations);
 
   State state() const noexcept { return state_; }
   Bytes lastBaseBytes() const noexcept { return last_base_bytes_; }  // -1: no step began
@@ -72,9 +74,11 @@ class BudgetFloor {
   void checkAgain();
   // Violations of the budget until now, in the process so far, are no word on the one in force.
   void countFrom(std::int64_t violations) { violations_before_ = violations; }
-  // As a run that begins, under another budget: its program needs what it did.
+  // As a run that begins, under another budget: its program needs what it did, and what its steps
+  // have held is proof still.
   void beginAnew(std::int64_t violations);
-  void forgetNeeds();  // of a program that runs no more
+  // Another program begins: what steps needed is forgotten, not what came before the first one.
+  void beginOther(std::int64_t violations);
 
  private:
   bool settles(Bytes base_bytes) const;

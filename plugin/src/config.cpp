@@ -202,7 +202,8 @@ Config configFromEnvironment() {
   config.replay_ahead = choice("EBBTIDE_REPLAY_AHEAD", {"auto", "never"}, "auto") == "auto";
   config.offload = choice("EBBTIDE_OFFLOAD", {"auto", "never"}, "auto") == "auto";
   config.own_allocator = choice("EBBTIDE_ALLOCATOR", {"ebbtide", "torch"}, "ebbtide") == "ebbtide";
-  if (!config.own_allocator && (config.budget_bytes || config.stage_budgets)) {
+  // Of any rank: which one it is may be told later.
+  if (!config.own_allocator && config.budgets && !config.budget_is_of_gpus) {
     throw std::invalid_argument(
         "EBBTIDE_ALLOCATOR=torch cannot hold a budget; unset EBBTIDE_BUDGET or the allocator");
   }

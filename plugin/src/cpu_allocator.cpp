@@ -29,7 +29,10 @@ void deleteBlock(void* block) {
 }
 
 [[noreturn]] void failOutOfMemory(Session& session, std::size_t bytes) {
-  session.counters().addOutOfMemory();
+  if (!TrialScope::active()) {
+    session.counters().addOutOfMemory();
+    session.noteFailedAllocation();
+  }
   LiveShares live(*resource);
   std::string by;
   if (!Session::inChild()) {  // a child's steps are not recorded
@@ -106,6 +109,7 @@ void refuseBlock() {
   if (session == nullptr || !session->stopRequested()) return;
   if (!inTrainingOp() || QuietScope::active()) return;
   refuseThreadStep();
+  session->counters().addOutOfMemory();
   TORCH_CHECK_WITH(OutOfMemoryError, false, session->raiseStop());
 }
 

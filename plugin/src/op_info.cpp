@@ -112,7 +112,7 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
                    "aten::uniform_", "aten::random_", "aten::exponential_", "aten::copy_",
                    "aten::log_normal_", "aten::cauchy_", "aten::geometric_",
                    // In training; of its noise. Else the rehearsal finds the rest unwritten.
-                   "aten::rrelu_with_noise", "aten::rrelu_with_noise_"});
+                   "aten::rrelu_with_noise"});
   info->repeats_because = whyDeterministic(info->name);
   info->may_differ_on_gpu = mayDifferOnGpu(info->name);
   noteSilentMutation(*info);

@@ -95,6 +95,10 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
     out << "This allocation needs at least "
         << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits)
         << "; the rest of the step may need more.";
+    if (!onDevice(facts) && facts.may_go_over) {
+      out << " It may go over the budget, but the machine, or its control group, is full but for 5 "
+             "%.";
+    }
   } else if (onDevice(facts)) {
     out << "The budget has room: memory that graphs keep, or that others took of the device since "
            "it was measured, is in the way.";
@@ -106,15 +110,12 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
     out << " The steps before needed EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
         << '.';
   }
-  if (facts.growth_per_step_bytes > 0) {
-    out << " What lives when a step begins grows by " << formatBytes(facts.growth_per_step_bytes)
-        << " a step since step " << facts.grows_since_step
-        << ": EBBTIDE_BUDGET=" << asSetting(facts.budget_for_growth_bytes) << " does for "
-        << OutOfMemory::kMoreSteps << " more such steps.";
-  }
-  if (!onDevice(facts) && fits > facts.budget_bytes) {
+  const bool can_be_had = fits > facts.budget_bytes && fits <= facts.device_total_bytes;
+  if (!onDevice(facts) && can_be_had && !facts.may_go_over) {
     out << " EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.";
   }
+  const std::string growth = describe(facts.growth);
+  if (!growth.empty()) out << '\n' << growth;
 }
 
 }  // namespace
@@ -122,6 +123,28 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
 std::string asSetting(Bytes bytes) {
   constexpr Bytes kMiB = Bytes{1} << 20;
   return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB";
+}
+
+std::string describe(const GrowthAdvice& advice) {
+  const bool grows = advice.per_step_bytes > 0 && advice.steps > 0;
+  if (!grows && advice.over_bytes <= 0) return "";
+  const std::string this_one = "EBBTIDE_BUDGET=" + asSetting(advice.budget_bytes);
+  const std::string more = "EBBTIDE_BUDGET=" + asSetting(advice.budget_for_steps_bytes);
+  std::ostringstream out;
+  if (!grows) {
+    out << "This step began with " << formatBytes(advice.over_bytes) << " more than step "
+        << advice.judged_step << ", by which the budget was judged: " << this_one
+        << " does for such a step.";
+  } else if (advice.at_once) {
+    out << "What lives when a step begins has just grown by " << formatBytes(advice.per_step_bytes)
+        << " in one step: " << this_one << " does for such a step, " << more << " for "
+        << advice.steps << " more that grow as much.";
+  } else {
+    out << "What lives when a step begins grows by " << formatBytes(advice.per_step_bytes)
+        << " a step since step " << advice.judged_step << ": " << more << " does for "
+        << advice.steps << " more such steps.";
+  }
+  return out.str();
 }
 
 double fragmentation(const OutOfMemory& facts) noexcept {

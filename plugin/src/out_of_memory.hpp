@@ -15,9 +15,23 @@ namespace ebbtide::plugin {
 // As it is to be set: whole MiB, never too few.
 std::string asSetting(allocator::Bytes bytes);
 
-struct OutOfMemory {
-  static constexpr int kMoreSteps = 100;  // as many as L-BFGS's history has by default
+// More lives when a step begins than when the budget was judged, and which budget does for that.
+struct GrowthAdvice {
+  static constexpr std::int64_t kMostSteps = 100;  // as many as L-BFGS's history has by default
 
+  std::int64_t judged_step = 0;
+  allocator::Bytes over_bytes = 0;      // that this step began with; 0: no more than that one
+  allocator::Bytes per_step_bytes = 0;  // 0: it is not known to grow
+  bool at_once = false;                 // per_step_bytes are those of one of the last few steps
+  allocator::Bytes budget_bytes = 0;    // for such a step
+  std::int64_t steps = 0;               // more that grow as much; 0: none has room
+  allocator::Bytes budget_for_steps_bytes = 0;
+};
+
+// One sentence; empty: nothing is to be said.
+std::string describe(const GrowthAdvice& advice);
+
+struct OutOfMemory {
   using Bytes = allocator::Bytes;
 
   int device = -1;  // a GPU; -1: the host
@@ -35,12 +49,9 @@ struct OutOfMemory {
   Bytes largest_free_bytes = 0;  // the largest block that is to be had
   std::vector<LiveShares::Share> live_by_op = {};  // largest first; with the rest their sum is live
   std::optional<allocator::PlanDeviation> first_deviation = {};  // of a step that was placed
-  // What lives when a step begins grows by so much a step since that one (0: it does not), and the
-  // budget for kMoreSteps of them.
-  Bytes growth_per_step_bytes = 0;
-  std::int64_t grows_since_step = 0;
-  Bytes budget_for_growth_bytes = 0;
+  GrowthAdvice growth = {};
   Bytes smallest_feasible_bytes = 0;  // of the first steps; 0: not known
+  bool may_go_over = false;           // the budget may be gone over as it is
   std::string spill_error = {};       // why nothing can be written to the host; empty: it can
 };
 

@@ -67,6 +67,8 @@ struct Plan {
   bool feasible = false;             // without spilling
   bool receives = false;             // messages of other ranks come in the step
   std::string planner;
+  std::string asked;  // the planner that was asked; "auto" asks several
+  std::string note;   // where another one answers: why
   std::int64_t predicted_peak_bytes = 0;
   std::int64_t recompute_ns = 0;
   std::int64_t replays = 0;

@@ -147,6 +147,8 @@ json ofGantt(const PlanPicture* picture, int rank) {
 json planSummary(const Plan* plan, std::int64_t active_from_step) {
   if (plan == nullptr) return nullptr;
   return {{"planner", plan->planner},
+          {"asked", plan->asked},
+          {"note", plan->note.empty() ? json() : json(plan->note)},
           {"predicted_peak_bytes", plan->predicted_peak_bytes},
           {"overhead_ratio", plan->overhead_ratio},
           {"recomputed_ops", plan->replays},

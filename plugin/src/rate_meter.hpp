@@ -14,6 +14,11 @@ class RateMeter {
       : assumed_bytes_per_ns_(bytes_per_ns), remembered_bytes_(remembered_bytes) {}
 
   void add(std::int64_t bytes, std::int64_t duration_ns) noexcept;
+  // In place of all that was measured.
+  void set(std::int64_t bytes, std::int64_t duration_ns) noexcept {
+    bytes_ = bytes;
+    duration_ns_ = duration_ns;
+  }
   // As if what was measured had taken so many times as long.
   void stretch(int times) noexcept { duration_ns_ = duration_ns_ * times; }
   double nanosecondsFor(std::int64_t bytes) const noexcept;

@@ -127,14 +127,15 @@ void Session::wake(int threads) {
   wakes_ = true;
   std::call_once(woken_, [this, threads] {
     threads_ = threads;
-    noteStart();
     if (forked_) trained_.beActive();
     readPlace();
+    noteStart();
     openAuditCache(threads);
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
-    if (place_ != Place::kAsking) sayWhereItIs();  // else once the others have answered
-    if (place_ == Place::kSettled) settle();
+    shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
+    if (shows_ && place_ != Place::kAsking) sayWhereItIs();  // else once the others have answered
+    if (shows_ && place_ == Place::kSettled) settle();
     planner_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "ebbtide-plan");
       on_planning_thread = true;
@@ -150,7 +151,10 @@ void Session::wake(int threads) {
 Session::StepStart Session::beginStep() {
   lookForGroup();
   std::lock_guard lock(mutex_);
+  // Of what ran since the last one ended: behind a hint an evaluation is no step's.
+  if (steps_ > 0) figures_.notePeaks(memory().statistics());
   takeBudget();
+  forgetFailed();
   judgeBudget(memory().ledger().liveBytes());
   takeOutage();
   StepStart start;
@@ -241,6 +245,7 @@ void Session::noteBackwardBegins() noexcept {
 }
 
 void Session::endStep(StepSummary summary) {
+  if (forked_ && summary.had_backward) std::call_once(shown_, [this] { showChild(); });
   finishStep(std::move(summary));
   stopOnceAdvised();
 }
@@ -285,6 +290,7 @@ void Session::finishStep(StepSummary summary) {
   const bool alone = summary.alone;
   const auto growth = std::exchange(growth_due_, false) ? growth_.found() : std::nullopt;
   const int budget_number = budget_.number();
+  const std::int64_t step = steps_;
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
   known.noteAuditKeys(summary.audit_keys);
@@ -293,8 +299,9 @@ void Session::finishStep(StepSummary summary) {
   lock.unlock();
   summary.trace.host = hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
-  if (!config_->trace_dir.empty()) writeTrace(*trace);
-  if (growth) sayGrowth(*growth, *trace);
+  if (!config_->trace_dir.empty()) writeTrace(*trace, step);
+  // The error that ended a step has told it.
+  if (growth && growth->isGrowth() && !allocation_failed_) sayGrowth(*growth, *trace);
   // First: no plan is made for a budget that is too small.
   if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
   requestPlan({trace, first, alone});
@@ -391,22 +398,25 @@ void Session::shutdown() {
   }
   changed_.notify_all();
   if (planner_.joinable()) planner_.join();
-  if (forked_ && !awake_) return;  // it has trained nothing, and its parent's is not its own
+  // It has trained nothing, and its parent's is not its own.
+  if (forked_ && (!awake_ || !shows_)) return;
   if (rank_job_) job_traffic_ = rank_job_->traffic();
-  if (awake_ && !settled_) settle();
+  if (awake_ && !settled_) settleAtEnd();
   rank_job_.reset();             // and with it the connection to the job's store
   if (audits_) audits_->save();  // what another writer kept it from
+  const allocator::Statistics memory = this->memory().statistics();
   if (awake_) {
-    const allocator::Statistics memory = this->memory().statistics();
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     figures_.notePeaks(memory);
     violations_ = memory.budget_violations;
     metrics_.raiseTo(metrics::Counter::kBudgetViolations, static_cast<double>(violations_));
   }
-  if (!awake_ && memory().statistics().budget_violations > 0) {
+  if (!awake_ && memory.budget_violations > 0) {
     warn(
-        "the budget was exceeded, and no training step was seen: nothing was dropped or spilled "
-        "(only what autograd saves of operations outside torch.func can be)");
+        fmt::format("the budget of {} was exceeded, {} at most, and no training step was seen: "
+                    "nothing was dropped or spilled (only what autograd saves of operations "
+                    "outside torch.func can be)",
+                    formatBytes(budget().value_or(0)), formatBytes(memory.mapped_peak_bytes)));
   }
   if (awake_ && !config_->report_path.empty()) writeReport();
   if (awake_) writeTextFile();

@@ -26,6 +26,7 @@
 #include "ebbtide/metrics/rank_metrics.hpp"
 #include "ebbtide/metrics/routes.hpp"
 #include "ebbtide/metrics/series_file.hpp"
+#include "ebbtide/scheduler/spilling_floor.hpp"
 #include "event_log.hpp"
 #include "eviction_costs.hpp"
 #include "executor_counters.hpp"
@@ -171,6 +172,8 @@ class Session {
   bool hostRefuses() const noexcept { return trained_.hostRefuses(); }
   // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
   void noteSpillFailed() noexcept;
+  // An out-of-memory error leaves for the program. Any thread.
+  void noteFailedAllocation() noexcept;
   void noteBackwardBegins() noexcept;  // first unpack of a step
   // A step on it is over; were all replays compared? Its ops' keys, where they were taken.
   void rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
@@ -203,7 +206,7 @@ class Session {
   bool saidUnreadSpills() const noexcept { return said_unread_; }
 
   void writeReport();
-  void writeTrace(const scheduler::Trace& trace);
+  void writeTrace(const scheduler::Trace& trace, std::int64_t step);
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:
@@ -244,6 +247,8 @@ class Session {
   void startSurvey();
   void learnPlace(const RankSurvey::Found& found);
   bool stopAwaitingRank();
+  void showChild();
+  void settleAtEnd();
   void stopWaitingForPlace(const std::string& why);
   void goWithoutPlace(const std::string& why);
   void settle();
@@ -257,7 +262,7 @@ class Session {
   void learnStage(const StepSummary& summary);
   // Warn of entries of EBBTIDE_BUDGET that are for nothing.
   void checkRankEntries() const;
-  void checkGroupLimit() const;  // of the control group: warn of a budget beyond it
+  void checkGroupLimit();  // of the control group: warn of a budget beyond it
   void checkStageEntries(const std::vector<std::int32_t>& stages);
   void seeStagesWithoutMessages(const StepSummary& summary);
   bool foundStages(const std::vector<std::int32_t>& stages);
@@ -310,8 +315,12 @@ class Session {
   void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
                  int budget_number);
   void addGrowth(OutOfMemory& facts) const;
+  void describeNeed(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                    const scheduler::SpillingFloor& floor, bool most);
+  void saySpills();
   void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
   // mutex_ held, all of these
+  void forgetFailed();
   void judgeBudget(std::int64_t base_bytes);
   void mayGoOver();
   bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
@@ -349,6 +358,7 @@ class Session {
   const Program* mainProgram() const;
   // What is exported (session_metrics.cpp). The first two with mutex_ held.
   void refreshMetrics(const allocator::Statistics& memory, double step_seconds);
+  void exportSmallestBudget();
   void exportPlan(const std::shared_ptr<const Plan>& plan);
   void expectReplays(const Plan& plan);  // of a plan that steps are about to follow
   void exportStages(const StepSummary& summary);
@@ -365,9 +375,10 @@ class Session {
   metrics::RankMetrics metrics_;
   const std::unique_ptr<SessionControl> control_;
   std::optional<metrics::SeriesFile> text_file_;  // of the planning thread, then of shutdown()
-  std::once_flag woken_;
+  std::once_flag woken_, shown_;
   std::atomic<bool> wakes_{false}, awake_{false};
   bool forked_ = false;
+  std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
   DefaultGroup default_group_;
   std::atomic<bool> looks_for_group_{false};
   std::atomic<std::int64_t> next_group_look_ns_{0};
@@ -400,6 +411,7 @@ class Session {
   RankPlace served_as_;
   std::string served_job_;
   std::string serve_problem_;  // not said while another rank of the job may be its cause
+  std::atomic<std::int64_t> checked_limit_of_ = 0;  // budget
   bool checked_stages_ = false, exchanges_messages_ = false;
   RankBudget budget_;
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
@@ -408,14 +420,17 @@ class Session {
   // Of the step that needs most: what it holds where it needs most, and what it saves.
   std::string floor_text_, saved_text_;
   BaseGrowth growth_;
+  std::int64_t begin_told_after_ = -1;  // steps that had ended
+  std::int64_t violations_at_begin_ = 0;
   bool growth_due_ = false;  // it is to be said once a step has been recorded
   std::string grown_by_;     // what kept most in that step; empty: not known
   SpillOutage outage_;
   AdvisedStop stop_;
   bool in_pipeline_ = false;                                      // of the last step that decided
   std::uint64_t needs_most_first_op_ = 0, refused_first_op_ = 0;  // 0: not known
-  std::int64_t refused_base_bytes_ = 0;
-  std::map<std::uint64_t, Program> programs_;  // by trace signature
+  std::int64_t refused_base_bytes_ = 0;                           // 0: nothing was refused
+  std::atomic<bool> allocation_failed_ = false;                   // since a step began
+  std::map<std::uint64_t, Program> programs_;                     // by trace signature
   ProgramHistory history_;
   ReplayFindings findings_;
   std::int64_t rehearsed_steps_ = 0;
@@ -435,6 +450,7 @@ class Session {
   std::int64_t base_bytes_ = 0;
   std::int64_t first_step_peak_bytes_ = 0;
   std::int64_t smallest_without_spill_bytes_ = 0;
+  std::string spills_each_step_;  // to be said once the budget is decided
   std::int64_t violations_ = 0;
 };
 

@@ -34,9 +34,9 @@ void Session::checkRankEntries() const {
   if (!unused.empty()) warn(unusedText(unused, ranksText(ranks)));
 }
 
-void Session::checkGroupLimit() const {
+void Session::checkGroupLimit() {
   const std::optional<std::int64_t> now = budget();
-  if (!now || trained_.isElsewhere()) return;
+  if (!now || trained_.isElsewhere() || checked_limit_of_.exchange(*now) == *now) return;
   if (const std::string text = aboveGroupLimit(*now, groupLimitBytes()); !text.empty()) warn(text);
 }
 
@@ -187,9 +187,11 @@ void Session::judgeFromNowOn() {
 // As a run that begins: its first step may go over an impossible budget, and is judged by it.
 void Session::beginAnew(bool drop_plans) {
   smallest_without_spill_bytes_ = 0;
+  spills_each_step_.clear();
   floor_.beginAnew(memory().statistics().budget_violations);
   figures_.forgetPeaks();
-  stop_.beginAnew();
+  stop_.goOn();
+  refused_base_bytes_ = 0;
   budget_.beginAnew();
   for (auto& [signature, known] : programs_) {
     known.later_plan = nullptr;

@@ -135,6 +135,10 @@ scheduler::Trace SessionControl::planningTrace(const RecordedStep& step) {
   return trace;
 }
 
+scheduler::TraceGraph SessionControl::leastGraphOf(const RecordedStep& step) {
+  return scheduler::buildGraph(*step.trace, {.first_step = step.first_step, .unread_may_go = true});
+}
+
 // What the recorded step needs: without a plan, and at least, of such a budget.
 SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
                                                       std::optional<Bytes> budget) {
@@ -145,10 +149,7 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
   program.plain_peak_bytes = program.predicted_peak_bytes =
       scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
   if (!budget) return program;
-  const Bytes floor =
-      scheduler::spillingFloor(
-          scheduler::buildGraph(trace, {.first_step = first, .unread_may_go = true}).graph)
-          .bytes;
+  const Bytes floor = scheduler::spillingFloor(leastGraphOf(program.step).graph).bytes;
   const TrainedMemory& memory = session_.trained_;
   program.needed_bytes = floor + memory.unplannedBytes();
   return program;
@@ -177,9 +178,17 @@ std::optional<Response> SessionControl::overfills(const std::vector<ProgramChang
 
 // From here on this is what everybody is told.
 Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& programs) {
+  for (const ProgramChange& program : programs) {
+    if (program.needed_bytes <= session_.floor_.neededBytes()) continue;
+    const scheduler::Trace& trace = *program.step.trace;
+    const scheduler::TraceGraph graph = leastGraphOf(program.step);
+    const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
+    const std::lock_guard lock(session_.mutex_);
+    if (!session_.floor_.noteNeed(program.needed_bytes, program.step.alone)) continue;
+    session_.describeNeed(trace, graph, floor, /*most=*/true);
+    session_.exportSmallestBudget();
+  }
   const std::lock_guard lock(session_.mutex_);
-  for (const ProgramChange& program : programs)
-    session_.floor_.noteNeed(program.needed_bytes, program.step.alone);
   return session_.smallestBudgetBytes();
 }
 
@@ -192,8 +201,13 @@ void SessionControl::planFor(BudgetChange& change) {
                    [](const ProgramChange& a, const ProgramChange& b) {
                      return a.plain_peak_bytes > b.plain_peak_bytes;
                    });
+  change.held_bytes = session_.floor_.heldBytes();
   change.smallest_bytes = smallestBudgetOf(change.programs);
+  const auto alone = [](const ProgramChange& program) { return program.step.alone; };
+  if (std::none_of(change.programs.begin(), change.programs.end(), alone))
+    change.least_bytes = session_.neededBytes();
   for (const ProgramChange& program : change.programs) {
+    if (!alone(program)) continue;  // what others held then could go
     const Bytes needed = program.needed_bytes;
     change.least_bytes =
         std::max(change.least_bytes, needed + session_.trained_.headroomBytes(needed));
@@ -224,6 +238,7 @@ void SessionControl::planFor(ProgramChange& program, Bytes cap) {
 
 // Does the run keep within such a budget now? What holds is proof, whatever is computed.
 bool SessionControl::isHeld(const BudgetChange& change) const {
+  if (change.held_bytes > 0 && *change.bytes >= change.held_bytes) return true;
   const bool proves = session_.budget() && session_.open_steps_.settled() &&
                       session_.steps_ - steps_before_budget_ >= kStepsThatProve &&
                       session_.memory().ledger().overruns() == violations_before_budget_;

@@ -79,6 +79,7 @@ class SessionControl {
     std::string size;  // as it was written, "" for none
     std::optional<std::int64_t> bytes;
     std::vector<ProgramChange> programs;               // all that run; what needs most is the first
+    std::int64_t held_bytes = 0;                       // proved when it was asked; 0: none
     std::int64_t least_bytes = 0, smallest_bytes = 0;  // less is refused; what is told
   };
   struct CurveOf {
@@ -130,6 +131,8 @@ class SessionControl {
                                              std::optional<std::int64_t> budget) const;
   std::int64_t bytesOf(const std::string& size) const;
   scheduler::Trace planningTrace(const RecordedStep& step);
+  // Of what it needs at least: what nothing reads may go.
+  static scheduler::TraceGraph leastGraphOf(const RecordedStep& step);
   ProgramChange needsOf(RecordedStep step, std::optional<std::int64_t> budget);
   std::int64_t smallestBudgetOf(const std::vector<ProgramChange>& programs);
   void planFor(BudgetChange& change);

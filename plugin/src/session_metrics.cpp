@@ -37,8 +37,7 @@ void Session::refreshMetrics(const allocator::Statistics& memory, double step_se
   metrics_.set(Gauge::kFragmentationRatio, fragmentation(memory));
   metrics_.setBytes(Gauge::kExternalMarginBytes, memory.margin_bytes);
   metrics_.setBytes(Gauge::kUncountedBytes, figures_.uncountedBytes());
-  if (const std::int64_t smallest = smallestBudgetBytes(); smallest > 0)
-    metrics_.setBytes(Gauge::kSmallestBudgetBytes, smallest);
+  exportSmallestBudget();
   metrics_.raiseTo(Counter::kAllocations, static_cast<double>(memory.allocations));
   metrics_.raiseTo(Counter::kPlacedAllocations, static_cast<double>(memory.planned_allocations));
   metrics_.raiseTo(Counter::kMisplacedAllocations, static_cast<double>(memory.plan_deviations));
@@ -48,6 +47,11 @@ void Session::refreshMetrics(const allocator::Statistics& memory, double step_se
   metrics_.addStep(step_seconds);
   metrics_.set(Gauge::kLastStepTimestamp, unixSeconds());
   metrics_.noteStepEnd();
+}
+
+void Session::exportSmallestBudget() {
+  const std::int64_t smallest = smallestBudgetBytes();
+  if (smallest > 0) metrics_.setBytes(Gauge::kSmallestBudgetBytes, smallest);
 }
 
 void Session::exportPlan(const std::shared_ptr<const Plan>& plan) {

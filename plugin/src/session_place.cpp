@@ -83,6 +83,16 @@ void Session::takeGroup(const GroupPlace& group) {
   if (!whole) budget_.awaitRank(config_->budgetNeedsPlace());
 }
 
+// The first step of a forked child that ran backward is over: it trains. Not with mutex_ held.
+void Session::showChild() {
+  sayWhereItIs();
+  {
+    const std::lock_guard lock(mutex_);
+    shows_ = true;
+  }
+  changed_.notify_all();  // the planning thread does the rest
+}
+
 // Called with mutex_ held. The budget that belongs to it is due.
 void Session::becomeRank(const RankPlace& place, const std::string& job_id) {
   const Config& before = *config_;
@@ -111,7 +121,7 @@ void Session::becomeRank(const RankPlace& place, const std::string& job_id) {
 // the planning thread
 
 steady_clock::time_point Session::nextPlaceLook() const {
-  if (settled_) return steady_clock::time_point::max();
+  if (settled_ || !shows_) return steady_clock::time_point::max();
   constexpr auto kNow = steady_clock::time_point::min();
   switch (place_) {
     case Place::kLooked:
@@ -213,6 +223,17 @@ void Session::settle() {
   if (!ends_ && rank_job_ && !rank_job_->takesPart()) startRankJob();
   const std::lock_guard lock(mutex_);
   settled_ = place_ == settles;  // else a group was found meanwhile
+}
+
+// A refusal stands last.
+void Session::settleAtEnd() {
+  bool refused = false;
+  {
+    const std::lock_guard lock(mutex_);
+    refused = stop_.raised();
+  }
+  if (!refused) return settle();
+  if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
 }
 
 // Another rank may have had the port while it was taken to be local rank 0.

@@ -68,9 +68,9 @@ void Session::planLoop() {
     {
       std::unique_lock lock(mutex_);
       const auto due = std::min({nextLook(), nextTextFile(), nextPlaceLook()});
-      changed_.wait_until(lock, due, [this] {
+      changed_.wait_until(lock, due, [this, due] {
         return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork() ||
-               nextPlaceLook() <= std::chrono::steady_clock::now();
+               nextPlaceLook() < due || due <= std::chrono::steady_clock::now();
       });
       if (closing_) return;
       to_plan = std::move(to_plan_);
@@ -175,13 +175,12 @@ void Session::sayNothingToDo(Bytes plain_peak_bytes, Bytes activation_bytes) {
                        std::any_of(programs_.begin(), programs_.end(), [](const auto& program) {
                          return program.second.plans_made > 0;
                        });
-  if (gave_up || !budget_.isNew(RankBudget::Message::kFits)) return;
+  if (gave_up || floor_.tooSmall() || !budget_.isNew(RankBudget::Message::kFits)) return;
   const Bytes less = plain_peak_bytes - activation_bytes / 2 + trained_.unplannedBytes();
   const Bytes half = std::max(trained_.budgetWithRoomFor(less), smallestBudgetBytes());
   const std::string hint =
       half < plain_peak_bytes && !trained_.isElsewhere()
-          ? fmt::format(". Half of the activations would be EBBTIDE_BUDGET={}MiB",
-                        (half + (1 << 20) - 1) >> 20)
+          ? fmt::format(". Half of the activations would be EBBTIDE_BUDGET={}", asSetting(half))
           : "";
   say(fmt::format("nothing to do so far: a step needs {} and the budget is {}{}",
                   formatBytes(plain_peak_bytes), formatBytes(*budget()), hint));
@@ -203,6 +202,8 @@ std::shared_ptr<Plan> Session::planOf(const scheduler::Trace& trace, const Plann
   const auto& [step, result, simulated] = planned;
   std::shared_ptr<Plan> plan = makePlan(trace, step, result.schedule);
   plan->planner = result.planner;
+  plan->asked = config_->planner;
+  plan->note = result.note;
   plan->predicted_peak_bytes = simulated.peak_bytes;
   plan->recompute_ns = simulated.recompute_ns;
   plan->overhead_ratio = planned.overheadRatio(trace);
@@ -243,25 +244,27 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   known.slow_offloads = 0;
   to_record_.atLeast(3);
   if (!result.feasible && outage_.giveUp()) endOutage();
+  spills_each_step_.clear();
   if (const std::optional<Bytes> budget = this->budget(); budget && !result.feasible) {
     const Bytes margin = *budget - trained_.planningCapBytes();
     smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
     // What is kept free may have become less since the plan was begun.
-    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget() &&
-        budget_.isNew(RankBudget::Message::kSpills)) {
-      warn(fmt::format(
+    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget()) {
+      spills_each_step_ = fmt::format(
           "the budget of {} is below what the best plan needs ({}), so each step writes "
-          "some values to disk. To avoid that: EBBTIDE_BUDGET={}MiB",
+          "some values to disk. To avoid that: EBBTIDE_BUDGET={}",
           formatBytes(*budget), formatBytes(smallest_without_spill_bytes_),
-          (smallest_without_spill_bytes_ + (1 << 20) - 1) >> 20));
+          asSetting(smallest_without_spill_bytes_));
+      saySpills();
     }
   }
   const std::string text = fmt::format(
-      "plan by {} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step{}, {:.1f} % "
-      "more time",
-      plan->planner, plan_seconds, formatBytes(plan->predicted_peak_bytes),
-      formatBytes(known.plain_peak_bytes), plan->replays, copiesText(*plan),
-      100 * plan->overhead_ratio);
+      "plan by {}{} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step{}, {:.1f} "
+      "% more time",
+      plan->planner,
+      plan->note.empty() ? "" : fmt::format(" ({} was asked: {})", plan->asked, plan->note),
+      plan_seconds, formatBytes(plan->predicted_peak_bytes), formatBytes(known.plain_peak_bytes),
+      plan->replays, copiesText(*plan), 100 * plan->overhead_ratio);
   // Where each step is a program of its own such lines tell of what no step follows.
   if (endsForBudget() || std::exchange(known.said_plan, true) || said_plans_++ >= kSaidPlans) {
     debug(text);

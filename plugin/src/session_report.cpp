@@ -46,9 +46,9 @@ nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
 }  // namespace
 
 // Once a disk is full each step's is lost: the first one is told, and no more until one is written.
-void Session::writeTrace(const scheduler::Trace& trace) {
+void Session::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
   metrics::WholeFile file(
-      fmt::format("{}/trace-{}-{}.json", config_->trace_dir, config_->rank, steps_),
+      fmt::format("{}/trace-{}-{}.json", config_->trace_dir, config_->rank, step),
       metrics::WholeFile::kAsUsual);
   file.write(scheduler::toJson(trace));
   const bool kept = file.keep();
@@ -65,20 +65,33 @@ bool Session::observesBy(const EventLog* log) const {
 void Session::addGrowth(OutOfMemory& facts) const {
   const std::unique_lock lock(mutex_, std::try_to_lock);
   const auto growth = lock ? growth_.found() : std::nullopt;
-  if (!growth || !growth->isGrowth()) return;
+  if (!growth) return;
   const Bytes rest = facts.live_by_op.empty() || facts.live_by_op.back().blocks > 0
                          ? 0
                          : facts.live_by_op.back().bytes;  // that nobody named
-  if (rest >= growth->grownBytes() && growth->grownBytes() > 0) {
+  if (growth->isGrowth() && rest >= growth->grownBytes()) {
     facts.live_by_op.back().made_by = fmt::format(
         "kept from step to step: {} at step {}, {} now{}", formatBytes(rest - growth->grownBytes()),
         growth->from_step, formatBytes(rest), grown_by_.empty() ? "" : ", made by " + grown_by_);
   }
-  facts.growth_per_step_bytes = growth->perStepBytes();
-  facts.grows_since_step = growth->from_step;
-  const auto needed = std::max(budgetThatFits(facts), floor_.neededBytes() + growth->grownBytes());
-  facts.budget_for_growth_bytes =
-      trained_.namedBudgetBytes(needed + growth->perStepBytes() * OutOfMemory::kMoreSteps);
+  const Bytes over = growth_.overBytes(), more = std::max(over, growth->grownBytes());
+  const Bytes mean = growth->isGrowth() ? growth->perStepBytes() : 0;
+  const Bytes rise = growth_.riseBytes() <= more ? growth_.riseBytes() : 0;  // else it is gone
+  const Bytes needed = std::max(budgetThatFits(facts), floor_.neededBytes() + more);
+  if (needed > facts.device_total_bytes) return;  // no budget does
+  const auto named = [&](std::int64_t steps) {
+    return trained_.namedBudgetBytes(needed + steps * std::max(rise, mean));
+  };
+  if (named(0) > facts.device_total_bytes) return;
+  std::int64_t steps = std::max(rise, mean) > 0 ? GrowthAdvice::kMostSteps : 0;
+  while (named(steps) > facts.device_total_bytes) --steps;
+  facts.growth = {.judged_step = growth->from_step,
+                  .over_bytes = growth->isGrowthBy(over) ? over : 0,
+                  .per_step_bytes = std::max(rise, mean),
+                  .at_once = rise > mean,
+                  .budget_bytes = named(0),
+                  .steps = steps,
+                  .budget_for_steps_bytes = named(steps)};
 }
 
 std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
@@ -98,6 +111,7 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
       .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
       .first_deviation = trained_.memory().planned().firstDeviation(allocator::Stream::kDefault),
       .smallest_feasible_bytes = smallestBudgetBytes(),
+      .may_go_over = trained_.memory().overrunLimitBytes() > 0,
       .spill_error = trained_.offloadFails() ? trained_.spills().lastError() : ""};
   facts.stuck_bytes =
       std::max<std::int64_t>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);

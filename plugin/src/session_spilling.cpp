@@ -12,10 +12,11 @@ void Session::noteSpillFailed() noexcept try {
   if (may_go_over) trained_.limitOverrun();
   outage_.begin();
   warn(fmt::format(
-      "{}. Plans write no more values to the host; they are computed again instead{}. "
-      "Make room there, or name another folder: EBBTIDE_SPILL_DIR",
+      "{}. Plans write no more values to the host; they are computed again instead{}{}",
       spills().lastError(),
-      may_go_over ? ", and steps may go over the budget until a plan for that is used" : ""));
+      may_go_over ? ", and steps may go over the budget until a plan for that is used" : "",
+      trained_.isElsewhere() ? ""
+                             : ". Make room there, or name another folder: EBBTIDE_SPILL_DIR"));
 } catch (...) {
   return;  // no memory for the words
 }
@@ -74,6 +75,8 @@ void Session::judgeOutage(const StepSummary& summary, const allocator::Statistic
 void Session::endOutage() {
   floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
+  memory().resetPeaks();
+  figures_.forgetPeaks();
   to_record_.atLeast(3);
   mayGoOver();  // until they have decided
 }

@@ -55,6 +55,10 @@ std::string dominatingOps(const scheduler::TraceGraph& graph) {
   return text.empty() ? "nothing that was saved for backward" : text;
 }
 
+std::uint64_t firstOpOf(const scheduler::Trace& trace) {
+  return trace.ops.empty() ? 0 : trace.ops[0].signature;
+}
+
 }  // namespace
 
 // Steps that held a smaller budget than they should need are proof that it will do.
@@ -70,13 +74,27 @@ std::int64_t Session::neededBytes() const noexcept {
 }
 
 // Before the first step nothing can be dropped: loading may take more than any step. What a parent
-// did before it forked is no word on its child.
+// did before it forked is no word on its child, nor is the budget of the rank that it was taken
+// for.
 void Session::noteStart() {
   const allocator::Statistics memory = this->memory().statistics();
   const std::lock_guard lock(mutex_);
-  if (forked_) return floor_.countFrom(memory.budget_violations);
-  if (floor_.noteStart({memory.budget_violations, memory.mapped_peak_bytes}))
-    floor_text_ = "what the program allocated before its first step";
+  const bool holds = memory.mapped_peak_bytes <= budget().value_or(allocator::kUnlimited);
+  if (forked_ || holds) return floor_.countFrom(memory.budget_violations);
+  floor_.noteStart({memory.budget_violations, memory.mapped_peak_bytes});
+}
+
+void Session::noteFailedAllocation() noexcept {
+  allocation_failed_ = true;
+}
+
+// A step begins. What failed where the machine or the group is full may be caught; the program that
+// follows is another one. Called with mutex_ held.
+void Session::forgetFailed() {
+  if (!allocation_failed_.exchange(false) || !budget() || floor_.decided()) return;
+  floor_.beginOther(memory().statistics().budget_violations);
+  figures_.forgetPeaks();
+  to_record_.atLeast(1);
 }
 
 // A step that decides is over.
@@ -86,21 +104,29 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   const Bytes needed = floor.bytes + trained_.unplannedBytes();
   const std::lock_guard lock(mutex_);
   if (budget_number != budget_.number()) return;  // what it held is judged no more
-  const Bytes before = floor_.neededBytes();
   const bool most = floor_.noteNeed(needed, alone);
-  if (most) floor_text_ = scheduler::describe(scheduler::floorBlocks(trace, graph, floor));
-  if (most || saved_text_.empty()) saved_text_ = dominatingOps(graph);
+  if (most || floor_text_.empty()) describeNeed(trace, graph, floor, most);
+  exportSmallestBudget();
   if (!budget() || budget_.isOpen() || outage_.awaitsPlan()) return;
   in_pipeline_ = trace.group_size > 1;
+  const Bytes before = floor_.neededBytes();
   const bool over =
       floor_.noteStep({.violations = violations_, .mapped_peak_bytes = figures_.mappedPeakBytes()});
-  if (floor_.neededBytes() > before)
-    needs_most_first_op_ = trace.ops.empty() ? 0 : trace.ops[0].signature;
+  if (floor_.neededBytes() > before) needs_most_first_op_ = firstOpOf(trace);
+  exportSmallestBudget();
   if (!over) return;
   const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
   if (takeBudgetBack(why)) return;
   if (config_->on_infeasible != OnInfeasible::kStop) return;
   if (!pauseAgain(why)) sayOverBudget();
+}
+
+// Called with mutex_ held: of the program that needs most.
+void Session::describeNeed(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                           const scheduler::SpillingFloor& floor, bool most) {
+  floor_text_ = scheduler::describe(scheduler::floorBlocks(trace, graph, floor));
+  saved_text_ = dominatingOps(graph);
+  if (most) needs_most_first_op_ = firstOpOf(trace);
 }
 
 void Session::sayOverBudget() const {
@@ -126,21 +152,27 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   const std::optional<Bytes> budget = this->budget();
   if (!budget) return;
   if (budget_.isOpen()) return mayGoOver();
+  // Forward passes without a backward one (a norm that is logged) begin steps, but none that tell.
+  const bool tells = std::exchange(begin_told_after_, steps_) != steps_;
   if (floor_.decided()) {
-    growth_due_ = growth_due_ || growth_.note(steps_ + 1, base_bytes);
+    growth_due_ = (tells && growth_.note(steps_ + 1, base_bytes)) || growth_due_;
     if (growth_due_) to_record_.atLeast(1);
+    if (config_->on_infeasible != OnInfeasible::kStop || budget_.isAsked()) mayGoOver();
     return;
   }
+  if (!tells && floor_.begun() > 0) return mayGoOver();
   const Bytes base_before = floor_.lastBaseBytes();
-  const bool news = floor_.noteBegin(base_bytes, *budget);
+  const std::int64_t violations = memory().statistics().budget_violations;
+  const bool more = std::exchange(violations_at_begin_, violations) < violations;
+  floor_.noteBegin(base_bytes, *budget, violations);
   if (!floor_.decided()) {
     growth_.forget();
-    if (floor_.begun() <= kMostUndecided) to_record_.atLeast(1);
+    if (more || floor_.begun() <= kMostUndecided) to_record_.atLeast(1);
     return mayGoOver();
   }
-  if (!news) return;
   if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
   budget_.noteHeld();
+  saySpills();
   growth_.settle(steps_, base_before);  // it may be growing already
   growth_due_ = growth_.note(steps_ + 1, base_bytes);
   // From here on what would go over the budget fails; but one that was asked for while the run went
@@ -152,20 +184,32 @@ void Session::mayGoOver() {
   if (!trained_.isElsewhere()) trained_.limitOverrun();
 }
 
+// Called with mutex_ held. Not before the budget is decided: a refusal stands alone.
+void Session::saySpills() {
+  const bool decided = floor_.decided() || budget_.isOpen();
+  if (spills_each_step_.empty() || !decided || endsForBudget()) return;
+  if (budget_.isNew(RankBudget::Message::kSpills)) warn(spills_each_step_);
+  spills_each_step_.clear();
+}
+
 // Of the step that was recorded for it.
-void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace) {
-  const auto kept = scheduler::keptBlocks(trace);
+void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace) try {
+  auto kept = scheduler::keptBlocks(trace);
+  if (!kept.empty() && kept.front().bytes * 10 < growth.perStepBytes()) kept.clear();
   if (!kept.empty()) {
     const std::lock_guard lock(mutex_);
     grown_by_ = kept.front().by;
   }
   const std::string made = kept.empty()
-                               ? ""
+                               ? "; the last step kept no more: it came once, or comes now and "
+                                 "then (a second network, copies of weights, a history)"
                                : fmt::format("; the last step kept {} more, made by {}",
                                              formatBytes(kept.front().bytes), kept.front().by);
   say(fmt::format("what lives when a step begins has grown from {} at step {} to {} at step {}{}",
                   formatBytes(growth.from_bytes), growth.from_step, formatBytes(growth.bytes),
                   growth.step, made));
+} catch (const std::exception& error) {
+  warn(std::string("what lives longer than a step could not be told: ") + error.what());
 }
 
 void Session::refuse(std::int64_t base_bytes) {
@@ -174,8 +218,10 @@ void Session::refuse(std::int64_t base_bytes) {
     if (budget_.isNew(RankBudget::Message::kInfeasible)) warn(overrunText());
     return;
   }
+  // The same again, after it was let go on: nothing larger is let go on with again.
+  const bool again = needs_most_first_op_ == refused_first_op_ && refused_base_bytes_ > 0;
+  refused_base_bytes_ = again ? std::min(refused_base_bytes_, base_bytes) : base_bytes;
   refused_first_op_ = needs_most_first_op_;
-  refused_base_bytes_ = base_bytes;
   to_record_.atLeast(3);  // of another program, if one follows
   if (in_pipeline_ && open_job_store_) {
     stop_.stopWhenAdvised(std::chrono::steady_clock::now());
@@ -208,8 +254,9 @@ std::string Session::refusalText(std::int64_t base_bytes) const {
       "backward, by op: {}.\n"
       "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.",
       formatBytes(budget().value_or(0)), formatBytes(floor_.neededBytes()),
-      asSetting(smallestBudgetBytes()), spillProblem(), floor_text_, formatBytes(base_bytes),
-      saved_text_);
+      asSetting(smallestBudgetBytes()), spillProblem(),
+      floor_.needsMostAtStart() ? "what the program allocated before its first step" : floor_text_,
+      formatBytes(base_bytes), saved_text_);
 }
 
 // The step's first op, after a refusal that the program has caught. The same program is refused
@@ -218,10 +265,11 @@ std::string Session::refusalText(std::int64_t base_bytes) const {
 void Session::letGoOn(std::uint64_t first_op_signature) {
   if (!stop_.requested() || !stop_.raised()) return;
   const bool smaller = begun_.memory.allocated_bytes < refused_base_bytes_;
-  if (first_op_signature == refused_first_op_ && !smaller) return;
+  const bool same = refused_first_op_ == 0 || first_op_signature == refused_first_op_;
+  if (same && !smaller) return;
+  if (same) refused_base_bytes_ = begun_.memory.allocated_bytes;
   stop_.goOn();
-  floor_.forgetNeeds();
-  floor_.beginAnew(memory().statistics().budget_violations);
+  floor_.beginOther(memory().statistics().budget_violations);
   budget_.beginAnew();
   figures_.forgetPeaks();
   to_record_.atLeast(3);

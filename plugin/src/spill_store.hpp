@@ -36,7 +36,7 @@ class SpillStore final : public SpillTarget {
   std::int64_t writtenBytes() const noexcept;
   void setSharers(int sharers) noexcept { sharers_ = sharers; }  // what is measured from now on
   // Bytes a second to write to where something was before and read back: of what was moved so far,
-  // the newest most, and of a trial, once, where that is little: the others rest then, so it counts
+  // the newest most, and of trials, once, where that is little: the others rest then, so it counts
   // as if all had a share of the bandwidth. 0: nothing could be stored.
   std::int64_t roundTripBytesPerSecond() noexcept override;
   // Is the file on a file system that is memory itself (tmpfs), so that nothing is gained?

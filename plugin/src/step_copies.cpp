@@ -6,6 +6,7 @@
 #include "elapsed.hpp"
 #include "fingerprint.hpp"
 #include "step_run_state.hpp"
+#include "thread_scopes.hpp"
 #include "traced_scope.hpp"
 
 namespace ebbtide::plugin {
@@ -176,6 +177,7 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
   std::optional<BitCode> code;
   try {
     const EventLog::OursScope ours;
+    const TrialScope trial;  // no error of the program's
     code = encodeWhole(present.data(), static_cast<std::int64_t>(present.nbytes()),
                        [this, &bits](std::int64_t bytes) {
                          bits = device_.blocks.allocate(static_cast<std::size_t>(bytes));

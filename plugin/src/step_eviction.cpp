@@ -190,7 +190,8 @@ std::int64_t StepRun::spill(ValueId id) {
   const auto slot = session_.spills().write(
       victim.data(), static_cast<std::int64_t>(victim.nbytes()), SpillTarget::Afterwards::kFreed);
   if (!slot) {
-    session_.noteSpillFailed();
+    // Pinned memory may be full, or out of reach in a capture, for a moment.
+    if (device_.contents.onHost()) session_.noteSpillFailed();
     return -1;
   }
   const Locked lock(*this);

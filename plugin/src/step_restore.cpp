@@ -135,6 +135,8 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
       given_up.push_back(stepsValue(steps[j].id));
     }
     replaying_ = kNone;
+    std::optional<TrialScope> trial;
+    if (rehearsing_) trial.emplace();
     try {
       if (steps[i].kind == Step::Kind::kFetch) {
         fetchCopy(steps[i].id);
@@ -434,9 +436,12 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
     // The original is gone: better no number than a wrong one.
     session_.rejectReplay(op.info->name, op.known_signature, "it gave other results");
     if (op.info->repeats_because == nullptr) session_.distrustName(op.info->name);
-    if (value.spilled || value.encoded) {  // it comes from there
-      value.rejected = true;
-      return;
+    {
+      const Locked lock(*this);
+      if (value.spilled || value.encoded) {  // it comes from there
+        value.rejected = true;
+        return;
+      }
     }
     TORCH_CHECK(
         false, "ebbtide: ", op.info->name,

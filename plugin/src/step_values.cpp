@@ -63,7 +63,8 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   value.covered = {0, value.bytes};
   value.foreign = !device_.blocks.isOurs(tensor.storage());
-  if (value.foreign) uncounted_.add(tensor.storage());
+  // Ours again, by way of NumPy: counted under its own name.
+  if (value.foreign && !session_.hostMemory().owns(value.data)) uncounted_.add(tensor.storage());
   value.touched = cursor_.boundary();
   if (producer == kNone) noteTrained(id, tensor);
   value.version = WeakVersion(tensor.unsafeGetTensorImpl()->version_counter());
@@ -86,16 +87,20 @@ void StepRun::noteTrained(ValueId id, const at::Tensor& tensor) {
   const bool view_of_leaf =
       tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
   if (!leaf && !view_of_leaf) return;
-  const c10::TensorImpl& trained = *(view_of_leaf ? tensor._base() : tensor).unsafeGetTensorImpl();
+  const at::TensorBase& the_leaf = view_of_leaf ? tensor._base() : tensor;
+  const c10::TensorImpl& trained = *the_leaf.unsafeGetTensorImpl();
   const auto same = [&trained](const Trained& known) { return known.is(trained); };
   const bool another_part = std::exchange(values_[id].parameter, true);
   if (another_part && std::any_of(parameters_.begin(), parameters_.end(), same)) return;
   WeakVersion version(tensor.unsafeGetTensorImpl()->version_counter());
-  parameters_.push_back({id,
-                         &trained,
-                         {std::move(version), Present::versionOf(tensor)},
-                         weakly(tensor.storage()),
-                         tensor.storage().unsafeGetStorageImpl()});
+  Trained& added =
+      parameters_.emplace_back(Trained{id,
+                                       &trained,
+                                       {std::move(version), Present::versionOf(tensor)},
+                                       weakly(tensor.storage()),
+                                       tensor.storage().unsafeGetStorageImpl(),
+                                       {}});
+  if (the_leaf.nbytes() < tensor.storage().nbytes()) added.part = the_leaf.getIntrusivePtr();
 }
 
 void StepRun::noteOtherData(const c10::TensorImpl& tensor) {

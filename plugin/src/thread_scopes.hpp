@@ -31,6 +31,9 @@ using QuietScope = ThreadScope<struct Quiet>;
 // fail where the program would go on.
 using OwnMemoryScope = ThreadScope<struct OwnMemory>;
 
+// What fails in one is caught by us: the program is given no error.
+using TrialScope = ThreadScope<struct Trial>;
+
 // Is this thread inside an op of a training step? Only there an impossible budget stops the
 // program: saving a checkpoint in an exception handler, or a communication thread, must go on.
 inline bool& inTrainingOp() noexcept {

@@ -53,7 +53,10 @@ std::atomic<OpenDevice> open_device{nullptr};
 std::atomic<c10::DeviceType> offered_type{c10::kCPU};
 
 void noteOutOfMemory() noexcept {
-  if (!Session::inChild()) Session::current()->counters().addOutOfMemory();
+  if (!Session::inChild() && !TrialScope::active()) {
+    Session::current()->counters().addOutOfMemory();
+    Session::current()->noteFailedAllocation();
+  }
 }
 
 }  // namespace

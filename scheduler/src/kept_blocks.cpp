@@ -1,7 +1,9 @@
 #include "ebbtide/scheduler/kept_blocks.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
+#include <string>
 
 namespace ebbtide::scheduler {
 namespace {
@@ -19,9 +21,17 @@ std::size_t lastNode(const Trace& trace) {
   return last;
 }
 
-// Per block: what made it; empty: it was there before, or is gone.
-std::vector<std::string> makersOfSurvivors(const Trace& trace) {
-  std::vector<std::string> makers(trace.blocks.size());
+// In the order in which it is likely that a block replaces one that was there before: gradients do.
+enum class Moment : std::uint8_t { kNode, kUpdate, kForward };
+
+struct Survivor {
+  BlockId block = kNone;
+  Moment moment = Moment::kForward;
+  std::string by;
+};
+
+std::vector<Survivor> survivorsOf(const Trace& trace) {
+  std::vector<Survivor> by_block(trace.blocks.size());
   const std::size_t last = lastNode(trace);
   OpId op = kNone;
   std::string node;
@@ -34,18 +44,22 @@ std::vector<std::string> makersOfSurvivors(const Trace& trace) {
       const bool named = event.id >= 0 && id < trace.nodes.size();
       node = named ? trace.nodes[id] : "the backward pass";
     }
-    if (event.kind == Kind::kFree) makers.at(id).clear();
+    if (event.kind == Kind::kFree) by_block.at(id).block = kNone;
     if (event.kind != Kind::kAlloc || trace.blocks.at(id).ours) continue;
     if (op != kNone) {
-      makers[id] = trace.ops.at(static_cast<std::size_t>(op)).name;
+      by_block[id] = {event.id, Moment::kForward, trace.ops.at(static_cast<std::size_t>(op)).name};
     } else if (node.empty()) {
-      makers[id] = kOutsideOfOps;
+      by_block[id] = {event.id, Moment::kForward, kOutsideOfOps};
+    } else if (i > last) {  // nothing tells where the last node ends: what it makes is among them
+      by_block[id] = {event.id, Moment::kUpdate, kAfterBackward};
     } else {
-      // Nothing tells where the last node ends: what it makes counts as the update's.
-      makers[id] = i > last ? kAfterBackward : node;
+      by_block[id] = {event.id, Moment::kNode, node};
     }
   }
-  return makers;
+  std::erase_if(by_block, [](const Survivor& survivor) { return survivor.block == kNone; });
+  std::stable_sort(by_block.begin(), by_block.end(),
+                   [](const Survivor& a, const Survivor& b) { return a.moment < b.moment; });
+  return by_block;
 }
 
 }  // namespace
@@ -57,17 +71,15 @@ std::vector<KeptBlocks> keptBlocks(const Trace& trace) {
     const TraceBlock& block = trace.blocks.at(static_cast<std::size_t>(event.id));
     if (block.before_step && !block.ours) ++freed[block.bytes];
   }
-  const std::vector<std::string> makers = makersOfSurvivors(trace);
   std::map<std::string, Bytes> by_maker;
-  for (std::size_t b = 0; b < makers.size(); ++b) {
-    if (makers[b].empty()) continue;
-    const Bytes bytes = trace.blocks[b].bytes;
+  for (const Survivor& survivor : survivorsOf(trace)) {
+    const Bytes bytes = trace.blocks[static_cast<std::size_t>(survivor.block)].bytes;
     const auto replaced = freed.find(bytes);
     if (replaced != freed.end() && replaced->second > 0) {
       --replaced->second;
       continue;
     }
-    by_maker[makers[b]] += bytes;
+    by_maker[survivor.by] += bytes;
   }
   std::vector<KeptBlocks> kept;
   for (const auto& [by, bytes] : by_maker) kept.push_back({by, bytes});

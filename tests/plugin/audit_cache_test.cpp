@@ -436,6 +436,16 @@ TEST_F(AuditCacheTest, WhatALockHeldBackIsSavedLater) {
   EXPECT_TRUE(knows(1));
 }
 
+// What is quoted of it is 200 bytes, beside the names of variable and reason.
+TEST_F(AuditCacheTest, AnEndlessFolderIsNamedAndCut) {
+  AuditCache endless = in("/tmp/" + std::string(6000, 'x') + "\n", kHost, true);
+  endless.load();
+  ASSERT_EQ(notes_.size(), 1U);
+  EXPECT_NE(notes_[0].find("EBBTIDE_AUDIT_CACHE"), std::string::npos) << notes_[0];
+  EXPECT_LT(notes_[0].size(), 600U);
+  EXPECT_EQ(notes_[0].find('\n'), std::string::npos);
+}
+
 TEST_F(AuditCacheTest, TheOldestProgramsMakeRoom) {
   // 1 MiB has room for 61,000 places of 17 bytes: of 100 programs of 1,000 places the last 61 or
   // so.

@@ -36,6 +36,13 @@ TEST_F(AvailableMemory, WithoutGroupsTheMachineTells) {
   EXPECT_GT(availableMemoryBytes(), kMib);  // this machine's
 }
 
+// 30 pages are resident; 10 are those of files.
+TEST_F(AvailableMemory, AProcessHasPagesThatAreNoFiles) {
+  EXPECT_EQ(residentAnonymousBytes(root_), std::nullopt);
+  write("proc/self/statm", "100 30 10 5 0 60 0\n");
+  EXPECT_EQ(residentAnonymousBytes(root_), 20 * ::sysconf(_SC_PAGE_SIZE));
+}
+
 // 5 MiB, of which 4 are used, 2 of them cached files: 5 - 2 = 3. Above it 20 are left.
 TEST_F(AvailableMemory, AGroupHasALimit) {
   write("proc/self/cgroup", "0::/all/job\n");

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -17,10 +20,10 @@ TEST(BudgetFloor, TakesStepsUntilItIsDecided) {
   EXPECT_FALSE(floor.takesStep(3, true));
   EXPECT_TRUE(floor.takesStep(4, true));
   for (int i = 0; i < 2; ++i) {
-    floor.noteBegin(500, kBudget);
+    floor.noteBegin(500, kBudget, 0);
     floor.noteStep({});
   }
-  floor.noteBegin(500, kBudget);
+  floor.noteBegin(500, kBudget, 0);
   EXPECT_FALSE(floor.takesStep(5, false));
   floor.checkAgain();
   EXPECT_TRUE(floor.takesStep(6, false));
@@ -40,12 +43,12 @@ TEST(BudgetFloor, NeedsTheMostThatAStepAloneTook) {
 // the second one did.
 TEST(BudgetFloor, IsPossibleOnceTwoStepsHeldAndTheBaseIsSettled) {
   BudgetFloor floor;
-  floor.noteBegin(400, kBudget);
+  floor.noteBegin(400, kBudget, 0);
   EXPECT_FALSE(floor.noteStep({}));
-  EXPECT_FALSE(floor.noteBegin(800, kBudget));
+  EXPECT_FALSE(floor.noteBegin(800, kBudget, 0));
   EXPECT_FALSE(floor.noteStep({}));
   EXPECT_EQ(floor.state(), State::kOpen);
-  EXPECT_TRUE(floor.noteBegin(800, kBudget));
+  EXPECT_TRUE(floor.noteBegin(800, kBudget, 0));
   EXPECT_EQ(floor.state(), State::kPossible);
   EXPECT_EQ(floor.heldBytes(), 0);  // no need is known
 }
@@ -54,10 +57,10 @@ TEST(BudgetFloor, IsPossibleOnceTwoStepsHeldAndTheBaseIsSettled) {
 TEST(BudgetFloor, IsPossibleAfterThreeStepsWhateverTheBaseDoes) {
   BudgetFloor floor;
   for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(floor.noteBegin(100 * (i + 1), kBudget));
+    EXPECT_FALSE(floor.noteBegin(100 * (i + 1), kBudget, 0));
     floor.noteStep({});
   }
-  EXPECT_TRUE(floor.noteBegin(400, kBudget));
+  EXPECT_TRUE(floor.noteBegin(400, kBudget, 0));
   EXPECT_EQ(floor.state(), State::kPossible);
 }
 
@@ -65,11 +68,11 @@ TEST(BudgetFloor, IsPossibleAfterThreeStepsWhateverTheBaseDoes) {
 TEST(BudgetFloor, StepsThatHeldAreProof) {
   BudgetFloor floor;
   for (int i = 0; i < 2; ++i) {
-    floor.noteBegin(400, kBudget);
+    floor.noteBegin(400, kBudget, 0);
     floor.noteNeed(1040, true);
     floor.noteStep({});
   }
-  floor.noteBegin(400, kBudget);
+  floor.noteBegin(400, kBudget, 0);
   EXPECT_EQ(floor.state(), State::kPossible);
   EXPECT_EQ(floor.heldBytes(), kBudget);
   floor.noteNeed(1100, true);  // of another program
@@ -79,15 +82,15 @@ TEST(BudgetFloor, StepsThatHeldAreProof) {
 // The base is 400, 800 and 804: within 1 % of 800 at the third begin.
 TEST(BudgetFloor, IsImpossibleOnceTheBaseIsSettled) {
   BudgetFloor floor;
-  floor.noteBegin(400, kBudget);
+  floor.noteBegin(400, kBudget, 0);
   floor.noteNeed(900, true);
   EXPECT_TRUE(floor.noteStep({.violations = 1, .mapped_peak_bytes = 1100}));
   EXPECT_EQ(floor.state(), State::kSearching);
   EXPECT_EQ(floor.neededBytes(), 1100);  // what was really mapped, if that is more
-  EXPECT_FALSE(floor.noteBegin(800, kBudget));
+  EXPECT_FALSE(floor.noteBegin(800, kBudget, 0));
   floor.noteNeed(1300, true);
   EXPECT_FALSE(floor.noteStep({.violations = 2, .mapped_peak_bytes = 1250}));
-  EXPECT_TRUE(floor.noteBegin(804, kBudget));
+  EXPECT_TRUE(floor.noteBegin(804, kBudget, 0));
   EXPECT_EQ(floor.state(), State::kImpossible);
   EXPECT_EQ(floor.neededBytes(), 1300);
 }
@@ -95,29 +98,29 @@ TEST(BudgetFloor, IsImpossibleOnceTheBaseIsSettled) {
 // 400 and 396 differ by 1 %: not by less.
 TEST(BudgetFloor, ABaseThatDiffersByOnePercentIsNotSettled) {
   BudgetFloor floor;
-  floor.noteBegin(400, kBudget);
+  floor.noteBegin(400, kBudget, 0);
   floor.noteStep({.violations = 1});
-  EXPECT_FALSE(floor.noteBegin(396, kBudget));
+  EXPECT_FALSE(floor.noteBegin(396, kBudget, 0));
 }
 
 TEST(BudgetFloor, IsImpossibleWhenTheThirdStepMoreBegins) {
   BudgetFloor floor;
   for (int i = 0; i < 3; ++i) {
-    EXPECT_FALSE(floor.noteBegin(100 * (i + 1), kBudget)) << i;
+    EXPECT_FALSE(floor.noteBegin(100 * (i + 1), kBudget, 0)) << i;
     floor.noteStep({.violations = i + 1});
   }
-  EXPECT_TRUE(floor.noteBegin(400, kBudget));
+  EXPECT_TRUE(floor.noteBegin(400, kBudget, 0));
   EXPECT_EQ(floor.state(), State::kImpossible);
 }
 
 // The optimizer's state comes with the second step: the first one held.
 TEST(BudgetFloor, ALaterStepThatGoesOverIsSearchedFromThere) {
   BudgetFloor floor;
-  floor.noteBegin(400, kBudget);
+  floor.noteBegin(400, kBudget, 0);
   EXPECT_FALSE(floor.noteStep({}));
-  floor.noteBegin(800, kBudget);
+  floor.noteBegin(800, kBudget, 0);
   EXPECT_TRUE(floor.noteStep({.violations = 1}));
-  EXPECT_TRUE(floor.noteBegin(800, kBudget));
+  EXPECT_TRUE(floor.noteBegin(800, kBudget, 0));
   EXPECT_EQ(floor.state(), State::kImpossible);
 }
 
@@ -127,9 +130,27 @@ TEST(BudgetFloor, AnotherBudgetIsJudgedByItsOwnSteps) {
   floor.noteNeed(1200, true);
   floor.beginAnew(3);
   EXPECT_EQ(floor.neededBytes(), 1200);
-  floor.noteBegin(400, kBudget);
+  floor.noteBegin(400, kBudget, 0);
   EXPECT_FALSE(floor.noteStep({.violations = 3}));
   EXPECT_TRUE(floor.noteStep({.violations = 4}));
+}
+
+// Steps that need 1040 held 1000, then 1020 and 990 of other requests: the least is proof, whatever
+// is set in between, until another program begins.
+TEST(BudgetFloor, WhatWasHeldIsProofUnderAnotherBudget) {
+  BudgetFloor floor;
+  for (const std::int64_t budget : {1000, 1020, 990}) {
+    floor.beginAnew(0);
+    for (int i = 0; i < 2; ++i) {
+      floor.noteBegin(400, budget, 0);
+      floor.noteNeed(1040, true);
+      floor.noteStep({});
+    }
+    floor.noteBegin(400, budget, 0);
+    EXPECT_EQ(floor.heldBytes(), std::min<std::int64_t>(budget, 1000));
+  }
+  floor.beginOther(0);
+  EXPECT_EQ(floor.heldBytes(), 0);
 }
 
 // Loading took 1200, and 2 allocations of it went over; steps need 800. A budget of 1200 is needed
@@ -138,14 +159,35 @@ TEST(BudgetFloor, WhatGoesOverBeforeTheFirstStepIsNeeded) {
   BudgetFloor floor;
   EXPECT_TRUE(floor.noteStart({.violations = 2, .mapped_peak_bytes = 1200}));
   EXPECT_TRUE(floor.needsMostAtStart());
-  floor.noteBegin(400, kBudget);
+  floor.noteBegin(400, kBudget, 0);
   EXPECT_FALSE(floor.noteNeed(800, true));
   EXPECT_TRUE(floor.noteStep({.violations = 2, .mapped_peak_bytes = 800}));
   EXPECT_EQ(floor.neededBytes(), 1200);
   EXPECT_TRUE(floor.noteNeed(1300, true));
   EXPECT_FALSE(floor.needsMostAtStart());
-  floor.forgetNeeds();
-  EXPECT_FALSE(floor.needsMostAtStart());
+  floor.beginOther(2);
+  EXPECT_TRUE(floor.needsMostAtStart());
+  EXPECT_EQ(floor.neededBytes(), 1200);
+  for (int i = 0; i < 2; ++i) {
+    floor.noteBegin(400, kBudget, 2);
+    floor.noteStep({.violations = 2, .mapped_peak_bytes = 800});
+  }
+  EXPECT_TRUE(floor.noteBegin(400, kBudget, 2));
+  EXPECT_EQ(floor.state(), BudgetFloor::State::kPossible);
+  EXPECT_EQ(floor.heldBytes(), 0);  // no proof that the program can be loaded in as much
+}
+
+// Two steps held and the base is settled, but something else went over before the third begins.
+TEST(BudgetFloor, WhatGoesOverBetweenStepsIsJudgedWithTheNextOne) {
+  BudgetFloor floor;
+  for (int i = 0; i < 2; ++i) {
+    floor.noteBegin(400, kBudget, 0);
+    EXPECT_FALSE(floor.noteStep({.violations = 0, .mapped_peak_bytes = 800}));
+  }
+  EXPECT_FALSE(floor.noteBegin(400, kBudget, 1));
+  EXPECT_TRUE(floor.noteStep({.violations = 1, .mapped_peak_bytes = 1100}));
+  EXPECT_EQ(floor.state(), BudgetFloor::State::kSearching);
+  EXPECT_EQ(floor.neededBytes(), 1100);
 }
 
 TEST(BudgetFloor, AStartWithinTheBudgetIsNoNeed) {
@@ -161,11 +203,11 @@ TEST(BudgetFloor, AStartWithinTheBudgetIsNoNeed) {
 TEST(BudgetFloor, AProofIsGoneWithTheFirstStepThatGoesOver) {
   BudgetFloor floor;
   for (int i = 0; i < 2; ++i) {
-    floor.noteBegin(400, kBudget);
+    floor.noteBegin(400, kBudget, 0);
     floor.noteNeed(1040, true);
     floor.noteStep({});
   }
-  floor.noteBegin(400, kBudget);
+  floor.noteBegin(400, kBudget, 0);
   ASSERT_EQ(floor.heldBytes(), kBudget);
   floor.checkAgain();
   EXPECT_TRUE(floor.noteStep({.violations = 1}));

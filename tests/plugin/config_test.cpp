@@ -167,7 +167,8 @@ TEST_F(ConfigTest, EndlessValuesAreNamedAndCut) {
   set("EBBTIDE", "1");
   for (const char* name :
        {"EBBTIDE_LOG", "EBBTIDE_PORT", "EBBTIDE_BUDGET", "EBBTIDE_PLANNER", "EBBTIDE_REPORT",
-        "EBBTIDE_PERFETTO", "EBBTIDE_TEXTFILE", "EBBTIDE_SPILL_DIR", "EBBTIDE_TRACE_DIR"}) {
+        "EBBTIDE_PERFETTO", "EBBTIDE_TEXTFILE", "EBBTIDE_SPILL_DIR", "EBBTIDE_TRACE_DIR",
+        "EBBTIDE_ON_INFEASIBLE", "EBBTIDE_OFFLOAD", "EBBTIDE_REPLAY_AHEAD", "EBBTIDE_ALLOCATOR"}) {
     ::setenv(name, endless.c_str(), 1);
     const std::string text = problem();
     ::unsetenv(name);

@@ -102,6 +102,48 @@ TEST(OutOfMemoryTest, TheSettingIsRoundedUp) {
   EXPECT_NE(describe(facts).find("EBBTIDE_BUDGET=74MiB"), std::string::npos) << describe(facts);
 }
 
+// As a step may while the budget that trains is looked for.
+TEST(OutOfMemoryTest, WhereItMayGoOverTheBudgetTheMachineIsFull) {
+  OutOfMemory facts = onTheHost();
+  facts.may_go_over = true;
+  const std::string text = describe(facts);
+  EXPECT_NE(text.find("needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need more. It "
+                      "may go over the budget, but the machine, or its control group, is full"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("best-effort"), std::string::npos) << text;
+}
+
+TEST(OutOfMemoryTest, GrowthIsSaidWithTheBudgetForMoreSteps) {
+  OutOfMemory facts = onTheHost();
+  facts.growth = {.judged_step = 3,
+                  .over_bytes = 5 * kMiB,
+                  .per_step_bytes = 2 * kMiB,
+                  .budget_bytes = 80 * kMiB,
+                  .steps = 100,
+                  .budget_for_steps_bytes = 280 * kMiB - 1};
+  std::string text = describe(facts);
+  EXPECT_NE(text.find("\nWhat lives when a step begins grows by 2.0 MiB a step since step 3: "
+                      "EBBTIDE_BUDGET=280MiB does for 100 more such steps."),
+            std::string::npos)
+      << text;
+  facts.growth.at_once = true;
+  text = describe(facts);
+  EXPECT_NE(
+      text.find(" has just grown by 2.0 MiB in one step: EBBTIDE_BUDGET=80MiB does for such a "
+                "step, EBBTIDE_BUDGET=280MiB for 100 more that grow as much."),
+      std::string::npos)
+      << text;
+  facts.growth.steps = 0;  // no budget does for one more
+  text = describe(facts);
+  EXPECT_NE(text.find("\nThis step began with 5.0 MiB more than step 3, by which the budget was "
+                      "judged: EBBTIDE_BUDGET=80MiB does for such a step."),
+            std::string::npos)
+      << text;
+  facts.growth.over_bytes = 0;
+  EXPECT_EQ(describe(facts).find("such"), std::string::npos);
+}
+
 TEST(OutOfMemoryTest, WhereTheBudgetHasRoomTheSystemIsShort) {
   OutOfMemory facts = onTheHost();
   facts.budget_bytes = 74 * kMiB;

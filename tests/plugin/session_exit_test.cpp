@@ -1,20 +1,26 @@
 // What is left of a session's planning when the program ends.
+#include <chrono>
+
 #include "controlled_session.hpp"
+#include "plan_search.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
 class SessionExitTest : public test::ControlledSession {};
 
-// This planner searches for the 2.5 s that a plan may take; three searches would follow each other.
+// This planner searches for the 2.5 s that a plan may take, if nothing ends it.
 TEST_F(SessionExitTest, ASearchThatNobodyWaitsForEndsAndSaysNothing) {
   config_.planner = "moccasin-local";
   config_.log_level = "info";
   begin(plain_bytes_ - saved_bytes_ / 2);
   testing::internal::CaptureStderr();
   step();
+  const auto before = std::chrono::steady_clock::now();
   session_->shutdown();
+  const auto took = std::chrono::steady_clock::now() - before;
   const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_LT(took, PlanSearch::Options{}.planning_time / 2);
   EXPECT_EQ(said.find("plan by"), std::string::npos) << said;
   EXPECT_EQ(said.find("warning"), std::string::npos) << said;
 }

@@ -37,6 +37,33 @@ class SessionFiguresTest : public test::ControlledSession {
   }
 };
 
+// The recorded GPT step has more lower sets than that planner lists: another one answers.
+TEST_F(SessionFiguresTest, WhoAnswersForAnotherPlannerIsNamedWithTheReason) {
+  config_.planner = "kusumoto-exact";
+  config_.log_level = "info";
+  testing::internal::CaptureStderr();
+  beginWithReport(plain_bytes_ - saved_bytes_ / 4);
+  std::shared_ptr<const Plan> plan;
+  for (int i = 0; i < 1000 && plan == nullptr; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    plan = step();
+  }
+  const json status = get("/v1/status").body["plan"], report = this->report()["plan"];
+  const std::string said = testing::internal::GetCapturedStderr();
+  ASSERT_NE(plan, nullptr);
+  EXPECT_EQ(plan->asked, "kusumoto-exact");
+  EXPECT_EQ(plan->planner.rfind("kusumoto-approx", 0), 0u) << plan->planner;
+  EXPECT_NE(plan->note.find("lower sets that kusumoto-exact lists"), std::string::npos);
+  const std::string by =
+      "plan by " + plan->planner + " (kusumoto-exact was asked: " + plan->note + ") in ";
+  EXPECT_NE(said.find(by), std::string::npos) << said;
+  for (const json& told : {status, report}) {
+    EXPECT_EQ(told["asked"], "kusumoto-exact") << told;
+    EXPECT_EQ(told["planner"], plan->planner) << told;
+    EXPECT_EQ(told["note"], plan->note) << told;
+  }
+}
+
 // Asked, in this order: a refused budget, the curve, the status, the series, the report.
 TEST_F(SessionFiguresTest, TheSmallestBudgetIsOneFigure) {
   beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
@@ -46,6 +73,7 @@ TEST_F(SessionFiguresTest, TheSmallestBudgetIsOneFigure) {
   const std::int64_t smallest = refused.body["smallest_feasible_budget_bytes"];
   EXPECT_EQ(smallest % kMib, 0);  // as EBBTIDE_BUDGET is told
   const json curve = wholeCurve([] {});
+  ASSERT_FALSE(curve["points"].empty()) << curve;
   for (const json& point : curve["points"]) EXPECT_GE(point["budget_bytes"], smallest);
   step();  // series are those of a step's end
   EXPECT_EQ(get("/v1/status").body["smallest_feasible_budget_bytes"], smallest);

@@ -45,5 +45,20 @@ TEST(KeptBlocks, AreNotWhatReplacesAnother) {
   EXPECT_TRUE(keptBlocks(trace).empty());
 }
 
+// The 100 B of op 1 are kept; a gradient of as many bytes, made after it, replaces an older one.
+TEST(KeptBlocks, AGradientReplacesAGradient) {
+  Trace trace = twoOps();
+  trace.nodes = {"SinBackward0"};
+  std::erase_if(trace.events,
+                [](const TraceEvent& event) { return event.kind == Kind::kFree && event.id == 2; });
+  trace.blocks.push_back({100, false, false});
+  trace.blocks.push_back({100, true, false});
+  trace.events.insert(trace.events.begin() + 9, {Kind::kAlloc, 3, 8});
+  trace.events.push_back({Kind::kFree, 4, 13});
+  const std::vector<KeptBlocks> kept = keptBlocks(trace);
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].by, "second");
+}
+
 }  // namespace
 }  // namespace ebbtide::scheduler

@@ -72,7 +72,8 @@ class DeviceMemory final : public MemoryResource {
   void setReclaimer(Reclaimer* reclaimer) noexcept;     // see ReclaimingResource
   void setObserver(Observer* observer) noexcept;        // see ObservedResource
   void limitOverrun(Bytes most_mapped_bytes) noexcept;  // see ReclaimingResource
-  void releaseCached() noexcept;                        // unmaps every free page
+  Bytes overrunLimitBytes() const noexcept;
+  void releaseCached() noexcept;  // unmaps every free page
   void resetPeaks() noexcept;
   Statistics statistics() const noexcept;
   // All that is mapped, in the order of addresses. Each pool stands still while it is read;

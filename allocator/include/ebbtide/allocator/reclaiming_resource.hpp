@@ -29,6 +29,7 @@ class ReclaimingResource final : public MemoryResource {
   // What may be mapped beyond the budget where nothing can be freed: counted, not refused. 0: no
   // more than the budget. Default: all.
   void limitOverrun(Bytes most_mapped_bytes) noexcept;
+  Bytes overrunLimitBytes() const noexcept;
   std::int64_t reclaims() const noexcept { return reclaims_.load(std::memory_order_relaxed); }
 
   void* allocate(std::size_t bytes, Stream stream) noexcept override;
@@ -53,7 +54,7 @@ class ReclaimingResource final : public MemoryResource {
   MemoryResource& upstream_;
   Ledger& ledger_;
   const PoolResource& pages_;
-  std::mutex mutex_;  // guards all below but the counter
+  mutable std::mutex mutex_;  // guards all below but the counter
   std::condition_variable changed_;
   Reclaimer* reclaimer_ = nullptr;
   bool reclaiming_ = false;

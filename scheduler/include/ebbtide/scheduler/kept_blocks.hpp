@@ -16,7 +16,7 @@ struct KeptBlocks {
 
 // Blocks that the step allocated and did not free, by what made them, the most bytes first. A block
 // that takes the place of one of the same size, which was there before and was freed, is left out:
-// gradients, say.
+// gradients first, then what the update made, then what the forward pass did.
 std::vector<KeptBlocks> keptBlocks(const Trace& trace);
 
 }  // namespace ebbtide::scheduler

@@ -1,0 +1,87 @@
+// When a session refuses its budget, and what lifts that.
+#include "controlled_session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using test::kMib;
+
+class SessionVerdictTest : public test::ControlledSession {
+ protected:
+  void stepOver() {
+    const Session::StepStart start = session_->beginStep();
+    void* block = allocateOver(kBudget);
+    ASSERT_NE(block, nullptr);
+    end(start);
+    session_->memory().deallocate(block);
+  }
+  // As a norm that is logged: something is saved, and nothing runs backward.
+  void logSomething() {
+    const Session::StepStart start = session_->beginStep();
+    session_->releaseLog(start.log);
+    StepSummary summary;
+    summary.opened = start.opened;
+    session_->endStep(std::move(summary));
+  }
+
+  static constexpr std::int64_t kBudget = 8 * kMib;
+};
+
+// A step goes over, and what lives is another base from then on: it has to be seen twice, after two
+// steps that ended.
+TEST_F(SessionVerdictTest, AForwardPassAloneSettlesNoBase) {
+  Session& session = begin(kBudget);
+  stepOver();
+  void* kept = session.memory().allocate(4 * kMib, allocator::Stream::kDefault);
+  for (int i = 0; i < 4; ++i) logSomething();
+  EXPECT_FALSE(session.stopRequested());
+  stepOver();
+  EXPECT_FALSE(session.stopRequested());
+  logSomething();
+  EXPECT_TRUE(session.stopRequested());
+  session.memory().deallocate(kept);
+}
+
+TEST_F(SessionVerdictTest, AnotherBudgetLiftsARefusalThatWasMet) {
+  Session& session = begin(kBudget);
+  stepOver();
+  stepOver();
+  ASSERT_TRUE(session.stopRequested());  // its base is that of the first one: nothing
+  EXPECT_NE(session.raiseStop().find("it is too small for this program"), std::string::npos);
+  const std::int64_t enough = 4 * plain_bytes_ + (std::int64_t{1} << 30);
+  ASSERT_EQ(post("/v1/budget", {{"budget", enough}}).status, 200);
+  step();
+  EXPECT_EQ(session.budget(), enough);
+  EXPECT_FALSE(session.stopRequested());
+}
+
+// Behind a hint an evaluation is no step's: it takes 16 MiB, and is known by the need alone.
+TEST_F(SessionVerdictTest, WhatGoesOverBetweenTwoStepsIsNeeded) {
+  trace_.base_bytes = 0;
+  for (auto& block : trace_.blocks) block.bytes = 64;
+  Session& session = begin(kBudget);
+  step();
+  session.memory().deallocate(allocateOver(kBudget));
+  for (int i = 0; i < 3 && !session.stopRequested(); ++i) step();
+  ASSERT_TRUE(session.stopRequested());
+  const std::string text = session.raiseStop();
+  EXPECT_NE(text.find("needs 16.0 MiB"), std::string::npos) << text;
+}
+
+// A MiB is less than the base alone, and yet no step went over it.
+TEST_F(SessionVerdictTest, WhatStepsHeldIsGrantedAgain) {
+  trace_.base_bytes = 64 * kMib;
+  Session& session = begin(kMib);
+  for (int i = 0; i < 4; ++i) step();
+  ASSERT_FALSE(session.stopRequested());
+  for (const auto& budget : {nlohmann::json("none"), nlohmann::json(kMib)}) {
+    const test::Answered answered = post("/v1/budget", {{"budget", budget}});
+    EXPECT_EQ(answered.status, 200) << answered.body;
+    step();
+  }
+  EXPECT_EQ(session.budget(), kMib);
+  EXPECT_EQ(post("/v1/budget", {{"budget", kMib - 1}}).status, 409);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
