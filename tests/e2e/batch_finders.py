@@ -1,6 +1,7 @@
 """Trains with the largest batch that fits, as batch-size finders do, or skips what does not fit.
 
 batch_finders.py find --rows 16384    halves the batch at each error, until one trains
+batch_finders.py grow --rows 512      doubles it up to an error; trains with the one before
 batch_finders.py skip --large 3 9     goes on with the next batch where a large one does not fit
 """
 
@@ -92,6 +93,25 @@ def find(rows: int) -> dict:
         rows //= 2
 
 
+def grow(rows: int) -> dict:
+    """As find()."""
+    errors: list[dict] = []
+    while not errors:
+        losses: list[str] = []
+        try:
+            train(rows, losses)
+            rows *= 2
+        except Exception as error:
+            rules = recognised(error)
+            errors.append({"rows": rows, "steps": len(losses), "text": str(error), "rules": rules})
+            if not all(rules.values()):
+                raise
+    gc.collect()
+    losses = []
+    train(rows // 2, losses)
+    return {"rows": rows // 2, "losses": losses, "errors": errors}
+
+
 def skip(large: list[int], left_out: list[int]) -> dict:
     """Losses by batch; those that are left out are not tried."""
     torch.manual_seed(0)
@@ -123,7 +143,7 @@ def skip(large: list[int], left_out: list[int]) -> dict:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("mode", choices=("find", "skip"))
+    parser.add_argument("mode", choices=("find", "grow", "skip"))
     parser.add_argument("--rows", type=int, default=0)
     parser.add_argument("--large", type=int, nargs="*", default=[])
     parser.add_argument("--left-out", type=int, nargs="*", default=[])
@@ -131,6 +151,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.mode == "find":
         result = find(options.rows)
+    elif options.mode == "grow":
+        result = grow(options.rows)
     else:
         result = skip(options.large, options.left_out)
     Path(options.out.replace("{rank}", "0")).write_text(json.dumps(result))

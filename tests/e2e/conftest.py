@@ -13,6 +13,7 @@ from running_order import (  # noqa: F401 (hooks)
     pytest_configure,
     pytest_configure_node,
     pytest_ignore_collect,
+    pytest_runtest_logreport,
     pytest_terminal_summary,
 )
 

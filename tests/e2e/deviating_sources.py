@@ -109,6 +109,24 @@ def breaks_its_index(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
+def breaks_an_index_but_holds_its_results(net: Scales, step: int) -> list[float]:
+    """A replay would fail as in breaks_its_index, but what it should give is there."""
+    x = batch()
+    place = torch.randperm(ROWS)
+    held = []
+    for _ in range(8):
+        x = x.detach().index_select(0, place)
+        if late(step):
+            held.append(x)
+        x = x * net.main
+        x = x + (x * net.extra).sin()
+    loss = x.mean()
+    if late(step):
+        place.numpy()[:] = 1 << 40
+    loss.backward()
+    return [loss.item()]
+
+
 def weighs_losses(net: Scales, step: int) -> list[float]:
     """Each loss is a number in a storage as large as its inputs. The weights learn: it is saved."""
     x = batch()
@@ -126,6 +144,18 @@ def weighs_losses(net: Scales, step: int) -> list[float]:
         total = total + loss(x, batch().sigmoid()) * net.extra[i]
     total.backward()
     return [total.item()]
+
+
+def spreads_volumes(net: Scales, step: int) -> list[float]:
+    """conv_transpose3d makes its result larger than it returns it, and leaves bytes unwritten."""
+    x = batch().view(1, 2, 32, 64, 64)
+    kernel = net.extra[:108].view(2, 2, 3, 3, 3) / 54
+    for _ in range(6):
+        x = functional.conv_transpose3d(x, kernel, padding=1)
+        x = (x.view(ROWS, WIDTH) * net.main).sin().view_as(x)
+    loss = x.square().mean()
+    loss.backward()
+    return [loss.item()]
 
 
 class Spoken(nn.Module):

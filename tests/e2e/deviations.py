@@ -132,10 +132,12 @@ from deviating_sources import (
     SOURCES,
     Spoken,
     aligns_sentences,
+    breaks_an_index_but_holds_its_results,
     breaks_its_index,
     indexes_by_lists,
     reads_what_fills,
     solves_least_squares,
+    spreads_volumes,
     weighs_losses,
 )
 from deviating_storages import (
@@ -306,10 +308,15 @@ VARIANTS = {
     ),
     "indexes_by_lists": Variant(Scales, indexes_by_lists, 26),
     **{f"reads_{source}": Variant(Scales, reads_what_fills(source), 18) for source in SOURCES},
+    # Late steps hold 8 MiB more, and may go over the budget.
+    "breaks_an_index_but_holds_its_results": Variant(
+        Scales, breaks_an_index_but_holds_its_results, 7.5
+    ),
     "breaks_its_index": Variant(
         Scales, breaks_its_index, 7.5, refused="the replay of aten::index_select failed"
     ),
     "weighs_losses": Variant(Scales, weighs_losses, 20, rejects=()),
+    "spreads_volumes": Variant(Scales, spreads_volumes, 14, rejects=()),
     "aligns_sentences": Variant(Spoken, aligns_sentences, 8, rejects=()),
     "solves_least_squares": Variant(Scales, solves_least_squares, 12, unsteady=True),
     # No step is like another.

@@ -104,7 +104,7 @@ def by_variables(asked: argparse.Namespace) -> None:
     names = VARIABLES[asked.how]
     if names[0] in os.environ:
         alone(asked)
-        print("local rank", ebbtide.stats()["local_rank"], flush=True)
+        print(f"local rank {ebbtide.stats()['local_rank']}", flush=True)
         return
     variables = [
         dict(zip(names, map(str, (r, r, RANKS, RANKS)), strict=True)) for r in range(RANKS)

@@ -10,6 +10,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from warm_interpreter import Popen
+
 ROOT = Path(__file__).resolve().parents[2]
 PRESET = os.environ.get("TESTED_PRESET", "release")  # of CMake; ./dev sets it
 LIBRARIES = ROOT / "build" / PRESET / "lib"
@@ -19,6 +21,7 @@ PORTS_OF_A_WORKER = 1700
 MOST_PORTS = 10  # that are neighbours
 _worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
 _given = itertools.count(os.getpid())
+STARTED_WITH = dict(os.environ)  # modules that tests import set variables
 TIMEOUT_SECONDS = 180  # hung; no test is about time
 
 
@@ -97,7 +100,7 @@ def free_port(count: int = 1) -> int:
 def environment(program: Program, variables: dict[str, str], folder: Path) -> dict[str, str]:
     """No variables: stock torch. Else, unless given, a free port, a report in `folder`, and no
     values on the host: what would be computed again would be written there on most machines."""
-    result = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE")}
+    result = {k: v for k, v in STARTED_WITH.items() if not k.startswith("EBBTIDE")}
     result["OMP_NUM_THREADS"] = "1"
     if variables:
         result["EBBTIDE_PORT"] = str(free_port(program.ranks))
@@ -128,21 +131,31 @@ def _run_once(
     if out:
         name = "result-{rank}.json" if program.ranks > 1 or not program.preload else "result-0.json"
         command += ["--out", str(folder / name)]
-    done = subprocess.run(
+    status, output = _start(command, environment(program, variables, folder), folder)
+    results = _read(folder, "result", program.ranks)
+    for result in results:
+        result.pop("step_seconds", None)
+    return Finished(status, output, results, _read(folder, "report", program.ranks))
+
+
+def _start(command: list[str], environment: dict[str, str], folder: Path) -> tuple[int, str]:
+    """Status, as subprocess tells it, and what it wrote to stdout and stderr."""
+    with Popen(
         command,
-        env=environment(program, variables, folder),
+        env=environment,
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        timeout=TIMEOUT_SECONDS,
-    )
-    results = _read(folder, "result", program.ranks)
-    for result in results:
-        result.pop("step_seconds", None)
-    return Finished(done.returncode, done.stdout, results, _read(folder, "report", program.ranks))
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, output
 
 
 def _read(folder: Path, kind: str, ranks: int) -> list[dict]:

@@ -1,4 +1,5 @@
-"""Tests in another order each time, file by file: none may depend on what ran before it."""
+"""Tests in another order each time, file by file: none may depend on what ran before it. What fails
+is named at once."""
 
 import os
 import random
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for group in groups:
         order.shuffle(group)
     items[:] = [item for group in groups for item in group]
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """At once: what else a run has to say comes at its end, if it is not stopped before."""
+    if report.failed:
+        print(f"\nfailed: {report.nodeid} ({report.when})", flush=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -18,6 +18,7 @@ import yaml
 from conftest import by_rank
 from page_serving import SERVE
 from processes import ROOT, TIMEOUT_SECONDS, environment, free_port, run, script
+from warm_interpreter import Popen
 
 RANKS = 2
 JOB_ID = "port-29500"  # as of a job that nobody named
@@ -117,7 +118,7 @@ class Crowd:
 
 @contextmanager
 def started(command: list[str], **options: object) -> Iterator[subprocess.Popen]:
-    with subprocess.Popen(
+    with Popen(
         command,
         stdin=subprocess.DEVNULL,
         stderr=subprocess.STDOUT,

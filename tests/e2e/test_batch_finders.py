@@ -1,9 +1,11 @@
 """Programs that catch what Ebbtide raises: batch-size finders, and loops that skip a batch."""
 
 import re
+import sys
 from pathlib import Path
 
-from processes import Finished, run, script
+import pytest
+from processes import ROOT, Finished, Program, run, script
 
 PROGRAM = "tests/e2e/batch_finders.py"
 BUDGET = {"EBBTIDE_BUDGET": "40MiB"}  # parameters, gradients and AdamW's state are 25.1 MiB of it
@@ -45,6 +47,38 @@ def test_twice_as_much_does_not_train_by_its_own_start(tmp_path: Path) -> None:
     result = found(4096, tmp_path).results[0]
     assert [error["rows"] for error in result["errors"]] == [4096] and result["rows"] == 2048
     assert needs(result["errors"][0]) > 40
+
+
+def test_one_that_doubles_the_batch_ends_there_too(tmp_path: Path) -> None:
+    """Two sizes have held the budget: the third fails in its first step, and that is no verdict."""
+    done = run(script(PROGRAM, "grow", "--rows", "512"), BUDGET, tmp_path / "grown").succeeded()
+    result = done.results[0]
+    (error,) = result.pop("errors")
+    assert (result["rows"], error["rows"]) == (2048, 4096), done.output
+    assert all(error["rules"].values()), error
+    plain = run(script(PROGRAM, "find", "--rows", "2048"), {}, tmp_path / "plain").succeeded()
+    assert result | {"errors": []} == plain.results[0]
+
+
+# accelerate, and the Trainer by way of it, take a tenth off at each error; Lightning doubles.
+@pytest.mark.nightly  # tests above follow their rules; these have some 20 sizes to try
+@pytest.mark.parametrize(
+    ("finder", "package"),
+    [("accelerate", "accelerate"), ("trainer", "accelerate"), ("lightning", "lightning")],
+)
+def test_finders_of_other_packages_end_where_a_batch_trains(
+    finder: str, package: str, tmp_path: Path
+) -> None:
+    """As above 2,048 rows train, and 4,096 do not."""
+    pytest.importorskip(package)
+    command = (sys.executable, str(ROOT / "tests/e2e/real_finders.py"), finder)
+    done = run(Program(command), BUDGET, tmp_path, out=False).succeeded(over_budget=True)
+    (rows,) = map(int, re.findall(r"ends at (\d+)", done.output))
+    if finder == "lightning":
+        assert rows == 2048, done.output
+    else:
+        least = 2048 if finder == "accelerate" else 1024  # the Trainer keeps more than the net
+        assert least <= rows < 4096, done.output
 
 
 def test_a_batch_that_is_skipped_changes_no_other(tmp_path: Path) -> None:

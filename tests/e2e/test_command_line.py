@@ -1,7 +1,6 @@
 """The `ebbtide` program as users type it: against made-up ranks and a real terminal."""
 
 import json
-import os
 import re
 import shutil
 import socket
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from processes import LIBRARIES
+from processes import LIBRARIES, STARTED_WITH
 from terminal import Terminal
 
 pytestmark = pytest.mark.quick
@@ -33,7 +32,7 @@ class Runs:
     @property
     def variables(self) -> dict[str, str]:
         dropped = ("EBBTIDE", "COLUMNS", "LINES")
-        kept = {k: v for k, v in os.environ.items() if not k.startswith(dropped)}
+        kept = {k: v for k, v in STARTED_WITH.items() if not k.startswith(dropped)}
         return kept | {"EBBTIDE_SOCKET_DIR": self.folder, "TERM": "xterm", "LC_ALL": "C.UTF-8"}
 
     def serve(self, job: str, ranks: int, *options: str) -> dict:

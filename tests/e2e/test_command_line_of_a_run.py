@@ -14,6 +14,7 @@ import pytest
 from processes import PYTHON, free_port, run, tiny
 from rank_client import ask, send
 from test_command_line import Runs
+from warm_interpreter import Popen
 
 
 @dataclass
@@ -60,7 +61,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
         "OMP_NUM_THREADS": "1",
         "TMPDIR": str(folder),
     }
-    training = subprocess.Popen(
+    training = Popen(
         tiny(steps=1000000).command,
         env=variables,
         cwd=folder,

@@ -347,6 +347,7 @@ def test_prometheus_is_content(scraped: ScrapedRun) -> None:
 # --- the file -------------------------------------------------------------------------------------
 
 
+# Over 20 s, as the module's: Prometheus has to see counters before and after they rise.
 @pytest.fixture
 def ended(tmp_path: Path) -> Iterator[tuple[ScrapedRun, str]]:
     """A run of its own, as the other tests need theirs to go on; and its output."""

@@ -84,10 +84,12 @@ REPEATED_EVERY_TIME = {
     "trains_parts_of_one_buffer",
     "lengths",
     "indexes_by_lists",
+    "breaks_an_index_but_holds_its_results",
     "weighs_losses",
 }
 
 
+# Some take over 20 s: stock torch trains them once for all tests, whichever is the first.
 @pytest.mark.parametrize("name", nightly_but(REPEATED_EVERY_TIME, REPEATED))
 def test_same_bits(name: str, stock: Callable[[int], Finished], tmp_path: Path) -> None:
     variant = VARIANTS[name]
@@ -145,20 +147,18 @@ def test_same_bits_with_values_on_the_host(
     """What is fetched back is what was there: such a step needs no error, but for what a plan still
     computes again."""
     variant = VARIANTS[name]
-    done = budgeted(name, tmp_path, "auto")
-    # Beside other work the disk may look so slow that a plan computes all of it again: once more.
-    for turn in range(2):
-        if name in OFFLOADED and not any(r["offloaded_bytes"] for r in done.reports):
-            done = budgeted(name, tmp_path / str(turn), "auto")
+    # This machine's may look so slow beside other work that a plan computes all of it again.
+    disk = {"LD_PRELOAD": str(LIBRARIES / "libebbtide_fast_disk.so")}
+    done = budgeted(name, tmp_path, "auto", disk)
     if done.status != 0 and variant.refused:
         assert done.said(f"ebbtide: .*{variant.refused}.*EBBTIDE=1"), done.output
         return
     done.succeeded(over_budget=not variant.holds)
     expected = [result[name] for result in stock(variant.ranks).results]
     assert [result[name] for result in done.results] == expected
-    for report in done.reports:
-        assert not report["pass_through"], done.output
-        assert name not in OFFLOADED or report["offloaded_bytes"] > 0, done.output
+    assert not any(report["pass_through"] for report in done.reports), done.output
+    if name in OFFLOADED:
+        assert all(report["offloaded_bytes"] for report in done.reports), done.output
 
 
 def planners() -> list[str]:

@@ -63,6 +63,7 @@ class Comparison:
     budgeted: Finished
 
 
+# Over 20 s: an example trains three times in full, as the README says.
 @pytest.fixture(scope="module", params=nightly_but(EVERY_TIME, EXAMPLES))
 def comparison(request, tmp_path_factory) -> Comparison:
     folder = tmp_path_factory.mktemp("example")

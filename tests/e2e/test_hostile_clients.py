@@ -11,6 +11,7 @@ import pytest
 from conftest import MIB, measure
 from hostile_clients import idle_connections, send_broken
 from processes import TIMEOUT_SECONDS, Program, environment, free_port, run, script
+from warm_interpreter import Popen
 
 REQUESTS, CONNECTIONS, THREADS = 10_000, 1_000, 2
 # Answers that nobody takes: 64 MiB a way in (docs/control.md); and what a connection needs.
@@ -48,7 +49,7 @@ def test_ten_thousand_broken_requests_and_a_thousand_connections(tmp_path: Path)
             "EBBTIDE_PORT": str(port),
             "EBBTIDE_SOCKET_DIR": sockets,
         }
-        training = subprocess.Popen(
+        training = Popen(
             [*program.command, "--out", str(tmp_path / "run" / "result-{rank}.json")],
             env=environment(program, variables, tmp_path),
             cwd=tmp_path,

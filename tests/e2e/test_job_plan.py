@@ -14,6 +14,7 @@ PIPELINE = settled(EXAMPLE, *SIZE, ranks=2)
 USED = r"\[ebbtide rank (\d)\] debug: the job's plan of round 1 is used from step (\d+) on"
 
 
+# Over 20 s, as most tests here: two ranks train enough steps to agree on a plan and to use it.
 @pytest.fixture(scope="module")
 def baseline(tmp_path_factory: pytest.TempPathFactory) -> Baseline:
     return measure(PIPELINE, tmp_path_factory.mktemp("pipeline"))

@@ -18,6 +18,7 @@ from processes import ROOT, TIMEOUT_SECONDS, code, environment, free_port, run, 
 from rank_client import ask
 from scraped_run import get
 from test_command_line import Runs
+from warm_interpreter import Popen
 
 MIB = 1024**2
 STEPS = 24
@@ -90,7 +91,7 @@ def trained(tmp_path: Path) -> Iterator[Trained]:
         "EBBTIDE_TEXTFILE": str(tmp_path / "series.prom"),
     }
     program = code(TRAINING)
-    with subprocess.Popen(
+    with Popen(
         program.command,
         env=environment(program, variables, tmp_path),
         stdin=subprocess.PIPE,

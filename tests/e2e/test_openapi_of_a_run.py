@@ -7,6 +7,7 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -107,6 +108,7 @@ def post_at(step: int, path: str, body: object) -> dict:
     return {"step": step, "method": "POST", "path": path, "body": body}
 
 
+# Over 20 s: a run of its own that waits for a plan after each change, and a hundred answers.
 def test_a_rank_with_and_without_a_plan(baseline: Baseline, sockets: Path, tmp_path: Path) -> None:
     budget = baseline.budget(0.5)
     asks = [
@@ -163,6 +165,16 @@ def test_a_rank_without_a_budget(sockets: Path, tmp_path: Path) -> None:
 class Machine:
     port: int
     sockets: Path  # of the job
+    training: subprocess.Popen
+
+    def becomes_planned(self) -> None:
+        """Tests before this one have changed budgets: plans are made anew."""
+
+        def planned() -> bool:
+            ranks = self.ask("GET", "/v1/node")[1]["ranks"]
+            return len(ranks) == RANKS and all(rank.get("plan") for rank in ranks)
+
+        eventually(planned, self.training)
 
     def ask(
         self, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
@@ -187,10 +199,9 @@ class Machine:
         return status, body
 
 
-@pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+@contextmanager
+def training_machine(folder: Path) -> Iterator[Machine]:
     """Two ranks of a pipeline, each with a plan."""
-    folder = tmp_path_factory.mktemp("machine")
     measuring = script(PROGRAM, "--steps", "3", ranks=RANKS)
     measured = run(measuring, {"EBBTIDE": "1"}, folder / "measured").succeeded()
     budgets = [
@@ -215,18 +226,24 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
             cwd=folder,
             stdout=subprocess.DEVNULL,
         ) as training:
-            one = Machine(int(variables["EBBTIDE_PORT"]), Path(sockets, "job"))
-
-            def planned() -> bool:
-                node = one.ask("GET", "/v1/node")[1]
-                return len(node["ranks"]) == RANKS and all(
-                    rank.get("plan") for rank in node["ranks"]
-                )
-
-            eventually(planned, training)
+            one = Machine(int(variables["EBBTIDE_PORT"]), Path(sockets, "job"), training)
+            one.becomes_planned()
             yield one
             (folder / "end").touch()
             training.wait(TIMEOUT_SECONDS)
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    with training_machine(tmp_path_factory.mktemp("machine")) as one:
+        yield one
+
+
+# For what changes so much that other tests do not find what they look for.
+@pytest.fixture
+def machine_of_its_own(tmp_path: Path) -> Iterator[Machine]:
+    with training_machine(tmp_path) as one:
+        yield one
 
 
 @pytest.mark.parametrize("path", READS)
@@ -251,6 +268,7 @@ def test_open_metrics_has_its_type(machine: Machine) -> None:
 
 
 def test_a_machine_has_all_its_ranks(machine: Machine) -> None:
+    machine.becomes_planned()
     node = machine.checked("GET", "/v1/node")[1]
     assert [rank["rank"] for rank in node["ranks"]] == list(range(RANKS))
     assert all(rank["plan"] for rank in node["ranks"])
@@ -282,8 +300,8 @@ def test_what_is_refused(machine: Machine) -> None:
         Draft202012Validator(error).validate(answer)
 
 
-def test_every_change_over_a_socket(machine: Machine) -> None:
-    socket = machine.sockets / "rank-1.sock"
+def test_every_change_over_a_socket(machine_of_its_own: Machine) -> None:
+    socket = machine_of_its_own.sockets / "rank-1.sock"
     for path, body, expected in (
         ("/v1/budget", {"budget": 1 << 20}, 409),
         ("/v1/budget", {"budget": "none"}, 200),

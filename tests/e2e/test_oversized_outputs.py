@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 from processes import Finished, Program, run, script
 
+# Kernels of theirs leave bytes unwritten, though their results fill the storage.
+UNWRITTEN = {
+    "nn.functional.ctc_loss"
+}  # conv_transpose3d: deviating_sources.py, its samples are small
 # It does not repeat in PyTorch itself: LAPACK's driver is given memory that nobody wrote.
 UNSTEADY = {"linalg.lstsq", "linalg.lstsq.grad_oriented"}
 
@@ -28,7 +32,7 @@ def trained(op: str, variables: dict[str, str], folder: Path) -> Finished:
 def test_every_such_operation_of_op_db_repeats(oversized: list[str], tmp_path: Path) -> None:
     assert {"nn.functional.mse_loss", "nn.functional.smooth_l1_loss"} <= set(oversized)
     replayed = []
-    for op in set(oversized) - UNSTEADY:
+    for op in (set(oversized) | UNWRITTEN) - UNSTEADY:
         stock = trained(op, {}, tmp_path / op / "stock")
         plain = trained(op, {"EBBTIDE": "1"}, tmp_path / op / "plain").report
         variables = {
@@ -41,4 +45,5 @@ def test_every_such_operation_of_op_db_repeats(oversized: list[str], tmp_path: P
         assert not done.report["rejected"], f"{op}: {json.dumps(done.report['rejected'])}"
         if done.report["recomputed_ops"] > 0:
             replayed.append(op)
+    print(f"{len(oversized)} operations, {len(replayed)} run again")
     assert len(replayed) > len(oversized) // 2, replayed

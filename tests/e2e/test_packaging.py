@@ -7,6 +7,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
+# Over 20 s: pip compiles the whole plugin, from ccache at best.
 def test_the_wheel_holds_the_library_and_serves_every_cpython(tmp_path: Path) -> None:
     pip = (sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index")
     # By the name of the compiler that ./dev takes, whose objects ccache then has.

@@ -12,12 +12,14 @@ from browser import Page
 from page_serving import Server, opened, shown
 from processes import TIMEOUT_SECONDS, environment, free_port, script
 from rank_client import ask
+from warm_interpreter import Popen
 
 MIB = 1024**2
 # Its peak is 68 MiB in stock torch, as it was measured.
 SMALL = ("--layers", "4", "--width", "128", "--heads", "4", "--length", "128")
 
 
+# Over 20 s: two ranks train while a browser looks, changes budgets and waits for each to hold.
 def test_a_training_from_its_first_plan_to_its_end(page: Page, tmp_path: Path) -> None:
     program = script("examples/train_gpt.py", *SMALL, "--steps", "100000", ranks=2)
     port = free_port()
@@ -28,7 +30,7 @@ def test_a_training_from_its_first_plan_to_its_end(page: Page, tmp_path: Path) -
             "EBBTIDE_SOCKET_DIR": sockets,
             "EBBTIDE_JOB_ID": "page",
         }
-        training = subprocess.Popen(
+        training = Popen(
             program.command,
             env=environment(program, variables, tmp_path),
             stdout=(tmp_path / "output.log").open("w"),

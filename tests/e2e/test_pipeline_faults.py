@@ -78,6 +78,7 @@ def test_a_rank_on_another_code_path(baseline: Baseline, tmp_path: Path) -> None
     assert all(report["recomputed_ops"] > 0 for report in done.reports)
 
 
+# Over 20 s: two jobs of two ranks, the second with the budget that the first one named.
 def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
     baseline: Baseline, tmp_path: Path
 ) -> None:

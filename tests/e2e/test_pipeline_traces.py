@@ -84,6 +84,7 @@ def losses(done: Finished) -> list:
     return [[step["losses"] for step in rank["steps"]] for rank in done.results]
 
 
+# Over 20 s: three jobs of two ranks.
 def test_a_pipeline_by_hand_keeps_its_bits_within_a_budget(tmp_path: Path) -> None:
     baseline = measure(pipeline("by_hand"), tmp_path)
     assert losses(baseline.measured) == losses(baseline.plain)

@@ -318,3 +318,26 @@ def test_a_huge_file_is_refused(tmp_path: Path) -> None:
 )
 def test_a_wrong_command_line(arguments: tuple, message: str) -> None:
     assert message in refused(*arguments)
+
+
+# 20 functions that read nothing. Any set of these functions is a lower set: there are a million.
+INDEPENDENT = "20 20\n" + "".join(f"{i} 8 _\n" for i in range(20))
+INDEPENDENT += "".join(f'forward\n0 1\n{i}\nReLU\n{{"rank": {i}}}\n' for i in range(20))
+
+
+def test_another_planner_than_was_asked_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "independent"
+    path.write_text(INDEPENDENT)
+    exact = (path, "--model", "paper", "--planner", "kusumoto-exact", "--deadline", "2")
+    why = "the graph has more than the 6000 lower sets that kusumoto-exact lists"
+    said = f"kusumoto-exact was asked, kusumoto-approx answers: {why}"
+    row = json.loads(ran("plan", *exact, "--minimize", "peak", "--json"))
+    assert (row["asked"], row["planner"]) == ("kusumoto-exact", "kusumoto-approx")
+    assert row["note"].startswith(why)
+    first, second, *_ = ran("plan", *exact, "--minimize", "peak").splitlines()
+    assert first.startswith(said) and second.startswith("kusumoto-approx: ")
+    curve = json.loads(ran("curve", *exact, "--points", "2", "--json"))
+    assert curve["asked"] == "kusumoto-exact"
+    assert curve["points"][0]["planner"] == "kusumoto-approx"
+    assert curve["points"][0]["note"].startswith(why)
+    assert said in ran("curve", *exact, "--points", "2")

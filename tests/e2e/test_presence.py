@@ -1,6 +1,7 @@
 """Where the plugin is and where it is not; its endpoint; how it takes an interruption."""
 
 import json
+import platform
 import re
 import shutil
 import signal
@@ -24,6 +25,7 @@ from processes import (
     script,
     tiny,
 )
+from warm_interpreter import Popen, heed_interrupts
 
 SERIES = (
     "ebbtide_memory_budget_bytes",
@@ -36,7 +38,7 @@ SERIES = (
 
 
 def started(program: Program, variables: dict[str, str], folder: Path) -> subprocess.Popen:
-    return subprocess.Popen(
+    return Popen(
         program.command,
         env=environment(program, variables, folder),
         cwd=folder,
@@ -44,8 +46,7 @@ def started(program: Program, variables: dict[str, str], folder: Path) -> subpro
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # Ctrl-C is ignored in what a shell runs in the background, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        preexec_fn=heed_interrupts,
     )
 
 
@@ -193,6 +194,20 @@ def test_busy_port_is_a_warning(tmp_path: Path, tiny_baseline: Baseline) -> None
 
 
 # --- interruption ---------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="socket() has another number")
+def test_no_socket_is_allowed(
+    tmp_path: Path, tiny_budget: str, tiny_baseline: Baseline, sockets: Path
+) -> None:
+    program = script("tests/e2e/without_sockets.py", *tiny().command[1:])
+    variables = {"EBBTIDE_BUDGET": tiny_budget, "EBBTIDE_SOCKET_DIR": str(sockets)}
+    done = run(program, variables, tmp_path).succeeded()
+    assert done.results == tiny_baseline.plain.results
+    assert "no endpoint" in done.output
+    warnings = [line for line in done.output.splitlines() if "warning" in line]
+    assert len(warnings) == 1 and warnings[0].count("Operation not permitted") == 2, done.output
+    assert not list(sockets.iterdir())
 
 
 @pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])

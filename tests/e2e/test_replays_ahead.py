@@ -12,6 +12,7 @@ from test_zoo import without_times
 ALWAYS = {"gpipe", "one_forward_one_backward"}
 
 
+# Over 20 s: a pipeline of several ranks trains four times.
 @pytest.mark.parametrize(
     "name",
     [

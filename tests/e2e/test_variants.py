@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import VARIANT_STEPS
-from processes import run, tiny
+from processes import run, script, tiny
 from tiers import nightly_but
 from tiny_train import VARIANTS
 
@@ -38,6 +38,17 @@ def test_same_bits_under_a_budget(
     else:
         assert done.report["steps"] >= VARIANT_STEPS
         assert done.report["recomputed_ops"] > 0  # a plan was in use
+
+
+def test_leaves_that_are_parts_of_one_tensor(tmp_path: Path) -> None:
+    """No parameter tells when a step is over; plain it holds 22 MiB, 8 of data, 2 the net."""
+    program = script("tests/e2e/saliency.py")
+    plain = run(program, {}, tmp_path / "plain").succeeded()
+    done = run(program, {"EBBTIDE_BUDGET": "18MiB"}, tmp_path / "budget").succeeded()
+    assert done.results == plain.results
+    assert done.report["steps"] >= 30, done.output
+    assert done.report["budget_violations"] == 0, done.output
+    assert done.report["recomputed_ops"] + done.report["spilled_bytes"] > 0
 
 
 def test_the_variants_do_what_they_say(every_variant: dict[str, dict]) -> None:

@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from conftest import MIB
 from processes import Finished, Program, run
 
@@ -55,3 +56,23 @@ def test_programs_that_take_turns_are_refused_too(tmp_path: Path) -> None:
     assert named_mib(done) > 8
     assert len(re.findall("a step of", done.output)) <= 4
     assert len(re.findall("needed at least", done.output)) == 1, done.output
+
+
+def test_a_base_that_grows_later_is_no_refusal(tmp_path: Path) -> None:
+    """A second network comes before the seventh step: 6 layers of 256 x 256 weights and three
+    vectors are 1.5 MiB, as the first one. A step begins with that and its batch of 0.5 MiB."""
+    loop = """
+import copy
+for i in range(14):
+    if i == 6:
+        second = copy.deepcopy(net)
+    step(512)
+"""
+    done = trained(loop, "40MiB", tmp_path).succeeded()
+    grown = r"grown from ([\d.]+) MiB at step \d+ to ([\d.]+) MiB at step (\d+)(.*)"
+    ((before, after, step, maker),) = re.findall(grown, done.output)  # said once
+    assert float(before) == pytest.approx(2.0, abs=0.2), done.output
+    assert float(after) - float(before) == pytest.approx(1.5, abs=0.2), done.output
+    assert int(step) in (7, 8), done.output  # told when a second step begins with it
+    assert maker.startswith("; the last step kept no more: it came once, or comes now and then")
+    assert len(re.findall("a step of", done.output)) == 14

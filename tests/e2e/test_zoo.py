@@ -30,6 +30,7 @@ def without_times(done: Finished) -> list[dict]:
     ]
 
 
+# Up to 70 s: a program is trained in stock torch, measured, and under each budget.
 @pytest.mark.parametrize("name", nightly_but(EVERY_TIME, zoo.programs()))
 def test_same_bits_within_the_budget(name: str, tmp_path: Path) -> None:
     program = zoo.program(name)

@@ -50,9 +50,10 @@ class Net(nn.Module):
 class Batches(Dataset):
     """Whole batches; each depends on its index alone, whichever process makes it."""
 
-    def __init__(self, count: int, smaller_every: int = 0) -> None:
+    def __init__(self, count: int, smaller_every: int = 0, looks: bool = False) -> None:
         self.count = count
         self.smaller_every = smaller_every
+        self.looks = looks  # runs a layer forward, as a dataset that computes features does
 
     def __len__(self) -> int:
         return self.count
@@ -61,6 +62,8 @@ class Batches(Dataset):
         generator = torch.Generator().manual_seed(index)
         smaller = self.smaller_every and index % self.smaller_every == self.smaller_every - 1
         x = torch.randn(ROWS // 3 if smaller else ROWS, WIDTH, generator=generator)
+        if self.looks:
+            nn.Linear(WIDTH, 4)(x).sum()
         return x, x[:, :10].argmax(1)
 
 
@@ -161,7 +164,11 @@ def train(variant: str, steps: int) -> dict:
     net = Net()
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     batches = DataLoader(
-        Batches(steps, smaller_every=3 if variant == "smaller_batches" else 0),
+        Batches(
+            steps,
+            smaller_every=3 if variant == "smaller_batches" else 0,
+            looks=variant == "forked_workers",
+        ),
         batch_size=None,
         num_workers=2 if variant in WORKERS else 0,
         multiprocessing_context=WORKERS.get(variant),

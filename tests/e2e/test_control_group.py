@@ -1,0 +1,161 @@
+"""A control group of memory, as a container has: its limit counts, not the machine's."""
+
+import contextlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import MIB
+from processes import Finished, Program, code, run, tiny
+
+GROUPS = Path("/sys/fs/cgroup")
+LIMITS = {"memory": "memory.limit_in_bytes", "": "memory.max"}  # v1's hierarchy, v2's
+
+
+@pytest.fixture
+def group() -> Iterator[Path]:
+    """A new one without a limit. Only an administrator may make one, and not everywhere."""
+    for hierarchy, limit in LIMITS.items():
+        made = GROUPS / hierarchy / f"ebbtide-test-{os.getpid()}"
+        with contextlib.suppress(OSError):
+            made.mkdir()
+            if (made / limit).exists():
+                break
+            made.rmdir()
+    else:
+        pytest.skip("no control group of memory can be made here")
+    yield made
+    made.rmdir()
+
+
+def run_within(
+    group: Path, limit_bytes: int, program: Program, variables: dict[str, str], folder: Path
+) -> Finished:
+    limit = next(group / name for name in LIMITS.values() if (group / name).exists())
+    limit.write_text(str(limit_bytes))
+    enter = 'echo $$ > "$0" && exec "$@"'
+    command = ("sh", "-c", enter, str(group / "cgroup.procs"), *program.command)
+    return run(Program(command), variables, folder)
+
+
+# 80 % of 1,536 MiB are 1,228.8.
+def test_a_percentage_is_of_the_group(group: Path, tmp_path: Path) -> None:
+    done = run_within(group, 1536 * MIB, tiny(), {"EBBTIDE_BUDGET": "80%"}, tmp_path).succeeded()
+    assert 1228 * MIB < done.report["budget_bytes"] < 1229 * MIB
+    assert done.said(r"budget 1\.20 GiB \(80% of what one process has\)"), done.output
+    assert not done.said("control group"), done.output
+
+
+def test_a_budget_over_the_limit_is_warned_of(group: Path, tmp_path: Path) -> None:
+    done = run_within(group, 1536 * MIB, tiny(), {"EBBTIDE_BUDGET": "2GiB"}, tmp_path).succeeded()
+    warning = "more than the control group (container, job) may use, 1.50 GiB"
+    assert done.output.count(warning) == 1, done.output
+
+
+# 33 values of 16 MiB are saved for backward, 528 MiB, beside torch's own 300: of stock torch the
+# kernel ends the process. The steps that look for the budget go over it, but not so far.
+HUNGRY = """
+import torch
+from torch import nn
+net = nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.GELU()) for _ in range(16)])
+optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+for _ in range(8):
+    optimizer.zero_grad()
+    net(torch.randn(65536, 64)).square().mean().backward()
+    optimizer.step()
+"""
+
+
+def test_the_search_ends_before_the_group_is_full(group: Path, tmp_path: Path) -> None:
+    if run_within(group, 640 * MIB, code(HUNGRY), {}, tmp_path / "plain").status != -9:
+        pytest.skip("nobody ends the process here")
+    done = run_within(
+        group, 640 * MIB, code(HUNGRY), {"EBBTIDE_BUDGET": "2MiB"}, tmp_path / "refused"
+    )
+    assert done.status == 1, done.output
+    assert done.output.count("torch.OutOfMemoryError: ebbtide: out of memory") == 1, done.output
+
+
+# As HUNGRY, with half of the rows after each error; the first size does not fit the group.
+HALVING = """
+import torch
+from torch import nn
+net = nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.GELU()) for _ in range(16)])
+optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+rows = 65536
+while True:
+    try:
+        for _ in range(8):
+            optimizer.zero_grad()
+            net(torch.randn(rows, 64)).square().mean().backward()
+            optimizer.step()
+        break
+    except RuntimeError as error:
+        assert "can't allocate memory" in str(error)
+    rows //= 2
+print("found", rows)
+"""
+
+
+# Over 20 s: each size, twice. Where the group is full a step fails before anything is decided.
+def test_a_size_that_fails_at_the_limit_is_no_word_on_the_next(group: Path, tmp_path: Path) -> None:
+    variables = {"EBBTIDE_BUDGET": "40MiB"}
+    alone = run(code(HALVING), variables, tmp_path / "alone", out=False)
+    found = re.search(r"found \d+", alone.output)
+    assert found, alone.output
+    done = run_within(group, 640 * MIB, code(HALVING), variables, tmp_path / "within")
+    assert found[0] in done.output, done.output
+
+
+# Three blocks of 128 MiB are live at a time whatever is dropped, beside what torch itself takes:
+# more than 456 MiB, 95 % of the group. So a step fails there before anything is decided.
+TOO_LARGE = """
+import torch
+from torch import nn
+net = nn.Sequential(nn.Linear(64, 64), nn.GELU())
+optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+net(torch.randn(1 << 19, 64)).square().mean().backward()
+optimizer.step()
+print("a step has ended")
+"""
+
+
+def test_where_the_group_is_full_no_smallest_budget_is_named(group: Path, tmp_path: Path) -> None:
+    done = run_within(group, 480 * MIB, code(TOO_LARGE), {"EBBTIDE_BUDGET": "2MiB"}, tmp_path)
+    assert done.status == 1 and "a step has ended" not in done.output, done.output
+    assert done.output.count("torch.OutOfMemoryError: ebbtide: out of memory") == 1, done.output
+    assert done.said(r"needs at least EBBTIDE_BUDGET=\d+MiB; the rest"), done.output
+    assert not done.said("smallest budget|best-effort"), done.output
+    assert 0 < done.report["mapped_peak_bytes"] <= 480 * MIB * 95 // 100
+
+
+# A step needs some MiB: both budgets fit.
+CHANGES = """
+import ebbtide
+import torch
+from torch import nn
+net = nn.Sequential(*[nn.Sequential(nn.Linear(64, 64), nn.GELU()) for _ in range(4)])
+optimizer = torch.optim.SGD(net.parameters(), 1e-3)
+def step():
+    optimizer.zero_grad()
+    net(torch.randn(2048, 64)).square().mean().backward()
+    optimizer.step()
+for _ in range(4):
+    step()
+for budget in ("80%", "2GiB"):
+    ebbtide.set_budget(budget)
+    step()
+    print("now", ebbtide.stats()["memory"]["budget_bytes"], flush=True)
+"""
+
+
+def test_a_changed_budget_is_of_the_group_and_warned_of(group: Path, tmp_path: Path) -> None:
+    """80 % of 1,536 MiB are 1,228.8; 2 GiB are more than the group may use."""
+    done = run_within(group, 1536 * MIB, code(CHANGES), {"EBBTIDE_BUDGET": "1GiB"}, tmp_path)
+    assert done.status == 0, done.output
+    share, more = map(int, re.findall(r"^now (\d+)$", done.output, re.MULTILINE))
+    assert 1228 * MIB < share < 1229 * MIB and more == 2048 * MIB, done.output
+    assert done.output.count("the budget of 2.00 GiB is more than the control group") == 1
+    assert done.output.count("more than the control group") == 1, done.output
