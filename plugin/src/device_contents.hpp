@@ -11,6 +11,7 @@
 
 #include "checksum.hpp"
 #include "fingerprint.hpp"
+#include "unwritten_bytes.hpp"
 
 namespace ebbtide::plugin {
 
@@ -23,13 +24,19 @@ class DeviceContents {
   // while the program holds them (their blocks cannot be watched in its frees), and without a plan
   // they are spilled, not computed again.
   virtual bool onHost() const noexcept = 0;
-  virtual bool equal(const void* a, const void* b, std::int64_t bytes) const noexcept = 0;
+  // Do both runs have the original's bytes, where they wrote any? (unwritten_bytes.hpp)
+  virtual bool equalWhereWritten(const void* original, const FilledRun& first,
+                                 const FilledRun& second, std::int64_t bytes) const noexcept = 0;
   // Of a device's prints and checksums each equals its own kind alone.
   virtual Fingerprint fingerprint(const void* data, std::int64_t bytes,
                                   Fingerprint::Extent extent) const noexcept = 0;
   virtual Checksum checksum(const void* data, std::int64_t bytes) const noexcept = 0;
   virtual void copy(void* to, const void* from, std::int64_t bytes) const = 0;  // throws
 
+  bool equal(const void* a, const void* b, std::int64_t bytes) const noexcept {
+    const FilledRun whole{b};
+    return equalWhereWritten(a, whole, whole, bytes);
+  }
   bool match(const Fingerprint& print, const void* data, std::int64_t bytes) const noexcept {
     return fingerprint(data, bytes, print.extent()) == print;
   }

@@ -8,7 +8,10 @@ namespace ebbtide::plugin {
 class HostContents final : public DeviceContents {
  public:
   bool onHost() const noexcept override { return true; }
-  bool equal(const void* a, const void* b, std::int64_t bytes) const noexcept override;
+  bool equalWhereWritten(const void* original, const FilledRun& first, const FilledRun& second,
+                         std::int64_t bytes) const noexcept override {
+    return plugin::equalWhereWritten(original, first, second, bytes);
+  }
   Fingerprint fingerprint(const void* data, std::int64_t bytes,
                           Fingerprint::Extent extent) const noexcept override {
     return Fingerprint::of(data, bytes, extent);

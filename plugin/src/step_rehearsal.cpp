@@ -6,7 +6,6 @@
 
 #include "replay_errors.hpp"
 #include "step_run_state.hpp"
-#include "unwritten_bytes.hpp"
 
 namespace ebbtide::plugin {
 bool StepRun::rehearses(const RunOp& op) const {
@@ -68,9 +67,10 @@ std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id
                                      : std::nullopt);
   }
   const bool differs = std::find(equal.begin(), equal.end(), false) != equal.end();
-  // Of an op that nobody has looked at, one replay may be equal by chance.
-  const bool unknown = rehearses(op) && op.info->repeats_because == nullptr;
-  const bool may_run = !op.info->mutates && fill && device_.contents.onHost();
+  // Of an op that nobody has looked at, one replay may be equal by chance; on a GPU each is compared.
+  const bool unknown =
+      rehearses(op) && op.info->repeats_because == nullptr && device_.contents.onHost();
+  const bool may_run = !op.info->mutates && fill;
   if ((differs || unknown) && may_run) tryKernel(op, id, depth, outputs, *fill, equal);
   return equal;
 }
@@ -78,7 +78,7 @@ std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id
 // A replay that differs from the original tells of the op, or of what the program does to its
 // inputs unseen. Two replays from the same inputs, each in memory that was filled with another
 // pattern, tell of the op alone: it does not repeat, or leaves bytes unwritten, which no result is
-// judged by. The host reads both in place.
+// judged by.
 void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
                         unsigned char pattern, std::vector<std::optional<bool>>& equal) try {
   const Recipe::Outputs others = runAgain(op, id, depth, {}, kZeros);
@@ -91,8 +91,9 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
     if (static_cast<std::int64_t>(first.nbytes()) < value.covered.end) return false;
     const void* const one = value.coveredIn(first);
     const void* const other = value.coveredIn(second);
-    return equalWhereWritten(original == nullptr ? one : value.covered.in(original), {one, pattern},
-                             {other, kZeros}, value.covered.bytes());
+    return device_.contents.equalWhereWritten(
+        original == nullptr ? one : value.covered.in(original), {one, pattern}, {other, kZeros},
+        value.covered.bytes());
   };
   for (std::size_t i = 0; i < equal.size(); ++i) {
     if (same(i, nullptr)) continue;

@@ -16,6 +16,9 @@ bool equal(const void* a, const void* b, std::int64_t bytes) {
 
 bool equalWhereWritten(const void* original, const FilledRun& first, const FilledRun& second,
                        std::int64_t bytes) noexcept {
+  if (first.data == second.data && first.pattern == second.pattern) {
+    return equal(original, first.data, bytes);
+  }
   const auto* const wanted = static_cast<const unsigned char*>(original);
   const auto* const one = static_cast<const unsigned char*>(first.data);
   const auto* const other = static_cast<const unsigned char*>(second.data);

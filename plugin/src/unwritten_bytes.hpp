@@ -13,7 +13,7 @@ struct FilledRun {
 };
 
 // Do both runs have the original's bytes, where they wrote any? With the first run for the
-// original: does the op repeat?
+// original: does the op repeat? One run twice, with one pattern: are all bytes the same?
 bool equalWhereWritten(const void* original, const FilledRun& first, const FilledRun& second,
                        std::int64_t bytes) noexcept;
 

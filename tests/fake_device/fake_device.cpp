@@ -63,10 +63,11 @@ class FakeContents final : public DeviceContents {
  public:
   explicit FakeContents(const DeviceContents& host) : host_(host) {}
   bool onHost() const noexcept override { return false; }
-  bool equal(const void* a, const void* b, std::int64_t bytes) const noexcept override {
+  bool equalWhereWritten(const void* original, const FilledRun& first, const FilledRun& second,
+                         std::int64_t bytes) const noexcept override {
     noteAsked();
     ++counts.compared;
-    return host_.equal(a, b, bytes);
+    return host_.equalWhereWritten(original, first, second, bytes);
   }
   Fingerprint fingerprint(const void* data, std::int64_t bytes,
                           Fingerprint::Extent extent) const noexcept override {

@@ -35,6 +35,12 @@ def transformer(dropout: float) -> nn.Module:
     return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
 
 
+def repeat_bits() -> None:
+    """Efficient attention adds up gradients in no order else: one plain run is not like the next."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # what is unwritten stays so
+
+
 def rows(step: int) -> Tensor:
     return torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(step))
 
@@ -79,6 +85,7 @@ def mlp_with_dropout() -> dict:
 
 
 def transformer_with_dropout() -> dict:
+    repeat_bits()
     return train(transformer(0.1), texts, square)
 
 
@@ -103,6 +110,7 @@ def lstm_with_dropout() -> dict:
         def forward(self, x: Tensor) -> Tensor:
             return self.head(self.rnn(x)[0])
 
+    repeat_bits()
     return train(Tagger(), texts, square)
 
 
@@ -123,7 +131,9 @@ def two_streams() -> dict:
             torch.cuda.current_stream().wait_stream(side)
             for tensor in (x, z):
                 tensor.record_stream(side)
-            return y + z
+            # Not y + z: both halves would share one gradient, which autograd adds to in place on
+            # one stream while the other still reads it.
+            return y + 2 * z
 
     return train(Halves(), rows, square)
 

@@ -78,6 +78,66 @@ TEST_P(DeviceContentsTest, ASampleSeesEachChangeAsLongAsItsGaps) {
   }
 }
 
+// Two runs of a kernel into memory that was filled with 7 and with 0 before: it writes 1, 2, 3, … and
+// leaves 100 bytes as they are. They were other ones in the original.
+struct FilledRuns {
+  static constexpr unsigned char kFirst = 7, kSecond = 0;
+  static constexpr std::size_t kBytes = 10'000, kHole = 5000, kHoleEnd = 5100;
+
+  FilledRuns() : first(bytes(kBytes)), second(first), original(first) {
+    for (std::size_t i = kHole; i < kHoleEnd; ++i) {
+      first[i] = kFirst;
+      second[i] = kSecond;
+      original[i] = static_cast<unsigned char>(3 * i + 1);
+    }
+  }
+  bool equal(const DeviceContents& contents, const std::vector<unsigned char>& to) const {
+    return contents.equalWhereWritten(to.data(), {first.data(), kFirst}, {second.data(), kSecond},
+                                      kBytes);
+  }
+
+  std::vector<unsigned char> first, second, original;
+};
+
+TEST_P(DeviceContentsTest, BytesThatKeepBothPatternsDoNotCount) {
+  const FilledRuns runs;
+  EXPECT_TRUE(runs.equal(*contents_, runs.original));
+  EXPECT_TRUE(runs.equal(*contents_, runs.first)) << "it repeats";
+  for (const std::size_t at : {std::size_t{0}, FilledRuns::kHole - 1, FilledRuns::kHoleEnd,
+                               FilledRuns::kBytes - 1}) {
+    auto other = runs.original;
+    other[at] ^= 1;
+    EXPECT_FALSE(runs.equal(*contents_, other)) << at;
+  }
+}
+
+TEST_P(DeviceContentsTest, WhatDiffersBetweenTheRunsDoesNotRepeat) {
+  FilledRuns runs;
+  runs.second[FilledRuns::kHole + 50] = 9;  // neither pattern: it was written, once
+  EXPECT_FALSE(runs.equal(*contents_, runs.first));
+  EXPECT_FALSE(runs.equal(*contents_, runs.original));
+}
+
+// A written byte may have the pattern by chance: in one of the runs, not in both.
+TEST_P(DeviceContentsTest, AWrittenByteThatLooksLikeOnePatternCounts) {
+  FilledRuns runs;
+  runs.first[100] = runs.second[100] = FilledRuns::kFirst;
+  auto other = runs.original;
+  other[100] = FilledRuns::kFirst + 1;
+  EXPECT_FALSE(runs.equal(*contents_, other));
+}
+
+// With one pattern for both every byte counts.
+TEST_P(DeviceContentsTest, OnePatternTellsNothing) {
+  const FilledRuns runs;
+  const FilledRun run{runs.first.data(), FilledRuns::kFirst};
+  const auto copy = runs.first;
+  const FilledRun again{copy.data(), FilledRuns::kFirst};
+  EXPECT_FALSE(
+      contents_->equalWhereWritten(runs.original.data(), run, again, FilledRuns::kBytes));
+  EXPECT_TRUE(contents_->equalWhereWritten(runs.first.data(), run, again, FilledRuns::kBytes));
+}
+
 TEST_P(DeviceContentsTest, CopiesSoManyBytes) {
   const auto from = bytes(1001);
   std::vector<unsigned char> to(1002, 0xee);

@@ -71,6 +71,29 @@ __global__ void countDifferences(const unsigned char* a, const unsigned char* b,
   if (found > 0) atomicAdd(differences, found);
 }
 
+__device__ Word byteOf(Word word, int index) {
+  return word >> (8 * index) & 0xff;
+}
+
+__global__ void countWrittenDifferences(const unsigned char* original, const unsigned char* first,
+                                        Word first_pattern, const unsigned char* second,
+                                        Word second_pattern, Word bytes, Word* differences) {
+  Word found = 0;
+  const bool two_patterns = first_pattern != second_pattern;
+  for (Word i = thisThread(); i * 8 < bytes; i += allThreads()) {
+    const Word wanted = wordAt(original, bytes, i * 8);
+    const Word one = wordAt(first, bytes, i * 8);
+    const Word other = wordAt(second, bytes, i * 8);
+    if (one == wanted && other == wanted) continue;
+    for (int at = 0; at < 8 && i * 8 + at < bytes; ++at) {
+      const Word a = byteOf(one, at), b = byteOf(other, at), w = byteOf(wanted, at);
+      const bool written = a != first_pattern || b != second_pattern || !two_patterns;
+      found += written && (a != w || b != w) ? 1 : 0;
+    }
+  }
+  if (found > 0) atomicAdd(differences, found);
+}
+
 unsigned blocksFor(Word words) {
   const Word blocks = (words + kThreads - 1) / kThreads;
   return static_cast<unsigned>(blocks < 1024 ? (blocks > 0 ? blocks : 1) : 1024);
@@ -88,6 +111,15 @@ cudaError_t addDifferences(const void* a, const void* b, Word bytes, Word* diffe
                            cudaStream_t stream) {
   countDifferences<<<blocksFor((bytes + 7) / 8), kThreads, 0, stream>>>(
       static_cast<const unsigned char*>(a), static_cast<const unsigned char*>(b), bytes,
+      differences);
+  return cudaGetLastError();
+}
+
+cudaError_t addWrittenDifferences(const void* original, FilledBytes first, FilledBytes second,
+                                  Word bytes, Word* differences, cudaStream_t stream) {
+  countWrittenDifferences<<<blocksFor((bytes + 7) / 8), kThreads, 0, stream>>>(
+      static_cast<const unsigned char*>(original), static_cast<const unsigned char*>(first.data),
+      first.pattern, static_cast<const unsigned char*>(second.data), second.pattern, bytes,
       differences);
   return cudaGetLastError();
 }

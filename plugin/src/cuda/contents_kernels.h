@@ -17,4 +17,13 @@ cudaError_t addSums(const void* data, Word bytes, Word* sums, cudaStream_t strea
 cudaError_t addDifferences(const void* a, const void* b, Word bytes, Word* differences,
                            cudaStream_t stream);
 
+// What a kernel wrote into memory that was filled before.
+struct FilledBytes {
+  const void* data;
+  unsigned char pattern;
+};
+// As unwritten_bytes.hpp has it: bytes with their pattern in both count for nothing.
+cudaError_t addWrittenDifferences(const void* original, FilledBytes first, FilledBytes second,
+                                  Word bytes, Word* differences, cudaStream_t stream);
+
 }  // namespace ebbtide::plugin::cuda

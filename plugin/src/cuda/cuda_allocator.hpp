@@ -109,6 +109,10 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
                            std::function<bool(cudaStream_t)> filter) override;
   void endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool) override;
   void releasePool(c10::DeviceIndex device, c10::MempoolId_t pool) override;
+  // Called with false by ~MemPool, from which nothing may be thrown.
+  void setUseOnOOM(c10::DeviceIndex device, c10::MempoolId_t pool, bool use_on_oom) override;
+  // Keeps cached memory whole: pages are mapped and unmapped one by one, and none is cut.
+  void setNoSplit(c10::DeviceIndex, c10::MempoolId_t) override {}
   int getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t pool) override;
   void createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_t pool,
                           std::shared_ptr<torch_cuda::CUDAAllocator> other) override;

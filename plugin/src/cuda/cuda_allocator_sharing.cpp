@@ -32,6 +32,13 @@ void CudaAllocator::releasePool(c10::DeviceIndex device, c10::MempoolId_t pool) 
   heap(device).pools().release(pool);
 }
 
+void CudaAllocator::setUseOnOOM(c10::DeviceIndex, c10::MempoolId_t, bool use_on_oom) {
+  TORCH_CHECK_NOT_IMPLEMENTED(!use_on_oom,
+                              "ebbtide: a memory pool that serves others when memory is out is "
+                              "not supported; make it with use_on_oom=False, or run without "
+                              "EBBTIDE_* variables");
+}
+
 int CudaAllocator::getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t pool) {
   return heap(device).pools().uses(pool);
 }

@@ -50,9 +50,14 @@ std::optional<CudaContents::Sums> CudaContents::ask(const Launch& launch) const 
   return std::nullopt;
 }
 
-bool CudaContents::equal(const void* a, const void* b, std::int64_t bytes) const noexcept {
-  const auto sums = ask([=](Word* differences, cudaStream_t stream) {
-    return addDifferences(a, b, static_cast<Word>(bytes), differences, stream);
+bool CudaContents::equalWhereWritten(const void* original, const FilledRun& first,
+                                     const FilledRun& second, std::int64_t bytes) const noexcept {
+  const bool all = first.data == second.data && first.pattern == second.pattern;
+  const auto sums = ask([&](Word* differences, cudaStream_t stream) {
+    const auto size = static_cast<Word>(bytes);
+    if (all) return addDifferences(original, first.data, size, differences, stream);
+    return addWrittenDifferences(original, {first.data, first.pattern},
+                                 {second.data, second.pattern}, size, differences, stream);
   });
   return sums && (*sums)[0] == 0;
 }

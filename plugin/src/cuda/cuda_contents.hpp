@@ -22,7 +22,8 @@ class CudaContents final : public DeviceContents {
   ~CudaContents() override;
 
   bool onHost() const noexcept override { return false; }
-  bool equal(const void* a, const void* b, std::int64_t bytes) const noexcept override;
+  bool equalWhereWritten(const void* original, const FilledRun& first, const FilledRun& second,
+                         std::int64_t bytes) const noexcept override;
   // Of all bytes, whatever the extent: to begin a kernel and wait for it takes about as long, and
   // what kernels add up in no order (atomics) may differ in few places.
   Fingerprint fingerprint(const void* data, std::int64_t bytes,

@@ -194,17 +194,19 @@ void PinnedSpills::release(const Slot& slot) noexcept {
   slots_.erase(found);
 }
 
-// Those that are done.
+// Those that are done, of buffers that are free again too: at a step's end all of them may be.
 void PinnedSpills::timeCopies() {
   const c10::cuda::CUDAGuard guard(device_);
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
-  for (auto& [id, slot] : slots_) {
+  const auto time = [this](Buffer& buffer) {
     float milliseconds = 0;
-    if (slot.untimed_bytes < kLeastTimed || !succeeded(cudaEventQuery(slot.whole))) continue;
-    const std::int64_t bytes = std::exchange(slot.untimed_bytes, 0);
-    if (!succeeded(cudaEventElapsedTime(&milliseconds, slot.begun, slot.whole))) continue;
+    if (buffer.untimed_bytes < kLeastTimed || !succeeded(cudaEventQuery(buffer.whole))) return;
+    const std::int64_t bytes = std::exchange(buffer.untimed_bytes, 0);
+    if (!succeeded(cudaEventElapsedTime(&milliseconds, buffer.begun, buffer.whole))) return;
     writing_.add(bytes, static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6));
-  }
+  };
+  for (auto& [id, buffer] : slots_) time(buffer);
+  for (auto& [room, buffer] : free_) time(buffer);
 }
 
 std::int64_t PinnedSpills::roundTripBytesPerSecond() noexcept try {
