@@ -67,7 +67,8 @@ std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id
                                      : std::nullopt);
   }
   const bool differs = std::find(equal.begin(), equal.end(), false) != equal.end();
-  // Of an op that nobody has looked at, one replay may be equal by chance; on a GPU each is compared.
+  // Of an op that nobody has looked at, one replay may be equal by chance; on a GPU each is
+  // compared.
   const bool unknown =
       rehearses(op) && op.info->repeats_because == nullptr && device_.contents.onHost();
   const bool may_run = !op.info->mutates && fill;

@@ -78,8 +78,8 @@ TEST_P(DeviceContentsTest, ASampleSeesEachChangeAsLongAsItsGaps) {
   }
 }
 
-// Two runs of a kernel into memory that was filled with 7 and with 0 before: it writes 1, 2, 3, … and
-// leaves 100 bytes as they are. They were other ones in the original.
+// Two runs of a kernel into memory that was filled with 7 and with 0 before: it writes 1, 2, 3, …
+// and leaves 100 bytes as they are. They were other ones in the original.
 struct FilledRuns {
   static constexpr unsigned char kFirst = 7, kSecond = 0;
   static constexpr std::size_t kBytes = 10'000, kHole = 5000, kHoleEnd = 5100;
@@ -103,8 +103,8 @@ TEST_P(DeviceContentsTest, BytesThatKeepBothPatternsDoNotCount) {
   const FilledRuns runs;
   EXPECT_TRUE(runs.equal(*contents_, runs.original));
   EXPECT_TRUE(runs.equal(*contents_, runs.first)) << "it repeats";
-  for (const std::size_t at : {std::size_t{0}, FilledRuns::kHole - 1, FilledRuns::kHoleEnd,
-                               FilledRuns::kBytes - 1}) {
+  for (const std::size_t at :
+       {std::size_t{0}, FilledRuns::kHole - 1, FilledRuns::kHoleEnd, FilledRuns::kBytes - 1}) {
     auto other = runs.original;
     other[at] ^= 1;
     EXPECT_FALSE(runs.equal(*contents_, other)) << at;
@@ -133,8 +133,7 @@ TEST_P(DeviceContentsTest, OnePatternTellsNothing) {
   const FilledRun run{runs.first.data(), FilledRuns::kFirst};
   const auto copy = runs.first;
   const FilledRun again{copy.data(), FilledRuns::kFirst};
-  EXPECT_FALSE(
-      contents_->equalWhereWritten(runs.original.data(), run, again, FilledRuns::kBytes));
+  EXPECT_FALSE(contents_->equalWhereWritten(runs.original.data(), run, again, FilledRuns::kBytes));
   EXPECT_TRUE(contents_->equalWhereWritten(runs.first.data(), run, again, FilledRuns::kBytes));
 }
 
