@@ -2,8 +2,8 @@
 
 python benchmarks/gpu_training.py [--models gpt2,vit,resnet] [--seconds 12] [--out FILE.json]
 
-Each line is a process. `half` and `seventy` take that share of the activations away from the blocks'
-peak. Step: the median of the last ten. Needs a GPU; else says so and ends.
+Each line is a process. `half` and `seventy` take that share of the activations away from the
+blocks' peak. Step: the median of the last ten. Needs a GPU; else says so and ends.
 """
 
 import argparse
@@ -170,12 +170,14 @@ def line(model: str, kind: str, result: dict, plain: dict) -> str:
         "bits equal" if result["losses"] == plain["losses"] else "other bits",
     ]
     if report:
-        columns.append(
-            f"violations {report['budget_violations']}, followed {report.get('followed_steps')} of "
-            f"{report['steps']}, recomputed {report['recomputed_ops']}, spilled "
-            f"{report['spilled_bytes'] / GIB:.1f}, offloaded {report['offloaded_bytes'] / GIB:.1f} GiB"
-        )
-    return f"{model:<8}{kind:<12}" + "  ".join(columns)
+        columns += [
+            f"violations {report['budget_violations']}",
+            f"followed {report['followed_steps']} of {report['steps']}",
+            f"recomputed {report['recomputed_ops']}",
+            f"spilled {report['spilled_bytes'] / GIB:.1f} GiB",
+            f"offloaded {report['offloaded_bytes'] / GIB:.1f} GiB",
+        ]
+    return f"{model:<8}{kind:<12}" + ", ".join(columns)
 
 
 def main() -> None:

@@ -134,7 +134,7 @@ def fill_up() -> dict:
         "ooms": torch.cuda.memory_stats()["num_ooms"],
         "message": message,
     }
-    # Goes on after the error. Libraries may have taken more of the device meanwhile: three give way.
+    # Goes on after the error. Libraries may have taken more of the device: three blocks give way.
     del kept[-3:]
     torch.zeros(32 * MIB, dtype=torch.uint8, device="cuda")
     return result

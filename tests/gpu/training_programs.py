@@ -36,7 +36,7 @@ def transformer(dropout: float) -> nn.Module:
 
 
 def repeat_bits() -> None:
-    """Efficient attention adds up gradients in no order else: one plain run is not like the next."""
+    """Efficient attention adds gradients in no order else: no plain run is like another."""
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # what is unwritten stays so
 
