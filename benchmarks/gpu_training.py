@@ -3,11 +3,11 @@
 python benchmarks/gpu_training.py [--models gpt2,vit,resnet] [--seconds 12] [--out FILE.json]
 
 Each line is a process. `half` and `seventy` take that share of the activations away from the
-blocks' peak. Step: the median of the last ten. Needs a GPU; else says so and ends.
+blocks' peak. Step: the median of the last ten. With --deterministic plain repeats its bits, and is
+slower. Needs a GPU; else says so and ends.
 """
 
 import argparse
-import hashlib
 import json
 import os
 import statistics
@@ -20,7 +20,6 @@ from pathlib import Path
 KIND = "_EBBTIDE_BENCH_KIND"  # set in the processes that measure
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 GIB = 1 << 30
-COMPARED = 20  # steps whose losses are compared: each process has more
 SHARES = {"half": 0.5, "seventy": 0.7}
 
 
@@ -98,9 +97,13 @@ def checkpoint_each(torch, blocks):
 MODELS = {"gpt2": gpt2, "vit": vit, "resnet": resnet}
 
 
-def train(name: str, kind: str, seconds: float) -> dict:
+def train(name: str, kind: str, options: argparse.Namespace) -> dict:
     import torch
 
+    seconds = options.seconds
+    if options.deterministic:
+        torch.use_deterministic_algorithms(True)
+        torch.utils.deterministic.fill_uninitialized_memory = False
     torch.manual_seed(0)
     model, loss_of = MODELS[name](torch, kind == "checkpoint")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
@@ -120,7 +123,6 @@ def train(name: str, kind: str, seconds: float) -> dict:
         if time.perf_counter() - begin > 4 * seconds:
             break
     free, total = torch.cuda.mem_get_info()
-    bits = hashlib.sha256(" ".join(losses[:COMPARED]).encode()).hexdigest()[:12]
     return {
         "device": torch.cuda.get_device_name(),
         "torch": torch.__version__,
@@ -131,33 +133,44 @@ def train(name: str, kind: str, seconds: float) -> dict:
         "peak_bytes": torch.cuda.max_memory_allocated(),
         "reserved_bytes": torch.cuda.memory_reserved(),
         "others_bytes": total - free - torch.cuda.memory_reserved(),
-        "losses": bits,
+        "losses": losses,
     }
 
 
-def measure(model: str, kind: str, variables: dict[str, str], seconds: float) -> dict:
+def measure(model: str, kind: str, variables: dict[str, str], options) -> dict:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE")}
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         environment |= {KIND: kind} | variables
+        if options.deterministic:
+            environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
         if variables:
             environment |= {"EBBTIDE_REPORT": str(report)}
         done = subprocess.run(
-            (sys.executable, __file__, "--models", model, "--seconds", str(seconds)),
+            (
+                *(sys.executable, __file__, "--models", model),
+                *("--seconds", str(options.seconds)),
+                *(["--deterministic"] * options.deterministic),
+            ),
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=10 * seconds + 60,
+            timeout=10 * options.seconds + 60,
         )
         lines = done.stdout.strip().splitlines()
         if done.returncode != 0:
             return {"failed": "\n".join(lines[-30:])}
         result = json.loads(lines[-1])
-        result["said"] = [line for line in lines if line.startswith("ebbtide")]
+        result["said"] = [line for line in lines if line.startswith("[ebbtide")]
         if report.exists():
             result["report"] = json.loads(report.read_text())
         return result
+
+
+def equal_steps(losses: list[str], others: list[str]) -> int:
+    pairs = zip(losses, others, strict=False)  # each ran as many as there was time for
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(losses), len(others)))
 
 
 def line(model: str, kind: str, result: dict, plain: dict) -> str:
@@ -167,7 +180,7 @@ def line(model: str, kind: str, result: dict, plain: dict) -> str:
     columns = [
         f"{result['step_ms']:8.1f} ms  x{result['step_ms'] / plain['step_ms']:.3f}",
         f"peak {result['peak_bytes'] / GIB:6.2f} GiB",
-        "bits equal" if result["losses"] == plain["losses"] else "other bits",
+        f"bits equal for {equal_steps(result['losses'], plain['losses'])} steps",
     ]
     if report:
         columns += [
@@ -185,10 +198,11 @@ def main() -> None:
     parser.add_argument("--models", default="gpt2,vit,resnet")
     parser.add_argument("--kinds", default="plain,ebbtide,half,seventy,checkpoint,again")
     parser.add_argument("--seconds", type=float, default=12, help="of each process, at least")
+    parser.add_argument("--deterministic", action="store_true")
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if KIND in os.environ:
-        print(json.dumps(train(options.models, os.environ[KIND], options.seconds)))
+        print(json.dumps(train(options.models, os.environ[KIND], options)))
         return
     import torch
 
@@ -208,7 +222,7 @@ def main() -> None:
                     plain["peak_bytes"] - plain["base_bytes"]
                 )
                 variables = {"EBBTIDE_BUDGET": str(int(kept) + plain["others_bytes"])}
-            rows[kind] = measure(model, kind, variables, options.seconds)
+            rows[kind] = measure(model, kind, variables, options)
             print(line(model, kind, rows[kind], rows["plain"]), flush=True)
             if options.out:  # what is measured stays, though the next one were stopped
                 options.out.write_text(json.dumps(results, indent=2))

@@ -1,5 +1,5 @@
 """ProcessGroupNCCL jobs within a budget, as they are: same bits, NCCL's memory in the margin, and
-NCCL telling our profiler plugin. Never run yet: skipped where there is no GPU.
+NCCL telling our profiler plugin. Skipped where there is no GPU.
 
 Two ranks on two GPUs; on one GPU a group of one, since NCCL refuses two ranks on one.
 """

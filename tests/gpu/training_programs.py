@@ -37,7 +37,7 @@ def transformer(dropout: float) -> nn.Module:
 
 def repeat_bits() -> None:
     """Efficient attention adds gradients in no order else: no plain run is like another."""
-    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.use_deterministic_algorithms(True)  # warn_only leaves attention as it is
     torch.utils.deterministic.fill_uninitialized_memory = False  # what is unwritten stays so
 
 
