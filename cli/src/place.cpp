@@ -122,7 +122,7 @@ void addPlace(CLI::App& app, int& exit_code) {
       ->required()
       ->type_name("FILE");
   verb->add_option("--capacity", arguments->capacity,
-                   "low enough: 30GiB, 24576MiB or bytes; else LOAD is")
+                   "stop when a height of SIZE is found (default: LOAD, the lower bound)")
       ->check(givenText())
       ->type_name("SIZE");
   verb->add_option("--alignment", arguments->alignment,

@@ -32,23 +32,23 @@ bool isDecimalUnit(std::string_view unit) {
 }  // namespace
 
 Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
-  const auto reject = [&](const std::string& why) {
-    return std::invalid_argument(name + "=" + shownText(text) + " " + why +
-                                 "; write for example 30GiB, 24576MiB, 80% or plain bytes");
+  const auto reject = [&](const std::string& why, const char* forms = "Forms: 30GiB, ") {
+    return std::invalid_argument(name + "=" + shownText(text) + ": " + why + ". " + forms +
+                                 "24576MiB, 80%, a number of bytes");
   };
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) {
-    throw reject("is not a size");
+    throw reject("this is not a size");
   }
   double number = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   const std::string unit(end, text.data() + text.size());
-  if (error != std::errc()) throw reject("is too large");
+  if (error != std::errc()) throw reject("this is too large");
   // "1e9" and "0x10" are numbers elsewhere.
-  if (unit.find_first_of("xXeEnN") != std::string::npos) throw reject("is not a size");
+  if (unit.find_first_of("xXeEnN") != std::string::npos) throw reject("this is not a size");
   double bytes = 0;
   if (unit == "%") {
-    if (number > 100) throw reject("is over 100 % of the memory");
+    if (number > 100) throw reject("this is over 100 % of the memory");
     if (number == 100 && whole > 0) return whole;  // a double may not hold it
     // In this order: in doubles 29 / 100 * 100 is less than 29.
     bytes = number * static_cast<double>(whole) / 100;
@@ -56,13 +56,15 @@ Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
     bytes = number * *scale;
   } else if (isDecimalUnit(unit)) {
     const std::string number_alone = text.substr(0, text.size() - unit.size());
-    const std::string binary = shownText(number_alone) + unit[0] + "i";
-    throw reject("is ambiguous: write " + binary + "B or " + binary + " (powers of 1024)");
+    const std::string shown = shownText(number_alone);
+    const std::string power = std::to_string(10 * (std::string_view("KMGT").find(unit[0]) + 1));
+    throw reject("write " + shown + unit[0] + "iB (" + shown + " × 2^" + power + " bytes)",
+                 "Other forms: ");
   } else {
-    throw reject("has the unknown unit '" + shownText(unit) + "'");
+    throw reject("the unit '" + shownText(unit) + "' is unknown");
   }
-  if (!(bytes >= 1)) throw reject("is not more than zero");
-  if (bytes > 9.0e18) throw reject("is too large");
+  if (!(bytes >= 1)) throw reject("this is not more than zero");
+  if (bytes > 9.0e18) throw reject("this is too large");
   return static_cast<Bytes>(bytes);
 }
 

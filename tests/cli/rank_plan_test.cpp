@@ -33,10 +33,10 @@ TEST(RankPlan, SaysWhatIsKeptAndWhatIsMadeAgain) {
                    {"op": "aten::add", "ops": 2, "seconds": 0.0005, "freed_bytes": 512}]})"),
             "in force from step 5 on, planned by auto in 250.0 ms\n"
             "  predicted: peak 3.0 MiB (budget 4.0 MiB, 6.0 MiB without a plan), 12.0% more time\n"
-            "  then there: base 1.0 MiB, kept 1.0 MiB, to be recomputed 1.0 MiB\n"
-            "  a step: 7 operators recomputed, 1.0 MiB, 1 of them ahead of a message; 2 values "
-            "offloaded, "
-            "2.0 KiB; 4 decoded from bits\n"
+            "  at the predicted peak: 1.0 MiB parameters and other base, 1.0 MiB kept "
+            "activations, 1.0 MiB activations to recompute\n"
+            "  each step: recomputes 7 operators (1.0 MiB), 1 before a message arrives, offloads "
+            "2 values (2.0 KiB), decompresses 4 masks\n"
             "  recomputed  times   a step    frees\n"
             "  aten::gelu      5  12.3 ms  1.0 MiB\n"
             "  aten::add       2   500 us    512 B");
@@ -46,7 +46,7 @@ TEST(RankPlan, SaysWhatIsKeptAndWhatIsMadeAgain) {
 TEST(RankPlan, OfALongListOnlyTheDearestAreTold) {
   const std::string text = described(R"({"plan": {"recomputed_ops": 3}, "recomputed": [
     {"op": "aten::mm", "ops": 1, "seconds": 1, "freed_bytes": 2048}]})");
-  EXPECT_NE(text.find("a step: 3 operators recomputed, at least 2.0 KiB, "), std::string::npos)
+  EXPECT_NE(text.find("each step: recomputes 3 operators (at least 2.0 KiB)\n"), std::string::npos)
       << text;
 }
 
@@ -88,7 +88,9 @@ TEST(RankPlan, OtherThanPromisedDoesNoHarm) {
   EXPECT_EQ(text.rfind("not in force yet, planned by ?[2Ja\n  predicted: peak - (budget none", 0),
             0U)
       << text;
-  EXPECT_NE(text.find("then there: base 8.2e+06 TiB, kept 8.2e+06 TiB\n"), std::string::npos)
+  EXPECT_NE(text.find("at the predicted peak: 8.2e+06 TiB parameters and other base, 8.2e+06 TiB "
+                      "kept activations\n"),
+            std::string::npos)
       << text;  // 9e18 / 2^40
   EXPECT_NE(text.find("\n  ??[2J"), std::string::npos) << text;
 }

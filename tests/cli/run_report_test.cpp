@@ -73,9 +73,13 @@ TEST_F(RunReportTest, TheShareOfRecomputationIsOfAllSteps) {
 }
 
 TEST_F(RunReportTest, RefusesForeignAndCutFiles) {
-  EXPECT_NE(refusalOf("{\"a\":1}").find("run.json: is no report of a run"), std::string::npos);
-  EXPECT_NE(refusalOf("[]").find("is no report of a run"), std::string::npos);
-  EXPECT_NE(refusalOf("").find("is no JSON, or cut off"), std::string::npos);
+  EXPECT_NE(refusalOf("{\"a\":1}").find("run.json is not a report: "), std::string::npos);
+  EXPECT_NE(refusalOf("[]").find("run.json is not a report: "), std::string::npos);
+  EXPECT_NE(refusalOf("").find("run.json is not JSON, or is incomplete"), std::string::npos);
+  EXPECT_NE(refusalOf(R"({"traceEvents": []})")
+                .find("run.json is a Perfetto trace, not a report. "
+                      "EBBTIDE_REPORT writes reports"),
+            std::string::npos);
   const std::string whole = sampleReport().dump();
   for (std::size_t length = 0; length < whole.size(); length += 7) {
     EXPECT_NE(refusalOf(whole.substr(0, length)), "") << length;

@@ -131,10 +131,11 @@ def test_the_plan_and_the_curve_of_a_real_run(trained: Trained) -> None:
     )
     assert f"budget {budget / 1024**2:.1f} MiB" in lines[1]
     assert f"{100 * facts['overhead_ratio']:.1f}% more time" in lines[1]
-    assert re.fullmatch(r"  then there: base .* MiB, kept .* MiB, .*to be recomputed .*", lines[2])
+    areas = r"  at the predicted peak: .* MiB parameters and other base, .* MiB kept activations.*"
+    assert re.fullmatch(areas, lines[2])
     freed = sum(row["freed_bytes"] for row in after["recomputed"])
-    again = f"{facts['recomputed_ops']} operators recomputed, {freed / 1024**2:.1f} MiB, "
-    assert freed > 1024**2 and lines[3].startswith(f"  a step: {again}")
+    again = f"recomputes {facts['recomputed_ops']} operators ({freed / 1024**2:.1f} MiB)"
+    assert freed > 1024**2 and lines[3].startswith(f"  each step: {again}")
     assert lines[4].split() == ["recomputed", "times", "a", "step", "frees"]
     shown = [(line.split()[0], int(line.split()[1])) for line in lines[5:]]
     assert shown == [(row["op"], row["ops"]) for row in after["recomputed"]]

@@ -17,7 +17,7 @@ std::string problem(const std::string& text) {
   return "";
 }
 
-constexpr const char* kHint = "; write for example 30GiB, 24576MiB, 80% or plain bytes";
+constexpr const char* kHint = ". Forms: 30GiB, 24576MiB, 80%, a number of bytes";
 
 TEST(ParseSize, ReadsEverySpelling) {
   const auto size = [](const char* text) { return parseSize("B", text, 1000); };
@@ -45,15 +45,17 @@ TEST(ParseSize, GivesWholeBytesOfAShare) {
 }
 
 TEST(ParseSize, SaysWhatIsWrong) {
-  EXPECT_EQ(
-      problem("30GB"),
-      std::string("--budget=30GB is ambiguous: write 30GiB or 30Gi (powers of 1024)") + kHint);
-  EXPECT_EQ(problem("5QiB"), std::string("--budget=5QiB has the unknown unit 'QiB'") + kHint);
-  EXPECT_EQ(problem("101%"), std::string("--budget=101% is over 100 % of the memory") + kHint);
-  EXPECT_EQ(problem("0GiB"), std::string("--budget=0GiB is not more than zero") + kHint);
-  EXPECT_EQ(problem("99999999TiB"), std::string("--budget=99999999TiB is too large") + kHint);
+  EXPECT_EQ(problem("30GB"),
+            "--budget=30GB: write 30GiB (30 × 2^30 bytes). Other forms: 24576MiB, 80%, a number of "
+            "bytes");
+  EXPECT_NE(problem("1.5M").find(": write 1.5MiB (1.5 × 2^20 bytes). "), std::string::npos);
+  EXPECT_EQ(problem("5QiB"), std::string("--budget=5QiB: the unit 'QiB' is unknown") + kHint);
+  EXPECT_EQ(problem("101%"),
+            std::string("--budget=101%: this is over 100 % of the memory") + kHint);
+  EXPECT_EQ(problem("0GiB"), std::string("--budget=0GiB: this is not more than zero") + kHint);
+  EXPECT_EQ(problem("99999999TiB"), std::string("--budget=99999999TiB: this is too large") + kHint);
   for (const char* text : {"", "abc", "-1", "+1", " 1", "1e9", "0x10", "nan", "inf", "1nan"}) {
-    EXPECT_EQ(problem(text), "--budget=" + std::string(text) + " is not a size" + kHint);
+    EXPECT_EQ(problem(text), "--budget=" + std::string(text) + ": this is not a size" + kHint);
   }
   for (const char* text : {"12 GiB", "1.2.3", "5%%", "1G i", "1Bi"}) {
     EXPECT_NE(problem(text), "") << text;

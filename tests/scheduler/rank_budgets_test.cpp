@@ -67,9 +67,9 @@ TEST(RankBudgets, WhatIsWrongIsNamed) {
   EXPECT_NE(refusal("rank-3=1GiB").find("unknown key"), std::string::npos);
   EXPECT_NE(refusal("rank3=1GiB,rank3=2GiB").find("names rank3 twice"), std::string::npos);
   EXPECT_NE(refusal("30GiB,rank3=1GiB").find("the entry '30GiB' without a key"), std::string::npos);
-  EXPECT_NE(refusal("default=30GB").find("EBBTIDE_BUDGET: default=30GB is ambiguous"),
+  EXPECT_NE(refusal("default=30GB").find("EBBTIDE_BUDGET: default=30GB: write 30GiB"),
             std::string::npos);
-  EXPECT_NE(refusal("").find("is not a size"), std::string::npos);
+  EXPECT_NE(refusal("").find("this is not a size"), std::string::npos);
   EXPECT_NE(refusal("default=1GiB,").find("without a key"), std::string::npos);
 }
 

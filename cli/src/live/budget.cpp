@@ -51,7 +51,8 @@ void addBudget(CLI::App& app, int& exit_code) {
   auto* verb = app.add_subcommand("budget", "Change a rank's budget while it trains");
   verb->add_option("RANK", arguments->ranks, "a rank, or all")->required();
   verb->add_option("SIZE", arguments->size, "30GiB, 24576MiB, 80%, bytes, or none")->required();
-  verb->add_flag("--force", arguments->force, "also where the run may end for want of memory");
+  verb->add_flag("--force", arguments->force,
+                 "do it even if the run may then fail with out of memory");
   arguments->change.addTo(*verb);
   verb->callback([arguments, &exit_code] { exit_code = budget(*arguments); });
 }

@@ -9,13 +9,16 @@
 namespace ebbtide::cli {
 namespace {
 
-// The smallest budget as the verb takes it, rounded up: first, as a line of `top` may be cut.
-std::string advice(const RankAnswer& answer) {
+// Instead of the rank's own words, where it told its smallest budget: what to type, rounded up.
+std::string refusal(const RankAnswer& answer, const std::string& size, const std::string& job) {
   const auto least = integerAt(answer.document, {"smallest_feasible_budget_bytes"});
-  if (answer.problem.empty() || !least || *least <= 0) return "";
+  if (answer.problem.empty() || !least || *least <= 0) return answer.problem;
   constexpr std::int64_t kMiB = 1 << 20;
-  return fmt::format("the smallest feasible budget is {} (ebbtide budget {} {}MiB); ",
-                     shownBytes(least), answer.rank, *least / kMiB + (*least % kMiB != 0 ? 1 : 0));
+  std::string there;
+  if (!job.empty()) there = " --job " + job;
+  if (!answer.where.empty()) there = " --endpoint " + answer.where;
+  return fmt::format("{} is too small. Smallest budget now: ebbtide budget {} {}MiB{}", size,
+                     answer.rank, *least / kMiB + (*least % kMiB != 0 ? 1 : 0), there);
 }
 
 }  // namespace
@@ -47,7 +50,7 @@ std::vector<RankAnswer> changeBudget(RunningJob& job, const std::string& size,
   nlohmann::json body = {{"budget", size}};
   if (force) body["force"] = true;
   std::vector<RankAnswer> answers = job.post("/v1/budget", body, limit);
-  for (RankAnswer& answer : answers) answer.problem = advice(answer) + answer.problem;
+  for (RankAnswer& answer : answers) answer.problem = refusal(answer, size, job.id());
   return answers;
 }
 

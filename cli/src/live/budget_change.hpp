@@ -10,8 +10,8 @@
 namespace ebbtide::cli {
 
 // `size` as a user wrote it: the ranks say what a share is of. Throws std::invalid_argument where
-// it is none. A rank's problem ends with the smallest feasible budget, if it told one. `force`:
-// also one under which the run may end for want of memory.
+// it is none. A rank's problem ends with the command to type, where it told its smallest budget.
+// `force`: also a budget with which the run may fail with out of memory.
 std::vector<RankAnswer> changeBudget(RunningJob& job, const std::string& size,
                                      std::chrono::milliseconds limit, bool force = false);
 

@@ -38,7 +38,8 @@ void addPausing(CLI::App& app, int& exit_code, bool paused, const char* meaning)
   auto input = std::make_shared<ChangeInput>();
   auto* verb = addChange(app, paused ? "pause" : "resume", meaning, input);
   auto force = std::make_shared<bool>(false);
-  if (paused) verb->add_flag("--force", *force, "also where the run may end for want of memory");
+  if (paused)
+    verb->add_flag("--force", *force, "do it even if the run may then fail with out of memory");
   verb->callback([=, &exit_code] {
     nlohmann::json body = {{"paused", paused}};
     if (*force) body["force"] = true;

@@ -48,11 +48,11 @@ std::string atThePeak(const nlohmann::json& tree) {
     const char* shown;
     std::vector<double> bytes;
   };
-  std::array<Sum, 5> sums{{{"base", "base", {}},
-                           {"kept", "kept", {}},
-                           {"encoded", "kept as bits", {}},
-                           {"offloaded", "to be offloaded", {}},
-                           {"recomputed", "to be recomputed", {}}}};
+  std::array<Sum, 5> sums{{{"base", "parameters and other base", {}},
+                           {"kept", "kept activations", {}},
+                           {"encoded", "compressed masks", {}},
+                           {"offloaded", "activations to offload", {}},
+                           {"recomputed", "activations to recompute", {}}}};
   std::vector<double> total;
   const nlohmann::json& areas = at(tree, {"areas"});
   if (!areas.is_array()) return "";
@@ -74,11 +74,11 @@ std::string atThePeak(const nlohmann::json& tree) {
       static_cast<std::size_t>(std::max_element(total.begin(), total.end()) - total.begin());
   std::string text;
   for (const Sum& sum : sums) {
-    if (sum.bytes.empty()) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", sum.shown,
-                        shownBytes(bytesFrom(peak < sum.bytes.size() ? sum.bytes[peak] : 0)));
+    const auto bytes = bytesFrom(peak < sum.bytes.size() ? sum.bytes[peak] : 0);
+    if (bytes == 0) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", shownBytes(bytes), sum.shown);
   }
-  return "  then there: " + text + "\n";
+  return text.empty() ? "" : "  at the predicted peak: " + text + "\n";
 }
 
 // What is made again in a step; of the dearest ops alone, where the server left some out.
@@ -93,15 +93,29 @@ std::string bytesMadeAgain(const nlohmann::json& tree) {
   return (whole ? "" : "at least ") + shownBytes(bytesFrom(bytes));
 }
 
+std::string shownMany(std::int64_t count, const char* one) {
+  return fmt::format("{} {}{}", shownCount(count), one, count == 1 ? "" : "s");
+}
+
 // What the plan saves memory by.
 std::string doneInAStep(const nlohmann::json& tree) {
-  const auto count = [&](const char* key) { return shownCount(integerAt(tree, {"plan", key})); };
-  return fmt::format(
-      "  a step: {} operators recomputed, {}, {} of them ahead of a message; {} values offloaded, "
-      "{}; {} decoded from bits\n",
-      count("recomputed_ops"), bytesMadeAgain(tree), count("replays_ahead"),
-      count("offloaded_values"), shownBytes(integerAt(tree, {"plan", "offloaded_bytes"})),
-      count("decoded_values"));
+  const auto count = [&](const char* key) { return integerAt(tree, {"plan", key}).value_or(0); };
+  std::vector<std::string> parts;
+  if (const auto ops = count("recomputed_ops"); ops > 0) {
+    parts.push_back(
+        fmt::format("recomputes {} ({})", shownMany(ops, "operator"), bytesMadeAgain(tree)));
+  }
+  if (const auto ahead = count("replays_ahead"); ahead > 0) {
+    parts.push_back(fmt::format("{} before a message arrives", shownCount(ahead)));
+  }
+  if (const auto values = count("offloaded_values"); values > 0) {
+    parts.push_back(fmt::format("offloads {} ({})", shownMany(values, "value"),
+                                shownBytes(integerAt(tree, {"plan", "offloaded_bytes"}))));
+  }
+  if (const auto masks = count("decoded_values"); masks > 0) {
+    parts.push_back(fmt::format("decompresses {}", shownMany(masks, "mask")));
+  }
+  return parts.empty() ? "" : fmt::format("  each step: {}\n", fmt::join(parts, ", "));
 }
 
 std::string dearestOps(const nlohmann::json& tree) {

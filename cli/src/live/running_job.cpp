@@ -20,6 +20,17 @@ namespace {
 // the others for as long as the change itself may take.
 constexpr std::chrono::milliseconds kForRanks{10'000};
 
+// Of a rank that nobody named, with the nodes that did not tell their ranks.
+std::string whyNotFound(const std::vector<RankAnswer>& silent) {
+  if (silent.empty()) return "not found: this job has no such rank";
+  const bool none_answered = std::all_of(silent.begin(), silent.end(),
+                                         [](const RankAnswer& node) { return node.status == 0; });
+  std::vector<std::string> nodes;
+  for (const RankAnswer& node : silent) nodes.push_back(node.where);
+  return fmt::format("not found: {} {}", fmt::join(nodes, ", "),
+                     none_answered ? "did not answer" : "named no ranks");
+}
+
 std::string readToken(const std::string& path) {
   if (path.empty()) return "";
   std::string token = readText(path);
@@ -263,7 +274,7 @@ std::vector<RunningJob::Target> RunningJob::targets(std::vector<RankAnswer>& sil
 std::vector<RankAnswer> RunningJob::askAll(Question question, std::chrono::milliseconds limit) {
   std::vector<RankAnswer> answers;
   const std::vector<Target> asked = targets(answers);
-  const bool all_told = answers.empty();
+  const std::string none = whyNotFound(answers);
   std::vector<Question> questions;
   for (const Target& target : asked) {
     questions.push_back(question);
@@ -279,7 +290,6 @@ std::vector<RankAnswer> RunningJob::askAll(Question question, std::chrono::milli
     if (was_dead && replies[i].status == 0) continue;  // else a new process took the socket's place
     answers.push_back(answerFrom(replies[i], asked[i].rank, asked[i].where));
   }
-  const char* none = all_told ? "is not there" : "is not on the nodes that tell their ranks";
   for (const int rank : input_.ranks) {
     const auto is_it = [&](const Target& target) { return target.rank == rank; };
     if (std::none_of(asked.begin(), asked.end(), is_it)) {

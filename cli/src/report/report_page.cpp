@@ -155,8 +155,9 @@ std::string auditTable(const RunReport& report) {
   });
   std::string text =
       "<div><h3>Audit: replays compared with their originals</h3>\n<table>\n<tr><th "
-      "scope=\"col\">op</th><th scope=\"col\">compared</th><th scope=\"col\">differed</th><th "
-      "scope=\"col\">compared before</th><th scope=\"col\">differed before</th></tr>\n";
+      "scope=\"col\">op</th><th scope=\"col\">checked</th><th scope=\"col\">differed</th><th "
+      "scope=\"col\">checked in an earlier run</th><th scope=\"col\">differed in an earlier "
+      "run</th></tr>\n";
   for (const std::string& op : order) {
     const std::int64_t differed = of(report.rejected, op);
     text += "<tr>" + cell(op) + cell(std::to_string(of(report.audited, op))) +

@@ -61,6 +61,13 @@ const char* missingKey(const json& tree) {
   return at(tree, {"timeline"}).is_object() ? nullptr : "timeline";
 }
 
+// Not a report: `key` is not as a report has it.
+std::string whatElse(const nlohmann::json& tree, const std::string& key) {
+  if (at(tree, {"traceEvents"}).is_array()) return "a Perfetto trace, not a report";
+  if (at(tree, {"ops"}).is_array()) return "a recorded step, not a report";
+  return "not a report: " + key + " is missing or of another type";
+}
+
 }  // namespace
 
 std::optional<double> RunReport::shareOfBudget() const {
@@ -82,10 +89,10 @@ std::string RunReport::name() const {
 
 RunReport readRunReport(const std::string& path) {
   const auto tree = parseChecked(readText(path));
-  if (!tree) throw std::invalid_argument(path + ": is no JSON, or cut off");
+  if (!tree) throw std::invalid_argument(path + " is not JSON, or is incomplete");
   if (const char* key = missingKey(*tree)) {
-    throw std::invalid_argument(path + ": is no report of a run (EBBTIDE_REPORT writes them): " +
-                                key + " is missing or of another type");
+    throw std::invalid_argument(path + " is " + whatElse(*tree, key) +
+                                ". EBBTIDE_REPORT writes reports");
   }
   RunReport report;
   report.path = path;

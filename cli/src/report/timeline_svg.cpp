@@ -65,8 +65,8 @@ class Drawing {
           fmt::format("<path class=\"grid\" d=\"M{} {:.1f}H{}\"/>\n", kLeft, at, kWidth - kRight);
       label(kLeft - 6, at + 4, fmt::format("{:.4g}", tick), "end");
     }
-    label(kLeft, kHeight - 8, unit_.name + std::string(", over "), "start");
-    label(kWidth - kRight, kHeight - 8, shownSeconds(end_ - begin_) + " of a late step", "end");
+    label(kLeft, kHeight - 8, "live memory, " + std::string(unit_.name), "start");
+    label(kWidth - kRight, kHeight - 8, "time in one step, " + shownSeconds(end_ - begin_), "end");
   }
 
   // Of a staircase, where a size holds until the next one: the most in each column.

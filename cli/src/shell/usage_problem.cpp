@@ -53,6 +53,23 @@ std::string withoutAVerb(const CLI::App& program) {
                         : "; " + meant + " is like it: see ebbtide --help");
 }
 
+// Of the words that the verb did not take: "--wait", say. "": none is an option.
+std::string unknownOption(const CLI::App& verb) {
+  for (const std::string& word : verb.remaining()) {
+    if (word.starts_with("--") && word.size() > 2) return word.substr(0, word.find('='));
+  }
+  return "";
+}
+
+std::string verbsWith(const CLI::App& program, const std::string& option) {
+  std::string verbs;
+  for (const CLI::App* verb : program.get_subcommands([](const CLI::App*) { return true; })) {
+    if (verb->get_option_no_throw(option) == nullptr) continue;
+    verbs += (verbs.empty() ? "" : ", ") + verb->get_name();
+  }
+  return verbs;
+}
+
 bool isNumber(const std::string& word) {
   return !word.empty() && word.find_first_not_of("0123456789") == std::string::npos;
 }
@@ -63,6 +80,16 @@ std::string usageProblem(const CLI::App& program, const CLI::ParseError& error) 
   const std::vector<CLI::App*> verbs = program.get_subcommands();
   if (verbs.empty()) return withoutAVerb(program);
   const CLI::App& verb = *verbs.front();
+  // First of all: what comes after it may be taken for another word, which is wrong by it alone.
+  if (const std::string option = unknownOption(verb); !option.empty()) {
+    const std::string others = verbsWith(program, option);
+    return "unknown option " + forTerminal(option) + " of " + verb.get_name() +
+           (others.empty()
+                ? ""
+                : " (" + others +
+                      (others.find(',') == std::string::npos ? " has it)" : " have it)")) +
+           "; see ebbtide " + verb.get_name() + " --help";
+  }
   std::string text = forTerminal(error.what());
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     const std::vector<std::string> before = program.remaining(), after = verb.remaining();
