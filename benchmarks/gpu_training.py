@@ -2,9 +2,9 @@
 
 python benchmarks/gpu_training.py [--models gpt2,vit,resnet] [--seconds 12] [--out FILE.json]
 
-Each line is a process. `half` and `seventy` take that share of the activations away from the
-blocks' peak. Step: the median of the last ten. With --deterministic plain repeats its bits, and is
-slower. Needs a GPU; else says so and ends.
+Each line is a process. `half` and `seventy` take that share of what is above the base (activations,
+gradients) away from the blocks' peak. Step: the median of the last ten. With --deterministic plain
+repeats its bits, and is slower. Needs a GPU; else says so and ends.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def vit(torch, checkpointed: bool):
     model = torchvision.models.vit_l_16(dropout=0.1).cuda()
     if checkpointed:
         model.encoder.layers = checkpoint_each(torch, model.encoder.layers)
-    return model, pictures(torch, model, 128)
+    return model, pictures(torch, model, 128, torch.contiguous_format)
 
 
 def resnet(torch, checkpointed: bool):
@@ -60,12 +60,11 @@ def resnet(torch, checkpointed: bool):
     if checkpointed:
         for name in ("layer1", "layer2", "layer3", "layer4"):
             setattr(model, name, checkpoint_each(torch, getattr(model, name)))
-    return model, pictures(torch, model, 256)
+    return model, pictures(torch, model, 256, torch.channels_last)
 
 
-def pictures(torch, model, count: int):
+def pictures(torch, model, count: int, layout):
     draw = torch.Generator("cuda").manual_seed(1)
-    layout = torch.channels_last if count == 256 else torch.contiguous_format
 
     def loss():
         x = torch.randn(count, 3, 224, 224, generator=draw, device="cuda")
@@ -146,22 +145,25 @@ def measure(model: str, kind: str, variables: dict[str, str], options) -> dict:
             environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
         if variables:
             environment |= {"EBBTIDE_REPORT": str(report)}
-        done = subprocess.run(
-            (
-                *(sys.executable, __file__, "--models", model),
-                *("--seconds", str(options.seconds)),
-                *(["--deterministic"] * options.deterministic),
-            ),
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=10 * options.seconds + 60,
-        )
+        result_path = Path(folder) / "result.json"
+        command = [sys.executable, __file__, "--models", model, "--out", str(result_path)]
+        command += ["--seconds", str(options.seconds)]
+        command += ["--deterministic"] * options.deterministic
+        try:
+            done = subprocess.run(
+                command,
+                env=environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                timeout=10 * options.seconds + 60,
+            )
+        except subprocess.TimeoutExpired:
+            return {"failed": "it did not end"}
         lines = done.stdout.strip().splitlines()
-        if done.returncode != 0:
+        if done.returncode != 0 or not result_path.exists():
             return {"failed": "\n".join(lines[-30:])}
-        result = json.loads(lines[-1])
+        result = json.loads(result_path.read_text())
         result["said"] = [line for line in lines if line.startswith("[ebbtide")]
         if report.exists():
             result["report"] = json.loads(report.read_text())
@@ -202,8 +204,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
     if KIND in os.environ:
-        print(json.dumps(train(options.models, os.environ[KIND], options)))
+        options.out.write_text(json.dumps(train(options.models, os.environ[KIND], options)))
         return
+    kinds = ["plain"] + [kind for kind in options.kinds.split(",") if kind != "plain"]
     import torch
 
     if not torch.cuda.is_available():
@@ -214,7 +217,7 @@ def main() -> None:
     results: dict[str, dict] = {}
     for model in options.models.split(","):
         rows = results[model] = {}
-        for kind in options.kinds.split(","):
+        for kind in kinds:
             variables = {"EBBTIDE": "1"} if kind == "ebbtide" else {}
             if kind in SHARES:
                 plain = rows["plain"]

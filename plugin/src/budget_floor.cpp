@@ -58,9 +58,11 @@ bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t v
 }
 
 void BudgetFloor::beginOther(std::int64_t violations) {
+  if (state_ == State::kSearching && ++forgiven_ > kMostForgiven) return;
   needed_bytes_ = std::max<Bytes>(0, at_start_bytes_);
   held_bytes_ = 0;
-  beginAnew(violations);
+  checkAgain();
+  countFrom(violations);
 }
 
 void BudgetFloor::checkAgain() {
@@ -70,6 +72,7 @@ void BudgetFloor::checkAgain() {
 }
 
 void BudgetFloor::beginAnew(std::int64_t violations) {
+  forgiven_ = 0;
   checkAgain();
   countFrom(violations);
 }

@@ -29,6 +29,7 @@ class BudgetFloor {
   static constexpr int kMostOver = 3;
   static constexpr int kMostParts = 4;  // steps that may be parts of one
   static constexpr int kSettledPercent = 1;
+  static constexpr int kMostForgiven = 8;
 
   enum class State : std::uint8_t { kOpen, kPossible, kSearching, kImpossible };
 
@@ -78,6 +79,8 @@ class BudgetFloor {
   // have held is proof still.
   void beginAnew(std::int64_t violations);
   // Another program begins: what steps needed is forgotten, not what came before the first one.
+  // From the ninth time on that this cuts a search off it goes on all the same: a program that
+  // fails and catches it in every other step would never be judged.
   void beginOther(std::int64_t violations);
 
  private:
@@ -90,6 +93,7 @@ class BudgetFloor {
   int over_ = 0;                // steps that began since one went over
   Bytes last_base_bytes_ = -1;  // when the step before began; -1: none did
   int begun_ = 0;
+  int forgiven_ = 0;                    // searches that another program cut off
   std::int64_t violations_before_ = 0;  // the budget in force
 };
 

@@ -84,34 +84,40 @@ void saySpills(std::ostream& out, const OutOfMemory& facts) {
       << ". Make room there, or name another folder: EBBTIDE_SPILL_DIR.";
 }
 
+constexpr const char* kSystemRefuses =
+    "has no memory for it, or no addresses (ulimit -v, ulimit -d, a container's limit).";
+
+void sayWhyNotOver(std::ostream& out, const OutOfMemory& facts) {
+  if (onDevice(facts) || facts.overrun_limit_bytes == 0) return;
+  const bool full = facts.mapped_bytes > facts.overrun_limit_bytes - facts.block_bytes;
+  out << " It may go over the budget, but the "
+      << (full ? "machine, or its control group, is full but for 5 %."
+               : std::string("system ") + kSystemRefuses);
+}
+
 void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
   const Bytes fits = budgetThatFits(facts);
   out << '\n';
   if (fits > facts.device_total_bytes) {
-    out << "Beside what is live now it does not fit into this "
-        << (onDevice(facts) ? "device" : "machine") << "'s "
-        << formatBytes(facts.device_total_bytes) << '.';
+    out << "It does not fit into this " << (onDevice(facts) ? "device" : "machine") << "'s "
+        << formatBytes(facts.device_total_bytes) << " beside what is live now.";
   } else if (fits > facts.budget_bytes) {
-    out << "This allocation needs at least "
+    out << "This allocation alone needs at least "
         << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits)
         << "; the rest of the step may need more.";
-    if (!onDevice(facts) && facts.may_go_over) {
-      out << " It may go over the budget, but the machine, or its control group, is full but for 5 "
-             "%.";
-    }
+    sayWhyNotOver(out, facts);
   } else if (onDevice(facts)) {
     out << "The budget has room: memory that graphs keep, or that others took of the device since "
            "it was measured, is in the way.";
   } else {
-    out << "It is the system that has no memory for it, or no addresses (ulimit -v, ulimit -d, a "
-           "container's limit).";
+    out << "It is the system that " << kSystemRefuses;
   }
   if (facts.smallest_feasible_bytes > 0) {
-    out << " The steps before needed EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
-        << '.';
+    out << " (The steps before needed EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
+        << ".)";
   }
   const bool can_be_had = fits > facts.budget_bytes && fits <= facts.device_total_bytes;
-  if (!onDevice(facts) && can_be_had && !facts.may_go_over) {
+  if (!onDevice(facts) && can_be_had && facts.overrun_limit_bytes == 0) {
     out << " EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.";
   }
   const std::string growth = describe(facts.growth);
@@ -133,12 +139,12 @@ std::string describe(const GrowthAdvice& advice) {
   std::ostringstream out;
   if (!grows) {
     out << "This step began with " << formatBytes(advice.over_bytes) << " more than step "
-        << advice.judged_step << ", by which the budget was judged: " << this_one
-        << " does for such a step.";
+        << advice.judged_step << ", by which the budget was judged: it needs at least " << this_one
+        << '.';
   } else if (advice.at_once) {
     out << "What lives when a step begins has just grown by " << formatBytes(advice.per_step_bytes)
-        << " in one step: " << this_one << " does for such a step, " << more << " for "
-        << advice.steps << " more that grow as much.";
+        << " in one step: such a step needs at least " << this_one << ", " << advice.steps
+        << " more that grow as much need " << more << '.';
   } else {
     out << "What lives when a step begins grows by " << formatBytes(advice.per_step_bytes)
         << " a step since step " << advice.judged_step << ": " << more << " does for "

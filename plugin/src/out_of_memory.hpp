@@ -51,7 +51,7 @@ struct OutOfMemory {
   std::optional<allocator::PlanDeviation> first_deviation = {};  // of a step that was placed
   GrowthAdvice growth = {};
   Bytes smallest_feasible_bytes = 0;  // of the first steps; 0: not known
-  bool may_go_over = false;           // the budget may be gone over as it is
+  Bytes overrun_limit_bytes = 0;      // the budget may be gone over up to here; 0: it may not
   std::string spill_error = {};       // why nothing can be written to the host; empty: it can
 };
 

@@ -167,8 +167,8 @@ bool Session::pauseAgain(const std::string& why) {
   const std::optional<std::int64_t> now = budget();
   if (!budget_.pauseAgain()) return false;
   warn(
-      fmt::format("the budget of {} is too small since the run goes on ({}): it is paused again "
-                  "from the next step on",
+      fmt::format("after the pause the program needs more than {} ({}); paused again from the next "
+                  "step on. Set a larger budget, then resume",
                   budgetText(now), why));
   return true;
 }

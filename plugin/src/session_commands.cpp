@@ -201,8 +201,8 @@ void SessionControl::planFor(BudgetChange& change) {
                    [](const ProgramChange& a, const ProgramChange& b) {
                      return a.plain_peak_bytes > b.plain_peak_bytes;
                    });
-  change.held_bytes = session_.floor_.heldBytes();
   change.smallest_bytes = smallestBudgetOf(change.programs);
+  change.held_bytes = session_.floor_.heldBytes();  // after that: a need that is larger ends proofs
   const auto alone = [](const ProgramChange& program) { return program.step.alone; };
   if (std::none_of(change.programs.begin(), change.programs.end(), alone))
     change.least_bytes = session_.neededBytes();

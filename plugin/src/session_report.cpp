@@ -111,7 +111,7 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
       .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
       .first_deviation = trained_.memory().planned().firstDeviation(allocator::Stream::kDefault),
       .smallest_feasible_bytes = smallestBudgetBytes(),
-      .may_go_over = trained_.memory().overrunLimitBytes() > 0,
+      .overrun_limit_bytes = trained_.memory().overrunLimitBytes(),
       .spill_error = trained_.offloadFails() ? trained_.spills().lastError() : ""};
   facts.stuck_bytes =
       std::max<std::int64_t>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);

@@ -196,12 +196,12 @@ void Session::saySpills() {
 void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace) try {
   auto kept = scheduler::keptBlocks(trace);
   if (!kept.empty() && kept.front().bytes * 10 < growth.perStepBytes()) kept.clear();
-  if (!kept.empty()) {
+  {
     const std::lock_guard lock(mutex_);
-    grown_by_ = kept.front().by;
+    grown_by_ = kept.empty() ? "" : kept.front().by;
   }
   const std::string made = kept.empty()
-                               ? "; the last step kept no more: it came once, or comes now and "
+                               ? "; the last step kept little more: it came once, or comes now and "
                                  "then (a second network, copies of weights, a history)"
                                : fmt::format("; the last step kept {} more, made by {}",
                                              formatBytes(kept.front().bytes), kept.front().by);

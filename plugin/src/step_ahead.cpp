@@ -33,7 +33,8 @@ void StepRun::runAhead() try {
   if (torch::autograd::get_current_graph_task_id() >= 0) return;
   if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return;
   const RestoreScope one_at_a_time(*this);
-  while (!off_plan_) {  // of a row with several receives
+  const TrialScope trial;  // what fails here is no error of the program's
+  while (!off_plan_) {     // of a row with several receives
     const Plan::Wait* const wait = cursor_.reached();
     if (wait == nullptr || !canRun(wait->prelude)) return;
     const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kAhead);

@@ -205,7 +205,8 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
       present.data(), bytes,
       ours_alone ? SpillTarget::Afterwards::kFreed : SpillTarget::Afterwards::kWritten);
   if (!slot) {
-    session_.noteSpillFailed();
+    // Pinned memory may be full for a moment.
+    if (device_.contents.onHost()) session_.noteSpillFailed();
     return;
   }
   const Locked lock(*this);

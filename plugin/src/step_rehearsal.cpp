@@ -105,8 +105,11 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
   bool unwritten = false;
   for (std::size_t i = 0; i < equal.size(); ++i) {
     if (equal[i].value_or(true)) continue;
-    const c10::Storage original = originalOf(values_[op.output_of[i].second]);
-    if (!original || !same(i, original.data())) continue;
+    const RunValue& value = values_[op.output_of[i].second];
+    const c10::Storage original = originalOf(value);
+    // Freed or shrunk since it was made: nothing to compare with.
+    if (!original || static_cast<std::int64_t>(original.nbytes()) < value.covered.end) continue;
+    if (!same(i, original.data())) continue;
     equal[i] = unwritten = true;
   }
   if (unwritten) session_.noteUnwritten(op.info->name);

@@ -369,7 +369,7 @@ bool StepRun::parametersChanged() const {
   for (const Trained& trained : parameters_) {
     const bool swapped = trained.now != trained.storage._unsafe_get_target();
     if (swapped || trained.counter.moved()) return true;  // `p.data = …`, or written in place
-    all_gone = all_gone && trained.gone();
+    all_gone = all_gone && trained.storage.expired();
   }
   return all_gone;  // new leaves each step
 }

@@ -146,6 +146,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     traced_.noteForward();
   }
   bool parametersChanged() const;  // since this step first read them
+  // While it rests an op begins. Does that train another part of the same tensor, in the place of
+  // all that this step trained? Of leaves that are parts no storage tells that they are gone.
+  bool readsAnotherPart(c10::ArrayRef<const c10::IValue> inputs) const;
   void endTraced() noexcept { traced_.end(backward_seen_); }
   void finish(bool by_hint) noexcept { finished_by_hint_ = by_hint, finished_ = true; }
   bool finished() const noexcept { return finished_; }
@@ -200,6 +203,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void unplanFrom(ValueId first);
   bool isPlannedValue(OpId producer) const;
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
+  static const at::TensorBase* trainedLeaf(const at::Tensor& tensor);
   void noteTrained(ValueId source, const at::Tensor& tensor);
   void holdIfKept(ValueId value, const c10::Storage& storage);
   void overwrite(ValueId value, OpId by);

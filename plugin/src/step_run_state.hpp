@@ -189,10 +189,7 @@ struct StepRun::Trained {
   Present::Counter counter;               // when the step read it first
   WeakStorage storage;                    // that it had then
   const c10::StorageImpl* now = nullptr;  // that it has: another one after `p.data = …`
-  // Of a part of a storage, which outlives it, the leaf itself tells.
-  std::optional<c10::weak_intrusive_ptr<c10::TensorImpl>> part;
-
-  bool gone() const { return part ? part->expired() : storage.expired(); }
+  bool is_part = false;                   // of its storage, which may outlive it
 
   // An address is used again once its tensor is gone, the counter's not while this holds it.
   bool is(const c10::TensorImpl& tensor) const {

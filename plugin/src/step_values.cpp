@@ -81,26 +81,45 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   return id;
 }
 
-// Called with mutex_ held. Is the source, or a part of it, a leaf that is trained?
-void StepRun::noteTrained(ValueId id, const at::Tensor& tensor) {
-  const bool leaf = tensor.is_leaf() && tensor.requires_grad();
+// The leaf that is trained in it, or that it is a view of; nullptr: it is none.
+const at::TensorBase* StepRun::trainedLeaf(const at::Tensor& tensor) {
   const bool view_of_leaf =
       tensor.is_view() && tensor._base().is_leaf() && tensor._base().requires_grad();
-  if (!leaf && !view_of_leaf) return;
-  const at::TensorBase& the_leaf = view_of_leaf ? tensor._base() : tensor;
-  const c10::TensorImpl& trained = *the_leaf.unsafeGetTensorImpl();
+  if (view_of_leaf) return &tensor._base();
+  return tensor.is_leaf() && tensor.requires_grad() ? &tensor : nullptr;
+}
+
+// Called with mutex_ held.
+void StepRun::noteTrained(ValueId id, const at::Tensor& tensor) {
+  const at::TensorBase* const leaf = trainedLeaf(tensor);
+  if (leaf == nullptr) return;
+  const c10::TensorImpl& trained = *leaf->unsafeGetTensorImpl();
   const auto same = [&trained](const Trained& known) { return known.is(trained); };
   const bool another_part = std::exchange(values_[id].parameter, true);
   if (another_part && std::any_of(parameters_.begin(), parameters_.end(), same)) return;
   WeakVersion version(tensor.unsafeGetTensorImpl()->version_counter());
-  Trained& added =
-      parameters_.emplace_back(Trained{id,
-                                       &trained,
-                                       {std::move(version), Present::versionOf(tensor)},
-                                       weakly(tensor.storage()),
-                                       tensor.storage().unsafeGetStorageImpl(),
-                                       {}});
-  if (the_leaf.nbytes() < tensor.storage().nbytes()) added.part = the_leaf.getIntrusivePtr();
+  parameters_.push_back(Trained{id,
+                                &trained,
+                                {std::move(version), Present::versionOf(tensor)},
+                                weakly(tensor.storage()),
+                                tensor.storage().unsafeGetStorageImpl(),
+                                leaf->nbytes() < tensor.storage().nbytes()});
+}
+
+bool StepRun::readsAnotherPart(c10::ArrayRef<const c10::IValue> inputs) const {
+  std::lock_guard lock(mutex_);
+  const auto is_part = [](const Trained& trained) { return trained.is_part; };
+  if (!std::all_of(parameters_.begin(), parameters_.end(), is_part)) return false;
+  bool known = false, another = false;
+  forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
+    const at::TensorBase* const leaf = isPlain(tensor) ? trainedLeaf(tensor) : nullptr;
+    if (leaf == nullptr) return;
+    for (const Trained& trained : parameters_) {
+      known = known || trained.is(*leaf->unsafeGetTensorImpl());
+      another = another || trained.now == tensor.storage().unsafeGetStorageImpl();
+    }
+  });
+  return another && !known;
 }
 
 void StepRun::noteOtherData(const c10::TensorImpl& tensor) {

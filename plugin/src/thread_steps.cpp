@@ -136,13 +136,13 @@ StepMarks::Place ThreadSteps::place(bool sends) const {
   return at::GradMode::is_enabled() ? StepMarks::Place::kBetween : StepMarks::Place::kEvaluation;
 }
 
-bool ThreadSteps::isOver() {
+bool ThreadSteps::isOver(c10::ArrayRef<const c10::IValue> inputs) {
   if (run_ == nullptr) return true;
   if (refused_ || (run_->outgrown() && run_->liveUses() == 0)) return true;
   if (!run_->backwardSeen()) return run_->hasUses() && run_->liveUses() == 0;
   const bool long_step = run_->forwardPhases() >= kMostPhases;
   if (hinted_ && !long_step) return false;
-  if (!updated_ && !run_->parametersChanged()) return false;
+  if (!updated_ && !run_->parametersChanged() && !run_->readsAnotherPart(inputs)) return false;
   Session& session = *Session::current();
   if (session.lateBackwards().stepsGoOn() && run_->liveUses() > 0) {
     if (!long_step) return false;
@@ -163,7 +163,7 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   }
   const auto device = trainedOn(inputs);
   if (!device) return false;
-  if (isOver() && !begin(*device)) return false;
+  if (isOver(inputs) && !begin(*device)) return false;
   updated_ = refused_ = false;
   giveMarks();
   run_->resume();

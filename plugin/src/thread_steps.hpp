@@ -67,7 +67,8 @@ class ThreadSteps {
     int hints = 0;  // since the one that ended it
   };
 
-  bool isOver();
+  // An op with such inputs begins, which may be the next step's first.
+  bool isOver(c10::ArrayRef<const c10::IValue> inputs);
   StepMarks::Place place(bool sends) const;
   void giveMarks() {
     if (marks_.holds()) marks_.joinStep(run_->options().log);

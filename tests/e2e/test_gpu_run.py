@@ -4,6 +4,8 @@ import importlib.util
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -26,17 +28,24 @@ def start(script: str) -> subprocess.Popen:
     )
 
 
+def state_of(process: int) -> str:
+    """Z: gone, or not collected yet by whoever inherited it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().split()[2]
+    except FileNotFoundError:
+        return "Z"
+
+
 def test_nothing_of_a_command_is_left_behind() -> None:
     process = start("sleep 60 & echo $!; wait")
     status, output = load("run").finish(process, 5)  # it has told its child by then
     assert status == 124
     assert output.endswith("stopped: no time is left")
     child = int(output.split()[0])
-    try:  # gone, or not collected yet by whoever inherited it
-        state = open(f"/proc/{child}/stat").read().split()[2]
-    except FileNotFoundError:
-        state = "Z"
-    assert state == "Z", f"process {child} goes on"
+    latest = time.monotonic() + 30  # a process that was killed ends when it is its turn
+    while state_of(child) != "Z" and time.monotonic() < latest:
+        time.sleep(0.01)
+    assert state_of(child) == "Z", f"process {child} goes on"
     assert os.getpgid(0) != process.pid
 
 

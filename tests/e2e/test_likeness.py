@@ -86,6 +86,9 @@ torch.set_num_threads(1)
 torch.__future__.set_swap_module_params_on_conversion(True)
 layers = [m for _ in range(6) for m in (nn.Linear(256, 256), nn.GELU(), nn.LayerNorm(256))]
 net = nn.Sequential(*layers)
+if SLICES:
+    flat = nn.utils.parameters_to_vector(net.parameters()).detach()
+    nn.utils.vector_to_parameters(flat, net.parameters())
 x = torch.randn(1024, 256)
 for step in range(24):
     loss = net(x).square().mean()
@@ -107,10 +110,12 @@ for step in range(24):
 """
 
 
-def test_parameters_are_swapped_while_steps_drop_and_spill(tmp_path: Path) -> None:
+@pytest.mark.parametrize("slices", [False, True], ids=["whole", "slices_of_one"])
+def test_parameters_are_swapped_while_steps_drop_and_spill(slices: bool, tmp_path: Path) -> None:
     """Plain a step needs 25 MiB."""
-    plain = run(code(SWAPS), {}, tmp_path / "plain", out=False)
-    done = run(code(SWAPS), {"EBBTIDE_BUDGET": "17MiB"}, tmp_path / "budget", out=False)
+    program = code(f"SLICES = {slices}\n{SWAPS}")
+    plain = run(program, {}, tmp_path / "plain", out=False)
+    done = run(program, {"EBBTIDE_BUDGET": "17MiB"}, tmp_path / "budget", out=False)
     done.succeeded()
     losses = re.findall(r"^loss (\S+)$", plain.output, re.M)
     assert len(losses) == 24, plain.output

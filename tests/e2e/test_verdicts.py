@@ -74,5 +74,5 @@ for i in range(14):
     assert float(before) == pytest.approx(2.0, abs=0.2), done.output
     assert float(after) - float(before) == pytest.approx(1.5, abs=0.2), done.output
     assert int(step) in (7, 8), done.output  # told when a second step begins with it
-    assert maker.startswith("; the last step kept no more: it came once, or comes now and then")
+    assert maker.startswith("; the last step kept little more: it came once, or comes now and then")
     assert len(re.findall("a step of", done.output)) == 14

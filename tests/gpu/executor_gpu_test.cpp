@@ -22,47 +22,52 @@ bool hasGpu() {
   return c10::cuda::device_count() > 0;
 }
 
-// Bytes of the host on the device, for as long as it lives.
+// Bytes of the host on the device, for as long as it lives, at an address that is a multiple of 256
+// or so many bytes beside one.
 class Uploaded {
  public:
-  Uploaded(const void* data, std::int64_t bytes) : bytes_(static_cast<std::size_t>(bytes)) {
-    EXPECT_EQ(cudaMalloc(&block_, bytes_), cudaSuccess);
-    EXPECT_EQ(cudaMemcpy(block_, data, bytes_, cudaMemcpyHostToDevice), cudaSuccess);
+  Uploaded(const void* data, std::int64_t bytes, int beside = 0)
+      : beside_(beside), bytes_(static_cast<std::size_t>(bytes)) {
+    EXPECT_EQ(cudaMalloc(&block_, bytes_ + 256), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(get(), data, bytes_, cudaMemcpyHostToDevice), cudaSuccess);
   }
   ~Uploaded() { cudaFree(block_); }
   Uploaded(const Uploaded&) = delete;
   Uploaded& operator=(const Uploaded&) = delete;
 
-  void* get() const { return block_; }
+  void* get() const { return static_cast<char*>(block_) + beside_; }
   void download(void* to) const {
-    EXPECT_EQ(cudaMemcpy(to, block_, bytes_, cudaMemcpyDeviceToHost), cudaSuccess);
+    EXPECT_EQ(cudaMemcpy(to, get(), bytes_, cudaMemcpyDeviceToHost), cudaSuccess);
   }
 
  private:
   void* block_ = nullptr;
+  int beside_;
   std::size_t bytes_;
 };
 
 // CudaContents of what is uploaded for each question.
+template <int beside>
 class UploadingContents final : public DeviceContents {
  public:
   bool onHost() const noexcept override { return contents_.onHost(); }
   bool equalWhereWritten(const void* original, const FilledRun& first, const FilledRun& second,
                          std::int64_t bytes) const noexcept override {
-    const Uploaded wanted(original, bytes), one(first.data, bytes), other(second.data, bytes);
+    const Uploaded wanted(original, bytes, beside), one(first.data, bytes, beside);
+    const Uploaded other(second.data, bytes);
     const bool same = first.data == second.data;
     return contents_.equalWhereWritten(wanted.get(), {one.get(), first.pattern},
                                        {same ? one.get() : other.get(), second.pattern}, bytes);
   }
   Fingerprint fingerprint(const void* data, std::int64_t bytes,
                           Fingerprint::Extent extent) const noexcept override {
-    return contents_.fingerprint(Uploaded(data, bytes).get(), bytes, extent);
+    return contents_.fingerprint(Uploaded(data, bytes, beside).get(), bytes, extent);
   }
   Checksum checksum(const void* data, std::int64_t bytes) const noexcept override {
-    return contents_.checksum(Uploaded(data, bytes).get(), bytes);
+    return contents_.checksum(Uploaded(data, bytes, beside).get(), bytes);
   }
   void copy(void* to, const void* from, std::int64_t bytes) const override {
-    const Uploaded source(from, bytes), target(from, bytes);
+    const Uploaded source(from, bytes, beside), target(from, bytes);
     ASSERT_EQ(cudaMemset(target.get(), 0, static_cast<std::size_t>(bytes)), cudaSuccess);
     contents_.copy(target.get(), source.get(), bytes);
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
@@ -73,10 +78,15 @@ class UploadingContents final : public DeviceContents {
   CudaContents contents_{0};
 };
 
-// Where there is no GPU the list is empty.
+template <int beside>
+std::shared_ptr<const DeviceContents> make() {
+  return std::make_shared<UploadingContents<beside>>();
+}
+
+// Where there is no GPU the list is empty. Storages of others may begin anywhere.
 std::vector<std::shared_ptr<const DeviceContents> (*)()> onGpu() {
   if (!hasGpu()) return {};
-  return {[] { return std::shared_ptr<const DeviceContents>(new UploadingContents()); }};
+  return {&make<0>, &make<3>};
 }
 
 INSTANTIATE_TEST_SUITE_P(Gpu, DeviceContentsTest, ::testing::ValuesIn(onGpu()));

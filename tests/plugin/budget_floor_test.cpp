@@ -178,6 +178,33 @@ TEST(BudgetFloor, WhatGoesOverBeforeTheFirstStepIsNeeded) {
 }
 
 // Two steps held and the base is settled, but something else went over before the third begins.
+// Every other step fails, is caught, and begins a search anew: eight times. The ninth search goes
+// on through it, and its third begin after the step that went over refuses.
+TEST(BudgetFloor, FailuresThatAreCaughtCutOffEightSearchesAtMost) {
+  BudgetFloor floor;
+  BudgetFloor::Bytes base = 400;
+  const auto goesOver = [&] {
+    base += 100;  // never settled
+    floor.noteBegin(base, kBudget, 0);
+    floor.noteStep({.violations = 1, .mapped_peak_bytes = 1040});
+  };
+  for (int i = 0; i < BudgetFloor::kMostForgiven; ++i) {
+    goesOver();
+    ASSERT_EQ(floor.state(), State::kSearching);
+    floor.beginOther(0);
+    ASSERT_EQ(floor.state(), State::kOpen);
+    ASSERT_EQ(floor.neededBytes(), 0);
+  }
+  for (int i = 0; i < BudgetFloor::kMostOver; ++i) {
+    goesOver();
+    floor.beginOther(0);
+    ASSERT_EQ(floor.state(), State::kSearching) << i;
+  }
+  goesOver();
+  EXPECT_EQ(floor.state(), State::kImpossible);
+  EXPECT_EQ(floor.neededBytes(), 1040);
+}
+
 TEST(BudgetFloor, WhatGoesOverBetweenStepsIsJudgedWithTheNextOne) {
   BudgetFloor floor;
   for (int i = 0; i < 2; ++i) {

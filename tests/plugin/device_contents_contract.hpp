@@ -78,8 +78,8 @@ TEST_P(DeviceContentsTest, ASampleSeesEachChangeAsLongAsItsGaps) {
   }
 }
 
-// Two runs of a kernel into memory that was filled with 7 and with 0 before: it writes 1, 2, 3, …
-// and leaves 100 bytes as they are. They were other ones in the original.
+// Two runs of a kernel into memory that was filled with 7 and with 0 before: it leaves 100 bytes as
+// they are. They were other ones in the original.
 struct FilledRuns {
   static constexpr unsigned char kFirst = 7, kSecond = 0;
   static constexpr std::size_t kBytes = 10'000, kHole = 5000, kHoleEnd = 5100;

@@ -63,8 +63,8 @@ TEST(OutOfMemoryTest, AllThatIsKnownIsSaidInTheseWords) {
       "  10.0 MiB  the rest\n"
       "The step first left the order that its addresses were placed for at large block 7: "
       "2.0 MiB expected, 30.0 MiB asked for.\n"
-      "This allocation needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need "
-      "more. The steps before needed EBBTIDE_BUDGET=32MiB. "
+      "This allocation alone needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need "
+      "more. (The steps before needed EBBTIDE_BUDGET=32MiB.) "
       "EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.");
 }
 
@@ -90,7 +90,7 @@ TEST(OutOfMemoryTest, WhatIsNotKnownIsNotSaid) {
       "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: 30.0 MiB asked for.\n"
       "Budget 64.0 MiB; 50.0 MiB mapped, 40.0 MiB in live blocks; 24.0 MiB free, largest "
       "run 20.0 MiB (fragmentation 17%).\n"
-      "This allocation needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need "
+      "This allocation alone needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need "
       "more. "
       "EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.");
 }
@@ -103,15 +103,20 @@ TEST(OutOfMemoryTest, TheSettingIsRoundedUp) {
 }
 
 // As a step may while the budget that trains is looked for.
-TEST(OutOfMemoryTest, WhereItMayGoOverTheBudgetTheMachineIsFull) {
+TEST(OutOfMemoryTest, WhereItMayGoOverTheBudgetTheMachineIsFullOrTheSystemRefuses) {
   OutOfMemory facts = onTheHost();
-  facts.may_go_over = true;
-  const std::string text = describe(facts);
+  facts.overrun_limit_bytes = facts.mapped_bytes + facts.block_bytes - 1;
+  std::string text = describe(facts);
   EXPECT_NE(text.find("needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need more. It "
                       "may go over the budget, but the machine, or its control group, is full"),
             std::string::npos)
       << text;
   EXPECT_EQ(text.find("best-effort"), std::string::npos) << text;
+  ++facts.overrun_limit_bytes;  // there would be room for it
+  text = describe(facts);
+  EXPECT_NE(text.find("It may go over the budget, but the system has no memory for it"),
+            std::string::npos)
+      << text;
 }
 
 TEST(OutOfMemoryTest, GrowthIsSaidWithTheBudgetForMoreSteps) {
@@ -130,14 +135,14 @@ TEST(OutOfMemoryTest, GrowthIsSaidWithTheBudgetForMoreSteps) {
   facts.growth.at_once = true;
   text = describe(facts);
   EXPECT_NE(
-      text.find(" has just grown by 2.0 MiB in one step: EBBTIDE_BUDGET=80MiB does for such a "
-                "step, EBBTIDE_BUDGET=280MiB for 100 more that grow as much."),
+      text.find(" has just grown by 2.0 MiB in one step: such a step needs at least "
+                "EBBTIDE_BUDGET=80MiB, 100 more that grow as much need EBBTIDE_BUDGET=280MiB."),
       std::string::npos)
       << text;
   facts.growth.steps = 0;  // no budget does for one more
   text = describe(facts);
   EXPECT_NE(text.find("\nThis step began with 5.0 MiB more than step 3, by which the budget was "
-                      "judged: EBBTIDE_BUDGET=80MiB does for such a step."),
+                      "judged: it needs at least EBBTIDE_BUDGET=80MiB."),
             std::string::npos)
       << text;
   facts.growth.over_bytes = 0;
