@@ -107,17 +107,14 @@ Finding pluginFinding(const nlohmann::json& tree) {
     finding.what = "not looked for without torch";
   } else if (const std::string error = asTold(tree, {"plugin_error"}); !error.empty()) {
     finding.what = "does not load: " + error;
-    finding.fix =
-        "build it anew for this torch: ./dev build, or pip install --no-build-isolation .";
+    finding.fix = "build it anew for this torch: ./dev build, or pip install .";
   } else if (!plugin.is_object()) {
     finding.what = "not installed beside this torch";
-    finding.fix = "./dev build, or pip install --no-build-isolation . with this Python";
+    finding.fix = "./dev build, or pip install . with this Python";
   } else if (asTold(plugin, {"built_for"}) != minorOf(torch)) {
     finding.what = "built for torch " + asTold(plugin, {"built_for"}) + ", but torch " + torch +
                    " is installed";
-    finding.fix = "EBBTIDE_TORCH=" + minorOf(torch) +
-                  ".0 ./dev build, or pip install "
-                  "--no-build-isolation .";
+    finding.fix = "EBBTIDE_TORCH=" + minorOf(torch) + ".0 ./dev build, or pip install .";
   } else if (at(plugin, {"registered"}) != true) {
     finding.what = "there, but torch is not told to load it";
     finding.fix = "install it with pip: the entry point in torch.backends is missing";
