@@ -31,7 +31,7 @@ void deleteBlock(void* block) {
 [[noreturn]] void failOutOfMemory(Session& session, std::size_t bytes) {
   if (!TrialScope::active()) {
     session.counters().addOutOfMemory();
-    session.noteFailedAllocation();
+    session.noteFailedAllocation(bytes);
   }
   LiveShares live(*resource);
   std::string by;

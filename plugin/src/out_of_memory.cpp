@@ -113,7 +113,7 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
     out << "It is the system that " << kSystemRefuses;
   }
   if (facts.smallest_feasible_bytes > 0) {
-    out << " (The steps before needed EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
+    out << " (For the steps before it: EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
         << ".)";
   }
   const bool can_be_had = fits > facts.budget_bytes && fits <= facts.device_total_bytes;
@@ -139,16 +139,15 @@ std::string describe(const GrowthAdvice& advice) {
   std::ostringstream out;
   if (!grows) {
     out << "This step began with " << formatBytes(advice.over_bytes) << " more than step "
-        << advice.judged_step << ", by which the budget was judged: it needs at least " << this_one
-        << '.';
+        << advice.judged_step << ", by which the budget was judged: try " << this_one << '.';
   } else if (advice.at_once) {
     out << "What lives when a step begins has just grown by " << formatBytes(advice.per_step_bytes)
-        << " in one step: such a step needs at least " << this_one << ", " << advice.steps
-        << " more that grow as much need " << more << '.';
+        << " in one step. For such a step try " << this_one << "; for " << advice.steps
+        << " more that grow as much, " << more << '.';
   } else {
     out << "What lives when a step begins grows by " << formatBytes(advice.per_step_bytes)
-        << " a step since step " << advice.judged_step << ": " << more << " does for "
-        << advice.steps << " more such steps.";
+        << " a step since step " << advice.judged_step << ". For " << advice.steps
+        << " more such steps try " << more << '.';
   }
   return out.str();
 }

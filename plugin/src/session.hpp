@@ -172,8 +172,8 @@ class Session {
   bool hostRefuses() const noexcept { return trained_.hostRefuses(); }
   // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
   void noteSpillFailed() noexcept;
-  // An out-of-memory error leaves for the program. Any thread.
-  void noteFailedAllocation() noexcept;
+  // An out-of-memory error leaves for the program, which asked for so much. Any thread.
+  void noteFailedAllocation(std::size_t bytes) noexcept;
   void noteBackwardBegins() noexcept;  // first unpack of a step
   // A step on it is over; were all replays compared? Its ops' keys, where they were taken.
   void rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
@@ -321,6 +321,7 @@ class Session {
   void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
   // mutex_ held, all of these
   void forgetFailed();
+  void noteGrown() noexcept;
   void judgeBudget(std::int64_t base_bytes);
   void mayGoOver();
   bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
@@ -420,7 +421,8 @@ class Session {
   // Of the step that needs most: what it holds where it needs most, and what it saves.
   std::string floor_text_, saved_text_;
   BaseGrowth growth_;
-  std::int64_t begin_told_after_ = -1;  // steps that had ended
+  std::atomic<std::int64_t> grown_bytes_ = 0;  // of the base, since it was judged
+  std::int64_t begin_told_after_ = -1;         // steps that had ended
   std::int64_t violations_at_begin_ = 0;
   bool growth_due_ = false;  // it is to be said once a step has been recorded
   std::string grown_by_;     // what kept most in that step; empty: not known

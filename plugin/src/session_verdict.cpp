@@ -63,8 +63,9 @@ std::uint64_t firstOpOf(const scheduler::Trace& trace) {
 
 // Steps that held a smaller budget than they should need are proof that it will do.
 std::int64_t Session::smallestBudgetBytes() const noexcept {
-  const Bytes named = trained_.namedBudgetBytes(floor_.neededBytes());
-  const Bytes held = floor_.heldBytes();
+  const Bytes needed = floor_.neededBytes(), grown = needed > 0 ? grown_bytes_.load() : 0;
+  const Bytes named = trained_.namedBudgetBytes(needed + grown);
+  const Bytes held = grown > 0 ? 0 : floor_.heldBytes();  // of a smaller base
   return held > 0 ? std::min(named, held) : named;
 }
 
@@ -84,7 +85,10 @@ void Session::noteStart() {
   floor_.noteStart({memory.budget_violations, memory.mapped_peak_bytes});
 }
 
-void Session::noteFailedAllocation() noexcept {
+// What the machine does not have fails without us, too, and is no word on the program.
+void Session::noteFailedAllocation(std::size_t bytes) noexcept try {
+  if (bytes <= static_cast<std::size_t>(usableMemoryBytes())) allocation_failed_ = true;
+} catch (...) {
   allocation_failed_ = true;
 }
 
@@ -147,6 +151,12 @@ bool Session::endsForBudget() const {
   return budget() && floor_.tooSmall() && config_->on_infeasible == OnInfeasible::kStop;
 }
 
+// Called with mutex_ held. The smallest budget that is told is that of the base as it is now.
+void Session::noteGrown() noexcept {
+  const auto growth = growth_.found();
+  grown_bytes_ = growth && growth->isGrowth() ? growth->grownBytes() : 0;
+}
+
 // A step begins.
 void Session::judgeBudget(std::int64_t base_bytes) {
   const std::optional<Bytes> budget = this->budget();
@@ -156,6 +166,7 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   const bool tells = std::exchange(begin_told_after_, steps_) != steps_;
   if (floor_.decided()) {
     growth_due_ = (tells && growth_.note(steps_ + 1, base_bytes)) || growth_due_;
+    noteGrown();
     if (growth_due_) to_record_.atLeast(1);
     if (config_->on_infeasible != OnInfeasible::kStop || budget_.isAsked()) mayGoOver();
     return;
@@ -167,6 +178,7 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   floor_.noteBegin(base_bytes, *budget, violations);
   if (!floor_.decided()) {
     growth_.forget();
+    noteGrown();
     if (more || floor_.begun() <= kMostUndecided) to_record_.atLeast(1);
     return mayGoOver();
   }

@@ -55,7 +55,7 @@ std::atomic<c10::DeviceType> offered_type{c10::kCPU};
 void noteOutOfMemory() noexcept {
   if (!Session::inChild() && !TrialScope::active()) {
     Session::current()->counters().addOutOfMemory();
-    Session::current()->noteFailedAllocation();
+    Session::current()->noteFailedAllocation(0);
   }
 }
 

@@ -76,10 +76,7 @@ def program(case: Case, folder: Path) -> Program:
 def named(done: Finished) -> int:
     """MiB, of the rank that needs most."""
     found = re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", done.output)
-    found += re.findall(r"EBBTIDE_BUDGET=(\d+)MiB does for \d+ more", done.output)
-    found += re.findall(
-        r"(?:step|it|as much) needs? (?:at least )?EBBTIDE_BUDGET=(\d+)MiB", done.output
-    )
+    found += re.findall(r"(?:try|as much,) EBBTIDE_BUDGET=(\d+)MiB", done.output)
     assert found, done.output
     return max(map(int, found))
 

@@ -74,7 +74,7 @@ def test_in_the_forward_pass(tmp_path: Path) -> None:
     rest = "from before the step (parameters not read yet, optimizer's state, data)"
     assert by_op[rest] == (LAYERS / 2, 0)
     assert re.search(r"placed for at large block \d+: 1.0 MiB expected, 64.0 MiB asked", message)
-    assert re.search(r"\(The steps before needed EBBTIDE_BUDGET=\d+MiB\.\)", message)
+    assert re.search(r"\(For the steps before it: EBBTIDE_BUDGET=\d+MiB\.\)", message)
 
 
 def test_in_the_backward_pass(tmp_path: Path) -> None:

@@ -58,6 +58,22 @@ def test_programs_that_take_turns_are_refused_too(tmp_path: Path) -> None:
     assert len(re.findall("needed at least", done.output)) == 1, done.output
 
 
+def test_what_no_machine_has_is_no_word_on_the_program(tmp_path: Path) -> None:
+    """Each step tries for 32 TiB and goes on without, as it does in plain PyTorch."""
+    loop = """
+for _ in range(20):
+    try:
+        torch.empty(1 << 45, dtype=torch.uint8)
+        raise SystemExit("there were 32 TiB")
+    except RuntimeError:
+        step(512)
+"""
+    done = trained(loop, "3MiB", tmp_path)
+    assert named_mib(done) > 3
+    assert len(re.findall("a step of", done.output)) <= 4
+    assert len(re.findall("needed at least", done.output)) == 1, done.output
+
+
 def test_a_base_that_grows_later_is_no_refusal(tmp_path: Path) -> None:
     """A second network comes before the seventh step: 6 layers of 256 x 256 weights and three
     vectors are 1.5 MiB, as the first one. A step begins with that and its batch of 0.5 MiB."""
@@ -76,3 +92,9 @@ for i in range(14):
     assert int(step) in (7, 8), done.output  # told when a second step begins with it
     assert maker.startswith("; the last step kept little more: it came once, or comes now and then")
     assert len(re.findall("a step of", done.output)) == 14
+    # The smallest budget of a run whose base has grown is that of the base that it ended with.
+    smallest = -(-done.report["smallest_feasible_budget_bytes"] // MIB)
+    assert smallest < 20
+    again = trained(loop, f"{smallest}MiB", tmp_path / "smallest").succeeded()
+    assert len(re.findall("a step of", again.output)) == 14
+    assert again.report["budget_violations"] == 0

@@ -64,7 +64,7 @@ TEST(OutOfMemoryTest, AllThatIsKnownIsSaidInTheseWords) {
       "The step first left the order that its addresses were placed for at large block 7: "
       "2.0 MiB expected, 30.0 MiB asked for.\n"
       "This allocation alone needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need "
-      "more. (The steps before needed EBBTIDE_BUDGET=32MiB.) "
+      "more. (For the steps before it: EBBTIDE_BUDGET=32MiB.) "
       "EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.");
 }
 
@@ -128,21 +128,21 @@ TEST(OutOfMemoryTest, GrowthIsSaidWithTheBudgetForMoreSteps) {
                   .steps = 100,
                   .budget_for_steps_bytes = 280 * kMiB - 1};
   std::string text = describe(facts);
-  EXPECT_NE(text.find("\nWhat lives when a step begins grows by 2.0 MiB a step since step 3: "
-                      "EBBTIDE_BUDGET=280MiB does for 100 more such steps."),
+  EXPECT_NE(text.find("\nWhat lives when a step begins grows by 2.0 MiB a step since step 3. "
+                      "For 100 more such steps try EBBTIDE_BUDGET=280MiB."),
             std::string::npos)
       << text;
   facts.growth.at_once = true;
   text = describe(facts);
   EXPECT_NE(
-      text.find(" has just grown by 2.0 MiB in one step: such a step needs at least "
-                "EBBTIDE_BUDGET=80MiB, 100 more that grow as much need EBBTIDE_BUDGET=280MiB."),
+      text.find(" has just grown by 2.0 MiB in one step. For such a step try "
+                "EBBTIDE_BUDGET=80MiB; for 100 more that grow as much, EBBTIDE_BUDGET=280MiB."),
       std::string::npos)
       << text;
   facts.growth.steps = 0;  // no budget does for one more
   text = describe(facts);
   EXPECT_NE(text.find("\nThis step began with 5.0 MiB more than step 3, by which the budget was "
-                      "judged: it needs at least EBBTIDE_BUDGET=80MiB."),
+                      "judged: try EBBTIDE_BUDGET=80MiB."),
             std::string::npos)
       << text;
   facts.growth.over_bytes = 0;
