@@ -3,8 +3,8 @@
 python benchmarks/gpu_training.py [--models gpt2,vit,resnet] [--seconds 12] [--out FILE.json]
 
 Each line is a process. `half` and `seventy` take that share of what is above the base (activations,
-gradients) away from the blocks' peak. Step: the median of the last ten. With --deterministic plain
-repeats its bits, and is slower. Needs a GPU; else says so and ends.
+gradients) away from the blocks' peak. Step: the median of the last ten. With --deterministic
+the plain run repeats its bits, and is slower. The benchmark needs a GPU.
 """
 
 import argparse

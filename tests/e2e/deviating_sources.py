@@ -111,6 +111,7 @@ def breaks_its_index(net: Scales, step: int) -> list[float]:
 
 def breaks_an_index_but_holds_its_results(net: Scales, step: int) -> list[float]:
     """A replay would fail as in breaks_its_index, but what it should give is there."""
+    # No common function with it: there no name holds a result for a line longer, and that counts.
     x = batch()
     place = torch.randperm(ROWS)
     held = []

@@ -194,7 +194,7 @@ void PinnedSpills::release(const Slot& slot) noexcept {
   slots_.erase(found);
 }
 
-// Those that are done, of buffers that are free again too: at a step's end all of them may be.
+// Times the copies that are done. It looks at free buffers too: all may be free when a step ends.
 void PinnedSpills::timeCopies() {
   const c10::cuda::CUDAGuard guard(device_);
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
