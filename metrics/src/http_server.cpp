@@ -6,9 +6,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <thread>
 #include <utility>
@@ -29,6 +32,20 @@ using boost::system::error_code;
 
 constexpr std::chrono::milliseconds kLastWords{100};  // the trainer waits for them
 
+// -1, and a `problem`.
+int listenOn(const tcp::endpoint& endpoint, asio::io_context& context, error_code& problem) {
+  problem.clear();
+  tcp::acceptor acceptor(context);
+  acceptor.open(endpoint.protocol(), problem);
+  // A program started by the trainer must not keep the port open.
+  if (!problem) ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+  // A restarted trainer gets its port back at once; a port somebody listens on stays busy.
+  if (!problem) acceptor.set_option(tcp::acceptor::reuse_address(true), problem);
+  if (!problem) acceptor.bind(endpoint, problem);
+  if (!problem) acceptor.listen(asio::socket_base::max_listen_connections, problem);
+  return problem ? -1 : acceptor.release(problem);
+}
+
 // -1, and a sentence in `error`.
 int listenOnTcp(asio::io_context& context, const TcpOptions& options, std::string& error) {
   const std::string where = options.address + " port " + std::to_string(options.port);
@@ -38,18 +55,19 @@ int listenOnTcp(asio::io_context& context, const TcpOptions& options, std::strin
     error = "cannot listen on " + where + ": the address is not an IP address";
     return -1;
   }
-  const tcp::endpoint endpoint(address, options.port);
-  tcp::acceptor acceptor(context);
-  acceptor.open(endpoint.protocol(), problem);
-  // A program started by the trainer must not keep the port open.
-  if (!problem) ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
-  // A restarted trainer gets its port back at once; a port somebody listens on stays busy.
-  if (!problem) acceptor.set_option(tcp::acceptor::reuse_address(true), problem);
-  if (!problem) acceptor.bind(endpoint, problem);
-  if (!problem) acceptor.listen(asio::socket_base::max_listen_connections, problem);
-  const int descriptor = problem ? -1 : acceptor.release(problem);
-  if (!problem) return descriptor;
-  error = "cannot listen on " + where + ": " + problem.message();
+  const int last = std::min(options.port + options.ports - 1, int{UINT16_MAX});
+  for (int port = options.port; port <= last; ++port) {
+    const int descriptor = listenOn({address, static_cast<std::uint16_t>(port)}, context, problem);
+    if (descriptor >= 0) return descriptor;
+    if (problem != asio::error::address_in_use) break;
+  }
+  if (problem != asio::error::address_in_use) {
+    error = "cannot listen on " + where + ": " + problem.message();
+  } else if (last > options.port) {
+    error = "other programs use " + where + " and all up to " + std::to_string(last);
+  } else {
+    error = "another program uses " + where;
+  }
   return -1;
 }
 

@@ -188,6 +188,7 @@ Config configFromEnvironment() {
   choice("EBBTIDE", {"0", "1"}, "0");
   readBudget(config);
   config.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.port);
+  config.port_is_given = !variable("EBBTIDE_PORT").empty();
   if (const std::string bind = variable("EBBTIDE_BIND"); !bind.empty()) config.bind = bind;
   config.socket_dir = variable("EBBTIDE_SOCKET_DIR");
   config.job_id = RankSocket::jobIdFromEnvironment();

@@ -23,7 +23,8 @@ struct Config : RankPlace {
   std::optional<scheduler::RankBudgets> budgets;  // of all ranks, where there are any
   // Where the rank's budget is that of its stage: until that is known, the two above hold.
   std::optional<scheduler::RankBudgets> stage_budgets;
-  int port = 9464;  // of local rank 0
+  int port = 9464;             // of local rank 0
+  bool port_is_given = false;  // else the next free one will do
   std::string bind = "127.0.0.1";
   std::string socket_dir;              // empty: the user's folder for sockets
   std::string job_id;                  // as it names a folder

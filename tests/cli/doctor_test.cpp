@@ -96,7 +96,7 @@ TEST(PythonFindings, LooksAtTheEnvironmentInUseThenAtTheOneHere) {
   if (before != nullptr) ::setenv("VIRTUAL_ENV", kept.c_str(), 1);
 }
 
-TEST(MachineFindings, ATakenPortIsAProblem) {
+TEST(MachineFindings, ATakenPortIsAProblemWhereItIsGiven) {
   const int taken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -105,12 +105,15 @@ TEST(MachineFindings, ATakenPortIsAProblem) {
   ASSERT_EQ(::listen(taken, 1), 0);
   socklen_t length = sizeof address;
   ::getsockname(taken, reinterpret_cast<sockaddr*>(&address), &length);
-  const Finding finding = portFinding("127.0.0.1", ntohs(address.sin_port));
+  const Finding finding = portFinding("127.0.0.1", ntohs(address.sin_port), true);
   EXPECT_EQ(finding.verdict, Verdict::kProblem);
   EXPECT_NE(finding.what.find("Address already in use"), std::string::npos);
+  const Finding not_given = portFinding("127.0.0.1", ntohs(address.sin_port), false);
+  EXPECT_EQ(not_given.verdict, Verdict::kOk);
+  EXPECT_NE(not_given.what.find("taken by another program"), std::string::npos);
   ::close(taken);
-  EXPECT_EQ(portFinding("127.0.0.1", ntohs(address.sin_port)).verdict, Verdict::kOk);
-  EXPECT_EQ(portFinding("no address", 9464).verdict, Verdict::kProblem);
+  EXPECT_EQ(portFinding("127.0.0.1", ntohs(address.sin_port), true).verdict, Verdict::kOk);
+  EXPECT_EQ(portFinding("no address", 9464, false).verdict, Verdict::kProblem);
 }
 
 TEST(MachineFindings, ASocketFolderHasToBeOursAlone) {

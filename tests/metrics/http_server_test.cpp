@@ -206,10 +206,29 @@ TEST_F(HttpServerTest, ServesSixtyFourConnectionsAtOnce) {
 TEST_F(HttpServerTest, ABusyPortIsReportedByItsNumber) {
   std::string error;
   EXPECT_EQ(HttpServer::start({.tcp = TcpOptions{.port = port()}}, routes(), error), nullptr);
-  EXPECT_NE(error.find("port " + std::to_string(port())), std::string::npos) << error;
-  EXPECT_NE(error.find("in use"), std::string::npos) << error;
+  EXPECT_EQ(error, "another program uses 127.0.0.1 port " + std::to_string(port()));
   EXPECT_EQ(HttpServer::start({.tcp = TcpOptions{.address = "nowhere"}}, routes(), error), nullptr);
   EXPECT_NE(error.find("nowhere"), std::string::npos) << error;
+}
+
+TEST_F(HttpServerTest, TheNextFreePortIsTaken) {
+  std::string error;
+  const auto start_at = [&](std::uint16_t first, int ports) {
+    return HttpServer::start({.tcp = TcpOptions{.port = first, .ports = ports}}, routes(), error);
+  };
+  // Somebody else may have the next ones: with 100 to try one of them is free.
+  const auto second = start_at(port(), 100);
+  ASSERT_NE(second, nullptr) << error;
+  EXPECT_GT(second->port(), port());
+  EXPECT_EQ(bodyOf(fetch(second->port(), "GET /healthz")), "ok\n");
+  // From the first one's to the second one's all are taken.
+  const int taken = second->port() - port() + 1;
+  EXPECT_EQ(start_at(port(), taken), nullptr);
+  EXPECT_EQ(error, "other programs use 127.0.0.1 port " + std::to_string(port()) +
+                       " and all up to " + std::to_string(second->port()));
+  // None is tried beyond the last one that there is.
+  const auto last = start_at(65535, 100);
+  EXPECT_EQ(last != nullptr ? last->port() : 65535, 65535);
 }
 
 TEST_F(HttpServerTest, AFailingRendererIsAnErrorOfOneRequest) {

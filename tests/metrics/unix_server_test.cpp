@@ -299,7 +299,7 @@ TEST_F(UnixServerTest, OneSideOfTwoIsEnough) {
   const auto on_unix = HttpServer::start(options, routes, error_);
   ASSERT_NE(on_unix, nullptr);
   EXPECT_EQ(on_unix->port(), 0);
-  EXPECT_NE(error_.find("in use"), std::string::npos) << error_;
+  EXPECT_NE(error_.find("another program uses"), std::string::npos) << error_;
   EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
   EXPECT_EQ(HttpServer::start({}, routes, error_), nullptr);
   EXPECT_FALSE(error_.empty());

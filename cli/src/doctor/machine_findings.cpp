@@ -128,13 +128,19 @@ const char* nameOf(Finding::Verdict verdict) {
   return "";
 }
 
-Finding portFinding(const std::string& address, std::uint16_t port) {
+Finding portFinding(const std::string& address, std::uint16_t port, bool is_given) {
   const std::string place = forTerminal(address) + ":" + std::to_string(port);
   const std::string why = whyNotBound(address, port);
   if (why.empty()) return {"port", Verdict::kOk, place + " is free", ""};
-  if (const std::string job = jobServedAt(address, port); !job.empty()) {
-    return {"port", Verdict::kOk, place + " is taken by the running job " + job,
-            "for a second job on this machine: EBBTIDE_PORT"};
+  const std::string job = jobServedAt(address, port);
+  const std::string by = job.empty() ? "another program" : "the running job " + job;
+  if (!is_given && why == std::strerror(EADDRINUSE)) {
+    return {"port", Verdict::kOk,
+            place + " is taken by " + by + ": the next job takes the next free one", ""};
+  }
+  if (!job.empty()) {
+    return {"port", Verdict::kOk, place + " is taken by " + by,
+            "for a second job on this machine: another EBBTIDE_PORT, or none"};
   }
   return {"port", Verdict::kProblem, place + " cannot be listened on: " + why,
           "EBBTIDE_PORT names another port, EBBTIDE_BIND another address; training goes on "
@@ -271,7 +277,7 @@ Finding memoryFinding(std::int64_t machine_bytes, std::optional<std::int64_t> gr
     return {"memory", Verdict::kOk, machine + ", no lower limit", ""};
   }
   return {"memory", Verdict::kOk,
-          machine + ", of which this control group may use " + shownBytes(group_limit_bytes) +
+          machine + "; this control group may use " + shownBytes(group_limit_bytes) +
               ": a budget in percent is of that",
           ""};
 }
@@ -283,7 +289,7 @@ Findings machineFindings(const std::string& site_packages) {
   const std::string bind = variable("EBBTIDE_BIND"), port = variable("EBBTIDE_PORT");
   const int number = std::atoi(port.c_str());
   const auto chosen = static_cast<std::uint16_t>(number > 0 && number < 65536 ? number : 9464);
-  findings.push_back(portFinding(bind.empty() ? "127.0.0.1" : bind, chosen));
+  findings.push_back(portFinding(bind.empty() ? "127.0.0.1" : bind, chosen, !port.empty()));
   findings.push_back(socketFolderFinding(socketFolder()));
   std::string spill = variable("EBBTIDE_SPILL_DIR");
   std::error_code ignored;

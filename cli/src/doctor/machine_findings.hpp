@@ -9,7 +9,8 @@
 
 namespace ebbtide::cli {
 
-Finding portFinding(const std::string& address, std::uint16_t port);
+// `is_given`: by its variable; else a job takes the next free one.
+Finding portFinding(const std::string& address, std::uint16_t port, bool is_given);
 Finding socketFolderFinding(const std::string& folder);
 Finding spillFolderFinding(const std::string& folder);
 Finding toolkitFinding();  // nvcc, which only tests on a GPU need

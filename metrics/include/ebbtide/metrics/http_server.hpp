@@ -28,7 +28,8 @@ namespace ebbtide::metrics {
 
 struct TcpOptions {
   std::string address = "127.0.0.1";
-  std::uint16_t port = 0;                 // 0: the system chooses
+  std::uint16_t port = 0;  // 0: the system chooses
+  int ports = 1;           // that are tried, upwards, as long as somebody listens on them
   std::optional<BearerToken> token = {};  // who sends it may change things
 };
 
