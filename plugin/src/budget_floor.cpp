@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <utility>
 
 namespace ebbtide::plugin {
 
@@ -9,18 +10,26 @@ bool BudgetFloor::takesStep(std::int64_t steps, bool part_of_another) {
   return !decided() && (!part_of_another || steps >= kMostParts);
 }
 
-bool BudgetFloor::noteNeed(Bytes needed_bytes, bool alone) {
-  const bool known = needed_bytes_ > 0;
-  if (needed_bytes <= needed_bytes_ || (!alone && known)) return false;
-  needed_bytes_ = needed_bytes;
-  held_bytes_ = 0;
-  return true;
+// A proof is of a program: what is computed for it may differ a little from step to step.
+void BudgetFloor::raiseNeed(Bytes bytes, Bytes base_bytes) {
+  needed_bytes_ = std::max(bytes, at_start_bytes_);
+  needed_base_bytes_ = base_bytes;
+  const bool same = needed_bytes_ * 100 <= needed_when_held_bytes_ * (100 + kSamePercent);
+  if (!same) held_bytes_ = 0;
 }
 
-bool BudgetFloor::noteStart(const Step& before) {
+bool BudgetFloor::noteNeed(Bytes needed_bytes, bool alone, Bytes base_bytes) {
+  const bool known = needed_bytes_ > 0;
+  if (std::max(needed_bytes, at_start_bytes_) <= needed_bytes_ || (!alone && known)) return false;
+  raiseNeed(needed_bytes, base_bytes);
+  return needed_bytes_ == needed_bytes;
+}
+
+bool BudgetFloor::noteStart(const Step& before, Bytes base_bytes) {
   if (before.violations <= violations_before_) return false;
   at_start_bytes_ = before.mapped_peak_bytes;
-  return noteNeed(at_start_bytes_, /*alone=*/true);
+  at_start_base_bytes_ = base_bytes;
+  return true;
 }
 
 bool BudgetFloor::noteStep(const Step& step) {
@@ -29,7 +38,7 @@ bool BudgetFloor::noteStep(const Step& step) {
     ++held_;
     return false;
   }
-  needed_bytes_ = std::max<Bytes>(needed_bytes_, step.mapped_peak_bytes);
+  if (step.mapped_peak_bytes > needed_bytes_) raiseNeed(step.mapped_peak_bytes, last_base_bytes_);
   held_bytes_ = 0;
   const bool first = state_ == State::kOpen;
   state_ = State::kSearching;
@@ -45,12 +54,21 @@ bool BudgetFloor::settles(Bytes base_bytes) const {
 bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t violations) {
   const State before = state_;
   const bool settled = settles(base_bytes);
-  if (state_ == State::kSearching && (settled || ++over_ >= kMostOver)) state_ = State::kImpossible;
+  if (std::exchange(other_, false) && at_start_bytes_ > 0) {
+    const Bytes more = std::max<Bytes>(0, at_start_bytes_ - at_start_base_bytes_);  // for a moment
+    at_start_bytes_ = std::min(at_start_bytes_, base_bytes + more);
+  }
+  // Of a search that goes on through failures no step may have told its need.
+  if (state_ == State::kSearching && (settled || ++over_ >= kMostOver) && needed_bytes_ > 0)
+    state_ = State::kImpossible;
   const bool held = held_ >= kChecks && violations <= violations_before_;
   if (state_ == State::kOpen && held && (settled || begun_ >= kMostOver)) {
     state_ = State::kPossible;
     const bool needs_more = needed_bytes_ > budget_bytes && at_start_bytes_ <= budget_bytes;
-    if (needs_more && (held_bytes_ == 0 || budget_bytes < held_bytes_)) held_bytes_ = budget_bytes;
+    if (needs_more && (held_bytes_ == 0 || budget_bytes < held_bytes_)) {
+      held_bytes_ = budget_bytes;
+      needed_when_held_bytes_ = needed_bytes_;
+    }
   }
   last_base_bytes_ = base_bytes;
   ++begun_;
@@ -58,9 +76,9 @@ bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t v
 }
 
 void BudgetFloor::beginOther(std::int64_t violations) {
+  needed_bytes_ = held_bytes_ = needed_base_bytes_ = 0;
+  other_ = true;
   if (state_ == State::kSearching && ++forgiven_ > kMostForgiven) return;
-  needed_bytes_ = std::max<Bytes>(0, at_start_bytes_);
-  held_bytes_ = 0;
   checkAgain();
   countFrom(violations);
 }

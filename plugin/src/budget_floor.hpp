@@ -29,6 +29,7 @@ class BudgetFloor {
   static constexpr int kMostOver = 3;
   static constexpr int kMostParts = 4;  // steps that may be parts of one
   static constexpr int kSettledPercent = 1;
+  static constexpr int kSamePercent = 1;  // what a proof is of, computed anew
   static constexpr int kMostForgiven = 8;
 
   enum class State : std::uint8_t { kOpen, kPossible, kSearching, kImpossible };
@@ -38,17 +39,18 @@ class BudgetFloor {
   // end may belong to a thread whose steps are not recorded yet.
   bool takesStep(std::int64_t steps, bool part_of_another);
 
-  // What a step needs at least. `alone`: no other step was alive, whose values count as fixed in it
-  // but can be spilled. True: it is the most by now.
-  bool noteNeed(Bytes needed_bytes, bool alone);
+  // What a step needs at least, which began with that base. `alone`: no other step was alive, whose
+  // values count as fixed in it but can be spilled. True: it is the most by now.
+  bool noteNeed(Bytes needed_bytes, bool alone, Bytes base_bytes = 0);
 
   struct Step {
     std::int64_t violations = 0;  // of the budget, in the process so far
     Bytes mapped_peak_bytes = 0;
   };
-  // The first step begins; what the program did before it may have gone over the budget.
-  // True: it has, and that is the most by now.
-  bool noteStart(const Step& before);
+  // The first step begins, with that base; what the program did before it may have gone over the
+  // budget. True: it has. Needed is that too, once the need of a step is known: until then what is
+  // to come may be far more.
+  bool noteStart(const Step& before, Bytes base_bytes);
   bool needsMostAtStart() const noexcept { return at_start_bytes_ == needed_bytes_; }
   // A step that decides is over. True: it is the first one that went over the budget.
   bool noteStep(const Step& step);
@@ -67,7 +69,8 @@ class BudgetFloor {
     return state_ == State::kPossible || state_ == State::kImpossible;
   }
 
-  Bytes neededBytes() const noexcept { return needed_bytes_; }  // 0: not known
+  Bytes neededBytes() const noexcept { return needed_bytes_; }           // 0: not known
+  Bytes neededBaseBytes() const noexcept { return needed_base_bytes_; }  // of the step that did
   // The smallest budget that steps have held, though they should need more; 0: none did.
   Bytes heldBytes() const noexcept { return held_bytes_; }
 
@@ -78,17 +81,22 @@ class BudgetFloor {
   // As a run that begins, under another budget: its program needs what it did, and what its steps
   // have held is proof still.
   void beginAnew(std::int64_t violations);
-  // Another program begins: what steps needed is forgotten, not what came before the first one.
-  // From the ninth time on that this cuts a search off it goes on all the same: a program that
-  // fails and catches it in every other step would never be judged.
+  // Another program begins: what steps needed is forgotten. What came before the first one is taken
+  // to come again, beside the base that there is now. From the ninth time on that this cuts a
+  // search off it goes on all the same: a program that fails and catches it in every other step
+  // would never be judged.
   void beginOther(std::int64_t violations);
 
  private:
   bool settles(Bytes base_bytes) const;
+  void raiseNeed(Bytes bytes, Bytes base_bytes);
 
   std::atomic<Bytes> needed_bytes_{0}, held_bytes_{0};
   State state_ = State::kOpen;
-  Bytes at_start_bytes_ = -1;   // what was needed before the first step; -1: it held
+  Bytes at_start_bytes_ = -1;      // what was needed before the first step; -1: it held
+  Bytes at_start_base_bytes_ = 0;  // that was left of it when the step began
+  bool other_ = false;             // a program begins that is not the first
+  Bytes needed_base_bytes_ = 0, needed_when_held_bytes_ = 0;
   int held_ = 0;                // steps
   int over_ = 0;                // steps that began since one went over
   Bytes last_base_bytes_ = -1;  // when the step before began; -1: none did

@@ -13,6 +13,7 @@
 #include "nccl_side.hpp"
 #include "own_folder.hpp"
 #include "recorder.hpp"
+#include "replay_errors.hpp"
 #include "session.hpp"
 #include "variables.hpp"
 #include "version.hpp"
@@ -107,6 +108,6 @@ extern "C" __attribute__((visibility("default"))) void ebbtide_torch_finish() {
     endThreadStep();
     Session::current()->shutdown();
   } catch (const std::exception& error) {
-    Session::current()->disable(error.what());
+    Session::current()->disable(messageOf(error));
   }
 }

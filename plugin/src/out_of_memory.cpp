@@ -38,8 +38,8 @@ void sayBudget(std::ostream& out, const OutOfMemory& facts) {
   if (limited) {
     out << "Budget " << formatBytes(facts.budget_bytes);
     if (facts.margin_bytes > 0) {
-      out << ", of which " << formatBytes(facts.margin_bytes)
-          << " is in use outside of PyTorch's allocator";
+      out << " (" << formatBytes(facts.margin_bytes)
+          << " of it in use outside of PyTorch's allocator)";
     }
   } else {
     out << "No budget is set";
@@ -176,7 +176,7 @@ std::string describe(const OutOfMemory& facts) {
 
 std::string describeLoweredBudget(Bytes budget_bytes, Bytes margin_bytes, Bytes mapped_bytes) {
   std::string text = "the budget was lowered to " + formatBytes(budget_bytes);
-  if (margin_bytes > 0) text += ", of which others hold " + formatBytes(margin_bytes) + ",";
+  if (margin_bytes > 0) text += " (others hold " + formatBytes(margin_bytes) + " of it)";
   return text + " while live blocks hold " + formatBytes(mapped_bytes) +
          ": pages are given back as they are freed, and no more are mapped until then";
 }

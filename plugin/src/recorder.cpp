@@ -18,6 +18,7 @@
 #include "message_batch.hpp"
 #include "messages.hpp"
 #include "poison_scope.hpp"
+#include "replay_errors.hpp"
 #include "saved_use.hpp"
 #include "session.hpp"
 #include "step_run.hpp"
@@ -285,7 +286,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
         return nullptr;
     }
   } catch (const std::exception& error) {
-    Session::current()->disable(error.what());
+    Session::current()->disable(messageOf(error));
     return nullptr;
   }
 }
@@ -323,7 +324,7 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
       endFunction(call, *static_cast<OpScope*>(context));
     }
   } catch (const std::exception& error) {
-    Session::current()->disable(error.what());
+    Session::current()->disable(messageOf(error));
   }
 }
 
@@ -348,7 +349,7 @@ void hintThreadStep() {
     ThreadState& state = threadState();
     state.steps.hint(state.active != scheduler::kNone || inBackward() || captures());
   } catch (const std::exception& error) {
-    Session::current()->disable(error.what());
+    Session::current()->disable(messageOf(error));
   }
 }
 
@@ -359,7 +360,7 @@ void hintThreadStage(int stage, int microbatch) {
     ThreadState& state = threadState();
     if (state.steps.mayWantMarks(inBackward())) state.steps.beginStage(stage, microbatch);
   } catch (const std::exception& error) {
-    Session::current()->disable(error.what());
+    Session::current()->disable(messageOf(error));
   }
 }
 

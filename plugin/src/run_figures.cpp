@@ -9,22 +9,6 @@ void RunFigures::addStep(double seconds) noexcept {
   if (steps_ == 0) first_seconds_ = seconds;
   ++steps_;
   total_seconds_ += seconds;
-  last_.add(seconds);
-}
-
-double RunFigures::upperMedian(std::vector<double> seconds) {
-  const auto middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-  std::nth_element(seconds.begin(), middle, seconds.end());
-  return *middle;
-}
-
-std::optional<double> RunFigures::medianOfLast(std::size_t steps) const {
-  const std::size_t count = std::min(last_.size(), steps);
-  if (count == 0) return std::nullopt;
-  std::vector<double> last;
-  last_.forEach([&last](double seconds) { last.push_back(seconds); });
-  last.erase(last.begin(), last.end() - static_cast<std::ptrdiff_t>(count));
-  return upperMedian(std::move(last));
 }
 
 void RunFigures::notePeaks(const allocator::Statistics& memory) {

@@ -6,12 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/scheduler/trace.hpp"
-#include "last_of.hpp"
 
 namespace ebbtide::plugin {
 
@@ -26,14 +24,9 @@ class RunFigures {
   };
   using Timeline = std::vector<Moment>;
 
-  // Whatever the number of steps it takes as much memory, all of it from the start.
-  static constexpr std::size_t kMostLast = 64;
-
   void addStep(double seconds) noexcept;
   double firstSeconds() const { return first_seconds_; }
   double totalSeconds() const { return total_seconds_; }
-  // The upper one of two, of so many, at most kMostLast; nothing: no step is over.
-  std::optional<double> medianOfLast(std::size_t steps) const;
 
   void notePeaks(const allocator::Statistics& memory);
   void forgetPeaks() { allocated_peak_bytes_ = mapped_peak_bytes_ = 0; }
@@ -52,11 +45,8 @@ class RunFigures {
   static Timeline thinned(const Timeline& timeline, std::size_t most_points);
 
  private:
-  static double upperMedian(std::vector<double> seconds);
-
   std::uint64_t steps_ = 0;
   double first_seconds_ = 0, total_seconds_ = 0;
-  LastOf<double> last_{kMostLast};
   std::int64_t allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0, uncounted_bytes_ = 0;
   std::shared_ptr<const Timeline> timeline_ = std::make_shared<Timeline>();
 };

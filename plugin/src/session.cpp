@@ -133,6 +133,7 @@ void Session::wake(int threads) {
     openAuditCache(threads);
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
+    checkGroupLimit();
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
     if (shows_ && place_ != Place::kAsking) sayWhereItIs();  // else once the others have answered
     if (shows_ && place_ == Place::kSettled) settle();
@@ -300,8 +301,13 @@ void Session::finishStep(StepSummary summary) {
   summary.trace.host = hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
   if (!config_->trace_dir.empty()) writeTrace(*trace, step);
-  // The error that ended a step has told it.
-  if (growth && growth->isGrowth() && !allocation_failed_) sayGrowth(*growth, *trace);
+  // The error that ended a step has told it; where the program goes on, the next step's line does.
+  if (growth && growth->isGrowth() && !allocation_failed_) {
+    sayGrowth(*growth, *trace);
+  } else if (growth) {
+    const std::lock_guard again(mutex_);
+    growth_due_ = growth->isGrowth();
+  }
   // First: no plan is made for a budget that is too small.
   if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
   requestPlan({trace, first, alone});
@@ -379,6 +385,7 @@ void Session::keepEverything(const std::string& why) {
 
 void Session::disable(const std::string& why) {
   if (disabled_.exchange(true)) return;
+  trained_.goOver();  // nothing is given up any more
   warn("switched to pass-through, training goes on as PyTorch runs it: " + why);
 }
 

@@ -86,6 +86,8 @@ class Session {
   std::int64_t smallestBudgetBytes() const noexcept;
   // What they need of a budget at least, without the margin of what is told; 0: not known.
   std::int64_t neededBytes() const noexcept;
+  // What steps have held though they should need more, of the base as it is now; 0: nothing.
+  std::int64_t heldBudgetBytes() const noexcept;
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open);
@@ -321,11 +323,14 @@ class Session {
   void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
   // mutex_ held, all of these
   void forgetFailed();
+  void beginOther();
   void noteGrown() noexcept;
+  std::int64_t grownSince(std::int64_t base_bytes) const noexcept;
+  bool noteNeed(std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
   void judgeBudget(std::int64_t base_bytes);
   void mayGoOver();
   bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
-  void sayOverBudget() const;
+  void sayOverBudget();
   void refuse(std::int64_t base_bytes);
   std::string refusalText(std::int64_t base_bytes) const;
   std::string overrunText() const;
@@ -421,8 +426,9 @@ class Session {
   // Of the step that needs most: what it holds where it needs most, and what it saves.
   std::string floor_text_, saved_text_;
   BaseGrowth growth_;
-  std::atomic<std::int64_t> grown_bytes_ = 0;  // of the base, since it was judged
-  std::int64_t begin_told_after_ = -1;         // steps that had ended
+  // Of the base: since the step that needs most, and since the one that was judged, began.
+  std::atomic<std::int64_t> grown_bytes_ = 0, grown_since_held_bytes_ = 0;
+  std::int64_t begin_told_after_ = -1;  // steps that had ended
   std::int64_t violations_at_begin_ = 0;
   bool growth_due_ = false;  // it is to be said once a step has been recorded
   std::string grown_by_;     // what kept most in that step; empty: not known

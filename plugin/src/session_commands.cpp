@@ -150,8 +150,10 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
       scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
   if (!budget) return program;
   const Bytes floor = scheduler::spillingFloor(leastGraphOf(program.step).graph).bytes;
-  const TrainedMemory& memory = session_.trained_;
-  program.needed_bytes = floor + memory.unplannedBytes();
+  const std::lock_guard lock(session_.mutex_);
+  const Bytes grown = session_.grownSince(trace.base_bytes);
+  program.base_bytes = trace.base_bytes + grown;
+  program.needed_bytes = floor + grown + session_.trained_.unplannedBytes();
   return program;
 }
 
@@ -184,7 +186,7 @@ Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& program
     const scheduler::TraceGraph graph = leastGraphOf(program.step);
     const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
     const std::lock_guard lock(session_.mutex_);
-    if (!session_.floor_.noteNeed(program.needed_bytes, program.step.alone)) continue;
+    if (!session_.noteNeed(program.needed_bytes, program.step.alone, program.base_bytes)) continue;
     session_.describeNeed(trace, graph, floor, /*most=*/true);
     session_.exportSmallestBudget();
   }
@@ -202,7 +204,7 @@ void SessionControl::planFor(BudgetChange& change) {
                      return a.plain_peak_bytes > b.plain_peak_bytes;
                    });
   change.smallest_bytes = smallestBudgetOf(change.programs);
-  change.held_bytes = session_.floor_.heldBytes();  // after that: a need that is larger ends proofs
+  change.held_bytes = session_.heldBudgetBytes();  // after that: a need that is larger ends proofs
   const auto alone = [](const ProgramChange& program) { return program.step.alone; };
   if (std::none_of(change.programs.begin(), change.programs.end(), alone))
     change.least_bytes = session_.neededBytes();

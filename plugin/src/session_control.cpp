@@ -24,10 +24,26 @@ using metrics::Request;
 using metrics::Response;
 
 constexpr auto kCurvePointTime = std::chrono::milliseconds(500);
+constexpr int kPorts = 16;  // that are tried where none is named
 
 // Of two addresses, each with a reason.
 std::string shown(const std::string& problem) {
   return scheduler::shownText(problem, 2 * scheduler::kMostShown);
+}
+
+std::string whatIsNotServed(const std::string& tcp, bool on_socket, const std::string& why) {
+  if (on_socket) {
+    return fmt::format(
+        "no web page and no /metrics for this job: {}. ebbtide status and top still work. To "
+        "have both: another EBBTIDE_PORT",
+        why);
+  }
+  if (!tcp.empty()) {
+    return fmt::format(
+        "ebbtide status and top do not find this run: {}. They do with --endpoint {}", why, tcp);
+  }
+  return fmt::format("no web page, no /metrics, and ebbtide status does not find this run: {}",
+                     why);
 }
 
 std::string variablesJson() {
@@ -100,13 +116,14 @@ std::optional<Response> SessionControl::ofAnotherRank(const Request& request) co
                                         rank));
 }
 
-std::string SessionControl::serve(std::string& problem) {
+std::string SessionControl::serve(std::string& problem, bool on_any_port) {
   const Config& config = session_.config();
   const RankSocket socket(config.socket_dir, config.job_id, config.rank);
   metrics::HttpServerOptions options{.unix_path = socket.path()};
   if (config.local_rank == 0) {
     metrics::TcpOptions tcp{.address = config.bind,
-                            .port = static_cast<std::uint16_t>(config.port)};
+                            .port = static_cast<std::uint16_t>(config.port),
+                            .ports = on_any_port ? kPorts : 1};
     std::string unread;
     if (!config.token_file.empty())
       tcp.token = metrics::BearerToken::read(config.token_file, unread);
@@ -119,11 +136,11 @@ std::string SessionControl::serve(std::string& problem) {
   }
   server_.reset();  // at the place that it was taken to have
   server_ = metrics::HttpServer::start(options, routes_, problem);
-  problem = shown(problem);
   std::string tcp;
-  if (server_ != nullptr && server_->port() != 0) {
+  const int port = server_ != nullptr ? server_->port() : 0;
+  if (port != 0) {
     const bool ipv6 = config.bind.find(':') != std::string::npos;
-    tcp = (ipv6 ? "[" + config.bind + "]" : config.bind) + fmt::format(":{}", server_->port());
+    tcp = (ipv6 ? "[" + config.bind + "]" : config.bind) + fmt::format(":{}", port);
   }
   const std::string path = server_ != nullptr ? server_->unixPath() : "";
   {
@@ -131,8 +148,10 @@ std::string SessionControl::serve(std::string& problem) {
     unix_path_ = path;
     tcp_address_ = tcp;
   }
+  if (!problem.empty()) problem = whatIsNotServed(tcp, !path.empty(), shown(problem));
   if (server_ == nullptr) return "no endpoint";
   std::string text = tcp.empty() ? "" : "metrics http://" + tcp + "/metrics";
+  if (port != 0 && port != config.port) text += fmt::format(" ({} is taken)", config.port);
   if (!path.empty()) text += (text.empty() ? "socket " : ", socket ") + path;
   return text;
 }

@@ -42,8 +42,9 @@ class SessionControl {
 
   // --- the session begins and ends
   // At its first training op, and again where it turns out to be another rank, with no lock held.
-  // Where it is found, in words; `problem`: what is not served, and why.
-  std::string serve(std::string& problem);
+  // Where it is found, in words; `problem`: what is not served, and why. `on_any_port`: where
+  // others use the one of the configuration, one of the next.
+  std::string serve(std::string& problem, bool on_any_port);
   // The planning thread has ended: who still waits is told so, and nobody is served any more.
   void close();
 
@@ -53,6 +54,7 @@ class SessionControl {
   void noteEnd(const allocator::Statistics& memory, double seconds,
                const ExecutorCounters::Totals& done, std::uint64_t program);
   void noteRecorded(RecordedStep step) { recorded_.add(std::move(step)); }
+  void forgetRecorded() { recorded_ = {}; }  // another program begins
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);
   // What a step takes, as whoever asks is told: the medians of the plan in force. With the
@@ -69,7 +71,8 @@ class SessionControl {
   struct ProgramChange {  // of one program, under another budget
     RecordedStep step;
     std::int64_t plain_peak_bytes = 0;
-    std::int64_t needed_bytes = 0;  // at least, whatever is spilled
+    std::int64_t needed_bytes = 0;  // at least, whatever is spilled, of a step that begins with
+    std::int64_t base_bytes = 0;    // so much, as they do by now
     std::int64_t predicted_peak_bytes = 0;
     // nullptr: nothing needs to be dropped, or it is planned later
     std::shared_ptr<Plan> plan = nullptr;

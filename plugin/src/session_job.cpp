@@ -7,6 +7,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "job/host_share.hpp"
 #include "session.hpp"
+#include "session_control.hpp"
 #include "version.hpp"
 
 namespace ebbtide::plugin {
@@ -15,7 +16,6 @@ namespace {
 using std::chrono::steady_clock;
 
 constexpr auto kCurveTime = std::chrono::milliseconds(2500);
-constexpr std::size_t kMeasuredSteps = 5;  // the last ones: what a step takes
 
 }  // namespace
 
@@ -81,8 +81,8 @@ void Session::pollJob() try {
   {
     const std::lock_guard lock(mutex_);
     progress.step = steps_;
-    if (const auto seconds = figures_.medianOfLast(kMeasuredSteps))
-      progress.step_ns = static_cast<Nanoseconds>(*seconds * 1e9);
+    if (const auto step_time = control_->stepTime())
+      progress.step_ns = static_cast<Nanoseconds>(step_time->seconds * 1e9);
   }
   rank_job_->poll(steady_clock::now(), progress);
   if (const auto decision = rank_job_->takeDecision()) adopt(*decision);
@@ -130,10 +130,11 @@ void Session::fallShort(const JobFindings::Rank& of) {
   if (!budget_.isNew(RankBudget::Message::kShort)) return;
   stop_.advise(" In the pipeline " + taker + ".");
   const Bytes budget = this->budget().value_or(0);
+  const Bytes needed = trained_.planningCapBytes() + trained_.unplannedBytes() + of.excess_bytes;
   warn(
       fmt::format("to run its part of the pipeline without spilling this rank needs {}, its "
                   "budget is {}; {}",
-                  formatBytes(budget + of.excess_bytes), formatBytes(budget), taker));
+                  formatBytes(trained_.budgetWithRoomFor(needed)), formatBytes(budget), taker));
 }
 
 void Session::endRound(const std::string& why) {

@@ -213,9 +213,9 @@ void Session::settle() {
     settles = place_;
   }
   survey_.reset();
-  if (!said_where_ || !samePlace(*config_, served_as_, served_job_)) sayWhereItIs();
-  if (!serve_problem_.empty())
-    warn("metrics are not served everywhere: " + std::exchange(serve_problem_, ""));
+  // At the end nobody is served any more.
+  if (!ends_ && (!said_where_ || !samePlace(*config_, served_as_, served_job_))) sayWhereItIs();
+  if (!serve_problem_.empty()) warn(std::exchange(serve_problem_, ""));
   checkRankEntries();
   checkGroupLimit();
   text_file_.reset();
@@ -248,8 +248,9 @@ std::string Session::serve() {
   served_job_ = config_->job_id;
   for (;;) {
     serve_problem_.clear();
-    std::string endpoint = control_->serve(serve_problem_);
-    if (serve_problem_.empty() || ends_ || steady_clock::now() >= until) return endpoint;
+    const bool last_try = ends_ || steady_clock::now() >= until;
+    std::string endpoint = control_->serve(serve_problem_, last_try && !config_->port_is_given);
+    if (serve_problem_.empty() || last_try) return endpoint;
     std::this_thread::sleep_for(kHandOverPause);
   }
 }

@@ -82,7 +82,7 @@ void Session::planLoop() {
       seekPlace();
       if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
     } catch (const std::exception& error) {
-      warn(std::string("metrics are not served everywhere: ") + error.what());
+      warn(std::string("this run is not shown everywhere: ") + error.what());
       const std::lock_guard lock(mutex_);
       settled_ = true;
     }
@@ -245,9 +245,10 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   to_record_.atLeast(3);
   if (!result.feasible && outage_.giveUp()) endOutage();
   spills_each_step_.clear();
+  smallest_without_spill_bytes_ = 0;
   if (const std::optional<Bytes> budget = this->budget(); budget && !result.feasible) {
-    const Bytes margin = *budget - trained_.planningCapBytes();
-    smallest_without_spill_bytes_ = simulated.peak_bytes + margin;
+    smallest_without_spill_bytes_ =
+        trained_.budgetWithRoomFor(simulated.peak_bytes + trained_.unplannedBytes());
     // What is kept free may have become less since the plan was begun.
     if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget()) {
       spills_each_step_ = fmt::format(

@@ -74,9 +74,12 @@ void Session::addGrowth(OutOfMemory& facts) const {
         "kept from step to step: {} at step {}, {} now{}", formatBytes(rest - growth->grownBytes()),
         growth->from_step, formatBytes(rest), grown_by_.empty() ? "" : ", made by " + grown_by_);
   }
-  const Bytes over = growth_.overBytes(), more = std::max(over, growth->grownBytes());
+  // What was recorded since then needs some of it already.
+  const Bytes counted = std::max<Bytes>(0, floor_.neededBaseBytes() - growth->from_bytes);
+  const Bytes over = growth_.overBytes(), above = std::max(over, growth->grownBytes());
+  const Bytes more = std::max<Bytes>(0, above - counted);
   const Bytes mean = growth->isGrowth() ? growth->perStepBytes() : 0;
-  const Bytes rise = growth_.riseBytes() <= more ? growth_.riseBytes() : 0;  // else it is gone
+  const Bytes rise = growth_.riseBytes() <= above ? growth_.riseBytes() : 0;  // else it is gone
   const Bytes needed = std::max(budgetThatFits(facts), floor_.neededBytes() + more);
   if (needed > facts.device_total_bytes) return;  // no budget does
   const auto named = [&](std::int64_t steps) {

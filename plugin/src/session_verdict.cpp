@@ -63,10 +63,29 @@ std::uint64_t firstOpOf(const scheduler::Trace& trace) {
 
 // Steps that held a smaller budget than they should need are proof that it will do.
 std::int64_t Session::smallestBudgetBytes() const noexcept {
-  const Bytes needed = floor_.neededBytes(), grown = needed > 0 ? grown_bytes_.load() : 0;
-  const Bytes named = trained_.namedBudgetBytes(needed + grown);
-  const Bytes held = grown > 0 ? 0 : floor_.heldBytes();  // of a smaller base
+  const Bytes needed = floor_.neededBytes();
+  const Bytes named = trained_.namedBudgetBytes(needed > 0 ? needed + grown_bytes_ : 0);
+  const Bytes held = heldBudgetBytes();
   return held > 0 ? std::min(named, held) : named;
+}
+
+std::int64_t Session::heldBudgetBytes() const noexcept {
+  const Bytes held = floor_.heldBytes();
+  return held > 0 ? held + grown_since_held_bytes_ : 0;
+}
+
+// With mutex_ held. Of the base, beyond what a step began with, and what was judged.
+std::int64_t Session::grownSince(std::int64_t base_bytes) const noexcept {
+  const auto growth = growth_.found();
+  if (!growth || !growth->isGrowth()) return 0;
+  return std::max<Bytes>(0, growth->bytes - std::max(base_bytes, growth->from_bytes));
+}
+
+// With mutex_ held. True: it is the most by now.
+bool Session::noteNeed(Bytes needed_bytes, bool alone, Bytes base_bytes) {
+  const bool most = floor_.noteNeed(needed_bytes, alone, base_bytes);
+  noteGrown();
+  return most;
 }
 
 std::int64_t Session::neededBytes() const noexcept {
@@ -82,7 +101,7 @@ void Session::noteStart() {
   const std::lock_guard lock(mutex_);
   const bool holds = memory.mapped_peak_bytes <= budget().value_or(allocator::kUnlimited);
   if (forked_ || holds) return floor_.countFrom(memory.budget_violations);
-  floor_.noteStart({memory.budget_violations, memory.mapped_peak_bytes});
+  floor_.noteStart({memory.budget_violations, memory.mapped_peak_bytes}, memory.allocated_bytes);
 }
 
 // What the machine does not have fails without us, too, and is no word on the program.
@@ -96,9 +115,19 @@ void Session::noteFailedAllocation(std::size_t bytes) noexcept try {
 // follows is another one. Called with mutex_ held.
 void Session::forgetFailed() {
   if (!allocation_failed_.exchange(false) || !budget() || floor_.decided()) return;
-  floor_.beginOther(memory().statistics().budget_violations);
-  figures_.forgetPeaks();
+  beginOther();
   to_record_.atLeast(1);
+}
+
+// With mutex_ held. Another program begins: nothing that is known of the one before is told of it.
+void Session::beginOther() {
+  floor_.beginOther(memory().statistics().budget_violations);
+  control_->forgetRecorded();
+  floor_text_.clear();
+  saved_text_.clear();
+  spills_each_step_.clear();
+  smallest_without_spill_bytes_ = 0;
+  figures_.forgetPeaks();
 }
 
 // A step that decides is over.
@@ -108,7 +137,7 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   const Bytes needed = floor.bytes + trained_.unplannedBytes();
   const std::lock_guard lock(mutex_);
   if (budget_number != budget_.number()) return;  // what it held is judged no more
-  const bool most = floor_.noteNeed(needed, alone);
+  const bool most = noteNeed(needed, alone, trace.base_bytes);
   if (most || floor_text_.empty()) describeNeed(trace, graph, floor, most);
   exportSmallestBudget();
   if (!budget() || budget_.isOpen() || outage_.awaitsPlan()) return;
@@ -117,6 +146,7 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   const bool over =
       floor_.noteStep({.violations = violations_, .mapped_peak_bytes = figures_.mappedPeakBytes()});
   if (floor_.neededBytes() > before) needs_most_first_op_ = firstOpOf(trace);
+  noteGrown();
   exportSmallestBudget();
   if (!over) return;
   const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
@@ -133,7 +163,8 @@ void Session::describeNeed(const scheduler::Trace& trace, const scheduler::Trace
   if (most) needs_most_first_op_ = firstOpOf(trace);
 }
 
-void Session::sayOverBudget() const {
+void Session::sayOverBudget() {
+  if (!budget_.isNew(RankBudget::Message::kOver)) return;
   const Bytes needed = floor_.neededBytes(), now = budget().value_or(0);
   const std::string who = floor_.needsMostAtStart() ? "the program, before its first step,"
                                                     : fmt::format("step {}", steps_);
@@ -153,8 +184,8 @@ bool Session::endsForBudget() const {
 
 // Called with mutex_ held. The smallest budget that is told is that of the base as it is now.
 void Session::noteGrown() noexcept {
-  const auto growth = growth_.found();
-  grown_bytes_ = growth && growth->isGrowth() ? growth->grownBytes() : 0;
+  grown_bytes_ = grownSince(floor_.neededBaseBytes());
+  grown_since_held_bytes_ = grownSince(0);
 }
 
 // A step begins.
@@ -281,9 +312,8 @@ void Session::letGoOn(std::uint64_t first_op_signature) {
   if (same && !smaller) return;
   if (same) refused_base_bytes_ = begun_.memory.allocated_bytes;
   stop_.goOn();
-  floor_.beginOther(memory().statistics().budget_violations);
+  beginOther();
   budget_.beginAnew();
-  figures_.forgetPeaks();
   to_record_.atLeast(3);
 }
 

@@ -210,6 +210,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void passOn(ValueId overwritten, ValueId successor, const c10::Storage& storage);
   ValueId valueOf(UseId use);  // that it reads now; mutex_ held
   void protect(ValueId value);
+  c10::Storage unwrittenCopy(const c10::Storage& present);
   bool readByPlan(ValueId value) const;
   c10::Storage replayInput(ValueId value, int depth);
   void giveUp(RunValue& value);

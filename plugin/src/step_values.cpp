@@ -4,7 +4,9 @@
 
 #include "cpu_allocator.hpp"
 #include "dropped_blocks.hpp"
+#include "replay_errors.hpp"
 #include "step_run_state.hpp"
+#include "thread_scopes.hpp"
 
 namespace ebbtide::plugin {
 
@@ -300,10 +302,23 @@ void StepRun::protect(ValueId id) {
     if (resized || value.pristine || value.overwritten) return;
   }
   if (!present) return;
-  c10::Storage duplicate = duplicateStorage(present);
+  c10::Storage duplicate = unwrittenCopy(present);
   const Locked lock(*this);
   values_[id].pristine = std::move(duplicate);
   values_[id].pristine_until = static_cast<OpId>(ops_.size());
+}
+
+// Without it what is read later would have other bytes: it goes over the budget if it must,
+// counted.
+c10::Storage StepRun::unwrittenCopy(const c10::Storage& present) {
+  const TrialScope trial;  // no error of the program's
+  try {
+    return duplicateStorage(present);
+  } catch (const c10::Error& error) {
+    session_.debug("a copy goes over the budget: " + messageOf(error));
+  }
+  const TrainedMemory::OverBudget over(session_.memory());
+  return duplicateStorage(present);
 }
 
 void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {

@@ -10,6 +10,7 @@
 #include "cuda_side.hpp"
 #include "live_runs.hpp"
 #include "nccl_side.hpp"
+#include "replay_errors.hpp"
 #include "training_device.hpp"
 
 namespace ebbtide::plugin {
@@ -57,7 +58,7 @@ ThreadSteps::~ThreadSteps() {
   try {
     endAll();
   } catch (const std::exception& error) {
-    Session::current()->disable(error.what());
+    Session::current()->disable(messageOf(error));
   }
 }
 

@@ -64,6 +64,25 @@ class TrainedMemory {
   // reads files.
   void limitOverrun();
   void refuseOverrun() noexcept { memory_->limitOverrun(0); }
+  // The budget may be exceeded, as far as there is memory at all; each time is counted.
+  void goOver() noexcept { memory_->limitOverrun(allocator::kUnlimited); }
+  // While one lives: for what is ours, where the program's numbers depend on it.
+  class OverBudget {
+   public:
+    explicit OverBudget(allocator::DeviceMemory& memory) noexcept
+        : memory_(memory), before_(memory.overrunLimitBytes()) {
+      memory_.limitOverrun(allocator::kUnlimited);
+    }
+    ~OverBudget() {  // another thread may have set a limit meanwhile
+      if (memory_.overrunLimitBytes() == allocator::kUnlimited) memory_.limitOverrun(before_);
+    }
+    OverBudget(const OverBudget&) = delete;
+    OverBudget& operator=(const OverBudget&) = delete;
+
+   private:
+    allocator::DeviceMemory& memory_;
+    const allocator::Bytes before_;
+  };
   // That could be mapped without a budget. Of the host what is mapped and this rank's part of what
   // is left of the machine's memory and of the control groups', but for that share of each; reads
   // files.

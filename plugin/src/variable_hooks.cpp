@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "live_runs.hpp"
+#include "replay_errors.hpp"
 #include "session.hpp"
 #include "thread_state.hpp"
 
@@ -96,7 +97,7 @@ class WatchedHooks final : public Interface {
     try {
       liveRuns().noteOtherData(*self.unsafeGetTensorImpl());
     } catch (const std::exception& error) {
-      Session::current()->disable(error.what());
+      Session::current()->disable(messageOf(error));
     }
   }
 

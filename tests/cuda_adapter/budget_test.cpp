@@ -166,7 +166,7 @@ TEST_F(CudaAllocatorTest, WhatOthersHoldIsToldOfALoweredBudget) {
   void* block = take(30 * kMiB);
   allocator_->setMemoryFraction(0.125, 0);  // 32 MiB less 4
   ASSERT_EQ(said_.size(), 1U);
-  EXPECT_NE(said_[0].find("lowered to 32.0 MiB, of which others hold 4.0 MiB, while live blocks"),
+  EXPECT_NE(said_[0].find("lowered to 32.0 MiB (others hold 4.0 MiB of it) while live blocks"),
             std::string::npos)
       << said_[0];
   give(block);
@@ -182,7 +182,7 @@ TEST_F(CudaAllocatorTest, TheMessageSaysWhatIsInTheWay) {
   const std::string message = messageOf([this] { take(6 * kMiB); });
   for (const char* part :
        {"CUDA out of memory. Tried to allocate 6.0 MiB.", "total capacity of 256.0 MiB",
-        "Budget 24.0 MiB, of which 4.0 MiB is in use outside", "16.0 MiB in live blocks",
+        "Budget 24.0 MiB (4.0 MiB of it in use outside", "16.0 MiB in live blocks",
         "4.0 MiB free, largest run 4.0 MiB (fragmentation 0%)", "a budget of 26MiB"}) {
     EXPECT_NE(message.find(part), std::string::npos) << part << " is not in: " << message;
   }

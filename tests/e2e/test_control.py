@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -220,7 +221,7 @@ def test_one_rank_of_a_pipeline_is_turned(sockets: Path, tmp_path: Path) -> None
 
 
 def test_two_jobs_on_one_node(sockets: Path, tmp_path: Path) -> None:
-    """Of the same port: the second one serves its socket alone, and trains."""
+    """A port that is named is the only one: the second job serves its socket alone, and trains."""
     port = str(free_port())
     jobs = []
     try:
@@ -234,14 +235,39 @@ def test_two_jobs_on_one_node(sockets: Path, tmp_path: Path) -> None:
             (tmp_path / name).mkdir()
             jobs.append(started(tiny(steps=5000), variables, tmp_path / name))
             # A process that no launcher started may learn of others for 5 s: it warns after that.
-            output = wait_for(jobs[-1], "not served everywhere" if name == "two" else "step 1")
-            taken = f"warning: not served on 127.0.0.1:{port}" in output or (
-                "warning" in output and port in output
-            )
-            assert taken == (name == "two"), output
+            taken = "warning: no web page and no /metrics for this job: another program uses"
+            output = wait_for(jobs[-1], taken if name == "two" else "step 1")
+            assert (f"{taken} 127.0.0.1 port {port}" in output) == (name == "two"), output
         for name, job in zip(("one", "two"), jobs, strict=True):
             status, body = ask(sockets / name / "rank-0.sock", "GET", "/v1/status")
             assert (status, body["pid"], body["job_id"]) == (200, job.pid, name)
+    finally:
+        for job in jobs:
+            job.kill()
+            job.communicate()
+
+
+def test_the_next_job_takes_the_next_port(sockets: Path, tmp_path: Path) -> None:
+    """Where none is named. Whoever else has 9464 and those beside it counts as a job before."""
+    jobs, served = [], []
+    try:
+        for name in ("one", "two"):
+            variables = {
+                "EBBTIDE": "1",
+                "EBBTIDE_PORT": "",  # as if it were not set
+                "EBBTIDE_SOCKET_DIR": str(sockets),
+                "EBBTIDE_JOB_ID": name,
+            }
+            (tmp_path / name).mkdir()
+            jobs.append(started(tiny(steps=5000), variables, tmp_path / name))
+            output = wait_for(jobs[-1], "step 1")
+            line = re.search(r"metrics http://127\.0\.0\.1:(\d+)/metrics(.*), socket", output)
+            assert line is not None, output
+            served.append(int(line.group(1)))
+            assert (line.group(2) == " (9464 is taken)") == (served[-1] != 9464), output
+            with urllib.request.urlopen(f"http://127.0.0.1:{served[-1]}/v1/node") as answer:
+                assert json.load(answer)["job_id"] == name
+        assert 9464 <= served[0] < served[1] < 9480
     finally:
         for job in jobs:
             job.kill()

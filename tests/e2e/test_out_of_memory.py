@@ -69,8 +69,10 @@ def test_in_the_forward_pass(tmp_path: Path) -> None:
     check_sums(message, TOO_MUCH)
     by_op = shares(message)
     # Half of the layers have run: their weights were read, and each saved what its product gave.
+    # The time that products took decides which of them the plan drops in the forward pass.
     assert by_op["parameters"] == (LAYERS / 2, LAYERS / 2)
-    assert by_op["aten::mm"] == (LAYERS / 2, LAYERS / 2)
+    size, blocks = by_op["aten::mm"]
+    assert size == blocks and 1 <= blocks <= LAYERS / 2
     rest = "from before the step (parameters not read yet, optimizer's state, data)"
     assert by_op[rest] == (LAYERS / 2, 0)
     assert re.search(r"placed for at large block \d+: 1.0 MiB expected, 64.0 MiB asked", message)

@@ -180,8 +180,8 @@ TEST(OutOfMemoryTest, OfAGpuItBeginsAsTorchsMessageDoes) {
   EXPECT_TRUE(
       text.starts_with("CUDA out of memory. Tried to allocate 30.0 MiB. GPU 0 has a total "
                        "capacity of 1.00 GiB of which 100.0 MiB is free.\n"
-                       "Budget 64.0 MiB, of which 2.0 MiB is in use outside of PyTorch's "
-                       "allocator; 50.0 MiB mapped, 40.0 MiB in live blocks, 1.0 MiB "
+                       "Budget 64.0 MiB (2.0 MiB of it in use outside of PyTorch's "
+                       "allocator); 50.0 MiB mapped, 40.0 MiB in live blocks, 1.0 MiB "
                        "freed but in use by other streams; 24.0 MiB free"))
       << text;
   // 40 + 1 + 4 + 2 + 30

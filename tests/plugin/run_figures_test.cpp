@@ -5,28 +5,13 @@
 namespace ebbtide::plugin {
 namespace {
 
-TEST(RunFigures, TheMedianIsOfTheLastSteps) {
+TEST(RunFigures, TimeIsThatOfAllSteps) {
   RunFigures figures;
-  EXPECT_EQ(figures.medianOfLast(3), std::nullopt);
   EXPECT_EQ(figures.firstSeconds(), 0);
   EXPECT_EQ(figures.totalSeconds(), 0);
   for (const double seconds : {9.0, 1.0, 4.0, 2.0}) figures.addStep(seconds);
   EXPECT_EQ(figures.firstSeconds(), 9);
   EXPECT_EQ(figures.totalSeconds(), 16);
-  EXPECT_EQ(figures.medianOfLast(3), 2);   // of 1 2 4
-  EXPECT_EQ(figures.medianOfLast(50), 4);  // as many as there are
-}
-
-TEST(RunFigures, ManyStepsTakeNoMoreMemory) {
-  RunFigures figures;
-  figures.addStep(9);
-  for (int i = 0; i < 10'000; ++i) {
-    for (const double seconds : {1.0, 2.0, 3.0, 2.0}) figures.addStep(seconds);
-  }
-  EXPECT_EQ(figures.firstSeconds(), 9);
-  EXPECT_DOUBLE_EQ(figures.totalSeconds(), 9 + 10'000 * 8.0);
-  EXPECT_EQ(figures.medianOfLast(3), 2);     // of 2 3 2
-  EXPECT_EQ(figures.medianOfLast(1000), 2);  // of the last 64
 }
 
 TEST(RunFigures, WhatNoBudgetCountsIsTheMostOfAStep) {

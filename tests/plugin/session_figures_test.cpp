@@ -81,6 +81,40 @@ TEST_F(SessionFiguresTest, TheSmallestBudgetIsOneFigure) {
   EXPECT_EQ(report()["smallest_feasible_budget_bytes"], smallest);
 }
 
+// 40 MiB more live from the fifth step on: whoever is asked, and however often, adds them once. The
+// trace that is recorded then begins with them.
+TEST_F(SessionFiguresTest, WhatGrewIsInTheSmallestBudgetOnce) {
+  constexpr std::int64_t kGrown = 40 * kMib;
+  const auto smallest = [this]() -> std::int64_t {
+    const std::int64_t told = get("/v1/status").body["smallest_feasible_budget_bytes"];
+    EXPECT_EQ(report()["smallest_feasible_budget_bytes"], told);
+    return told;
+  };
+  trace_.base_bytes = 8 * kMib;
+  beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
+  void* base = session_->memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  for (int i = 0; i < 4; ++i) step();
+  const std::int64_t before = smallest();
+  void* grown = session_->memory().allocate(kGrown, allocator::Stream::kDefault);
+  for (int i = 0; i < 3; ++i) step();
+  // 40 MiB, 3 % of them, what rounding to a MiB makes
+  const std::int64_t after = smallest();
+  EXPECT_GE(after, before + kGrown);
+  EXPECT_LE(after, before + kGrown + 3 * kMib);
+  scheduler::Trace larger = trace_;
+  larger.base_bytes += kGrown;
+  step(larger);
+  EXPECT_LE(std::abs(smallest() - after), kMib);
+  const Answered refused = post("/v1/budget", {{"budget", 1}});
+  ASSERT_EQ(refused.status, 409) << refused.body;
+  const std::int64_t told = refused.body["smallest_feasible_budget_bytes"];
+  EXPECT_LE(std::abs(told - after), kMib);
+  static_cast<void>(wholeCurve([] {}));
+  EXPECT_EQ(smallest(), told);
+  session_->memory().deallocate(grown);
+  session_->memory().deallocate(base);
+}
+
 TEST_F(SessionFiguresTest, AStepsTimeIsOneFigure) {
   beginWithReport(plain_bytes_ - saved_bytes_ / 4);
   for (int i = 0; i < 30; ++i) step();

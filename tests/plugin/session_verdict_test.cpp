@@ -83,5 +83,40 @@ TEST_F(SessionVerdictTest, WhatStepsHeldIsGrantedAgain) {
   EXPECT_EQ(post("/v1/budget", {{"budget", kMib - 1}}).status, 409);
 }
 
+// Its steps need far less. Nothing is given up any more: what went over is counted, not refused.
+TEST_F(SessionVerdictTest, InPassThroughTheBudgetStopsNothing) {
+  trace_.base_bytes = 0;
+  for (auto& block : trace_.blocks) block.bytes = 64;
+  Session& session = begin(kBudget);
+  for (int i = 0; i < 4; ++i) step();
+  EXPECT_EQ(allocateOver(kBudget), nullptr);  // it is possible: it is kept
+  const std::int64_t before = session.memory().statistics().budget_violations;
+  session.disable("a test");
+  void* block = allocateOver(kBudget);
+  EXPECT_NE(block, nullptr);
+  EXPECT_GT(session.memory().statistics().budget_violations, before);
+  session.memory().deallocate(block);
+}
+
+// What is ours and must not fail: for as long as it takes.
+TEST_F(SessionVerdictTest, OurOwnCopiesMayGoOverTheBudget) {
+  trace_.base_bytes = 0;
+  for (auto& block : trace_.blocks) block.bytes = 64;
+  Session& session = begin(kBudget);
+  for (int i = 0; i < 4; ++i) step();
+  {
+    const TrainedMemory::OverBudget over(session.memory());
+    void* block = allocateOver(kBudget);
+    EXPECT_NE(block, nullptr);
+    session.memory().deallocate(block);
+  }
+  EXPECT_EQ(allocateOver(kBudget), nullptr);
+  {  // a limit that another thread has set meanwhile stays
+    const TrainedMemory::OverBudget over(session.memory());
+    session.memory().limitOverrun(kMib);
+  }
+  EXPECT_EQ(session.memory().overrunLimitBytes(), kMib);
+}
+
 }  // namespace
 }  // namespace ebbtide::plugin

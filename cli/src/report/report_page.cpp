@@ -93,7 +93,7 @@ std::string memoryTable(const RunReport& report) {
                     {"predicted peak", shownBytes(report.predicted_peak_bytes)},
                     {"before the first step", shownBytes(report.base_bytes)},
                     {"activations", shownBytes(report.activation_bytes)},
-                    {"of them recomputable", shownBytes(report.recomputable_bytes)},
+                    {"activations, recomputable", shownBytes(report.recomputable_bytes)},
                     {"smallest feasible budget", shownBytes(report.smallest_feasible_bytes)},
                     {"budget violations", shownCount(report.violations)}});
 }
@@ -105,7 +105,7 @@ std::string planTable(const RunReport& report) {
                    {{"planner", plan.planner},
                     {"more time, predicted", shownShare(plan.overhead_ratio)},
                     {"recomputed ops", shownCount(plan.recomputed_ops)},
-                    {"of them ahead of messages", shownCount(plan.replays_ahead)},
+                    {"recomputed ops, ahead of messages", shownCount(plan.replays_ahead)},
                     {"values kept as bits", shownCount(plan.decoded_values)},
                     {"values on the host", shownCount(plan.offloaded_values)},
                     {"bytes on the host", shownBytes(plan.offloaded_bytes)},
