@@ -196,7 +196,10 @@ std::unique_ptr<HttpServer> HttpServer::start(const HttpServerOptions& options, 
     std::string why;
     const bool on_unix = options.unix_path && impl.openUnix(*options.unix_path, routes, why);
     if (options.unix_path && !on_unix) failed(why);
-    if (impl.socket && options.node) impl.socket->removeDeadNeighbours();
+    if (impl.socket && options.node) {
+      impl.socket->removeDeadNeighbours();
+      impl.socket->removeDeadJobs();
+    }
     if (options.tcp && options.node) {
       NodeOptions node = *options.node;
       if (!on_unix) node.folder.clear();  // refused, or another job's: nobody in it is asked

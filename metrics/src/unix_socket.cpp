@@ -22,6 +22,7 @@ namespace ebbtide::metrics {
 namespace {
 
 constexpr int kBacklog = 512;
+constexpr int kMostJobs = 100;  // that are looked at: the start of a run waits for it
 constexpr std::chrono::milliseconds kLockPause{10};
 // Then it goes without: whoever holds it is stuck.
 constexpr int kOpenAttempts = 100;
@@ -95,6 +96,17 @@ int connectError(const sockaddr_un& address) {
 bool somebodyListens(const sockaddr_un& address) {
   const int error = connectError(address);
   return error == 0 || error == EAGAIN || error == EINPROGRESS;
+}
+
+// With the lock on the folder above it.
+void removeDeadSockets(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string path = entry.path().string();
+    const auto address = addressOf(path);
+    if (!address || !rankOfSocket(entry.path().filename().string())) continue;
+    if (connectError(*address) == ECONNREFUSED) ::unlink(path.c_str());
+  }
 }
 
 // Bound under `hidden`, renamed to `path`. -1, and a sentence in `error`.
@@ -187,12 +199,24 @@ void UnixSocket::removeDeadNeighbours() const noexcept {
   try {
     const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
     const FolderLock lock(folder.parent_path().string(), kOpenAttempts);
+    removeDeadSockets(folder);
+  } catch (const std::exception&) {  // they are left there
+  }
+}
+
+void UnixSocket::removeDeadJobs() const noexcept {
+  try {
+    const std::filesystem::path own = std::filesystem::path(path_).parent_path();
+    const FolderLock lock(own.parent_path().string(), kOpenAttempts);
     std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-      const std::string path = entry.path().string();
-      const auto address = addressOf(path);
-      if (!address || !rankOfSocket(entry.path().filename().string())) continue;
-      if (connectError(*address) == ECONNREFUSED) ::unlink(path.c_str());
+    int looked_at = 0;
+    for (const auto& job : std::filesystem::directory_iterator(own.parent_path(), error)) {
+      struct stat status {};
+      if (job.path() == own || ::lstat(job.path().c_str(), &status) != 0) continue;
+      if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid()) continue;
+      if (++looked_at > kMostJobs) break;
+      removeDeadSockets(job.path());
+      ::rmdir(job.path().c_str());  // where nothing is left in it
     }
   } catch (const std::exception&) {  // they are left there
   }

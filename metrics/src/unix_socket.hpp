@@ -26,6 +26,8 @@ class UnixSocket {
   // Takes away the names of other ranks in its folder that nobody listens on: of a run that was
   // killed, and had more ranks.
   void removeDeadNeighbours() const noexcept;
+  // The same in the folders of other jobs, a hundred at most, and those that are empty then.
+  void removeDeadJobs() const noexcept;
 
   // The descriptor is the caller's from here on. Non-blocking, closed on exec.
   int release() noexcept;

@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "exit_signal.hpp"
 #include "session_control.hpp"
 #include "system_time.hpp"
 #include "version.hpp"
@@ -24,7 +25,8 @@ std::atomic<bool> in_child{false};
 thread_local bool on_planning_thread = false;
 
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
-constexpr std::size_t kPlannedAtOnce = 8;        // programs; of more, those that came back
+constexpr auto kOutlookTime = std::chrono::milliseconds(300);
+constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
 constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
 
 }  // namespace
@@ -45,6 +47,11 @@ Session::Session(Config config, AuditCache::Host host)
       search_(
           {.planner = config_->planner, .replay_ahead = config_->replay_ahead, .cancelled = &ends_},
           [this](const std::string& text) { debug(text); }),
+      quick_search_({.planner = "greedy",
+                     .replay_ahead = false,
+                     .planning_time = kOutlookTime,
+                     .cancelled = &ends_},
+                    [this](const std::string& text) { debug(text); }),
       budget_(config_->stage_budgets
                   ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
                   : std::nullopt,
@@ -143,6 +150,7 @@ void Session::wake(int threads) {
       planLoop();
     });
     awake_ = true;
+    if (current() == this) ExitSignal::install([] { current()->shutdown(); });
   });
 }
 
@@ -350,10 +358,11 @@ bool Session::wantsPlan(const scheduler::Trace& trace) {
   if (planning_ || keepsEverything()) return false;
   if (endsForBudget() && !in_pipeline_) return false;  // no plan could hold it
   Program& known = programs_[trace.signature];
-  if (!budget()) {  // nothing to plan here, but the other ranks wait for its word
-    const bool tells = trace.group_size > 1 && steps_ >= 2 && !known.asked;
-    if (tells) known.asked = planning_ = true;
-    return tells;
+  if (!budget()) {  // to foresee what one would do; and other ranks wait for its word
+    const bool foresees = steps_ >= kStepsForOutlook && programs_.size() <= kPlannedAtOnce;
+    const bool tells = trace.group_size > 1 && steps_ >= 2;
+    if (known.asked || !(foresees || tells)) return false;
+    return known.asked = planning_ = true;
   }
   const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
   if (known.asked && !known.replan && !first_plan_is_old) return false;
@@ -427,6 +436,7 @@ void Session::shutdown() {
   }
   if (awake_ && !config_->report_path.empty()) writeReport();
   if (awake_) writeTextFile();
+  if (awake_) sayAtEnd();
   control_->close();
   run_trace_.finish();
   snapshots_.finish();

@@ -46,6 +46,7 @@
 #include "recorded_steps.hpp"
 #include "replay_findings.hpp"
 #include "run_figures.hpp"
+#include "run_summary.hpp"
 #include "run_trace.hpp"
 #include "spill_outage.hpp"
 #include "step_summary.hpp"
@@ -222,6 +223,9 @@ class Session {
   // A step that runs backward so often, while another thread's waits to be recorded, may never end:
   // its turn is handed on. Twice as often each time that it did end.
   static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
+  static constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
+  // By then gradients and the optimizer's state are there.
+  static constexpr std::int64_t kStepsForOutlook = 3;
 
   bool freeToObserve() const;  // mutex_ held
 
@@ -269,6 +273,8 @@ class Session {
   void seeStagesWithoutMessages(const StepSummary& summary);
   bool foundStages(const std::vector<std::int32_t>& stages);
   std::string reportText() const;
+  std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
+  void rewriteReport();
   void sayStageGivenUp(const std::string& why);
   void takeBudget();
   bool takePause(std::optional<std::int64_t> before);
@@ -297,6 +303,11 @@ class Session {
   void adopt(const RankJob::Decision& decision);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
   void sayNothingToDo(std::int64_t plain_peak_bytes, std::int64_t activation_bytes);
+  // What a run took, and budgets that were not set (session_summary.cpp).
+  std::int64_t halfBudgetBytes(std::int64_t plain_peak_bytes, std::int64_t activation_bytes) const;
+  void foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph);
+  RunSummary summary() const;
+  void sayAtEnd();
   void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                        Planned& planned) const;
   std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
@@ -392,10 +403,11 @@ class Session {
   std::atomic<bool> pressed_{false}, only_spills_{false};
   std::atomic<bool> said_unread_{false};
   std::atomic<bool> trace_lost_{false};  // the last recorded one could not be written
+  std::atomic<bool> report_lost_{false};
   LateBackwards late_backwards_;
   ExecutorCounters counters_{metrics_};
   EvictionCosts eviction_costs_;
-  const PlanSearch search_;
+  const PlanSearch search_, quick_search_;
 
   mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
@@ -406,6 +418,7 @@ class Session {
   bool closing_ = false;
   std::atomic<bool> ends_{false};  // the same, for what does not take the lock
   bool planning_ = false;
+  std::chrono::steady_clock::time_point report_due_{};
   std::unique_ptr<ToPlan> to_plan_;
   RankJob::OpenStore open_job_store_;
   std::optional<GroupPlace> group_;  // whose ranks are asked
@@ -460,6 +473,8 @@ class Session {
   std::int64_t smallest_without_spill_bytes_ = 0;
   std::string spills_each_step_;  // to be said once the budget is decided
   std::int64_t violations_ = 0;
+  RunSummary::Outlook outlook_half_, outlook_smallest_;
+  std::int64_t foreseen_peak_bytes_ = 0;  // of the program that they are of
 };
 
 }  // namespace ebbtide::plugin

@@ -67,7 +67,7 @@ void Session::planLoop() {
     int budget_number = 0;
     {
       std::unique_lock lock(mutex_);
-      const auto due = std::min({nextLook(), nextTextFile(), nextPlaceLook()});
+      const auto due = std::min({nextLook(), nextTextFile(), nextReport(), nextPlaceLook()});
       changed_.wait_until(lock, due, [this, due] {
         return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork() ||
                nextPlaceLook() < due || due <= std::chrono::steady_clock::now();
@@ -81,6 +81,7 @@ void Session::planLoop() {
     try {
       seekPlace();
       if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
+      if (nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
     } catch (const std::exception& error) {
       warn(std::string("this run is not shown everywhere: ") + error.what());
       const std::lock_guard lock(mutex_);
@@ -121,6 +122,8 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   const std::optional<Bytes> budget = this->budget();
   if (!budget) {
+    foresee(trace, graph);
+    if (trace.group_size <= 1) return;
     scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
     tellJob(trace, {std::move(graph), std::move(everything), {}}, jobLimits(kNoBudgetBytes, budget),
             budget_number);
@@ -176,8 +179,7 @@ void Session::sayNothingToDo(Bytes plain_peak_bytes, Bytes activation_bytes) {
                          return program.second.plans_made > 0;
                        });
   if (gave_up || floor_.tooSmall() || !budget_.isNew(RankBudget::Message::kFits)) return;
-  const Bytes less = plain_peak_bytes - activation_bytes / 2 + trained_.unplannedBytes();
-  const Bytes half = std::max(trained_.budgetWithRoomFor(less), smallestBudgetBytes());
+  const Bytes half = halfBudgetBytes(plain_peak_bytes, activation_bytes);
   const std::string hint =
       half < plain_peak_bytes && !trained_.isElsewhere()
           ? fmt::format(". Half of the activations would be EBBTIDE_BUDGET={}", asSetting(half))

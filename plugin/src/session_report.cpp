@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "ebbtide/metrics/or_null.hpp"
@@ -132,7 +133,28 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
 void Session::writeReport() {
   metrics::WholeFile file(config_->report_path, metrics::WholeFile::kAsUsual);
   file.write(reportText());
-  if (!file.keep()) warn("the report could not be written to " + file.error());
+  const bool kept = file.keep();
+  if (report_lost_.exchange(!kept) || kept) return;
+  warn("the report could not be written to " + file.error());
+}
+
+std::chrono::steady_clock::time_point Session::nextReport() const {
+  return config_->report_path.empty() ? std::chrono::steady_clock::time_point::max() : report_due_;
+}
+
+// What kills the process without a word (the kernel, for want of memory) leaves the last one.
+void Session::rewriteReport() {
+  const auto now = std::chrono::steady_clock::now();
+  report_due_ = now + kFirstReport;
+  {
+    const std::lock_guard lock(mutex_);
+    if (steps_ == 0) return;
+  }
+  report_due_ = now + kReportEvery;
+  std::error_code error;  // a pipe and a terminal take it once, at the end
+  const auto type = std::filesystem::status(config_->report_path, error).type();
+  using Type = std::filesystem::file_type;
+  if (type == Type::regular || type == Type::not_found) writeReport();
 }
 
 std::string Session::reportText() const {
@@ -151,6 +173,7 @@ std::string Session::reportText() const {
       {"rank", config_->rank},
       {"world_size", config_->world_size},
       {"mode", modeName()},
+      {"ended", ends_.load()},
       {"budget_bytes", metrics::orNull(budget())},
       {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
       {"base_bytes", base_bytes_},

@@ -18,6 +18,10 @@ constexpr std::array<std::string_view, 19> kVariables = {
     "EBBTIDE_OFFLOAD", "EBBTIDE_REPLAY_AHEAD", "EBBTIDE_AUDIT_CACHE", "EBBTIDE_SOCKET_DIR",
     "EBBTIDE_JOB_ID",  "EBBTIDE_TOKEN_FILE",   "EBBTIDE_TEXTFILE"};
 
+// What they ask for is there only where steps are measured.
+constexpr std::array kThatMeasure = {"EBBTIDE_BUDGET", "EBBTIDE_REPORT", "EBBTIDE_PERFETTO",
+                                     "EBBTIDE_TEXTFILE", "EBBTIDE_TRACE_DIR"};
+
 constexpr std::array<std::string_view, 10> kOfLibraries = {
     "ATEN_",       "BLIS_", "DNNL_", "GOMP_",   "KMP_",
     "LD_PRELOAD=", "MKL_",  "OMP_",  "ONEDNN_", "OPENBLAS_"};
@@ -53,7 +57,9 @@ std::vector<std::string> knownVariables() {
 bool askedFor() {
   const std::string on = variable("EBBTIDE");
   if (on == "0") return false;
-  return !on.empty() || !variable("EBBTIDE_BUDGET").empty() || !unknownVariable().empty();
+  const auto given = [](const char* name) { return !variable(name).empty(); };
+  return !on.empty() || std::any_of(kThatMeasure.begin(), kThatMeasure.end(), given) ||
+         !unknownVariable().empty();
 }
 
 std::string unknownVariable() {

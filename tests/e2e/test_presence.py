@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -23,6 +24,7 @@ from processes import (
     free_port,
     run,
     script,
+    settled,
     tiny,
 )
 from warm_interpreter import Popen, heed_interrupts
@@ -70,8 +72,14 @@ def wait_for(process: subprocess.Popen, text: str) -> str:
 
 @pytest.mark.parametrize(
     "variables",
-    [{}, {"EBBTIDE_LOG": "debug"}, {"EBBTIDE": "0", "EBBTIDE_BUDGTE": "1"}, {"EBBTIDE_BUDGET": ""}],
-    ids=["none", "only_log", "off", "empty_budget"],
+    [
+        {},
+        {"EBBTIDE_LOG": "debug", "EBBTIDE_REPORT": ""},
+        {"EBBTIDE": "0", "EBBTIDE_BUDGTE": "1"},
+        {"EBBTIDE": "0", "EBBTIDE_REPORT": "report.json"},
+        {"EBBTIDE_BUDGET": "", "EBBTIDE_REPORT": ""},
+    ],
+    ids=["none", "only_log", "off", "off_with_report", "empty_budget"],
 )
 def test_inert_unless_asked_for(variables: dict[str, str], tmp_path: Path) -> None:
     program = code(
@@ -82,6 +90,19 @@ def test_inert_unless_asked_for(variables: dict[str, str], tmp_path: Path) -> No
     done = run(program, variables, tmp_path, out=False).succeeded()
     assert done.output == ""
     assert not done.reports
+
+
+@pytest.mark.parametrize(
+    "name", ["EBBTIDE_REPORT", "EBBTIDE_PERFETTO", "EBBTIDE_TEXTFILE", "EBBTIDE_TRACE_DIR"]
+)
+def test_a_file_to_write_measures(name: str, tiny_baseline: Baseline, tmp_path: Path) -> None:
+    variables = {"EBBTIDE_REPORT": "", name: str(tmp_path / "written")}
+    done = run(tiny(), variables, tmp_path).succeeded()
+    assert done.results == tiny_baseline.plain.results
+    assert "measuring, nothing is dropped" in done.output
+    written = tmp_path / "written"
+    files = list(written.iterdir()) if name == "EBBTIDE_TRACE_DIR" else [written]
+    assert files and all(file.stat().st_size > 0 for file in files)
 
 
 def test_package_is_free_of_torch(tmp_path: Path) -> None:
@@ -208,6 +229,99 @@ def test_no_socket_is_allowed(
     warnings = [line for line in done.output.splitlines() if "warning" in line]
     assert len(warnings) == 1 and warnings[0].count("Operation not permitted") == 2, done.output
     assert not list(sockets.iterdir())
+
+
+def test_the_last_line_sums_the_run_up(
+    tiny_budget: str, tiny_baseline: Baseline, tmp_path: Path
+) -> None:
+    """With a budget what it cost; without one what others would."""
+    done = run(tiny(), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path / "budget").succeeded()
+    steps = done.report["steps"]
+    assert done.said(
+        rf"done after {steps} steps of [\d.]+ m?s: peak [\d.]+ MiB of the budget's [\d.]+ MiB, "
+        r"never over it; plain peak [\d.]+ MiB; recomputing takes [\d.]+ % of the time$"
+    ), done.output
+    measured = run(
+        settled("tests/e2e/tiny_train.py", "--variants", "plain", "--steps", "12"),
+        {"EBBTIDE": "1"},
+        tmp_path / "measured",
+    ).succeeded()
+    assert measured.results == tiny_baseline.plain.results
+    line = re.search(
+        r"done after \d+ steps of [\d.]+ m?s: peak [\d.]+ MiB, activations [\d.]+ MiB\. "
+        r"Half of the activations: EBBTIDE_BUDGET=(\d+)MiB \(.+\); "
+        r"the smallest: (\d+)MiB( \(.+\))?$",
+        measured.output,
+        re.M,
+    )
+    assert line is not None, measured.output
+    half, smallest = int(line.group(1)), int(line.group(2))
+    assert smallest <= half < measured.report["mapped_peak_bytes"] / MIB
+    assert smallest == measured.report["smallest_feasible_budget_bytes"] // MIB
+    # What is named trains.
+    within = run(tiny(), {"EBBTIDE_BUDGET": f"{half}MiB"}, tmp_path / "half").succeeded()
+    assert within.results == tiny_baseline.plain.results
+
+
+def test_ranks_that_are_alike_end_in_one_line(tmp_path: Path) -> None:
+    program = script("tests/e2e/tiny_train.py", "--steps", "6", ranks=2)
+    done = run(program, {"EBBTIDE": "1"}, tmp_path).succeeded()
+    assert len(done.reports) == 2
+    assert done.output.count("done after") == 1, done.output
+    assert done.said(r"\[ebbtide rank 0\] done after"), done.output
+
+
+@pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])
+def test_a_scheduler_that_ends_the_job_leaves_a_report(
+    at: str, tmp_path: Path, tiny_budget: str
+) -> None:
+    variables = {
+        "EBBTIDE_BUDGET": tiny_budget,
+        "EBBTIDE_TEXTFILE": str(tmp_path / "series.prom"),
+        "EBBTIDE_PERFETTO": str(tmp_path / "trace.json"),
+    }
+    process = started(tiny(steps=5000), variables, tmp_path)
+    try:
+        read = wait_for(process, at)
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == -signal.SIGTERM, read + rest
+    report = json.loads((tmp_path / "report-0.json").read_text())
+    assert report["ended"]
+    assert "ebbtide_memory_budget_bytes" in (tmp_path / "series.prom").read_text()
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    if at == "step 8":  # of the others the first may not have ended
+        assert report["steps"] >= 7 and events
+        assert "done after" in rest
+
+
+def test_a_killed_run_leaves_its_last_report(tmp_path: Path, tiny_budget: str) -> None:
+    process = started(tiny(steps=5000), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
+    report = tmp_path / "report-0.json"
+    try:
+        wait_for(process, "step 0")
+        latest = time.monotonic() + TIMEOUT_SECONDS
+        while not report.exists() and time.monotonic() < latest:
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.communicate()
+    told = json.loads(report.read_text())
+    assert not told["ended"] and told["steps"] > 0
+
+
+def test_a_handler_of_the_programs_is_the_one_that_runs(tmp_path: Path) -> None:
+    text = (
+        "import os, signal, torch\n"
+        "x = torch.ones(4, requires_grad=True)\n"
+        "for _ in range(3): (x * x).sum().backward()\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os._exit(7))\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    done = run(code(text), {"EBBTIDE": "1"}, tmp_path, out=False)
+    assert done.status == 7, done.output
 
 
 @pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])

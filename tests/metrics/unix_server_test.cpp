@@ -3,20 +3,26 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "ebbtide/metrics/ask_ranks.hpp"
 #include "ebbtide/metrics/http_server.hpp"
 #include "ebbtide/metrics/pages.hpp"
 #include "private_folder.hpp"
@@ -49,6 +55,63 @@ class UnixServerTest : public testing::Test {
   const std::string path_ = folder_ + "/rank-0.sock";
   std::string error_;
 };
+
+int bound(const std::string& path) {
+  const int descriptor = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(path.begin(), path.end(), address.sun_path);
+  EXPECT_EQ(::bind(descriptor, reinterpret_cast<sockaddr*>(&address), sizeof address), 0) << path;
+  return descriptor;
+}
+
+// What a process that was killed leaves behind.
+void leaveSocket(const std::string& path) {
+  ::close(bound(path));
+}
+
+// The folder of a dead job goes; one with a live rank, with another file, or that is a link stays.
+TEST_F(UnixServerTest, FoldersOfDeadJobsGoWithTheNextStart) {
+  namespace fs = std::filesystem;
+  const auto other = start(base_ / "run/lives/rank-0.sock");
+  ASSERT_NE(other, nullptr) << error_;
+  for (const char* job : {"dead", "full"}) {
+    fs::create_directory(base_ / ("run/" + std::string(job)));
+    leaveSocket(base_ / ("run/" + std::string(job) + "/rank-0.sock"));
+  }
+  leaveSocket(base_ / "run/lives/rank-1.sock");
+  std::ofstream(base_ / "run/full/notes") << "mine";
+  fs::create_directory(base_ / "elsewhere");
+  leaveSocket(base_ / "elsewhere/rank-0.sock");
+  fs::create_directory_symlink(base_ / "elsewhere", base_ / "run/link");
+  HttpServerOptions options;
+  options.unix_path = path_;
+  options.node = NodeOptions{.folder = folder_, .job_id = "job"};
+  const auto server = HttpServer::start(options, Routes{}, error_);
+  ASSERT_NE(server, nullptr) << error_;
+  EXPECT_FALSE(fs::exists(base_ / "run/dead"));
+  EXPECT_TRUE(fs::exists(base_ / "run/full/notes"));
+  EXPECT_TRUE(fs::exists(base_ / "run/lives/rank-0.sock"));
+  EXPECT_FALSE(fs::exists(base_ / "run/lives/rank-1.sock"));
+  EXPECT_TRUE(fs::exists(base_ / "elsewhere/rank-0.sock"));
+}
+
+// Of three ranks one is gone and one never answers.
+TEST_F(UnixServerTest, RanksAreAskedForWhatTheySay) {
+  const auto server = start(path_);
+  ASSERT_NE(server, nullptr) << error_;
+  leaveSocket(folder_ + "/rank-1.sock");
+  const int silent = bound(folder_ + "/rank-2.sock");
+  ::listen(silent, 8);
+  const auto limit = std::chrono::milliseconds(200);
+  const std::map<int, std::string> expected{{0, "ok\n"}};
+  EXPECT_EQ(askRanks(folder_, "/healthz", limit), expected);
+  EXPECT_EQ(askRank(0, folder_, "/healthz", limit), "ok\n");
+  for (const int rank : {1, 2, 3}) EXPECT_EQ(askRank(rank, folder_, "/healthz", limit), "") << rank;
+  EXPECT_EQ(askRank(0, folder_, "/nothing", limit), "");
+  EXPECT_TRUE(askRanks(base_ / "nowhere", "/healthz", limit).empty());
+  ::close(silent);
+}
 
 TEST_F(UnixServerTest, MakesItsFoldersAndTakesChanges) {
   ::umask(0);

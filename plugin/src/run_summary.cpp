@@ -1,0 +1,69 @@
+#include "run_summary.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "ebbtide/scheduler/byte_size.hpp"
+#include "out_of_memory.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::formatBytes;
+
+// "98 ms", "1.2 s", "0.41 ms"
+std::string timeText(double seconds) {
+  const double ms = 1e3 * seconds;
+  if (ms >= 9999.5) return fmt::format("{:.0f} s", seconds);
+  if (ms >= 999.5) return fmt::format("{:.1f} s", seconds);
+  return ms >= 9.95 ? fmt::format("{:.0f} ms", ms) : fmt::format("{:.2g} ms", ms);
+}
+
+std::string stepsText(const RunSummary& run) {
+  std::string text = fmt::format("done after {} step{}", run.steps, run.steps == 1 ? "" : "s");
+  if (run.step_seconds > 0) text += " of " + timeText(run.step_seconds);
+  return text;
+}
+
+// " (+4 % time)", rounded up
+std::string costText(const RunSummary::Outlook& outlook) {
+  if (outlook.spills) return " (each step writes to disk)";
+  if (!outlook.overhead_ratio) return "";
+  return fmt::format(" (+{:.0f} % time)", std::ceil(100 * *outlook.overhead_ratio - 1e-9));
+}
+
+std::string outlookText(const RunSummary& run) {
+  std::string text;
+  if (run.half.budget_bytes > 0 && run.half.budget_bytes < run.peak_bytes) {
+    text += ". Half of the activations: EBBTIDE_BUDGET=" + asSetting(run.half.budget_bytes) +
+            costText(run.half);
+  }
+  if (run.smallest.budget_bytes > 0 && run.smallest.budget_bytes < run.peak_bytes) {
+    text += (text.empty() ? ". The smallest budget: EBBTIDE_BUDGET=" : "; the smallest: ") +
+            asSetting(run.smallest.budget_bytes) + costText(run.smallest);
+  }
+  return text;
+}
+
+std::string violationsText(std::int64_t violations) {
+  if (violations == 0) return "never over it";
+  return fmt::format("{} time{} over it", violations, violations == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string describe(const RunSummary& run) {
+  std::string text = stepsText(run) + ": peak " + formatBytes(run.peak_bytes);
+  if (!run.budget_bytes) {
+    if (run.activation_bytes > 0) text += ", activations " + formatBytes(run.activation_bytes);
+    return text + outlookText(run);
+  }
+  text += fmt::format(" of the budget's {}, {}", formatBytes(*run.budget_bytes),
+                      violationsText(run.violations));
+  if (run.plain_peak_bytes > 0)
+    text += fmt::format("; plain peak {}", formatBytes(run.plain_peak_bytes));
+  return text + fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);
+}
+
+}  // namespace ebbtide::plugin

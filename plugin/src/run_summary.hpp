@@ -1,0 +1,33 @@
+// RunSummary: what a run took, in the line that stands last. Torch-free.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace ebbtide::plugin {
+
+struct RunSummary {
+  using Bytes = std::int64_t;
+
+  struct Outlook {
+    Bytes budget_bytes = 0;                     // that would do; 0: not known
+    std::optional<double> overhead_ratio = {};  // of its plan, to a step's time; nothing: not known
+    bool spills = false;  // each step writes to the disk: how long is not known
+  };
+
+  std::int64_t steps = 0;
+  double step_seconds = 0;                 // 0: not known
+  std::optional<Bytes> budget_bytes = {};  // nothing: measured only
+  Bytes peak_bytes = 0;                    // of what the budget bounds
+  Bytes plain_peak_bytes = 0;              // without a plan; 0: not known
+  Bytes activation_bytes = 0;              // 0: not known
+  double recompute_share = 0;              // of the time in steps
+  std::int64_t violations = 0;
+  Outlook half = {}, smallest = {};  // of the activations, and of all budgets; where there is none
+};
+
+// "done after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, …"
+std::string describe(const RunSummary& run);
+
+}  // namespace ebbtide::plugin

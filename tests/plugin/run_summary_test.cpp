@@ -1,0 +1,75 @@
+#include "run_summary.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr std::int64_t kMib = 1 << 20;
+
+TEST(RunSummary, OfABudgetSaysWhatItCost) {
+  RunSummary run{.steps = 60,
+                 .step_seconds = 0.098,
+                 .budget_bytes = 250 * kMib,
+                 .peak_bytes = 249 * kMib,
+                 .plain_peak_bytes = 412 * kMib,
+                 .recompute_share = 0.061};
+  EXPECT_EQ(
+      describe(run),
+      "done after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, never over it; "
+      "plain peak 412.0 MiB; recomputing takes 6.1 % of the time");
+  run.violations = 3;
+  run.plain_peak_bytes = 0;
+  EXPECT_EQ(describe(run),
+            "done after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, 3 times over "
+            "it; recomputing takes 6.1 % of the time");
+}
+
+// 4.01 % are told as 5: a promise is not rounded down.
+TEST(RunSummary, WithoutABudgetNamesTwo) {
+  RunSummary run{.steps = 1,
+                 .step_seconds = 1.25,
+                 .peak_bytes = 412 * kMib,
+                 .activation_bytes = 300 * kMib,
+                 .half = {.budget_bytes = 249 * kMib, .overhead_ratio = 0.0401},
+                 .smallest = {.budget_bytes = 109 * kMib, .overhead_ratio = {}, .spills = true}};
+  const std::string begin = "done after 1 step of 1.2 s: peak 412.0 MiB, activations 300.0 MiB";
+  EXPECT_EQ(describe(run), begin +
+                               ". Half of the activations: EBBTIDE_BUDGET=249MiB (+5 % time); the "
+                               "smallest: 109MiB (each step writes to disk)");
+  run.smallest = {.budget_bytes = 109 * kMib, .overhead_ratio = {}};
+  run.half.overhead_ratio = 0.04;
+  EXPECT_EQ(describe(run), begin +
+                               ". Half of the activations: EBBTIDE_BUDGET=249MiB (+4 % time); the "
+                               "smallest: 109MiB");
+  run.half = {};
+  EXPECT_EQ(describe(run), begin + ". The smallest budget: EBBTIDE_BUDGET=109MiB");
+}
+
+// A budget at or above the peak would do nothing.
+TEST(RunSummary, NamesNoBudgetThatDoesNothing) {
+  const RunSummary run{.steps = 2,
+                       .step_seconds = 0.0004,
+                       .peak_bytes = 10 * kMib,
+                       .half = {.budget_bytes = 10 * kMib, .overhead_ratio = 0.1},
+                       .smallest = {.budget_bytes = 12 * kMib, .overhead_ratio = {}}};
+  EXPECT_EQ(describe(run), "done after 2 steps of 0.4 ms: peak 10.0 MiB");
+}
+
+TEST(RunSummary, TimesHaveTwoDigitsOrMore) {
+  RunSummary run{.steps = 2, .peak_bytes = kMib};
+  const auto said = [&run](double seconds) {
+    run.step_seconds = seconds;
+    const std::string text = describe(run);
+    return text.substr(0, text.find(':'));
+  };
+  EXPECT_EQ(said(0), "done after 2 steps");  // not known
+  EXPECT_EQ(said(0.00994), "done after 2 steps of 9.9 ms");
+  EXPECT_EQ(said(0.0127), "done after 2 steps of 13 ms");
+  EXPECT_EQ(said(0.9994), "done after 2 steps of 999 ms");
+  EXPECT_EQ(said(0.9996), "done after 2 steps of 1.0 s");
+  EXPECT_EQ(said(12.3), "done after 2 steps of 12 s");
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
