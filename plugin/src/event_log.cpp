@@ -172,6 +172,7 @@ void EventLog::end(std::size_t scope, const ThreadMoment& moment) {
 
 void EventLog::rest() noexcept {
   std::lock_guard lock(mutex_);
+  if (!rests_since_) rests_.fetch_add(1, std::memory_order_relaxed);
   rests_since_ = std::chrono::steady_clock::now();
 }
 

@@ -4,6 +4,7 @@
 // Thread rule: any thread may append; one mutex, held for an append only. Torch-free.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -71,9 +72,11 @@ class EventLog final : public allocator::Observer {
   // True also before anything was saved: the step may be no more than a look at a parameter.
   bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
 
-  // That the step has begun so far: one that goes on for ever writes no parameter.
-  std::int64_t backwardPasses() const noexcept {
-    return backward_passes_.load(std::memory_order_relaxed);
+  // Passes that the step has ended so far: backward ones, or forward ones whose results were let go
+  // of. One that goes on for ever writes no parameter.
+  std::int64_t passes() const noexcept {
+    return std::max(backward_passes_.load(std::memory_order_relaxed),
+                    rests_.load(std::memory_order_relaxed));
   }
 
   // What lives of the blocks that the step allocated, and where in it that was.
@@ -133,7 +136,7 @@ class EventLog final : public allocator::Observer {
   std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
   std::size_t most_events_ = kMostAfter;
   std::atomic<bool> used_{false};
-  std::atomic<std::int64_t> backward_passes_{0};
+  std::atomic<std::int64_t> backward_passes_{0}, rests_{0};
   std::optional<std::chrono::steady_clock::time_point> rests_since_;
 };
 

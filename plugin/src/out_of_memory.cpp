@@ -104,7 +104,8 @@ void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
   } else if (fits > facts.budget_bytes) {
     out << "This allocation alone needs at least "
         << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits)
-        << "; the rest of the step may need more.";
+        << (onDevice(facts) ? "; the rest of the step may need more."
+                            : "; what follows may need more: EBBTIDE=1 measures a whole run.");
     sayWhyNotOver(out, facts);
   } else if (onDevice(facts)) {
     out << "The budget has room: memory that graphs keep, or that others took of the device since "

@@ -54,7 +54,9 @@ std::string violationsText(std::int64_t violations) {
 }  // namespace
 
 std::string describe(const RunSummary& run) {
-  std::string text = stepsText(run) + ": peak " + formatBytes(run.peak_bytes);
+  std::string text = stepsText(run);
+  if (run.peak_bytes == 0) return text;  // torch's own allocator
+  text += ": peak " + formatBytes(run.peak_bytes);
   if (!run.budget_bytes) {
     if (run.activation_bytes > 0) text += ", activations " + formatBytes(run.activation_bytes);
     return text + outlookText(run);

@@ -206,7 +206,7 @@ Session::StepStart Session::beginStep() {
 }
 
 bool Session::freeToObserve() const {
-  return log_ == nullptr || log_->restsSince(kRest) || log_->backwardPasses() >= most_passes_;
+  return log_ == nullptr || log_->restsSince(kRest) || log_->passes() >= most_passes_;
 }
 
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {

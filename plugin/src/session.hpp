@@ -220,7 +220,7 @@ class Session {
     bool first_step = false;
   };
 
-  // A step that runs backward so often, while another thread's waits to be recorded, may never end:
+  // A step of so many passes, while another thread's waits to be recorded, may never end:
   // its turn is handed on. Twice as often each time that it did end.
   static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
   static constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
@@ -339,6 +339,7 @@ class Session {
   std::int64_t grownSince(std::int64_t base_bytes) const noexcept;
   bool noteNeed(std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
   void judgeBudget(std::int64_t base_bytes);
+  void measureGrowth(std::int64_t base_bytes);
   void mayGoOver();
   bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
   void sayOverBudget();

@@ -1,6 +1,7 @@
 // The line that a Session's run ends with, and what it says of budgets that were not set.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -80,10 +81,13 @@ RunSummary Session::summary() const {
   if (program != nullptr) run.plain_peak_bytes = program->plain_peak_bytes;
   if (program != nullptr) run.activation_bytes = program->activation_bytes;
   if (figures_.totalSeconds() > 0) run.recompute_share = recomputed / figures_.totalSeconds();
-  if (run.half.budget_bytes == 0) {  // what is known without a plan
+  const Bytes smallest = smallestBudgetBytes(), grown = grownSince(0);  // since they were foreseen
+  if (run.half.budget_bytes == 0) {                                     // known without a plan
     run.half.budget_bytes = halfBudgetBytes(run.plain_peak_bytes, run.activation_bytes);
-    run.smallest.budget_bytes = smallestBudgetBytes();
+  } else {
+    run.half.budget_bytes = std::max(run.half.budget_bytes + grown, smallest);
   }
+  if (run.smallest.budget_bytes != smallest) run.smallest = {.budget_bytes = smallest};
   return run;
 }
 

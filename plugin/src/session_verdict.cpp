@@ -191,7 +191,7 @@ void Session::noteGrown() noexcept {
 // A step begins.
 void Session::judgeBudget(std::int64_t base_bytes) {
   const std::optional<Bytes> budget = this->budget();
-  if (!budget) return;
+  if (!budget) return measureGrowth(base_bytes);
   if (budget_.isOpen()) return mayGoOver();
   // Forward passes without a backward one (a norm that is logged) begin steps, but none that tell.
   const bool tells = std::exchange(begin_told_after_, steps_) != steps_;
@@ -221,6 +221,18 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   // From here on what would go over the budget fails; but one that was asked for while the run went
   // on is taken back then.
   if (config_->on_infeasible == OnInfeasible::kStop && !budget_.isAsked()) trained_.refuseOverrun();
+}
+
+// Without a budget the smallest one that is told is that of the base as it is now, too: a copy of
+// the weights, made late, counts in it.
+void Session::measureGrowth(Bytes base_bytes) {
+  if (std::exchange(begin_told_after_, steps_) == steps_ || steps_ < kStepsForOutlook) return;
+  if (growth_.found()) {
+    growth_.note(steps_ + 1, base_bytes);
+  } else {
+    growth_.settle(steps_, base_bytes);
+  }
+  noteGrown();
 }
 
 void Session::mayGoOver() {

@@ -4,7 +4,9 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from processes import Finished, Program, run
+from tiers import nightly_but
 
 NET = """
 import torch
@@ -28,10 +30,14 @@ def step(rows):
 """
 
 
-def ran(text: str, variables: dict[str, str], folder: Path) -> Finished:
+def tried(text: str, variables: dict[str, str], folder: Path) -> Finished:
     paths = {"PYTHONPATH": str(Path(__file__).parent)}
     program = Program((sys.executable, "-c", text))
-    return run(program, variables | paths, folder, out=False).succeeded()
+    return run(program, variables | paths, folder, out=False)
+
+
+def ran(text: str, variables: dict[str, str], folder: Path) -> Finished:
+    return tried(text, variables, folder).succeeded()
 
 
 def trained(loop: str, budget: str, folder: Path) -> Finished:
@@ -116,7 +122,7 @@ import torch
 import planner
 begun, ended = threading.Event(), threading.Event()
 
-def backward_for_ever():
+def for_ever():
     weight = torch.eye(64, requires_grad=True)
     while not ended.wait(0.002):
         y = weight
@@ -126,7 +132,7 @@ def backward_for_ever():
         weight.grad = None
         begun.set()
 
-other = threading.Thread(target=backward_for_ever)
+other = threading.Thread(target=for_ever, daemon=True)
 other.start()
 begun.wait()
 torch.manual_seed(0)
@@ -153,10 +159,17 @@ def loss_of(done: Finished) -> str:
     return loss
 
 
+PASSES = {"backward": BESIDE, "forward": BESIDE.replace("y.sum().backward()", "del y")}
+
+
 # Over 20 s: two threads share a processor, and the trainer waits for the turn to be handed on.
-def test_a_second_thread_that_ends_no_step(tmp_path: Path) -> None:
-    """It runs backward for ever and writes no parameter; the trainer has a plan nevertheless."""
-    plain = ran(BESIDE, {}, tmp_path / "plain")
-    done = ran(BESIDE, {"EBBTIDE_BUDGET": "30MiB"}, tmp_path / "planned")
+@pytest.mark.parametrize("passes", nightly_but({"forward"}, PASSES))
+def test_a_second_thread_that_ends_no_step(passes: str, tmp_path: Path) -> None:
+    """It runs for ever and writes no parameter; the trainer has a plan nevertheless."""
+    plain = ran(PASSES[passes], {}, tmp_path / "plain")
+    done = ran(PASSES[passes], {"EBBTIDE_BUDGET": "30MiB"}, tmp_path / "planned")
     assert loss_of(done) == loss_of(plain)
     assert done.said("plan by ") and done.report["followed_steps"] > 0, done.output
+    refused = tried(PASSES[passes], {"EBBTIDE_BUDGET": "2MiB"}, tmp_path / "refused")
+    assert refused.status != 0
+    assert refused.said("Smallest budget: EBBTIDE_BUDGET="), refused.output

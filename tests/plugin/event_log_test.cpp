@@ -92,7 +92,7 @@ TEST(EventLog, CountsBackwardPasses) {
   EventLog log(0);
   for (const Kind kind : {Kind::kBackwardPass, Kind::kBackwardNode, Kind::kBackwardPass})
     log.add(kind, 0);
-  EXPECT_EQ(log.backwardPasses(), 2);
+  EXPECT_EQ(log.passes(), 2);
 }
 
 TEST(EventLog, ErasedEventsLeaveTheRest) {

@@ -63,8 +63,8 @@ TEST(OutOfMemoryTest, AllThatIsKnownIsSaidInTheseWords) {
       "  10.0 MiB  the rest\n"
       "The step first left the order that its addresses were placed for at large block 7: "
       "2.0 MiB expected, 30.0 MiB asked for.\n"
-      "This allocation alone needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need "
-      "more. (For the steps before it: EBBTIDE_BUDGET=32MiB.) "
+      "This allocation alone needs at least EBBTIDE_BUDGET=74MiB; what follows may need more: "
+      "EBBTIDE=1 measures a whole run. (For the steps before it: EBBTIDE_BUDGET=32MiB.) "
       "EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.");
 }
 
@@ -90,8 +90,8 @@ TEST(OutOfMemoryTest, WhatIsNotKnownIsNotSaid) {
       "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: 30.0 MiB asked for.\n"
       "Budget 64.0 MiB; 50.0 MiB mapped, 40.0 MiB in live blocks; 24.0 MiB free, largest "
       "run 20.0 MiB (fragmentation 17%).\n"
-      "This allocation alone needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need "
-      "more. "
+      "This allocation alone needs at least EBBTIDE_BUDGET=74MiB; what follows may need more: "
+      "EBBTIDE=1 measures a whole run. "
       "EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.");
 }
 
@@ -107,7 +107,8 @@ TEST(OutOfMemoryTest, WhereItMayGoOverTheBudgetTheMachineIsFullOrTheSystemRefuse
   OutOfMemory facts = onTheHost();
   facts.overrun_limit_bytes = facts.mapped_bytes + facts.block_bytes - 1;
   std::string text = describe(facts);
-  EXPECT_NE(text.find("needs at least EBBTIDE_BUDGET=74MiB; the rest of the step may need more. It "
+  EXPECT_NE(text.find("needs at least EBBTIDE_BUDGET=74MiB; what follows may need more: EBBTIDE=1 "
+                      "measures a whole run. It "
                       "may go over the budget, but the machine, or its control group, is full"),
             std::string::npos)
       << text;

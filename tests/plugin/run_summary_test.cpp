@@ -56,6 +56,10 @@ TEST(RunSummary, NamesNoBudgetThatDoesNothing) {
   EXPECT_EQ(describe(run), "done after 2 steps of 0.4 ms: peak 10.0 MiB");
 }
 
+TEST(RunSummary, WithoutAPeakSaysTheTimeAlone) {
+  EXPECT_EQ(describe({.steps = 2, .step_seconds = 0.5}), "done after 2 steps of 500 ms");
+}
+
 TEST(RunSummary, TimesHaveTwoDigitsOrMore) {
   RunSummary run{.steps = 2, .peak_bytes = kMib};
   const auto said = [&run](double seconds) {

@@ -115,6 +115,25 @@ TEST_F(SessionFiguresTest, WhatGrewIsInTheSmallestBudgetOnce) {
   session_->memory().deallocate(base);
 }
 
+// Nor does it take a budget to count a copy of the weights that is made late.
+TEST_F(SessionFiguresTest, WhatGrewIsInTheSmallestBudgetOfAMeasuredRun) {
+  constexpr std::int64_t kGrown = 40 * kMib;
+  trace_.base_bytes = 8 * kMib;
+  begin();
+  const auto smallest = [this]() -> std::int64_t {
+    return get("/v1/status").body["smallest_feasible_budget_bytes"];
+  };
+  void* base = session_->memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  for (int i = 0; i < 5; ++i) step();
+  const std::int64_t before = smallest();
+  void* grown = session_->memory().allocate(kGrown, allocator::Stream::kDefault);
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_GE(smallest(), before + kGrown);
+  EXPECT_LE(smallest(), before + kGrown + 3 * kMib);
+  session_->memory().deallocate(grown);
+  session_->memory().deallocate(base);
+}
+
 TEST_F(SessionFiguresTest, AStepsTimeIsOneFigure) {
   beginWithReport(plain_bytes_ - saved_bytes_ / 4);
   for (int i = 0; i < 30; ++i) step();

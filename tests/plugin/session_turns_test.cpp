@@ -32,6 +32,27 @@ TEST_F(SessionTurnsTest, AStepThatNeverEndsHandsItsTurnOn) {
   EXPECT_FALSE(session.releaseLog(endless.log));
 }
 
+// As one that serves beside the training, and forgot no_grad: each result is thrown away.
+TEST_F(SessionTurnsTest, AStepThatOnlyRunsForwardHandsItsTurnOnToo) {
+  Session& session = begin(plain_bytes_ / 2);
+  const auto endless = session.beginStep();
+  ASSERT_NE(endless.log, nullptr);
+  const auto runForward = [&endless](int passes) {
+    for (int pass = 0; pass < passes; ++pass) {
+      endless.log->noteUse();
+      endless.log->add(Kind::kOpBegin, 0);
+      endless.log->rest();
+      endless.log->rest();  // the same one, told again
+    }
+  };
+  runForward(31);
+  const auto early = session.beginStep();
+  EXPECT_EQ(early.log, nullptr);
+  end(early, false);
+  runForward(1);
+  EXPECT_NE(session.beginStep().log, nullptr);
+}
+
 // It did end: it may have been one with many microbatches, which is waited for longer.
 TEST_F(SessionTurnsTest, AStepThatEndsAfterAllIsWaitedForLonger) {
   Session& session = begin(plain_bytes_ / 2);
