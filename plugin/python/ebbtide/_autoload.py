@@ -26,22 +26,41 @@ _LAUNCHER_MODULES = {
     "deepspeed.launcher.launch",
 }
 _LAUNCHER_PROGRAMS = {"torchrun", "accelerate", "deepspeed"}
+_PROOF = "EBBTIDE_PROOF"
 
 
 def load() -> None:
     try:
-        if not any(name.startswith("EBBTIDE") for name in os.environ):
-            return
-        library = _open(Path(__file__).parent)
-        if not library.ebbtide_asked_for() or _is_launcher(os.environ, sys.orig_argv, sys.argv):
-            return
-        problem = _start(library, sys.modules["torch"].__version__)
+        problem = _arm_proof(os.environ.get(_PROOF)) or _start_if_asked()
     except Exception as error:
         _say(f"not started, training goes on without it: {error}")
         return
     if problem:
         _say(problem)
         raise SystemExit(2)
+
+
+def _arm_proof(text: str | None) -> str | None:
+    """For `ebbtide prove`, in plain runs too. Returns the user's mistake in one sentence."""
+    if not text:
+        return None
+    from ebbtide import _proof  # costs an import, and few want it
+
+    try:
+        _proof.arm(text)
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+def _start_if_asked() -> str | None:
+    """Nothing of ours is loaded where no variable asks for it. Returns as _start()."""
+    if not any(name.startswith("EBBTIDE") and name != _PROOF for name in os.environ):
+        return None
+    library = _open(Path(__file__).parent)
+    if not library.ebbtide_asked_for() or _is_launcher(os.environ, sys.orig_argv, sys.argv):
+        return None
+    return _start(library, sys.modules["torch"].__version__)
 
 
 def _is_launcher(
