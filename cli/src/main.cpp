@@ -9,6 +9,7 @@
 
 #include "live/running_job.hpp"
 #include "program.hpp"
+#include "shell/command_words.hpp"
 #include "shell/usage_problem.hpp"
 #include "verbs.hpp"
 
@@ -25,7 +26,7 @@ int run(int argc, char** argv) {
   int exit_code = kFeasible;
   const auto app = makeProgram(exit_code);
   try {
-    app->parse(argc, argv);
+    app->parse(guardedWords(argc, argv));
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return failed(kBadInput, usageProblem(*app, error).c_str());
     app->exit(error);  // prints the help that was asked for

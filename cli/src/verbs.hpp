@@ -9,7 +9,8 @@ namespace ebbtide::cli {
 // on stderr.
 enum ExitCode : int {
   kFeasible = 0,    // done
-  kFailure = 1,     // a failure of ours, no memory, a full disk; doctor: something does not work
+  kFailure = 1,     // a failure of ours, no memory, a full disk; doctor: something does not work;
+                    // prove: not identical
   kBadInput = 2,    // what is wrong and where
   kInfeasible = 3,  // no plan keeps within the budget
   kNoRun = 4,       // no such run, or a rank that does not answer
@@ -34,6 +35,8 @@ void addPause(CLI::App& app, int& exit_code);
 void addResume(CLI::App& app, int& exit_code);
 void addTrace(CLI::App& app, int& exit_code);
 void addSnapshot(CLI::App& app, int& exit_code);
+// Of a script that is to train:
+void addProve(CLI::App& app, int& exit_code);
 // Of runs that ended, of this machine, of this program:
 void addReport(CLI::App& app, int& exit_code);
 void addDoctor(CLI::App& app, int& exit_code);

@@ -82,6 +82,10 @@ std::string usageProblem(const CLI::App& program, const CLI::ParseError& error) 
   const CLI::App& verb = *verbs.front();
   // First of all: what comes after it may be taken for another word, which is wrong by it alone.
   if (const std::string option = unknownOption(verb); !option.empty()) {
+    if (verb.get_option_no_throw("COMMAND") != nullptr) {
+      return "unknown option " + forTerminal(option) + " of " + verb.get_name() +
+             "; options of the command come after --; see ebbtide " + verb.get_name() + " --help";
+    }
     const std::string others = verbsWith(program, option);
     return "unknown option " + forTerminal(option) + " of " + verb.get_name() +
            (others.empty()

@@ -1,0 +1,74 @@
+#include "prove/child_processes.hpp"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <charconv>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+namespace ebbtide::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds kToEnd(2), kToBeKilled(5);
+
+// -1: no process.
+pid_t numberIn(std::string_view text) {
+  pid_t number = -1;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
+}
+
+// "12 (a name) S 7 …": the name may have parentheses and spaces itself.
+pid_t parentIn(const std::string& stat) {
+  const std::size_t name_end = stat.rfind(") ");
+  return name_end == std::string::npos || stat.size() < name_end + 5
+             ? -1
+             : numberIn(std::string_view(stat).substr(name_end + 4));
+}
+
+void signalChildren(int signal) {
+  for (const pid_t child : childProcesses()) ::kill(child, signal);
+}
+
+// False: there are some after that time.
+bool waitedForAll(int signal, std::chrono::seconds limit) {
+  const auto end = Clock::now() + limit;
+  for (;;) {
+    signalChildren(signal);  // also those that have become ours meanwhile
+    pid_t ended = 0;
+    while ((ended = ::waitpid(-1, nullptr, WNOHANG)) > 0) {
+    }
+    if (ended < 0) return true;
+    if (Clock::now() >= end) return false;
+    ::usleep(20000);
+  }
+}
+
+}  // namespace
+
+std::vector<pid_t> childProcesses() {
+  std::vector<pid_t> children;
+  std::error_code unreadable;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", unreadable)) {
+    const pid_t process = numberIn(entry.path().filename().native());
+    if (process <= 0) continue;
+    std::ifstream file(entry.path() / "stat");  // empty once it has ended
+    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    if (parentIn(stat) == ::getpid()) children.push_back(process);
+  }
+  return children;
+}
+
+void endChildProcesses() {
+  if (!waitedForAll(SIGTERM, kToEnd)) waitedForAll(SIGKILL, kToBeKilled);
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,62 @@
+// Proof: a command's three runs, plain, under the budget and plain again, and what they left.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "prove/interrupts.hpp"
+#include "prove/proof_environment.hpp"
+#include "prove/proof_folder.hpp"
+#include "prove/verdict.hpp"
+#include "prove/watched_run.hpp"
+
+namespace ebbtide::cli {
+
+struct ProofRun {
+  std::string name, folder;
+  RunEnd end;
+  RunLogs logs;
+
+  std::string output() const { return folder + "/output.txt"; }
+  // A launcher may miss what its ranks would have done after their last update.
+  bool failed() const;
+  bool loadedTheModule() const;  // was there a torch that found Ebbtide?
+  std::string summary() const;   // "plain run: 20 updates in 1 process, 12.30 s"
+};
+
+class Proof {
+ public:
+  struct Asked {
+    std::vector<std::string> command;
+    std::int64_t updates = 20;
+    std::string budget;                         // "": EBBTIDE_BUDGET
+    std::string kept;                           // folder that stays; "": none
+    std::optional<std::chrono::seconds> limit;  // of one run
+  };
+
+  // Throws std::invalid_argument: there is no budget, or the folder cannot be used.
+  Proof(Asked asked, const Interrupts& interrupts);
+
+  // The last one of those that were needed: after one that failed, or made no update, there is no
+  // other. Each is told on stderr when it has ended.
+  const ProofRun& run();
+  const std::vector<ProofRun>& runs() const { return runs_; }
+  const ProofFolder& folder() const { return folder_; }
+
+  bool isComplete() const { return runs_.size() == 3 && !runs_.back().failed(); }
+  Evidence evidence() const;
+
+ private:
+  ProofRun runOnce(const std::string& name, const std::string& folder, bool plain) const;
+
+  const Asked asked_;
+  const Interrupts& interrupts_;
+  const Environment own_;
+  const ProofFolder folder_;
+  std::vector<ProofRun> runs_;
+};
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,218 @@
+#include "prove/verdict.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "shown_values.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using nlohmann::json;
+using Kind = Verdict::Kind;
+
+constexpr std::int64_t kFirstWithTime = 2;  // an update has the time since the one before
+
+using Figure = std::optional<std::int64_t> RunReport::*;
+
+std::optional<std::int64_t> largest(const std::vector<RunReport>& reports, Figure figure) {
+  std::optional<std::int64_t> most;
+  for (const RunReport& report : reports) {
+    if (report.*figure && (!most || *(report.*figure) > *most)) most = report.*figure;
+  }
+  return most;
+}
+
+// The step from which all ranks had a plan; nothing where one had none.
+std::optional<std::int64_t> plannedFrom(const std::vector<RunReport>& reports) {
+  std::int64_t latest = 0;
+  for (const RunReport& report : reports) {
+    if (!report.plan || !report.plan->active_from_step) return std::nullopt;
+    latest = std::max(latest, *report.plan->active_from_step);
+  }
+  return reports.empty() ? std::nullopt : std::optional(std::max(latest, kFirstWithTime));
+}
+
+void addTimes(Verdict& verdict, const Evidence& evidence) {
+  verdict.planned_from = plannedFrom(evidence.reports);
+  const auto measure = [&](std::int64_t from) {
+    verdict.bounded_seconds = medianSeconds({&evidence.bounded}, from);
+    verdict.plain_seconds = medianSeconds({&evidence.plain, &evidence.again}, from);
+  };
+  if (verdict.planned_from) measure(*verdict.planned_from);
+  if (verdict.bounded_seconds) return;
+  verdict.planned_from.reset();  // too few of them for a median
+  measure(kFirstWithTime);
+}
+
+bool fits(const RunReport& report) {
+  return report.budget_bytes && report.plain_peak_bytes.value_or(INT64_MAX) < *report.budget_bytes;
+}
+
+void addPlanNotes(Verdict& verdict, const Evidence& evidence) {
+  const auto& reports = evidence.reports;
+  if (verdict.planned_from || reports.empty()) return;
+  if (std::all_of(reports.begin(), reports.end(), fits)) {
+    const auto largest_peak = std::max_element(
+        reports.begin(), reports.end(), [](const RunReport& a, const RunReport& b) {
+          return a.plain_peak_bytes.value_or(0) < b.plain_peak_bytes.value_or(0);
+        });
+    verdict.notes.push_back(fmt::format(
+        "nothing was dropped: a step needs {} and the budget is {}. Take a lower budget",
+        shownBytes(largest_peak->plain_peak_bytes), shownBytes(largest_peak->budget_bytes)));
+    return;
+  }
+  verdict.notes.push_back(
+      fmt::format("fewer than three of these steps followed a plan on all ranks, so the time is of "
+                  "other steps, and few replays are proved. Type: --steps {}",
+                  2 * std::max(evidence.asked_updates, verdict.updates)));
+}
+
+void addRankNotes(Verdict& verdict, const std::vector<RunReport>& reports) {
+  for (const RunReport& report : reports) {
+    if (report.pass_through) {
+      verdict.notes.push_back(report.name() +
+                              " switched to pass-through: it trained as PyTorch alone, without "
+                              "the budget");
+    }
+    if (report.violations.value_or(0) > 0) {
+      verdict.notes.push_back(fmt::format("{} went over its budget: {} allocations", report.name(),
+                                          *report.violations));
+    }
+  }
+}
+
+void addSkippedNotes(Verdict& verdict, const RunLogs& logs) {
+  std::map<std::string, std::int64_t> skipped;
+  for (const ProofLog& log : logs) {
+    for (const auto& [type, count] : log.skipped) skipped[type] += count;
+  }
+  for (const auto& [type, count] : skipped) {
+    verdict.notes.push_back(
+        fmt::format("not compared: {} parameter{} of type {}, which cannot be read as bytes", count,
+                    count == 1 ? "" : "s", type));
+  }
+}
+
+bool isOfEachProcess(const Evidence& evidence) {
+  return evidence.reports.size() >= evidence.bounded.size();
+}
+
+std::string unjudgedBecause(const Evidence& evidence, const std::optional<Difference>& repeats) {
+  if (repeats && repeats->what == Difference::What::kUnread) return describe(*repeats);
+  if (isOfEachProcess(evidence)) return "";
+  return fmt::format(
+      "Ebbtide ran in {} of {} processes under the budget, as their reports tell. Type: ebbtide "
+      "doctor",
+      evidence.reports.size(), evidence.bounded.size());
+}
+
+std::string identicalFor(const Verdict& verdict) {
+  const std::string steps = verdict.updates == 1 ? "step" : "steps";
+  const std::string text = fmt::format("identical for {} {}", verdict.updates, steps);
+  if (verdict.updates >= verdict.asked_updates) return text;
+  return text + fmt::format(" (the program ended there; {} were asked for)", verdict.asked_updates);
+}
+
+std::string figures(const Verdict& verdict) {
+  std::string text;
+  if (verdict.plain_peak_bytes && verdict.mapped_peak_bytes) {
+    text += "; " + shownChange(*verdict.plain_peak_bytes, *verdict.mapped_peak_bytes);
+  }
+  if (const auto ratio = verdict.timeRatio()) text += fmt::format("; {:.2f}x", *ratio);
+  return text;
+}
+
+const char* nameOf(Kind kind) {
+  switch (kind) {
+    case Kind::kIdentical:
+      return "identical";
+    case Kind::kDiffers:
+      return "differs";
+    case Kind::kPlainDiffers:
+      return "plain differs";
+    case Kind::kUnjudged:
+      return "not judged";
+  }
+  return "";
+}
+
+template <class T>
+json orNull(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+}  // namespace
+
+std::optional<double> Verdict::timeRatio() const {
+  if (!plain_seconds || !bounded_seconds || !(*plain_seconds > 0)) return std::nullopt;
+  return *bounded_seconds / *plain_seconds;
+}
+
+std::string Verdict::line() const {
+  switch (kind) {
+    case Kind::kIdentical:
+      return identicalFor(*this) + figures(*this) + "; plain repeats itself: yes";
+    case Kind::kDiffers:
+      return "not identical: " + describe(*difference) + figures(*this) +
+             "; plain repeats itself: yes";
+    case Kind::kPlainDiffers:
+      return "plain repeats itself: no, " + describe(*difference) +
+             "; nothing can be judged. Seed what is random: torch.manual_seed(1)";
+    case Kind::kUnjudged:
+      return "nothing can be judged: " + problem;
+  }
+  return "";
+}
+
+json Verdict::toJson() const {
+  json first;
+  if (difference) first = {{"update", difference->update}, {"process", difference->process}};
+  return {{"verdict", nameOf(kind)},
+          {"text", line()},
+          {"steps", updates},
+          {"asked_steps", asked_updates},
+          {"processes", processes},
+          {"plain_repeats", kind == Kind::kUnjudged ? json() : json(kind != Kind::kPlainDiffers)},
+          {"first_difference", first},
+          {"plain_peak_bytes", orNull(plain_peak_bytes)},
+          {"mapped_peak_bytes", orNull(mapped_peak_bytes)},
+          {"plain_step_seconds", orNull(plain_seconds)},
+          {"step_seconds", orNull(bounded_seconds)},
+          {"time_ratio", orNull(timeRatio())},
+          {"planned_from_step", orNull(planned_from)},
+          {"notes", notes}};
+}
+
+Verdict judge(const Evidence& evidence) {
+  Verdict verdict;
+  verdict.asked_updates = evidence.asked_updates;
+  verdict.updates = updatesOfAll(evidence.plain);
+  verdict.processes = evidence.plain.size();
+  const auto repeats = firstDifference(evidence.plain, evidence.again);
+  const auto differs = firstDifference(evidence.plain, evidence.bounded);
+  verdict.problem = unjudgedBecause(evidence, repeats);
+  if (!verdict.problem.empty()) return verdict;
+  verdict.plain_peak_bytes = largest(evidence.reports, &RunReport::plain_peak_bytes);
+  verdict.mapped_peak_bytes = largest(evidence.reports, &RunReport::mapped_peak_bytes);
+  verdict.difference = repeats ? repeats : differs;
+  verdict.kind = repeats ? Kind::kPlainDiffers : differs ? Kind::kDiffers : Kind::kIdentical;
+  addTimes(verdict, evidence);
+  addPlanNotes(verdict, evidence);
+  addRankNotes(verdict, evidence.reports);
+  addSkippedNotes(verdict, evidence.plain);
+  return verdict;
+}
+
+std::string shownChange(std::int64_t before, std::int64_t after) {
+  constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
+  const auto from = static_cast<double>(before), to = static_cast<double>(after);
+  const double most = std::max(from, to);
+  if (most >= 10 * kGiB) return fmt::format("{:.2f} → {:.2f} GiB", from / kGiB, to / kGiB);
+  const int decimals = most < 10 * kMiB ? 1 : 0;
+  return fmt::format("{:.{}f} → {:.{}f} MiB", from / kMiB, decimals, to / kMiB, decimals);
+}
+
+}  // namespace ebbtide::cli
