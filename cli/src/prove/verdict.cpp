@@ -25,14 +25,15 @@ std::optional<std::int64_t> largest(const std::vector<RunReport>& reports, Figur
   return most;
 }
 
-// The step from which all ranks had a plan; nothing where one had none.
+// The first update of a step that had a plan, on all ranks; nothing where one had none. Reports
+// count steps from 0, and a step ends with its update.
 std::optional<std::int64_t> plannedFrom(const std::vector<RunReport>& reports) {
-  std::int64_t latest = 0;
+  std::int64_t latest = kFirstWithTime;
   for (const RunReport& report : reports) {
     if (!report.plan || !report.plan->active_from_step) return std::nullopt;
-    latest = std::max(latest, *report.plan->active_from_step);
+    latest = std::max(latest, *report.plan->active_from_step + 1);
   }
-  return reports.empty() ? std::nullopt : std::optional(std::max(latest, kFirstWithTime));
+  return reports.empty() ? std::nullopt : std::optional(latest);
 }
 
 void addTimes(Verdict& verdict, const Evidence& evidence) {

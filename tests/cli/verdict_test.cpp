@@ -1,0 +1,180 @@
+// What is said of three runs, from what they left.
+#include "prove/verdict.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ebbtide::cli {
+namespace {
+
+using What = Difference::What;
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+// One checksum a letter; each update after the first takes so many seconds.
+ProofLog log(const std::string& checksums, double seconds = 1,
+             std::optional<std::int64_t> rank = 0) {
+  ProofLog made;
+  made.rank = rank;
+  for (const char letter : checksums) {
+    const bool first = made.updates.empty();
+    made.updates.push_back({first ? std::nullopt : std::optional(seconds), std::string(1, letter)});
+  }
+  return made;
+}
+
+RunReport report(int rank = 0, std::optional<std::int64_t> planned_from = 2) {
+  RunReport made;
+  made.rank = rank;
+  made.budget_bytes = 250 * kMiB;
+  made.plain_peak_bytes = 412 * kMiB;
+  made.mapped_peak_bytes = 249 * kMiB;
+  if (planned_from) made.plan.emplace().active_from_step = planned_from;
+  return made;
+}
+
+Evidence evidence(const RunLogs& plain, const RunLogs& bounded) {
+  Evidence made{.plain = plain,
+                .again = plain,
+                .bounded = bounded,
+                .reports = {},
+                .asked_updates = updatesOfAll(plain)};
+  for (std::size_t i = 0; i < plain.size(); ++i)
+    made.reports.push_back(report(static_cast<int>(i)));
+  return made;
+}
+
+std::string notesOf(const Verdict& verdict) {
+  std::string text;
+  for (const std::string& note : verdict.notes) text += note + "\n";
+  return text;
+}
+
+TEST(Verdict, IdenticalInOneLine) {
+  const Verdict verdict = judge(evidence({log("abcdefgh", 1)}, {log("abcdefgh", 1.04)}));
+  EXPECT_EQ(verdict.line(),
+            "identical for 8 steps; 412 → 249 MiB; 1.04x; plain repeats itself: yes");
+  EXPECT_EQ(notesOf(verdict), "");
+  EXPECT_EQ(verdict.toJson()["verdict"], "identical");
+  EXPECT_EQ(verdict.toJson()["plain_repeats"], true);
+}
+
+TEST(Verdict, NamesTheFirstUpdateAndRankThatDiffers) {
+  // Rank 0 from update 5 on, rank 1 from update 3 on.
+  const Verdict verdict =
+      judge(evidence({log("abcdef"), log("abcdef", 1, 1)}, {log("abcdxy"), log("abxyzz", 1, 1)}));
+  EXPECT_EQ(verdict.kind, Verdict::Kind::kDiffers);
+  EXPECT_TRUE(verdict.line().starts_with("not identical: update 3 on rank 1 differs; 412 → "))
+      << verdict.line();
+  EXPECT_EQ(verdict.toJson()["first_difference"]["update"], 3);
+}
+
+TEST(Verdict, JudgesNothingWherePlainDoesNotRepeatItself) {
+  Evidence made = evidence({log("abcdef")}, {log("abcdxx")});
+  made.again = {log("abcdey")};
+  const Verdict verdict = judge(made);
+  EXPECT_EQ(verdict.kind, Verdict::Kind::kPlainDiffers);
+  EXPECT_EQ(
+      verdict.line(),
+      "plain repeats itself: no, update 6 on rank 0 differs; nothing can be judged. Seed what "
+      "is random: torch.manual_seed(1)");
+}
+
+TEST(Verdict, SaysThatTheProgramEndedBefore) {
+  Evidence made = evidence({log("abcdef")}, {log("abcdef")});
+  made.asked_updates = 20;
+  EXPECT_TRUE(judge(made).line().starts_with(
+      "identical for 6 steps (the program ended there; 20 were asked for); "));
+}
+
+TEST(Verdict, AnUpdateThatIsMissingIsADifference) {
+  const Verdict verdict = judge(evidence({log("abcdef")}, {log("abcd")}));
+  EXPECT_TRUE(verdict.line().starts_with(
+      "not identical: update 5 on rank 0 is missing in one of the runs; "));
+}
+
+TEST(Verdict, SoIsAProcess) {
+  const Verdict verdict = judge(evidence({log("abc"), log("abc", 1, 1)}, {log("abc")}));
+  EXPECT_TRUE(verdict.line().starts_with(
+      "not identical: the runs train in different numbers of processes; "))
+      << verdict.line();
+}
+
+TEST(Verdict, EqualChecksumsOfNothingProveNothing) {
+  RunLogs unread = {log("abc")};
+  for (auto& update : unread[0].updates) update.checksum.clear();
+  const Verdict verdict = judge(evidence(unread, unread));
+  EXPECT_EQ(verdict.line(),
+            "nothing can be judged: no parameter can be read at update 1 on rank 0");
+}
+
+TEST(Verdict, NeedsAReportOfEachProcess) {
+  Evidence made = evidence({log("abc"), log("abc", 1, 1)}, {log("abc"), log("abc", 1, 1)});
+  made.reports.pop_back();
+  const Verdict verdict = judge(made);
+  EXPECT_EQ(verdict.line(),
+            "nothing can be judged: Ebbtide ran in 1 of 2 processes under the budget, as their "
+            "reports tell. Type: ebbtide doctor");
+  EXPECT_TRUE(verdict.toJson()["plain_repeats"].is_null());
+}
+
+TEST(Verdict, TimesAreOfStepsThatFollowThePlan) {
+  Evidence made = evidence({log("abcdefgh", 1)}, {log("abcdefgh", 9)});
+  for (std::size_t i = 5; i < 8; ++i) made.bounded[0].updates[i].seconds = 1.5;
+  // Step 5, from 0, ends with update 6, from 1.
+  made.reports[0].plan->active_from_step = 5;
+  EXPECT_DOUBLE_EQ(judge(made).timeRatio().value(), 1.5);
+  EXPECT_EQ(judge(made).planned_from, 6);
+}
+
+TEST(Verdict, SaysWhereTooFewStepsFollowedAPlan) {
+  Evidence made = evidence({log("abcdefgh", 1)}, {log("abcdefgh", 2)});
+  made.reports[0].plan->active_from_step = 6;  // two updates
+  const Verdict verdict = judge(made);
+  EXPECT_FALSE(verdict.planned_from.has_value());
+  EXPECT_DOUBLE_EQ(verdict.timeRatio().value(), 2);
+  EXPECT_NE(notesOf(verdict).find("Type: --steps 16\n"), std::string::npos) << notesOf(verdict);
+}
+
+TEST(Verdict, SaysThatNothingWasDropped) {
+  Evidence made = evidence({log("abcdef")}, {log("abcdef")});
+  made.reports = {report(0, std::nullopt)};
+  made.reports[0].budget_bytes = 1024 * kMiB;
+  EXPECT_EQ(notesOf(judge(made)),
+            "nothing was dropped: a step needs 412.0 MiB and the budget is 1.00 GiB. Take a lower "
+            "budget\n");
+}
+
+TEST(Verdict, SaysWhatReportsTellAgainstIt) {
+  Evidence made = evidence({log("abcdef")}, {log("abcdef")});
+  made.plain[0].skipped["torch.sparse_coo"] = 1;
+  made.reports[0].violations = 3;
+  made.reports[0].pass_through = true;
+  EXPECT_EQ(notesOf(judge(made)),
+            "rank 0 switched to pass-through: it trained as PyTorch alone, without the budget\n"
+            "rank 0 went over its budget: 3 allocations\n"
+            "not compared: 1 parameter of type torch.sparse_coo, which cannot be read as bytes\n");
+}
+
+TEST(Verdict, FiguresAreOfTheRankThatNeedsMost) {
+  Evidence made = evidence({log("abcd"), log("abcd", 1, 1)}, {log("abcd"), log("abcd", 1, 1)});
+  made.reports[0].plain_peak_bytes = 700 * kMiB;
+  made.reports[1].mapped_peak_bytes = 260 * kMiB;
+  EXPECT_NE(judge(made).line().find("700 → 260 MiB"), std::string::npos);
+}
+
+TEST(Verdict, SizesHaveAUnitThatFits) {
+  EXPECT_EQ(shownChange(412 * kMiB, 249 * kMiB), "412 → 249 MiB");
+  EXPECT_EQ(shownChange(15 * kMiB / 2, 5 * kMiB), "7.5 → 5.0 MiB");
+  EXPECT_EQ(shownChange(16 * 1024 * kMiB, 9 * 1024 * kMiB), "16.00 → 9.00 GiB");
+}
+
+TEST(LogComparison, WithoutATimeThereIsNoMedian) {
+  const RunLogs three = {log("abc", 2)};  // two times
+  EXPECT_FALSE(medianSeconds({&three}, 2).has_value());
+  EXPECT_DOUBLE_EQ(medianSeconds({&three, &three}, 2).value(), 2);  // four
+  EXPECT_FALSE(medianSeconds({&three, &three}, 4).has_value());
+  EXPECT_EQ(updatesOfAll({}), 0);
+}
+
+}  // namespace
+}  // namespace ebbtide::cli
