@@ -55,6 +55,14 @@ TEST_F(ConfigTest, TheAuditCacheIsInTheUsersCacheUnlessAskedForElsewhere) {
   EXPECT_EQ(folder(), "");
 }
 
+// `ebbtide prove` sets it for plain runs too.
+TEST_F(ConfigTest, AProofAloneAsksForNothing) {
+  set("EBBTIDE_PROOF", "/tmp:20");
+  EXPECT_FALSE(askedFor());
+  set("EBBTIDE_BUDGET", "1GiB");
+  EXPECT_TRUE(askedFor());
+}
+
 TEST_F(ConfigTest, SettingsOfLibrariesAreTold) {
   const std::string before = librarySettings();
   set("LD_PRELOADS", "none of them");

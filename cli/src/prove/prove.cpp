@@ -88,11 +88,11 @@ void addProve(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   Proof::Asked& asked = arguments->asked;
   auto* verb = app.add_subcommand(
-      "prove", "Is a training under a budget bit for bit what it is without, and at what cost");
+      "prove", "Train with and without a budget, and compare the parameters bit for bit");
   verb->add_option("COMMAND", asked.command,
-                   "what trains, after --: python train.py, or torchrun …; it runs three times")
+                   "what trains, after the options and --: python train.py, or torchrun ...")
       ->required()
-      ->type_name("WORD");
+      ->type_name("FILE");
   verb->add_option("--steps", asked.updates, "updates of the parameters after which a run ends")
       ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
