@@ -112,8 +112,8 @@ TEST(Verdict, NeedsAReportOfEachProcess) {
   made.reports.pop_back();
   const Verdict verdict = judge(made);
   EXPECT_EQ(verdict.line(),
-            "nothing can be judged: Ebbtide ran in 1 of 2 processes under the budget, as their "
-            "reports tell. Type: ebbtide doctor");
+            "nothing can be judged: 1 of 2 processes left a report under the budget. --keep FOLDER "
+            "keeps what they print, which tells why");
   EXPECT_TRUE(verdict.toJson()["plain_repeats"].is_null());
 }
 
@@ -124,6 +124,16 @@ TEST(Verdict, TimesAreOfStepsThatFollowThePlan) {
   made.reports[0].plan->active_from_step = 5;
   EXPECT_DOUBLE_EQ(judge(made).timeRatio().value(), 1.5);
   EXPECT_EQ(judge(made).planned_from, 6);
+}
+
+TEST(Verdict, TimesAreAgainstTheQuickerPlainRun) {
+  Evidence made = evidence({log("abcdef", 2)}, {log("abcdef", 1.2)});
+  made.again = {log("abcdef", 1)};
+  EXPECT_DOUBLE_EQ(judge(made).timeRatio().value(), 1.2);
+  EXPECT_EQ(
+      notesOf(judge(made)),
+      "a step took 2.00 s in one plain run and 1.00 s in the other, so the time is rough: the "
+      "machine is busy\n");
 }
 
 TEST(Verdict, SaysWhereTooFewStepsFollowedAPlan) {
@@ -169,10 +179,10 @@ TEST(Verdict, SizesHaveAUnitThatFits) {
 }
 
 TEST(LogComparison, WithoutATimeThereIsNoMedian) {
-  const RunLogs three = {log("abc", 2)};  // two times
-  EXPECT_FALSE(medianSeconds({&three}, 2).has_value());
-  EXPECT_DOUBLE_EQ(medianSeconds({&three, &three}, 2).value(), 2);  // four
-  EXPECT_FALSE(medianSeconds({&three, &three}, 4).has_value());
+  EXPECT_FALSE(medianSeconds({log("abc", 2)}, 2).has_value());  // two times
+  const RunLogs both = {log("abc", 2), log("abc", 2, 1)};
+  EXPECT_DOUBLE_EQ(medianSeconds(both, 2).value(), 2);  // four
+  EXPECT_FALSE(medianSeconds(both, 4).has_value());
   EXPECT_EQ(updatesOfAll({}), 0);
 }
 

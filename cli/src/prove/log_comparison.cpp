@@ -57,15 +57,12 @@ std::int64_t updatesOfAll(const RunLogs& logs) {
   return static_cast<std::int64_t>(fewest);
 }
 
-std::optional<double> medianSeconds(const std::vector<const RunLogs*>& runs,
-                                    std::int64_t from_update) {
+std::optional<double> medianSeconds(const RunLogs& run, std::int64_t from_update) {
   const auto before = static_cast<std::size_t>(std::max<std::int64_t>(from_update - 1, 0));
   std::vector<double> times;
-  for (const RunLogs* run : runs) {
-    for (const ProofLog& log : *run) {
-      for (std::size_t i = before; i < log.updates.size(); ++i) {
-        if (const auto seconds = log.updates[i].seconds) times.push_back(*seconds);
-      }
+  for (const ProofLog& log : run) {
+    for (std::size_t i = before; i < log.updates.size(); ++i) {
+      if (const auto seconds = log.updates[i].seconds) times.push_back(*seconds);
     }
   }
   if (times.size() < kFewestTimes) return std::nullopt;

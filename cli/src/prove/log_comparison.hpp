@@ -36,7 +36,6 @@ std::int64_t updatesOfAll(const RunLogs& logs);
 
 // Of the updates from this one (2: all that have a time) in all processes; nothing for fewer than
 // three.
-std::optional<double> medianSeconds(const std::vector<const RunLogs*>& runs,
-                                    std::int64_t from_update);
+std::optional<double> medianSeconds(const RunLogs& run, std::int64_t from_update);
 
 }  // namespace ebbtide::cli

@@ -15,6 +15,8 @@ using Kind = Verdict::Kind;
 
 constexpr std::int64_t kFirstWithTime = 2;  // an update has the time since the one before
 
+constexpr double kSteady = 1.1;  // of two equal runs' times
+
 using Figure = std::optional<std::int64_t> RunReport::*;
 
 std::optional<std::int64_t> largest(const std::vector<RunReport>& reports, Figure figure) {
@@ -36,16 +38,26 @@ std::optional<std::int64_t> plannedFrom(const std::vector<RunReport>& reports) {
   return reports.empty() ? std::nullopt : std::optional(latest);
 }
 
+// Of the quicker plain run: what else ran on the machine made the other one slower.
+void measure(Verdict& verdict, const Evidence& evidence, std::int64_t from) {
+  verdict.bounded_seconds = medianSeconds(evidence.bounded, from);
+  const auto first = medianSeconds(evidence.plain, from);
+  const auto second = medianSeconds(evidence.again, from);
+  if (!first || !second) return;
+  verdict.plain_seconds = std::min(*first, *second);
+  if (std::max(*first, *second) < kSteady * *verdict.plain_seconds) return;
+  verdict.notes.push_back(fmt::format(
+      "a step took {} in one plain run and {} in the other, so the time is rough: the machine is "
+      "busy",
+      shownSeconds(first), shownSeconds(second)));
+}
+
 void addTimes(Verdict& verdict, const Evidence& evidence) {
   verdict.planned_from = plannedFrom(evidence.reports);
-  const auto measure = [&](std::int64_t from) {
-    verdict.bounded_seconds = medianSeconds({&evidence.bounded}, from);
-    verdict.plain_seconds = medianSeconds({&evidence.plain, &evidence.again}, from);
-  };
-  if (verdict.planned_from) measure(*verdict.planned_from);
-  if (verdict.bounded_seconds) return;
-  verdict.planned_from.reset();  // too few of them for a median
-  measure(kFirstWithTime);
+  const auto planned =
+      verdict.planned_from ? medianSeconds(evidence.bounded, *verdict.planned_from) : std::nullopt;
+  if (!planned) verdict.planned_from.reset();  // too few of them for a median
+  measure(verdict, evidence, verdict.planned_from.value_or(kFirstWithTime));
 }
 
 bool fits(const RunReport& report) {
@@ -105,8 +117,8 @@ std::string unjudgedBecause(const Evidence& evidence, const std::optional<Differ
   if (repeats && repeats->what == Difference::What::kUnread) return describe(*repeats);
   if (isOfEachProcess(evidence)) return "";
   return fmt::format(
-      "Ebbtide ran in {} of {} processes under the budget, as their reports tell. Type: ebbtide "
-      "doctor",
+      "{} of {} processes left a report under the budget. --keep FOLDER keeps what they print, "
+      "which tells why",
       evidence.reports.size(), evidence.bounded.size());
 }
 

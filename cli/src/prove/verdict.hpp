@@ -28,7 +28,7 @@ struct Verdict {
   std::size_t processes = 0;
   std::optional<Difference> difference;
   std::optional<std::int64_t> plain_peak_bytes, mapped_peak_bytes;  // largest over ranks
-  std::optional<double> plain_seconds, bounded_seconds;             // medians
+  std::optional<double> plain_seconds, bounded_seconds;             // medians; of the quicker plain
   std::optional<std::int64_t> planned_from;  // the first update whose time is counted
   std::vector<std::string> notes;            // a sentence each
 
