@@ -26,6 +26,7 @@ from warm_interpreter import heed_interrupts
 EBBTIDE = LIBRARIES.parent / "bin" / "ebbtide"
 SCRIPT = str(ROOT / "tests/e2e/proved_train.py")
 BUDGET = "36MiB"  # of 62 MiB
+# A proof takes 10 to 30 s: three programs, each in interpreters of its own that import torch.
 
 
 @dataclass(frozen=True)

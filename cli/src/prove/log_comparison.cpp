@@ -37,7 +37,7 @@ std::optional<Difference> firstDifference(const RunLogs& one, const RunLogs& oth
 }
 
 std::string describe(const Difference& difference) {
-  const std::string where = fmt::format("update {} on {}", difference.update, difference.process);
+  std::string where = fmt::format("update {} on {}", difference.update, difference.process);
   switch (difference.what) {
     case What::kParameters:
       return where + " differs";

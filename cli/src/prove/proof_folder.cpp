@@ -55,7 +55,7 @@ ProofFolder::~ProofFolder() {
 }
 
 std::string ProofFolder::makeFolderOf(const std::string& run) const {
-  const std::string path = path_ + "/" + run;
+  std::string path = path_ + "/" + run;
   fs::create_directory(path);
   return path;
 }

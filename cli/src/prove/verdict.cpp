@@ -124,7 +124,7 @@ std::string unjudgedBecause(const Evidence& evidence, const std::optional<Differ
 
 std::string identicalFor(const Verdict& verdict) {
   const std::string steps = verdict.updates == 1 ? "step" : "steps";
-  const std::string text = fmt::format("identical for {} {}", verdict.updates, steps);
+  std::string text = fmt::format("identical for {} {}", verdict.updates, steps);
   if (verdict.updates >= verdict.asked_updates) return text;
   return text + fmt::format(" (the program ended there; {} were asked for)", verdict.asked_updates);
 }
