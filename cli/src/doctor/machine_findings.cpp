@@ -54,7 +54,7 @@ std::string whyNotBound(const std::string& address, std::uint16_t port) {
   ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
   const bool bound =
       ::bind(descriptor, found->ai_addr, found->ai_addrlen) == 0 && ::listen(descriptor, 1) == 0;
-  const std::string why = bound ? "" : std::strerror(errno);
+  std::string why = bound ? "" : std::strerror(errno);
   ::close(descriptor);
   return why;
 }
