@@ -14,26 +14,41 @@
 namespace ebbtide::scheduler {
 namespace {
 
-// Bytes of one "KiB" or "Ki" and so on; nothing for another unit.
+constexpr std::string_view kPrefixes = "kmgt";
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+std::string inLowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return lower;
+}
+
+// Bytes of one "kib" or "ki" and so on; nothing for another unit.
 std::optional<double> scaleOf(std::string_view unit) {
-  constexpr std::string_view kPrefixes = "KMGT";
   if (unit.empty()) return 1.0;
   const std::size_t prefix = kPrefixes.find(unit[0]);
   const std::string_view rest = unit.substr(1);
-  if (prefix == std::string_view::npos || (rest != "i" && rest != "iB")) return std::nullopt;
+  if (prefix == std::string_view::npos || (rest != "i" && rest != "ib")) return std::nullopt;
   return static_cast<double>(Bytes{1024} << (10 * prefix));
 }
 
 bool isDecimalUnit(std::string_view unit) {
-  return (unit.size() == 1 || (unit.size() == 2 && unit[1] == 'B')) &&
-         std::string_view("KMGT").find(unit[0]) != std::string_view::npos;
+  return (unit.size() == 1 || (unit.size() == 2 && unit[1] == 'b')) &&
+         kPrefixes.find(unit[0]) != std::string_view::npos;
 }
 
 }  // namespace
 
-Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
+Bytes parseSize(const std::string& name, const std::string& given, Bytes whole) {
+  const std::string text(trimmed(given));
   const auto reject = [&](const std::string& why, const char* forms = "Forms: 30GiB, ") {
-    return std::invalid_argument(name + "=" + shownText(text) + ": " + why + ". " + forms +
+    return std::invalid_argument(name + "=" + shownText(given) + ": " + why + ". " + forms +
                                  "24576MiB, 80%, a number of bytes");
   };
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) {
@@ -42,10 +57,11 @@ Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
   double number = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-  const std::string unit(end, text.data() + text.size());
+  const std::string_view written(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const std::string unit = inLowerCase(trimmed(written));
   if (error != std::errc()) throw reject("this is too large");
   // "1e9" and "0x10" are numbers elsewhere.
-  if (unit.find_first_of("xXeEnN") != std::string::npos) throw reject("this is not a size");
+  if (unit.find_first_of("xen") != std::string::npos) throw reject("this is not a size");
   double bytes = 0;
   if (unit == "%") {
     if (number > 100) throw reject("this is over 100 % of the memory");
@@ -55,13 +71,14 @@ Bytes parseSize(const std::string& name, const std::string& text, Bytes whole) {
   } else if (const auto scale = scaleOf(unit)) {
     bytes = number * *scale;
   } else if (isDecimalUnit(unit)) {
-    const std::string number_alone = text.substr(0, text.size() - unit.size());
+    const std::string number_alone(text.data(), end);
     const std::string shown = shownText(number_alone);
-    const std::string power = std::to_string(10 * (std::string_view("KMGT").find(unit[0]) + 1));
-    throw reject("write " + shown + unit[0] + "iB (" + shown + " × 2^" + power + " bytes)",
+    const std::size_t prefix = kPrefixes.find(unit[0]);
+    const std::string power = std::to_string(10 * (prefix + 1));
+    throw reject("write " + shown + "KMGT"[prefix] + "iB (" + shown + " × 2^" + power + " bytes)",
                  "Other forms: ");
   } else {
-    throw reject("the unit '" + shownText(unit) + "' is unknown");
+    throw reject("the unit '" + shownText(std::string(trimmed(written))) + "' is unknown");
   }
   if (!(bytes >= 1)) throw reject("this is not more than zero");
   if (bytes > 9.0e18) throw reject("this is too large");

@@ -27,6 +27,27 @@ std::optional<std::pair<std::int32_t, std::int32_t>> rangeOf(std::string_view te
   return std::pair{*first, *last};
 }
 
+bool isNone(const std::string& size) {
+  return size == "none";
+}
+
+std::string trimmed(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(' ');
+  if (begin == std::string::npos) return "";
+  return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
+}
+
+// A number alone is of bytes: few of them are a percentage, or megabytes, that somebody meant.
+void checkSize(const std::string& name, const std::string& size) {
+  constexpr Bytes kLeast = Bytes{1} << 20;
+  if (isNone(size)) return;
+  const Bytes bytes = parseSize(name, size, kLeast);
+  if (bytes >= kLeast || size.find_first_not_of("0123456789") != std::string::npos) return;
+  throw std::invalid_argument(name + "=" + shownText(size) + ": these are " + formatBytes(bytes) +
+                              "; did you mean " + (bytes <= 100 ? size + "%, " : "") + size +
+                              "MiB or " + size + "GiB?");
+}
+
 }  // namespace
 
 RankBudgets RankBudgets::parse(const std::string& name, const std::string& text) {
@@ -37,8 +58,8 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
   };
   RankBudgets budgets;
   if (text.find('=') == std::string::npos && text.find(',') == std::string::npos) {
-    parseSize(name, text, 1 << 20);
-    budgets.entries_.push_back({Key::kDefault, 0, 0, text});
+    checkSize(name, trimmed(text));
+    budgets.entries_.push_back({Key::kDefault, 0, 0, trimmed(text)});
     return budgets;
   }
   std::vector<std::string> keys;
@@ -49,12 +70,13 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
     const std::size_t equals = entry.find('=');
     if (equals == std::string::npos)
       throw reject("has the entry '" + shownText(entry) + "' without a key");
-    const std::string key = entry.substr(0, equals), size = entry.substr(equals + 1);
+    const std::string key = trimmed(entry.substr(0, equals));
+    const std::string size = trimmed(entry.substr(equals + 1));
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
       throw reject("names " + shownText(key) + " twice");
     }
     keys.push_back(key);
-    parseSize(name + ": " + shownText(key), size, 1 << 20);
+    checkSize(name + ": " + shownText(key), size);
     const bool is_stage = key.starts_with("stage");
     if (key == "default") {
       budgets.entries_.push_back({Key::kDefault, 0, 0, size});
@@ -82,7 +104,8 @@ std::optional<std::string> RankBudgets::textOf(std::int32_t rank,
     if (holds) by_key[static_cast<std::size_t>(entry.key)] = entry.size;
   }
   for (const Key key : {Key::kRank, Key::kStage, Key::kDefault}) {
-    if (const auto& size = by_key[static_cast<std::size_t>(key)]) return size;
+    const auto& size = by_key[static_cast<std::size_t>(key)];
+    if (size) return isNone(*size) ? std::nullopt : size;
   }
   return std::nullopt;
 }

@@ -31,6 +31,9 @@ TEST(ParseSize, ReadsEverySpelling) {
   EXPECT_EQ(size("80%"), 800);
   EXPECT_EQ(size("12.5%"), 125);
   EXPECT_EQ(size("100%"), 1000);
+  for (const char* text : {"2gib", "2 GiB", " 2  Gi ", "2GIB", "2048 mib", "2gI"})
+    EXPECT_EQ(size(text), Bytes{2} << 30) << text;
+  EXPECT_EQ(size(" 80 % "), 800);
 }
 
 TEST(ParseSize, GivesWholeBytesOfAShare) {
@@ -48,16 +51,19 @@ TEST(ParseSize, SaysWhatIsWrong) {
   EXPECT_EQ(problem("30GB"),
             "--budget=30GB: write 30GiB (30 × 2^30 bytes). Other forms: 24576MiB, 80%, a number of "
             "bytes");
-  EXPECT_NE(problem("1.5M").find(": write 1.5MiB (1.5 × 2^20 bytes). "), std::string::npos);
+  for (const char* text : {"1.5M", "1.5m", "1.5 mb", "1.5MB"}) {
+    EXPECT_NE(problem(text).find(": write 1.5MiB (1.5 × 2^20 bytes). "), std::string::npos) << text;
+  }
   EXPECT_EQ(problem("5QiB"), std::string("--budget=5QiB: the unit 'QiB' is unknown") + kHint);
   EXPECT_EQ(problem("101%"),
             std::string("--budget=101%: this is over 100 % of the memory") + kHint);
   EXPECT_EQ(problem("0GiB"), std::string("--budget=0GiB: this is not more than zero") + kHint);
   EXPECT_EQ(problem("99999999TiB"), std::string("--budget=99999999TiB: this is too large") + kHint);
-  for (const char* text : {"", "abc", "-1", "+1", " 1", "1e9", "0x10", "nan", "inf", "1nan"}) {
+  for (const char* text :
+       {"", "abc", " ", "-1", "+1", "1e9", "1E9", "0x10", "nan", "inf", "1nan"}) {
     EXPECT_EQ(problem(text), "--budget=" + std::string(text) + ": this is not a size" + kHint);
   }
-  for (const char* text : {"12 GiB", "1.2.3", "5%%", "1G i", "1Bi"}) {
+  for (const char* text : {"1 2GiB", "1.2.3", "5%%", "1G i", "1Bi", "12\tGiB"}) {
     EXPECT_NE(problem(text), "") << text;
   }
 }

@@ -40,6 +40,15 @@ TEST(RankBudgets, TheLastOfSeveralHoldsAndNobodyNeedsADefault) {
   EXPECT_EQ(parsed("stage0=1GiB,stage2-3=2GiB,stage1=3GiB").textOf(9, {0, 2}), "2GiB");
 }
 
+TEST(RankBudgets, NoneIsABudgetOfNothing) {
+  EXPECT_EQ(parsed("none").textOf(0), std::nullopt);
+  const RankBudgets budgets = parsed("default=80%, rank3 = none ,stage1=none");
+  EXPECT_EQ(budgets.textOf(3), std::nullopt);
+  EXPECT_EQ(budgets.textOf(4, {1}), std::nullopt);
+  EXPECT_EQ(budgets.textOf(4), "80%");
+  EXPECT_EQ(parsed(" 24 gib ").textOf(0), "24 gib");
+}
+
 // Ranks 0 to 3, stages 0, 2 and 4: what covers one of them is for something.
 TEST(RankBudgets, EntriesForNothingThatIsThereAreTold) {
   using Texts = std::vector<std::string>;
@@ -70,6 +79,11 @@ TEST(RankBudgets, WhatIsWrongIsNamed) {
   EXPECT_NE(refusal("default=30GB").find("EBBTIDE_BUDGET: default=30GB: write 30GiB"),
             std::string::npos);
   EXPECT_NE(refusal("").find("this is not a size"), std::string::npos);
+  EXPECT_EQ(refusal("80"), "EBBTIDE_BUDGET=80: these are 80 B; did you mean 80%, 80MiB or 80GiB?");
+  EXPECT_EQ(refusal("rank1=4096"),
+            "EBBTIDE_BUDGET: rank1=4096: these are 4.0 KiB; did you mean 4096MiB or 4096GiB?");
+  EXPECT_EQ(refusal("1048576"), "");
+  EXPECT_EQ(refusal("512KiB"), "");  // has a unit
   EXPECT_NE(refusal("default=1GiB,").find("without a key"), std::string::npos);
 }
 

@@ -1,7 +1,7 @@
 // Budgets of a job's ranks and stages, as people write them in EBBTIDE_BUDGET and in job files.
 //
 //   30GiB                                  the same for all
-//   default=80%,rank3=24GiB,rank8-15=20GiB,stage0=70GiB
+//   default=80%,rank3=24GiB,rank8-15=20GiB,stage0=70GiB,rank9=none
 //
 // An entry for the rank holds, else one for a stage that it runs, else `default`; of several the
 // last one.
@@ -19,11 +19,12 @@ namespace ebbtide::scheduler {
 class RankBudgets {
  public:
   // Throws std::invalid_argument: one sentence that begins with "name=text" and names the entry:
-  // an unknown key, a range that ends before it begins, an entry given twice, no entry at all.
+  // an unknown key, a range that ends before it begins, an entry given twice, no entry at all, a
+  // number without a unit that is under a MiB.
   static RankBudgets parse(const std::string& name, const std::string& text);
 
   // The size as it was written ("80%") for a rank that runs these stages; nothing if no entry is
-  // for it. parseSize() makes bytes of it, once the rank's memory is known.
+  // for it, or "none" is. parseSize() makes bytes of it, once the rank's memory is known.
   std::optional<std::string> textOf(std::int32_t rank,
                                     const std::vector<std::int32_t>& stages = {}) const;
   // Is some entry for a stage, and none for this rank? Then its budget is known once its stages
