@@ -21,7 +21,7 @@ std::string timeText(double seconds) {
 }
 
 std::string stepsText(const RunSummary& run) {
-  std::string text = fmt::format("done after {} step{}", run.steps, run.steps == 1 ? "" : "s");
+  std::string text = fmt::format("ended after {} step{}", run.steps, run.steps == 1 ? "" : "s");
   if (run.step_seconds > 0) text += " of " + timeText(run.step_seconds);
   return text;
 }

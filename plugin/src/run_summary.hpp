@@ -27,7 +27,7 @@ struct RunSummary {
   Outlook half = {}, smallest = {};  // of the activations, and of all budgets; where there is none
 };
 
-// "done after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, …"
+// "ended after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, …"
 std::string describe(const RunSummary& run);
 
 }  // namespace ebbtide::plugin

@@ -233,6 +233,13 @@ class Page:
                 raise AssertionError(f"never true: {expression}\n{self.console}\n{shown}")
             self._browser.listen(0.02)
 
+    def noted(self, lines: int) -> int:
+        """Lines of the console: the browser notes an answer later than the page has it."""
+        until = time.monotonic() + WAIT_SECONDS
+        while len(self.console) < lines and time.monotonic() < until:
+            self._browser.listen(0.02)
+        return len(self.console)
+
     def press(self, key: str, times: int = 1, shift: bool = False) -> None:
         said = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS.get(key, 0)}
         if key == "Enter":

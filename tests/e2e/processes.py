@@ -98,19 +98,18 @@ def free_port(count: int = 1) -> int:
 
 
 def environment(program: Program, variables: dict[str, str], folder: Path) -> dict[str, str]:
-    """No variables: stock torch. Else, unless given, a free port, a report in `folder`, and no
-    values on the host: what would be computed again would be written there on most machines."""
+    """No variables of ours: stock torch. Else, unless given, a free port, a report in `folder`, and
+    no values on the host: what would be computed again would be written there on most machines."""
     result = {k: v for k, v in STARTED_WITH.items() if not k.startswith("EBBTIDE")}
     result["OMP_NUM_THREADS"] = "1"
-    if variables:
+    if any(name.startswith("EBBTIDE") for name in variables):
         result["EBBTIDE_PORT"] = str(free_port(program.ranks))
         result["EBBTIDE_REPORT"] = str(folder / "report-{rank}.json")
         result["EBBTIDE_OFFLOAD"] = "never"
         result["EBBTIDE_AUDIT_CACHE"] = "off"  # each run on its own, and none on the user's
-        result |= variables
         if program.preload:
             result["LD_PRELOAD"] = str(LIBRARIES / "libebbtide.so")
-    return result
+    return result | variables
 
 
 def run(program: Program, variables: dict[str, str], folder: Path, out: bool = True) -> Finished:

@@ -126,7 +126,9 @@ def test_where_the_group_is_full_no_smallest_budget_is_named(group: Path, tmp_pa
     done = run_within(group, 480 * MIB, code(TOO_LARGE), {"EBBTIDE_BUDGET": "2MiB"}, tmp_path)
     assert done.status == 1 and "a step has ended" not in done.output, done.output
     assert done.output.count("torch.OutOfMemoryError: ebbtide: out of memory") == 1, done.output
-    assert done.said(r"needs at least EBBTIDE_BUDGET=\d+MiB; the rest"), done.output
+    assert done.said(r"needs at least EBBTIDE_BUDGET=\d+MiB; what follows"), done.output
+    assert not done.said("For the steps before it"), done.output  # no step came before
+    assert done.report["smallest_feasible_budget_bytes"] == 0
     assert not done.said("smallest budget|best-effort"), done.output
     assert 0 < done.report["mapped_peak_bytes"] <= 480 * MIB * 95 // 100
 

@@ -238,7 +238,7 @@ def test_the_last_line_sums_the_run_up(
     done = run(tiny(), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path / "budget").succeeded()
     steps = done.report["steps"]
     assert done.said(
-        rf"done after {steps} steps of [\d.]+ m?s: peak [\d.]+ MiB of the budget's [\d.]+ MiB, "
+        rf"ended after {steps} steps of [\d.]+ m?s: peak [\d.]+ MiB of the budget's [\d.]+ MiB, "
         r"never over it; plain peak [\d.]+ MiB; recomputing takes [\d.]+ % of the time$"
     ), done.output
     measured = run(
@@ -248,7 +248,7 @@ def test_the_last_line_sums_the_run_up(
     ).succeeded()
     assert measured.results == tiny_baseline.plain.results
     line = re.search(
-        r"done after \d+ steps of [\d.]+ m?s: peak [\d.]+ MiB, activations [\d.]+ MiB\. "
+        r"ended after \d+ steps of [\d.]+ m?s: peak [\d.]+ MiB, activations [\d.]+ MiB\. "
         r"Half of the activations: EBBTIDE_BUDGET=(\d+)MiB \(.+\); "
         r"the smallest: (\d+)MiB( \(.+\))?$",
         measured.output,
@@ -267,8 +267,8 @@ def test_ranks_that_are_alike_end_in_one_line(tmp_path: Path) -> None:
     program = script("tests/e2e/tiny_train.py", "--steps", "6", ranks=2)
     done = run(program, {"EBBTIDE": "1"}, tmp_path).succeeded()
     assert len(done.reports) == 2
-    assert done.output.count("done after") == 1, done.output
-    assert done.said(r"\[ebbtide rank 0\] done after"), done.output
+    assert done.output.count("ended after") == 1, done.output
+    assert done.said(r"\[ebbtide rank 0\] ended after"), done.output
 
 
 @pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])
@@ -294,7 +294,7 @@ def test_a_scheduler_that_ends_the_job_leaves_a_report(
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     if at == "step 8":  # of the others the first may not have ended
         assert report["steps"] >= 7 and events
-        assert "done after" in rest
+        assert "ended after" in rest
 
 
 def test_a_killed_run_leaves_its_last_report(tmp_path: Path, tiny_budget: str) -> None:

@@ -16,12 +16,12 @@ TEST(RunSummary, OfABudgetSaysWhatItCost) {
                  .recompute_share = 0.061};
   EXPECT_EQ(
       describe(run),
-      "done after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, never over it; "
+      "ended after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, never over it; "
       "plain peak 412.0 MiB; recomputing takes 6.1 % of the time");
   run.violations = 3;
   run.plain_peak_bytes = 0;
   EXPECT_EQ(describe(run),
-            "done after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, 3 times over "
+            "ended after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, 3 times over "
             "it; recomputing takes 6.1 % of the time");
 }
 
@@ -33,7 +33,7 @@ TEST(RunSummary, WithoutABudgetNamesTwo) {
                  .activation_bytes = 300 * kMib,
                  .half = {.budget_bytes = 249 * kMib, .overhead_ratio = 0.0401},
                  .smallest = {.budget_bytes = 109 * kMib, .overhead_ratio = {}, .spills = true}};
-  const std::string begin = "done after 1 step of 1.2 s: peak 412.0 MiB, activations 300.0 MiB";
+  const std::string begin = "ended after 1 step of 1.2 s: peak 412.0 MiB, activations 300.0 MiB";
   EXPECT_EQ(describe(run), begin +
                                ". Half of the activations: EBBTIDE_BUDGET=249MiB (+5 % time); the "
                                "smallest: 109MiB (each step writes to disk)");
@@ -53,11 +53,11 @@ TEST(RunSummary, NamesNoBudgetThatDoesNothing) {
                        .peak_bytes = 10 * kMib,
                        .half = {.budget_bytes = 10 * kMib, .overhead_ratio = 0.1},
                        .smallest = {.budget_bytes = 12 * kMib, .overhead_ratio = {}}};
-  EXPECT_EQ(describe(run), "done after 2 steps of 0.4 ms: peak 10.0 MiB");
+  EXPECT_EQ(describe(run), "ended after 2 steps of 0.4 ms: peak 10.0 MiB");
 }
 
 TEST(RunSummary, WithoutAPeakSaysTheTimeAlone) {
-  EXPECT_EQ(describe({.steps = 2, .step_seconds = 0.5}), "done after 2 steps of 500 ms");
+  EXPECT_EQ(describe({.steps = 2, .step_seconds = 0.5}), "ended after 2 steps of 500 ms");
 }
 
 TEST(RunSummary, TimesHaveTwoDigitsOrMore) {
@@ -67,12 +67,12 @@ TEST(RunSummary, TimesHaveTwoDigitsOrMore) {
     const std::string text = describe(run);
     return text.substr(0, text.find(':'));
   };
-  EXPECT_EQ(said(0), "done after 2 steps");  // not known
-  EXPECT_EQ(said(0.00994), "done after 2 steps of 9.9 ms");
-  EXPECT_EQ(said(0.0127), "done after 2 steps of 13 ms");
-  EXPECT_EQ(said(0.9994), "done after 2 steps of 999 ms");
-  EXPECT_EQ(said(0.9996), "done after 2 steps of 1.0 s");
-  EXPECT_EQ(said(12.3), "done after 2 steps of 12 s");
+  EXPECT_EQ(said(0), "ended after 2 steps");  // not known
+  EXPECT_EQ(said(0.00994), "ended after 2 steps of 9.9 ms");
+  EXPECT_EQ(said(0.0127), "ended after 2 steps of 13 ms");
+  EXPECT_EQ(said(0.9994), "ended after 2 steps of 999 ms");
+  EXPECT_EQ(said(0.9996), "ended after 2 steps of 1.0 s");
+  EXPECT_EQ(said(12.3), "ended after 2 steps of 12 s");
 }
 
 }  // namespace
