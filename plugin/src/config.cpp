@@ -147,6 +147,7 @@ void readBudget(Config& config) {
   config.written.budget = variable("EBBTIDE_BUDGET");
   if (config.written.budget.empty()) return;
   config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", config.written.budget);
+  config.budgets->refuseFewBytes("EBBTIDE_BUDGET");
   setBudget(config);
 }
 

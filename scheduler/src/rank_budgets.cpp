@@ -37,15 +37,8 @@ std::string trimmed(const std::string& text) {
   return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
 }
 
-// A number alone is of bytes: few of them are a percentage, or megabytes, that somebody meant.
 void checkSize(const std::string& name, const std::string& size) {
-  constexpr Bytes kLeast = Bytes{1} << 20;
-  if (isNone(size)) return;
-  const Bytes bytes = parseSize(name, size, kLeast);
-  if (bytes >= kLeast || size.find_first_not_of("0123456789") != std::string::npos) return;
-  throw std::invalid_argument(name + "=" + shownText(size) + ": these are " + formatBytes(bytes) +
-                              "; did you mean " + (bytes <= 100 ? size + "%, " : "") + size +
-                              "MiB or " + size + "GiB?");
+  if (!isNone(size)) parseSize(name, size, 1 << 20);
 }
 
 }  // namespace
@@ -90,6 +83,21 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
     }
   }
   return budgets;
+}
+
+void RankBudgets::refuseFewBytes(const std::string& name) const {
+  constexpr Bytes kLeast = Bytes{1} << 20;
+  for (const Entry& entry : entries_) {
+    const std::string& size = entry.size;
+    if (size.find_first_not_of("0123456789") != std::string::npos) continue;
+    const Bytes bytes = parseSize(name, size, kLeast);
+    if (bytes >= kLeast) continue;
+    const std::string which =
+        entries_.size() > 1 || entry.key != Key::kDefault ? entry.text() : size;
+    throw std::invalid_argument(name + "=" + which + ": these are " + formatBytes(bytes) +
+                                "; did you mean " + (bytes <= 100 ? size + "%, " : "") + size +
+                                "MiB or " + size + "GiB?");
+  }
 }
 
 std::optional<std::string> RankBudgets::textOf(std::int32_t rank,

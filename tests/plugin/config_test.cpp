@@ -121,10 +121,20 @@ TEST_F(ConfigTest, BareDecimalUnitsNameBothAcceptedSpellings) {
 }
 
 TEST_F(ConfigTest, NonsenseIsRejected) {
-  for (const char* text : {"", "abc", "-1", "0", "0GiB", "1e9", "0x10", "nan", "inf", "12 GiB",
+  for (const char* text : {"", "abc", "-1", "0", "0GiB", "1e9", "0x10", "nan", "inf", "1 2GiB",
                            "5QiB", "101%", "99999999TiB"}) {
     EXPECT_THROW(parseSize("EBBTIDE_BUDGET", text, 1), std::invalid_argument) << text;
   }
+}
+
+TEST_F(ConfigTest, FewBytesAreAskedBackAndNoneIsNoBudget) {
+  set("EBBTIDE_BUDGET", "80");
+  EXPECT_EQ(problem(), "EBBTIDE_BUDGET=80: these are 80 B; did you mean 80%, 80MiB or 80GiB?");
+  set("EBBTIDE_BUDGET", "none");
+  EXPECT_EQ(problem(), "");
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::nullopt);
+  set("EBBTIDE_BUDGET", "2 gib");
+  EXPECT_EQ(configFromEnvironment().budget_bytes, std::int64_t{2} << 30);
 }
 
 TEST_F(ConfigTest, BudgetsByRank) {

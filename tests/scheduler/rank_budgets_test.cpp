@@ -79,12 +79,22 @@ TEST(RankBudgets, WhatIsWrongIsNamed) {
   EXPECT_NE(refusal("default=30GB").find("EBBTIDE_BUDGET: default=30GB: write 30GiB"),
             std::string::npos);
   EXPECT_NE(refusal("").find("this is not a size"), std::string::npos);
-  EXPECT_EQ(refusal("80"), "EBBTIDE_BUDGET=80: these are 80 B; did you mean 80%, 80MiB or 80GiB?");
-  EXPECT_EQ(refusal("rank1=4096"),
-            "EBBTIDE_BUDGET: rank1=4096: these are 4.0 KiB; did you mean 4096MiB or 4096GiB?");
-  EXPECT_EQ(refusal("1048576"), "");
-  EXPECT_EQ(refusal("512KiB"), "");  // has a unit
   EXPECT_NE(refusal("default=1GiB,").find("without a key"), std::string::npos);
+}
+
+TEST(RankBudgets, FewBytesAreAskedBack) {
+  const auto asked = [](const std::string& text) -> std::string {
+    try {
+      parsed(text).refuseFewBytes("EBBTIDE_BUDGET");
+    } catch (const std::invalid_argument& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(asked("80"), "EBBTIDE_BUDGET=80: these are 80 B; did you mean 80%, 80MiB or 80GiB?");
+  EXPECT_EQ(asked("default=80%,rank1=4096"),
+            "EBBTIDE_BUDGET=rank1=4096: these are 4.0 KiB; did you mean 4096MiB or 4096GiB?");
+  for (const char* text : {"1048576", "512KiB", "none", "80%"}) EXPECT_EQ(asked(text), "") << text;
 }
 
 // Any text gives budgets or that one exception.

@@ -19,9 +19,12 @@ namespace ebbtide::scheduler {
 class RankBudgets {
  public:
   // Throws std::invalid_argument: one sentence that begins with "name=text" and names the entry:
-  // an unknown key, a range that ends before it begins, an entry given twice, no entry at all, a
-  // number without a unit that is under a MiB.
+  // an unknown key, a range that ends before it begins, an entry given twice, no entry at all.
   static RankBudgets parse(const std::string& name, const std::string& text);
+
+  // A number alone is of bytes. Of few of them another unit was meant, where a process is to have
+  // them: throws std::invalid_argument, which asks back.
+  void refuseFewBytes(const std::string& name) const;
 
   // The size as it was written ("80%") for a rank that runs these stages; nothing if no entry is
   // for it, or "none" is. parseSize() makes bytes of it, once the rank's memory is known.
