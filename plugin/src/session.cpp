@@ -279,7 +279,8 @@ void Session::finishStep(StepSummary summary) {
   snapshots_.endStep(steps_);
   active_.noteStep(summary.plan, steps_);
   figures_.addStep(elapsed);
-  to_record_.noteStep();
+  // One that another step kept from being recorded is still to be recorded.
+  if (summary.recorded || log_ == nullptr) to_record_.noteStep();
   // Steps of several threads may use those up unrecorded.
   if (budget() && budget_.isResumed() && !floor_.decided()) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;

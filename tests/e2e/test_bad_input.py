@@ -113,7 +113,7 @@ def check_refused(done: Finished) -> None:
 
 def stopped_with_advice(budget: int, folder: Path) -> int:
     """The smallest feasible budget that the message and the report name, in bytes."""
-    done = run(SHORT, {"EBBTIDE_BUDGET": str(budget)}, folder)
+    done = run(SHORT, {"EBBTIDE_BUDGET": f"{budget / 1024}KiB"}, folder)
     assert done.status == 1, done.output  # torch.OutOfMemoryError
     assert not done.results
     check_refused(done)

@@ -53,6 +53,21 @@ TEST_F(SessionTurnsTest, AStepThatOnlyRunsForwardHandsItsTurnOnToo) {
   EXPECT_NE(session.beginStep().log, nullptr);
 }
 
+// Steps that wait for their turn use nothing up: however many they are, the next one is recorded.
+TEST_F(SessionTurnsTest, StepsThatCouldNotBeRecordedAreStillToBe) {
+  Session& session = begin(plain_bytes_ / 2);
+  const auto endless = session.beginStep();
+  ASSERT_NE(endless.log, nullptr);
+  runBackward(endless, 31);
+  for (int i = 0; i < 30; ++i) {
+    const auto waiting = session.beginStep();
+    ASSERT_EQ(waiting.log, nullptr) << i;
+    end(waiting, false);
+  }
+  runBackward(endless, 1);
+  EXPECT_NE(session.beginStep().log, nullptr);
+}
+
 // It did end: it may have been one with many microbatches, which is waited for longer.
 TEST_F(SessionTurnsTest, AStepThatEndsAfterAllIsWaitedForLonger) {
   Session& session = begin(plain_bytes_ / 2);
