@@ -48,8 +48,8 @@ class BudgetFloor {
     Bytes mapped_peak_bytes = 0;
   };
   // The first step begins, with that base; what the program did before it may have gone over the
-  // budget. True: it has. Needed is that too, once the need of a step is known: until then what is
-  // to come may be far more.
+  // budget. True: it has. It counts as a need once a step has told its own: until then the steps
+  // to come may need far more.
   bool noteStart(const Step& before, Bytes base_bytes);
   bool needsMostAtStart() const noexcept { return at_start_bytes_ == needed_bytes_; }
   // A step that decides is over. True: it is the first one that went over the budget.

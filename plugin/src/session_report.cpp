@@ -142,7 +142,7 @@ std::chrono::steady_clock::time_point Session::nextReport() const {
   return config_->report_path.empty() ? std::chrono::steady_clock::time_point::max() : report_due_;
 }
 
-// What kills the process without a word (the kernel, for want of memory) leaves the last one.
+// A process that is killed (by the kernel, when memory is short) leaves its last report.
 void Session::rewriteReport() {
   const auto now = std::chrono::steady_clock::now();
   report_due_ = now + kFirstReport;

@@ -91,8 +91,8 @@ RunSummary Session::summary() const {
   return run;
 }
 
-// Rank 0's line is all ranks', but for those on its machine that differ. Who ends first says so:
-// the other one may be gone later. An error stands last: nothing is said after it.
+// Rank 0 speaks for all ranks. A rank of its machine whose peak differs is told of by the one that
+// ends first: the other may be gone later. After an out-of-memory error nothing is said.
 void Session::sayAtEnd() try {
   RunSummary run;
   {

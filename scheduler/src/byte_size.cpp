@@ -10,17 +10,12 @@
 #include <string_view>
 
 #include "ebbtide/scheduler/shown_text.hpp"
+#include "trimmed_text.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
 constexpr std::string_view kPrefixes = "kmgt";
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
 
 std::string inLowerCase(std::string_view text) {
   std::string lower(text);

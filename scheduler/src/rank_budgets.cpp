@@ -7,6 +7,7 @@
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/shown_text.hpp"
+#include "trimmed_text.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
@@ -31,12 +32,6 @@ bool isNone(const std::string& size) {
   return size == "none";
 }
 
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(' ');
-  if (begin == std::string::npos) return "";
-  return text.substr(begin, text.find_last_not_of(' ') - begin + 1);
-}
-
 void checkSize(const std::string& name, const std::string& size) {
   if (!isNone(size)) parseSize(name, size, 1 << 20);
 }
@@ -51,8 +46,9 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
   };
   RankBudgets budgets;
   if (text.find('=') == std::string::npos && text.find(',') == std::string::npos) {
-    checkSize(name, trimmed(text));
-    budgets.entries_.push_back({Key::kDefault, 0, 0, trimmed(text)});
+    const std::string size(trimmed(text));
+    checkSize(name, size);
+    budgets.entries_.push_back({Key::kDefault, 0, 0, size});
     return budgets;
   }
   std::vector<std::string> keys;
@@ -63,8 +59,8 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
     const std::size_t equals = entry.find('=');
     if (equals == std::string::npos)
       throw reject("has the entry '" + shownText(entry) + "' without a key");
-    const std::string key = trimmed(entry.substr(0, equals));
-    const std::string size = trimmed(entry.substr(equals + 1));
+    const std::string key(trimmed(entry.substr(0, equals)));
+    const std::string size(trimmed(entry.substr(equals + 1)));
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
       throw reject("names " + shownText(key) + " twice");
     }

@@ -67,6 +67,19 @@ def wait_for(process: subprocess.Popen, text: str) -> str:
     raise AssertionError(f"the program ended before it said {text!r}\n{read}")
 
 
+def ended_by(number: signal.Signals, at: str, variables: dict[str, str], folder: Path) -> str:
+    """What a training says once it is sent that signal, by which it has to end."""
+    process = started(tiny(steps=5000), variables, folder)
+    try:
+        read = wait_for(process, at)
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == -number, read + rest
+    return rest
+
+
 # --- inert ----------------------------------------------------------------------------------------
 
 
@@ -280,14 +293,7 @@ def test_a_scheduler_that_ends_the_job_leaves_a_report(
         "EBBTIDE_TEXTFILE": str(tmp_path / "series.prom"),
         "EBBTIDE_PERFETTO": str(tmp_path / "trace.json"),
     }
-    process = started(tiny(steps=5000), variables, tmp_path)
-    try:
-        read = wait_for(process, at)
-        process.send_signal(signal.SIGTERM)
-        rest, _ = process.communicate(timeout=TIMEOUT_SECONDS)
-    finally:
-        process.kill()
-    assert process.returncode == -signal.SIGTERM, read + rest
+    rest = ended_by(signal.SIGTERM, at, variables, tmp_path)
     report = json.loads((tmp_path / "report-0.json").read_text())
     assert report["ended"]
     assert "ebbtide_memory_budget_bytes" in (tmp_path / "series.prom").read_text()
@@ -326,15 +332,8 @@ def test_a_handler_of_the_programs_is_the_one_that_runs(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])
 def test_interrupt_ends_as_ever(at: str, tmp_path: Path, tiny_budget: str) -> None:
-    process = started(tiny(steps=5000), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
-    try:
-        read = wait_for(process, at)
-        process.send_signal(signal.SIGINT)
-        rest, _ = process.communicate(timeout=TIMEOUT_SECONDS)
-    finally:
-        process.kill()
     # Python ends with KeyboardInterrupt and then by the signal itself, as it does without us.
-    assert process.returncode == -signal.SIGINT, read + rest
+    rest = ended_by(signal.SIGINT, at, {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
     assert "KeyboardInterrupt" in rest
     assert "terminate called" not in rest and "Segmentation" not in rest
     report = json.loads((tmp_path / "report-0.json").read_text())

@@ -29,7 +29,8 @@ void printOutput(const ProofRun& run, const ProofFolder& folder) {
   fmt::print(stderr, "{}", lastLines(run.output(), kLinesShown));
   fmt::print(stderr, "ebbtide: the {} run {}. Above are its last lines; {}\n", run.name,
              run.end.text(),
-             folder.isKept() ? "all of them: " + run.output() : "--keep FOLDER keeps all of them");
+             folder.isKept() ? "the whole output: " + run.output()
+                             : "--keep FOLDER keeps the whole output");
 }
 
 std::string whyNoUpdate(const ProofRun& run) {

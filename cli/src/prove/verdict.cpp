@@ -56,7 +56,7 @@ void addTimes(Verdict& verdict, const Evidence& evidence) {
   verdict.planned_from = plannedFrom(evidence.reports);
   const auto planned =
       verdict.planned_from ? medianSeconds(evidence.bounded, *verdict.planned_from) : std::nullopt;
-  if (!planned) verdict.planned_from.reset();  // too few of them for a median
+  if (!planned) verdict.planned_from.reset();  // too few steps for a median
   measure(verdict, evidence, verdict.planned_from.value_or(kFirstWithTime));
 }
 

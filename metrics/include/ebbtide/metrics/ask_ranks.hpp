@@ -1,4 +1,4 @@
-// What other ranks of a job on this machine say of themselves, for a thread that waits for it.
+// Asks the other ranks of a job on this machine, and waits for their answers.
 #pragma once
 
 #include <chrono>

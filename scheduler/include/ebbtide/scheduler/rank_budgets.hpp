@@ -22,8 +22,8 @@ class RankBudgets {
   // an unknown key, a range that ends before it begins, an entry given twice, no entry at all.
   static RankBudgets parse(const std::string& name, const std::string& text);
 
-  // A number alone is of bytes. Of few of them another unit was meant, where a process is to have
-  // them: throws std::invalid_argument, which asks back.
+  // A number without a unit means bytes. No process trains in less than a MiB, so the user meant
+  // another unit: throws std::invalid_argument, which asks back.
   void refuseFewBytes(const std::string& name) const;
 
   // The size as it was written ("80%") for a rank that runs these stages; nothing if no entry is
