@@ -17,6 +17,9 @@
 namespace ebbtide::plugin {
 namespace {
 
+// A C++ program that does not catch the error prints all of what(): frames of ours tell it nothing.
+constexpr auto kNoFrames = nullptr;
+
 allocator::DeviceMemory* resource = nullptr;
 thread_local FillPattern fill_pattern;
 c10::DeleterFnPtr standard_deleter = nullptr;  // of PyTorch's own CPU allocator
@@ -44,8 +47,7 @@ void deleteBlock(void* block) {
       // The error says what is known by now.
     }
   }
-  TORCH_CHECK_WITH(OutOfMemoryError, false, session.outOfMemoryMessage(bytes, by, live));
-  std::abort();  // not reached: the check throws
+  throw c10::OutOfMemoryError(session.outOfMemoryMessage(bytes, by, live), kNoFrames);
 }
 
 void freeOwn(void* block) {
@@ -110,7 +112,7 @@ void refuseBlock() {
   if (!inTrainingOp() || QuietScope::active()) return;
   refuseThreadStep();
   session->counters().addOutOfMemory();
-  TORCH_CHECK_WITH(OutOfMemoryError, false, session->raiseStop());
+  throw c10::OutOfMemoryError(session->raiseStop(), kNoFrames);
 }
 
 FillPattern fillNewBlocks(FillPattern pattern) noexcept {

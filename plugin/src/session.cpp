@@ -354,6 +354,14 @@ const Program* Session::mainProgram() const {
   return main;
 }
 
+const Program* Session::largestProgram() const {
+  const auto largest =
+      std::max_element(programs_.begin(), programs_.end(), [](const auto& a, const auto& b) {
+        return a.second.plain_peak_bytes < b.second.plain_peak_bytes;
+      });
+  return largest != programs_.end() ? &largest->second : nullptr;
+}
+
 // Called with mutex_ held.
 bool Session::wantsPlan(const scheduler::Trace& trace) {
   if (planning_ || keepsEverything()) return false;

@@ -215,6 +215,10 @@ class Session {
  private:
   friend class SessionControl;  // what it answers and takes from outside
 
+  struct Fits {  // the budget, with nothing dropped
+    std::int64_t plain_peak_bytes = 0, activation_bytes = 0;
+  };
+
   struct ToPlan {
     std::shared_ptr<const scheduler::Trace> trace;
     bool first_step = false;
@@ -302,7 +306,7 @@ class Session {
                  const RankPlanning::Limits& limits);
   void adopt(const RankJob::Decision& decision);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
-  void sayNothingToDo(std::int64_t plain_peak_bytes, std::int64_t activation_bytes);
+  void sayFits();
   // What a run took, and budgets that were not set (session_summary.cpp).
   std::int64_t halfBudgetBytes(std::int64_t plain_peak_bytes, std::int64_t activation_bytes) const;
   void foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph);
@@ -374,6 +378,7 @@ class Session {
   // The one that most steps ran, of those whose figures are known; of several the largest. mutex_
   // held.
   const Program* mainProgram() const;
+  const Program* largestProgram() const;  // by its plain peak
   // What is exported (session_metrics.cpp). The first two with mutex_ held.
   void refreshMetrics(const allocator::Statistics& memory, double step_seconds);
   void exportSmallestBudget();
@@ -472,7 +477,9 @@ class Session {
   std::int64_t base_bytes_ = 0;
   std::int64_t first_step_peak_bytes_ = 0;
   std::int64_t smallest_without_spill_bytes_ = 0;
-  std::string spills_each_step_;  // to be said once the budget is decided
+  // To be said once the budget is decided.
+  std::string spills_each_step_;
+  std::optional<Fits> fits_;
   std::int64_t violations_ = 0;
   RunSummary::Outlook outlook_half_, outlook_smallest_;
   std::int64_t foreseen_peak_bytes_ = 0;  // of the program that they are of

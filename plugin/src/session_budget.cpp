@@ -187,6 +187,7 @@ void Session::judgeFromNowOn() {
 // As a run that begins: its first step may go over an impossible budget, and is judged by it.
 void Session::beginAnew(bool drop_plans) {
   smallest_without_spill_bytes_ = 0;
+  fits_.reset();
   spills_each_step_.clear();
   floor_.beginAnew(memory().statistics().budget_violations);
   figures_.forgetPeaks();

@@ -146,7 +146,8 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
     if (plain.peak_bytes <= cap) {
       known.plan = known.later_plan = nullptr;
       known.predicted_peak_bytes = plain.peak_bytes;
-      sayNothingToDo(plain.peak_bytes, graph.activation_bytes);
+      if (!first_step) fits_ = Fits{plain.peak_bytes, graph.activation_bytes};
+      sayFits();
     }
   }
   if (plain.peak_bytes <= cap) {
@@ -171,21 +172,24 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   if (own && !first_step) tellJob(trace, *own, limits, budget_number);
 }
 
-// With mutex_ held, once, and of a whole run: not where a step spilled or a program has a plan.
-void Session::sayNothingToDo(Bytes plain_peak_bytes, Bytes activation_bytes) {
+// With mutex_ held, once, and of a whole run: not where a step spilled or a program has a plan. Not
+// before the budget is decided: until then the base grows, and with it the budget that is named.
+void Session::sayFits() {
+  if (!fits_ || !(floor_.decided() || budget_.isOpen())) return;
+  const Fits fits = *std::exchange(fits_, std::nullopt);
   const ExecutorCounters::Totals done = counters_.totals();
   const bool gave_up = done.spilled_bytes > 0 || done.dropped_online_bytes > 0 ||
                        std::any_of(programs_.begin(), programs_.end(), [](const auto& program) {
                          return program.second.plans_made > 0;
                        });
   if (gave_up || floor_.tooSmall() || !budget_.isNew(RankBudget::Message::kFits)) return;
-  const Bytes half = halfBudgetBytes(plain_peak_bytes, activation_bytes);
+  const Bytes half = halfBudgetBytes(fits.plain_peak_bytes, fits.activation_bytes);
   const std::string hint =
-      half < plain_peak_bytes && !trained_.isElsewhere()
+      half < fits.plain_peak_bytes && !trained_.isElsewhere()
           ? fmt::format(". Half of the activations would be EBBTIDE_BUDGET={}", asSetting(half))
           : "";
   say(fmt::format("nothing to do so far: a step needs {} and the budget is {}{}",
-                  formatBytes(plain_peak_bytes), formatBytes(*budget()), hint));
+                  formatBytes(fits.plain_peak_bytes), formatBytes(*budget()), hint));
 }
 
 std::shared_ptr<const PlanPicture> Session::drawn(
@@ -254,9 +258,10 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     // What is kept free may have become less since the plan was begun.
     if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget()) {
       spills_each_step_ = fmt::format(
-          "the budget of {} is below what the best plan needs ({}), so each step writes "
-          "some values to disk. To avoid that: EBBTIDE_BUDGET={}",
-          formatBytes(*budget), formatBytes(smallest_without_spill_bytes_),
+          "the budget of {} is below what the best plan needs ({} predicted, {} beside it), so "
+          "each step writes some values to disk. To avoid that: EBBTIDE_BUDGET={}",
+          formatBytes(*budget), formatBytes(simulated.peak_bytes),
+          formatBytes(smallest_without_spill_bytes_ - simulated.peak_bytes),
           asSetting(smallest_without_spill_bytes_));
       saySpills();
     }

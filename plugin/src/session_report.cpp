@@ -161,8 +161,9 @@ std::string Session::reportText() const {
   std::lock_guard lock(mutex_);
   const Program none;
   const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
-  scheduler::ActivationShares shares = program.shares;
-  shares.addRestOf(program.activation_bytes);
+  const Program& largest = largestProgram() != nullptr ? *largestProgram() : none;
+  scheduler::ActivationShares shares = largest.shares;
+  shares.addRestOf(largest.activation_bytes);
   const Bytes activation_bytes = shares.totalBytes();
   const allocator::Statistics memory = trained_.memory().statistics();
   const ExecutorCounters::Totals done = counters_.totals();
@@ -180,7 +181,7 @@ std::string Session::reportText() const {
       {"activation_bytes", activation_bytes},
       {"recomputable_bytes", shares.recomputable_bytes},
       {"kept_bytes", shares.kept_bytes},
-      {"plain_peak_bytes", program.plain_peak_bytes},
+      {"plain_peak_bytes", largest.plain_peak_bytes},
       {"peak_bytes", figures_.allocatedPeakBytes()},
       {"steady_peak_bytes",
        program.steady_peak_bytes > 0 ? program.steady_peak_bytes : figures_.allocatedPeakBytes()},

@@ -68,7 +68,7 @@ void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph
 
 // With mutex_ held.
 RunSummary Session::summary() const {
-  const Program* const program = mainProgram();
+  const Program* const largest = largestProgram();
   const auto step_time = control_->stepTime();
   const double recomputed = static_cast<double>(counters_.totals().recompute_ns) * 1e-9;
   RunSummary run{.steps = steps_,
@@ -78,8 +78,8 @@ RunSummary Session::summary() const {
                  .violations = violations_,
                  .half = outlook_half_,
                  .smallest = outlook_smallest_};
-  if (program != nullptr) run.plain_peak_bytes = program->plain_peak_bytes;
-  if (program != nullptr) run.activation_bytes = program->activation_bytes;
+  if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
+  if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
   if (figures_.totalSeconds() > 0) run.recompute_share = recomputed / figures_.totalSeconds();
   const Bytes smallest = smallestBudgetBytes(), grown = grownSince(0);  // since they were foreseen
   if (run.half.budget_bytes == 0) {                                     // known without a plan

@@ -125,6 +125,7 @@ void Session::beginOther() {
   control_->forgetRecorded();
   floor_text_.clear();
   saved_text_.clear();
+  fits_.reset();
   spills_each_step_.clear();
   smallest_without_spill_bytes_ = 0;
   figures_.forgetPeaks();
@@ -216,6 +217,7 @@ void Session::judgeBudget(std::int64_t base_bytes) {
   if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
   budget_.noteHeld();
   saySpills();
+  sayFits();
   growth_.settle(steps_, base_before);  // it may be growing already
   growth_due_ = growth_.note(steps_ + 1, base_bytes);
   // From here on what would go over the budget fails; but one that was asked for while the run went

@@ -27,6 +27,7 @@ constexpr std::array<std::string_view, 10> kOfLibraries = {
     "LD_PRELOAD=", "MKL_",  "OMP_",  "ONEDNN_", "OPENBLAS_"};
 
 constexpr std::size_t kMostShown = 200;  // bytes of a name
+constexpr std::string_view kPrefix = "EBBTIDE_";
 
 int editDistance(std::string_view a, std::string_view b) {
   std::vector<int> row(b.size() + 1);
@@ -41,6 +42,21 @@ int editDistance(std::string_view a, std::string_view b) {
     }
   }
   return row[b.size()];
+}
+
+// The nearest name, where it may be the one that was meant; else all that there are.
+std::string suggestionFor(std::string_view name) {
+  const auto distance = [name](std::string_view known) {
+    return known.starts_with(name) ? 0 : editDistance(name, known);
+  };
+  const auto nearest = std::min_element(kVariables.begin(), kVariables.end(),
+                                        [&](auto a, auto b) { return distance(a) < distance(b); });
+  // Of BUGDET two letters of six are others.
+  if (2 * distance(*nearest) <= static_cast<int>(name.size() - kPrefix.size()))
+    return "; did you mean " + std::string(*nearest) + "?";
+  std::string text = "; there are";
+  for (const std::string_view known : kVariables) text.append(" ").append(known);
+  return text;
 }
 
 }  // namespace
@@ -66,15 +82,11 @@ std::string unknownVariable() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with("EBBTIDE_") ||
+    if (!name.starts_with(kPrefix) ||
         std::find(kVariables.begin(), kVariables.end(), name) != kVariables.end()) {
       continue;
     }
-    const auto nearest = std::min_element(
-        kVariables.begin(), kVariables.end(),
-        [&](auto a, auto b) { return editDistance(name, a) < editDistance(name, b); });
-    return "unknown variable " + std::string(name.substr(0, kMostShown)) + "; did you mean " +
-           std::string(*nearest) + "?";
+    return "unknown variable " + std::string(name.substr(0, kMostShown)) + suggestionFor(name);
   }
   return "";
 }

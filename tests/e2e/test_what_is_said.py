@@ -53,6 +53,16 @@ def test_a_small_last_batch_is_not_the_whole_run(tmp_path: Path) -> None:
     assert done.report["followed_steps"] >= 3, done.output
 
 
+def test_half_of_the_activations_is_named_with_the_optimizers_state(tmp_path: Path) -> None:
+    """8 layers of 256 x 256 are 2.1 MiB of parameters, and as much of gradients. AdamW's state,
+    twice that, comes with the first update: nothing under 8.4 MiB trains."""
+    ample = trained("for _ in range(20): step(256)", "8GiB", tmp_path / "ample").succeeded()
+    named = re.findall(r"Half of the activations would be EBBTIDE_BUDGET=(\d+)MiB", ample.output)
+    assert len(named) == 1 and int(named[0]) > 9, ample.output
+    done = trained("for _ in range(20): step(256)", f"{named[0]}MiB", tmp_path / "named")
+    assert done.succeeded().report["steps"] == 20, done.output
+
+
 def test_the_report_of_steps_that_all_differ(tmp_path: Path) -> None:
     done = trained("for i in range(12): step(1024 - 7 * i)", "24MiB", tmp_path)
     report = done.report

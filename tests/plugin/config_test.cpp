@@ -172,6 +172,16 @@ TEST_F(ConfigTest, BudgetsByStageHoldOnceTheStageIsKnown) {
 TEST_F(ConfigTest, UnknownVariableNamesTheNearest) {
   set("EBBTIDE_BUGDET", "1GiB");
   EXPECT_EQ(problem(), "unknown variable EBBTIDE_BUGDET; did you mean EBBTIDE_BUDGET?");
+  ::unsetenv("EBBTIDE_BUGDET");
+  set("EBBTIDE_TOKEN", "x");
+  EXPECT_EQ(problem(), "unknown variable EBBTIDE_TOKEN; did you mean EBBTIDE_TOKEN_FILE?");
+}
+
+TEST_F(ConfigTest, AnUnknownVariableThatIsLikeNoneListsThemAll) {
+  set("EBBTIDE_BOGUS", "1");  // of five letters two are in EBBTIDE_LOG
+  const std::string text = problem();
+  EXPECT_TRUE(text.starts_with("unknown variable EBBTIDE_BOGUS; there are EBBTIDE EBBTIDE_BUDGET"))
+      << text;
 }
 
 TEST_F(ConfigTest, ChoicesAreListed) {
