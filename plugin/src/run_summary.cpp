@@ -46,9 +46,11 @@ std::string outlookText(const RunSummary& run) {
   return text;
 }
 
-std::string violationsText(std::int64_t violations) {
-  if (violations == 0) return "never over it";
-  return fmt::format("{} time{} over it", violations, violations == 1 ? "" : "s");
+// A peak begins anew with each judgement, violations count from the start.
+std::string violationsText(const RunSummary& run) {
+  if (run.violations == 0) return "never over it";
+  return fmt::format("{} time{} over it{}", run.violations, run.violations == 1 ? "" : "s",
+                     run.peak_bytes <= *run.budget_bytes ? " until it was judged" : "");
 }
 
 }  // namespace
@@ -62,7 +64,7 @@ std::string describe(const RunSummary& run) {
     return text + outlookText(run);
   }
   text += fmt::format(" of the budget's {}, {}", formatBytes(*run.budget_bytes),
-                      violationsText(run.violations));
+                      violationsText(run));
   if (run.plain_peak_bytes > 0)
     text += fmt::format("; plain peak {}", formatBytes(run.plain_peak_bytes));
   return text + fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);

@@ -22,6 +22,10 @@ TEST(RunSummary, OfABudgetSaysWhatItCost) {
   run.plain_peak_bytes = 0;
   EXPECT_EQ(describe(run),
             "ended after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, 3 times over "
+            "it until it was judged; recomputing takes 6.1 % of the time");
+  run.peak_bytes = 251 * kMib;
+  EXPECT_EQ(describe(run),
+            "ended after 60 steps of 98 ms: peak 251.0 MiB of the budget's 250.0 MiB, 3 times over "
             "it; recomputing takes 6.1 % of the time");
 }
 
