@@ -141,6 +141,7 @@ TEST(TopFrame, FitsEveryScreen) {
   rows[8].budget_bytes = 0;
   rows[9].margin_bytes = INT64_MAX;
   rows[10].margin_bytes = -5;
+  for (std::size_t i = 0; i < 30; ++i) rows[i].job = std::string(i % 4 * 40, 'j');
   model.setRanks(rows);
   for (int columns = 0; columns <= 260; columns += columns < 90 ? 1 : 17) {
     for (const int lines : {0, 1, 2, 3, 6, 7, 8, 24, 60}) {
@@ -177,6 +178,99 @@ TEST(TopFrame, ScrollsThroughAThousandRanks) {
   EXPECT_TRUE(frame[19].selected);
   model.press(key(Kind::kPageUp), visibleRows(size));
   EXPECT_EQ(model.rows()[model.selected()].rank, 1022 - 18);
+}
+
+// Job a: ranks 0 and 1, steps of 0.1 and 0.2 s. Job b: rank 0, a step of 0.3 s, over its budget.
+TopModel twoJobs() {
+  TopModel model;
+  std::vector<RankStatus> rows = {rankOf(0), rankOf(0), rankOf(1)};
+  rows[0].job = "b";
+  rows[0].median_step_seconds = 0.3;
+  rows[0].violations = 2;
+  rows[1].job = rows[2].job = "a";
+  model.setRanks(std::move(rows));
+  return model;
+}
+
+TEST(TopFrame, HasASectionForEachOfSeveralJobs) {
+  TopModel model = twoJobs();
+  const ScreenSize size{.columns = 100, .lines = 24};
+  auto lines = topFrame(model, size, false);
+  EXPECT_EQ(lines[0].text(), "ebbtide top  2 jobs  3 ranks, 3 training");
+  // 3 ranks, of 4 of 8 GiB each.
+  EXPECT_EQ(lines[1].text(),
+            "peaks 12.00 GiB of budgets 24.00 GiB; 1 went over; slowest 300.0 ms (rank 0 of b)");
+  EXPECT_EQ(lines[3].text(),
+            "job a  2 ranks, 2 training; peaks 8.00 GiB of budgets 16.00 GiB; slowest 200.0 ms "
+            "(rank 1)");
+  EXPECT_TRUE(lines[4].text().starts_with("    0 training"));
+  EXPECT_TRUE(lines[4].selected);
+  EXPECT_TRUE(lines[5].text().starts_with("    1 training"));
+  EXPECT_TRUE(lines[6].text().starts_with("job b  1 rank, 1 training; "));
+  EXPECT_TRUE(lines[7].text().starts_with("    0 training"));
+  EXPECT_FALSE(lines[7].selected);
+  EXPECT_TRUE(lines[21].text().starts_with("rank 0 of a on node, "));
+  // With one job left: as with one from the begin.
+  RankStatus last = rankOf(0);
+  last.job = "b";
+  model.setRanks({last});
+  lines = topFrame(model, size, false);
+  EXPECT_EQ(lines[0].text(), "ebbtide top  job b  1 rank, 1 training");
+  EXPECT_TRUE(lines[3].text().starts_with("    0 training"));
+}
+
+// Step times: b's 0.3 s before a's 0.2 and 0.1 s.
+TEST(TopModel, SortsJobsByTheirFirstRank) {
+  TopModel model = twoJobs();
+  model.press(key(Kind::kEnd), 10);
+  EXPECT_EQ(model.rows()[model.selected()].job, "b");
+  model.press(letter('s'), 10);
+  model.press(letter('s'), 10);
+  ASSERT_EQ(model.sort(), TopModel::Sort::kStepTime);
+  const auto& rows = model.rows();
+  EXPECT_EQ(rows[0].job, "b");
+  EXPECT_EQ(rows[1].job + std::to_string(rows[1].rank), "a1");
+  EXPECT_EQ(rows[2].job + std::to_string(rows[2].rank), "a0");
+  EXPECT_EQ(rows[model.selected()].job, "b");
+  model.press(letter('b'), 10);
+  EXPECT_EQ(model.promptedName(), "rank 0 of b");
+  model.press(letter('9'), 10);
+  for (const char typed : std::string("GiB")) model.press(letter(typed), 10);
+  const TopAction action = model.press(key(Kind::kEnter), 10);
+  EXPECT_EQ(action.job, "b");
+  EXPECT_EQ(action.rank, 0);
+}
+
+// Thirty jobs of one to three ranks: every rank and every heading is on some page, in order.
+TEST(TopModel, PagesLeaveOutNoRankOfManyJobs) {
+  for (int visible = 1; visible <= 9; ++visible) {
+    TopModel model;
+    std::vector<RankStatus> rows;
+    for (int job = 0; job < 30; ++job) {
+      for (int rank = 0; rank <= job % 3; ++rank) {
+        rows.push_back(rankOf(rank));
+        rows.back().job = std::to_string(100 + job);
+      }
+    }
+    model.setRanks(rows);
+    ASSERT_EQ(model.lines().size(), 30U + rows.size());
+    for (const Kind way : {Kind::kPageDown, Kind::kPageUp}) {
+      std::vector<bool> seen(model.lines().size());
+      for (std::size_t presses = 0; presses < seen.size(); ++presses) {
+        const std::size_t first = model.firstShown(visible);
+        for (std::size_t i = first; i < first + static_cast<std::size_t>(visible); ++i) {
+          if (i < seen.size()) seen[i] = true;
+        }
+        model.press(key(way), visible);
+      }
+      for (std::size_t i = 0; i < seen.size(); ++i) {
+        // On one line there is no room for headings.
+        if (visible > 1 || !model.lines()[i].is_heading) {
+          EXPECT_TRUE(seen[i]) << "line " << i << " of " << visible;
+        }
+      }
+    }
+  }
 }
 
 TEST(TopModel, SortsAndKeepsTheSelectedRank) {
@@ -227,8 +321,10 @@ TEST(TopModel, RandomKeysAndAnswersNeverLeaveTheRows) {
   for (int round = 0; round < 20000; ++round) {
     if (random() % 10 == 0) {
       std::vector<RankStatus> rows;
-      for (unsigned i = random() % 5; i > 0; --i)
+      for (unsigned i = random() % 5; i > 0; --i) {
         rows.push_back(rankOf(static_cast<int>(random() % 8)));
+        rows.back().job = std::to_string(random() % 3);
+      }
       model.setRanks(rows);
     }
     const int kind = static_cast<int>(random() % 10);
@@ -238,7 +334,14 @@ TEST(TopModel, RandomKeysAndAnswersNeverLeaveTheRows) {
     model.press(pressed, visible);
     if (!model.rows().empty()) {
       ASSERT_LT(model.selected(), model.rows().size());
-      ASSERT_LE(model.firstShown(visible), model.selected());
+      // A window of `visible` lines, 1 at least, has the selected one in it.
+      const std::size_t first = model.firstShown(visible);
+      bool shown = false;
+      for (std::size_t i = first; i < first + std::max(visible, 1) && i < model.lines().size();
+           ++i) {
+        shown |= model.lines()[i].row == model.selected() && !model.lines()[i].is_heading;
+      }
+      ASSERT_TRUE(shown);
     }
   }
 }

@@ -111,12 +111,59 @@ def test_nothing_runs(runs: Runs) -> None:
         assert done.stderr.count("\n") == 1 and "EBBTIDE_BUDGET" in done.stderr
 
 
-def test_of_two_jobs_one_is_named(runs: Runs) -> None:
+def test_all_jobs_are_shown_and_of_two_one_is_changed(runs: Runs) -> None:
     runs.serve("one", 1)
-    runs.serve("two", 1)
+    runs.serve("two", 2)
+    leave_dead_socket(Path(runs.folder, "dead", "rank-0.sock"))
     done = runs.ebbtide("status")
-    assert done.returncode == 4 and "one (1 rank), two (1 rank)" in done.stderr
-    assert runs.ebbtide("status", "--job", "two").returncode == 0
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    one, two = done.stdout.split("\n\n")
+    assert one.startswith("job one\nrank ") and len(one.splitlines()) == 3
+    assert two.startswith("job two\nrank ") and len(two.splitlines()) == 4
+    named = runs.ebbtide("status", "--job", "two")
+    assert named.returncode == 0 and named.stdout.startswith("rank ")
+
+    told = json.loads(runs.ebbtide("status", "--json").stdout)
+    assert list(told) == ["jobs"]
+    assert [(job["job_id"], len(job["ranks"])) for job in told["jobs"]] == [("one", 1), ("two", 2)]
+    named = json.loads(runs.ebbtide("status", "--json", "--job", "two").stdout)
+    assert set(named) == {"job_id", "ranks"} and len(named["ranks"]) == 2
+
+    once = runs.ebbtide("top", "--once")
+    assert once.returncode == 0 and "ebbtide top  2 jobs  3 ranks, " in once.stdout
+    heads = [line for line in once.stdout.splitlines() if line.startswith("job ")]
+    assert [head.split("  ")[0] for head in heads] == ["job one", "job two"]
+
+    # Both have a rank 0, one has a rank 1, none has a rank 7.
+    assert runs.ebbtide("status", "--rank", "0").stdout.count("job ") == 2
+    assert len(runs.ebbtide("status", "--rank", "1").stdout.splitlines()) == 2
+    done = runs.ebbtide("status", "--rank", "7")
+    assert done.returncode == 4
+    assert done.stderr == "ebbtide: no job has a rank 7 that runs here; running: one, two\n"
+    # What changes something asks which.
+    done = runs.ebbtide("budget", "0", "12GiB")
+    assert done.returncode == 4 and "one (1 rank), two (2 ranks)" in done.stderr
+
+
+def test_the_json_of_one_job_is_at_the_top_too(runs: Runs) -> None:
+    runs.serve("one", 2)
+    told = json.loads(runs.ebbtide("status", "--json").stdout)
+    (job,) = told.pop("jobs")
+    assert job["job_id"] == told["job_id"] == "one"
+    assert [rank["rank"] for rank in job["ranks"]] == [rank["rank"] for rank in told["ranks"]]
+    assert set(told) == {"job_id", "ranks"}
+
+
+def test_a_hung_rank_holds_up_no_other_job(runs: Runs) -> None:
+    """Of each of two jobs a rank never answers: with one after the other the limit came twice."""
+    runs.serve("one", 2, "--hung-rank", "1")
+    runs.serve("two", 3, "--hung-rank", "2")
+    runs.serve("well", 1)
+    done = runs.ebbtide("status", "--timeout", "0.5")
+    assert done.returncode == 4
+    assert done.stdout.count("no answer within 0.5 s") == 2
+    # Rank 0 of each job, and rank 1 of the second one.
+    assert done.stdout.count("  training ") == 4
 
 
 def test_a_budget_changes_and_one_too_small_does_not(runs: Runs) -> None:
@@ -279,6 +326,27 @@ def test_top_follows_the_size_of_its_terminal(runs: Runs) -> None:
         top.wait_for("64 ranks")
         top.press("q")
         assert top.wait_for_end() == 0
+
+
+def test_top_has_a_section_for_each_job(runs: Runs) -> None:
+    runs.serve("one", 1)
+    with runs.terminal("top", "--interval", "0.1") as top:
+        assert "job one  1 rank" in top.wait_for("1 rank, ").splitlines()[0]
+        runs.serve("two", 1)  # it comes while one looks
+        lines = top.wait_for("2 jobs  2 ranks").splitlines()
+        assert lines[3].startswith("job one  1 rank, ") and lines[5].startswith("job two  1 rank, ")
+        top.press("j")
+        top.wait_for("rank 0 of two")
+        top.press("b12GiB\r")
+        top.wait_for("/ 12.00 GiB")
+        top.press("q")
+        assert top.wait_for_end() == 0
+    budgets = {
+        job: json.loads(runs.ebbtide("status", "--json", "--job", job).stdout)["ranks"][0]
+        for job in ("one", "two")
+    }
+    bytes_of = {job: rank["memory"]["budget_bytes"] for job, rank in budgets.items()}
+    assert bytes_of == {"one": 16 * GIB, "two": 12 * GIB}
 
 
 def test_top_shows_ranks_that_die(runs: Runs) -> None:

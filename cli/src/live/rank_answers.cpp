@@ -37,7 +37,7 @@ int exitCodeOf(const std::vector<RankAnswer>& answers) {
   return answers.empty() ? kNoRun : kFeasible;
 }
 
-nlohmann::json toJson(const RunningJob& job, const std::vector<RankAnswer>& answers) {
+nlohmann::json toJson(const std::string& job, const std::vector<RankAnswer>& answers) {
   nlohmann::json ranks = nlohmann::json::array();
   for (const RankAnswer& answer : answers) {
     nlohmann::json row = answer.document.is_object() ? answer.document : nlohmann::json::object();
@@ -46,20 +46,20 @@ nlohmann::json toJson(const RunningJob& job, const std::vector<RankAnswer>& answ
     if (!answer.problem.empty()) row["error"] = answer.problem;
     ranks.push_back(std::move(row));
   }
-  return {{"job_id", job.id().empty() ? nlohmann::json() : nlohmann::json(job.id())},
+  return {{"job_id", job.empty() ? nlohmann::json() : nlohmann::json(job)},
           {"ranks", std::move(ranks)}};
 }
 
-void printNotes(const RunningJob& job) {
-  for (const std::string& note : job.notes()) fmt::print(stderr, "ebbtide: {}\n", note);
+void printNotes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fmt::print(stderr, "ebbtide: {}\n", note);
 }
 
 int print(const RunningJob& job, const std::vector<RankAnswer>& answers, bool json,
           const std::function<std::string(const RankAnswer&)>& line) {
-  printNotes(job);
+  printNotes(job.notes());
   if (json) {
     // ASCII alone: nothing in it can be an escape sequence.
-    fmt::print("{}\n", toJson(job, answers).dump(1, ' ', true));
+    fmt::print("{}\n", toJson(job.id(), answers).dump(1, ' ', true));
   }
   for (const RankAnswer& answer : answers) {
     if (!answer.problem.empty()) {

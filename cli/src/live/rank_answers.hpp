@@ -14,15 +14,16 @@ namespace ebbtide::cli {
 // nobody answered at all.
 int exitCodeOf(const std::vector<RankAnswer>& answers);
 
+// `job` is an id, or empty, and null then:
 // {"job_id": …, "ranks": [{"rank": 0, …the answer…} | {"rank": 1, "error": "…"}]}
-nlohmann::json toJson(const RunningJob& job, const std::vector<RankAnswer>& answers);
+nlohmann::json toJson(const std::string& job, const std::vector<RankAnswer>& answers);
 
 // The answers as JSON, or a line for each made by `line`; problems and the job's notes go to
 // stderr. Returns exitCodeOf().
 int print(const RunningJob& job, const std::vector<RankAnswer>& answers, bool json,
           const std::function<std::string(const RankAnswer&)>& line);
 
-// The notes, on stderr.
-void printNotes(const RunningJob& job);
+// On stderr.
+void printNotes(const std::vector<std::string>& notes);
 
 }  // namespace ebbtide::cli

@@ -24,14 +24,14 @@ std::string text(const nlohmann::json& tree, std::initializer_list<const char*> 
 
 }  // namespace
 
-RankStatus RankStatus::of(const RankAnswer& answer) {
+RankStatus RankStatus::of(const RankAnswer& answer, const std::string& job) {
   const nlohmann::json& tree = answer.document;
-  RankStatus status{.rank = answer.rank,
+  RankStatus status{.job = job,
+                    .rank = answer.rank,
                     .where = forColumns(answer.where),
                     .problem = forColumns(answer.problem)};
   if (!status.problem.empty()) return status;
   status.host = text(tree, {"host"});
-  status.job_id = text(tree, {"job_id"});
   status.state = text(tree, {"state"});
   status.mode = text(tree, {"mode"});
   status.device = text(tree, {"device"});

@@ -12,10 +12,11 @@ namespace ebbtide::cli {
 
 // Texts are forColumns(). What is not known is nothing, or empty.
 struct RankStatus {
+  std::string job = {};      // as it is given to --job; empty with endpoints
   int rank = -1;             // -1: of a node that did not tell its ranks
   std::string where = {};    // the node's endpoint; empty on this one
   std::string problem = {};  // not empty: it did not answer, and the rest is not known
-  std::string host = {}, job_id = {}, state = {}, mode = {}, device = {}, planner = {};
+  std::string host = {}, state = {}, mode = {}, device = {}, planner = {};
   std::optional<std::int64_t> steps = {};
   std::optional<double> last_step_seconds = {}, median_step_seconds = {};
   // peak: mapped, allocated where nothing is mapped by us; margin: what others hold of a GPU. The
@@ -27,7 +28,7 @@ struct RankStatus {
   std::vector<double> step_seconds = {},
                       peak_history = {};  // of the last steps, the latest at the end
 
-  static RankStatus of(const RankAnswer& answer);
+  static RankStatus of(const RankAnswer& answer, const std::string& job = "");
 
   bool isLimited() const;
   // What the budget bounds, at its peak; without a budget the rank's own peak.

@@ -9,7 +9,6 @@
 #include "checked_json.hpp"
 #include "given_seconds.hpp"
 #include "given_text.hpp"
-#include "live/found_jobs.hpp"
 #include "terminal_text.hpp"
 #include "text_file.hpp"
 
@@ -19,6 +18,10 @@ namespace {
 // A node tells its ranks at once, whatever they do: one that is silent does not hold up a change of
 // the others for as long as the change itself may take.
 constexpr std::chrono::milliseconds kForRanks{10'000};
+
+Question statusQuestion() {
+  return {.address = {}, .method = "GET", .target = "/v1/status", .body = {}, .token = {}};
+}
 
 // Of a rank that nobody named, with the nodes that did not tell their ranks.
 std::string whyNotFound(const std::vector<RankAnswer>& silent) {
@@ -55,6 +58,12 @@ std::string ranges(const std::vector<int>& ranks) {
     i = last + 1;
   }
   return text;
+}
+
+std::vector<int> liveRanks(const FoundJob& job) {
+  std::vector<int> ranks;
+  for (const RankSocket& socket : job.ranks) ranks.push_back(socket.rank);
+  return ranks;
 }
 
 std::string names(const std::vector<FoundJob>& jobs) {
@@ -186,6 +195,16 @@ void RunningJob::findHere() {
   const std::string folder = socketFolder();
   const std::vector<FoundJob> jobs = findJobs(folder);
   const FoundJob& job = chosen(jobs, input_.job, folder);
+  take(job, folder);
+  const std::vector<int> there = liveRanks(job);
+  for (const int rank : input_.ranks) {
+    if (std::find(there.begin(), there.end(), rank) != there.end()) continue;
+    throw NoRun(fmt::format("the job {} has no rank {} that runs here; there: {}", forTerminal(id_),
+                            rank, ranges(there)));
+  }
+}
+
+void RunningJob::take(const FoundJob& job, const std::string& folder) {
   id_ = job.id;
   folder_ = folder + "/" + job.id;
   dead_ = job.dead;
@@ -194,13 +213,23 @@ void RunningJob::findHere() {
         fmt::format("skipped rank{} {} of {}: the socket is left over, nobody listens on it",
                     job.dead.size() == 1 ? "" : "s", ranges(job.dead), forTerminal(job.id)));
   }
-  std::vector<int> there;
-  for (const RankSocket& socket : job.ranks) there.push_back(socket.rank);
-  for (const int rank : input_.ranks) {
-    if (std::find(there.begin(), there.end(), rank) != there.end()) continue;
-    throw NoRun(fmt::format("the job {} has no rank {} that runs here; there: {}", forTerminal(id_),
-                            rank, ranges(there)));
+}
+
+std::vector<RunningJob> RunningJob::findAll(const JobInput& input) {
+  const std::string folder = socketFolder();
+  std::vector<RunningJob> jobs;
+  for (const FoundJob& found : findJobs(folder)) {
+    if (found.ranks.empty()) continue;
+    RunningJob job(input);
+    const std::vector<int> there = liveRanks(found);
+    std::erase_if(job.input_.ranks, [&](int rank) {
+      return std::find(there.begin(), there.end(), rank) == there.end();
+    });
+    if (job.input_.ranks.empty() && !input.ranks.empty()) continue;
+    job.take(found, folder);
+    jobs.push_back(std::move(job));
   }
+  return jobs;
 }
 
 bool RunningJob::isWanted(int rank) const {
@@ -210,8 +239,7 @@ bool RunningJob::isWanted(int rank) const {
 
 std::vector<RankAnswer> RunningJob::statuses(std::chrono::milliseconds limit) {
   if (!input_.endpoints.empty()) return statusesOfNodes(limit);
-  return askAll({.address = {}, .method = "GET", .target = "/v1/status", .body = {}, .token = {}},
-                limit);
+  return askAll(statusQuestion(), limit);
 }
 
 std::vector<RankAnswer> RunningJob::statusesOfNodes(std::chrono::milliseconds limit) {
@@ -271,32 +299,64 @@ std::vector<RunningJob::Target> RunningJob::targets(std::vector<RankAnswer>& sil
   return targets;
 }
 
-std::vector<RankAnswer> RunningJob::askAll(Question question, std::chrono::milliseconds limit) {
-  std::vector<RankAnswer> answers;
-  const std::vector<Target> asked = targets(answers);
-  const std::string none = whyNotFound(answers);
-  std::vector<Question> questions;
-  for (const Target& target : asked) {
-    questions.push_back(question);
-    questions.back().address = target.address;
+RunningJob::Round RunningJob::roundOf(const Question& question) {
+  Round round;
+  round.targets = targets(round.silent);
+  for (const Target& target : round.targets) {
+    round.questions.push_back(question);
+    round.questions.back().address = target.address;
     if (!target.where.empty()) {
-      questions.back().token = token_;
-      questions.back().target += fmt::format("?rank={}", target.rank);
+      round.questions.back().token = token_;
+      round.questions.back().target += fmt::format("?rank={}", target.rank);
     }
   }
-  const std::vector<Reply> replies = ask(questions, limit, stop_);
-  for (std::size_t i = 0; i < asked.size(); ++i) {
-    const bool was_dead = std::find(dead_.begin(), dead_.end(), asked[i].rank) != dead_.end();
+  return round;
+}
+
+std::vector<RankAnswer> RunningJob::answersOf(Round round, std::span<const Reply> replies) const {
+  std::vector<RankAnswer> answers = std::move(round.silent);
+  const std::string none = whyNotFound(answers);
+  for (std::size_t i = 0; i < round.targets.size(); ++i) {
+    const Target& target = round.targets[i];
+    const bool was_dead = std::find(dead_.begin(), dead_.end(), target.rank) != dead_.end();
     if (was_dead && replies[i].status == 0) continue;  // else a new process took the socket's place
-    answers.push_back(answerFrom(replies[i], asked[i].rank, asked[i].where));
+    answers.push_back(answerFrom(replies[i], target.rank, target.where));
   }
   for (const int rank : input_.ranks) {
     const auto is_it = [&](const Target& target) { return target.rank == rank; };
-    if (std::none_of(asked.begin(), asked.end(), is_it)) {
+    if (std::none_of(round.targets.begin(), round.targets.end(), is_it)) {
       answers.push_back({.rank = rank, .where = {}, .status = 0, .document = {}, .problem = none});
     }
   }
   sortByRank(answers);
+  return answers;
+}
+
+std::vector<RankAnswer> RunningJob::askAll(const Question& question,
+                                           std::chrono::milliseconds limit) {
+  Round round = roundOf(question);
+  const std::vector<Reply> replies = ask(round.questions, limit, stop_);
+  return answersOf(std::move(round), replies);
+}
+
+std::vector<std::vector<RankAnswer>> RunningJob::statusesOf(std::vector<RunningJob>& jobs,
+                                                            std::chrono::milliseconds limit,
+                                                            const std::stop_token& stop) {
+  std::vector<Round> rounds;
+  std::vector<Question> questions;
+  for (RunningJob& job : jobs) {
+    rounds.push_back(job.roundOf(statusQuestion()));
+    const std::vector<Question>& more = rounds.back().questions;
+    questions.insert(questions.end(), more.begin(), more.end());
+  }
+  const std::vector<Reply> replies = ask(questions, limit, stop);
+  std::vector<std::vector<RankAnswer>> answers;
+  std::span<const Reply> rest(replies);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::size_t count = rounds[i].questions.size();
+    answers.push_back(jobs[i].answersOf(std::move(rounds[i]), rest.first(count)));
+    rest = rest.subspan(count);
+  }
   return answers;
 }
 

@@ -4,8 +4,9 @@
 
 #include "live/rank_answers.hpp"
 #include "live/rank_status.hpp"
-#include "live/running_job.hpp"
+#include "live/running_jobs.hpp"
 #include "shown_values.hpp"
+#include "terminal_text.hpp"
 #include "text_table.hpp"
 #include "verbs.hpp"
 
@@ -43,23 +44,30 @@ std::string table(const std::vector<RankAnswer>& answers) {
 }
 
 int status(const Arguments& arguments) {
-  RunningJob job = RunningJob::find(arguments.job);
-  const std::vector<RankAnswer> answers = job.statuses();
-  printNotes(job);
+  RunningJobs running = RunningJobs::find(arguments.job);
+  const std::vector<JobAnswers> jobs = running.statuses();
+  printNotes(running.notes());
+  if (jobs.empty()) fmt::print(stderr, "ebbtide: no rank answered\n");
   if (arguments.json) {
-    fmt::print("{}\n", toJson(job, answers).dump(1, ' ', true));
-  } else {
-    fmt::print("{}", table(answers));
+    fmt::print("{}\n", running.json(jobs).dump(1, ' ', true));
+    return exitCodeOf(jobs);
   }
-  return exitCodeOf(answers);
+  for (const JobAnswers& job : jobs) {
+    if (jobs.size() > 1) {
+      fmt::print("{}job {}\n", &job == &jobs.front() ? "" : "\n", forTerminal(job.job));
+    }
+    fmt::print("{}", table(job.answers));
+  }
+  return exitCodeOf(jobs);
 }
 
 }  // namespace
 
 void addStatus(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
-  auto* verb = app.add_subcommand("status", "What each rank of a running job holds and does");
+  auto* verb = app.add_subcommand("status", "What each rank of the running jobs holds and does");
   arguments->job.addTo(*verb);
+  verb->get_option("--job")->description(kOnlyJob);
   verb->add_flag("--json", arguments->json, "one JSON document on stdout");
   verb->callback([arguments, &exit_code] { exit_code = status(*arguments); });
 }

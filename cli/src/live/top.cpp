@@ -16,7 +16,7 @@
 #include "live/budget_change.hpp"
 #include "live/rank_answers.hpp"
 #include "live/rank_status.hpp"
-#include "live/running_job.hpp"
+#include "live/running_jobs.hpp"
 #include "live/terminal_screen.hpp"
 #include "live/top_frame.hpp"
 #include "live/top_model.hpp"
@@ -36,17 +36,12 @@ struct Arguments {
   bool once = false, json = false;
 };
 
-std::vector<RankStatus> statusesOf(const std::vector<RankAnswer>& answers) {
+std::vector<RankStatus> statusesOf(const std::vector<JobAnswers>& jobs) {
   std::vector<RankStatus> ranks;
-  ranks.reserve(answers.size());
-  for (const RankAnswer& answer : answers) ranks.push_back(RankStatus::of(answer));
+  for (const JobAnswers& job : jobs) {
+    for (const RankAnswer& answer : job.answers) ranks.push_back(RankStatus::of(answer, job.job));
+  }
   return ranks;
-}
-
-std::string titleOf(const RunningJob& job, const JobInput& input) {
-  if (!job.id().empty()) return "job " + forColumns(job.id());
-  return input.endpoints.size() == 1 ? forColumns(input.endpoints.front())
-                                     : fmt::format("{} nodes", input.endpoints.size());
 }
 
 // The latest of what a thread of its own brought; nothing before, or once it was taken.
@@ -72,10 +67,10 @@ class Latest {
 // again: else it would hold up the other ranks' figures each time.
 class Asker {
  public:
-  Asker(RunningJob job, const Arguments& arguments)
-      : arguments_(pinned(arguments, job)),
-        polling_([this, job = std::move(job)](std::stop_token stop) mutable {
-          poll(std::move(job), std::move(stop));
+  Asker(RunningJobs jobs, const Arguments& arguments)
+      : arguments_(arguments),
+        polling_([this, jobs = std::move(jobs)](std::stop_token stop) mutable {
+          poll(std::move(jobs), std::move(stop));
         }) {}
 
   // One at a time. False: the one before is not over.
@@ -85,7 +80,11 @@ class Asker {
       JobInput input = arguments_.job;
       input.ranks = {action.rank};
       input.timeout_seconds = std::max(input.timeout_seconds, 60.0);
-      if (!action.where.empty()) input.endpoints = {action.where};
+      if (action.where.empty()) {
+        input.job = action.job;
+      } else {
+        input.endpoints = {action.where};
+      }
       outcome_.put(said(input, action.size, std::move(stop)));
       changing_now_ = false;
     });
@@ -96,12 +95,6 @@ class Asker {
   std::optional<std::string> outcome() { return outcome_.take(); }
 
  private:
-  // The job that is shown, should another one start here.
-  static Arguments pinned(Arguments arguments, const RunningJob& job) {
-    if (!job.id().empty()) arguments.job.job = job.id();
-    return arguments;
-  }
-
   static std::string said(const JobInput& input, const std::string& size, std::stop_token stop) {
     try {
       RunningJob job = RunningJob::find(input);
@@ -117,27 +110,35 @@ class Asker {
     }
   }
 
-  void poll(RunningJob job, std::stop_token stop) {
-    job.setStop(stop);
+  void poll(RunningJobs running, std::stop_token stop) {
+    running.setStop(stop);
     const auto interval = std::chrono::duration<double>(arguments_.interval_seconds);
     bool silent = false;
     std::mutex mutex;
     std::condition_variable_any waiting;
     while (!stop.stop_requested()) {
-      std::vector<RankAnswer> answers;
+      std::vector<RankStatus> ranks;
       try {
-        answers =
-            silent ? job.statuses(std::min(arguments_.job.timeout(), kForSilent)) : job.statuses();
+        const auto limit = arguments_.job.timeout();
+        const std::vector<JobAnswers> jobs =
+            running.statuses(silent ? std::min(limit, kForSilent) : limit);
+        silent = isSilent(jobs);
+        ranks = statusesOf(jobs);
       } catch (const std::exception& error) {
         outcome_.put(error.what());
       }
       if (stop.stop_requested()) return;
-      silent = std::any_of(answers.begin(), answers.end(),
-                           [](const RankAnswer& answer) { return answer.status == 0; });
-      ranks_.put(statusesOf(answers));
+      ranks_.put(std::move(ranks));
       std::unique_lock lock(mutex);
       waiting.wait_for(lock, stop, interval, [] { return false; });
     }
+  }
+
+  static bool isSilent(const std::vector<JobAnswers>& jobs) {
+    return std::any_of(jobs.begin(), jobs.end(), [](const JobAnswers& job) {
+      return std::any_of(job.answers.begin(), job.answers.end(),
+                         [](const RankAnswer& answer) { return answer.status == 0; });
+    });
   }
 
   const Arguments arguments_;
@@ -148,12 +149,12 @@ class Asker {
 };
 
 // Draws until a key ends it.
-void watch(const Arguments& arguments, RunningJob job) {
+void watch(const Arguments& arguments, RunningJobs jobs) {
   TopModel model;
-  model.title = titleOf(job, arguments.job);
-  for (const std::string& note : job.notes()) model.message = forColumns(note);
+  model.title = jobs.title();
+  for (const std::string& note : jobs.notes()) model.message = forColumns(note);
   TerminalScreen screen;
-  Asker asker(std::move(job), arguments);
+  Asker asker(std::move(jobs), arguments);
   for (;;) {
     screen.draw(topFrame(model, screen.size(), screen.unicode()));
     const auto key = screen.key(100ms);
@@ -165,7 +166,7 @@ void watch(const Arguments& arguments, RunningJob job) {
     if (action.kind == TopAction::Kind::kQuit) return;
     if (action.kind == TopAction::Kind::kSetBudget) {
       model.message = asker.change(action)
-                          ? fmt::format("rank {}: asks for {}", action.rank, action.size)
+                          ? fmt::format("{}: asks for {}", model.promptedName(), action.size)
                           : "the change before is not answered yet";
     }
   }
@@ -178,15 +179,14 @@ int numberOr(const char* name, int otherwise) {
 }
 
 // As wide as the terminal or COLUMNS, as high as it takes.
-void printOnce(const Arguments& arguments, const RunningJob& job,
-               const std::vector<RankAnswer>& answers) {
+void printOnce(const std::string& title, const std::vector<JobAnswers>& jobs) {
   TopModel model;
-  model.title = titleOf(job, arguments.job);
-  model.setRanks(statusesOf(answers));
+  model.title = title;
+  model.setRanks(statusesOf(jobs));
   winsize window{};
   const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0;
   const ScreenSize size{.columns = numberOr("COLUMNS", known ? window.ws_col : 80),
-                        .lines = static_cast<int>(answers.size()) + 6};
+                        .lines = static_cast<int>(model.lines().size()) + 6};
   std::vector<FrameLine> lines = topFrame(model, size, localeIsUnicode());
   lines.resize(lines.size() - std::min<std::size_t>(lines.size(), 3));  // not what keys are for
   for (const FrameLine& line : lines) {
@@ -197,27 +197,29 @@ void printOnce(const Arguments& arguments, const RunningJob& job,
 }
 
 int top(const Arguments& arguments) {
-  RunningJob job = RunningJob::find(arguments.job);
+  RunningJobs running = RunningJobs::find(arguments.job);
   if (!arguments.once && !arguments.json) {
-    watch(arguments, std::move(job));
+    watch(arguments, std::move(running));
     return kFeasible;
   }
-  const std::vector<RankAnswer> answers = job.statuses();
-  printNotes(job);
+  const std::vector<JobAnswers> jobs = running.statuses();
+  printNotes(running.notes());
+  if (jobs.empty()) fmt::print(stderr, "ebbtide: no rank answered\n");
   if (arguments.json) {
-    fmt::print("{}\n", toJson(job, answers).dump(1, ' ', true));
+    fmt::print("{}\n", running.json(jobs).dump(1, ' ', true));
   } else {
-    printOnce(arguments, job, answers);
+    printOnce(running.title(), jobs);
   }
-  return exitCodeOf(answers);
+  return exitCodeOf(jobs);
 }
 
 }  // namespace
 
 void addTop(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
-  auto* verb = app.add_subcommand("top", "Watch all ranks of a running job, and turn budgets");
+  auto* verb = app.add_subcommand("top", "Watch all ranks of the running jobs, and turn budgets");
   arguments->job.addTo(*verb);
+  verb->get_option("--job")->description(kOnlyJob);
   verb->add_option("--interval", arguments->interval_seconds, "between two questions to the ranks")
       ->check(givenSeconds(0.1, 3600))
       ->capture_default_str()

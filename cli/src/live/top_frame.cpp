@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "live/trend_line.hpp"
 #include "shown_values.hpp"
+#include "terminal_text.hpp"
 
 namespace ebbtide::cli {
 namespace {
@@ -181,13 +183,15 @@ struct Summary {
   int training = 0, silent = 0;
   std::int64_t violations = 0;
   double peak_bytes = 0, limited_bytes = 0, budget_bytes = 0, slowest_seconds = -1;
-  int slowest_rank = 0, without_budget = 0;
+  int ranks = 0, slowest_rank = 0, without_budget = 0;
+  std::string slowest_job;
   double most_bytes = 0;  // the largest peak of one rank
 };
 
-Summary summaryOf(const std::vector<RankStatus>& rows) {
+Summary summaryOf(std::span<const RankStatus> rows) {
   Summary sum;
   for (const RankStatus& status : rows) {
+    sum.ranks += status.rank >= 0 ? 1 : 0;
     if (!status.problem.empty()) {
       ++sum.silent;
       continue;
@@ -206,6 +210,7 @@ Summary summaryOf(const std::vector<RankStatus>& rows) {
     if (status.median_step_seconds.value_or(-1) > sum.slowest_seconds) {
       sum.slowest_seconds = *status.median_step_seconds;
       sum.slowest_rank = status.rank;
+      sum.slowest_job = status.job;
     }
   }
   return sum;
@@ -215,32 +220,61 @@ std::string inBytes(double bytes) {
   return shownBytes(bytes < 9e18 ? static_cast<std::int64_t>(bytes) : INT64_MAX - 1);
 }
 
-std::vector<FrameLine> head(const TopModel& model, const Summary& sum) {
-  const auto count = std::count_if(model.rows().begin(), model.rows().end(),
-                                   [](const RankStatus& row) { return row.rank >= 0; });
-  FrameLine first = plain("ebbtide top  ", TextStyle::kTitle);
-  first.parts.push_back({fmt::format("{}  {} rank{}, {} training", model.title, count,
-                                     count == 1 ? "" : "s", sum.training)});
+std::string titleOf(const TopModel& model) {
+  const bool of_a_job = !model.rows().empty() && !model.rows().front().job.empty();
+  return of_a_job ? "job " + forColumns(model.rows().front().job) : model.title;
+}
+
+// "2 ranks, 2 training, 1 without an answer"
+void addCounts(FrameLine& line, const Summary& sum) {
+  line.parts.push_back(
+      {fmt::format("{} rank{}, {} training", sum.ranks, sum.ranks == 1 ? "" : "s", sum.training)});
   if (sum.silent > 0) {
-    first.parts.push_back({fmt::format(", {} without an answer", sum.silent), TextStyle::kBad});
+    line.parts.push_back({fmt::format(", {} without an answer", sum.silent), TextStyle::kBad});
   }
-  FrameLine second;
+}
+
+// `slowest`: by what name the slowest rank goes.
+void addTotals(FrameLine& line, const Summary& sum, const std::string& slowest) {
   if (sum.budget_bytes > 0) {
-    second.parts.push_back({fmt::format("peaks {} of budgets {}; ", inBytes(sum.limited_bytes),
-                                        inBytes(sum.budget_bytes))});
+    line.parts.push_back({fmt::format("peaks {} of budgets {}; ", inBytes(sum.limited_bytes),
+                                      inBytes(sum.budget_bytes))});
   }
   if (sum.without_budget > 0) {
-    second.parts.push_back({fmt::format("{} without one: {}; ", sum.without_budget,
-                                        inBytes(sum.peak_bytes - sum.limited_bytes))});
+    line.parts.push_back({fmt::format("{} without one: {}; ", sum.without_budget,
+                                      inBytes(sum.peak_bytes - sum.limited_bytes))});
   }
   if (sum.violations > 0) {
-    second.parts.push_back({fmt::format("{} went over; ", sum.violations), TextStyle::kBad});
+    line.parts.push_back({fmt::format("{} went over; ", sum.violations), TextStyle::kBad});
   }
   if (sum.slowest_seconds >= 0) {
-    second.parts.push_back(
-        {fmt::format("slowest {} (rank {})", shownSeconds(sum.slowest_seconds), sum.slowest_rank)});
+    line.parts.push_back(
+        {fmt::format("slowest {} ({})", shownSeconds(sum.slowest_seconds), slowest)});
   }
+}
+
+std::string nameOfSlowest(const Summary& sum, bool with_job) {
+  const std::string rank = fmt::format("rank {}", sum.slowest_rank);
+  return with_job ? rank + " of " + forColumns(sum.slowest_job) : rank;
+}
+
+std::vector<FrameLine> head(const TopModel& model, const Summary& sum) {
+  const bool several = model.jobs() > 1;
+  FrameLine first = plain("ebbtide top  ", TextStyle::kTitle), second;
+  first.parts.push_back({several ? fmt::format("{} jobs  ", model.jobs()) : titleOf(model) + "  "});
+  addCounts(first, sum);
+  addTotals(second, sum, nameOfSlowest(sum, several));
   return {std::move(first), std::move(second)};
+}
+
+// "job night  2 ranks, 2 training; slowest 200.0 ms (rank 1)"
+FrameLine heading(std::span<const RankStatus> section) {
+  const Summary sum = summaryOf(section);
+  FrameLine line = plain("job " + forColumns(section.front().job) + "  ", TextStyle::kTitle);
+  addCounts(line, sum);
+  line.parts.push_back({"; "});
+  addTotals(line, sum, nameOfSlowest(sum, false));
+  return line;
 }
 
 FrameLine detail(const TopModel& model) {
@@ -248,6 +282,7 @@ FrameLine detail(const TopModel& model) {
   const RankStatus& status = model.rows()[model.selected()];
   if (!status.problem.empty()) return plain(status.problem, TextStyle::kBad);
   std::string text = fmt::format("rank {}", status.rank);
+  if (model.jobs() > 1) text += " of " + forColumns(status.job);
   if (!status.host.empty()) text += " on " + status.host;
   if (!status.device.empty()) text += ", " + status.device;
   text +=
@@ -291,8 +326,8 @@ const char* nameOf(TopModel::Sort sort) {
 
 FrameLine foot(const TopModel& model) {
   if (model.prompt()) {
-    return {.parts = {{fmt::format("budget of rank {} (30GiB, 80%, none; Escape leaves it): ",
-                                   model.promptedRank()),
+    return {.parts = {{fmt::format("budget of {} (30GiB, 80%, none; Escape leaves it): ",
+                                   model.promptedName()),
                        TextStyle::kTitle},
                       {*model.prompt() + "_"}}};
   }
@@ -351,12 +386,17 @@ std::vector<FrameLine> topFrame(const TopModel& model, const ScreenSize& size, b
     const std::size_t first = model.firstShown(visible);
     for (int i = 0; i < visible; ++i) {
       const std::size_t at = first + static_cast<std::size_t>(i);
-      if (at >= model.rows().size()) {
+      if (at >= model.lines().size()) {
         lines.emplace_back();
         continue;
       }
-      lines.push_back(row(model.rows()[at], layout, model.trend(), sum.most_bytes, unicode));
-      lines.back().selected = at == model.selected();
+      const TopLine& line = model.lines()[at];
+      if (line.is_heading) {
+        lines.push_back(heading(model.section(line.row)));
+        continue;
+      }
+      lines.push_back(row(model.rows()[line.row], layout, model.trend(), sum.most_bytes, unicode));
+      lines.back().selected = line.row == model.selected();
     }
     if (roomy) {
       lines.push_back(detail(model));

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <tuple>
 #include <utility>
 
 #include "ebbtide/scheduler/byte_size.hpp"
+#include "terminal_text.hpp"
 
 namespace ebbtide::cli {
 namespace {
@@ -44,9 +46,20 @@ void TopModel::setRanks(std::vector<RankStatus> ranks) {
 }
 
 void TopModel::sortRows(const std::optional<Place>& kept) {
-  std::stable_sort(rows_.begin(), rows_.end(), [&](const RankStatus& a, const RankStatus& b) {
-    return std::tuple(-weight(a, sort_), a.rank) < std::tuple(-weight(b, sort_), b.rank);
-  });
+  std::map<std::string, double> heaviest;  // by job: jobs without a difference stay by name
+  for (const RankStatus& row : rows_) {
+    const double own = weight(row, sort_);
+    const auto [at, is_new] = heaviest.emplace(row.job, own);
+    if (!is_new) at->second = std::max(at->second, own);
+  }
+  using Key = std::tuple<double, const std::string&, double, int>;
+  const auto key = [&](const RankStatus& row) {
+    return Key(-heaviest.at(row.job), row.job, -weight(row, sort_), row.rank);
+  };
+  std::stable_sort(rows_.begin(), rows_.end(),
+                   [&](const RankStatus& a, const RankStatus& b) { return key(a) < key(b); });
+  jobs_ = heaviest.size();
+  setLines();
   const auto found = std::find_if(rows_.begin(), rows_.end(), [&](const RankStatus& row) {
     return kept && placeOf(row) == *kept;
   });
@@ -54,12 +67,68 @@ void TopModel::sortRows(const std::optional<Place>& kept) {
   selected_ = std::min(selected_, rows_.empty() ? 0 : rows_.size() - 1);
 }
 
+void TopModel::setLines() {
+  lines_.clear();
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    const bool begins = row == 0 || rows_[row].job != rows_[row - 1].job;
+    if (begins && jobs_ > 1) lines_.push_back({row, true});
+    lines_.push_back({row, false});
+  }
+}
+
+std::size_t TopModel::lineOf(std::size_t row) const {
+  const auto found = std::find_if(lines_.begin(), lines_.end(), [&](const TopLine& line) {
+    return line.row == row && !line.is_heading;
+  });
+  return found == lines_.end() ? 0 : static_cast<std::size_t>(found - lines_.begin());
+}
+
+std::span<const RankStatus> TopModel::section(std::size_t first_row) const {
+  std::size_t end = first_row;
+  while (end < rows_.size() && rows_[end].job == rows_[first_row].job) ++end;
+  return std::span(rows_).subspan(first_row, end - first_row);
+}
+
+std::string TopModel::promptedName() const {
+  const std::string rank = "rank " + std::to_string(prompted_.rank);
+  return jobs_ > 1 ? rank + " of " + forColumns(prompted_.job) : rank;
+}
+
+std::size_t TopModel::lastFirst(int visible) const {
+  const auto window = static_cast<std::size_t>(std::max(visible, 1));
+  return lines_.size() > window ? lines_.size() - window : 0;
+}
+
 std::size_t TopModel::firstShown(int visible) const {
   const auto window = static_cast<std::size_t>(std::max(visible, 1));
-  const std::size_t last_first = rows_.size() > window ? rows_.size() - window : 0;
-  std::size_t first = std::min(first_, last_first);
-  first = std::min(first, selected_);
-  return selected_ >= first + window ? selected_ - window + 1 : first;
+  const std::size_t selected = lineOf(selected_);
+  const std::size_t first = std::min({first_, lastFirst(visible), selected});
+  return selected >= first + window ? selected - window + 1 : first;
+}
+
+// The next window begins where this one ends. Headings are not selected: a row beside is.
+void TopModel::turnPage(long by, int visible) {
+  if (lines_.empty()) return;
+  const auto first = static_cast<long>(firstShown(visible));
+  const auto last = static_cast<long>(lines_.size()) - 1;
+  const auto at = [this](long line) { return lines_[static_cast<std::size_t>(line)]; };
+  long line = std::clamp(static_cast<long>(lineOf(selected_)) + by, 0L, last);
+  const long next = std::clamp(first + by, 0L, static_cast<long>(lastFirst(visible)));
+  first_ = static_cast<std::size_t>(next);
+  if (at(line).is_heading) {
+    const long page = std::max(visible, 1);
+    const bool down = line == 0 || (page == 1 ? by > 0 : line + 1 < next + page);
+    line += down ? 1 : -1;
+  }
+  selected_ = at(line).row;
+}
+
+// The heading of a section whose first row is at the top of the window.
+void TopModel::showHeading(int visible) {
+  const std::size_t selected = lineOf(selected_);
+  if (visible > 1 && selected > 0 && first_ == selected && lines_[selected - 1].is_heading) {
+    --first_;
+  }
 }
 
 void TopModel::move(long by) {
@@ -86,10 +155,10 @@ TopAction TopModel::press(const TopKey& key, int visible) {
       move(1);
       break;
     case Kind::kPageUp:
-      move(-page);
+      turnPage(-page, visible);
       break;
     case Kind::kPageDown:
-      move(page);
+      turnPage(page, visible);
       break;
     case Kind::kHome:
       selected_ = 0;
@@ -104,13 +173,14 @@ TopAction TopModel::press(const TopKey& key, int visible) {
       break;
   }
   first_ = firstShown(visible);
+  if (key.kind != Kind::kPageUp && key.kind != Kind::kPageDown) showHeading(visible);
   return action;
 }
 
 TopAction TopModel::pressLetter(char letter) {
   switch (letter) {
     case 'q':
-      return {.kind = TopAction::Kind::kQuit, .rank = 0, .where = {}, .size = {}};
+      return {.kind = TopAction::Kind::kQuit, .rank = 0, .job = {}, .where = {}, .size = {}};
     case 's': {
       sort_ =
           sort_ == Sort::kViolations ? Sort::kRank : static_cast<Sort>(static_cast<int>(sort_) + 1);
@@ -171,8 +241,9 @@ TopAction TopModel::pressInPrompt(const TopKey& key) {
         break;
       }
       return {.kind = TopAction::Kind::kSetBudget,
-              .rank = prompted_.first,
-              .where = prompted_.second,
+              .rank = prompted_.rank,
+              .job = prompted_.job,
+              .where = prompted_.where,
               .size = size};
     }
     default:

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "live/rank_status.hpp"
@@ -31,8 +31,14 @@ struct TopKey {
 struct TopAction {
   enum class Kind { kNone, kQuit, kSetBudget };
   Kind kind = Kind::kNone;
-  int rank = 0;  // of kSetBudget, with the node's endpoint, and the size as it was typed
-  std::string where, size;
+  int rank = 0;  // of kSetBudget, with its job or its node's endpoint, and the size as it was typed
+  std::string job, where, size;
+};
+
+// A row's line, or the heading of the section that begins with it.
+struct TopLine {
+  std::size_t row = 0;
+  bool is_heading = false;
 };
 
 class TopModel {
@@ -42,33 +48,49 @@ class TopModel {
 
   // The newest answers. The selection stays with its rank.
   void setRanks(std::vector<RankStatus> ranks);
-  // `visible`: rows of ranks that fit on the screen, at least 1.
+  // `visible`: lines of ranks and headings that fit on the screen, at least 1.
   TopAction press(const TopKey& key, int visible);
 
-  const std::vector<RankStatus>& rows() const { return rows_; }  // sorted
-  std::size_t selected() const { return selected_; }
-  // The first row of a window of `visible` ones that has the selection in it.
+  // A job's rows lie together. Jobs and the rows of each are sorted alike, jobs by their first row.
+  const std::vector<RankStatus>& rows() const { return rows_; }
+  // All rows; with several jobs each one's heading before it.
+  const std::vector<TopLine>& lines() const { return lines_; }
+  std::size_t jobs() const { return jobs_; }
+  // The rows of the job that begins with this one.
+  std::span<const RankStatus> section(std::size_t first_row) const;
+  std::size_t selected() const { return selected_; }  // of rows()
+  // The first of lines() in a window of `visible` ones that has the selection in it.
   std::size_t firstShown(int visible) const;
   Sort sort() const { return sort_; }
   Trend trend() const { return trend_; }
   bool showsHelp() const { return help_; }
   const std::optional<std::string>& prompt() const { return prompt_; }  // what was typed so far
-  int promptedRank() const { return prompted_.first; }
+  std::string promptedName() const;  // "rank 3", with several jobs "rank 3 of port-29500"
 
-  std::string title;    // "job port-29500"
+  std::string title;    // "job port-29500", where no row tells the job
   std::string message;  // what came of the last change, and what is wrong with all of it
 
  private:
-  using Place = std::pair<int, std::string>;  // rank and node: whom a row is of
-  static Place placeOf(const RankStatus& row) { return {row.rank, row.where}; }
+  struct Place {  // whom a row is of
+    std::string job, where;
+    int rank = 0;
+    bool operator==(const Place&) const = default;
+  };
+  static Place placeOf(const RankStatus& row) { return {row.job, row.where, row.rank}; }
 
   void sortRows(const std::optional<Place>& kept);
+  void setLines();
+  std::size_t lineOf(std::size_t row) const;
   void move(long by);
+  std::size_t lastFirst(int visible) const;
+  void turnPage(long by, int visible);
+  void showHeading(int visible);
   TopAction pressInPrompt(const TopKey& key);
   TopAction pressLetter(char letter);
 
   std::vector<RankStatus> rows_;
-  std::size_t selected_ = 0, first_ = 0;
+  std::vector<TopLine> lines_;
+  std::size_t jobs_ = 0, selected_ = 0, first_ = 0;
   Sort sort_ = Sort::kRank;
   Trend trend_ = Trend::kStepTime;
   bool help_ = false;
