@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "dropped_blocks.hpp"
+#include "message_table.hpp"
 #include "recorder.hpp"
 #include "session.hpp"
 #include "thread_scopes.hpp"
@@ -47,7 +48,7 @@ void deleteBlock(void* block) {
       // The error says what is known by now.
     }
   }
-  throw c10::OutOfMemoryError(session.outOfMemoryMessage(bytes, by, live), kNoFrames);
+  throw c10::OutOfMemoryError(withCode(session.outOfMemoryMessage(bytes, by, live)), kNoFrames);
 }
 
 void freeOwn(void* block) {
@@ -112,7 +113,7 @@ void refuseBlock() {
   if (!inTrainingOp() || QuietScope::active()) return;
   refuseThreadStep();
   session->counters().addOutOfMemory();
-  throw c10::OutOfMemoryError(session->raiseStop(), kNoFrames);
+  throw c10::OutOfMemoryError(withCode(session->raiseStop()), kNoFrames);
 }
 
 FillPattern fillNewBlocks(FillPattern pattern) noexcept {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "exit_signal.hpp"
+#include "message_table.hpp"
 #include "session_control.hpp"
 #include "system_time.hpp"
 #include "version.hpp"
@@ -112,14 +113,14 @@ bool Session::onPlanningThread() noexcept {
 void Session::say(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
   if (config_->log_level == "info" || config_->log_level == "debug") {
-    std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_->rank, text.c_str());
+    std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_->rank, withCode(text).c_str());
   }
 }
 
 void Session::warn(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
   if (config_->log_level != "off" && config_->log_level != "error") {
-    std::fprintf(stderr, "[ebbtide rank %d] warning: %s\n", config_->rank, text.c_str());
+    std::fprintf(stderr, "[ebbtide rank %d] warning: %s\n", config_->rank, withCode(text).c_str());
   }
 }
 

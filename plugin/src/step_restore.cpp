@@ -6,6 +6,7 @@
 
 #include "elapsed.hpp"
 #include "fingerprint.hpp"
+#include "message_table.hpp"
 #include "poison_scope.hpp"
 #include "replay_errors.hpp"
 #include "step_run_state.hpp"
@@ -218,9 +219,10 @@ c10::Storage StepRun::fetch(ValueId id) {
   std::lock_guard lock(mutex_);
   RunValue& value = *found;
   if (value.held) return value.held;
-  TORCH_CHECK(value.spilled && value.spilled->bytes == bytes &&
-                  session_.spills().read(*value.spilled, storage.mutable_data()),
-              "ebbtide: the spill file could not be read back: ", session_.spills().lastError());
+  TORCH_CHECK(
+      value.spilled && value.spilled->bytes == bytes &&
+          session_.spills().read(*value.spilled, storage.mutable_data()),
+      withCode("ebbtide: the spill file could not be read back: " + session_.spills().lastError()));
   noteFetched(id, value);
   holdCopy(value, storage);
   return storage;
@@ -395,10 +397,12 @@ bool StepRun::endsReplay(const RunOp& op, const std::exception& error) {
     if (std::all_of(op.output_of.begin(), op.output_of.end(), elsewhere)) return false;
   }
   TORCH_CHECK(
-      !itself, "ebbtide: the replay of ", op.info->name,
-      " failed, though the operation itself did not: ", messageOf(error),
-      ". That is Ebbtide's fault and not the script's: please report it. This step cannot be "
-      "finished; EBBTIDE=1 trains without dropping anything");
+      !itself,
+      withCode(c10::str(
+          "ebbtide: the replay of ", op.info->name,
+          " failed, though the operation itself did not: ", messageOf(error),
+          ". That is Ebbtide's fault and not the script's: please report it. This step cannot be "
+          "finished; EBBTIDE=1 trains without dropping anything")));
   return true;
 }
 
@@ -444,10 +448,12 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
       }
     }
     TORCH_CHECK(
-        false, "ebbtide: ", op.info->name,
-        " gave other results when it was run again, "
-        "although it repeated exactly in an earlier step or run: this step cannot be finished. "
-        "Its results are kept from now on; EBBTIDE=1 trains without dropping anything");
+        false,
+        withCode(c10::str(
+            "ebbtide: ", op.info->name,
+            " gave other results when it was run again, "
+            "although it repeated exactly in an earlier step or run: this step cannot be finished. "
+            "Its results are kept from now on; EBBTIDE=1 trains without dropping anything")));
   }
   const Locked lock(*this);
   if (equal.has_value() && !*equal) {

@@ -59,7 +59,9 @@ def trained(done: Finished, like: Finished) -> None:
 
 
 def said_to_users(done: Finished, rank: int, pattern: str) -> list[str]:
-    lines = re.findall(rf"^\[ebbtide rank {rank}\] (?!debug: )(.*)$", done.output, re.MULTILINE)
+    """Without the codes at their ends."""
+    said = rf"^\[ebbtide rank {rank}\] (?!debug: )(.*?)(?: \[EB\d+\])?$"
+    lines = re.findall(said, done.output, re.MULTILINE)
     return [line for line in lines if re.search(pattern, line)]
 
 

@@ -10,6 +10,7 @@
 
 #include "ebbtide/allocator/cuda/stream_names.hpp"
 #include "free_memory_callbacks.hpp"
+#include "message_table.hpp"
 #include "out_of_memory.hpp"
 #include "request_scope.hpp"
 #include "segments.hpp"
@@ -206,7 +207,7 @@ void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Co
     observer(device_, static_cast<std::size_t>(facts.block_bytes),
              static_cast<std::size_t>(allowed), static_cast<std::size_t>(info.free_bytes));
   }
-  TORCH_CHECK_WITH(OutOfMemoryError, false, describe(facts));
+  TORCH_CHECK_WITH(OutOfMemoryError, false, withCode(describe(facts)));
   std::abort();  // not reached: the check throws
 }
 
