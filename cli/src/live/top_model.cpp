@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 
 namespace ebbtide::cli {
 namespace {
@@ -148,7 +148,7 @@ TopAction TopModel::pressInPrompt(const TopKey& key) {
   switch (key.kind) {
     case Kind::kLetter:
       if (std::isalnum(static_cast<unsigned char>(key.letter)) != 0 || key.letter == '%' ||
-          key.letter == '.') {
+          key.letter == '.' || key.letter == '-') {
         if (typed.size() < kLongestSize) typed += key.letter;
       }
       break;
@@ -164,7 +164,8 @@ TopAction TopModel::pressInPrompt(const TopKey& key) {
       message.clear();
       if (size.empty()) break;
       try {
-        if (size != "none") scheduler::parseSize("budget", size, INT64_MAX);
+        static_cast<void>(scheduler::BudgetForm::parse("budget", size));
+        scheduler::refuseFewBytes("budget", size);
       } catch (const std::invalid_argument& error) {
         message = error.what();
         prompt_ = size;  // to be corrected
