@@ -316,10 +316,13 @@ class JobReader {
     for (std::int32_t rank = 0; rank < ranks_; ++rank) {
       const auto size = budgets.textOf(rank, stages[rank]);
       if (!size) keys_.bad("budget", "for rank " + std::to_string(rank) + ": add default=SIZE");
-      if (size->ends_with('%') && memory == 0) {
+      const BudgetForm form = BudgetForm::parse("budget", *size);
+      if (form.kind == BudgetForm::Kind::kMemoryShare && memory == 0) {
         keys_.bad("budget", "a percentage without the key memory");
       }
-      of_ranks.push_back(parseSize("budget", *size, memory));
+      const auto bytes = resolve(form, {.memory_bytes = memory});
+      if (!bytes) keys_.bad("budget", *size + ": only a run knows its bytes");
+      of_ranks.push_back(*bytes);
     }
     return of_ranks;
   }

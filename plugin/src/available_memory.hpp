@@ -7,6 +7,9 @@
 
 namespace ebbtide::plugin {
 
+// Of the machine and of each limit: what a rank leaves free that takes all it can have.
+constexpr double kFreeShare = 0.05;
+
 // As the system tells it, and no more than the control groups of this process have left (a
 // container's limit, a job's). Pages of files that are merely cached can be taken, swap is not
 // counted. `free_share`: of the machine and of each limit, what is not to be taken. `root`: of the

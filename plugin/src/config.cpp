@@ -136,10 +136,12 @@ void setBudget(Config& config) {
   config.gpu_budget.clear();
   if (config.budgets->dependsOnStages(config.rank)) config.stage_budgets = config.budgets;
   config.budget_text = config.budgets->textOf(config.rank).value_or("");
+  config.budget_form = scheduler::BudgetForm::parse(
+      "EBBTIDE_BUDGET", config.budgets->textOf(config.rank).value_or("none"));
   if (config.budget_is_of_gpus) {
     config.gpu_budget = config.budget_text;
-  } else if (!config.budget_text.empty()) {
-    config.budget_bytes = parseSize("EBBTIDE_BUDGET", config.budget_text, config.local_world_size);
+  } else {
+    config.budget_bytes = scheduler::resolve(config.budget_form, config.memoryFacts());
   }
 }
 
@@ -148,6 +150,7 @@ void readBudget(Config& config) {
   if (config.written.budget.empty()) return;
   config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", config.written.budget);
   config.budgets->refuseFewBytes("EBBTIDE_BUDGET");
+  config.available_bytes = std::min(availableMemoryBytes(kFreeShare), usableMemoryBytes());
   setBudget(config);
 }
 
@@ -162,22 +165,21 @@ std::int64_t usableMemoryBytes(const std::filesystem::path& root) {
   return std::min(machine, groupLimitBytes(root).value_or(machine));
 }
 
-std::string aboveGroupLimit(std::int64_t budget_bytes,
-                            std::optional<std::int64_t> group_limit_bytes) {
-  if (!group_limit_bytes || budget_bytes <= *group_limit_bytes) return "";
+std::string aboveMemory(std::int64_t budget_bytes, std::int64_t machine_bytes,
+                        std::optional<std::int64_t> group_limit_bytes) {
+  const bool limited = group_limit_bytes && *group_limit_bytes < machine_bytes;
+  const std::int64_t most = limited ? *group_limit_bytes : machine_bytes;
+  if (budget_bytes <= most) return "";
   return fmt::format(
-      "the budget of {} is more than the control group (container, job) may use, {}: the kernel "
-      "ends the process before the budget is reached. In percent a budget is of the smaller one: "
-      "EBBTIDE_BUDGET=80%",
-      formatBytes(budget_bytes), formatBytes(*group_limit_bytes));
+      "the budget of {} is more than {}, {}: the kernel ends the process before the budget is "
+      "reached. To take what the rank can have: EBBTIDE_BUDGET=auto",
+      formatBytes(budget_bytes),
+      limited ? "the control group (container, job) may use" : "the machine's memory",
+      formatBytes(most));
 }
 
 std::int64_t hostShareBytes(int local_world_size) {
   return usableMemoryBytes() / 5 * 4 / std::max(1, local_world_size);
-}
-
-std::int64_t parseSize(const std::string& name, const std::string& text, int local_world_size) {
-  return scheduler::parseSize(name, text, usableMemoryBytes() / std::max(1, local_world_size));
 }
 
 Config configFromEnvironment() {
@@ -236,10 +238,13 @@ Config configFromEnvironment() {
 }
 
 bool Config::budgetNeedsPlace() const {
-  const auto has = [this](const char* text) {
-    return written.budget.find(text) != std::string::npos;
-  };
-  return has("rank") || has("stage") || (has("%") && !budget_is_of_gpus);
+  return budgets && (budgets->namesRanks() || budgets->namesStages() ||
+                     (budgets->sharesMemory() && !budget_is_of_gpus));
+}
+
+scheduler::BudgetFacts Config::memoryFacts() const {
+  const std::int64_t ranks = std::max(1, local_world_size);
+  return {.memory_bytes = usableMemoryBytes() / ranks, .available_bytes = available_bytes / ranks};
 }
 
 Config Config::at(const RankPlace& place, std::string job, std::string& problem) const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/rank_budgets.hpp"
 #include "rank_place.hpp"
@@ -18,11 +19,14 @@ enum class OnInfeasible { kStop, kBestEffort };
 struct Config : RankPlace {
   std::optional<std::int64_t> budget_bytes;  // none: measure only
   std::string budget_text;                   // this rank's, as given: "80%"
+  scheduler::BudgetForm budget_form;         // the same, read
   std::string gpu_budget;                    // the same, where it is each GPU's instead
   bool budget_is_of_gpus = false;
   std::optional<scheduler::RankBudgets> budgets;  // of all ranks, where there are any
   // Where the rank's budget is that of its stage: until that is known, the two above hold.
   std::optional<scheduler::RankBudgets> stage_budgets;
+  // When the process began, of the whole machine, less kFreeShare: "auto" is a part of it.
+  std::int64_t available_bytes = 0;
   int port = 9464;             // of local rank 0
   bool port_is_given = false;  // else the next free one will do
   std::string bind = "127.0.0.1";
@@ -51,6 +55,8 @@ struct Config : RankPlace {
 
   // Does the budget depend on the rank, or on how many share the machine?
   bool budgetNeedsPlace() const;
+  // Of the host's memory, the rank's part. Reads files.
+  scheduler::BudgetFacts memoryFacts() const;
   // The same environment at another place. `problem` is what cannot be done there, one sentence.
   Config at(const RankPlace& place, std::string job, std::string& problem) const;
 };
@@ -59,17 +65,14 @@ struct Config : RankPlace {
 // variable and what is accepted.
 Config configFromEnvironment();
 
-// "30GiB", "30Gi", "24576MiB", "80%" (of usableMemoryBytes() / local_world_size), plain bytes.
-// Throws like configFromEnvironment. Reads files.
-std::int64_t parseSize(const std::string& variable, const std::string& text, int local_world_size);
-
 std::int64_t machineMemoryBytes();
 // The smaller of the machine's memory and the limit of this process's control group (a container's,
 // a job's); reads files, since a limit may change.
 std::int64_t usableMemoryBytes(const std::filesystem::path& root = "/");
-// A line where a budget is larger than the control group's limit; empty where it is not.
-std::string aboveGroupLimit(std::int64_t budget_bytes,
-                            std::optional<std::int64_t> group_limit_bytes);
+// A line where a budget is larger than the machine's memory, or its control group's limit; empty
+// where it is not.
+std::string aboveMemory(std::int64_t budget_bytes, std::int64_t machine_bytes,
+                        std::optional<std::int64_t> group_limit_bytes);
 // Of usableMemoryBytes(), what values of one rank's GPU may take: all ranks of it have as much, and
 // leave a fifth.
 std::int64_t hostShareBytes(int local_world_size);

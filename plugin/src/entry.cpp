@@ -38,7 +38,8 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   if (!gpu) return "";
   // Which entry is the rank's may be learnt later.
   const bool may_have = config.budgets && !config.isTold() && config.budgetNeedsPlace();
-  if (side == CudaSide::kInstalled && (config.budget_bytes || config.stage_budgets || may_have)) {
+  const bool has = config.budget_bytes || config.budget_form.isOfSteps() || config.stage_budgets;
+  if (side == CudaSide::kInstalled && (has || may_have)) {
     config.budget_is_of_gpus = true;
     config.gpu_budget = config.budget_text;
     config.budget_bytes.reset();

@@ -75,10 +75,9 @@ constexpr auto kMessages = std::to_array<Message>({
      "replaced is gone",
      "find what changed between forward and backward; `EBBTIDE=1` trains without "
      "dropping"},
-    {"EB17", "the budget of … is more than the control group … may use",
-     "a container or a job has a lower limit, and the kernel ends a process that "
-     "goes over it",
-     "a lower budget, or one in percent: that is of the smaller of both"},
+    {"EB17", "the budget of … is more than the control group",
+     "a container or a job has a lower limit: the kernel ends a process that goes over it",
+     "a lower budget, or [`auto`](#forms-of-a-budget)"},
     {"EB18", "the budget of … was exceeded, … at most, and no training step was seen",
      "what trained is none that we can see ([limits](limits.md))",
      "raise the budget, or turn Ebbtide off"},
@@ -194,6 +193,16 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB59", "GPU …: the budget was lowered to …",
      "`torch.cuda.set_per_process_memory_fraction` lowered the budget below what is held already",
      "free memory first"},
+    {"EB60", "the budget of … is more than the machine's memory",
+     "the kernel ends a process when the machine has no more",
+     "a lower budget, or [`auto`](#forms-of-a-budget)"},
+    {"EB61", "the budget … is … from step … on: plain peak …",
+     "[steps have been measured](#forms-of-a-budget), and the budget is in force", "nothing"},
+    {"EB62", "the budget is …: measured first",
+     "steps [are measured](#forms-of-a-budget) without a budget until what it is of is known",
+     "nothing"},
+    {"EB63", "the steps could not be measured, so there is no budget",
+     "the reason; training goes on without a budget", "a budget in bytes; please report it"},
 });
 
 // Letters of the pattern that the text has, in their order and with anything at each gap; 0: it is

@@ -85,6 +85,7 @@ class RankBudget {
   // --- what holds
   // The one that is due, as it was written, "" for none: it holds from now on. Nothing: none is.
   std::optional<std::string> takeDue();
+  void takeAgain() { due_ = true; }       // what is written comes to other bytes by now
   int number() const { return number_; }  // of the one in force
 
   // --- what is said once under each

@@ -57,6 +57,7 @@ Session::Session(Config config, AuditCache::Host host)
                   ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
                   : std::nullopt,
               config_->budget_text) {
+  if (config_->budget_form.isOfSteps()) measured_.want(config_->budget_form);
   metrics_.setBudgetBytes(config_->budget_bytes.value_or(allocator::kUnlimited));
   metrics_.setBuild(kVersion, host_.torch_version);
 }
@@ -99,10 +100,12 @@ void Session::unlockAfterFork() {
 }
 
 void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
-                      TrainedMemory::MostBytes most_bytes) {
+                      TrainedMemory::MostBytes most_bytes, TrainedMemory::Facts facts) {
   const std::lock_guard lock(mutex_);  // another thread may fork now
-  if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes))) return;
-  trained_.measureOnly(budget_.isOfStage() && !budget_.size());
+  if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes),
+                       std::move(facts)))
+    return;
+  trained_.measureOnly(measured_.awaits() || (budget_.isOfStage() && !budget_.size()));
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
 }
 
@@ -141,7 +144,7 @@ void Session::wake(int threads) {
     openAuditCache(threads);
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
-    checkGroupLimit();
+    checkMemory();
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
     if (shows_ && place_ != Place::kAsking) sayWhereItIs();  // else once the others have answered
     if (shows_ && place_ == Place::kSettled) settle();
@@ -163,6 +166,7 @@ Session::StepStart Session::beginStep() {
   std::lock_guard lock(mutex_);
   // Of what ran since the last one ended: behind a hint an evaluation is no step's.
   if (steps_ > 0) figures_.notePeaks(memory().statistics());
+  measureBudget(memory().ledger().liveBytes());
   takeBudget();
   forgetFailed();
   judgeBudget(memory().ledger().liveBytes());

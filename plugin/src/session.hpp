@@ -35,6 +35,7 @@
 #include "job/rank_survey.hpp"
 #include "late_backwards.hpp"
 #include "live_shares.hpp"
+#include "measured_budget.hpp"
 #include "memory_snapshots.hpp"
 #include "open_steps.hpp"
 #include "out_of_memory.hpp"
@@ -77,10 +78,10 @@ class Session {
   // the CPU's and the spill file. Both must outlive the session.
   // `set_budget` takes another budget as it was written, "" for none; nullptr: the memory's own
   // way.
-  // `most_bytes`: that the device has; nullptr: not known.
+  // `most_bytes`: that the device has; `facts`: of its memory; nullptr: not known.
   using SetBudget = TrainedMemory::SetBudget;
   void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
-               TrainedMemory::MostBytes most_bytes = nullptr);
+               TrainedMemory::MostBytes most_bytes = nullptr, TrainedMemory::Facts facts = nullptr);
   // In force; nothing: none.
   std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
   // The smallest one in which the steps so far train, as whoever asks is told; 0: not known.
@@ -272,7 +273,7 @@ class Session {
   void learnStage(const StepSummary& summary);
   // Warn of entries of EBBTIDE_BUDGET that are for nothing.
   void checkRankEntries() const;
-  void checkGroupLimit();  // of the control group: warn of a budget beyond it
+  void checkMemory();  // the machine's, the control group's: warn of a budget beyond it
   void checkStageEntries(const std::vector<std::int32_t>& stages);
   void seeStagesWithoutMessages(const StepSummary& summary);
   bool foundStages(const std::vector<std::int32_t>& stages);
@@ -280,9 +281,12 @@ class Session {
   std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
   void rewriteReport();
   void sayStageGivenUp(const std::string& why);
+  void measureBudget(std::int64_t base_bytes);
+  std::string inForce(const std::string& written);
   void takeBudget();
   bool takePause(std::optional<std::int64_t> before);
   void sayBudget(std::optional<std::int64_t> before) const;
+  std::string measuredText(const std::string& who) const;
   std::string modeName() const;  // as status and report have it
   void beginAnew(bool drop_plans);
   void judgeFromNowOn();
@@ -439,6 +443,7 @@ class Session {
   std::atomic<std::int64_t> checked_limit_of_ = 0;  // budget
   bool checked_stages_ = false, exchanges_messages_ = false;
   RankBudget budget_;
+  MeasuredBudget measured_;  // where that in force, or to be, is of what a step takes
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
   OpenSteps open_steps_;
   BudgetFloor floor_;

@@ -1,5 +1,5 @@
-// What a Session does for a budget that is its stage's: it learns the stage, and takes the budget
-// when the next step begins.
+// What a Session does for a budget that is its stage's, or of what a step takes: it learns the one,
+// measures the other, and takes the budget when the next step begins.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -34,10 +34,11 @@ void Session::checkRankEntries() const {
   if (!unused.empty()) warn(unusedText(unused, ranksText(ranks)));
 }
 
-void Session::checkGroupLimit() {
+void Session::checkMemory() {
   const std::optional<std::int64_t> now = budget();
   if (!now || trained_.isElsewhere() || checked_limit_of_.exchange(*now) == *now) return;
-  if (const std::string text = aboveGroupLimit(*now, groupLimitBytes()); !text.empty()) warn(text);
+  const std::string text = aboveMemory(*now, machineMemoryBytes(), groupLimitBytes());
+  if (!text.empty()) warn(text);
 }
 
 // Called with mutex_ held.
@@ -85,12 +86,33 @@ void Session::sayStageGivenUp(const std::string& why) {
   to_record_.atLeast(2);
 }
 
+// With mutex_ held: a step begins. Where the base is settled, the budget that waits for it is due.
+void Session::measureBudget(std::int64_t base_bytes) try {
+  measured_.noteBegin(steps_, base_bytes);
+  if (!measured_.awaits() || budget_.isPaused()) return;
+  if (measured_.settled()) measured_.know(control_->stepFacts());
+  if (measured_.awaits()) return to_record_.atLeast(1);
+  budget_.takeAgain();
+} catch (const std::exception& error) {
+  measured_.want(std::nullopt);
+  warn(std::string("the steps could not be measured, so there is no budget: ") + error.what());
+}
+
+// With mutex_ held: a budget of what a step takes in bytes, "" until they are known.
+std::string Session::inForce(const std::string& written) {
+  if (written.empty()) return written;
+  const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", written);
+  measured_.want(form.isOfSteps() ? std::optional(form) : std::nullopt);
+  if (!form.isOfSteps()) return written;
+  return measured_.known() ? std::to_string(measured_.bytes()) : "";
+}
+
 // Between two steps: what one of them holds is gone.
 void Session::takeBudget() {
   const std::optional<std::string> due = budget_.takeDue();
   if (!due) return;
   std::optional<std::int64_t> before = budget();
-  trained_.setBudget(*due);
+  trained_.setBudget(inForce(*due));
   const std::optional<std::int64_t> now = budget();
   metrics_.setBudgetBytes(now.value_or(allocator::kUnlimited));
   if (takePause(before)) return;
@@ -101,7 +123,7 @@ void Session::takeBudget() {
   } else if (now != before || (budget_.isOfStage() && !budget_.isAsked())) {
     sayBudget(before);  // not of a pause that was lifted before it began
   }
-  if (now != before) checkGroupLimit();
+  if (now != before) checkMemory();
   if (goes_on || now != before) open_steps_.changeBudget();
   if (goes_on) floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
@@ -135,7 +157,10 @@ std::string Session::modeName() const {
 
 void Session::sayBudget(std::optional<std::int64_t> before) const {
   const std::optional<std::int64_t> now = budget();
-  if (budget_.isAsked() || !budget_.isOfStage()) {
+  const bool by_stage = budget_.isOfStage() && !budget_.isAsked();
+  if (measured_.wanted())
+    return say(measuredText(by_stage ? "this rank runs " + stagesText(budget_.stages()) : ""));
+  if (!by_stage) {
     say(fmt::format("the budget is {} from step {} on, before {}", budgetText(now), steps_ + 1,
                     budgetText(before)));
     return;
@@ -146,6 +171,18 @@ void Session::sayBudget(std::optional<std::int64_t> before) const {
           : fmt::format("this rank runs {}, for which EBBTIDE_BUDGET has no entry: it is measured "
                         "only",
                         stages));
+}
+
+std::string Session::measuredText(const std::string& who) const {
+  const std::string form = measured_.wanted()->text();
+  const std::string whose = who.empty() ? "the" : who + ": its";
+  if (!measured_.known())
+    return fmt::format("{} budget is {}: measured first, in force once the base is settled", whose,
+                       form);
+  return fmt::format("{} budget {} is {} from step {} on: plain peak {}, activations {}", whose,
+                     form, formatBytes(measured_.bytes()), steps_ + 1,
+                     formatBytes(*measured_.facts().plain_peak_bytes),
+                     formatBytes(*measured_.facts().activation_bytes));
 }
 
 // With mutex_ held: the budget that was asked for while the run went on cannot be held. The one

@@ -21,21 +21,27 @@ using metrics::errorResponse;
 using metrics::Request;
 using metrics::Response;
 using nlohmann::json;
+using scheduler::BudgetForm;
 using scheduler::Bytes;
 
 constexpr std::int64_t kStepsThatProve = 3;                // under a budget, none of them over it
 constexpr auto kPlanningOfAll = std::chrono::seconds(10);  // then no further program's is begun
 
-// As it is written in the environment, "" for none.
-std::string sizeOf(const json& value, std::string& problem) {
-  if (value.is_string()) {
-    const std::string text = value.get<std::string>();
-    if (text.empty()) problem = "\"budget\" is empty; \"none\" is no budget";
-    return text == "none" ? "" : text;
+// As in the environment; a number is bytes, however few. What is wrong becomes the problem.
+BudgetForm formOf(const json& value, std::string& problem) try {
+  if (value.is_number_unsigned())
+    return BudgetForm::parse("budget", std::to_string(value.get<std::uint64_t>()));
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  if (!text.empty()) {
+    scheduler::refuseFewBytes("budget", text);
+    return BudgetForm::parse("budget", text);
   }
-  if (value.is_number_unsigned()) return std::to_string(value.get<std::uint64_t>());
-  problem = "\"budget\" is no size: \"30GiB\", \"80%\", \"none\" or bytes";
-  return "";
+  problem = value.is_string() ? "\"budget\" is empty; \"none\" is no budget"
+                              : "\"budget\" is no size: \"30GiB\", \"-50%\", \"none\" or bytes";
+  return {};
+} catch (const std::invalid_argument& error) {
+  problem = error.what();
+  return {};
 }
 
 // "force", where it is there; what is wrong with it becomes the body's problem.
@@ -48,6 +54,13 @@ bool isForced(RequestFields& body) {
 
 Response nothingRecorded() {
   return errorResponse(503, "no step has been recorded yet: ask again after the first one");
+}
+
+Response notMeasured() {
+  return errorResponse(
+      503, fmt::format("what a step takes is not known yet, for what lives when it begins still "
+                       "grows (the optimizer's state): ask again after step {}",
+                       MeasuredBudget::kMostMeasured));
 }
 
 Response tooSmall(const std::string& why, Bytes smallest) {
@@ -65,16 +78,13 @@ void SessionControl::postBudget(const Request& request, const Answer& answer) {
   if (auto why = ofAnotherRank(request)) return answer(*why);
   if (auto why = gone()) return answer(*why);
   RequestFields body = readFields(request.body, "budget", {"force"});
-  std::string size;
-  if (body.problem.empty()) size = sizeOf(body.fields["budget"], body.problem);
-  if (body.problem.empty()) try {
-      static_cast<void>(bytesOf(size));
-    } catch (const std::invalid_argument& error) {
-      body.problem = error.what();
-    }
+  BudgetForm form;
+  if (body.problem.empty()) form = formOf(body.fields["budget"], body.problem);
+  if (body.problem.empty() && form.isOfMemory() && !bytesOf(form, {}))
+    body.problem = "budget=" + form.text() + ": of this device give a size";
   const bool force = body.problem.empty() && isForced(body);
   if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
-  planLater([this, size, force, answer] { changeBudget(size, force, answer); }, answer);
+  planLater([this, form, force, answer] { changeBudget(form, force, answer); }, answer);
 }
 
 // It is answered by the planning thread.
@@ -92,18 +102,16 @@ void SessionControl::planLater(std::function<void()> command, const Answer& answ
   session_.changed_.notify_all();
 }
 
-// A share is of the machine's memory over its ranks, as in EBBTIDE_BUDGET.
-std::int64_t SessionControl::bytesOf(const std::string& size) const {
-  if (size.empty()) return allocator::kUnlimited;
-  if (size.ends_with('%') && session_.trained_.isElsewhere())
-    throw std::invalid_argument("budget=" + size + ": of a GPU give a size, not a share");
-  return parseSize("budget", size, session_.config().local_world_size);
+// Nothing: none, or it is of what is not known.
+std::optional<std::int64_t> SessionControl::bytesOf(
+    const BudgetForm& form, const std::vector<RecordedStep>& recorded) const {
+  return scheduler::resolve(form,
+                            form.isOfSteps() ? factsOf(recorded) : session_.trained_.memoryFacts());
 }
 
 // Of the planning thread, which nothing else plans on meanwhile.
-void SessionControl::changeBudget(const std::string& size, bool force, const Answer& answer) {
+void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answer& answer) {
   BudgetChange change;
-  change.size = size;
   std::vector<RecordedStep> recorded;
   std::optional<Response> why;
   {
@@ -112,10 +120,15 @@ void SessionControl::changeBudget(const std::string& size, bool force, const Ans
     if (!why) why = pauseRefusal();
     recorded = recorded_.all();
     if (!why && recorded.empty()) why = nothingRecorded();
+    if (!why && form.isOfSteps() && !session_.measured_.settled()) why = notMeasured();
   }
   if (why) return answer(*why);
-  if (!size.empty()) change.bytes = bytesOf(size);
   try {
+    change.bytes = bytesOf(form, recorded);
+    // What it is of may be more later: the answer holds. A share follows the ranks of the machine.
+    if (change.bytes)
+      change.size =
+          form.kind == BudgetForm::Kind::kMemoryShare ? form.text() : std::to_string(*change.bytes);
     for (RecordedStep& step : recorded)
       change.programs.push_back(needsOf(std::move(step), change.bytes));
     if (!force) why = overfills(change.programs, change.bytes);

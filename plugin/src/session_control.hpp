@@ -21,6 +21,7 @@
 #include "budget_curve.hpp"
 #include "ebbtide/metrics/http_server.hpp"
 #include "ebbtide/metrics/routes.hpp"
+#include "measured_budget.hpp"
 #include "plan_picture.hpp"
 #include "rank_socket.hpp"
 #include "rank_status.hpp"
@@ -54,6 +55,7 @@ class SessionControl {
   void noteEnd(const allocator::Statistics& memory, double seconds,
                const ExecutorCounters::Totals& done, std::uint64_t program);
   void noteRecorded(RecordedStep step) { recorded_.add(std::move(step)); }
+  scheduler::BudgetFacts stepFacts() const { return factsOf(recorded_.all()); }
   void forgetRecorded() { recorded_ = {}; }  // another program begins
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);
@@ -126,13 +128,14 @@ class SessionControl {
   metrics::Response replan();
   metrics::Response pauseNow(bool paused);  // mutex_ held
   void planLater(std::function<void()> command, const metrics::Answer& answer);
-  void changeBudget(const std::string& size, bool force, const metrics::Answer& answer);
+  void changeBudget(const scheduler::BudgetForm& form, bool force, const metrics::Answer& answer);
   // Unless it was told to go on since then.
   void pauseWhereItFits(const metrics::Answer& answer, std::int64_t resumed);
   // Why these must not run under such a budget, or none; nothing: they may.
   std::optional<metrics::Response> overfills(const std::vector<ProgramChange>& programs,
                                              std::optional<std::int64_t> budget) const;
-  std::int64_t bytesOf(const std::string& size) const;
+  std::optional<std::int64_t> bytesOf(const scheduler::BudgetForm& form,
+                                      const std::vector<RecordedStep>& recorded) const;
   scheduler::Trace planningTrace(const RecordedStep& step);
   // Of what it needs at least: what nothing reads may go.
   static scheduler::TraceGraph leastGraphOf(const RecordedStep& step);

@@ -51,7 +51,7 @@ void Session::readPlace() {
       if (const auto group = default_group_.find()) takeGroup(*group);
   }
   if (const auto due = budget_.takeDue()) {  // no step has begun
-    trained_.setBudget(*due);
+    trained_.setBudget(inForce(*due));
     metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
   }
 }
@@ -217,7 +217,7 @@ void Session::settle() {
   if (!ends_ && (!said_where_ || !samePlace(*config_, served_as_, served_job_))) sayWhereItIs();
   if (!serve_problem_.empty()) warn(std::exchange(serve_problem_, ""));
   checkRankEntries();
-  checkGroupLimit();
+  checkMemory();
   text_file_.reset();
   if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
   if (!ends_ && rank_job_ && !rank_job_->takesPart()) startRankJob();
@@ -272,12 +272,16 @@ std::string Session::budgetInWords() {
     std::string text = "budget " + formatBytes(*now);
     if (trained_.isElsewhere()) text += " of the GPU";
     if (budget_.isOfStage()) return text + " until its stage is known";
-    if (trained_.isElsewhere() || !config_->budget_text.ends_with('%')) return text;
-    if (config_->local_size_told || place_ == Place::kSettled) return text;
+    const bool is_auto = config_->budget_form.kind == scheduler::BudgetForm::Kind::kAvailable;
+    if (trained_.isElsewhere() || !config_->budget_form.isOfMemory()) return text;
+    if (config_->local_size_told || place_ == Place::kSettled)
+      return is_auto ? text + " (auto)" : text;
     return text + (place_ == Place::kAsking
                        ? " until it is known which ranks share this machine"
                        : fmt::format(" ({} of what one process has)", config_->budget_text));
   }
+  if (measured_.awaits() && !budget_.isOfStage())
+    return fmt::format("measuring until the bytes of {} are known", config_->budget_text);
   if (budget_.isOfStage()) return "measuring until its stage is known";
   return config_->gpu_budget.empty()
              ? "measuring, nothing is dropped"

@@ -24,7 +24,6 @@ constexpr Bytes kMiB = 1 << 20;
 constexpr std::int64_t kRefusalNs = 1'000'000'000;
 constexpr double kNamedShare = 0.03;
 constexpr Bytes kLeastNamed = 2 << 20;
-constexpr double kFreeShare = 0.05;  // of the machine and the groups, which no step may fill
 
 }  // namespace
 
@@ -41,10 +40,11 @@ TrainedMemory::TrainedMemory(const CurrentConfig& config)
 }
 
 bool TrainedMemory::moveTo(allocator::DeviceMemory& memory, SpillTarget& spills,
-                           SetBudget set_budget, MostBytes most_bytes) {
+                           SetBudget set_budget, MostBytes most_bytes, Facts facts) {
   spills_ = &spills;
   set_budget_ = std::move(set_budget);
   most_bytes_ = std::move(most_bytes);
+  facts_ = std::move(facts);
   if (&memory == memory_) return false;
   memory_ = &memory;
   observer_.emplace(memory);
@@ -62,14 +62,22 @@ void TrainedMemory::setBudget(const std::string& size) {
   if (set_budget_) {
     set_budget_(size);
   } else {
-    const std::int64_t bytes = size.empty()
-                                   ? allocator::kUnlimited
-                                   : parseSize("EBBTIDE_BUDGET", size, config_->local_world_size);
+    const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", size.empty() ? "none" : size);
+    const std::int64_t bytes =
+        scheduler::resolve(form, config_->memoryFacts()).value_or(allocator::kUnlimited);
     // First: of two threads the other one may allocate meanwhile.
     if (!isElsewhere() && bytes != before) limitOverrun();
     memory_->setBudget(bytes);
   }
   measures_only_ = size.empty();
+}
+
+scheduler::BudgetFacts TrainedMemory::memoryFacts() const {
+  if (facts_) return facts_();
+  if (isElsewhere()) return {};
+  scheduler::BudgetFacts facts = config_->memoryFacts();
+  facts.available_bytes = std::min(*facts.memory_bytes, reachableBytes(kFreeShare));
+  return facts;
 }
 
 std::int64_t TrainedMemory::headroomBytes(std::int64_t budget_bytes) const {

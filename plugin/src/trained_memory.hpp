@@ -14,6 +14,7 @@
 
 #include "current_config.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "session_observer.hpp"
 #include "spill_store.hpp"
@@ -27,14 +28,16 @@ class TrainedMemory {
   using SetBudget = std::function<void(const std::string& size)>;
 
   using MostBytes = std::function<std::int64_t()>;  // of the device
+  using Facts = std::function<scheduler::BudgetFacts()>;
 
   // The host's, with the spill file. The configuration must outlive it.
   explicit TrainedMemory(const CurrentConfig& config);
 
   // Another one, where values go from it, and the way that its budget is set; nullptr: its own way.
-  // Both must outlive this. `most_bytes`: nullptr: not known. False: it is that one already.
+  // Both must outlive this. `most_bytes`, `facts` (of its memory): nullptr: not known. False: it is
+  // that one already.
   bool moveTo(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
-              MostBytes most_bytes);
+              MostBytes most_bytes, Facts facts = nullptr);
   bool isElsewhere() const noexcept { return memory_ != host_.get(); }
 
   allocator::DeviceMemory& memory() const noexcept { return *memory_; }
@@ -49,6 +52,8 @@ class TrainedMemory {
   std::optional<std::int64_t> budgetBytes() const noexcept;        // in force; nothing: none
   void setBudget(const std::string& size);                         // as it was written, "" for none
   void measureOnly(bool only) noexcept { measures_only_ = only; }  // no entry is the rank's
+  // What a budget may be of, as it is now: the memory that the rank shares. Reads files.
+  scheduler::BudgetFacts memoryFacts() const;
   std::int64_t headroomBytes() const { return headroomBytes(budgetBytes().value_or(0)); }
   std::int64_t planningCapBytes() const { return planningCapBytes(budgetBytes()); }
   // The same under another budget.
@@ -119,6 +124,7 @@ class TrainedMemory {
   SpillTarget* spills_ = &file_;
   SetBudget set_budget_;
   MostBytes most_bytes_;
+  Facts facts_;
   std::atomic<bool> measures_only_{false}, offload_fails_{false};
   std::atomic<std::int64_t> slack_at_peak_bytes_{0};  // of the last step, mapped in no block
   std::atomic<std::int64_t> refused_at_ns_{0};        // by the host, the last time

@@ -99,7 +99,8 @@ bool chooseTrainingDevice(c10::Device device) {
                     hostShareBytes(session.config().local_world_size)});
   if (offered.device == nullptr) return false;
   if (offered.gpu) session.noteGpu(*offered.gpu);
-  session.trainOn(*offered.memory, *offered.spills, offered.set_budget, offered.most_bytes);
+  session.trainOn(*offered.memory, *offered.spills, offered.set_budget, offered.most_bytes,
+                  offered.budget_facts);
   if (offered.memory != &session.hostMemory()) {
     session.hostMemory().setReclaimer(nullptr);
     offered.memory->setReclaimer(&liveRuns());

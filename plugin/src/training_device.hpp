@@ -19,6 +19,7 @@
 #include "device_lanes.hpp"
 #include "device_random.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "gpu_identity.hpp"
 #include "spill_target.hpp"
 
@@ -49,6 +50,8 @@ struct OfferedDevice {
   std::function<void(const std::string& size)> set_budget = nullptr;
   std::function<std::int64_t()> most_bytes = nullptr;  // that the device has; nullptr: not known
   std::optional<GpuIdentity> gpu = std::nullopt;
+  // Of its memory, what a budget may be of; nullptr: not known.
+  std::function<scheduler::BudgetFacts()> budget_facts = nullptr;
 };
 // What a device is built on.
 struct HostSide {

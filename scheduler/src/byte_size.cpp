@@ -10,19 +10,13 @@
 #include <string_view>
 
 #include "ebbtide/scheduler/shown_text.hpp"
+#include "size_text.hpp"
 #include "trimmed_text.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
 constexpr std::string_view kPrefixes = "kmgt";
-
-std::string inLowerCase(std::string_view text) {
-  std::string lower(text);
-  for (char& letter : lower)
-    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  return lower;
-}
 
 // Bytes of one "kib" or "ki" and so on; nothing for another unit.
 std::optional<double> scaleOf(std::string_view unit) {
@@ -40,12 +34,20 @@ bool isDecimalUnit(std::string_view unit) {
 
 }  // namespace
 
-Bytes parseSize(const std::string& name, const std::string& given, Bytes whole) {
+std::string inLowerCase(std::string_view text) {
+  std::string lower(text);
+  for (char& letter : lower)
+    letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return lower;
+}
+
+std::invalid_argument SizeReader::reject(const std::string& why, const char* before) const {
+  return std::invalid_argument(name_ + "=" + shownText(given_) + ": " + why + ". " + before +
+                               forms_);
+}
+
+SizeText SizeReader::read(std::string_view given, const char* whole) const {
   const std::string text(trimmed(given));
-  const auto reject = [&](const std::string& why, const char* forms = "Forms: 30GiB, ") {
-    return std::invalid_argument(name + "=" + shownText(given) + ": " + why + ". " + forms +
-                                 "24576MiB, 80%, a number of bytes");
-  };
   if (text.empty() || !std::isdigit(static_cast<unsigned char>(text[0]))) {
     throw reject("this is not a size");
   }
@@ -57,27 +59,42 @@ Bytes parseSize(const std::string& name, const std::string& given, Bytes whole) 
   if (error != std::errc()) throw reject("this is too large");
   // "1e9" and "0x10" are numbers elsewhere.
   if (unit.find_first_of("xen") != std::string::npos) throw reject("this is not a size");
-  double bytes = 0;
   if (unit == "%") {
-    if (number > 100) throw reject("this is over 100 % of the memory");
-    if (number == 100 && whole > 0) return whole;  // a double may not hold it
-    // In this order: in doubles 29 / 100 * 100 is less than 29.
-    bytes = number * static_cast<double>(whole) / 100;
-  } else if (const auto scale = scaleOf(unit)) {
-    bytes = number * *scale;
-  } else if (isDecimalUnit(unit)) {
+    if (number > 100) throw reject(std::string("this is over 100 % of ") + whole);
+    if (!(number > 0)) throw reject("this is not more than zero");
+    return {number, true};
+  }
+  const auto scale = scaleOf(unit);
+  if (!scale && isDecimalUnit(unit)) {
     const std::string number_alone(text.data(), end);
     const std::string shown = shownText(number_alone);
     const std::size_t prefix = kPrefixes.find(unit[0]);
     const std::string power = std::to_string(10 * (prefix + 1));
     throw reject("write " + shown + "KMGT"[prefix] + "iB (" + shown + " × 2^" + power + " bytes)",
                  "Other forms: ");
-  } else {
+  }
+  if (!scale) {
     throw reject("the unit '" + shownText(std::string(trimmed(written))) + "' is unknown");
   }
+  const double bytes = number * *scale;
   if (!(bytes >= 1)) throw reject("this is not more than zero");
   if (bytes > 9.0e18) throw reject("this is too large");
-  return static_cast<Bytes>(bytes);
+  return {bytes, false};
+}
+
+Bytes shareOf(double percent, Bytes whole) {
+  if (percent == 100) return whole;  // a double may not hold it
+  // In this order: in doubles 29 / 100 * 100 is less than 29.
+  return static_cast<Bytes>(percent * static_cast<double>(whole) / 100);
+}
+
+Bytes parseSize(const std::string& name, const std::string& given, Bytes whole) {
+  const SizeReader reader(name, given, "24576MiB, 80%, a number of bytes");
+  const SizeText size = reader.read(given, "the memory");
+  if (!size.is_share) return static_cast<Bytes>(size.number);
+  const Bytes bytes = shareOf(size.number, whole);
+  if (bytes < 1) throw reader.reject("this is not more than zero");
+  return bytes;
 }
 
 std::string formatBytes(Bytes bytes) {

@@ -28,14 +28,6 @@ std::optional<std::pair<std::int32_t, std::int32_t>> rangeOf(std::string_view te
   return std::pair{*first, *last};
 }
 
-bool isNone(const std::string& size) {
-  return size == "none";
-}
-
-void checkSize(const std::string& name, const std::string& size) {
-  if (!isNone(size)) parseSize(name, size, 1 << 20);
-}
-
 }  // namespace
 
 RankBudgets RankBudgets::parse(const std::string& name, const std::string& text) {
@@ -47,8 +39,7 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
   RankBudgets budgets;
   if (text.find('=') == std::string::npos && text.find(',') == std::string::npos) {
     const std::string size(trimmed(text));
-    checkSize(name, size);
-    budgets.entries_.push_back({Key::kDefault, 0, 0, size});
+    budgets.entries_.push_back({Key::kDefault, 0, 0, size, BudgetForm::parse(name, size)});
     return budgets;
   }
   std::vector<std::string> keys;
@@ -65,15 +56,15 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
       throw reject("names " + shownText(key) + " twice");
     }
     keys.push_back(key);
-    checkSize(name + ": " + shownText(key), size);
+    const BudgetForm form = BudgetForm::parse(name + ": " + shownText(key), size);
     const bool is_stage = key.starts_with("stage");
     if (key == "default") {
-      budgets.entries_.push_back({Key::kDefault, 0, 0, size});
+      budgets.entries_.push_back({Key::kDefault, 0, 0, size, form});
     } else if (const auto range = is_stage                  ? rangeOf(key.substr(5))
                                   : key.starts_with("rank") ? rangeOf(key.substr(4))
                                                             : std::nullopt) {
       budgets.entries_.push_back(
-          {is_stage ? Key::kStage : Key::kRank, range->first, range->second, size});
+          {is_stage ? Key::kStage : Key::kRank, range->first, range->second, size, form});
     } else {
       throw reject("has the unknown key '" + shownText(key) + "'");
     }
@@ -82,34 +73,26 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
 }
 
 void RankBudgets::refuseFewBytes(const std::string& name) const {
-  constexpr Bytes kLeast = Bytes{1} << 20;
   for (const Entry& entry : entries_) {
-    const std::string& size = entry.size;
-    if (size.find_first_not_of("0123456789") != std::string::npos) continue;
-    const Bytes bytes = parseSize(name, size, kLeast);
-    if (bytes >= kLeast) continue;
-    const std::string which =
-        entries_.size() > 1 || entry.key != Key::kDefault ? entry.text() : size;
-    throw std::invalid_argument(name + "=" + which + ": these are " + formatBytes(bytes) +
-                                "; did you mean " + (bytes <= 100 ? size + "%, " : "") + size +
-                                "MiB or " + size + "GiB?");
+    const bool alone = entries_.size() == 1 && entry.key == Key::kDefault;
+    scheduler::refuseFewBytes(name, entry.size, alone ? "" : entry.text());
   }
 }
 
 std::optional<std::string> RankBudgets::textOf(std::int32_t rank,
                                                const std::vector<std::int32_t>& stages) const {
-  std::optional<std::string> by_key[3];
+  const Entry* by_key[3] = {};
   for (const Entry& entry : entries_) {
     const bool holds = entry.key == Key::kDefault ||
                        (entry.key == Key::kRank && entry.covers(rank)) ||
                        (entry.key == Key::kStage &&
                         std::any_of(stages.begin(), stages.end(),
                                     [&entry](std::int32_t stage) { return entry.covers(stage); }));
-    if (holds) by_key[static_cast<std::size_t>(entry.key)] = entry.size;
+    if (holds) by_key[static_cast<std::size_t>(entry.key)] = &entry;
   }
   for (const Key key : {Key::kRank, Key::kStage, Key::kDefault}) {
-    const auto& size = by_key[static_cast<std::size_t>(key)];
-    if (size) return isNone(*size) ? std::nullopt : size;
+    const Entry* const entry = by_key[static_cast<std::size_t>(key)];
+    if (entry != nullptr) return entry->form.isNone() ? std::nullopt : std::optional(entry->size);
   }
   return std::nullopt;
 }
@@ -126,6 +109,16 @@ bool RankBudgets::dependsOnStages(std::int32_t rank) const {
 bool RankBudgets::namesStages() const {
   return std::any_of(entries_.begin(), entries_.end(),
                      [](const Entry& entry) { return entry.key == Key::kStage; });
+}
+
+bool RankBudgets::namesRanks() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.key == Key::kRank; });
+}
+
+bool RankBudgets::sharesMemory() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.form.isOfMemory(); });
 }
 
 std::vector<std::string> RankBudgets::forNoRankOf(std::int32_t ranks) const {

@@ -114,6 +114,29 @@ TEST_F(CudaAllocatorTest, AFractionIsABudgetOfTheWholeDevice) {
   EXPECT_THROW(allocator_->setMemoryFraction(-0.1, 0), c10::Error);
 }
 
+// Of 256 MiB; what is of a step's is none until the steps are measured.
+TEST_F(CudaAllocatorTest, EachFormComesToABudgetOfTheDevice) {
+  const DeviceHeap& heap = allocator_->heap(0);
+  EXPECT_EQ(budgetOf("", heap), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("none", heap), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("-50%", heap), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("60%peak", heap), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("16 mib", heap), 16 * kMiB);
+  EXPECT_EQ(budgetOf("50%", heap), 128 * kMiB);
+  EXPECT_EQ(budgetOf("auto", heap), 256 * kMiB - 256 * kMiB / 100 * 5);
+  allocator_->setMemoryFraction(0.5, 0);
+  EXPECT_EQ(budgetOf("auto", heap), 128 * kMiB);
+}
+
+// Of 256 MiB others use 64: as much less is left of all less 5 %, 243.2 MiB.
+TEST_F(CudaAllocatorTest, AutoLeavesWhatIsFreeButForAMargin) {
+  DeviceHeap& heap = allocator_->heap(0);
+  gpu().others_bytes = 64 * kMiB;
+  heap.setBudget(budgetOf("auto", heap));
+  EXPECT_THROW(take(184 * kMiB), c10::OutOfMemoryError);
+  give(take(176 * kMiB));
+}
+
 TEST_F(CudaAllocatorTest, TorchsConfigurationMaySetTheFraction) {
   auto& config = torch_cuda::CUDAAllocatorConfig::instance();
   config.parseArgs("per_process_memory_fraction:0.125");  // of 256 MiB: 32

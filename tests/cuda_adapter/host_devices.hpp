@@ -137,7 +137,7 @@ class CudaAllocatorTest : public ::testing::Test {
     auto source = std::make_unique<HostSource>();
     source_ = source.get();
     allocator_ = std::make_unique<CudaAllocator>(
-        std::move(source), [budget](Bytes) { return budget; },
+        std::move(source), [budget](const DeviceHeap&) { return budget; },
         [this](const std::string& text) { said_.push_back(text); });
     allocator_->init(2);
   }

@@ -27,7 +27,8 @@ cudaStream_t streamOf(int number) {
 EBBTIDE_API void host_gpus_install(std::int64_t budget_bytes) {
   auto owned = std::make_unique<HostSource>();
   source = owned.get();
-  installed = new CudaAllocator(std::move(owned), [budget_bytes](Bytes) { return budget_bytes; });
+  installed = new CudaAllocator(std::move(owned),
+                                [budget_bytes](const DeviceHeap&) { return budget_bytes; });
   installed->init(2);
   c10::SetAllocator(c10::kCUDA, installed, 255);
   torch_cuda::allocator.store(installed);

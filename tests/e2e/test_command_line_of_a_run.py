@@ -102,6 +102,39 @@ def test_a_real_run_is_watched_and_tuned(trained: Trained) -> None:
         assert top.wait_for_end() == 0
 
 
+# The command line and HTTP read a budget as the environment does. A value that begins with a dash
+# is no option, with `--` before it or not.
+def test_each_form_of_a_budget_is_the_same_from_everywhere(trained: Trained) -> None:
+    runs = trained.runs
+    trained.change_budget("none")
+
+    def asked(*words: str) -> int | None:
+        done = runs.ebbtide("budget", "0", "--json", "--force", *words)
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)["ranks"][0]["budget_bytes"]
+
+    for form, other in {
+        "-50%": "- 50 %",
+        "90%peak": "90 % Peak",
+        "80%": "80 %",
+        "1GiB": "1024 mib",
+        "none": "None",
+    }.items():
+        status, answer = ask(trained.socket, "POST", "/v1/budget", {"budget": form, "force": True})
+        assert status == 200, answer
+        forms = [(form,), ("--", form), (other,)]
+        assert [asked(*words) for words in forms] == [answer["budget_bytes"]] * 3, form
+        assert form == "none" or answer["budget_bytes"] > 1 << 20
+    assert asked("AUTO") > 1 << 20
+    for wrong in ("80", "-5GiB", "60peak", "30GB"):
+        done = runs.ebbtide("budget", "0", wrong)
+        assert done.returncode == 2, done.stderr
+        told = done.stderr.removeprefix("ebbtide: SIZE=")
+        status, answer = ask(trained.socket, "POST", "/v1/budget", {"budget": wrong})
+        assert status == 400 and answer["error"] == "budget=" + told.strip(), told
+    trained.change_budget("none")
+
+
 def test_the_plan_and_the_curve_of_a_real_run(trained: Trained) -> None:
     runs = trained.runs
     trained.change_budget("none")

@@ -89,6 +89,9 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "EBBTIDE_BUDGET=24GiB EBBTIDE_REPORT=run-{rank}.json torchrun --nproc-per-node 2 train.py": Run(
         r"budget 24\.0", writes=("run-0.json", "run-1.json"), with_torch=True
     ),
+    "EBBTIDE_BUDGET=-50% python train.py": Run(
+        r"the budget -50% is [\d.]+ MiB from step \d+ on: .* \[EB61\]", with_torch=True
+    ),
     'EBBTIDE_BUDGET="default=80%,rank0=24GiB,rank8-15=20GiB,stage0=70GiB" torchrun train.py': Run(
         r"budget 24\.0", with_torch=True
     ),

@@ -6,9 +6,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <limits>
+#include <stdexcept>
 #include <utility>
 
 #include "ebbtide/metrics/pages.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 
 namespace ebbtide::metrics::test {
 namespace {
@@ -31,34 +33,23 @@ std::int64_t scaled(std::int64_t bytes, double factor) {
   return static_cast<std::int64_t>(static_cast<double>(bytes) * factor);
 }
 
-// Of a size's unit: KiB, Ki, ... or % of `whole`; 0 for none of them.
-double unitBytes(const std::string& unit, std::int64_t whole) {
-  if (unit.empty()) return 1;
-  if (unit == "%") return static_cast<double>(whole) / 100;
-  const std::size_t power = std::string("KMGT").find(unit.front());
-  if (power == std::string::npos || (unit.substr(1) != "iB" && unit.substr(1) != "i")) return 0;
-  return std::pow(1024, static_cast<double>(power + 1));
-}
-
-// "30GiB", "80%" of `whole`, bytes; "none" is nothing. False: it is no size.
-bool parseBudget(const Json& given, std::int64_t whole, std::optional<std::int64_t>& bytes) {
+// A budget in any of its forms, or bytes; "none" is nothing. False: it is no budget.
+bool parseBudget(const Json& given, const scheduler::BudgetFacts& facts,
+                 std::optional<std::int64_t>& bytes) try {
   bytes.reset();
-  double number = 0;
   if (given.is_number()) {
     // 1.0 is an integer, for JSON Schema; above 2^53 a double is not what was given.
-    number = given.get<double>();
-    if (number != std::floor(number) || given > kMostBudget) return false;
-  } else if (given.is_string()) {
-    const std::string text = given;
-    if (text == "none") return true;
-    if (text.empty() || text.find_first_not_of("0123456789") == 0) return false;
-    char* end = nullptr;
-    number = std::strtod(text.c_str(), &end);
-    number *= unitBytes(end, whole);
+    const auto number = given.get<double>();
+    if (number != std::floor(number) || given > kMostBudget || !(number >= 1)) return false;
+    bytes = static_cast<std::int64_t>(number);
+    return true;
   }
-  if (!(number >= 1) || number > 9e18) return false;
-  bytes = static_cast<std::int64_t>(number);
+  if (!given.is_string()) return false;
+  scheduler::refuseFewBytes("budget", given);
+  bytes = scheduler::resolve(scheduler::BudgetForm::parse("budget", given), facts);
   return true;
+} catch (const std::invalid_argument&) {
+  return false;
 }
 
 Json bodyOf(const Request& request) {
@@ -395,9 +386,14 @@ Response FabricatedRank::setBudget(const Request& request) {
   const Json body = bodyOf(request);
   std::optional<std::int64_t> bytes;
   if (!body.is_object() || !body.contains("budget") || !isForceWell(body) ||
-      !parseBudget(body["budget"], 80 * kGiB, bytes)) {
+      !parseBudget(body["budget"],
+                   {.memory_bytes = 80 * kGiB,
+                    .available_bytes = 76 * kGiB,
+                    .plain_peak_bytes = plainBytes(),
+                    .activation_bytes = plainBytes() / 2},
+                   bytes)) {
     return errorResponse(400,
-                         "the body is not {\"budget\": \"30GiB\"}, a percentage, bytes, or none");
+                         "the body is not {\"budget\": \"30GiB\"}, or another form of a budget");
   }
   if (bytes && *bytes < kFloorBytes) {
     return reply({{"error", "no plan keeps within that budget"},

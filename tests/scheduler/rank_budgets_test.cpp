@@ -40,6 +40,20 @@ TEST(RankBudgets, TheLastOfSeveralHoldsAndNobodyNeedsADefault) {
   EXPECT_EQ(parsed("stage0=1GiB,stage2-3=2GiB,stage1=3GiB").textOf(9, {0, 2}), "2GiB");
 }
 
+TEST(RankBudgets, EachFormMayBeARanks) {
+  const RankBudgets budgets = parsed("default=auto,rank3=-50%, stage1 = 60 % Peak ,rank4=None");
+  EXPECT_EQ(budgets.textOf(0), "auto");
+  EXPECT_EQ(budgets.textOf(3), "-50%");
+  EXPECT_EQ(budgets.textOf(0, {1}), "60 % Peak");
+  EXPECT_EQ(budgets.textOf(4), std::nullopt);
+  EXPECT_TRUE(budgets.sharesMemory());
+  EXPECT_TRUE(budgets.namesRanks());
+  EXPECT_FALSE(parsed("-50%").sharesMemory());
+  EXPECT_FALSE(parsed("default=60%peak,stage1=1GiB").sharesMemory());
+  EXPECT_FALSE(parsed("default=60%peak,stage1=1GiB").namesRanks());
+  EXPECT_EQ(budgets.forNoRankOf(4), std::vector<std::string>{"rank4=None"});
+}
+
 TEST(RankBudgets, NoneIsABudgetOfNothing) {
   EXPECT_EQ(parsed("none").textOf(0), std::nullopt);
   const RankBudgets budgets = parsed("default=80%, rank3 = none ,stage1=none");
@@ -100,9 +114,9 @@ TEST(RankBudgets, FewBytesAreAskedBack) {
 // Any text gives budgets or that one exception.
 TEST(RankBudgets, AnyTextIsReadOrRefused) {
   std::mt19937 random(1);
-  const std::vector<std::string> parts = {"default", "rank", "stage", "3",         "-",
-                                          "=",       ",",    "80%",   "1GiB",      "GiB",
-                                          "0x",      " ",    "1e9",   "9999999999"};
+  const std::vector<std::string> parts = {"default", "rank",       "stage", "3",    "-",   "=",
+                                          ",",       "80%",        "1GiB",  "GiB",  "0x",  " ",
+                                          "1e9",     "9999999999", "auto",  "peak", "-50%"};
   for (int i = 0; i < 20000; ++i) {
     std::string text;
     for (std::size_t n = random() % 10; n > 0; --n) text += parts[random() % parts.size()];

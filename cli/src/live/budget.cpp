@@ -3,7 +3,6 @@
 #include <optional>
 #include <stdexcept>
 
-#include "ebbtide/scheduler/byte_size.hpp"
 #include "live/budget_change.hpp"
 #include "live/change_input.hpp"
 #include "live/rank_answers.hpp"
@@ -31,7 +30,7 @@ std::optional<int> rankFrom(const std::string& text) {
 }
 
 int budget(const Arguments& arguments) {
-  if (arguments.size != "none") scheduler::parseSize("SIZE", arguments.size, INT64_MAX);
+  checkBudget(arguments.size);
   ChangeInput change = arguments.change;
   if (const auto rank = rankFrom(arguments.ranks)) {
     if (!change.job.ranks.empty()) {
@@ -50,7 +49,8 @@ void addBudget(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   auto* verb = app.add_subcommand("budget", "Change a rank's budget while it trains");
   verb->add_option("RANK", arguments->ranks, "a rank, or all")->required();
-  verb->add_option("SIZE", arguments->size, "30GiB, 24576MiB, 80%, bytes, or none")->required();
+  verb->add_option("SIZE", arguments->size, "30GiB, 80%, auto, -50%, 60%peak, none, bytes")
+      ->required();
   verb->add_flag("--force", arguments->force,
                  "do it even if the run may then fail with out of memory");
   arguments->change.addTo(*verb);

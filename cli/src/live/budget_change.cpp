@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "checked_json.hpp"
-#include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "shown_values.hpp"
 
 namespace ebbtide::cli {
@@ -43,10 +43,14 @@ std::string describeBudget(const RankAnswer& answer) {
   return text;
 }
 
+void checkBudget(const std::string& size) {
+  static_cast<void>(scheduler::BudgetForm::parse("SIZE", size));
+  scheduler::refuseFewBytes("SIZE", size);
+}
+
 std::vector<RankAnswer> changeBudget(RunningJob& job, const std::string& size,
                                      std::chrono::milliseconds limit, bool force) {
-  // Here only that it is a size.
-  if (size != "none") scheduler::parseSize("SIZE", size, INT64_MAX);
+  checkBudget(size);
   nlohmann::json body = {{"budget", size}};
   if (force) body["force"] = true;
   std::vector<RankAnswer> answers = job.post("/v1/budget", body, limit);

@@ -9,6 +9,9 @@
 
 namespace ebbtide::cli {
 
+// Is it a budget, in any of its forms? Throws std::invalid_argument where it is none.
+void checkBudget(const std::string& size);
+
 // `size` as a user wrote it: the ranks say what a share is of. Throws std::invalid_argument where
 // it is none. A rank's problem ends with the command to type, where it told its smallest budget.
 // `force`: also a budget with which the run may fail with out of memory.

@@ -326,10 +326,12 @@ const char* nameOf(TopModel::Sort sort) {
 
 FrameLine foot(const TopModel& model) {
   if (model.prompt()) {
-    return {.parts = {{fmt::format("budget of {} (30GiB, 80%, none; Escape leaves it): ",
-                                   model.promptedName()),
-                       TextStyle::kTitle},
-                      {*model.prompt() + "_"}}};
+    return {
+        .parts = {
+            {fmt::format("budget of {} (30GiB, 80%, auto, -50%, 60%peak, none; Escape leaves it): ",
+                         model.promptedName()),
+             TextStyle::kTitle},
+            {*model.prompt() + "_"}}};
   }
   return plain(fmt::format("q quit  s sort: {}  arrows select  b budget  t trend  ? help",
                            nameOf(model.sort())),

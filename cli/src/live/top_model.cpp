@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "terminal_text.hpp"
 
 namespace ebbtide::cli {
@@ -218,7 +218,7 @@ TopAction TopModel::pressInPrompt(const TopKey& key) {
   switch (key.kind) {
     case Kind::kLetter:
       if (std::isalnum(static_cast<unsigned char>(key.letter)) != 0 || key.letter == '%' ||
-          key.letter == '.') {
+          key.letter == '.' || key.letter == '-') {
         if (typed.size() < kLongestSize) typed += key.letter;
       }
       break;
@@ -234,7 +234,8 @@ TopAction TopModel::pressInPrompt(const TopKey& key) {
       message.clear();
       if (size.empty()) break;
       try {
-        if (size != "none") scheduler::parseSize("budget", size, INT64_MAX);
+        static_cast<void>(scheduler::BudgetForm::parse("budget", size));
+        scheduler::refuseFewBytes("budget", size);
       } catch (const std::invalid_argument& error) {
         message = error.what();
         prompt_ = size;  // to be corrected

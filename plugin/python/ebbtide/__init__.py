@@ -115,7 +115,7 @@ def curve() -> Curve:
 
 
 def set_budget(budget: int | str | None, force: bool = False) -> dict[str, Any]:
-    """Takes another budget, as EBBTIDE_BUDGET has it ("30GiB", "80%", bytes); None: no budget.
+    """Takes another budget, as EBBTIDE_BUDGET has it ("30GiB", "-50%", bytes); None: no budget.
 
     Holds from the next step on: ``["from_step"]`` of what is returned, which also has what the plan
     predicts. BudgetError: it cannot be kept, and the old one stays. ValueError: it cannot be read.

@@ -68,7 +68,7 @@ DeviceHeap& CudaAllocator::heap(c10::DeviceIndex device) {
   const std::lock_guard lock(mutex_);
   if (DeviceHeap* const open = openHeap(device)) return *open;
   auto opened = std::make_unique<DeviceHeap>(device, source_->open(device), settings_, observers_);
-  opened->setBudget(budget_of_(opened->totalBytes()));
+  opened->setBudget(budget_of_(*opened));
   opened->setFraction(fractions_[static_cast<std::size_t>(device)]);
   opened->setHistory(most_entries_, /*clear=*/false);
   for (const auto& tracker : trackers_) opened->addTracker(tracker);

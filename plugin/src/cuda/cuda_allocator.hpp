@@ -27,8 +27,7 @@ namespace torch_cuda = c10::cuda::CUDACachingAllocator;
 
 class CudaAllocator final : public torch_cuda::CUDAAllocator {
  public:
-  // Bytes of a device with so many; kUnlimited for none.
-  using BudgetOf = std::function<Bytes(Bytes total_bytes)>;
+  using BudgetOf = std::function<Bytes(const DeviceHeap&)>;  // kUnlimited for none
 
   using Warn = std::function<void(const std::string&)>;  // one line, to be said
 

@@ -20,6 +20,12 @@ namespace ebbtide::plugin::cuda {
 using allocator::kUnlimited;
 using c10::CachingDeviceAllocator::RecordContext;
 
+namespace {
+
+constexpr Bytes kMarginPercent = 5;  // of the device, that "auto" leaves free
+
+}  // namespace
+
 DeviceHeap::DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const HistorySettings& settings,
                        const OutOfMemoryObservers& observers)
     : device_(device),
@@ -296,6 +302,17 @@ Bytes DeviceHeap::mostBytes() const {
   const std::lock_guard lock(mutex_);
   const auto part = static_cast<Bytes>(fraction_ * static_cast<double>(total_bytes_));
   return std::clamp<Bytes>(part, 0, total_bytes_);
+}
+
+scheduler::BudgetFacts DeviceHeap::budgetFacts() const {
+  const Bytes margin = total_bytes_ / 100 * kMarginPercent;
+  return {.memory_bytes = total_bytes_,
+          .available_bytes = std::min(total_bytes_ - margin, mostBytes())};
+}
+
+Bytes budgetOf(const std::string& text, const DeviceHeap& heap) {
+  const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", text.empty() ? "none" : text);
+  return scheduler::resolve(form, heap.budgetFacts()).value_or(allocator::kUnlimited);
 }
 
 void DeviceHeap::applyBudget() {

@@ -14,12 +14,14 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "block_table.hpp"
 #include "device_source.hpp"
 #include "device_statistics.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "history.hpp"
 #include "out_of_memory_observers.hpp"
 #include "private_pools.hpp"
@@ -56,6 +58,9 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void setFraction(double fraction);
   Bytes totalBytes() const noexcept { return total_bytes_; }
   Bytes mostBytes() const;  // of them, that torch's own fraction leaves
+  // What a budget may be of: all of the device; and that less 5 %. What others use of it counts in
+  // the budget, so that what is free, less as much, is left to us.
+  scheduler::BudgetFacts budgetFacts() const;
   Bytes deviceFreeBytes() const { return memory_info_().free_bytes; }
   // What is in use of the device beside our pages: the margin from now on. Also done before pages
   // are mapped, where that is a while ago, and before a request fails.
@@ -126,5 +131,8 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   std::unique_ptr<allocator::DeviceMemory> memory_;
   PrivatePools pools_;
 };
+
+// Of a budget as in EBBTIDE_BUDGET; kUnlimited for none, and for one of what a step takes.
+Bytes budgetOf(const std::string& text, const DeviceHeap& heap);
 
 }  // namespace ebbtide::plugin::cuda

@@ -8,7 +8,6 @@
 
 #include "cuda_allocator.hpp"
 #include "driver_device_source.hpp"
-#include "ebbtide/scheduler/byte_size.hpp"
 
 namespace {
 
@@ -16,12 +15,6 @@ using namespace ebbtide::plugin::cuda;
 
 // Stays until the process ends: tensors are freed by static destructors, too.
 CudaAllocator* ours = nullptr;
-
-CudaAllocator::BudgetOf budgetFrom(const std::string& text) {
-  if (text.empty()) return [](Bytes) { return ebbtide::allocator::kUnlimited; };
-  return
-      [text](Bytes total) { return ebbtide::scheduler::parseSize("EBBTIDE_BUDGET", text, total); };
-}
 
 // As torch's NCCL reads its switches.
 bool isOn(const char* value) {
@@ -48,8 +41,10 @@ std::string install(const std::string& budget, void (*warn)(const char*)) {
   if (before != nullptr && before->initialized()) {
     return "CUDA was in use before Ebbtide was started: its memory cannot change hands";
   }
-  auto* const made = new CudaAllocator(std::make_unique<DriverDeviceSource>(), budgetFrom(budget),
-                                       [warn](const std::string& text) { warn(text.c_str()); });
+  auto* const made = new CudaAllocator(
+      std::make_unique<DriverDeviceSource>(),
+      [budget](const DeviceHeap& heap) { return budgetOf(budget, heap); },
+      [warn](const std::string& text) { warn(text.c_str()); });
   // The highest priority: a lower one than torch's would be ignored in silence.
   c10::SetAllocator(c10::kCUDA, made, 255);
   if (c10::GetAllocator(c10::kCUDA) != made) {

@@ -10,7 +10,6 @@
 #include "cuda_lanes.hpp"
 #include "cuda_random.hpp"
 #include "cuda_result.hpp"
-#include "ebbtide/scheduler/byte_size.hpp"
 #include "pinned_spills.hpp"
 #include "training_device.hpp"
 
@@ -46,13 +45,13 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
   auto* const spills = new PinnedSpills(index, heap, host.share_bytes);
   CudaAllocator::refuseBy(host.refuse_block);
   const auto set_budget = [&heap](const std::string& size) {
-    heap.setBudget(size.empty() ? allocator::kUnlimited
-                                : scheduler::parseSize("EBBTIDE_BUDGET", size, heap.totalBytes()));
+    heap.setBudget(budgetOf(size, heap));
   };
   const auto note = host.note_out_of_memory;
   allocator->attachOutOfMemoryObserver([note](auto&&...) { note(); });
   const auto most_bytes = [&heap] { return heap.mostBytes(); };
-  return {gpu, &heap.memory(), spills, set_budget, most_bytes, identityOf(index)};
+  const auto facts = [&heap] { return heap.budgetFacts(); };
+  return {gpu, &heap.memory(), spills, set_budget, most_bytes, identityOf(index), facts};
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Budgets of a job's ranks and stages, as people write them in EBBTIDE_BUDGET and in job files.
 //
 //   30GiB                                  the same for all
-//   default=80%,rank3=24GiB,rank8-15=20GiB,stage0=70GiB,rank9=none
+//   default=auto,rank3=-50%,rank8-15=20GiB,stage0=70GiB,rank9=none
 //
 // An entry for the rank holds, else one for a stage that it runs, else `default`; of several the
 // last one.
@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "ebbtide/scheduler/units.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -22,18 +22,20 @@ class RankBudgets {
   // an unknown key, a range that ends before it begins, an entry given twice, no entry at all.
   static RankBudgets parse(const std::string& name, const std::string& text);
 
-  // A number without a unit means bytes. No process trains in less than a MiB, so the user meant
-  // another unit: throws std::invalid_argument, which asks back.
+  // The first entry of so few bytes that another unit was meant (budget_form.hpp).
   void refuseFewBytes(const std::string& name) const;
 
-  // The size as it was written ("80%") for a rank that runs these stages; nothing if no entry is
-  // for it, or "none" is. parseSize() makes bytes of it, once the rank's memory is known.
+  // The budget as it was written ("80%") for a rank that runs these stages; nothing if no entry is
+  // for it, or "none" is. BudgetForm reads it; resolve() makes bytes of it.
   std::optional<std::string> textOf(std::int32_t rank,
                                     const std::vector<std::int32_t>& stages = {}) const;
   // Is some entry for a stage, and none for this rank? Then its budget is known once its stages
   // are.
   bool dependsOnStages(std::int32_t rank) const;
   bool namesStages() const;
+  bool namesRanks() const;
+  // Is some entry of what the ranks of a machine share?
+  bool sharesMemory() const;
 
   // Entries that are for none of a job with so many ranks, or with these stages, as they were
   // written: "rank9=24GiB".
@@ -46,6 +48,7 @@ class RankBudgets {
     Key key;
     std::int32_t first, last;
     std::string size;
+    BudgetForm form;
 
     bool covers(std::int32_t number) const { return first <= number && number <= last; }
     std::string text() const;
