@@ -70,7 +70,7 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
         },
     ),
     "ebbtide budget 3 28GiB": Run(r"rank 3: budget 28\.00 GiB"),
-    "ebbtide budget all 80%": Run("rank 0: budget "),
+    "ebbtide budget all -50%": Run("rank 0: budget "),
     "ebbtide budget 3 none": Run("rank 3: budget none"),
     "ebbtide prove --budget 80% -- python train.py": Elsewhere(
         "test_prove.py::test_a_training_is_the_same_under_a_budget"
