@@ -28,5 +28,5 @@ endfunction()
 if(SKBUILD)
   # An archive's symbols stay ours: another copy in the process is not replaced. Debian's libz.a links only so.
   # Without line numbers a wheel is a sixth of the size; the names of functions stay.
-  add_link_options(-Wl,--exclude-libs,libz.a -Wl,--strip-debug)
+  add_link_options(LINKER:--exclude-libs,libz.a LINKER:--strip-debug)
 endif()

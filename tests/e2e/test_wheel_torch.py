@@ -1,6 +1,7 @@
 """Which torch a wheel is built for, and what its metadata then says. Nothing is compiled."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -123,3 +124,12 @@ def test_a_build_without_isolation_names_what_is_missing(isolated: str, tmp_path
     done = run_under(shell(isolated), {"FIND": ask}, tmp_path)
     assert done.stderr.count("\n") == 1, done.stderr
     assert "--no-build-isolation needs it there: pip install scikit-build-core==" in done.stderr
+
+
+@pytest.mark.quick
+def test_the_documented_packages_are_those_that_setup_installs() -> None:
+    (needs,) = re.findall(r"^build_needs=\((.*?)^\)", (ROOT / "dev").read_text(), re.M | re.S)
+    installed = set(re.findall(r'^  "(\S+) ', needs, re.M))
+    (line,) = re.findall(r"^apt-get install (.*)$", (ROOT / "docs/install.md").read_text(), re.M)
+    # A wheel is built without tests, and without ccache as well.
+    assert set(line.split()) - {"--no-install-recommends"} == installed - {"ccache", "libgtest-dev"}
