@@ -177,6 +177,15 @@ def test_the_program_and_its_pages_are_installed(installed: Installed) -> None:
         assert (share / name).read_text() == installed.run("ebbtide", "completion", shell)
 
 
+def test_its_doctor_looks_at_the_environment_that_it_is_in(installed: Installed) -> None:
+    # Ports and folders of this machine may be problems: the status is not looked at.
+    told = json.loads(installed.run("ebbtide", "doctor", "--json", status=None))
+    found = {finding["name"]: finding for finding in told["findings"]}
+    assert f"{installed.folder}/bin/python" in found["Python"]["what"]
+    assert found["plugin"]["verdict"] == "ok"
+    assert str(installed.package) in found["plugin"]["what"]
+
+
 def test_it_trains_beside_torch_alone(
     installed: Installed, tiny_baseline: Baseline, tiny_budget: str, tmp_path: Path
 ) -> None:
