@@ -1,9 +1,6 @@
 # torch as plain import flags: find_package(Torch) takes seconds, wants a CUDA toolkit and picks architectures.
 set(EBBTIDE_TORCH_ROOT "" CACHE PATH "Folder of the torch package (has include/ and lib/)")
 if(NOT EBBTIDE_TORCH_ROOT)
-  if(Python_EXECUTABLE)  # set by pip's build backend
-    set(EBBTIDE_PYTHON ${Python_EXECUTABLE})
-  endif()
   find_program(EBBTIDE_PYTHON NAMES python3 python PATHS ${PROJECT_SOURCE_DIR}/.venv/bin NO_DEFAULT_PATH)
   find_program(EBBTIDE_PYTHON NAMES python3 python)
   execute_process(COMMAND ${EBBTIDE_PYTHON} -E -c "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"

@@ -96,6 +96,19 @@ TEST(PythonFindings, LooksAtTheEnvironmentInUseThenAtTheOneHere) {
   if (before != nullptr) ::setenv("VIRTUAL_ENV", kept.c_str(), 1);
 }
 
+TEST(PythonFindings, AProgramOfAWheelBelongsToThePythonOfItsEnvironment) {
+  const Folder environment;
+  std::filesystem::create_directories(environment.path() + "/bin");
+  const std::string python = environment.path() + "/bin/python";
+  std::ofstream(python) << "";
+  ::chmod(python.c_str(), 0700);
+  const std::string packages = environment.path() + "/lib/python3.11/site-packages";
+  EXPECT_EQ(pythonAround(packages + "/ebbtide/ebbtide"), python);
+  EXPECT_EQ(pythonAround(environment.path() + "/lib/python3.11/elsewhere/ebbtide/ebbtide"), "");
+  std::filesystem::remove(python);
+  EXPECT_EQ(pythonAround(packages + "/ebbtide/ebbtide"), "");
+}
+
 TEST(MachineFindings, ATakenPortIsAProblemWhereItIsGiven) {
   const int taken = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};

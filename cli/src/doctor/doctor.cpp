@@ -52,8 +52,8 @@ void addDoctor(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   auto* verb = app.add_subcommand("doctor", "What works here, what does not, and the fix");
   verb->add_option("--python", arguments->python,
-                   "the Python that trains (default: of VIRTUAL_ENV, else of .venv here, else "
-                   "python3)")
+                   "the Python that trains (default: where a wheel put this program, else of "
+                   "VIRTUAL_ENV, else of .venv here, else python3)")
       ->check(givenText())
       ->type_name("FILE");
   verb->add_flag("--json", arguments->json, "one JSON document on stdout");

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "checked_json.hpp"
@@ -186,8 +188,19 @@ std::string pythonOf(const std::string& environment) {
 
 }  // namespace
 
+std::string pythonAround(const std::filesystem::path& program) {
+  const std::filesystem::path packages = program.parent_path().parent_path();
+  if (packages.filename() != "site-packages") return "";
+  return pythonOf(packages.parent_path().parent_path().parent_path().string());
+}
+
 ChosenPython choosePython(const std::string& named, const std::string& folder) {
   if (!named.empty()) return {named, "named by --python"};
+  std::error_code error;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (std::string python = pythonAround(program); !python.empty()) {
+    return {std::move(python), "where this program is installed"};
+  }
   if (const char* environment = std::getenv("VIRTUAL_ENV")) {
     if (std::string python = pythonOf(environment); !python.empty()) {
       return {std::move(python), "of VIRTUAL_ENV"};

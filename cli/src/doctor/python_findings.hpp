@@ -1,6 +1,7 @@
 // What a Python environment has: torch, the plugin, CUDA.
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "doctor/finding.hpp"
@@ -17,8 +18,11 @@ struct ChosenPython {
   std::string program, why;
 };
 
-// `named`, else that of $VIRTUAL_ENV, else that of `folder`/.venv; else no program: the first one
-// in PATH.
+// The Python of the environment that a wheel put `program` into; empty for any other program.
+std::string pythonAround(const std::filesystem::path& program);
+
+// `named`, else the one around this program, else that of $VIRTUAL_ENV, else that of
+// `folder`/.venv; else no program: the first one in PATH.
 ChosenPython choosePython(const std::string& named, const std::string& folder);
 
 // `named` as above, with the folder that this process is in. Imports torch in a process of its own.
