@@ -12,6 +12,14 @@ namespace ebbtide::plugin {
 
 using scheduler::Bytes;
 
+PlanSearch::PlanSearch(const Options& options, const Tell& debug)
+    : search_({.planner = options.planner,
+               .planning_time = options.planning_time,
+               .cancelled = options.cancelled},
+              debug),
+      replay_ahead_(options.replay_ahead),
+      debug_(debug) {}
+
 void PlanSearch::replayAhead(const scheduler::Trace& trace, Planned& planned, Bytes cap) const {
   if (!replay_ahead_) return;
   scheduler::AdvancedReplays ahead =

@@ -24,13 +24,7 @@ class PlanSearch {
   };
   using Tell = scheduler::StepSearch::Tell;
 
-  PlanSearch(const Options& options, const Tell& debug)
-      : search_({.planner = options.planner,
-                 .planning_time = options.planning_time,
-                 .cancelled = options.cancelled},
-                debug),
-        replay_ahead_(options.replay_ahead),
-        debug_(debug) {}
+  PlanSearch(const Options& options, const Tell& debug);
 
   // As StepSearch::best().
   Planned best(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,

@@ -11,6 +11,7 @@
 #include "launch/child_processes.hpp"
 #include "launch/environment.hpp"
 #include "launch/run_folder.hpp"
+#include "prove/proof_environment.hpp"
 #include "wrong_server.hpp"
 
 namespace ebbtide::cli {

@@ -125,7 +125,7 @@ std::string FitOfValues::text() const {
   if (budget && largest) {
     text = fmt::format("the largest that fits {}: {}\n\n", budgetText(*budget), *largest);
   } else if (budget) {
-    text = fmt::format("none of them fits {}\n\n", budgetText(*budget));
+    text = fmt::format("none of the values fits {}\n\n", budgetText(*budget));
   }
   return text + rows.text();
 }

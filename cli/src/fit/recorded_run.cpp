@@ -49,6 +49,12 @@ std::int64_t RecordedRun::stepsOfAll() const {
   return fewest;
 }
 
+bool RecordedRun::failed() const {
+  const bool all_ranks =
+      !reports.empty() && static_cast<std::int64_t>(reports.size()) >= reports[0].world_size;
+  return !end.succeeded() && !(all_ranks && stepsOfAll() >= asked_steps);
+}
+
 bool RecordedRun::loadedTheModule() const {
   return fs::exists(folder + "/loaded");
 }

@@ -12,7 +12,7 @@ namespace ebbtide::cli {
 namespace {
 
 constexpr std::int64_t kLargest = 1'000'000'000;
-constexpr std::size_t kInterpolations = 8;  // then the middle is tried: needs grow unevenly
+constexpr int kInterpolations = 4;  // then it doubles, or takes the middle: needs grow unevenly
 constexpr std::string_view kPlace = "{}";
 
 std::int64_t numberIn(std::string_view word, const std::string& text) {
@@ -79,22 +79,43 @@ std::optional<double> ValueSearch::crossing(std::int64_t budget_bytes) const {
          static_cast<double>(budget_bytes - known[0].needed_bytes) * values / bytes;
 }
 
+// Since there is a value that does not fit; before, those that went on by less than doubling.
+int ValueSearch::interpolations() const {
+  int count = 0;
+  std::int64_t low = 0;
+  bool bounded = false;
+  for (const Tried& one : tried_) {
+    const bool is_short = low > 0 && one.value < 2 * low;
+    if (bounded || (one.fits && is_short)) ++count;
+    if (!one.fits && !bounded) {
+      bounded = true;
+      count = 0;
+    }
+    if (one.fits) low = std::max(low, one.value);
+  }
+  return count;
+}
+
 std::optional<std::int64_t> ValueSearch::nextOfRange(std::int64_t budget_bytes) const {
   if (tried_.empty()) return values_[0];
   const auto low = largest();
   if (!low) return std::nullopt;  // the smallest one does not fit
   std::int64_t above = values_[1] + 1;
+  bool fails = false;  // the smallest one that does not fit: nothing is known of its needs
   for (const Tried& one : tried_) {
-    if (!one.fits) above = std::min(above, one.value);
+    if (one.fits || one.value >= above) continue;
+    above = one.value;
+    fails = one.needed_bytes == 0;
   }
   if (above - *low <= 1) return std::nullopt;
   const bool bounded = above <= values_[1];
-  const std::int64_t middle = bounded ? *low + (above - *low) / 2 : 2 * *low;
-  std::int64_t guess = middle;
-  if (const auto at = crossing(budget_bytes); at && tried_.size() < kInterpolations) {
-    guess = static_cast<std::int64_t>(std::clamp(std::floor(*at), 0.0, 2.0 * kLargest));
+  std::int64_t guess = bounded ? *low + (above - *low) / 2 : 2 * *low;
+  const auto at = crossing(budget_bytes);
+  if (at && !fails && interpolations() < kInterpolations) {
+    const auto crossed =
+        static_cast<std::int64_t>(std::clamp(std::floor(*at), 0.0, 2.0 * kLargest));
+    guess = bounded ? crossed : std::min(guess, crossed);
   }
-  if (!bounded) guess = std::min(guess, 2 * *low);
   return std::clamp(guess, *low + 1, above - 1);
 }
 

@@ -33,6 +33,7 @@ class ValueSearch {
 
  private:
   std::optional<std::int64_t> nextOfRange(std::int64_t budget_bytes) const;
+  int interpolations() const;
   // Where needs, taken to grow evenly, reach the budget; nothing: too little is known.
   std::optional<double> crossing(std::int64_t budget_bytes) const;
 
