@@ -24,7 +24,7 @@ std::unique_ptr<CLI::App> makeProgram(int& exit_code) {
   };
   add("Running jobs",
       {addTop, addStatus, addBudget, addReplan, addPause, addResume, addTrace, addSnapshot});
-  add("Scripts", {addProve});
+  add("Scripts", {addFit, addProve});
   add("Recorded steps and runs",
       {addReport, addPlan, addCurve, addCheck, addPlanners, addSimulate, addPlace});
   add("This machine", {addDoctor, addCompletion, addManual});

@@ -1,15 +1,13 @@
 #include "time_memory_curve.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <stdexcept>
-#include <thread>
 #include <utility>
 
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "in_parallel.hpp"
 #include "least_duration.hpp"
 
 namespace ebbtide::cli {
@@ -38,32 +36,6 @@ CurvePoint planned(const Graph& graph, Bytes budget, const PlannerInput& input) 
 void raiseBounds(std::vector<CurvePoint>& points) {
   for (std::size_t i = points.size(); i-- > 1;) {
     points[i - 1].least_ns = std::max(points[i - 1].least_ns, points[i].least_ns);
-  }
-}
-
-// Runs job(0) … job(count - 1) on some threads; the first exception leaves once all have ended.
-template <typename Job>
-void inParallel(std::size_t count, unsigned threads, const Job& job) {
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::exception_ptr> failures(count);
-  const auto work = [&] {
-    for (std::size_t i = next++; i < count; i = next++) {
-      try {
-        job(i);
-      } catch (...) {
-        failures[i] = std::current_exception();
-      }
-    }
-  };
-  {
-    std::vector<std::jthread> others;
-    for (std::size_t i = 1; i < std::min<std::size_t>(threads, count); ++i) {
-      others.emplace_back(work);
-    }
-    work();
-  }
-  for (const std::exception_ptr& failure : failures) {
-    if (failure) std::rethrow_exception(failure);
   }
 }
 

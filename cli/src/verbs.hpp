@@ -10,7 +10,7 @@ namespace ebbtide::cli {
 enum ExitCode : int {
   kFeasible = 0,    // done
   kFailure = 1,     // a failure of ours, no memory, a full disk; doctor: something does not work;
-                    // prove: not identical
+                    // fit: nothing was measured; prove: not identical
   kBadInput = 2,    // what is wrong and where
   kInfeasible = 3,  // no plan keeps within the budget
   kNoRun = 4,       // no such run, or a rank that does not answer
@@ -36,6 +36,7 @@ void addResume(CLI::App& app, int& exit_code);
 void addTrace(CLI::App& app, int& exit_code);
 void addSnapshot(CLI::App& app, int& exit_code);
 // Of a script that is to train:
+void addFit(CLI::App& app, int& exit_code);
 void addProve(CLI::App& app, int& exit_code);
 // Of runs that ended, of this machine, of this program:
 void addReport(CLI::App& app, int& exit_code);

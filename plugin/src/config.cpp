@@ -108,6 +108,24 @@ std::string textFileProblem(const Config& config) {
       shownText(variable("EBBTIDE_TEXTFILE")), config.local_world_size);
 }
 
+std::optional<Config::EndAfter> endAfter() {
+  const std::string text = variable("EBBTIDE_FIT");
+  if (text.empty()) return std::nullopt;
+  const std::size_t colon = text.rfind(':');
+  Config::EndAfter end{.folder = text.substr(0, colon)};
+  const std::string steps = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const char* last = steps.data() + steps.size();
+  const auto [parsed_to, error] = std::from_chars(steps.data(), last, end.steps);
+  std::error_code unreadable;
+  if (error != std::errc() || parsed_to != last || end.steps < 1 ||
+      !std::filesystem::is_directory(end.folder, unreadable)) {
+    throw std::invalid_argument(fmt::format(
+        "EBBTIDE_FIT={}: write FOLDER:N, a folder that exists and steps", shownText(text)));
+  }
+  end.folder = std::filesystem::absolute(end.folder).string();
+  return end;
+}
+
 void readPaths(Config& config) {
   config.written.report = variable("EBBTIDE_REPORT");
   config.written.text_file = absolutePath("EBBTIDE_TEXTFILE");
@@ -219,6 +237,7 @@ Config configFromEnvironment() {
     }
     config.planner = planner;
   }
+  config.end_after = endAfter();
   config.audit_cache_dir = variable("EBBTIDE_AUDIT_CACHE");
   config.audit_cache_asked_for = !config.audit_cache_dir.empty();
   if (config.audit_cache_dir.empty()) config.audit_cache_dir = cacheFolder();

@@ -47,7 +47,12 @@ struct Config : RankPlace {
       true;  // plans may write values to the host; without it only what nothing else holds
   bool replay_ahead = true;   // replays may run while messages of other ranks are under way
   bool own_allocator = true;  // false leaves torch's CPU allocator in place (measuring only)
-  struct Written {            // as the environment has them
+  struct EndAfter {           // for `ebbtide fit`
+    std::string folder;       // in which the ranks wait for each other
+    std::int64_t steps = 0;   // with a backward pass
+  };
+  std::optional<EndAfter> end_after;  // the process ends where the next step begins
+  struct Written {                    // as the environment has them
     std::string budget;
     std::string report, text_file, perfetto;  // {rank} is still in them; the last two are absolute
   };

@@ -9,6 +9,7 @@
 
 #include "cpu_allocator.hpp"
 #include "cuda_side.hpp"
+#include "early_end.hpp"
 #include "gpu_presence.hpp"
 #include "nccl_side.hpp"
 #include "own_folder.hpp"
@@ -84,6 +85,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
           "this torch has another standard allocator than is known here: what torch.UntypedStorage "
           "and copy.deepcopy allocate is not counted");
     }
+    if (const auto& end = Session::current()->config().end_after) EarlyEnd::announce(end->folder);
     installRecorder();
     return nullptr;
   } catch (const std::exception& error) {
@@ -100,6 +102,11 @@ extern "C" __attribute__((visibility("default"))) void ebbtide_step() {
 
 extern "C" __attribute__((visibility("default"))) void ebbtide_stage(int stage, int microbatch) {
   ebbtide::plugin::hintThreadStage(stage, microbatch);
+}
+
+// How an interpreter ends in mid-program, for EBBTIDE_FIT.
+extern "C" __attribute__((visibility("default"))) void ebbtide_leave_by(void (*leave)()) {
+  ebbtide::plugin::EarlyEnd::leaveBy(leave);
 }
 
 extern "C" __attribute__((visibility("default"))) void ebbtide_torch_finish() {

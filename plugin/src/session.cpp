@@ -258,6 +258,13 @@ void Session::noteBackwardBegins() noexcept {
   begun_.activation_bytes = live - begun_.memory.allocated_bytes;
 }
 
+bool Session::measuredAll() const {
+  const auto& end = config_->end_after;
+  if (!end) return false;
+  const std::lock_guard lock(mutex_);
+  return steps_ >= end->steps;
+}
+
 void Session::endStep(StepSummary summary) {
   if (forked_ && summary.had_backward) std::call_once(shown_, [this] { showChild(); });
   finishStep(std::move(summary));

@@ -150,6 +150,7 @@ class Session {
   // The step that observed the allocator by it is over. False: another step took its place before.
   bool releaseLog(const std::shared_ptr<EventLog>& log);
   void endStep(StepSummary summary);
+  bool measuredAll() const;  // the steps that `ebbtide fit` asked for: the process is to end
 
   ExecutorCounters& counters() noexcept { return counters_; }
   RunTrace& runTrace() noexcept { return run_trace_; }

@@ -168,6 +168,7 @@ std::string Session::reportText() const {
   const allocator::Statistics memory = trained_.memory().statistics();
   const ExecutorCounters::Totals done = counters_.totals();
   const auto step_time = control_->stepTime();
+  const scheduler::BudgetMargins margins = trained_.margins();
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", host_.torch_version},
@@ -216,6 +217,12 @@ std::string Session::reportText() const {
       {"rehearsed_steps", rehearsed_steps_},
       {"followed_steps", done.followed_steps},
       {"smallest_feasible_budget_bytes", smallestBudgetBytes()},
+      {"needed_bytes", floor_.neededBytes()},
+      {"margins",
+       {{"headroom_share", margins.headroom_share},
+        {"least_headroom_bytes", margins.least_headroom_bytes},
+        {"unplanned_bytes", margins.unplanned_bytes},
+        {"whole_bytes", trained_.wholeBytes()}}},
       {"dominating", saved_text_},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},

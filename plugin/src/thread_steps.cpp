@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "cuda_side.hpp"
+#include "early_end.hpp"
 #include "live_runs.hpp"
 #include "nccl_side.hpp"
 #include "replay_errors.hpp"
@@ -110,12 +111,17 @@ void ThreadSteps::endRun(bool by_hint) {
 }
 
 bool ThreadSteps::begin(c10::Device device) {
+  if (EarlyEnd::begun()) return false;  // an exit function computes, or another thread
   Session& session = *Session::current();
   if (!chooseTrainingDevice(device)) return false;
   if (!trainingDevice().device.is_cpu()) measureGpuMargins();
   if (session.isForked()) session.memory().setReclaimer(&liveRuns());
   session.wake(at::get_num_threads());
   endRun(false);
+  if (session.measuredAll()) {
+    EarlyEnd::end(session.config().end_after->folder, session.config().local_world_size);
+    return false;
+  }
   const Session::StepStart start = session.beginStep();
   watchNccl(start.record_ops || session.runTrace().on());
   run_ =

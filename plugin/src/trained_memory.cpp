@@ -19,11 +19,7 @@ constexpr Bytes kLeastHeadroom = 1 << 20;
 // Pages of a GPU are 2 MiB, and one with a live block in it serves blocks of its stream alone.
 constexpr double kHeadroomElsewhere = 0.03;
 constexpr Bytes kLeastHeadroomElsewhere = 16 << 20;
-// A budget that is named has this beside what steps needed: the next ones may need a little more.
-constexpr Bytes kMiB = 1 << 20;
 constexpr std::int64_t kRefusalNs = 1'000'000'000;
-constexpr double kNamedShare = 0.03;
-constexpr Bytes kLeastNamed = 2 << 20;
 
 }  // namespace
 
@@ -80,32 +76,22 @@ scheduler::BudgetFacts TrainedMemory::memoryFacts() const {
   return facts;
 }
 
+scheduler::BudgetMargins TrainedMemory::margins() const {
+  return {.headroom_share = isElsewhere() ? kHeadroomElsewhere : kHeadroom,
+          .least_headroom_bytes = isElsewhere() ? kLeastHeadroomElsewhere : kLeastHeadroom,
+          .unplanned_bytes = unplannedBytes()};
+}
+
 std::int64_t TrainedMemory::headroomBytes(std::int64_t budget_bytes) const {
-  const auto budget = static_cast<double>(budget_bytes);
-  return std::max(leastHeadroom(), static_cast<Bytes>(headroomShare() * budget));
-}
-
-std::int64_t TrainedMemory::leastHeadroom() const {
-  return isElsewhere() ? kLeastHeadroomElsewhere : kLeastHeadroom;
-}
-
-double TrainedMemory::headroomShare() const {
-  return isElsewhere() ? kHeadroomElsewhere : kHeadroom;
+  return margins().headroomBytes(budget_bytes);
 }
 
 std::int64_t TrainedMemory::budgetWithRoomFor(std::int64_t bytes) const {
-  const double by_share = static_cast<double>(bytes) / (1 - headroomShare());
-  Bytes budget = std::max(bytes + leastHeadroom(), static_cast<Bytes>(by_share));
-  while (budget - headroomBytes(budget) < bytes) ++budget;  // rounding
-  return budget;
+  return margins().budgetWithRoomFor(bytes);
 }
 
 std::int64_t TrainedMemory::namedBudgetBytes(std::int64_t needed_bytes) const {
-  if (needed_bytes <= 0) return 0;
-  const auto share = static_cast<Bytes>(kNamedShare * static_cast<double>(needed_bytes));
-  const Bytes least =
-      std::max(budgetWithRoomFor(needed_bytes), needed_bytes + std::max(kLeastNamed, share));
-  return (least + kMiB - 1) / kMiB * kMiB;
+  return margins().namedBudgetBytes(needed_bytes);
 }
 
 // Past the end of the machine's memory the system ends processes, ours or others.
@@ -116,12 +102,17 @@ void TrainedMemory::limitOverrun() {
 // Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
 // other moments it may be much more. Nor can one use what others hold of the device.
 std::int64_t TrainedMemory::planningCapBytes(std::optional<std::int64_t> budget_bytes) const {
-  return budget_bytes.value_or(kNoBudgetBytes) - unplannedBytes() -
-         headroomBytes(budget_bytes.value_or(0));
+  if (!budget_bytes) return kNoBudgetBytes - unplannedBytes() - headroomBytes(0);
+  return margins().capBytes(*budget_bytes);
 }
 
 std::int64_t TrainedMemory::unplannedBytes() const {
   return memory_->ledger().marginBytes() + std::max<Bytes>(0, slack_at_peak_bytes_);
+}
+
+std::int64_t TrainedMemory::wholeBytes() const {
+  if (isElsewhere()) return most_bytes_ ? most_bytes_() : 0;
+  return usableMemoryBytes() / std::max(1, config_->local_world_size);
 }
 
 std::int64_t TrainedMemory::reachableBytes(double free_share) const {

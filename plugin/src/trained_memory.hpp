@@ -15,6 +15,7 @@
 #include "current_config.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/scheduler/budget_form.hpp"
+#include "ebbtide/scheduler/budget_margins.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "session_observer.hpp"
 #include "spill_store.hpp"
@@ -59,6 +60,9 @@ class TrainedMemory {
   // The same under another budget.
   std::int64_t headroomBytes(std::int64_t budget_bytes) const;  // of it, that no plan uses
   std::int64_t planningCapBytes(std::optional<std::int64_t> budget_bytes) const;
+  scheduler::BudgetMargins margins() const;  // all of this in one, as it is now
+  // That a budget in percent is of; 0: not known. Reads files.
+  std::int64_t wholeBytes() const;
   // Of each budget, besides: what others hold, and what lies in no block.
   std::int64_t unplannedBytes() const;
   // The smallest budget that leaves so much beside its headroom.
@@ -112,9 +116,6 @@ class TrainedMemory {
   void beActive();  // a child begins to train: the budget bounds it from now on
 
  private:
-  std::int64_t leastHeadroom() const;
-  double headroomShare() const;
-
   const CurrentConfig& config_;
   std::unique_ptr<allocator::DeviceMemory> host_;
   allocator::DeviceMemory* memory_;

@@ -11,12 +11,13 @@ extern char** environ;
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::array<std::string_view, 20> kVariables = {
+constexpr std::array<std::string_view, 21> kVariables = {
     "EBBTIDE",         "EBBTIDE_BUDGET",       "EBBTIDE_PORT",        "EBBTIDE_BIND",
     "EBBTIDE_REPORT",  "EBBTIDE_PERFETTO",     "EBBTIDE_SPILL_DIR",   "EBBTIDE_ON_INFEASIBLE",
     "EBBTIDE_LOG",     "EBBTIDE_PLANNER",      "EBBTIDE_ALLOCATOR",   "EBBTIDE_TRACE_DIR",
     "EBBTIDE_OFFLOAD", "EBBTIDE_REPLAY_AHEAD", "EBBTIDE_AUDIT_CACHE", "EBBTIDE_SOCKET_DIR",
-    "EBBTIDE_JOB_ID",  "EBBTIDE_TOKEN_FILE",   "EBBTIDE_TEXTFILE",    "EBBTIDE_PROOF"};
+    "EBBTIDE_JOB_ID",  "EBBTIDE_TOKEN_FILE",   "EBBTIDE_TEXTFILE",    "EBBTIDE_PROOF",
+    "EBBTIDE_FIT"};
 
 // What they ask for is there only where steps are measured.
 constexpr std::array kThatMeasure = {"EBBTIDE_BUDGET", "EBBTIDE_REPORT", "EBBTIDE_PERFETTO",

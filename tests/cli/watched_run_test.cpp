@@ -1,5 +1,5 @@
 // Commands that end, fail, hang and leave children.
-#include "prove/watched_run.hpp"
+#include "launch/watched_run.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,9 +8,10 @@
 #include <iterator>
 #include <stdexcept>
 
-#include "prove/child_processes.hpp"
+#include "launch/child_processes.hpp"
+#include "launch/environment.hpp"
+#include "launch/run_folder.hpp"
 #include "prove/proof_environment.hpp"
-#include "prove/proof_folder.hpp"
 #include "wrong_server.hpp"
 
 namespace ebbtide::cli {
@@ -97,22 +98,22 @@ TEST(ProofEnvironment, WithoutABudgetThereIsNothingToProve) {
   EXPECT_THROW(budgetEnvironment({"EBBTIDE=0"}, "1GiB", "", ""), std::invalid_argument);
 }
 
-TEST(ProofFolder, GoesUnlessItIsKept) {
+TEST(RunFolder, GoesUnlessItIsKept) {
   std::string path;
   {
-    const ProofFolder folder("");
+    const RunFolder folder("", "verb");
     path = folder.makeFolderOf("plain");
     EXPECT_EQ(::access(path.c_str(), W_OK), 0);
   }
   EXPECT_NE(::access(path.c_str(), F_OK), 0);
   const test::Folder parent;
-  { path = ProofFolder(parent.path() + "/a/b").makeFolderOf("plain"); }
+  { path = RunFolder(parent.path() + "/a/b", "verb").makeFolderOf("plain"); }
   EXPECT_EQ(path, parent.path() + "/a/b/plain");
   EXPECT_EQ(::access(path.c_str(), W_OK), 0);
-  EXPECT_THROW(ProofFolder(parent.path() + "/a"), std::invalid_argument);  // has files
+  EXPECT_THROW(RunFolder(parent.path() + "/a", "verb"), std::invalid_argument);  // has files
 }
 
-TEST(ProofFolder, ShowsTheLastLinesOfAFile) {
+TEST(RunFolder, ShowsTheLastLinesOfAFile) {
   const test::Folder folder;
   const std::string path = folder.path() + "/output.txt";
   std::ofstream(path) << std::string(100000, 'x') << "\none\n\x1b[2Jtwo\nthree";

@@ -64,6 +64,21 @@ TEST_F(ConfigTest, AProofAloneAsksForNothing) {
   EXPECT_TRUE(askedFor());
 }
 
+// `ebbtide fit` sets it beside EBBTIDE=1.
+TEST_F(ConfigTest, AnEarlyEndHasAFolderAndSteps) {
+  EXPECT_FALSE(configFromEnvironment().end_after);
+  set("EBBTIDE_FIT", "/tmp:3");
+  ASSERT_TRUE(configFromEnvironment().end_after);
+  EXPECT_EQ(configFromEnvironment().end_after->folder, "/tmp");
+  EXPECT_EQ(configFromEnvironment().end_after->steps, 3);
+  EXPECT_FALSE(askedFor());
+  for (const char* wrong : {"/tmp", "/tmp:", "/tmp:0", "/tmp:-1", "/tmp:3x", ":3", "/no/such:3"}) {
+    set("EBBTIDE_FIT", wrong);
+    EXPECT_EQ(problem(), std::string("EBBTIDE_FIT=") + wrong +
+                             ": write FOLDER:N, a folder that exists and steps");
+  }
+}
+
 TEST_F(ConfigTest, SettingsOfLibrariesAreTold) {
   const std::string before = librarySettings();
   set("LD_PRELOADS", "none of them");

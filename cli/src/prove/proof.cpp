@@ -22,16 +22,6 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"plain", "plain", true}, {"budget", "budget", false}, {"second plain", "plain-again", true}};
 
-std::vector<RunReport> reportsIn(const std::string& folder) {
-  std::vector<RunReport> reports;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".json") reports.push_back(readRunReport(entry.path()));
-  }
-  std::sort(reports.begin(), reports.end(),
-            [](const RunReport& a, const RunReport& b) { return a.rank < b.rank; });
-  return reports;
-}
-
 // Throws where there is no budget: before anything runs.
 Environment checked(Environment own, const std::string& budget) {
   budgetEnvironment(own, budget, "", "");
@@ -59,7 +49,7 @@ Proof::Proof(Asked asked, const Interrupts& interrupts)
     : asked_(std::move(asked)),
       interrupts_(interrupts),
       own_(checked(ownEnvironment(), asked_.budget)),
-      folder_(asked_.kept) {}
+      folder_(asked_.kept, "prove") {}
 
 const ProofRun& Proof::run() {
   for (const auto& [name, folder, plain] : kKinds) {
@@ -90,7 +80,7 @@ Evidence Proof::evidence() const {
   return {.plain = runs_[0].logs,
           .again = runs_[2].logs,
           .bounded = runs_[1].logs,
-          .reports = reportsIn(runs_[1].folder),
+          .reports = readRunReports(runs_[1].folder),
           .asked_updates = asked_.updates};
 }
 

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
-#include "prove/interrupts.hpp"
+#include "launch/interrupts.hpp"
+#include "launch/run_folder.hpp"
+#include "launch/watched_run.hpp"
 #include "prove/proof_environment.hpp"
-#include "prove/proof_folder.hpp"
 #include "prove/verdict.hpp"
-#include "prove/watched_run.hpp"
 
 namespace ebbtide::cli {
 
@@ -44,7 +44,7 @@ class Proof {
   // other. Each is told on stderr when it has ended.
   const ProofRun& run();
   const std::vector<ProofRun>& runs() const { return runs_; }
-  const ProofFolder& folder() const { return folder_; }
+  const RunFolder& folder() const { return folder_; }
 
   bool isComplete() const { return runs_.size() == 3 && !runs_.back().failed(); }
   Evidence evidence() const;
@@ -55,7 +55,7 @@ class Proof {
   const Asked asked_;
   const Interrupts& interrupts_;
   const Environment own_;
-  const ProofFolder folder_;
+  const RunFolder folder_;
   std::vector<ProofRun> runs_;
 };
 

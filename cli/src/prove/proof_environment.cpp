@@ -2,8 +2,6 @@
 
 #include <stdexcept>
 
-extern char** environ;  // NOLINT: POSIX names it so
-
 namespace ebbtide::cli {
 namespace {
 
@@ -11,26 +9,7 @@ constexpr const char* kBudget = "EBBTIDE_BUDGET";
 constexpr const char* kProof = "EBBTIDE_PROOF";
 constexpr const char* kReport = "EBBTIDE_REPORT";
 
-std::string valueOf(const Environment& environment, const std::string& name) {
-  for (const std::string& entry : environment) {
-    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
-  }
-  return "";
-}
-
-void set(Environment& environment, const std::string& name, const std::string& value) {
-  std::erase_if(environment,
-                [&](const std::string& entry) { return entry.starts_with(name + "="); });
-  environment.push_back(name + "=" + value);
-}
-
 }  // namespace
-
-Environment ownEnvironment() {
-  Environment own;
-  for (char** at = environ; *at != nullptr; ++at) own.emplace_back(*at);
-  return own;
-}
 
 Environment plainEnvironment(const Environment& own, const std::string& proof) {
   Environment plain = own;

@@ -1,15 +1,11 @@
-// The environments in which `ebbtide prove` runs a command: entries "NAME=value", as a process has
-// them.
+// The environments in which `ebbtide prove` runs a command.
 #pragma once
 
 #include <string>
-#include <vector>
+
+#include "launch/environment.hpp"
 
 namespace ebbtide::cli {
-
-using Environment = std::vector<std::string>;
-
-Environment ownEnvironment();
 
 // Nothing of Ebbtide's but EBBTIDE_PROOF.
 Environment plainEnvironment(const Environment& own, const std::string& proof);

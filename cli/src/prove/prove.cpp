@@ -12,8 +12,6 @@
 namespace ebbtide::cli {
 namespace {
 
-constexpr std::size_t kLinesShown = 20;
-
 struct Arguments {
   Proof::Asked asked;
   double limit_seconds = 0;  // 0: none
@@ -22,15 +20,6 @@ struct Arguments {
 
 void printJson(const nlohmann::json& tree) {
   fmt::print("{}\n", tree.dump(1, ' ', true, nlohmann::json::error_handler_t::replace));
-}
-
-// The end of what it said, and where the rest is.
-void printOutput(const ProofRun& run, const ProofFolder& folder) {
-  fmt::print(stderr, "{}", lastLines(run.output(), kLinesShown));
-  fmt::print(stderr, "ebbtide: the {} run {}. Above are its last lines; {}\n", run.name,
-             run.end.text(),
-             folder.isKept() ? "the whole output: " + run.output()
-                             : "--keep FOLDER keeps the whole output");
 }
 
 std::string whyNoUpdate(const ProofRun& run) {
@@ -43,10 +32,10 @@ std::string whyNoUpdate(const ProofRun& run) {
 }
 
 // After the run that was the last one, since it failed or made no update.
-int tellFailure(const ProofRun& run, const Arguments& arguments, const ProofFolder& folder) {
+int tellFailure(const ProofRun& run, const Arguments& arguments, const RunFolder& folder) {
   const std::string problem =
       run.failed() ? fmt::format("the {} run {}", run.name, run.end.text()) : whyNoUpdate(run);
-  printOutput(run, folder);
+  printOutput(run.output(), run.name, run.end.text(), folder);
   if (!run.failed()) fmt::print(stderr, "ebbtide: {}\n", problem);
   if (arguments.json) printJson({{"verdict", "not judged"}, {"text", problem}});
   return kFailure;
@@ -66,7 +55,7 @@ int runAndJudge(const Arguments& arguments, const Interrupts& interrupts) {
   const Verdict verdict = judge(proof.evidence());
   for (const ProofRun& run : proof.runs()) {
     if (verdict.kind != Verdict::Kind::kIdentical && !run.end.succeeded()) {
-      printOutput(run, proof.folder());
+      printOutput(run.output(), run.name, run.end.text(), proof.folder());
     }
   }
   return tell(verdict, arguments.json);

@@ -1,6 +1,7 @@
 #include "report/run_report.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <stdexcept>
 
 #include "checked_json.hpp"
@@ -48,6 +49,12 @@ std::optional<RunReport::Plan> planOf(const json& tree) {
                          .offloaded_values = integerAt(plan, {"offloaded_values"}),
                          .offloaded_bytes = integerAt(plan, {"offloaded_bytes"}),
                          .active_from_step = integerAt(plan, {"active_from_step"})};
+}
+
+scheduler::BudgetMargins marginsOf(const json& margins) {
+  return {.headroom_share = std::clamp(numberAt(margins, {"headroom_share"}).value_or(0), 0.0, 0.5),
+          .least_headroom_bytes = integerAt(margins, {"least_headroom_bytes"}).value_or(0),
+          .unplanned_bytes = integerAt(margins, {"unplanned_bytes"}).value_or(0)};
 }
 
 // The first of the keys that make a report one which this is without; nullptr: none.
@@ -113,6 +120,9 @@ RunReport readRunReport(const std::string& path) {
   report.mapped_peak_bytes = integerAt(*tree, {"mapped_peak_bytes"});
   report.predicted_peak_bytes = integerAt(*tree, {"predicted_peak_bytes"});
   report.smallest_feasible_bytes = integerAt(*tree, {"smallest_feasible_budget_bytes"});
+  report.needed_bytes = integerAt(*tree, {"needed_bytes"});
+  report.margins = marginsOf(at(*tree, {"margins"}));
+  report.whole_bytes = integerAt(*tree, {"margins", "whole_bytes"});
   report.violations = integerAt(*tree, {"budget_violations"});
   report.recomputed_ops = integerAt(*tree, {"recomputed_ops"});
   report.decoded_values = integerAt(*tree, {"decoded_values"});
@@ -133,6 +143,16 @@ RunReport readRunReport(const std::string& path) {
   report.audited_before = countsAt(*tree, "audited_from_cache");
   report.rejected_before = countsAt(*tree, "rejected_from_cache");
   return report;
+}
+
+std::vector<RunReport> readRunReports(const std::string& folder) {
+  std::vector<RunReport> reports;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() == ".json") reports.push_back(readRunReport(entry.path()));
+  }
+  std::sort(reports.begin(), reports.end(),
+            [](const RunReport& a, const RunReport& b) { return a.rank < b.rank; });
+  return reports;
 }
 
 }  // namespace ebbtide::cli

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "ebbtide/scheduler/budget_margins.hpp"
+
 namespace ebbtide::cli {
 
 // Figures that an older version did not write are nothing. Texts are as the file has them.
@@ -22,11 +24,12 @@ struct RunReport {
   std::string path;
   std::string version, torch_version, mode, dominating;
   int rank = 0;
+  scheduler::BudgetMargins margins;
   std::int64_t world_size = 1, steps = 0;
   std::optional<std::int64_t> budget_bytes, base_bytes, activation_bytes, recomputable_bytes,
       plain_peak_bytes, peak_bytes, mapped_peak_bytes, predicted_peak_bytes,
       smallest_feasible_bytes, violations, recomputed_ops, decoded_values, offloaded_bytes,
-      spilled_bytes, rehearsed_steps;
+      spilled_bytes, rehearsed_steps, needed_bytes, whole_bytes;
   std::optional<double> first_step_seconds, median_step_seconds, total_step_seconds,
       recompute_seconds;
   bool pass_through = false;
@@ -47,5 +50,7 @@ struct RunReport {
 
 // Throws std::invalid_argument that begins with the path: no JSON, or none of ours.
 RunReport readRunReport(const std::string& path);
+// All files of a folder whose names end with .json, by rank.
+std::vector<RunReport> readRunReports(const std::string& folder);
 
 }  // namespace ebbtide::cli

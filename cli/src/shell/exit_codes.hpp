@@ -12,7 +12,8 @@ inline constexpr std::array<std::pair<int, const char*>, 6> kExitCodes = {{
     {kFeasible, "done; a plan or a schedule fits its budget"},
     {kFailure,
      "a failure of ours, no memory left, output that could not be written; of doctor: "
-     "something does not work; of prove: not identical, or not judged"},
+     "something does not work; of fit: nothing was measured; of prove: not identical, or not "
+     "judged"},
     {kBadInput, "bad input: an argument, a file, a schedule that is not legal"},
     {kInfeasible, "the budget cannot be met"},
     {kNoRun, "no such run, or a rank does not answer"},

@@ -27,6 +27,7 @@ _LAUNCHER_MODULES = {
 }
 _LAUNCHER_PROGRAMS = {"torchrun", "accelerate", "deepspeed"}
 _PROOF = "EBBTIDE_PROOF"
+_FIT = "EBBTIDE_FIT"
 
 
 def load() -> None:
@@ -105,6 +106,10 @@ def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
         ebbtide._hint, ebbtide._stage_hint = loaded.ebbtide_step, loaded.ebbtide_stage
         ebbtide._hint.restype = ebbtide._stage_hint.restype = None
         _requests.connect(loaded)
+        if os.environ.get(_FIT):
+            from ebbtide import _leaving  # costs an import, and few want it
+
+            _leaving.leave_with(loaded)
     return problem.decode(errors="replace") if problem else None
 
 

@@ -7,19 +7,16 @@ ends.
     pre hook ── Optimizer.step ── post hook: seconds since the last one, checksum, a line
 """
 
-import atexit
 import ctypes
 import hashlib
 import itertools
 import json
-import multiprocessing.util
 import os
 import sys
 import threading
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -29,6 +26,8 @@ from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
+
+from ebbtide._leaving import leave
 
 _CHUNK = 1 << 22  # elements that are copied from a device at a time
 _PATIENCE_SECONDS = 10  # for other ranks to make their last update
@@ -94,7 +93,7 @@ class _Proof:
     def _end(self) -> NoReturn:
         self._write({"end": self._updates})
         self._wait_for_other_ranks()
-        _leave(self._forked)
+        leave(self._forked)
 
     def _wait_for_other_ranks(self) -> None:
         """A rank that ends may break a collective in which others still are."""
@@ -228,21 +227,3 @@ def _stretches(sizes: Iterable[int], strides: Iterable[int]) -> Iterator[tuple[i
         length *= axes.pop(0)[1]
     for place in itertools.product(*(range(0, stride * size, stride) for stride, size in axes)):
         yield sum(place), length
-
-
-# --- the end --------------------------------------------------------------------------------------
-
-
-def _leave(forked: bool) -> NoReturn:
-    """As an interpreter ends, but at once: no more of the program runs.
-
-    A forked child has its parent's exit functions, which are not its own to run.
-    """
-    try:
-        multiprocessing.util._exit_function() if forked else atexit._run_exitfuncs()
-        for stream in filter(None, (sys.stdout, sys.stderr)):
-            with suppress(OSError, ValueError):  # closed
-                stream.flush()
-        ctypes.CDLL(None).fflush(None)
-    finally:
-        os._exit(0)

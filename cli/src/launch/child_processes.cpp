@@ -1,4 +1,4 @@
-#include "prove/child_processes.hpp"
+#include "launch/child_processes.hpp"
 
 #include <signal.h>
 #include <sys/wait.h>

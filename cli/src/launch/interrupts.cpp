@@ -1,4 +1,4 @@
-#include "prove/interrupts.hpp"
+#include "launch/interrupts.hpp"
 
 namespace ebbtide::cli {
 namespace {

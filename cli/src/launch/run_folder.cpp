@@ -1,4 +1,4 @@
-#include "prove/proof_folder.hpp"
+#include "launch/run_folder.hpp"
 
 #include <fmt/format.h>
 #include <stdlib.h>
@@ -20,11 +20,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::streamoff kMostRead = 1 << 16;  // bytes of a file's end
+constexpr std::size_t kLinesShown = 20;
 
-std::string temporaryFolder() {
+std::string temporaryFolder(const std::string& verb) {
   std::error_code none;
   const fs::path parent = fs::temp_directory_path(none);
-  std::string path = ((none ? fs::path("/tmp") : parent) / "ebbtide-prove-XXXXXX").native();
+  std::string path =
+      ((none ? fs::path("/tmp") : parent) / ("ebbtide-" + verb + "-XXXXXX")).native();
   if (::mkdtemp(path.data()) != nullptr) return path;
   throw std::invalid_argument(
       fmt::format("no folder can be made in {}: {}. TMPDIR names another one",
@@ -46,15 +48,15 @@ std::string usersFolder(const std::string& path) {
 
 }  // namespace
 
-ProofFolder::ProofFolder(const std::string& kept)
-    : path_(kept.empty() ? temporaryFolder() : usersFolder(kept)), kept_(!kept.empty()) {}
+RunFolder::RunFolder(const std::string& kept, const std::string& verb)
+    : path_(kept.empty() ? temporaryFolder(verb) : usersFolder(kept)), kept_(!kept.empty()) {}
 
-ProofFolder::~ProofFolder() {
+RunFolder::~RunFolder() {
   std::error_code ignored;
   if (!kept_) fs::remove_all(path_, ignored);
 }
 
-std::string ProofFolder::makeFolderOf(const std::string& run) const {
+std::string RunFolder::makeFolderOf(const std::string& run) const {
   std::string path = path_ + "/" + run;
   fs::create_directory(path);
   return path;
@@ -70,6 +72,14 @@ std::string lastLines(const std::string& path, std::size_t most) {
   const std::size_t left_out = lines.size() - std::min(most, lines.size());
   for (std::size_t i = left_out; i < lines.size(); ++i) text += lines[i] + '\n';
   return text;
+}
+
+void printOutput(const std::string& output, const std::string& run, const std::string& ended,
+                 const RunFolder& folder) {
+  fmt::print(stderr, "{}", lastLines(output, kLinesShown));
+  fmt::print(
+      stderr, "ebbtide: the {} run {}. Above are its last lines; {}\n", run, ended,
+      folder.isKept() ? "the whole output: " + output : "--keep FOLDER keeps the whole output");
 }
 
 }  // namespace ebbtide::cli

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "prove/interrupts.hpp"
+#include "launch/interrupts.hpp"
 
 namespace ebbtide::cli {
 

@@ -1,4 +1,4 @@
-#include "prove/watched_run.hpp"
+#include "launch/watched_run.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 #include <cstring>
 #include <stdexcept>
 
-#include "prove/child_processes.hpp"
+#include "launch/child_processes.hpp"
 #include "terminal_text.hpp"
 
 namespace ebbtide::cli {

@@ -1,0 +1,233 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "fit/fit_result.hpp"
+#include "fit/fit_runs.hpp"
+#include "fit/fit_verdict.hpp"
+#include "fit/value_search.hpp"
+#include "given_seconds.hpp"
+#include "given_text.hpp"
+#include "shell/command_words.hpp"
+#include "verbs.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using scheduler::RankBudgets;
+
+constexpr std::size_t kTableRows = 6;
+
+struct Arguments {
+  FitRuns::Asked asked;
+  std::vector<std::string> command;
+  std::string values;
+  double limit_seconds = 0;       // 0: none
+  double planning_seconds = 2.5;  // of a training
+  bool json = false;
+};
+
+void printJson(const nlohmann::json& tree) {
+  fmt::print("{}\n", tree.dump(1, ' ', true, nlohmann::json::error_handler_t::replace));
+}
+
+std::string whyNoStep(const RecordedRun& run) {
+  if (run.loadedTheModule()) {
+    return "no training step was seen, so nothing can be told: no backward pass ran. A step is "
+           "seen where parameters that require gradients are used, and a backward pass follows";
+  }
+  return "no training step was seen: no process of the command imported torch with Ebbtide beside "
+         "it. Install Ebbtide for that Python, and do not set TORCH_DEVICE_BACKEND_AUTOLOAD=0";
+}
+
+// "": it was measured.
+std::string problemOf(const RecordedRun& run) {
+  if (run.failed()) return fmt::format("the {} run {}", run.name, run.end.text());
+  return run.stepsOfAll() == 0 ? whyNoStep(run) : "";
+}
+
+class Fit {
+ public:
+  Fit(const Arguments& arguments, const Interrupts& interrupts)
+      : arguments_(arguments),
+        interrupts_(interrupts),
+        name_(arguments.asked.budget.empty() ? "EBBTIDE_BUDGET" : "--budget"),
+        runs_(arguments.asked, interrupts) {
+    if (runs_.budget().empty()) return;
+    budgets_ = RankBudgets::parse(name_, runs_.budget());
+    budgets_->refuseFewBytes(name_);
+  }
+
+  int ofOne() {
+    const FitResult result = resultOf(arguments_.command, std::nullopt);
+    if (interrupts_.signal() != 0) return kFailure;  // which is raised again
+    if (arguments_.json) {
+      printJson(result.problem.empty()
+                    ? result.toJson()
+                    : nlohmann::json{{"fits", nullptr}, {"text", result.problem}});
+    } else if (result.problem.empty()) {
+      fmt::print("{}", result.text());
+    }
+    if (!result.problem.empty()) return kFailure;
+    return result.fits.value_or(true) ? kFeasible : kInfeasible;
+  }
+
+  int ofValues(ValueSearch search) {
+    if (search.isRange() && !budgets_) {
+      throw std::invalid_argument("--values " + arguments_.values +
+                                  ": a range is searched for the largest value that fits a "
+                                  "budget. Add --budget 80%, or write a list: --values 8,16");
+    }
+    FitOfValues all;
+    std::int64_t budget_bytes = 0;
+    while (const auto value = search.next(budget_bytes)) {
+      const FitResult result = resultOf(withValue(arguments_.command, *value), value);
+      if (interrupts_.signal() != 0) return kFailure;
+      const RunReport& report = result.report;
+      const bool known = result.problem.empty();
+      if (known && result.budget) {
+        all.budget = result.budget;
+        budget_bytes = result.budget->bytes;
+      }
+      search.note(
+          {.value = *value,
+           .fits = known && result.fits.value_or(true),
+           .needed_bytes =
+               known ? report.margins.budgetWithRoomFor(report.needed_bytes.value_or(0)) : 0});
+      all.results.push_back(result);
+    }
+    return tell(std::move(all), search);
+  }
+
+ private:
+  int tell(FitOfValues all, const ValueSearch& search) const {
+    if (budgets_) all.largest = search.largest();
+    arguments_.json ? printJson(all.toJson()) : fmt::print("{}", all.text());
+    const bool any = std::any_of(all.results.begin(), all.results.end(),
+                                 [](const FitResult& one) { return one.problem.empty(); });
+    if (!any) return kFailure;
+    return budgets_ && !all.largest ? kInfeasible : kFeasible;
+  }
+
+  FitResult resultOf(const std::vector<std::string>& command, std::optional<std::int64_t> value) {
+    const std::string of = value ? std::to_string(*value) : "";
+    const RecordedRun run = runs_.measure(command, of);
+    FitResult result;
+    result.value = value;
+    if (interrupts_.signal() != 0) return result;
+    result.problem = problemOf(run);
+    if (!result.problem.empty()) {
+      printOutput(run.output(), run.name, run.end.text(), runs_.folder());
+      if (!run.failed()) fmt::print(stderr, "ebbtide: {}\n", result.problem);
+      return result;
+    }
+    result.report = *run.neediest();
+    result.ranks = run.reports.size();
+    if (budgets_) judge(result, run, command, of);
+    if (interrupts_.signal() == 0) addCosts(result, run);
+    return result;
+  }
+
+  void judge(FitResult& result, const RecordedRun& run, const std::vector<std::string>& command,
+             const std::string& of) {
+    result.budget =
+        FitBudget{runs_.budget(), budgetOf(result.report, *budgets_, name_).value_or(0)};
+    const FitVerdict verdict = judgeFit(run.reports, *budgets_, name_);
+    result.fits = verdict == FitVerdict::kUnsure ? runs_.holdsBudget(command, of)
+                                                 : verdict == FitVerdict::kFits;
+  }
+
+  // Of a value only what the budget costs: there may be many values.
+  void addCosts(FitResult& result, const RecordedRun& run) const {
+    const auto step = largestStep(run, result.report.rank);
+    if (!step) return;
+    const auto& margins = result.report.margins;
+    const std::int64_t smallest = result.report.smallest_feasible_bytes.value_or(0);
+    std::vector<std::int64_t> budgets;
+    if (!result.value) {
+      budgets = tableBudgets(smallest, keepingBudget(step->plain_peak_bytes, margins), kTableRows);
+    }
+    const bool at_budget = result.fits.value_or(false) && result.budget->bytes > 0;
+    if (at_budget) budgets.push_back(result.budget->bytes);
+    const CostSearch search{
+        .planner = runs_.planner(),
+        .planning_time = std::chrono::milliseconds(std::lround(arguments_.planning_seconds * 1000)),
+        .threads = std::max(1U, std::thread::hardware_concurrency())};
+    const auto costs = costsOf(*step, margins, budgets, search);
+    for (const BudgetCost& cost : costs) {
+      if (at_budget && cost.budget_bytes == result.budget->bytes) result.at_budget = cost;
+    }
+    if (!result.value) result.table = costs;
+  }
+
+  const Arguments& arguments_;
+  const Interrupts& interrupts_;
+  const std::string name_;  // of the budget, in messages
+  FitRuns runs_;
+  std::optional<RankBudgets> budgets_;
+};
+
+int fit(Arguments arguments) {
+  for (std::string& word : arguments.command) word = unguarded(word);
+  if (arguments.limit_seconds > 0) {
+    arguments.asked.limit = std::chrono::seconds(std::lround(std::ceil(arguments.limit_seconds)));
+  }
+  std::optional<ValueSearch> values;
+  if (!arguments.values.empty()) {
+    values = ValueSearch::parse(arguments.values);
+    withValue(arguments.command, 1);  // is there a place for it?
+  }
+  Interrupts interrupts;
+  int exit_code = kFailure;
+  {
+    Fit runs(arguments, interrupts);
+    exit_code = values ? runs.ofValues(*values) : runs.ofOne();
+  }
+  interrupts.raiseNoted();
+  return exit_code;
+}
+
+}  // namespace
+
+void addFit(CLI::App& app, int& exit_code) {
+  auto arguments = std::make_shared<Arguments>();
+  FitRuns::Asked& asked = arguments->asked;
+  auto* verb = app.add_subcommand(
+      "fit", "Measure the first steps: the smallest budget, what budgets cost, does it fit one");
+  verb->add_option("COMMAND", arguments->command,
+                   "what trains, after the options and --: python train.py, or torchrun ...")
+      ->required()
+      ->type_name("FILE");
+  verb->add_option("--budget", asked.budget,
+                   "does it fit? As EBBTIDE_BUDGET takes it (default: that variable, or none)")
+      ->check(givenText())
+      ->type_name("SIZE");
+  verb->add_option("--values", arguments->values,
+                   "each takes the place of {} in COMMAND: 8,16,32 runs all of the list; 8..64 "
+                   "searches the range for the largest that fits the budget")
+      ->check(givenText())
+      ->type_name("LIST|RANGE");
+  verb->add_option("--steps", asked.steps, "training steps after which a run ends")
+      ->check(CLI::Range(1, 1000000))
+      ->capture_default_str();
+  verb->add_option("--deadline", arguments->planning_seconds,
+                   "how long to look for a better plan, for each budget")
+      ->check(givenSeconds(0, 1e6))
+      ->capture_default_str()
+      ->type_name("SECONDS");
+  verb->add_option("--timeout", arguments->limit_seconds, "of one run (default: none)")
+      ->check(givenSeconds(0, 1e7))
+      ->type_name("SECONDS");
+  verb->add_option("--keep", asked.kept, "a new folder for what the runs print and leave")
+      ->check(givenText())
+      ->type_name("FOLDER");
+  verb->add_flag("--json", arguments->json, "one JSON document on stdout");
+  verb->callback([arguments, &exit_code] { exit_code = fit(*arguments); });
+}
+
+}  // namespace ebbtide::cli

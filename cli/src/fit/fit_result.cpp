@@ -1,0 +1,141 @@
+#include "fit/fit_result.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "shown_values.hpp"
+#include "terminal_text.hpp"
+#include "text_table.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using nlohmann::json;
+
+template <class T>
+json orNull(const std::optional<T>& value) {
+  return value ? json(*value) : json();
+}
+
+std::string costText(const BudgetCost& cost) {
+  if (!cost.overhead_ratio) return "each step writes to disk";
+  if (*cost.overhead_ratio <= 0) return "no more time";
+  return "+" + shownShare(cost.overhead_ratio) + " time";
+}
+
+// "80% (12.40 GiB)"; "249MiB" alone.
+std::string budgetText(const FitBudget& budget) {
+  const std::string text = forTerminal(budget.text);
+  if (budget.bytes == 0 || text.find_first_of("%=") == std::string::npos) return text;
+  return fmt::format("{} ({})", text, shownBytes(budget.bytes));
+}
+
+std::string smallestText(const FitResult& result) {
+  return inMiB(result.report.smallest_feasible_bytes.value_or(0));
+}
+
+json costJson(const BudgetCost& cost) {
+  return {{"budget_bytes", cost.budget_bytes}, {"overhead_ratio", orNull(cost.overhead_ratio)}};
+}
+
+std::string verdictText(const FitResult& result) {
+  if (!result.fits) return "";
+  const std::string budget = budgetText(*result.budget);
+  if (!*result.fits) {
+    return fmt::format("does not fit {}: the smallest budget is {}\n", budget,
+                       smallestText(result));
+  }
+  return fmt::format("fits {}{}\n", budget,
+                     result.at_budget ? ": " + costText(*result.at_budget) : "");
+}
+
+std::string plainText(const FitResult& result) {
+  std::string text = fmt::format("without a budget: peak {}, activations {}",
+                                 shownBytes(result.report.plain_peak_bytes),
+                                 shownBytes(result.report.activation_bytes));
+  if (result.report.median_step_seconds.value_or(0) > 0)
+    text += fmt::format(", {} a step", shownSeconds(result.report.median_step_seconds));
+  if (result.ranks > 1)
+    text += fmt::format(" ({}, which needs most of {} ranks)", result.report.name(), result.ranks);
+  return text + "\n";
+}
+
+std::string statusText(const FitResult& result) {
+  if (!result.fits) return "";
+  if (!*result.fits) return "does not fit";
+  return "fits" + (result.at_budget ? ", " + costText(*result.at_budget) : "");
+}
+
+}  // namespace
+
+std::string inMiB(std::int64_t bytes) {
+  constexpr std::int64_t kMiB = 1 << 20;
+  return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB);
+}
+
+std::string FitResult::text() const {
+  std::string text = verdictText(*this);
+  text += fmt::format("smallest budget: EBBTIDE_BUDGET={}", smallestText(*this));
+  if (!table.empty()) text += fmt::format(" ({})", costText(table.front()));
+  text += "\n" + plainText(*this);
+  if (table.empty()) return text;
+  TextTable rows({{"budget"}, {"predicted", /*right=*/false}});
+  for (const BudgetCost& cost : table) rows.add({inMiB(cost.budget_bytes), costText(cost)});
+  return text + "\n" + rows.text();
+}
+
+json FitResult::toJson() const {
+  json tree = {{"fits", orNull(fits)}};
+  if (value) tree["value"] = *value;
+  if (!problem.empty()) {
+    tree["text"] = problem;
+    return tree;
+  }
+  tree["text"] = verdictText(*this).substr(0, verdictText(*this).find('\n'));
+  tree["budget_bytes"] = budget && budget->bytes > 0 ? json(budget->bytes) : json();
+  tree["overhead_ratio"] = at_budget ? orNull(at_budget->overhead_ratio) : json();
+  tree["smallest_budget_bytes"] = orNull(report.smallest_feasible_bytes);
+  tree["plain_peak_bytes"] = orNull(report.plain_peak_bytes);
+  tree["activation_bytes"] = orNull(report.activation_bytes);
+  tree["step_seconds"] = orNull(report.median_step_seconds);
+  tree["steps"] = report.steps;
+  tree["ranks"] = ranks;
+  tree["rank"] = report.rank;
+  tree["table"] = json::array();
+  for (const BudgetCost& cost : table) tree["table"].push_back(costJson(cost));
+  return tree;
+}
+
+std::string FitOfValues::text() const {
+  TextTable rows({{"value"}, {"smallest budget"}, {"peak without"}, {"", /*right=*/false}});
+  std::vector<FitResult> by_value = results;
+  std::sort(by_value.begin(), by_value.end(),
+            [](const FitResult& a, const FitResult& b) { return a.value < b.value; });
+  for (const FitResult& one : by_value) {
+    const std::string value = std::to_string(*one.value);
+    if (!one.problem.empty()) {
+      rows.add({value, "-", "-", one.problem});
+    } else {
+      rows.add(
+          {value, smallestText(one), shownBytes(one.report.plain_peak_bytes), statusText(one)});
+    }
+  }
+  std::string text;
+  if (budget && largest) {
+    text = fmt::format("the largest that fits {}: {}\n\n", budgetText(*budget), *largest);
+  } else if (budget) {
+    text = fmt::format("none of the values fits {}\n\n", budgetText(*budget));
+  }
+  return text + rows.text();
+}
+
+json FitOfValues::toJson() const {
+  json tree = {{"largest", orNull(largest)},
+               {"budget_bytes", budget && budget->bytes > 0 ? json(budget->bytes) : json()},
+               {"values", json::array()}};
+  for (const FitResult& one : results) tree["values"].push_back(one.toJson());
+  return tree;
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,48 @@
+#include "fit/fit_verdict.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "ebbtide/scheduler/byte_size.hpp"
+#include "fit/budget_costs.hpp"
+
+namespace ebbtide::cli {
+
+FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes) {
+  if (report.smallest_feasible_bytes.value_or(0) <= 0 || report.needed_bytes.value_or(0) <= 0) {
+    throw std::invalid_argument(report.path + ": no step was recorded, so no budget is known");
+  }
+  if (budget_bytes >= *report.smallest_feasible_bytes) return FitVerdict::kFits;
+  const auto least = static_cast<double>(report.margins.budgetWithRoomFor(*report.needed_bytes));
+  if (static_cast<double>(budget_bytes) < (1 - kUnsureShare) * least) {
+    return FitVerdict::kDoesNotFit;
+  }
+  return FitVerdict::kUnsure;
+}
+
+std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::RankBudgets& budgets,
+                                     const std::string& name) {
+  const auto text = budgets.textOf(report.rank);
+  if (!text) return std::nullopt;
+  const std::int64_t whole = report.whole_bytes.value_or(0);
+  if (whole <= 0 && text->find('%') != std::string::npos) {
+    throw std::invalid_argument(name + "=" + *text +
+                                ": the device's memory is not known. Write for example 30GiB");
+  }
+  return scheduler::parseSize(name, *text, whole);
+}
+
+FitVerdict judgeFit(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets,
+                    const std::string& name) {
+  FitVerdict all = FitVerdict::kFits;
+  for (const RunReport& report : reports) {
+    const auto budget = budgetOf(report, budgets, name);
+    if (!budget) continue;
+    const FitVerdict one = judgeFit(report, *budget);
+    if (one == FitVerdict::kDoesNotFit || all == FitVerdict::kFits) all = one;
+    if (all == FitVerdict::kDoesNotFit) break;
+  }
+  return all;
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,37 @@
+// FitVerdict: does a measured step fit a budget, as far as its figures tell?
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ebbtide/scheduler/rank_budgets.hpp"
+#include "report/run_report.hpp"
+
+namespace ebbtide::cli {
+
+enum class FitVerdict : std::uint8_t {
+  kFits,
+  kDoesNotFit,
+  // Below the budget that a training would name, which has some to spare, but not below what its
+  // steps need: a run within it tells.
+  kUnsure,
+};
+
+// Steps may need a little less than is computed: what lies between two blocks is taken as it was.
+inline constexpr double kUnsureShare = 0.03;
+
+// Throws std::invalid_argument: the report is without the figures.
+FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes);
+
+// Of a rank, as EBBTIDE_BUDGET would have it; nothing: no entry is for it. Throws
+// std::invalid_argument.
+std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::RankBudgets& budgets,
+                                     const std::string& name);
+
+// Of all ranks that have a budget: one that does not fit decides, then one that is not sure.
+FitVerdict judgeFit(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets,
+                    const std::string& name);
+
+}  // namespace ebbtide::cli

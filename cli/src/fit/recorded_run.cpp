@@ -1,0 +1,103 @@
+#include "fit/recorded_run.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <stdexcept>
+#include <tuple>
+#include <utility>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "shown_values.hpp"
+#include "text_file.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+// 12 of "trace-0-12" for the rank 0; 0: of another rank.
+std::int64_t stepOf(const std::string& name, int rank) {
+  const std::string prefix = fmt::format("trace-{}-", rank);
+  std::int64_t step = 0;
+  if (name.starts_with(prefix)) {
+    std::from_chars(name.data() + prefix.size(), name.data() + name.size(), step);
+  }
+  return step;
+}
+
+RecordedStep readStep(const fs::path& path, bool first_step) {
+  try {
+    RecordedStep step{scheduler::traceFromJson(readText(path)), {}, 0};
+    step.graph = scheduler::buildGraph(step.trace, {.first_step = first_step});
+    step.plain_peak_bytes =
+        scheduler::simulate(step.graph.graph, scheduler::keepEverything(step.graph.graph))
+            .peak_bytes;
+    return step;
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+std::int64_t RecordedRun::stepsOfAll() const {
+  std::int64_t fewest = reports.empty() ? 0 : INT64_MAX;
+  for (const RunReport& report : reports) fewest = std::min(fewest, report.steps);
+  return fewest;
+}
+
+bool RecordedRun::failed() const {
+  const bool all_ranks =
+      !reports.empty() && static_cast<std::int64_t>(reports.size()) >= reports[0].world_size;
+  return !end.succeeded() && !(all_ranks && stepsOfAll() >= asked_steps);
+}
+
+bool RecordedRun::loadedTheModule() const {
+  return fs::exists(folder + "/loaded");
+}
+
+std::string RecordedRun::summary() const {
+  const std::int64_t steps = stepsOfAll();
+  return fmt::format("{} run: {} step{} on {} rank{}, {}", name, steps, steps == 1 ? "" : "s",
+                     reports.size(), reports.size() == 1 ? "" : "s", shownSeconds(end.seconds));
+}
+
+const RunReport* RecordedRun::neediest() const {
+  const auto most =
+      std::max_element(reports.begin(), reports.end(), [](const RunReport& a, const RunReport& b) {
+        const auto needs = [](const RunReport& report) {
+          return std::tuple(report.smallest_feasible_bytes.value_or(0),
+                            report.plain_peak_bytes.value_or(0));
+        };
+        return needs(a) < needs(b);
+      });
+  return most == reports.end() ? nullptr : &*most;
+}
+
+RecordedRun readRecordedRun(std::string name, std::string folder, RunEnd end,
+                            std::int64_t asked_steps) {
+  RecordedRun run{std::move(name), std::move(folder), end, asked_steps, {}};
+  run.reports = readRunReports(RecordedRun::reportsIn(run.folder));
+  return run;
+}
+
+std::optional<RecordedStep> largestStep(const RecordedRun& run, int rank) {
+  std::vector<std::pair<std::int64_t, fs::path>> files;
+  for (const auto& entry : fs::directory_iterator(RecordedRun::tracesIn(run.folder))) {
+    const std::int64_t step = stepOf(entry.path().stem().native(), rank);
+    if (step > 0) files.emplace_back(step, entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  std::optional<RecordedStep> largest;
+  if (files.size() > 1 && files.front().first == 1) files.erase(files.begin());
+  for (const auto& [number, path] : files) {
+    RecordedStep step = readStep(path, number == 1);
+    if (!largest || step.plain_peak_bytes >= largest->plain_peak_bytes) largest = std::move(step);
+  }
+  return largest;
+}
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,51 @@
+// RecordedRun: what a run of a command left that ended after some steps: a report and the recorded
+// steps of each rank.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ebbtide/scheduler/trace.hpp"
+#include "launch/watched_run.hpp"
+#include "report/run_report.hpp"
+
+namespace ebbtide::cli {
+
+struct RecordedStep {
+  scheduler::Trace trace;
+  scheduler::TraceGraph graph;
+  scheduler::Bytes plain_peak_bytes = 0;  // of all values kept, in blocks
+};
+
+struct RecordedRun {
+  std::string name, folder;
+  RunEnd end;
+  std::int64_t asked_steps = 0;
+  std::vector<RunReport> reports;  // by rank
+
+  static std::string outputIn(const std::string& folder) { return folder + "/output.txt"; }
+  static std::string tracesIn(const std::string& folder) { return folder + "/traces"; }
+  static std::string reportsIn(const std::string& folder) { return folder + "/reports"; }
+  std::string output() const { return outputIn(folder); }
+
+  std::int64_t stepsOfAll() const;  // that each rank made; 0: there is none
+  // A launcher may miss what its ranks would have done after their last step.
+  bool failed() const;
+  bool loadedTheModule() const;  // was there a torch that found Ebbtide?
+  std::string summary() const;   // "measured run: 3 steps on 2 ranks, 12.30 s"
+  // The one that needs the largest budget; nullptr: there is none.
+  const RunReport* neediest() const;
+};
+
+// After its end.
+RecordedRun readRecordedRun(std::string name, std::string folder, RunEnd end,
+                            std::int64_t asked_steps);
+
+// Of a rank's recorded steps the one with the largest peak, the first one only where there is no
+// other: later ones find gradients and the optimizer's state. Nothing: none was recorded. Throws
+// std::invalid_argument that begins with the path of one that cannot be read.
+std::optional<RecordedStep> largestStep(const RecordedRun& run, int rank);
+
+}  // namespace ebbtide::cli

@@ -1,0 +1,53 @@
+// StepSearch: the schedule of a recorded step that fits a cap at the least cost: what is copied and
+// what is computed again. The same search plans a training and predicts what a budget would cost.
+//
+// Thread rule: it keeps nothing between two calls.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/trace.hpp"
+
+namespace ebbtide::scheduler {
+
+struct PlannedStep {
+  TraceGraph step;  // with copies
+  PlanResult result;
+  Simulation simulated;
+
+  bool betterThan(const PlannedStep& other) const;
+  // Predicted: what replays and copies add to the recorded step's time, as a share of it.
+  double overheadRatio(const Trace& trace) const;
+};
+
+class StepSearch {
+ public:
+  struct Options {
+    std::string planner = "auto";
+    std::chrono::milliseconds planning_time = std::chrono::milliseconds(2500);  // a plan's longest
+    const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for the plan any more
+  };
+  using Tell = std::function<void(const std::string& text)>;
+
+  StepSearch(Options options, Tell debug)
+      : options_(std::move(options)), debug_(std::move(debug)) {}
+
+  // Of a search that is cancelled whatever it has by then, legal all the same.
+  // `plain`: the trace's graph, without copies. Throws std::runtime_error where a planner's
+  // schedule is not legal.
+  PlannedStep best(const Trace& trace, const TraceGraph& plain, Bytes cap) const;
+
+ private:
+  PlanResult planWithin(const Graph& graph, Bytes cap) const;
+
+  Options options_;
+  Tell debug_;
+};
+
+}  // namespace ebbtide::scheduler

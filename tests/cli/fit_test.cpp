@@ -1,0 +1,193 @@
+// What `ebbtide fit` makes of reports and recorded steps.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+
+#include "ebbtide/scheduler/simulator.hpp"
+#include "fit/budget_costs.hpp"
+#include "fit/fit_result.hpp"
+#include "fit/fit_runs.hpp"
+#include "fit/fit_verdict.hpp"
+
+namespace ebbtide::cli {
+namespace {
+
+using scheduler::RankBudgets;
+
+constexpr std::int64_t kMiB = 1 << 20;
+
+// A tenth of a budget, at least 1 MiB, is headroom.
+constexpr scheduler::BudgetMargins kMargins = {
+    .headroom_share = 0.1, .least_headroom_bytes = kMiB, .unplanned_bytes = 4 * kMiB};
+
+RunReport report(int rank, std::int64_t needed, std::int64_t smallest) {
+  RunReport one;
+  one.path = "report-" + std::to_string(rank) + ".json";
+  one.rank = rank;
+  one.steps = 3;
+  one.margins = kMargins;
+  one.needed_bytes = needed * kMiB;
+  one.smallest_feasible_bytes = smallest * kMiB;
+  one.plain_peak_bytes = 400 * kMiB;
+  one.whole_bytes = 1000 * kMiB;
+  return one;
+}
+
+TEST(FitVerdict, ComparesABudgetWithWhatStepsNeed) {
+  // 90 MiB and a tenth of the budget: 100 MiB. What is less by up to 3 % is tried.
+  const RunReport one = report(0, 90, 110);
+  EXPECT_EQ(judgeFit(one, 110 * kMiB), FitVerdict::kFits);
+  EXPECT_EQ(judgeFit(one, 110 * kMiB - 1), FitVerdict::kUnsure);
+  EXPECT_EQ(judgeFit(one, 97 * kMiB + 1), FitVerdict::kUnsure);
+  EXPECT_EQ(judgeFit(one, 96 * kMiB), FitVerdict::kDoesNotFit);
+  EXPECT_THROW(judgeFit(report(0, 0, 0), kMiB), std::invalid_argument);
+}
+
+TEST(FitVerdict, IsOfAllRanksThatHaveABudget) {
+  const std::vector<RunReport> reports = {report(0, 90, 110), report(1, 180, 220)};
+  const auto verdict = [&](const std::string& text) {
+    return judgeFit(reports, RankBudgets::parse("B", text), "B");
+  };
+  EXPECT_EQ(verdict("220MiB"), FitVerdict::kFits);
+  EXPECT_EQ(verdict("22%"), FitVerdict::kFits);  // of 1000 MiB
+  EXPECT_EQ(verdict("210MiB"), FitVerdict::kUnsure);
+  EXPECT_EQ(verdict("110MiB"), FitVerdict::kDoesNotFit);
+  EXPECT_EQ(verdict("rank0=110MiB"), FitVerdict::kFits);  // rank 1 has none
+  EXPECT_EQ(verdict("default=210MiB,rank0=50MiB"), FitVerdict::kDoesNotFit);
+  EXPECT_EQ(verdict("default=100MiB,rank1=220MiB"), FitVerdict::kUnsure);
+}
+
+TEST(FitVerdict, NeedsTheDevicesMemoryForPercent) {
+  RunReport one = report(0, 90, 110);
+  one.whole_bytes.reset();
+  const RankBudgets budgets = RankBudgets::parse("B", "80%");
+  EXPECT_THROW(budgetOf(one, budgets, "B"), std::invalid_argument);
+}
+
+TEST(FitTable, HasBudgetsFromTheSmallestToTheOneThatKeepsEverything) {
+  // 90 MiB and 4 unplanned ones: 94 of 0.9 · 104.44 MiB.
+  const std::int64_t keeping = keepingBudget(90 * kMiB, kMargins);
+  EXPECT_NEAR(static_cast<double>(keeping) / kMiB, 94 / 0.9, 1e-5);
+  using Budgets = std::vector<std::int64_t>;
+  // 55 MiB in 5 steps of 11.
+  EXPECT_EQ(tableBudgets(50 * kMiB, keeping, 6),
+            (Budgets{50 * kMiB, 61 * kMiB, 72 * kMiB, 83 * kMiB, 94 * kMiB, 105 * kMiB}));
+  EXPECT_EQ(tableBudgets(104 * kMiB - 5, keeping, 6), (Budgets{104 * kMiB, 105 * kMiB}));
+  EXPECT_EQ(tableBudgets(200 * kMiB, keeping, 6), (Budgets{200 * kMiB}));
+}
+
+// A recorded step of the scheduler's tests.
+RecordedStep recordedStep() {
+  const std::string path = std::string(SCHEDULER_DATA) + "/cnn_step.json";
+  std::ifstream file(path);
+  RecordedStep step{scheduler::traceFromJson({std::istreambuf_iterator<char>(file), {}}), {}, 0};
+  step.graph = scheduler::buildGraph(step.trace);
+  step.plain_peak_bytes =
+      scheduler::simulate(step.graph.graph, scheduler::keepEverything(step.graph.graph)).peak_bytes;
+  return step;
+}
+
+TEST(FitTable, CostsFallAsBudgetsRise) {
+  const RecordedStep step = recordedStep();
+  const scheduler::BudgetMargins margins = {
+      .headroom_share = 0.005, .least_headroom_bytes = kMiB, .unplanned_bytes = kMiB};
+  const std::int64_t keeping = keepingBudget(step.plain_peak_bytes, margins);
+  const std::int64_t least = scheduler::peakLowerBound(step.graph.graph);
+  // A cap below the lower bound has no plan; then one that has to give something up; all kept.
+  const std::int64_t between =
+      margins.budgetWithRoomFor(kMiB + step.plain_peak_bytes - (step.plain_peak_bytes - least) / 4);
+  const std::int64_t too_small = margins.budgetWithRoomFor(kMiB + least / 2);
+  const auto costs = costsOf(step, margins, {keeping, between, too_small, keeping},
+                             {.planning_time = std::chrono::milliseconds(200), .threads = 2});
+  ASSERT_EQ(costs.size(), 3U);
+  EXPECT_EQ(costs[0].budget_bytes, too_small);
+  EXPECT_EQ(costs[0].overhead_ratio, std::nullopt);
+  ASSERT_TRUE(costs[1].overhead_ratio);
+  EXPECT_GT(*costs[1].overhead_ratio, 0);
+  EXPECT_EQ(costs[2].overhead_ratio, 0);
+}
+
+TEST(FitRuns, HaveTheUsersVariablesAndTheirOwn) {
+  const Environment own = {"PATH=/bin", "EBBTIDE_BUDGET=1GiB", "EBBTIDE_REPORT=mine",
+                           "EBBTIDE_ON_INFEASIBLE=best-effort", "EBBTIDE_PLANNER=greedy"};
+  const Environment measured = fitEnvironment(own, "/f", "", 3);
+  EXPECT_EQ(valueOf(measured, "EBBTIDE_BUDGET"), "");
+  EXPECT_EQ(valueOf(measured, "EBBTIDE"), "1");
+  EXPECT_EQ(valueOf(measured, "EBBTIDE_FIT"), "/f:3");
+  EXPECT_EQ(valueOf(measured, "EBBTIDE_REPORT"), "/f/reports/report-{rank}.json");
+  EXPECT_EQ(valueOf(measured, "EBBTIDE_TRACE_DIR"), "/f/traces");
+  EXPECT_EQ(valueOf(measured, "EBBTIDE_PLANNER"), "greedy");
+  EXPECT_EQ(valueOf(measured, "PATH"), "/bin");
+  const Environment within = fitEnvironment(own, "/f", "2GiB", 8);
+  EXPECT_EQ(valueOf(within, "EBBTIDE_BUDGET"), "2GiB");
+  EXPECT_EQ(valueOf(within, "EBBTIDE_ON_INFEASIBLE"), "");  // a refusal is the answer
+}
+
+FitResult result(std::optional<bool> fits) {
+  FitResult one;
+  one.report = report(1, 90, 110);
+  one.report.activation_bytes = 300 * kMiB;
+  one.report.median_step_seconds = 0.5;
+  one.ranks = 2;
+  if (fits) one.budget = FitBudget{"20%", 200 * kMiB};
+  one.fits = fits;
+  if (fits.value_or(false)) one.at_budget = BudgetCost{200 * kMiB, 0.034};
+  one.table = {{110 * kMiB, std::nullopt}, {200 * kMiB, 0.034}, {410 * kMiB, 0.0}};
+  return one;
+}
+
+TEST(FitResult, BeginsWithTheVerdict) {
+  EXPECT_EQ(result(true).text(),
+            "fits 20% (200.0 MiB): +3.4% time\n"
+            "smallest budget: EBBTIDE_BUDGET=110MiB (each step writes to disk)\n"
+            "without a budget: peak 400.0 MiB, activations 300.0 MiB, 500.0 ms a step (rank 1, "
+            "which needs most of 2 ranks)\n"
+            "\n"
+            "budget  predicted\n"
+            "110MiB  each step writes to disk\n"
+            "200MiB  +3.4% time\n"
+            "410MiB  no more time\n");
+  EXPECT_TRUE(result(false).text().starts_with(
+      "does not fit 20% (200.0 MiB): the smallest budget is 110MiB\nsmallest budget: "));
+  EXPECT_TRUE(result(std::nullopt).text().starts_with("smallest budget: EBBTIDE_BUDGET=110MiB"));
+}
+
+TEST(FitResult, IsAlsoADocument) {
+  const auto tree = result(true).toJson();
+  EXPECT_EQ(tree["fits"], true);
+  EXPECT_EQ(tree["budget_bytes"], 200 * kMiB);
+  EXPECT_EQ(tree["overhead_ratio"], 0.034);
+  EXPECT_EQ(tree["smallest_budget_bytes"], 110 * kMiB);
+  EXPECT_EQ(tree["rank"], 1);
+  EXPECT_EQ(tree["table"][0]["overhead_ratio"], nullptr);
+  EXPECT_EQ(result(std::nullopt).toJson()["fits"], nullptr);
+}
+
+TEST(FitResult, OfValuesNamesTheLargest) {
+  FitOfValues all;
+  all.budget = FitBudget{"200MiB", 200 * kMiB};
+  all.largest = 8;
+  FitResult failed;
+  failed.value = 32;
+  failed.problem = "the measured 32 run was killed: Killed";
+  all.results = {failed, result(false), result(true)};
+  all.results[1].value = 16;
+  all.results[2].value = 8;
+  EXPECT_EQ(all.text(),
+            "the largest that fits 200MiB: 8\n"
+            "\n"
+            "value  smallest budget  peak without\n"
+            "    8           110MiB     400.0 MiB  fits, +3.4% time\n"
+            "   16           110MiB     400.0 MiB  does not fit\n"
+            "   32                -             -  the measured 32 run was killed: Killed\n");
+  EXPECT_EQ(all.toJson()["largest"], 8);
+  EXPECT_EQ(all.toJson()["values"][0]["value"], 32);
+  all.largest.reset();
+  EXPECT_TRUE(all.text().starts_with("none of the values fits 200MiB\n"));
+}
+
+}  // namespace
+}  // namespace ebbtide::cli

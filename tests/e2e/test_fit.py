@@ -1,0 +1,166 @@
+"""`ebbtide fit`: what it says of a command's first steps, and that the budgets it names train."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from processes import (
+    LIBRARIES,
+    PYTHON,
+    TIMEOUT_SECONDS,
+    Finished,
+    Program,
+    environment,
+    run,
+    script,
+)
+
+EBBTIDE = LIBRARIES.parent / "bin" / "ebbtide"
+MIB = 2**20
+STEPS = 20
+FIT_TRAIN = "tests/e2e/fit_train.py"
+GPT = ("examples/train_gpt.py", "--layers", "2", "--width", "96", "--length", "128")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A folder of a test's own, in which temporary files are looked for."""
+
+    folder: Path
+
+    def run(self, *arguments: str, budget: str = "") -> subprocess.CompletedProcess:
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        variables = {"EBBTIDE_LOG": "info"} | ({"EBBTIDE_BUDGET": budget} if budget else {})
+        done = subprocess.run(
+            [EBBTIDE, "fit", *arguments],
+            env=environment(Program(()), variables, self.folder) | {"TMPDIR": str(temporary)},
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=8 * TIMEOUT_SECONDS,
+        )
+        assert not list(temporary.glob("ebbtide-fit-*")), "a folder was left"
+        return done
+
+    def told(self, *arguments: str, status: int = 0) -> dict[str, Any]:
+        done = self.run("--json", *arguments)
+        assert done.returncode == status, done.stdout + done.stderr
+        return json.loads(done.stdout)
+
+    def train(self, program: Program, budget_mib: int) -> Finished:
+        variables = {"EBBTIDE_BUDGET": f"{budget_mib}MiB"}
+        return run(program, variables, self.folder / f"{budget_mib}", out=False)
+
+
+@pytest.fixture
+def fit(tmp_path: Path) -> Fit:
+    return Fit(tmp_path)
+
+
+def trains(*arguments: str, ranks: int = 1) -> Program:
+    return script(FIT_TRAIN, "--steps", str(STEPS), *arguments, ranks=ranks)
+
+
+# --- the smallest budget --------------------------------------------------------------------------
+
+
+def check_smallest(fit: Fit, program: Program) -> dict[str, Any]:
+    """What is named trains, and most of it is needed."""
+    told = fit.told("--", *program.command)
+    assert told["steps"] == 3 and told["ranks"] == program.ranks
+    smallest = told["smallest_budget_bytes"]
+    assert smallest % MIB == 0 and smallest < told["plain_peak_bytes"]
+    done = fit.train(program, smallest // MIB).succeeded()
+    assert [report["steps"] for report in done.reports] == program.ranks * [STEPS]
+    budgets = [row["budget_bytes"] for row in told["table"]]
+    assert budgets == sorted(budgets) and budgets[0] == smallest and len(budgets) > 2
+    assert told["table"][-1]["overhead_ratio"] == 0  # nothing is given up
+    costs = [row["overhead_ratio"] for row in told["table"] if row["overhead_ratio"] is not None]
+    assert costs == sorted(costs, reverse=True)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "ranks"),
+    [
+        ("momentum", 2),
+        *(
+            pytest.param(*case, marks=pytest.mark.nightly)
+            for case in [("sgd", 1), ("momentum", 1), ("adamw", 1), ("sgd", 2), ("adamw", 2)]
+        ),
+    ],
+)
+def test_the_smallest_budget_trains(fit: Fit, optimizer: str, ranks: int) -> None:
+    """The optimizer's state comes with the first update: all budgets count it."""
+    check_smallest(fit, trains("--optimizer", optimizer, ranks=ranks))
+
+
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.nightly)])
+def test_so_does_that_of_an_example(fit: Fit, ranks: int) -> None:
+    check_smallest(fit, script(*GPT, "--steps", str(STEPS), ranks=ranks))
+
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+
+def test_a_budget_is_judged(fit: Fit) -> None:
+    """By the option, else by the variable; the run itself ends when its fourth step begins."""
+    command = ["--", *trains().command]
+    done = fit.run("--keep", "kept", "--budget", "1GiB", *command, budget="1MiB")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("fits 1GiB: no more time\nsmallest budget: EBBTIDE_BUDGET=")
+    assert done.stderr.startswith("ebbtide: measured run: 3 steps on 1 rank, ")
+    printed = (fit.folder / "kept" / "measured" / "output.txt").read_text()
+    assert "step 2\n" in printed and "step 3\n" not in printed
+    assert not (fit.folder / "report-0.json").exists()  # the user's own
+    done = fit.run(*command, budget="4MiB")
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("does not fit 4MiB: the smallest budget is "), done.stdout
+
+
+@pytest.mark.nightly  # tests/cli/CMakeLists.txt stands for it
+def test_a_command_that_fails_shows_its_end(fit: Fit) -> None:
+    done = fit.run("--", *trains("--fail").command)
+    assert done.returncode == 1 and not done.stdout
+    assert "RuntimeError: deliberate\nebbtide: the measured run ended with exit" in done.stderr
+
+
+def test_without_a_backward_pass_no_step_is_seen(fit: Fit) -> None:
+    done = fit.run("--", PYTHON, "-c", "import torch; torch.ones(3)")
+    assert done.returncode == 1 and not done.stdout
+    assert "no training step was seen, so nothing can be told: no backward pass" in done.stderr
+
+
+# --- values ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ranks", "budget_mib"), [(1, 14), pytest.param(2, 20, marks=pytest.mark.nightly)]
+)
+def test_a_range_is_searched_for_the_real_largest(fit: Fit, ranks: int, budget_mib: int) -> None:
+    """Found by training: the value trains, and one that is 3 % larger does not.
+
+    A search takes some six runs, each of which imports torch.
+    """
+    command = script(FIT_TRAIN, "--batch", "{}", ranks=ranks).command
+    told = fit.told("--budget", f"{budget_mib}MiB", "--values", "8..100", "--", *command)
+    largest = told["largest"]
+    assert 8 < largest < 100
+    assert len(told["values"]) <= 12, told
+    fit.train(trains("--batch", str(largest), ranks=ranks), budget_mib).succeeded()
+    larger = trains("--batch", str(int(largest * 1.03) + 1), ranks=ranks)
+    done = fit.train(larger, budget_mib)
+    assert done.status != 0 or any(report["budget_violations"] for report in done.reports)
+
+
+@pytest.mark.nightly  # tests/cli/value_search_test.cpp stands for it
+def test_a_list_is_run_as_it_is(fit: Fit) -> None:
+    command = script(FIT_TRAIN, "--batch", "{}").command
+    done = fit.run("--budget", "24MiB", "--values", "200,4", "--", *command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("the largest that fits 24MiB: 4\n\nvalue ")
+    assert "\n  200 " in done.stdout and "does not fit\n" in done.stdout
