@@ -63,8 +63,8 @@ std::string describe(const RunSummary& run) {
     if (run.activation_bytes > 0) text += ", activations " + formatBytes(run.activation_bytes);
     return text + outlookText(run);
   }
-  text += fmt::format(" of the budget's {}, {}", formatBytes(*run.budget_bytes),
-                      violationsText(run));
+  text +=
+      fmt::format(" of the budget's {}, {}", formatBytes(*run.budget_bytes), violationsText(run));
   if (run.plain_peak_bytes > 0)
     text += fmt::format("; plain peak {}", formatBytes(run.plain_peak_bytes));
   return text + fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);

@@ -13,7 +13,7 @@ FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes) {
     throw std::invalid_argument(report.path + ": no step was recorded, so no budget is known");
   }
   if (budget_bytes >= *report.smallest_feasible_bytes) return FitVerdict::kFits;
-  const auto least = static_cast<double>(report.margins.budgetWithRoomFor(*report.needed_bytes));
+  const auto least = static_cast<double>(*report.needed_bytes - report.margins.unplanned_bytes);
   if (static_cast<double>(budget_bytes) < (1 - kUnsureShare) * least) {
     return FitVerdict::kDoesNotFit;
   }

@@ -19,7 +19,7 @@ enum class FitVerdict : std::uint8_t {
   kUnsure,
 };
 
-// Steps may need a little less than is computed: what lies between two blocks is taken as it was.
+// Steps may need a little less than is computed, and what lies in no block is not all in use.
 inline constexpr double kUnsureShare = 0.03;
 
 // Throws std::invalid_argument: the report is without the figures.
