@@ -67,6 +67,19 @@ TEST(FitVerdict, NeedsTheDevicesMemoryForPercent) {
   EXPECT_THROW(budgetOf(one, budgets, "B"), std::invalid_argument);
 }
 
+TEST(FitVerdict, TakesBudgetsOfWhatAStepTakes) {
+  RunReport one = report(0, 90, 110);
+  one.plain_peak_bytes = 400 * kMiB;
+  one.activation_bytes = 200 * kMiB;
+  const auto bytes = [&one](const std::string& text) {
+    return budgetOf(one, RankBudgets::parse("B", text), "B");
+  };
+  EXPECT_EQ(bytes("-50%"), 300 * kMiB);  // 400 - 200 / 2
+  EXPECT_EQ(bytes("60%peak"), 240 * kMiB);
+  EXPECT_EQ(bytes("none"), std::nullopt);
+  EXPECT_THROW(bytes("auto"), std::invalid_argument);  // a report has no such figure
+}
+
 TEST(FitTable, HasBudgetsFromTheSmallestToTheOneThatKeepsEverything) {
   // 90 MiB and 4 unplanned ones: 94 of 0.9 · 104.44 MiB.
   const std::int64_t keeping = keepingBudget(90 * kMiB, kMargins);

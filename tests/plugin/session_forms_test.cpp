@@ -52,7 +52,7 @@ TEST_F(SessionFormsTest, HalfOfTheActivationsLessFromStepTwoOn) {
   EXPECT_NE(text.find("measuring until the bytes of -50% are known"), std::string::npos) << text;
   const std::string line = "the budget -50% is " + formatBytes(half) +
                            " from step 2 on: plain peak " + formatBytes(plain_bytes_) +
-                           ", activations " + formatBytes(saved_bytes_) + "\n";
+                           ", activations " + formatBytes(saved_bytes_);
   const std::size_t at = text.find(line);
   ASSERT_NE(at, std::string::npos) << text;
   EXPECT_EQ(text.find("the budget -50%", at + 1), std::string::npos) << text;  // once

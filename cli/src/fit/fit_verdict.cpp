@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-#include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "fit/budget_costs.hpp"
 
 namespace ebbtide::cli {
@@ -24,12 +24,16 @@ std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::R
                                      const std::string& name) {
   const auto text = budgets.textOf(report.rank);
   if (!text) return std::nullopt;
-  const std::int64_t whole = report.whole_bytes.value_or(0);
-  if (whole <= 0 && text->find('%') != std::string::npos) {
+  const auto form = scheduler::BudgetForm::parse(name, *text);
+  const auto bytes = scheduler::resolve(form, {.memory_bytes = report.whole_bytes,
+                                               .plain_peak_bytes = report.plain_peak_bytes,
+                                               .activation_bytes = report.activation_bytes});
+  if (!bytes) {
     throw std::invalid_argument(name + "=" + *text +
-                                ": the device's memory is not known. Write for example 30GiB");
+                                ": the run's report does not tell what this is of. Write for "
+                                "example 30GiB");
   }
-  return scheduler::parseSize(name, *text, whole);
+  return bytes;
 }
 
 FitVerdict judgeFit(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets,
