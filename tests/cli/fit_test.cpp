@@ -168,6 +168,19 @@ TEST(FitResult, BeginsWithTheVerdict) {
   EXPECT_TRUE(result(std::nullopt).text().starts_with("smallest budget: EBBTIDE_BUDGET=110MiB"));
 }
 
+// 105 MiB are less than the 110 that were computed, and a run has held them.
+TEST(FitResult, ABudgetThatARunHeldIsTheSmallest) {
+  FitResult held = result(true);
+  held.budget = FitBudget{"105MiB", 105 * kMiB};
+  held.at_budget = BudgetCost{105 * kMiB, std::nullopt};
+  held.table.insert(held.table.begin(), *held.at_budget);
+  EXPECT_TRUE(
+      held.text().starts_with("fits 105MiB: each step writes to disk\nsmallest budget: "
+                              "EBBTIDE_BUDGET=105MiB (each step writes to disk)\n"))
+      << held.text();
+  EXPECT_EQ(held.toJson()["smallest_budget_bytes"], 105 * kMiB);
+}
+
 TEST(FitResult, IsAlsoADocument) {
   const auto tree = result(true).toJson();
   EXPECT_EQ(tree["fits"], true);

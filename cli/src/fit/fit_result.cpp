@@ -32,7 +32,7 @@ std::string budgetText(const FitBudget& budget) {
 }
 
 std::string smallestText(const FitResult& result) {
-  return inMiB(result.report.smallest_feasible_bytes.value_or(0));
+  return inMiB(result.smallestBudgetBytes().value_or(0));
 }
 
 json costJson(const BudgetCost& cost) {
@@ -74,6 +74,12 @@ std::string inMiB(std::int64_t bytes) {
   return fmt::format("{}MiB", (bytes + kMiB - 1) / kMiB);
 }
 
+std::optional<std::int64_t> FitResult::smallestBudgetBytes() const {
+  const auto computed = report.smallest_feasible_bytes;
+  const bool held = fits.value_or(false) && budget && budget->bytes > 0;
+  return held && computed ? std::min(*computed, budget->bytes) : computed;
+}
+
 std::string FitResult::text() const {
   std::string text = verdictText(*this);
   text += fmt::format("smallest budget: EBBTIDE_BUDGET={}", smallestText(*this));
@@ -95,7 +101,7 @@ json FitResult::toJson() const {
   tree["text"] = verdictText(*this).substr(0, verdictText(*this).find('\n'));
   tree["budget_bytes"] = budget && budget->bytes > 0 ? json(budget->bytes) : json();
   tree["overhead_ratio"] = at_budget ? orNull(at_budget->overhead_ratio) : json();
-  tree["smallest_budget_bytes"] = orNull(report.smallest_feasible_bytes);
+  tree["smallest_budget_bytes"] = orNull(smallestBudgetBytes());
   tree["plain_peak_bytes"] = orNull(report.plain_peak_bytes);
   tree["activation_bytes"] = orNull(report.activation_bytes);
   tree["step_seconds"] = orNull(report.median_step_seconds);

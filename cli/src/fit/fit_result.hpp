@@ -28,6 +28,8 @@ struct FitResult {
   std::optional<BudgetCost> at_budget;  // where it fits
   std::vector<BudgetCost> table;        // by rising budget, the smallest one first
 
+  // What training would name, or the budget that a run has held though it is less.
+  std::optional<std::int64_t> smallestBudgetBytes() const;
   std::string text() const;
   nlohmann::json toJson() const;
 };
