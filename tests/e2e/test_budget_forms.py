@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import MIB
-from named_budgets import OPTIMIZERS
+from named_budgets import OPTIMIZERS, PLACES
 from processes import Finished, Program, code, run, script
 from test_bad_input import REFUSED
 from tiers import nightly_but
@@ -91,9 +91,7 @@ def test_a_share_of_what_a_step_takes(case: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize(
-    ("optimizer", "place"), itertools.product(OPTIMIZERS, ("before", "middle", "after", "never"))
-)
+@pytest.mark.parametrize(("optimizer", "place"), list(itertools.product(OPTIMIZERS, PLACES)))
 def test_it_is_known_by_step_four_whatever_the_base_does(
     optimizer: str, place: str, tmp_path: Path
 ) -> None:
@@ -122,11 +120,11 @@ def test_auto_is_what_the_ranks_can_have(tmp_path: Path) -> None:
     assert done.output.count("(auto)") == 2, done.output
 
 
-# 2 % of the peak are less than the parameters: as a budget in bytes it is refused, and the one that
-# is named trains.
+# Of 22.6 MiB 20 % are 4.5; with everything on the host a step needs 6.2. It is refused as a budget
+# in bytes is, and the one that is named trains.
 def test_one_that_is_too_small_is_refused_with_the_smallest(tmp_path: Path) -> None:
     trained = program("adamw")
-    done = run(trained, {"EBBTIDE_BUDGET": "2%peak"}, tmp_path / "refused")
+    done = run(trained, {"EBBTIDE_BUDGET": "20%peak"}, tmp_path / "refused")
     assert done.status != 0
     assert done.output.count(REFUSED) == 1, done.output
     assert said(done).step == 3
