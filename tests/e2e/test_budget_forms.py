@@ -86,17 +86,27 @@ def test_a_share_of_what_a_step_takes(case: str, tmp_path: Path) -> None:
     assert nearly(told.budget, less if form.startswith("-") else percent * told.peak), told
     # As a run without a budget measures its late steps: with the optimizer's state.
     measured = run(program(optimizer, place), {"EBBTIDE": "1"}, tmp_path / "measured").succeeded()
-    assert abs(measured.report["mapped_peak_bytes"] / MIB - told.peak) < 0.1 * told.peak, told
+    assert measured.report["peak_bytes"] / MIB == pytest.approx(told.peak, rel=0.03), told
     assert done.report["budget_bytes"] / MIB == pytest.approx(told.budget, abs=0.06)
 
 
+# The history of L-BFGS grows for ten updates: that ends a run within any budget close to its need.
 @pytest.mark.nightly
-@pytest.mark.parametrize(("optimizer", "place"), list(itertools.product(OPTIMIZERS, PLACES)))
+@pytest.mark.parametrize(
+    ("optimizer", "place"),
+    list(itertools.product([name for name in OPTIMIZERS if name != "lbfgs"], PLACES)),
+)
 def test_it_is_known_by_step_four_whatever_the_base_does(
     optimizer: str, place: str, tmp_path: Path
 ) -> None:
     done = check_run(program(optimizer, place), "-25%", tmp_path)
     assert said(done).step <= 4
+
+
+@pytest.mark.nightly
+def test_a_base_that_grows_all_the_time_is_taken_at_step_four(tmp_path: Path) -> None:
+    done = run(program("lbfgs"), {"EBBTIDE_BUDGET": "-25%"}, tmp_path)
+    assert said(done).step == 4, done.output
 
 
 # Of two ranks one by its entry: the other one has the default.
