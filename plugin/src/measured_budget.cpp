@@ -1,22 +1,32 @@
 #include "measured_budget.hpp"
 
 #include <cstdlib>
+#include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::plugin {
+namespace {
+
+bool isSame(std::int64_t base_bytes, std::int64_t other_bytes) {
+  const std::int64_t change = std::abs(base_bytes - other_bytes);
+  return change == 0 || change * 100 < MeasuredBudget::kSettledPercent * other_bytes;
+}
+
+}  // namespace
 
 // Forward passes alone may come between two steps: the last one to begin counts.
 void MeasuredBudget::noteBegin(std::int64_t steps, Bytes base_bytes) {
-  if (settled_) return;
-  if (begun_after_ >= 0 && steps > begun_after_) {
-    const Bytes change = std::abs(base_bytes - last_base_bytes_);
-    const bool same = change == 0 || change * 100 < kSettledPercent * last_base_bytes_;
-    settled_ = same || steps >= kMostMeasured;
-  }
+  const bool next = begun_after_ >= 0 && steps > begun_after_;
   begun_after_ = steps;
+  if (settled_) return;
+  if (next) settled_ = isSame(base_bytes, last_base_bytes_) || steps >= kMostMeasured;
   last_base_bytes_ = base_bytes;
+}
+
+bool MeasuredBudget::isLate() {
+  return awaits() && begun_after_ >= kLateSteps && !std::exchange(said_late_, true);
 }
 
 void MeasuredBudget::know(const scheduler::BudgetFacts& facts) {

@@ -28,11 +28,14 @@ class MeasuredBudget {
   using Form = scheduler::BudgetForm;
 
   static constexpr std::int64_t kMostMeasured = 3;  // steps
+  static constexpr std::int64_t kLateSteps = 8;
   static constexpr int kSettledPercent = 1;
 
   // A step begins, after so many with a backward pass, with so much live.
   void noteBegin(std::int64_t steps, Bytes base_bytes);
   bool settled() const { return settled_; }
+  // True once: so many steps have passed, and what it is of is not known.
+  bool isLate();
 
   // This budget holds, or another one than that: nothing. What was known of it stays.
   void want(std::optional<Form> form) { wanted_ = form; }
@@ -47,7 +50,7 @@ class MeasuredBudget {
  private:
   std::int64_t begun_after_ = -1;  // steps that had ended; -1: none began
   Bytes last_base_bytes_ = 0;
-  bool settled_ = false;
+  bool settled_ = false, said_late_ = false;
   std::optional<Form> wanted_, known_form_;
   scheduler::BudgetFacts facts_;
   Bytes bytes_ = 0;

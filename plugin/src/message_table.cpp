@@ -95,7 +95,7 @@ constexpr auto kMessages = std::to_array<Message>({
      "another user's file are left alone: remove them"},
     {"EB22", "the audit cache … cannot be written", "the folder that you named",
      "another folder, or `off`"},
-    {"EB23", "out of memory. … asked for by …",
+    {"EB23", "out of memory. … asked for",
      "an error: a later step needs more than the first ones did, or something else "
      "takes memory",
      "[read it](#when-memory-is-out)"},
@@ -203,6 +203,12 @@ constexpr auto kMessages = std::to_array<Message>({
      "nothing"},
     {"EB63", "the steps could not be measured, so there is no budget",
      "the reason; training goes on without a budget", "a budget in bytes; please report it"},
+    {"EB64", "no step was recorded so far, so the bytes of … are not known",
+     "steps of another thread, or none that is seen, take the turn; the rank has no budget until "
+     "one is recorded",
+     "a budget in bytes"},
+    {"EB65", "CUDA out of memory. Tried to allocate …",
+     "an error: the GPU's budget, or the GPU, is full", "[read it](#when-memory-is-out)"},
 });
 
 // Letters of the pattern that the text has, in their order and with anything at each gap; 0: it is

@@ -91,8 +91,14 @@ void Session::measureBudget(std::int64_t base_bytes) try {
   measured_.noteBegin(steps_, base_bytes);
   if (!measured_.awaits() || budget_.isPaused()) return;
   if (measured_.settled()) measured_.know(control_->stepFacts());
-  if (measured_.awaits()) return to_record_.atLeast(1);
-  budget_.takeAgain();
+  if (!measured_.awaits()) return budget_.takeAgain();
+  to_record_.atLeast(1);
+  if (measured_.isLate()) {
+    warn(
+        fmt::format("no step was recorded so far, so the bytes of {} are not known, and this rank "
+                    "has no budget. Write one in bytes: EBBTIDE_BUDGET=30GiB",
+                    measured_.wanted()->text()));
+  }
 } catch (const std::exception& error) {
   measured_.want(std::nullopt);
   warn(std::string("the steps could not be measured, so there is no budget: ") + error.what());
@@ -100,7 +106,10 @@ void Session::measureBudget(std::int64_t base_bytes) try {
 
 // With mutex_ held: a budget of what a step takes in bytes, "" until they are known.
 std::string Session::inForce(const std::string& written) {
-  if (written.empty()) return written;
+  if (written.empty()) {
+    if (!budget_.isPaused()) measured_.want(std::nullopt);
+    return written;
+  }
   const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", written);
   measured_.want(form.isOfSteps() ? std::optional(form) : std::nullopt);
   if (!form.isOfSteps()) return written;

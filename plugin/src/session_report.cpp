@@ -169,6 +169,7 @@ std::string Session::reportText() const {
   const ExecutorCounters::Totals done = counters_.totals();
   const auto step_time = control_->stepTime();
   const scheduler::BudgetMargins margins = trained_.margins();
+  const scheduler::BudgetFacts facts = trained_.memoryFacts();
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", host_.torch_version},
@@ -222,7 +223,8 @@ std::string Session::reportText() const {
        {{"headroom_share", margins.headroom_share},
         {"least_headroom_bytes", margins.least_headroom_bytes},
         {"unplanned_bytes", margins.unplanned_bytes},
-        {"whole_bytes", trained_.wholeBytes()}}},
+        {"whole_bytes", facts.memory_bytes.value_or(0)},
+        {"available_bytes", facts.available_bytes.value_or(0)}}},
       {"dominating", saved_text_},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},

@@ -110,11 +110,6 @@ std::int64_t TrainedMemory::unplannedBytes() const {
   return memory_->ledger().marginBytes() + std::max<Bytes>(0, slack_at_peak_bytes_);
 }
 
-std::int64_t TrainedMemory::wholeBytes() const {
-  if (isElsewhere()) return most_bytes_ ? most_bytes_() : 0;
-  return usableMemoryBytes() / std::max(1, config_->local_world_size);
-}
-
 std::int64_t TrainedMemory::reachableBytes(double free_share) const {
   if (most_bytes_) return most_bytes_();
   if (isElsewhere()) return allocator::kUnlimited;

@@ -61,8 +61,6 @@ class TrainedMemory {
   std::int64_t headroomBytes(std::int64_t budget_bytes) const;  // of it, that no plan uses
   std::int64_t planningCapBytes(std::optional<std::int64_t> budget_bytes) const;
   scheduler::BudgetMargins margins() const;  // all of this in one, as it is now
-  // That a budget in percent is of; 0: not known. Reads files.
-  std::int64_t wholeBytes() const;
   // Of each budget, besides: what others hold, and what lies in no block.
   std::int64_t unplannedBytes() const;
   // The smallest budget that leaves so much beside its headroom.

@@ -121,6 +121,11 @@ bool RankBudgets::sharesMemory() const {
                      [](const Entry& entry) { return entry.form.isOfMemory(); });
 }
 
+bool RankBudgets::isOfSteps() const {
+  return std::any_of(entries_.begin(), entries_.end(),
+                     [](const Entry& entry) { return entry.form.isOfSteps(); });
+}
+
 std::vector<std::string> RankBudgets::forNoRankOf(std::int32_t ranks) const {
   std::vector<std::string> texts;
   for (const Entry& entry : entries_) {

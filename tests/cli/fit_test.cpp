@@ -60,6 +60,17 @@ TEST(FitVerdict, IsOfAllRanksThatHaveABudget) {
   EXPECT_EQ(verdict("default=100MiB,rank1=220MiB"), FitVerdict::kUnsure);
 }
 
+// Rank 1 needs most and has enough; rank 0 has not.
+TEST(FitVerdict, IsToldOfTheRankThatDecides) {
+  const std::vector<RunReport> reports = {report(0, 90, 110), report(1, 180, 220)};
+  const RankBudgets budgets = RankBudgets::parse("B", "rank0=50MiB,rank1=300MiB");
+  EXPECT_EQ(judgeFit(reports, budgets, "B"), FitVerdict::kDoesNotFit);
+  const RunReport* const decides = rankOf(FitVerdict::kDoesNotFit, reports, budgets, "B");
+  ASSERT_NE(decides, nullptr);
+  EXPECT_EQ(decides->rank, 0);
+  EXPECT_EQ(rankOf(FitVerdict::kUnsure, reports, budgets, "B"), nullptr);
+}
+
 TEST(FitVerdict, NeedsTheDevicesMemoryForPercent) {
   RunReport one = report(0, 90, 110);
   one.whole_bytes.reset();
@@ -77,7 +88,9 @@ TEST(FitVerdict, TakesBudgetsOfWhatAStepTakes) {
   EXPECT_EQ(bytes("-50%"), 300 * kMiB);  // 400 - 200 / 2
   EXPECT_EQ(bytes("60%peak"), 240 * kMiB);
   EXPECT_EQ(bytes("none"), std::nullopt);
-  EXPECT_THROW(bytes("auto"), std::invalid_argument);  // a report has no such figure
+  EXPECT_THROW(bytes("auto"), std::invalid_argument);  // of a report without the figure
+  one.available_bytes = 700 * kMiB;
+  EXPECT_EQ(bytes("auto"), 700 * kMiB);
 }
 
 TEST(FitTable, HasBudgetsFromTheSmallestToTheOneThatKeepsEverything) {

@@ -27,6 +27,8 @@ PUBLISHED = NotRun("needs published graphs, which are not in the repository")
 GPU = NotRun("needs a GPU machine")
 REMOTE = NotRun("needs another machine")
 
+WHEEL = Elsewhere("test_packaging.py::test_it_trains_beside_torch_alone")
+
 ONE_RANK = {"--nproc-per-node 8": "--nproc-per-node 1"}
 TOP_ONCE = {"ebbtide top": "ebbtide top --once"}
 RANKS = r"rank +state"
@@ -43,7 +45,20 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "build/release/bin/ebbtide prove --budget 2GiB -- .venv/bin/python train.py": Run(
         "identical for 20 steps", instead={"2GiB": "6MiB"}, with_torch=True
     ),
+    "build/release/bin/ebbtide fit --budget 2GiB -- .venv/bin/python train.py": Run(
+        "fits 2GiB", with_torch=True
+    ),
     "build/release/bin/ebbtide top": Run(RANKS, instead=TOP_ONCE),
+    "pip install .": WHEEL,
+    "python -m build --wheel": WHEEL,
+    "pip install dist/ebbtide-*+torch2.11-*.whl": WHEEL,
+    # docs/install.md
+    "pip install ebbtide-0.1.0+torch2.11-py3-none-linux_x86_64.whl": WHEEL,
+    "EBBTIDE=1 python train.py": Run(r"ended after 24 steps", with_torch=True),
+    "uv pip install .": NotRun("a build of minutes, as pip's, of which test_packaging runs one"),
+    "apt-get install --no-install-recommends g++ cmake ninja-build libboost1.81-dev "
+    "prometheus-cpp-dev nlohmann-json3-dev libfmt-dev libcli11-dev libtomlplusplus-dev zlib1g-dev "
+    "libncurses-dev": NotRun("changes the system; ./dev setup installs these packages"),
     "build/release/bin/ebbtide budget 0 24GiB": Run(
         r"rank 0: budget 24\.00 GiB", instead={"24GiB": "12GiB --job port-29500"}
     ),
@@ -53,6 +68,14 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
         with_torch=True,
     ),
     # docs/command_line.md
+    "python -m ebbtide top": Run(RANKS, instead=TOP_ONCE, with_torch=True),
+    "ebbtide fit -- python train.py": Elsewhere("test_fit.py::test_the_smallest_budget_trains"),
+    "ebbtide fit --budget 24GiB -- torchrun --nproc-per-node 8 train.py": Elsewhere(
+        "test_fit.py::test_a_budget_is_judged"
+    ),
+    "ebbtide fit --budget 24GiB --values 8..64 -- python train.py --batch-size {}": Elsewhere(
+        "test_fit.py::test_a_range_is_searched_for_the_real_largest"
+    ),
     "cmake --install build/release --component cli --prefix ~/.local": Run(
         writes=(".local/bin/ebbtide", ".local/share/man/man1/ebbtide.1")
     ),

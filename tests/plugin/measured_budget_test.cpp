@@ -43,6 +43,18 @@ TEST(MeasuredBudget, ForwardPassesAloneSettleNothing) {
   EXPECT_TRUE(measured.settled());
 }
 
+TEST(MeasuredBudget, IsLateOnce) {
+  MeasuredBudget measured;
+  measured.want(form("-50%"));
+  for (std::int64_t steps = 0; steps < MeasuredBudget::kLateSteps; ++steps) {
+    measured.noteBegin(steps, 100 * kMib);
+    EXPECT_FALSE(measured.isLate());
+  }
+  measured.noteBegin(MeasuredBudget::kLateSteps, 100 * kMib);
+  EXPECT_TRUE(measured.isLate());
+  EXPECT_FALSE(measured.isLate());
+}
+
 TEST(MeasuredBudget, IsKnownOnce) {
   MeasuredBudget measured;
   EXPECT_FALSE(measured.awaits());

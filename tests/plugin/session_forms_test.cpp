@@ -120,6 +120,20 @@ TEST_F(SessionFormsTest, APauseAndAnotherBudgetChangeNothingOfIt) {
   said();
 }
 
+// The line tells that there is none, not the bytes of the one that is gone.
+TEST_F(SessionFormsTest, NoneIsToldAsNone) {
+  Session& session = beginWith("-50%");
+  for (int i = 0; i < 3; ++i) step();
+  ASSERT_TRUE(session.budget());
+  ASSERT_EQ(post("/v1/budget", {{"budget", "none"}}).status, 200);
+  step();
+  EXPECT_EQ(session.budget(), std::nullopt);
+  const std::string text = said();
+  const std::size_t at = text.find("the budget is none from step 4 on");
+  ASSERT_NE(at, std::string::npos) << text;
+  EXPECT_EQ(text.find("-50%", at), std::string::npos) << text;
+}
+
 TEST_F(SessionFormsTest, OneThatIsAskedForWhileItWaitsHolds) {
   Session& session = beginWith("-50%");
   keep(kMib);

@@ -45,10 +45,16 @@ std::string whyNoStep(const RecordedRun& run) {
          "it. Install Ebbtide for that Python, and do not set TORCH_DEVICE_BACKEND_AUTOLOAD=0";
 }
 
+bool knowsItsNeed(const RunReport& report) {
+  return report.smallest_feasible_bytes.value_or(0) > 0 && report.needed_bytes.value_or(0) > 0;
+}
+
 // "": it was measured.
 std::string problemOf(const RecordedRun& run) {
   if (run.failed()) return fmt::format("the {} run {}", run.name, run.end.text());
-  return run.stepsOfAll() == 0 ? whyNoStep(run) : "";
+  if (run.stepsOfAll() == 0) return whyNoStep(run);
+  const bool all = std::all_of(run.reports.begin(), run.reports.end(), knowsItsNeed);
+  return all ? "" : "no step could be recorded, so nothing can be told: the run's output has why";
 }
 
 class Fit {
@@ -82,6 +88,11 @@ class Fit {
       throw std::invalid_argument("--values " + arguments_.values +
                                   ": a range is searched for the largest value that fits a "
                                   "budget. Add --budget 80%, or write a list: --values 8,16");
+    }
+    if (budgets_ && budgets_->isOfSteps()) {
+      throw std::invalid_argument(name_ + "=" + runs_.budget() +
+                                  ": each value would have a budget of its own. With --values "
+                                  "write a size, or a percentage of the memory: 80%");
     }
     FitOfValues all;
     std::int64_t budget_bytes = 0;
@@ -135,11 +146,14 @@ class Fit {
 
   void judge(FitResult& result, const RecordedRun& run, const std::vector<std::string>& command,
              const std::string& of) {
-    result.budget =
-        FitBudget{runs_.budget(), budgetOf(result.report, *budgets_, name_).value_or(0)};
     const FitVerdict verdict = judgeFit(run.reports, *budgets_, name_);
     result.fits = verdict == FitVerdict::kUnsure ? runs_.holdsBudget(command, of)
                                                  : verdict == FitVerdict::kFits;
+    // What is told is of the rank that decides, though another one may need more.
+    const RunReport* const decides = rankOf(verdict, run.reports, *budgets_, name_);
+    if (!*result.fits && decides != nullptr) result.report = *decides;
+    result.budget =
+        FitBudget{runs_.budget(), budgetOf(result.report, *budgets_, name_).value_or(0)};
   }
 
   // Of a value only what the budget costs: there may be many values.

@@ -98,7 +98,8 @@ json FitResult::toJson() const {
     tree["text"] = problem;
     return tree;
   }
-  tree["text"] = verdictText(*this).substr(0, verdictText(*this).find('\n'));
+  const std::string verdict = verdictText(*this);
+  tree["text"] = verdict.substr(0, verdict.find('\n'));
   tree["budget_bytes"] = budget && budget->bytes > 0 ? json(budget->bytes) : json();
   tree["overhead_ratio"] = at_budget ? orNull(at_budget->overhead_ratio) : json();
   tree["smallest_budget_bytes"] = orNull(smallestBudgetBytes());

@@ -34,8 +34,10 @@ std::string folderName(std::string run) {
 Environment fitEnvironment(const Environment& own, const std::string& folder,
                            const std::string& budget, std::int64_t steps) {
   Environment environment = own;
-  unset(environment, "EBBTIDE_PROOF");
-  unset(environment, "EBBTIDE_BUDGET");
+  // Files of the user's own runs stay as they are; without our allocator nothing is measured.
+  for (const char* name : {"EBBTIDE_PROOF", "EBBTIDE_BUDGET", "EBBTIDE_PERFETTO",
+                           "EBBTIDE_TEXTFILE", "EBBTIDE_ALLOCATOR"})
+    unset(environment, name);
   if (!budget.empty()) {
     set(environment, "EBBTIDE_BUDGET", budget);
     unset(environment, "EBBTIDE_ON_INFEASIBLE");

@@ -26,6 +26,7 @@ std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::R
   if (!text) return std::nullopt;
   const auto form = scheduler::BudgetForm::parse(name, *text);
   const auto bytes = scheduler::resolve(form, {.memory_bytes = report.whole_bytes,
+                                               .available_bytes = report.available_bytes,
                                                .plain_peak_bytes = report.plain_peak_bytes,
                                                .activation_bytes = report.activation_bytes});
   if (!bytes) {
@@ -34,6 +35,15 @@ std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::R
                                 "example 30GiB");
   }
   return bytes;
+}
+
+const RunReport* rankOf(FitVerdict verdict, const std::vector<RunReport>& reports,
+                        const scheduler::RankBudgets& budgets, const std::string& name) {
+  const auto found = std::find_if(reports.begin(), reports.end(), [&](const RunReport& report) {
+    const auto budget = budgetOf(report, budgets, name);
+    return budget && judgeFit(report, *budget) == verdict;
+  });
+  return found != reports.end() ? &*found : nullptr;
 }
 
 FitVerdict judgeFit(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets,

@@ -30,6 +30,10 @@ FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes);
 std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::RankBudgets& budgets,
                                      const std::string& name);
 
+// The first rank of that verdict; nullptr: there is none.
+const RunReport* rankOf(FitVerdict verdict, const std::vector<RunReport>& reports,
+                        const scheduler::RankBudgets& budgets, const std::string& name);
+
 // Of all ranks that have a budget: one that does not fit decides, then one that is not sure.
 FitVerdict judgeFit(const std::vector<RunReport>& reports, const scheduler::RankBudgets& budgets,
                     const std::string& name);

@@ -36,6 +36,7 @@ class RankBudgets {
   bool namesRanks() const;
   // Is some entry of what the ranks of a machine share?
   bool sharesMemory() const;
+  bool isOfSteps() const;  // is some entry of what a step takes?
 
   // Entries that are for none of a job with so many ranks, or with these stages, as they were
   // written: "rank9=24GiB".
