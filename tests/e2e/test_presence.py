@@ -176,7 +176,7 @@ def test_ample_budget_says_that_it_has_no_effect(tmp_path: Path, tiny_baseline: 
 def test_budgets_for_nothing_that_is_there_are_named_once(tmp_path: Path) -> None:
     budgets = "rank0=8GiB,rank1=1GiB,stage0-3=1GiB,stage1=1GiB"
     done = run(tiny(), {"EBBTIDE_BUDGET": budgets}, tmp_path).succeeded()
-    line = r"warning: EBBTIDE_BUDGET: (.*)"
+    line = r"warning: EBBTIDE_BUDGET: (.*) \[EB\d+\]"
     assert sorted(re.findall(line, done.output)) == [
         "rank1=1GiB is for nothing that is there: the job has rank 0",
         "stage1=1GiB is for nothing that is there: the job has stage 0",
@@ -252,7 +252,7 @@ def test_the_last_line_sums_the_run_up(
     steps = done.report["steps"]
     assert done.said(
         rf"ended after {steps} steps of [\d.]+ m?s: peak [\d.]+ MiB of the budget's [\d.]+ MiB, "
-        r"never over it; plain peak [\d.]+ MiB; recomputing takes [\d.]+ % of the time$"
+        r"never over it; plain peak [\d.]+ MiB; recomputing takes [\d.]+ % of the time \[EB03\]$"
     ), done.output
     measured = run(
         settled("tests/e2e/tiny_train.py", "--variants", "plain", "--steps", "12"),
@@ -263,7 +263,7 @@ def test_the_last_line_sums_the_run_up(
     line = re.search(
         r"ended after \d+ steps of [\d.]+ m?s: peak [\d.]+ MiB, activations [\d.]+ MiB\. "
         r"Half of the activations: EBBTIDE_BUDGET=(\d+)MiB \(.+\); "
-        r"the smallest: (\d+)MiB( \(.+\))?$",
+        r"the smallest: (\d+)MiB( \(.+\))? \[EB03\]$",
         measured.output,
         re.M,
     )
