@@ -60,7 +60,7 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "prometheus-cpp-dev nlohmann-json3-dev libfmt-dev libcli11-dev libtomlplusplus-dev zlib1g-dev "
     "libncurses-dev": NotRun("changes the system; ./dev setup installs these packages"),
     "build/release/bin/ebbtide budget 0 24GiB": Run(
-        r"rank 0: budget 24\.00 GiB", instead={"24GiB": "12GiB --job port-29500"}
+        r"rank 0: budget 12\.00 GiB", instead={"24GiB": "12GiB --job port-29500"}
     ),
     "LD_PRELOAD=$PWD/build/release/lib/libebbtide.so EBBTIDE_BUDGET=4GiB ./a_libtorch_program": Run(
         r"budget 4\.0",
