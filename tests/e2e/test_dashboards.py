@@ -427,6 +427,6 @@ def test_a_folder_that_goes_away_is_one_warning(tmp_path: Path) -> None:
     warnings = re.findall(r"warning: .*", done.output)
     assert warnings == [
         f"warning: the series are not written to the file of EBBTIDE_TEXTFILE: {folder}/0.prom: "
-        "No such file or directory"
+        "No such file or directory [EB47]"
     ], done.output
     assert done.results == run(program, {}, tmp_path / "plain").succeeded().results
