@@ -215,6 +215,7 @@ class Run:
             self.note(outcome)
 
     def benchmarks(self) -> None:
+        self.calls()
         result = self.out / "gpu_allocator.json"
         command = [sys.executable, "benchmarks/gpu_allocator.py", "--out", str(result)]
         status, output, seconds = self.call("gpu_allocator", command)
@@ -223,6 +224,22 @@ class Run:
             outcome.values = json.loads(result.read_text())
             if "skipped" in outcome.values:
                 outcome.status = "skipped"
+        self.note(outcome)
+
+    def calls(self) -> None:
+        """What CUDA's own calls cost here."""
+        nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+        program = str(self.build / "gpu_calls")
+        command = [nvcc, "-std=c++20", "-O2", "-o", program, "benchmarks/gpu_calls.cu", "-lcuda"]
+        if not gpu_there():
+            self.note(Outcome("gpu_calls", "skipped", note="no GPU"))
+            return
+        status, output, seconds = self.call("gpu_calls_build", command)
+        if status == 0:
+            status, output, seconds = self.call("gpu_calls", [program])
+        outcome = one("gpu_calls", status, seconds, last_lines(output, 1)[:200])
+        if status == 0:
+            outcome.values = json.loads(output[output.index("{") :])
         self.note(outcome)
 
     # -- results ----------------------------------------------------------------------------------

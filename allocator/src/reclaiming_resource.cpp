@@ -13,6 +13,8 @@ constexpr int kMostRounds = 64;  // those of other threads included
 // circle.
 thread_local bool reclaiming_here = false;
 
+thread_local int within_budget_scopes = 0;
+
 }  // namespace
 
 void ReclaimingResource::setReclaimer(Reclaimer* reclaimer) noexcept {
@@ -46,6 +48,7 @@ void* ReclaimingResource::reclaimAndRetry(std::size_t bytes, Stream stream) noex
   }
   const Bytes limit = overrun_limit_bytes_;  // the reclaimer may have set another one
   lock.unlock();
+  if (within_budget_scopes > 0) return nullptr;
   const Bytes mapped = ledger_.mappedBytes();
   if (limit != kUnlimited && static_cast<Bytes>(bytes) > limit - mapped) return nullptr;
   const Ledger::OverrunScope overrun;
@@ -96,6 +99,13 @@ bool ReclaimingResource::callReclaimer(std::unique_lock<std::mutex>& lock,
   reclaiming_ = false;
   changed_.notify_all();
   return watch.sawAny();
+}
+
+ReclaimingResource::WithinBudget::WithinBudget() noexcept {
+  ++within_budget_scopes;
+}
+ReclaimingResource::WithinBudget::~WithinBudget() {
+  --within_budget_scopes;
 }
 
 void ReclaimingResource::unlockAfterFork(bool in_child) noexcept {

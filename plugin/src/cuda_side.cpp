@@ -34,11 +34,21 @@ CudaSide installCudaSide(const std::string& budget, std::string& problem) {
   return CudaSide::kRefused;
 }
 
-bool offerGpus() {
+bool offerGpus(bool budget) {
   if (library == nullptr) return false;
-  using Offer = bool (*)();
+  using Offer = bool (*)(bool);
   const auto offer = reinterpret_cast<Offer>(dlsym(library, "ebbtide_cuda_offer"));
-  return offer != nullptr && offer();
+  return offer != nullptr && offer(budget);
+}
+
+std::optional<GpuOverrun> gpuOverrun() {
+  if (library == nullptr) return std::nullopt;
+  using Overrun = bool (*)(std::int64_t*, std::int64_t*);
+  const auto overrun = reinterpret_cast<Overrun>(dlsym(library, "ebbtide_cuda_overrun"));
+  GpuOverrun found;
+  const bool exceeded =
+      overrun != nullptr && overrun(&found.budget_bytes, &found.peak_bytes);
+  return exceeded ? std::optional(found) : std::nullopt;
 }
 
 void measureGpuMargins() {

@@ -2,6 +2,8 @@
 // torch nor CUDA: the plugin loads without both.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace ebbtide::plugin {
@@ -13,9 +15,17 @@ enum class CudaSide { kAbsent, kInstalled, kRefused };
 // is one sentence.
 CudaSide installCudaSide(const std::string& budget, std::string& problem);
 
-// After that: values on the GPUs are dropped, spilled and computed again from the first step on.
-// False where the side was built without the kernels for it, or is not installed.
-bool offerGpus();
+// After that: training on a GPU is recorded, and under a budget its values are dropped, spilled and
+// computed again from the first step on. `budget`: one is the GPUs'; training on the CPU is left
+// alone then. False where the side was built without the kernels for it, or is not installed.
+bool offerGpus(bool budget);
+
+// Of the GPU whose budget was exceeded, of several the one that was used most: what others use of
+// it in both figures. Nothing: none was.
+struct GpuOverrun {
+  std::int64_t budget_bytes = 0, peak_bytes = 0;
+};
+std::optional<GpuOverrun> gpuOverrun();
 
 // For the start of a step: what others hold of the GPUs counts as of now. Nothing where the side is
 // not installed.

@@ -44,13 +44,15 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
     config.budget_is_of_gpus = true;
     config.gpu_budget = config.budget_text;
     config.budget_bytes.reset();
-    if (offerGpus()) {
+    if (offerGpus(/*budget=*/true)) {
       offerToNccl(ownFolder());
     } else if (config.stage_budgets) {
       problem =
           "EBBTIDE_BUDGET names stages, which this build does not tell apart on a GPU; name "
           "their ranks";
     }
+  } else if (side == CudaSide::kInstalled) {
+    offerGpus(/*budget=*/false);  // measured, if they are what is trained
   }
   return problem;
 }
@@ -114,6 +116,8 @@ extern "C" __attribute__((visibility("default"))) void ebbtide_torch_finish() {
   if (Session::current() == nullptr || Session::inChild()) return;
   try {
     endThreadStep();
+    if (const auto over = gpuOverrun())
+      Session::current()->sayExceededUntrained(over->budget_bytes, over->peak_bytes);
     Session::current()->shutdown();
   } catch (const std::exception& error) {
     Session::current()->disable(messageOf(error));

@@ -47,7 +47,7 @@ constexpr auto kMessages = std::to_array<Message>({
      "weights)",
      "nothing, or keep less; if memory runs out, the error names a budget for more "
      "such steps"},
-    {"EB09", "out of memory. … it is too small for this program",
+    {"EB09", "…out of memory. … it is too small for this program",
      "an error: even with everything on the host a step does not fit",
      "use the budget it names, or a smaller batch"},
     {"EB10", "the budget of … is below what the best plan needs",

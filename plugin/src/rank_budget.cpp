@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "job/job_versions.hpp"
 
 namespace ebbtide::plugin {
@@ -46,6 +47,11 @@ std::optional<std::string> RankBudget::takeDue() {
   asked_due_ = false;
   ++number_;
   return written();
+}
+
+bool RankBudget::holdsAny() const {
+  const std::string size = written();
+  return !size.empty() && !scheduler::BudgetForm::parse("EBBTIDE_BUDGET", size).isNone();
 }
 
 std::string RankBudget::written() const {

@@ -83,6 +83,8 @@ class RankBudget {
   bool takeBack();
 
   // --- what holds
+  // Is one written for it that bounds anything? A pause has none.
+  bool holdsAny() const;
   // The one that is due, as it was written, "" for none: it holds from now on. Nothing: none is.
   std::optional<std::string> takeDue();
   void takeAgain() { due_ = true; }       // what is written comes to other bytes by now

@@ -35,11 +35,12 @@ std::string costText(const RunSummary::Outlook& outlook) {
 
 std::string outlookText(const RunSummary& run) {
   std::string text;
-  if (run.half.budget_bytes > 0 && run.half.budget_bytes < run.peak_bytes) {
+  const RunSummary::Bytes now = run.peak_bytes + run.others_bytes;
+  if (run.half.budget_bytes > 0 && run.half.budget_bytes < now) {
     text += ". Half of the activations: EBBTIDE_BUDGET=" + asSetting(run.half.budget_bytes) +
             costText(run.half);
   }
-  if (run.smallest.budget_bytes > 0 && run.smallest.budget_bytes < run.peak_bytes) {
+  if (run.smallest.budget_bytes > 0 && run.smallest.budget_bytes < now) {
     text += (text.empty() ? ". The smallest budget: EBBTIDE_BUDGET=" : "; the smallest: ") +
             asSetting(run.smallest.budget_bytes) + costText(run.smallest);
   }
@@ -50,7 +51,15 @@ std::string outlookText(const RunSummary& run) {
 std::string violationsText(const RunSummary& run) {
   if (run.violations == 0) return "never over it";
   return fmt::format("{} time{} over it{}", run.violations, run.violations == 1 ? "" : "s",
-                     run.peak_bytes <= *run.budget_bytes ? " until it was judged" : "");
+                     run.peak_bytes + run.others_bytes <= *run.budget_bytes
+                         ? " until it was judged"
+                         : "");
+}
+
+std::string othersText(const RunSummary& run) {
+  if (run.others_bytes == 0) return "";
+  return fmt::format(" beside {} in use outside of PyTorch's allocator",
+                     formatBytes(run.others_bytes));
 }
 
 }  // namespace
@@ -58,13 +67,14 @@ std::string violationsText(const RunSummary& run) {
 std::string describe(const RunSummary& run) {
   std::string text = stepsText(run);
   if (run.peak_bytes == 0) return text;  // torch's own allocator
-  text += ": peak " + formatBytes(run.peak_bytes);
+  text += ": peak " + formatBytes(run.peak_bytes) + othersText(run);
   if (!run.budget_bytes) {
     if (run.activation_bytes > 0) text += ", activations " + formatBytes(run.activation_bytes);
     return text + outlookText(run);
   }
   text +=
-      fmt::format(" of the budget's {}, {}", formatBytes(*run.budget_bytes), violationsText(run));
+      fmt::format("{} of the budget's {}, {}", run.others_bytes > 0 ? "," : "",
+                  formatBytes(*run.budget_bytes), violationsText(run));
   if (run.plain_peak_bytes > 0)
     text += fmt::format("; plain peak {}", formatBytes(run.plain_peak_bytes));
   return text + fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);

@@ -19,7 +19,8 @@ struct RunSummary {
   std::int64_t steps = 0;
   double step_seconds = 0;                 // 0: not known
   std::optional<Bytes> budget_bytes = {};  // nothing: measured only
-  Bytes peak_bytes = 0;                    // of what the budget bounds; 0: not known
+  Bytes peak_bytes = 0;                    // of what the allocator maps; 0: not known
+  Bytes others_bytes = 0;                  // of a GPU, beside it: budgets bound both
   Bytes plain_peak_bytes = 0;              // without a plan; 0: not known
   Bytes activation_bytes = 0;              // 0: not known
   double recompute_share = 0;              // of the time in steps

@@ -105,7 +105,7 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
   if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes),
                        std::move(facts)))
     return;
-  trained_.measureOnly(measured_.awaits() || (budget_.isOfStage() && !budget_.size()));
+  trained_.measureOnly(measured_.awaits() || !budget_.holdsAny());
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
 }
 
@@ -425,6 +425,15 @@ std::string Session::raiseStop() {
   return stop_.message();
 }
 
+void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const {
+  if (awake_) return;
+  warn(
+      fmt::format("the budget of {} was exceeded, {} at most, and no training step was seen: "
+                  "nothing was dropped or spilled (only what autograd saves of operations "
+                  "outside torch.func can be)",
+                  formatBytes(budget_bytes), formatBytes(peak_bytes)));
+}
+
 void Session::shutdown() {
   {
     std::lock_guard lock(mutex_);
@@ -448,13 +457,8 @@ void Session::shutdown() {
     violations_ = memory.budget_violations;
     metrics_.raiseTo(metrics::Counter::kBudgetViolations, static_cast<double>(violations_));
   }
-  if (!awake_ && memory.budget_violations > 0) {
-    warn(
-        fmt::format("the budget of {} was exceeded, {} at most, and no training step was seen: "
-                    "nothing was dropped or spilled (only what autograd saves of operations "
-                    "outside torch.func can be)",
-                    formatBytes(budget().value_or(0)), formatBytes(memory.mapped_peak_bytes)));
-  }
+  if (memory.budget_violations > 0)
+    sayExceededUntrained(budget().value_or(0), memory.mapped_peak_bytes);
   if (awake_ && !config_->report_path.empty()) writeReport();
   if (awake_) writeTextFile();
   if (awake_) sayAtEnd();

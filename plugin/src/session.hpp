@@ -212,6 +212,8 @@ class Session {
 
   void writeReport();
   void writeTrace(const scheduler::Trace& trace, std::int64_t step);
+  // At exit, of the memory that a budget was to bound: nothing where a step was seen.
+  void sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const;
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:

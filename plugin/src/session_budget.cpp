@@ -188,10 +188,15 @@ std::string Session::measuredText(const std::string& who) const {
   if (!measured_.known())
     return fmt::format("{} budget is {}: measured first, in force once the base is settled", whose,
                        form);
-  return fmt::format("{} budget {} is {} from step {} on: plain peak {}, activations {}", whose,
+  const scheduler::BudgetFacts& facts = measured_.facts();
+  const std::string others = facts.others_bytes == 0
+                                 ? ""
+                                 : fmt::format(", in use outside of PyTorch's allocator {}",
+                                               formatBytes(facts.others_bytes));
+  return fmt::format("{} budget {} is {} from step {} on: plain peak {}, activations {}{}", whose,
                      form, formatBytes(measured_.bytes()), steps_ + 1,
-                     formatBytes(*measured_.facts().plain_peak_bytes),
-                     formatBytes(*measured_.facts().activation_bytes));
+                     formatBytes(*facts.plain_peak_bytes), formatBytes(*facts.activation_bytes),
+                     others);
 }
 
 // With mutex_ held: the budget that was asked for while the run went on cannot be held. The one

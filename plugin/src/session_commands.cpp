@@ -105,8 +105,14 @@ void SessionControl::planLater(std::function<void()> command, const Answer& answ
 // Nothing: none, or it is of what is not known.
 std::optional<std::int64_t> SessionControl::bytesOf(
     const BudgetForm& form, const std::vector<RecordedStep>& recorded) const {
-  return scheduler::resolve(form,
-                            form.isOfSteps() ? factsOf(recorded) : session_.trained_.memoryFacts());
+  return scheduler::resolve(
+      form, form.isOfSteps() ? stepFacts(recorded) : session_.trained_.memoryFacts());
+}
+
+scheduler::BudgetFacts SessionControl::stepFacts(const std::vector<RecordedStep>& recorded) const {
+  scheduler::BudgetFacts facts = factsOf(recorded);
+  facts.others_bytes = session_.trained_.othersBytes();
+  return facts;
 }
 
 // Of the planning thread, which nothing else plans on meanwhile.

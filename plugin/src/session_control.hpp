@@ -55,7 +55,7 @@ class SessionControl {
   void noteEnd(const allocator::Statistics& memory, double seconds,
                const ExecutorCounters::Totals& done, std::uint64_t program);
   void noteRecorded(RecordedStep step) { recorded_.add(std::move(step)); }
-  scheduler::BudgetFacts stepFacts() const { return factsOf(recorded_.all()); }
+  scheduler::BudgetFacts stepFacts() const { return stepFacts(recorded_.all()); }
   void forgetRecorded() { recorded_ = {}; }  // another program begins
   // The session has just taken this budget: the plan that was made for it is in force too.
   void takePlan(const std::string& size);
@@ -134,6 +134,7 @@ class SessionControl {
   // Why these must not run under such a budget, or none; nothing: they may.
   std::optional<metrics::Response> overfills(const std::vector<ProgramChange>& programs,
                                              std::optional<std::int64_t> budget) const;
+  scheduler::BudgetFacts stepFacts(const std::vector<RecordedStep>& recorded) const;
   std::optional<std::int64_t> bytesOf(const scheduler::BudgetForm& form,
                                       const std::vector<RecordedStep>& recorded) const;
   scheduler::Trace planningTrace(const RecordedStep& step);

@@ -192,6 +192,7 @@ std::string Session::reportText() const {
       {"predicted_peak_bytes", program.predicted_peak_bytes},
       {"smallest_budget_without_spilling_bytes", smallest_without_spill_bytes_},
       {"budget_violations", violations_},
+      {"others_bytes", trained_.othersBytes()},
       {"uncounted_bytes", figures_.uncountedBytes()},
       {"placed_blocks", memory.planned_allocations},
       {"misplaced_blocks", memory.plan_deviations},

@@ -75,6 +75,7 @@ RunSummary Session::summary() const {
                  .step_seconds = step_time ? step_time->seconds : 0,
                  .budget_bytes = budget(),
                  .peak_bytes = figures_.mappedPeakBytes(),
+                 .others_bytes = trained_.othersBytes(),
                  .violations = violations_,
                  .half = outlook_half_,
                  .smallest = outlook_smallest_};

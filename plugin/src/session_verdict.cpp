@@ -98,10 +98,11 @@ std::int64_t Session::neededBytes() const noexcept {
 // for.
 void Session::noteStart() {
   const allocator::Statistics memory = this->memory().statistics();
+  const Bytes peak = memory.mapped_peak_bytes + memory.margin_bytes;
   const std::lock_guard lock(mutex_);
-  const bool holds = memory.mapped_peak_bytes <= budget().value_or(allocator::kUnlimited);
+  const bool holds = peak <= budget().value_or(allocator::kUnlimited);
   if (forked_ || holds) return floor_.countFrom(memory.budget_violations);
-  floor_.noteStart({memory.budget_violations, memory.mapped_peak_bytes}, memory.allocated_bytes);
+  floor_.noteStart({memory.budget_violations, peak}, memory.allocated_bytes);
 }
 
 // What the machine does not have fails without us, too, and is no word on the program.
@@ -144,8 +145,8 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   if (!budget() || budget_.isOpen() || outage_.awaitsPlan()) return;
   in_pipeline_ = trace.group_size > 1;
   const Bytes before = floor_.neededBytes();
-  const bool over =
-      floor_.noteStep({.violations = violations_, .mapped_peak_bytes = figures_.mappedPeakBytes()});
+  const Bytes peak = figures_.mappedPeakBytes() + memory().ledger().marginBytes();
+  const bool over = floor_.noteStep({.violations = violations_, .mapped_peak_bytes = peak});
   if (floor_.neededBytes() > before) needs_most_first_op_ = firstOpOf(trace);
   noteGrown();
   exportSmallestBudget();
@@ -238,7 +239,7 @@ void Session::measureGrowth(Bytes base_bytes) {
 }
 
 void Session::mayGoOver() {
-  if (!trained_.isElsewhere()) trained_.limitOverrun();
+  trained_.limitOverrun();
 }
 
 // Called with mutex_ held. Not before the budget is decided: a refusal stands alone.
@@ -301,15 +302,17 @@ std::string Session::spillProblem() const {
   return error.empty() ? "" : " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";
 }
 
-// Batch-size finders (accelerate's, Lightning's) look for the words of its first line.
+// Batch-size finders (accelerate's, Lightning's) look for the words that it begins with.
 std::string Session::refusalText(std::int64_t base_bytes) const {
   return fmt::format(
-      "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory within the budget of {}: "
-      "it is too small for this program, which needs {}.\n"
+      "{} the budget of {}: it is too small for this program, which needs {}.\n"
       "Smallest budget: EBBTIDE_BUDGET={}.{}\n"
       "Floor: {}. Live when a step begins (parameters, gradients, optimizer, data): {}. Saved for "
       "backward, by op: {}.\n"
       "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.",
+      trained_.isElsewhere()
+          ? "CUDA out of memory. Memory cannot be allocated within"
+          : "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory within",
       formatBytes(budget().value_or(0)), formatBytes(floor_.neededBytes()),
       asSetting(smallestBudgetBytes()), spillProblem(),
       floor_.needsMostAtStart() ? "what the program allocated before its first step" : floor_text_,

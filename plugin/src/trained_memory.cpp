@@ -55,17 +55,18 @@ std::optional<std::int64_t> TrainedMemory::budgetBytes() const noexcept {
 
 void TrainedMemory::setBudget(const std::string& size) {
   const std::int64_t before = budgetBytes().value_or(allocator::kUnlimited);
+  const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", size.empty() ? "none" : size);
   if (set_budget_) {
+    if (!form.isNone()) limitOverrun();
     set_budget_(size);
   } else {
-    const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", size.empty() ? "none" : size);
     const std::int64_t bytes =
         scheduler::resolve(form, config_->memoryFacts()).value_or(allocator::kUnlimited);
     // First: of two threads the other one may allocate meanwhile.
     if (!isElsewhere() && bytes != before) limitOverrun();
     memory_->setBudget(bytes);
   }
-  measures_only_ = size.empty();
+  measures_only_ = form.isNone();
 }
 
 scheduler::BudgetFacts TrainedMemory::memoryFacts() const {
@@ -96,7 +97,10 @@ std::int64_t TrainedMemory::namedBudgetBytes(std::int64_t needed_bytes) const {
 
 // Past the end of the machine's memory the system ends processes, ours or others.
 void TrainedMemory::limitOverrun() {
-  memory_->limitOverrun(reachableBytes(kFreeShare));
+  if (!isElsewhere()) return memory_->limitOverrun(reachableBytes(kFreeShare));
+  const scheduler::BudgetFacts facts = memoryFacts();
+  const Bytes all = facts.available_bytes.value_or(allocator::kUnlimited);
+  memory_->limitOverrun(std::max<Bytes>(0, all - facts.others_bytes));
 }
 
 // Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
@@ -107,7 +111,13 @@ std::int64_t TrainedMemory::planningCapBytes(std::optional<std::int64_t> budget_
 }
 
 std::int64_t TrainedMemory::unplannedBytes() const {
-  return memory_->ledger().marginBytes() + std::max<Bytes>(0, slack_at_peak_bytes_);
+  return othersBytes() + std::max<Bytes>(0, slack_at_peak_bytes_);
+}
+
+// Without a budget the ledger knows of no margin.
+std::int64_t TrainedMemory::othersBytes() const {
+  const Bytes margin = memory_->ledger().marginBytes();
+  return margin > 0 || !facts_ ? margin : facts_().others_bytes;
 }
 
 std::int64_t TrainedMemory::reachableBytes(double free_share) const {

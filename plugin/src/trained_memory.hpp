@@ -63,12 +63,14 @@ class TrainedMemory {
   scheduler::BudgetMargins margins() const;  // all of this in one, as it is now
   // Of each budget, besides: what others hold, and what lies in no block.
   std::int64_t unplannedBytes() const;
+  // The first of these, when it was measured last, whether or not there is a budget. 0 of a host.
+  std::int64_t othersBytes() const;
   // The smallest budget that leaves so much beside its headroom.
   std::int64_t budgetWithRoomFor(std::int64_t bytes) const;
   // The budget that is told to users where steps need so much, in whole MiB; 0 of 0: not known.
   std::int64_t namedBudgetBytes(std::int64_t needed_bytes) const;
-  // The host's budget may be exceeded, until 5 % of the machine or a control group are left free;
-  // reads files.
+  // The budget may be exceeded, until 5 % of the machine or a control group are left free, or of
+  // the device; of a host it reads files.
   void limitOverrun();
   void refuseOverrun() noexcept { memory_->limitOverrun(0); }
   // The budget may be exceeded, as far as there is memory at all; each time is counted.

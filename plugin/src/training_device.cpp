@@ -51,6 +51,7 @@ std::mutex mutex;  // guards the choice
 std::atomic<const TrainingDevice*> chosen{nullptr};
 std::atomic<OpenDevice> open_device{nullptr};
 std::atomic<c10::DeviceType> offered_type{c10::kCPU};
+std::atomic<bool> may_be_host{false};
 
 void noteOutOfMemory() noexcept {
   if (!Session::inChild() && !TrialScope::active()) {
@@ -69,7 +70,8 @@ const TrainingDevice& trainingDevice() noexcept {
 bool trainsOn(c10::Device device) noexcept {
   if (open_device.load(std::memory_order_relaxed) == nullptr) return true;
   const TrainingDevice* const here = chosen.load(std::memory_order_acquire);
-  return here != nullptr ? here->has(device) : device.type() == offered_type;
+  if (here != nullptr) return here->has(device);
+  return device.type() == offered_type || (device.is_cpu() && may_be_host);
 }
 
 bool isSecondDevice(c10::Device device) noexcept {
@@ -89,7 +91,7 @@ bool chooseTrainingDevice(c10::Device device) {
   const std::lock_guard lock(mutex);
   if (chosen.load() != nullptr) return true;
   const OpenDevice open = open_device.load();
-  if (open == nullptr) {
+  if (open == nullptr || (device.is_cpu() && may_be_host)) {
     chosen.store(&host(), std::memory_order_release);
     return true;
   }
@@ -112,10 +114,11 @@ bool chooseTrainingDevice(c10::Device device) {
 }  // namespace ebbtide::plugin
 
 extern "C" __attribute__((visibility("default"))) void ebbtide_offer_devices(
-    c10::DeviceType type, ebbtide::plugin::OpenDevice open) {
+    c10::DeviceType type, ebbtide::plugin::OpenDevice open, bool or_host) {
   using namespace ebbtide::plugin;
   const std::lock_guard lock(mutex);
   if (chosen.load() != nullptr) return;  // too late: a step has begun
   offered_type = type;
+  may_be_host = or_host;
   open_device = open;
 }

@@ -1,6 +1,7 @@
 // TrainingDevice: what the executor asks of the device whose tensors the process trains: the CPU,
 // unless a library offers devices of another type before the first step. Then it is the first of
-// them whose tensors are trained, and steps on other tensors are left as PyTorch runs them.
+// them whose tensors are trained, and steps on other tensors are left as PyTorch runs them. Where
+// no budget is the devices', the CPU is one of those that may come first.
 //
 // One a process. Chosen by the thread that begins the first step; the same ever after. Includes
 // torch.
@@ -80,5 +81,7 @@ bool chooseTrainingDevice(c10::Device device);
 
 }  // namespace ebbtide::plugin
 
-// Found by name by the library that offers devices of a type; before the first step.
-extern "C" void ebbtide_offer_devices(c10::DeviceType type, ebbtide::plugin::OpenDevice open);
+// Found by name by the library that offers devices of a type; before the first step. `or_host`: the
+// CPU is trained on, if its tensors come first.
+extern "C" void ebbtide_offer_devices(c10::DeviceType type, ebbtide::plugin::OpenDevice open,
+                                      bool or_host);

@@ -82,10 +82,11 @@ std::optional<Bytes> resolve(const BudgetForm& form, const BudgetFacts& facts) {
       return std::max<Bytes>(1, *facts.available_bytes);
     case BudgetForm::Kind::kLessActivations:
       if (!facts.plain_peak_bytes || !facts.activation_bytes) break;
-      return std::max<Bytes>(
-          1, *facts.plain_peak_bytes - shareOf(form.percent, *facts.activation_bytes));
+      return std::max<Bytes>(1, facts.others_bytes + *facts.plain_peak_bytes -
+                                    shareOf(form.percent, *facts.activation_bytes));
     case BudgetForm::Kind::kPeakShare:
-      return share(facts.plain_peak_bytes);
+      if (!facts.plain_peak_bytes) break;
+      return facts.others_bytes + *share(facts.plain_peak_bytes);
   }
   return std::nullopt;
 }

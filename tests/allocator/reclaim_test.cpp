@@ -144,6 +144,22 @@ TEST_F(ReclaimTest, WithoutProgressTheOverrunPolicyDecides) {
   stack_->deallocate(block);
 }
 
+TEST_F(ReclaimTest, WhoCanFreeMoreAsksForNoOverrun) {
+  stack_.spy().ceiling_bytes = 5 * kMiB;
+  stack_.memory().limitOverrun(kUnlimited);
+  ScriptedReclaimer reclaimer([](const ReclaimRequest&) { return 0; });
+  stack_.memory().setReclaimer(&reclaimer);
+  {
+    const ReclaimingResource::WithinBudget within;
+    EXPECT_EQ(allocate(kMiB), nullptr);
+  }
+  EXPECT_EQ(reclaimer.calls, 1);
+  EXPECT_EQ(stack_.memory().statistics().budget_violations, 0);
+  void* block = allocate(kMiB);
+  EXPECT_NE(block, nullptr);
+  stack_->deallocate(block);
+}
+
 TEST_F(ReclaimTest, ANestedAllocationUsesWhatWasFreedAndDoesNotReenter) {
   void* staging = nullptr;
   bool refused = false;

@@ -145,6 +145,17 @@ TEST(Verdict, SaysWhereTooFewStepsFollowedAPlan) {
   EXPECT_NE(notesOf(verdict).find("Type: --steps 16\n"), std::string::npos) << notesOf(verdict);
 }
 
+// 412 MiB of the step and 690 of others are more than the budget of 1,024: values were dropped.
+TEST(Verdict, CountsWhatOthersUseOfTheBudget) {
+  Evidence made = evidence({log("abcdef")}, {log("abcdef")});
+  made.reports = {report(0, std::nullopt)};
+  made.reports[0].budget_bytes = 1024 * kMiB;
+  made.reports[0].others_bytes = 690 * kMiB;
+  EXPECT_EQ(notesOf(judge(made)).find("nothing was dropped"), std::string::npos);
+  made.reports[0].budget_bytes = 2048 * kMiB;
+  EXPECT_NE(notesOf(judge(made)).find("a step needs 1.08 GiB"), std::string::npos);
+}
+
 TEST(Verdict, SaysThatNothingWasDropped) {
   Evidence made = evidence({log("abcdef")}, {log("abcdef")});
   made.reports = {report(0, std::nullopt)};

@@ -1,6 +1,8 @@
 // The budget, what others hold of the device, and the error where it does not suffice.
 #include <c10/util/Registry.h>
 
+#include <utility>
+
 #include "host_devices.hpp"
 
 namespace ebbtide::plugin::cuda::test {
@@ -135,6 +137,54 @@ TEST_F(CudaAllocatorTest, AutoLeavesWhatIsFreeButForAMargin) {
   heap.setBudget(budgetOf("auto", heap));
   EXPECT_THROW(take(184 * kMiB), c10::OutOfMemoryError);
   give(take(176 * kMiB));
+}
+
+// Others use 64 of 256 MiB. Until the budget is judged 243.2 - 64 = 179.2 MiB can be had, whatever it
+// is; then no more than 100 - 64 = 36.
+TEST_F(CudaAllocatorTest, ABudgetMayBeExceededUntilItIsJudged) {
+  make(100 * kMiB);
+  gpu().others_bytes = 64 * kMiB;
+  allocator_->letGoOver();
+  void* block = take(160 * kMiB);
+  EXPECT_EQ(allocator_->heap(0).memory().statistics().budget_violations, 1);
+  EXPECT_THROW(take(20 * kMiB), c10::OutOfMemoryError);
+  give(take(18 * kMiB));
+  give(block);
+  allocator_->heap(0).memory().limitOverrun(0);
+  EXPECT_THROW(take(38 * kMiB), c10::OutOfMemoryError);
+  give(take(36 * kMiB));
+}
+
+// What others have registered to free memory comes before the budget is exceeded.
+TEST_F(CudaAllocatorTest, NothingThatCanBeFreedIsLeftWhereTheBudgetIsExceeded) {
+  make(16 * kMiB);
+  allocator_->letGoOver();
+  void* cached = take(10 * kMiB);
+  on_shortage = [&] {
+    if (cached != nullptr) give(std::exchange(cached, nullptr));
+    return true;
+  };
+  give(take(12 * kMiB));
+  on_shortage = nullptr;
+  EXPECT_EQ(cached, nullptr);
+  EXPECT_EQ(allocator_->heap(0).memory().statistics().budget_violations, 0);
+}
+
+// Nobody judges a fraction of torch's: half of 256 MiB.
+TEST_F(CudaAllocatorTest, AFractionAloneIsNeverExceeded) {
+  allocator_->letGoOver();
+  allocator_->setMemoryFraction(0.5, 0);
+  EXPECT_THROW(take(130 * kMiB), c10::OutOfMemoryError);
+  give(take(128 * kMiB));
+}
+
+// They count in budgets that are told later; without one nothing is taken off what can be mapped.
+TEST_F(CudaAllocatorTest, WhatOthersUseIsMeasuredWithoutABudget) {
+  DeviceHeap& heap = allocator_->heap(0);
+  gpu().others_bytes = 64 * kMiB;
+  heap.measureMargin();
+  EXPECT_EQ(heap.budgetFacts().others_bytes, 64 * kMiB);
+  EXPECT_EQ(heap.memory().ledger().marginBytes(), 0);
 }
 
 TEST_F(CudaAllocatorTest, TorchsConfigurationMaySetTheFraction) {

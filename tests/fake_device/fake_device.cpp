@@ -241,9 +241,9 @@ OfferedDevice openFake(c10::Device device, const HostSide& side) {
 
 // False: the plugin is not there.
 FAKE_API bool fake_device_offer() {
-  using Offer = void (*)(c10::DeviceType, OpenDevice);
+  using Offer = void (*)(c10::DeviceType, OpenDevice, bool);
   const auto offer = reinterpret_cast<Offer>(dlsym(RTLD_DEFAULT, "ebbtide_offer_devices"));
-  if (offer != nullptr) offer(c10::kCPU, &openFake);
+  if (offer != nullptr) offer(c10::kCPU, &openFake, false);
   return offer != nullptr;
 }
 

@@ -5,6 +5,7 @@ The bits stay. Skipped where there is no GPU.
 
 import json
 import os
+import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -31,7 +32,9 @@ class Run:
         return tuple(self.result[key] for key in ("losses", "parameters", "random_state"))
 
 
-def run(name: str, variables: dict[str, str], folder: Path) -> Run:
+def start(
+    name: str, variables: dict[str, str], folder: Path
+) -> tuple[subprocess.CompletedProcess, Path, Path]:
     folder.mkdir(parents=True, exist_ok=True)
     out, report = folder / "result.json", folder / "report.json"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE")}
@@ -47,6 +50,11 @@ def run(name: str, variables: dict[str, str], folder: Path) -> Run:
         text=True,
         timeout=300,
     )
+    return done, out, report
+
+
+def run(name: str, variables: dict[str, str], folder: Path) -> Run:
+    done, out, report = start(name, variables, folder)
     assert done.returncode == 0, done.stdout
     told = json.loads(report.read_text()) if report.exists() else None
     return Run(json.loads(out.read_text()), told, done.stdout)
@@ -106,4 +114,39 @@ def test_without_a_budget_nothing_is_dropped(tmp_path: Path) -> None:
     plain = run("mlp_with_dropout", {}, tmp_path / "plain")
     ours = run("mlp_with_dropout", {"EBBTIDE": "1"}, tmp_path / "ours")
     assert ours.bits() == plain.bits()
-    assert ours.report is None or ours.report["recomputed_ops"] == 0
+    assert ours.report is not None, ours.output
+    assert ours.report["budget_bytes"] is None
+    assert ours.report["recomputed_ops"] == 0
+    # Of the GPU, not of the host: each of its 8 layers saves activations of 32 MiB.
+    assert ours.report["activation_bytes"] >= 8 * 32 << 20
+    assert ours.report["others_bytes"] > 0
+    named = re.findall(r"EBBTIDE_BUDGET=(\d+)MiB", ours.output)
+    assert named, ours.output
+    # A budget counts what others use of the GPU, and so does one that is named.
+    assert int(named[0]) << 20 > ours.report["others_bytes"] + ours.report["base_bytes"]
+
+
+# Less than the context of CUDA alone takes: refused with a budget that trains.
+@pytest.mark.parametrize("name", ["mlp_with_dropout", "transformer_with_dropout"])
+def test_the_budget_that_a_refusal_names_trains(name: str, tmp_path: Path) -> None:
+    plain = run(name, {}, tmp_path / "plain")
+    refused, _, _ = start(name, {"EBBTIDE_BUDGET": "100MiB"}, tmp_path / "refused")
+    assert refused.returncode != 0
+    text = refused.stdout
+    assert text.count("training goes on over the budget for at most 3 more steps") == 1, text
+    assert text.count("CUDA out of memory.") == 1, text
+    named = re.search(r"Smallest budget: EBBTIDE_BUDGET=(\d+MiB)\.", text)
+    assert named, text
+    ours = run(name, {"EBBTIDE_BUDGET": named[1]}, tmp_path / "named")
+    assert ours.bits() == plain.bits(), ours.output
+    assert ours.report["budget_violations"] == 0, ours.output
+
+
+def test_a_budget_of_what_a_step_takes_counts_what_others_use(tmp_path: Path) -> None:
+    plain = run("mlp_with_dropout", {}, tmp_path / "plain")
+    ours = run("mlp_with_dropout", {"EBBTIDE_BUDGET": "-50%"}, tmp_path / "ours")
+    assert ours.bits() == plain.bits(), ours.output
+    report = ours.report
+    assert report["budget_violations"] == 0, ours.output
+    assert report["budget_bytes"] >= report["plain_peak_bytes"] - report["activation_bytes"] // 2
+    assert report["spilled_bytes"] + report["recomputed_ops"] > 0, ours.output

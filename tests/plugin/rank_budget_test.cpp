@@ -33,6 +33,15 @@ TEST(RankBudget, OfAnotherRankIsDue) {
   EXPECT_FALSE(budget.isOpen());
 }
 
+TEST(RankBudget, HoldsNoneThatIsNotWritten) {
+  EXPECT_FALSE(RankBudget(std::nullopt, "").holdsAny());
+  EXPECT_FALSE(RankBudget(std::nullopt, "none").holdsAny());
+  RankBudget budget(std::nullopt, "-50%");
+  EXPECT_TRUE(budget.holdsAny());
+  budget.pause(true);
+  EXPECT_FALSE(budget.holdsAny());
+}
+
 TEST(RankBudget, WhatWasAskedForStaysWhicheverRankItIs) {
   RankBudget budget(std::nullopt, "22MiB");
   budget.ask("40MiB");

@@ -50,6 +50,26 @@ TEST(RunSummary, WithoutABudgetNamesTwo) {
   EXPECT_EQ(describe(run), begin + ". The smallest budget: EBBTIDE_BUDGET=109MiB");
 }
 
+// Of a GPU: 3,140 + 690 = 3,830, so the run that went over was judged since.
+TEST(RunSummary, TellsWhatOthersUseOfTheBudget) {
+  RunSummary run{.steps = 20,
+                 .step_seconds = 0.4,
+                 .budget_bytes = 3840 * kMib,
+                 .peak_bytes = 3140 * kMib,
+                 .others_bytes = 690 * kMib,
+                 .violations = 1};
+  EXPECT_EQ(describe(run),
+            "ended after 20 steps of 400 ms: peak 3.07 GiB beside 690.0 MiB in use outside of "
+            "PyTorch's allocator, of the budget's 3.75 GiB, 1 time over it until it was judged; "
+            "recomputing takes 0.0 % of the time");
+  // A budget has both: 3,800 MiB are less than the 3,830 of now.
+  run.budget_bytes.reset();
+  run.smallest.budget_bytes = 3800 * kMib;
+  EXPECT_EQ(describe(run),
+            "ended after 20 steps of 400 ms: peak 3.07 GiB beside 690.0 MiB in use outside of "
+            "PyTorch's allocator. The smallest budget: EBBTIDE_BUDGET=3800MiB");
+}
+
 // A budget at or above the peak would do nothing.
 TEST(RunSummary, NamesNoBudgetThatDoesNothing) {
   const RunSummary run{.steps = 2,

@@ -96,7 +96,7 @@ TEST_F(SessionBudgetsTest, AGpuIsOnlySoLarge) {
   allocator::DeviceMemory memory(allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
                                  {.reserve_bytes = allocator::hostReserveBytes()});
   memory.setBudget(plain_bytes_ - 2 * kMib);
-  begin();
+  begin(plain_bytes_ - 2 * kMib);
   session_->trainOn(memory, session_->spills(), nullptr, [&most] { return most; });
   for (int i = 0; i < 3; ++i) step();
   const Answered refused = post("/v1/pause", {{"paused", true}});

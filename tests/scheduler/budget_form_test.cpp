@@ -45,6 +45,16 @@ TEST(BudgetForm, EachFormComesToItsBytes) {
   EXPECT_EQ(bytes("100%peak"), 412);
 }
 
+// Others hold 100 bytes of the GPU: 412 - 163 + 100 and 206 + 100. The rest is of the whole device.
+TEST(BudgetForm, WhatOthersHoldComesOnTopOfWhatIsOfAStep) {
+  BudgetFacts facts = kFacts;
+  facts.others_bytes = 100;
+  EXPECT_EQ(resolve(parsed("-50%"), facts), 349);
+  EXPECT_EQ(resolve(parsed("50%peak"), facts), 306);
+  for (const char* text : {"4096", "80%", "auto"})
+    EXPECT_EQ(resolve(parsed(text), facts), resolve(parsed(text), kFacts)) << text;
+}
+
 TEST(BudgetForm, WordsHaveNoCaseAndSpacesDoNotCount) {
   for (const char* text : {"auto", "AUTO", " Auto "}) EXPECT_EQ(parsed(text).text(), "auto");
   for (const char* text : {"none", "None", " NONE"}) EXPECT_TRUE(parsed(text).isNone()) << text;

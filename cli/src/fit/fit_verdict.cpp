@@ -28,7 +28,8 @@ std::optional<std::int64_t> budgetOf(const RunReport& report, const scheduler::R
   const auto bytes = scheduler::resolve(form, {.memory_bytes = report.whole_bytes,
                                                .available_bytes = report.available_bytes,
                                                .plain_peak_bytes = report.plain_peak_bytes,
-                                               .activation_bytes = report.activation_bytes});
+                                               .activation_bytes = report.activation_bytes,
+                                               .others_bytes = report.others_bytes.value_or(0)});
   if (!bytes) {
     throw std::invalid_argument(name + "=" + *text +
                                 ": the run's report does not tell what this is of. Write for "

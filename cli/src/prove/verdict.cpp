@@ -60,8 +60,14 @@ void addTimes(Verdict& verdict, const Evidence& evidence) {
   measure(verdict, evidence, verdict.planned_from.value_or(kFirstWithTime));
 }
 
+// What a step needs without a plan, of what the budget bounds; nothing: not known.
+std::optional<std::int64_t> plainNeed(const RunReport& report) {
+  if (!report.plain_peak_bytes) return std::nullopt;
+  return *report.plain_peak_bytes + report.others_bytes.value_or(0);
+}
+
 bool fits(const RunReport& report) {
-  return report.budget_bytes && report.plain_peak_bytes.value_or(INT64_MAX) < *report.budget_bytes;
+  return report.budget_bytes && plainNeed(report).value_or(INT64_MAX) < *report.budget_bytes;
 }
 
 void addPlanNotes(Verdict& verdict, const Evidence& evidence) {
@@ -70,11 +76,11 @@ void addPlanNotes(Verdict& verdict, const Evidence& evidence) {
   if (std::all_of(reports.begin(), reports.end(), fits)) {
     const auto largest_peak = std::max_element(
         reports.begin(), reports.end(), [](const RunReport& a, const RunReport& b) {
-          return a.plain_peak_bytes.value_or(0) < b.plain_peak_bytes.value_or(0);
+          return plainNeed(a).value_or(0) < plainNeed(b).value_or(0);
         });
     verdict.notes.push_back(fmt::format(
         "nothing was dropped: a step needs {} and the budget is {}. Take a lower budget",
-        shownBytes(largest_peak->plain_peak_bytes), shownBytes(largest_peak->budget_bytes)));
+        shownBytes(plainNeed(*largest_peak)), shownBytes(largest_peak->budget_bytes)));
     return;
   }
   verdict.notes.push_back(

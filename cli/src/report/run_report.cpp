@@ -124,6 +124,7 @@ RunReport readRunReport(const std::string& path) {
   report.margins = marginsOf(at(*tree, {"margins"}));
   report.whole_bytes = integerAt(*tree, {"margins", "whole_bytes"});
   report.available_bytes = integerAt(*tree, {"margins", "available_bytes"});
+  report.others_bytes = integerAt(*tree, {"others_bytes"});
   report.violations = integerAt(*tree, {"budget_violations"});
   report.recomputed_ops = integerAt(*tree, {"recomputed_ops"});
   report.decoded_values = integerAt(*tree, {"decoded_values"});

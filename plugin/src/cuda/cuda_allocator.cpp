@@ -70,6 +70,7 @@ DeviceHeap& CudaAllocator::heap(c10::DeviceIndex device) {
   auto opened = std::make_unique<DeviceHeap>(device, source_->open(device), settings_, observers_);
   opened->setBudget(budget_of_(*opened));
   opened->setFraction(fractions_[static_cast<std::size_t>(device)]);
+  if (may_go_over_) opened->goOver();
   opened->setHistory(most_entries_, /*clear=*/false);
   for (const auto& tracker : trackers_) opened->addTracker(tracker);
   DeviceHeap* const ready = opened.release();
@@ -83,6 +84,22 @@ DeviceHeap* CudaAllocator::heapOf(const void* block) const noexcept {
     if (heap.owns(block)) found = &heap;
   });
   return found;
+}
+
+std::optional<allocator::Statistics> CudaAllocator::mostExceeded() const {
+  std::optional<allocator::Statistics> most;
+  forEachOpen([&](DeviceHeap& heap) {
+    const allocator::Statistics now = heap.memory().statistics();
+    if (now.budget_violations == 0) return;
+    if (!most || now.mapped_peak_bytes > most->mapped_peak_bytes) most = now;
+  });
+  return most;
+}
+
+void CudaAllocator::letGoOver() {
+  const std::lock_guard lock(mutex_);
+  may_go_over_ = true;
+  forEachOpen([](DeviceHeap& heap) { heap.goOver(); });
 }
 
 void CudaAllocator::measureMargins() {

@@ -48,6 +48,10 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
 
   // For the start of a step: what others hold of the devices that are open is measured again.
   void measureMargins();
+  // Of the device whose budget was exceeded, of several the one with most; nothing: none was.
+  std::optional<allocator::Statistics> mostExceeded() const;
+  // Somebody judges from now on whether a budget is possible: until then it may be exceeded.
+  void letGoOver();
   DeviceHeap* openHeap(c10::DeviceIndex device) const noexcept;  // nullptr: not open
   DeviceHeap& heap(c10::DeviceIndex device);                     // opens it; throws c10::Error
 
@@ -139,6 +143,7 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
 
   const std::unique_ptr<DeviceSource> source_;
   const BudgetOf budget_of_;
+  std::atomic<bool> may_go_over_{false};
   const Warn warn_;
   HistorySettings settings_;
   OutOfMemoryObservers observers_;

@@ -62,7 +62,11 @@ void* DeviceHeap::allocate(std::size_t bytes, cudaStream_t stream) {
   const PrivatePools::Place place = pools_.place(stream);
   const Owner owner{
       .name = place.name, .pool = place.pool, .small = memory_->pool().isSmall(bytes)};
-  void* block = take(bytes, owner, context);
+  void* block = nullptr;
+  {
+    const allocator::ReclaimingResource::WithinBudget first;  // other ways to free memory come next
+    block = take(bytes, owner, context);
+  }
   if (block == nullptr) block = takeAfterFreeing(bytes, owner, context);
   if (block == nullptr) {
     pools_.onFreed(owner.pool);
@@ -80,6 +84,7 @@ void* DeviceHeap::allocate(std::size_t bytes, cudaStream_t stream) {
 
 void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner, const Context& context) {
   if (runFreeMemoryCallbacks()) {
+    const allocator::ReclaimingResource::WithinBudget first;
     if (void* block = take(bytes, owner, context)) return block;
   }
   // The budget may have had room, and the device none: then others' free pages are in the way. Or
@@ -190,6 +195,7 @@ void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Co
   facts.budget_bytes = memory_->ledger().budgetBytes();
   facts.margin_bytes = memory_->ledger().marginBytes();
   facts.mapped_bytes = memory_->ledger().mappedBytes();
+  facts.overrun_limit_bytes = memory_->overrunLimitBytes();
   {
     const std::lock_guard lock(mutex_);
     history_.add(TraceEntry::OOM, static_cast<std::size_t>(info.free_bytes),
@@ -237,9 +243,8 @@ void DeviceHeap::report(const void* block, Bytes bytes) const noexcept {
 bool DeviceHeap::mayMap(Bytes bytes) noexcept {
   const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
   if (now - measured_at_ns_.load(std::memory_order_relaxed) < measure_every_ns_) return true;
-  const std::optional<Bytes> others = lookAtOthers(bytes);
-  if (!others.has_value()) return true;
-  memory_->ledger().setMarginBytes(*others);
+  if (!isBounded()) return true;
+  memory_->ledger().setMarginBytes(lookAtOthers(bytes));
   return !memory_->ledger().isOverBudget() || allocator::Ledger::allowsOverrunHere();
 }
 
@@ -307,7 +312,8 @@ Bytes DeviceHeap::mostBytes() const {
 scheduler::BudgetFacts DeviceHeap::budgetFacts() const {
   const Bytes margin = total_bytes_ / 100 * kMarginPercent;
   return {.memory_bytes = total_bytes_,
-          .available_bytes = std::min(total_bytes_ - margin, mostBytes())};
+          .available_bytes = std::min(total_bytes_ - margin, mostBytes()),
+          .others_bytes = others_bytes_};
 }
 
 Bytes budgetOf(const std::string& text, const DeviceHeap& heap) {
@@ -325,22 +331,34 @@ void DeviceHeap::applyBudget() {
 }
 
 void DeviceHeap::measureMargin() {
-  memory_->setMargin(lookAtOthers(0).value_or(0));
+  const Bytes others = lookAtOthers(0);
+  memory_->setMargin(isBounded() ? others : 0);
 }
 
-std::optional<Bytes> DeviceHeap::lookAtOthers(Bytes debited_bytes) {
-  measured_at_ns_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
-                        std::memory_order_relaxed);
+void DeviceHeap::goOver() {
   {
     const std::lock_guard lock(mutex_);
-    if (asked_budget_ >= total_bytes_ && fraction_ >= 1.0) return std::nullopt;
+    if (asked_budget_ == kUnlimited) return;  // a fraction of torch's alone holds as torch's does
   }
+  memory_->limitOverrun(std::max<Bytes>(0, *budgetFacts().available_bytes - others_bytes_));
+}
+
+bool DeviceHeap::isBounded() const {
+  const std::lock_guard lock(mutex_);
+  return asked_budget_ < total_bytes_ || fraction_ < 1.0;
+}
+
+Bytes DeviceHeap::lookAtOthers(Bytes debited_bytes) {
+  measured_at_ns_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
+                        std::memory_order_relaxed);
   // Pages that come or go between the two looks would be counted as others', or not at all; the
   // larger figure makes the margin no larger than it is.
   const Bytes before = memory_->ledger().mappedBytes();
   const allocator::cuda::MemoryInfo info = memory_info_();
   const Bytes ours = std::max(before, memory_->ledger().mappedBytes()) - debited_bytes;
-  return std::max<Bytes>(0, info.total_bytes - info.free_bytes - ours);
+  const Bytes others = std::max<Bytes>(0, info.total_bytes - info.free_bytes - ours);
+  others_bytes_ = others;
+  return others;
 }
 
 // -----------------------------------------------------------------------------------------------

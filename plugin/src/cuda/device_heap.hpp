@@ -58,13 +58,16 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void setFraction(double fraction);
   Bytes totalBytes() const noexcept { return total_bytes_; }
   Bytes mostBytes() const;  // of them, that torch's own fraction leaves
-  // What a budget may be of: all of the device; and that less 5 %. What others use of it counts in
-  // the budget, so that what is free, less as much, is left to us.
+  // What a budget may be of: all of the device; that less 5 %; what others used of it when that was
+  // measured last, which counts in the budget.
   scheduler::BudgetFacts budgetFacts() const;
   Bytes deviceFreeBytes() const { return memory_info_().free_bytes; }
-  // What is in use of the device beside our pages: the margin from now on. Also done before pages
-  // are mapped, where that is a while ago, and before a request fails.
+  // What is in use of the device beside our pages: the margin from now on, where a budget bounds
+  // them. Also done before pages are mapped, where that is a while ago, and before a request fails.
   void measureMargin();
+  // The budget may be exceeded where nothing can be freed, up to 5 % of the device: until somebody
+  // judges whether it is possible.
+  void goOver();
 
   void releaseCached();
   Bytes largestCachedBytes();
@@ -102,8 +105,9 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   [[noreturn]] void failOutOfMemory(std::size_t bytes, const Owner& owner, const Context& context);
   // What can be freed.
   void* takeAfterFreeing(std::size_t bytes, const Owner& owner, const Context& context);
-  // `debited_bytes` of the ledger's are not mapped yet. nullopt: the device itself is the bound.
-  std::optional<Bytes> lookAtOthers(Bytes debited_bytes);
+  // `debited_bytes` of the ledger's are not mapped yet.
+  Bytes lookAtOthers(Bytes debited_bytes);
+  bool isBounded() const;  // by less than the device itself
   void enter(void* block, std::size_t bytes, const Owner& owner, Context context);
   // mutex_ is held. `context` of the call that frees, if it is known.
   void finishFree(const void* at, Block& block, const Context& context) noexcept;
@@ -118,6 +122,7 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   const OutOfMemoryObservers& observers_;
   Bytes total_bytes_ = 0;
   std::atomic<std::int64_t> measured_at_ns_{0};
+  std::atomic<Bytes> others_bytes_{0};  // when that was measured last
 
   mutable std::mutex mutex_;  // guards what follows, up to memory_
   BlockTable table_;

@@ -80,3 +80,12 @@ EBBTIDE_API void ebbtide_cuda_measure_margins() {
     // The margins stay as they were.
   }
 }
+
+// At exit. False: no budget was exceeded. The figures have what others use of the device.
+EBBTIDE_API bool ebbtide_cuda_overrun(std::int64_t* budget_bytes, std::int64_t* peak_bytes) {
+  const auto most = ours != nullptr ? ours->mostExceeded() : std::nullopt;
+  if (!most) return false;
+  *budget_bytes = most->budget_bytes;
+  *peak_bytes = most->mapped_peak_bytes + most->margin_bytes;
+  return true;
+}

@@ -57,10 +57,16 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
 }  // namespace
 }  // namespace ebbtide::plugin::cuda
 
-// False: the plugin is not there.
-extern "C" __attribute__((visibility("default"))) bool ebbtide_cuda_offer() {
-  using Offer = void (*)(c10::DeviceType, ebbtide::plugin::OpenDevice);
+// False: the plugin is not there. `budget`: one is the GPUs', so that nothing else is trained on; from
+// here on somebody judges it.
+extern "C" __attribute__((visibility("default"))) bool ebbtide_cuda_offer(bool budget) {
+  using namespace ebbtide::plugin;
+  using Offer = void (*)(c10::DeviceType, OpenDevice, bool);
   const auto offer = reinterpret_cast<Offer>(dlsym(RTLD_DEFAULT, "ebbtide_offer_devices"));
-  if (offer != nullptr) offer(c10::kCUDA, &ebbtide::plugin::cuda::openGpu);
-  return offer != nullptr;
+  if (offer == nullptr) return false;
+  offer(c10::kCUDA, &cuda::openGpu, !budget);
+  if (cuda::CudaAllocator* const allocator = cuda::CudaAllocator::installed()) {
+    allocator->letGoOver();
+  }
+  return true;
 }

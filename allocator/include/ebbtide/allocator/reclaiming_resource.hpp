@@ -30,6 +30,14 @@ class ReclaimingResource final : public MemoryResource {
   // more than the budget. Default: all.
   void limitOverrun(Bytes most_mapped_bytes) noexcept;
   Bytes overrunLimitBytes() const noexcept;
+  // While one lives, this thread's requests go over no budget: for callers that can free more.
+  class WithinBudget {
+   public:
+    WithinBudget() noexcept;
+    ~WithinBudget();
+    WithinBudget(const WithinBudget&) = delete;
+    WithinBudget& operator=(const WithinBudget&) = delete;
+  };
   std::int64_t reclaims() const noexcept { return reclaims_.load(std::memory_order_relaxed); }
 
   void* allocate(std::size_t bytes, Stream stream) noexcept override;

@@ -48,6 +48,9 @@ struct BudgetFacts {  // what a budget may be of, as far as it is known
   std::optional<Bytes> available_bytes = std::nullopt;  // to the rank, less the margin
   std::optional<Bytes> plain_peak_bytes = std::nullopt;
   std::optional<Bytes> activation_bytes = std::nullopt;  // of the step with that peak
+  // Of a GPU, what others than PyTorch's allocator use. It counts in each budget, so forms that are
+  // of a step come on top of it.
+  Bytes others_bytes = 0;
 };
 
 // At least one byte. Nothing: it is none, or what it is of is not known.
