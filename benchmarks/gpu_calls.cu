@@ -1,4 +1,5 @@
-// What CUDA's calls cost on this machine's GPU: of the host, of a stream, of the link. One JSON object on standard output.
+// What CUDA's calls cost on this machine's GPU: of the host, of a stream, of the link. One JSON
+// object on standard output.
 //
 // nvcc -std=c++20 -O2 -o gpu_calls gpu_calls.cu -lcuda && ./gpu_calls
 //
@@ -66,7 +67,8 @@ double median(std::vector<double> values) {
 }
 
 /// Seconds of the host for one call, of `calls` in a row; the median of nine rows.
-double hostSeconds(int calls, const std::function<void()>& call, const std::function<void()>& between) {
+double hostSeconds(int calls, const std::function<void()>& call,
+                   const std::function<void()>& between) {
   std::vector<double> rows;
   for (int row = 0; row < 9; ++row) {
     between();
@@ -87,7 +89,9 @@ void told(const char* name, double value, const char* unit) {
   first = false;
 }
 
-void waitForAll() { CHECKED(cudaDeviceSynchronize()); }
+void waitForAll() {
+  CHECKED(cudaDeviceSynchronize());
+}
 
 void eventsAndStreams(cudaStream_t stream, cudaStream_t other) {
   cudaEvent_t event = nullptr;
@@ -131,14 +135,17 @@ void eventsAndStreams(cudaStream_t stream, cudaStream_t other) {
 
 void launches(cudaStream_t stream) {
   told("launch_host",
-       1e6 * hostSeconds(500, [&] { nothing<<<1, 1, 0, stream>>>(); }, waitForAll), "us");
-  told("launch_and_wait", 1e6 * hostSeconds(
-                                    500,
-                                    [&] {
-                                      nothing<<<1, 1, 0, stream>>>();
-                                      CHECKED(cudaStreamSynchronize(stream));
-                                    },
-                                    waitForAll),
+       1e6 * hostSeconds(
+                 500, [&] { nothing<<<1, 1, 0, stream>>>(); }, waitForAll),
+       "us");
+  told("launch_and_wait",
+       1e6 * hostSeconds(
+                 500,
+                 [&] {
+                   nothing<<<1, 1, 0, stream>>>();
+                   CHECKED(cudaStreamSynchronize(stream));
+                 },
+                 waitForAll),
        "us");
   // How many launches a busy stream takes before the host waits.
   spin<<<1, 1, 0, stream>>>(300'000'000);
@@ -154,7 +161,8 @@ void launches(cudaStream_t stream) {
   told("launches_before_the_host_waits", taken, "count");
 }
 
-/// What a small kernel, and an event beside it, takes of its stream: 4,000 of them behind a kernel that lets them queue.
+/// What a small kernel, and an event beside it, takes of its stream: 4,000 of them behind a kernel
+/// that lets them queue.
 void streamCosts(cudaStream_t stream) {
   cudaEvent_t begin = nullptr;
   cudaEvent_t end = nullptr;
@@ -327,26 +335,32 @@ void copies(cudaStream_t stream, cudaStream_t other) {
     }
     told(name, median(rows), "gb_per_s");
   };
-  rate("to_device", kBytes, [&] { CHECKED(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream)); });
-  rate("to_host", kBytes, [&] { CHECKED(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream)); });
+  rate("to_device", kBytes,
+       [&] { CHECKED(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream)); });
+  rate("to_host", kBytes,
+       [&] { CHECKED(cudaMemcpyAsync(host, device, kBytes, cudaMemcpyDeviceToHost, stream)); });
   rate("both_ways", 2.0 * kBytes, [&] {
     CHECKED(cudaMemcpyAsync(device, host, kBytes, cudaMemcpyHostToDevice, stream));
     CHECKED(cudaMemcpyAsync(hostToo, deviceToo, kBytes, cudaMemcpyDeviceToHost, other));
   });
-  rate("pageable_to_device", kBytes,
-       [&] { CHECKED(cudaMemcpyAsync(device, pageable.data(), kBytes, cudaMemcpyHostToDevice, stream)); });
-  rate("pageable_to_host", kBytes,
-       [&] { CHECKED(cudaMemcpyAsync(pageable.data(), device, kBytes, cudaMemcpyDeviceToHost, stream)); });
-  rate("on_device_bytes_copied", kBytes,
-       [&] { CHECKED(cudaMemcpyAsync(deviceToo, device, kBytes, cudaMemcpyDeviceToDevice, stream)); });
+  rate("pageable_to_device", kBytes, [&] {
+    CHECKED(cudaMemcpyAsync(device, pageable.data(), kBytes, cudaMemcpyHostToDevice, stream));
+  });
+  rate("pageable_to_host", kBytes, [&] {
+    CHECKED(cudaMemcpyAsync(pageable.data(), device, kBytes, cudaMemcpyDeviceToHost, stream));
+  });
+  rate("on_device_bytes_copied", kBytes, [&] {
+    CHECKED(cudaMemcpyAsync(deviceToo, device, kBytes, cudaMemcpyDeviceToDevice, stream));
+  });
   const auto small = [&](const char* name, std::int64_t bytes) {
-    told(name, 1e6 * hostSeconds(
-                         200,
-                         [&] {
-                           CHECKED(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
-                           CHECKED(cudaStreamSynchronize(stream));
-                         },
-                         waitForAll),
+    told(name,
+         1e6 * hostSeconds(
+                   200,
+                   [&] {
+                     CHECKED(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream));
+                     CHECKED(cudaStreamSynchronize(stream));
+                   },
+                   waitForAll),
          "us");
   };
   small("to_host_16_bytes_waited_for", 16);

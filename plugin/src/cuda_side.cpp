@@ -46,8 +46,7 @@ std::optional<GpuOverrun> gpuOverrun() {
   using Overrun = bool (*)(std::int64_t*, std::int64_t*);
   const auto overrun = reinterpret_cast<Overrun>(dlsym(library, "ebbtide_cuda_overrun"));
   GpuOverrun found;
-  const bool exceeded =
-      overrun != nullptr && overrun(&found.budget_bytes, &found.peak_bytes);
+  const bool exceeded = overrun != nullptr && overrun(&found.budget_bytes, &found.peak_bytes);
   return exceeded ? std::optional(found) : std::nullopt;
 }
 

@@ -50,10 +50,9 @@ std::string outlookText(const RunSummary& run) {
 // A peak begins anew with each judgement, violations count from the start.
 std::string violationsText(const RunSummary& run) {
   if (run.violations == 0) return "never over it";
-  return fmt::format("{} time{} over it{}", run.violations, run.violations == 1 ? "" : "s",
-                     run.peak_bytes + run.others_bytes <= *run.budget_bytes
-                         ? " until it was judged"
-                         : "");
+  return fmt::format(
+      "{} time{} over it{}", run.violations, run.violations == 1 ? "" : "s",
+      run.peak_bytes + run.others_bytes <= *run.budget_bytes ? " until it was judged" : "");
 }
 
 std::string othersText(const RunSummary& run) {
@@ -72,9 +71,8 @@ std::string describe(const RunSummary& run) {
     if (run.activation_bytes > 0) text += ", activations " + formatBytes(run.activation_bytes);
     return text + outlookText(run);
   }
-  text +=
-      fmt::format("{} of the budget's {}, {}", run.others_bytes > 0 ? "," : "",
-                  formatBytes(*run.budget_bytes), violationsText(run));
+  text += fmt::format("{} of the budget's {}, {}", run.others_bytes > 0 ? "," : "",
+                      formatBytes(*run.budget_bytes), violationsText(run));
   if (run.plain_peak_bytes > 0)
     text += fmt::format("; plain peak {}", formatBytes(run.plain_peak_bytes));
   return text + fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);

@@ -139,8 +139,8 @@ TEST_F(CudaAllocatorTest, AutoLeavesWhatIsFreeButForAMargin) {
   give(take(176 * kMiB));
 }
 
-// Others use 64 of 256 MiB. Until the budget is judged 243.2 - 64 = 179.2 MiB can be had, whatever it
-// is; then no more than 100 - 64 = 36.
+// Others use 64 of 256 MiB. Until the budget is judged 243.2 - 64 = 179.2 MiB can be had, whatever
+// it is; then no more than 100 - 64 = 36.
 TEST_F(CudaAllocatorTest, ABudgetMayBeExceededUntilItIsJudged) {
   make(100 * kMiB);
   gpu().others_bytes = 64 * kMiB;

@@ -72,9 +72,10 @@ TEST(MessageTable, KnowsErrorsAfterTheirPrefix) {
   EXPECT_EQ(codeOf("ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: 4.0 MiB "
                    "asked for.\nBudget 40.0 MiB; …"),  // by no op that is known
             codeOf(failed));
-  EXPECT_EQ(codeOf("CUDA out of memory. Memory cannot be allocated within the budget of 20.0 MiB: it "
-                   "is too small for this program, which needs 30.0 MiB.\nSmallest budget: …"),
-            codeOf(refused));
+  EXPECT_EQ(
+      codeOf("CUDA out of memory. Memory cannot be allocated within the budget of 20.0 MiB: it "
+             "is too small for this program, which needs 30.0 MiB.\nSmallest budget: …"),
+      codeOf(refused));
   EXPECT_NE(codeOf("CUDA out of memory. Tried to allocate 2.0 GiB for aten::mm. GPU 0 has a total"),
             "");
   EXPECT_NE(codeOf("ebbtide: aten::mm gave other results when it was run again, although"), "");

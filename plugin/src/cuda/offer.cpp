@@ -57,8 +57,8 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
 }  // namespace
 }  // namespace ebbtide::plugin::cuda
 
-// False: the plugin is not there. `budget`: one is the GPUs', so that nothing else is trained on; from
-// here on somebody judges it.
+// False: the plugin is not there. `budget`: one is the GPUs', so that nothing else is trained on;
+// from here on somebody judges it.
 extern "C" __attribute__((visibility("default"))) bool ebbtide_cuda_offer(bool budget) {
   using namespace ebbtide::plugin;
   using Offer = void (*)(c10::DeviceType, OpenDevice, bool);
