@@ -137,16 +137,27 @@ def print_table(base: Baseline, budget: int, result: Run) -> None:
         say(f"{row[0][0]:<32}" + "".join(f"{value:<{wide}}" for _, value in row).rstrip())
 
 
-def print_metrics(result: Run) -> None:
+SHOWN = (
+    "memory_budget_bytes",
+    "memory_mapped_peak_bytes",
+    "budget_violations_total",
+    "recompute_seconds_total",
+    "memory_smallest_feasible_budget_bytes",
+)
+
+
+def print_metrics(result: Run, folder: Path) -> None:
+    """A few series of rank 0; all of each rank's in a file."""
     for rank, text in enumerate(result.metrics):
-        say(f"\nrank {rank}, /metrics while it trained (histogram buckets left out):")
-        lines = [
-            line
-            for line in text.splitlines()
-            if line.startswith("ebbtide_") and "_bucket{" not in line
-        ]
-        for line in lines or ["no answer"]:
+        path = folder / f"metrics-rank{rank}.txt"
+        path.write_text(text)
+        say(f"\nrank {rank}, /metrics while it trained: {relative(path)}")
+        shown = [line for line in text.splitlines() if line.startswith("ebbtide_") and "{" in line]
+        named = [line for line in shown if line[len("ebbtide_") : line.index("{")] in SHOWN]
+        for line in named if rank == 0 else []:
             indented(line)
+        if not shown:
+            indented("no answer")
 
 
 def broken_promises(base: Baseline, budget: int, result: Run) -> list[str]:
@@ -187,7 +198,7 @@ def demo(steps: int, fraction: float) -> list[str]:
     base = baseline(gpt(steps))
     budget, result = budgeted(base, fraction)
     completed(result, FOLDER / f"gpt-minus-{fraction * 100:.0f}", reports=True)
-    print_metrics(result)
+    print_metrics(result, FOLDER)
     print_table(base, budget, result)
     write_chart(base, budget, result)
     return broken_promises(base, budget, result)

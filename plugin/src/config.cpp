@@ -29,6 +29,11 @@ namespace {
 
 using scheduler::shownText;
 
+// Of what a process has when it starts, "auto" leaves so much, or a quarter, to what it takes later
+// beside torch's allocator: libraries' scratch, threads, recorded steps and the search for plans.
+// Of a small training 45 MiB by its first step were measured, and some 20 more by its plan.
+constexpr std::int64_t kTakenLaterBytes = std::int64_t{128} << 20;
+
 int integerVariable(const char* name, int low, int high, int otherwise) {
   const std::string text = variable(name);
   if (text.empty()) return otherwise;
@@ -263,7 +268,9 @@ bool Config::budgetNeedsPlace() const {
 
 scheduler::BudgetFacts Config::memoryFacts() const {
   const std::int64_t ranks = std::max(1, local_world_size);
-  return {.memory_bytes = usableMemoryBytes() / ranks, .available_bytes = available_bytes / ranks};
+  const std::int64_t available = available_bytes / ranks;
+  return {.memory_bytes = usableMemoryBytes() / ranks,
+          .available_bytes = available - std::min(kTakenLaterBytes, available / 4)};
 }
 
 Config Config::at(const RankPlace& place, std::string job, std::string& problem) const {
