@@ -1,11 +1,13 @@
 """Training scripts for a GPU that know nothing of Ebbtide, each in a process of its own.
 
 python training_programs.py NAME --out FILE    writes bits: losses, parameters, random state
+GPU_TEST_SIZES=small is for an emulated GPU: blocks of 2 MiB, a page of the device.
 """
 
 import argparse
 import hashlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,8 +15,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+SMALL = os.environ.get("GPU_TEST_SIZES") == "small"
 STEPS = 12
-ROWS, WIDTH, LAYERS = 8192, 1024, 8  # an activation: 32 MiB of float32
+LAYERS = 8
+ROWS, WIDTH = (2048, 256) if SMALL else (8192, 1024)  # an activation: 2 or 32 MiB of float32
+TEXTS, LENGTH, MODEL_WIDTH, HEADS = (16, 128, 128, 4) if SMALL else (32, 256, 512, 8)
 
 
 class Mlp(nn.Module):
@@ -31,7 +36,9 @@ class Mlp(nn.Module):
 
 
 def transformer(dropout: float) -> nn.Module:
-    layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=dropout, batch_first=True)
+    layer = nn.TransformerEncoderLayer(
+        MODEL_WIDTH, HEADS, 4 * MODEL_WIDTH, dropout=dropout, batch_first=True
+    )
     return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
 
 
@@ -46,7 +53,9 @@ def rows(step: int) -> Tensor:
 
 
 def texts(step: int) -> Tensor:
-    return torch.randn(32, 256, 512, generator=torch.Generator().manual_seed(step))
+    return torch.randn(
+        TEXTS, LENGTH, MODEL_WIDTH, generator=torch.Generator().manual_seed(step)
+    )
 
 
 def train(
@@ -104,7 +113,7 @@ def lstm_with_dropout() -> dict:
     class Tagger(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.rnn = nn.LSTM(512, 512, num_layers=2, dropout=0.2, batch_first=True)
+            self.rnn = nn.LSTM(MODEL_WIDTH, MODEL_WIDTH, num_layers=2, dropout=0.2, batch_first=True)
             self.head = transformer(0.1)
 
         def forward(self, x: Tensor) -> Tensor:
