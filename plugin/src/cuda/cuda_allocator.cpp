@@ -220,15 +220,16 @@ void CudaAllocator::resetPeakStats(c10::DeviceIndex device) {
   if (DeviceHeap* const open = openHeap(device)) open->resetPeaks();
 }
 
-// cuDNN asks how much it may try as a workspace.
+// cuDNN asks how large a workspace may be, and chooses a convolution's algorithm by it, whose bits
+// differ. Asked without a bound, the answer is that of an idle device: neither the budget nor what
+// happens to be free has a say. A workspace that does not fit is refused, as any block is.
 void CudaAllocator::cacheInfo(c10::DeviceIndex device, std::size_t* largest) {
   DeviceHeap& on = heap(device);
-  const Bytes cached = on.largestCachedBytes();
-  Bytes room = static_cast<Bytes>(*largest);
-  if (room == 0) {  // torch's way of asking what the device itself has
-    room = std::min(on.deviceFreeBytes(), on.memory().ledger().roomBytes());
+  if (*largest == 0) {
+    *largest = static_cast<std::size_t>(on.totalBytes());
+    return;
   }
-  *largest = static_cast<std::size_t>(std::max({cached, room, Bytes{0}}));
+  *largest = std::max(*largest, static_cast<std::size_t>(on.largestCachedBytes()));
 }
 
 void* CudaAllocator::getBaseAllocation(void* block, std::size_t* bytes) {

@@ -61,7 +61,6 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   // What a budget may be of: all of the device; and that less 5 %. What others use of it counts in
   // the budget, so that what is free, less as much, is left to us.
   scheduler::BudgetFacts budgetFacts() const;
-  Bytes deviceFreeBytes() const { return memory_info_().free_bytes; }
   // What is in use of the device beside our pages: the margin from now on. Also done before pages
   // are mapped, where that is a while ago, and before a request fails.
   void measureMargin();
