@@ -78,6 +78,7 @@ TIGHT = {
     "model_programs.out_of_memory_caught": 0.7,
     "model_programs.cache_emptied": 0.7,
     "model_programs.own_pool": 0.7,
+    "model_programs.graphed_callables": 0.7,
 }
 # Nothing is dropped there, or hardly anything else is needed than what training keeps.
 AMPLE = {
@@ -85,7 +86,6 @@ AMPLE = {
     "model_programs.llama": 1.1,
     "model_programs.resnet": 1.1,
     "model_programs.resnet_channels_last": 1.1,
-    "model_programs.graphed_callables": 1.1,
     "model_programs.whole_step_captured": 1.3,  # a page is a large part of its pools
 }
 EVERY_TIME = {
@@ -95,6 +95,7 @@ EVERY_TIME = {
     "model_programs.gpt2",  # efficient attention, dropout
     "model_programs.residual_net",  # convolutions, batch norm
     "model_programs.flash_without_dropout",
+    "model_programs.graphed_callables",  # a warm-up on a stream of its own
     "model_programs.prefetching",  # a stream of its own beside the step's
 }
 
