@@ -151,3 +151,84 @@ def test_torchs_programs_pass(schedule: str) -> None:
     status, output = emulated_gpu.start(command, variables)
     assert status == 0, output
     assert "14 passed" in output, output
+
+
+# What differs from run to run on a device: sums in no order, and convolutions by their workspace.
+UNSTEADY = {
+    "model_programs.adding_in_no_order": 0.7,
+    "model_programs.flash_without_dropout": 0.7,
+    "model_programs.benchmarked_convolutions": 0.7,
+}
+
+
+@pytest.mark.parametrize(
+    "program", nightly_but({"model_programs.benchmarked_convolutions"}, UNSTEADY)
+)
+def test_same_bits_on_an_unsteady_device(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(emulated_gpu.SMALL, "EMULATED_GPU_UNSTEADY", "1")
+    in_a_budget(program, UNSTEADY[program], tmp_path)
+
+
+MLP = "training_programs.mlp_with_dropout"
+
+
+@pytest.fixture(scope="module")
+def plain_mlp(tmp_path_factory: pytest.TempPathFactory) -> emulated_gpu.Run:
+    plain = emulated_gpu.train(MLP, {}, tmp_path_factory.mktemp("mlp"))
+    assert plain.status == 0, plain.output
+    return plain
+
+
+def faulty(plain: emulated_gpu.Run, folder: Path, **fault: str) -> emulated_gpu.Run:
+    variables = {"EBBTIDE_BUDGET": str(emulated_gpu.budget(plain, 0.6))} | fault
+    return emulated_gpu.train(MLP, variables, folder)
+
+
+# A page that the device does not give once, others that take 2 MiB each 500 launches: the budget holds, and the bits.
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param({"EMULATED_GPU_FAIL_PAGE": "10"}, id="page", marks=pytest.mark.nightly),
+        pytest.param({"EMULATED_GPU_FAIL_PAGE": "25"}, id="later_page", marks=pytest.mark.nightly),
+        pytest.param({"EMULATED_GPU_OTHERS_EVERY": "500"}, id="others"),
+    ],
+)
+def test_training_goes_on(
+    plain_mlp: emulated_gpu.Run, fault: dict[str, str], tmp_path: Path
+) -> None:
+    ours = faulty(plain_mlp, tmp_path, **fault)
+    assert ours.status == 0, ours.output
+    assert ours.bits() == plain_mlp.bits(), ours.output
+    assert ours.report is not None and ours.report["budget_violations"] == 0
+    assert "to disk" not in ours.output  # values of a GPU go to pinned memory
+
+
+# A sticky error: the program ends with CUDA's error, and leaves no result.
+def test_a_trap_ends_the_program(plain_mlp: emulated_gpu.Run, tmp_path: Path) -> None:
+    ours = faulty(plain_mlp, tmp_path, EMULATED_GPU_TRAP="700")
+    assert ours.status != 0
+    assert "unspecified launch failure" in ours.output, ours.output
+    assert not ours.result
+
+
+def test_a_device_without_virtual_memory_is_refused(tmp_path: Path) -> None:
+    variables = {"EBBTIDE_BUDGET": "1GiB", "EMULATED_GPU_VIRTUAL_MEMORY": "0"}
+    ours = emulated_gpu.train(MLP, variables, tmp_path)
+    assert ours.status != 0
+    assert "CUDA device 0 has no virtual memory management" in ours.output, ours.output
+    assert "EBBTIDE_ALLOCATOR=torch" in ours.output, ours.output
+    assert not ours.result
+
+
+def test_settings_without_effect_are_named() -> None:
+    variables = {
+        "EBBTIDE_BUDGET": "1GiB",
+        "EBBTIDE_LOG": "debug",
+        "PYTORCH_ALLOC_CONF": "max_split_size_mb:64,pinned_use_background_threads:True",
+    }
+    status, output = emulated_gpu.code("import torch; torch.ones(3, device='cuda')", variables)
+    assert status == 0, output
+    assert "PYTORCH_ALLOC_CONF: max_split_size_mb has no effect" in output, output
+    assert "pinned_use_background_threads has" not in output, output

@@ -257,6 +257,31 @@ def flash_without_dropout() -> dict:
     return train(model, texts, loss)
 
 
+class NoOrder(nn.Module):
+    """Sums whose order a GPU does not keep, each within a block that is dropped else."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = Mlp(0.1)
+        self.register_buffer("targets", torch.arange(ROWS) % 64)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.net(x)
+        sums = x.new_zeros(64, WIDTH).index_add(0, self.targets, x)
+        rows_of = self.targets[:, None].expand(-1, WIDTH)
+        more = x.new_zeros(64, WIDTH).scatter_add(0, rows_of, F.gelu(x))
+        return F.gelu(x.cumsum(dim=1) / WIDTH) + (sums + more)[self.targets] / ROWS
+
+
+def adding_in_no_order() -> dict:
+    return train(NoOrder(), rows, square)
+
+
+def benchmarked_convolutions() -> dict:
+    torch.backends.cudnn.benchmark = True
+    return residual_net()
+
+
 def every_kind_of_draw() -> dict:
     class Draws(nn.Module):
         def __init__(self) -> None:
@@ -431,6 +456,8 @@ PROGRAMS: dict[str, Callable[[], dict]] = {
         fused_adamw,
         accumulating,
         flash_without_dropout,
+        adding_in_no_order,
+        benchmarked_convolutions,
         every_kind_of_draw,
         prefetching,
         pinned_loader,
