@@ -186,7 +186,8 @@ def faulty(plain: emulated_gpu.Run, folder: Path, **fault: str) -> emulated_gpu.
     return emulated_gpu.train(MLP, variables, folder)
 
 
-# A page that the device does not give once, others that take 2 MiB each 500 launches: the budget holds, and the bits.
+# A page that the device does not give once, others that take 2 MiB each 500 launches: budget and
+# bits hold.
 @pytest.mark.parametrize(
     "fault",
     [
