@@ -96,10 +96,12 @@ void* CudaAllocator::allocateOn(c10::DeviceIndex device, std::size_t bytes, cuda
   TORCH_CHECK_WITH(OutOfMemoryError, bytes < kOneExabyte,
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   if (bytes == 0) return nullptr;
-  void* const block = heap(device).allocate(bytes, stream);
+  const c10::MempoolId_t pool = heap(device).pools().taker(stream);
+  void* const block = foreign_.has(pool) ? foreign_.allocate(pool, bytes, device, stream)
+                                         : heap(device).allocate(bytes, stream);
   if (fill_pattern) {
     const cudaError_t filled = cudaMemsetAsync(block, *fill_pattern, bytes, stream);
-    if (filled != cudaSuccess) heap(device).free(block);
+    if (filled != cudaSuccess) raw_delete(block);
     C10_CUDA_CHECK(filled);
   }
   return block;
@@ -134,7 +136,7 @@ void* CudaAllocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t strea
 }
 
 void CudaAllocator::raw_delete(void* block) {
-  if (block == nullptr) return;
+  if (block == nullptr || foreign_.free(block)) return;
   DeviceHeap* const on = heapOf(block);
   TORCH_CHECK(on != nullptr, "invalid device pointer: ", block);
   shared_.onFreed(block);
@@ -165,6 +167,7 @@ void CudaAllocator::copy_data(void* target, const void* source, std::size_t byte
 void CudaAllocator::recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) {
   // Memory of another process or library is not ours to keep.
   if (!block.get() || block.get_deleter() != &deleteBlock) return;
+  if (foreign_.recordStream(block.get(), stream.stream())) return;
   DeviceHeap* const on = heapOf(block.get());
   TORCH_CHECK(on != nullptr, "invalid device pointer: ", block.get());
   on->recordStream(block.get(), stream.stream(), heap(stream.device_index()));
@@ -233,6 +236,10 @@ void CudaAllocator::cacheInfo(c10::DeviceIndex device, std::size_t* largest) {
 }
 
 void* CudaAllocator::getBaseAllocation(void* block, std::size_t* bytes) {
+  if (const std::size_t foreign = foreign_.blockBytes(block)) {
+    if (bytes != nullptr) *bytes = foreign;
+    return block;
+  }
   DeviceHeap* const on = heapOf(block);
   const auto range = on == nullptr ? std::nullopt : on->rangeAround(block);
   TORCH_CHECK(range.has_value(), "invalid device pointer: ", block);
