@@ -123,6 +123,10 @@ def test_same_bits_in_less_memory(program: str, tmp_path: Path) -> None:
     _, ours = in_a_budget(program, TIGHT[program], tmp_path)
     assert ours.report["recomputed_ops"] + ours.report["offloaded_bytes"] > 0, ours.output
     assert STREAMS not in ours.output
+    if (
+        program == "training_programs.mlp"
+    ):  # few small tensors beside its activations: cheap to move
+        assert ours.report["offloaded_bytes"] > 0, ours.output
 
 
 @pytest.mark.parametrize("program", nightly_but({"model_programs.whole_step_captured"}, AMPLE))
