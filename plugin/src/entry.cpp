@@ -57,6 +57,20 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   return problem;
 }
 
+// torch reads the first of the two that is set.
+void sayIdleSettings(const ebbtide::plugin::Session& session) {
+  using namespace ebbtide::plugin;
+  for (const char* const name : {"PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"}) {
+    const std::string text = variable(name);
+    if (text.empty()) continue;
+    for (const std::string& setting : idleAllocatorSettings(text)) {
+      session.debug(std::string(name) + ": " + setting +
+                    " has no effect, Ebbtide's allocator takes the place of PyTorch's");
+    }
+    return;
+  }
+}
+
 }  // namespace
 
 // nullptr on success, else one sentence that lives until the next call.
@@ -87,6 +101,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
           "this torch has another standard allocator than is known here: what torch.UntypedStorage "
           "and copy.deepcopy allocate is not counted");
     }
+    if (Session::current()->config().budget_is_of_gpus) sayIdleSettings(*Session::current());
     if (const auto& end = Session::current()->config().end_after) EarlyEnd::announce(end->folder);
     installRecorder();
     return nullptr;

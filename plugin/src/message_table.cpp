@@ -51,7 +51,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "an error: even with everything on the host a step does not fit",
      "use the budget it names, or a smaller batch"},
     {"EB10", "the budget of … is below what the best plan needs",
-     "what does not fit is spilled to disk in each step, which is slower. The plan's predicted "
+     "what does not fit is spilled in each step, to disk or, on a GPU, to pinned memory, which is "
+     "slower. The plan's predicted "
      "peak "
      "is of what it sees; beside that are small blocks and a reserve",
      "raise the budget to the figure it names"},

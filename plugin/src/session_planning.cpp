@@ -259,9 +259,10 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget()) {
       spills_each_step_ = fmt::format(
           "the budget of {} is below what the best plan needs ({} predicted, {} beside it), so "
-          "each step writes some values to disk. To avoid that: EBBTIDE_BUDGET={}",
+          "each step writes some values to {}. To avoid that: EBBTIDE_BUDGET={}",
           formatBytes(*budget), formatBytes(simulated.peak_bytes),
           formatBytes(smallest_without_spill_bytes_ - simulated.peak_bytes),
+          trained_.isElsewhere() ? "pinned memory of the host" : "disk",
           asSetting(smallest_without_spill_bytes_));
       saySpills();
     }

@@ -149,6 +149,9 @@ bool ThreadSteps::isOver(c10::ArrayRef<const c10::IValue> inputs) {
   if (!run_->backwardSeen()) return run_->hasUses() && run_->liveUses() == 0;
   const bool long_step = run_->forwardPhases() >= kMostPhases;
   if (hinted_ && !long_step) return false;
+  // Another stream begins to train, and nothing of this step is left: it was a warm-up, as for
+  // graphs.
+  if (run_->liveUses() == 0 && !run_->onItsLane()) return true;
   if (!updated_ && !run_->parametersChanged() && !run_->readsAnotherPart(inputs)) return false;
   Session& session = *Session::current();
   if (session.lateBackwards().stepsGoOn() && run_->liveUses() > 0) {

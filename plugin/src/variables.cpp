@@ -92,6 +92,34 @@ std::string unknownVariable() {
   return "";
 }
 
+std::vector<std::string> idleAllocatorSettings(const std::string& text) {
+  constexpr std::array<std::string_view, 8> kIdle = {"max_split_size_mb",
+                                                     "max_non_split_rounding_mb",
+                                                     "garbage_collection_threshold",
+                                                     "expandable_segments",
+                                                     "roundup_power2_divisions",
+                                                     "large_segment_size_mb",
+                                                     "release_lock_on_cudamalloc",
+                                                     "graph_capture_record_stream_reuse"};
+  std::vector<std::string> names;
+  std::string name;
+  bool in_value = false;
+  int lists = 0;
+  for (const char c : text + ',') {
+    lists += c == '[' ? 1 : c == ']' ? -1 : 0;
+    if (c == ',' && lists <= 0) {
+      if (std::find(kIdle.begin(), kIdle.end(), name) != kIdle.end()) names.push_back(name);
+      name.clear();
+      in_value = false;
+    } else if (c == ':') {
+      in_value = true;
+    } else if (!in_value && c != ' ') {
+      name += c;
+    }
+  }
+  return names;
+}
+
 std::string librarySettings() {
   std::vector<std::string_view> settings;
   for (char** entry = environ; *entry != nullptr; ++entry) {

@@ -21,6 +21,10 @@ bool askedFor();
 // set.
 std::string unknownVariable();
 
+// Of PYTORCH_ALLOC_CONF, the names of settings that our allocator for GPUs leaves without effect:
+// how torch's cuts and keeps its blocks. In their order there.
+std::vector<std::string> idleAllocatorSettings(const std::string& text);
+
 // All that choose kernels, or which thread sums what, in the libraries that PyTorch calls, each a
 // line; sorted.
 std::string librarySettings();

@@ -157,8 +157,6 @@ TEST_F(PoolsTest, WhatIsNotSupportedSaysSo) {
   EXPECT_THROW(allocator_->getCheckpointState(0, kGraph), c10::NotImplementedError);
   EXPECT_THROW(allocator_->setCheckpointPoolState(0, nullptr), c10::NotImplementedError);
   EXPECT_THROW(allocator_->setUseOnOOM(0, kOther, true), c10::NotImplementedError);
-  const std::shared_ptr<torch_cuda::CUDAAllocator> other(allocator_.get(), [](auto*) {});
-  EXPECT_THROW(allocator_->createOrIncrefPool(0, kOther, other), c10::NotImplementedError);
   void* block = take(kPage);
   EXPECT_THROW(allocator_->shareIpcHandle(block), c10::NotImplementedError);
   EXPECT_THROW(allocator_->getIpcDevPtr("?"), c10::NotImplementedError);

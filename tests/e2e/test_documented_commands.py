@@ -127,6 +127,9 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
         Elsewhere("test_control.py::test_twenty_changes_both_ways")
     ),
     # docs/gpu.md
+    "build/release/emulated_gpu/run .venv/bin/python train.py": Elsewhere(
+        "test_emulated_gpu.py::test_torch_alone_computes_what_a_cpu_does"
+    ),
     "./dev gpu-pack": GPU,
     './dev gpu-test --out "$RESULTS" --minutes 9': GPU,
     # docs/metrics.md

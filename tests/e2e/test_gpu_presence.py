@@ -62,6 +62,19 @@ print("backend", torch.cuda.memory.get_allocator_backend())
     assert done.said("backend native" if refused else "backend ebbtide")
 
 
+def test_memory_without_a_budget_is_refused(tmp_path) -> None:
+    program = code(f"""
+import ctypes
+import torch
+install = ctypes.CDLL("{LIBRARIES}/libebbtide_torch_cuda.so").ebbtide_cuda_install
+install.restype = ctypes.c_char_p
+print("said", install(b""))
+""")
+    variables = {"PYTORCH_ALLOC_CONF": "backend:cudaMallocAsync"}
+    done = run(program, variables, tmp_path, out=False).succeeded()
+    assert done.said("said b.PYTORCH_ALLOC_CONF asks for backend:cudaMallocAsync"), done.output
+
+
 @without_gpu
 def test_without_a_gpu_torch_says_what_it_says(tmp_path) -> None:
     program = code("""

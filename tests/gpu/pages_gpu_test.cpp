@@ -1,4 +1,5 @@
 // Pages, events and DeviceMemory on a real GPU.
+#include <cstdlib>
 #include <random>
 #include <vector>
 
@@ -74,6 +75,12 @@ TEST_F(GpuTest, NothingIsRecordedIntoAGraph) {
   events.recycle(other);
 }
 
+// Fewer on an emulated GPU (GPU_TEST_STEPS).
+unsigned long long steps() {
+  const char* const given = std::getenv("GPU_TEST_STEPS");
+  return given == nullptr ? 20'000 : std::strtoull(given, nullptr, 10);
+}
+
 // Random blocks on three streams; each is filled with a pattern of its own when it is made, and
 // checked before it is freed. A budget that is too small makes pages move between the streams.
 TEST_F(GpuTest, NoTwoLiveBlocksOverlap) {
@@ -94,7 +101,7 @@ TEST_F(GpuTest, NoTwoLiveBlocksOverlap) {
     live[index] = live.back();
     live.pop_back();
   };
-  for (unsigned long long step = 1; step <= 20'000; ++step) {
+  for (unsigned long long step = 1; step <= steps(); ++step) {
     const bool large = random() % 4 == 0;
     const auto bytes = static_cast<unsigned long long>(
         1 + random() % static_cast<unsigned long long>(large ? 24 * kMiB : 64 * kKiB));

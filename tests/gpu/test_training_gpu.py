@@ -38,7 +38,7 @@ def start(
     folder.mkdir(parents=True, exist_ok=True)
     out, report = folder / "result.json", folder / "report.json"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE")}
-    environment["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"
+    environment.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     if variables:
         environment |= {"EBBTIDE_REPORT": str(report), "EBBTIDE_LOG": "debug"} | variables
     program = (str(HERE / "training_programs.py"), name, "--out", str(out))

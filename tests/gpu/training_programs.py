@@ -1,20 +1,25 @@
 """Training scripts for a GPU that know nothing of Ebbtide, each in a process of its own.
 
 python training_programs.py NAME --out FILE    writes bits: losses, parameters, random state
+GPU_TEST_SIZES=small is for an emulated GPU: blocks of 2 MiB, a page of the device.
 """
 
 import argparse
 import hashlib
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+SMALL = os.environ.get("GPU_TEST_SIZES") == "small"
 STEPS = 12
-ROWS, WIDTH, LAYERS = 8192, 1024, 8  # an activation: 32 MiB of float32
+LAYERS = 8
+ROWS, WIDTH = (2048, 256) if SMALL else (8192, 1024)  # an activation: 2 or 32 MiB of float32
+TEXTS, LENGTH, MODEL_WIDTH, HEADS = (16, 128, 128, 4) if SMALL else (32, 256, 512, 8)
 
 
 class Mlp(nn.Module):
@@ -31,7 +36,9 @@ class Mlp(nn.Module):
 
 
 def transformer(dropout: float) -> nn.Module:
-    layer = nn.TransformerEncoderLayer(512, 8, 2048, dropout=dropout, batch_first=True)
+    layer = nn.TransformerEncoderLayer(
+        MODEL_WIDTH, HEADS, 4 * MODEL_WIDTH, dropout=dropout, batch_first=True
+    )
     return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
 
 
@@ -46,24 +53,42 @@ def rows(step: int) -> Tensor:
 
 
 def texts(step: int) -> Tensor:
-    return torch.randn(32, 256, 512, generator=torch.Generator().manual_seed(step))
+    return torch.randn(TEXTS, LENGTH, MODEL_WIDTH, generator=torch.Generator().manual_seed(step))
+
+
+def descend(
+    step_loss: Callable[[nn.Module, Tensor], Tensor],
+) -> Callable[[nn.Module, torch.optim.Optimizer, Tensor], Tensor]:
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) -> Tensor:
+        loss = step_loss(model, x)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+
+    return step
+
+
+def adamw(parameters: Iterator[nn.Parameter]) -> torch.optim.Optimizer:
+    return torch.optim.AdamW(parameters, lr=1e-3)
 
 
 def train(
     model: nn.Module,
     batch: Callable[[int], Tensor],
     step_loss: Callable[[nn.Module, Tensor], Tensor],
+    *,
+    step: Callable[[nn.Module, torch.optim.Optimizer, Tensor], Tensor] | None = None,
+    optimizer: Callable[[Iterator[nn.Parameter]], torch.optim.Optimizer] = adamw,
 ) -> dict:
     model = model.cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    step = step or descend(step_loss)
+    updates = optimizer(model.parameters())
     losses = []
-    for step in range(STEPS):
-        loss = step_loss(model, batch(step).cuda())
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        losses.append(loss.item().hex())
-    bits = b"".join(p.detach().cpu().numpy().tobytes() for p in model.parameters())
+    for number in range(STEPS):
+        losses.append(step(model, updates, batch(number).cuda()).item().hex())
+    trained = [*model.parameters(), *model.buffers()]
+    bits = b"".join(t.detach().cpu().numpy().tobytes() for t in trained)
     return {
         "losses": losses,
         "parameters": hashlib.sha256(bits).hexdigest(),
@@ -104,7 +129,9 @@ def lstm_with_dropout() -> dict:
     class Tagger(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.rnn = nn.LSTM(512, 512, num_layers=2, dropout=0.2, batch_first=True)
+            self.rnn = nn.LSTM(
+                MODEL_WIDTH, MODEL_WIDTH, num_layers=2, dropout=0.2, batch_first=True
+            )
             self.head = transformer(0.1)
 
         def forward(self, x: Tensor) -> Tensor:
@@ -196,14 +223,15 @@ PROGRAMS = {
     )
 }
 
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("name", choices=PROGRAMS)
+
+def main(programs: dict[str, Callable[[], dict]], description: str | None) -> None:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("name", choices=programs)
     parser.add_argument("--out", type=Path, required=True)
     arguments = parser.parse_args()
     torch.manual_seed(3)
     torch.cuda.reset_peak_memory_stats()
-    result = PROGRAMS[arguments.name]()
+    result = programs[arguments.name]()
     torch.cuda.synchronize()
     free, total = torch.cuda.mem_get_info()
     peak = torch.cuda.max_memory_allocated()
@@ -211,3 +239,7 @@ if __name__ == "__main__":
     result["peak"] = peak
     result["others"] = total - free - torch.cuda.memory_reserved()
     arguments.out.write_text(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main(PROGRAMS, __doc__)

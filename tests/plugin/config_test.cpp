@@ -322,5 +322,19 @@ TEST_F(ConfigTest, BytesReadAsPeopleWriteThem) {
   EXPECT_EQ(formatBytes(3LL << 29), "1.50 GiB");
 }
 
+// As PyTorch's documentation has them: lists in brackets have commas and colons, too.
+TEST(IdleAllocatorSettings, ThoseOfTorchsOwnBlocks) {
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(idleAllocatorSettings(""), Names{});
+  EXPECT_EQ(idleAllocatorSettings("per_process_memory_fraction:0.5,pinned_use_background_threads:"
+                                  "True,backend:native"),
+            Names{});
+  EXPECT_EQ(idleAllocatorSettings("expandable_segments:True"), Names{"expandable_segments"});
+  EXPECT_EQ(
+      idleAllocatorSettings("roundup_power2_divisions:[256:1,512:2,>:8], max_split_size_mb:64"),
+      (Names{"roundup_power2_divisions", "max_split_size_mb"}));
+  EXPECT_EQ(idleAllocatorSettings("pinned_use_background_threads:expandable_segments"), Names{});
+}
+
 }  // namespace
 }  // namespace ebbtide::plugin

@@ -113,10 +113,12 @@ void* CudaAllocator::allocateOn(c10::DeviceIndex device, std::size_t bytes, cuda
   TORCH_CHECK_WITH(OutOfMemoryError, bytes < kOneExabyte,
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   if (bytes == 0) return nullptr;
-  void* const block = heap(device).allocate(bytes, stream);
+  const c10::MempoolId_t pool = heap(device).pools().taker(stream);
+  void* const block = foreign_.has(pool) ? foreign_.allocate(pool, bytes, device, stream)
+                                         : heap(device).allocate(bytes, stream);
   if (fill_pattern) {
     const cudaError_t filled = cudaMemsetAsync(block, *fill_pattern, bytes, stream);
-    if (filled != cudaSuccess) heap(device).free(block);
+    if (filled != cudaSuccess) raw_delete(block);
     C10_CUDA_CHECK(filled);
   }
   return block;
@@ -151,7 +153,7 @@ void* CudaAllocator::raw_alloc_with_stream(std::size_t bytes, cudaStream_t strea
 }
 
 void CudaAllocator::raw_delete(void* block) {
-  if (block == nullptr) return;
+  if (block == nullptr || foreign_.free(block)) return;
   DeviceHeap* const on = heapOf(block);
   TORCH_CHECK(on != nullptr, "invalid device pointer: ", block);
   shared_.onFreed(block);
@@ -182,6 +184,7 @@ void CudaAllocator::copy_data(void* target, const void* source, std::size_t byte
 void CudaAllocator::recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) {
   // Memory of another process or library is not ours to keep.
   if (!block.get() || block.get_deleter() != &deleteBlock) return;
+  if (foreign_.recordStream(block.get(), stream.stream())) return;
   DeviceHeap* const on = heapOf(block.get());
   TORCH_CHECK(on != nullptr, "invalid device pointer: ", block.get());
   on->recordStream(block.get(), stream.stream(), heap(stream.device_index()));
@@ -237,18 +240,23 @@ void CudaAllocator::resetPeakStats(c10::DeviceIndex device) {
   if (DeviceHeap* const open = openHeap(device)) open->resetPeaks();
 }
 
-// cuDNN asks how much it may try as a workspace.
+// cuDNN asks how large a workspace may be, and chooses a convolution's algorithm by it, whose bits
+// differ. Asked without a bound, the answer is that of an idle device: neither the budget nor what
+// happens to be free has a say. A workspace that does not fit is refused, as any block is.
 void CudaAllocator::cacheInfo(c10::DeviceIndex device, std::size_t* largest) {
   DeviceHeap& on = heap(device);
-  const Bytes cached = on.largestCachedBytes();
-  Bytes room = static_cast<Bytes>(*largest);
-  if (room == 0) {  // torch's way of asking what the device itself has
-    room = std::min(on.deviceFreeBytes(), on.memory().ledger().roomBytes());
+  if (*largest == 0) {
+    *largest = static_cast<std::size_t>(on.totalBytes());
+    return;
   }
-  *largest = static_cast<std::size_t>(std::max({cached, room, Bytes{0}}));
+  *largest = std::max(*largest, static_cast<std::size_t>(on.largestCachedBytes()));
 }
 
 void* CudaAllocator::getBaseAllocation(void* block, std::size_t* bytes) {
+  if (const std::size_t foreign = foreign_.blockBytes(block)) {
+    if (bytes != nullptr) *bytes = foreign;
+    return block;
+  }
   DeviceHeap* const on = heapOf(block);
   const auto range = on == nullptr ? std::nullopt : on->rangeAround(block);
   TORCH_CHECK(range.has_value(), "invalid device pointer: ", block);

@@ -19,6 +19,7 @@
 
 #include "device_heap.hpp"
 #include "fill_pattern.hpp"
+#include "foreign_pools.hpp"
 #include "shared_pages.hpp"
 
 namespace ebbtide::plugin::cuda {
@@ -148,6 +149,7 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   HistorySettings settings_;
   OutOfMemoryObservers observers_;
   SharedPages shared_;
+  ForeignPools foreign_;
   std::atomic<int> device_count_{0};
   std::array<std::atomic<DeviceHeap*>, kMostDevices> heaps_{};
 

@@ -18,6 +18,7 @@ torch_cuda::SnapshotInfo CudaAllocator::snapshot(c10::MempoolId_t pool, bool inc
                          std::make_move_iterator(segments.end()));
     if (include_traces) traces = open->history(microseconds);
   }
+  for (auto& segment : foreign_.segments(pool)) info.segments.push_back(std::move(segment));
   {
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < annotations_.size(); ++i) {

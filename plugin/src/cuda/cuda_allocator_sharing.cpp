@@ -30,6 +30,7 @@ void CudaAllocator::endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t 
 
 void CudaAllocator::releasePool(c10::DeviceIndex device, c10::MempoolId_t pool) {
   heap(device).pools().release(pool);
+  if (!heap(device).pools().isUsed(pool)) foreign_.end(pool);
 }
 
 void CudaAllocator::setUseOnOOM(c10::DeviceIndex, c10::MempoolId_t, bool use_on_oom) {
@@ -45,10 +46,8 @@ int CudaAllocator::getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t poo
 
 void CudaAllocator::createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_t pool,
                                        std::shared_ptr<torch_cuda::CUDAAllocator> other) {
-  TORCH_CHECK_NOT_IMPLEMENTED(other == nullptr,
-                              "ebbtide: a memory pool with an allocator of its own is not "
-                              "supported; run without EBBTIDE_* variables");
   heap(device).pools().createOrIncrement(pool);
+  if (other != nullptr) foreign_.add(pool, std::move(other));
 }
 
 bool CudaAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, c10::MempoolId_t pool,

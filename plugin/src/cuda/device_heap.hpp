@@ -61,7 +61,6 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   // What a budget may be of: all of the device; that less 5 %; what others used of it when that was
   // measured last, which counts in the budget.
   scheduler::BudgetFacts budgetFacts() const;
-  Bytes deviceFreeBytes() const { return memory_info_().free_bytes; }
   // What is in use of the device beside our pages: the margin from now on, where a budget bounds
   // them. Also done before pages are mapped, where that is a while ago, and before a request fails.
   void measureMargin();

@@ -28,7 +28,9 @@ const allocator::cuda::Driver& DriverDeviceSource::driver() {
 
 DeviceParts DriverDeviceSource::open(c10::DeviceIndex index) {
   const auto result = allocator::cuda::openDevice(driver(), index);
-  TORCH_CHECK(result.device.has_value(), result.problem);
+  TORCH_CHECK(
+      result.device.has_value(), "ebbtide: ", result.problem,
+      ", so no budget can be kept on it; EBBTIDE_ALLOCATOR=torch keeps PyTorch's allocator");
   const allocator::cuda::Device device = *result.device;
   auto space = std::make_unique<allocator::cuda::CudaAddressSpace>(device);
   DeviceParts parts;

@@ -41,6 +41,11 @@ std::string install(const std::string& budget, void (*warn)(const char*)) {
   if (before != nullptr && before->initialized()) {
     return "CUDA was in use before Ebbtide was started: its memory cannot change hands";
   }
+  if (before != nullptr && before->name() == "cudaMallocAsync") {
+    return "PYTORCH_ALLOC_CONF asks for backend:cudaMallocAsync, whose memory has no budget; take "
+           "it "
+           "out, or unset EBBTIDE_*";
+  }
   auto* const made = new CudaAllocator(
       std::make_unique<DriverDeviceSource>(),
       [budget](const DeviceHeap& heap) { return budgetOf(budget, heap); },

@@ -70,6 +70,21 @@ int PrivatePools::uses(const Id& id) const {
   return found->second.uses;
 }
 
+bool PrivatePools::isUsed(const Id& id) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = pools_.find(id);
+  return found != pools_.end() && found->second.uses > 0;
+}
+
+PrivatePools::Id PrivatePools::taker(cudaStream_t stream) const {
+  if (recorded_count_.load(std::memory_order_acquire) == 0) return {0, 0};
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, filter] : recorded_) {
+    if (filter(stream)) return id;
+  }
+  return {0, 0};
+}
+
 PrivatePools::Place PrivatePools::place(cudaStream_t stream) {
   if (recorded_count_.load(std::memory_order_acquire) == 0) return {.name = nameOf(stream)};
   const std::lock_guard lock(mutex_);

@@ -44,6 +44,9 @@ class PrivatePools {
   void end(const Id& id);  // throws where it is not
   void release(const Id& id);
   int uses(const Id& id) const;  // throws for a pool that is not there
+  bool isUsed(const Id& id) const;
+  // The pool that takes a request on this stream now; {0, 0} for none. Filters are called.
+  Id taker(cudaStream_t stream) const;
 
   struct Place {
     allocator::Stream name;

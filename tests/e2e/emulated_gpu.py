@@ -1,0 +1,67 @@
+"""Runs programs on the emulated GPU of tests/emulated_gpu: torch's CUDA build without a GPU."""
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from processes import LIBRARIES, PYTHON, ROOT, STARTED_WITH, TIMEOUT_SECONDS, free_port
+
+ON_DEVICE = LIBRARIES.parent / "emulated_gpu" / "run"
+MIB = 1 << 20
+# What decides a bit is the schedule's order of tasks, never the machine's.
+SMALL = {"GPU_TEST_SIZES": "small", "CUBLAS_WORKSPACE_CONFIG": ":16:8"}
+
+
+@dataclass(frozen=True)
+class Run:
+    status: int
+    result: dict
+    report: dict | None
+    output: str
+
+    def bits(self) -> tuple:
+        return tuple(self.result[key] for key in ("losses", "parameters", "random_state"))
+
+
+def start(command: tuple[str, ...], variables: dict[str, str]) -> tuple[int, str]:
+    given = {k: v for k, v in STARTED_WITH.items() if not k.startswith(("EBBTIDE", "EMULATED"))}
+    done = subprocess.run(
+        (str(ON_DEVICE), *command),
+        env=given | {"OMP_NUM_THREADS": "1"} | SMALL | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+    )
+    return done.returncode, done.stdout
+
+
+def code(text: str, variables: dict[str, str] | None = None) -> tuple[int, str]:
+    return start((PYTHON, "-c", text), variables or {})
+
+
+def train(program: str, variables: dict[str, str], folder: Path) -> Run:
+    """`program`: file.name, of tests/gpu."""
+    folder.mkdir(parents=True, exist_ok=True)
+    out, report = folder / "result.json", folder / "report.json"
+    if any(name.startswith("EBBTIDE") for name in variables):
+        of_ours = {
+            "EBBTIDE_REPORT": str(report),
+            "EBBTIDE_LOG": "debug",
+            "EBBTIDE_PORT": str(free_port()),
+            "EBBTIDE_AUDIT_CACHE": "off",
+        }
+        variables = of_ours | variables
+    file, name = program.split(".")
+    settled = str(ROOT / "tests" / "e2e" / "settled.py")
+    script = str(ROOT / "tests" / "gpu" / f"{file}.py")
+    status, output = start((PYTHON, settled, script, name, "--out", str(out)), variables)
+    result = json.loads(out.read_text()) if out.exists() else {}
+    told = json.loads(report.read_text()) if report.exists() else None
+    return Run(status, result, told, output)
+
+
+def budget(plain: Run, share: float) -> int:
+    """That share of the blocks' peak, and what others hold."""
+    return int(share * plain.result["peak"]) + plain.result["others"]

@@ -1,0 +1,288 @@
+"""Training on an emulated GPU: torch's CUDA build over our CUDA runtime (tests/emulated_gpu)."""
+
+import ast
+from pathlib import Path
+
+import emulated_gpu
+import pytest
+from processes import PYTHON, ROOT
+from tiers import nightly_but
+
+pytestmark = pytest.mark.skipif(
+    not emulated_gpu.ON_DEVICE.exists(),
+    reason="the emulated GPU was not built: it needs a torch with CUDA, and nvcc",
+)
+
+SCHEDULES = ("eager", "lazy", "random:3")
+STREAMS = "nothing is dropped or spilled from now on"
+
+PLAIN = """
+import hashlib, torch, torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+torch.manual_seed(3)
+layer = torch.nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+encoder = torch.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+ends = torch.nn.Embedding(100, 64), torch.nn.Linear(64, 100)
+model = torch.nn.Sequential(ends[0], encoder, ends[1]).to("DEVICE")
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+losses = []
+for step in range(4):
+    words = torch.randint(100, (8, 33), generator=torch.Generator().manual_seed(step)).to("DEVICE")
+    with sdpa_kernel(SDPBackend.MATH):
+        loss = F.cross_entropy(model(words[:, :-1]).flatten(0, 1), words[:, 1:].flatten())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    losses.append(loss.item().hex())
+bits = b"".join(p.detach().cpu().numpy().tobytes() for p in model.parameters())
+print([losses, hashlib.sha256(bits).hexdigest()])
+"""
+
+
+def plain_bits(device: str, variables: dict[str, str]) -> list:
+    status, output = emulated_gpu.code(PLAIN.replace("DEVICE", device), variables)
+    assert status == 0, output
+    return ast.literal_eval(output.strip().splitlines()[-1])
+
+
+def test_torch_alone_computes_what_a_cpu_does() -> None:
+    on_cpu = plain_bits("cpu", {})
+    for schedule in SCHEDULES:
+        assert plain_bits("cuda", {"EMULATED_GPU_SCHEDULE": schedule}) == on_cpu, schedule
+
+
+# Program: share of the blocks' peak that the budget has.
+TIGHT = {
+    "training_programs.mlp": 0.6,
+    "training_programs.mlp_with_dropout": 0.6,
+    "training_programs.transformer_with_dropout": 0.6,
+    "training_programs.transformer_in_bf16": 0.6,
+    "training_programs.whole_on_a_stream": 0.6,
+    "training_programs.with_a_graph": 0.6,
+    "training_programs.switched_in_between": 0.6,
+    "model_programs.gpt2": 0.7,
+    "model_programs.bert": 0.7,
+    "model_programs.vit": 0.7,
+    "model_programs.residual_net": 0.7,
+    "model_programs.unet": 0.7,
+    "model_programs.mixture_of_experts": 0.7,
+    "model_programs.gan": 0.7,
+    "model_programs.float16_scaled": 0.7,
+    "model_programs.fused_adamw": 0.7,
+    "model_programs.accumulating": 0.7,
+    "model_programs.flash_without_dropout": 0.7,
+    "model_programs.every_kind_of_draw": 0.7,
+    "model_programs.prefetching": 0.7,
+    "model_programs.pinned_loader": 0.7,
+    "model_programs.saving_in_a_thread": 0.7,
+    "model_programs.out_of_memory_caught": 0.7,
+    "model_programs.cache_emptied": 0.7,
+    "model_programs.own_pool": 0.7,
+    "model_programs.graphed_callables": 0.7,
+}
+# Nothing is dropped there, or hardly anything else is needed than what training keeps.
+AMPLE = {
+    "training_programs.two_streams": 1.3,
+    "model_programs.llama": 1.1,
+    "model_programs.resnet": 1.1,
+    "model_programs.resnet_channels_last": 1.1,
+    "model_programs.whole_step_captured": 1.3,  # a page is a large part of its pools
+}
+EVERY_TIME = {
+    "training_programs.mlp",  # offloads
+    "training_programs.transformer_in_bf16",  # cuDNN's attention, autocast
+    "training_programs.with_a_graph",
+    "model_programs.gpt2",  # efficient attention, dropout
+    "model_programs.residual_net",  # convolutions, batch norm
+    "model_programs.flash_without_dropout",
+    "model_programs.graphed_callables",  # a warm-up on a stream of its own
+    "model_programs.prefetching",  # a stream of its own beside the step's
+}
+
+
+def in_a_budget(program: str, share: float, folder: Path) -> tuple[emulated_gpu.Run, ...]:
+    """Plain, lazy; then in a budget, at random: another order of what streams do, the same bits."""
+    lazy = {"EMULATED_GPU_SCHEDULE": "lazy"}
+    plain = emulated_gpu.train(program, lazy, folder / "plain")
+    assert plain.status == 0, plain.output
+    variables = {
+        "EMULATED_GPU_SCHEDULE": "random:3",
+        "EBBTIDE_BUDGET": str(emulated_gpu.budget(plain, share)),
+    }
+    ours = emulated_gpu.train(program, variables, folder / "ours")
+    assert ours.status == 0, ours.output
+    assert ours.bits() == plain.bits(), ours.output
+    assert ours.report is not None, ours.output
+    assert ours.report["budget_violations"] == 0, ours.output
+    return plain, ours
+
+
+# Up to 60 s: everything that a GPU would compute, a core does.
+@pytest.mark.parametrize("program", nightly_but(EVERY_TIME, TIGHT))
+def test_same_bits_in_less_memory(program: str, tmp_path: Path) -> None:
+    _, ours = in_a_budget(program, TIGHT[program], tmp_path)
+    assert ours.report["recomputed_ops"] + ours.report["offloaded_bytes"] > 0, ours.output
+    assert STREAMS not in ours.output
+    if (
+        program == "training_programs.mlp"
+    ):  # few small tensors beside its activations: cheap to move
+        assert ours.report["offloaded_bytes"] > 0, ours.output
+
+
+@pytest.mark.parametrize("program", nightly_but({"model_programs.whole_step_captured"}, AMPLE))
+def test_same_bits_where_everything_is_kept(program: str, tmp_path: Path) -> None:
+    in_a_budget(program, AMPLE[program], tmp_path)
+
+
+# What the schedules are for: without the waits between streams the losses are others.
+@pytest.mark.nightly
+def test_a_missing_wait_shows(tmp_path: Path) -> None:
+    program = "training_programs.two_streams"
+    right = emulated_gpu.train(program, {"EMULATED_GPU_SCHEDULE": "lazy"}, tmp_path / "right")
+    variables = {"EMULATED_GPU_SCHEDULE": "lazy", "EMULATED_GPU_WITHOUT_WAITS": "1"}
+    wrong = emulated_gpu.train(program, variables, tmp_path / "wrong")
+    assert right.status == 0, right.output
+    assert wrong.status != 0 or wrong.bits() != right.bits()
+
+
+# As on a GPU: 14 tests of the allocator and its programs, 90 s a schedule.
+@pytest.mark.nightly
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_torchs_programs_pass(schedule: str) -> None:
+    tests = str(ROOT / "tests" / "gpu" / "test_torch_gpu.py")
+    command = (PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", tests)
+    variables = {"EMULATED_GPU_SCHEDULE": schedule, "EMULATED_GPU_MIB": "6144"}
+    status, output = emulated_gpu.start(command, variables)
+    assert status == 0, output
+    assert "14 passed" in output, output
+
+
+# What differs from run to run on a device: sums in no order, and convolutions by their workspace.
+UNSTEADY = {
+    "model_programs.adding_in_no_order": 0.7,
+    "model_programs.flash_without_dropout": 0.7,
+    "model_programs.benchmarked_convolutions": 0.7,
+}
+
+
+@pytest.mark.parametrize(
+    "program", nightly_but({"model_programs.benchmarked_convolutions"}, UNSTEADY)
+)
+def test_same_bits_on_an_unsteady_device(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(emulated_gpu.SMALL, "EMULATED_GPU_UNSTEADY", "1")
+    in_a_budget(program, UNSTEADY[program], tmp_path)
+
+
+MLP = "training_programs.mlp_with_dropout"
+
+
+@pytest.fixture(scope="module")
+def plain_mlp(tmp_path_factory: pytest.TempPathFactory) -> emulated_gpu.Run:
+    plain = emulated_gpu.train(MLP, {}, tmp_path_factory.mktemp("mlp"))
+    assert plain.status == 0, plain.output
+    return plain
+
+
+def faulty(plain: emulated_gpu.Run, folder: Path, **fault: str) -> emulated_gpu.Run:
+    variables = {"EBBTIDE_BUDGET": str(emulated_gpu.budget(plain, 0.6))} | fault
+    return emulated_gpu.train(MLP, variables, folder)
+
+
+# A page that the device does not give once, others that take 2 MiB each 500 launches: budget and
+# bits hold.
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param({"EMULATED_GPU_FAIL_PAGE": "10"}, id="page", marks=pytest.mark.nightly),
+        pytest.param({"EMULATED_GPU_FAIL_PAGE": "25"}, id="later_page", marks=pytest.mark.nightly),
+        pytest.param({"EMULATED_GPU_OTHERS_EVERY": "500"}, id="others"),
+    ],
+)
+def test_training_goes_on(
+    plain_mlp: emulated_gpu.Run, fault: dict[str, str], tmp_path: Path
+) -> None:
+    ours = faulty(plain_mlp, tmp_path, **fault)
+    assert ours.status == 0, ours.output
+    assert ours.bits() == plain_mlp.bits(), ours.output
+    assert ours.report is not None and ours.report["budget_violations"] == 0
+    assert "to disk" not in ours.output  # values of a GPU go to pinned memory
+
+
+# A sticky error: the program ends with CUDA's error, and leaves no result.
+def test_a_trap_ends_the_program(plain_mlp: emulated_gpu.Run, tmp_path: Path) -> None:
+    ours = faulty(plain_mlp, tmp_path, EMULATED_GPU_TRAP="700")
+    assert ours.status != 0
+    assert "unspecified launch failure" in ours.output, ours.output
+    assert not ours.result
+
+
+def test_a_device_without_virtual_memory_is_refused(tmp_path: Path) -> None:
+    variables = {"EBBTIDE_BUDGET": "1GiB", "EMULATED_GPU_VIRTUAL_MEMORY": "0"}
+    ours = emulated_gpu.train(MLP, variables, tmp_path)
+    assert ours.status != 0
+    assert "CUDA device 0 has no virtual memory management" in ours.output, ours.output
+    assert "EBBTIDE_ALLOCATOR=torch" in ours.output, ours.output
+    assert not ours.result
+
+
+def test_settings_without_effect_are_named() -> None:
+    variables = {
+        "EBBTIDE_BUDGET": "1GiB",
+        "EBBTIDE_LOG": "debug",
+        "PYTORCH_ALLOC_CONF": "max_split_size_mb:64,pinned_use_background_threads:True",
+    }
+    status, output = emulated_gpu.code("import torch; torch.ones(3, device='cuda')", variables)
+    assert status == 0, output
+    assert "PYTORCH_ALLOC_CONF: max_split_size_mb has no effect" in output, output
+    assert "pinned_use_background_threads has" not in output, output
+
+
+# As NCCL's user buffers, symmetric memory and FSDP2's communication buffers have it. 4 MiB are
+# taken twice, the second time from the pool's idle blocks; a block that a side stream reads late
+# is not among these, and what is live when the pool ends goes back when it is freed.
+OWN_ALLOCATOR = """
+import ctypes, torch
+path = "LIBRARY"
+counts = ctypes.CDLL(path)
+allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "pluggable_alloc", "pluggable_free")
+pool = torch.cuda.MemPool(allocator.allocator(), no_split=True)
+side = torch.cuda.Stream()
+def inside(value, mib=4):
+    with torch.cuda.use_mem_pool(pool):
+        return torch.full((mib << 20,), value, dtype=torch.uint8, device="cuda")
+ours = torch.ones(1000, device="cuda")
+assert counts.pluggable_made() == 0
+first = inside(1)
+assert (counts.pluggable_made(), counts.pluggable_live()) == (1, 1)
+assert len(torch.cuda.memory_snapshot(pool.id)) == 1
+address = first.data_ptr()
+del first
+again = inside(2)
+assert again.data_ptr() == address and counts.pluggable_made() == 1
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    torch.cuda._sleep(50_000_000)
+    copy = again.clone()
+again.record_stream(side)
+del again
+third = inside(3)
+assert third.data_ptr() != address and counts.pluggable_made() == 2
+side.synchronize()
+assert int((copy != 2).sum()) == 0 and int((third != 3).sum()) == 0
+del pool
+assert counts.pluggable_live() == 1
+del third
+assert counts.pluggable_live() == 0
+print("done", torch.cuda.memory.get_allocator_backend())
+"""
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_a_pool_has_an_allocator_of_its_own(schedule: str) -> None:
+    library = emulated_gpu.ON_DEVICE.parent / "libemulated_gpu_pluggable_allocator.so"
+    variables = {"EBBTIDE_BUDGET": "512MiB", "EMULATED_GPU_SCHEDULE": schedule}
+    status, output = emulated_gpu.code(OWN_ALLOCATOR.replace("LIBRARY", str(library)), variables)
+    assert status == 0, output
+    assert "done ebbtide" in output, output

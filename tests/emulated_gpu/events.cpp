@@ -1,0 +1,79 @@
+#include "events.hpp"
+
+#include "captures.hpp"
+#include "settings.hpp"
+
+namespace emulated_gpu {
+namespace {
+
+bool done(const EventState& event) {
+  return event.stream == nullptr || event.stream->done >= event.number;
+}
+
+CUresult notCaptured(CUstream stream) {
+  if (stream->capture == nullptr) return CUDA_SUCCESS;
+  stream->capture->invalid = true;
+  return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+}
+
+}  // namespace
+
+CUresult waitEvent(CUstream stream, CUevent event) {
+  const CUstream on = resolved(stream);
+  EventState& state = *event->state;
+  if (state.capture != 0 || on->capture != nullptr) return captureWait(on, state);
+  if (state.stream == nullptr || state.stream == on) return CUDA_SUCCESS;
+  if (!settings().without_waits) awaitTask(on, state.stream, state.number);
+  return CUDA_SUCCESS;
+}
+
+CUresult queryEvent(CUevent event) {
+  EventState& state = *event->state;
+  if (const CUresult error = capturedEvent(state)) return error;
+  if (const CUresult error = unsafeCall("an event's query")) return error;
+  if (done(state)) return CUDA_SUCCESS;
+  if (++state.asked <= settings().unready) return CUDA_ERROR_NOT_READY;
+  runUntil(state.stream, state.number, false);  // so that who polls gets on
+  return done(state) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult synchronizeEvent(CUevent event) {
+  EventState& state = *event->state;
+  if (const CUresult error = capturedEvent(state)) return error;
+  if (const CUresult error = unsafeCall("an event's synchronize")) return error;
+  if (state.stream != nullptr) runUntil(state.stream, state.number, true);
+  return CUDA_SUCCESS;
+}
+
+CUresult elapsed(float* milliseconds, CUevent begin, CUevent end) {
+  const EventState& first = *begin->state;
+  const EventState& last = *end->state;
+  const bool recorded = first.stream != nullptr && last.stream != nullptr;
+  if (!recorded || !first.timed || !last.timed) return CUDA_ERROR_INVALID_HANDLE;
+  if (!done(first) || !done(last)) return CUDA_ERROR_NOT_READY;
+  *milliseconds = static_cast<float>((last.at - first.at) / 1e6);
+  return CUDA_SUCCESS;
+}
+
+CUresult queryStream(CUstream stream) {
+  const CUstream on = resolved(stream);
+  if (const CUresult error = notCaptured(on)) return error;
+  if (const CUresult error = unsafeCall("a stream's query")) return error;
+  return lookAt(on) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+
+CUresult synchronizeStream(CUstream stream) {
+  const CUstream on = resolved(stream);
+  if (const CUresult error = notCaptured(on)) return error;
+  if (const CUresult error = unsafeCall("a stream's synchronize")) return error;
+  drainAsAsked(on);
+  return CUDA_SUCCESS;
+}
+
+CUresult synchronizeDevice(Device& device) {
+  if (const CUresult error = forbiddenInCapture(device)) return error;
+  drainAll(device);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace emulated_gpu
