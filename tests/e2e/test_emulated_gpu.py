@@ -10,7 +10,7 @@ from tiers import nightly_but
 
 pytestmark = pytest.mark.skipif(
     not emulated_gpu.ON_DEVICE.exists(),
-    reason="the emulated GPU was not built: it needs a torch with CUDA, and nvcc",
+    reason="the emulated GPU was not built: it needs torch 2.11 with CUDA 13, and nvcc",
 )
 
 SCHEDULES = ("eager", "lazy", "random:3")
@@ -80,6 +80,8 @@ TIGHT = {
     "model_programs.own_pool": 0.7,
     "model_programs.graphed_callables": 0.7,
 }
+# Sizes are others in each step: no plan is followed to its end.
+VARIES = {"model_programs.mixture_of_experts"}
 # Nothing is dropped there, or hardly anything else is needed than what training keeps.
 AMPLE = {
     "training_programs.two_streams": 1.3,
@@ -121,12 +123,18 @@ def in_a_budget(program: str, share: float, folder: Path) -> tuple[emulated_gpu.
 @pytest.mark.parametrize("program", nightly_but(EVERY_TIME, TIGHT))
 def test_same_bits_in_less_memory(program: str, tmp_path: Path) -> None:
     _, ours = in_a_budget(program, TIGHT[program], tmp_path)
-    assert ours.report["recomputed_ops"] + ours.report["offloaded_bytes"] > 0, ours.output
+    planned = ours.report["recomputed_ops"] + ours.report["offloaded_bytes"]
+    if program in VARIES:
+        planned += ours.report["spilled_bytes"]
+    assert planned > 0, ours.output
     assert STREAMS not in ours.output
     if (
         program == "training_programs.mlp"
     ):  # few small tensors beside its activations: cheap to move
         assert ours.report["offloaded_bytes"] > 0, ours.output
+    if program == "model_programs.flash_without_dropout":  # its unwritten outputs reject nothing
+        assert ours.report["audited"]["aten::_scaled_dot_product_flash_attention"] > 0
+        assert ours.report["rejected"] == {}
 
 
 @pytest.mark.parametrize("program", nightly_but({"model_programs.whole_step_captured"}, AMPLE))
