@@ -1,10 +1,13 @@
 """Training on an emulated GPU: torch's CUDA build over our CUDA runtime (tests/emulated_gpu)."""
 
 import ast
+import json
+import re
 from pathlib import Path
 
 import emulated_gpu
 import pytest
+from conftest import MIB
 from processes import PYTHON, ROOT
 from tiers import nightly_but
 
@@ -196,6 +199,64 @@ def plain_mlp(tmp_path_factory: pytest.TempPathFactory) -> emulated_gpu.Run:
 def faulty(plain: emulated_gpu.Run, folder: Path, **fault: str) -> emulated_gpu.Run:
     variables = {"EBBTIDE_BUDGET": str(emulated_gpu.budget(plain, 0.6))} | fault
     return emulated_gpu.train(MLP, variables, folder)
+
+
+# 2 MiB beside what others use, less than the parameters take: the steps go over it, and are told of,
+# until the refusal names a budget.
+@pytest.mark.parametrize(
+    "program", nightly_but({MLP}, (MLP, "training_programs.transformer_with_dropout"))
+)
+def test_the_budget_that_a_refusal_names_trains(program: str, tmp_path: Path) -> None:
+    plain = emulated_gpu.train(program, {}, tmp_path / "plain")
+    too_small = str(plain.result["others"] + 2 * MIB)
+    refused = emulated_gpu.train(program, {"EBBTIDE_BUDGET": too_small}, tmp_path / "refused")
+    assert refused.status != 0
+    assert refused.output.count("training goes on over the budget for at most 3 more") == 1
+    assert refused.output.count("CUDA out of memory.") == 1, refused.output
+    named = re.search(r"Smallest budget: EBBTIDE_BUDGET=(\d+MiB)\.", refused.output)
+    assert named, refused.output
+    ours = emulated_gpu.train(program, {"EBBTIDE_BUDGET": named[1]}, tmp_path / "named")
+    assert ours.status == 0, ours.output
+    assert ours.bits() == plain.bits(), ours.output
+    assert ours.report is not None and ours.report["budget_violations"] == 0, ours.output
+
+
+# Eight layers save 512 KiB at least each, on the GPU; what others use of it counts in budgets.
+def test_without_a_budget_the_gpu_is_measured(plain_mlp: emulated_gpu.Run, tmp_path: Path) -> None:
+    ours = emulated_gpu.train(MLP, {"EBBTIDE": "1"}, tmp_path)
+    assert ours.bits() == plain_mlp.bits(), ours.output
+    assert ours.report is not None, ours.output
+    assert ours.report["budget_bytes"] is None
+    assert ours.report["activation_bytes"] >= 8 * MIB // 2
+    assert 0 <= ours.report["others_bytes"] - plain_mlp.result["others"] <= 8 * MIB
+    named = re.findall(r"EBBTIDE_BUDGET=(\d+)MiB", ours.output)
+    assert named, ours.output
+    assert int(named[0]) * MIB > ours.report["others_bytes"] + ours.report["base_bytes"]
+
+
+def test_a_budget_of_what_a_step_takes_counts_what_others_use(
+    plain_mlp: emulated_gpu.Run, tmp_path: Path
+) -> None:
+    ours = emulated_gpu.train(MLP, {"EBBTIDE_BUDGET": "-50%"}, tmp_path)
+    assert ours.status == 0, ours.output
+    assert ours.bits() == plain_mlp.bits(), ours.output
+    report = ours.report
+    assert report is not None and report["budget_violations"] == 0, ours.output
+    half = report["plain_peak_bytes"] - int(0.5 * report["activation_bytes"])
+    assert abs(report["budget_bytes"] - report["others_bytes"] - half) <= 4 * MIB
+    assert report["spilled_bytes"] + report["recomputed_ops"] > 0, ours.output
+
+
+# A script on the CPU is measured as anywhere, though there is a GPU.
+def test_without_a_budget_a_cpu_is_measured_beside_a_gpu(tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    status, output = emulated_gpu.code(
+        PLAIN.replace("DEVICE", "cpu"), {"EBBTIDE": "1", "EBBTIDE_REPORT": str(report)}
+    )
+    assert status == 0, output
+    told = json.loads(report.read_text())
+    assert told["steps"] == 4 and told["others_bytes"] == 0
+    assert told["activation_bytes"] > 0
 
 
 # A page that the device does not give once, others that take 2 MiB each 500 launches: budget and
