@@ -22,7 +22,8 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB03", "ended after …",
      "the run's last line: step time, peak, and what the budget cost. Without a "
      "budget it names two: for half of the activations, and the smallest, with the "
-     "time that a quickly found plan adds (`each step writes to disk`: replays "
+     "time that a quickly found plan adds (`each step writes to disk`, `copies to the host`: "
+     "replays "
      "alone do not do). Rank 0 says it; others of its machine do where their peak "
      "differs by more than 5 % of the budget",
      "nothing"},

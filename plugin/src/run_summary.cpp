@@ -27,8 +27,9 @@ std::string stepsText(const RunSummary& run) {
 }
 
 // " (+4 % time)", rounded up
-std::string costText(const RunSummary::Outlook& outlook) {
-  if (outlook.spills) return " (each step writes to disk)";
+std::string costText(const RunSummary::Outlook& outlook, bool of_gpu) {
+  if (outlook.spills)
+    return of_gpu ? " (each step copies to the host)" : " (each step writes to disk)";
   if (!outlook.overhead_ratio) return "";
   return fmt::format(" (+{:.0f} % time)", std::ceil(100 * *outlook.overhead_ratio - 1e-9));
 }
@@ -36,13 +37,14 @@ std::string costText(const RunSummary::Outlook& outlook) {
 std::string outlookText(const RunSummary& run) {
   std::string text;
   const RunSummary::Bytes now = run.peak_bytes + run.others_bytes;
+  const bool of_gpu = run.others_bytes > 0;
   if (run.half.budget_bytes > 0 && run.half.budget_bytes < now) {
     text += ". Half of the activations: EBBTIDE_BUDGET=" + asSetting(run.half.budget_bytes) +
-            costText(run.half);
+            costText(run.half, of_gpu);
   }
   if (run.smallest.budget_bytes > 0 && run.smallest.budget_bytes < now) {
     text += (text.empty() ? ". The smallest budget: EBBTIDE_BUDGET=" : "; the smallest: ") +
-            asSetting(run.smallest.budget_bytes) + costText(run.smallest);
+            asSetting(run.smallest.budget_bytes) + costText(run.smallest, of_gpu);
   }
   return text;
 }

@@ -182,6 +182,18 @@ TEST(FitResult, BeginsWithTheVerdict) {
 }
 
 // 105 MiB are less than the 110 that were computed, and a run has held them.
+TEST(FitResult, OfAGpuTellsWhatOthersUse) {
+  FitResult of_gpu = result(std::nullopt);
+  of_gpu.report.others_bytes = 690 * kMiB;
+  const std::string text = of_gpu.text();
+  EXPECT_TRUE(text.starts_with(
+      "smallest budget: EBBTIDE_BUDGET=110MiB (each step copies to the host)\nwithout a budget: "
+      "peak "
+      "400.0 MiB beside 690.0 MiB in use outside of PyTorch's allocator, activations 300.0 MiB"))
+      << text;
+  EXPECT_EQ(text.find("disk"), std::string::npos);
+}
+
 TEST(FitResult, ABudgetThatARunHeldIsTheSmallest) {
   FitResult held = result(true);
   held.budget = FitBudget{"105MiB", 105 * kMiB};

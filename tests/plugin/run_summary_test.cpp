@@ -68,6 +68,8 @@ TEST(RunSummary, TellsWhatOthersUseOfTheBudget) {
   EXPECT_EQ(describe(run),
             "ended after 20 steps of 400 ms: peak 3.07 GiB beside 690.0 MiB in use outside of "
             "PyTorch's allocator. The smallest budget: EBBTIDE_BUDGET=3800MiB");
+  run.smallest.spills = true;  // to pinned memory: no disk is written to
+  EXPECT_TRUE(describe(run).ends_with("3800MiB (each step copies to the host)"));
 }
 
 // A budget at or above the peak would do nothing.

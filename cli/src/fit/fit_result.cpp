@@ -18,8 +18,13 @@ json orNull(const std::optional<T>& value) {
   return value ? json(*value) : json();
 }
 
-std::string costText(const BudgetCost& cost) {
-  if (!cost.overhead_ratio) return "each step writes to disk";
+bool isOfGpu(const FitResult& result) {
+  return result.report.others_bytes.value_or(0) > 0;
+}
+
+std::string costText(const FitResult& result, const BudgetCost& cost) {
+  if (!cost.overhead_ratio)
+    return isOfGpu(result) ? "each step copies to the host" : "each step writes to disk";
   if (*cost.overhead_ratio <= 0) return "no more time";
   return "+" + shownShare(cost.overhead_ratio) + " time";
 }
@@ -47,13 +52,16 @@ std::string verdictText(const FitResult& result) {
                        smallestText(result));
   }
   return fmt::format("fits {}{}\n", budget,
-                     result.at_budget ? ": " + costText(*result.at_budget) : "");
+                     result.at_budget ? ": " + costText(result, *result.at_budget) : "");
 }
 
 std::string plainText(const FitResult& result) {
-  std::string text = fmt::format("without a budget: peak {}, activations {}",
-                                 shownBytes(result.report.plain_peak_bytes),
-                                 shownBytes(result.report.activation_bytes));
+  std::string text =
+      fmt::format("without a budget: peak {}", shownBytes(result.report.plain_peak_bytes));
+  if (isOfGpu(result))
+    text += fmt::format(" beside {} in use outside of PyTorch's allocator",
+                        shownBytes(result.report.others_bytes));
+  text += fmt::format(", activations {}", shownBytes(result.report.activation_bytes));
   if (result.report.median_step_seconds.value_or(0) > 0)
     text += fmt::format(", {} a step", shownSeconds(result.report.median_step_seconds));
   if (result.ranks > 1)
@@ -64,7 +72,7 @@ std::string plainText(const FitResult& result) {
 std::string statusText(const FitResult& result) {
   if (!result.fits) return "";
   if (!*result.fits) return "does not fit";
-  return "fits" + (result.at_budget ? ", " + costText(*result.at_budget) : "");
+  return "fits" + (result.at_budget ? ", " + costText(result, *result.at_budget) : "");
 }
 
 }  // namespace
@@ -83,11 +91,11 @@ std::optional<std::int64_t> FitResult::smallestBudgetBytes() const {
 std::string FitResult::text() const {
   std::string text = verdictText(*this);
   text += fmt::format("smallest budget: EBBTIDE_BUDGET={}", smallestText(*this));
-  if (!table.empty()) text += fmt::format(" ({})", costText(table.front()));
+  if (!table.empty()) text += fmt::format(" ({})", costText(*this, table.front()));
   text += "\n" + plainText(*this);
   if (table.empty()) return text;
   TextTable rows({{"budget"}, {"predicted", /*right=*/false}});
-  for (const BudgetCost& cost : table) rows.add({inMiB(cost.budget_bytes), costText(cost)});
+  for (const BudgetCost& cost : table) rows.add({inMiB(cost.budget_bytes), costText(*this, cost)});
   return text + "\n" + rows.text();
 }
 
