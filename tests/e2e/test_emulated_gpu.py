@@ -201,7 +201,7 @@ def faulty(plain: emulated_gpu.Run, folder: Path, **fault: str) -> emulated_gpu.
     return emulated_gpu.train(MLP, variables, folder)
 
 
-# 2 MiB beside what others use, less than the parameters take: the steps go over it, and are told of,
+# 2 MiB beside what others use, less than the parameters take: the steps go over it, which is said,
 # until the refusal names a budget.
 @pytest.mark.parametrize(
     "program", nightly_but({MLP}, (MLP, "training_programs.transformer_with_dropout"))
