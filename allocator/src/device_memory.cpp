@@ -86,6 +86,7 @@ Statistics DeviceMemory::statistics() const noexcept {
   stats.allocated_peak_bytes = std::max(ledger_.livePeakBytes(), stats.allocated_bytes);
   stats.mapped_bytes = ledger_.mappedBytes();
   stats.mapped_peak_bytes = ledger_.mappedPeakBytes();
+  stats.used_peak_bytes = ledger_.usedPeakBytes();
   stats.cached_bytes = pool_.cachedBytes();
   stats.slack_at_peak_bytes = pool_.slackAtPeakBytes();
   stats.planned_allocations = planned_.placedBlocks();

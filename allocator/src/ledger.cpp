@@ -12,6 +12,10 @@ constexpr Bytes kMostUnseenBytes = Bytes{256} << 10;
 
 thread_local int overrun_scopes = 0;
 
+Bytes used(Bytes mapped, Bytes margin) noexcept {
+  return margin > kUnlimited - mapped ? kUnlimited : mapped + margin;
+}
+
 }  // namespace
 
 bool Ledger::allowsOverrunHere() noexcept {
@@ -34,12 +38,17 @@ bool Ledger::debit(Bytes bytes) noexcept {
       return true;
     }
   } while (!mapped_.compare_exchange_weak(mapped, mapped + bytes, std::memory_order_acq_rel));
-  raise(mapped_peak_, mapped + bytes);
+  raisePeaks(mapped + bytes);
   return true;
 }
 
 void Ledger::debitAnyway(Bytes bytes) noexcept {
-  raise(mapped_peak_, mapped_.fetch_add(bytes, std::memory_order_acq_rel) + bytes);
+  raisePeaks(mapped_.fetch_add(bytes, std::memory_order_acq_rel) + bytes);
+}
+
+void Ledger::raisePeaks(Bytes mapped_bytes) noexcept {
+  raise(mapped_peak_, mapped_bytes);
+  raise(used_peak_, used(mapped_bytes, marginBytes()));
 }
 
 void Ledger::setBudgetBytes(Bytes bytes) noexcept {
@@ -48,6 +57,7 @@ void Ledger::setBudgetBytes(Bytes bytes) noexcept {
 }
 void Ledger::setMarginBytes(Bytes bytes) noexcept {
   margin_.store(std::max<Bytes>(bytes, 0));
+  raise(used_peak_, used(mappedBytes(), marginBytes()));
   noteLimit();
 }
 void Ledger::noteLimit() noexcept {
@@ -125,6 +135,7 @@ void Ledger::resetPeaks() noexcept {
   }
   live_peak_.store(live, std::memory_order_relaxed);
   mapped_peak_.store(mappedBytes(), std::memory_order_relaxed);
+  used_peak_.store(used(mappedBytes(), marginBytes()), std::memory_order_relaxed);
 }
 
 void Ledger::raise(std::atomic<Bytes>& peak, Bytes level) noexcept {

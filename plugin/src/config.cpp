@@ -59,8 +59,9 @@ std::string choice(const char* name, std::initializer_list<std::string_view> all
 }
 
 std::string replaceRank(std::string path, int rank) {
-  const auto at = path.find("{rank}");
-  if (at != std::string::npos) path.replace(at, 6, std::to_string(rank));
+  const std::string name = "{rank}", number = std::to_string(rank);
+  for (auto at = path.find(name); at != std::string::npos; at = path.find(name, at + number.size()))
+    path.replace(at, name.size(), number);
   return path;
 }
 
@@ -132,7 +133,7 @@ std::optional<Config::EndAfter> endAfter() {
 }
 
 void readPaths(Config& config) {
-  config.written.report = variable("EBBTIDE_REPORT");
+  config.written.report = absolutePath("EBBTIDE_REPORT");
   config.written.text_file = absolutePath("EBBTIDE_TEXTFILE");
   config.written.perfetto = absolutePath("EBBTIDE_PERFETTO");
   if (const std::string problem = textFileProblem(config); !problem.empty())
@@ -251,9 +252,9 @@ Config configFromEnvironment() {
     config.audit_cache_dir = std::filesystem::absolute(config.audit_cache_dir).string();
   }
   readPaths(config);
-  config.spill_dir = variable("EBBTIDE_SPILL_DIR");
+  config.spill_dir = absolutePath("EBBTIDE_SPILL_DIR");
   if (!config.spill_dir.empty()) checkWritableFolder("EBBTIDE_SPILL_DIR", config.spill_dir);
-  config.trace_dir = variable("EBBTIDE_TRACE_DIR");
+  config.trace_dir = absolutePath("EBBTIDE_TRACE_DIR");
   if (!config.trace_dir.empty()) {
     ::mkdir(config.trace_dir.c_str(), 0777);  // another rank may be first; the check has the word
     checkWritableFolder("EBBTIDE_TRACE_DIR", config.trace_dir);

@@ -54,7 +54,7 @@ struct Config : RankPlace {
   std::optional<EndAfter> end_after;  // the process ends where the next step begins
   struct Written {                    // as the environment has them
     std::string budget;
-    std::string report, text_file, perfetto;  // {rank} is still in them; the last two are absolute
+    std::string report, text_file, perfetto;  // {rank} is still in them; absolute
   };
   Written written;
 

@@ -51,8 +51,8 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
           "EBBTIDE_BUDGET names stages, which this build does not tell apart on a GPU; name "
           "their ranks";
     }
-  } else if (side == CudaSide::kInstalled) {
-    offerGpus(/*budget=*/false);  // measured, if they are what is trained
+  } else if (side == CudaSide::kInstalled && offerGpus(/*budget=*/false)) {
+    offerToNccl(ownFolder());  // measured, if they are what is trained; a budget may be asked for
   }
   return problem;
 }

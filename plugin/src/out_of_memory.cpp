@@ -88,10 +88,14 @@ constexpr const char* kSystemRefuses =
     "has no memory for it, or no addresses (ulimit -v, ulimit -d, a container's limit).";
 
 void sayWhyNotOver(std::ostream& out, const OutOfMemory& facts) {
-  if (onDevice(facts) || facts.overrun_limit_bytes == 0) return;
+  if (facts.overrun_limit_bytes == 0) return;
   const bool full = facts.mapped_bytes > facts.overrun_limit_bytes - facts.block_bytes;
-  out << " It may go over the budget, but the "
-      << (full ? "machine, or its control group, is full but for 5 %."
+  out << " It may go over the budget, but the ";
+  if (onDevice(facts)) {
+    out << "device is full" << (full ? " but for 5 %." : ".");
+    return;
+  }
+  out << (full ? "machine, or its control group, is full but for 5 %."
                : std::string("system ") + kSystemRefuses);
 }
 

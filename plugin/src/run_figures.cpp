@@ -14,6 +14,7 @@ void RunFigures::addStep(double seconds) noexcept {
 void RunFigures::notePeaks(const allocator::Statistics& memory) {
   allocated_peak_bytes_ = std::max(allocated_peak_bytes_, memory.allocated_peak_bytes);
   mapped_peak_bytes_ = std::max(mapped_peak_bytes_, memory.mapped_peak_bytes);
+  used_peak_bytes_ = std::max(used_peak_bytes_, memory.used_peak_bytes);
 }
 
 void RunFigures::noteTimeline(const scheduler::Trace& trace) {

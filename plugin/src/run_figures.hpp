@@ -29,9 +29,10 @@ class RunFigures {
   double totalSeconds() const { return total_seconds_; }
 
   void notePeaks(const allocator::Statistics& memory);
-  void forgetPeaks() { allocated_peak_bytes_ = mapped_peak_bytes_ = 0; }
+  void forgetPeaks() { allocated_peak_bytes_ = mapped_peak_bytes_ = used_peak_bytes_ = 0; }
   std::int64_t allocatedPeakBytes() const { return allocated_peak_bytes_; }
   std::int64_t mappedPeakBytes() const { return mapped_peak_bytes_; }
+  std::int64_t usedPeakBytes() const { return used_peak_bytes_; }  // and what others held then
 
   // The most that a step used at a time, of what no budget counts.
   void noteUncounted(std::int64_t bytes) { uncounted_bytes_ = std::max(uncounted_bytes_, bytes); }
@@ -47,7 +48,8 @@ class RunFigures {
  private:
   std::uint64_t steps_ = 0;
   double first_seconds_ = 0, total_seconds_ = 0;
-  std::int64_t allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0, uncounted_bytes_ = 0;
+  std::int64_t allocated_peak_bytes_ = 0, mapped_peak_bytes_ = 0, used_peak_bytes_ = 0;
+  std::int64_t uncounted_bytes_ = 0;
   std::shared_ptr<const Timeline> timeline_ = std::make_shared<Timeline>();
 };
 

@@ -175,6 +175,10 @@ class Session {
   bool leavesUnwritten(const std::string& op) const;
   // The last write to the host failed, a moment ago.
   bool hostRefuses() const noexcept { return trained_.hostRefuses(); }
+  // A GPU that is measured alone is left as PyTorch has it. Any thread.
+  bool mayGiveUp() const noexcept {
+    return !trained_.isElsewhere() || budget() || !config_->written.budget.empty();
+  }
   // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
   void noteSpillFailed() noexcept;
   // An out-of-memory error leaves for the program, which asked for so much. Any thread.

@@ -184,12 +184,17 @@ void Session::sayFits() {
                        });
   if (gave_up || floor_.tooSmall() || !budget_.isNew(RankBudget::Message::kFits)) return;
   const Bytes half = halfBudgetBytes(fits.plain_peak_bytes, fits.activation_bytes);
+  const Bytes others = trained_.othersBytes();
+  const std::string beside =
+      others == 0
+          ? ""
+          : fmt::format(" beside {} in use outside of PyTorch's allocator", formatBytes(others));
   const std::string hint =
-      half < fits.plain_peak_bytes && !trained_.isElsewhere()
+      half < fits.plain_peak_bytes + others
           ? fmt::format(". Half of the activations would be EBBTIDE_BUDGET={}", asSetting(half))
           : "";
-  say(fmt::format("nothing to do so far: a step needs {} and the budget is {}{}",
-                  formatBytes(fits.plain_peak_bytes), formatBytes(*budget()), hint));
+  say(fmt::format("nothing to do so far: a step needs {}{} and the budget is {}{}",
+                  formatBytes(fits.plain_peak_bytes), beside, formatBytes(*budget()), hint));
 }
 
 std::shared_ptr<const PlanPicture> Session::drawn(

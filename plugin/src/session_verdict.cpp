@@ -98,7 +98,7 @@ std::int64_t Session::neededBytes() const noexcept {
 // for.
 void Session::noteStart() {
   const allocator::Statistics memory = this->memory().statistics();
-  const Bytes peak = memory.mapped_peak_bytes + memory.margin_bytes;
+  const Bytes peak = memory.used_peak_bytes;
   const std::lock_guard lock(mutex_);
   const bool holds = peak <= budget().value_or(allocator::kUnlimited);
   if (forked_ || holds) return floor_.countFrom(memory.budget_violations);
@@ -145,8 +145,8 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
   if (!budget() || budget_.isOpen() || outage_.awaitsPlan()) return;
   in_pipeline_ = trace.group_size > 1;
   const Bytes before = floor_.neededBytes();
-  const Bytes peak = figures_.mappedPeakBytes() + memory().ledger().marginBytes();
-  const bool over = floor_.noteStep({.violations = violations_, .mapped_peak_bytes = peak});
+  const bool over =
+      floor_.noteStep({.violations = violations_, .mapped_peak_bytes = figures_.usedPeakBytes()});
   if (floor_.neededBytes() > before) needs_most_first_op_ = firstOpOf(trace);
   noteGrown();
   exportSmallestBudget();
@@ -194,6 +194,8 @@ void Session::noteGrown() noexcept {
 void Session::judgeBudget(std::int64_t base_bytes) {
   const std::optional<Bytes> budget = this->budget();
   if (!budget) return measureGrowth(base_bytes);
+  if (keeps_everything_ && config_->on_infeasible == OnInfeasible::kStop)
+    return trained_.refuseOverrun();  // nothing is recorded any more by which it could be judged
   if (budget_.isOpen()) return mayGoOver();
   // Forward passes without a backward one (a norm that is logged) begin steps, but none that tell.
   const bool tells = std::exchange(begin_told_after_, steps_) != steps_;

@@ -49,7 +49,7 @@ bool contains(const std::vector<T>& list, T wanted) {
 // Until the budget suffices. Under a plan, and in its rehearsal, those used last go first, to the
 // spill file.
 std::int64_t StepRun::evict(std::int64_t need_bytes) noexcept try {
-  if (session_.keepsEverything()) return 0;
+  if (session_.keepsEverything() || !session_.mayGiveUp()) return 0;
   if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return 0;
   const LaneScope lane(device_.lanes, lane_);
   const EvictionTime timed;

@@ -94,7 +94,7 @@ std::optional<Bytes> resolve(const BudgetForm& form, const BudgetFacts& facts) {
 void refuseFewBytes(const std::string& name, const std::string& given, const std::string& entry) {
   constexpr Bytes kLeast = Bytes{1} << 20;
   const std::string size(trimmed(given));
-  if (size.find_first_not_of("0123456789") != std::string::npos) return;
+  if (size.find_first_not_of("0123456789.") != std::string::npos) return;
   const Bytes bytes = parseSize(name, size, kLeast);
   if (bytes >= kLeast) return;
   throw std::invalid_argument(

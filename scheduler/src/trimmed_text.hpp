@@ -1,4 +1,4 @@
-// A text without the spaces around it.
+// A text without the white space around it.
 #pragma once
 
 #include <string_view>
@@ -6,9 +6,10 @@
 namespace ebbtide::scheduler {
 
 inline std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
+  constexpr std::string_view kWhite = " \t\r\n";
+  const auto first = text.find_first_not_of(kWhite);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(kWhite) - first + 1);
 }
 
 }  // namespace ebbtide::scheduler

@@ -95,6 +95,20 @@ TEST(LedgerTest, PeaksFollowAndAreReset) {
   EXPECT_EQ(ledger.lifetimePeakBytes(), 130);
 }
 
+// 60 mapped beside 10 are 70; 20 beside 45 are 65, though 60 + 45 would be more.
+TEST(LedgerTest, WhatIsUsedIsOfOneMoment) {
+  Ledger ledger;
+  ledger.setMarginBytes(10);
+  EXPECT_TRUE(ledger.debit(60));
+  ledger.credit(40);
+  ledger.setMarginBytes(45);
+  EXPECT_EQ(ledger.usedPeakBytes(), 70);
+  ledger.resetPeaks();
+  EXPECT_EQ(ledger.usedPeakBytes(), 65);
+  ledger.setMarginBytes(50);
+  EXPECT_EQ(ledger.usedPeakBytes(), 70);
+}
+
 // Three holders by one thread, at random, among them one with blocks of MiB. Each may rise by a
 // thousandth of the peak without a look, and then another one frees.
 TEST(LedgerTest, ThePeakOfSeveralHoldersIsMissedByLittle) {

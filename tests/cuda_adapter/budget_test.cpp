@@ -170,6 +170,32 @@ TEST_F(CudaAllocatorTest, NothingThatCanBeFreedIsLeftWhereTheBudgetIsExceeded) {
   EXPECT_EQ(allocator_->heap(0).memory().statistics().budget_violations, 0);
 }
 
+// Whichever comes first: a tenth of 256 MiB, 25.6, holds beside a budget that may be exceeded.
+TEST_F(CudaAllocatorTest, AFractionHoldsBesideABudgetThatMayBeExceeded) {
+  make(16 * kMiB);
+  allocator_->letGoOver();
+  give(take(kPage));
+  allocator_->setMemoryFraction(0.1, 0);
+  EXPECT_THROW(take(28 * kMiB), c10::OutOfMemoryError);
+  give(take(24 * kMiB));
+}
+
+// Of two devices one is trained on and judged: the other one's budget is a bound from then on, and
+// so is that of one that is opened later.
+TEST_F(CudaAllocatorTest, NobodyJudgesDevicesThatAreNotTrainedOn) {
+  make(16 * kMiB);
+  allocator_->letGoOver();
+  void* before = take(20 * kMiB);
+  allocator_->boundAllBut(0);
+  void* trained = take(20 * kMiB);
+  source_->device = 1;
+  EXPECT_THROW(take(18 * kMiB), c10::OutOfMemoryError);
+  give(take(16 * kMiB));
+  give(before);
+  give(trained);
+  EXPECT_EQ(allocator_->mostExceeded()->used_peak_bytes, 40 * kMiB);
+}
+
 // Nobody judges a fraction of torch's: half of 256 MiB.
 TEST_F(CudaAllocatorTest, AFractionAloneIsNeverExceeded) {
   allocator_->letGoOver();

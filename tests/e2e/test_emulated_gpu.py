@@ -221,6 +221,18 @@ def test_the_budget_that_a_refusal_names_trains(program: str, tmp_path: Path) ->
     assert ours.report is not None and ours.report["budget_violations"] == 0, ours.output
 
 
+# On two streams nothing is dropped, and no step is recorded by which a budget could be judged: it is
+# a bound from the second step on, not only a wish.
+def test_a_budget_that_nobody_can_judge_is_a_bound(tmp_path: Path) -> None:
+    program = "training_programs.two_streams"
+    plain = emulated_gpu.train(program, {"GPU_TEST_STEPS": "1"}, tmp_path / "plain")
+    variables = {"EBBTIDE_BUDGET": str(emulated_gpu.budget(plain, 0.6))}
+    ours = emulated_gpu.train(program, variables, tmp_path / "ours")
+    assert ours.status != 0
+    assert STREAMS in ours.output, ours.output
+    assert "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate" in ours.output
+
+
 # Eight layers save 512 KiB at least each, on the GPU; what others use of it counts in budgets.
 def test_without_a_budget_the_gpu_is_measured(plain_mlp: emulated_gpu.Run, tmp_path: Path) -> None:
     ours = emulated_gpu.train(MLP, {"EBBTIDE": "1"}, tmp_path)

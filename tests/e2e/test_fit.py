@@ -56,6 +56,31 @@ class Fit:
         return run(program, variables, self.folder / f"{budget_mib}", out=False)
 
 
+# As an actor or a logging process of a program, which its last lines would end: exit functions of
+# Python wait for it. Nothing of the rest runs.
+HELPED = """
+import multiprocessing
+import torch
+def helper(stop):
+    while not stop.is_set():
+        stop.wait(0.1)
+if __name__ == "__main__":
+    context = multiprocessing.get_context("fork")
+    stop = context.Event()
+    process = context.Process(target=helper, args=(stop,))
+    process.start()
+    net = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(4)])
+    optimizer = torch.optim.SGD(net.parameters(), 0.01)
+    for _ in range(20):
+        net(torch.randn(1024, 256)).square().mean().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    stop.set()
+    process.join()
+    print("the rest ran")
+"""
+
+
 @pytest.fixture
 def fit(tmp_path: Path) -> Fit:
     return Fit(tmp_path)
@@ -164,3 +189,22 @@ def test_a_list_is_run_as_it_is(fit: Fit) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("the largest that fits 24MiB: 4\n\nvalue ")
     assert "\n  200 " in done.stdout and "does not fit\n" in done.stdout
+
+
+def test_it_ends_where_a_process_of_the_program_would_be_waited_for(fit: Fit) -> None:
+    program = fit.folder / "helped.py"
+    program.write_text(HELPED)
+    done = fit.run("--", PYTHON, str(program))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "smallest budget: EBBTIDE_BUDGET=" in done.stdout
+    assert "the rest ran" not in done.stdout + done.stderr
+
+
+# A group in the background would be stopped by the terminal that its program asks.
+def test_the_command_has_no_terminal(fit: Fit) -> None:
+    program = fit.folder / "alone.py"
+    program.write_text(
+        "import os, sys\nsys.exit(7 if os.getsid(0) == os.getpid() == os.getpgid(0) else 8)\n"
+    )
+    done = fit.run("--", PYTHON, str(program))
+    assert "ended with exit status 7" in done.stderr, done.stderr

@@ -294,7 +294,22 @@ TEST_F(ConfigTest, RankComesFromTheLauncher) {
   EXPECT_EQ(config.rank, 5);
   EXPECT_EQ(config.local_rank, 1);
   EXPECT_EQ(config.world_size, 8);
-  EXPECT_EQ(config.report_path, "run-5.json");
+  EXPECT_EQ(config.report_path, (std::filesystem::current_path() / "run-5.json").string());
+}
+
+TEST_F(ConfigTest, ARankStandsWhereverItIsNamed) {
+  set("RANK", "5");
+  set("EBBTIDE_REPORT", "r{rank}-{rank}.json");
+  EXPECT_TRUE(configFromEnvironment().report_path.ends_with("/r5-5.json"));
+}
+
+// The program may change its folder before any of them is written.
+TEST_F(ConfigTest, PathsAreOfTheFolderAtTheStart) {
+  const std::string here = std::filesystem::current_path().string();
+  for (const char* name : {"EBBTIDE_SPILL_DIR", "EBBTIDE_TRACE_DIR"}) set(name, ".");
+  const Config config = configFromEnvironment();
+  EXPECT_TRUE(config.spill_dir.starts_with(here)) << config.spill_dir;
+  EXPECT_TRUE(config.trace_dir.starts_with(here)) << config.trace_dir;
 }
 
 // Written again and again, while the program may change its folder: so the path is a whole one.

@@ -60,6 +60,7 @@ TEST(BudgetForm, WordsHaveNoCaseAndSpacesDoNotCount) {
   for (const char* text : {"none", "None", " NONE"}) EXPECT_TRUE(parsed(text).isNone()) << text;
   for (const char* text : {"-50%", " - 50 % ", "-50 %", "-50.0%"})
     EXPECT_EQ(parsed(text).text(), "-50%") << text;
+  for (const char* text : {"\tauto\r\n", "auto\n"}) EXPECT_EQ(parsed(text).text(), "auto");
   for (const char* text : {"60%peak", "60 % PEAK", " 60%  Peak "})
     EXPECT_EQ(parsed(text).text(), "60%peak") << text;
 }

@@ -63,7 +63,7 @@ TEST(ParseSize, SaysWhatIsWrong) {
        {"", "abc", " ", "-1", "+1", "1e9", "1E9", "0x10", "nan", "inf", "1nan"}) {
     EXPECT_EQ(problem(text), "--budget=" + std::string(text) + ": this is not a size" + kHint);
   }
-  for (const char* text : {"1 2GiB", "1.2.3", "5%%", "1G i", "1Bi", "12\tGiB"}) {
+  for (const char* text : {"1 2GiB", "1.2.3", "5%%", "1G i", "1Bi"}) {
     EXPECT_NE(problem(text), "") << text;
   }
 }

@@ -106,6 +106,8 @@ TEST(RankBudgets, FewBytesAreAskedBack) {
     return "";
   };
   EXPECT_EQ(asked("80"), "EBBTIDE_BUDGET=80: these are 80 B; did you mean 80%, 80MiB or 80GiB?");
+  EXPECT_EQ(asked("80.5"),
+            "EBBTIDE_BUDGET=80.5: these are 80 B; did you mean 80.5%, 80.5MiB or 80.5GiB?");
   EXPECT_EQ(asked("default=80%,rank1=4096"),
             "EBBTIDE_BUDGET=rank1=4096: these are 4.0 KiB; did you mean 4096MiB or 4096GiB?");
   for (const char* text : {"1048576", "512KiB", "none", "80%"}) EXPECT_EQ(asked(text), "") << text;

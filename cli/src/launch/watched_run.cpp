@@ -40,7 +40,8 @@ pid_t start(const WatchedCommand& command) {
   ::posix_spawn_file_actions_addopen(&actions, 1, command.output.c_str(),
                                      O_WRONLY | O_CREAT | O_APPEND, 0666);
   ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+  // A session of its own has no terminal, which a group in the background would wait for.
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
   pid_t child = 0;
   const std::vector<char*> words = pointersTo(command.words);
   const int error = ::posix_spawnp(&child, words[0], &actions, &attributes, words.data(),

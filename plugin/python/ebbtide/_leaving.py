@@ -5,8 +5,19 @@ import ctypes
 import multiprocessing.util
 import os
 import sys
+import threading
 from contextlib import suppress
 from typing import NoReturn
+
+# For exit functions that wait for what the rest of the program would have ended: a child process,
+# a thread.
+_SECONDS = 5.0
+
+
+def _leave_anyway() -> None:
+    with suppress(AttributeError):  # the plugin's is not reached by then
+        ctypes.CDLL(None).ebbtide_torch_finish()
+    os._exit(0)
 
 
 def leave(forked: bool) -> NoReturn:
@@ -15,6 +26,9 @@ def leave(forked: bool) -> NoReturn:
     A forked child has its parent's exit functions, which are not its own to run.
     """
     try:
+        late = threading.Timer(_SECONDS, _leave_anyway)
+        late.daemon = True
+        late.start()
         multiprocessing.util._exit_function() if forked else atexit._run_exitfuncs()
         for stream in filter(None, (sys.stdout, sys.stderr)):
             with suppress(OSError, ValueError):  # closed

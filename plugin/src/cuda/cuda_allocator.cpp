@@ -102,6 +102,15 @@ void CudaAllocator::letGoOver() {
   forEachOpen([](DeviceHeap& heap) { heap.goOver(); });
 }
 
+void CudaAllocator::boundAllBut(c10::DeviceIndex device) {
+  const std::lock_guard lock(mutex_);
+  may_go_over_ = false;
+  const DeviceHeap* const trained = openHeap(device);
+  forEachOpen([trained](DeviceHeap& heap) {
+    if (&heap != trained) heap.memory().limitOverrun(0);
+  });
+}
+
 void CudaAllocator::measureMargins() {
   forEachOpen([](DeviceHeap& heap) { heap.measureMargin(); });
 }
@@ -113,9 +122,10 @@ void* CudaAllocator::allocateOn(c10::DeviceIndex device, std::size_t bytes, cuda
   TORCH_CHECK_WITH(OutOfMemoryError, bytes < kOneExabyte,
                    "CUDA out of memory. Tried to allocate more than 1EB memory.");
   if (bytes == 0) return nullptr;
-  const c10::MempoolId_t pool = heap(device).pools().taker(stream);
-  void* const block = foreign_.has(pool) ? foreign_.allocate(pool, bytes, device, stream)
-                                         : heap(device).allocate(bytes, stream);
+  void* block = nullptr;
+  if (foreign_.any())
+    block = foreign_.allocate(heap(device).pools().taker(stream), bytes, device, stream);
+  if (block == nullptr) block = heap(device).allocate(bytes, stream);
   if (fill_pattern) {
     const cudaError_t filled = cudaMemsetAsync(block, *fill_pattern, bytes, stream);
     if (filled != cudaSuccess) raw_delete(block);
@@ -184,7 +194,7 @@ void CudaAllocator::copy_data(void* target, const void* source, std::size_t byte
 void CudaAllocator::recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) {
   // Memory of another process or library is not ours to keep.
   if (!block.get() || block.get_deleter() != &deleteBlock) return;
-  if (foreign_.recordStream(block.get(), stream.stream())) return;
+  if (foreign_.recordStream(block.get(), stream.stream(), stream.device_index())) return;
   DeviceHeap* const on = heapOf(block.get());
   TORCH_CHECK(on != nullptr, "invalid device pointer: ", block.get());
   on->recordStream(block.get(), stream.stream(), heap(stream.device_index()));

@@ -53,6 +53,8 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   std::optional<allocator::Statistics> mostExceeded() const;
   // Somebody judges from now on whether a budget is possible: until then it may be exceeded.
   void letGoOver();
+  // This device is trained on, and judged; nobody judges the others.
+  void boundAllBut(c10::DeviceIndex device);
   DeviceHeap* openHeap(c10::DeviceIndex device) const noexcept;  // nullptr: not open
   DeviceHeap& heap(c10::DeviceIndex device);                     // opens it; throws c10::Error
 
@@ -144,7 +146,6 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
 
   const std::unique_ptr<DeviceSource> source_;
   const BudgetOf budget_of_;
-  std::atomic<bool> may_go_over_{false};
   const Warn warn_;
   HistorySettings settings_;
   OutOfMemoryObservers observers_;
@@ -154,6 +155,7 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   std::array<std::atomic<DeviceHeap*>, kMostDevices> heaps_{};
 
   std::mutex mutex_;  // guards what follows, and the opening of devices
+  bool may_go_over_ = false;
   std::array<double, kMostDevices> fractions_;
   std::size_t most_entries_ = 1;
   std::vector<torch_cuda::AllocatorTraceTracker> trackers_;

@@ -89,7 +89,7 @@ void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner, const 
   }
   // The budget may have had room, and the device none: then others' free pages are in the way. Or
   // the other way round, if others let go of some.
-  memory_->releaseCached();
+  if (memory_->statistics().cached_bytes > 0) memory_->releaseCached();
   measureMargin();
   {
     const std::lock_guard lock(mutex_);
@@ -301,6 +301,8 @@ void DeviceHeap::setFraction(double fraction) {
   }
   applyBudget();
   measureMargin();
+  const Bytes overrun = memory_->overrunLimitBytes();
+  if (overrun > 0 && overrun != kUnlimited) goOver();
 }
 
 Bytes DeviceHeap::mostBytes() const {

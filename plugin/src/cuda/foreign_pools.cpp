@@ -26,12 +26,6 @@ void ForeignPools::add(const Id& id, Allocator allocator) {
   any_.store(true, std::memory_order_release);
 }
 
-bool ForeignPools::has(const Id& id) const {
-  if (!any_.load(std::memory_order_acquire)) return false;
-  const std::lock_guard lock(mutex_);
-  return pools_.contains(id);
-}
-
 void ForeignPools::end(const Id& id) {
   std::map<void*, Block> idle;
   {
@@ -56,37 +50,71 @@ void* ForeignPools::allocate(const Id& id, std::size_t bytes, c10::DeviceIndex d
   made.stream = stream;
   {
     const std::lock_guard lock(mutex_);
-    made.allocator = pools_.at(id);
-    for (auto& [at, block] : blocks_) {
-      const bool fits = block.pool == id && block.bytes == made.bytes && block.stream == stream &&
-                        block.device == device;
-      if (!fits || !isFree(block)) continue;
-      block.live = true;
-      block.requested_bytes = bytes;
-      block.readers.clear();
-      return at;
-    }
+    const auto pool = pools_.find(id);
+    if (pool == pools_.end()) return nullptr;
+    made.allocator = pool->second;
+    if (void* const at = takeIdle(made)) return at;
   }
   const c10::cuda::CUDAGuard guard(device);
-  void* const at = made.allocator->raw_alloc_with_stream(made.bytes, stream);
+  void* at = askAllocator(made);
+  if (at == nullptr) {  // idle blocks of other sizes may be in the way
+    giveBack(idleOf(id));
+    at = made.allocator->raw_alloc_with_stream(made.bytes, stream);
+  }
   TORCH_CHECK_WITH(OutOfMemoryError, at != nullptr,
-                   "CUDA out of memory. The memory pool's own "
-                   "allocator gave no ",
-                   made.bytes, " bytes");
+                   "CUDA out of memory. The memory pool's own allocator gave no ", made.bytes,
+                   " bytes");
   const std::lock_guard lock(mutex_);
   blocks_[at] = std::move(made);
   return at;
 }
 
+void* ForeignPools::askAllocator(const Block& wanted) {
+  try {
+    return wanted.allocator->raw_alloc_with_stream(wanted.bytes, wanted.stream);
+  } catch (const c10::OutOfMemoryError&) {
+    return nullptr;
+  }
+}
+
+// mutex_ is held.
+void* ForeignPools::takeIdle(const Block& wanted) {
+  for (auto& [at, block] : blocks_) {
+    const bool fits = block.pool == wanted.pool && block.bytes == wanted.bytes &&
+                      block.stream == wanted.stream && block.device == wanted.device;
+    if (!fits || !isFree(block)) continue;
+    block.live = true;
+    block.requested_bytes = wanted.requested_bytes;
+    block.readers.clear();
+    return at;
+  }
+  return nullptr;
+}
+
+// Not those that replays of a graph may use.
+std::map<void*, ForeignPools::Block> ForeignPools::idleOf(const Id& id) {
+  std::map<void*, Block> idle;
+  const std::lock_guard lock(mutex_);
+  for (auto each = blocks_.begin(); each != blocks_.end();) {
+    const auto next = std::next(each);
+    const Block& block = each->second;
+    if (block.pool == id && !block.live && !block.captured) idle.insert(blocks_.extract(each));
+    each = next;
+  }
+  return idle;
+}
+
 // What reads a block on its own stream is in order with whoever has it next there.
 bool ForeignPools::isFree(Block& block) {
   if (block.live || block.captured) return false;
+  // Else a query ends a capture of this thread, or of any.
+  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
   for (const cudaEvent_t event : block.events) {
     const cudaError_t state = cudaEventQuery(event);
     if (state == cudaErrorNotReady) return false;
     if (state != cudaSuccess) {
       (void)cudaGetLastError();
-      return false;  // a capture forbids to ask
+      return false;
     }
   }
   for (const cudaEvent_t event : block.events) cudaEventDestroy(event);
@@ -95,7 +123,7 @@ bool ForeignPools::isFree(Block& block) {
 }
 
 bool ForeignPools::free(void* at) {
-  if (!any_.load(std::memory_order_acquire)) return false;
+  if (!any()) return false;
   std::map<void*, Block> gone;
   {
     const std::lock_guard lock(mutex_);
@@ -111,28 +139,32 @@ bool ForeignPools::free(void* at) {
 
 // Where a reader cannot be waited for, the block is kept until the pool ends.
 void ForeignPools::noteFree(Block& block) {
-  const c10::cuda::CUDAGuard guard(block.device);
-  for (const cudaStream_t reader : block.readers) {
+  for (const auto& [device, reader] : block.readers) {
+    const c10::cuda::CUDAGuard guard(device);
     cudaEvent_t event = nullptr;
     block.captured = block.captured || captured(reader) ||
                      cudaEventCreateWithFlags(&event, cudaEventDisableTiming) != cudaSuccess;
-    if (block.captured) return;
-    block.events.push_back(event);
-    block.captured = cudaEventRecord(event, reader) != cudaSuccess;
+    if (!block.captured) {
+      block.events.push_back(event);
+      block.captured = cudaEventRecord(event, reader) != cudaSuccess;
+    }
+    if (!block.captured) continue;
+    (void)cudaGetLastError();  // else the next launch's check finds it
+    return;
   }
 }
 
-bool ForeignPools::recordStream(void* at, cudaStream_t stream) {
-  if (!any_.load(std::memory_order_acquire)) return false;
+bool ForeignPools::recordStream(void* at, cudaStream_t stream, c10::DeviceIndex device) {
+  if (!any()) return false;
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(at);
   if (found == blocks_.end()) return false;
-  if (stream != found->second.stream) found->second.readers.insert(stream);
+  if (stream != found->second.stream) found->second.readers.insert({device, stream});
   return true;
 }
 
 std::size_t ForeignPools::blockBytes(const void* at) const {
-  if (!any_.load(std::memory_order_acquire)) return 0;
+  if (!any()) return 0;
   const std::lock_guard lock(mutex_);
   const auto found = blocks_.find(const_cast<void*>(at));
   return found == blocks_.end() ? 0 : found->second.bytes;
@@ -172,6 +204,8 @@ void ForeignPools::giveBack(std::map<void*, Block> blocks) noexcept {
         (void)cudaEventSynchronize(event);
         (void)cudaEventDestroy(event);
       }
+      // Replays of a graph run on any stream.
+      if (block.captured) (void)cudaDeviceSynchronize();
       if (!captured(block.stream)) (void)cudaStreamSynchronize(block.stream);
       block.allocator->raw_delete(at);
     } catch (const std::exception& error) {

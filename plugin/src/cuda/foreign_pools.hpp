@@ -34,15 +34,16 @@ class ForeignPools {
   ForeignPools& operator=(const ForeignPools&) = delete;
 
   void add(const Id& id, Allocator allocator);
-  bool has(const Id& id) const;
+  bool any() const noexcept { return any_.load(std::memory_order_acquire); }
   // Nothing asks for blocks any more: idle ones go back, live ones when they are freed.
   void end(const Id& id);
 
-  // Throws what the allocator throws, and c10::OutOfMemoryError where that gives nothing.
+  // nullptr: it is none of these pools. Throws what the allocator throws, and c10::OutOfMemoryError
+  // where that gives nothing, idle blocks of the pool being given back.
   void* allocate(const Id& id, std::size_t bytes, c10::DeviceIndex device, cudaStream_t stream);
   // False: no block of theirs.
   bool free(void* at);
-  bool recordStream(void* at, cudaStream_t stream);
+  bool recordStream(void* at, cudaStream_t stream, c10::DeviceIndex device);  // the stream's
   std::size_t blockBytes(const void* at) const;  // 0: no block of theirs
   // Of this pool, or of all where it is {0, 0}.
   std::vector<c10::CachingDeviceAllocator::SegmentInfo> segments(const Id& id) const;
@@ -54,13 +55,16 @@ class ForeignPools {
     std::size_t bytes = 0, requested_bytes = 0;
     c10::DeviceIndex device = 0;
     cudaStream_t stream = nullptr;
-    std::set<cudaStream_t> readers;   // further streams
-    std::vector<cudaEvent_t> events;  // that it waits for
+    std::set<std::pair<c10::DeviceIndex, cudaStream_t>> readers;  // further streams
+    std::vector<cudaEvent_t> events;                              // that it waits for
     bool live = true;
     bool captured = false;  // freed in a capture, which replays use: kept as long as the pool is
   };
 
-  bool isFree(Block& block);  // idle, and nothing that reads it is left
+  static void* askAllocator(const Block& wanted);  // nullptr: it has none
+  void* takeIdle(const Block& wanted);             // nullptr: there is none
+  std::map<void*, Block> idleOf(const Id& id);     // taken out
+  bool isFree(Block& block);                       // idle, and nothing that reads it is left
   void noteFree(Block& block);
   static void giveBack(std::map<void*, Block> blocks) noexcept;
 

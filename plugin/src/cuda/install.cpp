@@ -91,6 +91,6 @@ EBBTIDE_API bool ebbtide_cuda_overrun(std::int64_t* budget_bytes, std::int64_t* 
   const auto most = ours != nullptr ? ours->mostExceeded() : std::nullopt;
   if (!most) return false;
   *budget_bytes = most->budget_bytes;
-  *peak_bytes = most->mapped_peak_bytes + most->margin_bytes;
+  *peak_bytes = most->used_peak_bytes;
   return true;
 }

@@ -42,6 +42,7 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
                                              .random = *new CudaRandom(index),
                                              .clock = *new CudaClock(index),
                                              .lanes = *new CudaLanes(index, heap)};
+  allocator->boundAllBut(index);
   auto* const spills = new PinnedSpills(index, heap, host.share_bytes);
   CudaAllocator::refuseBy(host.refuse_block);
   const auto set_budget = [&heap](const std::string& size) {

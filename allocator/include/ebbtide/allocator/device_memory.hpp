@@ -32,6 +32,7 @@ struct Statistics {
   Bytes allocated_peak_bytes = 0;  // since the last resetPeaks()
   Bytes mapped_bytes = 0;          // live, cached and slack
   Bytes mapped_peak_bytes = 0;     // since the last resetPeaks()
+  Bytes used_peak_bytes = 0;       // the same with the margin of the same moment
   Bytes cached_bytes = 0;          // mapped, in no block, and free to be mapped elsewhere
   Bytes slack_at_peak_bytes = 0;   // mapped, in no block and not free, when the live peak was seen
   std::int64_t allocations = 0;

@@ -47,6 +47,8 @@ class Ledger {
   }
   Bytes mappedBytes() const noexcept { return mapped_.load(std::memory_order_acquire); }
   Bytes mappedPeakBytes() const noexcept { return mapped_peak_.load(std::memory_order_relaxed); }
+  // Of what is mapped and the margin of the same moment: what the budget bounds.
+  Bytes usedPeakBytes() const noexcept { return used_peak_.load(std::memory_order_relaxed); }
   std::int64_t overruns() const noexcept { return overruns_.load(std::memory_order_relaxed); }
 
   // Bytes in blocks, for statistics and for how much of the pages may be cache. One of the counts
@@ -132,13 +134,14 @@ class Ledger {
 
  private:
   static void raise(std::atomic<Bytes>& peak, Bytes level) noexcept;
+  void raisePeaks(Bytes mapped_bytes) noexcept;
   LiveShard& takeLiveShard();
   void shareAnew(LiveShard& looker) noexcept;
   void noteLimit() noexcept;
 
   std::atomic<Bytes> budget_{kUnlimited}, margin_{0};
   std::atomic<Bytes> limit_{kUnlimited};  // budget less margin
-  std::atomic<Bytes> mapped_{0}, mapped_peak_{0};
+  std::atomic<Bytes> mapped_{0}, mapped_peak_{0}, used_peak_{0};
   std::atomic<Bytes> live_peak_{0}, lifetime_peak_{0};
   std::atomic<bool> watches_frees_{false}, saw_free_{false};
   std::atomic<std::int64_t> overruns_{0};
