@@ -30,7 +30,8 @@ class OrderTest : public ::testing::Test {
     auto* const on = ofEmulator<int()>("emulated_gpu_order");
     if (on == nullptr || on() == 0) GTEST_SKIP() << "EMULATED_GPU_ORDER is not set";
     reports_ = ofEmulator<std::size_t()>("emulated_gpu_order_reports");
-    host_access_ = ofEmulator<void(const void*, std::size_t, int)>("emulated_gpu_host_access");
+    host_access_ =
+        ofEmulator<void(const char*, const void*, std::size_t, int)>("emulated_gpu_host_access");
     for (cudaStream_t* stream : {&first_, &second_}) {
       ASSERT_CUDA(cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking));
     }
@@ -82,7 +83,7 @@ class OrderTest : public ::testing::Test {
   char* other_ = nullptr;
   char* pinned_ = nullptr;
   std::size_t (*reports_)() = nullptr;
-  void (*host_access_)(const void*, std::size_t, int) = nullptr;
+  void (*host_access_)(const char*, const void*, std::size_t, int) = nullptr;
 };
 
 TEST_F(OrderTest, StreamsAreInNoOrder) {
@@ -239,15 +240,15 @@ TEST_F(OrderTest, RowsBetweenRowsNeedNone) {
 
 TEST_F(OrderTest, TheHostWaitsForItsBuffers) {
   read(first_, pinned_);
-  host_access_(pinned_, 8, 0);
+  host_access_("loop", pinned_, 8, 0);
   EXPECT_EQ(reports(), 1U);
   ASSERT_CUDA(cudaStreamSynchronize(first_));
-  host_access_(pinned_, 8, 0);
+  host_access_("loop", pinned_, 8, 0);
   EXPECT_EQ(reports(), 0U);
   ASSERT_CUDA(cudaMemcpyAsync(block_, pinned_, kBytes, cudaMemcpyHostToDevice, first_));
-  host_access_(pinned_, 8, 0);
+  host_access_("loop", pinned_, 8, 0);
   EXPECT_EQ(reports(), 0U) << "both read";
-  host_access_(pinned_, 8, 1);
+  host_access_("loop", pinned_, 8, 1);
   EXPECT_EQ(reports(), 1U);
 }
 

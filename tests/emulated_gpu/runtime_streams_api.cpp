@@ -1,6 +1,7 @@
 // libcudart.so.13's functions: streams, events, captures, graphs, and the launch of kernels.
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "api.hpp"
@@ -289,9 +290,11 @@ API void emulated_gpu_ran(cudaStream_t stream, const char* name,
 API int emulated_gpu_order(void) {
   return settings().order ? 1 : 0;
 }
-API void emulated_gpu_host_access(const void* begin, std::size_t bytes, int writes) {
+API void emulated_gpu_host_access(const char* name, const void* begin, std::size_t bytes,
+                                  int writes) {
   const Lock lock(device_lock);
-  orderHostAccess("the host", {begin, bytes, writes != 0});
+  const Access access{begin, bytes, writes != 0};
+  if (isPinned(begin)) orderHostAccess((std::string("the host's ") + name).c_str(), access);
 }
 API std::size_t emulated_gpu_order_reports(void) {
   const Lock lock(device_lock);

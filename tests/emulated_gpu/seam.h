@@ -23,11 +23,12 @@ cudaError_t emulated_gpu_enqueue(cudaStream_t stream, const char* name, void (*r
                                  const emulated_gpu_access* accesses, size_t count);
 void emulated_gpu_drain(cudaStream_t stream);
 /* The order checker (order.hpp): whether it is on; what ran on the stream while it was waited for;
- * what the host reads or writes itself; reports that the exit status tells of, no longer then. */
+ * what the host reads or writes of pinned memory; the reports so far, no longer in the exit status.
+ */
 int emulated_gpu_order(void);
 void emulated_gpu_ran(cudaStream_t stream, const char* name, const emulated_gpu_access* accesses,
                       size_t count);
-void emulated_gpu_host_access(const void* begin, size_t bytes, int writes);
+void emulated_gpu_host_access(const char* name, const void* begin, size_t bytes, int writes);
 size_t emulated_gpu_order_reports(void);
 int emulated_gpu_capturing(cudaStream_t stream);
 int emulated_gpu_whole_grid(void);
