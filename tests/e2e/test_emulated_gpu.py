@@ -197,6 +197,33 @@ def test_a_missing_wait_is_reported_where_the_bits_are_right(tmp_path: Path) -> 
     assert reported(ours.output, "a copy", r"aten::\w+"), ours.output
 
 
+REUSED = """
+import torch
+side = torch.cuda.Stream()
+block = torch.ones(1 << 20, device="cuda")
+address = block.data_ptr()
+side.wait_stream(torch.cuda.current_stream())
+with torch.cuda.stream(side):
+    torch.cuda._sleep(50_000_000)
+    copy = block.clone()
+RECORD
+del block
+again = torch.full((1 << 20,), 2.0, device="cuda")
+print("reused", again.data_ptr() == address)
+torch.cuda.synchronize()
+"""
+
+
+# A program that forgets record_stream: the block that its side stream reads is handed out again.
+def test_a_block_that_is_reused_too_early_is_reported() -> None:
+    variables = {"EMULATED_GPU_ORDER": "1", "EBBTIDE_BUDGET": "512MiB"}
+    for record, status, reports in (("block.record_stream(side)", 0, 0), ("", 86, 1)):
+        ended, output = emulated_gpu.code(REUSED.replace("RECORD", record), variables)
+        assert (ended, output.count("no order: ")) == (status, reports), output
+        assert f"reused {reports == 1}" in output, output
+    assert "writes 4194304 bytes" in output, output
+
+
 PINNED = """
 import torch
 pinned = torch.zeros(1000, pin_memory=True)
