@@ -9,8 +9,9 @@
 //   after the graph's launch before.
 // - What the host waited for, or heard to be done (an event's or a stream's query), comes before
 //   all that any thread asks for from then on: it is done. That one thread asked before another
-//   orders nothing. Orders among host threads (a mutex, a queue) are not seen, and need not be: a
-//   thread that hands memory on has waited for its tasks, or leaves the order to streams.
+//   orders nothing. Orders among host threads (a mutex, a queue) are not seen, so this holds for
+//   the process: an allocator that queries in one thread hands the block to another. What is
+//   ordered is never reported; what came after another thread's wait by luck is not, either.
 // - Who unmaps, frees or reads memory on the host comes after what the host waited for, only.
 #pragma once
 
