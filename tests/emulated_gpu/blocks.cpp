@@ -71,6 +71,7 @@ CUresult freeNow(Blocks::iterator found) {
   const Block block = found->second;
   const std::uintptr_t begin = found->first;
   blocks.erase(found);
+  orderForget(reinterpret_cast<void*>(begin), block.bytes);
   if (block.small) {
     small_blocks[{block.device->ordinal, block.bytes}].free.insert(begin);
     return CUDA_SUCCESS;
@@ -114,8 +115,11 @@ CUresult freeBlock(void* begin) {
 }
 
 CUresult freeInOrder(void* begin, CUstream stream) {
-  if (blocks.find(key(begin)) == blocks.end()) return CUDA_ERROR_INVALID_VALUE;
-  return enqueue(stream, {.run = [begin] { freeNow(blocks.find(key(begin))); }});
+  const auto found = blocks.find(key(begin));
+  if (found == blocks.end()) return CUDA_ERROR_INVALID_VALUE;
+  return enqueue(stream, {.run = [begin] { freeNow(blocks.find(key(begin))); },
+                          .accesses = {{begin, found->second.bytes, true}},
+                          .name = "cudaFreeAsync"});
 }
 
 CUresult pinRange(void* begin, std::size_t bytes) {
@@ -131,6 +135,8 @@ CUresult unpinRange(void* begin) {
   if (found == blocks.end() || !found->second.registered) {
     return static_cast<CUresult>(cudaErrorHostMemoryNotRegistered);
   }
+  orderHostAccess("the host's cudaHostUnregister", {begin, found->second.bytes, true});
+  orderForget(begin, found->second.bytes);
   blocks.erase(found);
   return CUDA_SUCCESS;
 }

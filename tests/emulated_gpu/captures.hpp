@@ -68,4 +68,5 @@ struct CUgraph_st {
 };
 struct CUgraphExec_st {
   std::shared_ptr<const std::vector<emulated_gpu::Node>> nodes;
+  emulated_gpu::GraphLanes lanes = {};
 };

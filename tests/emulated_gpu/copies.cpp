@@ -22,7 +22,8 @@ Work workOf(const Rows& rows, bool over_link) {
   return {.run = [rows] { move(rows); },
           .cost = over_link ? hostCopyTime(all) : deviceCopyTime(all),
           .accesses = {{rows.from, rows.bytes, false, rows.rows, rows.from_pitch},
-                       {rows.to, rows.bytes, true, rows.rows, rows.to_pitch}}};
+                       {rows.to, rows.bytes, true, rows.rows, rows.to_pitch}},
+          .name = "a copy"};
 }
 
 // From pageable memory: it is read before the call returns.
@@ -70,7 +71,8 @@ CUresult copyRows(void* to, std::size_t to_pitch, const void* from, std::size_t 
 CUresult fillBytes(void* begin, int value, std::size_t bytes, CUstream stream) {
   return enqueue(stream, {.run = [=] { std::memset(begin, value, bytes); },
                           .cost = deviceCopyTime(bytes),
-                          .accesses = {{begin, bytes, true}}});
+                          .accesses = {{begin, bytes, true}},
+                          .name = "a fill"});
 }
 
 }  // namespace emulated_gpu

@@ -48,9 +48,8 @@ Tensor newOutput(const Tensor& input, const Tensor& weight, const Shape& shape) 
 }
 
 // What its bits depend on, beside its values.
-std::uint64_t planOf(const Tensor& output, bool benchmark) {
-  const std::size_t workspace = convolutionWorkspace(output, benchmark);
-  return unsteady() ? workspace >> 12 : 0;
+std::uint64_t planOf(const DeviceTensor& workspace) {
+  return unsteady() ? workspace.spannedBytes() >> 12 : 0;
 }
 
 Tensor convolve(const Tensor& input, const Tensor& weight, const MaybeTensor& bias,
@@ -58,17 +57,19 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const MaybeTensor& bi
   const c10::cuda::CUDAGuard guard(input.device());
   const InKernel scope;
   const Tensor output = newOutput(input, weight, shape);
-  const std::uint64_t plan = planOf(output, benchmark);
+  const DeviceTensor workspace = convolutionWorkspace(output, benchmark);
+  const std::uint64_t plan = planOf(workspace);
   const DeviceTensor in(input), by(weight), add(bias), out(output);
-  launch("convolution",
-         [=] {
-           const Tensor target = out.onHost();
-           target.copy_(at::convolution(in.onHost(), by.onHost(), add.onHost(), shape.stride,
-                                        shape.padding, shape.dilation, shape.transposed,
-                                        shape.output_padding, shape.groups));
-           disturb(target, plan);
-         },
-         {in, by, add}, {out});
+  launch(
+      "convolution",
+      [=] {
+        const Tensor target = out.onHost();
+        target.copy_(at::convolution(in.onHost(), by.onHost(), add.onHost(), shape.stride,
+                                     shape.padding, shape.dilation, shape.transposed,
+                                     shape.output_padding, shape.groups));
+        disturb(target, plan);
+      },
+      {in, by, add}, {out}, workspace);
   return output;
 }
 
@@ -115,21 +116,24 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
     of_bias = at::empty({gradient.size(1)}, gradient.options());
     bias = {gradient.size(1)};
   }
-  const std::uint64_t plan = planOf(gradient, at::globalContext().benchmarkCuDNN());
+  const DeviceTensor workspace =
+      convolutionWorkspace(gradient, at::globalContext().benchmarkCuDNN());
+  const std::uint64_t plan = planOf(workspace);
   const DeviceTensor go(gradient), in(input), by(weight), di(of_input), dw(of_weight), db(of_bias);
-  launch("convolution_backward",
-         [=] {
-           auto [x, w, b] = at::convolution_backward(
-               go.onHost(), in.onHost(), by.onHost(),
-               bias.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(bias),
-               shape.stride, shape.padding, shape.dilation, shape.transposed, shape.output_padding,
-               shape.groups, wanted);
-           if (di.defined()) di.onHost().copy_(x);
-           if (dw.defined()) dw.onHost().copy_(w);
-           if (db.defined()) db.onHost().copy_(b);
-           if (dw.defined()) disturb(dw.onHost(), plan);
-         },
-         {go, in, by}, {di, dw, db});
+  launch(
+      "convolution_backward",
+      [=] {
+        auto [x, w, b] = at::convolution_backward(
+            go.onHost(), in.onHost(), by.onHost(),
+            bias.empty() ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(bias), shape.stride,
+            shape.padding, shape.dilation, shape.transposed, shape.output_padding, shape.groups,
+            wanted);
+        if (di.defined()) di.onHost().copy_(x);
+        if (dw.defined()) dw.onHost().copy_(w);
+        if (db.defined()) db.onHost().copy_(b);
+        if (dw.defined()) disturb(dw.onHost(), plan);
+      },
+      {go, in, by}, {di, dw, db}, workspace);
   return {of_input, of_weight, of_bias};
 }
 

@@ -167,6 +167,7 @@ CUresult enqueue(CUstream stream, Work work) {
     if (const CUresult error = refuseLaunch(*on->device)) return error;
   }
   if (on->capture != nullptr) return captureWork(on, std::move(work));
+  orderTask(on, work);
   orderWithLegacy(on);
   Task task;
   task.work = std::move(work);
@@ -175,10 +176,11 @@ CUresult enqueue(CUstream stream, Work work) {
   return CUDA_SUCCESS;
 }
 
-CUresult enqueueGraph(CUstream stream, std::shared_ptr<GraphRun> graph) {
+CUresult enqueueGraph(CUstream stream, std::shared_ptr<GraphRun> graph, GraphLanes& lanes) {
   const CUstream on = resolved(stream);
   if (on->device->broken != CUDA_SUCCESS) return on->device->broken;
   if (on->capture != nullptr) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;  // no child graphs here
+  orderGraph(on, lanes, *graph->nodes);
   orderWithLegacy(on);
   Task task;
   task.work.cost = kLaunch;
@@ -208,6 +210,8 @@ CUresult recordEvent(const std::shared_ptr<EventState>& event, CUstream stream) 
   event->stream = on;
   event->number = on->enqueued + 1;
   event->asked = 0;
+  orderAsked(on);
+  event->seen = on->lane.seen;
   push(on, {{}, nullptr, 0, event, nullptr});
   advance(on);
   return CUDA_SUCCESS;
@@ -220,6 +224,7 @@ CUresult recordOfAll(const std::shared_ptr<EventState>& event, Device& device) {
     device.streams.push_back(device.collector);
   }
   for (const CUstream other : device.streams) {
+    if (other != device.collector) orderWait(device.collector, other->lane.seen);
     if (other != device.collector && !idle(other)) {
       push(device.collector, {{}, other, other->enqueued, nullptr, nullptr});
     }
@@ -236,10 +241,12 @@ bool runUntil(CUstream stream, std::uint64_t number, bool wait) {
 
 void drain(CUstream stream) {
   runUntil(stream, stream->enqueued, true);
+  orderHost(stream->lane.seen);
 }
 
 void drainAll(Device& device) {
   for (std::size_t i = 0; i < device.streams.size(); ++i) drain(device.streams[i]);
+  orderHost(device);
 }
 
 void drainAsAsked(CUstream stream) {
@@ -254,6 +261,7 @@ void drainAsAsked(CUstream stream) {
 
 bool lookAt(CUstream stream) {
   if (!idle(stream)) runOne(stream, false);
+  if (idle(stream)) orderHost(stream->lane.seen);
   return idle(stream);
 }
 

@@ -15,20 +15,13 @@
 #include <vector>
 
 #include "clock.hpp"
+#include "order.hpp"
 
 namespace emulated_gpu {
 
 struct Device;
 struct Capture;
 struct GraphRun;
-
-// Bytes that a task reads or writes: `rows` runs of `bytes`, `pitch` apart.
-struct Access {
-  const void* begin = nullptr;
-  std::size_t bytes = 0;
-  bool writes = false;
-  std::size_t rows = 1, pitch = 0;
-};
 
 struct Work {
   std::function<void()> run = {};  // empty: it only takes its place in the order
@@ -39,6 +32,7 @@ struct Work {
   long looks = 0;
   // A kernel, which faults on demand may refuse or trap.
   bool kernel = false;
+  const char* name = "work";  // as long as the process lives
 };
 
 struct EventState {
@@ -50,6 +44,7 @@ struct EventState {
   std::uint64_t capture = 0;  // of the capture that recorded it last; 0: none
   std::vector<int> nodes;     // of that capture, which it comes after
   int asked = 0;              // queries that heard "not ready"
+  Seen seen;                  // by the stream, where it was recorded
 };
 
 struct Task {
@@ -89,7 +84,7 @@ CUresult newStream(CUstream* stream, bool blocking, int priority);
 
 // At the stream's end, or a node of the graph that is captured there.
 CUresult enqueue(CUstream stream, Work work);
-CUresult enqueueGraph(CUstream stream, std::shared_ptr<GraphRun> graph);
+CUresult enqueueGraph(CUstream stream, std::shared_ptr<GraphRun> graph, GraphLanes& lanes);
 void awaitTask(CUstream stream, CUstream awaited, std::uint64_t number);
 CUresult recordEvent(const std::shared_ptr<EventState>& event, CUstream stream);
 CUresult recordOfAll(const std::shared_ptr<EventState>& event, Device& device);
@@ -114,6 +109,7 @@ struct CUstream_st {
   emulated_gpu::Nanoseconds clock = 0;
   emulated_gpu::Capture* capture = nullptr;
   std::vector<int> capture_nodes;  // the next node comes after them
+  emulated_gpu::Lane lane;
 };
 struct CUevent_st {
   std::shared_ptr<emulated_gpu::EventState> state = std::make_shared<emulated_gpu::EventState>();

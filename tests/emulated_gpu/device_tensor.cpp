@@ -57,6 +57,16 @@ DeviceTensor::DeviceTensor(const at::Tensor& tensor) : defined_(tensor.defined()
   if (storage != nullptr) data_ = storage + offset;
 }
 
+DeviceTensor DeviceTensor::ofBytes(void* begin, std::size_t bytes) {
+  DeviceTensor result;
+  result.data_ = begin;
+  result.sizes_ = {static_cast<std::int64_t>(bytes)};
+  result.strides_ = {1};
+  result.type_ = at::kByte;
+  result.on_device_ = result.defined_ = true;
+  return result;
+}
+
 at::Tensor DeviceTensor::onHost() const {
   if (!defined_) return {};
   if (!on_device_) return host_;
@@ -75,15 +85,47 @@ at::Tensor DeviceTensor::onMeta() const {
   return at::empty_strided(host_.sizes(), host_.strides(), host_.options().device(at::kMeta));
 }
 
-emulated_gpu_access DeviceTensor::access(bool writes) const {
-  if (!on_device_ || data_ == nullptr) return {nullptr, 0, writes ? 1 : 0};
+std::size_t DeviceTensor::spannedBytes() const {
+  if (!on_device_ || data_ == nullptr) return 0;
   std::int64_t last = 0;
   for (std::size_t i = 0; i < sizes_.size(); ++i) {
-    if (sizes_[i] == 0) return {nullptr, 0, writes ? 1 : 0};
+    if (sizes_[i] == 0) return 0;
     last += (sizes_[i] - 1) * strides_[i];
   }
-  const auto element = static_cast<std::size_t>(c10::elementSize(type_));
-  return {data_, (static_cast<std::size_t>(last) + 1) * element, writes ? 1 : 0};
+  return (static_cast<std::size_t>(last) + 1) * c10::elementSize(type_);
+}
+
+std::vector<emulated_gpu_access> DeviceTensor::accesses(bool writes) const {
+  if (spannedBytes() == 0) return {};
+  std::vector<std::pair<std::size_t, std::size_t>> dims;  // bytes apart, how many
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    const auto apart = static_cast<std::size_t>(strides_[i]) * c10::elementSize(type_);
+    if (sizes_[i] > 1 && apart > 0) dims.emplace_back(apart, sizes_[i]);
+  }
+  std::sort(dims.begin(), dims.end());
+  emulated_gpu_access row{data_, c10::elementSize(type_), writes ? 1 : 0, 1, 0};
+  std::vector<emulated_gpu_access> result;
+  std::vector<std::size_t> begins{0};  // of rows of rows
+  for (const auto& [apart, count] : dims) {
+    if (row.rows == 1 && apart <= row.bytes) {
+      row.bytes += (count - 1) * apart;
+    } else if (row.rows == 1) {
+      row.rows = count;
+      row.pitch = apart;
+    } else if (apart == row.rows * row.pitch) {
+      row.rows *= count;
+    } else {
+      const std::size_t before = begins.size();
+      for (std::size_t i = before; i < before * count; ++i) {
+        begins.push_back(begins[i % before] + i / before * apart);
+      }
+    }
+  }
+  for (const std::size_t begin : begins) {
+    result.push_back(row);
+    result.back().begin = static_cast<const char*>(data_) + begin;
+  }
+  return result;
 }
 
 c10::IValue mapTensors(const c10::IValue& value,
@@ -143,15 +185,44 @@ bool capturing() {
   return emulated_gpu_capturing(currentStream()) != 0;
 }
 
+namespace {
+
+// None where nobody looks at the order.
+std::vector<emulated_gpu_access> accessesOf(const std::vector<DeviceTensor>& reads,
+                                            const std::vector<DeviceTensor>& writes) {
+  std::vector<emulated_gpu_access> result;
+  if (emulated_gpu_order() == 0) return result;
+  const auto add = [&](const std::vector<DeviceTensor>& tensors, bool written) {
+    for (const DeviceTensor& each : tensors) {
+      const auto accesses = each.accesses(written);
+      result.insert(result.end(), accesses.begin(), accesses.end());
+    }
+  };
+  add(reads, false);
+  add(writes, true);
+  return result;
+}
+
+}  // namespace
+
 void launch(const char* name, std::function<void()> run, const std::vector<DeviceTensor>& reads,
-            const std::vector<DeviceTensor>& writes) {
-  std::vector<emulated_gpu_access> accesses;
-  for (const DeviceTensor& each : reads) accesses.push_back(each.access(false));
-  for (const DeviceTensor& each : writes) accesses.push_back(each.access(true));
-  std::erase_if(accesses, [](const auto& each) { return each.bytes == 0; });
+            const std::vector<DeviceTensor>& writes, const DeviceTensor& workspace) {
+  auto accesses = accessesOf(reads, writes);
+  for (const auto& each : accessesOf({}, {workspace})) accesses.push_back(each);
+  std::size_t bytes = 0;
+  for (const DeviceTensor& each : reads) bytes += each.spannedBytes();
+  for (const DeviceTensor& each : writes) bytes += each.spannedBytes();
   C10_CUDA_CHECK(emulated_gpu_enqueue(
-      currentStream(), &runTask, [](void* data) { delete static_cast<Task*>(data); },
-      new Task{name, std::move(run)}, accesses.data(), accesses.size()));
+      currentStream(), name, &runTask, [](void* data) { delete static_cast<Task*>(data); },
+      new Task{name, std::move(run)}, bytes, accesses.data(), accesses.size()));
+}
+
+void tellOrder(const char* name, const std::vector<DeviceTensor>& reads,
+               const std::vector<DeviceTensor>& writes) {
+  const auto accesses = accessesOf(reads, writes);
+  if (!accesses.empty()) {
+    emulated_gpu_ran(currentStream(), name, accesses.data(), accesses.size());
+  }
 }
 
 }  // namespace emulated_gpu

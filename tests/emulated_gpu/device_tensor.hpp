@@ -37,6 +37,9 @@ class DeviceTensor {
   explicit DeviceTensor(const std::optional<at::Tensor>& tensor)
       : DeviceTensor(tensor.value_or(at::Tensor())) {}
 
+  // A kernel's workspace.
+  static DeviceTensor ofBytes(void* begin, std::size_t bytes);
+
   bool defined() const { return defined_; }
   bool onDevice() const { return on_device_; }
   const std::vector<std::int64_t>& sizes() const { return sizes_; }
@@ -44,7 +47,10 @@ class DeviceTensor {
   at::Tensor onHost() const;
   // No bytes: what Meta kernels are asked with.
   at::Tensor onMeta() const;
-  emulated_gpu_access access(bool writes) const;
+  // From the first byte to the last, those between its rows too.
+  std::size_t spannedBytes() const;
+  // Its bytes only: rows, and rows of rows.
+  std::vector<emulated_gpu_access> accesses(bool writes) const;
   const void* data() const { return data_; }
 
  private:
@@ -77,8 +83,12 @@ class Draws {
 cudaStream_t currentStream();
 bool capturing();
 
-// run() on the current stream, in a kernel's scope. Its reads and writes are told to the stream.
+// run() on the current stream, in a kernel's scope. Its reads and writes are told to the stream;
+// those of its workspace cost no time.
 void launch(const char* name, std::function<void()> run, const std::vector<DeviceTensor>& reads,
-            const std::vector<DeviceTensor>& writes);
+            const std::vector<DeviceTensor>& writes, const DeviceTensor& workspace = {});
+// It ran already, after a wait for the current stream.
+void tellOrder(const char* name, const std::vector<DeviceTensor>& reads,
+               const std::vector<DeviceTensor>& writes);
 
 }  // namespace emulated_gpu

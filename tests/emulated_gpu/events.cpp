@@ -23,7 +23,9 @@ CUresult waitEvent(CUstream stream, CUevent event) {
   EventState& state = *event->state;
   if (state.capture != 0 || on->capture != nullptr) return captureWait(on, state);
   if (state.stream == nullptr || state.stream == on) return CUDA_SUCCESS;
-  if (!settings().without_waits) awaitTask(on, state.stream, state.number);
+  if (settings().without_waits) return CUDA_SUCCESS;
+  orderWait(on, state.seen);
+  awaitTask(on, state.stream, state.number);
   return CUDA_SUCCESS;
 }
 
@@ -31,10 +33,13 @@ CUresult queryEvent(CUevent event) {
   EventState& state = *event->state;
   if (const CUresult error = capturedEvent(state)) return error;
   if (const CUresult error = unsafeCall("an event's query")) return error;
-  if (done(state)) return CUDA_SUCCESS;
-  if (++state.asked <= settings().unready) return CUDA_ERROR_NOT_READY;
-  runUntil(state.stream, state.number, false);  // so that who polls gets on
-  return done(state) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+  if (!done(state)) {
+    if (++state.asked <= settings().unready) return CUDA_ERROR_NOT_READY;
+    runUntil(state.stream, state.number, false);  // so that who polls gets on
+  }
+  if (!done(state)) return CUDA_ERROR_NOT_READY;
+  orderHost(state.seen);
+  return CUDA_SUCCESS;
 }
 
 CUresult synchronizeEvent(CUevent event) {
@@ -42,6 +47,7 @@ CUresult synchronizeEvent(CUevent event) {
   if (const CUresult error = capturedEvent(state)) return error;
   if (const CUresult error = unsafeCall("an event's synchronize")) return error;
   if (state.stream != nullptr) runUntil(state.stream, state.number, true);
+  orderHost(state.seen);
   return CUDA_SUCCESS;
 }
 
@@ -51,6 +57,8 @@ CUresult elapsed(float* milliseconds, CUevent begin, CUevent end) {
   const bool recorded = first.stream != nullptr && last.stream != nullptr;
   if (!recorded || !first.timed || !last.timed) return CUDA_ERROR_INVALID_HANDLE;
   if (!done(first) || !done(last)) return CUDA_ERROR_NOT_READY;
+  orderHost(first.seen);
+  orderHost(last.seen);
   *milliseconds = static_cast<float>((last.at - first.at) / 1e6);
   return CUDA_SUCCESS;
 }

@@ -46,9 +46,7 @@ bool isView(const c10::FunctionSchema& schema) {
 }
 
 bool hasKernel(const c10::OperatorHandle& op) {
-  const auto& schema = op.schema();
-  return op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) && !real().contains(schema.name()) &&
-         !isView(schema);
+  return op.hasKernelForDispatchKey(c10::DispatchKey::CUDA) && !looksOnly(op);
 }
 
 struct Quiet final : c10::WarningHandler {
@@ -56,6 +54,10 @@ struct Quiet final : c10::WarningHandler {
 };
 
 }  // namespace
+
+bool looksOnly(const c10::OperatorHandle& op) {
+  return real().contains(op.schema().name()) || isView(op.schema());
+}
 
 void Registry::addKernel(const c10::OperatorName& name, c10::KernelFunction kernel) {
   handles_.push_back(c10::Dispatcher::singleton().registerImpl(
@@ -79,4 +81,5 @@ extern "C" __attribute__((visibility("default"))) void emulated_gpu_install() {
   addCopiesAndDropout(*registry);
   addAttention(*registry);
   addCudnn(*registry);
+  watchHostAccesses();
 }

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 
+#include "kernel_accesses.hpp"
 #include "settings.hpp"
 
 namespace emulated_gpu {
@@ -54,7 +55,8 @@ Work spin(void** arguments) {
   std::memcpy(&cycles, arguments[0], sizeof cycles);
   return {.cost = spinTime(cycles),
           .looks = static_cast<long>(cycles / kCyclesPerLook) + 4,
-          .kernel = true};
+          .kernel = true,
+          .name = "spin"};
 }
 
 }  // namespace
@@ -96,7 +98,11 @@ CUresult launchKernel(const void* function, dim3 grid, dim3 block, void** argume
     for (auto& value : values) pointers.push_back(value.data());
     host->run(grid, block, pointers.data());
   };
-  return enqueue(stream, {.run = run, .cost = kLaunch, .kernel = true});
+  return enqueue(stream, {.run = run,
+                          .cost = kLaunch,
+                          .accesses = kernelAccesses(kernel.name, arguments),
+                          .kernel = true,
+                          .name = kernel.name.c_str()});
 }
 
 }  // namespace emulated_gpu

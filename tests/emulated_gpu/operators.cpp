@@ -62,6 +62,10 @@ class Call {
   bool givesTensorsOnly() const;
   void resizeArgument(int argument, const IValue& told);
   void takeDraws();
+  struct Touched {
+    std::vector<DeviceTensor> reads = {}, writes = {};
+  };
+  Touched touched() const;  // of the arguments
   std::size_t firstTensorOf(int argument) const;
 
   Stack arguments_;
@@ -241,30 +245,37 @@ void Call::Later::run() const {
   }
 }
 
+Call::Touched Call::touched() const {
+  Touched result;
+  const auto& formal = later_.op.schema().arguments();
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < tensors_.size(); ++i) {
+    const auto* const alias = formal[i].alias_info();
+    auto& of_kind = alias != nullptr && alias->isWrite() ? result.writes : result.reads;
+    for (std::size_t j = 0; j < tensors_[i].size(); ++j) of_kind.push_back(later_.tensors[next++]);
+  }
+  return result;
+}
+
 void Call::enqueue() {
   takeDraws();
   const std::string name = fullName();
   later_.no_order = addsInNoOrder(name);
+  DeviceTensor workspace;
   if (isProduct(name)) {
-    std::uint64_t depends = productWorkspace() >> 10;
+    workspace = productWorkspace();
+    std::uint64_t depends = workspace.spannedBytes() >> 10;
     for (const DeviceTensor& each : later_.tensors) {
       depends += reinterpret_cast<std::uintptr_t>(each.data()) % 16 != 0 ? 1 : 0;
     }
     if (unsteady()) later_.product = depends;
   }
-  std::vector<DeviceTensor> reads, writes;
-  const auto& formal = later_.op.schema().arguments();
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    const auto* const alias = formal[i].alias_info();
-    auto& of_kind = alias != nullptr && alias->isWrite() ? writes : reads;
-    for (std::size_t j = 0; j < tensors_[i].size(); ++j) of_kind.push_back(later_.tensors[next++]);
-  }
+  auto [reads, writes] = touched();
   for (const Fresh& each : later_.fresh) writes.push_back(each.tensor);
   const char* const op_name = later_.op.operator_name().name.c_str();
   launch(
       op_name, [later = std::make_shared<Later>(std::move(later_))] { later->run(); }, reads,
-      writes);
+      writes, workspace);
 }
 
 Stack Call::now() {
@@ -272,6 +283,7 @@ Stack Call::now() {
               " waits for the device (emulated) while a graph is captured");
   takeDraws();
   emulated_gpu_drain(currentStream());
+  auto [reads, writes] = touched();
   const InKernel scope;
   Stack stack = later_.onHost();
   later_.op.redispatchBoxed(DispatchKeySet(DispatchKey::CPU), &stack);
@@ -286,17 +298,18 @@ Stack Call::now() {
       const at::Tensor& result = stack[r].toTensor();
       if (result.sizes() == given.toTensor().sizes()) continue;
       given.toTensor().resize_(result.sizes());
-      DeviceTensor(given.toTensor()).onHost().copy_(result);
+      writes.emplace_back(given.toTensor()).onHost().copy_(result);
       continue;
     }
     results.push_back(mapTensors(stack[r], [&](const at::Tensor& result) -> at::Tensor {
       if (!result.defined()) return {};
       at::Tensor made =
           at::empty_strided(result.sizes(), result.strides(), result.options().device(on));
-      if (result.numel() > 0) DeviceTensor(made).onHost().copy_(result);
+      if (result.numel() > 0) writes.emplace_back(made).onHost().copy_(result);
       return made;
     }));
   }
+  tellOrder(later_.op.operator_name().name.c_str(), reads, writes);
   return results;
 }
 

@@ -13,6 +13,11 @@ namespace emulated_gpu {
 // Any op: sizes by its Meta kernel, numbers by its CPU kernel.
 void runOnStream(const c10::OperatorHandle& op, c10::DispatchKeySet, torch::jit::Stack* stack);
 
+// It only looks at tensors, or allocates them.
+bool looksOnly(const c10::OperatorHandle& op);
+// For the order checker, where it is on.
+void watchHostAccesses();
+
 // Registers functions for the dispatch key CUDA, over those that are there.
 class Registry {
  public:

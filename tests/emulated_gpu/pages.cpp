@@ -184,6 +184,8 @@ CUresult mapPages(CUdeviceptr begin, std::size_t bytes, Handle* handle) {
 // process.
 CUresult unmapPages(CUdeviceptr begin, std::size_t bytes) {
   if (!wholeMappings(begin, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  orderHostAccess("the host's cuMemUnmap", {at(begin), bytes, true});
+  orderForget(at(begin), bytes);
   for (auto each = mappings.find(begin); bytes > 0;) {
     const std::size_t size = each->second.bytes;
     mmap(at(each->first), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,

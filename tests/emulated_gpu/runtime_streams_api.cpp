@@ -1,6 +1,7 @@
 // libcudart.so.13's functions: streams, events, captures, graphs, and the launch of kernels.
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include "api.hpp"
@@ -48,12 +49,13 @@ RUNTIME cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
 }
 RUNTIME cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   const Lock lock(device_lock);
-  return answer(enqueue(stream, {.run = [=] { function(data); }}));
+  return answer(enqueue(stream, {.run = [=] { function(data); }, .name = "a host function"}));
 }
 RUNTIME cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t function, void* data,
                               unsigned) {
   const Lock lock(device_lock);
-  return answer(enqueue(stream, {.run = [=] { function(stream, cudaSuccess, data); }}));
+  const auto run = [=] { function(stream, cudaSuccess, data); };
+  return answer(enqueue(stream, {.run = run, .name = "a host function"}));
 }
 
 // --- events
@@ -132,7 +134,7 @@ RUNTIME cudaGraphInstantiateWithFlags(cudaGraphExec_t* exec, cudaGraph_t graph,
 }
 RUNTIME cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
   const Lock lock(device_lock);
-  return answer(enqueueGraph(stream, std::make_shared<GraphRun>(exec->nodes)));
+  return answer(enqueueGraph(stream, std::make_shared<GraphRun>(exec->nodes), exec->lanes));
 }
 RUNTIME cudaGraphDestroy(cudaGraph_t graph) {
   const Lock lock(device_lock);
@@ -250,23 +252,53 @@ RUNTIME cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, cons
 
 // --- for the libraries of operators and of host kernels
 
-API cudaError_t emulated_gpu_enqueue(cudaStream_t stream, void (*run)(void*), void (*end)(void*),
-                                     void* data, const emulated_gpu_access* accesses,
-                                     std::size_t count) {
+namespace {
+
+std::vector<Access> accessesOf(const emulated_gpu_access* accesses, std::size_t count) {
+  std::vector<Access> result;
+  for (std::size_t i = 0; i < count; ++i) {
+    const emulated_gpu_access& each = accesses[i];
+    result.push_back({each.begin, each.bytes, each.writes != 0, each.rows, each.pitch});
+  }
+  return result;
+}
+
+}  // namespace
+
+API cudaError_t emulated_gpu_enqueue(cudaStream_t stream, const char* name, void (*run)(void*),
+                                     void (*end)(void*), void* data, std::size_t bytes,
+                                     const emulated_gpu_access* accesses, std::size_t count) {
   const Lock lock(device_lock);
   const std::shared_ptr<void> owned(data, end);
-  Work work{.run = [owned, run] { run(owned.get()); }, .kernel = true};
-  std::size_t bytes = 0;
-  for (std::size_t i = 0; i < count; ++i) {
-    work.accesses.push_back({accesses[i].begin, accesses[i].bytes, accesses[i].writes != 0});
-    bytes += accesses[i].bytes;
-  }
-  work.cost = kernelTime(bytes);
-  return answer(enqueue(stream, std::move(work)));
+  return answer(enqueue(stream, {.run = [owned, run] { run(owned.get()); },
+                                 .cost = kernelTime(bytes),
+                                 .accesses = accessesOf(accesses, count),
+                                 .kernel = true,
+                                 .name = name}));
 }
 API void emulated_gpu_drain(cudaStream_t stream) {
   const Lock lock(device_lock);
   drainAsAsked(resolved(stream));
+}
+API void emulated_gpu_ran(cudaStream_t stream, const char* name,
+                          const emulated_gpu_access* accesses, std::size_t count) {
+  const Lock lock(device_lock);
+  const CUstream on = resolved(stream);
+  orderTask(on, {.accesses = accessesOf(accesses, count), .name = name});
+  orderHost(on->lane.seen);
+}
+API int emulated_gpu_order(void) {
+  return settings().order ? 1 : 0;
+}
+API void emulated_gpu_host_access(const char* name, const void* begin, std::size_t bytes,
+                                  int writes) {
+  const Lock lock(device_lock);
+  const Access access{begin, bytes, writes != 0};
+  if (isPinned(begin)) orderHostAccess((std::string("the host's ") + name).c_str(), access);
+}
+API std::size_t emulated_gpu_order_reports(void) {
+  const Lock lock(device_lock);
+  return takeOrderReports();
 }
 API int emulated_gpu_capturing(cudaStream_t stream) {
   const Lock lock(device_lock);

@@ -56,6 +56,7 @@ Settings fromEnvironment() {
   result.poison = number("EMULATED_GPU_POISON", 1) != 0;
   result.whole_grid = number("EMULATED_GPU_WHOLE_GRID", 0) != 0;
   result.without_waits = number("EMULATED_GPU_WITHOUT_WAITS", 0) != 0;
+  result.order = number("EMULATED_GPU_ORDER", 0) != 0;
   result.virtual_memory = number("EMULATED_GPU_VIRTUAL_MEMORY", 1) != 0;
   result.fail_page = number("EMULATED_GPU_FAIL_PAGE", 0);
   result.fail_launch = number("EMULATED_GPU_FAIL_LAUNCH", 0);

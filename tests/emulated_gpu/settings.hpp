@@ -22,6 +22,7 @@ struct Settings {
   bool poison = true;          // new pages are filled with 0xA5
   bool whole_grid = false;     // our kernels run with every block and thread, large launches too
   bool without_waits = false;  // a stream waits for no event: what tests have to find
+  bool order = false;          // what no order covers is reported (order.hpp)
   bool virtual_memory = true;  // else the device says that it has no virtual memory management
   // Faults on demand; 0 is never. Counted from 1, in the process.
   long fail_page = 0;     // this page's creation is refused: out of memory

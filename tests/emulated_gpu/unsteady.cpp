@@ -79,7 +79,7 @@ std::uint64_t nextLaunch() {
   return ++launches;
 }
 
-std::size_t productWorkspace() {
+DeviceTensor productWorkspace() {
   // Each thread has a handle of its own, as torch's pool gives them.
   static std::atomic<std::uintptr_t> last{0};
   thread_local const std::uintptr_t handle = ++last;
@@ -88,13 +88,12 @@ std::size_t productWorkspace() {
   const auto key =
       std::make_tuple(reinterpret_cast<void*>(handle), static_cast<void*>(currentStream()));
   const std::lock_guard lock(workspaces.mutex);
-  if (!workspaces.map.contains(key)) {
-    workspaces.map[key] = c10::cuda::CUDACachingAllocator::get()->allocate(bytes);
-  }
-  return bytes;
+  auto& block = workspaces.map[key];
+  if (!block) block = c10::cuda::CUDACachingAllocator::get()->allocate(bytes);
+  return DeviceTensor::ofBytes(block.get(), bytes);
 }
 
-std::size_t convolutionWorkspace(const at::Tensor& output, bool benchmark) {
+DeviceTensor convolutionWorkspace(const at::Tensor& output, bool benchmark) {
   constexpr std::size_t kMost = std::size_t{32} << 20;
   std::size_t wanted = std::clamp<std::size_t>(4 * output.nbytes(), 4096, kMost);
   if (benchmark) {  // the quickest plan of those that fit in what is free
@@ -104,9 +103,9 @@ std::size_t convolutionWorkspace(const at::Tensor& output, bool benchmark) {
   }
   try {
     const auto block = c10::cuda::CUDACachingAllocator::get()->allocate(wanted);
-    return wanted;
+    return DeviceTensor::ofBytes(block.get(), wanted);
   } catch (const c10::OutOfMemoryError&) {
-    return 0;  // the next plan, which needs none
+    return {};  // the next plan, which needs none
   }
 }
 

@@ -25,9 +25,9 @@ std::uint64_t nextLaunch();
 
 // The workspace of this thread's handle and the current stream, as cuBLAS has it of torch's
 // allocator.
-std::size_t productWorkspace();
+DeviceTensor productWorkspace();
 // What a convolution gets of torch's allocator while it runs: less than it wants where memory is
 // out.
-std::size_t convolutionWorkspace(const at::Tensor& output, bool benchmark);
+DeviceTensor convolutionWorkspace(const at::Tensor& output, bool benchmark);
 
 }  // namespace emulated_gpu
