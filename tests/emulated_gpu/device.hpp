@@ -11,10 +11,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "clock.hpp"
+#include "device_lock.hpp"
 
 namespace emulated_gpu {
 
@@ -37,6 +37,8 @@ struct Work {
   // So often it is not done yet when it is looked at: a kernel that takes long. Who waits has it
   // done.
   long looks = 0;
+  // Asked at each look, and while somebody waits: what other processes do decides. Empty: at once.
+  std::function<bool()> ready = {};
   // A kernel, which faults on demand may refuse or trap.
   bool kernel = false;
 };
@@ -71,7 +73,7 @@ struct Device {
   std::vector<CUstream> streams;
 };
 
-extern std::recursive_mutex device_lock;
+extern DeviceLock device_lock;
 
 int deviceCount();
 Device& device(int ordinal);
