@@ -263,7 +263,7 @@ def messages(group: Group) -> None:
 
 
 def many_in_a_group(group: Group) -> None:
-    """Collectives of a group come in the order of the calls; nothing is asked for before its end."""
+    """In the order of the calls; nothing is asked for before the group's end."""
     stream = Stream()
     all_values = [Values(FLOAT64, drawn(FLOAT64, group.rank) * i) for i in range(5)]
     with grouped():

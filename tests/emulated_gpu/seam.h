@@ -1,5 +1,5 @@
-/* What libcudart.so.13 of the emulated GPU gives to the libraries of host kernels, of operators, and
- * of NCCL. */
+/* What libcudart.so.13 of the emulated GPU gives to the libraries of host kernels, of operators,
+ * and of NCCL. */
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -22,8 +22,8 @@ using Read = std::function<bool(int rank, std::size_t first, void* into, std::si
 
 // Whether this type has sums.
 bool reduces(ncclDataType_t type);
-// What a rank gives to a reduction is multiplied first: by the scalar, or, for an average of numbers
-// with a fraction, by 1 / ranks, as in NCCL. `scales`: whether by anything.
+// What a rank gives to a reduction is multiplied first: by the scalar, or, for an average of
+// numbers with a fraction, by 1 / ranks, as in NCCL. `scales`: whether by anything.
 bool scales(ncclDataType_t type, const Reduction& reduction);
 void scale(void* into, const void* from, std::size_t count, ncclDataType_t type,
            const Reduction& reduction, int ranks);

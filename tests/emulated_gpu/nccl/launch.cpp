@@ -288,14 +288,14 @@ void Launch::wait() {
       if (!meeting.lost(rank)) continue;
       const auto still = missing();  // it may have come before it ended
       if (std::find(still.begin(), still.end(), rank) == still.end()) continue;
-      comm_.fail(ncclRemoteError, "rank " + std::to_string(rank) + " has ended");
+      comm_.fail(ncclRemoteError, "rank " + std::to_string(rank) + " has ended or aborted");
       return;
     }
   }
   if (now - since_ > timeLimit()) {
     const auto ranks = missing();
     const std::string first = ranks.empty() ? "none" : std::to_string(ranks.front());
-    comm_.fail(ncclRemoteError, "rank " + first + " has not come to a " +
+    comm_.fail(ncclRemoteError, "rank " + first + " has not come to " +
                                     nameOf(operations_.front().kind) + " within the time limit");
   }
 }

@@ -98,7 +98,8 @@ bool Meeting::await(const std::atomic<int>& count, Clock::time_point until, cons
       }
     }
     if (Clock::now() > until) {
-      problem_ = "only " + std::to_string(count) + " of " + std::to_string(ranks_) + " ranks " + what;
+      problem_ =
+          "only " + std::to_string(count) + " of " + std::to_string(ranks_) + " ranks " + what;
       return false;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

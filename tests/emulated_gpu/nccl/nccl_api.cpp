@@ -167,10 +167,14 @@ NCCL ncclResult_t ncclCommUserRank(const ncclComm_t comm, int* rank) {
   return ncclSuccess;
 }
 NCCL const char* ncclGetErrorString(ncclResult_t result) {
-  constexpr const char* kTexts[] = {
-      "no error",         "unhandled cuda error", "unhandled system error", "internal error",
-      "invalid argument", "invalid usage",        "remote process exited or there was an error",
-      "in progress"};
+  constexpr const char* kTexts[] = {"no error",
+                                    "unhandled cuda error",
+                                    "unhandled system error",
+                                    "internal error",
+                                    "invalid argument",
+                                    "invalid usage",
+                                    "remote process exited or there was an error",
+                                    "in progress"};
   return result >= 0 && result < ncclNumResults ? kTexts[result] : "unknown result code";
 }
 NCCL const char* ncclGetLastError(ncclComm_t comm) {
@@ -192,8 +196,8 @@ NCCL ncclResult_t ncclCommRegister(const ncclComm_t, void* begin, std::size_t, v
 NCCL ncclResult_t ncclCommDeregister(const ncclComm_t, void*) {
   return ncclSuccess;
 }
-NCCL ncclResult_t ncclCommWindowRegister(ncclComm_t, void* begin, std::size_t,
-                                         ncclWindow_t* window, int) {
+NCCL ncclResult_t ncclCommWindowRegister(ncclComm_t, void* begin, std::size_t, ncclWindow_t* window,
+                                         int) {
   *window = static_cast<ncclWindow_t>(begin);
   return ncclSuccess;
 }
@@ -221,8 +225,8 @@ NCCL ncclResult_t ncclGroupEnd() {
   group().calls.clear();
   ncclResult_t first = ncclSuccess;
   for (const Call& call : calls) {
-    const ncclResult_t result = Launch::enqueue(
-        std::make_unique<Launch>(*call.comm, call.stream, call.operations));
+    const ncclResult_t result =
+        Launch::enqueue(std::make_unique<Launch>(*call.comm, call.stream, call.operations));
     if (first == ncclSuccess) first = result;
   }
   return first;

@@ -7,7 +7,16 @@
 
 namespace emulated_nccl {
 
-enum class Kind { kAllReduce, kAllGather, kReduceScatter, kBroadcast, kReduce, kAllToAll, kSend, kReceive };
+enum class Kind {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kReduce,
+  kAllToAll,
+  kSend,
+  kReceive
+};
 
 struct Operation {
   Kind kind = Kind::kAllReduce;

@@ -62,7 +62,8 @@ void* started(void* context, Descriptor& event) {
 void Profiler::begin(std::uint64_t communicator, int ranks, int rank) {
   rank_ = rank;
   if (plugin() == nullptr) return;
-  const int failed = plugin()->init(&context_, communicator, &mask, nullptr, 1, ranks, rank, nullptr);
+  const int failed =
+      plugin()->init(&context_, communicator, &mask, nullptr, 1, ranks, rank, nullptr);
   if (failed != interface::kSuccess) context_ = nullptr;
 }
 
@@ -105,7 +106,8 @@ void Profiler::launched(void* event) const {
 }
 
 void* Profiler::entered(void* event, double nanoseconds) const {
-  if (event == nullptr || context_ == nullptr || !watches(interface::kKernelChannel)) return nullptr;
+  if (event == nullptr || context_ == nullptr || !watches(interface::kKernelChannel))
+    return nullptr;
   Descriptor channel{};
   channel.type = interface::kKernelChannel;
   channel.parent = event;
@@ -117,7 +119,7 @@ void* Profiler::entered(void* event, double nanoseconds) const {
 
 void Profiler::left(void* channel, double nanoseconds) const {
   if (channel == nullptr) return;
-  interface::StateArguments arguments{};
+  interface::StateArguments arguments {};
   arguments.kernel_channel.device_ns = static_cast<std::uint64_t>(nanoseconds) + 1;
   plugin()->recordEventState(channel, interface::kKernelChannelStop, &arguments);
   plugin()->stopEvent(channel);

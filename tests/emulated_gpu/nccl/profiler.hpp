@@ -1,4 +1,5 @@
-// The profiler plugin that NCCL_PROFILER_PLUGIN names, loaded and called as NCCL does (interface 5).
+// The profiler plugin that NCCL_PROFILER_PLUGIN names, loaded and called as NCCL does (interface
+// 5).
 #pragma once
 
 #include <cstdint>
