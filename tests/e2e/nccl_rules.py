@@ -441,7 +441,7 @@ if __name__ == "__main__":
     group = Group.of(0 if child else 1, name)
     for rule in sys.argv[1:]:
         RULES[rule](group)
-        print(f"rank {group.rank}: {rule}", flush=True)
+        os.write(1, f"rank {group.rank}: {rule}\n".encode())  # whole, beside the other's
     if child:
         sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
     os._exit(0)

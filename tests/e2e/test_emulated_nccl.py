@@ -38,7 +38,6 @@ def names(library: str, which: str) -> set[str]:
     return {name for name in last if name.startswith("nccl")}
 
 
-@pytest.mark.nightly
 def test_all_that_torch_imports_is_there() -> None:
     imported = names(f"{torch.__path__[0]}/lib/libtorch_cuda.so", "--undefined-only")
     assert len(imported) > 30
@@ -46,7 +45,7 @@ def test_all_that_torch_imports_is_there() -> None:
     assert imported <= names(str(library), "--defined-only")
 
 
-@pytest.mark.nightly
+# A second each.
 @pytest.mark.parametrize("schedule", ["eager", "lazy", "random:3"])
 def test_rules(schedule: str) -> None:
     variables = {"EMULATED_GPU_SCHEDULE": schedule}
