@@ -130,6 +130,8 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "build/release/emulated_gpu/run .venv/bin/python train.py": Elsewhere(
         "test_emulated_gpu.py::test_torch_alone_computes_what_a_cpu_does"
     ),
+    "EMULATED_GPU_DEVICES=2 build/release/emulated_gpu/run .venv/bin/torchrun --nproc-per-node 2 "
+    "train.py": Elsewhere("test_emulated_nccl.py::test_same_bits_in_a_budget"),
     "./dev gpu-pack": GPU,
     './dev gpu-test --out "$RESULTS" --minutes 9': GPU,
     # docs/metrics.md

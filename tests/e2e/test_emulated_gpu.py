@@ -313,8 +313,8 @@ def test_the_budget_that_a_refusal_names_trains(program: str, tmp_path: Path) ->
     assert ours.report is not None and ours.report["budget_violations"] == 0, ours.output
 
 
-# On two streams nothing is dropped, and no step is recorded by which a budget could be judged: it is
-# a bound from the second step on, not only a wish.
+# On two streams nothing is dropped, and no step is recorded by which a budget could be judged: it
+# is a bound from the second step on, not only a wish.
 def test_a_budget_that_nobody_can_judge_is_a_bound(tmp_path: Path) -> None:
     program = "training_programs.two_streams"
     plain = emulated_gpu.train(program, {"GPU_TEST_STEPS": "1"}, tmp_path / "plain")

@@ -9,7 +9,7 @@
 
 namespace emulated_gpu {
 
-using Lock = std::lock_guard<std::recursive_mutex>;
+using Lock = std::lock_guard<DeviceLock>;
 
 inline cudaError_t& lastError() {
   thread_local cudaError_t error = cudaSuccess;

@@ -59,13 +59,20 @@ GraphRun::GraphRun(std::shared_ptr<const std::vector<Node>> all)
 }
 
 // Eager: as captured. Lazy: the last that may run. Random: any.
-void GraphRun::runOne() {
+bool GraphRun::runOne() {
   std::size_t at = 0;
   if (settings().schedule == Schedule::kLazy) at = ready.size() - 1;
   if (settings().schedule == Schedule::kRandom) at = randomNumber() % ready.size();
+  const auto waits = [&](std::size_t which) {
+    const Work& work = (*nodes)[static_cast<std::size_t>(ready[which])].work;
+    return work.ready && !work.ready();
+  };
+  for (std::size_t tried = 0; waits(at); at = (at + 1) % ready.size()) {
+    if (++tried == ready.size()) return false;
+  }
   const int now = ready[at];
-  ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
   const Node& node = (*nodes)[static_cast<std::size_t>(now)];
+  ready.erase(ready.begin() + static_cast<std::ptrdiff_t>(at));
   if (node.work.run) node.work.run();
   cost += node.work.cost;
   --left;
@@ -79,6 +86,7 @@ void GraphRun::runOne() {
       ready.insert(std::upper_bound(ready.begin(), ready.end(), next), next);
     }
   }
+  return true;
 }
 
 cudaStreamCaptureMode& captureMode() {

@@ -29,7 +29,8 @@ struct Capture {
 struct GraphRun {
   explicit GraphRun(std::shared_ptr<const std::vector<Node>> all);
   bool done() const { return left == 0; }
-  void runOne();  // takes a node by the schedule, of those whose predecessors are done
+  // Takes a node by the schedule, of those whose predecessors are done; false: it is not ready.
+  bool runOne();
 
   std::shared_ptr<const std::vector<Node>> nodes;
   std::vector<int> waits_for;  // predecessors that are not done, a node

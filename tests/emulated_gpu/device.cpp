@@ -11,7 +11,7 @@
 
 namespace emulated_gpu {
 
-std::recursive_mutex device_lock;
+DeviceLock device_lock;
 
 namespace {
 
@@ -33,17 +33,21 @@ std::vector<Device>& devices() {
   return *all;
 }
 
-// Task by task: what is next is done, or is not to be done yet and nobody waits.
+// Task by task: what is next is done, or is not to be done yet: nobody waits, or it is not ready.
 bool runOne(CUstream stream, bool wait) {
   {
     Task& next = stream->queue.front();
+    const std::uint64_t seen = device_lock.timesLetIn();
     if (next.awaited != nullptr && !runUntil(next.awaited, next.awaited_number, wait)) return false;
+    if (device_lock.timesLetIn() != seen) return true;  // others were here: it may be done
     if (next.work.looks > 0 && !wait) {
       --next.work.looks;
       return false;
     }
-    if (next.graph && !next.graph->done() && stream->device->broken == CUDA_SUCCESS) {
-      next.graph->runOne();
+    const bool whole = stream->device->broken == CUDA_SUCCESS;
+    if (next.work.ready && whole && !next.work.ready()) return false;
+    if (next.graph && !next.graph->done() && whole) {
+      if (!next.graph->runOne()) return false;
       if (!next.graph->done()) return true;  // others may come between
     }
   }
@@ -87,7 +91,9 @@ void orderWithLegacy(CUstream stream) {
 // After each call that asks for work.
 void advance(CUstream stream) {
   auto& all = stream->device->streams;
-  while (stream->queue.size() > settings().longest_queue) runOne(stream, true);
+  while (stream->queue.size() > settings().longest_queue) {
+    if (!runOne(stream, true)) device_lock.letOthersIn();
+  }
   switch (settings().schedule) {
     case Schedule::kEager:
       for (std::size_t i = 0; i < all.size(); ++i) runUntil(all[i], all[i]->enqueued, false);
@@ -234,7 +240,9 @@ CUresult recordOfAll(const std::shared_ptr<EventState>& event, Device& device) {
 
 bool runUntil(CUstream stream, std::uint64_t number, bool wait) {
   while (stream->done < number && !stream->queue.empty()) {
-    if (!runOne(stream, wait)) return false;
+    if (runOne(stream, wait)) continue;
+    if (!wait) return false;
+    device_lock.letOthersIn();
   }
   return true;
 }

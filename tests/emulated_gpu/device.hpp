@@ -11,10 +11,10 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "clock.hpp"
+#include "device_lock.hpp"
 #include "order.hpp"
 
 namespace emulated_gpu {
@@ -30,6 +30,8 @@ struct Work {
   // So often it is not done yet when it is looked at: a kernel that takes long. Who waits has it
   // done.
   long looks = 0;
+  // Asked at each look, and while somebody waits: what other processes do decides. Empty: at once.
+  std::function<bool()> ready = {};
   // A kernel, which faults on demand may refuse or trap.
   bool kernel = false;
   const char* name = "work";  // as long as the process lives
@@ -66,7 +68,7 @@ struct Device {
   std::vector<CUstream> streams;
 };
 
-extern std::recursive_mutex device_lock;
+extern DeviceLock device_lock;
 
 int deviceCount();
 Device& device(int ordinal);

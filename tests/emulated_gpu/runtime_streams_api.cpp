@@ -1,4 +1,5 @@
 // libcudart.so.13's functions: streams, events, captures, graphs, and the launch of kernels.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -275,6 +276,47 @@ API cudaError_t emulated_gpu_enqueue(cudaStream_t stream, const char* name, void
                                  .accesses = accessesOf(accesses, count),
                                  .kernel = true,
                                  .name = name}));
+}
+API cudaError_t emulated_gpu_enqueue_when(cudaStream_t stream, int (*ready)(void*),
+                                          void (*run)(void*), void (*end)(void*), void* data,
+                                          double nanoseconds, const emulated_gpu_access* accesses,
+                                          std::size_t count) {
+  const Lock lock(device_lock);
+  const std::shared_ptr<void> owned(data, end);
+  return answer(enqueue(stream, {.run = [owned, run] { run(owned.get()); },
+                                 .cost = nanoseconds,
+                                 .accesses = accessesOf(accesses, count),
+                                 .ready = [owned, ready] { return ready(owned.get()) != 0; },
+                                 .kernel = true,
+                                 .name = "an operation of NCCL"}));
+}
+API cudaStream_t emulated_gpu_stream(cudaStream_t stream) {
+  const Lock lock(device_lock);
+  return resolved(stream);
+}
+API unsigned long emulated_gpu_tasks(cudaStream_t stream) {
+  const Lock lock(device_lock);
+  return resolved(stream)->enqueued;
+}
+API void emulated_gpu_await(cudaStream_t stream, cudaStream_t other, unsigned long tasks) {
+  const Lock lock(device_lock);
+  const CUstream on = resolved(stream), first = resolved(other);
+  if (on == first || on->capture != nullptr || first->done >= tasks) return;
+  awaitTask(on, first, tasks);
+}
+API int emulated_gpu_look(cudaStream_t stream) {
+  const Lock lock(device_lock);
+  return lookAt(resolved(stream)) ? 1 : 0;
+}
+API double emulated_gpu_clock(cudaStream_t stream, double at_least) {
+  const Lock lock(device_lock);
+  Nanoseconds& clock = resolved(stream)->clock;
+  clock = std::max(clock, at_least);
+  return clock;
+}
+API void emulated_gpu_break(cudaStream_t stream) {
+  const Lock lock(device_lock);
+  resolved(stream)->device->broken = CUDA_ERROR_LAUNCH_FAILED;
 }
 API void emulated_gpu_drain(cudaStream_t stream) {
   const Lock lock(device_lock);

@@ -1,5 +1,5 @@
-/* What libcudart.so.13 of the emulated GPU gives to the libraries of host kernels and of operators.
- */
+/* What libcudart.so.13 of the emulated GPU gives to the libraries of host kernels, of operators,
+ * and of NCCL. */
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,6 +21,24 @@ typedef struct {
 cudaError_t emulated_gpu_enqueue(cudaStream_t stream, const char* name, void (*run)(void*),
                                  void (*end)(void*), void* data, size_t bytes,
                                  const emulated_gpu_access* accesses, size_t count);
+/* The same of a task that other processes take part in: it is done once ready(data) is not 0, which
+ * is asked when the stream comes to it, and again at each look. Never for a stream that is broken.
+ * It takes `nanoseconds` of the stream's virtual time. */
+cudaError_t emulated_gpu_enqueue_when(cudaStream_t stream, int (*ready)(void*), void (*run)(void*),
+                                      void (*end)(void*), void* data, double nanoseconds,
+                                      const emulated_gpu_access* accesses, size_t count);
+/* The stream itself, where the handle means the legacy stream of this thread's device. */
+cudaStream_t emulated_gpu_stream(cudaStream_t stream);
+/* How many tasks the stream was asked for; what it is asked for next comes after so many of
+ * `other`'s. Captures have no such order. */
+unsigned long emulated_gpu_tasks(cudaStream_t stream);
+void emulated_gpu_await(cudaStream_t stream, cudaStream_t other, unsigned long tasks);
+/* One look at the stream; not 0 when nothing is left. */
+int emulated_gpu_look(cudaStream_t stream);
+/* The stream's virtual time in nanoseconds, which is `at_least` from now on. */
+double emulated_gpu_clock(cudaStream_t stream, double at_least);
+/* A sticky error: nothing more runs on the stream's device. */
+void emulated_gpu_break(cudaStream_t stream);
 void emulated_gpu_drain(cudaStream_t stream);
 /* The order checker (order.hpp): whether it is on; what ran on the stream while it was waited for;
  * what the host reads or writes of pinned memory; the reports so far, no longer in the exit status.

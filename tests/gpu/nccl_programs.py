@@ -6,13 +6,22 @@ torchrun nccl_programs.py NAME --out FOLDER    writes result-RANK.json: bits, pe
 import argparse
 import json
 import os
+from functools import partial
 from pathlib import Path
 
 import torch
 import torch.distributed as dist
+import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 from torch.nn.parallel import DistributedDataParallel
-from training_programs import Mlp, rows, square, train
+from training_programs import LAYERS, WIDTH, Mlp, rows, square, train
 
 
 def of_rank(step: int) -> Tensor:
@@ -66,7 +75,72 @@ def messages() -> dict:
     return train(Halves(), of_rank, loss)
 
 
-PROGRAMS = {f.__name__: f for f in (ddp, messages)}
+MICROBATCHES = 4
+
+
+def pipeline() -> dict:
+    """Rank 0 sends what it computes to rank 1, and gets gradients; microbatches one after the
+    other, forward before backward. Tensors that a rank received are saved."""
+    first, peer = dist.get_rank() == 0, 1 - dist.get_rank()
+
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) -> Tensor:
+        parts, total = x.chunk(MICROBATCHES), torch.zeros((), device="cuda")
+        if first:
+            results = [model(part) for part in parts]
+            for result in results:
+                dist.send(result.detach(), peer)
+                total += result.detach().square().mean()
+            for result in results:
+                gradient = torch.empty_like(result)
+                dist.recv(gradient, peer)
+                result.backward(gradient)
+        else:
+            received = []
+            for part in parts:
+                received.append(torch.empty_like(part))
+                dist.recv(received[-1], peer)
+            losses = [square(model, part.requires_grad_()) / MICROBATCHES for part in received]
+            for part, loss in zip(received, losses, strict=True):
+                loss.backward()
+                dist.send(part.grad, peer)
+                total += loss.detach()
+        optimizer.step()
+        optimizer.zero_grad()
+        return total
+
+    return train(Mlp(0.1), rows, square, step=step)
+
+
+def fully_sharded() -> dict:
+    """FSDP2: each layer's parameters are gathered when it runs, on streams of FSDP's own."""
+    model = Mlp(0.1).cuda()
+    for layer in model.layers:
+        fully_shard(layer)
+    return train(fully_shard(model), of_rank, square)
+
+
+def tensor_parallel() -> dict:
+    """Each rank has half of each matrix; sums of halves are all-reduced."""
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.LayerNorm(WIDTH)
+            self.up, self.down = nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(2 * WIDTH, WIDTH)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return x + F.dropout(self.down(F.gelu(self.up(self.norm(x)))), 0.1, self.training)
+
+    model = nn.Sequential(*(Block() for _ in range(LAYERS // 2))).cuda()
+    mesh = init_device_mesh("cuda", (dist.get_world_size(),))
+    for block in model:
+        parallelize_module(block, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+    # Norms are whole tensors, matrices are parts: one call for all would mix them.
+    adamw = partial(torch.optim.AdamW, lr=1e-3, foreach=False)
+    return train(model, rows, square, optimizer=adamw)
+
+
+PROGRAMS = {f.__name__: f for f in (ddp, messages, pipeline, fully_sharded, tensor_parallel)}
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)

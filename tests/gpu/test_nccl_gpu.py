@@ -66,24 +66,50 @@ def run(name: str, ranks: int, variables: dict[str, str], folder: Path) -> Job:
     return Job(results, reports, done.stdout)
 
 
-@pytest.mark.parametrize("name", ["ddp", "messages"])
-def test_same_bits_in_less_memory(name: str, tmp_path: Path) -> None:
+# Share of the blocks' peak that the budget has: gradients, and DDP's buckets of them, are no
+# activations.
+TIGHT = {"ddp": 0.7, "messages": 0.7, "pipeline": 0.8}
+# Streams of FSDP's own end dropping. Of tensor parallel most of what is saved was received, and
+# collectives never run again.
+AMPLE = {"tensor_parallel": 1.3, "fully_sharded": 1.2}
+# What a report has to have seen.
+KINDS = {
+    "ddp": "all_reduce",
+    "messages": "receive",
+    "pipeline": "receive",
+    "tensor_parallel": "all_reduce",
+    "fully_sharded": "all_gather",
+}
+
+
+def in_a_budget(name: str, share: float, folder: Path) -> Job:
     ranks = min(2, torch.cuda.device_count())
-    plain = run(name, ranks, {}, tmp_path / "plain")
-    share = 0.7  # gradients, and DDP's buckets of them, are no activations
+    if name == "pipeline" and ranks < 2:
+        pytest.skip("two stages need two GPUs")
+    plain = run(name, ranks, {}, folder / "plain")
     budget = max(int(share * result["peak"]) + result["others"] for result in plain.results)
-    ours = run(name, ranks, {"EBBTIDE_BUDGET": str(budget)}, tmp_path / "ours")
+    ours = run(name, ranks, {"EBBTIDE_BUDGET": str(budget)}, folder / "ours")
     assert ours.bits() == plain.bits(), ours.output
     assert len(ours.reports) == ranks, ours.output
     assert "Loaded ebbtide (v" in ours.output, "NCCL did not load the profiler plugin"
     for report in ours.reports:
-        assert report["budget_violations"] == 0
+        assert report["budget_violations"] == 0, ours.output
+    if ranks > 1:  # a group of one moves no bytes
+        told = [report["communication"]["kinds"][KINDS[name]] for report in ours.reports]
+        assert all(kind["operations"] > 0 for kind in told), told
+        assert all(kind["seconds"] > 0 for kind in told), told
+    return ours
+
+
+@pytest.mark.parametrize("name", TIGHT)
+def test_same_bits_in_less_memory(name: str, tmp_path: Path) -> None:
+    ours = in_a_budget(name, TIGHT[name], tmp_path)
+    for report in ours.reports:
         assert not report["pass_through"], ours.output
         assert report["recomputed_ops"] > 0, ours.output
         assert "more than one stream" not in ours.output
-    if ranks > 1:  # a group of one moves no bytes
-        for report in ours.reports:
-            kinds = report["communication"]["kinds"]
-            wanted = "all_reduce" if name == "ddp" else "receive"
-            assert kinds[wanted]["operations"] > 0, report["communication"]
-            assert kinds[wanted]["seconds"] > 0, report["communication"]
+
+
+@pytest.mark.parametrize("name", AMPLE)
+def test_same_bits_where_everything_is_kept(name: str, tmp_path: Path) -> None:
+    in_a_budget(name, AMPLE[name], tmp_path)
