@@ -1,4 +1,4 @@
-// Kernels that libraries register, and the host code that stands for some of them. Under the lock.
+// Libraries register kernels; host code stands for some of them. Call these under the lock.
 #pragma once
 
 #include <cstddef>

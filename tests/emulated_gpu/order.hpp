@@ -1,5 +1,5 @@
-// The order checker (EMULATED_GPU_ORDER=1): what a program asks for puts tasks in an order, and two
-// that touch the same bytes, one of them writing, must be in it. Vector clocks hold that order. It
+// The order checker (EMULATED_GPU_ORDER=1): what a program asks for puts tasks in an order. It must
+// order two tasks that touch the same bytes if one of them writes. Vector clocks hold the order. It
 // looks at the calls, never at when a task runs, so an order that a schedule kept by chance is
 // reported as well. Under the device's lock. The rules:
 //

@@ -28,7 +28,8 @@ class OrderTest : public ::testing::Test {
  protected:
   void SetUp() override {
     auto* const on = ofEmulator<int()>("emulated_gpu_order");
-    if (on == nullptr || on() == 0) GTEST_SKIP() << "EMULATED_GPU_ORDER is not set";
+    ASSERT_NE(on, nullptr) << "not run by the emulated GPU's `run`";
+    ASSERT_NE(on(), 0) << "EMULATED_GPU_ORDER is not set";
     reports_ = ofEmulator<std::size_t()>("emulated_gpu_order_reports");
     host_access_ =
         ofEmulator<void(const char*, const void*, std::size_t, int)>("emulated_gpu_host_access");

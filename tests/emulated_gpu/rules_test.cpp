@@ -28,10 +28,10 @@ class RulesTest : public ::testing::Test {
  protected:
   void SetUp() override {
     int count = 0;
-    if (cudaGetDeviceCount(&count) != cudaSuccess) GTEST_SKIP() << "no GPU";
+    ASSERT_CUDA(cudaGetDeviceCount(&count)) << "not run by the emulated GPU's `run`";
     cudaDeviceProp properties;
     ASSERT_CUDA(cudaGetDeviceProperties(&properties, 0));
-    if (std::string(properties.name) != "Emulated GPU") GTEST_SKIP() << "this GPU is real";
+    ASSERT_STREQ(properties.name, "Emulated GPU");
     for (cudaStream_t& stream : streams_) {
       ASSERT_CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     }

@@ -38,7 +38,7 @@ class TouchedBytes {
   struct Span {
     std::uintptr_t end = 0;
     Touch write = {};
-    std::vector<Touch> reads = {};  // none of which comes before another
+    std::vector<Touch> reads = {};  // none is ordered before another
   };
   using Spans = std::map<std::uintptr_t, Span>;
 

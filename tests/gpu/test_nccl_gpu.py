@@ -66,8 +66,7 @@ def run(name: str, ranks: int, variables: dict[str, str], folder: Path) -> Job:
     return Job(results, reports, done.stdout)
 
 
-# Share of the blocks' peak that the budget has: gradients, and DDP's buckets of them, are no
-# activations.
+# The budget's share of the blocks' peak. Gradients and DDP's buckets are not activations.
 TIGHT = {"ddp": 0.8, "messages": 0.8, "pipeline": 0.8}
 # Streams of FSDP's own end dropping. Of tensor parallel most of what is saved was received, and
 # collectives never run again.

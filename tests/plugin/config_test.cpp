@@ -303,7 +303,7 @@ TEST_F(ConfigTest, ARankStandsWhereverItIsNamed) {
   EXPECT_TRUE(configFromEnvironment().report_path.ends_with("/r5-5.json"));
 }
 
-// The program may change its folder before any of them is written.
+// The program may change its folder before it writes them.
 TEST_F(ConfigTest, PathsAreOfTheFolderAtTheStart) {
   const std::string here = std::filesystem::current_path().string();
   for (const char* name : {"EBBTIDE_SPILL_DIR", "EBBTIDE_TRACE_DIR"}) set(name, ".");
