@@ -204,16 +204,23 @@ void streamCosts(cudaStream_t stream) {
   }
 }
 
-void pages() {
-  CUdevice device = 0;
-  CHECKED(cuCtxGetDevice(&device));
+struct PageKind {
   CUmemAllocationProp wanted{};
-  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  wanted.location.id = device;
   CUmemAccessDesc access{};
-  access.location = wanted.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+};
+
+PageKind pagesOfThisDevice() {
+  PageKind kind;
+  kind.wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  kind.wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  CHECKED(cuCtxGetDevice(&kind.wanted.location.id));
+  kind.access.location = kind.wanted.location;
+  kind.access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return kind;
+}
+
+void pages() {
+  const PageKind kind = pagesOfThisDevice();
   constexpr int kPages = 256;
   CUdeviceptr base = 0;
   CHECKED(cuMemAddressReserve(&base, kPages * kPage, 0, 0, 0));
@@ -231,7 +238,7 @@ void pages() {
       begin = now();
     };
     for (auto& handle : handles) {
-      CHECKED(cuMemCreate(&handle, kPage, &wanted, 0));
+      CHECKED(cuMemCreate(&handle, kPage, &kind.wanted, 0));
     }
     took(created);
     for (int i = 0; i < kPages; ++i) {
@@ -240,11 +247,11 @@ void pages() {
     took(mapped);
     if (row % 2 == 0) {
       for (int i = 0; i < kPages; ++i) {
-        CHECKED(cuMemSetAccess(base + i * kPage, kPage, &access, 1));
+        CHECKED(cuMemSetAccess(base + i * kPage, kPage, &kind.access, 1));
       }
       took(opened);
     } else {
-      CHECKED(cuMemSetAccess(base, kPages * kPage, &access, 1));
+      CHECKED(cuMemSetAccess(base, kPages * kPage, &kind.access, 1));
       took(openedTogether);
     }
     for (int i = 0; i < kPages; ++i) {
@@ -288,22 +295,14 @@ void waitsOfFrees(cudaStream_t stream) {
   told("host_alloc_64mib_beside_50ms_kernel",
        beside([&] { CHECKED(cudaHostAlloc(&pinned, 64 * kMiB, 0)); }), "ms");
   told("host_free_64mib_beside_50ms_kernel", beside([&] { CHECKED(cudaFreeHost(pinned)); }), "ms");
-  CUdevice device = 0;
-  CHECKED(cuCtxGetDevice(&device));
-  CUmemAllocationProp wanted{};
-  wanted.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  wanted.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  wanted.location.id = device;
-  CUmemAccessDesc access{};
-  access.location = wanted.location;
-  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  const PageKind kind = pagesOfThisDevice();
   CUdeviceptr at = 0;
   CUmemGenericAllocationHandle handle = 0;
   CHECKED(cuMemAddressReserve(&at, kPage, 0, 0, 0));
   told("page_create_map_access_beside_50ms_kernel", beside([&] {
-         CHECKED(cuMemCreate(&handle, kPage, &wanted, 0));
+         CHECKED(cuMemCreate(&handle, kPage, &kind.wanted, 0));
          CHECKED(cuMemMap(at, kPage, 0, handle, 0));
-         CHECKED(cuMemSetAccess(at, kPage, &access, 1));
+         CHECKED(cuMemSetAccess(at, kPage, &kind.access, 1));
        }),
        "ms");
   told("page_unmap_beside_50ms_kernel", beside([&] { CHECKED(cuMemUnmap(at, kPage)); }), "ms");
