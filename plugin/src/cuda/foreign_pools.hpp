@@ -38,7 +38,7 @@ class ForeignPools {
   // Nothing asks for blocks any more: idle ones go back, live ones when they are freed.
   void end(const Id& id);
 
-  // nullptr: it is none of these pools. Throws what the allocator throws, and c10::OutOfMemoryError
+  // Returns nullptr for any other pool. Throws what the allocator throws, and c10::OutOfMemoryError
   // where that gives nothing, idle blocks of the pool being given back.
   void* allocate(const Id& id, std::size_t bytes, c10::DeviceIndex device, cudaStream_t stream);
   // False: no block of theirs.
