@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cerrno>
 #include <charconv>
@@ -58,6 +59,18 @@ std::string choice(const char* name, std::initializer_list<std::string_view> all
   throw std::invalid_argument(fmt::format("{}={} is not one of: {}", name, shownText(text), list));
 }
 
+struct WrittenFile {
+  const char* name;
+  std::string Config::Written::*written;  // {rank} is still in it
+  std::string Config::*path;
+};
+
+constexpr std::array<WrittenFile, 3> kWrittenFiles = {{
+    {"EBBTIDE_REPORT", &Config::Written::report, &Config::report_path},
+    {"EBBTIDE_TEXTFILE", &Config::Written::text_file, &Config::text_file_path},
+    {"EBBTIDE_PERFETTO", &Config::Written::perfetto, &Config::perfetto_path},
+}};
+
 std::string replaceRank(std::string path, int rank) {
   const std::string name = "{rank}", number = std::to_string(rank);
   for (auto at = path.find(name); at != std::string::npos; at = path.find(name, at + number.size()))
@@ -98,20 +111,18 @@ std::string absolutePath(const char* name) {  // the program may go to another f
 }
 
 void setPaths(Config& config) {
-  config.report_path = replaceRank(config.written.report, config.rank);
-  config.text_file_path = replaceRank(config.written.text_file, config.rank);
-  config.perfetto_path = replaceRank(config.written.perfetto, config.rank);
+  for (const WrittenFile& file : kWrittenFiles)
+    config.*file.path = replaceRank(config.written.*file.written, config.rank);
 }
 
-// The text file is written again and again. Empty: nothing is wrong.
-std::string textFileProblem(const Config& config) {
-  const std::string& path = config.written.text_file;
+// Each rank replaces the file of the one before. Empty: nothing is wrong.
+std::string oneFileProblem(const Config& config, const WrittenFile& file) {
+  const std::string& path = config.written.*file.written;
   if (path.empty() || config.local_world_size <= 1 || path.find("{rank}") != std::string::npos)
     return "";
   return fmt::format(
-      "EBBTIDE_TEXTFILE={}: the {} ranks of this machine would write one file; put {{rank}} into "
-      "its name",
-      shownText(variable("EBBTIDE_TEXTFILE")), config.local_world_size);
+      "{}={}: the {} ranks of this machine would write one file; put {{rank}} into its name",
+      file.name, shownText(variable(file.name)), config.local_world_size);
 }
 
 std::optional<Config::EndAfter> endAfter() {
@@ -133,15 +144,13 @@ std::optional<Config::EndAfter> endAfter() {
 }
 
 void readPaths(Config& config) {
-  config.written.report = absolutePath("EBBTIDE_REPORT");
-  config.written.text_file = absolutePath("EBBTIDE_TEXTFILE");
-  config.written.perfetto = absolutePath("EBBTIDE_PERFETTO");
-  if (const std::string problem = textFileProblem(config); !problem.empty())
-    throw std::invalid_argument(problem);
+  for (const WrittenFile& file : kWrittenFiles) {
+    config.written.*file.written = absolutePath(file.name);
+    const std::string problem = oneFileProblem(config, file);
+    if (!problem.empty()) throw std::invalid_argument(problem);
+  }
   setPaths(config);
-  checkFile("EBBTIDE_REPORT", config.report_path);
-  checkFile("EBBTIDE_TEXTFILE", config.text_file_path);
-  checkFile("EBBTIDE_PERFETTO", config.perfetto_path);
+  for (const WrittenFile& file : kWrittenFiles) checkFile(file.name, config.*file.path);
 }
 
 // As the XDG base directory specification has it; empty where there is no home.
@@ -280,8 +289,12 @@ Config Config::at(const RankPlace& place, std::string job, std::string& problem)
   config.job_id = std::move(job);
   setBudget(config);
   setPaths(config);
-  problem = textFileProblem(config);
-  if (!problem.empty()) config.text_file_path.clear();
+  for (const WrittenFile& file : kWrittenFiles) {
+    const std::string shared = oneFileProblem(config, file);
+    if (shared.empty()) continue;
+    if (config.local_rank > 0) (config.*file.path).clear();
+    problem = shared + ". Of this run local rank 0 alone writes it";
+  }
   return config;
 }
 

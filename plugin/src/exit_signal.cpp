@@ -76,6 +76,18 @@ bool isDefault() noexcept {
          now.sa_handler == SIG_DFL;
 }
 
+bool takeSignal() noexcept {
+  struct sigaction ours {
+  }, before{};
+  ours.sa_handler = onExitSignal;
+  ours.sa_flags = SA_RESTART;
+  ::sigemptyset(&ours.sa_mask);
+  if (::sigaction(SIGTERM, &ours, &before) != 0) return false;
+  if ((before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == SIG_DFL) return true;
+  ::sigaction(SIGTERM, &before, nullptr);  // another thread was first
+  return false;
+}
+
 }  // namespace
 
 bool ExitSignal::install(std::function<void()> leave) try {
@@ -85,13 +97,13 @@ bool ExitSignal::install(std::function<void()> leave) try {
   startReader(ends[0], std::move(leave));
   told = ends[1];
   owner = ::getpid();
-  struct sigaction ours {};
-  ours.sa_handler = onExitSignal;
-  ours.sa_flags = SA_RESTART;
-  ::sigemptyset(&ours.sa_mask);
-  return ::sigaction(SIGTERM, &ours, nullptr) == 0;
+  return takeSignal();
 } catch (const std::exception&) {
   return false;
+}
+
+void ExitSignal::takeBack() noexcept {
+  if (owner == ::getpid() && isDefault()) takeSignal();
 }
 
 }  // namespace ebbtide::plugin

@@ -18,6 +18,10 @@ class ExitSignal {
   // or ignores the signal already, or there is no descriptor or thread left. Whoever sets a handler
   // later takes its place. A forked child ends by the signal at once.
   static bool install(std::function<void()> leave);
+
+  // Where a handler of the program's has been given up since, ours is there again. Nothing where
+  // install() was not called. One system call.
+  static void takeBack() noexcept;
 };
 
 }  // namespace ebbtide::plugin

@@ -162,6 +162,7 @@ void Session::wake(int threads) {
 // steps
 
 Session::StepStart Session::beginStep() {
+  if (current() == this) ExitSignal::takeBack();
   lookForGroup();
   std::lock_guard lock(mutex_);
   // Of what ran since the last one ended: behind a hint an evaluation is no step's.

@@ -7,6 +7,7 @@
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "ebbtide/scheduler/shown_text.hpp"
+#include "size_text.hpp"
 #include "trimmed_text.hpp"
 
 namespace ebbtide::scheduler {
@@ -26,6 +27,16 @@ std::optional<std::pair<std::int32_t, std::int32_t>> rangeOf(std::string_view te
   const auto last = dash == std::string_view::npos ? first : number(text.substr(dash + 1));
   if (!first || !last || *last < *first) return std::nullopt;
   return std::pair{*first, *last};
+}
+
+// "1,5GiB"
+bool isDecimalComma(std::string_view text) {
+  const std::size_t comma = text.find(',');
+  const auto digit = [text](std::size_t at) {
+    return at < text.size() && text[at] >= '0' && text[at] <= '9';
+  };
+  return comma > 0 && comma != std::string_view::npos && digit(comma - 1) && digit(comma + 1) &&
+         text.find_first_of(",=", comma + 1) == std::string_view::npos;
 }
 
 }  // namespace
@@ -48,9 +59,11 @@ RankBudgets RankBudgets::parse(const std::string& name, const std::string& text)
     const std::string entry = text.substr(begin, end - begin);
     begin = end + 1;
     const std::size_t equals = entry.find('=');
-    if (equals == std::string::npos)
+    if (equals == std::string::npos) {
+      if (isDecimalComma(text)) throw reject("has a comma: the decimals follow a point");
       throw reject("has the entry '" + shownText(entry) + "' without a key");
-    const std::string key(trimmed(entry.substr(0, equals)));
+    }
+    const std::string key = inLowerCase(trimmed(entry.substr(0, equals)));
     const std::string size(trimmed(entry.substr(equals + 1)));
     if (std::find(keys.begin(), keys.end(), key) != keys.end()) {
       throw reject("names " + shownText(key) + " twice");

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <CLI/CLI.hpp>
+#include <stdexcept>
 
 namespace ebbtide::cli {
 namespace {
@@ -28,6 +29,18 @@ TEST(CommandWords, WithoutAMarkNothingChanges) {
   const std::vector<const char*> given = {"ebbtide", "plan", "[1,2]"};
   EXPECT_EQ(guardedWords(3, given.data()), (std::vector<std::string>{"[1,2]", "plan"}));
   EXPECT_TRUE(guardedWords(0, given.data()).empty());
+}
+
+TEST(CommandWords, AnOptionWithoutItsValueDoesNotTakeTheMark) {
+  const std::vector<const char*> given = {"ebbtide", "prove", "--budget=", "--", "python", "--a="};
+  try {
+    guardedWords(static_cast<int>(given.size()), given.data());
+    FAIL();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "--budget= has no value: write --budget=VALUE, or leave it out");
+  }
+  const std::vector<const char*> rest = {"ebbtide", "prove", "--", "python", "--a="};
+  EXPECT_EQ(guardedWords(5, rest.data()).size(), 4U);  // what follows the mark is a program's
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include "launch/watched_run.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -77,6 +79,23 @@ TEST_F(WatchedRunTest, AnInterruptEndsTheCommand) {
   const RunEnd end = run("kill -INT " + std::to_string(::getpid()) + "; sleep 1000");
   EXPECT_EQ(end.text(), "was interrupted");
   EXPECT_EQ(interrupts_.signal(), SIGINT);
+}
+
+// The kernel's out-of-memory killer, or CI, ends the caller; what it started would go on.
+TEST_F(WatchedRunTest, EndsWithACallerThatIsKilled) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // the command becomes this process's child
+  const pid_t caller = ::fork();
+  if (caller == 0) {
+    run("echo $$; exec sleep 1000");
+    ::_exit(0);
+  }
+  while (written().find('\n') == std::string::npos) ::usleep(1000);
+  ::kill(caller, SIGKILL);
+  EXPECT_EQ(::waitpid(caller, nullptr, 0), caller);
+  const pid_t command = std::stoi(written());
+  int status = 0;
+  EXPECT_EQ(::waitpid(command, &status, 0), command);
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
 }
 
 TEST(ProofEnvironment, PlainRunsHaveNothingOfOurs) {

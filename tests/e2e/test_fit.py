@@ -160,6 +160,20 @@ def test_without_a_backward_pass_no_step_is_seen(fit: Fit) -> None:
     assert "no training step was seen, so nothing can be told: no backward pass" in done.stderr
 
 
+def test_a_run_that_ends_without_its_report_is_no_word(fit: Fit) -> None:
+    text = "import os, torch\nx = torch.ones(4, requires_grad=True)\n(x * x).sum().backward()\nos._exit(0)"
+    done = fit.run("--", PYTHON, "-c", text)
+    assert done.returncode == 1 and not done.stdout
+    assert "or the program ended by os._exit() within its first steps, or its" in done.stderr
+
+
+def test_a_folder_for_each_rank_is_none_for_a_run(fit: Fit) -> None:
+    done = fit.run("--keep", "of-{rank}", "--", PYTHON, "-c", "pass")
+    assert done.returncode == 2 and not done.stdout, done
+    assert "/of-{rank}: a folder with {rank} in its name cannot hold the runs' files" in done.stderr
+    assert not (fit.folder / "of-{rank}").exists()
+
+
 # --- values ---------------------------------------------------------------------------------------
 
 

@@ -312,6 +312,21 @@ TEST_F(ConfigTest, PathsAreOfTheFolderAtTheStart) {
   EXPECT_TRUE(config.trace_dir.starts_with(here)) << config.trace_dir;
 }
 
+// The ranks of a job that spawns them are told late.
+TEST_F(ConfigTest, AFileOfAllRanksIsLocalRankZeros) {
+  set("EBBTIDE_REPORT", "run.json");
+  const Config alone = configFromEnvironment();
+  RankPlace place = alone;
+  place.local_world_size = 2;
+  std::string problem;
+  EXPECT_EQ(alone.at(place, "job", problem).report_path, alone.report_path);
+  EXPECT_EQ(problem,
+            "EBBTIDE_REPORT=run.json: the 2 ranks of this machine would write one file; put "
+            "{rank} into its name. Of this run local rank 0 alone writes it");
+  place.local_rank = 1;
+  EXPECT_EQ(alone.at(place, "job", problem).report_path, "");
+}
+
 // Written again and again, while the program may change its folder: so the path is a whole one.
 TEST_F(ConfigTest, ATextFileIsEachRanksOwn) {
   set("EBBTIDE_TEXTFILE", "run-{rank}.prom");
@@ -325,6 +340,17 @@ TEST_F(ConfigTest, ATextFileIsEachRanksOwn) {
             "{rank} into its name");
   set("LOCAL_WORLD_SIZE", "1");
   EXPECT_TRUE(configFromEnvironment().text_file_path.ends_with("/run.prom"));
+  for (const std::string name : {"EBBTIDE_REPORT", "EBBTIDE_PERFETTO"}) {
+    set("LOCAL_WORLD_SIZE", "2");
+    set("EBBTIDE_TEXTFILE", "run-{rank}.prom");
+    set(name.c_str(), "run.json");
+    EXPECT_EQ(problem(), name +
+                             "=run.json: the 2 ranks of this machine would write one file; put "
+                             "{rank} into its name");
+    set(name.c_str(), "run-{rank}.json");
+    EXPECT_EQ(problem(), "");
+  }
+  set("LOCAL_WORLD_SIZE", "1");
   set("EBBTIDE_TEXTFILE", "/no/such/folder/run.prom");
   EXPECT_EQ(problem(),
             "EBBTIDE_TEXTFILE: no file can be made in the folder /no/such/folder: No such file or "

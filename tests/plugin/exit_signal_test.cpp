@@ -65,6 +65,30 @@ TEST_F(ExitSignalTest, WhatDoesNotReturnEndsTheProcessAllTheSame) {
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
 }
 
+// As a program does that handles the signal for a while, to write a checkpoint.
+TEST_F(ExitSignalTest, TakesBackWhatAProgramHasGivenUp) {
+  const int status = statusOf([this] {
+    ExitSignal::takeBack();  // nothing to take yet: the process would not leave
+    ExitSignal::install([this] { say('l'); });
+    ::signal(SIGTERM, SIG_DFL);
+    ExitSignal::takeBack();
+    say('r');
+  });
+  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  EXPECT_EQ(read(), "l");
+}
+
+TEST_F(ExitSignalTest, DoesNotTakeBackWhatAProgramHandles) {
+  const int status = statusOf([this] {
+    ExitSignal::install([] {});
+    ::signal(
+        SIGTERM, +[](int) { ::_exit(7); });
+    ExitSignal::takeBack();
+    say('r');
+  });
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+}
+
 TEST_F(ExitSignalTest, WhatSomebodyHandlesOrIgnoresIsTheirs) {
   const int status = statusOf([this] {
     for (const auto handler : {SIG_IGN, +[](int) {}}) {

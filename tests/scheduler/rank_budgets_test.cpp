@@ -41,7 +41,7 @@ TEST(RankBudgets, TheLastOfSeveralHoldsAndNobodyNeedsADefault) {
 }
 
 TEST(RankBudgets, EachFormMayBeARanks) {
-  const RankBudgets budgets = parsed("default=auto,rank3=-50%, stage1 = 60 % Peak ,rank4=None");
+  const RankBudgets budgets = parsed("Default=auto,rank3=-50%, STAGE1 = 60 % Peak ,RANK4=None");
   EXPECT_EQ(budgets.textOf(0), "auto");
   EXPECT_EQ(budgets.textOf(3), "-50%");
   EXPECT_EQ(budgets.textOf(0, {1}), "60 % Peak");
@@ -84,6 +84,7 @@ TEST(RankBudgets, WhatIsWrongIsNamed) {
     }
     return "";
   };
+  EXPECT_NE(refusal("1,5GiB").find("the decimals follow a point"), std::string::npos);
   EXPECT_NE(refusal("rank=1GiB").find("unknown key 'rank'"), std::string::npos);
   EXPECT_NE(refusal("node3=1GiB").find("unknown key 'node3'"), std::string::npos);
   EXPECT_NE(refusal("rank7-3=1GiB").find("unknown key 'rank7-3'"), std::string::npos);

@@ -37,9 +37,14 @@ void printJson(const nlohmann::json& tree) {
 }
 
 std::string whyNoStep(const RecordedRun& run) {
-  if (run.loadedTheModule()) {
+  if (!run.reports.empty()) {
     return "no training step was seen, so nothing can be told: no backward pass ran. A step is "
            "seen where parameters that require gradients are used, and a backward pass follows";
+  }
+  if (run.loadedTheModule()) {
+    return "no training step was seen, so nothing can be told: no backward pass ran, or the "
+           "program ended by os._exit() within its first steps, or its report could not be "
+           "written. Its output has more: add --keep FOLDER";
   }
   return "no training step was seen: no process of the command imported torch with Ebbtide beside "
          "it. Install Ebbtide for that Python, and do not set TORCH_DEVICE_BACKEND_AUTOLOAD=0";
@@ -133,27 +138,44 @@ class Fit {
     if (interrupts_.signal() != 0) return result;
     result.problem = problemOf(run);
     if (!result.problem.empty()) {
-      printOutput(run.output(), run.name, run.end.text(), runs_.folder());
-      if (!run.failed()) fmt::print(stderr, "ebbtide: {}\n", result.problem);
+      tellProblem(result, run);
       return result;
     }
     result.report = *run.neediest();
     result.ranks = run.reports.size();
     if (budgets_) judge(result, run, command, of);
-    if (interrupts_.signal() == 0) addCosts(result, run);
+    if (interrupts_.signal() == 0 && result.problem.empty()) addCosts(result, run);
     return result;
   }
 
   void judge(FitResult& result, const RecordedRun& run, const std::vector<std::string>& command,
              const std::string& of) {
     const FitVerdict verdict = judgeFit(run.reports, *budgets_, name_);
-    result.fits = verdict == FitVerdict::kUnsure ? runs_.holdsBudget(command, of)
+    result.fits = verdict == FitVerdict::kUnsure ? holdsBudget(result, command, of)
                                                  : verdict == FitVerdict::kFits;
+    if (!result.problem.empty()) return;
     // What is told is of the rank that decides, though another one may need more.
     const RunReport* const decides = rankOf(verdict, run.reports, *budgets_, name_);
     if (!*result.fits && decides != nullptr) result.report = *decides;
     result.budget =
         FitBudget{runs_.budget(), budgetOf(result.report, *budgets_, name_).value_or(0)};
+  }
+
+  // Trained to see. A run that leaves no report is no word on the budget: it is a problem.
+  bool holdsBudget(FitResult& result, const std::vector<std::string>& command,
+                   const std::string& of) const {
+    const RecordedRun run = runs_.inBudget(command, of);
+    if (run.reports.empty() && interrupts_.signal() == 0) {
+      result.problem =
+          run.failed() ? fmt::format("the {} run {}", run.name, run.end.text()) : whyNoStep(run);
+      tellProblem(result, run);
+    }
+    return run.heldItsBudget();
+  }
+
+  void tellProblem(const FitResult& result, const RecordedRun& run) const {
+    printOutput(run.output(), run.name, run.end.text(), runs_.folder());
+    if (!run.failed()) fmt::print(stderr, "ebbtide: {}\n", result.problem);
   }
 
   // Of a value only what the budget costs: there may be many values.

@@ -55,6 +55,12 @@ bool RecordedRun::failed() const {
   return !end.succeeded() && !(all_ranks && stepsOfAll() >= asked_steps);
 }
 
+bool RecordedRun::heldItsBudget() const {
+  return !failed() && stepsOfAll() > 0 &&
+         std::all_of(reports.begin(), reports.end(),
+                     [](const RunReport& report) { return report.violations.value_or(1) == 0; });
+}
+
 bool RecordedRun::loadedTheModule() const {
   return fs::exists(folder + "/loaded");
 }

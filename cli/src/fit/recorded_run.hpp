@@ -33,6 +33,7 @@ struct RecordedRun {
   std::int64_t stepsOfAll() const;  // that each rank made; 0: there is none
   // A launcher may miss what its ranks would have done after their last step.
   bool failed() const;
+  bool heldItsBudget() const;    // each rank, in all steps
   bool loadedTheModule() const;  // was there a torch that found Ebbtide?
   std::string summary() const;   // "measured run: 3 steps on 2 ranks, 12.30 s"
   // The one that needs the largest budget; nullptr: there is none.

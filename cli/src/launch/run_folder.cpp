@@ -22,9 +22,19 @@ namespace fs = std::filesystem;
 constexpr std::streamoff kMostRead = 1 << 16;  // bytes of a file's end
 constexpr std::size_t kLinesShown = 20;
 
+// Ranks put their number there in the names of their files.
+void refuseRankIn(const std::string& path, const char* named_by) {
+  if (path.find("{rank}") == std::string::npos) return;
+  throw std::invalid_argument(
+      fmt::format("{}: a folder with {{rank}} in its name cannot hold the runs' files, in which "
+                  "{{rank}} is replaced. {} names another one",
+                  forTerminal(path), named_by));
+}
+
 std::string temporaryFolder(const std::string& verb) {
   std::error_code none;
   const fs::path parent = fs::temp_directory_path(none);
+  refuseRankIn(parent.native(), "TMPDIR");
   std::string path =
       ((none ? fs::path("/tmp") : parent) / ("ebbtide-" + verb + "-XXXXXX")).native();
   if (::mkdtemp(path.data()) != nullptr) return path;
@@ -35,6 +45,7 @@ std::string temporaryFolder(const std::string& verb) {
 
 std::string usersFolder(const std::string& path) {
   std::error_code error;
+  refuseRankIn(fs::absolute(path).native(), "--keep");
   fs::create_directories(path, error);
   if (!error && !fs::is_empty(path, error) && !error) {
     throw std::invalid_argument(

@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -31,24 +31,50 @@ std::vector<char*> pointersTo(const std::vector<std::string>& texts) {
   return pointers;
 }
 
+struct StartOrder {
+  const std::vector<char*> words, environment;
+  const char* output;
+  pid_t caller;
+};
+
+// In the forked child: what it calls may be called there. Returns the error.
+int becomeCommand(const StartOrder& order) {
+  ::setsid();  // it has no terminal, which a group in the background would wait for
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a caller that is killed cannot end it
+  if (::getppid() != order.caller) return ESRCH;
+  const int input = ::open("/dev/null", O_RDONLY);
+  const int output = ::open(order.output, O_WRONLY | O_CREAT | O_APPEND, 0666);
+  if (input < 0 || output < 0) return errno;
+  if (::dup2(input, 0) < 0 || ::dup2(output, 1) < 0 || ::dup2(output, 2) < 0) return errno;
+  if (input > 2) ::close(input);
+  if (output > 2) ::close(output);
+  ::execvpe(order.words[0], order.words.data(), order.environment.data());
+  return errno;
+}
+
+// posix_spawn() has no word for the end of the caller.
 pid_t start(const WatchedCommand& command) {
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawnattr_init(&attributes);
-  ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  ::posix_spawn_file_actions_addopen(&actions, 1, command.output.c_str(),
-                                     O_WRONLY | O_CREAT | O_APPEND, 0666);
-  ::posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  // A session of its own has no terminal, which a group in the background would wait for.
-  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
-  pid_t child = 0;
-  const std::vector<char*> words = pointersTo(command.words);
-  const int error = ::posix_spawnp(&child, words[0], &actions, &attributes, words.data(),
-                                   pointersTo(command.environment).data());
-  ::posix_spawnattr_destroy(&attributes);
-  ::posix_spawn_file_actions_destroy(&actions);
+  const StartOrder order{.words = pointersTo(command.words),
+                         .environment = pointersTo(command.environment),
+                         .output = command.output.c_str(),
+                         .caller = ::getpid()};
+  int failure[2];
+  int error = ::pipe2(failure, O_CLOEXEC) == 0 ? 0 : errno;
+  const pid_t child = error == 0 ? ::fork() : -1;
+  if (child == 0) {
+    error = becomeCommand(order);
+    const auto told = ::write(failure[1], &error, sizeof error);
+    ::_exit(told == sizeof error ? 127 : 126);
+  }
+  if (error == 0) {
+    if (child < 0) error = errno;
+    ::close(failure[1]);
+    while (child > 0 && ::read(failure[0], &error, sizeof error) < 0 && errno == EINTR) {
+    }
+    ::close(failure[0]);
+  }
   if (error == 0) return child;
+  if (child > 0) ::waitpid(child, nullptr, 0);
   throw std::invalid_argument(
       fmt::format("cannot start {}: {}", forTerminal(command.words[0]), std::strerror(error)));
 }

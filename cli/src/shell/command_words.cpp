@@ -1,6 +1,7 @@
 #include "shell/command_words.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace ebbtide::cli {
 namespace {
@@ -12,6 +13,14 @@ constexpr char kGuard = '\1';  // no word begins with it
 std::vector<std::string> guardedWords(int argc, const char* const* argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   const auto mark = std::find(words.begin(), words.end(), "--");
+  // The word that follows would be taken, the mark too.
+  const auto empty = std::find_if(words.begin(), mark, [](const std::string& word) {
+    return word.starts_with("--") && word.ends_with('=');
+  });
+  if (empty != mark) {
+    throw std::invalid_argument(*empty + " has no value: write " + *empty +
+                                "VALUE, or leave it out");
+  }
   for (auto word = mark; word != words.end(); ++word) {
     if (word->starts_with('[')) word->insert(word->begin(), kGuard);
   }

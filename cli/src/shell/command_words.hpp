@@ -7,7 +7,8 @@
 
 namespace ebbtide::cli {
 
-// Those of main(), the last one first, as CLI::App::parse() takes them.
+// Those of main(), the last one first, as CLI::App::parse() takes them. Throws
+// std::invalid_argument: one is "--option=", without its value.
 std::vector<std::string> guardedWords(int argc, const char* const* argv);
 
 // As the user wrote it.
