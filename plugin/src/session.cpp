@@ -5,13 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <tuple>
 #include <utility>
 
 #include "exit_signal.hpp"
 #include "message_table.hpp"
+#include "said_line.hpp"
 #include "session_control.hpp"
 #include "system_time.hpp"
 #include "version.hpp"
@@ -116,21 +116,21 @@ bool Session::onPlanningThread() noexcept {
 void Session::say(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
   if (config_->log_level == "info" || config_->log_level == "debug") {
-    std::fprintf(stderr, "[ebbtide rank %d] %s\n", config_->rank, withCode(text).c_str());
+    sayLine(fmt::format("[ebbtide rank {}] {}", config_->rank, withCode(text)));
   }
 }
 
 void Session::warn(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
   if (config_->log_level != "off" && config_->log_level != "error") {
-    std::fprintf(stderr, "[ebbtide rank %d] warning: %s\n", config_->rank, withCode(text).c_str());
+    sayLine(fmt::format("[ebbtide rank {}] warning: {}", config_->rank, withCode(text)));
   }
 }
 
 void Session::debug(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
   if (config_->log_level == "debug")
-    std::fprintf(stderr, "[ebbtide rank %d] debug: %s\n", config_->rank, text.c_str());
+    sayLine(fmt::format("[ebbtide rank {}] debug: {}", config_->rank, text));
 }
 
 void Session::wake(int threads) {
