@@ -51,7 +51,11 @@ std::string outlookText(const RunSummary& run) {
 
 // A peak begins anew with each judgement, violations count from the start.
 std::string violationsText(const RunSummary& run) {
-  if (run.violations == 0) return "never over it";
+  if (run.violations == 0) {
+    if (run.others_bytes == 0 || run.used_peak_bytes <= *run.budget_bytes) return "never over it";
+    return fmt::format("{} over it for a moment, as others took of the GPU",
+                       formatBytes(run.used_peak_bytes - *run.budget_bytes));
+  }
   return fmt::format(
       "{} time{} over it{}", run.violations, run.violations == 1 ? "" : "s",
       run.peak_bytes + run.others_bytes <= *run.budget_bytes ? " until it was judged" : "");

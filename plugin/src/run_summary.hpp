@@ -21,6 +21,7 @@ struct RunSummary {
   std::optional<Bytes> budget_bytes = {};  // nothing: measured only
   Bytes peak_bytes = 0;                    // of what the allocator maps; 0: not known
   Bytes others_bytes = 0;                  // of a GPU, beside it: budgets bound both
+  Bytes used_peak_bytes = 0;               // both at one moment, at most; 0: not known
   Bytes plain_peak_bytes = 0;              // without a plan; 0: not known
   Bytes activation_bytes = 0;              // 0: not known
   double recompute_share = 0;              // of the time in steps

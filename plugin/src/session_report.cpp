@@ -193,6 +193,7 @@ std::string Session::reportText() const {
       {"smallest_budget_without_spilling_bytes", smallest_without_spill_bytes_},
       {"budget_violations", violations_},
       {"others_bytes", trained_.othersBytes()},
+      {"used_peak_bytes", figures_.usedPeakBytes()},
       {"uncounted_bytes", figures_.uncountedBytes()},
       {"placed_blocks", memory.planned_allocations},
       {"misplaced_blocks", memory.plan_deviations},

@@ -76,6 +76,7 @@ RunSummary Session::summary() const {
                  .budget_bytes = budget(),
                  .peak_bytes = figures_.mappedPeakBytes(),
                  .others_bytes = trained_.othersBytes(),
+                 .used_peak_bytes = figures_.usedPeakBytes(),
                  .violations = violations_,
                  .half = outlook_half_,
                  .smallest = outlook_smallest_};

@@ -62,6 +62,14 @@ TEST(RunSummary, TellsWhatOthersUseOfTheBudget) {
             "ended after 20 steps of 400 ms: peak 3.07 GiB beside 690.0 MiB in use outside of "
             "PyTorch's allocator, of the budget's 3.75 GiB, 1 time over it until it was judged; "
             "recomputing takes 0.0 % of the time");
+  run.violations = 0;
+  run.used_peak_bytes = 3840 * kMib;
+  EXPECT_NE(describe(run).find("3.75 GiB, never over it"), std::string::npos) << describe(run);
+  run.used_peak_bytes = 3955 * kMib;  // what CUDA loads comes unasked: 3,955 - 3,840
+  EXPECT_NE(describe(run).find("3.75 GiB, 115.0 MiB over it for a moment, as others took of"),
+            std::string::npos)
+      << describe(run);
+  run.violations = 1;
   // A budget has both: 3,800 MiB are less than the 3,830 of now.
   run.budget_bytes.reset();
   run.smallest.budget_bytes = 3800 * kMib;
