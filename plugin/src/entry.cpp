@@ -11,6 +11,7 @@
 #include "cuda_side.hpp"
 #include "early_end.hpp"
 #include "gpu_presence.hpp"
+#include "message_table.hpp"
 #include "nccl_side.hpp"
 #include "own_folder.hpp"
 #include "recorder.hpp"
@@ -84,6 +85,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
     if (!version.starts_with(std::string(kBuiltForTorch) + ".")) {
       message = "built for torch " + std::string(kBuiltForTorch) + ", but this process has torch " +
                 (version.empty() ? "of an unknown version" : version);
+      message = withCode(message);
       return message.c_str();
     }
     Config config = configFromEnvironment();
@@ -106,7 +108,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
     installRecorder();
     return nullptr;
   } catch (const std::exception& error) {
-    message = error.what();
+    message = ebbtide::plugin::withCode(error.what());
     return message.c_str();
   }
 }

@@ -211,6 +211,14 @@ constexpr auto kMessages = std::to_array<Message>({
      "a budget in bytes"},
     {"EB65", "CUDA out of memory. Tried to allocate …",
      "an error: the GPU's budget, or the GPU, is full", "[read it](#when-memory-is-out)"},
+    {"EB66", "unknown variable EBBTIDE…",
+     "no variable has that name: the process ends with exit status 2 before its first step",
+     "the name that it asks about, or unset the variable"},
+    {"EB67", "EBBTIDE…", "the value of that variable cannot be used: the process ends likewise",
+     "what the line names"},
+    {"EB68", "built for torch …, but this process has torch …",
+     "Ebbtide is installed for another torch: the process ends likewise",
+     "[install it](install.md) for this one, or unset the variables"},
 });
 
 // Letters of the pattern that the text has, in their order and with anything at each gap; 0: it is

@@ -119,14 +119,14 @@ def test_ranks_have_forms_of_their_own(tmp_path: Path) -> None:
     assert first["budget_bytes"] > 10 * second["budget_bytes"]
 
 
-# Of both ranks of a machine: together no more than it has, less 5 %.
+# Of both ranks of a machine: together no more than it has. What is free changes as others come and
+# go; tests/plugin/config_test.cpp has the parts.
 def test_auto_is_what_the_ranks_can_have(tmp_path: Path) -> None:
-    memory = int(re.search(r"MemAvailable: +(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024
+    memory = int(re.search(r"MemTotal: +(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024
     done = check_run(program("sgd", ranks=2), "auto", tmp_path)
     budgets = [report["budget_bytes"] for report in done.reports]
     assert all(budget > 64 * MIB for budget in budgets)
-    # Others come and go meanwhile.
-    assert sum(budgets) < 1.1 * memory, done.output
+    assert sum(budgets) < memory, done.output
     assert done.output.count("(auto)") == 2, done.output
 
 

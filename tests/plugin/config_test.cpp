@@ -131,6 +131,19 @@ TEST_F(ConfigTest, ABudgetDependsOnThePlaceByRankByStageAndByAShareOfMemory) {
   EXPECT_FALSE(config.budgetNeedsPlace());
 }
 
+// 4,000 MiB of four ranks are 1,000 each, less the 128 that a process takes later; of 1,000 of four
+// 250 each, less a quarter.
+TEST_F(ConfigTest, AutoIsARanksPartOfWhatIsFree) {
+  constexpr std::int64_t kMib = 1 << 20;
+  Config config = configFromEnvironment();
+  config.local_world_size = 4;
+  config.available_bytes = 4000 * kMib;
+  EXPECT_EQ(config.memoryFacts().available_bytes, 872 * kMib);
+  config.available_bytes = 1000 * kMib;
+  EXPECT_EQ(config.memoryFacts().available_bytes, 250 * kMib - 250 * kMib / 4);
+  EXPECT_EQ(config.memoryFacts().memory_bytes, usableMemoryBytes() / 4);
+}
+
 TEST_F(ConfigTest, TheHostsMemoryIsSharedByItsRanks) {
   EXPECT_NEAR(static_cast<double>(4 * hostShareBytes(4)), static_cast<double>(hostShareBytes(1)),
               4.0);
