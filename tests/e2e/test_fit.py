@@ -161,7 +161,8 @@ def test_without_a_backward_pass_no_step_is_seen(fit: Fit) -> None:
 
 
 def test_a_run_that_ends_without_its_report_is_no_word(fit: Fit) -> None:
-    text = "import os, torch\nx = torch.ones(4, requires_grad=True)\n(x * x).sum().backward()\nos._exit(0)"
+    trained = "x = torch.ones(4, requires_grad=True)\n(x * x).sum().backward()"
+    text = f"import os, torch\n{trained}\nos._exit(0)"
     done = fit.run("--", PYTHON, "-c", text)
     assert done.returncode == 1 and not done.stdout
     assert "or the program ended by os._exit() within its first steps, or its" in done.stderr

@@ -9,6 +9,7 @@ import importlib.abc
 import importlib.machinery
 import io
 import json
+import multiprocessing.process
 import os
 import selectors
 import signal
@@ -93,6 +94,7 @@ def _become(request: dict, files: list[int]) -> tuple[str, str]:
     if request["session"]:
         os.setsid()
     os.chdir(request["folder"])
+    multiprocessing.process.ORIGINAL_DIR = request["folder"]  # where spawned children find the script
     os.environ.clear()
     os.environ.update(request["environment"])
     tempfile.tempdir = None
