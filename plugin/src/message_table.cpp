@@ -115,7 +115,7 @@ constexpr auto kMessages = std::to_array<Message>({
      "[the stage is known](#budgets-by-rank-and-stage), and its budget in force", "nothing"},
     {"EB29", "this rank runs …, for which EBBTIDE_BUDGET has no entry", "it is measured only",
      "an entry for that stage, or `default`"},
-    {"EB30", "EBBTIDE_BUDGET: … is for nothing that is there",
+    {"EB30", "EBBTIDE_BUDGET: … for nothing that is there",
      "the job has other ranks, or its pipeline other stages; rank 0 says it once",
      "correct the entry"},
     {"EB31", "the stage of this rank is not known",

@@ -94,7 +94,7 @@ def _become(request: dict, files: list[int]) -> tuple[str, str]:
     if request["session"]:
         os.setsid()
     os.chdir(request["folder"])
-    multiprocessing.process.ORIGINAL_DIR = request["folder"]  # where spawned children find the script
+    multiprocessing.process.ORIGINAL_DIR = request["folder"]  # spawned children look there
     os.environ.clear()
     os.environ.update(request["environment"])
     tempfile.tempdir = None
