@@ -80,7 +80,7 @@ def check_budgets(done: Finished, baseline: Baseline, budgets: list[int]) -> Non
 
 def check_warnings(done: Finished, stage: str, ranks: str) -> None:
     """Rank 0 says once what of EBBTIDE_BUDGET is for nothing in a job of two ranks and stages."""
-    line = r"\[ebbtide rank (\d)\] warning: EBBTIDE_BUDGET: (.*) for nothing that is there: (.*) \[EB30\]"
+    line = r"rank (\d)\] warning: EBBTIDE_BUDGET: (.*) for nothing that is there: (.*) \[EB30\]"
     assert sorted(re.findall(line, done.output)) == [
         ("0", ranks, "the job has ranks 0-1"),
         ("0", stage, "the job has stages 0-1"),
