@@ -54,6 +54,29 @@ def test_torch_alone_computes_what_a_cpu_does() -> None:
         assert plain_bits("cuda", {"EMULATED_GPU_SCHEDULE": schedule}) == on_cpu, schedule
 
 
+# Meta kernels in Python see the number that the task is asked with. The other thread runs the task,
+# while this one holds the GIL and waits: what it lets go of must not be Python's.
+NUMBERS = """
+import faulthandler, threading, torch, torch._meta_registrations
+faulthandler.dump_traceback_later(60, exit=True)
+x = torch.ones(1000, device="cuda")
+def wait():
+    for _ in range(300):
+        x.mul_(1.0)
+        torch.cuda.synchronize()
+waiting = threading.Thread(target=wait)
+waiting.start()
+while waiting.is_alive():
+    torch.cuda.is_current_stream_capturing()
+print("done", int(x.sum()))
+"""
+
+
+def test_a_task_keeps_nothing_of_pythons() -> None:
+    status, output = emulated_gpu.code(NUMBERS, {"EMULATED_GPU_SCHEDULE": "lazy"})
+    assert status == 0 and "done 1000" in output, output
+
+
 # Program: share of the blocks' peak that the budget has.
 TIGHT = {
     "training_programs.mlp": 0.6,
