@@ -20,6 +20,7 @@ void BudgetFloor::raiseNeed(Bytes bytes, Bytes base_bytes) {
 
 bool BudgetFloor::noteNeed(Bytes needed_bytes, bool alone, Bytes base_bytes) {
   const bool known = needed_bytes_ > 0;
+  if (alone) told_bytes_ = needed_bytes;
   if (std::max(needed_bytes, at_start_bytes_) <= needed_bytes_ || (!alone && known)) return false;
   raiseNeed(needed_bytes, base_bytes);
   return needed_bytes_ == needed_bytes;
@@ -34,13 +35,16 @@ bool BudgetFloor::noteStart(const Step& before, Bytes base_bytes) {
 
 bool BudgetFloor::noteStep(const Step& step) {
   if (decided()) return false;
+  const std::int64_t seen = std::exchange(violations_seen_, step.violations);
   if (step.violations <= violations_before_ && state_ == State::kOpen) {
     ++held_;
     return false;
   }
+  const bool first = state_ == State::kOpen, over = first || step.violations > seen;
+  held_ = over ? 0 : held_ + 1;
+  if (over) over_base_bytes_ = last_base_bytes_;
   if (step.mapped_peak_bytes > needed_bytes_) raiseNeed(step.mapped_peak_bytes, last_base_bytes_);
   held_bytes_ = 0;
-  const bool first = state_ == State::kOpen;
   state_ = State::kSearching;
   return first;
 }
@@ -51,12 +55,25 @@ bool BudgetFloor::settles(Bytes base_bytes) const {
   return change == 0 || change * 100 < kSettledPercent * last_base_bytes_;
 }
 
+// Below what a step that went over began with, and a step that began with less held.
+bool BudgetFloor::sank(Bytes base_bytes, std::int64_t violations) const {
+  const bool less = base_bytes * 100 < over_base_bytes_ * (100 - kSettledPercent);
+  return !sank_ && less && held_ > 0 && violations <= violations_seen_;
+}
+
 bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t violations) {
   const State before = state_;
   const bool settled = settles(base_bytes);
   if (std::exchange(other_, false) && at_start_bytes_ > 0) {
     const Bytes more = std::max<Bytes>(0, at_start_bytes_ - at_start_base_bytes_);  // for a moment
     at_start_bytes_ = std::min(at_start_bytes_, base_bytes + more);
+  }
+  if (state_ == State::kSearching && settled && sank(base_bytes, violations)) {
+    state_ = State::kOpen;
+    sank_ = true;
+    over_ = 0;
+    countFrom(violations);
+    raiseNeed(told_bytes_, base_bytes);
   }
   // Of a search that goes on through failures no step may have told its need.
   if (state_ == State::kSearching && (settled || ++over_ >= kMostOver) && needed_bytes_ > 0)
@@ -86,6 +103,7 @@ void BudgetFloor::beginOther(std::int64_t violations) {
 void BudgetFloor::checkAgain() {
   state_ = State::kOpen;
   held_ = over_ = begun_ = 0;
+  sank_ = false;
   last_base_bytes_ = -1;
 }
 

@@ -3,11 +3,14 @@
 //
 //   a recorded step ─┬─ held ──► open ──► kChecks held, base settled ──► possible: enforced
 //                    └─ went over ──► searching ──► base settled ──► impossible: refused
+//                                        └─ lower, and steps held since ──► open, once
 //
 // The base is what lives when a step begins: parameters and data, from the second step on gradients
 // and the optimizer's state too. It is settled at the first begin at which it differs by less than
 // 1 % from the one before, at the latest kMostOver steps after the first one that went over. So the
 // need that is named holds for the steps to come. Steps that held are proof, whatever is computed.
+// What went over with a base that is gone by then is no word on these: DDP's first buckets live
+// until PyTorch's watchdog, which polls, has seen their collective end: some runs a step longer.
 //
 // Torch-free. Thread rule: neededBytes() and heldBytes() from any thread; whoever has it guards the
 // rest.
@@ -89,6 +92,7 @@ class BudgetFloor {
 
  private:
   bool settles(Bytes base_bytes) const;
+  bool sank(Bytes base_bytes, std::int64_t violations) const;
   void raiseNeed(Bytes bytes, Bytes base_bytes);
 
   std::atomic<Bytes> needed_bytes_{0}, held_bytes_{0};
@@ -97,12 +101,16 @@ class BudgetFloor {
   Bytes at_start_base_bytes_ = 0;  // that was left of it when the step began
   bool other_ = false;             // a program begins that is not the first
   Bytes needed_base_bytes_ = 0, needed_when_held_bytes_ = 0;
-  int held_ = 0;                // steps
+  int held_ = 0;                // steps, since one went over if one did
   int over_ = 0;                // steps that began since one went over
+  Bytes over_base_bytes_ = 0;   // of the last one that went over
+  Bytes told_bytes_ = 0;        // the need of the last step that was alone
+  bool sank_ = false;           // a search ended so
   Bytes last_base_bytes_ = -1;  // when the step before began; -1: none did
   int begun_ = 0;
   int forgiven_ = 0;                    // searches that another program cut off
   std::int64_t violations_before_ = 0;  // the budget in force
+  std::int64_t violations_seen_ = 0;    // at the end of the last step that decides
 };
 
 }  // namespace ebbtide::plugin

@@ -37,7 +37,8 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB06", "step … needed at least …, more than the budget of …",
      "the budget is [too small](#when-the-budget-is-too-small); the next steps find "
      "the one that trains",
-     "wait for the error that names it"},
+     "wait for the error that names it. None comes where steps that begin with less "
+     "hold the budget"},
     {"EB07", "step … went over the budget of …",
      "the same: what the step needed is not more than the budget, but it did not "
      "fit into it",

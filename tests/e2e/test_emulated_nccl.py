@@ -85,8 +85,7 @@ JOBS = ("ddp", "messages", "pipeline", "tensor_parallel", "fully_sharded")
 
 
 # As on two GPUs: plain, then in a budget, the same bits. Two trainings of two processes: what a
-# GPU would compute, a core does, 40 s. Nightly, as they were run but once or twice each; the one of
-# tensor parallel fails, for a reason not yet found (docs/gpu.md).
+# GPU would compute, a core does, 40 s.
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", JOBS)
 def test_same_bits_in_a_budget(name: str) -> None:

@@ -46,7 +46,7 @@ DeviceTensor::DeviceTensor(const at::Tensor& tensor) : defined_(tensor.defined()
   if (!defined_) return;
   on_device_ = tensor.is_cuda();
   if (!on_device_) {
-    host_ = tensor.is_meta() ? tensor : tensor.clone();
+    host_ = tensor.clone();
     return;
   }
   sizes_ = tensor.sizes().vec();
@@ -81,7 +81,9 @@ at::Tensor DeviceTensor::onMeta() const {
     const auto options = at::TensorOptions().dtype(type_).device(at::kMeta);
     return at::empty_strided(sizes_, strides_, options);
   }
-  if (host_.dim() == 0) return host_;  // a number
+  // A number, but not the one that is kept: some Meta kernels are Python's, and who lets go of what
+  // Python has seen waits for the GIL, whose holder may wait for this task.
+  if (host_.dim() == 0) return host_.clone();
   return at::empty_strided(host_.sizes(), host_.strides(), host_.options().device(at::kMeta));
 }
 

@@ -33,7 +33,6 @@ const std::set<std::string>& real() {
       "aten::split",
       "aten::_nested_view_from_buffer",
       "aten::_fused_sdp_choice",
-      "aten::_cudnn_init_dropout_state",
   };
   return names;
 }
@@ -81,5 +80,6 @@ extern "C" __attribute__((visibility("default"))) void emulated_gpu_install() {
   addCopiesAndDropout(*registry);
   addAttention(*registry);
   addCudnn(*registry);
+  addRecurrent(*registry);
   watchHostAccesses();
 }

@@ -35,5 +35,6 @@ class Registry {
 void addCopiesAndDropout(Registry& registry);
 void addAttention(Registry& registry);
 void addCudnn(Registry& registry);
+void addRecurrent(Registry& registry);
 
 }  // namespace emulated_gpu

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <utility>
 
 namespace ebbtide::plugin {
 namespace {
@@ -95,6 +96,52 @@ TEST(BudgetFloor, IsImpossibleOnceTheBaseIsSettled) {
   EXPECT_TRUE(floor.noteBegin(804, kBudget, 0));
   EXPECT_EQ(floor.state(), State::kImpossible);
   EXPECT_EQ(floor.neededBytes(), 1300);
+}
+
+// The second step began with 420 and went over, the third one with 400 and held: what is 20 less by
+// now is no need of the steps to come, 960 of the third one is. Two steps that hold are proof.
+TEST(BudgetFloor, WhatWentOverWithABaseThatIsGoneIsNoNeed) {
+  BudgetFloor floor;
+  floor.noteBegin(420, kBudget, 0);
+  floor.noteNeed(980, true, 420);
+  EXPECT_TRUE(floor.noteStep({.violations = 2, .mapped_peak_bytes = 1020}));
+  EXPECT_FALSE(floor.noteBegin(400, kBudget, 2));  // not settled
+  floor.noteNeed(960, true, 400);
+  EXPECT_FALSE(floor.noteStep({.violations = 2, .mapped_peak_bytes = 1020}));
+  EXPECT_TRUE(floor.noteBegin(400, kBudget, 2));
+  EXPECT_EQ(floor.state(), State::kOpen);
+  EXPECT_EQ(floor.neededBytes(), 960);
+  EXPECT_FALSE(floor.noteStep({.violations = 2, .mapped_peak_bytes = 1020}));
+  EXPECT_TRUE(floor.noteBegin(400, kBudget, 2));
+  EXPECT_EQ(floor.state(), State::kPossible);
+}
+
+// The same, but the third step went over too, or something did before the fourth one began.
+TEST(BudgetFloor, ALowerBaseThatGoesOverIsANeed) {
+  for (const bool in_the_step : {true, false}) {
+    BudgetFloor floor;
+    floor.noteBegin(420, kBudget, 0);
+    floor.noteStep({.violations = 1, .mapped_peak_bytes = 1020});
+    floor.noteBegin(400, kBudget, 1);
+    floor.noteStep({.violations = in_the_step ? 2 : 1, .mapped_peak_bytes = 1010});
+    EXPECT_TRUE(floor.noteBegin(400, kBudget, 2));
+    EXPECT_EQ(floor.state(), State::kImpossible);
+    EXPECT_EQ(floor.neededBytes(), 1020);
+  }
+}
+
+// A base that sinks after each step that goes over is believed once.
+TEST(BudgetFloor, ABaseThatSinksAgainRefuses) {
+  BudgetFloor floor;
+  for (const auto& [violations, state] : {std::pair(1, State::kOpen), {2, State::kImpossible}}) {
+    floor.noteBegin(420, kBudget, violations - 1);
+    floor.noteStep({.violations = violations, .mapped_peak_bytes = 1020});
+    floor.noteBegin(400, kBudget, violations);
+    floor.noteNeed(960, true, 400);
+    floor.noteStep({.violations = violations, .mapped_peak_bytes = 1020});
+    floor.noteBegin(400, kBudget, violations);
+    EXPECT_EQ(floor.state(), state);
+  }
 }
 
 // 400 and 396 differ by 1 %: not by less.
