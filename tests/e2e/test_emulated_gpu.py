@@ -495,3 +495,40 @@ def test_a_pool_has_an_allocator_of_its_own(schedule: str) -> None:
     status, output = emulated_gpu.code(OWN_ALLOCATOR.replace("LIBRARY", str(library)), variables)
     assert status == 0, output
     assert "done ebbtide" in output, output
+
+
+# Its block is read by a graph, and freed while that is captured: each replay reads it again.
+OWN_ALLOCATOR_IN_A_GRAPH = """
+import torch
+path = "LIBRARY"
+allocator = torch.cuda.memory.CUDAPluggableAllocator(path, "pluggable_alloc", "pluggable_free")
+pool = torch.cuda.MemPool(allocator.allocator(), no_split=True)
+side = torch.cuda.Stream()
+def inside(value):
+    with torch.cuda.use_mem_pool(pool):
+        return torch.full((4 << 20,), value, dtype=torch.uint8, device="cuda")
+block = inside(2)
+address = block.data_ptr()
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph, stream=side):
+    copy = block.clone()
+    block.record_stream(side)
+    del block
+next = inside(5)
+assert next.data_ptr() != address
+for replay in range(2):
+    copy.zero_()
+    graph.replay()
+    torch.cuda.synchronize()
+    assert int((copy != 2).sum()) == 0
+print("done", torch.cuda.memory.get_allocator_backend())
+"""
+
+
+def test_a_graph_reads_a_block_of_a_pools_own_allocator() -> None:
+    library = emulated_gpu.ON_DEVICE.parent / "libemulated_gpu_pluggable_allocator.so"
+    text = OWN_ALLOCATOR_IN_A_GRAPH.replace("LIBRARY", str(library))
+    status, output = emulated_gpu.code(text, {"EBBTIDE_BUDGET": "512MiB"})
+    assert status == 0, output
+    assert "done ebbtide" in output, output

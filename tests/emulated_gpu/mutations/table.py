@@ -165,6 +165,34 @@ REUSE = (
         allocator("CudaAllocatorTest.ABlockWaitsForTheStreamThatUsesIt"),
     ),
     Mutation(
+        "a_foreign_pools_block_does_not_wait_for_its_event",
+        CUDA + "foreign_pools.cpp",
+        "if (state == cudaErrorNotReady) return false;",
+        "if (state == cudaErrorNotReady) continue;",
+        trained("test_a_pool_has_an_allocator_of_its_own[lazy]"),
+    ),
+    Mutation(
+        "a_foreign_pools_block_is_used_again_beside_a_graph",
+        CUDA + "foreign_pools.cpp",
+        "if (block.live || block.captured) return false;",
+        "if (block.live) return false;",
+        trained("test_a_graph_reads_a_block_of_a_pools_own_allocator"),
+    ),
+    Mutation(
+        "another_devices_reader_is_asked_for_here",
+        CUDA + "watched_events.cpp",
+        "Event event = there->events_->record(",
+        "Event event = events_->record(",
+        allocator("*OtherDeviceTest.ABlockWaitsForItsStream/*"),
+    ),
+    Mutation(
+        "a_reader_that_is_captured_counts_as_done",
+        CUDA + "watched_events.cpp",
+        "if (event == Event::kDone || scope == nullptr) return event;",
+        "if (event == Event::kDone || event == Event::kNone || scope == nullptr) return event;",
+        allocator("CudaAllocatorTest.AStreamThatIsCapturedTellsNothing"),
+    ),
+    Mutation(
         "a_block_that_waits_for_its_readers_is_ours",
         CUDA + "device_heap_looks.cpp",
         "if (found == blocks.end() || found->second.awaiting) return false;",
@@ -258,6 +286,14 @@ CAPTURES = (
         executor("WhileAnotherStreamIsCapturedNothingJoinsItsGraph"),
     ),
     Mutation(
+        "the_device_is_waited_for_in_a_capture",
+        CUDA + "watched_events.cpp",
+        """  if (isCapturing()) return false;
+""",
+        "",
+        allocator("CudaAllocatorTest.NothingIsAskedInACapture"),
+    ),
+    Mutation(
         "a_comparison_ends_another_streams_capture",
         CUDA + "cuda_contents.cpp",
         """  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
@@ -288,13 +324,6 @@ CAPTURES = (
   if (""",
         "  if (",
         executor("WhatIsAskedBesideACaptureDoesNotEndIt"),
-    ),
-    Mutation(
-        "a_step_records_what_a_graph_captures",
-        PLUGIN + "thread_state.cpp",
-        "return trainingDevice().lanes.capture() != DeviceLanes::Capture::kNone;",
-        "return false;",
-        in_a_budget("training_programs.with_a_graph"),
     ),
     Mutation(
         "an_event_is_recorded_into_a_graph",
@@ -444,6 +473,13 @@ BUDGET = (
         CUDA + "device_heap.cpp",
         "now - measured_at_ns_.load(std::memory_order_relaxed) < measure_every_ns_",
         "now - measured_at_ns_.load(std::memory_order_relaxed) >= 0",
+        allocator("CudaAllocatorTest.OthersAreLookedAtBeforePagesAreMapped"),
+    ),
+    Mutation(
+        "pages_that_come_count_as_mapped",
+        CUDA + "device_heap.cpp",
+        "setMarginBytes(lookAtOthers(bytes));",
+        "setMarginBytes(lookAtOthers(0 * bytes));",
         allocator("CudaAllocatorTest.OthersAreLookedAtBeforePagesAreMapped"),
     ),
     Mutation(
