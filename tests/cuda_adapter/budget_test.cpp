@@ -196,6 +196,17 @@ TEST_F(CudaAllocatorTest, NobodyJudgesDevicesThatAreNotTrainedOn) {
   EXPECT_EQ(allocator_->mostExceeded()->used_peak_bytes, 40 * kMiB);
 }
 
+// Also where that one is open by then.
+TEST_F(CudaAllocatorTest, NobodyJudgesAnOpenDeviceThatIsNotTrainedOn) {
+  make(16 * kMiB);
+  allocator_->letGoOver();
+  source_->device = 1;
+  give(take(kPage));
+  allocator_->boundAllBut(0);
+  EXPECT_THROW(take(18 * kMiB), c10::OutOfMemoryError);
+  give(take(16 * kMiB));
+}
+
 // Nobody judges a fraction of torch's: half of 256 MiB.
 TEST_F(CudaAllocatorTest, AFractionAloneIsNeverExceeded) {
   allocator_->letGoOver();

@@ -3,12 +3,15 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "../plugin/device_contents_contract.hpp"
+#include "cuda_allocator.hpp"
 #include "cuda_clock.hpp"
 #include "cuda_contents.hpp"
 #include "cuda_lanes.hpp"
+#include "cuda_random.hpp"
 #include "driver_device_source.hpp"
 #include "patterns.h"
 #include "pinned_spills.hpp"
@@ -114,6 +117,15 @@ unsigned long long* newCount() {
   return count;
 }
 
+// Once all streams are done.
+void expectPattern(const void* block, std::size_t bytes, unsigned long long seed) {
+  unsigned long long* const wrong = newCount();
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  ASSERT_EQ(checkPattern(block, bytes, seed, wrong, nullptr), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(*wrong, 0u);
+}
+
 // A kernel runs between the marks; the host has long gone on.
 TEST_F(ExecutorGpuTest, TimesAreReadLater) {
   CudaClock clock(0);
@@ -185,6 +197,7 @@ TEST_F(ExecutorGpuTest, WhileAStreamIsCapturedTheDeviceIsAskedNothing) {
   ASSERT_EQ(cudaStreamBeginCapture(side.stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
   EXPECT_EQ(lanes.capture(), DeviceLanes::Capture::kHere);
   EXPECT_FALSE(contents.equal(block, block, kBytes));
+  EXPECT_NE(contents.checksum(block, kBytes), contents.checksum(block, kBytes));
   EXPECT_EQ(clock.mark(), 0);
   EXPECT_FALSE(spills.write(block, kBytes, SpillTarget::Afterwards::kFreed));
   EXPECT_THROW(LaneScope(lanes, first), c10::Error);
@@ -193,6 +206,106 @@ TEST_F(ExecutorGpuTest, WhileAStreamIsCapturedTheDeviceIsAskedNothing) {
   EXPECT_EQ(cudaGetLastError(), cudaSuccess);
   ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
   EXPECT_TRUE(contents.equal(block, block, kBytes));
+}
+
+// The stream of this thread is not captured, but another one is, and memory for its graph recorded.
+TEST_F(ExecutorGpuTest, WhileAnotherStreamIsCapturedNothingJoinsItsGraph) {
+  constexpr std::int64_t kBytes = 1 << 20;
+  const CudaLanes lanes(0, *heap_);
+  PinnedSpills spills(0, *heap_);
+  const DeviceLanes::Lane first = lanes.now();
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const block = heap_->allocate(kBytes, now());
+  ASSERT_EQ(cudaStreamBeginCapture(side.stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
+  heap_->beginCapture();
+  EXPECT_EQ(lanes.capture(), DeviceLanes::Capture::kElsewhere);
+  EXPECT_FALSE(spills.write(block, kBytes, SpillTarget::Afterwards::kFreed));
+  EXPECT_THROW(LaneScope(lanes, side.id()), c10::Error);
+  EXPECT_EQ(lanes.now(), first);
+  heap_->endCapture();
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(side.stream(), &graph), cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+  EXPECT_EQ(lanes.capture(), DeviceLanes::Capture::kNone);
+}
+
+// The driver ends a capture for a wait or a query elsewhere, unless its thread says that it is none
+// of the graph's.
+TEST_F(ExecutorGpuTest, WhatIsAskedBesideACaptureDoesNotEndIt) {
+  constexpr std::int64_t kBytes = 1 << 20;
+  const CudaContents contents(0);
+  CudaClock clock(0);
+  PinnedSpills spills(0, *heap_);
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const block = heap_->allocate(kBytes, now());
+  TimeSpan span(clock);
+  ASSERT_EQ(writePattern(block, kBytes, 7, now()), cudaSuccess);
+  span.end();
+  const auto slot = spills.write(block, kBytes, SpillTarget::Afterwards::kWritten);
+  ASSERT_TRUE(slot) << spills.lastError();
+  ASSERT_EQ(cudaStreamBeginCapture(side.stream(), cudaStreamCaptureModeGlobal), cudaSuccess);
+  EXPECT_TRUE(contents.equal(block, block, kBytes));
+  EXPECT_TRUE(spills.equals(*slot, block));
+  EXPECT_GT(spills.roundTripBytesPerSecond(), 0);
+  EXPECT_GT(span.nanoseconds(), 0);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(cudaStreamEndCapture(side.stream(), &graph), cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  ASSERT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+}
+
+// Its owner frees the block while the other stream, which waits for a kernel, has yet to read it.
+TEST_F(ExecutorGpuTest, ABlockThatIsReadElsewhereIsNotUsedAgainBefore) {
+  constexpr std::size_t kBytes = 8 << 20;
+  const CudaLanes lanes(0, *heap_);
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const block = heap_->allocate(kBytes, now());
+  const c10::Storage storage(c10::Storage::use_byte_size_t(), kBytes,
+                             c10::DataPtr(block, c10::Device(c10::kCUDA, 0)));
+  unsigned long long* const wrong = newCount();
+  ASSERT_EQ(writePattern(block, kBytes, 7, now()), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  {
+    const c10::cuda::CUDAStreamGuard on_side(side);
+    lanes.readHere(storage);
+    ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+    ASSERT_EQ(checkPattern(block, kBytes, 7, wrong, now()), cudaSuccess);
+  }
+  heap_->free(block);
+  void* const next = heap_->allocate(kBytes, now());
+  ASSERT_EQ(writePattern(next, kBytes, 8, now()), cudaSuccess);
+  ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+  EXPECT_EQ(*wrong, 0u);
+}
+
+// What a rehearsal's ops leave unwritten has the pattern: each byte, whatever was there before.
+TEST_F(ExecutorGpuTest, NewMemoryIsFilledWithThePattern) {
+  constexpr std::size_t kBytes = (1 << 20) + 1;
+  CudaAllocator cuda_allocator(std::make_unique<DriverDeviceSource>(),
+                               [](const DeviceHeap&) { return allocator::kUnlimited; });
+  cuda_allocator.init(1);
+  void* const plain = cuda_allocator.raw_alloc(kBytes);
+  ASSERT_EQ(cudaMemset(plain, 0x11, kBytes), cudaSuccess);
+  cuda_allocator.raw_delete(plain);
+  const FillPattern before = CudaAllocator::fillNew(static_cast<unsigned char>(0x5a));
+  void* const filled = cuda_allocator.raw_alloc(kBytes);
+  CudaAllocator::fillNew(before);
+  std::vector<unsigned char> contents(kBytes);
+  ASSERT_EQ(cudaMemcpy(contents.data(), filled, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_EQ(std::count(contents.begin(), contents.end(), 0x5a), std::int64_t{kBytes});
+  cuda_allocator.raw_delete(filled);
+}
+
+// A replay draws from one that is set to where the op drew.
+TEST_F(ExecutorGpuTest, AGeneratorThatIsMadeIsNobodyElses) {
+  const CudaRandom random(0);
+  at::Generator shared = random.shared().front();
+  at::Generator made = random.make();
+  EXPECT_EQ(made.device(), shared.device());
+  made.set_current_seed(shared.current_seed() + 1);
+  EXPECT_EQ(made.current_seed(), shared.current_seed() + 1);
+  EXPECT_NE(random.make().current_seed(), made.current_seed());
 }
 
 // Two buffers of 8 MiB are all that there may be: a third one has to wait for a slot, and one of
@@ -252,6 +365,98 @@ TEST_F(ExecutorGpuTest, ABufferIsReadBeforeItIsUsedAgain) {
   ASSERT_EQ(checkPattern(back, kBytes, 1, wrong, now()), cudaSuccess);
   ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess);
   EXPECT_EQ(*wrong, 0u);
+}
+
+// The host waits for the copy alone, which comes after a kernel that writes the block late.
+TEST_F(ExecutorGpuTest, ACopyWaitsForTheStepsKernels) {
+  constexpr std::size_t kBytes = 8 << 20;
+  PinnedSpills spills(0, *heap_);
+  void* const block = heap_->allocate(kBytes, now());
+  ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+  ASSERT_EQ(writePattern(block, kBytes, 7, now()), cudaSuccess);
+  const auto slot = spills.write(block, kBytes, SpillTarget::Afterwards::kFreed);
+  ASSERT_TRUE(slot) << spills.lastError();
+  EXPECT_TRUE(spills.equals(*slot, block));
+}
+
+// Somebody may write the block as soon as write() is back: it has been copied by then.
+TEST_F(ExecutorGpuTest, ABlockThatMayBeWrittenIsCopiedAtOnce) {
+  constexpr std::size_t kBytes = 8 << 20;
+  PinnedSpills spills(0, *heap_);
+  void* const block = heap_->allocate(kBytes, now());
+  void* const back = heap_->allocate(kBytes, now());
+  ASSERT_EQ(writePattern(block, kBytes, 7, now()), cudaSuccess);
+  const auto slot = spills.write(block, kBytes, SpillTarget::Afterwards::kWritten);
+  ASSERT_TRUE(slot) << spills.lastError();
+  ASSERT_EQ(writePattern(block, kBytes, 8, now()), cudaSuccess);
+  ASSERT_TRUE(spills.read(*slot, back)) << spills.lastError();
+  expectPattern(back, kBytes, 7);
+}
+
+// The reader is on a stream that the writer does not wait for, but for the buffer.
+TEST_F(ExecutorGpuTest, ABufferThatIsReadElsewhereIsNotWrittenBefore) {
+  constexpr std::size_t kBytes = 8 << 20;
+  PinnedSpills spills(0, *heap_);
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const first = heap_->allocate(kBytes, now());
+  void* const second = heap_->allocate(kBytes, now());
+  void* const back = heap_->allocate(kBytes, now());
+  ASSERT_EQ(writePattern(first, kBytes, 1, now()), cudaSuccess);
+  ASSERT_EQ(writePattern(second, kBytes, 2, now()), cudaSuccess);
+  const auto slot = spills.write(first, kBytes, SpillTarget::Afterwards::kWritten);
+  ASSERT_TRUE(slot) << spills.lastError();
+  {
+    const c10::cuda::CUDAStreamGuard on_side(side);
+    ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+    ASSERT_TRUE(spills.read(*slot, back)) << spills.lastError();
+  }
+  spills.release(*slot);
+  const auto other = spills.write(second, kBytes, SpillTarget::Afterwards::kFreed);
+  ASSERT_TRUE(other) << spills.lastError();
+  EXPECT_TRUE(spills.equals(*other, second));  // waits for the copy
+  expectPattern(back, kBytes, 1);
+}
+
+// Two streams read the slot; the first one is the later: a kernel holds it up. Neither finds what
+// the buffer has next.
+TEST_F(ExecutorGpuTest, ABufferWaitsForEachOfItsReaders) {
+  constexpr std::size_t kBytes = 8 << 20;
+  PinnedSpills spills(0, *heap_);
+  const c10::cuda::CUDAStream side = c10::cuda::getStreamFromPool(/*isHighPriority=*/false, 0);
+  void* const first = heap_->allocate(kBytes, now());
+  void* const second = heap_->allocate(kBytes, now());
+  void* const back = heap_->allocate(kBytes, now());
+  void* const back_on_side = heap_->allocate(kBytes, now());
+  ASSERT_EQ(writePattern(first, kBytes, 1, now()), cudaSuccess);
+  ASSERT_EQ(writePattern(second, kBytes, 2, now()), cudaSuccess);
+  const auto slot = spills.write(first, kBytes, SpillTarget::Afterwards::kWritten);
+  ASSERT_TRUE(slot) << spills.lastError();
+  {
+    const c10::cuda::CUDAStreamGuard on_side(side);
+    ASSERT_EQ(spinFor(50'000'000, now()), cudaSuccess);
+    ASSERT_TRUE(spills.read(*slot, back_on_side)) << spills.lastError();
+  }
+  ASSERT_TRUE(spills.read(*slot, back)) << spills.lastError();
+  spills.release(*slot);
+  const auto other = spills.write(second, kBytes, SpillTarget::Afterwards::kFreed);
+  ASSERT_TRUE(other) << spills.lastError();
+  EXPECT_TRUE(spills.equals(*other, second));  // waits for the copy
+  expectPattern(back, kBytes, 1);
+  expectPattern(back_on_side, kBytes, 1);
+}
+
+// 8 MiB are compared at once: one byte more is another part.
+TEST_F(ExecutorGpuTest, TheLastByteOfASlotIsCompared) {
+  constexpr std::size_t kBytes = (8 << 20) + 1;
+  PinnedSpills spills(0, *heap_);
+  void* const block = heap_->allocate(kBytes, now());
+  void* const last = static_cast<char*>(block) + kBytes - 1;
+  ASSERT_EQ(cudaMemsetAsync(block, 1, kBytes, now()), cudaSuccess);
+  const auto slot = spills.write(block, kBytes, SpillTarget::Afterwards::kWritten);
+  ASSERT_TRUE(slot) << spills.lastError();
+  EXPECT_TRUE(spills.equals(*slot, block));
+  ASSERT_EQ(cudaMemsetAsync(last, 2, 1, now()), cudaSuccess);
+  EXPECT_FALSE(spills.equals(*slot, block));
 }
 
 }  // namespace

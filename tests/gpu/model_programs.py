@@ -300,6 +300,41 @@ def every_kind_of_draw() -> dict:
     return train(Draws(), rows, square)
 
 
+class Squashed(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = x + torch.tanh(layer(x))
+        return x
+
+
+def other_results_in_backward(since: int = 0) -> dict:
+    """From that step on tanh gives other results where it runs in a backward pass: run again."""
+    now = 0
+
+    def tanh(x: Tensor) -> Tensor:
+        y = 2 * torch.sigmoid(2 * x) - 1
+        again = torch._C._current_graph_task_id() >= 0 and now >= since
+        return y + 1e-3 if again else y
+
+    def batch(step: int) -> Tensor:
+        nonlocal now
+        now = step
+        return rows(step)
+
+    torch.ones(1, device="cuda").tanh()  # an emulated GPU's own comes first
+    library = torch.library.Library("aten", "IMPL")
+    library.impl("tanh", tanh, "CUDA")
+    return train(Squashed(), batch, square)
+
+
+def other_results_in_a_late_backward() -> dict:
+    return other_results_in_backward(since=9)
+
+
 # --- what surrounds it
 
 
@@ -322,6 +357,19 @@ def prefetching() -> dict:
         return x
 
     return train(Mlp(0.1), batch, square)
+
+
+def scratch_on_a_side_stream() -> dict:
+    """Between the passes, where most is kept: what makes room for it is of another stream."""
+    side = torch.cuda.Stream()
+
+    def loss(model: nn.Module, x: Tensor) -> Tensor:
+        result = square(model, x)
+        with torch.cuda.stream(side):
+            torch.full((16 << 20,), 1, dtype=torch.uint8, device="cuda")
+        return result
+
+    return train(Mlp(0.1), rows, loss)
 
 
 def pinned_loader() -> dict:
@@ -459,7 +507,10 @@ PROGRAMS: dict[str, Callable[[], dict]] = {
         adding_in_no_order,
         benchmarked_convolutions,
         every_kind_of_draw,
+        other_results_in_backward,
+        other_results_in_a_late_backward,
         prefetching,
+        scratch_on_a_side_stream,
         pinned_loader,
         saving_in_a_thread,
         out_of_memory_caught,
