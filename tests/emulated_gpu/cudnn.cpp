@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "demand.hpp"
 #include "device_tensor.hpp"
 #include "operators.hpp"
 #include "unsteady.hpp"
@@ -52,6 +53,19 @@ std::uint64_t planOf(const DeviceTensor& workspace) {
   return unsteady() ? workspace.spannedBytes() >> 12 : 0;
 }
 
+// As a product: a row for each output pixel, a column for each of the group's channels. Where it is
+// transposed input and output change places.
+emulated_gpu_demand demandOf(const Tensor& input, const Tensor& output, const Tensor& weight,
+                             const Shape& shape, double passes) {
+  const Tensor& pixels = shape.transposed ? input : output;
+  const double m = static_cast<double>(pixels.numel()) / static_cast<double>(pixels.size(1));
+  const auto groups = static_cast<double>(shape.groups);
+  const auto n = static_cast<double>(weight.size(0)) / groups;
+  const double k = static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
+  return emulated_gpu::demandOf({m, n, passes * k, groups}, input.scalar_type(),
+                                at::globalContext().allowTF32CuDNN());
+}
+
 Tensor convolve(const Tensor& input, const Tensor& weight, const MaybeTensor& bias,
                 const Shape& shape, bool benchmark) {
   const c10::cuda::CUDAGuard guard(input.device());
@@ -69,7 +83,7 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const MaybeTensor& bi
                                      shape.output_padding, shape.groups));
         disturb(target, plan);
       },
-      {in, by, add}, {out}, workspace);
+      {in, by, add}, {out}, workspace, demandOf(input, output, weight, shape, 1));
   return output;
 }
 
@@ -133,7 +147,8 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
         if (db.defined()) db.onHost().copy_(b);
         if (dw.defined()) disturb(dw.onHost(), plan);
       },
-      {go, in, by}, {di, dw, db}, workspace);
+      {go, in, by}, {di, dw, db}, workspace,
+      demandOf(input, gradient, weight, shape, (wanted[0] ? 1 : 0) + (wanted[1] ? 1 : 0)));
   return {of_input, of_weight, of_bias};
 }
 
