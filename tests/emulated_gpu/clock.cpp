@@ -29,7 +29,8 @@ double rateOf(const emulated_gpu_demand& demand) {
 // and of k in parts where there are too few tiles for all, as libraries choose them.
 Nanoseconds productTime(const emulated_gpu_demand& demand) {
   const TimeTable& table = timeTable();
-  const double each = table.product * rateOf(demand) / table.multiprocessors;  // FLOP/ns
+  const double part = demand.convolution != 0 ? table.convolution : table.product;
+  const double each = part * rateOf(demand) / table.multiprocessors;  // FLOP/ns
   Nanoseconds best = std::numeric_limits<Nanoseconds>::infinity();
   for (const Tile tile : {Tile{128, 256}, Tile{128, 128}}) {
     const double tiles =
@@ -96,6 +97,11 @@ Nanoseconds hostCopyTime(std::size_t bytes, bool to_host, bool pageable) {
 Nanoseconds spinTime(long long cycles) {
   return static_cast<double>(cycles) / 1.5;
 }  // 1.5 GHz
+
+Nanoseconds communicationTime(std::size_t bytes, int ranks) {
+  const double share = 1 - 1.0 / std::max(1, ranks);
+  return timeTable().collective + share * static_cast<double>(bytes) / timeTable().nccl;
+}
 
 Nanoseconds endOf(const CUstream_st& stream, std::uint64_t number) {
   const std::uint64_t first = stream.done - stream.ends.size() + 1;

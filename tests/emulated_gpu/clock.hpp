@@ -29,6 +29,7 @@ Nanoseconds deviceCopyTime(std::size_t bytes);
 // One of the ends is pageable memory of the host, or none.
 Nanoseconds hostCopyTime(std::size_t bytes, bool to_host, bool pageable);
 Nanoseconds spinTime(long long cycles);
+Nanoseconds communicationTime(std::size_t bytes, int ranks);  // timed
 
 // The stream comes to it: its clock is the task's end from now on.
 void timeTask(CUstream_st& stream, const Task& task);

@@ -222,6 +222,12 @@ TEST_F(ClockTest, PagesCostTheirCalls) {
   space.release(begin, 2 * space.pageBytes());
 }
 
+// Eight ranks exchange seven of eight parts of 360 MB at 360 GB/s, after 20 µs.
+TEST_F(ClockTest, CommunicationTakesTheSlowestLinksTime) {
+  const auto time = ofEmulator<double(std::size_t, int)>("emulated_gpu_communication_time");
+  EXPECT_DOUBLE_EQ(time(360'000'000, 8), 20'000 + 875'000);
+}
+
 // Kernels are not run, so the check finds no wrong word in a block that nobody wrote: a comparison
 // says "equal". A number that is copied to the host is 0, and 40 GiB take no memory.
 TEST_F(ClockTest, NothingIsComputed) {

@@ -62,8 +62,10 @@ emulated_gpu_demand demandOf(const Tensor& input, const Tensor& output, const Te
   const auto groups = static_cast<double>(shape.groups);
   const auto n = static_cast<double>(weight.size(0)) / groups;
   const double k = static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
-  return emulated_gpu::demandOf({m, n, passes * k, groups}, input.scalar_type(),
-                                at::globalContext().allowTF32CuDNN());
+  emulated_gpu_demand result = emulated_gpu::demandOf(
+      {m, n, passes * k, groups}, input.scalar_type(), at::globalContext().allowTF32CuDNN());
+  result.convolution = 1;
+  return result;
 }
 
 Tensor convolve(const Tensor& input, const Tensor& weight, const MaybeTensor& bias,
@@ -156,6 +158,16 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
 
 constexpr int kReserved = 7;
 
+// Sums over the batch come before what they are needed for.
+emulated_gpu_demand readTwice(const std::vector<DeviceTensor>& twice,
+                              const std::vector<DeviceTensor>& reads,
+                              const std::vector<DeviceTensor>& writes) {
+  emulated_gpu_demand result{};
+  addBytes(result, reads, writes);
+  for (const DeviceTensor& each : twice) result.bytes += each.bytes();
+  return result;
+}
+
 std::tuple<Tensor, Tensor, Tensor, Tensor> batchNorm(const Tensor& input, const Tensor& weight,
                                                      const MaybeTensor& bias,
                                                      const MaybeTensor& mean,
@@ -170,18 +182,19 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batchNorm(const Tensor& input, const 
   const Tensor reserve = at::empty({training ? 512 : 0}, input.options().dtype(at::kByte));
   const DeviceTensor in(input), by(weight), add(bias), m(mean), v(variance);
   const DeviceTensor out(output), sm(saved_mean), sv(saved_variance), r(reserve);
-  launch("cudnn_batch_norm",
-         [=] {
-           auto [y, a, b] =
-               at::native_batch_norm(in.onHost(), by.onHost(), add.onHost(), m.onHost(), v.onHost(),
-                                     training, momentum, epsilon);
-           out.onHost().copy_(y);
-           if (!training) return;
-           sm.onHost().copy_(a);
-           sv.onHost().copy_(b);
-           r.onHost().fill_(kReserved);
-         },
-         {in, by, add}, {out, sm, sv, r, m, v});
+  launch(
+      "cudnn_batch_norm",
+      [=] {
+        auto [y, a, b] = at::native_batch_norm(in.onHost(), by.onHost(), add.onHost(), m.onHost(),
+                                               v.onHost(), training, momentum, epsilon);
+        out.onHost().copy_(y);
+        if (!training) return;
+        sm.onHost().copy_(a);
+        sv.onHost().copy_(b);
+        r.onHost().fill_(kReserved);
+      },
+      {in, by, add}, {out, sm, sv, r, m, v}, {},
+      readTwice({in}, {in, by, add}, {out, sm, sv, r, m, v}));
   return {output, saved_mean, saved_variance, reserve};
 }
 
@@ -197,20 +210,22 @@ std::tuple<Tensor, Tensor, Tensor> batchNormBackward(const Tensor& input, const 
                of_bias = at::empty_like(weight);
   const DeviceTensor in(input), go(gradient), by(weight), m(mean), v(variance), sm(saved_mean),
       sv(saved_variance), r(reserve), di(of_input), dw(of_weight), db(of_bias);
-  launch("cudnn_batch_norm_backward",
-         [=] {
-           if (!r.onHost().eq(kReserved).all().item<bool>()) {
-             std::fputs("emulated GPU: the reserve of cuDNN's batch norm is spoilt\n", stderr);
-             std::abort();
-           }
-           auto [x, w, b] = at::native_batch_norm_backward(
-               go.onHost(), in.onHost(), by.onHost(), m.onHost(), v.onHost(), sm.onHost(),
-               sv.onHost(), true, epsilon, {true, true, true});
-           di.onHost().copy_(x);
-           dw.onHost().copy_(w);
-           db.onHost().copy_(b);
-         },
-         {in, go, by, m, v, sm, sv, r}, {di, dw, db});
+  launch(
+      "cudnn_batch_norm_backward",
+      [=] {
+        if (!r.onHost().eq(kReserved).all().item<bool>()) {
+          std::fputs("emulated GPU: the reserve of cuDNN's batch norm is spoilt\n", stderr);
+          std::abort();
+        }
+        auto [x, w, b] = at::native_batch_norm_backward(
+            go.onHost(), in.onHost(), by.onHost(), m.onHost(), v.onHost(), sm.onHost(), sv.onHost(),
+            true, epsilon, {true, true, true});
+        di.onHost().copy_(x);
+        dw.onHost().copy_(w);
+        db.onHost().copy_(b);
+      },
+      {in, go, by, m, v, sm, sv, r}, {di, dw, db}, {},
+      readTwice({in, go}, {in, go, by, m, v, sm, sv, r}, {di, dw, db}));
   return {of_input, of_weight, of_bias};
 }
 

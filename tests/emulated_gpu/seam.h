@@ -16,21 +16,21 @@ typedef struct {
   size_t rows, pitch; /* so many runs of `bytes`, so far apart */
 } emulated_gpu_access;
 
-/* What a kernel asks of the device. `spanned`: from the first byte to the last of its tensors, which
- * decides its time in *bits*; the rest is *clock*'s: bytes read and written, each once; a product of
- * [batch, m, k] and [batch, k, n], of bytes of this type; operations of attention. */
+/* What a kernel asks of the device. `spanned`: from the first byte to the last of its tensors,
+ * which decides its time in *bits*; the rest is *clock*'s: bytes read and written, each once; a
+ * product of [batch, m, k] and [batch, k, n], of bytes of this type; operations of attention. */
 typedef struct {
   size_t spanned, bytes;
   double m, n, k, batch;
   double attention;
+  int convolution; /* the product is one's */
   enum { EMULATED_GPU_FLOAT, EMULATED_GPU_TF32, EMULATED_GPU_HALF } format;
 } emulated_gpu_demand;
 
 /* At the stream's end: run(data) when the stream comes to it, end(data) when it is forgotten. A
  * captured stream keeps it as a node, which each replay runs. Mode *clock* runs nothing. */
 cudaError_t emulated_gpu_enqueue(cudaStream_t stream, const char* name, void (*run)(void*),
-                                 void (*end)(void*), void* data,
-                                 const emulated_gpu_demand* demand,
+                                 void (*end)(void*), void* data, const emulated_gpu_demand* demand,
                                  const emulated_gpu_access* accesses, size_t count);
 /* The same of a task that other processes take part in: it is done once ready(data) is not 0, which
  * is asked when the stream comes to it, and again at each look. Never for a stream that is broken.
@@ -61,6 +61,8 @@ void emulated_gpu_host_access(const char* name, const void* begin, size_t bytes,
 size_t emulated_gpu_order_reports(void);
 /* Mode *clock*: kernels are not run, what they would have written is not there. */
 int emulated_gpu_clock_mode(void);
+/* What an operation of NCCL takes once all ranks are there, in nanoseconds; below 0: not timed. */
+double emulated_gpu_communication_time(size_t bytes, int ranks);
 /* This thread's processor time is the emulator's own between enter and leave (host_time.hpp). */
 void emulated_gpu_enter(void);
 void emulated_gpu_leave(void);

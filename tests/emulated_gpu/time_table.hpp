@@ -45,7 +45,10 @@ struct TimeTable {
   double hbm = 0.90 * 3'350;        // bytes/ns. [sheet], 0.90 [assumed]; a copy on an H200 had 0.84
   int multiprocessors = 132;        // [sheet]
   double half_rate = 989'400, tf32_rate = 494'700, float_rate = 66'900;  // FLOP/ns. [sheet]
-  double product = 0.80;    // of these rates, at whole waves. [public]; convolutions [assumed]
+  double product = 0.80;  // of these rates, at whole waves. [public]
+  // Of a convolution computed as a product. [assumed]: with it a step of ResNet-50 takes 47 ms, on
+  // an H100 65 (docs/results/2026-11-27-h100.md).
+  double convolution = 0.35;
   double attention = 0.35;  // [public]
   int communication_multiprocessors =
       20;  // of a NCCL kernel, waiting included: DeepSeek-V3's report

@@ -21,6 +21,9 @@ API int emulated_gpu_outside() {
 API void emulated_gpu_inside(int depth) {
   HostTime::get().inside(depth);
 }
+API double emulated_gpu_communication_time(std::size_t bytes, int ranks) {
+  return settings().timed() ? communicationTime(bytes, ranks) : -1;
+}
 API std::size_t emulated_gpu_times(double* figures, std::size_t room) {
   const Lock lock(device_lock);
   const HostTimes host = HostTime::get().times();
