@@ -1,7 +1,5 @@
 #include "event_log.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -25,14 +23,11 @@ EventLog::EventLog(std::int64_t base_bytes, const allocator::Ledger* mapped_in)
 }
 
 ThreadMoment ThreadMoment::now() noexcept {
-  timespec busy{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &busy);
-  return {std::chrono::steady_clock::now(),
-          scheduler::Nanoseconds{busy.tv_sec} * 1'000'000'000 + busy.tv_nsec};
+  return {RunClock::now(), RunClock::busyNanoseconds()};
 }
 
-scheduler::Nanoseconds EventLog::sinceStart(std::chrono::steady_clock::time_point at) const {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(at - start_).count();
+scheduler::Nanoseconds EventLog::sinceStart(RunClock::time_point at) const {
+  return (at - start_).count();
 }
 
 void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexcept {

@@ -17,12 +17,13 @@
 #include "ebbtide/allocator/ledger.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
 #include "ebbtide/scheduler/trace.hpp"
+#include "run_clock.hpp"
 
 namespace ebbtide::plugin {
 
 // When a thread did something.
 struct ThreadMoment {
-  std::chrono::steady_clock::time_point at = {};
+  RunClock::time_point at = {};
   scheduler::Nanoseconds busy_ns = 0;  // processor time of the thread since it began
 
   static ThreadMoment now() noexcept;  // of the calling thread
@@ -110,16 +111,16 @@ class EventLog final : public allocator::Observer {
   static constexpr std::size_t kMostAfter = 200'000;
   static constexpr std::size_t kMostMarks = 100'000;  // messages, and scopes
 
-  scheduler::Nanoseconds now() const { return sinceStart(std::chrono::steady_clock::now()); }
+  scheduler::Nanoseconds now() const { return sinceStart(RunClock::now()); }
   // Called with mutex_ held.
-  scheduler::Nanoseconds sinceStart(std::chrono::steady_clock::time_point at) const;
+  scheduler::Nanoseconds sinceStart(RunClock::time_point at) const;
   scheduler::Nanoseconds busySinceStart(const ThreadMoment& moment) const;
   void insert(scheduler::TraceEvent event);
   void end(std::size_t scope, const ThreadMoment& moment);
   void noteMapped(scheduler::Nanoseconds at_ns);
 
   mutable std::mutex mutex_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  RunClock::time_point start_ = RunClock::now();
   std::int64_t base_bytes_;
   const allocator::Ledger* const mapped_in_;
   std::vector<scheduler::TraceMapped> mapped_;

@@ -11,9 +11,7 @@ namespace ebbtide::plugin {
 class HostClock final : public DeviceClock {
  public:
   Mark mark() override {
-    return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now().time_since_epoch())
-               .count() -
-           evictionNs();
+    return Clock::nanoseconds() - evictionNs();
   }
   std::int64_t nanosecondsBetween(Mark begin, Mark end) override { return end - begin; }
   void release(Mark) noexcept override {}

@@ -204,7 +204,7 @@ Session::StepStart Session::beginStep() {
     if (trained_.placement()) trained_.placement()->beginStep(start.plan);
   }
   control_->noteBegin(memory);
-  begun_ = {.at = std::chrono::steady_clock::now(),
+  begun_ = {.at = RunClock::now(),
             .memory = memory,
             .executor = counters_.totals(),
             .late_backwards = late_backwards_.count()};
@@ -286,7 +286,7 @@ void Session::finishStep(StepSummary summary) {
   trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
   if (!trained_.isElsewhere()) figures_.noteUncounted(summary.uncounted_bytes);
   const double elapsed =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - begun_.at).count();
+      std::chrono::duration<double>(RunClock::now() - begun_.at).count();
   ++steps_;
   run_trace_.endStep(steps_);
   snapshots_.endStep(steps_);

@@ -242,7 +242,7 @@ class Session {
   bool freeToObserve() const;  // mutex_ held
 
   struct StepBegin {  // of the step that began last
-    std::chrono::steady_clock::time_point at;
+    RunClock::time_point at;
     allocator::Statistics memory;
     ExecutorCounters::Totals executor;
     std::int64_t late_backwards = 0;

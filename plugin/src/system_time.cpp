@@ -5,12 +5,12 @@
 #include <chrono>
 #include <limits>
 
+#include "run_clock.hpp"
+
 namespace ebbtide::plugin {
 
 std::int64_t steadyNanoseconds() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return RunClock::nanoseconds();
 }
 
 // The closest of a few looks: between two a thread may have to wait.

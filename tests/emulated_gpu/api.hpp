@@ -2,6 +2,7 @@
 #pragma once
 
 #include "device.hpp"
+#include "host_time.hpp"
 
 #define API extern "C" __attribute__((visibility("default")))
 #define DRIVER API CUresult CUDAAPI
@@ -9,7 +10,15 @@
 
 namespace emulated_gpu {
 
-using Lock = std::lock_guard<DeviceLock>;
+// Its holder's processor time is none of the program's.
+class Lock {
+ public:
+  explicit Lock(DeviceLock& lock) : held_(lock) {}
+
+ private:
+  InEmulator in_emulator_;
+  std::lock_guard<DeviceLock> held_;
+};
 
 inline cudaError_t& lastError() {
   thread_local cudaError_t error = cudaSuccess;

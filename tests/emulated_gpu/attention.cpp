@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "demand.hpp"
 #include "device_tensor.hpp"
 #include "operators.hpp"
 #include "unsteady.hpp"
@@ -82,25 +83,26 @@ void launchForward(const Attention& attention, const Tensor& output, const Tenso
   const DeviceTensor out(output), sums(logsumexp);
   const DeviceTensor seed_at(seed.is_cuda() ? seed : Tensor());
   const DeviceTensor offset_at(offset.is_cuda() ? offset : Tensor());
-  launch("attention",
-         [=] {
-           std::optional<at::Generator> generator;
-           if (draws) {
-             generator = draws->generator();
-             if (seed_at.defined()) seed_at.onHost().fill_(draws->seed());
-             if (offset_at.defined()) offset_at.onHost().fill_(draws->offset());
-           }
-           const Parts parts(attention, generator);
-           const Tensor weights =
-               parts.kept.defined() ? parts.weights.mul(parts.kept) : parts.weights;
-           out.onHost().copy_(at::matmul(weights, parts.v));
-           const Tensor target = sums.onHost();
-           if (target.numel() == 0) return;
-           target.slice(2, 0, parts.logsumexp.size(2))
-               .copy_(target.dim() == 4 ? parts.logsumexp.unsqueeze(-1) : parts.logsumexp);
-         },
-         {attention.q, attention.k, attention.v, attention.bias},
-         {out, sums, draws ? seed_at : DeviceTensor(), draws ? offset_at : DeviceTensor()});
+  launch(
+      "attention",
+      [=] {
+        std::optional<at::Generator> generator;
+        if (draws) {
+          generator = draws->generator();
+          if (seed_at.defined()) seed_at.onHost().fill_(draws->seed());
+          if (offset_at.defined()) offset_at.onHost().fill_(draws->offset());
+        }
+        const Parts parts(attention, generator);
+        const Tensor weights = parts.kept.defined() ? parts.weights.mul(parts.kept) : parts.weights;
+        out.onHost().copy_(at::matmul(weights, parts.v));
+        const Tensor target = sums.onHost();
+        if (target.numel() == 0) return;
+        target.slice(2, 0, parts.logsumexp.size(2))
+            .copy_(target.dim() == 4 ? parts.logsumexp.unsqueeze(-1) : parts.logsumexp);
+      },
+      {attention.q, attention.k, attention.v, attention.bias},
+      {out, sums, draws ? seed_at : DeviceTensor(), draws ? offset_at : DeviceTensor()}, {},
+      attentionDemand(attention.q, attention.k, attention.v, attention.causal, 2));
 }
 
 struct Gradients {
@@ -112,31 +114,32 @@ void launchBackward(const char* name, const Attention& attention, const Tensor& 
   const DeviceTensor of_output(gradient), seed_at(seed), offset_at(offset);
   const DeviceTensor dq(wanted.q), dk(wanted.k), dv(wanted.v), db(wanted.bias);
   const bool no_order = addsInNoOrder(name);
-  launch(name,
-         [=] {
-           std::optional<at::Generator> generator;
-           if (attention.dropout > 0) {
-             const auto number = [](const DeviceTensor& at) {
-               return static_cast<const std::int64_t*>(at.onHost().data_ptr())[0];
-             };
-             generator = Draws::generatorOf(number(seed_at), number(offset_at));
-           }
-           const Parts parts(attention, generator);
-           const Tensor go = of_output.onHost().to(at::kFloat);
-           const Tensor weights =
-               parts.kept.defined() ? parts.weights.mul(parts.kept) : parts.weights;
-           Tensor dw = at::matmul(go, parts.v.transpose(-2, -1));
-           if (parts.kept.defined()) dw = dw.mul(parts.kept);
-           const Tensor ds = parts.weights.mul(dw.sub(dw.mul(parts.weights).sum(-1, true)));
-           dv.onHost().copy_(parts.shared(at::matmul(weights.transpose(-2, -1), go)));
-           dq.onHost().copy_(at::matmul(ds, parts.k).mul(attention.scale));
-           dk.onHost().copy_(
-               parts.shared(at::matmul(ds.transpose(-2, -1), parts.q).mul(attention.scale)));
-           if (db.defined()) db.onHost().copy_(ds.sum_to_size(db.sizes()));
-           if (no_order) disturb(dq.onHost(), nextLaunch());
-         },
-         {attention.q, attention.k, attention.v, attention.bias, of_output, seed_at, offset_at},
-         {dq, dk, dv, db});
+  launch(
+      name,
+      [=] {
+        std::optional<at::Generator> generator;
+        if (attention.dropout > 0) {
+          const auto number = [](const DeviceTensor& at) {
+            return static_cast<const std::int64_t*>(at.onHost().data_ptr())[0];
+          };
+          generator = Draws::generatorOf(number(seed_at), number(offset_at));
+        }
+        const Parts parts(attention, generator);
+        const Tensor go = of_output.onHost().to(at::kFloat);
+        const Tensor weights = parts.kept.defined() ? parts.weights.mul(parts.kept) : parts.weights;
+        Tensor dw = at::matmul(go, parts.v.transpose(-2, -1));
+        if (parts.kept.defined()) dw = dw.mul(parts.kept);
+        const Tensor ds = parts.weights.mul(dw.sub(dw.mul(parts.weights).sum(-1, true)));
+        dv.onHost().copy_(parts.shared(at::matmul(weights.transpose(-2, -1), go)));
+        dq.onHost().copy_(at::matmul(ds, parts.k).mul(attention.scale));
+        dk.onHost().copy_(
+            parts.shared(at::matmul(ds.transpose(-2, -1), parts.q).mul(attention.scale)));
+        if (db.defined()) db.onHost().copy_(ds.sum_to_size(db.sizes()));
+        if (no_order) disturb(dq.onHost(), nextLaunch());
+      },
+      {attention.q, attention.k, attention.v, attention.bias, of_output, seed_at, offset_at},
+      {dq, dk, dv, db}, {},
+      attentionDemand(attention.q, attention.k, attention.v, attention.causal, 5));
 }
 
 // --- efficient: seed and offset are the host's, but in a capture

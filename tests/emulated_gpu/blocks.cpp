@@ -6,6 +6,7 @@
 #include <set>
 
 #include "captures.hpp"
+#include "host_time.hpp"
 #include "memory.hpp"
 #include "settings.hpp"
 
@@ -51,7 +52,12 @@ void* newRange(std::size_t bytes) {
 void* newDeviceRange(Device& device, std::size_t bytes) {
   if (device.used_bytes + bytes > device.total_bytes) return nullptr;
   void* const got = newRange(bytes);
-  if (got != nullptr) device.used_bytes += bytes;
+  if (got == nullptr) return nullptr;
+  device.used_bytes += bytes;
+  device.most_used_bytes = std::max(device.most_used_bytes, device.used_bytes);
+  const TimeTable& table = timeTable();
+  const Nanoseconds page = table.page_created + table.page_mapped + table.page_access;
+  HostTime::get().spend(page * static_cast<double>(bytes / kPageBytes));
   return got;
 }
 
@@ -99,6 +105,9 @@ CUresult allocateBlock(void** begin, std::size_t bytes, Device* device) {
     *begin = device == nullptr ? newRange(block.bytes) : newDeviceRange(*device, block.bytes);
   }
   if (*begin == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
+  if (device == nullptr) {
+    HostTime::get().spend(timeTable().pinned_byte * static_cast<double>(block.bytes));
+  }
   if (settings().poison && device != nullptr) std::memset(*begin, kPoison, block.bytes);
   blocks[key(*begin)] = block;
   return CUDA_SUCCESS;

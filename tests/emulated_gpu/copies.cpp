@@ -1,6 +1,7 @@
 #include <cstring>
 
 #include "memory.hpp"
+#include "settings.hpp"
 
 namespace emulated_gpu {
 namespace {
@@ -11,16 +12,31 @@ struct Rows {
   std::size_t to_pitch = 0, from_pitch = 0, bytes = 0, rows = 1;
 };
 
+// Mode *clock*: what came from the device is zero where a program may look at it as a number, and
+// the rest is not copied.
 void move(const Rows& rows) {
+  constexpr std::size_t kNumbers = 64 << 10;
+  if (settings().clock) {
+    const bool to_host = deviceOf(rows.to) == nullptr && deviceOf(rows.from) != nullptr;
+    if (!to_host || rows.bytes * rows.rows > kNumbers) return;
+    for (std::size_t i = 0; i < rows.rows; ++i) {
+      std::memset(rows.to + i * rows.to_pitch, 0, rows.bytes);
+    }
+    return;
+  }
   for (std::size_t i = 0; i < rows.rows; ++i) {
     std::memmove(rows.to + i * rows.to_pitch, rows.from + i * rows.from_pitch, rows.bytes);
   }
 }
 
-Work workOf(const Rows& rows, bool over_link) {
+// Between the device and the host's memory, or within the device.
+Work workOf(const Rows& rows, bool to_host, bool from_host, bool pageable) {
   const std::size_t all = rows.bytes * rows.rows;
+  const bool over_link = to_host || from_host;
+  const Engine over = to_host ? Engine::kToHost : Engine::kToDevice;
   return {.run = [rows] { move(rows); },
-          .cost = over_link ? hostCopyTime(all) : deviceCopyTime(all),
+          .cost = over_link ? hostCopyTime(all, to_host, pageable) : deviceCopyTime(all),
+          .engine = over_link ? over : Engine::kCompute,
           .accesses = {{rows.from, rows.bytes, false, rows.rows, rows.from_pitch},
                        {rows.to, rows.bytes, true, rows.rows, rows.to_pitch}},
           .name = "a copy"};
@@ -28,6 +44,7 @@ Work workOf(const Rows& rows, bool over_link) {
 
 // From pageable memory: it is read before the call returns.
 Work stagedWork(const Rows& rows) {
+  if (settings().clock) return workOf(rows, false, true, true);
   auto staged = std::make_shared<std::vector<char>>(rows.bytes * rows.rows);
   Rows in = rows;
   in.to = staged->data();
@@ -36,7 +53,7 @@ Work stagedWork(const Rows& rows) {
   Rows out = rows;
   out.from = staged->data();
   out.from_pitch = rows.bytes;
-  Work work = workOf(out, true);
+  Work work = workOf(out, false, true, true);
   work.accesses.erase(work.accesses.begin());
   work.run = [out, staged] { move(out); };
   return work;
@@ -47,11 +64,16 @@ CUresult enqueueRows(const Rows& rows, CUstream stream) {
   const bool to_host = deviceOf(rows.to) == nullptr, from_host = deviceOf(rows.from) == nullptr;
   const CUstream on = resolved(stream);
   if (on->capture == nullptr && from_host && !isPinned(rows.from)) {
-    return enqueue(stream, stagedWork(rows));
+    const CUresult error = enqueue(stream, stagedWork(rows));
+    if (rows.bytes * rows.rows > timeTable().staged) waitUntilDone(*on);
+    return error;
   }
-  if (const CUresult error = enqueue(stream, workOf(rows, to_host || from_host))) return error;
+  const bool pageable = to_host && !isPinned(rows.to);
+  if (const CUresult error = enqueue(stream, workOf(rows, to_host, from_host, pageable))) {
+    return error;
+  }
   // To pageable memory: it is written before the call returns.
-  if (on->capture == nullptr && to_host && !isPinned(rows.to)) drain(on);
+  if (on->capture == nullptr && pageable) drain(on);
   return on->device->broken;
 }
 
@@ -69,8 +91,13 @@ CUresult copyRows(void* to, std::size_t to_pitch, const void* from, std::size_t 
 }
 
 CUresult fillBytes(void* begin, int value, std::size_t bytes, CUstream stream) {
-  return enqueue(stream, {.run = [=] { std::memset(begin, value, bytes); },
-                          .cost = deviceCopyTime(bytes),
+  const bool skipped = settings().clock && deviceOf(begin) != nullptr;
+  const auto run = [=] {
+    if (!skipped) std::memset(begin, value, bytes);
+  };
+  return enqueue(stream, {.run = run,
+                          .cost = settings().timed() ? kernelTime(bytes) : deviceCopyTime(bytes),
+                          .engine = Engine::kCompute,
                           .accesses = {{begin, bytes, true}},
                           .name = "a fill"});
 }

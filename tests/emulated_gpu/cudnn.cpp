@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "demand.hpp"
 #include "device_tensor.hpp"
 #include "operators.hpp"
 #include "unsteady.hpp"
@@ -52,6 +53,21 @@ std::uint64_t planOf(const DeviceTensor& workspace) {
   return unsteady() ? workspace.spannedBytes() >> 12 : 0;
 }
 
+// As a product: a row for each output pixel, a column for each of the group's channels. Where it is
+// transposed input and output change places.
+emulated_gpu_demand demandOf(const Tensor& input, const Tensor& output, const Tensor& weight,
+                             const Shape& shape, double passes) {
+  const Tensor& pixels = shape.transposed ? input : output;
+  const double m = static_cast<double>(pixels.numel()) / static_cast<double>(pixels.size(1));
+  const auto groups = static_cast<double>(shape.groups);
+  const auto n = static_cast<double>(weight.size(0)) / groups;
+  const double k = static_cast<double>(weight.numel()) / static_cast<double>(weight.size(0));
+  emulated_gpu_demand result = emulated_gpu::demandOf(
+      {m, n, passes * k, groups}, input.scalar_type(), at::globalContext().allowTF32CuDNN());
+  result.convolution = 1;
+  return result;
+}
+
 Tensor convolve(const Tensor& input, const Tensor& weight, const MaybeTensor& bias,
                 const Shape& shape, bool benchmark) {
   const c10::cuda::CUDAGuard guard(input.device());
@@ -69,7 +85,7 @@ Tensor convolve(const Tensor& input, const Tensor& weight, const MaybeTensor& bi
                                      shape.output_padding, shape.groups));
         disturb(target, plan);
       },
-      {in, by, add}, {out}, workspace);
+      {in, by, add}, {out}, workspace, demandOf(input, output, weight, shape, 1));
   return output;
 }
 
@@ -133,13 +149,24 @@ std::tuple<Tensor, Tensor, Tensor> convolutionBackward(
         if (db.defined()) db.onHost().copy_(b);
         if (dw.defined()) disturb(dw.onHost(), plan);
       },
-      {go, in, by}, {di, dw, db}, workspace);
+      {go, in, by}, {di, dw, db}, workspace,
+      demandOf(input, gradient, weight, shape, (wanted[0] ? 1 : 0) + (wanted[1] ? 1 : 0)));
   return {of_input, of_weight, of_bias};
 }
 
 // --- batch normalization: the backward pass reads what the forward pass reserved
 
 constexpr int kReserved = 7;
+
+// Sums over the batch come before what they are needed for.
+emulated_gpu_demand readTwice(const std::vector<DeviceTensor>& twice,
+                              const std::vector<DeviceTensor>& reads,
+                              const std::vector<DeviceTensor>& writes) {
+  emulated_gpu_demand result{};
+  addBytes(result, reads, writes);
+  for (const DeviceTensor& each : twice) result.bytes += each.bytes();
+  return result;
+}
 
 std::tuple<Tensor, Tensor, Tensor, Tensor> batchNorm(const Tensor& input, const Tensor& weight,
                                                      const MaybeTensor& bias,
@@ -155,18 +182,19 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> batchNorm(const Tensor& input, const 
   const Tensor reserve = at::empty({training ? 512 : 0}, input.options().dtype(at::kByte));
   const DeviceTensor in(input), by(weight), add(bias), m(mean), v(variance);
   const DeviceTensor out(output), sm(saved_mean), sv(saved_variance), r(reserve);
-  launch("cudnn_batch_norm",
-         [=] {
-           auto [y, a, b] =
-               at::native_batch_norm(in.onHost(), by.onHost(), add.onHost(), m.onHost(), v.onHost(),
-                                     training, momentum, epsilon);
-           out.onHost().copy_(y);
-           if (!training) return;
-           sm.onHost().copy_(a);
-           sv.onHost().copy_(b);
-           r.onHost().fill_(kReserved);
-         },
-         {in, by, add}, {out, sm, sv, r, m, v});
+  launch(
+      "cudnn_batch_norm",
+      [=] {
+        auto [y, a, b] = at::native_batch_norm(in.onHost(), by.onHost(), add.onHost(), m.onHost(),
+                                               v.onHost(), training, momentum, epsilon);
+        out.onHost().copy_(y);
+        if (!training) return;
+        sm.onHost().copy_(a);
+        sv.onHost().copy_(b);
+        r.onHost().fill_(kReserved);
+      },
+      {in, by, add}, {out, sm, sv, r, m, v}, {},
+      readTwice({in}, {in, by, add}, {out, sm, sv, r, m, v}));
   return {output, saved_mean, saved_variance, reserve};
 }
 
@@ -182,20 +210,22 @@ std::tuple<Tensor, Tensor, Tensor> batchNormBackward(const Tensor& input, const 
                of_bias = at::empty_like(weight);
   const DeviceTensor in(input), go(gradient), by(weight), m(mean), v(variance), sm(saved_mean),
       sv(saved_variance), r(reserve), di(of_input), dw(of_weight), db(of_bias);
-  launch("cudnn_batch_norm_backward",
-         [=] {
-           if (!r.onHost().eq(kReserved).all().item<bool>()) {
-             std::fputs("emulated GPU: the reserve of cuDNN's batch norm is spoilt\n", stderr);
-             std::abort();
-           }
-           auto [x, w, b] = at::native_batch_norm_backward(
-               go.onHost(), in.onHost(), by.onHost(), m.onHost(), v.onHost(), sm.onHost(),
-               sv.onHost(), true, epsilon, {true, true, true});
-           di.onHost().copy_(x);
-           dw.onHost().copy_(w);
-           db.onHost().copy_(b);
-         },
-         {in, go, by, m, v, sm, sv, r}, {di, dw, db});
+  launch(
+      "cudnn_batch_norm_backward",
+      [=] {
+        if (!r.onHost().eq(kReserved).all().item<bool>()) {
+          std::fputs("emulated GPU: the reserve of cuDNN's batch norm is spoilt\n", stderr);
+          std::abort();
+        }
+        auto [x, w, b] = at::native_batch_norm_backward(
+            go.onHost(), in.onHost(), by.onHost(), m.onHost(), v.onHost(), sm.onHost(), sv.onHost(),
+            true, epsilon, {true, true, true});
+        di.onHost().copy_(x);
+        dw.onHost().copy_(w);
+        db.onHost().copy_(b);
+      },
+      {in, go, by, m, v, sm, sv, r}, {di, dw, db}, {},
+      readTwice({in, go}, {in, go, by, m, v, sm, sv, r}, {di, dw, db}));
   return {of_input, of_weight, of_bias};
 }
 

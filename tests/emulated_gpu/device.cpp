@@ -5,6 +5,7 @@
 
 #include "captures.hpp"
 #include "faults.hpp"
+#include "host_time.hpp"
 #include "memory.hpp"
 #include "operators_library.hpp"
 #include "settings.hpp"
@@ -14,6 +15,8 @@ namespace emulated_gpu {
 DeviceLock device_lock;
 
 namespace {
+
+std::uint64_t times_asked = 0;
 
 std::vector<Device>& devices() {
   static auto* const all = [] {
@@ -45,6 +48,9 @@ bool runOne(CUstream stream, bool wait) {
       return false;
     }
     const bool whole = stream->device->broken == CUDA_SUCCESS;
+    if (settings().timed() && next.work.ready) {  // it tells others when it came
+      stream->clock = std::max(stream->clock, next.asked + timeTable().latency);
+    }
     if (next.work.ready && whole && !next.work.ready()) return false;
     if (next.graph && !next.graph->done() && whole) {
       if (!next.graph->runOne()) return false;
@@ -53,19 +59,30 @@ bool runOne(CUstream stream, bool wait) {
   }
   Task task = std::move(stream->queue.front());
   stream->queue.pop_front();
-  if (task.awaited != nullptr) stream->clock = std::max(stream->clock, task.awaited->clock);
-  if (task.graph) stream->clock += task.graph->cost;
+  if (!settings().timed() && task.awaited != nullptr) {
+    stream->clock = std::max(stream->clock, task.awaited->clock);
+  }
+  if (!settings().timed() && task.graph) stream->clock += task.graph->cost;
   // Nothing that is later in the order runs on a device that trapped.
   if (task.work.kernel) trapIfAsked(*stream->device);
   if (task.work.run && stream->device->broken == CUDA_SUCCESS) task.work.run();
-  stream->clock += task.work.cost;
+  settings().timed() ? timeTask(*stream, task) : void(stream->clock += task.work.cost);
   ++stream->done;
   const auto& event = task.event;
   if (event && event->stream == stream && event->number == stream->done) event->at = stream->clock;
   return true;
 }
 
+// A full queue holds the host up until its first task is done.
 void push(CUstream stream, Task task) {
+  ++times_asked;
+  if (settings().timed()) {
+    const std::uint64_t most = settings().longest_queue;
+    if (stream->enqueued >= most) {
+      HostTime::get().stallUntil(endOf(*stream, stream->enqueued + 1 - most));
+    }
+    task.asked = HostTime::get().now();
+  }
   stream->queue.push_back(std::move(task));
   ++stream->enqueued;
 }
@@ -96,6 +113,7 @@ void advance(CUstream stream) {
   }
   switch (settings().schedule) {
     case Schedule::kEager:
+    case Schedule::kTimed:
       for (std::size_t i = 0; i < all.size(); ++i) runUntil(all[i], all[i]->enqueued, false);
       break;
     case Schedule::kLazy:
@@ -144,6 +162,10 @@ void makeActive(Device& device) {
   installOperators();
 }
 
+std::uint64_t timesAsked() {
+  return times_asked;
+}
+
 CUresult stickyError() {
   for (const Device& each : devices()) {
     if (each.broken != CUDA_SUCCESS) return each.broken;
@@ -172,6 +194,14 @@ CUresult enqueue(CUstream stream, Work work) {
   if (work.kernel) {
     if (const CUresult error = refuseLaunch(*on->device)) return error;
   }
+  HostTime& host = HostTime::get();
+  if (work.kernel) {
+    host.spend(timeTable().launch);
+    host.countLaunch();
+  } else if (work.engine != Engine::kNone) {
+    host.spend(timeTable().copy);
+    host.countCopy();
+  }
   if (on->capture != nullptr) return captureWork(on, std::move(work));
   orderTask(on, work);
   orderWithLegacy(on);
@@ -189,7 +219,10 @@ CUresult enqueueGraph(CUstream stream, std::shared_ptr<GraphRun> graph, GraphLan
   orderGraph(on, lanes, *graph->nodes);
   orderWithLegacy(on);
   Task task;
-  task.work.cost = kLaunch;
+  task.work.cost = settings().timed() ? 0 : kLaunch;
+  task.work.engine = Engine::kCompute;
+  HostTime::get().spend(timeTable().launch);
+  HostTime::get().countLaunch();
   task.graph = std::move(graph);
   push(on, std::move(task));
   advance(on);
@@ -197,6 +230,7 @@ CUresult enqueueGraph(CUstream stream, std::shared_ptr<GraphRun> graph, GraphLan
 }
 
 void awaitTask(CUstream stream, CUstream awaited, std::uint64_t number) {
+  HostTime::get().spend(timeTable().event_wait);
   orderWithLegacy(stream);
   push(stream, {{}, awaited, number, nullptr, nullptr});
   advance(stream);
@@ -204,6 +238,7 @@ void awaitTask(CUstream stream, CUstream awaited, std::uint64_t number) {
 
 CUresult recordEvent(const std::shared_ptr<EventState>& event, CUstream stream) {
   const CUstream on = resolved(stream);
+  HostTime::get().spend(event->timed ? timeTable().event_record_timed : timeTable().event_record);
   if (const CUresult error = legacyInCapture(on)) return error;
   if (event->device != on->device) return CUDA_ERROR_INVALID_HANDLE;
   if (on->capture != nullptr) {
@@ -247,13 +282,25 @@ bool runUntil(CUstream stream, std::uint64_t number, bool wait) {
   return true;
 }
 
+void waitUntilDone(const CUstream_st& stream) {
+  if (settings().timed()) HostTime::get().waitUntil(stream.clock);
+}
+
 void drain(CUstream stream) {
   runUntil(stream, stream->enqueued, true);
+  waitUntilDone(*stream);
   orderHost(stream->lane.seen);
 }
 
 void drainAll(Device& device) {
-  for (std::size_t i = 0; i < device.streams.size(); ++i) drain(device.streams[i]);
+  const CUstream_st* last = nullptr;  // to be done: the host waits once
+  for (std::size_t i = 0; i < device.streams.size(); ++i) {
+    const CUstream stream = device.streams[i];
+    runUntil(stream, stream->enqueued, true);
+    orderHost(stream->lane.seen);
+    if (last == nullptr || stream->clock > last->clock) last = stream;
+  }
+  if (last != nullptr) waitUntilDone(*last);
   orderHost(device);
 }
 
@@ -269,8 +316,10 @@ void drainAsAsked(CUstream stream) {
 
 bool lookAt(CUstream stream) {
   if (!idle(stream)) runOne(stream, false);
-  if (idle(stream)) orderHost(stream->lane.seen);
-  return idle(stream);
+  if (!idle(stream)) return false;
+  if (settings().timed() && stream->clock > HostTime::get().now()) return false;
+  orderHost(stream->lane.seen);
+  return true;
 }
 
 }  // namespace emulated_gpu

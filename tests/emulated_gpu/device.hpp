@@ -13,6 +13,7 @@
 #include <memory>
 #include <vector>
 
+#include "capacity.hpp"
 #include "clock.hpp"
 #include "device_lock.hpp"
 #include "order.hpp"
@@ -26,6 +27,7 @@ struct GraphRun;
 struct Work {
   std::function<void()> run = {};  // empty: it only takes its place in the order
   Nanoseconds cost = 0;
+  Engine engine = Engine::kNone;      // that it takes for so long
   std::vector<Access> accesses = {};  // empty: not told
   // So often it is not done yet when it is looked at: a kernel that takes long. Who waits has it
   // done.
@@ -43,10 +45,11 @@ struct EventState {
   Nanoseconds at = 0;
   bool timed = true;
   Device* device = nullptr;
-  std::uint64_t capture = 0;  // of the capture that recorded it last; 0: none
-  std::vector<int> nodes;     // of that capture, which it comes after
-  int asked = 0;              // queries that heard "not ready"
-  Seen seen;                  // by the stream, where it was recorded
+  std::uint64_t capture = 0;   // of the capture that recorded it last; 0: none
+  std::vector<int> nodes;      // of that capture, which it comes after
+  int asked = 0;               // queries that heard "not ready"
+  std::uint64_t asked_at = 0;  // timesAsked() at the last one
+  Seen seen;                   // by the stream, where it was recorded
 };
 
 struct Task {
@@ -55,6 +58,7 @@ struct Task {
   std::uint64_t awaited_number = 0;
   std::shared_ptr<EventState> event;  // is recorded
   std::shared_ptr<GraphRun> graph;    // a launch; one node after the other
+  Nanoseconds asked = 0;              // the host's time
 };
 
 struct Device {
@@ -66,6 +70,9 @@ struct Device {
   CUstream legacy = nullptr;
   CUstream collector = nullptr;  // waits for all streams where an event of the context is recorded
   std::vector<CUstream> streams;
+  Capacity compute, to_device, to_host;  // timed
+  Nanoseconds busy = 0;                  // with kernels, were each alone
+  std::size_t most_used_bytes = 0;
 };
 
 extern DeviceLock device_lock;
@@ -87,6 +94,8 @@ CUresult newStream(CUstream* stream, bool blocking, int priority);
 // At the stream's end, or a node of the graph that is captured there.
 CUresult enqueue(CUstream stream, Work work);
 CUresult enqueueGraph(CUstream stream, std::shared_ptr<GraphRun> graph, GraphLanes& lanes);
+// How often work was asked for: who queries again and nothing changed waits.
+std::uint64_t timesAsked();
 void awaitTask(CUstream stream, CUstream awaited, std::uint64_t number);
 CUresult recordEvent(const std::shared_ptr<EventState>& event, CUstream stream);
 CUresult recordOfAll(const std::shared_ptr<EventState>& event, Device& device);
@@ -95,6 +104,8 @@ CUresult recordOfAll(const std::shared_ptr<EventState>& event, Device& device);
 bool runUntil(CUstream stream, std::uint64_t number, bool wait);
 void drain(CUstream stream);
 void drainAll(Device& device);
+// The host's time is the stream's, timed.
+void waitUntilDone(const CUstream_st& stream);
 // As a wait for the stream: the legacy one waits for those that block.
 void drainAsAsked(CUstream stream);
 // One look at the stream: true when nothing is left.
@@ -109,6 +120,7 @@ struct CUstream_st {
   std::deque<emulated_gpu::Task> queue;
   std::uint64_t enqueued = 0, done = 0;
   emulated_gpu::Nanoseconds clock = 0;
+  std::deque<emulated_gpu::Nanoseconds> ends;  // of its last tasks, timed
   emulated_gpu::Capture* capture = nullptr;
   std::vector<int> capture_nodes;  // the next node comes after them
   emulated_gpu::Lane lane;

@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "demand.hpp"
+
 namespace emulated_gpu {
 
 namespace {
@@ -95,6 +97,15 @@ std::size_t DeviceTensor::spannedBytes() const {
     last += (sizes_[i] - 1) * strides_[i];
   }
   return (static_cast<std::size_t>(last) + 1) * c10::elementSize(type_);
+}
+
+std::size_t DeviceTensor::bytes() const {
+  if (!on_device_ || data_ == nullptr) return 0;
+  std::int64_t numbers = 1;
+  for (std::size_t i = 0; i < sizes_.size(); ++i) {
+    if (strides_[i] != 0 || sizes_[i] == 0) numbers *= sizes_[i];
+  }
+  return static_cast<std::size_t>(numbers) * c10::elementSize(type_);
 }
 
 std::vector<emulated_gpu_access> DeviceTensor::accesses(bool writes) const {
@@ -208,15 +219,14 @@ std::vector<emulated_gpu_access> accessesOf(const std::vector<DeviceTensor>& rea
 }  // namespace
 
 void launch(const char* name, std::function<void()> run, const std::vector<DeviceTensor>& reads,
-            const std::vector<DeviceTensor>& writes, const DeviceTensor& workspace) {
+            const std::vector<DeviceTensor>& writes, const DeviceTensor& workspace,
+            emulated_gpu_demand demand) {
   auto accesses = accessesOf(reads, writes);
   for (const auto& each : accessesOf({}, {workspace})) accesses.push_back(each);
-  std::size_t bytes = 0;
-  for (const DeviceTensor& each : reads) bytes += each.spannedBytes();
-  for (const DeviceTensor& each : writes) bytes += each.spannedBytes();
+  if (demand.bytes == 0) addBytes(demand, reads, writes);
   C10_CUDA_CHECK(emulated_gpu_enqueue(
       currentStream(), name, &runTask, [](void* data) { delete static_cast<Task*>(data); },
-      new Task{name, std::move(run)}, bytes, accesses.data(), accesses.size()));
+      new Task{name, std::move(run)}, &demand, accesses.data(), accesses.size()));
 }
 
 void tellOrder(const char* name, const std::vector<DeviceTensor>& reads,

@@ -29,6 +29,25 @@ class InKernel {
   c10::AutoGradMode no_gradients_{false};
 };
 
+// The emulator's own time, and torch's and Ebbtide's within it (host_time.hpp).
+class InEmulator {
+ public:
+  InEmulator() { emulated_gpu_enter(); }
+  ~InEmulator() { emulated_gpu_leave(); }
+  InEmulator(const InEmulator&) = delete;
+  InEmulator& operator=(const InEmulator&) = delete;
+};
+class OutsideOfEmulator {
+ public:
+  OutsideOfEmulator() : depth_(emulated_gpu_outside()) {}
+  ~OutsideOfEmulator() { emulated_gpu_inside(depth_); }
+  OutsideOfEmulator(const OutsideOfEmulator&) = delete;
+  OutsideOfEmulator& operator=(const OutsideOfEmulator&) = delete;
+
+ private:
+  const int depth_;
+};
+
 class DeviceTensor {
  public:
   DeviceTensor() = default;
@@ -52,6 +71,8 @@ class DeviceTensor {
   // Its bytes only: rows, and rows of rows.
   std::vector<emulated_gpu_access> accesses(bool writes) const;
   const void* data() const { return data_; }
+  c10::ScalarType type() const { return type_; }
+  std::size_t bytes() const;  // that are its own: those that a stride of 0 repeats once
 
  private:
   void* data_ = nullptr;
@@ -84,9 +105,11 @@ cudaStream_t currentStream();
 bool capturing();
 
 // run() on the current stream, in a kernel's scope. Its reads and writes are told to the stream;
-// those of its workspace cost no time.
+// those of its workspace cost no time. `demand`: its operations, for mode *clock*, which runs
+// nothing. Bytes are added where there are none.
 void launch(const char* name, std::function<void()> run, const std::vector<DeviceTensor>& reads,
-            const std::vector<DeviceTensor>& writes, const DeviceTensor& workspace = {});
+            const std::vector<DeviceTensor>& writes, const DeviceTensor& workspace = {},
+            emulated_gpu_demand demand = {});
 // It ran already, after a wait for the current stream.
 void tellOrder(const char* name, const std::vector<DeviceTensor>& reads,
                const std::vector<DeviceTensor>& writes);

@@ -127,6 +127,7 @@ DRIVER cuCtxRecordEvent(CUcontext context, CUevent event) {
 
 DRIVER cuMemGetInfo(std::size_t* free, std::size_t* total) {
   const Lock lock(device_lock);
+  HostTime::get().spend(timeTable().memory_info);
   const Device& of = currentDevice();
   *free = of.total_bytes - std::min(of.total_bytes, of.used_bytes);
   *total = of.total_bytes;
@@ -240,6 +241,7 @@ DRIVER cuPointerGetAttribute(void* result, CUpointer_attribute which, CUdevicept
 
 DRIVER cuEventCreate(CUevent* event, unsigned flags) {
   const Lock lock(device_lock);
+  HostTime::get().spend(timeTable().event_life);
   *event = new CUevent_st;
   (*event)->state->timed = (flags & CU_EVENT_DISABLE_TIMING) == 0;
   (*event)->state->device = &currentDevice();
@@ -247,6 +249,7 @@ DRIVER cuEventCreate(CUevent* event, unsigned flags) {
 }
 DRIVER cuEventDestroy(CUevent event) {
   const Lock lock(device_lock);
+  HostTime::get().spend(timeTable().event_life);
   delete event;
   return CUDA_SUCCESS;
 }
@@ -265,6 +268,7 @@ DRIVER cuEventSynchronize(CUevent event) {
 }
 DRIVER cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   const Lock lock(device_lock);
+  HostTime::get().spend(timeTable().capture_status);
   const CUstream on = resolved(stream);
   if (const CUresult error = legacyInCapture(on)) return error;
   *status = captureStatus(on);

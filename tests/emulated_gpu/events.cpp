@@ -1,13 +1,35 @@
 #include "events.hpp"
 
 #include "captures.hpp"
+#include "host_time.hpp"
 #include "settings.hpp"
 
 namespace emulated_gpu {
 namespace {
 
-bool done(const EventState& event) {
+constexpr int kPolls = 8;  // queries with nothing asked for between: the thread waits
+
+bool ran(const EventState& event) {
   return event.stream == nullptr || event.stream->done >= event.number;
+}
+
+bool done(const EventState& event) {
+  return ran(event) && (!settings().timed() || event.at <= HostTime::get().now());
+}
+
+// By the host's clock. Nobody's time passes between two queries but what they cost, so who asks
+// again and again is taken to wait.
+CUresult queryTimed(EventState& event) {
+  HostTime::get().spend(timeTable().event_query);
+  if (!ran(event)) runUntil(event.stream, event.number, false);
+  if (ran(event) && !done(event)) {
+    event.asked = event.asked_at == timesAsked() ? event.asked + 1 : 1;
+    event.asked_at = timesAsked();
+    if (event.asked >= kPolls) HostTime::get().waitUntil(event.at);
+  }
+  if (!done(event)) return CUDA_ERROR_NOT_READY;
+  orderHost(event.seen);
+  return CUDA_SUCCESS;
 }
 
 CUresult notCaptured(CUstream stream) {
@@ -33,6 +55,7 @@ CUresult queryEvent(CUevent event) {
   EventState& state = *event->state;
   if (const CUresult error = capturedEvent(state)) return error;
   if (const CUresult error = unsafeCall("an event's query")) return error;
+  if (settings().timed()) return queryTimed(state);
   if (!done(state)) {
     if (++state.asked <= settings().unready) return CUDA_ERROR_NOT_READY;
     runUntil(state.stream, state.number, false);  // so that who polls gets on
@@ -47,6 +70,7 @@ CUresult synchronizeEvent(CUevent event) {
   if (const CUresult error = capturedEvent(state)) return error;
   if (const CUresult error = unsafeCall("an event's synchronize")) return error;
   if (state.stream != nullptr) runUntil(state.stream, state.number, true);
+  if (settings().timed()) HostTime::get().waitUntil(state.at);
   orderHost(state.seen);
   return CUDA_SUCCESS;
 }
@@ -67,6 +91,7 @@ CUresult queryStream(CUstream stream) {
   const CUstream on = resolved(stream);
   if (const CUresult error = notCaptured(on)) return error;
   if (const CUresult error = unsafeCall("a stream's query")) return error;
+  HostTime::get().spend(timeTable().stream_query);
   return lookAt(on) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
 }
 

@@ -93,14 +93,18 @@ CUresult launchKernel(const void* function, dim3 grid, dim3 block, void** argume
     const char* const value = static_cast<const char*>(arguments[i]);
     values.emplace_back(value, value + kernel.host->sizes[i]);
   }
+  const auto accesses = kernelAccesses(kernel.name, arguments);
+  std::size_t bytes = 0;
+  for (const Access& each : accesses) bytes += each.bytes;
   const auto run = [values = std::move(values), host = kernel.host, grid, block]() mutable {
     std::vector<void*> pointers;
     for (auto& value : values) pointers.push_back(value.data());
-    host->run(grid, block, pointers.data());
+    if (!settings().clock) host->run(grid, block, pointers.data());
   };
   return enqueue(stream, {.run = run,
-                          .cost = kLaunch,
-                          .accesses = kernelAccesses(kernel.name, arguments),
+                          .cost = settings().timed() ? kernelTime(bytes) : kLaunch,
+                          .engine = Engine::kCompute,
+                          .accesses = accesses,
                           .kernel = true,
                           .name = kernel.name.c_str()});
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "demand.hpp"
 #include "device_tensor.hpp"
 #include "unsteady.hpp"
 
@@ -36,6 +37,7 @@ class Call {
   Stack allocated(const Stack& told);  // and the arguments that the op gives back
   void enqueue();
   Stack now();  // after a wait for the stream
+  Stack unknown();
 
  private:
   struct Fresh {  // a result's tensor
@@ -194,6 +196,7 @@ Stack Call::allocated(const Stack& told) {
     results.push_back(mapTensors(told[r], [&](const at::Tensor& meta) -> at::Tensor {
       at::Tensor result;
       if (meta.defined()) {
+        const OutsideOfEmulator allocates;
         result = at::empty_strided(meta.sizes(), meta.strides(), meta.options().device(on));
       }
       later_.fresh.push_back({r, DeviceTensor(result)});
@@ -273,14 +276,27 @@ void Call::enqueue() {
   auto [reads, writes] = touched();
   for (const Fresh& each : later_.fresh) writes.push_back(each.tensor);
   const char* const op_name = later_.op.operator_name().name.c_str();
+  const emulated_gpu_demand demand = demandOf(name, reads, writes);
   launch(
       op_name, [later = std::make_shared<Later>(std::move(later_))] { later->run(); }, reads,
-      writes, workspace);
+      writes, workspace, demand);
+}
+
+// In mode *clock* nobody has values. Comparisons say "equal".
+Stack Call::unknown() {
+  if (later_.op.operator_name().name == "aten::equal") {
+    emulated_gpu_drain(currentStream());
+    return {true};
+  }
+  TORCH_CHECK(false, fullName(),
+              " has results whose sizes its values decide, or that only its kernel tells: an "
+              "emulated GPU in mode clock has no values. Use EMULATED_GPU_MODE=bits");
 }
 
 Stack Call::now() {
   TORCH_CHECK(!capturing(), fullName(),
               " waits for the device (emulated) while a graph is captured");
+  if (emulated_gpu_clock_mode() != 0) return unknown();
   takeDraws();
   emulated_gpu_drain(currentStream());
   auto [reads, writes] = touched();
@@ -316,6 +332,7 @@ Stack Call::now() {
 }  // namespace
 
 void runOnStream(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
+  const InEmulator in_emulator;
   const auto count = static_cast<std::ptrdiff_t>(op.schema().arguments().size());
   Stack arguments(stack->end() - count, stack->end());
   stack->erase(stack->end() - count, stack->end());

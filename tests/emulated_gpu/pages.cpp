@@ -10,6 +10,7 @@
 #include <string>
 
 #include "faults.hpp"
+#include "host_time.hpp"
 #include "memory.hpp"
 #include "settings.hpp"
 
@@ -99,6 +100,8 @@ Handle* createPages(Device& device, std::size_t bytes, bool shareable) {
   for (const std::size_t page : handle->pages) file.taken[page] = true;
   file.next = (handle->pages.back() + 1) % all;
   device.used_bytes += bytes;
+  device.most_used_bytes = std::max(device.most_used_bytes, device.used_bytes);
+  HostTime::get().spend(timeTable().page_created * static_cast<double>(handle->pages.size()));
   return handle;
 }
 
@@ -110,6 +113,8 @@ void release(Handle* handle) {
     PageFile& file = fileOf(*handle->device);
     for (const std::size_t page : handle->pages) {
       file.taken[page] = false;
+      HostTime::get().spend(timeTable().page_released);
+      if (settings().clock) continue;
       fallocate(file.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                 static_cast<off_t>(page * kPageBytes), kPageBytes);
     }
@@ -142,8 +147,10 @@ CUresult importPage(Handle** handle, int descriptor) {
 CUresult reserveAddresses(CUdeviceptr* begin, std::size_t bytes, std::size_t alignment) {
   if (bytes == 0 || bytes % kPageBytes != 0) return CUDA_ERROR_INVALID_VALUE;
   alignment = std::max(alignment, kPageBytes);
-  void* const got = mmap(nullptr, bytes + alignment, PROT_NONE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // Mode *clock*: pages are of no file, and come when something is written.
+  const int open = settings().clock ? PROT_READ | PROT_WRITE : PROT_NONE;
+  void* const got =
+      mmap(nullptr, bytes + alignment, open, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (got == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
   const auto raw = reinterpret_cast<CUdeviceptr>(got);
   *begin = (raw + alignment - 1) / alignment * alignment;
@@ -167,7 +174,10 @@ CUresult mapPages(CUdeviceptr begin, std::size_t bytes, Handle* handle) {
   if (begin % kPageBytes != 0 || bytes != held) return CUDA_ERROR_INVALID_VALUE;
   if (!reserved(begin, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (!free(begin, bytes)) return CUDA_ERROR_ALREADY_MAPPED;
-  for (std::size_t seen = 0; seen < bytes; seen += kPageBytes) {
+  const std::size_t pages = bytes / kPageBytes;
+  HostTime::get().spend(timeTable().page_mapped * static_cast<double>(pages));
+  HostTime::get().countPages(pages);
+  for (std::size_t seen = 0; seen < bytes && !settings().clock; seen += kPageBytes) {
     const int file = handle->file >= 0 ? handle->file : fileOf(*handle->device).descriptor;
     const std::size_t offset =
         handle->file >= 0 ? handle->offset : handle->pages[seen / kPageBytes] * kPageBytes;
@@ -186,10 +196,15 @@ CUresult unmapPages(CUdeviceptr begin, std::size_t bytes) {
   if (!wholeMappings(begin, bytes)) return CUDA_ERROR_INVALID_VALUE;
   orderHostAccess("the host's cuMemUnmap", {at(begin), bytes, true});
   orderForget(at(begin), bytes);
+  const std::size_t pages = bytes / kPageBytes;
+  HostTime::get().spend(timeTable().page_unmapped * static_cast<double>(pages));
+  HostTime::get().countPages(pages);
   for (auto each = mappings.find(begin); bytes > 0;) {
     const std::size_t size = each->second.bytes;
-    mmap(at(each->first), size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED,
-         -1, 0);
+    if (!settings().clock) {
+      mmap(at(each->first), size, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    }
     release(each->second.handle);
     each = mappings.erase(each);
     bytes -= size;
@@ -199,6 +214,9 @@ CUresult unmapPages(CUdeviceptr begin, std::size_t bytes) {
 
 CUresult giveAccess(CUdeviceptr begin, std::size_t bytes) {
   if (!wholeMappings(begin, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  const std::size_t pages = bytes / kPageBytes;
+  HostTime::get().spend(timeTable().page_access * static_cast<double>(pages));
+  if (settings().clock) return CUDA_SUCCESS;
   if (mprotect(at(begin), bytes, PROT_READ | PROT_WRITE) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (!settings().poison) return CUDA_SUCCESS;
   for (auto each = mappings.find(begin); each != mappings.end() && each->first < begin + bytes;

@@ -267,12 +267,17 @@ std::vector<Access> accessesOf(const emulated_gpu_access* accesses, std::size_t 
 }  // namespace
 
 API cudaError_t emulated_gpu_enqueue(cudaStream_t stream, const char* name, void (*run)(void*),
-                                     void (*end)(void*), void* data, std::size_t bytes,
+                                     void (*end)(void*), void* data,
+                                     const emulated_gpu_demand* demand,
                                      const emulated_gpu_access* accesses, std::size_t count) {
   const Lock lock(device_lock);
   const std::shared_ptr<void> owned(data, end);
-  return answer(enqueue(stream, {.run = [owned, run] { run(owned.get()); },
-                                 .cost = kernelTime(bytes),
+  const auto body = [owned, run] {
+    if (!settings().clock) run(owned.get());
+  };
+  return answer(enqueue(stream, {.run = body,
+                                 .cost = kernelTime(*demand),
+                                 .engine = Engine::kCompute,
                                  .accesses = accessesOf(accesses, count),
                                  .kernel = true,
                                  .name = name}));
@@ -285,6 +290,7 @@ API cudaError_t emulated_gpu_enqueue_when(cudaStream_t stream, int (*ready)(void
   const std::shared_ptr<void> owned(data, end);
   return answer(enqueue(stream, {.run = [owned, run] { run(owned.get()); },
                                  .cost = nanoseconds,
+                                 .engine = Engine::kCommunication,
                                  .accesses = accessesOf(accesses, count),
                                  .ready = [owned, ready] { return ready(owned.get()) != 0; },
                                  .kernel = true,
@@ -341,6 +347,9 @@ API void emulated_gpu_host_access(const char* name, const void* begin, std::size
 API std::size_t emulated_gpu_order_reports(void) {
   const Lock lock(device_lock);
   return takeOrderReports();
+}
+API int emulated_gpu_clock_mode() {
+  return settings().clock ? 1 : 0;
 }
 API int emulated_gpu_capturing(cudaStream_t stream) {
   const Lock lock(device_lock);

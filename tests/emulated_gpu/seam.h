@@ -16,10 +16,21 @@ typedef struct {
   size_t rows, pitch; /* so many runs of `bytes`, so far apart */
 } emulated_gpu_access;
 
+/* What a kernel asks of the device. `spanned`: from the first byte to the last of its tensors,
+ * which decides its time in *bits*; the rest is *clock*'s: bytes read and written, each once; a
+ * product of [batch, m, k] and [batch, k, n], of bytes of this type; operations of attention. */
+typedef struct {
+  size_t spanned, bytes;
+  double m, n, k, batch;
+  double attention;
+  int convolution; /* the product is one's */
+  enum { EMULATED_GPU_FLOAT, EMULATED_GPU_TF32, EMULATED_GPU_HALF } format;
+} emulated_gpu_demand;
+
 /* At the stream's end: run(data) when the stream comes to it, end(data) when it is forgotten. A
- * captured stream keeps it as a node, which each replay runs. `bytes` decide its time. */
+ * captured stream keeps it as a node, which each replay runs. Mode *clock* runs nothing. */
 cudaError_t emulated_gpu_enqueue(cudaStream_t stream, const char* name, void (*run)(void*),
-                                 void (*end)(void*), void* data, size_t bytes,
+                                 void (*end)(void*), void* data, const emulated_gpu_demand* demand,
                                  const emulated_gpu_access* accesses, size_t count);
 /* The same of a task that other processes take part in: it is done once ready(data) is not 0, which
  * is asked when the stream comes to it, and again at each look. Never for a stream that is broken.
@@ -48,6 +59,19 @@ void emulated_gpu_ran(cudaStream_t stream, const char* name, const emulated_gpu_
                       size_t count);
 void emulated_gpu_host_access(const char* name, const void* begin, size_t bytes, int writes);
 size_t emulated_gpu_order_reports(void);
+/* Mode *clock*: kernels are not run, what they would have written is not there. */
+int emulated_gpu_clock_mode(void);
+/* What an operation of NCCL takes once all ranks are there, in nanoseconds; below 0: not timed. */
+double emulated_gpu_communication_time(size_t bytes, int ranks);
+/* This thread's processor time is the emulator's own between enter and leave (host_time.hpp). */
+void emulated_gpu_enter(void);
+void emulated_gpu_leave(void);
+int emulated_gpu_outside(void);
+void emulated_gpu_inside(int depth);
+/* The virtual clock's figures so far (host_time.hpp), in this order: now, processor, calls, waited,
+ * stalled, device busy, in nanoseconds; waits, launches, copies, page calls; bytes of the device in
+ * use, and at most. Writes at most `room`, returns how many there are. */
+size_t emulated_gpu_times(double* figures, size_t room);
 int emulated_gpu_capturing(cudaStream_t stream);
 int emulated_gpu_whole_grid(void);
 void emulated_gpu_register_kernel(const char* name, const size_t* sizes, size_t count,

@@ -17,7 +17,8 @@ long number(const char* name, long otherwise) {
 }
 
 [[noreturn]] void refuse(const std::string& schedule) {
-  std::fprintf(stderr, "emulated GPU: EMULATED_GPU_SCHEDULE=%s is not eager, lazy or random:SEED\n",
+  std::fprintf(stderr,
+               "emulated GPU: EMULATED_GPU_SCHEDULE=%s is not eager, lazy, timed or random:SEED\n",
                schedule.c_str());
   std::_Exit(2);
 }
@@ -28,12 +29,27 @@ void readSchedule(Settings& settings) {
   const std::string schedule = text;
   if (schedule == "lazy") {
     settings.schedule = Schedule::kLazy;
+  } else if (schedule == "timed") {
+    settings.schedule = Schedule::kTimed;
   } else if (schedule.starts_with("random:")) {
     settings.schedule = Schedule::kRandom;
     settings.seed = std::strtoull(text + std::strlen("random:"), nullptr, 10);
   } else if (schedule != "eager") {
     refuse(schedule);
   }
+}
+
+void readMode(Settings& settings) {
+  const char* const text = std::getenv("EMULATED_GPU_MODE");
+  const std::string mode = text == nullptr ? "bits" : text;
+  if (mode != "bits" && mode != "clock") {
+    std::fprintf(stderr, "emulated GPU: EMULATED_GPU_MODE=%s is not bits or clock\n", text);
+    std::_Exit(2);
+  }
+  if (mode == "bits") return;
+  settings.clock = true;
+  settings.schedule = Schedule::kTimed;
+  settings.poison = settings.order = false;
 }
 
 int visible(int devices) {
@@ -51,7 +67,6 @@ Settings fromEnvironment() {
   result.context_bytes = static_cast<std::size_t>(number("EMULATED_GPU_CONTEXT_MIB", 64)) << 20;
   result.unready = static_cast<int>(number("EMULATED_GPU_UNREADY", 3));
   result.longest_queue = static_cast<std::size_t>(number("EMULATED_GPU_LONGEST_QUEUE", 1000));
-  result.host_bytes_per_ns = static_cast<double>(number("EMULATED_GPU_HOST_GBPS", 20));
   result.log = number("EMULATED_GPU_LOG", 0) != 0;
   result.poison = number("EMULATED_GPU_POISON", 1) != 0;
   result.whole_grid = number("EMULATED_GPU_WHOLE_GRID", 0) != 0;
@@ -63,6 +78,11 @@ Settings fromEnvironment() {
   result.trap = number("EMULATED_GPU_TRAP", 0);
   result.others_every = number("EMULATED_GPU_OTHERS_EVERY", 0);
   readSchedule(result);
+  readMode(result);
+  const long link = number("EMULATED_GPU_HOST_GBPS", result.timed() ? 0 : 20);
+  result.host_bytes_per_ns = static_cast<double>(link);
+  result.hbm_percent = static_cast<int>(number("EMULATED_GPU_HBM_PERCENT", 100));
+  result.host_percent = static_cast<int>(number("EMULATED_GPU_HOST_PERCENT", 100));
   return result;
 }
 

@@ -6,18 +6,23 @@
 
 namespace emulated_gpu {
 
-enum class Schedule { kEager, kLazy, kRandom };
+// Timed: at once, and what asks hears of it by the virtual clock (clock.hpp).
+enum class Schedule { kEager, kLazy, kRandom, kTimed };
 
 struct Settings {
   int devices = 1;
   std::size_t device_bytes = std::size_t{2} << 30;
   std::size_t context_bytes = std::size_t{64} << 20;  // a process's context takes it of the device
   Schedule schedule = Schedule::kEager;
+  // Mode *clock*: kernels and copies take their time and do nothing. The schedule is *timed*.
+  bool clock = false;
   std::uint64_t seed = 1;
   int unready = 3;  // queries of an event that hear "not ready" before its work runs
   std::size_t longest_queue =
       1000;  // launches that may wait on a stream; one more waits for the first
-  double host_bytes_per_ns = 20;  // of the virtual link to the host
+  double host_bytes_per_ns = 20;  // of the virtual link to the host; timed: 0 is the table's
+  int hbm_percent = 100;          // of the table's rate, timed
+  int host_percent = 100;         // of the processor time of threads that launch, timed
   bool log = false;
   bool poison = true;          // new pages are filled with 0xA5
   bool whole_grid = false;     // our kernels run with every block and thread, large launches too
@@ -29,6 +34,8 @@ struct Settings {
   long fail_launch = 0;   // this launch is refused
   long trap = 0;          // this launch traps: a sticky error
   long others_every = 0;  // after so many launches other processes take a page more of the device
+
+  bool timed() const { return schedule == Schedule::kTimed; }
 };
 
 const Settings& settings();

@@ -2,7 +2,6 @@
 // Links neither torch nor CUDA nor NCCL. Errors never reach NCCL: every call succeeds.
 #include <array>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstring>
 #include <new>
@@ -10,6 +9,7 @@
 #include "nccl/open_operations.hpp"
 #include "nccl/profiler_interface.hpp"
 #include "nccl/waits_interface.h"
+#include "run_clock.hpp"
 
 namespace ebbtide::plugin::nccl {
 namespace {
@@ -29,9 +29,7 @@ OpenOperations& operations() noexcept {
 }
 
 std::int64_t now() noexcept {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return RunClock::nanoseconds();
 }
 
 // The masks that NCCL reads at each operation: a variable of the library, one for all communicators

@@ -37,6 +37,11 @@ std::vector<emulated_gpu_access> accessesOf(const std::vector<Operation>& operat
   return result;
 }
 
+// Mode *clock* has no contents.
+bool nothingMoves() {
+  return emulated_gpu_clock_mode() != 0;
+}
+
 }  // namespace
 
 Launch::Launch(ncclComm& comm, cudaStream_t stream, std::vector<Operation> operations)
@@ -48,7 +53,8 @@ Launch::Launch(ncclComm& comm, cudaStream_t stream, std::vector<Operation> opera
   captured_ = emulated_gpu_capturing(stream_) != 0;
   std::size_t bytes = 0;
   for (const Operation& each : operations_) bytes += each.bytes();
-  cost_ = kKernel + static_cast<double>(bytes) / kBytesPerNs;
+  const double timed = emulated_gpu_communication_time(bytes, comm_.meeting.ranks());
+  cost_ = timed >= 0 ? timed : kKernel + static_cast<double>(bytes) / kBytesPerNs;
 }
 
 Launch::~Launch() {
@@ -150,11 +156,12 @@ bool Launch::publish(const Operation& operation, State& state) {
   Rank& own = meeting.own();
   const int place = Meeting::placeOf(state.number);
   const auto at = static_cast<std::size_t>(place);
-  const bool sends = operation.kind != Kind::kBroadcast || operation.other == meeting.rank();
+  const bool has = operation.kind != Kind::kBroadcast || operation.other == meeting.rank();
+  const bool sends = has && !nothingMoves();
   const auto parts = static_cast<std::size_t>(fromAll(operation.kind) ? meeting.ranks() : 1);
   const void* from = operation.send;
   std::vector<char> scaled;
-  if (scales(operation.type, operation.reduction)) {
+  if (sends && scales(operation.type, operation.reduction)) {
     scaled.resize(parts * operation.bytes());
     scale(scaled.data(), from, parts * operation.count, operation.type, operation.reduction,
           meeting.ranks());
@@ -189,6 +196,7 @@ bool Launch::sameAsked(State& state) {
 bool Launch::complete(const Operation& operation, const State& state) {
   const Meeting& meeting = comm_.meeting;
   const int place = Meeting::placeOf(state.number);
+  if (nothingMoves()) return true;
   switch (operation.kind) {
     case Kind::kReduce:
       return operation.other != meeting.rank() || reduced(operation, place);
@@ -244,7 +252,7 @@ bool Launch::send(const Operation& operation, State& state) {
   if (!state.begun) {
     if (channel.received != channel.sent) return false;
     const int place = Meeting::placeOfMessagesTo(operation.other);
-    if (!meeting.write(place, operation.send, operation.bytes())) {
+    if (!nothingMoves() && !meeting.write(place, operation.send, operation.bytes())) {
       fault("what it sends");
       return false;
     }
@@ -268,7 +276,8 @@ bool Launch::receive(const Operation& operation, State& state) {
     return false;
   }
   const int place = Meeting::placeOfMessagesTo(meeting.rank());
-  if (!meeting.read(operation.other, place, 0, operation.receive, operation.bytes())) {
+  if (!nothingMoves() &&
+      !meeting.read(operation.other, place, 0, operation.receive, operation.bytes())) {
     fault("what it receives");
     return false;
   }
