@@ -44,6 +44,10 @@ TEST(FitVerdict, ComparesABudgetWithWhatStepsNeed) {
   EXPECT_EQ(judgeFit(one, 84 * kMiB), FitVerdict::kUnsure);
   EXPECT_EQ(judgeFit(one, 83 * kMiB), FitVerdict::kDoesNotFit);
   EXPECT_THROW(judgeFit(report(0, 0, 0), kMiB), std::invalid_argument);
+  RunReport of_two = one;  // by up to 15 %: 86 * 0.85 = 73.1
+  of_two.world_size = 2;
+  EXPECT_EQ(judgeFit(of_two, 74 * kMiB), FitVerdict::kUnsure);
+  EXPECT_EQ(judgeFit(of_two, 73 * kMiB), FitVerdict::kDoesNotFit);
 }
 
 TEST(FitVerdict, IsOfAllRanksThatHaveABudget) {

@@ -14,7 +14,8 @@ FitVerdict judgeFit(const RunReport& report, std::int64_t budget_bytes) {
   }
   if (budget_bytes >= *report.smallest_feasible_bytes) return FitVerdict::kFits;
   const auto least = static_cast<double>(*report.needed_bytes - report.margins.unplanned_bytes);
-  if (static_cast<double>(budget_bytes) < (1 - kUnsureShare) * least) {
+  const double unsure = report.world_size > 1 ? kUnsureShareOfRanks : kUnsureShare;
+  if (static_cast<double>(budget_bytes) < (1 - unsure) * least) {
     return FitVerdict::kDoesNotFit;
   }
   return FitVerdict::kUnsure;
