@@ -98,3 +98,24 @@ for i in range(14):
     again = trained(loop, f"{smallest}MiB", tmp_path / "smallest").succeeded()
     assert len(re.findall("a step of", again.output)) == 14
     assert again.report["budget_violations"] == 0
+
+
+def test_what_lives_through_one_step_is_no_need_of_the_next(tmp_path: Path) -> None:
+    """Steps of 512 rows need some 8 MiB. 60 MiB more live through the second one, as DDP's first
+    buckets may: that one goes over 40 MiB, those that follow do not."""
+    loop = """
+for i in range(8):
+    net(torch.randn(512, 256)).square().mean().backward()
+    if i == 0:
+        guest = torch.zeros(15 << 20)
+    optimizer.step()
+    optimizer.zero_grad()
+    if i == 1:
+        del guest
+    print("a step of", 512)
+"""
+    done = trained(loop, "40MiB", tmp_path).succeeded(over_budget=True)
+    assert done.said(r"needed at least \d\d\.\d MiB, more than the budget of 40.0 MiB"), done.output
+    assert done.report["budget_violations"] > 0
+    assert len(re.findall("a step of", done.output)) == 8
+    assert done.report["smallest_feasible_budget_bytes"] < 20 * MIB
