@@ -1,11 +1,13 @@
-// /dev seems to have the emulated device's node, in this process alone: where Ebbtide looks for a
-// GPU.
+// The machine of an emulated GPU, in this process alone: /dev seems to have the device's node,
+// where Ebbtide looks for a GPU, and EMULATED_GPU_HOST_GIB is the host's memory, which bounds what
+// may be pinned.
 #include <dirent.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
@@ -42,4 +44,10 @@ SHOWN dirent* readdir(DIR* folder) {
 }
 SHOWN dirent64* readdir64(DIR* folder) {
   return nextOf<dirent64>(folder, "readdir64");
+}
+SHOWN long sysconf(int name) noexcept {
+  using Ask = long (*)(int);
+  static const Ask ask = reinterpret_cast<Ask>(dlsym(RTLD_NEXT, "sysconf"));
+  const char* const gib = name == _SC_PHYS_PAGES ? std::getenv("EMULATED_GPU_HOST_GIB") : nullptr;
+  return gib == nullptr ? ask(name) : (std::atol(gib) << 30) / ask(_SC_PAGE_SIZE);
 }
