@@ -10,9 +10,7 @@ namespace ebbtide::plugin {
 
 class HostClock final : public DeviceClock {
  public:
-  Mark mark() override {
-    return Clock::nanoseconds() - evictionNs();
-  }
+  Mark mark() override { return Clock::nanoseconds() - evictionNs(); }
   std::int64_t nanosecondsBetween(Mark begin, Mark end) override { return end - begin; }
   void release(Mark) noexcept override {}
 };

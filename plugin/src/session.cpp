@@ -284,8 +284,7 @@ void Session::finishStep(StepSummary summary) {
   if (!summary.had_backward) return;
   trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
   if (!trained_.isElsewhere()) figures_.noteUncounted(summary.uncounted_bytes);
-  const double elapsed =
-      std::chrono::duration<double>(RunClock::now() - begun_.at).count();
+  const double elapsed = std::chrono::duration<double>(RunClock::now() - begun_.at).count();
   ++steps_;
   run_trace_.endStep(steps_);
   snapshots_.endStep(steps_);
