@@ -11,7 +11,7 @@ bool BudgetFloor::takesStep(std::int64_t steps, bool part_of_another) {
 }
 
 // A proof is of a program: what is computed for it may differ a little from step to step.
-void BudgetFloor::raiseNeed(Bytes bytes, Bytes base_bytes) {
+void BudgetFloor::setNeed(Bytes bytes, Bytes base_bytes) {
   needed_bytes_ = std::max(bytes, at_start_bytes_);
   needed_base_bytes_ = base_bytes;
   const bool same = needed_bytes_ * 100 <= needed_when_held_bytes_ * (100 + kSamePercent);
@@ -22,7 +22,7 @@ bool BudgetFloor::noteNeed(Bytes needed_bytes, bool alone, Bytes base_bytes) {
   const bool known = needed_bytes_ > 0;
   if (alone) told_bytes_ = needed_bytes;
   if (std::max(needed_bytes, at_start_bytes_) <= needed_bytes_ || (!alone && known)) return false;
-  raiseNeed(needed_bytes, base_bytes);
+  setNeed(needed_bytes, base_bytes);
   return needed_bytes_ == needed_bytes;
 }
 
@@ -42,8 +42,11 @@ bool BudgetFloor::noteStep(const Step& step) {
   }
   const bool first = state_ == State::kOpen, over = first || step.violations > seen;
   held_ = over ? 0 : held_ + 1;
-  if (over) over_base_bytes_ = last_base_bytes_;
-  if (step.mapped_peak_bytes > needed_bytes_) raiseNeed(step.mapped_peak_bytes, last_base_bytes_);
+  if (over) {
+    over_base_bytes_ = last_base_bytes_;
+    told_bytes_ = 0;
+  }
+  if (step.mapped_peak_bytes > needed_bytes_) setNeed(step.mapped_peak_bytes, last_base_bytes_);
   held_bytes_ = 0;
   state_ = State::kSearching;
   return first;
@@ -58,7 +61,7 @@ bool BudgetFloor::settles(Bytes base_bytes) const {
 // Below what a step that went over began with, and a step that began with less held.
 bool BudgetFloor::sank(Bytes base_bytes, std::int64_t violations) const {
   const bool less = base_bytes * 100 < over_base_bytes_ * (100 - kSettledPercent);
-  return !sank_ && less && held_ > 0 && violations <= violations_seen_;
+  return !sank_ && less && held_ > 0 && told_bytes_ > 0 && violations <= violations_seen_;
 }
 
 bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t violations) {
@@ -73,7 +76,7 @@ bool BudgetFloor::noteBegin(Bytes base_bytes, Bytes budget_bytes, std::int64_t v
     sank_ = true;
     over_ = 0;
     countFrom(violations);
-    raiseNeed(told_bytes_, base_bytes);
+    setNeed(told_bytes_, base_bytes);
   }
   // Of a search that goes on through failures no step may have told its need.
   if (state_ == State::kSearching && (settled || ++over_ >= kMostOver) && needed_bytes_ > 0)
@@ -104,6 +107,7 @@ void BudgetFloor::checkAgain() {
   state_ = State::kOpen;
   held_ = over_ = begun_ = 0;
   sank_ = false;
+  told_bytes_ = over_base_bytes_ = 0;
   last_base_bytes_ = -1;
 }
 

@@ -93,7 +93,7 @@ class BudgetFloor {
  private:
   bool settles(Bytes base_bytes) const;
   bool sank(Bytes base_bytes, std::int64_t violations) const;
-  void raiseNeed(Bytes bytes, Bytes base_bytes);
+  void setNeed(Bytes bytes, Bytes base_bytes);
 
   std::atomic<Bytes> needed_bytes_{0}, held_bytes_{0};
   State state_ = State::kOpen;
@@ -104,7 +104,7 @@ class BudgetFloor {
   int held_ = 0;                // steps, since one went over if one did
   int over_ = 0;                // steps that began since one went over
   Bytes over_base_bytes_ = 0;   // of the last one that went over
-  Bytes told_bytes_ = 0;        // the need of the last step that was alone
+  Bytes told_bytes_ = 0;        // the need of the last step that was alone, since one went over
   bool sank_ = false;           // a search ended so
   Bytes last_base_bytes_ = -1;  // when the step before began; -1: none did
   int begun_ = 0;

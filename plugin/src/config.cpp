@@ -115,11 +115,16 @@ void setPaths(Config& config) {
     config.*file.path = replaceRank(config.written.*file.written, config.rank);
 }
 
-// Each rank replaces the file of the one before. Empty: nothing is wrong.
+// Each rank replaces the file of the one before; a pipe or a terminal takes all of them. Empty:
+// nothing is wrong.
 std::string oneFileProblem(const Config& config, const WrittenFile& file) {
   const std::string& path = config.written.*file.written;
   if (path.empty() || config.local_world_size <= 1 || path.find("{rank}") != std::string::npos)
     return "";
+  std::error_code error;
+  const auto there = std::filesystem::status(path, error).type();
+  using std::filesystem::file_type;
+  if (there != file_type::regular && there != file_type::not_found) return "";
   return fmt::format(
       "{}={}: the {} ranks of this machine would write one file; put {{rank}} into its name",
       file.name, shownText(variable(file.name)), config.local_world_size);
@@ -147,7 +152,8 @@ void readPaths(Config& config) {
   for (const WrittenFile& file : kWrittenFiles) {
     config.written.*file.written = absolutePath(file.name);
     const std::string problem = oneFileProblem(config, file);
-    if (!problem.empty()) throw std::invalid_argument(problem);
+    // A batch script has its scheduler's variables, and may be no rank.
+    if (config.rank_told && !problem.empty()) throw std::invalid_argument(problem);
   }
   setPaths(config);
   for (const WrittenFile& file : kWrittenFiles) checkFile(file.name, config.*file.path);
@@ -293,7 +299,8 @@ Config Config::at(const RankPlace& place, std::string job, std::string& problem)
     const std::string shared = oneFileProblem(config, file);
     if (shared.empty()) continue;
     if (config.local_rank > 0) (config.*file.path).clear();
-    problem = shared + ". Of this run local rank 0 alone writes it";
+    if (!problem.empty()) problem += "; ";
+    problem += shared + ". Of this run local rank 0 alone writes it";
   }
   return config;
 }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <exception>
 #include <future>
@@ -17,6 +18,7 @@ namespace {
 
 int told = -1;     // the pipe's end that the handler writes to
 pid_t owner = -1;  // whose thread reads it
+std::atomic<bool> leaving{false};
 
 void endByDefault() noexcept {
   ::signal(SIGTERM, SIG_DFL);
@@ -55,6 +57,7 @@ void startReader(int read_end, std::function<void()> leave) {
       char byte = 0;
       while (::read(read_end, &byte, 1) < 0 && errno == EINTR) {
       }
+      leaving = true;
       try {
         leaveWithin(leave);
       } catch (const std::exception&) {  // no thread is left for it
@@ -103,7 +106,7 @@ bool ExitSignal::install(std::function<void()> leave) try {
 }
 
 void ExitSignal::takeBack() noexcept {
-  if (owner == ::getpid() && isDefault()) takeSignal();
+  if (!leaving && owner == ::getpid() && isDefault()) takeSignal();
 }
 
 }  // namespace ebbtide::plugin

@@ -215,11 +215,16 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB66", "unknown variable EBBTIDE…",
      "no variable has that name: the process ends with exit status 2 before its first step",
      "the name that it asks about, or unset the variable"},
-    {"EB67", "EBBTIDE…", "the value of that variable cannot be used: the process ends likewise",
+    {"EB67", "EBBTIDE…",
+     "the value of that variable cannot be used: the process ends with exit status 2 before its "
+     "first step",
      "what the line names"},
     {"EB68", "built for torch …, but this process has torch …",
-     "Ebbtide is installed for another torch: the process ends likewise",
+     "Ebbtide is installed for another torch: the process ends with exit status 2",
      "[install it](install.md) for this one, or unset the variables"},
+    {"EB69", "EBBTIDE_…would write one file",
+     "a file without `{rank}` in its name is asked for by several ranks: local rank 0 writes it",
+     "put `{rank}` into the name"},
 });
 
 // Letters of the pattern that the text has, in their order and with anything at each gap; 0: it is

@@ -1,7 +1,7 @@
 // The clock of durations that a plan, a report, a series or NCCL's profiler plugin reads. It is the
 // steady clock, and a thread's processor time. Where the process defines the two functions below,
 // theirs take the place of both: an emulated GPU's times are virtual, and real ones must not mix
-// with them (docs/gpu.md). What waits or tries again by a time limit stays on the steady clock.
+// with them (docs/gpu.md). What waits for a thread or a process stays on the steady clock.
 // Torch-free.
 #pragma once
 

@@ -130,6 +130,10 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "build/release/emulated_gpu/run .venv/bin/python train.py": Elsewhere(
         "test_emulated_gpu.py::test_torch_alone_computes_what_a_cpu_does"
     ),
+    "EMULATED_GPU_MODE=clock EMULATED_GPU_MIB=81559 EMULATED_GPU_CONTEXT_MIB=527 "
+    "build/release/emulated_gpu/run .venv/bin/python train.py": Elsewhere(
+        "test_virtual_clock.py::test_a_step_of_real_size_repeats_its_virtual_time"
+    ),
     "EMULATED_GPU_DEVICES=2 build/release/emulated_gpu/run .venv/bin/torchrun --nproc-per-node 2 "
     "train.py": Elsewhere("test_emulated_nccl.py::test_same_bits_in_a_budget"),
     "./dev gpu-pack": GPU,
@@ -200,6 +204,7 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "./dev bench demo --examples gpt --fractions 0.5": HOURS,
     "./dev bench zoo --steps 16": HOURS,
     "./dev bench allocator": HOURS,
+    "./dev bench emulated-gpu --json FILE": HOURS,
     "./dev test --quick": TESTS,
     "./dev test": TESTS,
     "./dev test --all": TESTS,

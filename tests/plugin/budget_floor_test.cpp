@@ -130,6 +130,20 @@ TEST(BudgetFloor, ALowerBaseThatGoesOverIsANeed) {
   }
 }
 
+// Steps that overlap tell no need of one: what is known of the others stays.
+TEST(BudgetFloor, ALowerBaseWhoseNeedIsNotToldIsNoWord) {
+  BudgetFloor floor;
+  floor.noteBegin(420, kBudget, 0);
+  floor.noteNeed(980, true, 420);
+  floor.noteStep({.violations = 1, .mapped_peak_bytes = 1020});
+  floor.noteBegin(400, kBudget, 1);
+  floor.noteNeed(960, false, 400);
+  floor.noteStep({.violations = 1, .mapped_peak_bytes = 1020});
+  floor.noteBegin(400, kBudget, 1);
+  EXPECT_EQ(floor.state(), State::kImpossible);
+  EXPECT_EQ(floor.neededBytes(), 1020);
+}
+
 // A base that sinks after each step that goes over is believed once.
 TEST(BudgetFloor, ABaseThatSinksAgainRefuses) {
   BudgetFloor floor;

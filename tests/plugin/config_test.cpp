@@ -344,6 +344,7 @@ TEST_F(ConfigTest, AFileOfAllRanksIsLocalRankZeros) {
 TEST_F(ConfigTest, ATextFileIsEachRanksOwn) {
   set("EBBTIDE_TEXTFILE", "run-{rank}.prom");
   set("RANK", "5");
+  set("LOCAL_RANK", "1");
   set("LOCAL_WORLD_SIZE", "2");
   EXPECT_EQ(configFromEnvironment().text_file_path,
             (std::filesystem::current_path() / "run-5.prom").string());
@@ -360,9 +361,14 @@ TEST_F(ConfigTest, ATextFileIsEachRanksOwn) {
     EXPECT_EQ(problem(), name +
                              "=run.json: the 2 ranks of this machine would write one file; put "
                              "{rank} into its name");
-    set(name.c_str(), "run-{rank}.json");
-    EXPECT_EQ(problem(), "");
+    for (const char* fine : {"run-{rank}.json", "/dev/null"}) {
+      set(name.c_str(), fine);
+      EXPECT_EQ(problem(), "") << fine;
+    }
   }
+  ::unsetenv("LOCAL_RANK");  // a batch script that is no rank
+  set("EBBTIDE_REPORT", "run.json");
+  EXPECT_EQ(problem(), "");
   set("LOCAL_WORLD_SIZE", "1");
   set("EBBTIDE_TEXTFILE", "/no/such/folder/run.prom");
   EXPECT_EQ(problem(),

@@ -37,10 +37,11 @@ struct StartOrder {
   pid_t caller;
 };
 
-// In the forked child: what it calls may be called there. Returns the error.
+// In the forked child of a process with one thread. Returns the error.
 int becomeCommand(const StartOrder& order) {
   ::setsid();  // it has no terminal, which a group in the background would wait for
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // a caller that is killed cannot end it
+  ::prctl(PR_SET_PDEATHSIG,
+          SIGTERM);  // a caller that is killed cannot; a shell's child is not told
   if (::getppid() != order.caller) return ESRCH;
   const int input = ::open("/dev/null", O_RDONLY);
   const int output = ::open(order.output, O_WRONLY | O_CREAT | O_APPEND, 0666);

@@ -15,7 +15,7 @@ std::vector<std::string> guardedWords(int argc, const char* const* argv) {
   const auto mark = std::find(words.begin(), words.end(), "--");
   // The word that follows would be taken, the mark too.
   const auto empty = std::find_if(words.begin(), mark, [](const std::string& word) {
-    return word.starts_with("--") && word.ends_with('=');
+    return word.starts_with("--") && word.find('=') == word.size() - 1;
   });
   if (empty != mark) {
     throw std::invalid_argument(*empty + " has no value: write " + *empty +
