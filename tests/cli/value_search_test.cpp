@@ -62,6 +62,18 @@ TEST(ValueSearch, TakesWhatFailsAsTooLarge) {
   EXPECT_EQ(searched("4..1000", 500, needs).largest(), 21);
 }
 
+// 1000 + 10 · value reaches 1360 at 36, but 50 fits: what one step needed is no word on the others.
+TEST(ValueSearch, DoesNotCreepWhereNeedsAreRefuted) {
+  ValueSearch search = ValueSearch::parse("8..100");
+  while (const auto value = search.next(1360)) {
+    search.note({.value = *value, .fits = *value <= 50, .needed_bytes = 1000 + 10 * *value});
+  }
+  EXPECT_EQ(search.largest(), 50);
+  // Up to 36 as the line crosses, 37 as a proof, twice that, and halves of what is between.
+  EXPECT_EQ(triedBy(search),
+            (std::vector<std::int64_t>{8, 16, 32, 36, 37, 74, 55, 46, 50, 52, 51}));
+}
+
 // Whatever grows: the exact answer, in no more runs than doubling and halving need after the
 // interpolations.
 TEST(ValueSearch, FindsTheLargestThatFits) {

@@ -96,6 +96,14 @@ int ValueSearch::interpolations() const {
   return count;
 }
 
+// Values that fit though their needs exceed the budget: a step of theirs had more than the others.
+bool ValueSearch::isRefuted(std::int64_t crossed, std::int64_t low) const {
+  const bool stepped = std::any_of(tried_.begin(), tried_.end(), [low](const Tried& one) {
+    return one.fits && one.value == low - 1;
+  });
+  return crossed < low || (crossed == low && stepped);
+}
+
 std::optional<std::int64_t> ValueSearch::nextOfRange(std::int64_t budget_bytes) const {
   if (tried_.empty()) return values_[0];
   const auto low = largest();
@@ -114,7 +122,7 @@ std::optional<std::int64_t> ValueSearch::nextOfRange(std::int64_t budget_bytes) 
   if (at && !fails && interpolations() < kInterpolations) {
     const auto crossed =
         static_cast<std::int64_t>(std::clamp(std::floor(*at), 0.0, 2.0 * kLargest));
-    guess = bounded ? crossed : std::min(guess, crossed);
+    if (!isRefuted(crossed, *low)) guess = bounded ? crossed : std::min(guess, crossed);
   }
   return std::clamp(guess, *low + 1, above - 1);
 }

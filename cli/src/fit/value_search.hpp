@@ -34,6 +34,7 @@ class ValueSearch {
  private:
   std::optional<std::int64_t> nextOfRange(std::int64_t budget_bytes) const;
   int interpolations() const;
+  bool isRefuted(std::int64_t crossed, std::int64_t low) const;
   // Where needs, taken to grow evenly, reach the budget; nothing: too little is known.
   std::optional<double> crossing(std::int64_t budget_bytes) const;
 
