@@ -76,12 +76,15 @@ void* PoolResource::Impl::takeLocked(StreamPool& pool, const Request& request) n
   return block;
 }
 
-// The pool's lock is held. Other pools' slack is that of their own last peak.
+// The pool's lock is held. Other pools' slack is that of their own last peak. Chunks without a live
+// slot are none of it: their pages go to whoever is short.
 void PoolResource::Impl::noteSlack(StreamPool& pool) noexcept {
   const Bytes peak = ledger.livePeakBytes();
   if (peak == seen_peak.load(std::memory_order_relaxed)) return;
   seen_peak.store(peak, std::memory_order_relaxed);
-  slack_at_peak.store(pool.small.mappedBytes() - pool.small.liveBytes(), std::memory_order_relaxed);
+  const SmallArea& small = pool.small;
+  slack_at_peak.store(small.mappedBytes() - small.liveBytes() - small.emptyBytes(),
+                      std::memory_order_relaxed);
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -50,6 +50,23 @@ TEST_F(BudgetTest, TheSlackIsToldOfTheMomentOfThePeak) {
   stack_->deallocate(second);
 }
 
+// As a loader's samples before they are put together: eight chunks of them are empty at the peak,
+// and make room for a block that has no other.
+TEST_F(BudgetTest, WhatCanBeUnmappedIsNoSlack) {
+  const Bytes block = stack_.memory().blockBytesFor(1000);
+  void* first = allocate(1000);
+  std::vector<void*> samples;
+  for (int i = 0; i < 16; ++i) samples.push_back(allocate(32 * kKiB));
+  freeAll(samples);
+  void* large = allocate(kMiB);
+  EXPECT_GE(stats().mapped_bytes, kMiB + 8 * kChunk);
+  EXPECT_EQ(stats().slack_at_peak_bytes, kChunk - block);
+  stack_.limit(2 * kMiB + kChunk);
+  void* other = allocate(kMiB);
+  EXPECT_NE(other, nullptr);
+  freeAll({first, large, other});
+}
+
 TEST_F(BudgetTest, MoreThanTheWholeBudgetCostsNothing) {
   stack_.limit(2 * kMiB);
   stack_->deallocate(allocate(kMiB));
