@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
-SAMPLES = 1 << 12  # more than any run takes
+SAMPLES = 1 << 15  # more than any run takes
 
 
 class Drawn(Dataset):
