@@ -77,14 +77,14 @@ void* PoolResource::Impl::takeLocked(StreamPool& pool, const Request& request) n
 }
 
 // The pool's lock is held. Other pools' slack is that of their own last peak. Chunks without a live
-// slot are none of it: their pages go to whoever is short.
+// slot are none of it, as their pages go to whoever is short, unless the pool keeps them.
 void PoolResource::Impl::noteSlack(StreamPool& pool) noexcept {
   const Bytes peak = ledger.livePeakBytes();
   if (peak == seen_peak.load(std::memory_order_relaxed)) return;
   seen_peak.store(peak, std::memory_order_relaxed);
   const SmallArea& small = pool.small;
-  slack_at_peak.store(small.mappedBytes() - small.liveBytes() - small.emptyBytes(),
-                      std::memory_order_relaxed);
+  const Bytes to_give = pool.keeps_mapped ? 0 : small.emptyBytes();
+  slack_at_peak.store(small.mappedBytes() - small.liveBytes() - to_give, std::memory_order_relaxed);
 }
 
 // -----------------------------------------------------------------------------------------------

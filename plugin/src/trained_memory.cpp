@@ -103,7 +103,7 @@ void TrainedMemory::limitOverrun() {
   memory_->limitOverrun(std::max<Bytes>(0, all - facts.others_bytes));
 }
 
-// Small blocks lie in chunks: what of them is free where a step is largest no plan can use. At
+// Small blocks lie in chunks: what is free beside them where a step is largest no plan can use. At
 // other moments it may be much more. Nor can one use what others hold of the device.
 std::int64_t TrainedMemory::planningCapBytes(std::optional<std::int64_t> budget_bytes) const {
   if (!budget_bytes) return kNoBudgetBytes - unplannedBytes() - headroomBytes(0);

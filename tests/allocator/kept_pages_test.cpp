@@ -36,5 +36,20 @@ TEST(KeptPages, StayMappedHoweverShortTheBudgetIs) {
   EXPECT_EQ(memory.statistics().mapped_bytes, 0);
 }
 
+// An empty chunk at the peak: nobody else can have its pages while the pool keeps them.
+TEST(KeptPages, AreSlackThoughNoBlockIsInThem) {
+  for (const bool keeps : {true, false}) {
+    Stack stack;
+    DeviceMemory& memory = stack.memory();
+    memory.pool().keepMapped(kGraph, keeps);
+    memory.deallocate(memory.allocate(1000, kGraph));
+    void* large = memory.allocate(size(8 * kMiB), kGraph);
+    const Bytes chunk = memory.statistics().mapped_bytes - 8 * kMiB;
+    EXPECT_GT(chunk, 0);
+    EXPECT_EQ(memory.statistics().slack_at_peak_bytes, keeps ? chunk : 0);
+    memory.deallocate(large);
+  }
+}
+
 }  // namespace
 }  // namespace ebbtide::allocator::test

@@ -34,7 +34,7 @@ struct Statistics {
   Bytes mapped_peak_bytes = 0;     // since the last resetPeaks()
   Bytes used_peak_bytes = 0;       // the same with the margin of the same moment
   Bytes cached_bytes = 0;          // mapped, in no block, and free to be mapped elsewhere
-  Bytes slack_at_peak_bytes = 0;   // mapped, in no block, beside one, when the live peak was seen
+  Bytes slack_at_peak_bytes = 0;   // free beside small blocks, in their chunks, at the live peak
   std::int64_t allocations = 0;
   std::int64_t planned_allocations = 0;  // of them those at their planned address
   std::int64_t plan_deviations = 0;      // that were expected otherwise
