@@ -115,8 +115,8 @@ void setPaths(Config& config) {
     config.*file.path = replaceRank(config.written.*file.written, config.rank);
 }
 
-// Each rank replaces the file of the one before; a pipe or a terminal takes all of them. Empty:
-// nothing is wrong.
+// Each rank replaces the file of the one before; a pipe or a terminal takes all of them. An empty
+// text says that nothing is wrong.
 std::string oneFileProblem(const Config& config, const WrittenFile& file) {
   const std::string& path = config.written.*file.written;
   if (path.empty() || config.local_world_size <= 1 || path.find("{rank}") != std::string::npos)

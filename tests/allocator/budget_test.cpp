@@ -50,8 +50,8 @@ TEST_F(BudgetTest, TheSlackIsToldOfTheMomentOfThePeak) {
   stack_->deallocate(second);
 }
 
-// As a loader's samples before they are put together: eight chunks of them are empty at the peak,
-// and make room for a block that has no other.
+// A loader allocates samples, puts them together and frees them. Their eight chunks are empty at
+// the peak, and make room for a block that has no other.
 TEST_F(BudgetTest, WhatCanBeUnmappedIsNoSlack) {
   const Bytes block = stack_.memory().blockBytesFor(1000);
   void* first = allocate(1000);

@@ -1,6 +1,6 @@
 """What `ebbtide fit` names for examples and programs of libraries, and `ebbtide prove` says then.
 
-Each takes minutes: a proof is three trainings, a search some six, and all of them import torch.
+A test takes minutes: a proof is three trainings, a search some six, and each imports torch.
 """
 
 import importlib.util

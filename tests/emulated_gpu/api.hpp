@@ -10,7 +10,7 @@
 
 namespace emulated_gpu {
 
-// Its holder's processor time is none of the program's.
+// The processor time of its holder is not the program's.
 class Lock {
  public:
   explicit Lock(DeviceLock& lock) : held_(lock) {}

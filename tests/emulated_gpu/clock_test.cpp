@@ -254,8 +254,8 @@ TEST(Capacity, GoesAroundWhatIsTaken) {
   EXPECT_DOUBLE_EQ(device.take(0, 5).end, 30);
 }
 
-// A quarter is taken from 0 to 8: 9 take 12 of what is left, were there enough; 6 of them are done
-// at 8, the other 3 at 11.
+// A quarter is taken from 0 to 8. Work of 9 would take 12 with what is left: 6 are done at 8, the
+// other 3 at 11.
 TEST(Capacity, LeavesAShare) {
   Capacity device;
   device.occupy({0, 8}, 0.25);

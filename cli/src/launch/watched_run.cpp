@@ -40,8 +40,8 @@ struct StartOrder {
 // In the forked child of a process with one thread. Returns the error.
 int becomeCommand(const StartOrder& order) {
   ::setsid();  // it has no terminal, which a group in the background would wait for
-  ::prctl(PR_SET_PDEATHSIG,
-          SIGTERM);  // a caller that is killed cannot; a shell's child is not told
+  // A caller that is killed cannot end it. The children of a shell are not told.
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != order.caller) return ESRCH;
   const int input = ::open("/dev/null", O_RDONLY);
   const int output = ::open(order.output, O_WRONLY | O_CREAT | O_APPEND, 0666);

@@ -1,6 +1,6 @@
 """Puts each fault of table.py into a copy of the sources and runs the test that must find it.
 
-run.py [NAME ...]    all of them, or those named; ends with 1 when one is not found
+run.py [NAME ...]    runs all, or those named; ends with 1 when a test misses one
 
 The copy is build/mutations, with a build of its own: a fault costs the compilation of one file. The
 checkout stays as it is.
