@@ -63,6 +63,9 @@ MappedStretches DeviceMemory::mappedStretches() const {
 void DeviceMemory::setObserver(Observer* observer) noexcept {
   observed_.setObserver(observer);
 }
+void DeviceMemory::setWatcher(BlockWatcher* watcher) noexcept {
+  observed_.setWatcher(watcher);
+}
 void DeviceMemory::limitOverrun(Bytes most_mapped_bytes) noexcept {
   reclaiming_.limitOverrun(most_mapped_bytes);
 }

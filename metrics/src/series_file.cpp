@@ -14,7 +14,7 @@ std::optional<std::string> SeriesFile::write(const std::string& text, Time now) 
     return std::nullopt;
   }
   if (std::exchange(said_, true)) return std::nullopt;
-  return file.error();
+  return file.reason();
 }
 
 }  // namespace ebbtide::metrics

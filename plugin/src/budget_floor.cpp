@@ -52,6 +52,13 @@ bool BudgetFloor::noteStep(const Step& step) {
   return first;
 }
 
+// Where no step has told its need, what one that failed took is no need either.
+void BudgetFloor::noteTaken(Bytes used_peak_bytes) {
+  if (state_ != State::kSearching || needed_bytes_ == 0 || used_peak_bytes <= needed_bytes_) return;
+  setNeed(used_peak_bytes, last_base_bytes_);
+  held_bytes_ = 0;
+}
+
 bool BudgetFloor::settles(Bytes base_bytes) const {
   if (last_base_bytes_ < 0) return false;
   const Bytes change = std::abs(base_bytes - last_base_bytes_);

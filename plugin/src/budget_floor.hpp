@@ -57,6 +57,9 @@ class BudgetFloor {
   bool needsMostAtStart() const noexcept { return at_start_bytes_ == needed_bytes_; }
   // A step that decides is over. True: it is the first one that went over the budget.
   bool noteStep(const Step& step);
+  // The most that was taken so far, by steps that were not recorded, too: while it searches, the
+  // steps to come may need as much.
+  void noteTaken(Bytes used_peak_bytes);
   // A step begins, with so much live and so many violations of the budget in the process so far.
   // Where one came since the last step that decided (in an evaluation), the next one decides.
   // True: the state is another one now.

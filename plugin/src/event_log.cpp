@@ -72,6 +72,7 @@ std::size_t EventLog::add(Kind kind, std::int32_t id) {
   if (kind != Kind::kBackwardPass)
     rests_since_.reset();  // gradients are added up after the last use
   if (kind == Kind::kBackwardPass) backward_passes_.fetch_add(1, std::memory_order_relaxed);
+  if (kind == Kind::kBackwardPass || kind == Kind::kUnpack) ran_backward_ = true;
   events_.push_back({kind, id, now()});
   most_events_ = events_.size() + kMostAfter;
   return events_.size() - 1;
@@ -167,7 +168,6 @@ void EventLog::end(std::size_t scope, const ThreadMoment& moment) {
 
 void EventLog::rest() noexcept {
   std::lock_guard lock(mutex_);
-  if (!rests_since_) rests_.fetch_add(1, std::memory_order_relaxed);
   rests_since_ = std::chrono::steady_clock::now();
 }
 
@@ -175,6 +175,16 @@ bool EventLog::restsSince(std::chrono::steady_clock::duration least) const noexc
   std::lock_guard lock(mutex_);
   if (!used_) return true;
   return rests_since_ && std::chrono::steady_clock::now() - *rests_since_ >= least;
+}
+
+bool EventLog::isOver() const noexcept {
+  std::lock_guard lock(mutex_);
+  return used_ && rests_since_ && !ran_backward_;
+}
+
+bool EventLog::ranBackward() const noexcept {
+  std::lock_guard lock(mutex_);
+  return ran_backward_;
 }
 
 std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {

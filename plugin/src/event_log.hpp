@@ -73,12 +73,12 @@ class EventLog final : public allocator::Observer {
   // True also before anything was saved: the step may be no more than a look at a parameter.
   bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
 
-  // Passes that the step has ended so far: backward ones, or forward ones whose results were let go
-  // of. One that goes on for ever writes no parameter.
-  std::int64_t passes() const noexcept {
-    return std::max(backward_passes_.load(std::memory_order_relaxed),
-                    rests_.load(std::memory_order_relaxed));
-  }
+  // Backward passes so far. A step that runs some for ever writes no parameter.
+  std::int64_t passes() const noexcept { return backward_passes_.load(std::memory_order_relaxed); }
+
+  // What was saved is let go of, and nothing ran backward: the thread's next op begins another one.
+  bool isOver() const noexcept;
+  bool ranBackward() const noexcept;  // on whatever thread
 
   // What lives of the blocks that the step allocated, and where in it that was.
   struct LiveBlock {
@@ -137,7 +137,8 @@ class EventLog final : public allocator::Observer {
   std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
   std::size_t most_events_ = kMostAfter;
   std::atomic<bool> used_{false};
-  std::atomic<std::int64_t> backward_passes_{0}, rests_{0};
+  std::atomic<std::int64_t> backward_passes_{0};
+  bool ran_backward_ = false;
   std::optional<std::chrono::steady_clock::time_point> rests_since_;
 };
 

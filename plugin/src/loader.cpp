@@ -37,7 +37,7 @@ EBBTIDE_API const char* ebbtide_start() {
           dlsym(RTLD_DEFAULT, "ebbtide_torch_start")) {  // two copies would count every byte twice
     Dl_info info{};
     dladdr(other, &info);
-    std::fprintf(stderr, "ebbtide: already loaded from %s; the copy in %s stays out\n",
+    std::fprintf(stderr, "ebbtide: already loaded from %s; the copy in %s stays out [EB71]\n",
                  info.dli_fname != nullptr ? info.dli_fname : "elsewhere", ownFolder().c_str());
     return nullptr;
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ebbtide/metrics/whole_file.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "snapshot_file.hpp"
 
 namespace ebbtide::plugin {
@@ -79,9 +80,14 @@ void MemorySnapshots::write(const std::string& path) try {
   }
   metrics::WholeFile file(path);
   writeSnapshotFile(mapped, *history, file);
-  if (!file.keep()) warn_("the snapshot could not be written to " + file.error());
+  if (!file.keep()) sayLost(path, file.reason());
 } catch (const std::exception& error) {
-  warn_(fmt::format("the snapshot could not be written to {}: {}", path, error.what()));
+  sayLost(path, error.what());
+}
+
+void MemorySnapshots::sayLost(const std::string& path, const std::string& why) const {
+  warn_(fmt::format("the snapshot could not be written to {}: {}",
+                    scheduler::shownText(path, scheduler::kMostOfPath), why));
 }
 
 void MemorySnapshots::finish() noexcept {

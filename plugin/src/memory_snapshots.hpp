@@ -40,6 +40,7 @@ class MemorySnapshots {
  private:
   void look() noexcept;
   void write(const std::string& path);
+  void sayLost(const std::string& path, const std::string& why) const;
   std::string pathFor(std::int64_t from_step) const;
 
   const CurrentConfig& config_;

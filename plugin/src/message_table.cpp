@@ -44,9 +44,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "fit into it",
      "wait for the error that names it"},
     {"EB08", "what lives when a step begins has grown from …",
-     "more is kept: from step to step, made by the op that it names (a history, a "
-     "list of outputs), or at once and now and then (a second network, copies of "
-     "weights)",
+     "more is kept: from step to step (a history, a list of outputs), or at once and now and then "
+     "(a second network, copies of weights); where it is known, it names the op that made it",
      "nothing, or keep less; if memory runs out, the error names a budget for more "
      "such steps"},
     {"EB09", "…out of memory. … it is too small for this program",
@@ -220,11 +219,19 @@ constexpr auto kMessages = std::to_array<Message>({
      "first step",
      "what the line names"},
     {"EB68", "built for torch …, but this process has torch …",
-     "Ebbtide is installed for another torch: the process ends with exit status 2",
+     "Ebbtide is installed for another torch: Python trains on without it, a C++ program ends with "
+     "exit status 2",
      "[install it](install.md) for this one, or unset the variables"},
     {"EB69", "EBBTIDE_…would write one file",
      "a file without `{rank}` in its name is asked for by several ranks: local rank 0 writes it",
      "put `{rank}` into the name"},
+    {"EB70", "not started, training goes on without it: …",
+     "there is no budget in this process, for the reason that follows; where another code stands "
+     "behind it, that one tells more",
+     "[install](install.md) the package again, or unset the variables"},
+    {"EB71", "already loaded from …",
+     "a second copy of Ebbtide is in the process, and does nothing",
+     "uninstall one of the two, or unset `LD_PRELOAD`"},
 });
 
 // Letters of the pattern that the text has, in their order and with anything at each gap; 0: it is

@@ -6,8 +6,9 @@
 //             another budget    │       C, which ran beside B, is over: E tells, and so would D
 //                               B, which began under the older one, is over
 //
-// What a step that began under an older budget holds is not of this one's plans, and beside it
-// blocks come to lie where they would not else. Torch-free; whoever has it guards it.
+// A step that began under an older budget follows no plan of the new one, and fragments memory for
+// the steps beside it. No step is judged by the new budget until it is over. Torch-free; whoever
+// has it guards it.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +30,7 @@ class OpenSteps {
   // True: from now on steps tell, by what happens from now on.
   bool end(Number step);
 
+  bool any() const { return !open_.empty(); }
   bool settled() const { return !awaits_; }
   // Did it begin beside none of an older budget, and has what ran beside those ended?
   bool tells(Number step) const { return settled() && step >= first_; }

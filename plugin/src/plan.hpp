@@ -78,7 +78,12 @@ struct Plan {
   std::int64_t host_bytes = 0;     // of those values
   std::int64_t host_ns = 0;        // to write and read them, as foreseen
   std::int64_t drop_bytes = 0;     // of values that come back later, as often as they are dropped
-  double overhead_ratio = 0;       // recompute_ns / the recorded step's duration
+  // By a step that dropped so many. What was foreseen may be a little more: a value that the
+  // program saved once more stays.
+  bool isFollowedBy(std::int64_t dropped_bytes) const noexcept {
+    return dropped_bytes >= drop_bytes / 20 * 19;
+  }
+  double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn
   // Rehearsed steps so far; 0: replays are checked against the originals. With the next one all

@@ -129,6 +129,14 @@ void noteMessage(const at::RecordFunction& call, ThreadState& state) {
   if (const auto message = messageOf(call)) state.steps.noteMessage(*message);
 }
 
+// Its results are no step's. Where they stay, who made them is told (later_blocks.hpp).
+std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
+                                         const ThreadState& state) noexcept {
+  UnrecordedOp& op = unrecordedOp();
+  if (op.call == nullptr) op = {&call, state.updates ? "the optimizer's step" : call.name()};
+  return nullptr;
+}
+
 std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadState& state) {
   const bool in_backward = inBackward();
   if (state.steps.mayWantMarks(in_backward) && isMessage(call)) noteMessage(call, state);
@@ -149,7 +157,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   const bool elsewhere = onOtherLane(run.get());
   if (!recording && !elsewhere && (run == nullptr || !run->recordsOps()) &&
       !liveRuns().replaysToCome()) {
-    return nullptr;
+    return beginUnrecorded(call, state);
   }
   if (captures()) return nullptr;
   const OpInfo* info = opInfo(call);
@@ -165,11 +173,11 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   if (elsewhere) run->noteOtherLane(arguments);
   if (!recording || elsewhere || underTransform()) {
     noteWrites(*info, arguments);
-    return nullptr;
+    return beginUnrecorded(call, state);
   }
   if (!state.steps.open(arguments)) {  // its results are sources
     noteWrites(*info, arguments);
-    return nullptr;
+    return beginUnrecorded(call, state);
   }
   if (onOtherLane(run.get())) {  // which the step was left on before its backward pass
     run->noteOtherLane(arguments);
@@ -183,7 +191,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   scope->info = info;
   scope->op = run->beginOp(*info, arguments);
   state.active = scope->op;
-  inTrainingOp() = true;
+  inTrainingOp() = run->options().trains;  // who only looks on meets no refusal
   if (run->fillsMemory(scope->op)) scope->fill.emplace(trainingDevice().blocks, kZeros);
   scope->time = run->startTime();
   return scope;
@@ -243,6 +251,7 @@ std::unique_ptr<at::ObserverContext> startUserScope(const at::RecordFunction& ca
   // .data.
   if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) {
     state.steps.noteUpdate();
+    state.updates = true;
     auto update = std::make_unique<ActionScope>();
     update->of = &state;
     update->updates = true;
@@ -259,7 +268,9 @@ std::unique_ptr<at::ObserverContext> startUserScope(const at::RecordFunction& ca
 void endUserScope(const ActionScope& scope) {
   ThreadState& state = threadState();
   if (scope.of != &state) return;
-  scope.updates ? state.steps.endUpdate() : state.steps.endScope(scope.token);
+  if (!scope.updates) return state.steps.endScope(scope.token);
+  state.updates = false;
+  state.steps.endUpdate();
 }
 
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
@@ -313,6 +324,7 @@ void endFunction(const at::RecordFunction& call, OpScope& scope) {
 }
 
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
+  if (unrecordedOp().call == &call) unrecordedOp() = {};
   if (context == nullptr) return;
   const QuietScope quiet;
   try {

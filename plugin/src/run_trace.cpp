@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ebbtide/metrics/whole_file.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "nccl_side.hpp"
 #include "trace_file.hpp"
 
@@ -154,9 +155,14 @@ void RunTrace::write(const TraceRecording& recording, const std::string& path) c
   std::uint64_t cursor = 0;
   metrics::WholeFile file(path);
   writeTraceFile(recording, {.rank = config_->rank, .waits = ncclWaitsSince(cursor)}, file);
-  if (!file.keep()) warn_("the trace could not be written to " + file.error());
+  if (!file.keep()) sayLost(path, file.reason());
 } catch (const std::exception& error) {
-  warn_(fmt::format("the trace could not be written to {}: {}", path, error.what()));
+  sayLost(path, error.what());
+}
+
+void RunTrace::sayLost(const std::string& path, const std::string& why) const {
+  warn_(fmt::format("the trace could not be written to {}: {}",
+                    scheduler::shownText(path, scheduler::kMostOfPath), why));
 }
 
 void RunTrace::finish() noexcept try {

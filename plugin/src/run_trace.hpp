@@ -93,6 +93,7 @@ class RunTrace {
   void noteOn() noexcept;
   void writeAtExit() noexcept;
   void write(const TraceRecording& recording, const std::string& path) const;
+  void sayLost(const std::string& path, const std::string& why) const;
   std::string pathFor(std::int64_t from_step) const;
 
   const CurrentConfig& config_;

@@ -161,19 +161,21 @@ void Session::wake(int threads) {
 // -----------------------------------------------------------------------------------------------
 // steps
 
-Session::StepStart Session::beginStep() {
+Session::StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
   lookForGroup();
   std::lock_guard lock(mutex_);
-  // Of what ran since the last one ended: behind a hint an evaluation is no step's.
-  if (steps_ > 0) figures_.notePeaks(memory().statistics());
-  measureBudget(memory().ledger().liveBytes());
+  // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
+  // another thread, which goes on.
+  if (steps_ > 0 || open_steps_.any()) figures_.notePeaks(memory().statistics());
+  measureBudget(memory().ledger().liveBytes(), trains);
   takeBudget();
   forgetFailed();
-  judgeBudget(memory().ledger().liveBytes());
+  judgeBudget(memory().ledger().liveBytes(), trains);
   takeOutage();
   StepStart start;
   start.number = steps_ + 1;
+  start.trains = trains;
   start.opened = open_steps_.begin();
   run_trace_.beginStep(start.number);
   snapshots_.beginStep(start.number);
@@ -197,9 +199,11 @@ Session::StepStart Session::beginStep() {
   allowOverrunFor(start.plan.get());
   memory().resetPeaks();
   const allocator::Statistics memory = this->memory().statistics();
-  if (observed && config_->own_allocator && freeToObserve()) {
+  if (observed && config_->own_allocator && freeToObserve(trains)) {
     start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
     log_ = start.log;
+    log_yields_ = !trains;
+    overtook_ = 0;
     trained_.observer().passTo(log_);
     if (trained_.placement()) trained_.placement()->beginStep(start.plan);
   }
@@ -211,15 +215,18 @@ Session::StepStart Session::beginStep() {
   return start;
 }
 
-bool Session::freeToObserve() const {
-  return log_ == nullptr || log_->restsSince(kRest) || log_->passes() >= most_passes_;
+bool Session::freeToObserve(bool trains) {
+  if (log_ == nullptr || !trains) return log_ == nullptr;
+  if (log_yields_ || log_->isOver() || log_->restsSince(kRest)) return true;
+  // A forward pass that so many steps overtook may keep its results for ever.
+  return std::max(log_->passes(), ++overtook_) >= most_passes_;
 }
 
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   std::lock_guard lock(mutex_);
   if (log == nullptr) return false;
   if (log_ != log) {  // its turn was handed on, and it has ended after all
-    most_passes_ = std::min(2 * most_passes_, kMostPasses);
+    if (log->ranBackward()) most_passes_ = std::min(2 * most_passes_, kMostPasses);
     return false;
   }
   trained_.observer().passTo(nullptr);
@@ -227,9 +234,9 @@ bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   return true;
 }
 
-std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature) {
+std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, bool trains) {
   std::lock_guard lock(mutex_);
-  letGoOn(first_op_signature);
+  if (trains) letGoOn(first_op_signature);
   if (keepsEverything()) return nullptr;
   const std::uint64_t expected = history_.expected();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.

@@ -137,11 +137,14 @@ class Session {
     bool hooks = true;
     std::int64_t number = 0;  // from 1, as far as steps with a backward pass count
     OpenSteps::Number opened = 0;
+    bool trains = true;
   };
-  StepStart beginStep();
+  // `trains`: false: the thread's steps have run nothing backward so far. It takes no turn from
+  // another one, and is no word on the budget.
+  StepStart beginStep(bool trains = true);
   // The plan of a program that begins so, or nullptr: of several the one that was expected here,
   // else the one that most steps ran.
-  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature);
+  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains = true);
   // The step that observes the allocator follows another plan than it began with.
   void noteStepPlan(const std::shared_ptr<const Plan>& plan) {
     if (trained_.placement()) trained_.placement()->changePlan(plan);
@@ -239,7 +242,7 @@ class Session {
   // By then gradients and the optimizer's state are there.
   static constexpr std::int64_t kStepsForOutlook = 3;
 
-  bool freeToObserve() const;  // mutex_ held
+  bool freeToObserve(bool trains);  // mutex_ held
 
   struct StepBegin {  // of the step that began last
     RunClock::time_point at;
@@ -288,7 +291,7 @@ class Session {
   std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
   void rewriteReport();
   void sayStageGivenUp(const std::string& why);
-  void measureBudget(std::int64_t base_bytes);
+  void measureBudget(std::int64_t base_bytes, bool trains);
   std::string inForce(const std::string& written);
   void takeBudget();
   bool takePause(std::optional<std::int64_t> before);
@@ -347,13 +350,14 @@ class Session {
                     const scheduler::SpillingFloor& floor, bool most);
   void saySpills();
   void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
+  std::string madeLater(std::int64_t more_bytes) const;
   // mutex_ held, all of these
   void forgetFailed();
   void beginOther();
   void noteGrown() noexcept;
   std::int64_t grownSince(std::int64_t base_bytes) const noexcept;
   bool noteNeed(std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
-  void judgeBudget(std::int64_t base_bytes);
+  void judgeBudget(std::int64_t base_bytes, bool trains);
   void measureGrowth(std::int64_t base_bytes);
   void mayGoOver();
   bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
@@ -480,6 +484,8 @@ class Session {
   std::optional<GpuIdentity> gpu_;
   std::vector<std::int32_t> stages_;       // that it runs, where they are known
   std::shared_ptr<EventLog> log_;          // of the one step at a time that observes the allocator
+  bool log_yields_ = false;                // its thread has run nothing backward so far
+  std::int64_t overtook_ = 0;              // steps that wanted its turn
   std::int64_t most_passes_ = kFewPasses;  // of it while another step waits for its turn
 
   // figures of the run

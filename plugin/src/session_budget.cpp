@@ -87,8 +87,8 @@ void Session::sayStageGivenUp(const std::string& why) {
 }
 
 // With mutex_ held: a step begins. Where the base is settled, the budget that waits for it is due.
-void Session::measureBudget(std::int64_t base_bytes) try {
-  measured_.noteBegin(steps_, base_bytes);
+void Session::measureBudget(std::int64_t base_bytes, bool trains) try {
+  if (trains) measured_.noteBegin(steps_, base_bytes);
   if (!measured_.awaits() || budget_.isPaused()) return;
   if (measured_.settled()) measured_.know(control_->stepFacts());
   if (!measured_.awaits()) return budget_.takeAgain();

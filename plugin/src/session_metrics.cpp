@@ -1,5 +1,7 @@
 // What a Session exports: gauges at the end of each step, what is learnt of the rank, and the file
 // of its series.
+#include <fmt/format.h>
+
 #include <chrono>
 #include <limits>
 #include <string>
@@ -7,6 +9,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/rank_actions.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "plan_picture.hpp"
 #include "session.hpp"
 #include "system_time.hpp"
@@ -99,7 +102,10 @@ void Session::writeTextFile() try {
       metrics_.set(moment, std::numeric_limits<double>::quiet_NaN());
   }
   const auto problem = text_file_->write(metrics_.render(), std::chrono::steady_clock::now());
-  if (problem) warn("the series are not written to the file of EBBTIDE_TEXTFILE: " + *problem);
+  if (!problem) return;
+  warn(fmt::format("the series are not written to the file of EBBTIDE_TEXTFILE: {}: {}",
+                   scheduler::shownText(config_->text_file_path, scheduler::kMostOfPath),
+                   *problem));
 } catch (const std::exception& error) {
   debug(std::string("the series could not be written: ") + error.what());
 }

@@ -8,6 +8,7 @@
 
 #include "ebbtide/metrics/or_null.hpp"
 #include "ebbtide/metrics/whole_file.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "nccl_side.hpp"
 #include "out_of_memory.hpp"
 #include "rank_status.hpp"
@@ -48,13 +49,14 @@ nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
 
 // Once a disk is full each step's is lost: the first one is told, and no more until one is written.
 void Session::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
-  metrics::WholeFile file(
-      fmt::format("{}/trace-{}-{}.json", config_->trace_dir, config_->rank, step),
-      metrics::WholeFile::kAsUsual);
+  const std::string path =
+      fmt::format("{}/trace-{}-{}.json", config_->trace_dir, config_->rank, step);
+  metrics::WholeFile file(path, metrics::WholeFile::kAsUsual);
   file.write(scheduler::toJson(trace));
   const bool kept = file.keep();
   if (trace_lost_.exchange(!kept) || kept) return;
-  warn("the trace could not be written to " + file.error() + "; no more is said until one can be");
+  warn(fmt::format("the trace could not be written to {}: {}; no more is said until one can be",
+                   scheduler::shownText(path, scheduler::kMostOfPath), file.reason()));
 }
 
 bool Session::observesBy(const EventLog* log) const {
@@ -71,9 +73,13 @@ void Session::addGrowth(OutOfMemory& facts) const {
                          ? 0
                          : facts.live_by_op.back().bytes;  // that nobody named
   if (growth->isGrowth() && rest >= growth->grownBytes()) {
-    facts.live_by_op.back().made_by = fmt::format(
-        "kept from step to step: {} at step {}, {} now{}", formatBytes(rest - growth->grownBytes()),
-        growth->from_step, formatBytes(rest), grown_by_.empty() ? "" : ", made by " + grown_by_);
+    const std::string later = grown_by_.empty() ? madeLater(growth->grownBytes()) : "";
+    const std::string made = !grown_by_.empty() ? ", made by " + grown_by_
+                             : !later.empty()   ? ": " + later
+                                                : "";
+    facts.live_by_op.back().made_by = fmt::format("kept from step to step: {} at step {}, {} now{}",
+                                                  formatBytes(rest - growth->grownBytes()),
+                                                  growth->from_step, formatBytes(rest), made);
   }
   // What was recorded since then needs some of it already.
   const Bytes counted = std::max<Bytes>(0, floor_.neededBaseBytes() - growth->from_bytes);
@@ -135,7 +141,9 @@ void Session::writeReport() {
   file.write(reportText());
   const bool kept = file.keep();
   if (report_lost_.exchange(!kept) || kept) return;
-  warn("the report could not be written to " + file.error());
+  warn(fmt::format("the report could not be written to {}: {}",
+                   scheduler::shownText(config_->report_path, scheduler::kMostOfPath),
+                   file.reason()));
 }
 
 std::chrono::steady_clock::time_point Session::nextReport() const {

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "ebbtide/scheduler/shown_text.hpp"
 #include "elapsed.hpp"
 
 namespace ebbtide::plugin {
@@ -75,8 +76,9 @@ bool SpillStore::openFile() {
   }
   if (file_ < 0) {
     const int why = errno;
-    setError(fmt::format("cannot make a spill file in {}: {} (errno {})", folder,
-                         std::strerror(why), why));
+    setError(fmt::format("cannot make a spill file in {}: {} (errno {})",
+                         scheduler::shownText(folder, scheduler::kMostOfPath), std::strerror(why),
+                         why));
   }
   owner_ = ::getpid();
   return file_ >= 0;
@@ -117,8 +119,9 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   } else {
     giveBack(slot);
   }
-  setError(fmt::format("cannot write to the spill file in {}: {} (errno {})", folder(),
-                       std::strerror(why), why));
+  setError(fmt::format("cannot write to the spill file in {}: {} (errno {})",
+                       scheduler::shownText(folder(), scheduler::kMostOfPath), std::strerror(why),
+                       why));
   return std::nullopt;
 } catch (...) {
   return std::nullopt;

@@ -60,9 +60,9 @@ bool StepRun::fetchedLater(ValueId id, const RunValue& value) const {
   return !unplanned(id) && value.fetches_done < options_.plan->fetches_of[plannedAs(id)];
 }
 
-// Called with mutex_ held. No recipe is kept of what the plan fetches: without a copy elsewhere the
-// one that is there is the only one for the fetches to come, for the uses that still live (of a
-// kept graph, or of a step that will leave its plan) and for replays of a kept graph.
+// Called with mutex_ held. Would dropping it lose the value? The plan keeps no recipe of what it
+// fetches. True where neither bits nor the host have a copy, and something still reads the value: a
+// fetch to come, a use that lives, or a replay of a kept graph.
 bool StepRun::onlyCopy(ValueId id, const RunValue& value) {
   return options_.plan->fetches_of[plannedAs(id)] > 0 && !copiedByPlan(id, value) &&
          (value.live_uses > 0 || fetchedLater(id, value) || isAskedFor(id));

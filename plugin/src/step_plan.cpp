@@ -35,11 +35,9 @@ void StepRun::switchPlan(std::shared_ptr<const Plan> plan) {
   }
 }
 
-// What the plan foresees may be a little more: a value that the program saved once more stays.
 bool StepRun::followed() const noexcept {
   if (!options_.plan || rehearsing_) return false;
-  const std::int64_t planned_bytes = options_.plan->drop_bytes;
-  return planned_bytes > 0 ? dropped_bytes_ >= planned_bytes / 20 * 19 : !off_plan_;
+  return options_.plan->drop_bytes > 0 ? options_.plan->isFollowedBy(dropped_bytes_) : !off_plan_;
 }
 
 bool StepRun::comparedWhole() const noexcept {

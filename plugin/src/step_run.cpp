@@ -145,7 +145,7 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
     hashInput(op, argument, element, tensor);
   });
   if (id == 0 && use_count_ == 0) {  // nothing has been dropped yet
-    auto its_plan = session_.planFor(op.signature);
+    auto its_plan = session_.planFor(op.signature, options_.trains);
     if (its_plan != options_.plan) switchPlan(std::move(its_plan));
   }
   // Before it writes its arguments. Trusted steps are not to take the time.

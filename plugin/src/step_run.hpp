@@ -63,6 +63,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     std::shared_ptr<EventLog> log;     // nullptr: do not write a trace
     std::int64_t number = 0;           // of the session's steps
     OpenSteps::Number opened = 0;      // among those that are open
+    bool trains = true;                // false: its thread has run nothing backward so far
   };
 
   StepRun(Session& session, Options options);

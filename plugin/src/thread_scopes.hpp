@@ -41,6 +41,16 @@ inline bool& inTrainingOp() noexcept {
   return value;
 }
 
+// The outermost op that this thread runs and no step records, but in a backward pass.
+struct UnrecordedOp {
+  const void* call = nullptr;  // torch's; nullptr: none runs
+  const char* name = nullptr;  // valid while it runs
+};
+inline UnrecordedOp& unrecordedOp() noexcept {
+  thread_local UnrecordedOp value;
+  return value;
+}
+
 // What this thread has spent so far on giving up values, inside ops that allocated.
 inline std::int64_t& evictionNs() noexcept {
   thread_local std::int64_t value = 0;

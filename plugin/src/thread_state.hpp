@@ -17,7 +17,8 @@ struct ThreadState {
   OpId active = scheduler::kNone;  // op between its start and its end
   std::vector<SavedUse*> unbound;  // saved while the active op runs: values known when it ends
   MessageWait wait;
-  ThreadSteps steps;  // last, and so the first to end
+  bool updates = false;  // inside of Optimizer.step
+  ThreadSteps steps;     // last, and so the first to end
 };
 
 ThreadState& threadState();  // the calling thread's

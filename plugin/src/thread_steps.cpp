@@ -103,10 +103,17 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   warnOfUnreadSpills(session, run);
 }
 
+// What a refusal cut off might have run backward.
+void ThreadSteps::noteEnded(const StepRun& run) {
+  trained_ = trained_ || run.backwardSeen();
+  looked_on_ = looked_on_ || (!run.backwardSeen() && !refused_);
+}
+
 void ThreadSteps::endRun(bool by_hint) {
   if (run_ == nullptr) return;
   marks_.leaveStep();
   end(run_, by_hint, false);
+  noteEnded(*run_);
   run_.reset();
 }
 
@@ -122,11 +129,11 @@ bool ThreadSteps::begin(c10::Device device) {
     EarlyEnd::end(session.config().end_after->folder, session.config().local_world_size);
     return false;
   }
-  const Session::StepStart start = session.beginStep();
+  const Session::StepStart start = session.beginStep(trains());
   watchNccl(start.record_ops || session.runTrace().on());
-  run_ =
-      std::make_shared<StepRun>(session, StepRun::Options{start.record_ops, start.hooks, start.plan,
-                                                          start.log, start.number, start.opened});
+  run_ = std::make_shared<StepRun>(
+      session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log, start.number,
+                                start.opened, start.trains});
   liveRuns().add(run_);
   marks_.joinStep(start.log);
   return true;
@@ -220,6 +227,7 @@ void ThreadSteps::endWaiting(int more_hints) {
     const std::shared_ptr<StepRun> run = std::move(waiting_[i].run);
     waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
     end(run, true, true);
+    noteEnded(*run);
   }
 }
 

@@ -78,6 +78,9 @@ class ThreadSteps {
   void endWaiting(int more_hints);
   static void end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited);
   void endRun(bool by_hint);
+  void noteEnded(const StepRun& run);
+  // Its steps have run nothing backward so far: it serves, say, and forgot no_grad.
+  bool trains() const noexcept { return trained_ || !looked_on_; }
 
   std::shared_ptr<StepRun> run_;
   std::vector<Waiting> waiting_;  // oldest first
@@ -86,6 +89,7 @@ class ThreadSteps {
   bool hinted_ = false;  // the program gives hints: nothing else ends a step
   bool hint_due_ = false;
   bool refused_ = false;
+  bool trained_ = false, looked_on_ = false;  // a step ended with a backward pass, without one
 };
 
 }  // namespace ebbtide::plugin

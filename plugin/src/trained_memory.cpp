@@ -147,10 +147,25 @@ bool TrainedMemory::hostRefuses() const noexcept {
   return offload_fails_ && steadyNanoseconds() - refused_at_ns_ < kRefusalNs;
 }
 
+TrainedMemory::~TrainedMemory() {
+  memory_->setWatcher(nullptr);
+}
+
+void TrainedMemory::watchLater(std::int64_t step, std::int64_t base_bytes) {
+  later_.start(step, base_bytes);
+  memory_->setWatcher(&later_);
+}
+
+void TrainedMemory::forgetLater() {
+  memory_->setWatcher(nullptr);
+  later_.start(0, 0);
+}
+
 // In the order in which they are taken.
 void TrainedMemory::lockForFork() {
   file_.lockForFork();
   observer_->lockForFork();
+  later_.lockForFork();
   droppedBlocks().lockForFork();
   host_->lockForFork();
   if (isElsewhere()) memory_->lockForFork();
@@ -160,6 +175,7 @@ void TrainedMemory::unlockAfterFork() {
   if (isElsewhere()) memory_->unlockAfterFork();
   host_->unlockAfterFork();
   droppedBlocks().unlockAfterFork();
+  later_.unlockAfterFork();
   observer_->unlockAfterFork();
   file_.unlockAfterFork();
 }
@@ -168,6 +184,7 @@ void TrainedMemory::beInert() {
   host_->setBudget(allocator::kUnlimited);
   host_->setReclaimer(nullptr);
   host_->setObserver(nullptr);
+  host_->setWatcher(nullptr);
   host_->recording().stop();
   host_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
 }

@@ -17,6 +17,7 @@
 #include "ebbtide/scheduler/budget_form.hpp"
 #include "ebbtide/scheduler/budget_margins.hpp"
 #include "ebbtide/scheduler/trace.hpp"
+#include "later_blocks.hpp"
 #include "session_observer.hpp"
 #include "spill_store.hpp"
 #include "step_placement.hpp"
@@ -33,6 +34,7 @@ class TrainedMemory {
 
   // The host's, with the spill file. The configuration must outlive it.
   explicit TrainedMemory(const CurrentConfig& config);
+  ~TrainedMemory();
 
   // Another one, where values go from it, and the way that its budget is set; nullptr: its own way.
   // Both must outlive this. `most_bytes`, `facts` (of its memory): nullptr: not known. False: it is
@@ -48,6 +50,12 @@ class TrainedMemory {
     return placement_;
   }  // nothing: streams share it
   const std::optional<StepPlacement>& placement() const noexcept { return placement_; }
+
+  // What comes to live between steps, from this one on; until it is forgotten.
+  void watchLater(std::int64_t step, std::int64_t base_bytes);
+  void forgetLater();
+  LaterBlocks& later() noexcept { return later_; }
+  const LaterBlocks& later() const noexcept { return later_; }
 
   // --- budget
   std::optional<std::int64_t> budgetBytes() const noexcept;        // in force; nothing: none
@@ -120,6 +128,7 @@ class TrainedMemory {
   std::unique_ptr<allocator::DeviceMemory> host_;
   allocator::DeviceMemory* memory_;
   std::optional<StepObserver> observer_;
+  LaterBlocks later_;
   std::optional<StepPlacement> placement_;
   SpillStore file_;
   SpillTarget* spills_ = &file_;

@@ -82,7 +82,8 @@ std::vector<KeptBlocks> keptBlocks(const Trace& trace) {
     by_maker[survivor.by] += bytes;
   }
   std::vector<KeptBlocks> kept;
-  for (const auto& [by, bytes] : by_maker) kept.push_back({by, bytes});
+  for (const auto& [by, bytes] : by_maker)
+    kept.push_back({by, bytes, by != kAfterBackward && by != kOutsideOfOps});
   std::sort(kept.begin(), kept.end(),
             [](const KeptBlocks& a, const KeptBlocks& b) { return a.bytes > b.bytes; });
   return kept;

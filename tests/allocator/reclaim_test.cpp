@@ -347,6 +347,35 @@ class SummingObserver final : public Observer {
   std::atomic<int> events{0};
 };
 
+class CountingWatcher final : public BlockWatcher {
+ public:
+  void onAllocated(const void* block, std::size_t request_bytes) noexcept override {
+    last = block;
+    asked_bytes += request_bytes;
+  }
+  void onFreed(const void* block) noexcept override { freed += block == last ? 1 : 0; }
+
+  const void* last = nullptr;
+  std::size_t asked_bytes = 0;
+  int freed = 0;
+};
+
+TEST(WatcherTest, SeesWhatIsAskedForWhileItIsSet) {
+  Stack stack;
+  CountingWatcher watcher;
+  void* before = stack->allocate(10, Stream::kDefault);
+  stack.memory().setWatcher(&watcher);
+  void* block = stack->allocate(10, Stream::kDefault);
+  EXPECT_EQ(watcher.last, block);
+  EXPECT_EQ(watcher.asked_bytes, 10U);
+  stack->deallocate(nullptr);
+  stack->deallocate(block);
+  EXPECT_EQ(watcher.freed, 1);
+  stack.memory().setWatcher(nullptr);
+  stack->deallocate(before);
+  EXPECT_EQ(watcher.freed, 1);
+}
+
 TEST(ObserverTest, SeesEveryBlockWhileItIsSet) {
   Stack stack;
   SummingObserver observer;

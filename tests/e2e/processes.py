@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,6 +119,8 @@ def run(program: Program, variables: dict[str, str], folder: Path, out: bool = T
     # (pytorch 179291): the training was over. Once more then, with torch alone as well as with us.
     aborted = "terminate called without an active exception" in done.output
     if program.ranks > 1 and aborted and len(done.results) == program.ranks:
+        why = "run again: a rank was aborted after it had trained (pytorch 179291)"
+        warnings.warn(why, stacklevel=2)
         return _run_once(program, variables, folder, out)
     return done
 

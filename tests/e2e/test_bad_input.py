@@ -121,9 +121,16 @@ def stopped_with_advice(budget: int, folder: Path) -> int:
     return done.report["smallest_feasible_budget_bytes"]
 
 
-def test_budget_under_the_size_of_the_parameters(tmp_path: Path) -> None:
+def trains_as_advised(budget: int, folder: Path, plain: Finished) -> None:
+    done = run(SHORT, {"EBBTIDE_BUDGET": str(budget)}, folder).succeeded()
+    assert done.results == plain.results
+    assert done.report["budget_violations"] == 0
+
+
+def test_budget_under_the_size_of_the_parameters(tmp_path: Path, short_plain: Finished) -> None:
     # 3 blocks of 128 x 128 weights in float32 are 192 KiB: more than the budget.
-    stopped_with_advice(128 * 1024, tmp_path)
+    advised = stopped_with_advice(128 * 1024, tmp_path / "stopped")
+    trains_as_advised(advised, tmp_path / "advised", short_plain)
 
 
 # Over 20 s where spilling is slow: the budget that is named leaves no room, all goes to disk.
@@ -133,9 +140,7 @@ def test_infeasible_budget_advises_one_that_is_enough(
     # One operation needs its input and its output, 2 MiB each: 1 MiB over the base cannot do.
     base = tiny_baseline.measured.report["base_bytes"]
     advised = stopped_with_advice(base + MIB, tmp_path / "stopped")
-    done = run(SHORT, {"EBBTIDE_BUDGET": str(advised)}, tmp_path / "advised").succeeded()
-    assert done.results == short_plain.results
-    assert done.report["budget_violations"] == 0
+    trains_as_advised(advised, tmp_path / "advised", short_plain)
 
 
 IN_TWO_THREADS = code("""
@@ -302,7 +307,25 @@ def test_other_torch_minor_goes_on_without(tmp_path: Path, built_for: str) -> No
         out=False,
     ).succeeded()
     message = first_line(done.output)
-    assert "2.99.1" in message and built_for in message
+    assert message.startswith("ebbtide: not started, training goes on without it: "), message
+    assert f"built for torch {built_for}, but this process has torch 2.99.1" in message
+    assert message.endswith("[EB68]"), message
+    assert "training" in done.output
+
+
+def test_a_damaged_installation_goes_on_without(tmp_path: Path) -> None:
+    program = code(
+        "import os, pathlib\n"
+        "os.environ['TORCH_DEVICE_BACKEND_AUTOLOAD'] = '0'\n"
+        "import torch\n"
+        "from ebbtide import _autoload\n"
+        "_autoload._start_if_asked = lambda: _autoload._open(pathlib.Path('/nonexistent'))\n"
+        "_autoload.load()\n"
+        "print('training')\n"
+    )
+    done = run(program, {"EBBTIDE_BUDGET": "1GiB"}, tmp_path, out=False).succeeded()
+    message = first_line(done.output)
+    assert "libebbtide.so is missing" in message and message.endswith("[EB70]"), message
     assert "training" in done.output
 
 
@@ -323,6 +346,7 @@ def test_two_plugins(tmp_path: Path, tiny_budget: str, tiny_baseline: Baseline) 
     )
     done = run(program, {"EBBTIDE_BUDGET": tiny_budget}, tmp_path / "run").succeeded()
     assert done.output.count("(torch ") == 1, done.output  # one banner: the second is not active
+    assert first_line(done.output).endswith("stays out [EB71]"), done.output
     assert done.results == tiny_baseline.plain.results
     assert done.report["budget_violations"] == 0
 

@@ -172,3 +172,4 @@ def test_auto_trains_where_plain_is_ended(group: Path, tmp_path: Path) -> None:
     ).succeeded()
     assert done.report["budget_violations"] == 0, done.output
     assert done.report["steps"] == 8
+    assert done.said(r"plain peak [\d.]+ MiB; recomputing takes [\d.]+ % of the time"), done.output

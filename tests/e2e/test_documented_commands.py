@@ -38,6 +38,7 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "EBBTIDE_BUDGET=30GiB torchrun --nproc-per-node 8 train.py": Run(
         r"budget 30\.0", instead=ONE_RANK, with_torch=True
     ),
+    "EBBTIDE_BUDGET=auto python train.py": Run(r"\(auto\)", with_torch=True),
     "./dev demo": NotRun("installs and builds from nothing, then trains what test_examples trains"),
     "EBBTIDE=1 .venv/bin/python train.py": Run(r"ended after 24 steps", with_torch=True),
     "EBBTIDE_BUDGET=80% EBBTIDE_REPORT=run-{rank}.json .venv/bin/torchrun --nproc-per-node 2 "
@@ -70,8 +71,8 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     # docs/command_line.md
     "python -m ebbtide top": Run(RANKS, instead=TOP_ONCE, with_torch=True),
     "ebbtide fit -- python train.py": Elsewhere("test_fit.py::test_the_smallest_budget_trains"),
-    "ebbtide fit --budget 24GiB -- torchrun --nproc-per-node 8 train.py": Elsewhere(
-        "test_fit.py::test_a_budget_is_judged"
+    "ebbtide fit --budget 24GiB -- torchrun --nproc-per-node 8 train.py": Run(
+        "fits 24GiB", instead=ONE_RANK, with_torch=True
     ),
     "ebbtide fit --budget 24GiB --values 8..64 -- python train.py --batch-size {}": Elsewhere(
         "test_fit.py::test_a_range_is_searched_for_the_real_largest"

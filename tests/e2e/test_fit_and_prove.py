@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import MIB
 from processes import Finished, Program, run, script
+from test_bad_input import REFUSED
 from test_fit import Fit
 from test_prove import Proof
 
@@ -104,13 +105,10 @@ def test_the_smallest_budget_is_proven(asked: Script, fit: Fit, tmp_path: Path) 
     assert peak <= smallest < plain
 
 
-def test_the_largest_batch_is_the_real_one(
-    asked: Script, fit: Fit, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_the_largest_batch_is_the_real_one(asked: Script, fit: Fit, tmp_path: Path) -> None:
     """It trains, and one that is more than 3 % larger does not."""
-    if asked.name == "accelerate_2":
-        why = "the first step's need counts the batches that a loader is ahead twice"
-        request.applymarker(pytest.mark.xfail(reason=why))
+    # A first step's need counts the batches that a loader is ahead twice (docs/limits.md).
+    more = 1.05 if asked.name == "accelerate_2" else 1.03
     at_first = fit.told("--", *asked.program(asked.batch, STEPS).command)
     budget = int(1.4 * at_first["smallest_budget_bytes"]) // MIB * MIB
     searched = ("--budget", f"{budget // MIB}MiB", "--values", f"{asked.batch}..{16 * asked.batch}")
@@ -119,4 +117,6 @@ def test_the_largest_batch_is_the_real_one(
     print(f"{asked.name}: {budget // MIB} MiB: {largest} of {asked.batch}")
     assert asked.batch < largest < 16 * asked.batch, told
     assert holds(trained(asked, largest, budget, tmp_path)), told
-    assert not holds(trained(asked, int(largest * 1.03) + 1, budget, tmp_path)), told
+    larger = trained(asked, int(largest * more) + 1, budget, tmp_path)
+    assert not holds(larger), told
+    assert REFUSED in larger.output or "out of memory" in larger.output, larger.output

@@ -13,7 +13,7 @@ from named_budgets import OPTIMIZERS, PLACES
 from processes import Finished, Program, run, script
 from test_bad_input import REFUSED, check_refused
 
-TOO_SMALL = 2 * MIB  # less than the parameters take
+TOO_SMALL = 2 * MIB  # a step keeps more than that for its backward pass
 
 Case = tuple[str, str, bool, int, bool]  # optimizer, place, zeros, ranks, resumed
 
@@ -110,7 +110,8 @@ def check_refusals(done: Finished, ranks: int) -> None:
     assert sum("needed at least" in line for line in ours) == ranks, done.output
 
 
-def trains_in_what_is_named(case: Case, by_stock: Trained, folder: Path) -> None:
+def trains_in_what_is_named(case: Case, by_stock: Trained, folder: Path) -> int:
+    """Returns the budget, in MiB."""
     trained = by_stock.program
     done = run(trained, {"EBBTIDE_BUDGET": str(TOO_SMALL)}, folder / "refused")
     assert done.status != 0
@@ -120,14 +121,16 @@ def trains_in_what_is_named(case: Case, by_stock: Trained, folder: Path) -> None
     # The history of L-BFGS grows after the steps that were recorded: the error says by how much.
     told = done.output
     for relaunch in range(2 if case[0] == "lbfgs" else 1):
-        budget = f"{named(done)}MiB"
-        done = run(trained, {"EBBTIDE_BUDGET": budget}, folder / f"named-{relaunch}")
+        budget = named(done)
+        variables = {"EBBTIDE_BUDGET": f"{budget}MiB"}
+        done = run(trained, variables, folder / f"named-{relaunch}")
         told += done.output
         assert REFUSED not in done.output, told
         if done.status == 0:
             break
     assert done.status == 0, told
     assert done.succeeded().results == by_stock.plain
+    return budget
 
 
 # Up to 40 s: three or four runs each, of two ranks in some, which spill at the least budget.
@@ -138,10 +141,15 @@ def test_the_named_budget_trains(
     trains_in_what_is_named(case, trained(case), tmp_path)
 
 
+# In each turn in a larger budget than the one that is named, too: it holds at least as much.
 @pytest.mark.nightly
-@pytest.mark.parametrize("turn", range(3))
+@pytest.mark.parametrize("more", ["1MiB", "3MiB", "25%"])
 @pytest.mark.parametrize("case", every_case(), ids=name_of)
 def test_every_named_budget_trains(
-    case: Case, turn: int, trained: Callable[[Case], Trained], tmp_path: Path
+    case: Case, more: str, trained: Callable[[Case], Trained], tmp_path: Path
 ) -> None:
-    trains_in_what_is_named(case, trained(case), tmp_path)
+    of_case = trained(case)
+    budget = trains_in_what_is_named(case, of_case, tmp_path)
+    budget += {"1MiB": 1, "3MiB": 3, "25%": budget // 4}[more]
+    variables = {"EBBTIDE_BUDGET": f"{budget}MiB"}
+    assert run(of_case.program, variables, tmp_path / "more").succeeded().results == of_case.plain

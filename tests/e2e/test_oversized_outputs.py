@@ -34,6 +34,7 @@ def test_every_such_operation_of_op_db_repeats(oversized: list[str], tmp_path: P
     replayed = []
     for op in (set(oversized) | UNWRITTEN) - UNSTEADY:
         stock = trained(op, {}, tmp_path / op / "stock")
+        assert stock.results[0][op], f"{op}: no sample is worth dropping"
         plain = trained(op, {"EBBTIDE": "1"}, tmp_path / op / "plain").report
         variables = {
             "EBBTIDE_BUDGET": str(plain["peak_bytes"] * 6 // 10),

@@ -26,6 +26,7 @@ from processes import (
     script,
     settled,
     tiny,
+    torchrun,
 )
 from warm_interpreter import Popen, heed_interrupts
 
@@ -173,6 +174,11 @@ def test_ample_budget_says_that_it_has_no_effect(tmp_path: Path, tiny_baseline: 
     assert done.results == tiny_baseline.plain.results
 
 
+def test_a_budget_above_the_machines_memory_is_warned_of(tmp_path: Path) -> None:
+    done = run(tiny(), {"EBBTIDE_BUDGET": "1000TiB"}, tmp_path).succeeded()
+    assert done.said(r"warning: .*more than (the machine's memory|the control group)"), done.output
+
+
 def test_budgets_for_nothing_that_is_there_are_named_once(tmp_path: Path) -> None:
     budgets = "rank0=8GiB,rank1=1GiB,stage0-3=1GiB,stage1=1GiB"
     done = run(tiny(), {"EBBTIDE_BUDGET": budgets}, tmp_path).succeeded()
@@ -284,6 +290,35 @@ def test_ranks_that_are_alike_end_in_one_line(tmp_path: Path) -> None:
     assert done.said(r"\[ebbtide rank 0\] ended after"), done.output
 
 
+# Rank 1 holds four times as much, and ends first: it asks rank 0, which is still there.
+UNEQUAL = """
+import os, pathlib, sys, time, torch
+rank = int(os.environ["RANK"])
+x, weight = torch.randn(4096 << 2 * rank, 64), torch.ones(64, requires_grad=True)
+optimizer = torch.optim.SGD([weight], 0.01)
+for step in range(6):
+    (x * weight).sin().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+other = pathlib.Path(sys.argv[1])
+if rank == 0:
+    while not other.exists():
+        time.sleep(0.05)
+    while os.path.exists("/proc/" + other.read_text()):  # until the launcher has seen its end
+        time.sleep(0.05)
+else:
+    other.write_text(str(os.getpid()))
+"""
+
+
+@pytest.mark.nightly  # a rank that does not answer within 0.1 s is waited for no longer
+def test_a_rank_that_differs_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(UNEQUAL)
+    command = (*torchrun(2), str(tmp_path / "train.py"), str(tmp_path / "other"))
+    done = run(Program(command, ranks=2), {"EBBTIDE": "1"}, tmp_path, out=False).succeeded()
+    assert done.said(r"rank 1\] ended after 6 steps"), done.output
+
+
 @pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])
 def test_a_scheduler_that_ends_the_job_leaves_a_report(
     at: str, tmp_path: Path, tiny_budget: str
@@ -316,6 +351,47 @@ def test_a_killed_run_leaves_its_last_report(tmp_path: Path, tiny_budget: str) -
         process.communicate()
     told = json.loads(report.read_text())
     assert not told["ended"] and told["steps"] > 0
+
+
+# By torchrun, which Slurm and Kubernetes send it to, and which ends its ranks.
+@pytest.mark.nightly
+def test_a_scheduler_that_ends_torchrun_leaves_a_report_of_each_rank(tmp_path: Path) -> None:
+    program = script("tests/e2e/tiny_train.py", "--steps", "5000", ranks=2)
+    process = started(program, {"EBBTIDE": "1"}, tmp_path)
+    reports = [tmp_path / f"report-{rank}.json" for rank in (0, 1)]
+    try:
+        latest = time.monotonic() + TIMEOUT_SECONDS
+        while not all(one.exists() for one in reports) and time.monotonic() < latest:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT_SECONDS)
+    finally:
+        process.kill()  # its ranks end with it
+    assert all(json.loads(one.read_text())["ended"] for one in reports)
+
+
+# 20 s lie between two reports. The file before is open until the new one has its name: each has a
+# number of its own.
+@pytest.mark.nightly
+def test_the_report_is_written_again_and_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    process = started(tiny(steps=500_000), {"EBBTIDE": "1"}, tmp_path)
+    report = tmp_path / "report-0.json"
+
+    def wait(seconds: float, seen: int | None) -> int:
+        latest = time.monotonic() + seconds
+        while time.monotonic() < latest:
+            if report.exists() and report.stat().st_ino != seen:
+                return report.stat().st_ino
+            time.sleep(0.1)
+        raise AssertionError(f"no other report in {seconds} s")
+
+    try:
+        first = wait(TIMEOUT_SECONDS, None)
+        with report.open():  # keeps its number from being given again
+            wait(30, first)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def test_a_handler_of_the_programs_is_the_one_that_runs(tmp_path: Path) -> None:

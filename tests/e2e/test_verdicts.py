@@ -90,7 +90,8 @@ for i in range(14):
     assert float(before) == pytest.approx(2.0, abs=0.2), done.output
     assert float(after) - float(before) == pytest.approx(1.5, abs=0.2), done.output
     assert int(step) in (7, 8), done.output  # told when a second step begins with it
-    assert maker.startswith("; the last step kept little more: it came once, or comes now and then")
+    made = "; aten::clone made 1.5 MiB in 6 blocks of 256.0 KiB after step 6 began"
+    assert maker.startswith(made), done.output
     assert len(re.findall("a step of", done.output)) == 14
     # The smallest budget of a run whose base has grown is that of the base that it ended with.
     smallest = -(-done.report["smallest_feasible_budget_bytes"] // MIB)
@@ -98,6 +99,37 @@ for i in range(14):
     again = trained(loop, f"{smallest}MiB", tmp_path / "smallest").succeeded()
     assert len(re.findall("a step of", again.output)) == 14
     assert again.report["budget_violations"] == 0
+
+
+def test_an_average_of_the_weights_that_comes_later_is_named(tmp_path: Path) -> None:
+    """A copy of the six weights, made after the seventh step; from then on it is written alone."""
+    loop = """
+from torch.optim.swa_utils import AveragedModel
+average = None
+for i in range(14):
+    step(512)
+    if i >= 6:
+        average = average or AveragedModel(net)
+        average.update_parameters(net)
+"""
+    done = trained(loop, "40MiB", tmp_path).succeeded()
+    made = r"grown from .* at step \d+; aten::clone made 1\.5 MiB in 6 blocks of 256\.0 KiB "
+    made += r"after step 7 began \[EB08\]$"
+    assert len(re.findall(made, done.output, re.M)) == 1, done.output
+
+
+def test_copies_that_are_kept_between_steps_are_named(tmp_path: Path) -> None:
+    """One of a layer's weights after each step: no operation of the step's, nor the optimizer's."""
+    loop = """
+kept = []
+for i in range(14):
+    step(512)
+    if i >= 5:
+        kept.append(net[0].weight.data.clone())
+"""
+    done = trained(loop, "40MiB", tmp_path).succeeded()
+    made = r"; aten::clone made [\d.]+ [MK]iB in \d+ blocks of 256\.0 KiB \d times since step \d+"
+    assert re.search(f"grown from .*{made}", done.output), done.output
 
 
 def test_what_lives_through_one_step_is_no_need_of_the_next(tmp_path: Path) -> None:

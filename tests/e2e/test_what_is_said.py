@@ -53,6 +53,14 @@ def test_a_small_last_batch_is_not_the_whole_run(tmp_path: Path) -> None:
     assert done.report["followed_steps"] >= 3, done.output
 
 
+def test_a_small_first_batch_is_not_the_whole_run(tmp_path: Path) -> None:
+    loop = "for rows in [256] * 6 + [1024] * 10: step(rows)"
+    done = trained(loop, "24MiB", tmp_path)
+    assert done.said("nothing to do so far: ") and done.said("plan by "), done.output
+    ended = [line for line in said(done) if "ended after" in line]
+    assert len(ended) == 1 and "nothing" not in ended[0], done.output
+
+
 def test_half_of_the_activations_is_named_with_the_optimizers_state(tmp_path: Path) -> None:
     """8 layers of 256 x 256 are 2.1 MiB of parameters, and as much of gradients. AdamW's state,
     twice that, comes with the first update: nothing under 8.4 MiB trains."""
@@ -145,18 +153,22 @@ torch.manual_seed(0)
 torch.set_num_threads(1)
 weights = [(torch.randn(256, 256) / 8).requires_grad_() for _ in range(16)]
 optimizer = torch.optim.SGD(weights, 1e-2)
-for _ in range(40):
-    y = torch.randn(1024, 256)
-    for weight in weights:
-        y = torch.nn.functional.gelu(y @ weight)
-    loss = y.square().mean()
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    planner.settle()
-ended.set()
-other.join()
-print("loss", loss.item().hex())
+def train():
+    for _ in range(40):
+        y = torch.randn(1024, 256)
+        for weight in weights:
+            y = torch.nn.functional.gelu(y @ weight)
+        loss = y.square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        planner.settle()
+    return loss
+try:
+    print("loss", train().item().hex())
+finally:
+    ended.set()
+    other.join()
 """
 
 
@@ -165,7 +177,14 @@ def loss_of(done: Finished) -> str:
     return loss
 
 
-PASSES = {"backward": BESIDE, "forward": BESIDE.replace("y.sum().backward()", "del y")}
+PASSES = {
+    "backward": BESIDE,
+    "forward": BESIDE.replace("y.sum().backward()", "del y"),
+    # Its last results live until the next ones are there.
+    "forward_keeps": BESIDE.replace("        y = weight\n", "        y, last = weight, y\n")
+    .replace("    weight = torch.eye", "    y = None\n    weight = torch.eye")
+    .replace("y.sum().backward()", "pass"),
+}
 
 
 # Over 20 s: two threads share a processor, and the trainer waits for the turn to be handed on.
@@ -176,3 +195,17 @@ def test_a_second_thread_that_ends_no_step(passes: str, tmp_path: Path) -> None:
     done = ran(PASSES[passes], {"EBBTIDE_BUDGET": "30MiB"}, tmp_path / "planned")
     assert loss_of(done) == loss_of(plain)
     assert done.said("plan by ") and done.report["followed_steps"] > 0, done.output
+    if passes == "backward":
+        return  # its turn is handed on after 32 passes
+    most = {"forward": 3, "forward_keeps": 36}  # the latter's after 32 steps of the trainer
+    if passes == "forward":
+        assert done.report["followed_steps"] > done.report["steps"] // 4, done.output
+    for turn in range(3):
+        program = Program((sys.executable, "-c", PASSES[passes]))
+        paths = {"PYTHONPATH": str(Path(__file__).parent), "EBBTIDE_BUDGET": "2MiB"}
+        refused = run(program, paths, tmp_path / f"refused-{turn}", out=False)
+        assert refused.status == 1 and refused.report["steps"] <= most[passes], refused.output
+        # A thread that has ended no step yet is told, too.
+        (named,) = set(re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\w+)", refused.output))
+        again = ran(PASSES[passes], {"EBBTIDE_BUDGET": named}, tmp_path / f"named-{turn}")
+        assert loss_of(again) == loss_of(plain)

@@ -40,6 +40,20 @@ TEST(BudgetFloor, NeedsTheMostThatAStepAloneTook) {
   EXPECT_EQ(floor.neededBytes(), 750);
 }
 
+// A step that was not recorded may have taken more than those that were.
+TEST(BudgetFloor, NeedsWhatStepsTookWhileItSearches) {
+  BudgetFloor floor;
+  floor.noteTaken(3000);
+  EXPECT_EQ(floor.neededBytes(), 0);  // nothing went over
+  floor.noteBegin(500, kBudget, 0);
+  floor.noteNeed(1200, true, 500);
+  EXPECT_TRUE(floor.noteStep({.violations = 1, .mapped_peak_bytes = 1300}));
+  floor.noteTaken(1250);
+  EXPECT_EQ(floor.neededBytes(), 1300);
+  floor.noteTaken(1500);
+  EXPECT_EQ(floor.neededBytes(), 1500);
+}
+
 // Parameters of 400, from the second step on as many bytes of gradients: the third one begins as
 // the second one did.
 TEST(BudgetFloor, IsPossibleOnceTwoStepsHeldAndTheBaseIsSettled) {

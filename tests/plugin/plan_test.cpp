@@ -35,6 +35,13 @@ scheduler::Schedule withoutFirstValue() {
   return schedule;
 }
 
+TEST(Plan, IsFollowedByStepsThatDropNearlyAllOfIt) {
+  Plan plan;
+  plan.drop_bytes = 1000;
+  EXPECT_TRUE(plan.isFollowedBy(950));  // 95 %
+  EXPECT_FALSE(plan.isFollowedBy(949));
+}
+
 TEST(Plan, ReplaysGoBeforeTheEventThatNeedsThem) {
   const auto trace = twoOps();
   const auto graph = scheduler::buildGraph(trace);

@@ -32,24 +32,37 @@ TEST_F(SessionTurnsTest, AStepThatNeverEndsHandsItsTurnOn) {
   EXPECT_FALSE(session.releaseLog(endless.log));
 }
 
-// As one that serves beside the training, and forgot no_grad: each result is thrown away.
-TEST_F(SessionTurnsTest, AStepThatOnlyRunsForwardHandsItsTurnOnToo) {
+// As one that serves beside the training, and forgot no_grad, leaves behind: its result is thrown
+// away, and its thread's next op begins another.
+TEST_F(SessionTurnsTest, AForwardPassThatIsOverHandsItsTurnOn) {
   Session& session = begin(plain_bytes_ / 2);
-  const auto endless = session.beginStep();
-  ASSERT_NE(endless.log, nullptr);
-  const auto runForward = [&endless](int passes) {
-    for (int pass = 0; pass < passes; ++pass) {
-      endless.log->noteUse();
-      endless.log->add(Kind::kOpBegin, 0);
-      endless.log->rest();
-      endless.log->rest();  // the same one, told again
-    }
-  };
-  runForward(31);
+  const auto forward = session.beginStep();
+  ASSERT_NE(forward.log, nullptr);
+  forward.log->noteUse();
+  forward.log->add(Kind::kOpBegin, 0);
   const auto early = session.beginStep();
   EXPECT_EQ(early.log, nullptr);
   end(early, false);
-  runForward(1);
+  forward.log->rest();
+  EXPECT_NE(session.beginStep().log, nullptr);
+  EXPECT_FALSE(session.releaseLog(forward.log));
+}
+
+// After such a pass a thread is known by it: its turn is anybody's, and it takes none.
+TEST_F(SessionTurnsTest, AThreadThatOnlyLooksOnYieldsItsTurn) {
+  Session& session = begin(plain_bytes_ / 2);
+  const auto looks = session.beginStep(false);
+  ASSERT_NE(looks.log, nullptr);
+  looks.log->noteUse();
+  looks.log->add(Kind::kOpBegin, 0);  // in mid-pass
+  const auto trains = session.beginStep();
+  ASSERT_NE(trains.log, nullptr);
+  EXPECT_FALSE(session.releaseLog(looks.log));
+  EXPECT_EQ(session.beginStep(false).log, nullptr);  // nothing of `trains` is saved yet
+  end(trains);
+  // It was no sign of steps that take long: the next one is waited for no longer.
+  const auto endless = session.beginStep();
+  runBackward(endless, 32);
   EXPECT_NE(session.beginStep().log, nullptr);
 }
 

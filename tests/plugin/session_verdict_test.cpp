@@ -42,6 +42,35 @@ TEST_F(SessionVerdictTest, AForwardPassAloneSettlesNoBase) {
   session.memory().deallocate(kept);
 }
 
+// Another thread that only looks on begins one while the step that went over is the last that
+// ended.
+TEST_F(SessionVerdictTest, WhoOnlyLooksOnSettlesNoBase) {
+  Session& session = begin(kBudget);
+  stepOver();
+  session.beginStep(false);
+  EXPECT_FALSE(session.stopRequested());
+  session.beginStep();
+  EXPECT_TRUE(session.stopRequested());
+}
+
+// 4 MiB are kept from the first step on, and the second one takes 32 more while another thread's is
+// recorded: steps as that one are to come.
+TEST_F(SessionVerdictTest, AStepThatWasNotRecordedIsNeededToo) {
+  trace_.base_bytes = 0;
+  for (auto& block : trace_.blocks) block.bytes = 64;
+  Session& session = begin(kBudget);
+  stepOver();
+  void* kept = session.memory().allocate(4 * kMib, allocator::Stream::kDefault);
+  const Session::StepStart start = session.beginStep();
+  session.memory().deallocate(allocateOver(2 * kBudget));
+  end(start, false);
+  session.beginStep();
+  ASSERT_TRUE(session.stopRequested());
+  const std::string text = session.raiseStop();
+  EXPECT_NE(text.find("needs 36.0 MiB"), std::string::npos) << text;
+  session.memory().deallocate(kept);
+}
+
 TEST_F(SessionVerdictTest, AnotherBudgetLiftsARefusalThatWasMet) {
   Session& session = begin(kBudget);
   stepOver();

@@ -28,6 +28,7 @@ TEST(KeptBlocks, AreOfWhatMadeThem) {
   const std::vector<KeptBlocks> kept = keptBlocks(trace);
   ASSERT_EQ(kept.size(), 3u);
   EXPECT_EQ(kept[0].by, "the optimizer's step");
+  EXPECT_FALSE(kept[0].known);
   EXPECT_EQ(kept[0].bytes, 600);
   EXPECT_EQ(kept[1].by, "second");
   EXPECT_EQ(kept[1].bytes, 100);

@@ -10,6 +10,7 @@ import ctypes
 import itertools
 import multiprocessing.util
 import os
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,8 @@ def load() -> None:
     try:
         problem = _arm_proof(os.environ.get(_PROOF)) or _start_if_asked()
     except Exception as error:
-        _say(f"not started, training goes on without it: {error}")
+        code = "" if re.search(r"\[EB\d\d\]$", str(error)) else " [EB70]"
+        _say(f"not started, training goes on without it: {error}{code}")
         return
     if problem:
         _say(problem)
@@ -94,8 +96,8 @@ def _start(library: ctypes.CDLL, torch_version: str) -> str | None:
     running = ".".join(torch_version.split(".")[:2])
     if running != built_for:
         raise RuntimeError(
-            f"this build is for torch {built_for}, but torch {torch_version} is running; "
-            f"install the ebbtide that was built for torch {running}"
+            f"built for torch {built_for}, but this process has torch {torch_version}: "
+            f"install the ebbtide of torch {running} [EB68]"
         )
     problem = library.ebbtide_start()
     if not problem:

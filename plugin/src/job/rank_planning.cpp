@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -18,10 +19,29 @@ using scheduler::MicrobatchOps;
 using scheduler::RankActions;
 using scheduler::Schedule;
 
-std::vector<RankReport::Message> messagesOf(const scheduler::RankAction& action) {
-  std::vector<RankReport::Message> messages;
-  for (const auto& each : action.received) messages.push_back({true, each.peer, each.bytes});
-  for (const auto& each : action.sent) messages.push_back({false, each.peer, each.bytes});
+// Of each action. Who reads a report counts messages in the order of actions. Names put a receive
+// with what reads it, though the program may ask for it before one that is read earlier (torch's
+// zero bubble and V schedules): it is told with that one's action.
+std::vector<std::vector<RankReport::Message>> messagesOf(const RankActions& actions) {
+  std::vector<std::pair<scheduler::RankMessage, std::size_t>> received;  // and its action
+  for (std::size_t i = 0; i < actions.actions.size(); ++i) {
+    for (const auto& each : actions.actions[i].received) received.emplace_back(each, i);
+  }
+  std::sort(received.begin(), received.end(), [](const auto& left, const auto& right) {
+    return left.first.message < right.first.message;
+  });
+  std::map<std::int32_t, std::size_t> first;  // of each peer: that reads one asked for later
+  for (auto at = received.rbegin(); at != received.rend(); ++at) {
+    std::size_t& known = first.try_emplace(at->first.peer, at->second).first->second;
+    known = at->second = std::min(known, at->second);
+  }
+  std::vector<std::vector<RankReport::Message>> messages(actions.actions.size());
+  for (const auto& [each, action] : received)
+    messages[action].push_back({true, each.peer, each.bytes});
+  for (std::size_t i = 0; i < actions.actions.size(); ++i) {
+    for (const auto& each : actions.actions[i].sent)
+      messages[i].push_back({false, each.peer, each.bytes});
+  }
   return messages;
 }
 
@@ -118,8 +138,11 @@ void RankPlanning::describe(const scheduler::Trace& trace, const StepSchedule& o
     report.chunks.push_back(
         {chunk.part, chunk.previous, replays[c], chunk.stage, chunk.microbatch});
   }
-  for (const scheduler::RankAction& action : actions.actions)
-    report.actions.push_back({action.kind, action.chunk, messagesOf(action)});
+  auto messages = messagesOf(actions);
+  for (std::size_t i = 0; i < actions.actions.size(); ++i) {
+    const scheduler::RankAction& action = actions.actions[i];
+    report.actions.push_back({action.kind, action.chunk, std::move(messages[i])});
+  }
   curves_ = std::move(curves);
 }
 

@@ -301,6 +301,26 @@ TEST(RankPlanning, FollowsTheJobsPlanWithinItsCap) {
   EXPECT_FALSE(ranks[0].follow(plan, other, own[0], limits[0]));
 }
 
+// torch asks for inputs long before they are read: in the order of what reads them, 1F2 would begin
+// before it receives what 0F2 sends.
+TEST(RankPlanning, OfAZeroBubbleScheduleFitsTogether) {
+  std::vector<RankReport> reports;
+  for (int rank = 0; rank < 2; ++rank) {
+    const Trace trace = recordedRank(rank, "zero-bubble");
+    scheduler::TraceGraph step = scheduler::buildGraph(trace);
+    scheduler::Schedule everything = scheduler::keepEverything(step.graph);
+    RankPlanning planning({.versions = {JobVersions::kProtocol, "0.1.0", "2.11.0"}});
+    const RankReport report = planning.study(trace, {std::move(step), std::move(everything), ""},
+                                             {.cap_bytes = Bytes{1} << 40, .asks_stages = true});
+    ASSERT_EQ(report.unable, "");
+    reports.push_back(reportFromText(toText(report)));
+  }
+  const JobFindings found = foundIn(planJob(reports));
+  ASSERT_EQ(found.ranks.size(), 2U);
+  EXPECT_EQ(found.ranks[0].stages, (std::vector<std::int32_t>{0, 2}));
+  EXPECT_EQ(found.ranks[1].stages, (std::vector<std::int32_t>{1, 3}));
+}
+
 TEST(RankPlanning, SaysWhyAStepIsNone) {
   Trace trace = recordedRank(0);
   trace.messages.clear();

@@ -1,4 +1,4 @@
-// A step that one of four processes recorded: 1F1B.
+// A step that one of four processes recorded (1F1B), or of two (zero bubble).
 #pragma once
 
 #include <fstream>
@@ -11,9 +11,9 @@
 
 namespace ebbtide::plugin {
 
-inline scheduler::Trace recordedRank(int rank) {
-  std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/../../data/traces/pipelines/1f1b-" +
-                         std::to_string(rank) + ".json.gz",
+inline scheduler::Trace recordedRank(int rank, const std::string& pipeline = "1f1b") {
+  std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/../../data/traces/pipelines/" + pipeline +
+                         "-" + std::to_string(rank) + ".json.gz",
                      std::ios::binary);
   scheduler::Trace trace = scheduler::traceFromJson(scheduler::unpackGzip(
       {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()}));

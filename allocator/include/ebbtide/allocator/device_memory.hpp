@@ -72,6 +72,7 @@ class DeviceMemory final : public MemoryResource {
   void setMargin(Bytes margin_bytes) noexcept;
   void setReclaimer(Reclaimer* reclaimer) noexcept;     // see ReclaimingResource
   void setObserver(Observer* observer) noexcept;        // see ObservedResource
+  void setWatcher(BlockWatcher* watcher) noexcept;      // the same
   void limitOverrun(Bytes most_mapped_bytes) noexcept;  // see ReclaimingResource
   Bytes overrunLimitBytes() const noexcept;
   void releaseCached() noexcept;  // unmaps every free page

@@ -1,4 +1,4 @@
-// ObservedResource: tells an observer of every block.
+// ObservedResource: tells an observer and a watcher of every block.
 #pragma once
 
 #include <atomic>
@@ -16,6 +16,14 @@ class Observer {
   virtual void onFree(const void* block, Bytes block_bytes) noexcept = 0;
 };
 
+// The same without the size, which takes a lock to know: for who looks at few blocks.
+class BlockWatcher {
+ public:
+  virtual ~BlockWatcher() = default;
+  virtual void onAllocated(const void* block, std::size_t request_bytes) noexcept = 0;
+  virtual void onFreed(const void* block) noexcept = 0;
+};
+
 class ObservedResource final : public MemoryResource {
  public:
   explicit ObservedResource(MemoryResource& upstream) noexcept : upstream_(upstream) {}
@@ -25,9 +33,14 @@ class ObservedResource final : public MemoryResource {
   void setObserver(Observer* observer) noexcept {
     observer_.store(observer, std::memory_order_release);
   }
+  void setWatcher(BlockWatcher* watcher) noexcept {  // as setObserver()
+    watcher_.store(watcher, std::memory_order_release);
+  }
 
   void* allocate(std::size_t bytes, Stream stream) noexcept override {
     void* block = upstream_.allocate(bytes, stream);
+    BlockWatcher* const watcher = watcher_.load(std::memory_order_acquire);
+    if (watcher != nullptr && block != nullptr) watcher->onAllocated(block, bytes);
     Observer* const observer = observer_.load(std::memory_order_acquire);
     if (observer != nullptr && block != nullptr) {
       observer->onAllocate(block, upstream_.blockBytes(block));
@@ -36,6 +49,8 @@ class ObservedResource final : public MemoryResource {
   }
   void deallocate(void* block) noexcept override {
     // Before the block can be reused, so that its free is seen before its next allocation.
+    BlockWatcher* const watcher = watcher_.load(std::memory_order_acquire);
+    if (watcher != nullptr && block != nullptr) watcher->onFreed(block);
     Observer* const observer = observer_.load(std::memory_order_acquire);
     if (observer != nullptr && block != nullptr) {
       observer->onFree(block, upstream_.blockBytes(block));
@@ -52,6 +67,7 @@ class ObservedResource final : public MemoryResource {
  private:
   MemoryResource& upstream_;
   std::atomic<Observer*> observer_{nullptr};
+  std::atomic<BlockWatcher*> watcher_{nullptr};
 };
 
 }  // namespace ebbtide::allocator

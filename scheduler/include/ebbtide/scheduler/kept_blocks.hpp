@@ -12,6 +12,7 @@ struct KeptBlocks {
   // An op, a node of the autograd graph, or "the optimizer's step": whatever follows the last node.
   std::string by;
   Bytes bytes = 0;
+  bool known = true;  // false: no op or node, but a part of the step
 };
 
 // Blocks that the step allocated and did not free, by what made them, the most bytes first. A block

@@ -1,0 +1,66 @@
+// LaterBlocks: what came to live outside of recorded operations since the budget was judged (a
+// second network, an average of the weights), by the op that made it. Torch-free.
+//
+//   a step begins ─► blocks of such ops are noted, those that are freed forgotten
+//     ─► the next one begins: an op's stay if the base grew by at least half as much, a batch being
+//        smaller now, say. Else they took the place of older ones, and as many do so again
+//
+// Thread rule: any. One mutex, under which nothing else is called.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "ebbtide/allocator/observed_resource.hpp"
+
+namespace ebbtide::plugin {
+
+class LaterBlocks final : public allocator::BlockWatcher {
+ public:
+  using Bytes = allocator::Bytes;
+
+  static constexpr Bytes kLeastBytes = 64 << 10;
+  static constexpr std::size_t kMostBlocks = 4096;
+
+  struct Group {
+    std::string by;
+    std::int64_t blocks = 0;
+    Bytes bytes = 0, each_bytes = 0;  // each: 0: they differ
+    std::int64_t step = 0;            // that had begun when the first of them came
+    std::int64_t times = 0;           // steps in which some came
+  };
+
+  // With this step; nothing is known of what was before.
+  void start(std::int64_t step, Bytes base_bytes);
+  void beginStep(std::int64_t step, Bytes base_bytes);
+  // The op that most bytes are of, of those that stayed.
+  std::optional<Group> largest() const;
+
+  void onAllocated(const void* block, std::size_t request_bytes) noexcept override;
+  void onFreed(const void* block) noexcept override;
+
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
+
+ private:
+  struct Block {
+    Bytes bytes = 0;
+    std::string by;
+    std::int64_t round = 0, step = 0;
+  };
+
+  mutable std::mutex mutex_;
+  std::unordered_map<const void*, Block> blocks_;
+  std::atomic<std::size_t> count_{0};  // of blocks_: most frees need no more than this
+  std::int64_t round_ = 0, step_ = 0;  // round: from one begin to the next
+  std::unordered_map<std::string, Bytes> replaced_;  // by op, in the last round that had some
+  Bytes base_bytes_ = 0;
+  bool full_ = false;  // not all of this round's are noted
+};
+
+}  // namespace ebbtide::plugin
