@@ -155,8 +155,8 @@ EVERY_TIME = {
     "model_programs.residual_net",  # convolutions, batch norm
     "model_programs.flash_without_dropout",
     "model_programs.graphed_callables",  # a warm-up on a stream of its own
-    "model_programs.prefetching",  # a stream of its own beside the step's
 }
+PREFETCHING = "model_programs.prefetching"  # a stream of its own beside the step's
 
 
 def in_a_budget(
@@ -213,7 +213,7 @@ def test_a_missing_wait_shows(tmp_path: Path) -> None:
 
 
 # Status 86 is that of reports (tests/emulated_gpu/order.cpp): in_a_budget would find it.
-@pytest.mark.parametrize("program", nightly_but({"model_programs.prefetching"}, sorted(EVERY_TIME)))
+@pytest.mark.parametrize("program", nightly_but({PREFETCHING}, sorted(EVERY_TIME | {PREFETCHING})))
 def test_what_touches_the_same_bytes_is_in_order(
     program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

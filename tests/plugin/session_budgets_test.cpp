@@ -41,7 +41,10 @@ TEST_F(SessionBudgetsTest, TheCurveBecomesWholeWhereStepsDiffer) {
 }
 
 // Of 100 GiB 0.5 % are kept free, not 1 MiB: 0.5 GiB, more than all that the steps could drop.
+// With a planner that finds the same however slow the machine is: one that has a time to search in
+// may find less than the curve shows.
 TEST_F(SessionBudgetsTest, ABudgetOfTheCurveGivesWhatItShows) {
+  config_.planner = "greedy";
   trace_.base_bytes += 100 * 1024 * kMib;
   begin();
   for (int i = 0; i < 2; ++i) step();
