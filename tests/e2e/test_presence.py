@@ -311,12 +311,18 @@ else:
 """
 
 
-@pytest.mark.nightly  # a rank that does not answer within 0.1 s is waited for no longer
+# A rank that does not answer within 0.1 s is waited for no longer: on a busy machine there is
+# nothing to tell, and it is tried again.
+@pytest.mark.nightly
 def test_a_rank_that_differs_is_told_of(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(UNEQUAL)
-    command = (*torchrun(2), str(tmp_path / "train.py"), str(tmp_path / "other"))
-    done = run(Program(command, ranks=2), {"EBBTIDE": "1"}, tmp_path, out=False).succeeded()
-    assert done.said(r"rank 1\] ended after 6 steps"), done.output
+    for turn in range(4):
+        folder = tmp_path / str(turn)
+        command = (*torchrun(2), str(tmp_path / "train.py"), str(folder / "other"))
+        done = run(Program(command, ranks=2), {"EBBTIDE": "1"}, folder, out=False).succeeded()
+        if done.said(r"rank 1\] ended after 6 steps"):
+            return
+    raise AssertionError(done.output)
 
 
 @pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])
