@@ -129,11 +129,12 @@ void noteMessage(const at::RecordFunction& call, ThreadState& state) {
   if (const auto message = messageOf(call)) state.steps.noteMessage(*message);
 }
 
-// Its results are no step's. Where they stay, who made them is told (later_blocks.hpp).
+// Its results are no step's. Where they stay, who made them is told (later_blocks.hpp); what the
+// optimizer keeps, recorded steps tell.
 std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
                                          const ThreadState& state) noexcept {
   UnrecordedOp& op = unrecordedOp();
-  if (op.call == nullptr) op = {&call, state.updates ? "the optimizer's step" : call.name()};
+  if (op.call == nullptr && !state.updates) op = {&call, call.name()};
   return nullptr;
 }
 
