@@ -4,7 +4,6 @@
 // Thread rule: any thread may append; one mutex, held for an append only. Torch-free.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>

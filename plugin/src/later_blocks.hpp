@@ -1,9 +1,11 @@
-// LaterBlocks: what came to live outside of recorded operations since the budget was judged (a
-// second network, an average of the weights), by the op that made it. Torch-free.
+// LaterBlocks: what came to live outside of recorded operations and of the optimizer's step since
+// the budget was judged (a second network, an average of the weights), by the op that made it.
+// Torch-free.
 //
 //   a step begins ─► blocks of such ops are noted, those that are freed forgotten
-//     ─► the next one begins: an op's stay if the base grew by at least half as much, a batch being
-//        smaller now, say. Else they took the place of older ones, and as many do so again
+//     ─► the next one begins: an op's stay if the base grew by at least half of what they add (a
+//        smaller batch may hide the rest). Else they replaced older ones, and as many bytes of
+//        that op are taken to do so again
 //
 // Thread rule: any. One mutex, under which nothing else is called.
 #pragma once

@@ -219,7 +219,8 @@ bool Session::freeToObserve(bool trains) {
   if (log_ == nullptr || !trains) return log_ == nullptr;
   if (log_yields_ || log_->isOver() || log_->restsSince(kRest)) return true;
   // A forward pass that so many steps overtook may keep its results for ever.
-  return std::max(log_->passes(), ++overtook_) >= most_passes_;
+  if (!log_->ranBackward()) ++overtook_;
+  return std::max(log_->passes(), overtook_) >= most_passes_;
 }
 
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {

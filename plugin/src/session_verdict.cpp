@@ -218,15 +218,16 @@ void Session::judgeBudget(std::int64_t base_bytes, bool trains) {
   const std::int64_t violations = memory().statistics().budget_violations;
   const bool more = std::exchange(violations_at_begin_, violations) < violations;
   floor_.noteTaken(figures_.usedPeakBytes());
-  exportSmallestBudget();
   floor_.noteBegin(base_bytes, *budget, violations);
   if (!floor_.decided()) {
     growth_.forget();
     trained_.forgetLater();
     noteGrown();
+    exportSmallestBudget();
     if (more || floor_.begun() <= kMostUndecided) to_record_.atLeast(1);
     return mayGoOver();
   }
+  exportSmallestBudget();
   if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
   budget_.noteHeld();
   saySpills();

@@ -41,7 +41,8 @@ inline bool& inTrainingOp() noexcept {
   return value;
 }
 
-// The outermost op that this thread runs and no step records, but in a backward pass.
+// The outermost op that this thread runs and no step records, but in a backward pass or in
+// Optimizer.step.
 struct UnrecordedOp {
   const void* call = nullptr;  // torch's; nullptr: none runs
   const char* name = nullptr;  // valid while it runs

@@ -79,7 +79,7 @@ class ThreadSteps {
   static void end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited);
   void endRun(bool by_hint);
   void noteEnded(const StepRun& run);
-  // Its steps have run nothing backward so far: it serves, say, and forgot no_grad.
+  // False: its steps have run nothing backward so far. It serves, say, and forgot no_grad.
   bool trains() const noexcept { return trained_ || !looked_on_; }
 
   std::shared_ptr<StepRun> run_;

@@ -124,10 +124,6 @@ def test_nothing_is_spilled_once_the_plan_is_in_use(comparison: Comparison) -> N
         assert int(spilled[-1]) == 0, comparison.budgeted.output
 
 
-def test_ranks_of_a_pipeline_plan_together(comparison: Comparison) -> None:
-    assert "no plan for the whole job" not in comparison.budgeted.output
-
-
 def test_one_banner_line_a_rank(comparison: Comparison) -> None:
     lines = comparison.budgeted.output.splitlines()
     for rank in range(comparison.baseline.program.ranks):

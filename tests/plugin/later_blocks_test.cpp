@@ -94,7 +94,7 @@ TEST_F(LaterBlocksTest, LeavesSomethingForABatch) {
   EXPECT_EQ(later_.largest()->by, "aten::clone");
 }
 
-// Nor is it one in a step in which the base grows by something else.
+// Though the base grows by something else in that step.
 TEST_F(LaterBlocksTest, WhatIsMadeAnewInEachStepIsNoGrowthOfOne) {
   make("aten::add", 0, 6);
   later_.beginStep(5, 10 * kMiB);

@@ -48,6 +48,20 @@ TEST_F(SessionTurnsTest, AForwardPassThatIsOverHandsItsTurnOn) {
   EXPECT_FALSE(session.releaseLog(forward.log));
 }
 
+// One that keeps its results until the next ones are there never rests.
+TEST_F(SessionTurnsTest, AForwardPassThatManyStepsOvertookHandsItsTurnOn) {
+  Session& session = begin(plain_bytes_ / 2);
+  const auto forward = session.beginStep();
+  forward.log->noteUse();
+  forward.log->add(Kind::kOpBegin, 0);
+  for (int i = 0; i < 31; ++i) {
+    const auto waiting = session.beginStep();
+    ASSERT_EQ(waiting.log, nullptr) << i;
+    end(waiting, false);
+  }
+  EXPECT_NE(session.beginStep().log, nullptr);
+}
+
 // After such a pass a thread is known by it: its turn is anybody's, and it takes none.
 TEST_F(SessionTurnsTest, AThreadThatOnlyLooksOnYieldsItsTurn) {
   Session& session = begin(plain_bytes_ / 2);

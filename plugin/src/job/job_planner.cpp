@@ -43,8 +43,8 @@ scheduler::RankActions actionsOf(const RankReport& report) {
                               .stage = chunk.stage,
                               .microbatch = chunk.microbatch});
   }
-  std::int32_t message =
-      0;  // receives of one rank are told in the order in which it asked for them
+  // A rank tells receives of one peer in the order in which it asked for them.
+  std::int32_t message = 0;
   for (const RankReport::Action& action : report.actions) {
     scheduler::RankAction& next = actions.actions.emplace_back();
     next.kind = action.kind;
