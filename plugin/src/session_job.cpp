@@ -27,12 +27,15 @@ void Session::offerJobStore(RankJob::OpenStore open) {
 // Ranks on a host's processors take turns at them; a GPU is a rank's own.
 void Session::startRankJob() {
   const HostShare share = hostShare();
+  const bool of_gpu = [this] {
+    const std::lock_guard lock(mutex_);
+    return trained_.isElsewhere();
+  }();
   const RankPlanning::Identity identity{
       .versions = {.plugin = kVersion, .torch = host_.torch_version},
       .global_rank = config_->rank,
       .host = share.host,
-      .host_processors =
-          trained_.isElsewhere() ? 0 : std::max(1, share.processors / std::max(1, threads_))};
+      .host_processors = of_gpu ? 0 : std::max(1, share.processors / std::max(1, threads_))};
   const auto open_store = [this](const std::string& group) -> std::unique_ptr<JobStore> {
     RankJob::OpenStore open;
     {
