@@ -8,6 +8,10 @@ using test::kMib;
 
 class SessionVerdictTest : public test::ControlledSession {
  protected:
+  void needLittle() {  // what a step takes beside its trace is all that tells then
+    trace_.base_bytes = 0;
+    for (auto& block : trace_.blocks) block.bytes = 64;
+  }
   void stepOver() {
     const Session::StepStart start = session_->beginStep();
     void* block = allocateOver(kBudget);
@@ -56,8 +60,7 @@ TEST_F(SessionVerdictTest, WhoOnlyLooksOnSettlesNoBase) {
 // 4 MiB are kept from the first step on, and the second one takes 32 more while another thread's is
 // recorded: steps as that one are to come.
 TEST_F(SessionVerdictTest, AStepThatWasNotRecordedIsNeededToo) {
-  trace_.base_bytes = 0;
-  for (auto& block : trace_.blocks) block.bytes = 64;
+  needLittle();
   Session& session = begin(kBudget);
   stepOver();
   void* kept = session.memory().allocate(4 * kMib, allocator::Stream::kDefault);
@@ -86,8 +89,7 @@ TEST_F(SessionVerdictTest, AnotherBudgetLiftsARefusalThatWasMet) {
 
 // Behind a hint an evaluation is no step's: it takes 16 MiB, and is known by the need alone.
 TEST_F(SessionVerdictTest, WhatGoesOverBetweenTwoStepsIsNeeded) {
-  trace_.base_bytes = 0;
-  for (auto& block : trace_.blocks) block.bytes = 64;
+  needLittle();
   Session& session = begin(kBudget);
   step();
   session.memory().deallocate(allocateOver(kBudget));
@@ -114,8 +116,7 @@ TEST_F(SessionVerdictTest, WhatStepsHeldIsGrantedAgain) {
 
 // Its steps need far less. Nothing is given up any more: what went over is counted, not refused.
 TEST_F(SessionVerdictTest, InPassThroughTheBudgetStopsNothing) {
-  trace_.base_bytes = 0;
-  for (auto& block : trace_.blocks) block.bytes = 64;
+  needLittle();
   Session& session = begin(kBudget);
   for (int i = 0; i < 4; ++i) step();
   EXPECT_EQ(allocateOver(kBudget), nullptr);  // it is possible: it is kept
@@ -129,8 +130,7 @@ TEST_F(SessionVerdictTest, InPassThroughTheBudgetStopsNothing) {
 
 // What is ours and must not fail: for as long as it takes.
 TEST_F(SessionVerdictTest, OurOwnCopiesMayGoOverTheBudget) {
-  trace_.base_bytes = 0;
-  for (auto& block : trace_.blocks) block.bytes = 64;
+  needLittle();
   Session& session = begin(kBudget);
   for (int i = 0; i < 4; ++i) step();
   {
