@@ -5,9 +5,15 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
 from processes import LIBRARIES, PYTHON, ROOT, STARTED_WITH, TIMEOUT_SECONDS, free_port
 
 ON_DEVICE = LIBRARIES.parent / "emulated_gpu" / "run"
+where_it_is_built = pytest.mark.skipif(
+    not ON_DEVICE.exists(),
+    reason="the emulated GPU was not built: it needs torch 2.11 with CUDA 13, and nvcc",
+)
+STREAMS = "nothing is dropped or spilled from now on"  # the plugin of a second stream
 MIB = 1 << 20
 # What decides a bit is the schedule's order of tasks, never the machine's.
 SMALL = {"GPU_TEST_SIZES": "small", "CUBLAS_WORKSPACE_CONFIG": ":16:8"}
@@ -65,3 +71,20 @@ def train(program: str, variables: dict[str, str], folder: Path) -> Run:
 def budget(plain: Run, share: float) -> int:
     """That share of the blocks' peak, and what others hold."""
     return int(share * plain.result["peak"]) + plain.result["others"]
+
+
+def in_a_budget(program: str, share: float, folder: Path, **more: str) -> tuple[Run, ...]:
+    """Plain, lazy; then in a budget, at random: another order of what streams do, the same bits."""
+    lazy = {"EMULATED_GPU_SCHEDULE": "lazy"}
+    plain = train(program, lazy, folder / "plain")
+    assert plain.status == 0, plain.output
+    variables = {
+        "EMULATED_GPU_SCHEDULE": "random:3",
+        "EBBTIDE_BUDGET": str(budget(plain, share)),
+    }
+    ours = train(program, variables | more, folder / "ours")
+    assert ours.status == 0, ours.output
+    assert ours.bits() == plain.bits(), ours.output
+    assert ours.report is not None, ours.output
+    assert ours.report["budget_violations"] == 0, ours.output
+    return plain, ours

@@ -8,10 +8,7 @@ import pytest
 import torch
 from processes import PYTHON, ROOT
 
-pytestmark = pytest.mark.skipif(
-    not emulated_gpu.ON_DEVICE.exists(),
-    reason="the emulated GPU was not built: it needs torch 2.11 with CUDA 13, and nvcc",
-)
+pytestmark = emulated_gpu.where_it_is_built
 
 RULES = str(ROOT / "tests" / "e2e" / "nccl_rules.py")
 IN_ONE_GROUP = (

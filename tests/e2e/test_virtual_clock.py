@@ -8,10 +8,7 @@ import emulated_gpu
 import pytest
 from processes import free_port
 
-pytestmark = pytest.mark.skipif(
-    not emulated_gpu.ON_DEVICE.exists(),
-    reason="the emulated GPU was not built: it needs torch 2.11 with CUDA 13, and nvcc",
-)
+pytestmark = emulated_gpu.where_it_is_built
 
 # The host's time is that of its calls to CUDA: it repeats, on any machine.
 CLOCK = {

@@ -64,12 +64,12 @@ def allocator(test: str) -> OnHost:
     return OnHost("cuda_adapter_test", test)
 
 
-def trained(test: str) -> EndToEnd:
-    return EndToEnd(f"tests/e2e/test_emulated_gpu.py::{test}")
+def trained(about: str, test: str) -> EndToEnd:
+    return EndToEnd(f"tests/e2e/test_gpu_{about}.py::{test}")
 
 
 def in_a_budget(program: str) -> EndToEnd:
-    return trained(f"test_same_bits_in_less_memory[{program}]")
+    return trained("bits", f"test_same_bits_in_less_memory[{program}]")
 
 
 # One stream waits for another.
@@ -169,14 +169,14 @@ REUSE = (
         CUDA + "foreign_pools.cpp",
         "if (state == cudaErrorNotReady) return false;",
         "if (state == cudaErrorNotReady) continue;",
-        trained("test_a_pool_has_an_allocator_of_its_own[lazy]"),
+        trained("allocator", "test_a_pool_has_an_allocator_of_its_own[lazy]"),
     ),
     Mutation(
         "a_foreign_pools_block_is_used_again_beside_a_graph",
         CUDA + "foreign_pools.cpp",
         "if (block.live || block.captured) return false;",
         "if (block.live) return false;",
-        trained("test_a_graph_reads_a_block_of_a_pools_own_allocator"),
+        trained("allocator", "test_a_graph_reads_a_block_of_a_pools_own_allocator"),
     ),
     Mutation(
         "another_devices_reader_is_asked_for_here",
@@ -249,7 +249,7 @@ REUSE = (
         CUDA + "foreign_pools.cpp",
         "if (stream != found->second.stream) found->second.readers.insert({device, stream});",
         "static_cast<void>(stream), static_cast<void>(device);",
-        trained("test_a_pool_has_an_allocator_of_its_own[lazy]"),
+        trained("allocator", "test_a_pool_has_an_allocator_of_its_own[lazy]"),
     ),
 )
 
@@ -386,21 +386,21 @@ COMPARISONS = (
         """  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
                                 value.covered.bytes());""",
         "  return true;",
-        trained("test_what_does_not_repeat_is_kept[0.8]"),
+        trained("replays", "test_what_does_not_repeat_is_kept[0.8]"),
     ),
     Mutation(
         "a_replay_is_like_any_original_on_the_host",
         PLUGIN + "step_rehearsal.cpp",
         "if (whole) return session_.spills().equals(*spilled, replayed.data());",
         "if (whole) return true;",
-        trained("test_what_does_not_repeat_is_kept[0.6]"),
+        trained("replays", "test_what_does_not_repeat_is_kept[0.6]"),
     ),
     Mutation(
         "what_was_compared_once_is_trusted",
         PLUGIN + "step_restore.cpp",
         "} else if (value.print && !repeats(value, replayed)) {",
         "} else if (value.print && !repeats(value, replayed) && value.foreign) {",
-        trained("test_what_repeats_no_longer_ends_the_step"),
+        trained("replays", "test_what_repeats_no_longer_ends_the_step"),
     ),
     Mutation(
         "new_memory_is_not_poisoned",
@@ -446,7 +446,7 @@ GENERATORS = (
         PLUGIN + "recipe.cpp",
         "if (state.defined()) other.set_state(state);",
         "",
-        trained("test_replays_draw_what_their_ops_drew"),
+        trained("replays", "test_replays_draw_what_their_ops_drew"),
     ),
     Mutation(
         "a_replay_takes_the_programs_generator",
@@ -501,7 +501,10 @@ BUDGET = (
         CUDA + "offer.cpp",
         "    allocator->letGoOver();",
         "    static_cast<void>(allocator);",
-        trained("test_the_budget_that_a_refusal_names_trains[training_programs.mlp_with_dropout]"),
+        trained(
+            "budget",
+            "test_the_budget_that_a_refusal_names_trains[training_programs.mlp_with_dropout]",
+        ),
     ),
     Mutation(
         "pages_of_a_refused_request_stay_mapped",
@@ -551,7 +554,7 @@ PLANS = (
         """  keepEverything("a step uses more than one stream of the GPU");
 """,
         "",
-        trained("test_a_budget_that_nobody_can_judge_is_a_bound"),
+        trained("budget", "test_a_budget_that_nobody_can_judge_is_a_bound"),
     ),
 )
 
