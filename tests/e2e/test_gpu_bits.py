@@ -26,19 +26,19 @@ TIGHT = {
     "model_programs.unet": 0.7,
     "model_programs.mixture_of_experts": 0.7,
     "model_programs.gan": 0.7,
-    "model_programs.float16_scaled": 0.7,
-    "model_programs.fused_adamw": 0.7,
-    "model_programs.accumulating": 0.7,
-    "model_programs.flash_without_dropout": 0.7,
-    "model_programs.every_kind_of_draw": 0.7,
-    "model_programs.prefetching": 0.7,
-    "model_programs.scratch_on_a_side_stream": 0.7,
-    "model_programs.pinned_loader": 0.7,
-    "model_programs.saving_in_a_thread": 0.7,
-    "model_programs.out_of_memory_caught": 0.7,
-    "model_programs.cache_emptied": 0.7,
-    "model_programs.own_pool": 0.7,
-    "model_programs.graphed_callables": 0.7,
+    "step_programs.float16_scaled": 0.7,
+    "step_programs.fused_adamw": 0.7,
+    "step_programs.accumulating": 0.7,
+    "step_programs.flash_without_dropout": 0.7,
+    "step_programs.every_kind_of_draw": 0.7,
+    "device_programs.prefetching": 0.7,
+    "device_programs.scratch_on_a_side_stream": 0.7,
+    "device_programs.pinned_loader": 0.7,
+    "device_programs.saving_in_a_thread": 0.7,
+    "device_programs.out_of_memory_caught": 0.7,
+    "device_programs.cache_emptied": 0.7,
+    "device_programs.own_pool": 0.7,
+    "device_programs.graphed_callables": 0.7,
 }
 # Sizes are others in each step: no plan is followed to its end.
 VARIES = {"model_programs.mixture_of_experts"}
@@ -48,7 +48,7 @@ AMPLE = {
     "model_programs.llama": 1.1,
     "model_programs.resnet": 1.1,
     "model_programs.resnet_channels_last": 1.1,
-    "model_programs.whole_step_captured": 1.3,  # a page is a large part of its pools
+    "device_programs.whole_step_captured": 1.3,  # a page is a large part of its pools
 }
 EVERY_TIME = {
     "training_programs.mlp",  # offloads
@@ -56,8 +56,8 @@ EVERY_TIME = {
     "training_programs.with_a_graph",
     "model_programs.gpt2",  # efficient attention, dropout
     "model_programs.residual_net",  # convolutions, batch norm
-    "model_programs.flash_without_dropout",
-    "model_programs.graphed_callables",  # a warm-up on a stream of its own
+    "step_programs.flash_without_dropout",
+    "device_programs.graphed_callables",  # a warm-up on a stream of its own
 }
 
 
@@ -74,11 +74,11 @@ def test_same_bits_in_less_memory(program: str, tmp_path: Path) -> None:
         program == "training_programs.mlp"
     ):  # few small tensors beside its activations: cheap to move
         assert ours.report["offloaded_bytes"] > 0, ours.output
-    if program == "model_programs.flash_without_dropout":  # its unwritten outputs reject nothing
+    if program == "step_programs.flash_without_dropout":  # its unwritten outputs reject nothing
         assert ours.report["audited"]["aten::_scaled_dot_product_flash_attention"] > 0
         assert ours.report["rejected"] == {}
 
 
-@pytest.mark.parametrize("program", nightly_but({"model_programs.whole_step_captured"}, AMPLE))
+@pytest.mark.parametrize("program", nightly_but({"device_programs.whole_step_captured"}, AMPLE))
 def test_same_bits_where_everything_is_kept(program: str, tmp_path: Path) -> None:
     in_a_budget(program, AMPLE[program], tmp_path)

@@ -11,7 +11,7 @@ from tiers import nightly_but
 
 pytestmark = emulated_gpu.where_it_is_built
 
-PREFETCHING = "model_programs.prefetching"  # a stream of its own beside the step's
+PREFETCHING = "device_programs.prefetching"  # a stream of its own beside the step's
 
 
 # What the schedules are for: without the waits between streams the losses are others.

@@ -11,8 +11,8 @@ pytestmark = emulated_gpu.where_it_is_built
 
 # What differs from run to run on a device: sums in no order, and convolutions by their workspace.
 UNSTEADY = {
-    "model_programs.adding_in_no_order": 0.7,
-    "model_programs.flash_without_dropout": 0.7,
+    "step_programs.adding_in_no_order": 0.7,
+    "step_programs.flash_without_dropout": 0.7,
     "model_programs.benchmarked_convolutions": 0.7,
 }
 
@@ -41,7 +41,7 @@ def test_replays_draw_what_their_ops_drew(tmp_path: Path) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("share", [0.6, 0.8])
 def test_what_does_not_repeat_is_kept(share: float, tmp_path: Path) -> None:
-    program = "model_programs.other_results_in_backward"
+    program = "step_programs.other_results_in_backward"
     _, ours = in_a_budget(program, share, tmp_path, EBBTIDE_OFFLOAD="never")
     assert set(ours.report["rejected"]) == {"aten::tanh"}, ours.output
 
@@ -49,7 +49,7 @@ def test_what_does_not_repeat_is_kept(share: float, tmp_path: Path) -> None:
 # Its rehearsal was right, and its original is gone: no result is better than a wrong one.
 @pytest.mark.nightly
 def test_what_repeats_no_longer_ends_the_step(tmp_path: Path) -> None:
-    program = "model_programs.other_results_in_a_late_backward"
+    program = "step_programs.other_results_in_a_late_backward"
     plain = emulated_gpu.train(program, {}, tmp_path / "plain")
     assert plain.status == 0, plain.output
     variables = {

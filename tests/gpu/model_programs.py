@@ -1,26 +1,16 @@
-"""Nets and habits of scripts for a GPU that know nothing of Ebbtide, each in a process of its own.
+"""Nets for a GPU that know nothing of Ebbtide, each in a process of its own.
 
 python model_programs.py NAME --out FILE    as training_programs.py
 """
 
-import threading
-from collections.abc import Callable, Iterator
-from itertools import count
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
-from training_programs import ROWS, STEPS, WIDTH, Mlp, main, repeat_bits, rows, square, train
+from training_programs import WIDTH, Mlp, main, numbers, repeat_bits, rows, square, train
 
 VOCABULARY, LENGTH, TEXTS = 512, 128, 8
-
-
-def numbers(step: int) -> torch.Generator:
-    return torch.Generator().manual_seed(step)
-
-
-# --- nets
 
 
 def words(step: int) -> Tensor:
@@ -128,6 +118,11 @@ def residual_net() -> dict:
     return train(model, images, labelled)
 
 
+def benchmarked_convolutions() -> dict:
+    torch.backends.cudnn.benchmark = True
+    return residual_net()
+
+
 class UNet(nn.Module):
     def __init__(self, width: int = 16) -> None:
         super().__init__()
@@ -198,295 +193,6 @@ def gan() -> dict:
     return train(Adversaries(), rows, lambda model, x: model(x))
 
 
-# --- what a step is made of
-
-
-def float16_scaled() -> dict:
-    scaler = torch.amp.GradScaler("cuda")
-
-    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) -> Tensor:
-        with torch.autocast("cuda", torch.float16):
-            loss = model(x).float().square().mean()
-        scaler.scale(loss).backward()
-        scaler.unscale_(optimizer)
-        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        scaler.step(optimizer)
-        scaler.update()
-        optimizer.zero_grad()
-        return loss
-
-    return train(Mlp(), rows, square, step=step)
-
-
-def fused_adamw() -> dict:
-    def optimizer(parameters: Iterator[Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.AdamW(parameters, lr=1e-3, fused=True)
-
-    return train(Mlp(0.1), rows, square, optimizer=optimizer)
-
-
-def accumulating() -> dict:
-    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) -> Tensor:
-        for part in x.chunk(2):
-            loss = square(model, part)
-            loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss
-
-    def sgd(parameters: Iterator[Tensor]) -> torch.optim.Optimizer:
-        return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
-
-    return train(Mlp(0.1), rows, square, step=step, optimizer=sgd)
-
-
-def flash_without_dropout() -> dict:
-    """Outputs that a kernel leaves unwritten, and gradients that it adds in no order."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    layer = nn.TransformerEncoderLayer(128, 4, 512, dropout=0.0, batch_first=True)
-    model = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
-
-    def loss(net: nn.Module, x: Tensor) -> Tensor:
-        with torch.autocast("cuda", torch.bfloat16), sdpa_kernel(SDPBackend.FLASH_ATTENTION):
-            return net(x).float().square().mean()
-
-    def texts(step: int) -> Tensor:
-        return torch.randn(16, 128, 128, generator=numbers(step))
-
-    return train(model, texts, loss)
-
-
-class NoOrder(nn.Module):
-    """Sums whose order a GPU does not keep, each within a block that is dropped else."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.net = Mlp(0.1)
-        self.register_buffer("targets", torch.arange(ROWS) % 64)
-
-    def forward(self, x: Tensor) -> Tensor:
-        x = self.net(x)
-        sums = x.new_zeros(64, WIDTH).index_add(0, self.targets, x)
-        rows_of = self.targets[:, None].expand(-1, WIDTH)
-        more = x.new_zeros(64, WIDTH).scatter_add(0, rows_of, F.gelu(x))
-        return F.gelu(x.cumsum(dim=1) / WIDTH) + (sums + more)[self.targets] / ROWS
-
-
-def adding_in_no_order() -> dict:
-    return train(NoOrder(), rows, square)
-
-
-def benchmarked_convolutions() -> dict:
-    torch.backends.cudnn.benchmark = True
-    return residual_net()
-
-
-def every_kind_of_draw() -> dict:
-    class Draws(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.net = Mlp(0.1)
-            self.masks = nn.Sequential(
-                nn.RReLU(), nn.AlphaDropout(0.1), nn.FeatureAlphaDropout(0.1)
-            )
-
-        def forward(self, x: Tensor) -> Tensor:
-            x = self.masks(self.net(x)) + 0.1 * torch.randn_like(x)
-            x = x * torch.bernoulli(torch.full_like(x, 0.9)) + torch.rand_like(x)
-            order = torch.randperm(len(x), device=x.device)
-            return F.gumbel_softmax(x[order], dim=1) * x
-
-    return train(Draws(), rows, square)
-
-
-class Squashed(nn.Module):
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(8))
-
-    def forward(self, x: Tensor) -> Tensor:
-        for layer in self.layers:
-            x = x + torch.tanh(layer(x))
-        return x
-
-
-def other_results_in_backward(since: int = 0) -> dict:
-    """From that step on tanh gives other results where it runs in a backward pass: run again."""
-    now = 0
-
-    def tanh(x: Tensor) -> Tensor:
-        y = 2 * torch.sigmoid(2 * x) - 1
-        again = torch._C._current_graph_task_id() >= 0 and now >= since
-        return y + 1e-3 if again else y
-
-    def batch(step: int) -> Tensor:
-        nonlocal now
-        now = step
-        return rows(step)
-
-    torch.ones(1, device="cuda").tanh()  # an emulated GPU's own comes first
-    library = torch.library.Library("aten", "IMPL")
-    library.impl("tanh", tanh, "CUDA")
-    return train(Squashed(), batch, square)
-
-
-def other_results_in_a_late_backward() -> dict:
-    return other_results_in_backward(since=9)
-
-
-# --- what surrounds it
-
-
-def prefetching() -> dict:
-    """The next batch is copied on a stream of its own."""
-    side = torch.cuda.Stream()
-    fetched: list[Tensor] = []
-
-    def fetch(step: int) -> None:
-        with torch.cuda.stream(side):
-            fetched.append(rows(step).pin_memory().cuda(non_blocking=True))
-
-    def batch(step: int) -> Tensor:
-        if step == 0:
-            fetch(0)
-        torch.cuda.current_stream().wait_stream(side)
-        x = fetched.pop()
-        x.record_stream(torch.cuda.current_stream())
-        fetch(step + 1)
-        return x
-
-    return train(Mlp(0.1), batch, square)
-
-
-def scratch_on_a_side_stream() -> dict:
-    """Between the passes, where most is kept: what makes room for it is of another stream."""
-    side = torch.cuda.Stream()
-
-    def loss(model: nn.Module, x: Tensor) -> Tensor:
-        result = square(model, x)
-        with torch.cuda.stream(side):
-            torch.full((16 << 20,), 1, dtype=torch.uint8, device="cuda")
-        return result
-
-    return train(Mlp(0.1), rows, loss)
-
-
-def pinned_loader() -> dict:
-    data = TensorDataset(torch.randn(ROWS * STEPS, WIDTH, generator=numbers(0)))
-    batches = iter(DataLoader(data, batch_size=ROWS, num_workers=2, pin_memory=True))
-    return train(Mlp(), lambda step: next(batches)[0].cuda(non_blocking=True), square)
-
-
-def saving_in_a_thread() -> dict:
-    """Parameters go to the host on a side stream, asked for by a thread of its own."""
-    side = torch.cuda.Stream()
-    saved: list[Tensor] = []
-    model = Mlp(0.1)
-    steps = count()
-
-    def save() -> None:
-        with torch.cuda.stream(side):
-            saved.extend(p.detach().to("cpu", non_blocking=True) for p in model.parameters())
-        side.synchronize()
-
-    def step(net: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) -> Tensor:
-        loss = square(net, x)
-        loss.backward()
-        if next(steps) % 3 == 0:
-            side.wait_stream(torch.cuda.current_stream())
-            thread = threading.Thread(target=save)
-            thread.start()
-            thread.join()
-        optimizer.step()
-        optimizer.zero_grad()
-        return loss
-
-    result = train(model, rows, square, step=step)
-    result["losses"] += [p.double().sum().item().hex() for p in saved]
-    return result
-
-
-def out_of_memory_caught() -> dict:
-    caught = count()
-
-    def loss(model: nn.Module, x: Tensor) -> Tensor:
-        try:
-            torch.empty(1 << 40, dtype=torch.uint8, device="cuda")
-        except torch.OutOfMemoryError:
-            next(caught)
-        return square(model, x)
-
-    result = train(Mlp(0.1), rows, loss)
-    assert next(caught) == STEPS
-    return result
-
-
-def cache_emptied() -> dict:
-    def step(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor) -> Tensor:
-        loss = square(model, x)
-        torch.cuda.empty_cache()
-        loss.backward()
-        torch.cuda.memory_summary()
-        assert torch.cuda.max_memory_allocated() >= torch.cuda.memory_allocated() > 0
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=False)
-        torch.cuda.empty_cache()
-        return loss
-
-    return train(Mlp(0.1), rows, square, step=step)
-
-
-def own_pool() -> dict:
-    """A buffer in a pool of its own, made and ended within each step."""
-
-    def loss(model: nn.Module, x: Tensor) -> Tensor:
-        pool = torch.cuda.MemPool()
-        with torch.cuda.use_mem_pool(pool):
-            scale = torch.full((WIDTH,), 0.5, device="cuda")
-        return (model(x) * scale).square().mean()
-
-    return train(Mlp(0.1), rows, loss)
-
-
-def graphed_callables() -> dict:
-    """Its warm-up runs on a side stream, and trains nothing."""
-    block = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU()).cuda()
-    sample = torch.randn(ROWS, WIDTH, device="cuda", requires_grad=True)
-    block = torch.cuda.make_graphed_callables(block, (sample,))
-    return train(nn.Sequential(Mlp(), block), rows, square)
-
-
-def whole_step_captured() -> dict:
-    model = Mlp().cuda()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, capturable=True)
-    x = rows(0).cuda()
-
-    def step() -> Tensor:
-        optimizer.zero_grad()
-        loss = square(model, x)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        loss = step()
-
-    def replay(_net: nn.Module, _optimizer: torch.optim.Optimizer, batch: Tensor) -> Tensor:
-        x.copy_(batch)
-        graph.replay()
-        return loss
-
-    return train(model, rows, square, step=replay)
-
-
 PROGRAMS: dict[str, Callable[[], dict]] = {
     f.__name__: f
     for f in (
@@ -495,29 +201,12 @@ PROGRAMS: dict[str, Callable[[], dict]] = {
         bert,
         vit,
         resnet,
-        residual_net,
         resnet_channels_last,
+        residual_net,
+        benchmarked_convolutions,
         unet,
         mixture_of_experts,
         gan,
-        float16_scaled,
-        fused_adamw,
-        accumulating,
-        flash_without_dropout,
-        adding_in_no_order,
-        benchmarked_convolutions,
-        every_kind_of_draw,
-        other_results_in_backward,
-        other_results_in_a_late_backward,
-        prefetching,
-        scratch_on_a_side_stream,
-        pinned_loader,
-        saving_in_a_thread,
-        out_of_memory_caught,
-        cache_emptied,
-        own_pool,
-        graphed_callables,
-        whole_step_captured,
     )
 }
 

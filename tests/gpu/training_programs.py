@@ -49,12 +49,16 @@ def repeat_bits() -> None:
     torch.utils.deterministic.fill_uninitialized_memory = False  # what is unwritten stays so
 
 
+def numbers(step: int) -> torch.Generator:
+    return torch.Generator().manual_seed(step)
+
+
 def rows(step: int) -> Tensor:
-    return torch.randn(ROWS, WIDTH, generator=torch.Generator().manual_seed(step))
+    return torch.randn(ROWS, WIDTH, generator=numbers(step))
 
 
 def texts(step: int) -> Tensor:
-    return torch.randn(TEXTS, LENGTH, MODEL_WIDTH, generator=torch.Generator().manual_seed(step))
+    return torch.randn(TEXTS, LENGTH, MODEL_WIDTH, generator=numbers(step))
 
 
 def descend(

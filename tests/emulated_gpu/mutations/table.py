@@ -126,7 +126,7 @@ WAITS = (
         """  const LaneScope lane(device_.lanes, lane_);
 """,
         "",
-        in_a_budget("model_programs.scratch_on_a_side_stream"),
+        in_a_budget("device_programs.scratch_on_a_side_stream"),
     ),
     Mutation(
         "sums_are_read_before_they_are_there",
@@ -414,14 +414,14 @@ COMPARISONS = (
         PLUGIN + "step_restore.cpp",
         "return comparesAll() && as_planned ? ",
         "return comparesAll() && as_planned && op.filled ? ",
-        in_a_budget("model_programs.flash_without_dropout"),
+        in_a_budget("step_programs.flash_without_dropout"),
     ),
     Mutation(
         "bytes_that_an_op_leaves_unwritten_are_forgotten",
         PLUGIN + "step_rehearsal.cpp",
         "if (unwritten) session_.noteUnwritten(op.info->name);",
         "static_cast<void>(unwritten);",
-        in_a_budget("model_programs.flash_without_dropout"),
+        in_a_budget("step_programs.flash_without_dropout"),
     ),
 )
 
@@ -546,7 +546,7 @@ PLANS = (
         """  if (!touches) return;
 """,
         "",
-        in_a_budget("model_programs.graphed_callables"),
+        in_a_budget("device_programs.graphed_callables"),
     ),
     Mutation(
         "a_step_on_two_streams_goes_on_dropping",
