@@ -7,11 +7,12 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from warm_interpreter import Popen
+from warm_interpreter import Popen, heed_interrupts
 
 ROOT = Path(__file__).resolve().parents[2]
 PRESET = os.environ.get("TESTED_PRESET", "release")  # of CMake; ./dev sets it
@@ -123,6 +124,35 @@ def run(program: Program, variables: dict[str, str], folder: Path, out: bool = T
         warnings.warn(why, stacklevel=2)
         return _run_once(program, variables, folder, out)
     return done
+
+
+def started(program: Program, variables: dict[str, str], folder: Path) -> subprocess.Popen:
+    """It runs on: its caller reads what it prints, and ends it. SIGINT reaches it."""
+    return Popen(
+        program.command,
+        env=environment(program, variables, folder),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=heed_interrupts,
+    )
+
+
+def wait_for(process: subprocess.Popen, text: str) -> str:
+    """Reads until a line has `text`; returns what was read. Kills a program that hangs."""
+    read = ""
+    hung = threading.Timer(TIMEOUT_SECONDS, process.kill)
+    hung.start()
+    try:
+        for line in process.stdout:
+            read += line
+            if text in line:
+                return read
+    finally:
+        hung.cancel()
+    raise AssertionError(f"the program ended before it said {text!r}\n{read}")
 
 
 def _run_once(

@@ -23,10 +23,11 @@ from processes import (
     run,
     script,
     settled,
+    started,
     tiny,
+    wait_for,
 )
 from rank_client import ask
-from test_presence import started, wait_for
 from tiers import nightly_but
 
 EVERY = 2  # steps, another budget

@@ -1,0 +1,228 @@
+"""How a run ends: its last line, and the report that signals and exceptions leave."""
+
+import json
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from conftest import MIB, Baseline
+from processes import (
+    TIMEOUT_SECONDS,
+    Program,
+    code,
+    run,
+    script,
+    settled,
+    started,
+    tiny,
+    torchrun,
+    wait_for,
+)
+
+# --- the last line --------------------------------------------------------------------------------
+
+
+def test_the_last_line_sums_the_run_up(
+    tiny_budget: str, tiny_baseline: Baseline, tmp_path: Path
+) -> None:
+    """With a budget what it cost; without one what others would."""
+    done = run(tiny(), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path / "budget").succeeded()
+    steps = done.report["steps"]
+    assert done.said(
+        rf"ended after {steps} steps of [\d.]+ m?s: peak [\d.]+ MiB of the budget's [\d.]+ MiB, "
+        r"never over it; plain peak [\d.]+ MiB; recomputing takes [\d.]+ % of the time \[EB03\]$"
+    ), done.output
+    measured = run(
+        settled("tests/e2e/tiny_train.py", "--variants", "plain", "--steps", "12"),
+        {"EBBTIDE": "1"},
+        tmp_path / "measured",
+    ).succeeded()
+    assert measured.results == tiny_baseline.plain.results
+    line = re.search(
+        r"ended after \d+ steps of [\d.]+ m?s: peak [\d.]+ MiB, activations [\d.]+ MiB\. "
+        r"Half of the activations: EBBTIDE_BUDGET=(\d+)MiB \(.+\); "
+        r"the smallest: (\d+)MiB( \(.+\))? \[EB03\]$",
+        measured.output,
+        re.M,
+    )
+    assert line is not None, measured.output
+    half, smallest = int(line.group(1)), int(line.group(2))
+    assert smallest <= half < measured.report["mapped_peak_bytes"] / MIB
+    assert smallest == measured.report["smallest_feasible_budget_bytes"] // MIB
+    # What is named trains.
+    within = run(tiny(), {"EBBTIDE_BUDGET": f"{half}MiB"}, tmp_path / "half").succeeded()
+    assert within.results == tiny_baseline.plain.results
+
+
+def test_ranks_that_are_alike_end_in_one_line(tmp_path: Path) -> None:
+    program = script("tests/e2e/tiny_train.py", "--steps", "6", ranks=2)
+    done = run(program, {"EBBTIDE": "1"}, tmp_path).succeeded()
+    assert len(done.reports) == 2
+    assert done.output.count("ended after") == 1, done.output
+    assert done.said(r"\[ebbtide rank 0\] ended after"), done.output
+
+
+# Rank 1 holds four times as much, and ends first: it asks rank 0, which is still there.
+UNEQUAL = """
+import os, pathlib, sys, time, torch
+rank = int(os.environ["RANK"])
+x, weight = torch.randn(4096 << 2 * rank, 64), torch.ones(64, requires_grad=True)
+optimizer = torch.optim.SGD([weight], 0.01)
+for step in range(6):
+    (x * weight).sin().mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+other = pathlib.Path(sys.argv[1])
+if rank == 0:
+    while not other.exists():
+        time.sleep(0.05)
+    while os.path.exists("/proc/" + other.read_text()):  # until the launcher has seen its end
+        time.sleep(0.05)
+else:
+    other.write_text(str(os.getpid()))
+"""
+
+
+# A rank that does not answer within 0.1 s is waited for no longer: on a busy machine there is
+# nothing to tell, and it is tried again.
+@pytest.mark.nightly
+def test_a_rank_that_differs_is_told_of(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(UNEQUAL)
+    for turn in range(4):
+        folder = tmp_path / str(turn)
+        command = (*torchrun(2), str(tmp_path / "train.py"), str(folder / "other"))
+        done = run(Program(command, ranks=2), {"EBBTIDE": "1"}, folder, out=False).succeeded()
+        if done.said(r"rank 1\] ended after 6 steps"):
+            return
+    raise AssertionError(done.output)
+
+
+# --- interruption ---------------------------------------------------------------------------------
+
+
+def ended_by(number: signal.Signals, at: str, variables: dict[str, str], folder: Path) -> str:
+    """What a training says once it is sent that signal, by which it has to end."""
+    process = started(tiny(steps=5000), variables, folder)
+    try:
+        read = wait_for(process, at)
+        process.send_signal(number)
+        rest, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    finally:
+        process.kill()
+    assert process.returncode == -number, read + rest
+    return rest
+
+
+@pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])
+def test_a_scheduler_that_ends_the_job_leaves_a_report(
+    at: str, tmp_path: Path, tiny_budget: str
+) -> None:
+    variables = {
+        "EBBTIDE_BUDGET": tiny_budget,
+        "EBBTIDE_TEXTFILE": str(tmp_path / "series.prom"),
+        "EBBTIDE_PERFETTO": str(tmp_path / "trace.json"),
+    }
+    rest = ended_by(signal.SIGTERM, at, variables, tmp_path)
+    report = json.loads((tmp_path / "report-0.json").read_text())
+    assert report["ended"]
+    assert "ebbtide_memory_budget_bytes" in (tmp_path / "series.prom").read_text()
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    if at == "step 8":  # of the others the first may not have ended
+        assert report["steps"] >= 7 and events
+        assert "ended after" in rest
+
+
+def test_a_killed_run_leaves_its_last_report(tmp_path: Path, tiny_budget: str) -> None:
+    process = started(tiny(steps=5000), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
+    report = tmp_path / "report-0.json"
+    try:
+        wait_for(process, "step 0")
+        latest = time.monotonic() + TIMEOUT_SECONDS
+        while not report.exists() and time.monotonic() < latest:
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.communicate()
+    told = json.loads(report.read_text())
+    assert not told["ended"] and told["steps"] > 0
+
+
+# By torchrun, which Slurm and Kubernetes send it to, and which ends its ranks.
+@pytest.mark.nightly
+def test_a_scheduler_that_ends_torchrun_leaves_a_report_of_each_rank(tmp_path: Path) -> None:
+    program = script("tests/e2e/tiny_train.py", "--steps", "5000", ranks=2)
+    process = started(program, {"EBBTIDE": "1"}, tmp_path)
+    reports = [tmp_path / f"report-{rank}.json" for rank in (0, 1)]
+    try:
+        latest = time.monotonic() + TIMEOUT_SECONDS
+        while not all(one.exists() for one in reports) and time.monotonic() < latest:
+            time.sleep(0.1)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=TIMEOUT_SECONDS)
+    finally:
+        process.kill()  # its ranks end with it
+    assert all(json.loads(one.read_text())["ended"] for one in reports)
+
+
+# 20 s lie between two reports. The file before is open until the new one has its name: each has a
+# number of its own.
+@pytest.mark.nightly
+def test_the_report_is_written_again_and_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    process = started(tiny(steps=500_000), {"EBBTIDE": "1"}, tmp_path)
+    report = tmp_path / "report-0.json"
+
+    def wait(seconds: float, seen: int | None) -> int:
+        latest = time.monotonic() + seconds
+        while time.monotonic() < latest:
+            if report.exists() and report.stat().st_ino != seen:
+                return report.stat().st_ino
+            time.sleep(0.1)
+        raise AssertionError(f"no other report in {seconds} s")
+
+    try:
+        first = wait(TIMEOUT_SECONDS, None)
+        with report.open():  # keeps its number from being given again
+            wait(30, first)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_a_handler_of_the_programs_is_the_one_that_runs(tmp_path: Path) -> None:
+    text = (
+        "import os, signal, torch\n"
+        "x = torch.ones(4, requires_grad=True)\n"
+        "for _ in range(3): (x * x).sum().backward()\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os._exit(7))\n"
+        "os.kill(os.getpid(), signal.SIGTERM)\n"
+    )
+    done = run(code(text), {"EBBTIDE": "1"}, tmp_path, out=False)
+    assert done.status == 7, done.output
+
+
+@pytest.mark.parametrize("at", ["step 0", "step 8"], ids=["first_steps", "under_a_plan"])
+def test_interrupt_ends_as_ever(at: str, tmp_path: Path, tiny_budget: str) -> None:
+    # Python ends with KeyboardInterrupt and then by the signal itself, as it does without us.
+    rest = ended_by(signal.SIGINT, at, {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
+    assert "KeyboardInterrupt" in rest
+    assert "terminate called" not in rest and "Segmentation" not in rest
+    report = json.loads((tmp_path / "report-0.json").read_text())
+    assert report["steps"] > 0
+    if at != "step 0":
+        assert report["recomputed_ops"] > 0
+
+
+def test_report_is_whole_after_an_exception(tmp_path: Path, tiny_budget: str) -> None:
+    text = (
+        "import runpy, sys\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "import tiny_train\n"
+        "tiny_train.train('plain', 4)\n"
+        "raise ValueError('deliberate')\n"
+    )
+    done = run(code(text), {"EBBTIDE_BUDGET": tiny_budget}, tmp_path, out=False)
+    assert done.status == 1
+    assert "ValueError: deliberate" in done.output
+    assert json.dumps(done.report) and done.report["steps"] == 4
