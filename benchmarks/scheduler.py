@@ -5,137 +5,22 @@ in a process of its own. A row whose planner is not there, or whose data is not,
 """
 
 import argparse
-import json
-import os
 import re
-import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import _scheduler_graphs as graphs
+from _scheduler_plans import ROOT, Bench, Plan, Skipped, cpu, found_by, overhead
 
-ROOT = Path(__file__).resolve().parents[1]
-MIB = 1024 * 1024
-GIB = 1024 * MIB
-
-
-class Skipped(Exception):
-    """This row cannot be measured here: why."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    row: dict  # what `ebbtide plan --json` printed
-    seconds: float  # of the process: reading the graph and the judges included
-    cpu_seconds: float  # the same, free of what else runs on the machine
-    resident_bytes: int  # most, of the process
-
-    @property
-    def overhead_percent(self) -> float:
-        return 100 * self.row["overhead_ratio"]
-
-    @property
-    def feasible(self) -> bool:
-        return self.row["feasible"]
+GIB = 1 << 30
 
 
 @dataclass(frozen=True)
 class Outcome:
     measured: str
     met: bool
-
-
-class Bench:
-    def __init__(self, program: Path, data: Path | None, long_seconds: float):
-        self.program, self.data, self.long_seconds = program, data, long_seconds
-        self.made = ROOT / "build" / "bench"
-        self.made.mkdir(parents=True, exist_ok=True)
-        listed = json.loads(subprocess.check_output([program, "planners", "--json"]))
-        self.planners = {row["name"]: {o["name"] for o in row["options"]} for row in listed}
-
-    def published(self, path: str) -> Path:
-        if self.data is None:
-            raise Skipped("EBBTIDE_PUBLISHED_DATA names no folder")
-        found = self.data / path
-        if not found.exists():
-            raise Skipped(f"no {found}")
-        return found
-
-    def make(self, name: str, write: Callable[[Path], object]) -> Path:
-        path = self.made / name
-        write(path)
-        return path
-
-    def expect(self, planner: str, options: tuple[str, ...] = ()) -> None:
-        if planner not in self.planners:
-            raise Skipped(f"no planner {planner} yet")
-        for option in options:
-            name = option.partition("=")[0]
-            if name not in self.planners[planner]:
-                raise Skipped(f"{planner} has no option {name}")
-
-    def plan(
-        self,
-        graph: Path,
-        planner: str,
-        *goal: str,
-        options: tuple[str, ...] = (),
-        model: str = "real",
-        deadline: float = 60,
-        threads: int = 1,
-    ) -> Plan:
-        self.expect(planner, options)
-        schedule = self.made / "schedule.json"
-        command = [self.program, "plan", graph, "--planner", planner, "--model", model, "--json"]
-        command += [*goal, "--deadline", str(deadline), "--threads", str(threads)]
-        command += [word for option in options for word in ("--option", option)]
-        plan = _run([*command, "--out", schedule])
-        self._judge(plan, [graph, schedule, "--model", model])
-        return plan
-
-    def quickest(self, *arguments: object, **more: object) -> Plan:
-        """Of three runs: the others of a busy machine are no measure of the planner."""
-        plans = (self.plan(*arguments, **more) for _ in range(3))  # type: ignore[arg-type]
-        return min(plans, key=lambda plan: plan.row["plan_seconds"])
-
-    def _judge(self, plan: Plan, arguments: list[str | Path]) -> None:
-        checked = json.loads(subprocess.check_output([self.program, "check", *arguments, "--json"]))
-        for key in ("peak_bytes", "recomputed_ops"):
-            if checked[key] != plan.row[key]:
-                raise RuntimeError(f"check says {key} {checked[key]}, plan {plan.row[key]}")
-
-    def plain_peak(self, graph: Path, model: str = "real") -> int:
-        """The peak with nothing recomputed."""
-        row = self.plan(graph, "auto", "--budget", "100%", model=model, deadline=0).row
-        return row["budget_bytes"]
-
-
-def _found_by(plan: Plan) -> str:
-    note = f" ({plan.row['note']})" if plan.row["note"] else ""
-    return f"found by {plan.row['planner']}{note}"
-
-
-def _run(command: list[str | Path]) -> Plan:
-    start = time.monotonic()
-    process = subprocess.Popen(
-        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    assert process.stdout and process.stderr
-    output = process.stdout.read()
-    errors = process.stderr.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode not in (0, 3):
-        raise RuntimeError(f"status {process.returncode}: {errors.strip()}")
-    return Plan(
-        json.loads(output),
-        time.monotonic() - start,
-        usage.ru_utime + usage.ru_stime,
-        usage.ru_maxrss * 1024,
-    )
 
 
 @dataclass(frozen=True)
@@ -156,7 +41,7 @@ def kusumoto_rows() -> Iterator[Row]:
             graph, "kusumoto-approx", "--budget", f"{percent}%", options=options, model="paper"
         )
         took = plan.row["plan_seconds"]
-        text = f"{took:.3f} s ({_cpu(plan)}), {_overhead(plan)}"
+        text = f"{took:.3f} s ({cpu(plan)}), {overhead(plan)}"
         return Outcome(text, took <= seconds and plan.feasible)
 
     yield Row(
@@ -208,7 +93,7 @@ def kusumoto_rows() -> Iterator[Row]:
             graph, "kusumoto-exact", "--budget", "60%", options=options, model="paper"
         )
         took = plan.row["plan_seconds"]
-        text = f"{took:.3f} s ({_cpu(plan)}), {_overhead(plan)}, {_found_by(plan)}"
+        text = f"{took:.3f} s ({cpu(plan)}), {overhead(plan)}, {found_by(plan)}"
         return Outcome(text, took < 5 and plan.feasible)
 
     for name, write in {
@@ -256,19 +141,19 @@ def rotor_rows() -> Iterator[Row]:
         )
         used = plan.row["peak_bytes"] / plan.row["budget_bytes"]
         text = (
-            f"{plan.row['plan_seconds']:.2f} s ({_cpu(plan)}), "
-            f"ratio {_ratio(plan):.4f}, {used:.1%} of the budget used"
+            f"{plan.row['plan_seconds']:.2f} s ({cpu(plan)}), "
+            f"ratio {plan.ratio:.4f}, {used:.1%} of the budget used"
         )
         return plan, used, text
 
     def as_rockmate(bench: Bench, percent: int, seconds: float, ratio: float) -> Outcome:
         plan, _, text = chain(bench, percent, "slots=500")
         faster = plan.row["plan_seconds"] <= seconds / 20
-        return Outcome(text, plan.feasible and faster and _ratio(plan) < ratio + 5e-5)
+        return Outcome(text, plan.feasible and faster and plan.ratio < ratio + 5e-5)
 
     def finer(bench: Bench, percent: int, ratio: float) -> Outcome:
         plan, used, text = chain(bench, percent)
-        better = used >= 0.98 and _ratio(plan) < ratio - 5e-5
+        better = used >= 0.98 and plan.ratio < ratio - 5e-5
         return Outcome(text, plan.feasible and better and plan.row["plan_seconds"] <= 5)
 
     published = {25: (21.6, 1.1459), 50: (20.8, 1.0810), 75: (13.4, 1.0434)}
@@ -295,7 +180,7 @@ def moccasin_rows() -> Iterator[Row]:
         bench: Bench, planner: str, graph: Path, percent: int, tdi: float, seconds: float
     ) -> Outcome:
         plan = bench.plan(graph, planner, "--budget", f"{percent}%", deadline=seconds, threads=2)
-        text = f"TDI {_overhead(plan)}, {plan.row['plan_seconds']:.1f} s, {_found_by(plan)}"
+        text = f"TDI {overhead(plan)}, {plan.row['plan_seconds']:.1f} s, {found_by(plan)}"
         return Outcome(text, plan.feasible and plan.overhead_percent < tdi + 0.05)
 
     def published(bench: Bench, planner: str, name: str, *figures: float) -> Outcome:
@@ -359,9 +244,9 @@ def checkmate_rows() -> Iterator[Row]:
         peak = plan.row["peak_bytes"] / plan.row["budget_bytes"]
         proven = ", proven the least" if plan.row["optimal"] else ""
         return (
-            f"TDI {_overhead(plan)}{proven}, {peak:.1%} of the budget, "
-            f"{plan.row['plan_seconds']:.1f} s, {_found_by(plan)}; "
-            f"moccasin-local {_overhead(local)} in 10 s"
+            f"TDI {overhead(plan)}{proven}, {peak:.1%} of the budget, "
+            f"{plan.row['plan_seconds']:.1f} s, {found_by(plan)}; "
+            f"moccasin-local {overhead(local)} in 10 s"
         )
 
     def milp(bench: Bench, name: str, percent: int) -> Outcome:
@@ -411,12 +296,12 @@ def step_rows() -> Iterator[Row]:
             except RuntimeError as error:  # a planner for another kind of graph says so
                 print(f"    {planner}: {error}")
                 continue
-            print(f"    {planner}: {_overhead(plan)}, {plan.row['plan_seconds']:.1f} s")
+            print(f"    {planner}: {overhead(plan)}, {plan.row['plan_seconds']:.1f} s")
             if plan.feasible and plan.row["seconds"] < best:
                 best, winner = plan.row["seconds"], planner
         behind = 100 * (quick.row["seconds"] / best - 1)
         text = (
-            f"{_overhead(quick)} in {quick.row['plan_seconds']:.2f} s, {behind:.2f} % behind "
+            f"{overhead(quick)} in {quick.row['plan_seconds']:.2f} s, {behind:.2f} % behind "
             f"{winner} (each {bench.long_seconds:g} s)"
         )
         met = quick.feasible and quick.row["plan_seconds"] <= 2.05 and behind <= 1
@@ -432,7 +317,7 @@ def step_rows() -> Iterator[Row]:
     def huge(bench: Bench) -> Outcome:
         graph = bench.make("transformer-100000.json", lambda path: graphs.transformer(path, 50_000))
         plan = bench.plan(graph, "auto", "--budget", "50%", deadline=20)
-        text = f"{plan.seconds:.1f} s, {plan.resident_bytes / GIB:.2f} GiB, {_overhead(plan)}"
+        text = f"{plan.seconds:.1f} s, {plan.resident_bytes / GIB:.2f} GiB, {overhead(plan)}"
         return Outcome(
             text, plan.feasible and plan.seconds <= 30 and plan.resident_bytes <= 2 * GIB
         )
@@ -443,18 +328,6 @@ def step_rows() -> Iterator[Row]:
         "–",
         huge,
     )
-
-
-def _ratio(plan: Plan) -> float:
-    return 1 + plan.row["overhead_ratio"]
-
-
-def _cpu(plan: Plan) -> str:
-    return f"whole process {plan.cpu_seconds:.2f} s of CPU"
-
-
-def _overhead(plan: Plan) -> str:
-    return f"+{plan.overhead_percent:.2f} %" if plan.feasible else "infeasible"
 
 
 # --- running it -----------------------------------------------------------------------------------
