@@ -11,7 +11,7 @@ constexpr double kLowEnough = 1.002;  // times LOAD: not worth to look for a low
 }  // namespace
 
 PlacedStep placeRecordedStep(const allocator::RecordedStep& step, std::chrono::nanoseconds longest,
-                             const StepPlacer& placer) {
+                             const StepPlacer& placer, const std::atomic<bool>* cancelled) {
   scheduler::CyclicPlacementProblem cycle;
   cycle.period = step.period;
   cycle.problem.alignment_bytes = allocator::kUnitBytes;
@@ -20,6 +20,7 @@ PlacedStep placeRecordedStep(const allocator::RecordedStep& step, std::chrono::n
   }
   scheduler::PlacementOptions options;
   options.deadline = std::chrono::steady_clock::now() + longest;
+  options.cancelled = cancelled;
   options.capacity_bytes =
       static_cast<allocator::Bytes>(kLowEnough * static_cast<double>(cyclicLoad(cycle)));
   scheduler::Placement placement = placer(cycle, options);

@@ -1,6 +1,7 @@
 // PlacedStep: the blocks of a recorded step placed, and the placement judged. Torch-free.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 
@@ -17,9 +18,10 @@ struct PlacedStep {
 using StepPlacer = std::function<scheduler::Placement(const scheduler::CyclicPlacementProblem&,
                                                       const scheduler::PlacementOptions&)>;
 
-// Ends within `longest`, but for the first packing. Throws std::runtime_error when the placement is
-// not legal, and what the placer throws.
+// Ends within `longest`, and once `cancelled` is true, but for the first packing. Throws
+// std::runtime_error when the placement is not legal, and what the placer throws.
 PlacedStep placeRecordedStep(const allocator::RecordedStep& step, std::chrono::nanoseconds longest,
-                             const StepPlacer& placer = scheduler::placeInCycle);
+                             const StepPlacer& placer = scheduler::placeInCycle,
+                             const std::atomic<bool>* cancelled = nullptr);
 
 }  // namespace ebbtide::plugin

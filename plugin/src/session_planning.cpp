@@ -107,7 +107,7 @@ void Session::planLoop() {
 // Without addresses the allocator chooses some: no step depends on them.
 void Session::placeStep() {
   try {
-    debug(trained_.placement()->place());
+    debug(trained_.placement()->place(&ends_));
   } catch (const std::exception& error) {
     debug(std::string("a step could not be placed: ") + error.what());
   }

@@ -117,7 +117,7 @@ bool StepPlacement::hasWork() const {
   return work_plan_ != nullptr;
 }
 
-std::string StepPlacement::place() {
+std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
   std::shared_ptr<const Plan> plan;
   allocator::RecordedStep step;
   {
@@ -127,7 +127,7 @@ std::string StepPlacement::place() {
   }
   PlacedStep placed;
   try {
-    placed = placeRecordedStep(step, placing_time_, placer_);
+    placed = placeRecordedStep(step, placing_time_, placer_, cancelled);
   } catch (...) {
     std::lock_guard lock(mutex_);
     work_plan_ = nullptr;

@@ -8,6 +8,7 @@
 // beginStep() and endStep(). place() by the planning thread.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -40,9 +41,9 @@ class StepPlacement {
 
   // Is a recorded step waiting to be placed?
   bool hasWork() const;
-  // Places it; what there is to say of it. Throws what placeRecordedStep() does: then the step goes
-  // on without addresses.
-  std::string place();
+  // Places it; what there is to say of it. `cancelled`: nobody waits for the addresses any more.
+  // Throws what placeRecordedStep() does: then the step goes on without addresses.
+  std::string place(const std::atomic<bool>* cancelled = nullptr);
 
  private:
   static constexpr int kMostRecordings = 4;      // for one plan

@@ -1,15 +1,20 @@
-// When a planner's search must end: at its deadline, or once nobody waits for its result.
+// When a search must end: at its deadline, or once nobody waits for its result.
 #pragma once
 
 #include "deadline.hpp"
+#include "ebbtide/scheduler/placement.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 
 namespace ebbtide::scheduler {
 
 class SearchEnd {
  public:
-  SearchEnd() = default;                    // never
-  SearchEnd(const PlannerOptions& options)  // whose flag outlives it
+  SearchEnd() = default;  // never
+  SearchEnd(Deadline deadline) : deadline_(deadline) {}
+  // Whose flag outlives it.
+  SearchEnd(const PlannerOptions& options)
+      : deadline_(options.deadline), cancelled_(options.cancelled) {}
+  SearchEnd(const PlacementOptions& options)
       : deadline_(options.deadline), cancelled_(options.cancelled) {}
 
   bool reached() const {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <new>
 #include <stdexcept>
@@ -243,6 +244,20 @@ TEST_F(StepPlacementTest, ADeadlineThatHasPassedGivesTheFirstPacking) {
   const std::int64_t before = memory_.statistics().planned_allocations;
   oneStep();
   EXPECT_EQ(memory_.statistics().planned_allocations - before, 4);
+}
+
+// A program that ends does not wait for a search of two seconds.
+TEST_F(StepPlacementTest, ThePlacerIsToldWhenNobodyWaits) {
+  const auto plan = std::make_shared<Plan>();
+  const std::atomic<bool> ends{true};
+  const std::atomic<bool>* told = nullptr;
+  placer_ = [&told](const auto& cycle, const auto& options) {
+    told = options.cancelled;
+    return scheduler::placeInCycle(cycle, options);
+  };
+  untilRecorded(plan);
+  EXPECT_TRUE(placement_.place(&ends).starts_with("8 of 8 blocks placed"));
+  EXPECT_EQ(told, &ends);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <stdexcept>
 
@@ -159,6 +160,23 @@ TEST(Placement, HasAResultAlsoWithoutTime) {
   PlacementOptions options;
   options.deadline = Clock::time_point::min();
   EXPECT_EQ(validate(problem, place(problem, options)).value_or(""), "");
+}
+
+// As without time: the first packing, though a search would find the rectangle's height, 64.
+TEST(Placement, EndsOnceNobodyWaits) {
+  const std::atomic<bool> cancelled{true};
+  PlacementOptions unwaited, late;
+  unwaited.cancelled = &cancelled;
+  late.deadline = Clock::time_point::min();
+  int higher = 0;
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    const PlacementProblem problem = cutRectangle(seed, 160);
+    const Placement placement = place(problem, unwaited);
+    EXPECT_EQ(validate(problem, placement).value_or(""), "") << seed;
+    EXPECT_EQ(placement.offsets, place(problem, late).offsets) << seed;
+    higher += placement.height_bytes > 64 ? 1 : 0;
+  }
+  EXPECT_GT(higher, 5);  // as above: no packing of some order was enough
 }
 
 TEST(Placement, PlacesNothing) {

@@ -22,7 +22,7 @@ FloorSearch::Outcome FloorSearch::run(const FloorSearchLimits& limits) {
 bool FloorSearch::stop() {
   const bool cancelled =
       limits_.cancelled != nullptr && limits_.cancelled->load(std::memory_order_relaxed);
-  if (++nodes_ > limits_.nodes || cancelled || isPast(limits_.deadline)) stopped_ = true;
+  if (++nodes_ > limits_.nodes || cancelled || limits_.end.reached()) stopped_ = true;
   return stopped_;
 }
 

@@ -15,15 +15,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "deadline.hpp"
 #include "placement/floor_state.hpp"
+#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 
 struct FloorSearchLimits {
   std::int64_t nodes = 0;
-  Deadline deadline = kNoDeadline;
-  const std::atomic<bool>* cancelled = nullptr;  // may be none
+  SearchEnd end = {};
+  const std::atomic<bool>* cancelled = nullptr;  // by another attempt that succeeded; may be none
 };
 
 class FloorSearch {

@@ -35,14 +35,14 @@ HeightSearch::HeightSearch(const LiveSections& sections, const PlacementOptions&
       least_(sections.load_bytes) {}
 
 bool HeightSearch::isDone(Bytes goal_bytes) const {
-  return best_.height_bytes <= std::max(goal_bytes, least_) || isPast(options_.deadline);
+  return best_.height_bytes <= std::max(goal_bytes, least_) || SearchEnd(options_).reached();
 }
 
 void HeightSearch::prepare() {
   if (TimeNeighbours::pairs(sections_) <= kMostPairs) neighbours_.emplace(sections_);
   const BufferOrders spans(sections_);
   for (const BufferOrder& order : neighbours_ ? searchOrders() : packingOrders()) {
-    if (isPast(options_.deadline)) return;
+    if (SearchEnd(options_).reached()) return;
     const double noise = orders_.size() % 2 == 0 ? 0 : kNoise;
     orders_.emplace_back(spans.spans(order), noise, options_.seed + orders_.size());
   }
@@ -96,7 +96,7 @@ HeightSearch::Attempt HeightSearch::search(const LearnedOrder& order, Bytes heig
                                            std::int64_t nodes,
                                            const std::atomic<bool>& cancelled) const {
   FloorSearch floors(sections_, *neighbours_, order.order(), height_bytes);
-  const FloorSearch::Outcome outcome = floors.run({nodes, options_.deadline, &cancelled});
+  const FloorSearch::Outcome outcome = floors.run({nodes, options_, &cancelled});
   Attempt attempt;
   attempt.impossible = outcome == FloorSearch::Outcome::kImpossible;
   attempt.blame = floors.blame();
@@ -113,8 +113,7 @@ HeightSearch::Attempt HeightSearch::search(const LearnedOrder& order, Bytes heig
 HeightSearch::Attempt HeightSearch::pack(const LearnedOrder& order, Bytes height_bytes) const {
   Attempt attempt;
   attempt.blame.assign(sections_.spans.size(), 0);
-  attempt.packing =
-      packInOrder(sections_, order.order(), Fit::kFirst, height_bytes + 1, options_.deadline);
+  attempt.packing = packInOrder(sections_, order.order(), Fit::kFirst, height_bytes + 1, options_);
   if (attempt.packing.given_up_at != kNone) attempt.blame[attempt.packing.given_up_at] = 1;
   return attempt;
 }

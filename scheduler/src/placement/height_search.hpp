@@ -17,7 +17,8 @@ class HeightSearch {
   HeightSearch(const LiveSections& sections, const PlacementOptions& options, Packing start,
                std::string method);
 
-  // Until the height is at most `goal_bytes` or proven, the deadline, or the work without one.
+  // Until the height is at most `goal_bytes` or proven, nobody waits, the deadline, or the work
+  // without one.
   void run(Bytes goal_bytes);
 
   const Packing& best() const { return best_; }

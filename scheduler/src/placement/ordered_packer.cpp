@@ -23,7 +23,7 @@ Bytes offsetFor(const LiveSpan& span, Fit fit, LiveIndex& placed) {
 }  // namespace
 
 Packing packInOrder(const LiveSections& sections, const std::vector<std::int32_t>& order, Fit fit,
-                    Bytes below_bytes, Deadline deadline) {
+                    Bytes below_bytes, const SearchEnd& end) {
   Packing packing;
   packing.offsets.assign(sections.spans.size(), 0);
   LiveIndex placed(sections.count());
@@ -37,7 +37,7 @@ Packing packInOrder(const LiveSections& sections, const std::vector<std::int32_t
     const Bytes offset = offsetFor(live, goes_first[span] ? Fit::kFirst : fit, placed);
     packing.height_bytes = std::max(packing.height_bytes, offset + live.bytes);
     if (packing.height_bytes >= below_bytes) return {{}, 0, span};
-    if (isPast(deadline)) return {};
+    if (end.reached()) return {};
     packing.offsets[span] = offset;
     placed.add(live.first, live.end, {offset, offset + live.bytes});
   }

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "deadline.hpp"
 #include "placement/live_sections.hpp"
+#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -19,9 +19,9 @@ struct Packing {
   std::int32_t given_up_at = kNone;  // the span that did not fit
 };
 
-// Gives up at the deadline, and when the height would not be below `below_bytes`. `order`: numbers
+// Gives up at its end, and when the height would not be below `below_bytes`. `order`: numbers
 // of all spans.
 Packing packInOrder(const LiveSections& sections, const std::vector<std::int32_t>& order, Fit fit,
-                    Bytes below_bytes, Deadline deadline);
+                    Bytes below_bytes, const SearchEnd& end);
 
 }  // namespace ebbtide::scheduler

@@ -50,11 +50,11 @@ Packed bestPacking(const LiveSections& sections, const PlacementOptions& options
   std::atomic<Bytes> lowest = std::numeric_limits<Bytes>::max() - 1;
   const auto attempt = [&](std::size_t i, const std::atomic<bool>&) {
     const Fit fit = i < orders.size() ? Fit::kFirst : Fit::kBest;
-    // One has to come to an end whatever the deadline.
-    const Deadline deadline = i == 0 ? kNoDeadline : options.deadline;
-    if (isPast(deadline)) return false;
+    // One has to be whole, whoever waits.
+    const SearchEnd end = i == 0 ? SearchEnd() : SearchEnd(options);
+    if (end.reached()) return false;
     packings[i] =
-        packInOrder(sections, spans.spans(orders[i % orders.size()]), fit, lowest + 1, deadline);
+        packInOrder(sections, spans.spans(orders[i % orders.size()]), fit, lowest + 1, end);
     if (packings[i].offsets.empty()) return false;
     const Bytes height = packings[i].height_bytes;
     Bytes seen = lowest;

@@ -1,6 +1,7 @@
 // Placement: offsets for buffers of known size and lifetime, so that no two that are alive at once
 // overlap, as low as can be (dynamic storage allocation). Data in, data out: no clock but the
-// deadline, no global, no randomness but the seed.
+// deadline, no global, no randomness but the seed, and of the outside nothing but whether anybody
+// still waits.
 //
 //   offset ▲        ┌─────────┐
 //          │ ┌──────┤    c    │            height = the largest offset + size
@@ -10,6 +11,7 @@
 //          └─┴─────────┴─────────┴──► time
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <vector>
@@ -39,6 +41,8 @@ struct PlacementOptions {
   Bytes capacity_bytes = 0;  // low enough: the search ends there, or at LOAD if that is higher
   unsigned threads = 1;
   std::uint64_t seed = 0;
+  // Once it is true, from any thread, the search ends as if the deadline were past.
+  const std::atomic<bool>* cancelled = nullptr;
 };
 
 // A height above the capacity is a result, not an error.
