@@ -1,6 +1,7 @@
 // Config: what the EBBTIDE_* environment asks for. Torch-free.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -41,6 +42,7 @@ struct Config : RankPlace {
   std::string audit_cache_dir;         // empty: nothing is remembered between processes
   bool audit_cache_asked_for = false;  // by its variable
   std::string planner = "auto";
+  std::chrono::milliseconds planning_time{2500};  // a search's longest; no variable sets it
   std::string log_level = "info";
   OnInfeasible on_infeasible = OnInfeasible::kStop;
   bool offload =
