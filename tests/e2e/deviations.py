@@ -371,8 +371,11 @@ def train(name: str) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--variants", required=True, help="names with commas between")
+    parser.add_argument("--poison", action="store_true", help="new memory holds NaN, or 2^63 - 1")
     parser.add_argument("--out", required=True)
     options = parser.parse_args()
+    if options.poison:  # else a block may still hold what a replay of its op left unwritten
+        torch.set_deterministic_debug_mode("warn")
     rank = os.environ.get("RANK", "0")
     if "RANK" in os.environ:
         dist.init_process_group("gloo")
