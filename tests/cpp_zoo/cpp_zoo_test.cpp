@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "ebbtide/scheduler/planner.hpp"
+
 extern char** environ;
 
 namespace ebbtide {
@@ -36,7 +38,7 @@ std::vector<std::string> environmentWithout(std::string_view prefix) {
   return kept;
 }
 
-class CppZoo : public testing::TestWithParam<const char*> {
+class ChildTest : public testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = (std::filesystem::temp_directory_path() / "cpp-zoo-XXXXXX").string();
@@ -45,8 +47,8 @@ class CppZoo : public testing::TestWithParam<const char*> {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Trains in a child process; returns what it wrote. No variables: plain LibTorch.
-  std::string train(const std::vector<std::string>& variables) {
+  // Trains it in a child process; returns what it wrote. No variables: plain LibTorch.
+  std::string train(const std::string& program, const std::vector<std::string>& variables) {
     const std::string result = (folder_ / "result").string();
     std::vector<std::string> environment = environmentWithout("EBBTIDE");
     environment.emplace_back("OMP_NUM_THREADS=1");
@@ -60,7 +62,7 @@ class CppZoo : public testing::TestWithParam<const char*> {
     std::vector<char*> pointers;
     for (std::string& entry : environment) pointers.push_back(entry.data());
     pointers.push_back(nullptr);
-    std::vector<std::string> words = {EBBTIDE_PROGRAMS, GetParam(), result};
+    std::vector<std::string> words = {EBBTIDE_PROGRAMS, program, result};
     std::vector<char*> arguments = {words[0].data(), words[1].data(), words[2].data(), nullptr};
     pid_t child = 0;
     EXPECT_EQ(
@@ -78,6 +80,13 @@ class CppZoo : public testing::TestWithParam<const char*> {
   std::string reportPath() const { return (folder_ / "report.json").string(); }
 
   std::filesystem::path folder_;
+};
+
+class CppZoo : public ChildTest, public testing::WithParamInterface<const char*> {
+ protected:
+  std::string train(const std::vector<std::string>& variables) {
+    return ChildTest::train(GetParam(), variables);
+  }
 };
 
 TEST_P(CppZoo, SameBitsWithinTheBudget) {
@@ -109,6 +118,54 @@ INSTANTIATE_TEST_SUITE_P(All, CppZoo,
                                          "dropout", "data_parallel_threads", "hinted_writes",
                                          "hinted_saliency"),
                          [](const auto& instance) { return std::string(instance.param); });
+
+// By the planner's name.
+class RawWrites : public ChildTest, public testing::WithParamInterface<std::string> {
+ protected:
+  static constexpr const char* kProgram = "raw_writes";
+};
+
+// A replay of what gave the memory would give that of the poison: its bytes are kept or spilled. Of
+// the six MiB that a layer saves two are written so; a quarter of all is given up.
+TEST_P(RawWrites, AreNotComputedAgain) {
+  const std::string expected = train(kProgram, {});
+  ASSERT_GE(std::count(expected.begin(), expected.end(), '\n'), 2 * kSteps);
+  ASSERT_EQ(expected.find("nan"), std::string::npos);
+  ASSERT_EQ(train(kProgram, {"EBBTIDE=1"}), expected);
+  const auto measured = report();
+  const auto budget = measured["plain_peak_bytes"].get<std::int64_t>() -
+                      measured["activation_bytes"].get<std::int64_t>() / 4;
+  for (const std::string_view offload : {"never", "auto"}) {
+    SCOPED_TRACE(std::string(offload));
+    EXPECT_EQ(
+        train(kProgram, {"EBBTIDE_BUDGET=" + std::to_string(budget),
+                         "EBBTIDE_OFFLOAD=" + std::string(offload), "EBBTIDE_PLANNER=" + GetParam(),
+                         "EBBTIDE_ON_INFEASIBLE=best-effort"}),
+        expected);
+    const auto done = report();
+    EXPECT_FALSE(done["pass_through"].get<bool>());
+    if (GetParam() == "greedy" && offload == "never") {  // a chain's planner, say, has no plan
+      EXPECT_GT(done["recomputed_ops"].get<std::int64_t>(), 0);
+    }
+  }
+}
+
+std::vector<std::string> plannersBut(std::string_view left_out) {
+  std::vector<std::string> names;
+  for (const auto& planner : scheduler::planners()) {
+    if (planner->info().name != left_out) names.push_back(planner->info().name);
+  }
+  return names;
+}
+
+std::string identifier(const testing::TestParamInfo<std::string>& planner) {
+  std::string name = planner.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(EveryTime, RawWrites, testing::Values("greedy"), identifier);
+INSTANTIATE_TEST_SUITE_P(Nightly, RawWrites, testing::ValuesIn(plannersBut("greedy")), identifier);
 
 }  // namespace
 }  // namespace ebbtide

@@ -1,7 +1,9 @@
 #include "programs.hpp"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cmath>
@@ -9,6 +11,8 @@
 #include <functional>
 #include <future>
 #include <memory>
+#include <numeric>
+#include <random>
 #include <semaphore>
 #include <thread>
 #include <utility>
@@ -257,6 +261,54 @@ Training hintedSaliency() {
           }};
 }
 
+float fraction(std::mt19937& numbers) {
+  return static_cast<float>(numbers() >> 8) * 0x1p-24F;
+}
+
+void writeRaw(const Tensor& rows, std::mt19937& numbers) {
+  std::generate_n(rows.data_ptr<float>(), rows.numel(), [&] { return fraction(numbers); });
+}
+
+Tensor writtenRaw(std::mt19937& numbers) {
+  const Tensor values = torch::empty({kRows, kWidth});
+  writeRaw(values, numbers);
+  return values;
+}
+
+Tensor halfWrittenRaw(std::mt19937& numbers) {
+  const Tensor values = torch::empty({kRows, kWidth});
+  values.slice(0, 0, kRows / 2).fill_(0.5);
+  writeRaw(values.slice(0, kRows / 2), numbers);
+  return values;
+}
+
+Tensor listOfNumbers(std::mt19937& numbers) {
+  std::vector<float> list(kWidth);
+  std::generate(list.begin(), list.end(), [&] { return fraction(numbers); });
+  return torch::tensor(list);
+}
+
+Tensor orderOfRows(std::mt19937& numbers) {
+  const Tensor order = torch::empty({kRows}, torch::kLong);
+  auto* rows = order.data_ptr<std::int64_t>();
+  std::iota(rows, rows + kRows, 0);
+  std::shuffle(rows, rows + kRows, numbers);
+  return order;
+}
+
+// The program itself writes what ops take as an index, save, read without saving it, and write in
+// place. Poison is on: PyTorch fills new memory with NaN, or 2^63 - 1, so that no block is right by
+// chance.
+Training rawWrites() {
+  at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/true);
+  return residual([numbers = std::make_shared<std::mt19937>(1)](const Tensor& x) {
+    const Tensor order = orderOfRows(*numbers);
+    Tensor y = torch::gelu(x).index_select(0, order) * writtenRaw(*numbers);
+    y = (y + halfWrittenRaw(*numbers)).sin() * listOfNumbers(*numbers);
+    return y * writtenRaw(*numbers).add_(1);
+  });
+}
+
 }  // namespace
 
 const std::map<std::string, std::function<Training()>>& programs() {
@@ -268,6 +320,7 @@ const std::map<std::string, std::function<Training()>>& programs() {
       {"data_parallel_threads", dataParallelThreads},
       {"hinted_writes", hintedWrites},
       {"hinted_saliency", hintedSaliency},
+      {"raw_writes", rawWrites},
   };
   return all;
 }
