@@ -28,6 +28,7 @@ GPU = NotRun("needs a GPU machine")
 REMOTE = NotRun("needs another machine")
 
 WHEEL = Elsewhere("test_packaging.py::test_it_trains_beside_torch_alone")
+CHECKOUT = Elsewhere("test_packaging.py::test_a_checkout_is_installed_into_a_fresh_environment")
 
 ONE_RANK = {"--nproc-per-node 8": "--nproc-per-node 1"}
 TOP_ONCE = {"ebbtide top": "ebbtide top --once"}
@@ -50,13 +51,15 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
         "fits 2GiB", with_torch=True
     ),
     "build/release/bin/ebbtide top": Run(RANKS, instead=TOP_ONCE),
-    "pip install .": WHEEL,
-    "python -m build --wheel": WHEEL,
+    "pip install .": CHECKOUT,
+    "python -m build --wheel": Elsewhere(
+        "test_packaging.py::test_build_makes_the_wheel_that_pip_makes"
+    ),
     "pip install dist/ebbtide-*+torch2.11-*.whl": WHEEL,
     # docs/install.md
     "pip install ebbtide-0.1.0+torch2.11-py3-none-linux_x86_64.whl": WHEEL,
     "EBBTIDE=1 python train.py": Run(r"ended after 24 steps", with_torch=True),
-    "uv pip install .": NotRun("a build of minutes, as pip's, of which test_packaging runs one"),
+    "uv pip install .": CHECKOUT,
     "apt-get install --no-install-recommends g++ cmake ninja-build libboost1.81-dev "
     "prometheus-cpp-dev nlohmann-json3-dev libfmt-dev libcli11-dev libtomlplusplus-dev zlib1g-dev "
     "libncurses-dev": NotRun("changes the system; ./dev setup installs these packages"),

@@ -1,18 +1,18 @@
 """The wheel, from nothing: built, installed beside torch alone, and a training with it."""
 
 import json
-import os
+import platform
 import re
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 from conftest import Baseline
+from fresh_environment import Environment, need_index, need_package, succeeded
 from processes import ROOT, environment, tiny
 
 ELF = b"\x7fELF"
@@ -25,63 +25,77 @@ SYSTEM = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1
 }
 # In the process that imported torch they are loaded.
 OF_TORCH = {"libtorch_cpu.so", "libc10.so", "libc10_cuda.so", "libcudart.so.12", "libcudart.so.13"}
+SYSTEM_NEEDS = ("platform", "glibc", "libstdc++")  # rows of a table in docs/install.md
 
 
-@dataclass(frozen=True)
-class Installed:
-    """An environment that has torch, what torch requires, and the wheel."""
+def binaries(folder: Path) -> list[Path]:
+    """Libraries and programs."""
+    found = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            with path.open("rb") as file:
+                found += [path] if file.read(4) == ELF else []
+    return found
 
-    folder: Path
-    package: Path
 
-    def run(
-        self, *command: str, variables: dict[str, str] | None = None, status: int | None = 0
-    ) -> str:
-        """Its output, stdout and stderr; asserts the status, unless that is None."""
-        done = subprocess.run(
-            (str(self.folder / "bin" / command[0]), *command[1:]),
-            env=environment(tiny(), {}, self.folder) | (variables or {}),
-            cwd=self.folder,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+def newest_needed(of: list[Path]) -> dict[str, str]:
+    """By the family of symbols, as GLIBC, the newest version that one of the files asks for."""
+    told = "".join(
+        subprocess.run(
+            ("readelf", "--version-info", "--wide", str(path)),
+            capture_output=True,
             text=True,
-            timeout=180,
-        )
-        assert status in (None, done.returncode), done.stdout
-        return done.stdout
-
-
-def succeeded(command: tuple[str, ...], folder: Path, seconds: int) -> None:
-    # By the name of the compiler that ./dev takes, whose objects ccache then has.
-    env = {k: v for k, v in os.environ.items() if not k.startswith("EBBTIDE")} | {"CXX": "c++"}
-    done = subprocess.run(
-        command, cwd=folder, env=env, capture_output=True, text=True, timeout=seconds
+            check=True,
+        ).stdout
+        for path in of
     )
-    assert done.returncode == 0, done.stdout + done.stderr
+    newest: dict[str, tuple[int, ...]] = {}
+    for family, version in re.findall(r"Name: (\w+?)_([\d.]+)  Flags:", told):
+        numbers = tuple(map(int, version.split(".")))
+        newest[family] = max(newest.get(family, ()), numbers)
+    return {family: ".".join(map(str, numbers)) for family, numbers in newest.items()}
 
 
-def required_by(name: str, found: set[str]) -> Iterator[metadata.Distribution]:
-    """The distribution and all that it requires, as far as they are installed here."""
-    if name in found:
-        return
-    found.add(name)
+def documented_needs(column: int) -> dict[str, str]:
+    """A column of the table of docs/install.md: 1 is the wheel, 2 torch."""
+    text = (ROOT / "docs/install.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    found = {row[0].partition(" ")[0]: row[column] for row in rows if len(row) == 3}
+    return {name: found[name].partition(",")[0].strip("`") for name in SYSTEM_NEEDS}
+
+
+def of_debian_12() -> bool:
     try:
-        distribution = metadata.distribution(name)
-    except metadata.PackageNotFoundError:  # for another system, or an extra
-        return
-    yield distribution
-    for requirement in distribution.requires or []:
-        yield from required_by(re.split(r"[^\w.-]", requirement)[0], found)
+        system = platform.freedesktop_os_release()
+    except OSError:
+        return False
+    return (system["ID"], system.get("VERSION_ID")) == ("debian", "12")
 
 
-def link_torch(folder: Path) -> None:
-    folder.mkdir()
-    for distribution in required_by("torch", set()):
-        for top in {file.parts[0] for file in distribution.files or []} - {"..", "__pycache__"}:
-            link = folder / top
-            if not link.exists():
-                link.symlink_to(Path(str(distribution.locate_file(top))))
+def trains_in(place: Environment, baseline: Baseline, budget: str, folder: Path) -> None:
+    program = tiny()
+    out = folder / "result.json"
+    ours = environment(program, {"EBBTIDE_BUDGET": budget}, folder)
+    said = place.run("python", *program.command[1:], "--out", str(out), variables=ours)
+    # The line at the end: all 12 steps of tiny() kept the budget.
+    assert re.search(r"ended after 12 steps.* of the budget's .*, never over it", said), said
+    result = json.loads(out.read_text())
+    result.pop("step_seconds", None)
+    assert result == baseline.plain.results[0]
+
+
+def names_and_metadata(wheel: Path) -> tuple[set[str], str]:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+        (described,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        return names, archive.read(described).decode()
+
+
+def torch_of_the_last_build() -> Path:
+    """Not resolved: the torch of a fresh environment is a link."""
+    cache = (ROOT / "build/pip/CMakeCache.txt").read_text()
+    (folder,) = re.findall(r"^EBBTIDE_TORCH_ROOT:\w+=(.*)$", cache, re.MULTILINE)
+    return Path(folder)
 
 
 # Over 20 s: pip compiles plugin and program, from ccache at best; 1,800 s are for an empty one.
@@ -95,16 +109,26 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    folder = tmp_path_factory.mktemp("environment")
-    succeeded((sys.executable, "-m", "venv", "--without-pip", "."), folder, 60)
-    link_torch(folder / "torch-alone")
-    (site,) = folder.glob("lib/python3*/site-packages")
-    (site / "torch-alone.pth").write_text(f"{folder / 'torch-alone'}\n")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    made = Environment.make(tmp_path_factory.mktemp("environment"), "--without-pip")
     # Dependencies included: the torch that is there is the one that the wheel wants.
-    pip = (sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install")
-    succeeded((*pip, "--no-index", str(wheel)), folder, 60)
-    return Installed(folder, site / "ebbtide")
+    pip = (sys.executable, "-m", "pip", "--python", str(made.folder / "bin" / "python"), "install")
+    succeeded((*pip, "--no-index", str(wheel)), made.folder, 60)
+    return made
+
+
+@pytest.fixture(scope="module")
+def with_pip(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """As `python -m venv` makes it. One, as what includes torch is compiled for its folder."""
+    return Environment.make(tmp_path_factory.mktemp("fresh"))
+
+
+@pytest.fixture
+def fresh(with_pip: Environment) -> Iterator[Environment]:
+    need_index()
+    assert not with_pip.package.exists()
+    yield with_pip
+    with_pip.typed("pip uninstall --yes ebbtide")
 
 
 def test_the_wheel_holds_the_library_and_serves_every_cpython(wheel: Path) -> None:
@@ -141,9 +165,8 @@ def test_its_metadata_wants_the_torch_that_it_was_built_for(wheel: Path, built_f
     assert any(line.endswith(f"+torch{built_for}") for line in lines if "Version:" in line)
 
 
-def test_it_needs_nothing_of_the_system_but_what_torch_needs(installed: Installed) -> None:
-    programs = [path for path in installed.package.rglob("*") if path.is_file()]
-    programs = [path for path in programs if path.read_bytes()[:4] == ELF]
+def test_it_needs_nothing_of_the_system_but_what_torch_needs(installed: Environment) -> None:
+    programs = binaries(installed.package)
     # Both libraries' own names, two programs, and at least one with torch.
     assert len(programs) >= 5
     held = {path.name for path in programs}
@@ -162,7 +185,7 @@ def test_it_needs_nothing_of_the_system_but_what_torch_needs(installed: Installe
     assert not [path for path in programs if path.name.startswith("libtorch")]
 
 
-def test_the_program_and_its_pages_are_installed(installed: Installed) -> None:
+def test_the_program_and_its_pages_are_installed(installed: Environment) -> None:
     version = installed.run("ebbtide", "--version")
     assert re.fullmatch(r"(ebbtide )?\d+\.\d+\.\d+\n", version)
     assert installed.run("python", "-m", "ebbtide", "--version") == version
@@ -177,7 +200,7 @@ def test_the_program_and_its_pages_are_installed(installed: Installed) -> None:
         assert (share / name).read_text() == installed.run("ebbtide", "completion", shell)
 
 
-def test_its_doctor_looks_at_the_environment_that_it_is_in(installed: Installed) -> None:
+def test_its_doctor_looks_at_the_environment_that_it_is_in(installed: Environment) -> None:
     # Ports and folders of this machine may be problems: the status is not looked at.
     told = json.loads(installed.run("ebbtide", "doctor", "--json", status=None))
     found = {finding["name"]: finding for finding in told["findings"]}
@@ -187,14 +210,81 @@ def test_its_doctor_looks_at_the_environment_that_it_is_in(installed: Installed)
 
 
 def test_it_trains_beside_torch_alone(
-    installed: Installed, tiny_baseline: Baseline, tiny_budget: str, tmp_path: Path
+    installed: Environment, tiny_baseline: Baseline, tiny_budget: str, tmp_path: Path
 ) -> None:
-    program = tiny()
-    out = tmp_path / "result.json"
-    ours = environment(program, {"EBBTIDE_BUDGET": tiny_budget}, tmp_path)
-    said = installed.run("python", *program.command[1:], "--out", str(out), variables=ours)
-    # The line at the end: all 12 steps of tiny() kept the budget.
-    assert re.search(r"ended after 12 steps.* of the budget's .*, never over it", said), said
-    result = json.loads(out.read_text())
-    result.pop("step_seconds", None)
-    assert result == tiny_baseline.plain.results[0]
+    trains_in(installed, tiny_baseline, tiny_budget, tmp_path)
+
+
+def test_what_it_needs_of_a_system_is_documented(installed: Environment) -> None:
+    if not of_debian_12():
+        pytest.skip("the figures are of a wheel from Debian 12")
+    needs, documented = newest_needed(binaries(installed.package)), documented_needs(1)
+    assert documented["glibc"] == needs["GLIBC"]
+    assert documented["libstdc++"] == f"GLIBCXX_{needs['GLIBCXX']}"
+    limits = (ROOT / "docs/limits.md").read_text()
+    assert f"from Debian 12 needs glibc {needs['GLIBC']} and " in limits
+
+
+def test_what_torch_needs_of_a_system_is_documented(built_for: str) -> None:
+    text = (ROOT / "docs/install.md").read_text()
+    if f"| torch {built_for} itself |" not in text:
+        pytest.skip(f"the figures are of another torch than {built_for}")
+    torch = metadata.distribution("torch")
+    needs = newest_needed(binaries(Path(str(torch.locate_file("torch")))))
+    documented = documented_needs(2)
+    assert documented["glibc"] == needs["GLIBC"]
+    assert documented["libstdc++"] == f"GLIBCXX_{needs['GLIBCXX']}"
+    assert f"-{documented['platform']}_" in str(torch.read_text("WHEEL"))
+
+
+@pytest.mark.nightly
+def test_auditwheel_names_the_documented_platform(wheel: Path) -> None:
+    if not of_debian_12():
+        pytest.skip("the figures are of a wheel from Debian 12")
+    need_package("auditwheel")
+    told = succeeded((sys.executable, "-m", "auditwheel", "show", str(wheel)), ROOT, 120)
+    (platform_tag,) = re.findall(r'constrains the platform tag to "(\w+)"', " ".join(told.split()))
+    assert platform_tag == f"{documented_needs(1)['platform']}_{platform.machine()}"
+
+
+# Over 20 s: what includes torch is compiled once more, for the torch of this environment.
+@pytest.mark.nightly
+@pytest.mark.parametrize("command", ["pip install .", "uv pip install ."])
+def test_a_checkout_is_installed_into_a_fresh_environment(
+    command: str, fresh: Environment, tiny_baseline: Baseline, tiny_budget: str, tmp_path: Path
+) -> None:
+    if command.startswith("uv "):
+        need_package("uv")
+    fresh.typed(command)
+    assert torch_of_the_last_build() == fresh.site / "torch"
+    trains_in(fresh, tiny_baseline, tiny_budget, tmp_path)
+
+
+# Over 20 s, as above.
+@pytest.mark.nightly
+def test_build_makes_the_wheel_that_pip_makes(
+    fresh: Environment, wheel: Path, tmp_path: Path
+) -> None:
+    need_package("build")
+    fresh.link("build")
+    fresh.typed(f"python -m build --wheel --outdir {tmp_path}")  # else dist/ of the checkout
+    assert torch_of_the_last_build() == fresh.site / "torch"
+    (built,) = tmp_path.iterdir()
+    assert built.name == wheel.name
+    assert names_and_metadata(built) == names_and_metadata(wheel)
+
+
+# Over 20 s: everything is compiled in the folder of the archive, from ccache what knows no torch.
+@pytest.mark.nightly
+def test_a_source_archive_has_what_a_wheel_is_made_of(
+    fresh: Environment, wheel: Path, tmp_path: Path
+) -> None:
+    need_package("build")
+    fresh.link("build")
+    unpacked = {"TMPDIR": str(tmp_path), "CCACHE_BASEDIR": str(tmp_path)}
+    fresh.typed(f"python -m build --outdir {tmp_path / 'dist'}", unpacked)
+    (archive,) = (tmp_path / "dist").glob("*.tar.gz")
+    (built,) = (tmp_path / "dist").glob("*.whl")
+    assert re.fullmatch(r"ebbtide-\d+\.\d+\.\d+\.tar\.gz", archive.name)  # for every torch
+    assert built.name == wheel.name
+    assert names_and_metadata(built) == names_and_metadata(wheel)

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from fresh_environment import need_index, need_package, required_backend
 from processes import ROOT
 
 BACKEND = ROOT / "plugin" / "wheel"
@@ -23,12 +24,16 @@ def environment_in(folder: Path) -> Path:
 
 
 def torch_in(environment: Path, version: str = "2.15.1+cpu") -> Path:
-    """As much of a torch as a build looks at first."""
+    """As much of a torch as a build, pip and uv look at first."""
     (site,) = environment.glob("lib/python3*/site-packages")
     (site / "torch/include/ATen").mkdir(parents=True)
     (site / "torch/include/ATen/ATen.h").touch()
     (site / "torch/__init__.py").touch()
     (site / "torch/version.py").write_text(f"__version__ = '{version}'\n")
+    information = site / f"torch-{version}.dist-info"
+    information.mkdir()
+    described = f"Metadata-Version: 2.1\nName: torch\nVersion: {version}\n"
+    (information / "METADATA").write_text(described)
     return site / "torch"
 
 
@@ -85,6 +90,47 @@ def test_the_frontends_environment_goes_before_the_activated_one(
     assert Path(found.stdout.strip()).resolve() == torch.resolve(), found.stderr
 
 
+def said_in_the_checkout(command: tuple[str, ...], variables: dict[str, str]) -> str:
+    """Beside its .venv, which has another torch than the environments here."""
+    kept = {name: value for name, value in os.environ.items() if name != "VIRTUAL_ENV"}
+    done = subprocess.run(
+        command,
+        cwd=ROOT,
+        env=kept | variables,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=180,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def test_pip_would_install_what_is_for_the_environments_torch(tmp_path: Path) -> None:
+    need_index()
+    environment = environment_in(tmp_path / "env")
+    torch_in(environment, "2.14.1+cpu")
+    pip = (sys.executable, "-m", "pip", "--python", str(environment / "bin/python"))
+    said = said_in_the_checkout((*pip, "install", "--dry-run", "."), {})
+    assert re.search(r"^Would install ebbtide-\d+\.\d+\.\d+\+torch2\.14$", said, re.M), said
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("how", ["activated", "named"])
+def test_uv_would_install_what_is_for_the_environments_torch(how: str, tmp_path: Path) -> None:
+    need_index()
+    need_package("uv")
+    environment = environment_in(tmp_path / "env")
+    torch_in(environment, "2.14.1+cpu")
+    uv = (str(Path(sys.executable).parent / "uv"), "pip", "install", "--dry-run")
+    named = ("--python", str(environment)) if how == "named" else ()
+    activated = {"VIRTUAL_ENV": str(environment)} if how == "activated" else {}
+    cache = {"UV_CACHE_DIR": str(tmp_path / "cache")}
+    said = said_in_the_checkout((*uv, *named, "."), cache | activated)
+    # Of a wheel for another torch it would install that, too.
+    assert re.findall(r"^ [-+~] (\S+)", said, re.M) == ["ebbtide"], said
+
+
 def metadata_for(torch: Path, folder: Path) -> subprocess.CompletedProcess[str]:
     named = ("cmake.define.EBBTIDE_TORCH_ROOT", str(torch))
     return subprocess.run(
@@ -133,3 +179,8 @@ def test_the_documented_packages_are_those_that_setup_installs() -> None:
     (line,) = re.findall(r"^apt-get install (.*)$", (ROOT / "docs/install.md").read_text(), re.M)
     # A wheel is built without tests, and without ccache as well.
     assert set(line.split()) - {"--no-install-recommends"} == installed - {"ccache", "libgtest-dev"}
+
+
+@pytest.mark.quick
+def test_the_documented_backend_is_the_one_that_is_required() -> None:
+    assert f"`{required_backend()}`" in (ROOT / "docs/install.md").read_text()
