@@ -1,8 +1,11 @@
 #include "available_memory.hpp"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <fstream>
 #include <limits>
 #include <optional>
@@ -86,6 +89,24 @@ std::optional<Bytes> leastOfGroups(const fs::path& root, const Figure& figure) {
   return least;
 }
 
+// In whole pages. Where nobody tells, all of them.
+Bytes residentBytes(const std::byte* begin, const std::byte* end) {
+  const Bytes page_bytes = ::sysconf(_SC_PAGE_SIZE);
+  std::array<unsigned char, 4096> pages{};
+  const Bytes before = static_cast<Bytes>(reinterpret_cast<std::uintptr_t>(begin)) % page_bytes;
+  Bytes resident = 0;
+  for (const std::byte* at = begin - before; at < end;) {
+    const auto count = std::min<Bytes>(std::ssize(pages), (end - at + page_bytes - 1) / page_bytes);
+    const auto bytes = static_cast<std::size_t>(count * page_bytes);
+    // It asks for an address that may be written, and writes to none.
+    if (::mincore(const_cast<std::byte*>(at), bytes, pages.data()) != 0) pages.fill(1);
+    resident += std::count_if(pages.begin(), pages.begin() + count,
+                              [](unsigned char page) { return (page & 1) != 0; });
+    at += bytes;
+  }
+  return resident * page_bytes;
+}
+
 }  // namespace
 
 Bytes availableMemoryBytes(double free_share, const fs::path& root) {
@@ -99,11 +120,15 @@ Bytes availableMemoryBytes(double free_share, const fs::path& root) {
   return std::min(left, in_groups.value_or(kUnlimited));
 }
 
-std::optional<Bytes> residentAnonymousBytes(const fs::path& root) {
-  std::ifstream file(root / "proc/self/statm");
-  Bytes size = 0, resident = 0, shared = 0;  // pages
-  if (!(file >> size >> resident >> shared)) return std::nullopt;
-  return std::max<Bytes>(0, resident - shared) * ::sysconf(_SC_PAGE_SIZE);
+Bytes residentBytes(const allocator::MappedStretches& stretches) {
+  Bytes resident = 0;
+  for (auto next = stretches.begin(); next != stretches.end();) {
+    const std::byte* const begin = next->begin;
+    const std::byte* end = begin;
+    for (; next != stretches.end() && next->begin == end; ++next) end += next->bytes;
+    resident += residentBytes(begin, end);
+  }
+  return resident;
 }
 
 std::optional<Bytes> groupLimitBytes(const fs::path& root) {

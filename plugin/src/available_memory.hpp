@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "ebbtide/allocator/mapped_stretch.hpp"
+
 namespace ebbtide::plugin {
 
 // Of the machine and of each limit: what a rank leaves free that takes all it can have.
@@ -16,8 +18,9 @@ constexpr double kFreeShare = 0.05;
 // file system; tests give another one.
 std::int64_t availableMemoryBytes(double free_share = 0, const std::filesystem::path& root = "/");
 
-// Of this process, what is in memory and no file's. Nothing: it is not known.
-std::optional<std::int64_t> residentAnonymousBytes(const std::filesystem::path& root = "/");
+// Of mapped memory, in the order of addresses, what is in memory: pages that were never written, or
+// that are swapped out, are not.
+std::int64_t residentBytes(const allocator::MappedStretches& stretches);
 
 // The lowest limit of the control groups (v1, v2) that this process is in, those above its own
 // included. Nothing: none has one.

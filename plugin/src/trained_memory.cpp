@@ -123,12 +123,11 @@ std::int64_t TrainedMemory::othersBytes() const {
 std::int64_t TrainedMemory::reachableBytes(double free_share) const {
   if (most_bytes_) return most_bytes_();
   if (isElsewhere()) return allocator::kUnlimited;
-  const Bytes all_left = availableMemoryBytes(free_share) / std::max(1, config_->local_world_size);
-  const Bytes mapped = memory_->ledger().mappedBytes();
-  // What is mapped but was never written takes of what is left once it is.
-  const Bytes untouched = std::max<Bytes>(0, mapped - residentAnonymousBytes().value_or(mapped));
-  const Bytes left = std::max<Bytes>(0, all_left - untouched);
-  return left > allocator::kUnlimited - mapped ? allocator::kUnlimited : mapped + left;
+  // What is mapped but was never written takes of what is left once it is. Asked for first: what is
+  // written meanwhile is not counted twice.
+  const Bytes written = residentBytes(memory_->mappedStretches());
+  const Bytes left = availableMemoryBytes(free_share) / std::max(1, config_->local_world_size);
+  return left > allocator::kUnlimited - written ? allocator::kUnlimited : written + left;
 }
 
 scheduler::HostCopies TrainedMemory::hostCopies() {

@@ -100,9 +100,9 @@ class TrainedMemory {
     allocator::DeviceMemory& memory_;
     const allocator::Bytes before_;
   };
-  // That could be mapped without a budget. Of the host what is mapped and this rank's part of what
-  // is left of the machine's memory and of the control groups', but for that share of each; reads
-  // files.
+  // That could be mapped without a budget. Of the host what is mapped and in memory, and this
+  // rank's part of what is left of the machine's memory and of the control groups', but for that
+  // share of each; reads files.
   std::int64_t reachableBytes(double free_share = 0) const;
   void noteSlackAtPeak(std::int64_t bytes) noexcept { slack_at_peak_bytes_ = bytes; }
 

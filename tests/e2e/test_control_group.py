@@ -133,6 +133,36 @@ def test_where_the_group_is_full_no_smallest_budget_is_named(group: Path, tmp_pa
     assert 0 < done.report["mapped_peak_bytes"] <= 480 * MIB * 95 // 100
 
 
+# Neither block of 192 MiB can be given up: one is written outside of torch's allocator, as a NumPy
+# array is, the other one is the step's to write later. The blocks of 16 MiB that are held beside
+# both may take no more than what is left then.
+UNWRITTEN = """
+import torch
+from torch import nn
+array = b"x" * (192 << 20)
+buffer = torch.empty(192 << 20, dtype=torch.uint8)
+layer = nn.Linear(64, 64)
+held = [layer(torch.ones(1, 64))]
+try:
+    for _ in range(100):
+        held.append(torch.ones(4 << 20))
+except RuntimeError as error:
+    assert "can't allocate memory" in str(error)
+buffer.fill_(1)
+print("all is written")
+"""
+
+
+def test_what_is_not_written_yet_is_left_room_for(group: Path, tmp_path: Path) -> None:
+    """5 % of 800 MiB are 40: a process that takes the 192 MiB twice is ended."""
+    if run_within(group, 800 * MIB, code(UNWRITTEN), {}, tmp_path / "plain").status != -9:
+        pytest.skip("nobody ends the process here")
+    done = run_within(
+        group, 800 * MIB, code(UNWRITTEN), {"EBBTIDE_BUDGET": "2MiB"}, tmp_path / "budget"
+    )
+    assert done.status == 0 and "all is written" in done.output, done.output
+
+
 # A step needs some MiB: both budgets fit.
 CHANGES = """
 import ebbtide

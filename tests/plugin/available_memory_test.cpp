@@ -1,9 +1,11 @@
 #include "available_memory.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <fstream>
 #include <string>
 
@@ -36,11 +38,24 @@ TEST_F(AvailableMemory, WithoutGroupsTheMachineTells) {
   EXPECT_GT(availableMemoryBytes(), kMib);  // this machine's
 }
 
-// 30 pages are resident; 10 are those of files.
-TEST_F(AvailableMemory, AProcessHasPagesThatAreNoFiles) {
-  EXPECT_EQ(residentAnonymousBytes(root_), std::nullopt);
-  write("proc/self/statm", "100 30 10 5 0 60 0\n");
-  EXPECT_EQ(residentAnonymousBytes(root_), 20 * ::sysconf(_SC_PAGE_SIZE));
+// Of 64 pages 4 are written: two side by side, one in which a stretch ends and the next one begins,
+// and one behind the stretches.
+TEST_F(AvailableMemory, OnlyPagesThatWereWrittenAreInMemory) {
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
+  void* const mapped =
+      ::mmap(nullptr, 64 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, /*fd=*/-1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  ::madvise(mapped, 64 * page, MADV_NOHUGEPAGE);
+  auto* const begin = static_cast<std::byte*>(mapped);
+  const auto bytes = static_cast<std::int64_t>(page);
+  const allocator::MappedStretches stretches = {{begin, 32 * bytes},
+                                                {begin + 32 * bytes, bytes / 2},
+                                                {begin + 32 * bytes + bytes / 2, 30 * bytes}};
+  EXPECT_EQ(residentBytes({}), 0);
+  EXPECT_EQ(residentBytes(stretches), 0);
+  for (const int written : {5, 6, 32, 63}) begin[written * bytes] = std::byte{1};
+  EXPECT_EQ(residentBytes(stretches), 3 * bytes);
+  ::munmap(mapped, 64 * page);
 }
 
 // 5 MiB, of which 4 are used, 2 of them cached files: 5 - 2 = 3. Above it 20 are left.

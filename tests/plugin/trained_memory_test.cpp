@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+
+#include "available_memory.hpp"
+#include "config.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -29,6 +34,22 @@ TEST_F(TrainedMemoryTest, WhatStepsNeedFitsTheBudgetThatIsNamed) {
     const std::int64_t named = memory_.namedBudgetBytes(needed);
     EXPECT_GE(named - memory_.headroomBytes(named), needed);
   }
+}
+
+// Twice what the machine has is mapped, and 8 MiB of it are written: with a huge page at either end
+// 12 at most.
+TEST_F(TrainedMemoryTest, WhatWasNeverWrittenIsNoMemory) {
+  allocator::DeviceMemory& host = memory_.memory();
+  void* const block = host.allocate(static_cast<std::size_t>(2 * machineMemoryBytes()),
+                                    allocator::Stream::kDefault);
+  if (block == nullptr) GTEST_SKIP() << "so many addresses are not given here";
+  EXPECT_LE(memory_.reachableBytes(), machineMemoryBytes());
+  EXPECT_LT(residentBytes(host.mappedStretches()), 8 * kMiB);
+  std::memset(block, 1, 8 * kMiB);
+  EXPECT_GE(residentBytes(host.mappedStretches()), 8 * kMiB);
+  EXPECT_LE(residentBytes(host.mappedStretches()), 12 * kMiB);
+  EXPECT_GE(memory_.reachableBytes(), 8 * kMiB);
+  host.deallocate(block);
 }
 
 TEST_F(TrainedMemoryTest, AHostThatRefusedAWriteIsNotAskedAtOnce) {
