@@ -67,6 +67,8 @@ class BudgetFloor {
 
   State state() const noexcept { return state_; }
   Bytes lastBaseBytes() const noexcept { return last_base_bytes_; }  // -1: no step began
+  // A search has ended as the base sank. What was taken before that is still counted as a need.
+  bool judgedAnew() const noexcept { return sank_; }
   int begun() const noexcept { return begun_; }  // steps, while nothing was decided
   bool tooSmall() const noexcept {
     return state_ == State::kSearching || state_ == State::kImpossible;

@@ -2,6 +2,7 @@
 //
 //   step k goes over ──► one line at its end ──► k+1, k+2 … go over, too, and are counted
 //     ──► the base is settled, at the latest when k+3 begins: refused, with the budget that trains
+//           └ lower than k's, and a step has held since: judged anew, once, by the steps to come
 //
 // A program that catches the refusal and goes on with something else, a smaller batch for one, is
 // judged anew.
@@ -166,15 +167,16 @@ void Session::describeNeed(const scheduler::Trace& trace, const scheduler::Trace
   if (most) needs_most_first_op_ = firstOpOf(trace);
 }
 
+// Of each search: it ends within the steps that it is granted here.
 void Session::sayOverBudget() {
-  if (!budget_.isNew(RankBudget::Message::kOver)) return;
   const Bytes needed = floor_.neededBytes(), now = budget().value_or(0);
   const std::string who = floor_.needsMostAtStart() ? "the program, before its first step,"
                                                     : fmt::format("step {}", steps_);
-  const std::string what = needed > now
-                               ? fmt::format("needed at least {}, more than the budget of {}",
-                                             formatBytes(needed), formatBytes(now))
-                               : fmt::format("went over the budget of {}", formatBytes(now));
+  const std::string what =
+      floor_.judgedAnew() ? fmt::format("went over the budget of {} again", formatBytes(now))
+      : needed > now      ? fmt::format("needed at least {}, more than the budget of {}",
+                                        formatBytes(needed), formatBytes(now))
+                          : fmt::format("went over the budget of {}", formatBytes(now));
   warn(
       fmt::format("{} {}: training goes on over the budget for at most {} more steps, to find the "
                   "budget that trains",

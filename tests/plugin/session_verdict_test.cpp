@@ -74,6 +74,35 @@ TEST_F(SessionVerdictTest, AStepThatWasNotRecordedIsNeededToo) {
   session.memory().deallocate(kept);
 }
 
+// 4 MiB are live when the first step begins, which takes 16 more, and gone when the second one
+// does, which holds: the budget is judged anew. The third takes 10 and is told by a line of its
+// own. With the fourth begin the budget is refused for the 20, as the first step comes again.
+TEST_F(SessionVerdictTest, EachSearchForTheBudgetIsToldByALine) {
+  needLittle();
+  config_.log_level = "info";
+  testing::internal::CaptureStderr();
+  Session& session = begin(kBudget);
+  void* kept = session.memory().allocate(4 * kMib, allocator::Stream::kDefault);
+  stepOver();
+  session.memory().deallocate(kept);
+  step();
+  const Session::StepStart start = session.beginStep();
+  EXPECT_FALSE(session.stopRequested());
+  void* block = session.memory().allocate(10 * kMib, allocator::Stream::kDefault);
+  end(start);
+  session.memory().deallocate(block);
+  EXPECT_FALSE(session.stopRequested());
+  session.beginStep();
+  EXPECT_TRUE(session.stopRequested());
+  const std::string said = testing::internal::GetCapturedStderr();
+  const std::string granted = ": training goes on over the budget for at most 3 more steps";
+  for (const char* line : {"step 1 needed at least 20.0 MiB, more than the budget of 8.0 MiB",
+                           "step 3 went over the budget of 8.0 MiB again"})
+    EXPECT_NE(said.find(line + granted), std::string::npos) << said;
+  const std::string text = session.raiseStop();
+  EXPECT_NE(text.find("needs 20.0 MiB"), std::string::npos) << text;
+}
+
 TEST_F(SessionVerdictTest, AnotherBudgetLiftsARefusalThatWasMet) {
   Session& session = begin(kBudget);
   stepOver();
