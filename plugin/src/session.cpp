@@ -177,7 +177,6 @@ Session::StepStart Session::beginStep(bool trains) {
   takeOutage();
   StepStart start;
   start.number = steps_ + 1;
-  start.trains = trains;
   start.opened = open_steps_.begin();
   run_trace_.beginStep(start.number);
   snapshots_.beginStep(start.number);

@@ -137,7 +137,6 @@ class Session {
     bool hooks = true;
     std::int64_t number = 0;  // from 1, as far as steps with a backward pass count
     OpenSteps::Number opened = 0;
-    bool trains = true;
   };
   // `trains`: false: the thread's steps have run nothing backward so far. It takes no turn from
   // another one, and is no word on the budget.

@@ -133,7 +133,7 @@ bool ThreadSteps::begin(c10::Device device) {
   watchNccl(start.record_ops || session.runTrace().on());
   run_ = std::make_shared<StepRun>(
       session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log, start.number,
-                                start.opened, start.trains});
+                                start.opened, trains()});
   liveRuns().add(run_);
   marks_.joinStep(start.log);
   return true;

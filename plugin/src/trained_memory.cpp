@@ -153,9 +153,11 @@ TrainedMemory::~TrainedMemory() {
 void TrainedMemory::watchLater(std::int64_t step, std::int64_t base_bytes) {
   later_.start(step, base_bytes);
   memory_->setWatcher(&later_);
+  watches_later_ = true;
 }
 
 void TrainedMemory::forgetLater() {
+  if (!std::exchange(watches_later_, false)) return;
   memory_->setWatcher(nullptr);
   later_.start(0, 0);
 }

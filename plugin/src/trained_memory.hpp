@@ -51,7 +51,7 @@ class TrainedMemory {
   }  // nothing: streams share it
   const std::optional<StepPlacement>& placement() const noexcept { return placement_; }
 
-  // What comes to live between steps, from this one on; until it is forgotten.
+  // What comes to live between steps, from this one on; until it is forgotten. One at a time.
   void watchLater(std::int64_t step, std::int64_t base_bytes);
   void forgetLater();
   LaterBlocks& later() noexcept { return later_; }
@@ -129,6 +129,7 @@ class TrainedMemory {
   allocator::DeviceMemory* memory_;
   std::optional<StepObserver> observer_;
   LaterBlocks later_;
+  bool watches_later_ = false;
   std::optional<StepPlacement> placement_;
   SpillStore file_;
   SpillTarget* spills_ = &file_;
