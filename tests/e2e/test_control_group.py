@@ -3,6 +3,8 @@
 import contextlib
 import os
 import re
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +42,43 @@ def run_within(
     return run(Program(command), variables, folder)
 
 
+# The files of the second version's groups, in the place of the machine's, for one process alone.
+# They stay as they are written: nothing is used there, and nobody is ended.
+ENTER_SECOND = (
+    'mount --bind "$0/groups" /sys/fs/cgroup && mount --bind "$0/own" /proc/$$/cgroup && exec "$@"'
+)
+
+
+def within_second(
+    folder: Path, limit_bytes: int, program: Program, used_bytes: int = 0, cached_bytes: int = 0
+) -> Program:
+    """Its own group has no limit, the one above has. `cached_bytes`: of what is used, files."""
+    above = folder / "groups" / "above"
+    (above / "job").mkdir(parents=True)
+    (folder / "own").write_text("0::/above/job\n")
+    (above / "job" / "memory.max").write_text("max\n")
+    (above / "memory.max").write_text(f"{limit_bytes}\n")
+    (above / "memory.current").write_text(f"{used_bytes}\n")
+    inactive = cached_bytes * 3 // 4
+    (above / "memory.stat").write_text(
+        f"anon {used_bytes - cached_bytes}\nfile {cached_bytes}\n"
+        f"inactive_file {inactive}\nactive_file {cached_bytes - inactive}\n"
+    )
+    enter = ("unshare", "--mount", "sh", "-c", ENTER_SECOND, str(folder))
+    return Program((*enter, *program.command))
+
+
+@pytest.fixture
+def second_version(tmp_path: Path) -> None:
+    """As for `group`: only an administrator may cover files, and not everywhere."""
+    if shutil.which("unshare") is None:
+        pytest.skip("unshare (util-linux) is not there")
+    tried = within_second(tmp_path / "tried", MIB, Program(("cat", "/proc/self/cgroup")))
+    done = subprocess.run(tried.command, capture_output=True, text=True)
+    if done.stdout != "0::/above/job\n":
+        pytest.skip("files of the system cannot be covered here")
+
+
 # 80 % of 1,536 MiB are 1,228.8.
 def test_a_percentage_is_of_the_group(group: Path, tmp_path: Path) -> None:
     done = run_within(group, 1536 * MIB, tiny(), {"EBBTIDE_BUDGET": "80%"}, tmp_path).succeeded()
@@ -52,6 +91,22 @@ def test_a_budget_over_the_limit_is_warned_of(group: Path, tmp_path: Path) -> No
     done = run_within(group, 1536 * MIB, tiny(), {"EBBTIDE_BUDGET": "2GiB"}, tmp_path).succeeded()
     warning = "more than the control group (container, job) may use, 1.50 GiB"
     assert done.output.count(warning) == 1, done.output
+
+
+@pytest.mark.usefixtures("second_version")
+def test_a_percentage_is_of_a_group_of_the_second_version(tmp_path: Path) -> None:
+    program = within_second(tmp_path / "groups", 1536 * MIB, tiny())
+    done = run(program, {"EBBTIDE_BUDGET": "80%"}, tmp_path).succeeded()
+    assert 1228 * MIB < done.report["budget_bytes"] < 1229 * MIB
+    assert done.said(r"budget 1\.20 GiB \(80% of what one process has\)"), done.output
+
+
+@pytest.mark.usefixtures("second_version")
+def test_auto_is_what_a_group_of_the_second_version_has_left(tmp_path: Path) -> None:
+    """95 % of 1,536 MiB less the 256 that are no files less 128: 1,075.2."""
+    program = within_second(tmp_path / "groups", 1536 * MIB, tiny(), 512 * MIB, 256 * MIB)
+    done = run(program, {"EBBTIDE_BUDGET": "auto"}, tmp_path).succeeded()
+    assert 1075 * MIB < done.report["budget_bytes"] < 1076 * MIB
 
 
 # 33 values of 16 MiB are saved for backward, 528 MiB, beside torch's own 300: of stock torch the
@@ -131,6 +186,18 @@ def test_where_the_group_is_full_no_smallest_budget_is_named(group: Path, tmp_pa
     assert done.report["smallest_feasible_budget_bytes"] == 0
     assert not done.said("smallest budget|best-effort"), done.output
     assert 0 < done.report["mapped_peak_bytes"] <= 480 * MIB * 95 // 100
+
+
+@pytest.mark.usefixtures("second_version")
+def test_the_search_ends_where_a_group_of_the_second_version_would_be_full(tmp_path: Path) -> None:
+    """One block of 128 MiB is there when the step begins, and 95 % of 480 less 300 are left: 156. A
+    second one fits, beside some small blocks, a third one does not."""
+    large = code(TOO_LARGE)
+    program = within_second(tmp_path / "groups", 480 * MIB, large, 400 * MIB, 100 * MIB)
+    done = run(program, {"EBBTIDE_BUDGET": "2MiB"}, tmp_path)
+    assert done.status == 1 and "a step has ended" not in done.output, done.output
+    assert done.said(r"needs at least EBBTIDE_BUDGET=\d+MiB; what follows"), done.output
+    assert 256 * MIB <= done.report["mapped_peak_bytes"] <= (128 + 156 + 4) * MIB
 
 
 # Neither block of 192 MiB can be given up: one is written outside of torch's allocator, as a NumPy
