@@ -22,6 +22,7 @@ FOLDER = ROOT / "build" / "bench"
 PROGRAMS = ROOT / "build" / "release" / "bin"
 TRACES = ("gpt2", "resnet50", "densenet121")
 OTHERS = {"jemalloc": "libjemalloc2", "mimalloc": "libmimalloc2.0"}  # Debian's packages
+UNTOUCHED = ("none", "watched", "watched-outside")  # names of the program's: by time alone
 NS_TARGETS = {"planned": 30, "fallback": 100}
 ROUNDS = 3
 REPETITIONS = 5
@@ -84,6 +85,8 @@ def subjects() -> Iterator[tuple[str, str, str]]:
     """Its name, the program's name of it, and the library that brings it."""
     yield "planned", "planned", ""
     yield "fallback", "fallback", ""
+    yield "fallback, watched in a step", "watched", ""
+    yield "fallback, watched outside of steps", "watched-outside", ""
     yield "PyTorch's", "torch", ""
     yield "glibc", "malloc", ""
     for name, package in OTHERS.items():
@@ -100,7 +103,7 @@ def subjects() -> Iterator[tuple[str, str, str]]:
 
 def times(tables: Tables, kind: str) -> None:
     """kind: time, or touch: with a write to each page of a new block."""
-    everyone = [each for each in subjects() if kind == "time" or each[1] != "none"]
+    everyone = [each for each in subjects() if kind == "time" or each[1] not in UNTOUCHED]
     sets = ("all", "large") if kind == "time" else ("all",)
     found: dict[tuple[str, str, str], list[float]] = {}
     for _ in range(ROUNDS):

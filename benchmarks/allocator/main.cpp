@@ -88,7 +88,9 @@ void registerTimes(const Named& trace, const std::string& subject) {
     benchmark::RegisterBenchmark(("time/" + name).c_str(), [&recording](benchmark::State& state) {
       timeReplay<Subject, Touch::kNothing>(state, recording);
     });
-    if (only_large || std::is_same_v<Subject, NoMemory>) continue;
+    constexpr bool kTouches =
+        !std::is_same_v<Subject, NoMemory> && !std::is_base_of_v<Watched, Subject>;
+    if (only_large || !kTouches) continue;
     benchmark::RegisterBenchmark(("touch/" + name).c_str(), [&recording](benchmark::State& state) {
       timeReplay<Subject, Touch::kPages>(state, recording);
     });
@@ -249,6 +251,8 @@ void registerAll(const std::vector<Named>& traces) {
     registerTimes<NoMemory>(trace, "none");
     registerTimes<Planned>(trace, "planned");
     registerTimes<Fallback>(trace, "fallback");
+    registerTimes<Watched>(trace, "watched");
+    registerTimes<WatchedOutside>(trace, "watched-outside");
 #ifdef EBBTIDE_BENCHMARK_TORCH
     registerTimes<TorchCpu>(trace, "torch");
 #endif

@@ -9,6 +9,8 @@
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/allocator/host_address_space.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
+#include "later_blocks.hpp"
+#include "thread_scopes.hpp"
 #ifdef EBBTIDE_BENCHMARK_TORCH
 #include "torch_cpu_memory.hpp"
 #endif
@@ -61,6 +63,28 @@ class Fallback {
 
  private:
   const std::unique_ptr<allocator::DeviceMemory> memory_ = makeHostMemory();
+};
+
+// With the watcher that the plugin has once a budget is judged. It passes over the blocks of an op
+// that a step records.
+class Watched : public Fallback {
+ public:
+  explicit Watched(const ReplayLoop& loop) : Fallback(loop) { memory().setWatcher(&later_); }
+  ~Watched() { memory().setWatcher(nullptr); }
+  Watched(const Watched&) = delete;
+  Watched& operator=(const Watched&) = delete;
+
+ private:
+  plugin::LaterBlocks later_;
+};
+
+// As in an op that no step records: the watcher notes blocks of 64 KiB and more, under its lock.
+class WatchedOutside : public Watched {
+ public:
+  explicit WatchedOutside(const ReplayLoop& loop) : Watched(loop) {
+    plugin::unrecordedOp() = {this, "aten::clone"};
+  }
+  ~WatchedOutside() { plugin::unrecordedOp() = {}; }
 };
 
 // Each step takes the places of this one.
