@@ -53,9 +53,9 @@ constexpr auto kMessages = std::to_array<Message>({
      "use the budget it names, or a smaller batch"},
     {"EB10", "the budget of … is below what the best plan needs",
      "what does not fit is spilled in each step, to disk or, on a GPU, to pinned memory, which is "
-     "slower. The plan's predicted "
-     "peak "
-     "is of what it sees; beside that are small blocks and a reserve",
+     "slower: about what the plan's peak is over the budget, a little more as values are spilled "
+     "whole. The plan's predicted peak is of what it sees; beside that are small blocks and a "
+     "reserve",
      "raise the budget to the figure it names"},
     {"EB11", "the budget of … is too small for this program, which needs …",
      "`EBBTIDE_ON_INFEASIBLE=best-effort`: the run stays over its budget",

@@ -11,6 +11,7 @@
 #include "plan_picture.hpp"
 #include "session.hpp"
 #include "session_control.hpp"
+#include "spilling_notice.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -262,13 +263,10 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
         trained_.budgetWithRoomFor(simulated.peak_bytes + trained_.unplannedBytes());
     // What is kept free may have become less since the plan was begun.
     if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget()) {
-      spills_each_step_ = fmt::format(
-          "the budget of {} is below what the best plan needs ({} predicted, {} beside it), so "
-          "each step writes some values to {}. To avoid that: EBBTIDE_BUDGET={}",
-          formatBytes(*budget), formatBytes(simulated.peak_bytes),
-          formatBytes(smallest_without_spill_bytes_ - simulated.peak_bytes),
-          trained_.isElsewhere() ? "pinned memory of the host" : "disk",
-          asSetting(smallest_without_spill_bytes_));
+      spills_each_step_ = describe(SpillingNotice{.budget_bytes = *budget,
+                                                  .predicted_peak_bytes = simulated.peak_bytes,
+                                                  .enough_bytes = smallest_without_spill_bytes_,
+                                                  .to_pinned_memory = trained_.isElsewhere()});
       saySpills();
     }
   }

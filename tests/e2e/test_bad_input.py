@@ -102,7 +102,7 @@ def check_refused(done: Finished) -> None:
     ours = [number for number, line in enumerate(lines) if line.startswith("[ebbtide rank")]
     assert len(ours) == 2 and max(ours) < at[0], done.output  # the first line of a run, and:
     assert "needed at least" in lines[ours[1]] and "needed at least" not in lines[at[0]]
-    for words in ("plan by", "spilled each step", "pass-through", "frame #", "writes some values"):
+    for words in ("plan by", "spilled each step", "pass-through", "frame #", "each step writes"):
         assert words not in done.output, done.output
     report = done.report
     assert not report["pass_through"] and report["plan"] is None
