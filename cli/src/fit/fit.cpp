@@ -13,7 +13,6 @@
 #include "fit/value_search.hpp"
 #include "given_seconds.hpp"
 #include "given_text.hpp"
-#include "shell/command_words.hpp"
 #include "verbs.hpp"
 
 namespace ebbtide::cli {
@@ -25,16 +24,9 @@ constexpr std::size_t kTableRows = 6;
 
 struct Arguments {
   FitRuns::Asked asked;
-  std::vector<std::string> command;
   std::string values;
-  double limit_seconds = 0;       // 0: none
   double planning_seconds = 2.5;  // of a training
-  bool json = false;
 };
-
-void printJson(const nlohmann::json& tree) {
-  fmt::print("{}\n", tree.dump(1, ' ', true, nlohmann::json::error_handler_t::replace));
-}
 
 std::string whyNoStep(const RecordedRun& run) {
   if (!run.reports.empty()) {
@@ -46,8 +38,7 @@ std::string whyNoStep(const RecordedRun& run) {
            "program ended by os._exit() within its first steps, or its report could not be "
            "written. Its output has more: add --keep FOLDER";
   }
-  return "no training step was seen: no process of the command imported torch with Ebbtide beside "
-         "it. Install Ebbtide for that Python, and do not set TORCH_DEVICE_BACKEND_AUTOLOAD=0";
+  return noTorchSeen("training step");
 }
 
 bool knowsItsNeed(const RunReport& report) {
@@ -56,7 +47,7 @@ bool knowsItsNeed(const RunReport& report) {
 
 // "": it was measured.
 std::string problemOf(const RecordedRun& run) {
-  if (run.failed()) return fmt::format("the {} run {}", run.name, run.end.text());
+  if (run.failed()) return run.ended();
   if (run.stepsOfAll() == 0) return whyNoStep(run);
   const bool all = std::all_of(run.reports.begin(), run.reports.end(), knowsItsNeed);
   return all ? "" : "no step could be recorded, so nothing can be told: the run's output has why";
@@ -75,9 +66,9 @@ class Fit {
   }
 
   int ofOne() {
-    const FitResult result = resultOf(arguments_.command, std::nullopt);
+    const FitResult result = resultOf(arguments_.asked.command, std::nullopt);
     if (interrupts_.signal() != 0) return kFailure;  // which is raised again
-    if (arguments_.json) {
+    if (arguments_.asked.json) {
       printJson(result.problem.empty()
                     ? result.toJson()
                     : nlohmann::json{{"fits", nullptr}, {"text", result.problem}});
@@ -102,7 +93,7 @@ class Fit {
     FitOfValues all;
     std::int64_t budget_bytes = 0;
     while (const auto value = search.next(budget_bytes)) {
-      const FitResult result = resultOf(withValue(arguments_.command, *value), value);
+      const FitResult result = resultOf(withValue(arguments_.asked.command, *value), value);
       if (interrupts_.signal() != 0) return kFailure;
       const RunReport& report = result.report;
       const bool known = result.problem.empty();
@@ -123,7 +114,7 @@ class Fit {
  private:
   int tell(FitOfValues all, const ValueSearch& search) const {
     if (budgets_) all.largest = search.largest();
-    arguments_.json ? printJson(all.toJson()) : fmt::print("{}", all.text());
+    arguments_.asked.json ? printJson(all.toJson()) : fmt::print("{}", all.text());
     const bool any = std::any_of(all.results.begin(), all.results.end(),
                                  [](const FitResult& one) { return one.problem.empty(); });
     if (!any) return kFailure;
@@ -166,16 +157,14 @@ class Fit {
                    const std::string& of) const {
     const RecordedRun run = runs_.inBudget(command, of);
     if (run.reports.empty() && interrupts_.signal() == 0) {
-      result.problem =
-          run.failed() ? fmt::format("the {} run {}", run.name, run.end.text()) : whyNoStep(run);
+      result.problem = run.failed() ? run.ended() : whyNoStep(run);
       tellProblem(result, run);
     }
     return run.heldItsBudget();
   }
 
   void tellProblem(const FitResult& result, const RecordedRun& run) const {
-    printOutput(run.output(), run.name, run.end.text(), runs_.folder());
-    if (!run.failed()) fmt::print(stderr, "ebbtide: {}\n", result.problem);
+    printProblem(run, run.failed(), result.problem, runs_.folder());
   }
 
   // Of a value only what the budget costs: there may be many values.
@@ -208,24 +197,14 @@ class Fit {
   std::optional<RankBudgets> budgets_;
 };
 
-int fit(Arguments arguments) {
-  for (std::string& word : arguments.command) word = unguarded(word);
-  if (arguments.limit_seconds > 0) {
-    arguments.asked.limit = std::chrono::seconds(std::lround(std::ceil(arguments.limit_seconds)));
-  }
+int fit(const Arguments& arguments, const Interrupts& interrupts) {
   std::optional<ValueSearch> values;
   if (!arguments.values.empty()) {
     values = ValueSearch::parse(arguments.values);
-    withValue(arguments.command, 1);  // is there a place for it?
+    withValue(arguments.asked.command, 1);  // is there a place for it?
   }
-  Interrupts interrupts;
-  int exit_code = kFailure;
-  {
-    Fit runs(arguments, interrupts);
-    exit_code = values ? runs.ofValues(*values) : runs.ofOne();
-  }
-  interrupts.raiseNoted();
-  return exit_code;
+  Fit runs(arguments, interrupts);
+  return values ? runs.ofValues(*values) : runs.ofOne();
 }
 
 }  // namespace
@@ -235,14 +214,9 @@ void addFit(CLI::App& app, int& exit_code) {
   FitRuns::Asked& asked = arguments->asked;
   auto* verb = app.add_subcommand(
       "fit", "Measure the first steps: the smallest budget, what budgets cost, does it fit one");
-  verb->add_option("COMMAND", arguments->command,
-                   "what trains, after the options and --: python train.py, or torchrun ...")
-      ->required()
-      ->type_name("FILE");
-  verb->add_option("--budget", asked.budget,
-                   "does it fit? As EBBTIDE_BUDGET takes it (default: that variable, or none)")
-      ->check(givenText())
-      ->type_name("SIZE");
+  addCommand(*verb, asked);
+  addBudget(*verb, asked,
+            "does it fit? As EBBTIDE_BUDGET takes it (default: that variable, or none)");
   verb->add_option("--values", arguments->values,
                    "each takes the place of {} in COMMAND: 8,16,32 runs all of the list; 8..64 "
                    "searches the range for the largest that fits the budget")
@@ -256,14 +230,12 @@ void addFit(CLI::App& app, int& exit_code) {
       ->check(givenSeconds(0, 1e6))
       ->capture_default_str()
       ->type_name("SECONDS");
-  verb->add_option("--timeout", arguments->limit_seconds, "of one run (default: none)")
-      ->check(givenSeconds(0, 1e7))
-      ->type_name("SECONDS");
-  verb->add_option("--keep", asked.kept, "a new folder for what the runs print and leave")
-      ->check(givenText())
-      ->type_name("FOLDER");
-  verb->add_flag("--json", arguments->json, "one JSON document on stdout");
-  verb->callback([arguments, &exit_code] { exit_code = fit(*arguments); });
+  addRunOptions(*verb, asked);
+  verb->callback([arguments, &exit_code] {
+    exit_code = interruptibly(arguments->asked, [&](const Interrupts& interrupts) {
+      return fit(*arguments, interrupts);
+    });
+  });
 }
 
 }  // namespace ebbtide::cli

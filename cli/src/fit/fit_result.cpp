@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ebbtide/metrics/or_null.hpp"
 #include "shown_values.hpp"
 #include "terminal_text.hpp"
 #include "text_table.hpp"
@@ -11,12 +12,8 @@
 namespace ebbtide::cli {
 namespace {
 
+using metrics::orNull;
 using nlohmann::json;
-
-template <class T>
-json orNull(const std::optional<T>& value) {
-  return value ? json(*value) : json();
-}
 
 bool isOfGpu(const FitResult& result) {
   return result.report.others_bytes.value_or(0) > 0;

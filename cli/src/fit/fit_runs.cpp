@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <stdexcept>
 #include <utility>
 
 namespace ebbtide::cli {
@@ -16,11 +15,7 @@ namespace fs = std::filesystem;
 constexpr std::int64_t kStepsWithin = 8;
 
 Environment checked(Environment own) {
-  if (valueOf(own, "EBBTIDE") == "0") {
-    throw std::invalid_argument(
-        "EBBTIDE=0 turns Ebbtide off, so nothing is measured: unset "
-        "EBBTIDE");
-  }
+  refuseTurnedOff(own, "nothing is measured");
   return own;
 }
 
@@ -79,7 +74,7 @@ RecordedRun FitRuns::runOnce(const std::vector<std::string>& command, const std:
   const RunEnd end = watchedRun({.words = command,
                                  .environment = fitEnvironment(own_, folder, budget, steps),
                                  .output = RecordedRun::outputIn(folder)},
-                                asked_.limit, interrupts_);
+                                asked_.limit(), interrupts_);
   RecordedRun run = readRecordedRun(name, folder, end, steps);
   if (interrupts_.signal() == 0) fmt::print(stderr, "ebbtide: {}\n", run.summary());
   return run;

@@ -2,16 +2,12 @@
 // left.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "fit/recorded_run.hpp"
-#include "launch/environment.hpp"
-#include "launch/interrupts.hpp"
-#include "launch/run_folder.hpp"
+#include "launch/command_run.hpp"
 
 namespace ebbtide::cli {
 
@@ -21,11 +17,8 @@ Environment fitEnvironment(const Environment& own, const std::string& folder,
 
 class FitRuns {
  public:
-  struct Asked {
-    std::string budget;                         // "": EBBTIDE_BUDGET, or none
-    std::string kept;                           // folder that stays; "": none
-    std::optional<std::chrono::seconds> limit;  // of one run
-    std::int64_t steps = 3;                     // that are measured
+  struct Asked : CommandOptions {
+    std::int64_t steps = 3;  // that are measured
   };
 
   // Throws std::invalid_argument: EBBTIDE=0, or the folder cannot be used.

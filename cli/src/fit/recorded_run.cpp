@@ -61,10 +61,6 @@ bool RecordedRun::heldItsBudget() const {
                      [](const RunReport& report) { return report.violations.value_or(1) == 0; });
 }
 
-bool RecordedRun::loadedTheModule() const {
-  return fs::exists(folder + "/loaded");
-}
-
 std::string RecordedRun::summary() const {
   const std::int64_t steps = stepsOfAll();
   return fmt::format("{} run: {} step{} on {} rank{}, {}", name, steps, steps == 1 ? "" : "s",
@@ -85,7 +81,7 @@ const RunReport* RecordedRun::neediest() const {
 
 RecordedRun readRecordedRun(std::string name, std::string folder, RunEnd end,
                             std::int64_t asked_steps) {
-  RecordedRun run{std::move(name), std::move(folder), end, asked_steps, {}};
+  RecordedRun run{{std::move(name), std::move(folder), end}, asked_steps, {}};
   run.reports = readRunReports(RecordedRun::reportsIn(run.folder));
   return run;
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/trace.hpp"
-#include "launch/watched_run.hpp"
+#include "launch/command_run.hpp"
 #include "report/run_report.hpp"
 
 namespace ebbtide::cli {
@@ -19,23 +19,18 @@ struct RecordedStep {
   scheduler::Bytes plain_peak_bytes = 0;  // of all values kept, in blocks
 };
 
-struct RecordedRun {
-  std::string name, folder;
-  RunEnd end;
+struct RecordedRun : CommandRun {
   std::int64_t asked_steps = 0;
   std::vector<RunReport> reports;  // by rank
 
-  static std::string outputIn(const std::string& folder) { return folder + "/output.txt"; }
   static std::string tracesIn(const std::string& folder) { return folder + "/traces"; }
   static std::string reportsIn(const std::string& folder) { return folder + "/reports"; }
-  std::string output() const { return outputIn(folder); }
 
   std::int64_t stepsOfAll() const;  // that each rank made; 0: there is none
   // A launcher may miss what its ranks would have done after their last step.
   bool failed() const;
-  bool heldItsBudget() const;    // each rank, in all steps
-  bool loadedTheModule() const;  // was there a torch that found Ebbtide?
-  std::string summary() const;   // "measured run: 3 steps on 2 ranks, 12.30 s"
+  bool heldItsBudget() const;   // each rank, in all steps
+  std::string summary() const;  // "measured run: 3 steps on 2 ranks, 12.30 s"
   // The one that needs the largest budget; nullptr: there is none.
   const RunReport* neediest() const;
 };

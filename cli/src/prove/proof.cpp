@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
+#include <utility>
 
 #include "shown_values.hpp"
 
 namespace ebbtide::cli {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct Kind {
   const char *name, *folder;
@@ -36,10 +34,6 @@ bool ProofRun::failed() const {
   return !end.succeeded() && !all_updates;
 }
 
-bool ProofRun::loadedTheModule() const {
-  return fs::exists(folder + "/loaded");
-}
-
 std::string ProofRun::summary() const {
   return fmt::format("{} run: {} updates in {} process{}, {}", name, updatesOfAll(logs),
                      logs.size(), logs.size() == 1 ? "" : "es", shownSeconds(end.seconds));
@@ -63,7 +57,7 @@ const ProofRun& Proof::run() {
 }
 
 ProofRun Proof::runOnce(const std::string& name, const std::string& folder, bool plain) const {
-  ProofRun run{.name = name, .folder = folder, .end = {}, .logs = {}};
+  ProofRun run{{.name = name, .folder = folder, .end = {}}, {}};
   const std::string proof = fmt::format("{}:{}", folder, asked_.updates);
   const std::string report = folder + "/report-{rank}.json";
   run.end =
@@ -71,7 +65,7 @@ ProofRun Proof::runOnce(const std::string& name, const std::string& folder, bool
                   .environment = plain ? plainEnvironment(own_, proof)
                                        : budgetEnvironment(own_, asked_.budget, proof, report),
                   .output = run.output()},
-                 asked_.limit, interrupts_);
+                 asked_.limit(), interrupts_);
   run.logs = readProofLogs(folder);
   return run;
 }

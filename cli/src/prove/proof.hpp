@@ -1,40 +1,28 @@
 // Proof: a command's three runs, plain, under the budget and plain again, and what they left.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "launch/interrupts.hpp"
-#include "launch/run_folder.hpp"
-#include "launch/watched_run.hpp"
+#include "launch/command_run.hpp"
 #include "prove/proof_environment.hpp"
 #include "prove/verdict.hpp"
 
 namespace ebbtide::cli {
 
-struct ProofRun {
-  std::string name, folder;
-  RunEnd end;
+struct ProofRun : CommandRun {
   RunLogs logs;
 
-  std::string output() const { return folder + "/output.txt"; }
   // A launcher may miss what its ranks would have done after their last update.
   bool failed() const;
-  bool loadedTheModule() const;  // was there a torch that found Ebbtide?
-  std::string summary() const;   // "plain run: 20 updates in 1 process, 12.30 s"
+  std::string summary() const;  // "plain run: 20 updates in 1 process, 12.30 s"
 };
 
 class Proof {
  public:
-  struct Asked {
-    std::vector<std::string> command;
+  struct Asked : CommandOptions {
     std::int64_t updates = 20;
-    std::string budget;                         // "": EBBTIDE_BUDGET
-    std::string kept;                           // folder that stays; "": none
-    std::optional<std::chrono::seconds> limit;  // of one run
   };
 
   // Throws std::invalid_argument: there is no budget, or the folder cannot be used.

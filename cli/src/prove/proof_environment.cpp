@@ -2,6 +2,8 @@
 
 #include <stdexcept>
 
+#include "launch/command_run.hpp"
+
 namespace ebbtide::cli {
 namespace {
 
@@ -25,9 +27,7 @@ Environment budgetEnvironment(const Environment& own, const std::string& budget,
         "there is no budget to prove. Type: ebbtide prove --budget 80% -- COMMAND, or set "
         "EBBTIDE_BUDGET");
   }
-  if (valueOf(own, "EBBTIDE") == "0") {
-    throw std::invalid_argument("EBBTIDE=0 turns Ebbtide off, so no budget holds: unset EBBTIDE");
-  }
+  refuseTurnedOff(own, "no budget holds");
   Environment bounded = own;
   if (!budget.empty()) set(bounded, kBudget, budget);
   set(bounded, kReport, report);

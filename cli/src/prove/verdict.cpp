@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <map>
 
+#include "ebbtide/metrics/or_null.hpp"
 #include "shown_values.hpp"
 
 namespace ebbtide::cli {
 namespace {
 
+using metrics::orNull;
 using nlohmann::json;
 using Kind = Verdict::Kind;
 
@@ -156,11 +158,6 @@ const char* nameOf(Kind kind) {
       return "not judged";
   }
   return "";
-}
-
-template <class T>
-json orNull(const std::optional<T>& value) {
-  return value ? json(*value) : json();
 }
 
 }  // namespace
