@@ -4,6 +4,7 @@ trainer     transformers' Trainer, a GPT-2
 lightning   Lightning's Trainer, an encoder; with --devices 2 it starts the second rank itself
 timm        a ViT of timm, AdamW, in a loop by hand
 resnet      a ResNet of timm, SGD with momentum, in a loop by hand
+convnext    a ConvNeXt of timm, AdamW, in a loop by hand
 accelerate  accelerate with gradient accumulation, a perceptron
 """
 
@@ -109,6 +110,14 @@ def resnet(asked: argparse.Namespace) -> None:
     train_by_hand(asked, net, torch.optim.SGD, lr=0.01, momentum=0.9)
 
 
+def convnext(asked: argparse.Namespace) -> None:
+    from timm import create_model
+
+    # Its own widths would hold more in the optimizer's state than in activations.
+    net = create_model("convnext_atto", depths=(2, 2, 2, 2), dims=(24, 48, 96, 192), num_classes=10)
+    train_by_hand(asked, net, torch.optim.AdamW, lr=1e-3)
+
+
 def accelerate(asked: argparse.Namespace) -> None:
     from accelerate import Accelerator
 
@@ -128,7 +137,8 @@ def accelerate(asked: argparse.Namespace) -> None:
 
 
 def main() -> None:
-    programs = {one.__name__: one for one in (trainer, lightning, timm, resnet, accelerate)}
+    kinds = (trainer, lightning, timm, resnet, convnext, accelerate)
+    programs = {one.__name__: one for one in kinds}
     parser = argparse.ArgumentParser()
     parser.add_argument("library", choices=programs)
     parser.add_argument("--batch", type=int, default=8)

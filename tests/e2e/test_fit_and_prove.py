@@ -1,6 +1,6 @@
 """What `ebbtide fit` names for examples and programs of libraries, and `ebbtide prove` says then.
 
-A test takes minutes: a proof is three trainings, a search some six, and each imports torch.
+Ten programs, each on two ranks, too, or on two alone. A test takes minutes: a proof is three trainings, a search some six, and each imports torch.
 """
 
 import importlib.util
@@ -44,6 +44,7 @@ SCRIPTS = [
     Script("gpt", EXAMPLE.format("gpt"), SMALL, 4),
     Script("gpt_2", EXAMPLE.format("gpt"), SMALL, 4, ranks=2),
     Script("cnn", EXAMPLE.format("cnn"), "--layers 4 --images 1000 --batch {}", 32),
+    Script("cnn_2", EXAMPLE.format("cnn"), "--layers 4 --batch {}", 32, ranks=2),
     Script("fsdp_2", EXAMPLE.format("fsdp"), SMALL, 4, ranks=2),
     Script("pipeline_2", EXAMPLE.format("pipeline"), SMALL, 4, ranks=2),
     Script("trainer", LIBRARY, "trainer --batch {}", 16, needs="transformers"),
@@ -53,6 +54,10 @@ SCRIPTS = [
     Script("timm", LIBRARY, "timm --batch {}", 16, needs="timm"),
     Script("timm_2", LIBRARY, "timm --batch {}", 16, ranks=2, needs="timm"),
     Script("resnet", LIBRARY, "resnet --batch {}", 8, needs="timm"),
+    # Beside DDP's buckets fewer images would take less than the update does.
+    Script("resnet_2", LIBRARY, "resnet --batch {}", 24, ranks=2, needs="timm"),
+    Script("convnext", LIBRARY, "convnext --batch {}", 16, needs="timm"),
+    Script("convnext_2", LIBRARY, "convnext --batch {}", 16, ranks=2, needs="timm"),
     Script("accelerate", LIBRARY, "accelerate --batch {}", 32, needs="accelerate"),
     Script("accelerate_2", LIBRARY, "accelerate --batch {}", 32, ranks=2, needs="accelerate"),
 ]
