@@ -1,4 +1,5 @@
-// The children of this process, also those that it took over from children that ended.
+// The children of this process, also those that it took over from children that ended
+// (PR_SET_CHILD_SUBREAPER).
 #pragma once
 
 #include <sys/types.h>

@@ -28,10 +28,10 @@ struct RunEnd {
   std::string text() const;  // "ended with exit status 1"
 };
 
-// The command is in a process group of its own, so a terminal's Ctrl-C reaches the caller alone.
-// Once its first process has ended, those that it left are ended, also those in other sessions
-// (torchrun's ranks): they become this process's children. Throws std::invalid_argument where it
-// cannot be started.
+// The command is in a session of its own, so a terminal's Ctrl-C reaches the caller alone. Once its
+// first process has ended, those that it left are ended, also those in other sessions (torchrun's
+// ranks): they become children of a guard (run_guard.hpp), which ends all of them, too, when the
+// caller is killed. Throws std::invalid_argument where it cannot be started.
 RunEnd watchedRun(const WatchedCommand& command, std::optional<std::chrono::seconds> limit,
                   const Interrupts& interrupts);
 
