@@ -6,9 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
+#include <vector>
 
 #include "launch/child_processes.hpp"
 #include "launch/environment.hpp"
@@ -81,21 +84,35 @@ TEST_F(WatchedRunTest, AnInterruptEndsTheCommand) {
   EXPECT_EQ(interrupts_.signal(), SIGINT);
 }
 
-// The kernel's out-of-memory killer, or CI, ends the caller; what it started would go on.
+// The kernel's out-of-memory killer, or CI, ends the caller; what it started would go on: the
+// command, a child of the shell in another session, and one that heeds no SIGTERM.
 TEST_F(WatchedRunTest, EndsWithACallerThatIsKilled) {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // the command becomes this process's child
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // the guard becomes this process's child
   const pid_t caller = ::fork();
   if (caller == 0) {
-    run("echo $$; exec sleep 1000");
+    run("setsid sleep 1000 & one=$!; (trap '' TERM; exec sleep 1000) & two=$!; sleep 0.2; "
+        "echo $$ $one $two; exec sleep 1000");
     ::_exit(0);
   }
   while (written().find('\n') == std::string::npos) ::usleep(1000);
   ::kill(caller, SIGKILL);
   EXPECT_EQ(::waitpid(caller, nullptr, 0), caller);
-  const pid_t command = std::stoi(written());
-  int status = 0;
-  EXPECT_EQ(::waitpid(command, &status, 0), command);
-  EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
+  const std::vector<pid_t> left = childProcesses();
+  ASSERT_EQ(left.size(), 1U);
+  EXPECT_EQ(::waitpid(left[0], nullptr, 0), left[0]);  // the guard ends last
+  std::istringstream started(written());
+  int count = 0;
+  for (pid_t process = 0; started >> process; ++count) EXPECT_NE(::kill(process, 0), 0) << process;
+  EXPECT_EQ(count, 3);
+  EXPECT_TRUE(childProcesses().empty());
+}
+
+// The shell's parent is the guard. Its children become those of this process.
+TEST_F(WatchedRunTest, EndsWithAGuardThatIsKilled) {
+  const RunEnd end = run("setsid sleep 1000 & echo $!; sleep 0.2; kill -9 $PPID; exec sleep 1000");
+  EXPECT_EQ(end.text(), "was killed: Killed");
+  EXPECT_TRUE(writtenIsGone());
+  EXPECT_TRUE(childProcesses().empty());
 }
 
 TEST(ProofEnvironment, PlainRunsHaveNothingOfOurs) {
@@ -130,6 +147,36 @@ TEST(RunFolder, GoesUnlessItIsKept) {
   EXPECT_EQ(path, parent.path() + "/a/b/plain");
   EXPECT_EQ(::access(path.c_str(), W_OK), 0);
   EXPECT_THROW(RunFolder(parent.path() + "/a", "verb"), std::invalid_argument);  // has files
+}
+
+// That of a process which lives, of another name, a file and a link stay.
+TEST(RunFolder, ThoseOfDeadProcessesGoWithTheNextStart) {
+  namespace fs = std::filesystem;
+  const test::Folder base;
+  const fs::path folder = base.path() + "/tmp", elsewhere = base.path() + "/elsewhere";
+  for (const char* name : {"ebbtide-prove-dead00", "ebbtide-fit-dead00", "ebbtide-mine"}) {
+    fs::create_directories(folder / name / "plain");
+    std::ofstream(folder / name / "plain/output.txt") << "begun\n";
+  }
+  fs::create_directories(elsewhere / "plain");
+  fs::create_directory_symlink(elsewhere, folder / "ebbtide-fit-link00");
+  std::ofstream(folder / "ebbtide-fit-file00") << "mine";
+  const char* const before = ::getenv("TMPDIR");
+  const std::string restored = before != nullptr ? before : "";
+  ::setenv("TMPDIR", folder.c_str(), 1);
+  {
+    const RunFolder lives("", "prove");
+    const RunFolder next("", "fit");
+    EXPECT_TRUE(fs::exists(lives.path()));
+    EXPECT_TRUE(fs::exists(next.path()));
+    EXPECT_EQ(fs::path(next.path()).parent_path(), folder);
+  }
+  before != nullptr ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
+  EXPECT_FALSE(fs::exists(folder / "ebbtide-prove-dead00"));
+  EXPECT_FALSE(fs::exists(folder / "ebbtide-fit-dead00"));
+  EXPECT_TRUE(fs::exists(folder / "ebbtide-mine/plain/output.txt"));
+  EXPECT_TRUE(fs::exists(folder / "ebbtide-fit-file00"));
+  EXPECT_TRUE(fs::exists(folder / "ebbtide-fit-link00/plain"));
 }
 
 TEST(RunFolder, ShowsTheLastLinesOfAFile) {

@@ -1,6 +1,7 @@
 """What `ebbtide fit` names for examples and programs of libraries, and `ebbtide prove` says then.
 
-Ten programs, each on two ranks, too, or on two alone. A test takes minutes: a proof is three trainings, a search some six, and each imports torch.
+Ten programs: eight on one rank and on two, two on two ranks alone. A test takes minutes: a proof is
+three trainings, a search some six, and each imports torch.
 """
 
 import importlib.util

@@ -1,5 +1,5 @@
 // RunFolder: what the runs of a command write, a folder a run. Gone at the end unless the user
-// named it.
+// named it; that of a process which was killed, at the next start.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@ namespace ebbtide::cli {
 class RunFolder {
  public:
   // `kept`: the user's folder, made if it is missing, else empty; "": a temporary one with the
-  // verb in its name. Throws std::invalid_argument: it has files, or cannot be made.
+  // verb in its name, locked (flock) as long as a process that has it lives. Throws
+  // std::invalid_argument: it has files, or cannot be made.
   RunFolder(const std::string& kept, const std::string& verb);
   ~RunFolder();
   RunFolder(const RunFolder&) = delete;
@@ -22,6 +23,7 @@ class RunFolder {
  private:
   std::string path_;  // absolute: programs change theirs
   bool kept_;
+  int lock_ = -1;  // -1: none. Children have it until they become other programs
 };
 
 // At most so many, made fit for a terminal.
