@@ -6,9 +6,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 #include <vector>
@@ -94,7 +97,9 @@ TEST_F(WatchedRunTest, EndsWithACallerThatIsKilled) {
         "echo $$ $one $two; exec sleep 1000");
     ::_exit(0);
   }
-  while (written().find('\n') == std::string::npos) ::usleep(1000);
+  const auto latest = std::chrono::steady_clock::now() + seconds(60);
+  while (written().find('\n') == std::string::npos && std::chrono::steady_clock::now() < latest)
+    ::usleep(1000);
   ::kill(caller, SIGKILL);
   EXPECT_EQ(::waitpid(caller, nullptr, 0), caller);
   const std::vector<pid_t> left = childProcesses();
@@ -105,6 +110,13 @@ TEST_F(WatchedRunTest, EndsWithACallerThatIsKilled) {
   for (pid_t process = 0; started >> process; ++count) EXPECT_NE(::kill(process, 0), 0) << process;
   EXPECT_EQ(count, 3);
   EXPECT_TRUE(childProcesses().empty());
+}
+
+// As the system's first process would: who waits for the end of an orphan, by its number, sees it.
+TEST_F(WatchedRunTest, AnOrphanThatEndsIsGoneWhileTheCommandRuns) {
+  const RunEnd end = run(
+      "orphan=$(sleep 0.2 >&2 & echo $!); while kill -0 $orphan; do sleep 0.05; done", seconds(60));
+  EXPECT_TRUE(end.succeeded()) << end.text();
 }
 
 // The shell's parent is the guard. Its children become those of this process.
@@ -149,34 +161,73 @@ TEST(RunFolder, GoesUnlessItIsKept) {
   EXPECT_THROW(RunFolder(parent.path() + "/a", "verb"), std::invalid_argument);  // has files
 }
 
-// That of a process which lives, of another name, a file and a link stay.
-TEST(RunFolder, ThoseOfDeadProcessesGoWithTheNextStart) {
+class TemporaryFolders : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::filesystem::create_directory(parent_);
+    ::setenv("TMPDIR", parent_.c_str(), 1);
+  }
+  void TearDown() override {
+    before_ ? ::setenv("TMPDIR", before_->c_str(), 1) : ::unsetenv("TMPDIR");
+  }
+
+  // What a process leaves that is killed.
+  std::filesystem::path left(const char* verb) {
+    const std::set<std::filesystem::path> before = all();
+    const pid_t owner = ::fork();
+    if (owner == 0) {
+      const RunFolder folder("", verb);
+      std::ofstream(folder.makeFolderOf("plain") + "/output.txt") << "begun\n";
+      ::_exit(0);
+    }
+    ::waitpid(owner, nullptr, 0);
+    for (const std::filesystem::path& folder : all())
+      if (!before.contains(folder)) return folder;
+    return {};
+  }
+  std::set<std::filesystem::path> all() const {
+    std::set<std::filesystem::path> found;
+    for (const auto& entry : std::filesystem::directory_iterator(parent_)) found.insert(entry);
+    return found;
+  }
+
+  const test::Folder base_;
+  const std::filesystem::path parent_ = base_.path() + "/tmp";
+  const std::optional<std::string> before_ =
+      ::getenv("TMPDIR") != nullptr ? std::optional<std::string>(::getenv("TMPDIR")) : std::nullopt;
+};
+
+TEST_F(TemporaryFolders, OfKilledProcessesGoWithTheNextStart) {
+  const std::filesystem::path dead = left("fit");
+  ASSERT_FALSE(dead.empty());
+  const RunFolder next("", "prove");
+  EXPECT_EQ(all(), std::set<std::filesystem::path>{next.path()});
+}
+
+TEST_F(TemporaryFolders, OfProcessesThatLiveStay) {
+  const RunFolder lives("", "prove");
+  const RunFolder next("", "fit");
+  EXPECT_EQ(all(), (std::set<std::filesystem::path>{lives.path(), next.path()}));
+}
+
+// One that was renamed, one that --keep named, a file, a link, and what another system left.
+TEST_F(TemporaryFolders, OfTheUserStay) {
   namespace fs = std::filesystem;
-  const test::Folder base;
-  const fs::path folder = base.path() + "/tmp", elsewhere = base.path() + "/elsewhere";
-  for (const char* name : {"ebbtide-prove-dead00", "ebbtide-fit-dead00", "ebbtide-mine"}) {
-    fs::create_directories(folder / name / "plain");
-    std::ofstream(folder / name / "plain/output.txt") << "begun\n";
-  }
-  fs::create_directories(elsewhere / "plain");
-  fs::create_directory_symlink(elsewhere, folder / "ebbtide-fit-link00");
-  std::ofstream(folder / "ebbtide-fit-file00") << "mine";
-  const char* const before = ::getenv("TMPDIR");
-  const std::string restored = before != nullptr ? before : "";
-  ::setenv("TMPDIR", folder.c_str(), 1);
+  std::set<fs::path> users;
+  for (const char* name : {"saved0", "kept00", "file00", "link00", "other0"})
+    users.insert(parent_ / (std::string("ebbtide-fit-") + name));
+  fs::rename(left("fit"), parent_ / "ebbtide-fit-saved0");
+  { RunFolder(parent_ / "ebbtide-fit-kept00", "fit").makeFolderOf("plain"); }
+  std::ofstream(parent_ / "ebbtide-fit-file00") << "mine";
+  fs::create_directory(base_.path() + "/elsewhere");
+  fs::create_directory_symlink(base_.path() + "/elsewhere", parent_ / "ebbtide-fit-link00");
+  fs::create_directory(parent_ / "ebbtide-fit-other0");
+  std::ofstream(parent_ / "ebbtide-fit-other0/.ebbtide-temporary") << "1-2-3 ebbtide-fit-other0\n";
   {
-    const RunFolder lives("", "prove");
-    const RunFolder next("", "fit");
-    EXPECT_TRUE(fs::exists(lives.path()));
-    EXPECT_TRUE(fs::exists(next.path()));
-    EXPECT_EQ(fs::path(next.path()).parent_path(), folder);
+    const RunFolder next("", "prove");
+    EXPECT_EQ(all().size(), users.size() + 1);
   }
-  before != nullptr ? ::setenv("TMPDIR", restored.c_str(), 1) : ::unsetenv("TMPDIR");
-  EXPECT_FALSE(fs::exists(folder / "ebbtide-prove-dead00"));
-  EXPECT_FALSE(fs::exists(folder / "ebbtide-fit-dead00"));
-  EXPECT_TRUE(fs::exists(folder / "ebbtide-mine/plain/output.txt"));
-  EXPECT_TRUE(fs::exists(folder / "ebbtide-fit-file00"));
-  EXPECT_TRUE(fs::exists(folder / "ebbtide-fit-link00/plain"));
+  EXPECT_EQ(all(), users);
 }
 
 TEST(RunFolder, ShowsTheLastLinesOfAFile) {

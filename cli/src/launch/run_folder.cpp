@@ -8,12 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <stdexcept>
 #include <string_view>
 #include <tuple>
@@ -29,9 +27,9 @@ namespace fs = std::filesystem;
 
 constexpr std::streamoff kMostRead = 1 << 16;  // bytes of a file's end
 constexpr std::size_t kLinesShown = 20;
-constexpr std::array<const char*, 2> kVerbs = {"fit", "prove"};
-constexpr int kMostFolders = 100;  // of killed processes that a start looks at
-constexpr int kMostAttempts = 10;
+constexpr std::string_view kPrefix = "ebbtide-";
+constexpr char kMark[] = ".ebbtide-temporary";
+constexpr int kMostRemoved = 100;  // folders of killed processes, by one start
 
 // Ranks put their number there in the names of their files.
 void refuseRankIn(const std::string& path, const char* named_by) {
@@ -43,71 +41,65 @@ void refuseRankIn(const std::string& path, const char* named_by) {
 }
 
 std::string prefixOf(std::string_view verb) {
-  return fmt::format("ebbtide-{}-", verb);
+  return fmt::format("{}{}-", kPrefix, verb);
 }
 
-bool isTemporaryName(const std::string& name) {
-  return std::any_of(kVerbs.begin(), kVerbs.end(),
-                     [&](const char* verb) { return name.starts_with(prefixOf(verb)); });
+// A name alone may be the user's, and a lock of a folder is this kernel's alone: network file
+// systems share none. So the folder holds a mark that names both. Empty: the kernel has no name.
+std::string markOf(const fs::path& folder) {
+  std::string kernel;
+  std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), kernel);
+  return kernel.empty() ? "" : kernel + " " + folder.filename().native();
 }
 
-// Whose folder it is holds the lock while it lives, and so does the guard of its run. A file system
-// without locks is taken as locked.
-void removeUnlessLocked(const fs::path& folder) {
+bool isMarked(const fs::path& folder) {
+  std::string text;
+  std::getline(std::ifstream(folder / kMark), text);
+  return !text.empty() && text == markOf(folder);
+}
+
+// Who made a folder holds its lock while it lives, and so does the guard of its run. True: it was
+// nobody's any more.
+bool removeUnlessLocked(const fs::path& folder) {
   const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (lock < 0) return;
-  struct stat status {};
-  if (::fstat(lock, &status) == 0 && status.st_uid == ::geteuid() &&
-      ::flock(lock, LOCK_EX | LOCK_NB) == 0) {
+  if (lock < 0) return false;
+  struct stat status = {};
+  const bool dead = ::fstat(lock, &status) == 0 && status.st_uid == ::geteuid() &&
+                    isMarked(folder) && ::flock(lock, LOCK_EX | LOCK_NB) == 0;
+  if (dead) {
     std::error_code ignored;
     fs::remove_all(folder, ignored);
   }
   ::close(lock);
+  return dead;
 }
 
 void removeDeadFolders(const fs::path& parent) try {
-  int looked_at = 0;
+  int removed = 0;
   for (const auto& entry : fs::directory_iterator(parent)) {
-    if (!isTemporaryName(entry.path().filename().native())) continue;
-    if (++looked_at > kMostFolders) break;
-    removeUnlessLocked(entry.path());
+    if (!entry.path().filename().native().starts_with(kPrefix)) continue;
+    if (removeUnlessLocked(entry.path()) && ++removed == kMostRemoved) return;
   }
 } catch (const std::exception&) {  // they are left there
 }
 
-// -1: it cannot be locked, and nobody else can. Waits for who looks whether its owner is dead.
-int lockOf(const std::string& folder) {
-  const int lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  while (::flock(lock, LOCK_EX) != 0) {
-    if (errno == EINTR) continue;
-    if (lock >= 0) ::close(lock);
-    return -1;
-  }
-  return lock;
-}
-
-// With its lock. One that was taken for a dead one's before it was locked is gone: another is made.
+// With its lock; -1: it has none, and no mark, so that nobody removes it but its owner.
 std::pair<std::string, int> temporaryFolder(const std::string& verb) {
   std::error_code none;
   fs::path parent = fs::temp_directory_path(none);
   refuseRankIn(parent.native(), "TMPDIR");
   if (none) parent = "/tmp";
   removeDeadFolders(parent);
-  const fs::path pattern = parent / (prefixOf(verb) + "XXXXXX");
-  int error = EBUSY;
-  for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
-    std::string path = pattern.native();
-    if (::mkdtemp(path.data()) == nullptr) {
-      error = errno;
-      break;
-    }
-    const int lock = lockOf(path);
-    if (::access(path.c_str(), F_OK) == 0) return {path, lock};
-    if (lock >= 0) ::close(lock);
+  std::string path = (parent / (prefixOf(verb) + "XXXXXX")).native();
+  if (::mkdtemp(path.data()) == nullptr) {
+    throw std::invalid_argument(
+        fmt::format("no folder can be made in {}: {}. TMPDIR names another one",
+                    forTerminal(parent.native()), std::strerror(errno)));
   }
-  throw std::invalid_argument(
-      fmt::format("no folder can be made in {}: {}. TMPDIR names another one",
-                  forTerminal(pattern.parent_path().native()), std::strerror(error)));
+  int lock = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock >= 0 && ::flock(lock, LOCK_EX | LOCK_NB) != 0) ::close(std::exchange(lock, -1));
+  if (lock >= 0) std::ofstream(fs::path(path) / kMark) << markOf(path) << '\n';
+  return {path, lock};
 }
 
 std::string usersFolder(const std::string& path) {

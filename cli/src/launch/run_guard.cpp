@@ -27,6 +27,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kPause(20);
 constexpr milliseconds kForTheFirst(10000);  // a launcher ends its ranks
+constexpr milliseconds kOneHangUp(500);      // a shell tells of it, then the system
 
 // What the caller has noted. Its end is one more.
 class Caller {
@@ -114,17 +115,25 @@ pid_t start(const WatchedCommand& command) {
       fmt::format("cannot start {}: {}", forTerminal(command.words[0]), std::strerror(error)));
 }
 
+// Takes what the command has left, too: a process that has ended looks alive until it is taken.
 bool hasEnded(pid_t child, int& status) {
-  return ::waitpid(child, &status, WNOHANG) != 0;
+  int ended_with = 0;
+  while (const pid_t ended = ::waitpid(-1, &ended_with, WNOHANG)) {
+    if (ended > 0 && ended != child) continue;
+    if (ended == child) status = ended_with;
+    return true;
+  }
+  return false;
 }
 
 // So that a launcher can end what it started. A second interrupt does not wait.
 void endGently(pid_t child, Caller& caller) {
-  ::kill(-child, SIGTERM);
   const int before = caller.count();
-  const auto end = Clock::now() + kForTheFirst;
+  ::kill(-child, SIGTERM);
+  const auto began = Clock::now();
+  const auto heeded = [&] { return caller.count() != before && Clock::now() - began > kOneHangUp; };
   int status = 0;
-  while (!hasEnded(child, status) && caller.count() == before && Clock::now() < end) {
+  while (!hasEnded(child, status) && !heeded() && Clock::now() - began < kForTheFirst) {
     ::usleep(std::chrono::microseconds(kPause).count());
   }
 }
@@ -149,6 +158,10 @@ void closeOutput() {
   const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
   for (const int descriptor : {0, 1, 2}) ::dup2(nothing, descriptor);
   if (nothing > 2) ::close(nothing);
+}
+
+void endAfterFailure() noexcept try { endChildProcesses(); } catch (const std::exception&) {
+  return;  // no memory for their list
 }
 
 [[noreturn]] void answerWith(int answer, std::string_view bytes, int exit_status) {
@@ -182,6 +195,7 @@ void guardRun(const WatchedCommand& command, std::optional<std::chrono::seconds>
     endChildProcesses();
     answerWith(answer, {reinterpret_cast<const char*>(&end), sizeof end}, 0);
   } catch (const std::exception& error) {
+    endAfterFailure();
     answerWith(answer, error.what(), 1);
   }
 }

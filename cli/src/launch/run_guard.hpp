@@ -10,8 +10,9 @@
 
 namespace ebbtide::cli {
 
-inline constexpr char kGuardName[] = "ebbtide-guard";  // as ps and top show it
-inline constexpr std::size_t kMostAnswered = 4096;     // bytes: a pipe takes them whole
+inline constexpr char kGuardName[] =
+    "ebbtide-guard";                                // to ps -o comm; its arguments are the caller's
+inline constexpr std::size_t kMostAnswered = 4096;  // bytes: a pipe takes them whole
 
 // In a forked child of a process with one thread.
 // `caller`: a pipe that ends with the caller, read without waiting. A byte of it is a signal that

@@ -22,6 +22,7 @@ namespace ebbtide::cli {
 namespace {
 
 constexpr useconds_t kPause = 20000;  // microseconds
+constexpr int kMostTold = 4;          // interrupts
 
 class Pipe {
  public:
@@ -54,6 +55,7 @@ int waitForGuard(pid_t guard, int line, const Interrupts& interrupts) {
       const char signal = static_cast<char>(interrupts.signal());
       [[maybe_unused]] const ssize_t written = ::write(line, &signal, 1);  // there is room
     }
+    if (told > kMostTold) ::kill(guard, SIGKILL);  // it is stopped, say: its children become ours
   }
   return status;
 }
@@ -101,8 +103,10 @@ RunEnd watchedRun(const WatchedCommand& command, std::optional<std::chrono::seco
   }
   answer.closeWriter();
   const RunEnd guards_end = endOf(waitForGuard(guard, line.writer(), interrupts));
-  endChildProcesses();
-  if (guards_end.why == RunEnd::Why::kSignal) return guards_end;
+  if (guards_end.why == RunEnd::Why::kSignal) {
+    endChildProcesses();  // the guard's
+    return guards_end;
+  }
   const std::string answered = readAnswer(answer.reader());
   if (!guards_end.succeeded()) throw std::invalid_argument(answered);
   RunEnd end;
