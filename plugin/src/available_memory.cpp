@@ -131,6 +131,13 @@ Bytes residentBytes(const allocator::MappedStretches& stretches) {
   return resident;
 }
 
+std::optional<Bytes> residentAnonymousBytes(const fs::path& root) {
+  std::ifstream file(root / "proc/self/statm");
+  Bytes size = 0, resident = 0, shared = 0;  // pages
+  if (!(file >> size >> resident >> shared)) return std::nullopt;
+  return std::max<Bytes>(0, resident - shared) * ::sysconf(_SC_PAGE_SIZE);
+}
+
 std::optional<Bytes> groupLimitBytes(const fs::path& root) {
   return leastOfGroups(root, [](const fs::path& folder, const Names& names) {
     return numberIn(folder / names.limit);

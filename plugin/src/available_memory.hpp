@@ -18,7 +18,10 @@ constexpr double kFreeShare = 0.05;
 // file system; tests give another one.
 std::int64_t availableMemoryBytes(double free_share = 0, const std::filesystem::path& root = "/");
 
-// Of mapped memory, in the order of addresses, what is in memory: pages that were never written, or
+// Of this process, what is in memory and no file's. Nothing: it is not known.
+std::optional<std::int64_t> residentAnonymousBytes(const std::filesystem::path& root = "/");
+
+// Of mapped memory, in the order of addresses, what is in memory: pages that were never touched, or
 // that are swapped out, are not.
 std::int64_t residentBytes(const allocator::MappedStretches& stretches);
 

@@ -43,6 +43,10 @@ constexpr auto kMessages = std::to_array<Message>({
      "the same: what the step needed is not more than the budget, but it did not "
      "fit into it",
      "wait for the error that names it"},
+    {"EB72", "step … went over the budget of … again",
+     "the budget was judged anew, as the steps that went over it had begun with more; what they "
+     "took counts still",
+     "wait for the error that names the budget that trains"},
     {"EB08", "what lives when a step begins has grown from …",
      "more is kept: from step to step (a history, a list of outputs), or at once and now and then "
      "(a second network, copies of weights); where it is known, it names the op that made it",
@@ -53,9 +57,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "use the budget it names, or a smaller batch"},
     {"EB10", "the budget of … is below what the best plan needs",
      "what does not fit is spilled in each step, to disk or, on a GPU, to pinned memory, which is "
-     "slower: about what the plan's peak is over the budget, a little more as values are spilled "
-     "whole. The plan's predicted peak is of what it sees; beside that are small blocks and a "
-     "reserve",
+     "slower: whole values, which may be far more than the peak is too high by. The plan's "
+     "predicted peak is of what it sees; beside that are small blocks and a reserve",
      "raise the budget to the figure it names"},
     {"EB11", "the budget of … is too small for this program, which needs …",
      "`EBBTIDE_ON_INFEASIBLE=best-effort`: the run stays over its budget",

@@ -91,7 +91,7 @@ class RankBudget {
   int number() const { return number_; }  // of the one in force
 
   // --- what is said once under each
-  enum class Message : std::uint8_t { kFits, kInfeasible, kSpills, kShort };
+  enum class Message : std::uint8_t { kFits, kOver, kInfeasible, kSpills, kShort };
   bool isNew(Message message);  // and no more from now on
   void forget(Message message) { said_[index(message)] = false; }
   // The one that holds since takeDue() has other bytes.
@@ -111,7 +111,7 @@ class RankBudget {
   bool asked_due_ = false;  // what is asked for has not held yet
   std::optional<Time> wait_until_;
   int number_ = 0;
-  std::array<bool, 4> said_{};
+  std::array<bool, 5> said_{};
 };
 
 // "stage 3", "stages 0, 2"

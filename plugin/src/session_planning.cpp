@@ -266,6 +266,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
       spills_each_step_ = describe(SpillingNotice{.budget_bytes = *budget,
                                                   .predicted_peak_bytes = simulated.peak_bytes,
                                                   .enough_bytes = smallest_without_spill_bytes_,
+                                                  .copied_bytes = plan->host_bytes,
                                                   .to_pinned_memory = trained_.isElsewhere()});
       saySpills();
     }

@@ -9,8 +9,8 @@ namespace ebbtide::plugin {
 void Session::noteSpillFailed() noexcept try {
   if (inChild() || !trained_.stopOffload()) return;
   const bool may_go_over = budget() && !trained_.isElsewhere();
-  if (may_go_over) trained_.limitOverrun();
   outage_.begin();
+  if (may_go_over) trained_.limitOverrun();
   warn(fmt::format(
       "{}. Plans write no more values to the host; they are computed again instead{}{}",
       spills().lastError(),

@@ -167,16 +167,26 @@ void Session::describeNeed(const scheduler::Trace& trace, const scheduler::Trace
   if (most) needs_most_first_op_ = firstOpOf(trace);
 }
 
-// Of each search: it ends within the steps that it is granted here.
+// Once under each budget, and of the search after it was judged anew: that has steps of its own.
 void Session::sayOverBudget() {
+  const bool again = floor_.judgedAnew();
+  if (!budget_.isNew(RankBudget::Message::kOver) && !again) return;
   const Bytes needed = floor_.neededBytes(), now = budget().value_or(0);
-  const std::string who = floor_.needsMostAtStart() ? "the program, before its first step,"
-                                                    : fmt::format("step {}", steps_);
-  const std::string what =
-      floor_.judgedAnew() ? fmt::format("went over the budget of {} again", formatBytes(now))
-      : needed > now      ? fmt::format("needed at least {}, more than the budget of {}",
-                                        formatBytes(needed), formatBytes(now))
-                          : fmt::format("went over the budget of {}", formatBytes(now));
+  const std::string who = floor_.needsMostAtStart() && !again
+                              ? "the program, before its first step,"
+                              : fmt::format("step {}", steps_);
+  std::string what;
+  if (again) {
+    what = fmt::format(
+        "went over the budget of {} again{}", formatBytes(now),
+        needed > now ? fmt::format("; the steps so far needed at least {}", formatBytes(needed))
+                     : "");
+  } else if (needed > now) {
+    what = fmt::format("needed at least {}, more than the budget of {}", formatBytes(needed),
+                       formatBytes(now));
+  } else {
+    what = fmt::format("went over the budget of {}", formatBytes(now));
+  }
   warn(
       fmt::format("{} {}: training goes on over the budget for at most {} more steps, to find the "
                   "budget that trains",
@@ -212,7 +222,8 @@ void Session::judgeBudget(std::int64_t base_bytes, bool trains) {
     growth_due_ = (tells && growth_.note(steps_ + 1, base_bytes)) || growth_due_;
     noteGrown();
     if (growth_due_) to_record_.atLeast(1);
-    if (config_->on_infeasible != OnInfeasible::kStop || budget_.isAsked()) mayGoOver();
+    if (config_->on_infeasible != OnInfeasible::kStop || budget_.isAsked())
+      trained_.keepOverrunLimit();
     return;
   }
   if (!tells && floor_.begun() > 0) return mayGoOver();

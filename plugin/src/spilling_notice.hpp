@@ -12,12 +12,13 @@ struct SpillingNotice {
 
   Bytes budget_bytes = 0;
   Bytes predicted_peak_bytes = 0;  // of the best plan
-  Bytes enough_bytes = 0;          // the budget in which that plan writes nothing; more than it has
+  Bytes enough_bytes = 0;          // the budget that holds that plan; more than it has
+  Bytes copied_bytes = 0;          // that the plan itself writes, in that budget too
   bool to_pinned_memory = false;   // of a GPU's values; else to disk
 };
 
 // "the budget of 100.0 MiB is below what the best plan needs (107.1 MiB predicted, …), so each step
-// writes about 8.1 MiB to disk. …": what the plan's peak is short of. Values are written whole.
+// writes values to disk, as its peak is 8.1 MiB too high. …"
 std::string describe(const SpillingNotice& notice);
 
 }  // namespace ebbtide::plugin

@@ -20,6 +20,7 @@ constexpr Bytes kLeastHeadroom = 1 << 20;
 constexpr double kHeadroomElsewhere = 0.03;
 constexpr Bytes kLeastHeadroomElsewhere = 16 << 20;
 constexpr std::int64_t kRefusalNs = 1'000'000'000;
+constexpr std::chrono::seconds kLimitHolds{1};
 
 }  // namespace
 
@@ -103,6 +104,13 @@ void TrainedMemory::limitOverrun() {
   memory_->limitOverrun(std::max<Bytes>(0, all - facts.others_bytes));
 }
 
+void TrainedMemory::keepOverrunLimit() {
+  const auto now = std::chrono::steady_clock::now();
+  if (memory_->overrunLimitBytes() > 0 && now < overrun_limit_until_) return;
+  limitOverrun();
+  overrun_limit_until_ = now + kLimitHolds;
+}
+
 // Small blocks lie in chunks: what is free beside them where a step is largest no plan can use. At
 // other moments it may be much more. Nor can one use what others hold of the device.
 std::int64_t TrainedMemory::planningCapBytes(std::optional<std::int64_t> budget_bytes) const {
@@ -125,7 +133,13 @@ std::int64_t TrainedMemory::reachableBytes(double free_share) const {
   if (isElsewhere()) return allocator::kUnlimited;
   // What is mapped but was never written takes of what is left once it is. Asked for first: what is
   // written meanwhile is not counted twice.
-  const Bytes written = residentBytes(memory_->mappedStretches());
+  const allocator::MappedStretches stretches = memory_->mappedStretches();
+  Bytes untouched = -residentBytes(stretches);
+  for (const allocator::MappedStretch& stretch : stretches) untouched += stretch.bytes;
+  const Bytes mapped = memory_->ledger().mappedBytes();
+  // Pages that were only read are in memory, too: the system's page of zeros.
+  const Bytes written =
+      std::clamp<Bytes>(mapped - untouched, 0, residentAnonymousBytes().value_or(mapped));
   const Bytes left = availableMemoryBytes(free_share) / std::max(1, config_->local_world_size);
   return left > allocator::kUnlimited - written ? allocator::kUnlimited : written + left;
 }

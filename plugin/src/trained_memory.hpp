@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -80,6 +81,8 @@ class TrainedMemory {
   // The budget may be exceeded, until 5 % of the machine or a control group are left free, or of
   // the device; of a host it reads files.
   void limitOverrun();
+  // The same in each of many steps: it is taken anew once a second.
+  void keepOverrunLimit();
   void refuseOverrun() noexcept { memory_->limitOverrun(0); }
   // The budget may be exceeded, as far as there is memory at all; each time is counted.
   void goOver() noexcept { memory_->limitOverrun(allocator::kUnlimited); }
@@ -130,6 +133,7 @@ class TrainedMemory {
   std::optional<StepObserver> observer_;
   LaterBlocks later_;
   bool watches_later_ = false;
+  std::chrono::steady_clock::time_point overrun_limit_until_;
   std::optional<StepPlacement> placement_;
   SpillStore file_;
   SpillTarget* spills_ = &file_;

@@ -38,6 +38,13 @@ TEST_F(AvailableMemory, WithoutGroupsTheMachineTells) {
   EXPECT_GT(availableMemoryBytes(), kMib);  // this machine's
 }
 
+// 30 pages are resident; 10 are those of files.
+TEST_F(AvailableMemory, AProcessHasPagesThatAreNoFiles) {
+  EXPECT_EQ(residentAnonymousBytes(root_), std::nullopt);
+  write("proc/self/statm", "100 30 10 5 0 60 0\n");
+  EXPECT_EQ(residentAnonymousBytes(root_), 20 * ::sysconf(_SC_PAGE_SIZE));
+}
+
 // Of 64 pages 4 are written: two side by side, one in which a stretch ends and the next one begins,
 // and one behind the stretches.
 TEST_F(AvailableMemory, OnlyPagesThatWereWrittenAreInMemory) {

@@ -96,9 +96,12 @@ TEST_F(SessionVerdictTest, EachSearchForTheBudgetIsToldByALine) {
   EXPECT_TRUE(session.stopRequested());
   const std::string said = testing::internal::GetCapturedStderr();
   const std::string granted = ": training goes on over the budget for at most 3 more steps";
-  for (const char* line : {"step 1 needed at least 20.0 MiB, more than the budget of 8.0 MiB",
-                           "step 3 went over the budget of 8.0 MiB again"})
+  for (const char* line :
+       {"step 1 needed at least 20.0 MiB, more than the budget of 8.0 MiB",
+        "step 3 went over the budget of 8.0 MiB again; the steps so far needed at least 20.0 MiB"})
     EXPECT_NE(said.find(line + granted), std::string::npos) << said;
+  EXPECT_NE(said.find("[EB72]"), std::string::npos) << said;
+  EXPECT_EQ(said.find(granted, said.find(granted, said.find(granted) + 1) + 1), std::string::npos);
   const std::string text = session.raiseStop();
   EXPECT_NE(text.find("needs 20.0 MiB"), std::string::npos) << text;
 }
