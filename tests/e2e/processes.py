@@ -24,6 +24,7 @@ MOST_PORTS = 10  # that are neighbours
 _worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
 _given = itertools.count(os.getpid())
 STARTED_WITH = dict(os.environ)  # modules that tests import set variables
+PLANNER = os.environ.get("TEST_PLANNER", "greedy")  # auto in ./dev test --all, as users have it
 TIMEOUT_SECONDS = 180  # hung; no test is about time
 
 
@@ -100,14 +101,16 @@ def free_port(count: int = 1) -> int:
 
 
 def environment(program: Program, variables: dict[str, str], folder: Path) -> dict[str, str]:
-    """No variables of ours: stock torch. Else, unless given, a free port, a report in `folder`, and
-    no values on the host: what would be computed again would be written there on most machines."""
+    """No variables of ours: stock torch. Else, unless given, a free port, a report in `folder`, no
+    values on the host: what would be computed again would be written there on most machines. And
+    the planner that is quick, and gives the same plan at any load: `auto` searches for seconds."""
     result = {k: v for k, v in STARTED_WITH.items() if not k.startswith("EBBTIDE")}
     result["OMP_NUM_THREADS"] = "1"
     if any(name.startswith("EBBTIDE") for name in variables):
         result["EBBTIDE_PORT"] = str(free_port(program.ranks))
         result["EBBTIDE_REPORT"] = str(folder / "report-{rank}.json")
         result["EBBTIDE_OFFLOAD"] = "never"
+        result["EBBTIDE_PLANNER"] = PLANNER
         result["EBBTIDE_AUDIT_CACHE"] = "off"  # each run on its own, and none on the user's
         if program.preload:
             result["LD_PRELOAD"] = str(LIBRARIES / "libebbtide.so")
