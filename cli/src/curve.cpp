@@ -63,7 +63,7 @@ void printText(const TimeMemoryCurve& curve, const std::string& asked) {
     fmt::print("{:>16} {:>16} {:>8.2f} % {:>10.2f} %  {}\n", point.budget_bytes, point.peak_bytes,
                100 * overheadRatio(point.duration_ns, curve.plain_ns),
                100 * overheadRatio(point.least_ns, curve.plain_ns),
-               point.feasible ? point.planner : "infeasible, smallest peak found");
+               point.planner + (point.feasible ? "" : ": does not fit"));
   }
   const auto noted = std::find_if(curve.points.begin(), curve.points.end(),
                                   [](const CurvePoint& point) { return !point.note.empty(); });

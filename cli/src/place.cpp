@@ -90,12 +90,13 @@ void printJson(const Judged& judged, std::size_t buffers) {
 
 void printText(const Judged& judged, std::size_t buffers) {
   const Placement& placement = judged.placement;
-  fmt::print("{}: {}{}, height {} ({}LOAD {}, {:.4f} of it), {} buffers, {:.2f} s\n",
-             placement.method,
-             !judged.capacity_bytes ? "smallest height found"
-             : judged.feasible()    ? "feasible"
-                                    : "infeasible, smallest height found",
-             placement.optimal ? " (optimal)" : "", placement.height_bytes,
+  const char* const proven = placement.optimal ? " (optimal)" : "";
+  const std::string verdict = judged.capacity_bytes && judged.feasible()
+                                  ? fmt::format("feasible{}, height", proven)
+                                  : fmt::format("{}the smallest height found{} is",
+                                                judged.feasible() ? "" : "infeasible, ", proven);
+  fmt::print("{}: {} {} ({}LOAD {}, ratio {:.4f}), {} buffers, {:.2f} s\n", placement.method,
+             verdict, placement.height_bytes,
              judged.capacity_bytes ? fmt::format("capacity {}, ", *judged.capacity_bytes) : "",
              placement.load_bytes, judged.overLoad(), buffers, judged.seconds);
 }

@@ -129,21 +129,24 @@ void printRecomputedOps(const Graph& graph, const Schedule& schedule) {
   }
 }
 
+// What comes before the peak's bytes.
+std::string verdictOf(const Judged& judged, bool minimized) {
+  const char* const proven = judged.optimal ? " (optimal)" : "";
+  if (judged.feasible && !minimized) return fmt::format("feasible{}, peak", proven);
+  return fmt::format("{}the smallest peak found{} is", judged.feasible ? "" : "infeasible, ",
+                     proven);
+}
+
 void printText(const Graph& graph, const Judged& judged, const std::string& asked) {
   const bool minimized = judged.budget_bytes == 0;
   if (!judged.result.note.empty())
     fmt::print("{} was asked, {} answers: {}\n", asked, judged.result.planner, judged.result.note);
   fmt::print(
-      "{}: {}{}, peak {} of {} plain ({}lower bound {}), {:.2f} % more op time{}, {} ops "
-      "recomputed, "
+      "{}: {} {} of {} plain ({}lower bound {}), {:.2f} % more op time{}, {} ops recomputed, "
       "{:.2f} s\n",
-      judged.result.planner,
-      minimized         ? "smallest peak found"
-      : judged.feasible ? "feasible"
-                        : "infeasible, smallest peak found",
-      judged.optimal ? " (optimal)" : "", judged.planned.peak_bytes, judged.plain.peak_bytes,
-      minimized ? "" : fmt::format("budget {}, ", judged.budget_bytes), judged.lower_bound_bytes,
-      100 * judged.overheadRatio(),
+      judged.result.planner, verdictOf(judged, minimized), judged.planned.peak_bytes,
+      judged.plain.peak_bytes, minimized ? "" : fmt::format("budget {}, ", judged.budget_bytes),
+      judged.lower_bound_bytes, 100 * judged.overheadRatio(),
       minimized || judged.optimal ? ""
                                   : fmt::format(" (at least {:.2f})", 100 * judged.leastRatio()),
       judged.planned.recomputed_ops, judged.plan_seconds);

@@ -25,7 +25,7 @@ void Session::warnOfUnreadSpills(std::int64_t bytes, const std::string& op) {
   if (said_unread_.exchange(true)) return;
   warn(
       fmt::format("each step leaves spilled values behind that nothing reads: {} on the host by "
-                  "now, most of them made by {}. A graph without a backward pass keeps them, as "
+                  "now, mostly made by {}. A graph without a backward pass keeps them, as "
                   "total += loss does: add loss.item() or loss.detach() instead",
                   formatBytes(bytes), op));
 }

@@ -144,13 +144,14 @@ TEST_F(RunningJobTest, UnreadableAnswersAreSaidAndDoNoHarm) {
   const auto answers = job.statuses();
   ASSERT_EQ(answers.size(), 6U);
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(answers[i].problem, "its answer cannot be read: it is cut off or no JSON of ours");
+    EXPECT_EQ(answers[i].problem,
+              "its answer cannot be read: it is not the JSON of a rank, or is incomplete");
   }
   EXPECT_EQ(answers[3].problem, "not available: not built");
   EXPECT_EQ(answers[4].problem, "?[2J?1m");
   const RankStatus status = RankStatus::of(answers[5]);
   EXPECT_EQ(status.problem,
-            "its answer cannot be read: it is cut off or no JSON of ours");  // 1e999
+            "its answer cannot be read: it is not the JSON of a rank, or is incomplete");  // 1e999
 }
 
 TEST_F(RunningJobTest, OtherTypesThanPromisedAreNotKnown) {

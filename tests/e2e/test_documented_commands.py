@@ -180,7 +180,7 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     ),
     # docs/placement.md
     "build/release/bin/ebbtide place buffers.csv --out placed.csv --svg placed.svg": Run(
-        "height 40", writes=("placed.csv", "placed.svg")
+        r"height found \(optimal\) is 40 ", writes=("placed.csv", "placed.svg")
     ),
     "build/release/bin/ebbtide place buffers.csv --capacity 24MiB --deadline 5 --threads 2": Run(
         "feasible"

@@ -121,7 +121,7 @@ def test_a_budget_that_cannot_be_met(tmp_path: Path) -> None:
     assert not row["feasible"] and not row["optimal"]
     assert row["peak_bytes"] == row["lower_bound_bytes"] == 20
     text = ran("plan", graph_file(tmp_path), "--budget", "19", status=INFEASIBLE)
-    assert "infeasible, smallest peak found, peak 20 of 20 plain" in text
+    assert "infeasible, the smallest peak found is 20 of 20 plain (budget 19, " in text
 
 
 def test_minimize_peak_has_no_budget_to_miss(tmp_path: Path) -> None:

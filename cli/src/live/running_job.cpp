@@ -121,7 +121,7 @@ RankAnswer answerFrom(const Reply& reply, int rank, const std::string& where) {
   if (reply.status == 501) {
     answer.problem = "not available" + (said.empty() ? "" : ": " + forTerminal(said));
   } else if (good) {
-    answer.problem = "its answer cannot be read: it is cut off or no JSON of ours";
+    answer.problem = "its answer cannot be read: it is not the JSON of a rank, or is incomplete";
   } else if (said.empty()) {
     answer.problem = fmt::format("refused with HTTP status {}", reply.status);
   } else {
