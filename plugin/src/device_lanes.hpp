@@ -10,6 +10,8 @@
 
 #include <cstdint>
 
+#include "message_table.hpp"
+
 namespace ebbtide::plugin {
 
 class DeviceLanes {
@@ -44,7 +46,7 @@ class LaneScope {
       : lanes_(lanes), lane_(lane), before_(lanes.now()) {
     if (switched() && !lanes_.switchTo(lane_)) {
       lanes_.switchTo(before_);
-      TORCH_CHECK(false, "ebbtide: the device does not take up what a step needs");
+      TORCH_CHECK(false, withCode("ebbtide: the GPU could not be made to wait for another stream"));
     }
   }
   // A device that fails here fails whatever is asked of it next.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 
@@ -235,6 +236,43 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB71", "already loaded from …",
      "a second copy of Ebbtide is in the process, and does nothing",
      "uninstall one of the two, or unset `LD_PRELOAD`"},
+    {"EB73", "a tensor that is needed to compute a dropped one again was …",
+     "an error: something that PyTorch does not see (NumPy, a raw pointer) wrote to it or resized "
+     "it since, so that a replay would give other numbers",
+     "find what writes between forward and backward; `EBBTIDE=1` trains without dropping"},
+    {"EB74", "a forked child cannot run a graph backward",
+     "an error: its parent has spilled values of that graph, and the file is the parent's",
+     "fork before the forward pass"},
+    {"EB75", "a graph is captured of a backward pass whose forward pass was not",
+     "an error: what that forward pass saved has been dropped, and nothing can be computed again "
+     "during a capture",
+     "capture both, or train without a budget"},
+    {"EB76", "what was dropped cannot be had again: …",
+     "an error: the reason; no fault of the script", "please report it"},
+    {"EB77", "the storage of a tensor that is still needed was resized",
+     "an error: the program made it smaller before the backward pass that reads it",
+     "resize it after that"},
+    {"EB78", "the replay of … was ended: …",
+     "an error: the op draws random numbers where its schema has no generator, so a replay would "
+     "give other numbers. Its "
+     "results are kept from then on",
+     "please report it; `EBBTIDE=1` trains without dropping"},
+    {"EB79", "the GPU could not be made to wait for another stream",
+     "an error: CUDA refused an event, or one of the two streams is being captured",
+     "look for an earlier error of CUDA"},
+    {"EB80", "a memory pool that serves others when memory is out is not supported",
+     "an error: a `torch.cuda.MemPool` with `use_on_oom=True`",
+     "`use_on_oom=False`, or train without Ebbtide"},
+    {"EB81", "the state of a memory pool cannot be …",
+     "an error: CUDA graph trees (`torch.compile` with `mode=\"reduce-overhead\"`) [need "
+     "it](gpu.md#how)",
+     "a mode without CUDA graphs, or `torch.cuda.graph`"},
+    {"EB82", "…, so no budget can be kept on it", "an error: the GPU's driver lacks what it names",
+     "`EBBTIDE_ALLOCATOR=torch`"},
+    {"EB83", "a memory pool's allocator: …",
+     "the reason why the allocator that a `torch.cuda.MemPool` was made with did not free a block; "
+     "training goes on",
+     "look into that allocator"},
 });
 
 // Letters of the pattern that the text has, in their order and with anything at each gap; 0: it is
@@ -279,6 +317,15 @@ const Message* knownMessage(std::string_view text) noexcept {
 std::string withCode(const std::string& text) {
   const Message* const message = knownMessage(text);
   return message == nullptr ? text : fmt::format("{} [{}]", text, message->code);
+}
+
+std::string withoutCode(std::string line) {
+  const std::size_t begin = line.rfind(" [");
+  if (begin == std::string::npos || !line.ends_with(']')) return line;
+  const std::string_view code(line.data() + begin + 2, line.size() - begin - 3);
+  const auto is_it = [code](const Message& message) { return code == message.code; };
+  if (std::any_of(kMessages.begin(), kMessages.end(), is_it)) line.resize(begin);
+  return line;
 }
 
 std::string markdownTable() {

@@ -24,6 +24,8 @@ const Message* knownMessage(std::string_view text) noexcept;
 // "… [EB07]": the text and its code; the text alone where the table does not have it. The code is
 // last, since batch-size finders look for words at the begin.
 std::string withCode(const std::string& text);
+// The text again, of a line that ends with a code.
+std::string withoutCode(std::string line);
 
 // The rows of the table in docs/configuration.md, with its head.
 std::string markdownTable();

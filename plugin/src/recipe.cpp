@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 
+#include "message_table.hpp"
 #include "thread_scopes.hpp"
 #include "training_device.hpp"
 
@@ -179,8 +180,9 @@ bool TensorView::isApartFrom(const TensorView& other) const {
 template <typename Impl>
 at::Tensor TensorView::make(const c10::Storage& storage) const {
   TORCH_CHECK(storage.nbytes() >= storage_bytes,
-              "ebbtide: the storage of a tensor that is still needed was resized from at least ",
-              storage_bytes, " to ", storage.nbytes(), " bytes");
+              withCode(c10::str("ebbtide: the storage of a tensor that is still needed was resized "
+                                "from at least ",
+                                storage_bytes, " to ", storage.nbytes(), " bytes")));
   auto tensor = at::detail::make_tensor<Impl>(c10::Storage(storage),
                                               denseKeysOf(storage.device_type()), dtype);
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(sizes, strides, offset);

@@ -1,5 +1,6 @@
 // A step's lane: what the executor asks the device for on the step's behalf it asks for there, and
 // what the program does on another one is no part of the step.
+#include "message_table.hpp"
 #include "step_run_state.hpp"
 #include "thread_scopes.hpp"
 
@@ -29,8 +30,8 @@ c10::Storage StepRun::unpackCaptured(UseId use) {
   c10::Storage storage = id != kNone ? values_[id].storage() : c10::Storage();
   TORCH_CHECK(
       storage,
-      "ebbtide: a graph is captured of a backward pass whose forward pass was not, and what "
-      "that saved has been dropped; capture both, or train without EBBTIDE_BUDGET");
+      withCode("ebbtide: a graph is captured of a backward pass whose forward pass was not, and "
+               "what that saved has been dropped. Capture both, or train without EBBTIDE_BUDGET"));
   return storage;
 }
 

@@ -61,8 +61,10 @@ std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id
                                                         FillPattern fill) {
   std::vector<std::optional<bool>> equal;
   for (const auto& [index, output] : op.output_of) {
-    TORCH_CHECK(index < static_cast<int>(outputs.size()), "ebbtide: ", op.info->name,
-                " returned fewer tensors when replayed");
+    TORCH_CHECK(index < static_cast<int>(outputs.size()),
+                withCode(c10::str("ebbtide: ", op.info->name,
+                                  " gave other results when it was run again: fewer tensors. "
+                                  "EBBTIDE=1 trains without dropping anything")));
     equal.emplace_back(rehearses(op) ? sameAsOriginal(values_[output], outputs[index].storage())
                                      : std::nullopt);
   }

@@ -182,9 +182,8 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
     producer = value.producer;
     TORCH_CHECK(
         spilled || encoded || (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
-        "ebbtide: a saved tensor was dropped and cannot be computed again (value ", id, " of ",
-        producer == kNone ? "the program's input" : ops_[producer].info->name,
-        "); please report this. EBBTIDE=1 trains without dropping anything");
+        lostValue("no recipe is left of value ", id, " of ",
+                  producer == kNone ? "the program's input" : ops_[producer].info->name));
   }
   if (spilled) return fetch(id);
   if (encoded) return decode(*found);
@@ -193,16 +192,15 @@ c10::Storage StepRun::materialize(ValueId id, int depth) {
     std::lock_guard lock(mutex_);
     if (c10::Storage storage = found->storage()) return storage;
     const bool taken = found->spilled || found->recomputable;  // another thread needed memory
-    TORCH_CHECK(taken, "ebbtide: a replay did not give the value it was run for (value ", id,
-                "); please report this");
+    TORCH_CHECK(taken, lostValue("a replay did not give value ", id, ", for which it was run"));
   }
   return materialize(id, depth + 1);
 }
 
 c10::Storage StepRun::fetch(ValueId id) {
   TORCH_CHECK(!Session::inChild(),
-              "ebbtide: a forked child cannot run a graph backward whose values its parent has "
-              "spilled to the host; fork before the forward pass");
+              withCode("ebbtide: a forked child cannot run a graph backward whose values its "
+                       "parent has spilled to the host. Fork before the forward pass"));
   EventLog::OursScope ours;
   RunValue* found = nullptr;
   std::int64_t bytes = 0;
@@ -211,7 +209,7 @@ c10::Storage StepRun::fetch(ValueId id) {
     found = &values_[id];
     const RunValue& value = *found;
     if (value.held) return value.held;
-    TORCH_CHECK(value.spilled, "ebbtide: a spilled value is gone; please report this");
+    TORCH_CHECK(value.spilled, lostValue("value ", id, " was spilled, and is not there"));
     bytes = value.spilled->bytes;  // the program may have resized it before it was spilled
   }
   const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kRestore, nullptr, bytes);
@@ -270,10 +268,10 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
       if (value.pristine) return value.pristine;
     }
     TORCH_CHECK(!written && !resized,
-                "ebbtide: a tensor that is needed to compute a dropped one "
-                "again was ",
-                resized ? "resized" : "modified in place by something unseen",
-                "; EBBTIDE=1 trains without dropping anything");
+                withCode(c10::str("ebbtide: a tensor that is needed to compute a dropped one again "
+                                  "was ",
+                                  resized ? "resized" : "modified in place by something unseen",
+                                  ". EBBTIDE=1 trains without dropping anything")));
   }
   replaying_ = kNone;
   return materialize(id, depth);
@@ -292,8 +290,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
   {
     const Locked lock(*this);
     found = &ops_[id];
-    TORCH_CHECK(found->recipe, "ebbtide: no recipe of ", found->info->name,
-                " was recorded; please report this");
+    TORCH_CHECK(found->recipe, lostValue("no recipe of ", found->info->name, " was recorded"));
     // The program may still hold everything that this would compute, or it is kept on the host.
     bool alive = !rehearses(*found);
     for (const auto& [index, output] : found->output_of) {
@@ -377,7 +374,10 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   bool draws = random.front().drawn() && !op.recipe->random_state.defined();
   for (std::size_t i = 1; i < random.size(); ++i) draws = draws || random[i].drawn();
   if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.known_signature, kDraws);
-  TORCH_CHECK(!draws, rehearsing_ ? "" : "ebbtide: ", op.info->name, " ", kDraws);
+  TORCH_CHECK(!draws, rehearsing_ ? c10::str(op.info->name, " ", kDraws)
+                                  : withCode(c10::str(
+                                        "ebbtide: the replay of ", op.info->name, " was ended: it ",
+                                        kDraws, ". EBBTIDE=1 trains without dropping anything")));
   return outputs;
 }
 
@@ -461,7 +461,9 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
     return;
   }
   TORCH_CHECK(static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes || value.uninitialised,
-              "ebbtide: ", op.info->name, " returned a smaller tensor when replayed");
+              withCode(c10::str("ebbtide: ", op.info->name,
+                                " gave other results when it was run again: a smaller tensor. "
+                                "EBBTIDE=1 trains without dropping anything")));
   if (value.held) return;
   if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
   holdCopy(value, replayed);

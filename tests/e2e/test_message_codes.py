@@ -1,4 +1,4 @@
-"""Each line that the plugin says by itself has a code: its text is in the table of messages.
+"""Each line and error that the plugin says by itself has a code: its text is in the table.
 
 That the page has the table of plugin/src/message_table.cpp is asserted by message_table_test.cpp.
 """
@@ -18,7 +18,14 @@ BEGUN_ELSEWHERE = {
     "{}. Plans write no more": "cannot write to the spill file in /tmp: No space left on device",
     "GPU ": "GPU 0: the budget was lowered to 1 GiB while live blocks hold 2 GiB",
     "{} {}: training goes on over": "step 3 needed at least 3 MiB, more than the budget of 2 MiB",
+    "out of memory. DefaultCPUAllocator: can't allocate memory within": (
+        "out of memory. DefaultCPUAllocator: can't allocate memory within the budget of 2 MiB: it "
+        "is too small for this program"
+    ),
 }
+STATEMENT = re.compile(r'(?:"(?:[^"\\]|\\.)*"|[^;"])*;')
+COMMENT = re.compile(r"^\s*//.*$|  // .*$", re.MULTILINE)
+PASSED_ON = ("%s\\n", "", "nothing\\x01")  # another text comes there; nobody reads the last one
 
 
 def table() -> dict[str, re.Pattern]:
@@ -36,14 +43,40 @@ def texts() -> list[tuple[str, str]]:
     return found
 
 
+def has_code(text: str, rows: dict[str, re.Pattern]) -> bool:
+    begun = [said for begin, said in BEGUN_ELSEWHERE.items() if text.startswith(begin)]
+    said = begun[0] if begun else re.sub(r"\{[^}]*\}", "X", text)
+    return any(row.match(said) for row in rows.values())
+
+
+def errors() -> list[tuple[str, str, str]]:
+    """The file, the statement, and its literals from "ebbtide: " on; X is what differs."""
+    found = []
+    for path in sorted((ROOT / "plugin" / "src").rglob("*.[ch]pp")):
+        for match in STATEMENT.finditer(COMMENT.sub("", path.read_text())):
+            statement = re.sub(r'"\s+"', "", match[0])
+            _, begin, rest = statement.partition('"ebbtide: ')
+            if begin:
+                literals = re.findall(r'"((?:[^"\\]|\\.)*)"', begin + rest)
+                found.append((path.name, statement, "X".join(literals)))
+    return found
+
+
+def test_each_error_of_the_plugin_has_a_code() -> None:
+    """Where it is thrown at once the code is put to it there."""
+    rows, found = table(), errors()
+    thrown = [statement for _, statement, _ in found if "TORCH_CHECK" in statement]
+    assert len(thrown) > 10
+    bare = [one for one in thrown if "withCode(" not in one and "lostValue(" not in one]
+    assert not bare, "thrown without a code"
+    said = [(name, text.removeprefix("ebbtide: ")) for name, _, text in found]
+    without = [one for one in said if one[1] not in PASSED_ON and not has_code(one[1], rows)]
+    assert not without, "neither in message_table.cpp nor in BEGUN_ELSEWHERE"
+
+
 def test_each_text_of_the_plugin_has_a_code() -> None:
     rows, found = table(), texts()
     del rows["EB67"]  # of errors at the start: it begins as any warning of a variable
     assert len(rows) > 50 and len(found) > 30  # else nothing was looked at
-    without = []
-    for name, text in found:
-        begun = [said for begin, said in BEGUN_ELSEWHERE.items() if text.startswith(begin)]
-        said = begun[0] if begun else re.sub(r"\{[^}]*\}", "X", text)
-        if not any(row.match(said) for row in rows.values()):
-            without.append((name, text))
+    without = [one for one in found if not has_code(one[1], rows)]
     assert not without, "neither in message_table.cpp nor in BEGUN_ELSEWHERE"

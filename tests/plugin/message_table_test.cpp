@@ -79,6 +79,21 @@ TEST(MessageTable, KnowsErrorsAfterTheirPrefix) {
   EXPECT_NE(codeOf("CUDA out of memory. Tried to allocate 2.0 GiB for aten::mm. GPU 0 has a total"),
             "");
   EXPECT_NE(codeOf("ebbtide: aten::mm gave other results when it was run again, although"), "");
+  EXPECT_NE(
+      codeOf("ebbtide: this GPU has no virtual memory management, so no budget can be kept on "
+             "it. EBBTIDE_ALLOCATOR=torch keeps PyTorch's allocator"),
+      "");
+}
+
+// An error that becomes the reason of a line: the line's code is the only one.
+TEST(MessageTable, TakesACodeOffAgain) {
+  const std::string error = "ebbtide: what was dropped cannot be had again: value 3 is not there";
+  EXPECT_NE(withCode(error), error);
+  EXPECT_EQ(withoutCode(withCode(error)), error);
+  for (const char* text : {"", "]", "shapes [2, 3]", "of a list [EB]", "[EB76] and more"})
+    EXPECT_EQ(withoutCode(text), text);
+  const std::string reason = "the results of aten::mm are kept, not computed again: " + error;
+  EXPECT_EQ(codeOf(reason), codeOf("the results of aten::mm are kept, not computed again: it"));
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ def _arm_proof(text: str | None) -> str | None:
     try:
         _proof.arm(text)
     except ValueError as error:
-        return str(error)
+        return f"{error} [EB67]"
     return None
 
 

@@ -3,6 +3,7 @@
 #include <c10/cuda/CUDAGuard.h>
 
 #include "cuda_allocator.hpp"
+#include "message_table.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {
@@ -35,9 +36,9 @@ void CudaAllocator::releasePool(c10::DeviceIndex device, c10::MempoolId_t pool) 
 
 void CudaAllocator::setUseOnOOM(c10::DeviceIndex, c10::MempoolId_t, bool use_on_oom) {
   TORCH_CHECK_NOT_IMPLEMENTED(!use_on_oom,
-                              "ebbtide: a memory pool that serves others when memory is out is "
-                              "not supported; make it with use_on_oom=False, or run without "
-                              "EBBTIDE_* variables");
+                              withCode("ebbtide: a memory pool that serves others when memory is "
+                                       "out is not supported. Make it with use_on_oom=False, or "
+                                       "run without EBBTIDE_* variables"));
 }
 
 int CudaAllocator::getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t pool) {
@@ -59,14 +60,15 @@ bool CudaAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, c10::Mempo
 std::shared_ptr<torch_cuda::AllocatorState> CudaAllocator::getCheckpointState(c10::DeviceIndex,
                                                                               c10::MempoolId_t) {
   TORCH_CHECK_NOT_IMPLEMENTED(false,
-                              "ebbtide: the state of a memory pool cannot be kept, which "
-                              "torch.compile's CUDA graph trees need: use a mode without CUDA "
-                              "graphs, or torch.cuda.graph");
+                              withCode("ebbtide: the state of a memory pool cannot be kept, which "
+                                       "torch.compile's CUDA graph trees need. Use a mode without "
+                                       "CUDA graphs, or torch.cuda.graph"));
 }
 
 torch_cuda::CheckpointDelta CudaAllocator::setCheckpointPoolState(
     c10::DeviceIndex, std::shared_ptr<torch_cuda::AllocatorState>) {
-  TORCH_CHECK_NOT_IMPLEMENTED(false, "ebbtide: the state of a memory pool cannot be restored");
+  TORCH_CHECK_NOT_IMPLEMENTED(false,
+                              withCode("ebbtide: the state of a memory pool cannot be restored"));
 }
 
 torch_cuda::ShareableHandle CudaAllocator::shareIpcHandle(void* block) {

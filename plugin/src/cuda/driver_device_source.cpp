@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "ebbtide/allocator/cuda/stream_events.hpp"
+#include "message_table.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {
@@ -28,9 +29,10 @@ const allocator::cuda::Driver& DriverDeviceSource::driver() {
 
 DeviceParts DriverDeviceSource::open(c10::DeviceIndex index) {
   const auto result = allocator::cuda::openDevice(driver(), index);
-  TORCH_CHECK(
-      result.device.has_value(), "ebbtide: ", result.problem,
-      ", so no budget can be kept on it; EBBTIDE_ALLOCATOR=torch keeps PyTorch's allocator");
+  TORCH_CHECK(result.device.has_value(),
+              withCode("ebbtide: " + result.problem +
+                       ", so no budget can be kept on it. EBBTIDE_ALLOCATOR=torch keeps PyTorch's "
+                       "allocator"));
   const allocator::cuda::Device device = *result.device;
   auto space = std::make_unique<allocator::cuda::CudaAddressSpace>(device);
   DeviceParts parts;

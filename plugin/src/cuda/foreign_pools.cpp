@@ -209,7 +209,7 @@ void ForeignPools::giveBack(std::map<void*, Block> blocks) noexcept {
       if (!captured(block.stream)) (void)cudaStreamSynchronize(block.stream);
       block.allocator->raw_delete(at);
     } catch (const std::exception& error) {
-      std::fprintf(stderr, "ebbtide: a memory pool's allocator: %s\n", error.what());
+      std::fprintf(stderr, "ebbtide: a memory pool's allocator: %s [EB83]\n", error.what());
     }
     (void)cudaGetLastError();
   }
