@@ -13,7 +13,8 @@ struct RunSummary {
   struct Outlook {
     Bytes budget_bytes = 0;                     // that would do; 0: not known
     std::optional<double> overhead_ratio = {};  // of its plan, to a step's time; nothing: not known
-    bool spills = false;  // each step writes to the disk: how long is not known
+    bool spills = false;     // each step writes to the disk: how long is not known
+    Bytes needed_bytes = 0;  // of the steps that the plan is of, where the budget is their smallest
   };
 
   std::int64_t steps = 0;

@@ -59,7 +59,9 @@ void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph
     return outlook;
   };
   const auto half = outlookOf(halfBudgetBytes(plain, graph.activation_bytes));
-  const auto smallest = ends_ ? RunSummary::Outlook{} : outlookOf(smallestBudgetBytes());
+  const Bytes needed = floor_.neededBytes();
+  auto smallest = ends_ ? RunSummary::Outlook{} : outlookOf(smallestBudgetBytes());
+  smallest.needed_bytes = needed;
   if (ends_) return;  // what was cut off is no word on time
   const std::lock_guard lock(mutex_);
   outlook_half_ = half;
@@ -89,7 +91,12 @@ RunSummary Session::summary() const {
   } else {
     run.half.budget_bytes = std::max(run.half.budget_bytes + grown, smallest);
   }
-  if (run.smallest.budget_bytes != smallest) run.smallest = {.budget_bytes = smallest};
+  // A base that has grown, or a margin, is no part of what steps need: the plan costs as much.
+  if (run.smallest.needed_bytes == floor_.neededBytes()) {
+    run.smallest.budget_bytes = smallest;
+  } else if (run.smallest.budget_bytes != smallest) {
+    run.smallest = {.budget_bytes = smallest};
+  }
   return run;
 }
 

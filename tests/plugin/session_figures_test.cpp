@@ -134,6 +134,42 @@ TEST_F(SessionFiguresTest, WhatGrewIsInTheSmallestBudgetOfAMeasuredRun) {
   session_->memory().deallocate(base);
 }
 
+// The line at the end has the cost of the smallest budget, though 40 MiB more live by then: beside
+// them the same steps have the same room. Blocks of the trace are not allocated here; one that is
+// four times as large stands for the run's peak, without which no lower budget would be named.
+TEST_F(SessionFiguresTest, WhatGrewTakesNoCostFromTheLastLine) {
+  config_.log_level = "info";
+  trace_.base_bytes = 8 * kMib;
+  begin();
+  void* base = session_->memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  const Session::StepStart first = session_->beginStep();
+  session_->memory().deallocate(
+      session_->memory().allocate(4 * plain_bytes_, allocator::Stream::kDefault));
+  end(first);
+  for (int i = 0; i < 4; ++i) step();
+  // The planning thread answers once it has foreseen what budgets would cost.
+  ASSERT_EQ(post("/v1/budget", {{"budget", 1}}).status, 409);
+  const auto smallest = [this]() -> std::int64_t {
+    return get("/v1/status").body["smallest_feasible_budget_bytes"];
+  };
+  const std::int64_t before = smallest();
+  void* grown = session_->memory().allocate(40 * kMib, allocator::Stream::kDefault);
+  for (int i = 0; i < 3; ++i) step();
+  const std::int64_t after = smallest();
+  EXPECT_GE(after, before + 40 * kMib);
+  session_->memory().deallocate(grown);
+  session_->memory().deallocate(base);
+  testing::internal::CaptureStderr();
+  session_->shutdown();
+  const std::string said = testing::internal::GetCapturedStderr();
+  std::smatch found;
+  ASSERT_TRUE(std::regex_search(said, found,
+                                std::regex("; the smallest: (\\d+)MiB \\((\\+\\d+ % time|each step "
+                                           "writes to disk)\\) \\[EB03\\]")))
+      << said;
+  EXPECT_EQ(std::stoll(found[1]) * kMib, after);
+}
+
 TEST_F(SessionFiguresTest, AStepsTimeIsOneFigure) {
   beginWithReport(plain_bytes_ - saved_bytes_ / 4);
   for (int i = 0; i < 30; ++i) step();
