@@ -5,6 +5,7 @@ import platform
 import re
 import subprocess
 import sys
+import time
 import zipfile
 from collections.abc import Iterator
 from importlib import metadata
@@ -213,6 +214,27 @@ def test_it_trains_beside_torch_alone(
     installed: Environment, tiny_baseline: Baseline, tiny_budget: str, tmp_path: Path
 ) -> None:
     trains_in(installed, tiny_baseline, tiny_budget, tmp_path)
+
+
+# The minute is that of a machine which does nothing else. It took 35.5 s at a load of 8.
+@pytest.mark.nightly
+def test_a_minute_after_its_installation_a_run_has_told_its_budgets(
+    wheel: Path, with_pip: Environment, tmp_path: Path
+) -> None:
+    train = ("python", str(ROOT / "examples/train_gpt.py"), *"--layers 4 --steps 4".split())
+    measures = environment(tiny(), {"EBBTIDE": "1"}, tmp_path)
+    start = time.monotonic()
+    try:
+        with_pip.typed(f"pip install --no-index {wheel}")
+        installed_after = time.monotonic() - start
+        said = with_pip.run(*train, variables=measures)
+        seconds = time.monotonic() - start
+    finally:
+        with_pip.typed("pip uninstall --yes ebbtide")
+    print(f"{seconds:.1f} s, {installed_after:.1f} s of it the installation")
+    line = r"ended after 4 steps of .*: peak .*, activations .*: EBBTIDE_BUDGET=\d+MiB"
+    assert re.search(line, said), said
+    assert seconds <= 60
 
 
 def test_what_it_needs_of_a_system_is_documented(installed: Environment) -> None:
