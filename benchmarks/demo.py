@@ -105,7 +105,7 @@ def rank_rows(base: Baseline, budget: int, result: Run, rank: int) -> list[tuple
     same = result.same_numbers(base.stock, rank) and base.measured.same_numbers(base.stock, rank)
     return [
         ("plain peak", mib(measured["plain_peak_bytes"])),
-        ("  of which activations", mib(measured["activation_bytes"])),
+        ("  activations", mib(measured["activation_bytes"])),
         ("budget", mib(budget)),
         ("real peak, live, steady step", mib(peak)),
         ("real peak, live, whole run", mib(report["peak_bytes"])),
@@ -117,8 +117,8 @@ def rank_rows(base: Baseline, budget: int, result: Run, rank: int) -> list[tuple
         ("step against stock torch", seconds_between(base.stock, result, rank)),
         ("recomputed operations", f"{report['recomputed_ops']:,} in {report['steps']} steps"),
         ("recomputing took", f"{report['recompute_seconds']:.2f} s"),
-        ("masks kept as bits", f"{report['decoded_values']:,} in {report['steps']} steps"),
-        ("to and from bits took", f"{report['codec_seconds']:.2f} s"),
+        ("masks compressed", f"{report['decoded_values']:,} in {report['steps']} steps"),
+        ("compressing took", f"{report['codec_seconds']:.2f} s"),
         ("spilled to disk", mib(report["spilled_bytes"])),
         (
             "plan",

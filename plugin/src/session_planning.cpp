@@ -23,7 +23,7 @@ constexpr int kSaidPlans = 3;  // under one budget: of more programs' plans debu
 
 std::string copiesText(const Plan& plan) {
   std::string text;
-  if (plan.decodes > 0) text += fmt::format(", {} values kept as bits", plan.decodes);
+  if (plan.decodes > 0) text += fmt::format(", {} masks compressed", plan.decodes);
   if (plan.host_fetches > 0)
     text += fmt::format(", {} on the host ({})", plan.host_fetches, formatBytes(plan.host_bytes));
   return text;

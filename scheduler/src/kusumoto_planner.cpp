@@ -163,10 +163,9 @@ PlannerInfo KusumotoPlanner::info() const {
                 " lower sets: the optimum of the canonical strategies. Else no worse than "
                 "kusumoto-approx."};
   } else {
-    info = {
-        "kusumoto-approx", "kusumoto2019 sections 4.3 and 4.4",
-        "Canonical strategies over the pruned lower sets: with liveness=off the best of them in "
-        "the paper's model; else the best of those that were simulated."};
+    info = {"kusumoto-approx", "kusumoto2019 sections 4.3 and 4.4",
+            "Canonical strategies over the pruned lower sets: with liveness=off the best one in "
+            "the paper's model; else the best one that was simulated."};
   }
   info.options = {
       {"strategy", "time|memory",

@@ -106,7 +106,7 @@ std::string planTable(const RunReport& report) {
                     {"more time, predicted", shownShare(plan.overhead_ratio)},
                     {"recomputed ops", shownCount(plan.recomputed_ops)},
                     {"recomputed ops, ahead of messages", shownCount(plan.replays_ahead)},
-                    {"values kept as bits", shownCount(plan.decoded_values)},
+                    {"compressed masks", shownCount(plan.decoded_values)},
                     {"values on the host", shownCount(plan.offloaded_values)},
                     {"bytes on the host", shownBytes(plan.offloaded_bytes)},
                     {"active from step", shownCount(plan.active_from_step)},
@@ -121,7 +121,7 @@ std::string stepTable(const RunReport& report) {
                              {"recomputed ops", shownCount(report.recomputed_ops)},
                              {"recompute time", shownSeconds(report.recompute_seconds)},
                              {"of the time in steps", shownShare(report.recomputeShare())},
-                             {"decoded values", shownCount(report.decoded_values)},
+                             {"decompressed masks", shownCount(report.decoded_values)},
                              {"written to the host by plans", shownBytes(report.offloaded_bytes)},
                              {"spilled", shownBytes(report.spilled_bytes)},
                              {"rehearsed steps", shownCount(report.rehearsed_steps)}});
