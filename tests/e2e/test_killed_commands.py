@@ -112,7 +112,8 @@ def test_so_do_the_ranks_of_a_training(verb: str, ranks: int, tmp_path: Path) ->
 
     def has_begun() -> bool:
         outputs = (tmp_path / "tmp").glob(f"ebbtide-{verb}-*/*/output.txt")
-        return any(output.read_text().count("step 2\n") == ranks for output in outputs)
+        # Lines of ranks may be mixed. None is more than a step ahead of the other.
+        return any(output.read_text().count("step ") >= 4 * ranks for output in outputs)
 
     least = 1 + (ranks > 1) + ranks  # what the verb has between them, torchrun, its ranks
     check_killed(verb, tmp_path, program.command, has_begun, least)
