@@ -21,12 +21,11 @@ from processes import (
     run,
     torchrun,
 )
-from warm_interpreter import heed_interrupts
+from warm_interpreter import heed_interrupts, python
 
 EBBTIDE = LIBRARIES.parent / "bin" / "ebbtide"
 SCRIPT = str(ROOT / "tests/e2e/proved_train.py")
 BUDGET = "36MiB"  # of 62 MiB
-# A proof takes 10 to 30 s: three programs, each in interpreters of its own that import torch.
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,9 @@ class Proof:
         return self.folder / "tmp"
 
     def start(self, *arguments: str, variables: dict[str, str] | None = None) -> subprocess.Popen:
+        """Programs are forked from an interpreter that has torch, as those of other tests are."""
         self.temporary.mkdir()
+        arguments = tuple(python() if word == PYTHON else word for word in arguments)
         given = {"EBBTIDE_LOG": "info"} if variables is None else variables
         return subprocess.Popen(
             [EBBTIDE, "prove", *arguments],
@@ -201,11 +202,12 @@ def test_checksums_tell_apart_and_run_no_operation(tmp_path: Path) -> None:
     assert run(program, {}, tmp_path, out=False).succeeded().output == "checked\n"
 
 
-def updates_of(text: str, folder: Path, updates: int) -> list[list[dict]]:
+def updates_of(text: str, folder: Path, updates: int, start: str = "") -> list[list[dict]]:
     """What each process of a program wrote; it has this variable of ours alone."""
     logs = folder / "logs"
     logs.mkdir()
-    program = Program(("env", f"EBBTIDE_PROOF={logs}:{updates}", PYTHON, "-c", text))
+    start = start or python()
+    program = Program(("env", f"EBBTIDE_PROOF={logs}:{updates}", start, "-c", text))
     run(program, {}, folder, out=False).succeeded()
     return [
         [json.loads(line) for line in file.read_text().splitlines()]
@@ -232,7 +234,7 @@ def test_a_process_ends_as_an_interpreter_does(tmp_path: Path) -> None:
         "for _ in range(5):\n    backward()\n    inner.step()\n"
         "print('not reached')\n"
     )
-    (lines,) = updates_of(text, tmp_path, 3)
+    (lines,) = updates_of(text, tmp_path, 3, start=PYTHON)
     assert [line.get("update") for line in lines] == [None, 1, 2, 3, None]
     assert lines[-1] == {"end": 3}
     assert (tmp_path / "exited").read_text() == "yes"

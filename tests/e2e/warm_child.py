@@ -4,6 +4,7 @@ A child goes on as the program and ends as any interpreter does.
 """
 
 import contextlib
+import ctypes
 import gc
 import importlib.abc
 import importlib.machinery
@@ -12,6 +13,7 @@ import json
 import multiprocessing.process
 import os
 import selectors
+import shutil
 import signal
 import socket
 import subprocess
@@ -22,6 +24,9 @@ import types
 import torch
 import torch._dynamo  # as an optimizer's first step does, in a second
 import warm_interpreter
+
+# What the emulated GPU's `run` sets.
+OF_DEVICE = ("LD_PRELOAD", "LD_LIBRARY_PATH", "EMULATED_GPU_OPERATORS")
 
 
 class _TorchAtImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -48,62 +53,87 @@ class _TorchAtImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module._import_device_backends()
 
 
-def _next_request(requests: socket.socket) -> tuple[dict, list[int]]:
-    """In the child of a request, with its files. The process itself ends when nobody can ask."""
+def _next_request(listening: socket.socket, starter: socket.socket) -> tuple[dict, list[int]]:
+    """In the child of a request, with its files. The process itself ends when nobody can ask: who
+    started it has ended, and so has each of its children."""
     running: dict[int, tuple[int, socket.socket]] = {}  # by pidfd: pid, and who is told its status
     events = selectors.DefaultSelector()
-    events.register(requests, selectors.EVENT_READ)
-    while True:
+    events.register(listening, selectors.EVENT_READ)
+    events.register(starter, selectors.EVENT_READ)
+    started = True
+    while started or running:
         for key, _ in events.select():
-            if key.fileobj is not requests:
+            if key.fileobj is starter:  # nothing is ever sent
+                events.unregister(starter)
+                started = False
+            elif key.fileobj is listening:
+                answers, _ = listening.accept()
+                text, files, _, _ = socket.recv_fds(answers, 1 << 20, 3)
+                if not text:
+                    answers.close()
+                    continue
+                request = json.loads(text)
+                pid = os.fork()
+                if pid == 0:
+                    events.close()
+                    for file, (_, asker) in running.items():
+                        os.close(file)
+                        asker.close()
+                    for own in (listening, starter, answers):
+                        own.close()
+                    return request, files
+                for file in files:
+                    os.close(file)
+                with contextlib.suppress(BrokenPipeError):
+                    answers.send(json.dumps(pid).encode())
+                ended = os.pidfd_open(pid)
+                running[ended] = (pid, answers)
+                events.register(ended, selectors.EVENT_READ)
+                if request.get("ends_with_asker"):
+                    killed = -pid if request["session"] else pid
+                    events.register(answers, selectors.EVENT_READ, killed)
+            elif key.data is not None:
+                with contextlib.suppress(KeyError, ValueError):  # it has just ended by itself
+                    events.unregister(key.fileobj)
+                    os.kill(key.data, signal.SIGKILL)
+            else:
                 events.unregister(key.fileobj)
                 pid, answers = running.pop(key.fileobj)
                 os.close(key.fileobj)
                 _, status = os.waitpid(pid, 0)
+                with contextlib.suppress(KeyError):
+                    events.unregister(answers)
                 with answers, contextlib.suppress(BrokenPipeError):  # who asked may have ended
                     answers.send(json.dumps(status).encode())
-                continue
-            text, files, _, _ = socket.recv_fds(requests, 1 << 20, 5)
-            if not text:
-                os._exit(0)
-            pid = os.fork()
-            if pid == 0:
-                events.close()
-                for file, (_, answers) in running.items():
-                    os.close(file)
-                    answers.close()
-                requests.close()
-                os.close(files[3])
-                return json.loads(text), [*files[:3], files[4]]
-            for file in (*files[:3], files[4]):
-                os.close(file)
-            answers = socket.socket(fileno=files[3])
-            with contextlib.suppress(BrokenPipeError):
-                answers.send(json.dumps(pid).encode())
-            ended = os.pidfd_open(pid)
-            running[ended] = (pid, answers)
-            events.register(ended, selectors.EVENT_READ)
+    shutil.rmtree(os.path.dirname(listening.getsockname()), ignore_errors=True)
+    os._exit(0)
 
 
-def _become(request: dict, files: list[int]) -> tuple[str, str]:
-    """The program's source and its name; this process is then as the program would find it."""
+def _become(request: dict, files: list[int], folder: str) -> tuple[str, str]:
+    """The program's source and its name; this process is then as the program would find it.
+
+    `folder`: where what it starts is asked for.
+    """
     warm_interpreter.heed_interrupts()
-    for own, file in enumerate(files[:3]):
+    for own, file in enumerate(files):
         os.dup2(file, own)
         os.close(file)
     if request["session"]:
         os.setsid()
     os.chdir(request["folder"])
     multiprocessing.process.ORIGINAL_DIR = request["folder"]  # spawned children look there
+    of_device = {name: os.environ[name] for name in OF_DEVICE if name in os.environ}
     os.environ.clear()
-    os.environ.update(request["environment"])
+    os.environ.update(request["environment"] | of_device)
+    with contextlib.suppress(AttributeError):  # the emulated GPU has read its variables before
+        ctypes.CDLL(None).emulated_gpu_read_settings()
     tempfile.tempdir = None
     # What it starts is forked like itself: a launcher's ranks.
-    warm_interpreter.interpreter = warm_interpreter.Interpreter()
-    warm_interpreter.interpreter.requests = socket.socket(fileno=files[3])
+    warm_interpreter.interpreter = warm_interpreter.Interpreter(folder=folder)
     subprocess.Popen = warm_interpreter.Popen
     command = list(request["command"])
     sys.orig_argv[:] = command
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     unbuffered = sys.stdout.write_through  # as PYTHONUNBUFFERED asks
     if command[1] == "-u":
         del command[1]
@@ -124,14 +154,17 @@ def _become(request: dict, files: list[int]) -> tuple[str, str]:
         return file.read(), command[1]
 
 
-def program(requests: int) -> types.CodeType:
+def program(listening: int, starter: int) -> types.CodeType:
     """The program that this process has become, a child of the one that was started.
 
-    `requests` is the socket of warm_interpreter.py. To be executed as the code of `__main__`.
+    Sockets of warm_interpreter.py: one that requests come to, one that ends with who started it.
+    To be executed as the code of `__main__`.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who tests ends, and this process then
     gc.freeze()  # else a child's end, which looks at all objects of torch, copies them: 0.7 s
-    source, name = _become(*_next_request(socket.socket(fileno=requests)))
+    asked = socket.socket(fileno=listening)
+    folder = os.path.dirname(asked.getsockname())
+    source, name = _become(*_next_request(asked, socket.socket(fileno=starter)), folder)
     _TorchAtImport()
     if name != "<string>":
         sys.modules["__main__"].__file__ = name

@@ -1,22 +1,37 @@
 """Programs forked from an interpreter that has imported torch: two seconds less of each process."""
 
+import contextlib
 import inspect
 import json
 import os
+import resource
 import select
 import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
-MAIN = 'exec(__import__("warm_child").program({requests}))'
+HERE = Path(__file__).parent
+MAIN = 'exec(__import__("warm_child").program({listening}, {starter}))'
 # What a program may set and find as in an interpreter of its own; all else is read too early.
-_READ_LATE = ("EBBTIDE", "PYTEST_", "TEST", "TMPDIR")
+_READ_LATE = ("EBBTIDE", "PYTEST_", "TEST", "TMPDIR", "TORCH_DEVICE_BACKEND_AUTOLOAD")
+_READ_LATE += ("HOME", "PATH", "PYTHONPATH", "XDG_", "LC_", "EMULATED_GPU_")
 _READ_LATE += ("RANK", "LOCAL_", "GROUP_", "ROLE_", "NODE_RANK", "WORLD_SIZE", "MASTER_")
-_READ_LATE += ("TORCHELASTIC_", "TORCH_NCCL_", "SLURM_", "OMPI_", "PMI_")
+_READ_LATE += ("TORCHELASTIC_", "TORCH_NCCL_", "SLURM_", "OMPI_", "PMI_", "PET_")
+_READ_EARLY = ("EMULATED_GPU_MODE", "EMULATED_GPU_DEVICES")  # of another machine
+_OF_SHELLS = ("_", "PWD", "OLDPWD", "SHLVL")
 _EXECUTE = inspect.signature(subprocess.Popen._execute_child)
+
+# Isolated and without site-packages: it starts in a twentieth of a second.
+STAND_IN = """#!{python} -IS
+import sys
+sys.path.insert(0, {here!r})
+import warm_interpreter
+warm_interpreter.stand_in({folder!r}, {environment!r})
+"""
 
 
 def heed_interrupts() -> None:
@@ -25,16 +40,33 @@ def heed_interrupts() -> None:
 
 
 def _read_early(environment: dict[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if not name.startswith(_READ_LATE)}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _READ_EARLY or not (name in _OF_SHELLS or name.startswith(_READ_LATE))
+    }
 
 
 class Interpreter:
-    """Started when it is first needed; it ends with the last process that can ask it."""
+    """Started when it is first needed; it ends with the last process that can ask it.
 
-    def __init__(self) -> None:
-        self._environment = {**_read_early(dict(os.environ)), "OMP_NUM_THREADS": "1"}
+    `under`: a command that starts it, whose variables its programs have. `folder`: where one
+    listens that is there, in place of a new one.
+    """
+
+    def __init__(
+        self,
+        environment: dict[str, str] | None = None,
+        under: tuple[str, ...] = (),
+        folder: str = "",
+    ) -> None:
+        given = dict(os.environ) if environment is None else environment
+        self._environment = {**_read_early(given), "OMP_NUM_THREADS": "1"}
+        self._places = {name: given[name] for name in ("HOME", "PATH") if name in given}
+        self._under = under
         self._lock = threading.Lock()
-        self.requests: socket.socket | None = None
+        self._folder = folder
+        self._starter: socket.socket | None = None  # it is told by its end that this process ended
 
     def takes(self, command: list[str], environment: dict[str, str]) -> bool:
         """A script, `-c` or `-m` of this Python, in an environment that torch reads alike."""
@@ -45,32 +77,93 @@ class Interpreter:
 
     def fork(self, request: dict, files: list[int]) -> socket.socket:
         """`files`: stdin, stdout, stderr. The answers: a pid and, when it has ended, its status."""
-        with self._lock:
-            if self.requests is None:
-                self.requests = self._start()
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            passed = [*files, theirs.fileno(), self.requests.fileno()]
-            socket.send_fds(self.requests, [json.dumps(request).encode()], passed)
-        return ours
+        answers = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        answers.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        answers.connect(f"{self.folder()}/asked")
+        socket.send_fds(answers, [json.dumps(request).encode()], files)
+        return answers
 
-    def _start(self) -> socket.socket:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-        with theirs:
+    def stand_in(self) -> str:
+        """A file that is started as this Python is, by others than Popen: its program is forked."""
+        return f"{self.folder()}/python"
+
+    def folder(self) -> str:
+        with self._lock:
+            self._folder = self._folder or self._start()
+        return self._folder
+
+    def _start(self) -> str:
+        folder = tempfile.mkdtemp(prefix="ebb-", dir="/tmp")  # a socket's name may have 107 bytes
+        python = Path(folder, "python")
+        python.write_text(
+            STAND_IN.format(
+                python=sys.executable,
+                here=str(HERE),
+                folder=folder,
+                environment=self._environment,
+            )
+        )
+        python.chmod(0o700)
+        listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._starter, theirs = socket.socketpair()
+        with listening, theirs:
+            listening.bind(f"{folder}/asked")
+            listening.listen(64)
+            files = (listening.fileno(), theirs.fileno())
+            main = MAIN.format(listening=files[0], starter=files[1])
             subprocess.Popen(
-                [sys.executable, "-c", MAIN.format(requests=theirs.fileno())],
-                cwd=Path(__file__).parent,
-                env={**self._environment, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
+                [*self._under, sys.executable, "-c", main],
+                cwd=HERE,
+                env={**self._environment, **self._places, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,  # no terminal: its children's output has blocks
-                pass_fds=[theirs.fileno()],
+                pass_fds=files,
             )
-        return ours
+        return folder
 
 
 # TEST_STARTS=cold, as ./dev test --all has it: each program imports torch by itself.
-interpreter = None if os.environ.get("TEST_STARTS") == "cold" else Interpreter()
+COLD = os.environ.get("TEST_STARTS") == "cold"
+interpreter = None if COLD else Interpreter()
+
+
+def python() -> str:
+    """This Python, for a command that a tested program starts."""
+    return sys.executable if interpreter is None else interpreter.stand_in()
+
+
+def stand_in(folder: str, environment: dict[str, str]) -> None:
+    """The whole of a stand-in: it lives, ends and is ended as the program that is forked for it."""
+    command = [sys.executable, *sys.argv[1:]]
+    asked = Interpreter(environment, folder=folder)
+    if not asked.takes(command, dict(os.environ)):
+        os.execv(command[0], command)
+    passed_on = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
+    request = {
+        "command": command,
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+        "session": os.getsid(0) == os.getpid(),
+        "ends_with_asker": True,
+    }
+    answers = asked.fork(request, [0, 1, 2])
+    pid = json.loads(answers.recv(64))
+
+    def pass_on(number: int, _: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, number)
+
+    for each in passed_on:
+        signal.signal(each, pass_on)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
+    code = os.waitstatus_to_exitcode(json.loads(answers.recv(64)))
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        with contextlib.suppress(OSError):  # of SIGKILL there is no handler
+            signal.signal(-code, signal.SIG_DFL)
+        os.kill(os.getpid(), -code)
+    os._exit(code)
 
 
 class Popen(subprocess.Popen):
@@ -81,6 +174,10 @@ class Popen(subprocess.Popen):
 
     _answers: socket.socket | None = None
 
+    @staticmethod
+    def forked_from() -> Interpreter | None:
+        return interpreter
+
     def _execute_child(self, *arguments, **named) -> None:
         asked = _EXECUTE.bind(self, *arguments, **named).arguments
         command, environment = asked["args"], asked["env"]
@@ -88,7 +185,8 @@ class Popen(subprocess.Popen):
         environment = dict(os.environ if environment is None else environment)
         plain = asked["preexec_fn"] in (None, heed_interrupts)
         plain = plain and not (asked["shell"] or asked["executable"] or asked["pass_fds"])
-        if not plain or interpreter is None or not interpreter.takes(command, environment):
+        warm = self.forked_from()
+        if not plain or warm is None or not warm.takes(command, environment):
             super()._execute_child(*arguments, **named)
             return
         files = [asked["p2cread"], asked["c2pwrite"], asked["errwrite"]]
@@ -98,7 +196,7 @@ class Popen(subprocess.Popen):
             "folder": str(asked["cwd"] or os.getcwd()),
             "session": asked["start_new_session"],
         }
-        self._answers = interpreter.fork(
+        self._answers = warm.fork(
             request, [own if file == -1 else file for own, file in enumerate(files)]
         )
         self.pid = json.loads(self._answers.recv(64))
