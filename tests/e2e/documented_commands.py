@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from processes import LIBRARIES, ROOT, STARTED_WITH, free_port
+from warm_interpreter import python
 
 COMMANDS_IN = ("bash", "console")  # languages of fences; in a console after "$ "
 OTHER_LANGUAGES = ("text", "json", "python", "cpp", "toml")
@@ -61,7 +62,8 @@ class Run:
     """In a folder with what the page speaks of, after the commands before it in its block.
 
     `instead`: what is too large for a test, or is of another machine, and what is run instead.
-    {port} in it is that of the made-up ranks.
+    {port} in it is that of the made-up ranks. `in_earnest`: its block imports torch in a reader's
+    interpreter; programs of the other blocks are forked from one that has torch.
     """
 
     says: str = ""  # a pattern in what it prints
@@ -69,6 +71,7 @@ class Run:
     instead: dict[str, str] = field(default_factory=dict)
     writes: tuple[str, ...] = ()  # files, none of them empty
     with_torch: bool = False
+    in_earnest: bool = False
     needs: str = ""  # a program that is not everywhere: where it is missing this is not run
 
 
@@ -116,9 +119,13 @@ class Place:
     folder: Path
     sockets: Path  # short: XDG_RUNTIME_DIR
 
-    def make(self) -> None:
+    def make(self, forked: bool) -> None:
         (self.folder / "build").mkdir()
-        links = {"build/release": LIBRARIES.parent, ".venv": Path(sys.prefix)}
+        links = {"build/release": LIBRARIES.parent}
+        if forked:
+            self.make_python(self.folder / ".venv" / "bin")
+        else:
+            links[".venv"] = Path(sys.prefix)
         links |= {name: ROOT / name for name in ("dev", "examples", "dashboards")}
         links["a_libtorch_program"] = LIBRARIES.parent / "bin" / "train_cpp"
         for name, target in links.items():
@@ -130,6 +137,14 @@ class Place:
         for name, events in {"profile": ["a"], "run-0": ["b", "c"]}.items():
             trace = {"traceEvents": events, "baseTimeNanoseconds": 1}
             (self.folder / f"{name}.json").write_text(json.dumps(trace))
+
+    def make_python(self, folder: Path) -> None:
+        """What stands for the interpreter, and torchrun as it is but for who runs it."""
+        folder.mkdir(parents=True)
+        (folder / "python").symlink_to(python())
+        _, _, text = Path(sys.executable).with_name("torchrun").read_text().partition("\n")
+        (folder / "torchrun").write_text(f"#!{python()}\n{text}")
+        (folder / "torchrun").chmod(0o700)
 
     def serve(self, job: str, ranks: int) -> tuple[subprocess.Popen, int]:
         """The process, and the port of the node that it is."""
@@ -143,7 +158,9 @@ class Place:
     @property
     def variables(self) -> dict[str, str]:
         kept = {name: value for name, value in STARTED_WITH.items() if "EBBTIDE" not in name}
-        programs = [str(LIBRARIES.parent / "bin"), str(Path(sys.executable).parent)]
+        own = self.folder / ".venv" / "bin"
+        folders = (LIBRARIES.parent / "bin", own, Path(sys.executable).parent)
+        programs = [str(folder) for folder in folders]
         return kept | {
             "PATH": ":".join([*programs, kept["PATH"]]),
             "XDG_RUNTIME_DIR": str(self.sockets),

@@ -20,6 +20,7 @@ from documented_commands import (
     blocks,
     run_block,
 )
+from warm_interpreter import COLD
 
 HOURS = NotRun("a benchmark: minutes to hours; each is run before its figures are written down")
 TESTS = NotRun("it is what runs this test")
@@ -39,7 +40,7 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "EBBTIDE_BUDGET=30GiB torchrun --nproc-per-node 8 train.py": Run(
         r"budget 30\.0", instead=ONE_RANK, with_torch=True
     ),
-    "EBBTIDE_BUDGET=auto python train.py": Run(r"\(auto of what", with_torch=True),
+    "EBBTIDE_BUDGET=auto python train.py": Run(r"\(auto of what", with_torch=True, in_earnest=True),
     "./dev demo": NotRun("installs and builds from nothing, then trains what test_examples trains"),
     "EBBTIDE=1 .venv/bin/python train.py": Run(r"ended after 24 steps", with_torch=True),
     "EBBTIDE_BUDGET=80% EBBTIDE_REPORT=run-{rank}.json .venv/bin/torchrun --nproc-per-node 2 "
@@ -244,10 +245,12 @@ def with_marks(block: Block) -> object:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(block: Block, tmp_path: Path) -> Iterator[Place]:
+    runs = [how for _, how in run_of(block)]
+    forked = any(how.with_torch for how in runs) and not any(how.in_earnest for how in runs)
     with tempfile.TemporaryDirectory(prefix="ebb-", dir="/tmp") as sockets:
         made = Place(tmp_path, Path(sockets))
-        made.make()
+        made.make(forked and not COLD)
         yield made
 
 
@@ -273,8 +276,8 @@ def test_tests_that_run_commands_exist() -> None:
     assert [how.test for how in named if not how.exists] == []
 
 
-# README's block takes over 20 s: a proof is three runs, a fit one, of 24 small steps each. Torch is
-# imported in earnest, as in a reader's shell.
+# README's block takes over 20 s where each program imports torch (--all): a proof is three runs, a
+# fit one, of 24 small steps each.
 @pytest.mark.parametrize("block", [with_marks(block) for block in SHELL if run_of(block)])
 def test_a_block_runs_as_it_stands(block: Block, place: Place) -> None:
     commands = run_of(block)
