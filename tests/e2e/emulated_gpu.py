@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import LIBRARIES, PYTHON, ROOT, STARTED_WITH, TIMEOUT_SECONDS, free_port
+from processes import LIBRARIES, PLANNER, PYTHON, ROOT, STARTED_WITH, TIMEOUT_SECONDS, free_port
+from warm_interpreter import COLD, Interpreter, Popen
 
 ON_DEVICE = LIBRARIES.parent / "emulated_gpu" / "run"
 where_it_is_built = pytest.mark.skipif(
@@ -17,6 +18,12 @@ STREAMS = "nothing is dropped or spilled from now on"  # the plugin of a second 
 MIB = 1 << 20
 # What decides a bit is the schedule's order of tasks, never the machine's.
 SMALL = {"GPU_TEST_SIZES": "small", "CUBLAS_WORKSPACE_CONFIG": ":16:8"}
+
+
+GIVEN = {k: v for k, v in STARTED_WITH.items() if not k.startswith(("EBBTIDE", "EMULATED"))}
+GIVEN["OMP_NUM_THREADS"] = "1"
+# A process of its own imports torch's CUDA build in three seconds.
+on_device = Interpreter(GIVEN | SMALL, under=(str(ON_DEVICE),))
 
 
 @dataclass(frozen=True)
@@ -30,21 +37,35 @@ class Run:
         return tuple(self.result[key] for key in ("losses", "parameters", "random_state"))
 
 
-def start(command: tuple[str, ...], variables: dict[str, str]) -> tuple[int, str]:
-    given = {k: v for k, v in STARTED_WITH.items() if not k.startswith(("EBBTIDE", "EMULATED"))}
-    done = subprocess.run(
-        (str(ON_DEVICE), *command),
-        env=given | {"OMP_NUM_THREADS": "1"} | SMALL | variables,
+class _Started(Popen):
+    @staticmethod
+    def forked_from() -> Interpreter | None:
+        return None if COLD else on_device
+
+
+def start(
+    command: tuple[str, ...], variables: dict[str, str], imports_torch: bool = False
+) -> tuple[int, str]:
+    """Status and output. What imports torch is forked from a process that has."""
+    environment = GIVEN | SMALL | variables
+    forked = imports_torch and not COLD and on_device.takes(list(command), environment)
+    with _Started(
+        command if forked else (str(ON_DEVICE), *command),
+        env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=TIMEOUT_SECONDS,
-    )
-    return done.returncode, done.stdout
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+        except BaseException:
+            process.kill()
+            raise
+    return process.returncode, output
 
 
 def code(text: str, variables: dict[str, str] | None = None) -> tuple[int, str]:
-    return start((PYTHON, "-c", text), variables or {})
+    return start((PYTHON, "-c", text), variables or {}, imports_torch=True)
 
 
 def train(program: str, variables: dict[str, str], folder: Path) -> Run:
@@ -56,13 +77,15 @@ def train(program: str, variables: dict[str, str], folder: Path) -> Run:
             "EBBTIDE_REPORT": str(report),
             "EBBTIDE_LOG": "debug",
             "EBBTIDE_PORT": str(free_port()),
+            "EBBTIDE_PLANNER": PLANNER,
             "EBBTIDE_AUDIT_CACHE": "off",
         }
         variables = of_ours | variables
     file, name = program.split(".")
     settled = str(ROOT / "tests" / "e2e" / "settled.py")
     script = str(ROOT / "tests" / "gpu" / f"{file}.py")
-    status, output = start((PYTHON, settled, script, name, "--out", str(out)), variables)
+    command = (PYTHON, settled, script, name, "--out", str(out))
+    status, output = start(command, variables, imports_torch=True)
     result = json.loads(out.read_text()) if out.exists() else {}
     told = json.loads(report.read_text()) if report.exists() else None
     return Run(status, result, told, output)

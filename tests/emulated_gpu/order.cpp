@@ -38,7 +38,6 @@ std::size_t reports = 0, printed = 0;
 
 // Before any other library's handler, so that it runs after theirs.
 [[gnu::constructor]] void tellAtExit() {
-  if (!settings().order) return;
   const auto tell = [](int status, void*) {
     if (reports == 0) return;
     std::fprintf(stderr, "emulated GPU: %zu accesses in no order\n", reports);

@@ -355,6 +355,10 @@ API int emulated_gpu_capturing(cudaStream_t stream) {
   const Lock lock(device_lock);
   return resolved(stream)->capture != nullptr ? 1 : 0;
 }
+API void emulated_gpu_read_settings() {
+  const Lock lock(device_lock);
+  readSettings();
+}
 API int emulated_gpu_whole_grid() {
   return settings().whole_grid ? 1 : 0;
 }

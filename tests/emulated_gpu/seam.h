@@ -73,6 +73,8 @@ void emulated_gpu_inside(int depth);
  * use, and at most. Writes at most `room`, returns how many there are. */
 size_t emulated_gpu_times(double* figures, size_t room);
 int emulated_gpu_capturing(cudaStream_t stream);
+/* EMULATED_GPU_* are read anew: in a process that was forked before it asked for anything. */
+void emulated_gpu_read_settings(void);
 int emulated_gpu_whole_grid(void);
 void emulated_gpu_register_kernel(const char* name, const size_t* sizes, size_t count,
                                   void (*run)(dim3, dim3, void**));

@@ -86,11 +86,19 @@ Settings fromEnvironment() {
   return result;
 }
 
+Settings& given() {
+  static Settings result = fromEnvironment();
+  return result;
+}
+
 }  // namespace
 
 const Settings& settings() {
-  static const Settings result = fromEnvironment();
-  return result;
+  return given();
+}
+
+void readSettings() {
+  given() = fromEnvironment();
 }
 
 std::uint64_t randomNumber() {

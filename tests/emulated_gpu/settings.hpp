@@ -39,6 +39,8 @@ struct Settings {
 };
 
 const Settings& settings();
+// Anew: in a process that was forked before it asked for anything, and has other variables.
+void readSettings();
 
 // Next number of the seeded sequence that a random schedule takes. Under the device's lock.
 std::uint64_t randomNumber();
