@@ -50,12 +50,11 @@ AMPLE = {
     "model_programs.resnet_channels_last": 1.1,
     "device_programs.whole_step_captured": 1.3,  # a page is a large part of its pools
 }
-EVERY_TIME = {
+EVERY_TIME = {  # for convolutions and batch norm stands a program of test_gpu_replays.py
     "training_programs.mlp",  # offloads
     "training_programs.transformer_in_bf16",  # cuDNN's attention, autocast
     "training_programs.with_a_graph",
     "model_programs.gpt2",  # efficient attention, dropout
-    "model_programs.residual_net",  # convolutions, batch norm
     "step_programs.flash_without_dropout",
     "device_programs.graphed_callables",  # a warm-up on a stream of its own
 }

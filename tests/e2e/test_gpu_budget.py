@@ -52,7 +52,7 @@ def test_the_budget_that_a_refusal_names_trains(program: str, tmp_path: Path) ->
 # is a bound from the second step on, not only a wish.
 def test_a_budget_that_nobody_can_judge_is_a_bound(tmp_path: Path) -> None:
     program = "training_programs.two_streams"
-    plain = emulated_gpu.train(program, {"GPU_TEST_STEPS": "1"}, tmp_path / "plain")
+    plain = emulated_gpu.train(program, {"GPU_TEST_TRAINING_STEPS": "1"}, tmp_path / "plain")
     variables = {"EBBTIDE_BUDGET": str(emulated_gpu.budget(plain, 0.6))}
     ours = emulated_gpu.train(program, variables, tmp_path / "ours")
     assert ours.status != 0

@@ -18,7 +18,7 @@ HERE = Path(__file__).parent
 MAIN = 'exec(__import__("warm_child").program({listening}, {starter}))'
 # What a program may set and find as in an interpreter of its own; all else is read too early.
 _READ_LATE = ("EBBTIDE", "PYTEST_", "TEST", "TMPDIR", "TORCH_DEVICE_BACKEND_AUTOLOAD")
-_READ_LATE += ("HOME", "PATH", "PYTHONPATH", "XDG_", "LC_", "EMULATED_GPU_")
+_READ_LATE += ("HOME", "PATH", "PYTHONPATH", "XDG_", "LC_", "EMULATED_GPU_", "GPU_TEST_")
 _READ_LATE += ("RANK", "LOCAL_", "GROUP_", "ROLE_", "NODE_RANK", "WORLD_SIZE", "MASTER_")
 _READ_LATE += ("TORCHELASTIC_", "TORCH_NCCL_", "SLURM_", "OMPI_", "PMI_", "PET_")
 _READ_EARLY = ("EMULATED_GPU_MODE", "EMULATED_GPU_DEVICES")  # of another machine

@@ -1,7 +1,8 @@
 """Training scripts for a GPU that know nothing of Ebbtide, each in a process of its own.
 
 python training_programs.py NAME --out FILE    writes bits: losses, parameters, random state
-GPU_TEST_SIZES=small is for an emulated GPU: blocks of 2 MiB, a page of the device.
+GPU_TEST_SIZES=small is for an emulated GPU: blocks of 2 MiB, a page of the device, fewer layers.
+GPU_TEST_TRAINING_STEPS=N makes so many steps.
 """
 
 import argparse
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 SMALL = os.environ.get("GPU_TEST_SIZES") == "small"
-STEPS = 12
+STEPS = int(os.environ.get("GPU_TEST_TRAINING_STEPS", "12"))
 LAYERS = 8
 ROWS, WIDTH = (2048, 256) if SMALL else (8192, 1024)  # an activation: 2 or 32 MiB of float32
 TEXTS, LENGTH, MODEL_WIDTH, HEADS = (16, 128, 128, 4) if SMALL else (32, 256, 512, 8)
@@ -40,7 +41,7 @@ def transformer(dropout: float) -> nn.Module:
     layer = nn.TransformerEncoderLayer(
         MODEL_WIDTH, HEADS, 4 * MODEL_WIDTH, dropout=dropout, batch_first=True
     )
-    return nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+    return nn.TransformerEncoder(layer, 4 if SMALL else 6, enable_nested_tensor=False)
 
 
 def repeat_bits() -> None:
