@@ -24,6 +24,14 @@ class DeviceContentsTest
   std::shared_ptr<const DeviceContents> contents_ = GetParam()();
 };
 
+// Each byte at the ends, and where the next 256 words begin, a block of threads. Between them every
+// 29th: each place in a word, a line of 64 bytes and a warp of 32 words. Each byte would take an
+// emulated GPU ten seconds.
+inline bool isLookedAt(std::size_t at, std::size_t size) {
+  const bool at_an_end = at < 64 || at + 64 >= size;
+  return at_an_end || (at + 16) % 2048 < 32 || at % 29 == 0;
+}
+
 // Of 1, 8, 63 and 4097 bytes: words, parts of them, more than a page.
 TEST_P(DeviceContentsTest, SeesEachByteThatDiffers) {
   for (const std::size_t size : {1u, 8u, 63u, 4097u}) {
@@ -36,6 +44,7 @@ TEST_P(DeviceContentsTest, SeesEachByteThatDiffers) {
     const Fingerprint sample =
         contents_->fingerprint(a.data(), count, Fingerprint::Extent::kSample);
     for (std::size_t i = 0; i < size; ++i) {
+      if (!isLookedAt(i, size)) continue;
       b[i] ^= 0x40;
       EXPECT_FALSE(contents_->equal(a.data(), b.data(), count)) << size << ", byte " << i;
       EXPECT_NE(contents_->checksum(b.data(), count), sum) << size << ", byte " << i;
