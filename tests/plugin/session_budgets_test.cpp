@@ -50,7 +50,9 @@ TEST_F(SessionBudgetsTest, ABudgetOfTheCurveGivesWhatItShows) {
   for (int i = 0; i < 2; ++i) step();
   const json points = wholeCurve([] {})["points"];
   ASSERT_GE(points.size(), 3u);
-  for (const json& point : points) {
+  const std::size_t apart = std::max<std::size_t>(1, points.size() / 8);
+  for (std::size_t i = 0; i < points.size(); i += apart) {
+    const json& point = points[i];
     const Answered answered = post("/v1/budget", {{"budget", point["budget_bytes"]}});
     ASSERT_EQ(answered.status, 200) << answered.body;
     // Better than shown where planning took longer.

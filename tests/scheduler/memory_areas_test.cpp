@@ -53,12 +53,14 @@ const MemoryArea* find(const MemoryAreas& areas, const std::string& label, Actio
 
 // Of any schedule of any step the areas add up to what the simulator says, moment by moment.
 TEST(MemoryAreas, AddUpToTheSimulatorsLiveBytes) {
+  PlannerOptions options;
+  options.named["work"] = "5000";
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const Graph graph = withWaits(withCopies(randomGraph(seed, 12), seed), seed);
     const TraceGraph step = recorded(graph);
     const Bytes least = peakLowerBound(graph);
     for (const Bytes budget : {Bytes{0}, least + least / 4, Bytes{1} << 50}) {
-      const Schedule schedule = planner("auto").plan(graph, budget, {}).schedule;
+      const Schedule schedule = planner("auto").plan(graph, budget, options).schedule;
       Looks looks;
       const Simulation simulation = simulate(graph, schedule, &looks);
       const MemoryAreas areas = memoryAreas(step, schedule, {.points = 1 << 20, .labels = 3});
