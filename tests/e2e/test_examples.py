@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 import yaml
 from conftest import Baseline, by_rank, measure
-from processes import LIBRARIES, ROOT, Finished, Program, code, run, settled, torchrun
+from processes import LIBRARIES, PLANNER, ROOT, Finished, Program, code, run, settled, torchrun
 from tiers import nightly_but
 
 GPT = settled(
@@ -16,7 +16,7 @@ GPT = settled(
 )
 # 100 images in batches of 32: each epoch is 32 + 32 + 32 + 4, then an evaluation under no_grad.
 CNN = settled(
-    "examples/train_cnn.py", *"--layers 6 --width 24 --batch 32 --images 100 --steps 16".split()
+    "examples/train_cnn.py", *"--layers 6 --width 24 --batch 32 --images 100 --steps 12".split()
 )
 PIPELINE = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 8".split()
 ONE_FORWARD_ONE_BACKWARD = settled("examples/train_pipeline.py", *PIPELINE, ranks=2)
@@ -26,10 +26,13 @@ FSDP = settled(
     *"--layers 4 --width 128 --heads 4 --length 128 --batch 6 --steps 8".split(),
     ranks=2,
 )
+# In C++ nothing waits for the planner, and auto searches for seconds.
+CPP_STEPS = "32" if PLANNER == "auto" else "20"
 CPP = Program(
     (
         str(LIBRARIES.parent / "bin" / "train_cpp"),
-        *"--layers 2 --width 24 --batch 64 --steps 32".split(),
+        *"--layers 2 --width 24 --batch 64 --steps".split(),
+        CPP_STEPS,
     ),
     preload=True,
 )
@@ -39,7 +42,8 @@ CPP_DDP = Program(
     (
         *torchrun(2, "--no-python"),
         str(LIBRARIES.parent / "bin" / "train_ddp"),
-        *"--layers 2 --width 24 --batch 64 --steps 32".split(),
+        *"--layers 2 --width 24 --batch 64 --steps".split(),
+        CPP_STEPS,
     ),
     ranks=2,
     preload=True,
