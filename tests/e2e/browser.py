@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
-WAIT_SECONDS = 60  # something hangs; no test is about time
+WAIT_SECONDS = 240  # something hangs; no test is about time
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 KEYS = {
     "ArrowDown": 40,

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from processes import LIBRARIES, ROOT, STARTED_WITH, free_port
+from processes import LIBRARIES, ROOT, STARTED_WITH, TIMEOUT_SECONDS, free_port
 from warm_interpreter import python
 
 COMMANDS_IN = ("bash", "console")  # languages of fences; in a console after "$ "
@@ -190,7 +190,7 @@ def run_block(commands: list[tuple[str, Run]], place: Place, port: int) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=TIMEOUT_SECONDS * (1 + len(commands)),
     )
     for number, (command, how) in enumerate(commands):
         out = place.folder / f"out-{number}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import LIBRARIES, PLANNER, PYTHON, ROOT, STARTED_WITH, TIMEOUT_SECONDS, free_port
+from processes import LIBRARIES, PLANNER, PYTHON, ROOT, STARTED_WITH, ended, free_port
 from warm_interpreter import COLD, Interpreter, Popen
 
 ON_DEVICE = LIBRARIES.parent / "emulated_gpu" / "run"
@@ -56,12 +56,7 @@ def start(
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        try:
-            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
-        except BaseException:
-            process.kill()
-            raise
-    return process.returncode, output
+        return ended(process)
 
 
 def code(text: str, variables: dict[str, str] | None = None) -> tuple[int, str]:

@@ -25,7 +25,7 @@ _worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:]) % 4
 _given = itertools.count(os.getpid())
 STARTED_WITH = dict(os.environ)  # modules that tests import set variables
 PLANNER = os.environ.get("TEST_PLANNER", "greedy")  # auto in ./dev test --all, as users have it
-TIMEOUT_SECONDS = 180  # hung; no test is about time
+TIMEOUT_SECONDS = 480  # hung; no test is about time
 
 
 @dataclass(frozen=True)
@@ -106,6 +106,8 @@ def environment(program: Program, variables: dict[str, str], folder: Path) -> di
     the planner that is quick, and gives the same plan at any load: `auto` searches for seconds."""
     result = {k: v for k, v in STARTED_WITH.items() if not k.startswith("EBBTIDE")}
     result["OMP_NUM_THREADS"] = "1"
+    if program.ranks > 1:  # torchrun leaves a folder of logs, else in /tmp
+        result["PET_LOG_DIR"] = str(folder / "torchelastic")
     if any(name.startswith("EBBTIDE") for name in variables):
         result["EBBTIDE_PORT"] = str(free_port(program.ranks))
         result["EBBTIDE_REPORT"] = str(folder / "report-{rank}.json")
@@ -173,6 +175,30 @@ def _run_once(
     return Finished(status, output, results, _read(folder, "report", program.ranks))
 
 
+def end(process: subprocess.Popen) -> None:
+    """torchrun ends its ranks, which are in sessions of their own, unless it is killed at once."""
+    process.terminate()
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def ended(process: subprocess.Popen) -> tuple[int, str]:
+    """Status, as subprocess tells it, and output."""
+    try:
+        output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
+    except subprocess.TimeoutExpired:
+        end(process)
+        output, _ = process.communicate(timeout=60)
+        raise AssertionError(f"no end within {TIMEOUT_SECONDS} s\n{output}") from None
+    except BaseException:
+        end(process)
+        raise
+    return process.returncode, output
+
+
 def _start(command: list[str], environment: dict[str, str], folder: Path) -> tuple[int, str]:
     """Status, as subprocess tells it, and what it wrote to stdout and stderr."""
     with Popen(
@@ -185,12 +211,7 @@ def _start(command: list[str], environment: dict[str, str], folder: Path) -> tup
         text=True,
         errors="replace",
     ) as process:
-        try:
-            output, _ = process.communicate(timeout=TIMEOUT_SECONDS)
-        except BaseException:
-            process.kill()
-            raise
-    return process.returncode, output
+        return ended(process)
 
 
 def _read(folder: Path, kind: str, ranks: int) -> list[dict]:

@@ -17,7 +17,7 @@ from pathlib import Path
 import yaml
 from conftest import by_rank
 from page_serving import SERVE
-from processes import ROOT, TIMEOUT_SECONDS, environment, free_port, run, script
+from processes import ROOT, TIMEOUT_SECONDS, end, environment, free_port, run, script
 from warm_interpreter import Popen
 
 RANKS = 2
@@ -129,11 +129,7 @@ def started(command: list[str], **options: object) -> Iterator[subprocess.Popen]
         try:
             yield process
         finally:
-            process.terminate()
-            try:
-                process.wait(TIMEOUT_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
+            end(process)
 
 
 def configuration(targets: list[str], folder: Path) -> Path:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import PYTHON, free_port, run, tiny
+from processes import PYTHON, end, free_port, run, tiny
 from rank_client import ask, send
 from test_command_line import Runs
 from warm_interpreter import Popen
@@ -80,8 +80,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
         assert "step 3" in said, said
         yield Trained(made, training, folder, port)
     finally:
-        training.terminate()
-        training.wait(60)
+        end(training)
         training.stdout.close()
         reader.wait(60)
         shutil.rmtree(made.folder, ignore_errors=True)

@@ -50,6 +50,7 @@ def turned(
     """Trains, and asks at these steps. What was answered."""
     (folder / "asks.json").write_text(json.dumps(asks))
     variables |= {"EBBTIDE_SOCKET_DIR": str(sockets), "EBBTIDE_JOB_ID": "job"}
+    variables["TMPDIR"] = str(folder)  # a trace that is asked for
     done = run(controlled(steps, folder / "asks.json"), variables, folder / "run").succeeded()
     return done, json.loads((folder / "run" / "answers.json").read_text())
 

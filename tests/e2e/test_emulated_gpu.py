@@ -47,7 +47,7 @@ def test_torch_alone_computes_what_a_cpu_does() -> None:
 # while this one holds the GIL and waits: what it lets go of must not be Python's.
 NUMBERS = """
 import faulthandler, threading, torch, torch._meta_registrations
-faulthandler.dump_traceback_later(60, exit=True)
+faulthandler.dump_traceback_later(300, exit=True)
 x = torch.ones(1000, device="cuda")
 def wait():
     for _ in range(300):

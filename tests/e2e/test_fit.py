@@ -47,7 +47,7 @@ class Fit:
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=8 * TIMEOUT_SECONDS,
+            timeout=3 * TIMEOUT_SECONDS,
         )
         assert not list(temporary.glob("ebbtide-fit-*")), "a folder was left"
         return done

@@ -10,7 +10,7 @@ from typing import Any
 
 from browser import Page
 from page_serving import Server, opened, shown
-from processes import TIMEOUT_SECONDS, environment, free_port, script
+from processes import TIMEOUT_SECONDS, end, environment, free_port, script
 from rank_client import ask
 from warm_interpreter import Popen
 
@@ -42,8 +42,7 @@ def test_a_training_from_its_first_plan_to_its_end(page: Page, tmp_path: Path) -
             opened(page, server, "#rank=1")
             see_training(page, server, Path(sockets, "page", "rank-1.sock"))
         finally:
-            training.terminate()  # torchrun ends its ranks, which are in sessions of their own
-            training.wait(TIMEOUT_SECONDS)
+            end(training)
     page.wait("document.getElementById('link').dataset.state === 'away'")
     assert {entry["source"] for entry in page.console} <= {"network"}
 

@@ -57,7 +57,7 @@ class Proof:
     def run(self, *arguments: str, **named: dict[str, str]) -> subprocess.CompletedProcess:
         with self.start(*arguments, **named) as process:
             try:
-                out, err = process.communicate(timeout=3 * TIMEOUT_SECONDS)
+                out, err = process.communicate(timeout=2 * TIMEOUT_SECONDS)
             except BaseException:
                 process.terminate()
                 raise

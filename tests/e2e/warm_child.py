@@ -27,15 +27,21 @@ import warm_interpreter
 
 # What the emulated GPU's `run` sets.
 OF_DEVICE = ("LD_PRELOAD", "LD_LIBRARY_PATH", "EMULATED_GPU_OPERATORS")
+# Who tests ends, and this process then. A child finds those that came before it was the program.
+KEPT_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class _TorchAtImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """`import torch` gives the module that is there, and loads the plugin as torch's end would."""
+    """`import torch` gives the module that is there, and loads the plugin as torch's end would.
+
+    So does an import of a part of it: parts are there again once the whole is.
+    """
 
     def __init__(self) -> None:
         self._spec = torch.__spec__
         self._loader = torch.__loader__
-        del sys.modules["torch"]
+        names = [name for name in sys.modules if name.partition(".")[0] == "torch"]
+        self._modules = {name: sys.modules.pop(name) for name in names}
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name, path, target=None):
@@ -49,6 +55,7 @@ class _TorchAtImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def exec_module(self, module):
         module.__spec__, module.__loader__ = self._spec, self._loader
+        sys.modules.update(self._modules)
         if os.environ.get("TORCH_DEVICE_BACKEND_AUTOLOAD", "1") == "1":
             module._import_device_backends()
 
@@ -66,6 +73,8 @@ def _next_request(listening: socket.socket, starter: socket.socket) -> tuple[dic
             if key.fileobj is starter:  # nothing is ever sent
                 events.unregister(starter)
                 started = False
+                for pid, _ in running.values():  # nobody is left to end them
+                    os.kill(pid, signal.SIGKILL)
             elif key.fileobj is listening:
                 answers, _ = listening.accept()
                 text, files, _, _ = socket.recv_fds(answers, 1 << 20, 3)
@@ -84,18 +93,20 @@ def _next_request(listening: socket.socket, starter: socket.socket) -> tuple[dic
                     return request, files
                 for file in files:
                     os.close(file)
-                with contextlib.suppress(BrokenPipeError):
+                with contextlib.suppress(ConnectionError):  # who asked may have ended
                     answers.send(json.dumps(pid).encode())
                 ended = os.pidfd_open(pid)
                 running[ended] = (pid, answers)
                 events.register(ended, selectors.EVENT_READ)
                 if request.get("ends_with_asker"):
-                    killed = -pid if request["session"] else pid
+                    killed = (pid, -pid) if request["session"] else (pid,)
                     events.register(answers, selectors.EVENT_READ, killed)
             elif key.data is not None:
                 with contextlib.suppress(KeyError, ValueError):  # it has just ended by itself
                     events.unregister(key.fileobj)
-                    os.kill(key.data, signal.SIGKILL)
+                    for each in key.data:
+                        with contextlib.suppress(ProcessLookupError):  # no session yet
+                            os.kill(each, signal.SIGKILL)
             else:
                 events.unregister(key.fileobj)
                 pid, answers = running.pop(key.fileobj)
@@ -103,18 +114,19 @@ def _next_request(listening: socket.socket, starter: socket.socket) -> tuple[dic
                 _, status = os.waitpid(pid, 0)
                 with contextlib.suppress(KeyError):
                     events.unregister(answers)
-                with answers, contextlib.suppress(BrokenPipeError):  # who asked may have ended
+                with answers, contextlib.suppress(ConnectionError):  # it may not have read the pid
                     answers.send(json.dumps(status).encode())
     shutil.rmtree(os.path.dirname(listening.getsockname()), ignore_errors=True)
     os._exit(0)
 
 
-def _become(request: dict, files: list[int], folder: str) -> tuple[str, str]:
+def _become(request: dict, files: list[int], folder: str) -> tuple[str | bytes, str]:
     """The program's source and its name; this process is then as the program would find it.
 
     `folder`: where what it starts is asked for.
     """
     warm_interpreter.heed_interrupts()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, KEPT_BACK)
     for own, file in enumerate(files):
         os.dup2(file, own)
         os.close(file)
@@ -125,7 +137,7 @@ def _become(request: dict, files: list[int], folder: str) -> tuple[str, str]:
     of_device = {name: os.environ[name] for name in OF_DEVICE if name in os.environ}
     os.environ.clear()
     os.environ.update(request["environment"] | of_device)
-    with contextlib.suppress(AttributeError):  # the emulated GPU has read its variables before
+    if "EMULATED_GPU_OPERATORS" in of_device:  # it may have read its variables before
         ctypes.CDLL(None).emulated_gpu_read_settings()
     tempfile.tempdir = None
     # What it starts is forked like itself: a launcher's ranks.
@@ -150,7 +162,7 @@ def _become(request: dict, files: list[int], folder: str) -> tuple[str, str]:
         return f"__import__('runpy')._run_module_as_main({command[2]!r})", "<string>"
     sys.argv[:] = command[1:]
     sys.path[0] = os.path.dirname(os.path.realpath(command[1]))
-    with open(command[1]) as file:
+    with open(command[1], "rb") as file:  # its first lines may name its encoding
         return file.read(), command[1]
 
 
@@ -160,7 +172,9 @@ def program(listening: int, starter: int) -> types.CodeType:
     Sockets of warm_interpreter.py: one that requests come to, one that ends with who started it.
     To be executed as the code of `__main__`.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # who tests ends, and this process then
+    signal.pthread_sigmask(signal.SIG_BLOCK, KEPT_BACK)
+    threads = os.listdir("/proc/self/task")
+    assert len(threads) == 1, f"{len(threads)} threads: a fork has one, and the others' locks"
     gc.freeze()  # else a child's end, which looks at all objects of torch, copies them: 0.7 s
     asked = socket.socket(fileno=listening)
     folder = os.path.dirname(asked.getsockname())

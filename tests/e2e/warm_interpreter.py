@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -24,6 +25,8 @@ _READ_LATE += ("TORCHELASTIC_", "TORCH_NCCL_", "SLURM_", "OMPI_", "PMI_", "PET_"
 _READ_EARLY = ("EMULATED_GPU_MODE", "EMULATED_GPU_DEVICES")  # of another machine
 _OF_SHELLS = ("_", "PWD", "OLDPWD", "SHLVL")
 _EXECUTE = inspect.signature(subprocess.Popen._execute_child)
+_OF_ITS_OWN = ("gid", "gids", "uid", "umask", "process_group")  # what a fork would not have
+START_SECONDS = 600  # hung: torch is imported in three
 
 # Isolated and without site-packages: it starts in a twentieth of a second.
 STAND_IN = """#!{python} -IS
@@ -67,6 +70,7 @@ class Interpreter:
         self._lock = threading.Lock()
         self._folder = folder
         self._starter: socket.socket | None = None  # it is told by its end that this process ended
+        self._process: subprocess.Popen | None = None
 
     def takes(self, command: list[str], environment: dict[str, str]) -> bool:
         """A script, `-c` or `-m` of this Python, in an environment that torch reads alike."""
@@ -79,6 +83,7 @@ class Interpreter:
         """`files`: stdin, stdout, stderr. The answers: a pid and, when it has ended, its status."""
         answers = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         answers.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        answers.settimeout(START_SECONDS)  # until it has told the pid
         answers.connect(f"{self.folder()}/asked")
         socket.send_fds(answers, [json.dumps(request).encode()], files)
         return answers
@@ -89,6 +94,10 @@ class Interpreter:
 
     def folder(self) -> str:
         with self._lock:
+            if self._process is not None and self._process.poll() is not None:
+                print(f"the warm interpreter ended: {self._process.returncode}", file=sys.stderr)
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder, self._process = "", None
             self._folder = self._folder or self._start()
         return self._folder
 
@@ -111,7 +120,7 @@ class Interpreter:
             listening.listen(64)
             files = (listening.fileno(), theirs.fileno())
             main = MAIN.format(listening=files[0], starter=files[1])
-            subprocess.Popen(
+            self._process = subprocess.Popen(
                 [*self._under, sys.executable, "-c", main],
                 cwd=HERE,
                 env={**self._environment, **self._places, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0"},
@@ -149,6 +158,7 @@ def stand_in(folder: str, environment: dict[str, str]) -> None:
     }
     answers = asked.fork(request, [0, 1, 2])
     pid = json.loads(answers.recv(64))
+    answers.settimeout(None)
 
     def pass_on(number: int, _: object) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -185,6 +195,8 @@ class Popen(subprocess.Popen):
         environment = dict(os.environ if environment is None else environment)
         plain = asked["preexec_fn"] in (None, heed_interrupts)
         plain = plain and not (asked["shell"] or asked["executable"] or asked["pass_fds"])
+        plain = plain and asked["close_fds"]
+        plain = plain and all(asked.get(name) in (None, -1) for name in _OF_ITS_OWN)
         warm = self.forked_from()
         if not plain or warm is None or not warm.takes(command, environment):
             super()._execute_child(*arguments, **named)
@@ -193,13 +205,14 @@ class Popen(subprocess.Popen):
         request = {
             "command": command,
             "environment": environment,
-            "folder": str(asked["cwd"] or os.getcwd()),
+            "folder": os.path.abspath(os.fsdecode(asked["cwd"] or ".")),  # its own is another
             "session": asked["start_new_session"],
         }
         self._answers = warm.fork(
             request, [own if file == -1 else file for own, file in enumerate(files)]
         )
         self.pid = json.loads(self._answers.recv(64))
+        self._answers.settimeout(None)
         self._child_created = True
         pipes = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
         self._close_pipe_fds(*(asked[name] for name in pipes))
@@ -219,7 +232,15 @@ class Popen(subprocess.Popen):
     def _try_wait(self, wait_flags: int) -> tuple[int, int]:
         if self._answers is None:
             return super()._try_wait(wait_flags)
-        if wait_flags & os.WNOHANG and not select.select([self._answers], [], [], 0)[0]:
-            return 0, 0
-        with self._answers:
-            return self.pid, json.loads(self._answers.recv(64))
+        with contextlib.ExitStack() as ended:
+            events = select.poll()  # select() knows 1,024 files
+            events.register(self._answers, select.POLLIN)
+            if wait_flags & os.WNOHANG and not events.poll(0):
+                return 0, 0
+            status = ended.enter_context(self._answers).recv(64)
+        if status:
+            return self.pid, json.loads(status)
+        print(f"the interpreter that {self.args} was forked from has ended", file=sys.stderr)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        return self.pid, signal.SIGKILL
