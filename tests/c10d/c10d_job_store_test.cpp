@@ -372,7 +372,7 @@ TEST(C10dJobStore, RanksAgreeOverIt) {
     return std::none_of(steps.begin(), steps.end(), [](std::int64_t step) { return step < 0; });
   };
   JobAgreement::Time now{};
-  for (int i = 0; i < 2000 && !agreed(); ++i, now += milliseconds(50)) {
+  for (int i = 0; i < 20'000 && !agreed(); ++i, now += milliseconds(50)) {
     for (const auto& rank : ranks) rank->poll(now, {i / 10, 500'000'000});
     std::this_thread::sleep_for(milliseconds(10));  // they connect on threads of their own
   }

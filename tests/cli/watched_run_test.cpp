@@ -77,7 +77,9 @@ TEST_F(WatchedRunTest, LeavesNoneInAnotherSession) {
 }
 
 TEST_F(WatchedRunTest, KillsWhatDoesNotHeedSigterm) {
-  run("(trap '' TERM; echo $(exec sh -c 'echo $PPID'); while :; do sleep 0.05; done) & sleep 0.3");
+  run("(trap '' TERM; echo $(exec sh -c 'echo $PPID'); while :; do sleep 0.05; done) & "
+      "until test -s '" +
+      output() + "'; do sleep 0.02; done");
   EXPECT_TRUE(writtenIsGone());
 }
 

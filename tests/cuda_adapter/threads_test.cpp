@@ -70,7 +70,7 @@ TEST_F(CudaAllocatorTest, AForkedChildLeavesItsParentsBlocksAlone) {
   while (!entered) std::this_thread::yield();
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(10);  // it hangs otherwise
+    ::alarm(60);  // it hangs otherwise
     block.clear();
     ::_exit(0);
   }

@@ -12,6 +12,7 @@ import argparse
 import hashlib
 import json
 import os
+import time
 from pathlib import Path
 
 import planner
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=12)
     parser.add_argument("--smaller-every", type=int, default=0, help="batches, a third as large")
     parser.add_argument("--end", type=Path, help="no step begins once this file is there")
+    parser.add_argument("--hold", type=Path, help="step 20 begins once this file is there")
     parser.add_argument("--asks")
     parser.add_argument("--out")
     options = parser.parse_args()
@@ -40,6 +42,8 @@ def main() -> None:
     for step in range(options.steps):
         if options.end and options.end.exists():
             break
+        while options.hold and step == 20 and not options.hold.exists():
+            time.sleep(0.002)
         for one in asks:
             if folder is None or one["step"] != step:
                 continue

@@ -105,7 +105,7 @@ class Fault:
 def wait_until_over() -> None:
     if steps == REPORTS + 1:
         wait_for(lambda: is_over(1))
-        time.sleep(0.5)  # each rank looks five times in a second
+        time.sleep(2)  # each rank looks five times in a second
 
 
 def die_twice_then_be_late() -> None:

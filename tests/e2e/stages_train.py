@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from pipeline_train import by_hand
 
-MOST_STEPS = 20_000  # whoever was to end it is gone
+MOST_STEPS = 1_000_000  # whoever was to end it is gone
 
 
 def main() -> None:

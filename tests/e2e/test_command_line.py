@@ -159,9 +159,9 @@ def test_a_hung_rank_holds_up_no_other_job(runs: Runs) -> None:
     runs.serve("one", 2, "--hung-rank", "1")
     runs.serve("two", 3, "--hung-rank", "2")
     runs.serve("well", 1)
-    done = runs.ebbtide("status", "--timeout", "0.5")
+    done = runs.ebbtide("status", "--timeout", "5")
     assert done.returncode == 4
-    assert done.stdout.count("no answer within 0.5 s") == 2
+    assert done.stdout.count("no answer within 5 s") == 2
     # Rank 0 of each job, and rank 1 of the second one.
     assert done.stdout.count("  training ") == 4
 
@@ -273,9 +273,9 @@ def test_a_node_that_is_down_keeps_nothing_from_the_others(runs: Runs) -> None:
 
 def test_a_rank_that_hangs_is_said_and_the_others_are_shown(runs: Runs) -> None:
     runs.serve("job", 3, "--hung-rank", "1")
-    done = runs.ebbtide("status", "--timeout", "0.5")
+    done = runs.ebbtide("status", "--timeout", "5")
     assert done.returncode == 4
-    assert "no answer within 0.5 s" in done.stdout.splitlines()[2]
+    assert "no answer within 5 s" in done.stdout.splitlines()[2]
     assert len(done.stdout.splitlines()) == 4
 
 
@@ -316,7 +316,7 @@ def test_top_follows_the_size_of_its_terminal(runs: Runs) -> None:
     with runs.terminal("top") as top:
         top.wait_for("64 ranks")
         top.press("\x1b[6~")  # a page down, of this size
-        top.settled(0.5)
+        top.wait_for("rank 18 on ")
         top.resize(150, 40)
         top.wait_for("   33 ")
         top.resize(10, 3)
@@ -361,14 +361,14 @@ def test_top_shows_ranks_that_die(runs: Runs) -> None:
 
 def test_a_rank_that_hangs_does_not_hold_up_the_figures_of_top(runs: Runs) -> None:
     runs.serve("job", 3, "--hung-rank", "1")
-    with runs.terminal("top", "--interval", "0.1", "--timeout", "6") as top:
-        top.wait_for("1 without an answer")
+    with runs.terminal("top", "--interval", "0.1", "--timeout", "20") as top:
+        top.wait_for("1 without an answer", seconds=240)
         runs.ebbtide("budget", "0", "13GiB")
         top.wait_for("/ 13.00 GiB")  # and has just asked
         start = time.monotonic()
         runs.ebbtide("budget", "0", "12GiB")
         top.wait_for("/ 12.00 GiB")
-        assert time.monotonic() - start < 5  # 6 where each answer is waited for
+        assert time.monotonic() - start < 15  # 20 where each answer is waited for
         top.press("q")
         assert top.wait_for_end() == 0
 

@@ -269,7 +269,7 @@ def test_the_next_job_takes_the_next_port(sockets: Path, tmp_path: Path) -> None
             assert (line.group(2) == " (9464 is taken)") == (served[-1] != 9464), output
             with urllib.request.urlopen(f"http://127.0.0.1:{served[-1]}/v1/node") as answer:
                 assert json.load(answer)["job_id"] == name
-        assert 9464 <= served[0] < served[1] < 9480
+        assert served[0] != served[1] and all(9464 <= port < 9480 for port in served)
     finally:
         for job in jobs:
             job.kill()
@@ -416,7 +416,9 @@ def test_a_run_ends_while_it_is_asked(baseline: Baseline, sockets: Path, tmp_pat
         "EBBTIDE_JOB_ID": "job",
     }
     program = controlled(30)
-    command = (*program.command, "--out", str(tmp_path / "result-{rank}.json"))
+    answered = tmp_path / "answered"
+    out = str(tmp_path / "result-{rank}.json")
+    command = (*program.command, "--hold", str(answered), "--out", out)
     process = started(replace(program, command=command), variables, tmp_path)
     found: set[int] = set()
 
@@ -425,6 +427,8 @@ def test_a_run_ends_while_it_is_asked(baseline: Baseline, sockets: Path, tmp_pat
             try:
                 body = {"budget": baseline.budget(share)}
                 found.add(ask(sockets / "job" / "rank-0.sock", "POST", "/v1/budget", body)[0])
+                if 200 in found:
+                    answered.touch()
             except Exception:  # not there yet, or no longer
                 time.sleep(0.01)
 

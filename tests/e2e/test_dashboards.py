@@ -24,6 +24,7 @@ from scraped_run import (
     Crowd,
     ScrapedRun,
     beside_other_jobs,
+    eventually,
     get,
     scraped_run,
     target,
@@ -336,8 +337,12 @@ def test_each_alert_has_data(rule: dict, scraped: ScrapedRun) -> None:
 
 def test_prometheus_is_content(scraped: ScrapedRun) -> None:
     """All targets answer, all rules can be evaluated, and none fires in a run that is well."""
-    active = scraped.prometheus.ask("targets")["activeTargets"]
-    assert {one["health"] for one in active} == {"up"}, active
+
+    def all_up() -> bool:
+        active = scraped.prometheus.ask("targets")["activeTargets"]
+        return {one["health"] for one in active} == {"up"}
+
+    eventually(all_up, scraped.prometheus.process)  # a scrape may have been late
     for group in scraped.prometheus.ask("rules")["groups"]:
         for rule in group["rules"]:
             assert rule["health"] == "ok", rule

@@ -38,7 +38,7 @@ def state_of(process: int) -> str:
 
 def test_nothing_of_a_command_is_left_behind() -> None:
     process = start("sleep 60 & echo $!; wait")
-    status, output = load("run").finish(process, 5)  # it has told its child by then
+    status, output = load("run").finish(process, 15)  # it has told its child by then
     assert status == 124
     assert output.endswith("stopped: no time is left")
     child = int(output.split()[0])

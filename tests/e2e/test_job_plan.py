@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 from conftest import Baseline, by_rank, measure
-from processes import ROOT, Finished, Program, run, settled
+from processes import ROOT, Finished, Program, run, script, settled
 
 EXAMPLE = str(ROOT / "examples" / "train_pipeline.py")
 SIZE = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 60".split()
 PIPELINE = settled(EXAMPLE, *SIZE, ranks=2)
 USED = r"\[ebbtide rank (\d)\] debug: the job's plan of round 1 is used from step (\d+) on"
+OWN = r"\[ebbtide rank (\d)\] debug: round 1 came to no plan: the ranks' own plans make"
 
 
 # Over 20 s, as most tests here: two ranks train enough steps to agree on a plan and to use it.
@@ -30,9 +31,10 @@ def train(program: Program, budget: str, folder: Path) -> Finished:
 )
 def test_all_ranks_use_one_plan_from_the_same_step(baseline: Baseline, tmp_path: Path) -> None:
     done = train(PIPELINE, by_rank(baseline.rank_budgets(0.5)), tmp_path)
-    used = re.findall(USED, done.output)
-    assert sorted(rank for rank, _ in used) == ["0", "1"], done.output
-    assert len({step for _, step in used}) == 1
+    # Which plan is quicker is measured: on a busy machine it may be the ranks' own.
+    used, own = re.findall(USED, done.output), re.findall(OWN, done.output)
+    assert sorted([rank for rank, _ in used] or own) == ["0", "1"], done.output
+    assert len({step for _, step in used}) == (0 if own else 1), done.output
     assert done.results == baseline.plain.results
     for report in done.reports:
         assert report["mapped_peak_bytes"] <= report["budget_bytes"]
@@ -114,13 +116,15 @@ def test_budgets_by_stage_hold_from_the_second_step_where_they_are_named(
 ) -> None:
     size = [*SIZE[:-1], "8", "--schedule", "interleaved"]
     program = settled(EXAMPLE, *size, ranks=2)
+    # Rank 0 knows the job's stages once it has the reports of both.
+    agreeing = script("tests/e2e/agreed.py", "1", EXAMPLE, *size, ranks=2)
     measured = run(program, {"EBBTIDE": "1"}, tmp_path / "measured").succeeded()
     baseline = Baseline(program, measured, measured)
     first, last = baseline.rank_budgets(0.5)
     # Rank 0 runs stages 0 and 2: of two entries the last one holds. Rank 1 has its own.
     budget = f"default={2 * first},stage0={3 * first},stage2={first},rank1={last},stage1=1GiB"
     budget += ",stage4=1GiB"
-    done = train(baseline.program, budget, tmp_path / "budgeted")
+    done = train(agreeing, budget, tmp_path / "budgeted")
     assert done.said(r"rank 0\] this rank runs stages 0, 2: its budget is .* from step 2 on"), (
         done.output
     )

@@ -254,6 +254,8 @@ def test_a_rank_outlives_one_that_was_killed_as_it_does_without_us(
             rank.process.wait()
     error = first.output[first.output.index("Traceback") :]
     assert re.search(r"RuntimeError: .*gloo", error, re.M), first.output
-    ours = [line for line in error.splitlines() if "ebbtide" in line.lower()]
+    # A plan may be made yet while torch tells of its error.
+    lines = [line for line in error.splitlines() if " plan by " not in line]
+    ours = [line for line in lines if "ebbtide" in line.lower()]
     assert len(ours) == 1 and "ended after" in ours[0], first.output
     assert not list(tmp_path.glob("core*"))

@@ -34,13 +34,13 @@ class RankClientTest : public testing::Test {
   ~RankClientTest() override { ::close(listening_); }
 
   void ask() {
-    client_.ask(path_, {.method = "GET", .path = "/metrics"}, seconds(5),
+    client_.ask(path_, {.method = "GET", .path = "/metrics"}, seconds(60),
                 [this](const Response& response) { statuses_.push_back(response.status); });
   }
 
   // As the server's thread does: what one handler throws ends nothing.
   void runUntilTold(std::size_t count) {
-    const auto end = std::chrono::steady_clock::now() + seconds(6);
+    const auto end = std::chrono::steady_clock::now() + seconds(60);
     while (statuses_.size() < count && std::chrono::steady_clock::now() < end) {
       try {
         context_.restart();
@@ -100,7 +100,7 @@ TEST_F(RankClientTest, AsksAndKeepsAtMost64AtOnce) {
   context_.poll();
   EXPECT_EQ(openDescriptors() - before, 64);
   std::vector<pollfd> asked = {{.fd = listening_, .events = POLLIN, .revents = 0}};
-  while (statuses_.size() < 150 && ::poll(asked.data(), asked.size(), 5000) > 0) {
+  while (statuses_.size() < 150 && ::poll(asked.data(), asked.size(), 60'000) > 0) {
     if (asked.front().revents != 0)
       asked.push_back(
           {.fd = ::accept(listening_, nullptr, nullptr), .events = POLLIN, .revents = 0});

@@ -61,14 +61,14 @@ class RawClient {
   }
 
   // Until the server closes or the time is over.
-  std::string readAll(std::chrono::milliseconds limit = std::chrono::seconds(5)) {
+  std::string readAll(std::chrono::milliseconds limit = std::chrono::seconds(60)) {
     while (readSome(limit)) {
     }
     return std::move(received_);
   }
 
   // One response with a Content-Length; whatever follows stays for the next call.
-  std::string readResponse(std::chrono::milliseconds limit = std::chrono::seconds(5)) {
+  std::string readResponse(std::chrono::milliseconds limit = std::chrono::seconds(60)) {
     for (;;) {
       const std::size_t header_end = received_.find("\r\n\r\n");
       if (header_end != std::string::npos) {
@@ -87,6 +87,12 @@ class RawClient {
   // True when something comes within the time; it is not read.
   bool receivesWithin(std::chrono::milliseconds limit) const {
     pollfd waiting{descriptor_, POLLIN, 0};
+    return ::poll(&waiting, 1, static_cast<int>(limit.count())) > 0;
+  }
+
+  // True when the server hangs up within the time; nothing is read.
+  bool hangsUpWithin(std::chrono::milliseconds limit) const {
+    pollfd waiting{descriptor_, POLLRDHUP, 0};
     return ::poll(&waiting, 1, static_cast<int>(limit.count())) > 0;
   }
 

@@ -110,7 +110,7 @@ class ControlledSession : public testing::Test {
   // The curve when it is whole; `between` is done before each look.
   json wholeCurve(const std::function<void()>& between) {
     json curve = get("/v1/curve").body;
-    for (int i = 0; i < 2000 && curve["state"] == "computing"; ++i) {
+    for (int i = 0; i < 12'000 && curve["state"] == "computing"; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       between();
       curve = get("/v1/curve").body;

@@ -354,7 +354,7 @@ TEST_F(SessionControlTest, WithoutAPlanTheAreasAreOfWhatIsKept) {
   begin();
   for (int i = 0; i < 2; ++i) step();
   json plan = get("/v1/plan").body;
-  for (int i = 0; i < 1000 && plan["areas"].empty(); ++i) {
+  for (int i = 0; i < 12'000 && plan["areas"].empty(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     plan = get("/v1/plan").body;
   }

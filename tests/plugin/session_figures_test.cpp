@@ -44,7 +44,7 @@ TEST_F(SessionFiguresTest, WhoAnswersForAnotherPlannerIsNamedWithTheReason) {
   testing::internal::CaptureStderr();
   beginWithReport(plain_bytes_ - saved_bytes_ / 4);
   std::shared_ptr<const Plan> plan;
-  for (int i = 0; i < 1000 && plan == nullptr; ++i) {
+  for (int i = 0; i < 12'000 && plan == nullptr; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     plan = step();
   }

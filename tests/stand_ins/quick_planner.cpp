@@ -1,15 +1,15 @@
-// LD_PRELOAD: on the plugin's planning thread ten seconds pass in each one, so that tests need not
-// wait for its minutes. All other threads have the time of the system.
+// LD_PRELOAD: on the plugin's planning thread QUICK_PLANNER_TIMES seconds (10) pass in each one, so
+// that tests need not wait for its minutes. All other threads have the time of the system.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <time.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 
 namespace {
 
-constexpr std::int64_t kTimes = 10;
 constexpr std::int64_t kSecond = 1'000'000'000;
 
 using ClockGetTime = int (*)(clockid_t, timespec*);
@@ -34,6 +34,14 @@ timespec timeOf(std::int64_t ns) {
 int systemTime(clockid_t clock, timespec* time) {
   static const auto get = next<ClockGetTime>("clock_gettime");
   return get(clock, time);
+}
+
+std::int64_t times() {
+  static const std::int64_t value = [] {
+    const char* const text = std::getenv("QUICK_PLANNER_TIMES");
+    return text == nullptr ? std::int64_t{10} : std::int64_t{std::atoll(text)};
+  }();
+  return value;
 }
 
 // Both clocks show the same at it.
@@ -62,7 +70,7 @@ extern "C" __attribute__((visibility("default"))) int clock_gettime(clockid_t cl
                                                                     timespec* time) noexcept {
   const int error = systemTime(clock, time);
   if (error == 0 && clock == CLOCK_MONOTONIC && plans())
-    *time = timeOf(origin() + (nanoseconds(*time) - origin()) * kTimes);
+    *time = timeOf(origin() + (nanoseconds(*time) - origin()) * times());
   return error;
 }
 
@@ -70,6 +78,6 @@ extern "C" __attribute__((visibility("default"))) int pthread_cond_clockwait(
     pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   static const auto wait = next<CondClockWait>("pthread_cond_clockwait");
   if (clock != CLOCK_MONOTONIC || !plans()) return wait(condition, mutex, clock, until);
-  const timespec time = timeOf(origin() + (nanoseconds(*until) - origin()) / kTimes);
+  const timespec time = timeOf(origin() + (nanoseconds(*until) - origin()) / times());
   return wait(condition, mutex, clock, &time);
 }

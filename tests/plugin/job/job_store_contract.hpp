@@ -36,14 +36,14 @@ class JobStoreContract : public testing::TestWithParam<JobStoreKind> {
   }
   // Of the other rank: "soon".
   static std::optional<std::string> seen(JobStore& store, const std::string& key) {
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 30'000; ++i) {
       if (auto value = store.get(key)) return value;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
     return std::nullopt;
   }
   static bool gone(JobStore& store, const std::string& key) {
-    for (int i = 0; i < 500; ++i) {
+    for (int i = 0; i < 30'000; ++i) {
       if (!store.get(key)) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
@@ -71,7 +71,7 @@ TEST_P(JobStoreContract, TheLastValueCounts) {
   ASSERT_EQ(seen(*job_.there, "a"), "one");
   job_.there->set("a", "two");
   EXPECT_EQ(job_.there->get("a"), "two");
-  for (int i = 0; i < 500 && job_.here->get("a") != "two"; ++i)
+  for (int i = 0; i < 30'000 && job_.here->get("a") != "two"; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   EXPECT_EQ(job_.here->get("a"), "two");
 }

@@ -151,7 +151,7 @@ class ShortRankJobTest : public RankJobTest {
   void noteShort(std::size_t rank) {
     ranks_[rank]->job->noteStep(traces_[rank], own_[rank],
                                 {.cap_bytes = caps_[rank],
-                                 .planning_time = std::chrono::seconds(1),
+                                 .planning_time = std::chrono::minutes(10),
                                  .planner = "greedy",
                                  .budget_bytes = caps_[rank]});
   }
