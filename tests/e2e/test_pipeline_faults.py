@@ -256,6 +256,6 @@ def test_a_rank_outlives_one_that_was_killed_as_it_does_without_us(
     assert re.search(r"RuntimeError: .*gloo", error, re.M), first.output
     # A plan may be made yet while torch tells of its error.
     lines = [line for line in error.splitlines() if " plan by " not in line]
-    ours = [line for line in lines if "ebbtide" in line.lower()]
+    ours = [line for line in lines if re.search(r"\[ebbtide|libebbtide|ebbtide::", line)]
     assert len(ours) == 1 and "ended after" in ours[0], first.output
     assert not list(tmp_path.glob("core*"))
