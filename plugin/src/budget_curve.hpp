@@ -9,6 +9,7 @@
 #include <memory>
 #include <vector>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "plan_search.hpp"
 

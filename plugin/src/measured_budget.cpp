@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <utility>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
-#include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 

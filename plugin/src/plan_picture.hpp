@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/memory_areas.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
 #include "ebbtide/scheduler/trace.hpp"

@@ -1,4 +1,4 @@
-#include "auto_planner.hpp"
+#include "planners/auto/auto_planner.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "chain_join.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "gpt_graph.hpp"
 #include "layered_graph.hpp"
+#include "planners/chain/chain_join.hpp"
 #include "random_graphs.hpp"
-#include "replay_search.hpp"
 #include "schedule_brute_force.hpp"
+#include "search/replay_search.hpp"
 #include "small_graphs.hpp"
 
 namespace ebbtide::scheduler {

@@ -3,12 +3,12 @@
 
 #include <cmath>
 
-#include "chen_planner.hpp"
-#include "dtr_planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
-#include "greedy_remat_planner.hpp"
 #include "honest_plan.hpp"
+#include "planners/baselines/chen_planner.hpp"
+#include "planners/baselines/dtr_planner.hpp"
+#include "planners/baselines/greedy_remat_planner.hpp"
 #include "random_graphs.hpp"
 #include "random_orders.hpp"
 #include "small_graphs.hpp"

@@ -1,16 +1,16 @@
 // Blocks of a step and what they may save.
-#include "block_curve.hpp"
+#include "planners/chain/block_curve.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <set>
 
-#include "block_partition.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "gpt_graph.hpp"
+#include "planners/chain/block_partition.hpp"
 #include "random_graphs.hpp"
-#include "retention.hpp"
+#include "search/retention.hpp"
 #include "small_graphs.hpp"
 
 namespace ebbtide::scheduler {

@@ -1,10 +1,10 @@
-#include "canonical_schedule.hpp"
+#include "planners/lower_sets/canonical_schedule.hpp"
 
 #include <gtest/gtest.h>
 
-#include "canonical_model.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "planners/lower_sets/canonical_model.hpp"
 #include "random_problems.hpp"
 #include "small_graphs.hpp"
 

@@ -7,7 +7,7 @@
 #include <queue>
 #include <tuple>
 
-#include "ebbtide/scheduler/chain.hpp"
+#include "model/chain.hpp"
 
 namespace ebbtide::scheduler {
 

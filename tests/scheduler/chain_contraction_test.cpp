@@ -1,12 +1,12 @@
-#include "chain_contraction.hpp"
+#include "planners/chain/chain_contraction.hpp"
 
 #include <gtest/gtest.h>
 
-#include "chain_expansion.hpp"
-#include "chain_peak.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "gpt_graph.hpp"
+#include "planners/chain/chain_expansion.hpp"
+#include "planners/chain/chain_peak.hpp"
 #include "random_graphs.hpp"
 #include "small_chains.hpp"
 #include "small_graphs.hpp"

@@ -1,16 +1,16 @@
-#include "chain_join.hpp"
+#include "planners/chain/chain_join.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <map>
 
-#include "chain_expansion.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "gpt_graph.hpp"
 #include "honest_plan.hpp"
-#include "persistent_dp.hpp"
+#include "planners/chain/chain_expansion.hpp"
+#include "planners/chain/persistent_dp.hpp"
 #include "random_graphs.hpp"
 #include "schedule_brute_force.hpp"
 #include "small_graphs.hpp"

@@ -1,4 +1,4 @@
-#include "chain_json.hpp"
+#include "io/chain_json.hpp"
 
 #include <gtest/gtest.h>
 

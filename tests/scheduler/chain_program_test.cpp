@@ -1,13 +1,13 @@
 // The dynamic programs against the simulator and against each other.
 #include <gtest/gtest.h>
 
-#include "chain_contraction.hpp"
-#include "chain_expansion.hpp"
-#include "chain_peak.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
-#include "floating_dp.hpp"
-#include "persistent_dp.hpp"
+#include "planners/chain/chain_contraction.hpp"
+#include "planners/chain/chain_expansion.hpp"
+#include "planners/chain/chain_peak.hpp"
+#include "planners/chain/floating_dp.hpp"
+#include "planners/chain/persistent_dp.hpp"
 #include "small_chains.hpp"
 
 namespace ebbtide::scheduler {

@@ -1,4 +1,4 @@
-#include "ebbtide/scheduler/chain.hpp"
+#include "model/chain.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,14 +6,14 @@
 #include <random>
 #include <stdexcept>
 
-#include "checkmate_model.hpp"
-#include "checkmate_planner.hpp"
-#include "checkmate_rounding.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "honest_plan.hpp"
 #include "layered_graph.hpp"
+#include "planners/staged/checkmate_model.hpp"
+#include "planners/staged/checkmate_planner.hpp"
+#include "planners/staged/checkmate_rounding.hpp"
 #include "random_graphs.hpp"
 #include "random_orders.hpp"
 #include "schedule_brute_force.hpp"

@@ -1,5 +1,5 @@
 // Bytes on the wire, by hand from the encoding's rules, and back.
-#include "cp_sat_model.hpp"
+#include "solver/cp_sat_model.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <random>
 #include <string>
 
-#include "protobuf_wire.hpp"
+#include "solver/protobuf_wire.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

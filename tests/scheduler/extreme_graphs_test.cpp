@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "canonical_model.hpp"
-#include "ebbtide/scheduler/chain.hpp"
 #include "ebbtide/scheduler/graph_file.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "honest_plan.hpp"
+#include "model/chain.hpp"
 #include "mutations.hpp"
+#include "planners/lower_sets/canonical_model.hpp"
 #include "random_graphs.hpp"
 #include "small_graphs.hpp"
 

@@ -1,4 +1,4 @@
-#include "gzip.hpp"
+#include "base/gzip.hpp"
 
 #include <gtest/gtest.h>
 #include <zlib.h>

@@ -1,14 +1,14 @@
-#include "highs.hpp"
+#include "solver/highs.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
 
 #include <stdexcept>
 
-#include "checkmate_model.hpp"
 #include "layered_graph.hpp"
+#include "planners/staged/checkmate_model.hpp"
+#include "solver/solver_worker.hpp"
 #include "solver_test.hpp"
-#include "solver_worker.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

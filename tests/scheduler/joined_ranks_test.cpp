@@ -5,12 +5,13 @@
 #include <functional>
 #include <stdexcept>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/pipeline_simulator.hpp"
 #include "ebbtide/scheduler/recorded_costs.hpp"
+#include "model/trace_check.hpp"
 #include "pipeline_jobs.hpp"
 #include "recorded_rank.hpp"
 #include "recorded_ranks.hpp"
-#include "trace_check.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

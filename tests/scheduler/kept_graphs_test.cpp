@@ -6,13 +6,14 @@
 #include <iterator>
 #include <optional>
 
+#include "base/gzip.hpp"
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/graph_file.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "ebbtide/scheduler/value_copies.hpp"
-#include "gzip.hpp"
 #include "small_traces.hpp"
 
 namespace ebbtide::scheduler {

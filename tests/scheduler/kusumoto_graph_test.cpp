@@ -1,12 +1,12 @@
-#include "kusumoto_graph.hpp"
+#include "io/kusumoto_graph.hpp"
 
 #include <gtest/gtest.h>
 
 #include <random>
 #include <stdexcept>
 
-#include "canonical_model.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
+#include "planners/lower_sets/canonical_model.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

@@ -1,13 +1,13 @@
-#include "kusumoto_planner.hpp"
+#include "planners/lower_sets/kusumoto_planner.hpp"
 
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <stdexcept>
 
-#include "canonical_model.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "planners/lower_sets/canonical_model.hpp"
 #include "random_graphs.hpp"
 #include "random_problems.hpp"
 

@@ -11,7 +11,7 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
-#include "kusumoto_graph.hpp"
+#include "io/kusumoto_graph.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

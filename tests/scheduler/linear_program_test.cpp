@@ -1,4 +1,4 @@
-#include "linear_program.hpp"
+#include "solver/linear_program.hpp"
 
 #include <gtest/gtest.h>
 

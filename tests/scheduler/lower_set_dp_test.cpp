@@ -1,4 +1,4 @@
-#include "lower_set_dp.hpp"
+#include "planners/lower_sets/lower_set_dp.hpp"
 
 #include <gtest/gtest.h>
 

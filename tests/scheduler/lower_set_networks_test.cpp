@@ -3,8 +3,8 @@
 
 #include <numeric>
 
-#include "lower_set_dp.hpp"
 #include "paper_networks.hpp"
+#include "planners/lower_sets/lower_set_dp.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

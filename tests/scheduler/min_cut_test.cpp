@@ -1,4 +1,4 @@
-#include "min_cut.hpp"
+#include "base/min_cut.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "retention_cut.hpp"
+#include "search/retention_cut.hpp"
 #include "small_graphs.hpp"
 
 namespace ebbtide::scheduler {

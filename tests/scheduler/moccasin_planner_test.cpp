@@ -1,5 +1,5 @@
 // "moccasin" against brute force, against its start, and with its solver killed.
-#include "moccasin_planner.hpp"
+#include "planners/staged/moccasin_planner.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,14 +20,14 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "honest_plan.hpp"
 #include "layered_graph.hpp"
-#include "moccasin_model.hpp"
-#include "protobuf_wire.hpp"
+#include "model/run_sequence.hpp"
+#include "planners/staged/moccasin_model.hpp"
 #include "random_graphs.hpp"
-#include "run_sequence.hpp"
 #include "schedule_brute_force.hpp"
 #include "small_graphs.hpp"
+#include "solver/protobuf_wire.hpp"
+#include "solver/solver_worker.hpp"
 #include "solver_test.hpp"
-#include "solver_worker.hpp"
 #include "unit_graphs.hpp"
 
 namespace ebbtide::scheduler {

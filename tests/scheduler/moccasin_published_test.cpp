@@ -10,8 +10,8 @@
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
+#include "io/moccasin_graph.hpp"
 #include "layered_graph.hpp"
-#include "moccasin_graph.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

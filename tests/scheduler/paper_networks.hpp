@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lower_sets.hpp"
+#include "planners/lower_sets/lower_sets.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -1,11 +1,11 @@
-#include "path_decomposition.hpp"
+#include "planners/treewidth/path_decomposition.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 
-#include "op_order.hpp"
+#include "planners/treewidth/op_order.hpp"
 #include "random_orders.hpp"
 
 namespace ebbtide::scheduler {

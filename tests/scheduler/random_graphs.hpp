@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/graph.hpp"
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "ebbtide/scheduler/value_copies.hpp"
 

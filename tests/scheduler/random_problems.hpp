@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "lower_sets.hpp"
+#include "planners/lower_sets/lower_sets.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -11,11 +11,12 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/gzip.hpp"
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/graph_file.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/trace.hpp"
-#include "gzip.hpp"
 #include "honest_plan.hpp"
 
 namespace ebbtide::scheduler {

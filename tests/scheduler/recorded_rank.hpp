@@ -5,8 +5,8 @@
 #include <iterator>
 #include <string>
 
+#include "base/gzip.hpp"
 #include "ebbtide/scheduler/trace.hpp"
-#include "gzip.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/microbatch.hpp"
 #include "ebbtide/scheduler/rank_actions.hpp"
-#include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::scheduler {
 

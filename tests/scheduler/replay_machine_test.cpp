@@ -1,4 +1,4 @@
-#include "replay_machine.hpp"
+#include "search/replay_machine.hpp"
 
 #include <gtest/gtest.h>
 

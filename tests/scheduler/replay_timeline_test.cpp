@@ -1,5 +1,5 @@
 // The timeline's peak after random changes is what the simulator says of its schedule.
-#include "replay_timeline.hpp"
+#include "search/replay_timeline.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "retention_search.hpp"
+#include "search/retention_search.hpp"
 
 #include <gtest/gtest.h>
 
 #include "ebbtide/scheduler/simulator.hpp"
-#include "greedy_planner.hpp"
-#include "planner_options.hpp"
+#include "model/planner_options.hpp"
+#include "planners/greedy/greedy_planner.hpp"
 #include "small_graphs.hpp"
 
 namespace ebbtide::scheduler {

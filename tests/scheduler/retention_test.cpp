@@ -1,4 +1,4 @@
-#include "retention.hpp"
+#include "search/retention.hpp"
 
 #include <gtest/gtest.h>
 

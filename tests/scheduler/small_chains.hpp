@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <random>
 
-#include "ebbtide/scheduler/chain.hpp"
+#include "model/chain.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -6,7 +6,7 @@
 
 #include <stdexcept>
 
-#include "solver_wheel.hpp"
+#include "solver/solver_wheel.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -1,5 +1,5 @@
 // The solver's process: what it answers, and what is left when it is killed, late or refused.
-#include "solver_worker.hpp"
+#include "solver/solver_worker.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,10 +18,10 @@
 #include <thread>
 #include <vector>
 
-#include "cp_sat_model.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/time_lower_bound.hpp"
 #include "layered_graph.hpp"
+#include "solver/cp_sat_model.hpp"
 #include "solver_test.hpp"
 
 namespace ebbtide::scheduler {

@@ -5,7 +5,7 @@
 
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
-#include "op_precedence.hpp"
+#include "judge/op_precedence.hpp"
 #include "random_graphs.hpp"
 #include "random_orders.hpp"
 #include "schedule_brute_force.hpp"

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/graph_file.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/value_copies.hpp"

@@ -1,4 +1,4 @@
-#include "tree_decomposition.hpp"
+#include "planners/treewidth/tree_decomposition.hpp"
 
 #include <gtest/gtest.h>
 
@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
-#include "articulation.hpp"
-#include "op_order.hpp"
-#include "separator_tree.hpp"
+#include "planners/baselines/articulation.hpp"
+#include "planners/treewidth/op_order.hpp"
+#include "planners/treewidth/separator_tree.hpp"
 #include "unit_graphs.hpp"
 
 namespace ebbtide::scheduler {

@@ -7,10 +7,10 @@
 
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
-#include "pwremat_planner.hpp"
+#include "planners/treewidth/pwremat_planner.hpp"
+#include "planners/treewidth/twremat_planner.hpp"
 #include "random_graphs.hpp"
 #include "random_orders.hpp"
-#include "twremat_planner.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "launch/command_run.hpp"
 #include "report/run_report.hpp"

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/rank_curves.hpp"
 #include "ebbtide/scheduler/schedule.hpp"

@@ -1,4 +1,4 @@
-#include "action_label.hpp"
+#include "pipeline/action_label.hpp"
 
 #include <array>
 #include <charconv>

@@ -1,4 +1,4 @@
-#include "chunk_links.hpp"
+#include "pipeline/chunk_links.hpp"
 
 #include <algorithm>
 #include <map>

@@ -6,7 +6,7 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "pipeline/pipeline_timeline.hpp"
-#include "replay_polish.hpp"
+#include "search/replay_polish.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

@@ -6,8 +6,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "chunk_links.hpp"
-#include "shared_profiles.hpp"
+#include "pipeline/chunk_links.hpp"
+#include "pipeline/shared_profiles.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
-#include "schedule_writer.hpp"
+#include "search/schedule_writer.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

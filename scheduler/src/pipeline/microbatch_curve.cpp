@@ -5,9 +5,9 @@
 #include <optional>
 #include <utility>
 
+#include "base/search_end.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
-#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

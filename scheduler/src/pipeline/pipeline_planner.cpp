@@ -8,7 +8,7 @@
 #include <random>
 #include <utility>
 
-#include "deadline.hpp"
+#include "base/deadline.hpp"
 #include "ebbtide/scheduler/pipeline_simulator.hpp"
 #include "pipeline/least_memory.hpp"
 #include "pipeline/pipeline_bound.hpp"

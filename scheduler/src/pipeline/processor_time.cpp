@@ -1,4 +1,4 @@
-#include "processor_time.hpp"
+#include "pipeline/processor_time.hpp"
 
 #include <algorithm>
 #include <cmath>

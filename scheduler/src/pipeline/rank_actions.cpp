@@ -6,11 +6,11 @@
 #include <stdexcept>
 #include <utility>
 
-#include "action_label.hpp"
-#include "processor_time.hpp"
-#include "stage_parts.hpp"
-#include "step_drafts.hpp"
-#include "use_owners.hpp"
+#include "pipeline/action_label.hpp"
+#include "pipeline/processor_time.hpp"
+#include "pipeline/stage_parts.hpp"
+#include "pipeline/step_drafts.hpp"
+#include "pipeline/use_owners.hpp"
 
 namespace ebbtide::scheduler {
 namespace {

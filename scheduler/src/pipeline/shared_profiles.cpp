@@ -1,4 +1,4 @@
-#include "shared_profiles.hpp"
+#include "pipeline/shared_profiles.hpp"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-#include "stage_parts.hpp"
+#include "pipeline/stage_parts.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "step_drafts.hpp"
+#include "pipeline/step_drafts.hpp"
 
 #include <algorithm>
 #include <stdexcept>

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "step_pieces.hpp"
+#include "pipeline/step_pieces.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -1,4 +1,4 @@
-#include "step_pieces.hpp"
+#include "pipeline/step_pieces.hpp"
 
 #include <utility>
 

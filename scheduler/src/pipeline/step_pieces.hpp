@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "action_label.hpp"
 #include "ebbtide/scheduler/trace.hpp"
+#include "pipeline/action_label.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -1,4 +1,4 @@
-#include "use_owners.hpp"
+#include "pipeline/use_owners.hpp"
 
 #include <algorithm>
 #include <map>

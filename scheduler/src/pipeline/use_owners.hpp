@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/trace.hpp"
-#include "step_pieces.hpp"
+#include "pipeline/step_pieces.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -15,8 +15,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/search_end.hpp"
 #include "placement/floor_state.hpp"
-#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -3,8 +3,8 @@
 
 #include <vector>
 
+#include "base/search_end.hpp"
 #include "placement/live_sections.hpp"
-#include "search_end.hpp"
 
 namespace ebbtide::scheduler {
 

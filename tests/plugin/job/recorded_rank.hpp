@@ -5,9 +5,9 @@
 #include <iterator>
 #include <string>
 
+#include "base/gzip.hpp"
 #include "ebbtide/scheduler/op_durations.hpp"
 #include "ebbtide/scheduler/trace.hpp"
-#include "gzip.hpp"
 
 namespace ebbtide::plugin {
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::scheduler {

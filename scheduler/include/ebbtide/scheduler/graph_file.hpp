@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "ebbtide/scheduler/cost_model.hpp"
 #include "ebbtide/scheduler/graph.hpp"
 
 namespace ebbtide::scheduler {
@@ -15,13 +16,6 @@ enum class GraphFormat {
   kMoccasin,  // networkx node-link JSON of moccasin2023
   kChain,     // "ebbtide-chain-1", in rotor2024's notation
   kGraph,     // "ebbtide-graph-1": a Graph as it is
-};
-
-// Which memory and time a graph stands for. A paper's model is a Graph of its own, so validator,
-// simulator and bounds judge it as any other.
-enum class CostModel {
-  kReal,
-  kPaper,
 };
 
 // Throws std::invalid_argument naming the known formats ("auto", "trace", "kusumoto", …).

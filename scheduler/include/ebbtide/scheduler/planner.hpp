@@ -1,6 +1,7 @@
 // Planner: data in, data out. No clock but the deadline, no global, no randomness but the seed, and
 // of the outside nothing but whether anybody still waits.
-// To add one: a file pair deriving from Planner and one line in registry.cpp.
+// To add one: a file pair in a folder of src/planners, deriving from Planner, and one line in
+// src/registry.cpp.
 #pragma once
 
 #include <atomic>

@@ -5,10 +5,10 @@
 #include <memory>
 #include <vector>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/joined_ranks.hpp"
 #include "ebbtide/scheduler/microbatch_curve.hpp"
 #include "ebbtide/scheduler/rank_actions.hpp"
-#include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::scheduler {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "ebbtide/scheduler/graph.hpp"
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::scheduler {

@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/trace.hpp"

@@ -12,6 +12,7 @@
 // on. Masks: after Gist (Jain et al., ISCA 2018, section 4), which encodes by the kind of layer.
 #pragma once
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::scheduler {

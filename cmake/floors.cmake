@@ -1,0 +1,17 @@
+# ebbtide_floors(<variable> <target>): the folders that floors.txt lists beside the CMakeLists.txt which calls it, and a target that
+# fails where an include goes against their order. It runs again once a file has changed, come or gone.
+function(ebbtide_floors variable target)
+  set(list ${CMAKE_CURRENT_SOURCE_DIR}/floors.txt)
+  set(script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/include_order.cmake)
+  set(stamp ${CMAKE_CURRENT_BINARY_DIR}/${target}.stamp)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${list})
+  file(STRINGS ${list} folders REGEX "^[0-9]")
+  list(TRANSFORM folders REPLACE "^[0-9]+ +([^ ]+).*" "\\1")
+  set(${variable} ${folders} PARENT_SCOPE)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS src/*.[ch]pp include/*.hpp)
+  add_custom_command(OUTPUT ${stamp} DEPENDS ${files} ${list} ${script}
+    COMMAND ${CMAKE_COMMAND} -D COMPONENT=${CMAKE_CURRENT_SOURCE_DIR} -P ${script}
+    COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
+    COMMENT "Which folder includes which: ${list}" VERBATIM)
+  add_custom_target(${target} DEPENDS ${stamp})
+endfunction()

@@ -1,0 +1,116 @@
+"""An include against the order of a component's folders (floors.txt) is an error that names it.
+
+floor   folder    files                      public header
+1       base      clock.hpp                  units.hpp, which has no source
+2       left      left.cpp
+2       right     right.cpp                  right.hpp
+3       src       top.cpp
+"""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from processes import ROOT
+
+pytestmark = pytest.mark.quick
+
+FLOORS = "# A comment.\n1 src/base units\n2 src/left\n2 src/right\n3 src\n"
+PUBLIC = "include/ebbtide/component"
+FILES = {
+    "src/base/clock.hpp": '#include "ebbtide/component/units.hpp"\n',
+    "src/left/left.cpp": '#include "base/clock.hpp"\n#include "ebbtide/another/right.hpp"\n',
+    "src/right/right.cpp": '#include "ebbtide/component/right.hpp"\n\n#include "base/clock.hpp"\n',
+    "src/right/rows.hpp": "#include <vector>\n",
+    "src/top.cpp": '#include "ebbtide/component/right.hpp"\n#include "right/rows.hpp"\n',
+    f"{PUBLIC}/right.hpp": '#include "ebbtide/component/units.hpp"\n',
+    f"{PUBLIC}/units.hpp": "#include <cstdint>\n",
+}
+
+
+def check(component: Path) -> subprocess.CompletedProcess[str]:
+    script = ROOT / "cmake" / "include_order.cmake"
+    return subprocess.run(
+        ("cmake", "-D", f"COMPONENT={component}", "-P", str(script)), capture_output=True, text=True
+    )
+
+
+def component_with(folder: Path, changes: dict[str, str]) -> Path:
+    for name, text in ({"floors.txt": FLOORS} | FILES | changes).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_includes_from_below_are_accepted(tmp_path: Path) -> None:
+    done = check(component_with(tmp_path, {}))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "line", "said"),
+    [
+        pytest.param(
+            "src/base/clock.hpp",
+            '// right/rows.hpp\n#include <vector>\n\n#include "right/rows.hpp"\n',
+            4,
+            "right/rows.hpp is of 'src/right'; 'src/base' may include 'src/base'",
+            id="from above",
+        ),
+        pytest.param(
+            "src/left/left.cpp",
+            '#include "base/clock.hpp"\n#include "right/rows.hpp"\n',
+            2,
+            "right/rows.hpp is of 'src/right'; 'src/left' may include 'src/base;src/left'",
+            id="of the same floor",
+        ),
+        pytest.param(
+            "src/left/left.cpp",
+            '#include "../right/rows.hpp"\n',
+            1,
+            "../right/rows.hpp is of 'src/right'",
+            id="beside itself",
+        ),
+        pytest.param(
+            "src/left/left.cpp",
+            '#include "ebbtide/component/right.hpp"\n',
+            1,
+            "ebbtide/component/right.hpp is of 'src/right'",
+            id="a public header",
+        ),
+        pytest.param(
+            f"{PUBLIC}/units.hpp",
+            '#include "ebbtide/component/right.hpp"\n',
+            1,
+            "ebbtide/component/right.hpp is of 'src/right'; 'src/base' may include 'src/base'",
+            id="between public headers",
+        ),
+        pytest.param(
+            "src/new/new.cpp",
+            '#include "base/clock.hpp"\n',
+            1,
+            "base/clock.hpp is of 'src/base'; 'src/new' may include ''",
+            id="in a folder without a floor",
+        ),
+    ],
+)
+def test_an_include_against_the_order_is_named(
+    file: str, text: str, line: int, said: str, tmp_path: Path
+) -> None:
+    done = check(component_with(tmp_path, {file: text}))
+    assert done.returncode == 1
+    assert f"{tmp_path / file}:{line}: {said}" in done.stderr
+    assert done.stderr.count("CMake Error") == 1
+
+
+def test_a_public_header_of_no_folder_is_named(tmp_path: Path) -> None:
+    text = '#include "ebbtide/component/lost.hpp"\n'
+    changes = {"src/top.cpp": text, f"{PUBLIC}/lost.hpp": "#include <vector>\n"}
+    done = check(component_with(tmp_path, changes))
+    assert f"{tmp_path}/src/top.cpp:1: ebbtide/component/lost.hpp is of ''" in done.stderr
+    assert done.returncode == 1
+
+
+def test_the_scheduler_keeps_its_order() -> None:
+    done = check(ROOT / "scheduler")
+    assert (done.returncode, done.stderr) == (0, "")
