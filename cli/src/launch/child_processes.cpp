@@ -8,7 +8,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -57,11 +56,14 @@ bool waitedForAll(int signal, std::chrono::seconds limit) {
 std::vector<pid_t> childProcesses() {
   std::vector<pid_t> children;
   std::error_code unreadable;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", unreadable)) {
-    const pid_t process = numberIn(entry.path().filename().native());
+  std::filesystem::directory_iterator entry("/proc", unreadable);
+  for (; !unreadable && entry != std::filesystem::directory_iterator();
+       entry.increment(unreadable)) {
+    const pid_t process = numberIn(entry->path().filename().native());
     if (process <= 0) continue;
-    std::ifstream file(entry.path() / "stat");  // empty once it has ended
-    const std::string stat{std::istreambuf_iterator<char>(file), {}};
+    std::string
+        stat;  // empty once it has ended: then the read fails, of which getline() throws nothing
+    std::getline(std::ifstream(entry->path() / "stat"), stat, '\0');
     if (parentIn(stat) == ::getpid()) children.push_back(process);
   }
   return children;
