@@ -2,7 +2,7 @@
 #pragma once
 
 #include "allocation_trace.hpp"
-#include "placed_step.hpp"
+#include "memory/placed_step.hpp"
 
 namespace ebbtide::benchmarks {
 

@@ -6,11 +6,11 @@
 #include <utility>
 
 #include "allocation_trace.hpp"
+#include "base/thread_scopes.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/allocator/host_address_space.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
-#include "later_blocks.hpp"
-#include "thread_scopes.hpp"
+#include "memory/later_blocks.hpp"
 #ifdef EBBTIDE_BENCHMARK_TORCH
 #include "torch_cpu_memory.hpp"
 #endif

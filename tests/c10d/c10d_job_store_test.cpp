@@ -1,4 +1,4 @@
-#include "c10d_job_store.hpp"
+#include "record/c10d_job_store.hpp"
 
 #include <gtest/gtest.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-#include "message_batch.hpp"
+#include "record/message_batch.hpp"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 #include <set>
 #include <vector>
 
-#include "cuda_allocator.hpp"
+#include "cuda/cuda_allocator.hpp"
 #include "ebbtide/allocator/cuda/stream_names.hpp"
 #include "ebbtide/allocator/host_address_space.hpp"
 

@@ -1,6 +1,6 @@
 // Pages that another process is to see. Here both are this process, over a driver that is a fake:
 // the descriptors are real, and taken from the process as another one would.
-#include "shared_pages.hpp"
+#include "cuda/shared_pages.hpp"
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>

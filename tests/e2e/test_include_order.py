@@ -111,6 +111,50 @@ def test_a_public_header_of_no_folder_is_named(tmp_path: Path) -> None:
     assert done.returncode == 1
 
 
-def test_the_scheduler_keeps_its_order() -> None:
-    done = check(ROOT / "scheduler")
+def test_kernels_and_headers_of_c_are_looked_at(tmp_path: Path) -> None:
+    changes = {"src/left/kernels.cu": '#include "right/rows.h"\n', "src/right/rows.h": "\n"}
+    done = check(component_with(tmp_path, changes))
+    assert f"{tmp_path}/src/left/kernels.cu:1: right/rows.h is of 'src/right'" in done.stderr
+    assert done.stderr.count("CMake Error") == 1
+
+
+@pytest.mark.parametrize("include", ["torch/torch.h", "ATen/ATen.h", "c10/core/Device.h"])
+def test_torch_is_included_below_the_line_alone(include: str, tmp_path: Path) -> None:
+    text = f"#include <vector>\n\n#include <{include}>\n"
+    changes = {"floors.txt": FLOORS.replace("3 src\n", "--- torch below\n3 src\n")}
+    done = check(component_with(tmp_path, changes | {"src/top.cpp": text}))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = check(component_with(tmp_path, changes | {"src/left/left.cpp": text}))
+    said = f"{tmp_path}/src/left/left.cpp:3: {include} is torch's; 'src/left' is above the line"
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stderr.count("CMake Error") == 1
+
+
+def test_without_a_line_torch_is_included_anywhere(tmp_path: Path) -> None:
+    changes = {"src/left/left.cpp": "#include <torch/torch.h>\n"}
+    done = check(component_with(tmp_path, changes))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_an_exception_allows_one_include_of_one_file(tmp_path: Path) -> None:
+    except_one = FLOORS + "except src/left/left.cpp right/rows.hpp\n"
+    changes = {"floors.txt": except_one, "src/left/left.cpp": '#include "right/rows.hpp"\n'}
+    done = check(component_with(tmp_path, changes))
+    assert (done.returncode, done.stderr) == (0, "")
+    done = check(component_with(tmp_path, {"src/left/other.cpp": '#include "right/rows.hpp"\n'}))
+    assert f"{tmp_path}/src/left/other.cpp:1: right/rows.hpp is of 'src/right'" in done.stderr
+
+
+def test_an_exception_that_is_not_needed_is_named(tmp_path: Path) -> None:
+    except_one = FLOORS + "except src/left/left.cpp right/rows.hpp\n"
+    done = check(component_with(tmp_path, {"floors.txt": except_one}))
+    assert done.returncode == 1
+    assert "'except src/left/left.cpp right/rows.hpp' is not needed any more" in done.stderr
+    assert done.stderr.count("CMake Error") == 1
+
+
+@pytest.mark.parametrize("component", ["scheduler", "plugin"])
+def test_our_components_keep_their_order(component: str) -> None:
+    done = check(ROOT / component)
     assert (done.returncode, done.stderr) == (0, "")

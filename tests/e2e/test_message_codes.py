@@ -1,6 +1,7 @@
 """Each line and error that the plugin says by itself has a code: its text is in the table.
 
-That the page has the table of plugin/src/message_table.cpp is asserted by message_table_test.cpp.
+message_table_test.cpp asserts that the page has the table of
+plugin/src/base/message_table.cpp.
 """
 
 import re

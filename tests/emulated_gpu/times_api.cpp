@@ -1,5 +1,5 @@
 // The virtual clock's figures, for those who measure, and as the product's clock: its functions are
-// found by name (plugin/src/run_clock.hpp).
+// found by name (plugin/src/base/run_clock.hpp).
 #include <algorithm>
 #include <chrono>
 

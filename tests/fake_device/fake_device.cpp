@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "training_device.hpp"
+#include "device/torch/training_device.hpp"
 
 namespace {
 
@@ -109,6 +109,9 @@ class FakeBlocks final : public DeviceBlocks {
   FillPattern fillNew(FillPattern pattern) const noexcept override {
     ++counts.fills;
     return host_.fillNew(pattern);
+  }
+  c10::Storage adopt(void* block, std::size_t bytes) const override {
+    return host_.adopt(block, bytes);
   }
 
  private:

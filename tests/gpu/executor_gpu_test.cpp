@@ -7,14 +7,14 @@
 #include <vector>
 
 #include "../plugin/device_contents_contract.hpp"
-#include "cuda_allocator.hpp"
-#include "cuda_clock.hpp"
-#include "cuda_contents.hpp"
-#include "cuda_lanes.hpp"
-#include "cuda_random.hpp"
-#include "driver_device_source.hpp"
+#include "cuda/cuda_allocator.hpp"
+#include "cuda/cuda_clock.hpp"
+#include "cuda/cuda_contents.hpp"
+#include "cuda/cuda_lanes.hpp"
+#include "cuda/cuda_random.hpp"
+#include "cuda/driver_device_source.hpp"
+#include "cuda/pinned_spills.hpp"
 #include "patterns.h"
-#include "pinned_spills.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -1,4 +1,4 @@
-#include "nccl_side.hpp"
+#include "nccl/nccl_side.hpp"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "active_plan.hpp"
+#include "runtime/active_plan.hpp"
 
 #include <gtest/gtest.h>
 

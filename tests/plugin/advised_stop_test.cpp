@@ -1,4 +1,4 @@
-#include "advised_stop.hpp"
+#include "runtime/advised_stop.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "asked_steps.hpp"
+#include "observe/asked_steps.hpp"
 
 #include <gtest/gtest.h>
 

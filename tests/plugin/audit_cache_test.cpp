@@ -1,4 +1,4 @@
-#include "audit_cache.hpp"
+#include "verify/audit_cache.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

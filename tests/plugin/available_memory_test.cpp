@@ -1,4 +1,4 @@
-#include "available_memory.hpp"
+#include "config/available_memory.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-#include "config.hpp"
+#include "config/config.hpp"
 
 namespace ebbtide::plugin {
 namespace {

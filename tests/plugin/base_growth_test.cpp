@@ -1,4 +1,4 @@
-#include "base_growth.hpp"
+#include "runtime/base_growth.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "bit_code.hpp"
+#include "device/bit_code.hpp"
 
 #include <gtest/gtest.h>
 

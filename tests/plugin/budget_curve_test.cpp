@@ -1,4 +1,4 @@
-#include "budget_curve.hpp"
+#include "plan/budget_curve.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "budget_floor.hpp"
+#include "runtime/budget_floor.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "byte_range.hpp"
+#include "base/byte_range.hpp"
 
 #include <gtest/gtest.h>
 

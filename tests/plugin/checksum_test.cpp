@@ -1,4 +1,4 @@
-#include "checksum.hpp"
+#include "device/checksum.hpp"
 
 #include <gtest/gtest.h>
 

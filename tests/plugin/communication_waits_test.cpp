@@ -1,4 +1,4 @@
-#include "communication_waits.hpp"
+#include "nccl/communication_waits.hpp"
 
 #include <gtest/gtest.h>
 

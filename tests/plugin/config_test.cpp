@@ -1,4 +1,4 @@
-#include "config.hpp"
+#include "config/config.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "variables.hpp"
+#include "base/variables.hpp"
 
 namespace ebbtide::plugin {
 namespace {

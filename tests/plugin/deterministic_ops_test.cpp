@@ -1,4 +1,4 @@
-#include "deterministic_ops.hpp"
+#include "verify/deterministic_ops.hpp"
 
 #include <gtest/gtest.h>
 

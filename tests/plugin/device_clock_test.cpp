@@ -1,10 +1,10 @@
-#include "device_clock.hpp"
+#include "device/device_clock.hpp"
 
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "host_clock.hpp"
+#include "device/host_clock.hpp"
 
 namespace ebbtide::plugin {
 namespace {

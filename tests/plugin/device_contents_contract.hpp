@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "device_contents.hpp"
+#include "device/device_contents.hpp"
 
 namespace ebbtide::plugin {
 

@@ -1,5 +1,5 @@
+#include "device/host_contents.hpp"
 #include "device_contents_contract.hpp"
-#include "host_contents.hpp"
 
 namespace ebbtide::plugin {
 namespace {

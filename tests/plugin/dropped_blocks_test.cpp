@@ -1,11 +1,11 @@
-#include "dropped_blocks.hpp"
+#include "memory/dropped_blocks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
 
-#include "fingerprint.hpp"
+#include "device/fingerprint.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -1,4 +1,4 @@
-#include "event_log.hpp"
+#include "record/log/event_log.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "eviction_costs.hpp"
+#include "runtime/eviction_costs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "executor_counters.hpp"
+#include "observe/executor_counters.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "exit_signal.hpp"
+#include "runtime/exit_signal.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -1,4 +1,4 @@
-#include "fingerprint.hpp"
+#include "device/fingerprint.hpp"
 
 #include <gtest/gtest.h>
 

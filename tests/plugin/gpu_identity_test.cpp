@@ -1,4 +1,4 @@
-#include "gpu_identity.hpp"
+#include "device/gpu_identity.hpp"
 
 #include <gtest/gtest.h>
 

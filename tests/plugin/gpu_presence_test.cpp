@@ -1,4 +1,4 @@
-#include "gpu_presence.hpp"
+#include "device/gpu_presence.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "kept_graphs.hpp"
+#include "plan/kept_graphs.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "later_blocks.hpp"
+#include "memory/later_blocks.hpp"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "thread_scopes.hpp"
+#include "base/thread_scopes.hpp"
 
 namespace ebbtide::plugin {
 namespace {

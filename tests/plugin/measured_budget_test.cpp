@@ -1,4 +1,4 @@
-#include "measured_budget.hpp"
+#include "runtime/measured_budget.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "memory_snapshots.hpp"
+#include "observe/memory_snapshots.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

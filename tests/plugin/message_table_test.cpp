@@ -1,5 +1,5 @@
 // The table of messages against its page, and texts as the plugin says them.
-#include "message_table.hpp"
+#include "base/message_table.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "open_steps.hpp"
+#include "runtime/open_steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "out_of_memory.hpp"
+#include "out_of_memory/out_of_memory.hpp"
 
 #include <gtest/gtest.h>
 

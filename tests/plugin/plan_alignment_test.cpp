@@ -1,4 +1,4 @@
-#include "plan_alignment.hpp"
+#include "plan/plan_alignment.hpp"
 
 #include <gtest/gtest.h>
 

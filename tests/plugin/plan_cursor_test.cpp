@@ -1,4 +1,4 @@
-#include "plan_cursor.hpp"
+#include "plan/plan_cursor.hpp"
 
 #include <gtest/gtest.h>
 

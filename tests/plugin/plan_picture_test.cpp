@@ -1,4 +1,4 @@
-#include "plan_picture.hpp"
+#include "plan/plan_picture.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "program_history.hpp"
+#include "runtime/program_history.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "program.hpp"
+#include "runtime/program.hpp"
 
 #include <gtest/gtest.h>
 

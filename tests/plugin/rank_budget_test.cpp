@@ -1,4 +1,4 @@
-#include "rank_budget.hpp"
+#include "runtime/rank_budget.hpp"
 
 #include <gtest/gtest.h>
 

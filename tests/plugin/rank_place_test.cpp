@@ -1,4 +1,4 @@
-#include "rank_place.hpp"
+#include "config/rank_place.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "rank_socket.hpp"
+#include "config/rank_socket.hpp"
 
 #include <gtest/gtest.h>
 

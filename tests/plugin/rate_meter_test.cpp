@@ -1,4 +1,4 @@
-#include "rate_meter.hpp"
+#include "base/rate_meter.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "recorded_steps.hpp"
+#include "runtime/recorded_steps.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "replay_findings.hpp"
+#include "verify/replay_findings.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,14 +1,14 @@
 // In a process whose own functions tell the time, as under an emulated GPU: nothing that a plan or
 // a report reads comes from another clock. A program of its own, for the functions are the
 // process's.
-#include "run_clock.hpp"
+#include "base/run_clock.hpp"
 
 #include <gtest/gtest.h>
 
-#include "elapsed.hpp"
-#include "event_log.hpp"
-#include "host_clock.hpp"
-#include "system_time.hpp"
+#include "base/elapsed.hpp"
+#include "base/system_time.hpp"
+#include "device/host_clock.hpp"
+#include "record/log/event_log.hpp"
 
 namespace {
 std::int64_t virtual_ns = 0, busy_ns = 0;

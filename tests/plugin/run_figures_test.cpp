@@ -1,4 +1,4 @@
-#include "run_figures.hpp"
+#include "runtime/run_figures.hpp"
 
 #include <gtest/gtest.h>
 

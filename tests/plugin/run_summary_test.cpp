@@ -1,4 +1,4 @@
-#include "run_summary.hpp"
+#include "runtime/run_summary.hpp"
 
 #include <gtest/gtest.h>
 

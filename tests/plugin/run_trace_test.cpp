@@ -1,4 +1,4 @@
-#include "run_trace.hpp"
+#include "observe/run_trace.hpp"
 
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 
 #include "../metrics/private_folder.hpp"
 #include "ebbtide/metrics/whole_file.hpp"
-#include "trace_file.hpp"
-#include "traced_step.hpp"
+#include "observe/trace_file.hpp"
+#include "observe/traced_step.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -1,4 +1,4 @@
-#include "said_line.hpp"
+#include "base/said_line.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // What a session answers to its clients.
-#include "session_control.hpp"
+#include "control/session_control.hpp"
 
 #include "controlled_session.hpp"
 

@@ -1,6 +1,7 @@
 // A budget in words, of a session without torch: measured first, then bytes as any other.
 #include <map>
 
+#include "control/session_control.hpp"
 #include "controlled_session.hpp"
 #include "ebbtide/allocator/host_address_space.hpp"
 
@@ -18,7 +19,7 @@ class SessionFormsTest : public test::ControlledSession {
     config_.budget_form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", text);
     config_.log_level = "info";
     testing::internal::CaptureStderr();
-    session_ = std::make_unique<Session>(config_, AuditCache::Host{});
+    session_ = std::make_unique<Session>(config_, AuditCache::Host{}, &SessionControl::makeFor);
     session_->wake(1);
     return *session_;
   }

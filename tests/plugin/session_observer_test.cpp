@@ -1,4 +1,4 @@
-#include "session_observer.hpp"
+#include "memory/session_observer.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

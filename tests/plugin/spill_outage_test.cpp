@@ -1,4 +1,4 @@
-#include "spill_outage.hpp"
+#include "runtime/spill_outage.hpp"
 
 #include <gtest/gtest.h>
 

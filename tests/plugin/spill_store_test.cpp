@@ -1,4 +1,4 @@
-#include "spill_store.hpp"
+#include "device/spill_store.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>

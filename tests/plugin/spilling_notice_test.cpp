@@ -1,8 +1,8 @@
-#include "spilling_notice.hpp"
+#include "runtime/spilling_notice.hpp"
 
 #include <gtest/gtest.h>
 
-#include "message_table.hpp"
+#include "base/message_table.hpp"
 
 namespace ebbtide::plugin {
 namespace {

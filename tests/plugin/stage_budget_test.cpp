@@ -1,4 +1,4 @@
-#include "stage_budget.hpp"
+#include "runtime/stage_budget.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "step_marks.hpp"
+#include "record/log/step_marks.hpp"
 
 #include <gtest/gtest.h>
 

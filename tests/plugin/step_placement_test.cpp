@@ -1,4 +1,4 @@
-#include "step_placement.hpp"
+#include "memory/step_placement.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "steps_to_record.hpp"
+#include "runtime/steps_to_record.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "trained_memory.hpp"
+#include "memory/trained_memory.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstring>
 
-#include "available_memory.hpp"
-#include "config.hpp"
+#include "config/available_memory.hpp"
+#include "config/config.hpp"
 
 namespace ebbtide::plugin {
 namespace {

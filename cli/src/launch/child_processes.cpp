@@ -61,8 +61,8 @@ std::vector<pid_t> childProcesses() {
        entry.increment(unreadable)) {
     const pid_t process = numberIn(entry->path().filename().native());
     if (process <= 0) continue;
-    std::string
-        stat;  // empty once it has ended: then the read fails, of which getline() throws nothing
+    // Empty once it has ended: the read fails then, of which getline() throws nothing.
+    std::string stat;
     std::getline(std::ifstream(entry->path() / "stat"), stat, '\0');
     if (parentIn(stat) == ::getpid()) children.push_back(process);
   }

@@ -1,4 +1,4 @@
-#include "block_table.hpp"
+#include "cuda/block_table.hpp"
 
 namespace ebbtide::plugin::cuda {
 

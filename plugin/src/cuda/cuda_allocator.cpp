@@ -1,4 +1,4 @@
-#include "cuda_allocator.hpp"
+#include "cuda/cuda_allocator.hpp"
 
 #include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDAException.h>
@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <utility>
 
-#include "out_of_memory.hpp"
+#include "out_of_memory/out_of_memory.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

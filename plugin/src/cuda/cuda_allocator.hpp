@@ -17,10 +17,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "device_heap.hpp"
-#include "fill_pattern.hpp"
-#include "foreign_pools.hpp"
-#include "shared_pages.hpp"
+#include "base/fill_pattern.hpp"
+#include "cuda/device_heap.hpp"
+#include "cuda/foreign_pools.hpp"
+#include "cuda/shared_pages.hpp"
 
 namespace ebbtide::plugin::cuda {
 

@@ -1,5 +1,5 @@
 // What happened, as torch asks for it.
-#include "cuda_allocator.hpp"
+#include "cuda/cuda_allocator.hpp"
 
 namespace ebbtide::plugin::cuda {
 

@@ -2,8 +2,8 @@
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 
-#include "cuda_allocator.hpp"
-#include "message_table.hpp"
+#include "base/message_table.hpp"
+#include "cuda/cuda_allocator.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

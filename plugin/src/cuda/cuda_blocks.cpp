@@ -1,10 +1,10 @@
-#include "cuda_blocks.hpp"
+#include "cuda/cuda_blocks.hpp"
 
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "cuda_allocator.hpp"
+#include "cuda/cuda_allocator.hpp"
 
 namespace ebbtide::plugin::cuda {
 
@@ -24,6 +24,12 @@ bool CudaBlocks::isOurs(const c10::Storage& storage) const noexcept {
 
 FillPattern CudaBlocks::fillNew(FillPattern pattern) const noexcept {
   return CudaAllocator::fillNew(pattern);
+}
+
+c10::Storage CudaBlocks::adopt(void* block, std::size_t bytes) const {
+  return {c10::Storage::use_byte_size_t(), bytes,
+          c10::DataPtr(block, block, CudaAllocator::deleter(), c10::Device(c10::kCUDA, device_)),
+          c10::GetAllocator(c10::kCUDA), false};
 }
 
 }  // namespace ebbtide::plugin::cuda

@@ -3,8 +3,8 @@
 
 #include <c10/core/Device.h>
 
-#include "device_blocks.hpp"
-#include "device_heap.hpp"
+#include "cuda/device_heap.hpp"
+#include "device/torch/device_blocks.hpp"
 
 namespace ebbtide::plugin::cuda {
 
@@ -15,6 +15,7 @@ class CudaBlocks final : public DeviceBlocks {
   c10::Storage allocate(std::size_t bytes) const override;
   bool isOurs(const c10::Storage& storage) const noexcept override;
   FillPattern fillNew(FillPattern pattern) const noexcept override;
+  c10::Storage adopt(void* block, std::size_t bytes) const override;
 
  private:
   const c10::DeviceIndex device_;

@@ -1,11 +1,11 @@
-#include "cuda_clock.hpp"
+#include "cuda/cuda_clock.hpp"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "cuda_result.hpp"
+#include "cuda/cuda_result.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <vector>
 
-#include "device_clock.hpp"
+#include "device/device_clock.hpp"
 
 namespace ebbtide::plugin::cuda {
 

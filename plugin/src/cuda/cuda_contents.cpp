@@ -1,4 +1,4 @@
-#include "cuda_contents.hpp"
+#include "cuda/cuda_contents.hpp"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
@@ -7,7 +7,7 @@
 
 #include <atomic>
 
-#include "cuda_result.hpp"
+#include "cuda/cuda_result.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

@@ -11,8 +11,8 @@
 #include <mutex>
 #include <optional>
 
-#include "contents_kernels.h"
-#include "device_contents.hpp"
+#include "cuda/contents_kernels.h"
+#include "device/device_contents.hpp"
 
 namespace ebbtide::plugin::cuda {
 

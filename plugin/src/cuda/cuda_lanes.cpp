@@ -1,10 +1,10 @@
-#include "cuda_lanes.hpp"
+#include "cuda/cuda_lanes.hpp"
 
 #include <c10/cuda/CUDAGraphsC10Utils.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "cuda_result.hpp"
+#include "cuda/cuda_result.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

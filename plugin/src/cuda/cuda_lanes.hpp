@@ -3,8 +3,8 @@
 
 #include <c10/core/Device.h>
 
-#include "device_heap.hpp"
-#include "device_lanes.hpp"
+#include "cuda/device_heap.hpp"
+#include "device/torch/device_lanes.hpp"
 
 namespace ebbtide::plugin::cuda {
 

@@ -1,4 +1,4 @@
-#include "cuda_random.hpp"
+#include "cuda/cuda_random.hpp"
 
 #include <ATen/Context.h>
 

@@ -4,7 +4,7 @@
 
 #include <c10/core/Device.h>
 
-#include "device_random.hpp"
+#include "device/torch/device_random.hpp"
 
 namespace ebbtide::plugin::cuda {
 

@@ -1,4 +1,4 @@
-#include "device_heap.hpp"
+#include "cuda/device_heap.hpp"
 
 #include <c10/core/impl/GPUTrace.h>
 
@@ -8,12 +8,12 @@
 #include <new>
 #include <utility>
 
+#include "base/message_table.hpp"
+#include "cuda/free_memory_callbacks.hpp"
+#include "cuda/request_scope.hpp"
+#include "cuda/segments.hpp"
 #include "ebbtide/allocator/cuda/stream_names.hpp"
-#include "free_memory_callbacks.hpp"
-#include "message_table.hpp"
-#include "out_of_memory.hpp"
-#include "request_scope.hpp"
-#include "segments.hpp"
+#include "out_of_memory/out_of_memory.hpp"
 
 namespace ebbtide::plugin::cuda {
 

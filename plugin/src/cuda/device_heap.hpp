@@ -18,15 +18,15 @@
 #include <unordered_set>
 #include <vector>
 
-#include "block_table.hpp"
-#include "device_source.hpp"
-#include "device_statistics.hpp"
+#include "cuda/block_table.hpp"
+#include "cuda/device_source.hpp"
+#include "cuda/device_statistics.hpp"
+#include "cuda/history.hpp"
+#include "cuda/out_of_memory_observers.hpp"
+#include "cuda/private_pools.hpp"
+#include "cuda/watched_address_space.hpp"
+#include "cuda/watched_events.hpp"
 #include "ebbtide/scheduler/budget_form.hpp"
-#include "history.hpp"
-#include "out_of_memory_observers.hpp"
-#include "private_pools.hpp"
-#include "watched_address_space.hpp"
-#include "watched_events.hpp"
 
 namespace ebbtide::plugin::cuda {
 

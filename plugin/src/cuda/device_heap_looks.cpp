@@ -1,7 +1,7 @@
 // What a DeviceHeap shows of itself.
-#include "device_heap.hpp"
+#include "cuda/device_heap.hpp"
+#include "cuda/segments.hpp"
 #include "ebbtide/allocator/cuda/stream_names.hpp"
-#include "segments.hpp"
 
 namespace ebbtide::plugin::cuda {
 

@@ -1,4 +1,4 @@
-#include "device_statistics.hpp"
+#include "cuda/device_statistics.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

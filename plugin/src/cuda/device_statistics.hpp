@@ -5,7 +5,7 @@
 
 #include <c10/core/CachingDeviceAllocator.h>
 
-#include "block_table.hpp"
+#include "cuda/block_table.hpp"
 
 namespace ebbtide::plugin::cuda {
 

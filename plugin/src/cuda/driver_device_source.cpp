@@ -1,4 +1,4 @@
-#include "driver_device_source.hpp"
+#include "cuda/driver_device_source.hpp"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
@@ -6,8 +6,8 @@
 
 #include <chrono>
 
+#include "base/message_table.hpp"
 #include "ebbtide/allocator/cuda/stream_events.hpp"
-#include "message_table.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "device_source.hpp"
+#include "cuda/device_source.hpp"
 #include "ebbtide/allocator/cuda/driver.hpp"
 
 namespace ebbtide::plugin::cuda {

@@ -1,4 +1,4 @@
-#include "foreign_pools.hpp"
+#include "cuda/foreign_pools.hpp"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>

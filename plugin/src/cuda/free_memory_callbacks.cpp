@@ -1,4 +1,4 @@
-#include "free_memory_callbacks.hpp"
+#include "cuda/free_memory_callbacks.hpp"
 
 #include <c10/cuda/CUDACachingAllocator.h>
 

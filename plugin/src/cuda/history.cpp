@@ -1,4 +1,4 @@
-#include "history.hpp"
+#include "cuda/history.hpp"
 
 #include <algorithm>
 

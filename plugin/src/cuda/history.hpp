@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "block_table.hpp"
+#include "cuda/block_table.hpp"
 
 namespace ebbtide::plugin::cuda {
 

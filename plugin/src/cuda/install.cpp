@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <string>
 
-#include "cuda_allocator.hpp"
-#include "driver_device_source.hpp"
+#include "cuda/cuda_allocator.hpp"
+#include "cuda/driver_device_source.hpp"
 
 namespace {
 

@@ -3,15 +3,15 @@
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 
-#include "cuda_allocator.hpp"
-#include "cuda_blocks.hpp"
-#include "cuda_clock.hpp"
-#include "cuda_contents.hpp"
-#include "cuda_lanes.hpp"
-#include "cuda_random.hpp"
-#include "cuda_result.hpp"
-#include "pinned_spills.hpp"
-#include "training_device.hpp"
+#include "cuda/cuda_allocator.hpp"
+#include "cuda/cuda_blocks.hpp"
+#include "cuda/cuda_clock.hpp"
+#include "cuda/cuda_contents.hpp"
+#include "cuda/cuda_lanes.hpp"
+#include "cuda/cuda_random.hpp"
+#include "cuda/cuda_result.hpp"
+#include "cuda/pinned_spills.hpp"
+#include "device/torch/training_device.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

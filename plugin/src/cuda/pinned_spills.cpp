@@ -1,4 +1,4 @@
-#include "pinned_spills.hpp"
+#include "cuda/pinned_spills.hpp"
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGraphsC10Utils.h>
@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "cuda_result.hpp"
+#include "cuda/cuda_result.hpp"
 
 namespace ebbtide::plugin::cuda {
 namespace {

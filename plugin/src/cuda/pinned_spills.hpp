@@ -16,9 +16,9 @@
 #include <map>
 #include <mutex>
 
-#include "device_heap.hpp"
-#include "rate_meter.hpp"
-#include "spill_target.hpp"
+#include "base/rate_meter.hpp"
+#include "cuda/device_heap.hpp"
+#include "device/spill_target.hpp"
 
 namespace ebbtide::plugin::cuda {
 

@@ -1,4 +1,4 @@
-#include "private_pools.hpp"
+#include "cuda/private_pools.hpp"
 
 #include <c10/util/Exception.h>
 

@@ -2,7 +2,7 @@
 // mapped meanwhile.
 #pragma once
 
-#include "block_table.hpp"
+#include "cuda/block_table.hpp"
 
 namespace ebbtide::plugin::cuda {
 

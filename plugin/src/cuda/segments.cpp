@@ -1,4 +1,4 @@
-#include "segments.hpp"
+#include "cuda/segments.hpp"
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "block_table.hpp"
-#include "device_statistics.hpp"
+#include "cuda/block_table.hpp"
+#include "cuda/device_statistics.hpp"
 
 namespace ebbtide::plugin::cuda {
 

@@ -1,4 +1,4 @@
-#include "shared_pages.hpp"
+#include "cuda/shared_pages.hpp"
 
 #include <c10/util/Exception.h>
 #include <sys/syscall.h>

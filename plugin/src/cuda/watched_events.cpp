@@ -1,4 +1,4 @@
-#include "watched_events.hpp"
+#include "cuda/watched_events.hpp"
 
 #include <new>
 #include <thread>

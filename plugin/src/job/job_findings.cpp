@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "base/no_budget.hpp"
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "job/job_document.hpp"
 #include "job/job_store.hpp"

@@ -6,9 +6,9 @@
 #include <charconv>
 #include <stdexcept>
 
+#include "base/stable_hash.hpp"
 #include "job/job_store.hpp"
 #include "job/packed_text.hpp"
-#include "stable_hash.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -7,6 +7,7 @@
 #include <numeric>
 #include <stdexcept>
 
+#include "base/no_budget.hpp"
 #include "job/job_document.hpp"
 #include "job/packed_text.hpp"
 

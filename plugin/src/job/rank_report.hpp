@@ -15,8 +15,6 @@ namespace ebbtide::plugin {
 using scheduler::Bytes;
 using scheduler::Nanoseconds;
 
-inline constexpr Bytes kNoBudgetBytes = Bytes{1} << 50;  // as a rank without one tells it
-
 struct RankReport {
   struct Message {
     bool receive = false;

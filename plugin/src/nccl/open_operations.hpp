@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "communication_waits.hpp"
+#include "nccl/communication_waits.hpp"
 
 namespace ebbtide::plugin::nccl {
 

@@ -6,10 +6,10 @@
 #include <cstring>
 #include <new>
 
+#include "base/run_clock.hpp"
 #include "nccl/open_operations.hpp"
 #include "nccl/profiler_interface.hpp"
 #include "nccl/waits_interface.h"
-#include "run_clock.hpp"
 
 namespace ebbtide::plugin::nccl {
 namespace {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "communication_waits.hpp"
+#include "nccl/communication_waits.hpp"
 
 extern "C" {
 /* From now on operations are watched, or no longer are: each one costs the host's polling. On

@@ -122,7 +122,7 @@ WAITS = (
     ),
     Mutation(
         "values_are_spilled_on_any_lane",
-        PLUGIN + "step_eviction.cpp",
+        PLUGIN + "execute/step_eviction.cpp",
         """  const LaneScope lane(device_.lanes, lane_);
 """,
         "",
@@ -382,7 +382,7 @@ COMPARISONS = (
     ),
     Mutation(
         "a_replay_is_like_any_original",
-        PLUGIN + "step_rehearsal.cpp",
+        PLUGIN + "execute/step_rehearsal.cpp",
         """  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
                                 value.covered.bytes());""",
         "  return true;",
@@ -390,14 +390,14 @@ COMPARISONS = (
     ),
     Mutation(
         "a_replay_is_like_any_original_on_the_host",
-        PLUGIN + "step_rehearsal.cpp",
+        PLUGIN + "execute/step_rehearsal.cpp",
         "if (whole) return session_.spills().equals(*spilled, replayed.data());",
         "if (whole) return true;",
         trained("replays", "test_what_does_not_repeat_is_kept[0.6]"),
     ),
     Mutation(
         "what_was_compared_once_is_trusted",
-        PLUGIN + "step_restore.cpp",
+        PLUGIN + "execute/step_restore.cpp",
         "} else if (value.print && !repeats(value, replayed)) {",
         "} else if (value.print && !repeats(value, replayed) && value.foreign) {",
         trained("replays", "test_what_repeats_no_longer_ends_the_step"),
@@ -411,14 +411,14 @@ COMPARISONS = (
     ),
     Mutation(
         "a_rehearsals_memory_is_not_poisoned",
-        PLUGIN + "step_restore.cpp",
+        PLUGIN + "execute/step_restore.cpp",
         "return comparesAll() && as_planned ? ",
         "return comparesAll() && as_planned && op.filled ? ",
         in_a_budget("step_programs.flash_without_dropout"),
     ),
     Mutation(
         "bytes_that_an_op_leaves_unwritten_are_forgotten",
-        PLUGIN + "step_rehearsal.cpp",
+        PLUGIN + "execute/step_rehearsal.cpp",
         "if (unwritten) session_.noteUnwritten(op.info->name);",
         "static_cast<void>(unwritten);",
         in_a_budget("step_programs.flash_without_dropout"),
@@ -429,21 +429,21 @@ COMPARISONS = (
 GENERATORS = (
     Mutation(
         "a_replay_leaves_its_generator_behind",
-        PLUGIN + "recipe.cpp",
+        PLUGIN + "record/recipe.cpp",
         "    generator_.graphsafe_set_state(shared_);",
         "    static_cast<void>(shared_);",
         in_a_budget("training_programs.mlp_with_dropout"),
     ),
     Mutation(
         "a_replay_draws_from_the_shared_state",
-        PLUGIN + "recipe.cpp",
+        PLUGIN + "record/recipe.cpp",
         "at::Generator other = generator_.clone();",
         "at::Generator other = generator_;",
         in_a_budget("training_programs.mlp_with_dropout"),
     ),
     Mutation(
         "a_replay_draws_other_numbers",
-        PLUGIN + "recipe.cpp",
+        PLUGIN + "record/recipe.cpp",
         "if (state.defined()) other.set_state(state);",
         "",
         trained("replays", "test_replays_draw_what_their_ops_drew"),
@@ -542,7 +542,7 @@ PLANS = (
     ),
     Mutation(
         "a_warm_up_on_a_side_stream_ends_dropping",
-        PLUGIN + "step_lanes.cpp",
+        PLUGIN + "execute/step_lanes.cpp",
         """  if (!touches) return;
 """,
         "",
@@ -550,7 +550,7 @@ PLANS = (
     ),
     Mutation(
         "a_step_on_two_streams_goes_on_dropping",
-        PLUGIN + "step_lanes.cpp",
+        PLUGIN + "execute/step_lanes.cpp",
         """  keepEverything("a step uses more than one stream of the GPU");
 """,
         "",

@@ -4,6 +4,8 @@
 
 #include <stdexcept>
 
+#include "base/no_budget.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 

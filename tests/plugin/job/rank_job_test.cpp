@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/no_budget.hpp"
 #include "ebbtide/scheduler/planner.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"

@@ -1,0 +1,308 @@
+#include "config/config.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cerrno>
+#include <charconv>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string_view>
+#include <system_error>
+
+#include "base/variables.hpp"
+#include "config/available_memory.hpp"
+#include "config/rank_socket.hpp"
+#include "ebbtide/scheduler/byte_size.hpp"
+#include "ebbtide/scheduler/planner.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::shownText;
+
+// Of what a process has when it starts, "auto" leaves so much, or a quarter, to what it takes later
+// beside torch's allocator: libraries' scratch, threads, recorded steps and the search for plans.
+// Of a small training 45 MiB by its first step were measured, and some 20 more by its plan.
+constexpr std::int64_t kTakenLaterBytes = std::int64_t{128} << 20;
+
+int integerVariable(const char* name, int low, int high, int otherwise) {
+  const std::string text = variable(name);
+  if (text.empty()) return otherwise;
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || *end != '\0' || value < low || value > high) {
+    throw std::invalid_argument(
+        fmt::format("{}={} is not a whole number from {} to {}", name, shownText(text), low, high));
+  }
+  return value;
+}
+
+std::string choice(const char* name, std::initializer_list<std::string_view> allowed,
+                   std::string otherwise) {
+  const std::string text = variable(name);
+  if (text.empty()) return otherwise;
+  std::string list;
+  for (std::string_view candidate : allowed) {
+    if (candidate == text) return text;
+    list += (list.empty() ? "" : ", ") + std::string(candidate);
+  }
+  throw std::invalid_argument(fmt::format("{}={} is not one of: {}", name, shownText(text), list));
+}
+
+struct WrittenFile {
+  const char* name;
+  std::string Config::Written::*written;  // {rank} is still in it
+  std::string Config::*path;
+};
+
+constexpr std::array<WrittenFile, 3> kWrittenFiles = {{
+    {"EBBTIDE_REPORT", &Config::Written::report, &Config::report_path},
+    {"EBBTIDE_TEXTFILE", &Config::Written::text_file, &Config::text_file_path},
+    {"EBBTIDE_PERFETTO", &Config::Written::perfetto, &Config::perfetto_path},
+}};
+
+std::string replaceRank(std::string path, int rank) {
+  const std::string name = "{rank}", number = std::to_string(rank);
+  for (auto at = path.find(name); at != std::string::npos; at = path.find(name, at + number.size()))
+    path.replace(at, name.size(), number);
+  return path;
+}
+
+// By making a file there: permissions alone say nothing of /proc, or to root.
+void checkWritableFolder(const char* name, const std::string& folder) {
+  std::string path = folder + "/ebbtide-XXXXXX";
+  const int file = ::mkostemp(path.data(), O_CLOEXEC);
+  if (file < 0) {
+    throw std::invalid_argument(fmt::format("{}: no file can be made in the folder {}: {}", name,
+                                            shownText(folder), std::strerror(errno)));
+  }
+  ::close(file);
+  ::unlink(path.c_str());
+}
+
+// Checked where it will be written: in a folder that is there; empty where the variable is.
+void checkFile(const char* name, const std::string& path) {
+  if (path.empty()) return;
+  const auto parent = std::filesystem::path(path).parent_path();
+  checkWritableFolder(name, parent.empty() ? "." : parent.string());
+  std::error_code error;
+  const auto there = std::filesystem::status(path, error).type();
+  if (there == std::filesystem::file_type::none) {
+    throw std::invalid_argument(
+        fmt::format("{}: {} cannot be a file: {}", name, shownText(path), error.message()));
+  }
+  if (there == std::filesystem::file_type::directory)
+    throw std::invalid_argument(fmt::format("{}: {} is a folder", name, shownText(path)));
+}
+
+std::string absolutePath(const char* name) {  // the program may go to another folder
+  const std::string given = variable(name);
+  return given.empty() ? given : std::filesystem::absolute(given).string();
+}
+
+void setPaths(Config& config) {
+  for (const WrittenFile& file : kWrittenFiles)
+    config.*file.path = replaceRank(config.written.*file.written, config.rank);
+}
+
+// Each rank replaces the file of the one before; a pipe or a terminal takes all of them. An empty
+// text says that nothing is wrong.
+std::string oneFileProblem(const Config& config, const WrittenFile& file) {
+  const std::string& path = config.written.*file.written;
+  if (path.empty() || config.local_world_size <= 1 || path.find("{rank}") != std::string::npos)
+    return "";
+  std::error_code error;
+  const auto there = std::filesystem::status(path, error).type();
+  using std::filesystem::file_type;
+  if (there != file_type::regular && there != file_type::not_found) return "";
+  return fmt::format(
+      "{}={}: the {} ranks of this machine would write one file; put {{rank}} into its name",
+      file.name, shownText(variable(file.name)), config.local_world_size);
+}
+
+std::optional<Config::EndAfter> endAfter() {
+  const std::string text = variable("EBBTIDE_FIT");
+  if (text.empty()) return std::nullopt;
+  const std::size_t colon = text.rfind(':');
+  Config::EndAfter end{.folder = text.substr(0, colon)};
+  const std::string steps = colon == std::string::npos ? "" : text.substr(colon + 1);
+  const char* last = steps.data() + steps.size();
+  const auto [parsed_to, error] = std::from_chars(steps.data(), last, end.steps);
+  std::error_code unreadable;
+  if (error != std::errc() || parsed_to != last || end.steps < 1 ||
+      !std::filesystem::is_directory(end.folder, unreadable)) {
+    throw std::invalid_argument(fmt::format(
+        "EBBTIDE_FIT={}: write FOLDER:N, a folder that exists and steps", shownText(text)));
+  }
+  end.folder = std::filesystem::absolute(end.folder).string();
+  return end;
+}
+
+void readPaths(Config& config) {
+  for (const WrittenFile& file : kWrittenFiles) {
+    config.written.*file.written = absolutePath(file.name);
+    const std::string problem = oneFileProblem(config, file);
+    // A batch script has its scheduler's variables, and may be no rank.
+    if (config.rank_told && !problem.empty()) throw std::invalid_argument(problem);
+  }
+  setPaths(config);
+  for (const WrittenFile& file : kWrittenFiles) checkFile(file.name, config.*file.path);
+}
+
+// As the XDG base directory specification has it; empty where there is no home.
+std::string cacheFolder() {
+  const std::string given = variable("XDG_CACHE_HOME");
+  if (given.starts_with('/')) return given + "/ebbtide";
+  const std::string home = variable("HOME");
+  return home.starts_with('/') ? home + "/.cache/ebbtide" : "";
+}
+
+// A rank that no entry is for has no budget: it is measured.
+void setBudget(Config& config) {
+  if (!config.budgets) return;
+  config.budget_bytes.reset();
+  config.stage_budgets.reset();
+  config.gpu_budget.clear();
+  if (config.budgets->dependsOnStages(config.rank)) config.stage_budgets = config.budgets;
+  config.budget_text = config.budgets->textOf(config.rank).value_or("");
+  config.budget_form = scheduler::BudgetForm::parse(
+      "EBBTIDE_BUDGET", config.budgets->textOf(config.rank).value_or("none"));
+  if (config.budget_is_of_gpus) {
+    config.gpu_budget = config.budget_text;
+  } else {
+    config.budget_bytes = scheduler::resolve(config.budget_form, config.memoryFacts());
+  }
+}
+
+void readBudget(Config& config) {
+  config.written.budget = variable("EBBTIDE_BUDGET");
+  if (config.written.budget.empty()) return;
+  config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", config.written.budget);
+  config.budgets->refuseFewBytes("EBBTIDE_BUDGET");
+  config.available_bytes = std::min(availableMemoryBytes(kFreeShare), usableMemoryBytes());
+  setBudget(config);
+}
+
+}  // namespace
+
+std::int64_t machineMemoryBytes() {
+  return std::int64_t{::sysconf(_SC_PHYS_PAGES)} * ::sysconf(_SC_PAGE_SIZE);
+}
+
+std::int64_t usableMemoryBytes(const std::filesystem::path& root) {
+  const std::int64_t machine = machineMemoryBytes();
+  return std::min(machine, groupLimitBytes(root).value_or(machine));
+}
+
+std::string aboveMemory(std::int64_t budget_bytes, std::int64_t machine_bytes,
+                        std::optional<std::int64_t> group_limit_bytes) {
+  const bool limited = group_limit_bytes && *group_limit_bytes < machine_bytes;
+  const std::int64_t most = limited ? *group_limit_bytes : machine_bytes;
+  if (budget_bytes <= most) return "";
+  return fmt::format(
+      "the budget of {} is more than {}, {}: the kernel ends the process before the budget is "
+      "reached. To take what the rank can have: EBBTIDE_BUDGET=auto",
+      formatBytes(budget_bytes),
+      limited ? "the control group (container, job) may use" : "the machine's memory",
+      formatBytes(most));
+}
+
+std::int64_t hostShareBytes(int local_world_size) {
+  return usableMemoryBytes() / 5 * 4 / std::max(1, local_world_size);
+}
+
+Config configFromEnvironment() {
+  if (const std::string unknown = unknownVariable(); !unknown.empty()) {
+    throw std::invalid_argument(unknown);
+  }
+  Config config;
+  static_cast<RankPlace&>(config) = rankPlaceFromEnvironment();
+  choice("EBBTIDE", {"0", "1"}, "0");
+  readBudget(config);
+  config.port = integerVariable("EBBTIDE_PORT", 1, 65535, config.port);
+  config.port_is_given = !variable("EBBTIDE_PORT").empty();
+  if (const std::string bind = variable("EBBTIDE_BIND"); !bind.empty()) config.bind = bind;
+  config.socket_dir = variable("EBBTIDE_SOCKET_DIR");
+  config.job_id = RankSocket::jobIdFromEnvironment();
+  config.token_file = variable("EBBTIDE_TOKEN_FILE");
+  if (!config.token_file.empty())  // the program may go to another folder
+    config.token_file = std::filesystem::absolute(config.token_file).string();
+  config.log_level =
+      choice("EBBTIDE_LOG", {"debug", "info", "warning", "error", "off"}, config.log_level);
+  config.on_infeasible = choice("EBBTIDE_ON_INFEASIBLE", {"stop", "best-effort"}, "stop") == "stop"
+                             ? OnInfeasible::kStop
+                             : OnInfeasible::kBestEffort;
+  config.replay_ahead = choice("EBBTIDE_REPLAY_AHEAD", {"auto", "never"}, "auto") == "auto";
+  config.offload = choice("EBBTIDE_OFFLOAD", {"auto", "never"}, "auto") == "auto";
+  config.own_allocator = choice("EBBTIDE_ALLOCATOR", {"ebbtide", "torch"}, "ebbtide") == "ebbtide";
+  // Of any rank: which one it is may be told later.
+  if (!config.own_allocator && config.budgets && !config.budget_is_of_gpus) {
+    throw std::invalid_argument(
+        "EBBTIDE_ALLOCATOR=torch cannot hold a budget; unset EBBTIDE_BUDGET or the allocator");
+  }
+  if (const std::string planner = variable("EBBTIDE_PLANNER"); !planner.empty()) {
+    try {
+      scheduler::planner(planner);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(fmt::format("EBBTIDE_PLANNER: {}", error.what()));
+    }
+    config.planner = planner;
+  }
+  config.end_after = endAfter();
+  config.audit_cache_dir = variable("EBBTIDE_AUDIT_CACHE");
+  config.audit_cache_asked_for = !config.audit_cache_dir.empty();
+  if (config.audit_cache_dir.empty()) config.audit_cache_dir = cacheFolder();
+  if (config.audit_cache_dir == "off") config.audit_cache_dir.clear();
+  if (!config.audit_cache_dir.empty()) {  // the program may go to another folder
+    config.audit_cache_dir = std::filesystem::absolute(config.audit_cache_dir).string();
+  }
+  readPaths(config);
+  config.spill_dir = absolutePath("EBBTIDE_SPILL_DIR");
+  if (!config.spill_dir.empty()) checkWritableFolder("EBBTIDE_SPILL_DIR", config.spill_dir);
+  config.trace_dir = absolutePath("EBBTIDE_TRACE_DIR");
+  if (!config.trace_dir.empty()) {
+    ::mkdir(config.trace_dir.c_str(), 0777);  // another rank may be first; the check has the word
+    checkWritableFolder("EBBTIDE_TRACE_DIR", config.trace_dir);
+  }
+  return config;
+}
+
+bool Config::budgetNeedsPlace() const {
+  return budgets && (budgets->namesRanks() || budgets->namesStages() ||
+                     (budgets->sharesMemory() && !budget_is_of_gpus));
+}
+
+scheduler::BudgetFacts Config::memoryFacts() const {
+  const std::int64_t ranks = std::max(1, local_world_size);
+  const std::int64_t available = available_bytes / ranks;
+  return {.memory_bytes = usableMemoryBytes() / ranks,
+          .available_bytes = available - std::min(kTakenLaterBytes, available / 4)};
+}
+
+Config Config::at(const RankPlace& place, std::string job, std::string& problem) const {
+  Config config = *this;
+  static_cast<RankPlace&>(config) = place;
+  config.job_id = std::move(job);
+  setBudget(config);
+  setPaths(config);
+  for (const WrittenFile& file : kWrittenFiles) {
+    const std::string shared = oneFileProblem(config, file);
+    if (shared.empty()) continue;
+    if (config.local_rank > 0) (config.*file.path).clear();
+    if (!problem.empty()) problem += "; ";
+    problem += shared + ". Of this run local rank 0 alone writes it";
+  }
+  return config;
+}
+
+}  // namespace ebbtide::plugin

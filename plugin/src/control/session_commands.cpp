@@ -1,0 +1,425 @@
+// What a rank takes from outside while it trains: another budget, a new plan, a pause. Each is
+// checked first, and takes effect when the next step begins.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "control/request_fields.hpp"
+#include "control/session_control.hpp"
+#include "ebbtide/metrics/or_null.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/spilling_floor.hpp"
+#include "runtime/session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using metrics::Answer;
+using metrics::errorResponse;
+using metrics::Request;
+using metrics::Response;
+using nlohmann::json;
+using scheduler::BudgetForm;
+using scheduler::Bytes;
+
+constexpr std::int64_t kStepsThatProve = 3;                // under a budget, none of them over it
+constexpr auto kPlanningOfAll = std::chrono::seconds(10);  // then no further program's is begun
+
+// As in the environment; a number is bytes, however few. What is wrong becomes the problem.
+BudgetForm formOf(const json& value, std::string& problem) try {
+  if (value.is_number_unsigned())
+    return BudgetForm::parse("budget", std::to_string(value.get<std::uint64_t>()));
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  if (!text.empty()) {
+    scheduler::refuseFewBytes("budget", text);
+    return BudgetForm::parse("budget", text);
+  }
+  problem = value.is_string() ? "\"budget\" is empty; \"none\" is no budget"
+                              : "\"budget\" is no size: \"30GiB\", \"-50%\", \"none\" or bytes";
+  return {};
+} catch (const std::invalid_argument& error) {
+  problem = error.what();
+  return {};
+}
+
+// "force", where it is there; what is wrong with it becomes the body's problem.
+bool isForced(RequestFields& body) {
+  if (!body.has("force")) return false;
+  if (body.fields["force"].is_boolean()) return body.fields["force"].get<bool>();
+  body.problem = "\"force\" is neither true nor false";
+  return false;
+}
+
+Response nothingRecorded() {
+  return errorResponse(503, "no step has been recorded yet: ask again after the first one");
+}
+
+Response notMeasured() {
+  return errorResponse(
+      503, fmt::format("what a step takes is not known yet, for what lives when it begins still "
+                       "grows (the optimizer's state): ask again after step {}",
+                       MeasuredBudget::kMostMeasured));
+}
+
+Response tooSmall(const std::string& why, Bytes smallest) {
+  Response response{.status = 409};
+  response.body = json{{"error", why}, {"smallest_feasible_budget_bytes", smallest}}.dump() + "\n";
+  return response;
+}
+
+}  // namespace
+
+// -----------------------------------------------------------------------------------------------
+// budget
+
+void SessionControl::postBudget(const Request& request, const Answer& answer) {
+  if (auto why = ofAnotherRank(request)) return answer(*why);
+  if (auto why = gone()) return answer(*why);
+  RequestFields body = readFields(request.body, "budget", {"force"});
+  BudgetForm form;
+  if (body.problem.empty()) form = formOf(body.fields["budget"], body.problem);
+  if (body.problem.empty() && form.isOfMemory() && !bytesOf(form, {}))
+    body.problem = "budget=" + form.text() + ": of this device give a size";
+  const bool force = body.problem.empty() && isForced(body);
+  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
+  planLater([this, form, force, answer] { changeBudget(form, force, answer); }, answer);
+}
+
+// It is answered by the planning thread.
+void SessionControl::planLater(std::function<void()> command, const Answer& answer) {
+  std::optional<Response> why;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    why = refusal();
+    if (!why && !session_.awake_) why = nothingRecorded();  // nobody would answer it
+    if (!why && commands_.size() >= kMostWaiting)
+      why = errorResponse(429, "other budgets are being planned for: ask again later");
+    if (!why) commands_.push_back(std::move(command));
+  }
+  if (why) return answer(*why);
+  session_.changed_.notify_all();
+}
+
+// Nothing: none, or it is of what is not known.
+std::optional<std::int64_t> SessionControl::bytesOf(
+    const BudgetForm& form, const std::vector<RecordedStep>& recorded) const {
+  return scheduler::resolve(
+      form, form.isOfSteps() ? session_.stepFacts(recorded) : session_.trained_.memoryFacts());
+}
+
+// Of the planning thread, which nothing else plans on meanwhile.
+void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answer& answer) {
+  BudgetChange change;
+  std::vector<RecordedStep> recorded;
+  std::optional<Response> why;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    why = refusal();
+    if (!why) why = pauseRefusal();
+    recorded = session_.recorded_.all();
+    if (!why && recorded.empty()) why = nothingRecorded();
+    if (!why && form.isOfSteps() && !session_.measured_.settled()) why = notMeasured();
+  }
+  if (why) return answer(*why);
+  try {
+    change.bytes = bytesOf(form, recorded);
+    // What it is of may be more later: the answer holds. A share follows the ranks of the machine.
+    if (change.bytes)
+      change.size =
+          form.kind == BudgetForm::Kind::kMemoryShare ? form.text() : std::to_string(*change.bytes);
+    for (RecordedStep& step : recorded)
+      change.programs.push_back(needsOf(std::move(step), change.bytes));
+    if (!force) why = overfills(change.programs, change.bytes);
+    if (!why) planFor(change);
+  } catch (const std::exception& error) {
+    return answer(errorResponse(500, std::string("no plan could be made: ") + error.what()));
+  }
+  if (why) return answer(*why);
+  answer(promise(std::move(change)));
+}
+
+scheduler::Trace SessionControl::planningTrace(const RecordedStep& step) {
+  scheduler::Trace trace = *step.trace;
+  trace.host = session_.hostCopies();
+  const std::lock_guard lock(session_.mutex_);
+  session_.keepRejected(trace);
+  return trace;
+}
+
+scheduler::TraceGraph SessionControl::leastGraphOf(const RecordedStep& step) {
+  return scheduler::buildGraph(*step.trace, {.first_step = step.first_step, .unread_may_go = true});
+}
+
+// What the recorded step needs: without a plan, and at least, of such a budget.
+SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
+                                                      std::optional<Bytes> budget) {
+  ProgramChange program{.step = std::move(step)};
+  const scheduler::Trace& trace = *program.step.trace;
+  const bool first = program.step.first_step;
+  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first});
+  program.plain_peak_bytes = program.predicted_peak_bytes =
+      scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
+  if (!budget) return program;
+  const Bytes floor = scheduler::spillingFloor(leastGraphOf(program.step).graph).bytes;
+  const std::lock_guard lock(session_.mutex_);
+  const Bytes grown = session_.grownSince(trace.base_bytes);
+  program.base_bytes = trace.base_bytes + grown;
+  program.needed_bytes = floor + grown + session_.trained_.unplannedBytes();
+  return program;
+}
+
+// More than there is, where nothing drops what a step does not need: that would end the run, by an
+// error or by the system. What it may take now it may take from then on, too.
+std::optional<Response> SessionControl::overfills(const std::vector<ProgramChange>& programs,
+                                                  std::optional<Bytes> budget) const {
+  const TrainedMemory& memory = session_.trained_;
+  Bytes plain = 0;
+  for (const ProgramChange& program : programs) plain = std::max(plain, program.plain_peak_bytes);
+  plain += memory.unplannedBytes();
+  const Bytes needs = budget ? std::min(plain, *budget) : plain;
+  const std::optional<Bytes> now = session_.budget();
+  if (!now || needs <= *now) return std::nullopt;
+  const Bytes there = memory.reachableBytes();
+  if (needs <= there) return std::nullopt;
+  return errorResponse(
+      409,
+      fmt::format("{} would end the run: a step takes {} without a plan, and this rank can "
+                  "have {} of the {} memory; \"force\": true asks for it all the same",
+                  budget ? "a budget of " + formatBytes(*budget) : "no budget", formatBytes(plain),
+                  formatBytes(there), memory.isElsewhere() ? "GPU's" : "machine's"));
+}
+
+// From here on this is what everybody is told.
+Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& programs) {
+  for (const ProgramChange& program : programs) {
+    if (program.needed_bytes <= session_.floor_.neededBytes()) continue;
+    const scheduler::Trace& trace = *program.step.trace;
+    const scheduler::TraceGraph graph = leastGraphOf(program.step);
+    const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
+    const std::lock_guard lock(session_.mutex_);
+    if (!session_.noteNeed(program.needed_bytes, program.step.alone, program.base_bytes)) continue;
+    session_.describeNeed(trace, graph, floor, /*most=*/true);
+    session_.exportSmallestBudget();
+  }
+  const std::lock_guard lock(session_.mutex_);
+  return session_.smallestBudgetBytes();
+}
+
+// A plan for each program that does not fit: one of them without would go over the budget, or
+// spill. What needs most comes first; where that takes long the others are planned when they are
+// recorded the next time, and spill until then.
+void SessionControl::planFor(BudgetChange& change) {
+  const auto start = std::chrono::steady_clock::now();
+  std::stable_sort(change.programs.begin(), change.programs.end(),
+                   [](const ProgramChange& a, const ProgramChange& b) {
+                     return a.plain_peak_bytes > b.plain_peak_bytes;
+                   });
+  change.smallest_bytes = smallestBudgetOf(change.programs);
+  change.held_bytes = session_.heldBudgetBytes();  // after that: a need that is larger ends proofs
+  const auto alone = [](const ProgramChange& program) { return program.step.alone; };
+  if (std::none_of(change.programs.begin(), change.programs.end(), alone))
+    change.least_bytes = session_.neededBytes();
+  for (const ProgramChange& program : change.programs) {
+    if (!alone(program)) continue;  // what others held then could go
+    const Bytes needed = program.needed_bytes;
+    change.least_bytes =
+        std::max(change.least_bytes, needed + session_.trained_.headroomBytes(needed));
+  }
+  if (!change.bytes) return;
+  if (*change.bytes < change.least_bytes && !isHeldNow(change)) return;
+  const Bytes cap = session_.trained_.planningCapBytes(change.bytes);
+  for (ProgramChange& program : change.programs) {
+    if (program.plain_peak_bytes <= cap) continue;
+    const bool first = &program == &change.programs.front();
+    program.later = !first && std::chrono::steady_clock::now() - start > kPlanningOfAll;
+    if (!program.later) planFor(program, cap);
+  }
+}
+
+void SessionControl::planFor(ProgramChange& program, Bytes cap) {
+  const auto start = std::chrono::steady_clock::now();
+  const scheduler::Trace trace = planningTrace(program.step);
+  const bool first = program.step.first_step;
+  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first});
+  Planned planned = session_.search_.best(trace, graph, cap);
+  session_.preferRehearsed(trace, first, cap, planned);
+  session_.search_.replayAhead(trace, planned, cap);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  program.plan = session_.planOf(trace, planned, took.count());
+  program.predicted_peak_bytes = planned.simulated.peak_bytes;
+}
+
+// Does the run keep within such a budget now? What holds is proof, whatever is computed.
+bool SessionControl::isHeld(const BudgetChange& change) const {
+  if (change.held_bytes > 0 && *change.bytes >= change.held_bytes) return true;
+  const bool proves = session_.budget() && session_.open_steps_.settled() &&
+                      session_.steps_ - session_.steps_before_budget_ >= kStepsThatProve &&
+                      session_.memory().ledger().overruns() == session_.violations_before_budget_;
+  return proves && *change.bytes >= *session_.budget();
+}
+
+bool SessionControl::isHeldNow(const BudgetChange& change) const {
+  const std::lock_guard lock(session_.mutex_);
+  return isHeld(change);
+}
+
+// It is due from here on, or refused.
+Response SessionControl::promise(BudgetChange change) {
+  const std::lock_guard lock(session_.mutex_);
+  if (auto why = refusal()) return *why;
+  if (auto why = pauseRefusal()) return *why;
+  if (change.bytes && *change.bytes < change.least_bytes && !isHeld(change)) {
+    return tooSmall(fmt::format("a budget of {} is too small for this program: its smallest is {}",
+                                formatBytes(*change.bytes), formatBytes(change.smallest_bytes)),
+                    change.smallest_bytes);
+  }
+  const json body = foretold(change);
+  Response response{.body = body.dump() + "\n"};  // what is not told does not hold
+  session_.budget_.ask(change.size);
+  change_ = std::move(change);
+  return response;
+}
+
+// The peak is that of all programs, the time that of the one that needs most.
+json SessionControl::foretold(const BudgetChange& change) const {
+  Bytes peak = 0;
+  bool spills = false;  // for how long is unknown
+  for (const ProgramChange& program : change.programs) {
+    const bool fits = !program.later && (program.plan == nullptr || program.plan->feasible);
+    const Bytes most = program.predicted_peak_bytes;
+    peak = std::max(peak, fits ? most : std::min(most, *change.bytes));
+    spills = spills || !fits;
+  }
+  const ProgramChange& largest = change.programs.front();
+  const scheduler::Trace& trace = *largest.step.trace;
+  std::optional<double> ratio, seconds;
+  if (!spills) {
+    ratio = largest.plan != nullptr ? largest.plan->overhead_ratio : 0;
+    seconds = plainSeconds(trace.signature, secondsOf(trace)) * (1 + *ratio);
+  }
+  return {{"budget_bytes", metrics::orNull(change.bytes)},
+          {"before_bytes", metrics::orNull(session_.budget())},
+          {"from_step", nextStep()},
+          {"predicted_peak_bytes", peak},
+          {"overhead_ratio", metrics::orNull(ratio)},
+          {"step_seconds", metrics::orNull(seconds)}};
+}
+
+// Between two steps, with mutex_ held.
+void SessionControl::takePlan(const std::string& size) {
+  std::optional<BudgetChange> change = std::exchange(change_, std::nullopt);
+  if (!change || change->size != size) return;
+  for (ProgramChange& program : change->programs) takePlan(program);
+}
+
+void SessionControl::takePlan(ProgramChange& program) {
+  const scheduler::Trace& trace = *program.step.trace;
+  const auto found = session_.programs_.find(trace.signature);
+  if (found == session_.programs_.end() || program.later) return;
+  if (program.plan != nullptr && session_.findings_.rejects(*program.plan)) return;
+  Program& known = found->second;
+  known.plan = known.later_plan = nullptr;
+  known.plain_peak_bytes = program.plain_peak_bytes;
+  known.predicted_peak_bytes = program.predicted_peak_bytes;
+  known.from_first_step = program.step.first_step;
+  known.steady_peak_bytes = 0;
+  known.slow_offloads = known.replans = 0;
+  if (program.plan != nullptr) {
+    if (known.plans_made++ > 0) session_.counters_.addReplan();
+    const bool rehearsed = session_.rehearsedBefore(trace, *program.plan);
+    program.plan->trials = rehearsed ? 1 : 0;
+    session_.expectReplays(*program.plan);
+    known.plan = std::move(program.plan);
+  }
+  known.replan = false;
+  // The other ranks of its job wait for its word on the new budget: it is planned once more.
+  known.asked = trace.group_size <= 1;
+}
+
+// -----------------------------------------------------------------------------------------------
+// replan, pause
+
+void SessionControl::postReplan(const Request& request, const Answer& answer) {
+  if (auto why = ofAnotherRank(request)) return answer(*why);
+  if (auto why = gone()) return answer(*why);
+  const RequestFields body = readFields(request.body, nullptr);
+  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
+  answer(replan());
+}
+
+Response SessionControl::replan() {
+  const std::lock_guard lock(session_.mutex_);
+  if (auto why = refusal()) return *why;
+  if (auto why = pauseRefusal()) return *why;
+  for (auto& [signature, known] : session_.programs_) known.forgetVerdict();
+  session_.floor_.checkAgain();
+  session_.budget_.sayAgain();
+  session_.to_record_.atLeast(3);
+  curve_of_ = {};
+  curve_wanted_ = false;
+  return {.status = 202, .body = json{{"from_step", nextStep()}}.dump() + "\n"};
+}
+
+void SessionControl::postPause(const Request& request, const Answer& answer) {
+  if (auto why = ofAnotherRank(request)) return answer(*why);
+  if (auto why = gone()) return answer(*why);
+  RequestFields body = readFields(request.body, "paused", {"force"});
+  if (body.problem.empty() && !body.fields["paused"].is_boolean())
+    body.problem = "\"paused\" is neither true nor false";
+  const bool force = body.problem.empty() && isForced(body);
+  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
+  const bool paused = body.fields["paused"].get<bool>();
+  std::int64_t resumed = 0;
+  std::optional<Response> done;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    resumed = resumed_;
+    // Where nothing has been recorded nobody knows what a step takes.
+    if (!paused || force || !session_.budget() || session_.recorded_.size() == 0)
+      done = pauseNow(paused);
+  }
+  if (done) return answer(*done);
+  planLater([this, answer, resumed] { pauseWhereItFits(answer, resumed); }, answer);
+}
+
+// Of the planning thread.
+void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed) {
+  std::vector<RecordedStep> recorded;
+  std::optional<Response> why;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    why = refusal();
+    recorded = session_.recorded_.all();
+  }
+  if (!why) try {
+      std::vector<ProgramChange> programs;
+      for (RecordedStep& step : recorded)
+        programs.push_back(needsOf(std::move(step), std::nullopt));
+      why = overfills(programs, std::nullopt);
+    } catch (const std::exception& error) {
+      why = errorResponse(500, std::string("the step cannot be simulated: ") + error.what());
+    }
+  if (!why) {
+    const std::lock_guard lock(session_.mutex_);
+    why = resumed == resumed_ ? pauseNow(true)
+                              : errorResponse(409, "the run was told to go on meanwhile");
+  }
+  answer(*why);
+}
+
+Response SessionControl::pauseNow(bool paused) {
+  if (auto why = refusal()) return *why;
+  Response response{.body = json{{"paused", paused}, {"from_step", nextStep()}}.dump() + "\n"};
+  session_.budget_.pause(paused);
+  if (!paused) ++resumed_;
+  return response;
+}
+
+std::optional<Response> SessionControl::pauseRefusal() const {
+  if (!session_.budget_.isPaused()) return std::nullopt;
+  return errorResponse(409, "the run is paused: let it go on first");
+}
+
+}  // namespace ebbtide::plugin

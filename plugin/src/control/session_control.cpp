@@ -1,0 +1,229 @@
+#include "control/session_control.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/variables.hpp"
+#include "control/trace_routes.hpp"
+#include "ebbtide/metrics/machine_name.hpp"
+#include "ebbtide/metrics/or_null.hpp"
+#include "ebbtide/metrics/pages.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
+#include "runtime/session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using metrics::Answer;
+using metrics::errorResponse;
+using metrics::Request;
+using metrics::Response;
+
+constexpr auto kCurvePointTime = std::chrono::milliseconds(500);
+constexpr int kPorts = 16;  // that are tried where none is named
+
+// Of two addresses, each with a reason.
+std::string shown(const std::string& problem) {
+  return scheduler::shownText(problem, 2 * scheduler::kMostShown);
+}
+
+std::string whatIsNotServed(const std::string& tcp, bool on_socket, const std::string& why) {
+  if (on_socket) {
+    return fmt::format(
+        "no web page and no /metrics for this job: {}. ebbtide status and top still work. To "
+        "have both: another EBBTIDE_PORT",
+        why);
+  }
+  if (!tcp.empty()) {
+    return fmt::format(
+        "ebbtide status and top do not find this run: {}. They do with --endpoint {}", why, tcp);
+  }
+  return fmt::format("no web page, no /metrics, and ebbtide status does not find this run: {}",
+                     why);
+}
+
+std::string variablesJson() {
+  nlohmann::json rows = nlohmann::json::array();
+  for (const std::string& name : knownVariables()) {
+    const std::string value = variable(name.c_str());
+    rows.push_back({{"name", name}, {"value", metrics::orNull(value)}, {"given", !value.empty()}});
+  }
+  return rows.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+SessionControl::SessionControl(Session& session)
+    : session_(session),
+      curve_search_({.planner = session.config().planner,
+                     .replay_ahead = false,
+                     .planning_time = kCurvePointTime,
+                     .cancelled = &session.ends()},
+                    [](const std::string&) {}),
+      routes_(session.routes_),
+      host_(metrics::machineName()),
+      variables_(variablesJson()) {
+  addRoutes();
+}
+
+// All that a rank answers, in one place.
+void SessionControl::addRoutes() {
+  metrics::addPages(routes_);
+  const auto view = [this](Response (SessionControl::*make)()) {
+    return [this, make](const Request& request) {
+      if (auto why = ofAnotherRank(request)) return *why;
+      if (auto why = gone()) return *why;
+      return (this->*make)();
+    };
+  };
+  routes_.get("/metrics", [this](const Request& request) {
+    if (auto why = ofAnotherRank(request)) return *why;
+    const metrics::Format format = metrics::formatFor(request.accept);
+    return Response{.content_type = metrics::contentTypeOf(format),
+                    .body = session_.metrics_.render(format)};
+  });
+  routes_.get("/v1/status", view(&SessionControl::status));
+  routes_.get("/v1/plan", view(&SessionControl::plan));
+  routes_.get("/v1/curve", view(&SessionControl::curve));
+  routes_.get("/v1/config", [this](const Request& request) {
+    if (auto why = ofAnotherRank(request)) return *why;
+    return config();
+  });
+  routes_.post("/v1/budget", [this](const Request& request, const Answer& answer) {
+    postBudget(request, answer);
+  });
+  routes_.post("/v1/replan", [this](const Request& request, const Answer& answer) {
+    postReplan(request, answer);
+  });
+  routes_.post("/v1/pause", [this](const Request& request, const Answer& answer) {
+    postPause(request, answer);
+  });
+  addTraceRoutes(routes_, session_.runTrace(), session_.snapshots(),
+                 [this](const Request& request) { return ofAnotherRank(request); });
+}
+
+// The port of a machine hands questions on, and takes the rank from them; a rank's own socket does
+// not.
+std::optional<Response> SessionControl::ofAnotherRank(const Request& request) const {
+  const auto named = request.query.find("rank");
+  const int rank = session_.config().rank;
+  if (named == request.query.end() || named->second == std::to_string(rank)) return std::nullopt;
+  return errorResponse(404, fmt::format("this is rank {} alone: ask the other one's socket, or "
+                                        "the port of its machine",
+                                        rank));
+}
+
+std::string SessionControl::serve(std::string& problem, bool on_any_port) {
+  const Config& config = session_.config();
+  const RankSocket socket(config.socket_dir, config.job_id, config.rank);
+  metrics::HttpServerOptions options{.unix_path = socket.path()};
+  if (config.local_rank == 0) {
+    metrics::TcpOptions tcp{.address = config.bind,
+                            .port = static_cast<std::uint16_t>(config.port),
+                            .ports = on_any_port ? kPorts : 1};
+    std::string unread;
+    if (!config.token_file.empty())
+      tcp.token = metrics::BearerToken::read(config.token_file, unread);
+    if (!unread.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
+    options.tcp = std::move(tcp);
+    options.node = metrics::NodeOptions{.folder = socket.jobFolder(),
+                                        .job_id = socket.jobId(),
+                                        .rank = config.rank,
+                                        .local_world_size = config.local_world_size};
+  }
+  server_.reset();  // at the place that it was taken to have
+  server_ = metrics::HttpServer::start(options, routes_, problem);
+  std::string tcp;
+  const int port = server_ != nullptr ? server_->port() : 0;
+  if (port != 0) {
+    const bool ipv6 = config.bind.find(':') != std::string::npos;
+    tcp = (ipv6 ? "[" + config.bind + "]" : config.bind) + fmt::format(":{}", port);
+  }
+  const std::string path = server_ != nullptr ? server_->unixPath() : "";
+  {
+    const std::lock_guard lock(session_.mutex_);
+    unix_path_ = path;
+    tcp_address_ = tcp;
+  }
+  if (!problem.empty()) problem = whatIsNotServed(tcp, !path.empty(), shown(problem));
+  if (server_ == nullptr) return "no endpoint";
+  std::string text = tcp.empty() ? "" : "metrics http://" + tcp + "/metrics";
+  if (port != 0 && port != config.port) text += fmt::format(" ({} is taken)", config.port);
+  if (!path.empty()) text += (text.empty() ? "socket " : ", socket ") + path;
+  return text;
+}
+
+void SessionControl::close() {
+  std::deque<std::function<void()>> commands;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    commands.swap(commands_);
+  }
+  for (const auto& command : commands) try {
+      command();  // each sees that the session has ended
+    } catch (...) {
+      // Out of memory: who asked is told by its answer's end.
+    }
+  commands.clear();
+  server_.reset();
+}
+
+std::optional<Response> SessionControl::gone() const {
+  if (Session::inChild())
+    return errorResponse(503, "this is a forked process, in which nothing trains by a plan");
+  return std::nullopt;
+}
+
+std::optional<Response> SessionControl::refusal() const {
+  if (session_.closing_) return errorResponse(503, "the run ends");
+  if (session_.disabled())
+    return errorResponse(409, "the run was switched to pass-through, and nothing can be changed");
+  if (session_.keeps_everything_)
+    return errorResponse(409, "nothing is dropped in this process any more: its log says why");
+  if (!session_.config().own_allocator)
+    return errorResponse(409, "EBBTIDE_ALLOCATOR=torch cannot hold a budget");
+  return std::nullopt;
+}
+
+std::int64_t SessionControl::nextStep() const {
+  return session_.steps_ + (session_.step_open_ ? 2 : 1);
+}
+
+// -----------------------------------------------------------------------------------------------
+// the planning thread
+
+bool SessionControl::hasWork() const {
+  return !commands_.empty() || draw_plain_ || curve_wanted_;
+}
+
+void SessionControl::work() noexcept try {
+  std::function<void()> command;
+  bool draws = false;
+  {
+    const std::lock_guard lock(session_.mutex_);
+    if (!commands_.empty()) {
+      command.swap(commands_.front());
+      commands_.pop_front();
+    } else {
+      draws = draw_plain_;
+    }
+  }
+  if (command) {
+    command();
+  } else if (draws) {
+    drawPlain();
+  } else {
+    addCurvePoint();
+  }
+} catch (const std::exception& error) {  // who asked is told by its answer's end
+  try {
+    session_.warn(std::string("what was asked of this rank failed: ") + error.what());
+  } catch (const std::exception&) {
+    // Out of memory, and for this too.
+  }
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,153 @@
+// SessionControl: what a Session answers to those who look on, and what it takes from them while
+// the run goes on. Torch-free.
+//
+//   request ─► view: copies under the session's mutex_, held shortly; written out without it
+//           ─► command: checked, waits for the planning thread, answered there
+//                budget ─► a plan for it is made ─► due ─► in force when the next step begins
+//
+// Thread rule: the session's routes from any thread, the rest as RunControl says. The session's
+// mutex_ guards what changes.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/rank_socket.hpp"
+#include "control/rank_status.hpp"
+#include "ebbtide/metrics/http_server.hpp"
+#include "ebbtide/metrics/routes.hpp"
+#include "plan/budget_curve.hpp"
+#include "plan/plan_picture.hpp"
+#include "runtime/measured_budget.hpp"
+#include "runtime/recorded_steps.hpp"
+#include "runtime/run_control.hpp"
+
+namespace ebbtide::plugin {
+
+struct Program;
+
+class SessionControl final : public RunControl {
+ public:
+  static constexpr std::size_t kMostWaiting = 8;  // commands; further ones are refused
+
+  // The session must outlive it.
+  explicit SessionControl(Session& session);
+  static std::unique_ptr<RunControl> makeFor(Session& session) {
+    return std::make_unique<SessionControl>(session);
+  }
+
+  std::string serve(std::string& problem, bool on_any_port) override;
+  void close() override;
+  void takePlan(const std::string& size) override;
+  bool hasWork() const override;
+  void work() noexcept override;
+
+ private:
+  struct ProgramChange {  // of one program, under another budget
+    RecordedStep step;
+    std::int64_t plain_peak_bytes = 0;
+    std::int64_t needed_bytes = 0;  // at least, whatever is spilled, of a step that begins with
+    std::int64_t base_bytes = 0;    // so much, as they do by now
+    std::int64_t predicted_peak_bytes = 0;
+    // nullptr: nothing needs to be dropped, or it is planned later
+    std::shared_ptr<Plan> plan = nullptr;
+    bool later = false;
+  };
+  struct BudgetChange {
+    std::string size;  // as it was written, "" for none
+    std::optional<std::int64_t> bytes;
+    std::vector<ProgramChange> programs;               // all that run; what needs most is the first
+    std::int64_t held_bytes = 0;                       // proved when it was asked; 0: none
+    std::int64_t least_bytes = 0, smallest_bytes = 0;  // less is refused; what is told
+  };
+  struct CurveOf {
+    std::uint64_t program = 0;
+    int budget_number = -1;
+    bool operator==(const CurveOf&) const = default;
+  };
+
+  void addRoutes();
+  std::optional<metrics::Response> ofAnotherRank(const metrics::Request& request) const;
+  // Why nothing is answered, or nothing changed, now; nothing: all is well.
+  std::optional<metrics::Response> gone() const;
+  std::optional<metrics::Response> refusal() const;       // mutex_ held
+  std::optional<metrics::Response> pauseRefusal() const;  // mutex_ held
+  std::int64_t nextStep() const;  // the first one that has not begun; mutex_ held
+
+  // --- views (session_views.cpp)
+  metrics::Response status();
+  metrics::Response plan();
+  metrics::Response curve();
+  metrics::Response config() const;
+  const Program* program() const;  // that runs; mutex_ held
+  // Under a plan, else that needs most; mutex_ held.
+  const Program* drawnProgram() const;
+  // What a step of that program takes, less what we add; mutex_ held.
+  double plainSeconds(std::uint64_t program, double recorded_seconds) const;
+  static double secondsOf(const scheduler::Trace& trace) {
+    return static_cast<double>(trace.duration_ns) * 1e-9;
+  }
+  bool wantsCurve(const RecordedStep& step);  // now, and anew; mutex_ held
+  void addCurvePoint();
+  void addPointTo(const CurveOf& of, const RecordedStep& step);
+  void beginCurve(const RecordedStep& step);
+  void drawPlain() noexcept;
+
+  // --- commands (session_commands.cpp)
+  void postBudget(const metrics::Request& request, const metrics::Answer& answer);
+  void postReplan(const metrics::Request& request, const metrics::Answer& answer);
+  void postPause(const metrics::Request& request, const metrics::Answer& answer);
+  metrics::Response replan();
+  metrics::Response pauseNow(bool paused);  // mutex_ held
+  void planLater(std::function<void()> command, const metrics::Answer& answer);
+  void changeBudget(const scheduler::BudgetForm& form, bool force, const metrics::Answer& answer);
+  // Unless it was told to go on since then.
+  void pauseWhereItFits(const metrics::Answer& answer, std::int64_t resumed);
+  // Why these must not run under such a budget, or none; nothing: they may.
+  std::optional<metrics::Response> overfills(const std::vector<ProgramChange>& programs,
+                                             std::optional<std::int64_t> budget) const;
+  std::optional<std::int64_t> bytesOf(const scheduler::BudgetForm& form,
+                                      const std::vector<RecordedStep>& recorded) const;
+  scheduler::Trace planningTrace(const RecordedStep& step);
+  // Of what it needs at least: what nothing reads may go.
+  static scheduler::TraceGraph leastGraphOf(const RecordedStep& step);
+  ProgramChange needsOf(RecordedStep step, std::optional<std::int64_t> budget);
+  std::int64_t smallestBudgetOf(const std::vector<ProgramChange>& programs);
+  void planFor(BudgetChange& change);
+  void planFor(ProgramChange& program, std::int64_t cap);
+  bool isHeld(const BudgetChange& change) const;  // mutex_ held
+  bool isHeldNow(const BudgetChange& change) const;
+  metrics::Response promise(BudgetChange change);
+  nlohmann::json foretold(const BudgetChange& change) const;  // mutex_ held
+  void takePlan(ProgramChange& program);
+
+  Session& session_;
+  const PlanSearch curve_search_;
+  metrics::Routes& routes_;             // the session's
+  const std::string host_, variables_;  // this machine; JSON, as they were when it began
+  std::unique_ptr<metrics::HttpServer> server_;
+  std::string unix_path_, tcp_address_;  // mutex_ guards these and all below
+  std::deque<std::function<void()>> commands_;
+  std::optional<BudgetChange> change_;                // due
+  std::int64_t resumed_ = 0;                          // how often it was told to go on
+  std::shared_ptr<const PlanPicture> plain_picture_;  // nothing dropped; nullptr: not to be drawn
+  std::optional<std::uint64_t> plain_picture_of_;     // nothing: none is drawn yet
+  bool draw_plain_ = false;                           // until it is
+  std::unique_ptr<BudgetCurve> curve_;                // of the planning thread, like the next one
+  CurveOf curve_is_of_;
+  CurveOf curve_of_;
+  RecordedStep curve_step_;            // while it is computed
+  double curve_recorded_seconds_ = 0;  // of that step
+  std::vector<BudgetCurve::Point> curve_points_;
+  std::string curve_problem_;
+  bool curve_wanted_ = false;
+  bool curve_shown_ = false;  // whole, to anybody
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,232 @@
+#include "device/spill_store.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "base/elapsed.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr std::int64_t kChunkBytes = 1 << 20;
+constexpr std::int64_t kLeastTimed = 1 << 20;   // less says more of the call than of the bytes
+constexpr std::int64_t kTrialBytes = 16 << 20;  // more than a core's caches hold
+constexpr int kTrials = 4;
+
+bool writeAll(int file, const char* data, std::int64_t bytes, std::int64_t offset) {
+  while (bytes > 0) {
+    const ssize_t done = ::pwrite(file, data, static_cast<std::size_t>(bytes), offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return false;
+    data += done, offset += done, bytes -= done;
+  }
+  return true;
+}
+
+bool readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
+  while (bytes > 0) {
+    const ssize_t done = ::pread(file, data, static_cast<std::size_t>(bytes), offset);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return false;
+    data += done, offset += done, bytes -= done;
+  }
+  return true;
+}
+
+// Values of nearly the same size share slots: batches of varying length would else make the file
+// grow with each new length.
+std::int64_t roomFor(std::int64_t bytes) {
+  const auto step = static_cast<std::int64_t>(
+      std::bit_floor(static_cast<std::uint64_t>(std::max<std::int64_t>(bytes, 8))) / 8);
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+SpillStore::SpillStore(std::string folder, int sharers)
+    : folder_(std::move(folder)), sharers_(sharers) {}
+
+SpillStore::~SpillStore() {
+  if (file_ >= 0) ::close(file_);
+}
+
+bool SpillStore::openFile() {
+  if (file_ >= 0) return true;
+  const std::string folder = this->folder();
+  file_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (file_ < 0) {  // file systems without O_TMPFILE
+    std::string path = folder + "/ebbtide-spill-XXXXXX";
+    file_ = ::mkostemp(path.data(), O_CLOEXEC);
+    if (file_ >= 0) ::unlink(path.c_str());
+  }
+  if (file_ < 0) {
+    const int why = errno;
+    setError(fmt::format("cannot make a spill file in {}: {} (errno {})",
+                         scheduler::shownText(folder, scheduler::kMostOfPath), std::strerror(why),
+                         why));
+  }
+  owner_ = ::getpid();
+  return file_ >= 0;
+}
+
+std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t bytes,
+                                                  Afterwards /*afterwards*/) noexcept try {
+  Slot slot{0, bytes, roomFor(bytes)};
+  bool used_before = false;  // else the file system finds room for it first
+  {
+    std::lock_guard lock(mutex_);
+    if (!openFile()) return std::nullopt;
+    if (owner_ != ::getpid()) {
+      setError("the spill file is the parent's");
+      return std::nullopt;
+    }
+    if (const auto found = free_.find(slot.room_bytes); found != free_.end()) {
+      slot.offset = found->second;
+      free_.erase(found);
+      used_before = true;
+    } else {
+      slot.offset = end_;
+      end_ += slot.room_bytes;
+    }
+  }
+  const auto start = Clock::now();
+  const bool ok = writeAll(file_, static_cast<const char*>(data), bytes, slot.offset);
+  const int why = errno;
+  const std::int64_t took_ns = nanosecondsSince(start);
+  std::lock_guard lock(mutex_);
+  if (ok) {
+    written_bytes_ += bytes;
+    if (used_before && bytes >= kLeastTimed) writing_.add(bytes, took_ns);
+    return slot;
+  }
+  if (used_before) {
+    free_.emplace(slot.room_bytes, slot.offset);
+  } else {
+    giveBack(slot);
+  }
+  setError(fmt::format("cannot write to the spill file in {}: {} (errno {})",
+                       scheduler::shownText(folder(), scheduler::kMostOfPath), std::strerror(why),
+                       why));
+  return std::nullopt;
+} catch (...) {
+  return std::nullopt;
+}
+
+// The file system found no room for all of it: part of it must not take what little there is, nor
+// serve a later value in the place of a slot that has its room.
+void SpillStore::giveBack(const Slot& slot) noexcept {
+  ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, slot.offset, slot.room_bytes);
+  if (slot.offset + slot.room_bytes == end_) end_ = slot.offset;  // else those addresses are lost
+}
+
+std::string SpillStore::folder() const {
+  std::error_code ignored;
+  std::string folder =
+      folder_.empty() ? std::filesystem::temp_directory_path(ignored).string() : folder_;
+  return folder.empty() ? "." : folder;
+}
+
+bool SpillStore::read(const Slot& slot, void* data) noexcept {
+  const auto start = Clock::now();
+  if (!readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset)) return false;
+  const std::int64_t took_ns = nanosecondsSince(start);
+  if (slot.bytes >= kLeastTimed) reading_.add(slot.bytes, took_ns);
+  return true;
+}
+
+bool SpillStore::equals(const Slot& slot, const void* data) const noexcept try {
+  const auto buffer =
+      std::make_unique<char[]>(static_cast<std::size_t>(std::min(slot.bytes, kChunkBytes)));
+  for (std::int64_t at = 0; at < slot.bytes; at += kChunkBytes) {
+    const std::int64_t part = std::min(kChunkBytes, slot.bytes - at);
+    if (!readAll(file_, buffer.get(), part, slot.offset + at)) return false;
+    if (std::memcmp(buffer.get(), static_cast<const char*>(data) + at,
+                    static_cast<std::size_t>(part)) != 0) {
+      return false;
+    }
+  }
+  return true;
+} catch (...) {
+  return false;
+}
+
+void SpillStore::release(const Slot& slot) noexcept {
+  std::lock_guard lock(mutex_);
+  try {
+    free_.emplace(slot.room_bytes, slot.offset);
+  } catch (...) {  // the slot is lost until exit; nothing else depends on it
+    return;
+  }
+}
+
+bool SpillStore::hasRates() const noexcept {
+  return writing_.measuredBytes() >= kTrialBytes && reading_.measuredBytes() >= kTrialBytes;
+}
+
+// The first time the file system finds room. Of the others the quickest counts, as of an op's
+// times: what else ran on its core is no word on the disk.
+void SpillStore::tryOut() noexcept try {
+  std::vector<char> data(static_cast<std::size_t>(kTrialBytes), 1);
+  std::int64_t write_ns = std::numeric_limits<std::int64_t>::max(), read_ns = write_ns;
+  for (int i = 0; i < kTrials; ++i) {
+    auto start = Clock::now();
+    const auto slot = write(data.data(), kTrialBytes);
+    if (!slot) return;
+    if (i > 0) write_ns = std::min(write_ns, nanosecondsSince(start));
+    start = Clock::now();
+    const bool ok = read(*slot, data.data());
+    read_ns = std::min(read_ns, nanosecondsSince(start));
+    release(*slot);
+    if (!ok) return;
+  }
+  writing_.set(kTrialBytes, write_ns);
+  reading_.set(kTrialBytes, read_ns);
+  writing_.stretch(sharers_);
+  reading_.stretch(sharers_);
+} catch (...) {
+  return;
+}
+
+std::int64_t SpillStore::roundTripBytesPerSecond() noexcept {
+  std::unique_lock lock(mutex_);
+  if (!hasRates() && !std::exchange(tried_out_, true)) {
+    lock.unlock();
+    tryOut();
+    lock.lock();
+  }
+  if (!hasRates()) return 0;
+  constexpr std::int64_t kGib = std::int64_t{1} << 30;
+  const double ns_a_gib = writing_.nanosecondsFor(kGib) + reading_.nanosecondsFor(kGib);
+  return static_cast<std::int64_t>(static_cast<double>(kGib) * 1e9 / std::max(ns_a_gib, 1.0));
+}
+
+bool SpillStore::inMemory() noexcept try {
+  std::lock_guard lock(mutex_);
+  struct statfs system = {};
+  if (!openFile() || ::fstatfs(file_, &system) != 0) return false;
+  return system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
+} catch (...) {
+  return false;
+}
+
+std::int64_t SpillStore::writtenBytes() const noexcept {
+  std::lock_guard lock(mutex_);
+  return written_bytes_;
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,54 @@
+// LiveRuns: the steps whose saved tensors still live; the allocator's reclaimer. Includes torch (by
+// StepRun).
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "ebbtide/allocator/reclaimer.hpp"
+#include "execute/step_run.hpp"
+
+namespace ebbtide::plugin {
+
+class LiveRuns final : public allocator::Reclaimer {
+ public:
+  void add(const std::shared_ptr<StepRun>& run);
+  // A tensor is about to be written, on any thread, by what `recording` (nullptr: nobody) does not
+  // record itself.
+  void noteWrite(const at::Tensor& tensor, const StepRun* recording = nullptr);
+  // A tensor was given other data (`p.data = …`), is about to be detached in place; any thread.
+  void noteOtherData(const c10::TensorImpl& tensor);
+  void noteDetached(const at::Tensor& tensor);
+  // A node of a backward pass begins on a thread that has no step: of which one's graph nobody
+  // tells, so it is noted by all that have not ended.
+  void noteBackwardNode(const char* name);
+  // May another live step than `recording` still run ops again? If not, only its own thread's
+  // writes matter to it.
+  bool replaysToCome(const StepRun* recording = nullptr) const noexcept;
+  // Does another step live, of another thread or with a graph that was kept?
+  bool others(const StepRun* run) const;
+  // A step is over. Bytes that ended steps left on the host, once each of the last kUnreadSteps has
+  // left some that nothing has read since.
+  static constexpr std::size_t kUnreadSteps = 8;
+  StepRun::UnreadSpills noteEnded(const std::shared_ptr<StepRun>& run);
+  // Of all steps whose saved tensors live.
+  void nameBlocks(LiveShares& live, bool in_backward) const;
+  // For pthread_atfork: a child may run what its parent saved backward, and lets go of it.
+  void lockForFork();
+  void unlockAfterFork();
+  allocator::Bytes reclaim(const allocator::ReclaimRequest& request) noexcept override;
+
+ private:
+  std::vector<std::shared_ptr<StepRun>> alive() const;
+
+  mutable std::mutex mutex_;  // guards the lists only
+  std::vector<std::weak_ptr<StepRun>> runs_;
+  std::deque<std::weak_ptr<StepRun>> ended_;      // the last ones
+  std::vector<std::shared_ptr<StepRun>> locked_;  // for a fork
+};
+
+LiveRuns& liveRuns();  // the process's
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,435 @@
+// What goes when memory is short: values that nobody but us holds, to the spill file, or, where no
+// plan says what to drop, to be computed again.
+//
+//   saved ─► dropped, with its checksum ─► replayed for an unpack, compared ─► last use released
+//            its op's inputs have it as a reader ──────────────────────────────► let go
+//
+// A value with readers stays restorable as one with saved uses does: held, spilled, or dropped with
+// readers of its own. What is dropped, or died before, and is `recomputable` is a reader of its
+// op's inputs until nobody needs it. So the chains behind a dropped value end at what is held or
+// spilled, and at parameters, which are held too, and written to only after a duplicate was made
+// (protect). They are fixed when it is dropped: a value with readers is
+// spilled, never dropped. Includes torch.
+#include <algorithm>
+#include <queue>
+
+#include "base/elapsed.hpp"
+#include "base/thread_scopes.hpp"
+#include "device/fingerprint.hpp"
+#include "execute/step_run_state.hpp"
+#include "execute/traced_scope.hpp"
+#include "memory/dropped_blocks.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr std::size_t kMostChainOps = 16;  // run again for one restore
+constexpr OpId kNeighbours = 8;            // ops
+
+// The op that runs meanwhile is not slower for it.
+class EvictionTime {
+ public:
+  ~EvictionTime() { evictionNs() += nanosecondsSince(start_); }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+};
+
+template <typename T>
+bool contains(const std::vector<T>& list, T wanted) {
+  return std::find(list.begin(), list.end(), wanted) != list.end();
+}
+
+}  // namespace
+
+// ------------------------------------------------------------------------------------------------
+// which one
+
+// Until the budget suffices. Under a plan, and in its rehearsal, those used last go first, to the
+// spill file.
+std::int64_t StepRun::evict(std::int64_t need_bytes) noexcept try {
+  if (session_.keepsEverything() || !session_.mayGiveUp()) return 0;
+  if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return 0;
+  const LaneScope lane(device_.lanes, lane_);
+  const EvictionTime timed;
+  session_.notePressure();
+  const bool by_cost = computesAgain();
+  if (by_cost) spill_bytes_per_second_ = session_.hostCopies().bytes_per_second;
+  bool spills = !session_.hostRefuses();
+  std::int64_t freed = evict(need_bytes, by_cost, spills);
+  if (spills || !by_cost || freed >= need_bytes) return freed;
+  spill_bytes_per_second_ = 0;  // what was cheaper to spill may still be computed again
+  return freed + evict(need_bytes - freed, by_cost, spills);
+} catch (...) {
+  return 0;
+}
+
+// `spills`: false: nothing can be written to the host, so that only what is computed again goes.
+std::int64_t StepRun::evict(std::int64_t need_bytes, bool by_cost, bool& spills) {
+  std::vector<Victim> queue = victims();
+  const auto later = [](const Victim& a, const Victim& b) { return a.score > b.score; };
+  std::make_heap(queue.begin(), queue.end(), later);
+  std::int64_t freed = 0;
+  while (freed < need_bytes && !queue.empty()) {
+    std::pop_heap(queue.begin(), queue.end(), later);
+    Victim victim = queue.back();
+    queue.pop_back();
+    if (by_cost && !victim.exact) {
+      victim.score = exactScore(victim.value);
+      victim.exact = true;
+      if (!queue.empty() && victim.score > queue.front().score) {
+        queue.push_back(victim);
+        std::push_heap(queue.begin(), queue.end(), later);
+        continue;
+      }
+    }
+    const std::int64_t bytes = evictOne(victim.value, spills);
+    spills = spills && bytes >= 0;
+    if (!spills && !by_cost) break;
+    freed += std::max<std::int64_t>(bytes, 0);
+    if (by_cost && freed < need_bytes) freed += evictNeighbours(victim.value, need_bytes - freed);
+  }
+  return freed;
+}
+
+std::vector<StepRun::Victim> StepRun::victims() {
+  std::vector<Victim> found;
+  std::int64_t evictable_bytes = 0;
+  const Locked lock(*this);
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    RunValue& value = values_[i];
+    if (!value.held && value.copy.expired()) endWatch(value);
+    if (!evictable(value)) continue;
+    evictable_bytes += value.bytes;
+    const auto id = static_cast<ValueId>(i);
+    found.push_back({computesAgain() ? lowestScore(id, value) : static_cast<double>(id), id});
+  }
+  session_.evictionCosts().noteUnevictable(session_.memory().statistics().allocated_bytes -
+                                           evictable_bytes);
+  return found;
+}
+
+bool StepRun::evictable(const RunValue& value) const {
+  return value.held && !value.parameter && value.bytes >= SpillTarget::kLeastBytes &&
+         value.held.use_count() == 1 && device_.blocks.isOurs(value.held);
+}
+
+// Where values are to be written to the host only if nothing else helps, more than anything else.
+double StepRun::spillNs(std::int64_t bytes) const {
+  return static_cast<double>(bytes) /
+         static_cast<double>(std::max<std::int64_t>(spill_bytes_per_second_, 1)) * 1e9;
+}
+
+double StepRun::lowestScore(ValueId id, const RunValue& value) {
+  const EvictionCosts& costs = session_.evictionCosts();
+  double cost = spillNs(value.bytes);
+  if (unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
+    const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
+    cost = std::min(cost, again + costs.checksumsNs(value.bytes));
+  }
+  return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
+}
+
+double StepRun::exactScore(ValueId id) {
+  const Locked lock(*this);
+  const RunValue& value = values_[id];
+  const EvictionCosts& costs = session_.evictionCosts();
+  const auto chain = cheapChainOf(id);
+  const double cost =
+      chain ? chain->duration_ns + costs.checksumsNs(value.bytes) : spillNs(value.bytes);
+  return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
+}
+
+// The bytes that are free now; 0: it was taken up meanwhile, or only to be spilled, which nothing
+// can be. Less: that was found now.
+std::int64_t StepRun::evictOne(ValueId id, bool spills) {
+  if (computesAgain()) {
+    if (const std::int64_t bytes = dropOnline(id); bytes > 0) return bytes;
+  }
+  return spills ? spill(id) : 0;
+}
+
+// Values of the ops that follow: one chain brings them all back, so each costs little more than its
+// own op.
+std::int64_t StepRun::evictNeighbours(ValueId after, std::int64_t need_bytes) {
+  std::vector<ValueId> next;
+  {
+    const Locked lock(*this);
+    const RunValue& first = values_[after];
+    if (first.held || first.spilled || first.producer == kNone) return 0;
+    const auto end = std::min(static_cast<OpId>(ops_.size()), first.producer + 1 + kNeighbours);
+    for (OpId op = first.producer + 1; op < end; ++op) {
+      for (const ValueId output : ops_[op].outputs) {
+        if (evictable(values_[output])) next.push_back(output);
+      }
+    }
+  }
+  std::int64_t freed = 0;
+  for (const ValueId value : next) {
+    if (freed >= need_bytes) break;
+    const std::int64_t bytes = dropOnline(value);
+    if (bytes == 0) break;
+    freed += bytes;
+  }
+  return freed;
+}
+
+std::int64_t StepRun::spill(ValueId id) {
+  c10::Storage victim;
+  {
+    const Locked lock(*this);
+    RunValue& value = values_[id];
+    if (!evictable(value)) return 0;
+    if (computesAgain() && unplanned(id) && differsFromBirth(value)) value.kept = true;
+    noteNaturalDeath(id, value);
+    victim = value.held;  // stays readable for others while it is written
+  }
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr,
+                           static_cast<std::int64_t>(victim.nbytes()));
+  const auto slot = session_.spills().write(
+      victim.data(), static_cast<std::int64_t>(victim.nbytes()), SpillTarget::Afterwards::kFreed);
+  if (!slot) {
+    // Pinned memory may be full, or out of reach in a capture, for a moment.
+    if (device_.contents.onHost()) session_.noteSpillFailed();
+    return -1;
+  }
+  const Locked lock(*this);
+  RunValue& value = values_[id];
+  if (!value.held || value.held.use_count() != 2) {  // taken up meanwhile
+    session_.spills().release(*slot);
+    return 0;
+  }
+  endGuard(value);  // nobody else can free the block
+  // A copy that is there already may be older than a write that nobody saw.
+  if (const auto older = std::exchange(value.spilled, slot)) session_.spills().release(*older);
+  value.also_on_host = false;
+  value.held = c10::Storage();
+  given_up_.push_back(std::move(victim));  // the last one
+  session_.counters().addSpill(value.bytes);
+  return value.bytes;
+}
+
+// ------------------------------------------------------------------------------------------------
+// to be computed again
+
+// 0: it cannot be, or to spill it costs less.
+std::int64_t StepRun::dropOnline(ValueId id) {
+  c10::Storage victim;
+  ByteRange covered;
+  {
+    const Locked lock(*this);
+    RunValue& value = values_[id];
+    if (!evictable(value) || !cheapChainOf(id)) return 0;
+    if (differsFromBirth(value)) {
+      value.kept = true;
+      return 0;
+    }
+    victim = value.held;
+    covered = value.covered;
+  }
+  const Checksum checksum = checksumOf(covered.in(victim.data()), covered.bytes());
+  const Locked lock(*this);
+  RunValue& value = values_[id];
+  if (value.held.use_count() != 2 || value.spilled) return 0;  // taken up meanwhile
+  if (value.checksum.value_or(checksum) != checksum) {  // written since it was computed again
+    value.kept = true;
+    return 0;
+  }
+  const auto chain = chainOf(id);
+  if (!chain || !markRecomputable(*chain)) return 0;
+  value.checksum = checksum;
+  noteNaturalDeath(id, value);
+  value.held = c10::Storage();
+  given_up_.push_back(std::move(victim));
+  session_.counters().addOnlineDrop(value.bytes);
+  return value.bytes;
+}
+
+Checksum StepRun::checksumOf(const void* data, std::int64_t bytes) {
+  const auto start = Clock::now();
+  const Checksum checksum = device_.contents.checksum(data, bytes);
+  session_.evictionCosts().checksum.add(bytes, nanosecondsSince(start));
+  return checksum;
+}
+
+// All below with mutex_ held. Something that tells nobody wrote to it; large values by samples.
+bool StepRun::differsFromBirth(const RunValue& value) const {
+  if (!value.print || value.replaced || value.overwritten || !value.held) return false;
+  if (value.held.data() != value.data ||
+      static_cast<std::int64_t>(value.held.nbytes()) != value.bytes) {
+    return true;
+  }
+  return !matches(value, value.held);
+}
+
+bool StepRun::mayRunAgain(const RunOp& op) const {
+  return op.recipe && op.finished && op.kept_because == nullptr &&
+         op.info->repeats_because != nullptr && !session_.hasRejected(op.info->name);
+}
+
+// Nothing when it costs more than to spill it.
+std::optional<StepRun::Chain> StepRun::cheapChainOf(ValueId id) {
+  auto chain = chainOf(id);
+  if (!chain) return std::nullopt;
+  const EvictionCosts& costs = session_.evictionCosts();
+  const std::int64_t bytes = values_[id].bytes;
+  if (chain->duration_ns + costs.checksumsNs(bytes) >= spillNs(bytes)) return std::nullopt;
+  return chain;
+}
+
+// Nothing when it cannot be computed again, or not within the bounds.
+std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
+  const RunValue& value = values_[id];
+  if (!unplanned(id) || value.kept || value.stale || value.overwritten || value.uninitialised ||
+      value.foreign || value.rejected || value.encoded || !value.print) {
+    return std::nullopt;
+  }
+  // A copy from the spill file, or one that the program has written: not what the op gave.
+  if (value.replaced ? !value.checksum : !value.intact()) return std::nullopt;
+  if (value.readers > 0) return std::nullopt;  // their chains would grow
+  Chain chain;
+  chain.most_bytes = value.bytes + session_.transientBytes();
+  if (!extend(chain, id)) return std::nullopt;
+  return chain;
+}
+
+// By the op that made it. Inputs come back one after another, and those that nobody else needs go
+// when the op has run.
+bool StepRun::extend(Chain& chain, ValueId id) {
+  const RunValue& value = values_[id];
+  if (value.producer == kNone || !unplanned(id)) return false;
+  RunOp& op = ops_[value.producer];
+  if (!value.recomputable && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
+  if (contains(chain.ops, value.producer)) return true;
+  if (!mayRunAgain(op) || chain.ops.size() == kMostChainOps) return false;
+  chain.ops.push_back(value.producer);
+  chain.duration_ns += static_cast<double>(op.time.nanoseconds());
+  std::int64_t passing_bytes = 0;
+  for (const ValueId input : op.inputs) {
+    const std::int64_t before_bytes = chain.held_bytes;
+    if (!canRead(chain, input, value.producer)) return false;
+    const RunValue& read = values_[input];
+    const bool passes = !read.held && !read.spilled && read.live_uses == 0 &&
+                        read.readers == (read.recomputable ? 1 : 0);
+    if (passes && chain.held_bytes > before_bytes) passing_bytes += read.bytes;
+  }
+  std::int64_t made_bytes = 0;
+  for (const ValueId output : op.outputs) made_bytes += values_[output].bytes;
+  for (const auto& [argument, input] : op.written)
+    made_bytes += values_[input].bytes;  // duplicates
+  chain.peak_bytes = std::max(chain.peak_bytes, chain.held_bytes + made_bytes);
+  chain.held_bytes -= passing_bytes;
+  return chain.peak_bytes <= chain.most_bytes;
+}
+
+// What the op read is there, or can be had again, as long as it has readers.
+bool StepRun::canRead(Chain& chain, ValueId id, OpId reader) {
+  RunValue& value = values_[id];
+  if (value.pristine) return reader < value.pristine_until;
+  if (value.producer == kNone && !value.spilled) return sourceStays(value);
+  if (value.kept || value.stale || value.encoded) return false;
+  const double before_ns = chain.duration_ns;
+  if (value.held) {
+    if (value.held.use_count() != 1 || (!value.replaced && !value.intact())) return false;
+  } else if (value.spilled) {
+    chain.duration_ns += spillNs(value.bytes) / 2;  // to read it
+  } else if (!value.copy.expired() || !extend(chain, id)) {
+    return false;  // expired: else the program may still write it, unseen
+  }
+  if (value.live_uses > 0) chain.duration_ns = before_ns;  // it comes back anyway
+  chain.held_bytes += value.bytes;
+  return true;
+}
+
+// A parameter, unwritten, or what nobody but us holds. Other inputs of a step may be filled anew by
+// what tells nobody: a loader that writes into its one buffer through NumPy.
+bool StepRun::sourceStays(RunValue& value) {
+  const bool ours_alone = value.held && value.held.use_count() == 1;
+  if (!value.parameter && !ours_alone) return false;
+  const c10::Storage storage = value.storage();
+  if (!storage) return false;
+  given_up_.push_back(storage);
+  return !value.overwritten && !value.written && !value.kept && !value.stale && !value.foreign &&
+         value.intact() && storage.data() == value.data &&
+         static_cast<std::int64_t>(storage.nbytes()) == value.bytes &&
+         device_.blocks.isOurs(storage);
+}
+
+bool StepRun::keepSource(RunValue& value) {
+  if (value.pristine || value.spilled || !value.parameter) return true;
+  if (!value.held) value.held = value.storage();
+  if (value.guard == 0) value.guard = droppedBlocks().hold(value.data);
+  return value.guard != 0;
+}
+
+// False: an input has changed, or cannot be held.
+bool StepRun::markRecomputable(const Chain& chain) {
+  std::vector<ValueId> inputs;
+  for (const OpId op : chain.ops)
+    inputs.insert(inputs.end(), ops_[op].inputs.begin(), ops_[op].inputs.end());
+  for (const ValueId input : inputs) {
+    RunValue& value = values_[input];
+    if (value.pristine || !differsFromBirth(value)) continue;
+    value.kept = true;
+    return false;
+  }
+  for (const ValueId input : inputs) {
+    if (keepSource(values_[input])) continue;
+    for (const ValueId each : inputs) letGo(each);
+    return false;
+  }
+  for (const ValueId id : chain.unmarked) {
+    values_[id].recomputable = true;
+    for (const ValueId input : ops_[values_[id].producer].inputs) ++values_[input].readers;
+  }
+  return true;
+}
+
+// Nobody needs it: neither what it would be computed from.
+void StepRun::letGo(ValueId first) {
+  std::vector<ValueId> done{first};
+  while (!done.empty()) {
+    const ValueId id = done.back();
+    done.pop_back();
+    RunValue& value = values_[id];
+    if (isNeeded(value)) continue;
+    endGuard(value);
+    if (unplanned(id)) {
+      if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
+      giveUp(value);
+      if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+      if (value.pristine) given_up_.push_back(std::move(value.pristine));
+      value.pristine = c10::Storage();
+    }
+    if (!std::exchange(value.recomputable, false)) continue;
+    for (const ValueId input : ops_[value.producer].inputs) {
+      if (--values_[input].readers == 0) done.push_back(input);
+    }
+  }
+}
+
+// After a replay: what was computed for it alone.
+void StepRun::giveUpInputs(const RunOp& op) {
+  const Locked lock(*this);
+  for (const ValueId input : op.inputs) {
+    RunValue& value = values_[input];
+    const bool for_it_alone = value.recomputable && value.live_uses == 0 && value.readers == 1;
+    if (for_it_alone && value.held && value.held.use_count() == 1) giveUp(value);
+  }
+}
+
+void StepRun::endGuard(RunValue& value) {
+  if (value.guard == 0) return;
+  void* const block = droppedBlocks().withdraw(value.data, std::exchange(value.guard, 0));
+  if (block == nullptr) return;
+  session_.spillOnly("the program frees what its operations have read");
+  c10::Storage storage = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
+  if (isNeeded(value) && !value.pristine) {
+    value.pristine = std::move(storage);
+    value.pristine_until = static_cast<OpId>(ops_.size());
+  } else {
+    given_up_.push_back(std::move(storage));
+  }
+}
+
+}  // namespace ebbtide::plugin

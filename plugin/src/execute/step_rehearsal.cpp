@@ -1,0 +1,158 @@
+// Rehearsals: replays are compared with the originals, which are at hand, and what one of them
+// finds ends it at no cost but the plan's.
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "execute/step_run_state.hpp"
+#include "record/replay_errors.hpp"
+
+namespace ebbtide::plugin {
+bool StepRun::rehearses(const RunOp& op) const {
+  return rehearsing_ && op.on_plan;
+}
+
+// An op whose own replay failed is never run again. Where memory was short, or an input could not
+// be had, no op is at fault: another plan may do.
+void StepRun::endRehearsal(const std::exception& error) {
+  const bool no_memory = isOutOfMemory(error);
+  const OpId at_fault = std::exchange(replaying_, kNone);
+  const Locked lock(*this);
+  if (at_fault != kNone && !no_memory) {
+    const RunOp& op = ops_[at_fault];
+    std::vector<Session::Replayed> rejected = {{op.info->name, op.known_signature}};
+    const std::vector<OpId> readers = readersOfResized();
+    if (std::find(readers.begin(), readers.end(), at_fault) != readers.end()) {
+      for (const OpId reader : readers) {
+        if (reader != at_fault)
+          rejected.push_back({ops_[reader].info->name, ops_[reader].known_signature});
+      }
+    }
+    session_.rejectReplays(rejected, messageOf(error));
+  } else {
+    session_.rehearsalFailed(*options_.plan, messageOf(error));
+  }
+  leavePlan("the rehearsal failed: " + messageOf(error));
+}
+
+// Called with mutex_ held. What one replay lacked others would: a program that frees its parameters
+// and gathers them again unseen does so with all of them.
+std::vector<OpId> StepRun::readersOfResized() {
+  std::vector<bool> resized(values_.size(), false);
+  for (std::size_t id = 0; id < values_.size(); ++id) {
+    c10::Storage present = values_[id].storage();
+    if (!present) continue;
+    resized[id] = values_[id].resized(present);
+    given_up_.push_back(std::move(present));  // perhaps the last reference by now
+  }
+  std::vector<OpId> readers;
+  for (OpId id = 0; id < static_cast<OpId>(ops_.size()); ++id) {
+    const auto& inputs = ops_[id].inputs;
+    const bool reads = std::any_of(inputs.begin(), inputs.end(),
+                                   [&resized](ValueId input) { return resized[input]; });
+    if (reads && ops_[id].kept_because == nullptr) readers.push_back(id);
+  }
+  return readers;
+}
+
+// Per output: is it the original? Nothing: there is none, or no rehearsal.
+std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id, int depth,
+                                                        const Recipe::Outputs& outputs,
+                                                        FillPattern fill) {
+  std::vector<std::optional<bool>> equal;
+  for (const auto& [index, output] : op.output_of) {
+    TORCH_CHECK(index < static_cast<int>(outputs.size()),
+                withCode(c10::str("ebbtide: ", op.info->name,
+                                  " gave other results when it was run again: fewer tensors. "
+                                  "EBBTIDE=1 trains without dropping anything")));
+    equal.emplace_back(rehearses(op) ? sameAsOriginal(values_[output], outputs[index].storage())
+                                     : std::nullopt);
+  }
+  const bool differs = std::find(equal.begin(), equal.end(), false) != equal.end();
+  // Of an op that nobody has looked at, one replay may be equal by chance; on a GPU each is
+  // compared.
+  const bool unknown =
+      rehearses(op) && op.info->repeats_because == nullptr && device_.contents.onHost();
+  const bool may_run = !op.info->mutates && fill;
+  if ((differs || unknown) && may_run) tryKernel(op, id, depth, outputs, *fill, equal);
+  return equal;
+}
+
+// A replay that differs from the original tells of the op, or of what the program does to its
+// inputs unseen. Two replays from the same inputs, each in memory that was filled with another
+// pattern, tell of the op alone: it does not repeat, or leaves bytes unwritten, which no result is
+// judged by.
+void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+                        unsigned char pattern, std::vector<std::optional<bool>>& equal) try {
+  const Recipe::Outputs others = runAgain(op, id, depth, {}, kZeros);
+  const auto same = [&](std::size_t i, const void* original) {
+    const auto& [index, output] = op.output_of[i];
+    const RunValue& value = values_[output];
+    const c10::Storage& first = outputs[index].storage();
+    const c10::Storage& second = others.at(index).storage();
+    if (first.nbytes() != second.nbytes()) return false;
+    if (static_cast<std::int64_t>(first.nbytes()) < value.covered.end) return false;
+    const void* const one = value.coveredIn(first);
+    const void* const other = value.coveredIn(second);
+    return device_.contents.equalWhereWritten(
+        original == nullptr ? one : value.covered.in(original), {one, pattern}, {other, kZeros},
+        value.covered.bytes());
+  };
+  for (std::size_t i = 0; i < equal.size(); ++i) {
+    if (same(i, nullptr)) continue;
+    std::fill(equal.begin(), equal.end(), false);
+    if (op.audit_key != 0) session_.noteUnsteady(op.audit_key);
+    return session_.distrustName(op.info->name);
+  }
+  bool unwritten = false;
+  for (std::size_t i = 0; i < equal.size(); ++i) {
+    if (equal[i].value_or(true)) continue;
+    const RunValue& value = values_[op.output_of[i].second];
+    const c10::Storage original = originalOf(value);
+    // Freed or shrunk since it was made: nothing to compare with.
+    if (!original || static_cast<std::int64_t>(original.nbytes()) < value.covered.end) continue;
+    if (!same(i, original.data())) continue;
+    equal[i] = unwritten = true;
+  }
+  if (unwritten) session_.noteUnwritten(op.info->name);
+} catch (const std::exception& error) {  // the rehearsal can do without
+  session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
+}
+
+// Where it is at hand, or can be read back.
+c10::Storage StepRun::originalOf(const RunValue& value) {
+  std::optional<SpillTarget::Slot> spilled;
+  {
+    std::lock_guard lock(mutex_);
+    if (c10::Storage original = value.storage()) return original;
+    spilled = value.spilled;
+  }
+  if (!spilled) return {};
+  c10::Storage original = device_.blocks.allocate(static_cast<std::size_t>(spilled->bytes));
+  if (!session_.spills().read(*spilled, original.mutable_data())) return {};
+  return original;
+}
+
+// Nothing: there is no original to compare with.
+std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
+  std::optional<SpillTarget::Slot> spilled;
+  {
+    std::lock_guard lock(mutex_);
+    if (value.uninitialised) return std::nullopt;
+    if (!value.storage()) spilled = value.spilled;
+  }
+  if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
+  const bool whole = spilled && value.covered == ByteRange{0, spilled->bytes};
+  if (whole) return session_.spills().equals(*spilled, replayed.data());
+  const c10::Storage original = originalOf(value);
+  if (!original && spilled) return false;
+  if (!original) {  // it died with the program's last reference: only its print is left
+    if (!value.print) return std::nullopt;
+    return matches(value, replayed);
+  }
+  if (static_cast<std::int64_t>(original.nbytes()) < value.covered.end) return false;
+  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
+                                value.covered.bytes());
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,29 @@
+#include "hooks/thread_state.hpp"
+
+#include <torch/csrc/autograd/graph_task.h>
+
+#include "base/thread_scopes.hpp"
+#include "device/torch/training_device.hpp"
+#include "runtime/session.hpp"
+
+namespace ebbtide::plugin {
+
+ThreadState& threadState() {
+  thread_local ThreadState state;
+  return state;
+}
+
+bool inBackward() {
+  return torch::autograd::get_current_graph_task_id() >= 0;
+}
+
+bool passThrough() {
+  const Session* session = Session::current();
+  return session == nullptr || session->disabled() || QuietScope::active() || Session::inChild();
+}
+
+bool captures() {
+  return trainingDevice().lanes.capture() != DeviceLanes::Capture::kNone;
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,30 @@
+// ThreadState: what the recorder knows of one thread: the op that runs, its steps. Includes torch.
+//
+// Thread rule: each thread has its own, and nobody looks at another one's.
+#pragma once
+
+#include <vector>
+
+#include "hooks/thread_steps.hpp"
+#include "observe/message_wait.hpp"
+#include "plan/plan.hpp"
+
+namespace ebbtide::plugin {
+
+class SavedUse;
+
+struct ThreadState {
+  OpId active = scheduler::kNone;  // op between its start and its end
+  std::vector<SavedUse*> unbound;  // saved while the active op runs: values known when it ends
+  MessageWait wait;
+  bool updates = false;  // inside of Optimizer.step
+  ThreadSteps steps;     // last, and so the first to end
+};
+
+ThreadState& threadState();  // the calling thread's
+
+bool inBackward();   // the calling thread runs a node
+bool passThrough();  // nothing is done now, as without the plugin
+bool captures();     // nor here: what is asked for is not done now, and PyTorch keeps what it saves
+
+}  // namespace ebbtide::plugin

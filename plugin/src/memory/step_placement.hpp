@@ -1,0 +1,82 @@
+// StepPlacement: addresses for the blocks of steps that follow a plan. Torch-free.
+//
+//   a step follows its plan ─► the next two are recorded ─► placed, on the planning thread
+//     ─► further steps on that plan take the addresses ─► too many deviations: recorded again
+//
+// Steps without a plan are not placed: they fit, or are no two alike.
+// Thread rule: any; of steps on several threads only the one that observes the allocator calls
+// beginStep() and endStep(). place() by the planning thread.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "ebbtide/allocator/device_memory.hpp"
+#include "ebbtide/allocator/recorded_step.hpp"
+#include "memory/placed_step.hpp"
+#include "plan/plan.hpp"
+
+namespace ebbtide::plugin {
+
+class StepPlacement {
+ public:
+  // The memory must outlive it. What the placer says is validated.
+  explicit StepPlacement(allocator::DeviceMemory& memory,
+                         StepPlacer placer = scheduler::placeInCycle,
+                         std::chrono::nanoseconds placing_time = std::chrono::seconds{2})
+      : memory_(memory), placer_(std::move(placer)), placing_time_(placing_time) {}
+
+  // A step begins on this thread, and is to follow this plan (nullptr: none).
+  void beginStep(const std::shared_ptr<const Plan>& plan);
+  void changePlan(const std::shared_ptr<const Plan>& plan);  // at its first op
+  void beginBackward();
+  // It is over. As planned: it followed the plan to its end, and compared nothing on the way.
+  void endStep(bool as_planned);
+
+  // Is a recorded step waiting to be placed?
+  bool hasWork() const;
+  // Places it; what there is to say of it. `cancelled`: nobody waits for the addresses any more.
+  // Throws what placeRecordedStep() does: then the step goes on without addresses.
+  std::string place(const std::atomic<bool>* cancelled = nullptr);
+
+ private:
+  static constexpr int kMostRecordings = 4;      // for one plan
+  static constexpr int kMostDeviatingSteps = 5;  // in a row, then it is recorded again
+  static constexpr std::size_t kPhases = 2;      // forward, backward
+
+  struct Place {
+    std::shared_ptr<const allocator::PlacedSequence> sequence;
+    bool steady = false;  // a step followed the plan
+    int recordings = 0;
+    int deviating_steps = 0;
+  };
+  using Places = std::map<std::weak_ptr<const Plan>, Place, std::owner_less<>>;
+
+  void follow(const std::shared_ptr<const Plan>& plan);
+  void startRecording(const std::shared_ptr<const Plan>& plan, Place& place);  // mutex_ held
+  void goOnRecording(const std::shared_ptr<const Plan>& plan);                 // mutex_ held
+  void stopRecording();                                                        // mutex_ held
+  std::int64_t deviations() const noexcept;
+
+  allocator::DeviceMemory& memory_;
+  const StepPlacer placer_;
+  const std::chrono::nanoseconds placing_time_;
+  mutable std::mutex mutex_;  // guards all below
+  Places places_;
+  std::thread::id thread_;            // of the step that runs
+  std::shared_ptr<const Plan> plan_;  // that it follows
+  std::int64_t deviations_before_ = 0, requests_before_ = 0;
+  bool in_backward_ = false;
+  std::shared_ptr<const Plan> recorded_plan_;  // that the recording is for; nullptr: none
+  int recorded_steps_ = 0;                     // that have begun
+  std::shared_ptr<const Plan> work_plan_;
+  allocator::RecordedStep work_;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,189 @@
+#include "out_of_memory/out_of_memory.hpp"
+
+#include <cmath>
+#include <sstream>
+
+#include "ebbtide/scheduler/byte_size.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using allocator::Bytes;
+using scheduler::formatBytes;
+
+bool onDevice(const OutOfMemory& facts) {
+  return facts.device >= 0;
+}
+
+// Programs look for these words of torch's: batch-size finders for those of a CPU's allocator.
+void sayRequest(std::ostream& out, const OutOfMemory& facts) {
+  if (onDevice(facts)) {
+    out << "CUDA out of memory. Tried to allocate " << formatBytes(facts.requested_bytes);
+    if (!facts.requested_by.empty()) out << " for " << facts.requested_by;
+    out << ". GPU " << facts.device << " has a total capacity of "
+        << formatBytes(facts.device_total_bytes) << " of which "
+        << formatBytes(facts.device_free_bytes) << " is free.";
+    return;
+  }
+  out << "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory: "
+      << formatBytes(facts.requested_bytes) << " asked for";
+  if (!facts.requested_by.empty()) out << " by " << facts.requested_by;
+  out << '.';
+}
+
+void sayBudget(std::ostream& out, const OutOfMemory& facts) {
+  const bool limited = facts.budget_bytes != allocator::kUnlimited &&
+                       (!onDevice(facts) || facts.budget_bytes < facts.device_total_bytes);
+  out << '\n';
+  if (limited) {
+    out << "Budget " << formatBytes(facts.budget_bytes);
+    if (facts.margin_bytes > 0) {
+      out << " (" << formatBytes(facts.margin_bytes)
+          << " of it in use outside of PyTorch's allocator)";
+    }
+  } else {
+    out << "No budget is set";
+  }
+  out << "; " << formatBytes(facts.mapped_bytes) << " mapped, " << formatBytes(facts.live_bytes)
+      << " in live blocks";
+  if (facts.awaiting_bytes > 0) {
+    out << ", " << formatBytes(facts.awaiting_bytes) << " freed but in use by other streams";
+  }
+  out << "; " << formatBytes(facts.free_bytes) << " free, largest run "
+      << formatBytes(facts.largest_free_bytes) << " (fragmentation "
+      << std::lround(100 * fragmentation(facts)) << "%).";
+}
+
+void sayBlocks(std::ostream& out, const OutOfMemory& facts) {
+  if (facts.live_by_op.empty()) return;
+  out << "\nLive blocks, by what made them:";
+  for (const LiveShares::Share& share : facts.live_by_op) {
+    out << "\n  " << formatBytes(share.bytes) << "  " << share.made_by;
+    if (share.blocks > 0) {
+      out << ", " << share.blocks << (share.blocks == 1 ? " block" : " blocks");
+    }
+  }
+}
+
+void sayDeviation(std::ostream& out, const OutOfMemory& facts) {
+  if (!facts.first_deviation) return;
+  const allocator::PlanDeviation& first = *facts.first_deviation;
+  out << "\nThe step first left the order that its addresses were placed for at large block "
+      << first.block + 1 << ": ";
+  if (first.expected_bytes > 0) {
+    out << formatBytes(first.expected_bytes) << " expected";
+  } else {
+    out << "none expected";
+  }
+  out << ", " << formatBytes(first.requested_bytes) << " asked for.";
+}
+
+void saySpills(std::ostream& out, const OutOfMemory& facts) {
+  if (facts.spill_error.empty()) return;
+  out << "\nNothing can be spilled: " << facts.spill_error
+      << ". Make room there, or name another folder: EBBTIDE_SPILL_DIR.";
+}
+
+constexpr const char* kSystemRefuses =
+    "has no memory for it, or no addresses (ulimit -v, ulimit -d, a container's limit).";
+
+void sayWhyNotOver(std::ostream& out, const OutOfMemory& facts) {
+  if (facts.overrun_limit_bytes == 0) return;
+  const bool full = facts.mapped_bytes > facts.overrun_limit_bytes - facts.block_bytes;
+  out << " It may go over the budget, but the ";
+  if (onDevice(facts)) {
+    out << "device is full" << (full ? " but for 5 %." : ".");
+    return;
+  }
+  out << (full ? "machine, or its control group, is full but for 5 %."
+               : std::string("system ") + kSystemRefuses);
+}
+
+void sayWhatFits(std::ostream& out, const OutOfMemory& facts) {
+  const Bytes fits = budgetThatFits(facts);
+  out << '\n';
+  if (fits > facts.device_total_bytes) {
+    out << "It does not fit into this " << (onDevice(facts) ? "device" : "machine") << "'s "
+        << formatBytes(facts.device_total_bytes) << " beside what is live now.";
+  } else if (fits > facts.budget_bytes) {
+    out << "This allocation alone needs at least "
+        << (onDevice(facts) ? "a budget of " : "EBBTIDE_BUDGET=") << asSetting(fits)
+        << (onDevice(facts) ? "; the rest of the step may need more."
+                            : "; what follows may need more: EBBTIDE=1 measures a whole run.");
+    sayWhyNotOver(out, facts);
+  } else if (onDevice(facts)) {
+    out << "The budget has room: memory that graphs keep, or that others took of the device since "
+           "it was measured, is in the way.";
+  } else {
+    out << "It is the system that " << kSystemRefuses;
+  }
+  if (facts.smallest_feasible_bytes > 0) {
+    out << " (For the steps before it: EBBTIDE_BUDGET=" << asSetting(facts.smallest_feasible_bytes)
+        << ".)";
+  }
+  const bool can_be_had = fits > facts.budget_bytes && fits <= facts.device_total_bytes;
+  if (!onDevice(facts) && can_be_had && facts.overrun_limit_bytes == 0) {
+    out << " EBBTIDE_ON_INFEASIBLE=best-effort goes over the budget instead.";
+  }
+  const std::string growth = describe(facts.growth);
+  if (!growth.empty()) out << '\n' << growth;
+}
+
+}  // namespace
+
+std::string asSetting(Bytes bytes) {
+  constexpr Bytes kMiB = Bytes{1} << 20;
+  return std::to_string((bytes + kMiB - 1) / kMiB) + "MiB";
+}
+
+std::string describe(const GrowthAdvice& advice) {
+  const bool grows = advice.per_step_bytes > 0 && advice.steps > 0;
+  if (!grows && advice.over_bytes <= 0) return "";
+  const std::string this_one = "EBBTIDE_BUDGET=" + asSetting(advice.budget_bytes);
+  const std::string more = "EBBTIDE_BUDGET=" + asSetting(advice.budget_for_steps_bytes);
+  std::ostringstream out;
+  if (!grows) {
+    out << "This step began with " << formatBytes(advice.over_bytes) << " more than step "
+        << advice.judged_step << ", by which the budget was judged: try " << this_one << '.';
+  } else if (advice.at_once) {
+    out << "What lives when a step begins has just grown by " << formatBytes(advice.per_step_bytes)
+        << " in one step. For such a step try " << this_one << "; for " << advice.steps
+        << " more that grow as much, " << more << '.';
+  } else {
+    out << "What lives when a step begins grows by " << formatBytes(advice.per_step_bytes)
+        << " a step since step " << advice.judged_step << ". For " << advice.steps
+        << " more such steps try " << more << '.';
+  }
+  return out.str();
+}
+
+double fragmentation(const OutOfMemory& facts) noexcept {
+  if (facts.free_bytes <= 0) return 0;
+  return 1 - static_cast<double>(facts.largest_free_bytes) / static_cast<double>(facts.free_bytes);
+}
+
+Bytes budgetThatFits(const OutOfMemory& facts) noexcept {
+  if (facts.block_bytes == allocator::kUnlimited) return allocator::kUnlimited;
+  return facts.live_bytes + facts.awaiting_bytes + facts.stuck_bytes + facts.margin_bytes +
+         facts.block_bytes;
+}
+
+std::string describe(const OutOfMemory& facts) {
+  std::ostringstream out;
+  sayRequest(out, facts);
+  sayBudget(out, facts);
+  sayBlocks(out, facts);
+  sayDeviation(out, facts);
+  saySpills(out, facts);
+  sayWhatFits(out, facts);
+  return out.str();
+}
+
+std::string describeLoweredBudget(Bytes budget_bytes, Bytes margin_bytes, Bytes mapped_bytes) {
+  std::string text = "the budget was lowered to " + formatBytes(budget_bytes);
+  if (margin_bytes > 0) text += " (others hold " + formatBytes(margin_bytes) + " of it)";
+  return text + " while live blocks hold " + formatBytes(mapped_bytes) +
+         ": pages are given back as they are freed, and no more are mapped until then";
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,233 @@
+#include "record/log/event_log.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace ebbtide::plugin {
+namespace {
+thread_local int ours_depth = 0;
+}
+
+using Kind = scheduler::TraceEvent::Kind;
+
+EventLog::OursScope::OursScope() {
+  ++ours_depth;
+}
+EventLog::OursScope::~OursScope() {
+  --ours_depth;
+}
+
+EventLog::EventLog(std::int64_t base_bytes, const allocator::Ledger* mapped_in)
+    : base_bytes_(base_bytes), mapped_in_(mapped_in) {
+  noteMapped(0);
+}
+
+ThreadMoment ThreadMoment::now() noexcept {
+  return {RunClock::now(), RunClock::busyNanoseconds()};
+}
+
+scheduler::Nanoseconds EventLog::sinceStart(RunClock::time_point at) const {
+  return (at - start_).count();
+}
+
+void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexcept {
+  std::lock_guard lock(mutex_);
+  if (events_.size() >= most_events_) {
+    open_.erase(block);
+    return;
+  }
+  const auto id = static_cast<scheduler::BlockId>(blocks_.size());
+  blocks_.push_back({block_bytes, false, ours_depth > 0});
+  open_[block] = id;
+  events_.push_back({Kind::kAlloc, id, now()});
+  noteMapped(events_.back().at_ns);
+}
+
+void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept {
+  std::lock_guard lock(mutex_);
+  if (events_.size() >= most_events_) {
+    open_.erase(block);
+    return;
+  }
+  auto found = open_.find(block);
+  if (found == open_.end()) {
+    found = open_.emplace(block, static_cast<scheduler::BlockId>(blocks_.size())).first;
+    blocks_.push_back({block_bytes, true, false});
+  }
+  events_.push_back({Kind::kFree, found->second, now()});
+  noteMapped(events_.back().at_ns);
+  open_.erase(found);
+}
+
+// Pages come and go with blocks: an allocation has its pages when it is told, a free those that it
+// may give back later.
+void EventLog::noteMapped(scheduler::Nanoseconds at_ns) {
+  if (mapped_in_ == nullptr) return;
+  const allocator::Bytes bytes = mapped_in_->mappedBytes();
+  if (mapped_.empty() || mapped_.back().bytes != bytes) mapped_.push_back({at_ns, bytes});
+}
+
+std::size_t EventLog::add(Kind kind, std::int32_t id) {
+  std::lock_guard lock(mutex_);
+  if (kind != Kind::kBackwardPass)
+    rests_since_.reset();  // gradients are added up after the last use
+  if (kind == Kind::kBackwardPass) backward_passes_.fetch_add(1, std::memory_order_relaxed);
+  if (kind == Kind::kBackwardPass || kind == Kind::kUnpack) ran_backward_ = true;
+  events_.push_back({kind, id, now()});
+  most_events_ = events_.size() + kMostAfter;
+  return events_.size() - 1;
+}
+
+void EventLog::addNode(const char* name) {
+  std::lock_guard lock(mutex_);
+  const auto [known, is_new] =
+      number_of_node_.try_emplace(name, static_cast<std::int32_t>(nodes_.size()));
+  if (is_new) nodes_.emplace_back(name);
+  events_.push_back({Kind::kBackwardNode, known->second, now()});
+  most_events_ = events_.size() + kMostAfter;
+}
+
+void EventLog::erase(std::size_t position) {
+  std::lock_guard lock(mutex_);
+  events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(position));
+}
+
+scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_bytes) {
+  std::lock_guard lock(mutex_);
+  const auto found = open_.find(block);
+  if (found != open_.end()) return found->second;
+  const auto id = static_cast<scheduler::BlockId>(blocks_.size());
+  blocks_.push_back({block_bytes, true, false});
+  open_.emplace(block, id);
+  return id;
+}
+
+// -------------------------------------------------------------------------------------------------
+// marks
+
+scheduler::Nanoseconds EventLog::busySinceStart(const ThreadMoment& moment) const {
+  return std::max<scheduler::Nanoseconds>(0, moment.busy_ns - busy_start_ns_);
+}
+
+void EventLog::insert(scheduler::TraceEvent event) {
+  const auto later = std::find_if(events_.rbegin(), events_.rend(), [&event](const auto& before) {
+    return before.at_ns <= event.at_ns;
+  });
+  events_.insert(later.base(), event);
+  most_events_ = events_.size() + kMostAfter;
+}
+
+void EventLog::startAt(const ThreadMoment& moment) {
+  std::lock_guard lock(mutex_);
+  if (moment.at >= start_) return;
+  const scheduler::Nanoseconds earlier = -sinceStart(moment.at);
+  for (scheduler::TraceEvent& event : events_) event.at_ns += earlier;
+  for (std::size_t i = 1; i < mapped_.size(); ++i) mapped_[i].at_ns += earlier;
+  start_ = moment.at;
+  busy_start_ns_ = std::min(busy_start_ns_, moment.busy_ns);
+}
+
+void EventLog::addMessage(const GroupMessage& message, const ThreadMoment& moment) {
+  std::lock_guard lock(mutex_);
+  if (messages_.size() >= kMostMarks) return;
+  const std::int32_t peer = message.message.peer;
+  const bool any = peer == scheduler::kNone && message.message.receive;
+  if (message.rank < 0 || message.rank >= message.size || message.message.bytes < 0) return;
+  if (!any && (peer < 0 || peer >= message.size)) return;
+  if (messages_.empty()) group_ = message;
+  if (message.group != group_.group || message.size != group_.size) return;
+  const auto id = static_cast<std::int32_t>(messages_.size());
+  messages_.push_back(message.message);
+  messages_.back().busy_ns = busySinceStart(moment);
+  insert({Kind::kMessage, id, std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
+}
+
+std::int32_t EventLog::beginScope(std::string name, const ThreadMoment& moment) {
+  std::lock_guard lock(mutex_);
+  if (scopes_.size() >= kMostMarks) return scheduler::kNone;
+  const auto id = static_cast<std::int32_t>(scopes_.size());
+  const scheduler::Nanoseconds busy_ns = busySinceStart(moment);
+  scopes_.push_back({std::move(name), busy_ns, busy_ns});
+  ended_.push_back(false);
+  insert({Kind::kScopeBegin, id, std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
+  return id;
+}
+
+void EventLog::endScope(std::int32_t scope, const ThreadMoment& moment) {
+  std::lock_guard lock(mutex_);
+  const auto place = static_cast<std::size_t>(scope);
+  if (scope >= 0 && place < ended_.size() && !ended_[place]) end(place, moment);
+}
+
+void EventLog::end(std::size_t scope, const ThreadMoment& moment) {
+  scopes_[scope].end_busy_ns = std::max(scopes_[scope].begin_busy_ns, busySinceStart(moment));
+  ended_[scope] = true;
+  insert({Kind::kScopeEnd, static_cast<std::int32_t>(scope),
+          std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
+}
+
+void EventLog::rest() noexcept {
+  std::lock_guard lock(mutex_);
+  rests_since_ = std::chrono::steady_clock::now();
+}
+
+bool EventLog::restsSince(std::chrono::steady_clock::duration least) const noexcept {
+  std::lock_guard lock(mutex_);
+  if (!used_) return true;
+  return rests_since_ && std::chrono::steady_clock::now() - *rests_since_ >= least;
+}
+
+bool EventLog::isOver() const noexcept {
+  std::lock_guard lock(mutex_);
+  return used_ && rests_since_ && !ran_backward_;
+}
+
+bool EventLog::ranBackward() const noexcept {
+  std::lock_guard lock(mutex_);
+  return ran_backward_;
+}
+
+std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
+  std::lock_guard lock(mutex_);
+  std::vector<LiveBlock> made(blocks_.size(), {nullptr, scheduler::kNone, false, false, false});
+  for (const auto& [address, id] : open_) made[static_cast<std::size_t>(id)].block = address;
+  std::int32_t op = scheduler::kNone;
+  bool since_backward = false, before_ops = true;
+  std::vector<LiveBlock> live;
+  for (std::size_t i = 0; i < events_.size(); ++i) {
+    const scheduler::TraceEvent& event = events_[i];
+    if (event.kind == Kind::kOpBegin) op = event.id, before_ops = false;
+    if (event.kind == Kind::kOpEnd) op = scheduler::kNone;
+    if (event.kind == Kind::kBackwardNode) since_backward = true;
+    if (event.kind != Kind::kAlloc) continue;
+    const void* const block = made[static_cast<std::size_t>(event.id)].block;
+    if (block != nullptr) live.push_back({block, op, since_backward, before_ops, i >= updated_at_});
+  }
+  return live;
+}
+
+void EventLog::moveInto(scheduler::Trace& trace) {
+  std::lock_guard lock(mutex_);
+  const ThreadMoment last = ThreadMoment::now();
+  for (std::size_t scope = 0; scope < ended_.size(); ++scope) {
+    if (!ended_[scope]) end(scope, last);
+  }
+  ended_.clear();
+  if (!messages_.empty()) {
+    trace.group = group_.group;
+    trace.group_rank = group_.rank;
+    trace.group_size = group_.size;
+  }
+  trace.messages = std::exchange(messages_, {});
+  trace.scopes = std::exchange(scopes_, {});
+  trace.base_bytes = base_bytes_;
+  trace.duration_ns = now();
+  trace.blocks = std::move(blocks_);
+  trace.events = std::move(events_);
+  trace.mapped = std::move(mapped_);
+  trace.nodes = std::exchange(nodes_, {});
+  number_of_node_.clear();
+  open_.clear();  // their numbers mean nothing here any more
+}
+
+}  // namespace ebbtide::plugin

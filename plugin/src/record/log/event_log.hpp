@@ -1,0 +1,144 @@
+// EventLog: the stream of one recorded step, filled by the allocator, the recorder and the
+// saved-tensor hooks.
+//
+// Thread rule: any thread may append; one mutex, held for an append only. Torch-free.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "base/run_clock.hpp"
+#include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/observed_resource.hpp"
+#include "ebbtide/scheduler/trace.hpp"
+
+namespace ebbtide::plugin {
+
+// When a thread did something.
+struct ThreadMoment {
+  RunClock::time_point at = {};
+  scheduler::Nanoseconds busy_ns = 0;  // processor time of the thread since it began
+
+  static ThreadMoment now() noexcept;  // of the calling thread
+};
+
+// A message and the process group that carries it.
+struct GroupMessage {
+  scheduler::TraceMessage message = {};  // without its time
+  std::string group = {};
+  std::int32_t rank = scheduler::kNone;  // this process's
+  std::int32_t size = 0;
+};
+
+class EventLog final : public allocator::Observer {
+ public:
+  // By the thread that trains: its time begins here. `mapped_in`: what is mapped there is noted;
+  // it must outlive this.
+  explicit EventLog(std::int64_t base_bytes, const allocator::Ledger* mapped_in = nullptr);
+
+  void onAllocate(const void* block, allocator::Bytes block_bytes) noexcept override;
+  void onFree(const void* block, allocator::Bytes block_bytes) noexcept override;
+
+  // Returns the event's position, to be given to erase() when the op turns out to make no value.
+  std::size_t add(scheduler::TraceEvent::Kind kind, std::int32_t id);
+  void addNode(const char* name);  // a node of the autograd graph begins
+  void erase(std::size_t position);
+  // The block that starts at this address; a block that was there before the step gets its id now.
+  scheduler::BlockId blockAt(const void* block, allocator::Bytes block_bytes);
+
+  // What the thread that trains sends, receives and says that it does (step_marks.hpp), by that
+  // thread. A mark that is told later takes its place among the events.
+  void startAt(const ThreadMoment& moment);  // the step began before its log
+  void addMessage(const GroupMessage& message, const ThreadMoment& moment);
+  std::int32_t beginScope(std::string name, const ThreadMoment& moment);  // kNone: no room
+  void endScope(std::int32_t scope, const ThreadMoment& moment);
+
+  // No saved tensor of the step is left; another op of it ends the rest. When that lasts, another
+  // step may observe the allocator in its place: its thread may never begin one again.
+  void rest() noexcept;
+  void noteUpdated() noexcept {  // the optimizer's step is over
+    std::lock_guard lock(mutex_);
+    updated_at_ = events_.size();
+  }
+  void noteUse() noexcept {  // a tensor was saved
+    used_.store(true, std::memory_order_relaxed);
+  }
+  // True also before anything was saved: the step may be no more than a look at a parameter.
+  bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
+
+  // Backward passes so far. A step that runs some for ever writes no parameter.
+  std::int64_t passes() const noexcept { return backward_passes_.load(std::memory_order_relaxed); }
+
+  // What was saved is let go of, and nothing ran backward: the thread's next op begins another one.
+  bool isOver() const noexcept;
+  bool ranBackward() const noexcept;  // on whatever thread
+
+  // What lives of the blocks that the step allocated, and where in it that was.
+  struct LiveBlock {
+    const void* block;
+    std::int32_t op;      // kNone: in none
+    bool since_backward;  // after the first backward node began
+    bool before_ops;      // before the first recorded op
+    bool after_update;    // by the optimizer
+  };
+  std::vector<LiveBlock> liveBlocks() const;
+
+  // Moves events and blocks into the trace. The log must no longer be observed.
+  void moveInto(scheduler::Trace& trace);
+
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
+
+  // Allocations of this thread belong to us (replays, fetches) while one of these is alive.
+  class OursScope {
+   public:
+    OursScope();
+    ~OursScope();
+    OursScope(const OursScope&) = delete;
+    OursScope& operator=(const OursScope&) = delete;
+  };
+
+ private:
+  // Allocations and frees kept after the last event of the step's own. An evaluation that goes on
+  // for hours is no part of the step.
+  static constexpr std::size_t kMostAfter = 200'000;
+  static constexpr std::size_t kMostMarks = 100'000;  // messages, and scopes
+
+  scheduler::Nanoseconds now() const { return sinceStart(RunClock::now()); }
+  // Called with mutex_ held.
+  scheduler::Nanoseconds sinceStart(RunClock::time_point at) const;
+  scheduler::Nanoseconds busySinceStart(const ThreadMoment& moment) const;
+  void insert(scheduler::TraceEvent event);
+  void end(std::size_t scope, const ThreadMoment& moment);
+  void noteMapped(scheduler::Nanoseconds at_ns);
+
+  mutable std::mutex mutex_;
+  RunClock::time_point start_ = RunClock::now();
+  std::int64_t base_bytes_;
+  const allocator::Ledger* const mapped_in_;
+  std::vector<scheduler::TraceMapped> mapped_;
+  std::unordered_map<const void*, scheduler::BlockId> open_;
+  std::vector<scheduler::TraceBlock> blocks_;
+  std::vector<scheduler::TraceEvent> events_;
+  std::size_t updated_at_ = SIZE_MAX;  // of the events
+  scheduler::Nanoseconds busy_start_ns_ = ThreadMoment::now().busy_ns;
+  GroupMessage group_;  // the first message
+  std::vector<scheduler::TraceMessage> messages_;
+  std::vector<scheduler::TraceScope> scopes_;
+  std::vector<bool> ended_;  // per scope
+  std::vector<std::string> nodes_;
+  std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
+  std::size_t most_events_ = kMostAfter;
+  std::atomic<bool> used_{false};
+  std::atomic<std::int64_t> backward_passes_{0};
+  bool ran_backward_ = false;
+  std::optional<std::chrono::steady_clock::time_point> rests_since_;
+};
+
+}  // namespace ebbtide::plugin

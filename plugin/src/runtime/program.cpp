@@ -1,0 +1,39 @@
+#include "runtime/program.hpp"
+
+#include <algorithm>
+
+namespace ebbtide::plugin {
+
+void Program::askAgain() {
+  if (replan || replans == kMostReplans) return;
+  ++replans;
+  replan = true;
+}
+
+// Until then its plan holds.
+void Program::forgetVerdict() {
+  verified.clear();
+  from_cache.clear();
+  asked = said_plan = false;
+  replans = partial_rehearsals = slow_offloads = 0;
+}
+
+const std::shared_ptr<Plan>& Program::planAt(std::int64_t step) {
+  if (later_plan != nullptr && step >= later_from) plan = std::exchange(later_plan, nullptr);
+  return plan;
+}
+
+void Program::noteCompared(const Plan& of) {
+  for (std::size_t op = 0; op < of.replayed.size(); ++op) {
+    if (of.replayed[op]) verified.insert(static_cast<OpId>(op));
+  }
+}
+
+void Program::noteAuditKeys(const std::vector<AuditKey>& keys) {
+  audit_keys.resize(std::max(audit_keys.size(), keys.size()), 0);
+  for (std::size_t op = 0; op < keys.size(); ++op) {
+    if (keys[op] != 0) audit_keys[op] = keys[op];
+  }
+}
+
+}  // namespace ebbtide::plugin

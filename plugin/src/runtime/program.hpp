@@ -1,0 +1,53 @@
+// Program: what a Session knows of steps that run the same ops on the same values. Torch-free;
+// whoever has it guards it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "ebbtide/scheduler/activation_shares.hpp"
+#include "ebbtide/scheduler/op_durations.hpp"
+#include "plan/plan.hpp"
+#include "verify/audit_cache.hpp"
+
+namespace ebbtide::plugin {
+
+struct Program {
+  // For one program, because its steps differed from the plan.
+  static constexpr int kMostReplans = 4;
+
+  void askAgain();
+  void forgetVerdict();  // it is planned, and its replays compared, as if it were a new one
+  const std::shared_ptr<Plan>& planAt(std::int64_t step);  // that holds from then on
+  void noteCompared(const Plan& of);                       // all that it replays was
+  void noteAuditKeys(const std::vector<AuditKey>& keys);   // 0: not taken
+
+  std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
+  std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled
+  std::shared_ptr<Plan> later_plan;       // takes its place when step later_from begins
+  std::int64_t later_from = 0;
+  scheduler::OpDurations durations;
+  std::uint64_t first_op_signature = 0;
+  std::set<OpId> verified;           // ops whose replay equalled the original, at this place
+  std::set<OpId> from_cache;         // that it did so in an earlier process
+  std::vector<AuditKey> audit_keys;  // per op, of the last step that took them; 0: none did
+  bool asked = false;                // a plan was asked for
+  bool replan = false;               // and is to be asked for again
+  bool from_first_step = false;
+  bool said_plan = false;
+  int replans = 0;
+  int plans_made = 0;
+  int partial_rehearsals = 0;
+  int slow_offloads = 0;  // steps in a row
+  std::int64_t steps = 0;
+  std::int64_t plain_peak_bytes = 0;  // nothing dropped
+  std::int64_t activation_bytes = 0;
+  scheduler::ActivationShares shares;
+  std::int64_t predicted_peak_bytes = 0;
+  std::int64_t steady_peak_bytes = 0;  // largest live bytes of a step under the checked plan
+};
+
+}  // namespace ebbtide::plugin

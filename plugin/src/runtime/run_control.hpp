@@ -1,0 +1,39 @@
+// RunControl: who answers for a Session to the outside, and does on its planning thread what was
+// asked for there. The session knows no more of it than this. Torch-free.
+//
+// The session's mutex_ is held where it says so, and nowhere else.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace ebbtide::plugin {
+
+class Session;
+
+class RunControl {
+ public:
+  using Make = std::function<std::unique_ptr<RunControl>(Session&)>;  // which outlives it
+
+  virtual ~RunControl() = default;
+
+  // --- the session begins and ends
+  // At its first training op, and again where it turns out to be another rank. Where it is found,
+  // in words; `problem`: what is not served, and why. `on_any_port`: where others use the one of
+  // the configuration, one of the next.
+  virtual std::string serve(std::string& problem, bool on_any_port) = 0;
+  // The planning thread has ended: who still waits is told so, and nobody is served any more.
+  virtual void close() = 0;
+
+  // --- training threads
+  // The session has just taken this budget: the plan that was made for it is in force too. mutex_
+  // held.
+  virtual void takePlan(const std::string& size) = 0;
+
+  // --- the planning thread
+  virtual bool hasWork() const = 0;  // mutex_ held
+  virtual void work() noexcept = 0;  // one piece of it
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,474 @@
+#include "runtime/session.hpp"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <tuple>
+#include <utility>
+
+#include "base/message_table.hpp"
+#include "base/said_line.hpp"
+#include "base/system_time.hpp"
+#include "runtime/exit_signal.hpp"
+#include "version.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+std::atomic<Session*> the_session{nullptr};
+std::atomic<bool> in_child{false};
+
+// What it still does at the program's end nobody asked for: no line may contradict the last one.
+thread_local bool on_planning_thread = false;
+
+constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
+constexpr auto kOutlookTime = std::chrono::milliseconds(300);
+constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
+constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
+
+}  // namespace
+
+Session* Session::current() noexcept {
+  return the_session.load(std::memory_order_acquire);
+}
+bool Session::inChild() noexcept {
+  return in_child.load(std::memory_order_relaxed);
+}
+
+Session::Session(Config config, AuditCache::Host host, const RunControl::Make& make_control)
+    : config_(std::move(config)),
+      host_(std::move(host)),
+      trained_(config_),
+      metrics_({config_->rank, config_->local_rank, config_->job_id}),
+      control_(make_control(*this)),
+      search_({.planner = config_->planner,
+               .replay_ahead = config_->replay_ahead,
+               .planning_time = config_->planning_time,
+               .cancelled = &ends_},
+              [this](const std::string& text) { debug(text); }),
+      quick_search_({.planner = "greedy",
+                     .replay_ahead = false,
+                     .planning_time = kOutlookTime,
+                     .cancelled = &ends_},
+                    [this](const std::string& text) { debug(text); }),
+      budget_(config_->stage_budgets
+                  ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
+                  : std::nullopt,
+              config_->budget_text) {
+  if (config_->budget_form.isOfSteps()) measured_.want(config_->budget_form);
+  metrics_.setBudgetBytes(config_->budget_bytes.value_or(allocator::kUnlimited));
+  metrics_.setBuild(kVersion, host_.torch_version);
+}
+
+Session::~Session() = default;
+
+// Leaked on purpose: tensors freed during static destruction still reach the allocator.
+void Session::start(Config config, AuditCache::Host host, const RunControl::Make& make_control) {
+  auto* session = new Session(std::move(config), std::move(host), make_control);
+  the_session.store(session, std::memory_order_release);
+  pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
+                 [] {
+                   if (current()->wakes_)
+                     in_child = true;
+                   else
+                     current()->forked_ = true;
+                   current()->unlockAfterFork();
+                   current()->run_trace_.beInert();
+                   current()->trained_.beInert();
+                 });
+  std::atexit([] {
+    if (!in_child) current()->shutdown();
+  });
+}
+
+// A child may run a graph of its parent backward, and lets go of it: so nothing that this takes may
+// be left with a thread that the child does not have. In the order in which they are taken.
+void Session::lockForFork() {
+  mutex_.lock();
+  trained_.lockForFork();
+}
+
+void Session::unlockAfterFork() {
+  trained_.unlockAfterFork();
+  mutex_.unlock();
+}
+
+void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
+                      TrainedMemory::MostBytes most_bytes, TrainedMemory::Facts facts) {
+  const std::lock_guard lock(mutex_);  // another thread may fork now
+  if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes),
+                       std::move(facts)))
+    return;
+  trained_.measureOnly(measured_.awaits() || !budget_.holdsAny());
+  metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
+}
+
+bool Session::onPlanningThread() noexcept {
+  return on_planning_thread;
+}
+
+void Session::say(const std::string& text) const {
+  if (ends_ && on_planning_thread) return;
+  if (config_->log_level == "info" || config_->log_level == "debug") {
+    sayLine(fmt::format("[ebbtide rank {}] {}", config_->rank, withCode(text)));
+  }
+}
+
+void Session::warn(const std::string& text) const {
+  if (ends_ && on_planning_thread) return;
+  if (config_->log_level != "off" && config_->log_level != "error") {
+    sayLine(fmt::format("[ebbtide rank {}] warning: {}", config_->rank, withCode(text)));
+  }
+}
+
+void Session::debug(const std::string& text) const {
+  if (ends_ && on_planning_thread) return;
+  if (config_->log_level == "debug")
+    sayLine(fmt::format("[ebbtide rank {}] debug: {}", config_->rank, text));
+}
+
+void Session::wake(int threads) {
+  if (awake_) return;
+  wakes_ = true;
+  std::call_once(woken_, [this, threads] {
+    threads_ = threads;
+    if (forked_) trained_.beActive();
+    readPlace();
+    noteStart();
+    openAuditCache(threads);
+    metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
+    run_trace_.recordUntilExit();
+    checkMemory();
+    shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
+    if (shows_ && place_ != Place::kAsking) sayWhereItIs();  // else once the others have answered
+    if (shows_ && place_ == Place::kSettled) settle();
+    planner_ = std::thread([this] {
+      pthread_setname_np(pthread_self(), "ebbtide-plan");
+      on_planning_thread = true;
+      planLoop();
+    });
+    awake_ = true;
+    if (current() == this) ExitSignal::install([] { current()->shutdown(); });
+  });
+}
+
+// -----------------------------------------------------------------------------------------------
+// steps
+
+Session::StepStart Session::beginStep(bool trains) {
+  if (current() == this) ExitSignal::takeBack();
+  lookForGroup();
+  std::lock_guard lock(mutex_);
+  // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
+  // another thread, which goes on.
+  if (steps_ > 0 || open_steps_.any()) figures_.notePeaks(memory().statistics());
+  measureBudget(memory().ledger().liveBytes(), trains);
+  takeBudget();
+  forgetFailed();
+  judgeBudget(memory().ledger().liveBytes(), trains);
+  takeOutage();
+  StepStart start;
+  start.number = steps_ + 1;
+  start.opened = open_steps_.begin();
+  run_trace_.beginStep(start.number);
+  snapshots_.beginStep(start.number);
+  auto known = programs_.find(history_.last());
+  if (known != programs_.end()) {  // programs that alternate follow each other
+    const auto next = programs_.find(history_.expected());
+    if (next != programs_.end()) known = next;
+    start.plan = known->second.planAt(steps_ + 1);
+  }
+  // The guess may be wrong, and the step one that has a plan: its first op tells.
+  const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
+                                    [](const auto& entry) { return entry.second.plan != nullptr; });
+  const bool observed = (to_record_.any() || any_plan) && !keepsEverything();
+  start.record_ops = observed || pressed();
+  start.hooks = start.record_ops || budget().has_value() || late_backwards_.stepsGoOn() ||
+                late_backwards_.crossHints();
+  if (keepsEverything()) {
+    start.plan = nullptr;
+    start.record_ops = start.hooks = false;
+  }
+  allowOverrunFor(start.plan.get());
+  memory().resetPeaks();
+  const allocator::Statistics memory = this->memory().statistics();
+  if (observed && config_->own_allocator && freeToObserve(trains)) {
+    start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
+    log_ = start.log;
+    log_yields_ = !trains;
+    overtook_ = 0;
+    trained_.observer().passTo(log_);
+    if (trained_.placement()) trained_.placement()->beginStep(start.plan);
+  }
+  memory_at_step_ = memory;
+  step_open_ = true;
+  begun_ = {.at = RunClock::now(),
+            .memory = memory,
+            .executor = counters_.totals(),
+            .late_backwards = late_backwards_.count()};
+  return start;
+}
+
+bool Session::freeToObserve(bool trains) {
+  if (log_ == nullptr || !trains) return log_ == nullptr;
+  if (log_yields_ || log_->isOver() || log_->restsSince(kRest)) return true;
+  // A forward pass that so many steps overtook may keep its results for ever.
+  if (!log_->ranBackward()) ++overtook_;
+  return std::max(log_->passes(), overtook_) >= most_passes_;
+}
+
+bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
+  std::lock_guard lock(mutex_);
+  if (log == nullptr) return false;
+  if (log_ != log) {  // its turn was handed on, and it has ended after all
+    if (log->ranBackward()) most_passes_ = std::min(2 * most_passes_, kMostPasses);
+    return false;
+  }
+  trained_.observer().passTo(nullptr);
+  log_ = nullptr;
+  return true;
+}
+
+std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, bool trains) {
+  std::lock_guard lock(mutex_);
+  if (trains) letGoOn(first_op_signature);
+  if (keepsEverything()) return nullptr;
+  const std::uint64_t expected = history_.expected();
+  // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
+  const Program* found = nullptr;
+  for (auto& [signature, known] : programs_) {
+    if (known.first_op_signature != first_op_signature) continue;
+    if (known.planAt(steps_ + 1) == nullptr) continue;
+    const bool better = found == nullptr || known.steps > found->steps;
+    if (better || signature == expected) found = &known;
+    if (signature == expected) break;
+  }
+  allowOverrunFor(found != nullptr ? found->plan.get() : nullptr);
+  return found != nullptr ? found->plan : nullptr;
+}
+
+bool Session::wantsTrace(const StepSummary& summary) const {
+  std::lock_guard lock(mutex_);
+  if (to_record_.any() || summary.off_plan || summary.plan == nullptr) return true;
+  const auto known = programs_.find(summary.plan->signature);
+  return known != programs_.end() && known->second.replan;
+}
+
+void Session::noteBackwardBegins() noexcept {
+  const std::int64_t live = memory().statistics().allocated_bytes;
+  if (trained_.placement()) trained_.placement()->beginBackward();
+  std::lock_guard lock(mutex_);
+  begun_.activation_bytes = live - begun_.memory.allocated_bytes;
+}
+
+bool Session::measuredAll() const {
+  const auto& end = config_->end_after;
+  if (!end) return false;
+  const std::lock_guard lock(mutex_);
+  return steps_ >= end->steps;
+}
+
+void Session::endStep(StepSummary summary) {
+  if (forked_ && summary.had_backward) std::call_once(shown_, [this] { showChild(); });
+  finishStep(std::move(summary));
+  stopOnceAdvised();
+}
+
+void Session::finishStep(StepSummary summary) {
+  const allocator::Statistics memory = this->memory().statistics();
+  std::unique_lock lock(mutex_);
+  figures_.notePeaks(memory);
+  const bool tells = open_steps_.tells(summary.opened);
+  if (open_steps_.end(summary.opened)) judgeFromNowOn();
+  if (auto& placement = trained_.placement(); placement && summary.observed) {
+    placement->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
+    if (placement->hasWork()) changed_.notify_all();
+  }
+  if (!summary.had_backward) return;
+  trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
+  if (!trained_.isElsewhere()) figures_.noteUncounted(summary.uncounted_bytes);
+  const double elapsed = std::chrono::duration<double>(RunClock::now() - begun_.at).count();
+  ++steps_;
+  run_trace_.endStep(steps_);
+  snapshots_.endStep(steps_);
+  active_.noteStep(summary.plan, steps_);
+  figures_.addStep(elapsed);
+  // One that another step kept from being recorded is still to be recorded.
+  if (summary.recorded || log_ == nullptr) to_record_.noteStep();
+  // Steps of several threads may use those up unrecorded.
+  if (budget() && budget_.isResumed() && !floor_.decided()) to_record_.atLeast(1);
+  if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
+  judgeStep(summary, memory);
+  judgeOutage(summary, memory);
+  refreshMetrics(memory, elapsed);
+  noteTaken(memory, elapsed, noteProgram(summary));
+  learnStage(summary);
+  exportStages(summary);
+  seeStagesWithoutMessages(summary);
+  if (!summary.recorded) return;
+  figures_.noteTimeline(summary.trace);
+  const bool first = steps_ == 1;
+  const bool part = late_backwards_.count() > begun_.late_backwards;
+  const bool check_floor = tells && floor_.takesStep(steps_, part);
+  const bool alone = summary.alone;
+  const auto growth = std::exchange(growth_due_, false) ? growth_.found() : std::nullopt;
+  const int budget_number = budget_.number();
+  const std::int64_t step = steps_;
+  Program& known = programs_[summary.trace.signature];
+  known.durations.merge(summary.trace);
+  known.noteAuditKeys(summary.audit_keys);
+  if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
+  forgetPrograms();
+  lock.unlock();
+  summary.trace.host = hostCopies();
+  const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
+  if (!config_->trace_dir.empty()) writeTrace(*trace, step);
+  // The error that ended a step has told it; where the program goes on, the next step's line does.
+  if (growth && growth->isGrowth() && !allocation_failed_) {
+    sayGrowth(*growth, *trace);
+  } else if (growth) {
+    const std::lock_guard again(mutex_);
+    growth_due_ = growth->isGrowth();
+  }
+  // First: no plan is made for a budget that is too small.
+  if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
+  requestPlan({trace, first, alone});
+}
+
+// Called with mutex_ held. Which program ran, and which one it followed; 0: not known.
+std::uint64_t Session::noteProgram(const StepSummary& summary) {
+  const bool as_planned = summary.plan && !summary.off_plan;
+  if (!summary.recorded && !as_planned) return 0;
+  const std::uint64_t program =
+      summary.recorded ? summary.trace.signature : summary.plan->signature;
+  history_.add(program);
+  return program;
+}
+
+void Session::forgetPrograms() {
+  if (programs_.size() <= kMostPrograms) return;
+  auto least = programs_.end();
+  for (auto it = programs_.begin(); it != programs_.end(); ++it) {
+    const bool in_use = it->first == history_.last();
+    if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
+  }
+  if (least != programs_.end()) programs_.erase(least);
+}
+
+const Program* Session::mainProgram() const {
+  // Where each step is a program of its own most are not planned for, and nothing is known of them.
+  const auto rank = [](const Program& program) {
+    return std::tuple(program.plain_peak_bytes > 0, program.steps, program.plain_peak_bytes);
+  };
+  const Program* main = nullptr;
+  for (const auto& [signature, known] : programs_) {
+    if (main == nullptr || rank(known) > rank(*main)) main = &known;
+  }
+  return main;
+}
+
+const Program* Session::largestProgram() const {
+  const auto largest =
+      std::max_element(programs_.begin(), programs_.end(), [](const auto& a, const auto& b) {
+        return a.second.plain_peak_bytes < b.second.plain_peak_bytes;
+      });
+  return largest != programs_.end() ? &largest->second : nullptr;
+}
+
+// Called with mutex_ held.
+bool Session::wantsPlan(const scheduler::Trace& trace) {
+  if (planning_ || keepsEverything()) return false;
+  if (endsForBudget() && !in_pipeline_) return false;  // no plan could hold it
+  Program& known = programs_[trace.signature];
+  if (!budget()) {  // to foresee what one would do; and other ranks wait for its word
+    const bool foresees = steps_ >= kStepsForOutlook && programs_.size() <= kPlannedAtOnce;
+    const bool tells = trace.group_size > 1 && steps_ >= 2;
+    if (known.asked || !(foresees || tells)) return false;
+    return known.asked = planning_ = true;
+  }
+  const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
+  if (known.asked && !known.replan && !first_plan_is_old) return false;
+  // Where shapes change with each step a plan is of use only for what comes back.
+  if (programs_.size() > kPlannedAtOnce && known.steps < 2) return false;
+  known.replan = false;
+  known.asked = true;
+  planning_ = true;  // by requestPlan(), which asks
+  return true;
+}
+
+// -----------------------------------------------------------------------------------------------
+// what ends for good
+
+void Session::noteBackwardInChild() noexcept try {
+  static std::atomic<bool> said{false};
+  if (!inChild() || current() == nullptr || said.exchange(true)) return;
+  current()->warn(
+      "this process was forked after its parent had begun to train: nothing bounds its memory, and "
+      "it writes no report. Fork before the first training step, or start it by spawn");
+} catch (...) {
+  return;
+}
+
+void Session::keepEverything(const std::string& why) {
+  if (keeps_everything_.exchange(true)) return;
+  warn("nothing is dropped or spilled from now on, as in PyTorch alone: " + why);
+}
+
+void Session::disable(const std::string& why) {
+  if (disabled_.exchange(true)) return;
+  trained_.goOver();  // nothing is given up any more
+  warn("switched to pass-through, training goes on as PyTorch runs it: " + why);
+}
+
+std::string Session::raiseStop() {
+  const std::lock_guard lock(mutex_);
+  stop_.noteRaised();
+  return stop_.message();
+}
+
+void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const {
+  if (awake_) return;
+  warn(
+      fmt::format("the budget of {} was exceeded, {} at most, and no training step was seen: "
+                  "nothing was dropped or spilled (only what autograd saves of operations "
+                  "outside torch.func can be)",
+                  formatBytes(budget_bytes), formatBytes(peak_bytes)));
+}
+
+void Session::shutdown() {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(closing_, true)) return;
+    ends_ = true;
+    run_trace_.endEarly();
+    snapshots_.endEarly();
+  }
+  changed_.notify_all();
+  if (planner_.joinable()) planner_.join();
+  // It has trained nothing, and its parent's is not its own.
+  if (forked_ && (!awake_ || !shows_)) return;
+  if (rank_job_) job_traffic_ = rank_job_->traffic();
+  if (awake_ && !settled_) settleAtEnd();
+  rank_job_.reset();             // and with it the connection to the job's store
+  if (audits_) audits_->save();  // what another writer kept it from
+  const allocator::Statistics memory = this->memory().statistics();
+  if (awake_) {
+    const std::lock_guard lock(mutex_);
+    figures_.notePeaks(memory);
+    violations_ = memory.budget_violations;
+    metrics_.raiseTo(metrics::Counter::kBudgetViolations, static_cast<double>(violations_));
+  }
+  if (memory.budget_violations > 0)
+    sayExceededUntrained(budget().value_or(0), memory.mapped_peak_bytes);
+  if (awake_ && !config_->report_path.empty()) writeReport();
+  if (awake_) writeTextFile();
+  if (awake_) sayAtEnd();
+  control_->close();
+  run_trace_.finish();
+  snapshots_.finish();
+}
+
+}  // namespace ebbtide::plugin

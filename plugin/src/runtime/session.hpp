@@ -1,0 +1,520 @@
+// Session: one a process. Owns the configuration, the memory, the plans, the metrics and the
+// report. Torch-free.
+//
+// Thread rule: training threads call beginStep/endStep and the counters; the planning thread
+// publishes plans; the server's thread reads metrics only.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "config/current_config.hpp"
+#include "device/gpu_identity.hpp"
+#include "ebbtide/allocator/device_memory.hpp"
+#include "ebbtide/metrics/rank_metrics.hpp"
+#include "ebbtide/metrics/routes.hpp"
+#include "ebbtide/metrics/series_file.hpp"
+#include "ebbtide/scheduler/spilling_floor.hpp"
+#include "job/rank_job.hpp"
+#include "job/rank_survey.hpp"
+#include "memory/trained_memory.hpp"
+#include "observe/executor_counters.hpp"
+#include "observe/memory_snapshots.hpp"
+#include "observe/run_trace.hpp"
+#include "out_of_memory/live_shares.hpp"
+#include "out_of_memory/out_of_memory.hpp"
+#include "plan/plan.hpp"
+#include "plan/plan_search.hpp"
+#include "record/log/event_log.hpp"
+#include "runtime/active_plan.hpp"
+#include "runtime/advised_stop.hpp"
+#include "runtime/base_growth.hpp"
+#include "runtime/budget_floor.hpp"
+#include "runtime/eviction_costs.hpp"
+#include "runtime/late_backwards.hpp"
+#include "runtime/measured_budget.hpp"
+#include "runtime/open_steps.hpp"
+#include "runtime/program.hpp"
+#include "runtime/program_history.hpp"
+#include "runtime/rank_budget.hpp"
+#include "runtime/recent_steps.hpp"
+#include "runtime/recorded_steps.hpp"
+#include "runtime/run_control.hpp"
+#include "runtime/run_figures.hpp"
+#include "runtime/run_summary.hpp"
+#include "runtime/spill_outage.hpp"
+#include "runtime/step_summary.hpp"
+#include "runtime/steps_to_record.hpp"
+#include "verify/audit_cache.hpp"
+#include "verify/replay_findings.hpp"
+
+namespace ebbtide::plugin {
+
+class Session {
+ public:
+  // The host's threads are told by wake(). `make_control`: once, before it returns.
+  Session(Config config, AuditCache::Host host, const RunControl::Make& make_control);
+  ~Session();
+  static Session* current() noexcept;  // nullptr before start()
+  static void start(Config config, AuditCache::Host host, const RunControl::Make& make_control);
+  // Forked after its parent's training began: be inert. A child of a parent that had not is like
+  // any process that has not begun to train.
+  static bool inChild() noexcept;
+  static void noteBackwardInChild() noexcept;  // of those: says once that it is not managed
+  bool isForked() const noexcept { return forked_; }
+
+  // Of the rank that it is taken to be by now; what is returned stays valid, and as it was.
+  const Config& config() const noexcept { return *config_; }
+  // What it answers, from wake() on; any thread.
+  const metrics::Routes& routes() const noexcept { return routes_; }
+  // Before wake(): the memory that the budget bounds, and where its values go, where that is not
+  // the CPU's and the spill file. Both must outlive the session.
+  // `set_budget` takes another budget as it was written, "" for none; nullptr: the memory's own
+  // way.
+  // `most_bytes`: that the device has; `facts`: of its memory; nullptr: not known.
+  using SetBudget = TrainedMemory::SetBudget;
+  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
+               TrainedMemory::MostBytes most_bytes = nullptr, TrainedMemory::Facts facts = nullptr);
+  // In force; nothing: none.
+  std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
+  // The smallest one in which the steps so far train, as whoever asks is told; 0: not known.
+  std::int64_t smallestBudgetBytes() const noexcept;
+  // What they need of a budget at least, without the margin of what is told; 0: not known.
+  std::int64_t neededBytes() const noexcept;
+  // What steps have held though they should need more, of the base as it is now; 0: nothing.
+  std::int64_t heldBudgetBytes() const noexcept;
+  // The key-value store of the process group whose messages this process's steps send, or nullptr.
+  // Called on the planning thread, once for each group.
+  void offerJobStore(RankJob::OpenStore open);
+  // The job's default process group, as far as its launcher's variables leave open which rank this
+  // process is (session_place.cpp). `find` is called by training threads between steps and waits
+  // for nothing, `open` on the planning thread.
+  struct DefaultGroup {
+    std::function<std::optional<GroupPlace>()> find;
+    std::function<std::unique_ptr<JobStore>()> open;
+  };
+  void offerDefaultGroup(DefaultGroup group) { default_group_ = std::move(group); }
+  allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
+  allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
+  SpillTarget& spills() noexcept { return trained_.spills(); }
+  scheduler::HostCopies hostCopies() { return trained_.hostCopies(); }
+  // What it trains on is this GPU; nothing: the host's processors.
+  void noteGpu(GpuIdentity gpu);
+
+  // Memory has been short in this process: steps without a plan keep recipes from now on.
+  void notePressure() noexcept { pressed_ = true; }
+  bool pressed() const noexcept { return pressed_ && !only_spills_ && !keepsEverything(); }
+  EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
+  std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
+    return eviction_costs_.transientBytes(budget().value_or(0), neededBytes());
+  }
+  // The program frees what replays have to read (sharded parameters, say): no more of these.
+  void spillOnly(const std::string& why) {
+    if (!only_spills_.exchange(true))
+      debug("without a plan values are spilled, not computed again, from now on: " + why);
+  }
+
+  // From now on nothing is dropped, spilled or recorded, as PyTorch alone: said once. What has been
+  // dropped comes back as before.
+  void keepEverything(const std::string& why);
+  bool keepsEverything() const noexcept { return keeps_everything_ || paused_; }
+
+  // Banner and server, at the first training op: launchers and data loaders that only import torch
+  // stay silent.
+  void wake(int threads);  // of one op, now
+
+  struct StepStart {
+    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<EventLog> log;
+    bool record_ops = true;
+    bool hooks = true;
+    std::int64_t number = 0;  // from 1, as far as steps with a backward pass count
+    OpenSteps::Number opened = 0;
+  };
+  // `trains`: false: the thread's steps have run nothing backward so far. It takes no turn from
+  // another one, and is no word on the budget.
+  StepStart beginStep(bool trains = true);
+  // The plan of a program that begins so, or nullptr: of several the one that was expected here,
+  // else the one that most steps ran.
+  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains = true);
+  // The step that observes the allocator follows another plan than it began with.
+  void noteStepPlan(const std::shared_ptr<const Plan>& plan) {
+    if (trained_.placement()) trained_.placement()->changePlan(plan);
+  }
+  bool wantsTrace(const StepSummary& summary) const;
+  // The step that observed the allocator by it is over. False: another step took its place before.
+  bool releaseLog(const std::shared_ptr<EventLog>& log);
+  void endStep(StepSummary summary);
+  bool measuredAll() const;  // the steps that `ebbtide fit` asked for: the process is to end
+
+  ExecutorCounters& counters() noexcept { return counters_; }
+  RunTrace& runTrace() noexcept { return run_trace_; }
+  MemorySnapshots& snapshots() noexcept { return snapshots_; }
+  LateBackwards& lateBackwards() noexcept { return late_backwards_; }
+
+  // What replays find (session_audit.cpp).
+  void countAudit(const std::string& op, std::uint64_t signature, bool equal);
+  struct Replayed {
+    std::string op;
+    std::uint64_t signature = 0;
+  };
+  void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
+  void rejectReplays(const std::vector<Replayed>& ops, const std::string& why);
+  // Has a replay of such an op differed, in whatever step of this process?
+  bool hasRejected(const std::string& op) const;
+  // It gave other results in a trusted step, or twice from the same inputs.
+  void distrustName(const std::string& op);
+  bool distrusts(const std::string& op) const;
+  // It leaves bytes of its results unwritten: its memory is filled before it runs, each time.
+  void noteUnwritten(const std::string& op);
+  bool leavesUnwritten(const std::string& op) const;
+  // The last write to the host failed, a moment ago.
+  bool hostRefuses() const noexcept { return trained_.hostRefuses(); }
+  // A GPU that is measured alone is left as PyTorch has it. Any thread.
+  bool mayGiveUp() const noexcept {
+    return !trained_.isElsewhere() || budget() || !config_->written.budget.empty();
+  }
+  // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
+  void noteSpillFailed() noexcept;
+  // An out-of-memory error leaves for the program, which asked for so much. Any thread.
+  void noteFailedAllocation(std::size_t bytes) noexcept;
+  void noteBackwardBegins() noexcept;  // first unpack of a step
+  // A step on it is over; were all replays compared? Its ops' keys, where they were taken.
+  void rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
+  // For later processes alone.
+  void noteRehearsal(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
+  void rehearsalFailed(const Plan& plan, const std::string& why);  // by no op's fault
+  bool remembersAudits() const noexcept { return audits_ != nullptr; }
+  void noteUnsteady(AuditKey op);  // two replays from the same inputs differed
+  // In a trusted step a replay of it failed, or differed.
+  void distrust(const Plan& plan) noexcept;
+  void disable(const std::string& why);  // pass-through from now on, said once
+  // One line on stderr each, tagged with the rank.
+  void warn(const std::string& text) const;
+  void debug(const std::string& text) const;
+  bool disabled() const noexcept { return disabled_; }
+  const std::atomic<bool>& ends() const noexcept { return ends_; }  // nobody waits for plans then
+
+  // Not empty: the next allocation of a training thread must fail with this text.
+  bool stopRequested() const noexcept { return stop_.requested(); }
+  std::string raiseStop();  // the message; the program is about to get it as an error
+  // `by`: the op that asks; empty: none is known.
+  std::string outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
+                                 const LiveShares& live) const;
+  // Is this the log of the step that observes the allocator? False too where that is not to be
+  // known without waiting.
+  bool observesBy(const EventLog* log) const;
+  // So many bytes of ended steps, most of them made by `op`, are on the host, and nothing reads
+  // them: said once.
+  void warnOfUnreadSpills(std::int64_t bytes, const std::string& op);
+  bool saidUnreadSpills() const noexcept { return said_unread_; }
+
+  void writeReport();
+  void writeTrace(const scheduler::Trace& trace, std::int64_t step);
+  // At exit, of the memory that a budget was to bound: nothing where a step was seen.
+  void sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const;
+  void shutdown();  // at exit: joins the planner, writes the report, stops the server
+
+ private:
+  friend class SessionControl;  // what it answers and takes from outside
+
+  struct Fits {  // the budget, with nothing dropped
+    std::int64_t plain_peak_bytes = 0, activation_bytes = 0;
+  };
+
+  struct ToPlan {
+    std::shared_ptr<const scheduler::Trace> trace;
+    bool first_step = false;
+  };
+
+  // A step of so many passes, while another thread's waits to be recorded, may never end:
+  // its turn is handed on. Twice as often each time that it did end.
+  static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
+  static constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
+  // By then gradients and the optimizer's state are there.
+  static constexpr std::int64_t kStepsForOutlook = 3;
+
+  bool freeToObserve(bool trains);  // mutex_ held
+
+  struct StepBegin {  // of the step that began last
+    RunClock::time_point at;
+    allocator::Statistics memory;
+    ExecutorCounters::Totals executor;
+    std::int64_t late_backwards = 0;
+    std::int64_t activation_bytes = 0;  // that it has made when its backward pass begins
+  };
+
+  // Which rank it is (session_place.cpp).
+  enum class Place : std::uint8_t {
+    kLooked,   // no group so far: taken to be alone once it has trained a little
+    kAsking,   // the ranks of its group, how many share its machine
+    kSettled,  // nothing is left to learn
+  };
+  void readPlace();                                                    // before the first step
+  void lookForGroup();                                                 // between steps
+  void takeGroup(const GroupPlace& group);                             // mutex_ held
+  void becomeRank(const RankPlace& place, const std::string& job_id);  // mutex_ held
+  std::chrono::steady_clock::time_point nextPlaceLook() const;         // mutex_ held
+  void
+  seekPlace();  // by the planning thread, all from here on; before it starts, and once it ended
+  void startSurvey();
+  void learnPlace(const RankSurvey::Found& found);
+  bool stopAwaitingRank();
+  void showChild();
+  void settleAtEnd();
+  void stopWaitingForPlace(const std::string& why);
+  void goWithoutPlace(const std::string& why);
+  void settle();
+  static bool onPlanningThread() noexcept;
+  std::string serve();
+  void sayWhereItIs();
+  std::string budgetInWords();
+  void lockForFork();
+  void unlockAfterFork();
+  // The budget of the rank's stage (session_budget.cpp); with mutex_ held, but for foundStages().
+  void learnStage(const StepSummary& summary);
+  // Warn of entries of EBBTIDE_BUDGET that are for nothing.
+  void checkRankEntries() const;
+  void checkMemory();  // the machine's, the control group's: warn of a budget beyond it
+  void checkStageEntries(const std::vector<std::int32_t>& stages);
+  void seeStagesWithoutMessages(const StepSummary& summary);
+  bool foundStages(const std::vector<std::int32_t>& stages);
+  std::string reportText() const;
+  std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
+  void rewriteReport();
+  void sayStageGivenUp(const std::string& why);
+  void measureBudget(std::int64_t base_bytes, bool trains);
+  std::string inForce(const std::string& written);
+  void takeBudget();
+  bool takePause(std::optional<std::int64_t> before);
+  void sayBudget(std::optional<std::int64_t> before) const;
+  std::string measuredText(const std::string& who) const;
+  std::string modeName() const;  // as status and report have it
+  void beginAnew(bool drop_plans);
+  void judgeFromNowOn();
+  void countFromNowOn();  // steps, that tell whether the budget is held
+  scheduler::BudgetFacts stepFacts(const std::vector<RecordedStep>& recorded) const;
+  bool takeBudgetBack(const std::string& why);
+  bool pauseAgain(const std::string& why);
+  void planLoop();
+  bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
+  void placeStep();
+  // The job's plan (session_job.cpp), by the planning thread.
+  RankPlanning::Limits jobLimits(std::int64_t cap, std::optional<std::int64_t> budget) const;
+  void startRankJob();
+  void fallShort(const JobFindings::Rank& of);
+  void endRound(const std::string& why);
+  void stopOnceAdvised();
+  void pollJob();
+  std::chrono::steady_clock::time_point nextLook() const;  // at what the others say
+  // `budget_number`, here and below: of budget_, when what is told or planned was begun.
+  void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
+               const RankPlanning::Limits& limits, int budget_number);
+  bool followJob(const scheduler::Trace& trace, Planned& planned,
+                 const RankPlanning::Limits& limits);
+  void adopt(const RankJob::Decision& decision);
+  void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
+  void sayFits();
+  // What a run took, and budgets that were not set (session_summary.cpp).
+  std::int64_t halfBudgetBytes(std::int64_t plain_peak_bytes, std::int64_t activation_bytes) const;
+  void foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph);
+  RunSummary summary() const;
+  void sayAtEnd();
+  void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
+                       Planned& planned) const;
+  std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
+                               double plan_seconds) const;
+  // nullptr: it cannot be drawn, which is no reason to do without a plan.
+  std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
+                                           const scheduler::TraceGraph& step,
+                                           const scheduler::Schedule& schedule) const noexcept;
+  // From its next step on, or from that one.
+  void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
+               int budget_number, std::int64_t from_step = 0);
+  // A recorded step is over: kept for those who ask, and planned where it is wanted.
+  void requestPlan(RecordedStep step);
+  void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
+  void finishStep(StepSummary summary);
+  // Whether the budget can be held (session_verdict.cpp). The first four take mutex_.
+  void noteStart();
+  void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
+                 int budget_number);
+  void addGrowth(OutOfMemory& facts) const;
+  void describeNeed(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                    const scheduler::SpillingFloor& floor, bool most);
+  void saySpills();
+  void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
+  std::string madeLater(std::int64_t more_bytes) const;
+  // mutex_ held, all of these
+  void forgetFailed();
+  void beginOther();
+  void noteGrown() noexcept;
+  std::int64_t grownSince(std::int64_t base_bytes) const noexcept;
+  bool noteNeed(std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
+  void judgeBudget(std::int64_t base_bytes, bool trains);
+  void measureGrowth(std::int64_t base_bytes);
+  void mayGoOver();
+  bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
+  void sayOverBudget();
+  void refuse(std::int64_t base_bytes);
+  std::string refusalText(std::int64_t base_bytes) const;
+  std::string overrunText() const;
+  std::string spillProblem() const;
+  void letGoOn(std::uint64_t first_op_signature);
+  std::uint64_t noteProgram(const StepSummary& summary);
+  // mutex_ held, all of these (session_judgement.cpp)
+  void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
+  // Of this program; 0: not known which.
+  void noteTaken(const allocator::Statistics& memory, double seconds, std::uint64_t program);
+  std::size_t stepsOfActivePlan() const;  // or of those without one, the last ones
+  // What a step takes, as whoever asks is told: the medians of the plan in force.
+  std::optional<RecentSteps::Medians> stepTime() const;
+  void debugStep(const StepSummary& summary, const allocator::Statistics& memory,
+                 const ExecutorCounters::Totals& done) const;
+  Program* programOf(const StepSummary& summary);
+  void notePlainPeak(Program& known, const allocator::Statistics& memory) const;
+  void judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
+                 const ExecutorCounters::Totals& done, Program& known) const;
+  void judgeSpilling(const StepSummary& summary, Program* known);
+  // Of values that cannot be written to the host (session_spilling.cpp).
+  void takeOutage();
+  void judgeOutage(const StepSummary& summary, const allocator::Statistics& memory);
+  void endOutage();
+  void allowOverrunFor(const Plan* plan);
+  bool wantsPlan(const scheduler::Trace& trace);
+  void planAnew(Program& known);  // so many times; mutex_ held
+  void openAuditCache(int threads);
+  void keepRejected(scheduler::Trace& trace);                        // mutex_ held
+  void planWithoutRejected();                                        // mutex_ held
+  bool rehearsedBefore(const scheduler::Trace& trace, Plan& plan);   // mutex_ held
+  bool comparedBefore(std::uint64_t program, std::size_t op) const;  // mutex_ held
+  void forgetPrograms();                                             // mutex_ held
+  // The one that most steps ran, of those whose figures are known; of several the largest. mutex_
+  // held.
+  const Program* mainProgram() const;
+  const Program* largestProgram() const;  // by its plain peak
+  // What is exported (session_metrics.cpp). The first two with mutex_ held.
+  void refreshMetrics(const allocator::Statistics& memory, double step_seconds);
+  void exportSmallestBudget();
+  void exportPlan(const std::shared_ptr<const Plan>& plan);
+  void expectReplays(const Plan& plan);  // of a plan that steps are about to follow
+  void exportStages(const StepSummary& summary);
+  void writeTextFile();  // by the planning thread, and at exit
+  std::chrono::steady_clock::time_point nextTextFile() const;
+  void say(const std::string& text) const;
+
+  CurrentConfig config_;
+  AuditCache::Host host_;
+  std::unique_ptr<AuditCache> audits_;  // since wake(); nullptr: nothing is remembered
+  TrainedMemory trained_;
+  RunTrace run_trace_{config_, trained_, [this](const std::string& text) { warn(text); }};
+  MemorySnapshots snapshots_{config_, trained_, [this](const std::string& text) { warn(text); }};
+  metrics::RankMetrics metrics_;
+  metrics::Routes routes_;
+  const std::unique_ptr<RunControl> control_;
+  std::optional<metrics::SeriesFile> text_file_;  // of the planning thread, then of shutdown()
+  std::once_flag woken_, shown_;
+  std::atomic<bool> wakes_{false}, awake_{false};
+  bool forked_ = false;
+  std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
+  DefaultGroup default_group_;
+  std::atomic<bool> looks_for_group_{false};
+  std::atomic<std::int64_t> next_group_look_ns_{0};
+  std::atomic<bool> disabled_{false}, keeps_everything_{false}, paused_{false};
+  std::atomic<bool> pressed_{false}, only_spills_{false};
+  std::atomic<bool> said_unread_{false};
+  std::atomic<bool> trace_lost_{false};  // the last recorded one could not be written
+  std::atomic<bool> report_lost_{false};
+  LateBackwards late_backwards_;
+  ExecutorCounters counters_{metrics_};
+  EvictionCosts eviction_costs_;
+  const PlanSearch search_, quick_search_;
+
+  mutable std::mutex mutex_;  // guards all below
+  std::condition_variable changed_;
+  std::thread planner_;
+  std::optional<RankJob> rank_job_;        // of the planning thread alone
+  std::optional<JobTraffic> job_traffic_;  // since that has ended
+  int threads_ = 1;                        // of one op, since wake()
+  bool closing_ = false;
+  std::atomic<bool> ends_{false};  // the same, for what does not take the lock
+  bool planning_ = false;
+  std::chrono::steady_clock::time_point report_due_{};
+  std::unique_ptr<ToPlan> to_plan_;
+  RankJob::OpenStore open_job_store_;
+  std::optional<GroupPlace> group_;  // whose ranks are asked
+  Place place_ = Place::kSettled;
+  bool settled_ = false;
+  std::chrono::steady_clock::time_point woke_at_, asked_at_;
+  std::unique_ptr<RankSurvey> survey_;  // of the planning thread, as the rest of these
+  bool said_where_ = false;
+  RankPlace served_as_;
+  std::string served_job_;
+  std::string serve_problem_;  // not said while another rank of the job may be its cause
+  std::atomic<std::int64_t> checked_limit_of_ = 0;  // budget
+  bool checked_stages_ = false, exchanges_messages_ = false;
+  RankBudget budget_;
+  MeasuredBudget measured_;  // where that in force, or to be, is of what a step takes
+  std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
+  OpenSteps open_steps_;
+  BudgetFloor floor_;
+  // Of the step that needs most: what it holds where it needs most, and what it saves.
+  std::string floor_text_, saved_text_;
+  BaseGrowth growth_;
+  // Of the base: since the step that needs most, and since the one that was judged, began.
+  std::atomic<std::int64_t> grown_bytes_ = 0, grown_since_held_bytes_ = 0;
+  std::int64_t begin_told_after_ = -1;  // steps that had ended
+  std::int64_t violations_at_begin_ = 0;
+  bool growth_due_ = false;  // it is to be said once a step has been recorded
+  std::string grown_by_;     // what kept most in that step; empty: not known
+  SpillOutage outage_;
+  AdvisedStop stop_;
+  bool in_pipeline_ = false;                                      // of the last step that decided
+  std::uint64_t needs_most_first_op_ = 0, refused_first_op_ = 0;  // 0: not known
+  std::int64_t refused_base_bytes_ = 0;                           // 0: nothing was refused
+  std::atomic<bool> allocation_failed_ = false;                   // since a step began
+  std::map<std::uint64_t, Program> programs_;                     // by trace signature
+  ProgramHistory history_;
+  ReplayFindings findings_;
+  std::int64_t rehearsed_steps_ = 0;
+  int said_plans_ = 0;  // under this budget
+  StepsToRecord to_record_;
+  ActivePlan active_;
+  std::shared_ptr<const Plan> exported_plan_;
+  std::optional<GpuIdentity> gpu_;
+  std::vector<std::int32_t> stages_;       // that it runs, where they are known
+  std::shared_ptr<EventLog> log_;          // of the one step at a time that observes the allocator
+  bool log_yields_ = false;                // its thread has run nothing backward so far
+  std::int64_t overtook_ = 0;              // steps that wanted its turn
+  std::int64_t most_passes_ = kFewPasses;  // of it while another step waits for its turn
+
+  // figures of the run
+  std::int64_t steps_ = 0;
+  bool step_open_ = false;
+  allocator::Statistics memory_at_step_;  // when one last began or ended
+  RecordedSteps recorded_;
+  RecentSteps recent_;
+  // When the budget was last judged anew: what came before is no word on it.
+  std::int64_t steps_before_budget_ = 0, violations_before_budget_ = 0;
+  StepBegin begun_;
+  RunFigures figures_;
+  std::int64_t base_bytes_ = 0;
+  std::int64_t first_step_peak_bytes_ = 0;
+  std::int64_t smallest_without_spill_bytes_ = 0;
+  // To be said once the budget is decided.
+  std::string spills_each_step_;
+  std::optional<Fits> fits_;
+  std::int64_t violations_ = 0;
+  RunSummary::Outlook outlook_half_, outlook_smallest_;
+  std::int64_t foreseen_peak_bytes_ = 0;  // of the program that they are of
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,163 @@
+// What a Session makes of a step that is over: was its plan right, and is the program to be
+// recorded again? All of it with mutex_ held.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/system_time.hpp"
+#include "runtime/session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+constexpr double kMissedBy = 0.05;  // predicted against real peak
+constexpr int kSlowOffload = 2;     // times as long as planned, and this much more, so many steps
+constexpr std::int64_t kSlowOffloadNs = 20'000'000;
+constexpr int kSlowOffloads = 3;
+
+std::size_t unpackedUses(const scheduler::Trace& trace) {
+  std::vector<bool> seen(trace.use_value.size(), false);
+  for (const auto& event : trace.events) {
+    if (event.kind == scheduler::TraceEvent::Kind::kUnpack) seen.at(event.id) = true;
+  }
+  return static_cast<std::size_t>(std::count(seen.begin(), seen.end(), true));
+}
+
+std::size_t unpackedUses(const Plan& plan) {
+  return static_cast<std::size_t>(
+      std::count_if(plan.events_of_use.begin(), plan.events_of_use.end(),
+                    [](const auto& events) { return !events.empty(); }));
+}
+
+bool spilled(const ExecutorCounters::Totals& done) {
+  return done.spilled_bytes > 0 || done.dropped_online_bytes > 0;
+}
+
+const char* planUse(const StepSummary& summary) {
+  if (summary.plan == nullptr) return "none";
+  if (summary.off_plan) return "left";
+  return summary.trusted ? "followed" : "rehearsed";
+}
+
+// The same ops, but more of a backward pass than was recorded. Less is no reason: an exception may
+// have ended it.
+bool ranMoreBackward(const StepSummary& summary) {
+  return summary.recorded && summary.off_plan && summary.plan != nullptr &&
+         summary.trace.signature == summary.plan->signature &&
+         unpackedUses(summary.trace) > unpackedUses(*summary.plan);
+}
+
+}  // namespace
+
+void Session::judgeStep(const StepSummary& summary, const allocator::Statistics& memory) {
+  base_bytes_ = begun_.memory.allocated_bytes;
+  Program* const known = programOf(summary);
+  if (known != nullptr) ++known->steps;
+  if (known != nullptr && !budget()) notePlainPeak(*known, memory);
+  const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
+  debugStep(summary, memory, done);
+  if (summary.followed) counters_.addFollowedStep();
+  if (summary.trusted && !summary.off_plan) judgePlan(summary, memory, done, *known);
+  if (ranMoreBackward(summary)) known->askAgain();
+  if (spilled(done)) judgeSpilling(summary, known);
+  violations_ = memory.budget_violations;
+}
+
+void Session::debugStep(const StepSummary& summary, const allocator::Statistics& memory,
+                        const ExecutorCounters::Totals& done) const {
+  debug(fmt::format(
+      "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
+      "{}, blocks placed {}, not as placed {}, plan {}",
+      steps_, memory.allocated_bytes, memory.allocated_peak_bytes, memory.mapped_bytes,
+      memory.mapped_peak_bytes, memory.cached_bytes, done.spilled_bytes, done.recomputed_ops,
+      done.dropped_online_bytes, memory.planned_allocations - begun_.memory.planned_allocations,
+      memory.plan_deviations - begun_.memory.plan_deviations, planUse(summary)));
+}
+
+// nullptr: not known which program it was.
+Program* Session::programOf(const StepSummary& summary) {
+  if (summary.plan && !summary.off_plan) return &programs_[summary.plan->signature];
+  if (summary.recorded) return &programs_[summary.trace.signature];
+  return budget() ? nullptr : &programs_[history_.last()];
+}
+
+// Both of the same step, the largest: a budget is peak less a share of the activations.
+void Session::notePlainPeak(Program& known, const allocator::Statistics& memory) const {
+  if (memory.allocated_peak_bytes < known.plain_peak_bytes) return;
+  known.plain_peak_bytes = memory.allocated_peak_bytes;
+  if (begun_.activation_bytes > 0) known.activation_bytes = begun_.activation_bytes;
+}
+
+// The step trusted its plan and followed it to its end.
+void Session::judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
+                        const ExecutorCounters::Totals& done, Program& known) const {
+  const Plan& plan = *summary.plan;
+  // Compared in this process, once all bytes of all of its replays were, in one step.
+  if (known.plan.get() == &plan && !plan.proven && summary.compared_whole) {
+    known.noteCompared(plan);
+    known.plan->proven = true;
+  }
+  known.steady_peak_bytes = std::max(known.steady_peak_bytes, memory.allocated_peak_bytes);
+  const double predicted = static_cast<double>(plan.predicted_peak_bytes);
+  const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;
+  // What a step that waited was planned beside, steps without a plan, is smaller by now.
+  const bool missed = std::abs(error) > kMissedBy && !summary.waited;
+  if (plan.feasible && (missed || spilled(done))) known.askAgain();
+  // The file's pages no longer fit into memory, say: computing again may be quicker now.
+  const bool slow = done.offload_ns > kSlowOffload * plan.host_ns + kSlowOffloadNs;
+  known.slow_offloads = slow ? known.slow_offloads + 1 : 0;
+  if (known.slow_offloads == kSlowOffloads) known.askAgain();
+}
+
+// Without a plan of its own it fitted until now, or is a new one.
+void Session::judgeSpilling(const StepSummary& summary, Program* known) {
+  const bool no_plan = summary.plan == nullptr || (summary.recorded && summary.off_plan);
+  if (no_plan && !planning_) {
+    const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
+    if (fitted) known->askAgain();
+    if (!to_record_.any() && (known == nullptr || known->replan)) {
+      if (known == nullptr) {
+        to_record_.watchForReturn();
+      } else {
+        to_record_.atLeast(2);
+      }
+      budget_.forget(RankBudget::Message::kFits);
+    }
+  }
+  if (summary.recorded) to_record_.noteSeen();
+}
+
+// For those who ask what steps take; and a budget that was asked for is held, or taken back.
+void Session::noteTaken(const allocator::Statistics& memory, double seconds,
+                        std::uint64_t program) {
+  const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
+  memory_at_step_ = memory;
+  step_open_ = false;
+  if (program != 0) recorded_.noteStep(program);
+  recent_.add({.number = steps_,
+               .program = program,
+               .seconds = seconds,
+               .recompute_seconds = static_cast<double>(done.recompute_ns) * 1e-9,
+               // What ran while the rank would have waited has not made the step longer.
+               .added_seconds = static_cast<double>(done.recompute_ns - done.ahead_ns +
+                                                    done.codec_ns + done.offload_ns) *
+                                1e-9,
+               .peak_bytes = memory.allocated_peak_bytes},
+              unixSeconds());
+  const bool over = this->memory().ledger().overruns() > violations_before_budget_;
+  const bool counts = open_steps_.settled() && !budget_.isOpen() && !paused_;
+  if (over && counts && budget_.isAsked()) takeBudgetBack("a step went over it");
+}
+
+std::size_t Session::stepsOfActivePlan() const {
+  const std::int64_t since = std::max<std::int64_t>(1, active_.fromStep());
+  const std::int64_t steps = std::max<std::int64_t>(1, steps_ - since + 1);
+  return std::min(RecentSteps::kMost, static_cast<std::size_t>(steps));
+}
+
+std::optional<RecentSteps::Medians> Session::stepTime() const {
+  return recent_.medians(stepsOfActivePlan());
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,289 @@
+// The planning thread of a Session: from a recorded trace to a published plan, and what is said
+// about it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/no_budget.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/spilling_floor.hpp"
+#include "plan/plan_picture.hpp"
+#include "runtime/session.hpp"
+#include "runtime/spilling_notice.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::Bytes;
+using scheduler::kNone;
+
+constexpr int kSaidPlans = 3;  // under one budget: of more programs' plans debug lines tell
+
+std::string copiesText(const Plan& plan) {
+  std::string text;
+  if (plan.decodes > 0) text += fmt::format(", {} masks compressed", plan.decodes);
+  if (plan.host_fetches > 0)
+    text += fmt::format(", {} on the host ({})", plan.host_fetches, formatBytes(plan.host_bytes));
+  return text;
+}
+
+}  // namespace
+
+// Of a step that has been recorded: what the report says of its activations, and what it tells of
+// the budget.
+void Session::analyse(const scheduler::Trace& trace, bool first_step, bool alone,
+                      int budget_number) try {
+  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+  auto shares = scheduler::activationShares(trace, graph);
+  {
+    std::lock_guard lock(mutex_);
+    const auto program = programs_.find(trace.signature);
+    if (program != programs_.end()) program->second.shares = std::move(shares);
+  }
+  noteFloor(trace, scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
+            alone, budget_number);
+} catch (const std::exception& error) {
+  warn(std::string("a step could not be analysed: ") + error.what());
+}
+
+void Session::requestPlan(RecordedStep step) {
+  {
+    std::lock_guard lock(mutex_);
+    recorded_.add(step);
+    if (!wantsPlan(*step.trace)) return;
+    to_plan_ = std::make_unique<ToPlan>(ToPlan{std::move(step.trace), step.first_step});
+    planning_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Session::planLoop() {
+  if (audits_) audits_->load();
+  startRankJob();
+  for (;;) {
+    std::unique_ptr<ToPlan> to_plan;
+    bool to_place = false, asked = false;
+    int budget_number = 0;
+    {
+      std::unique_lock lock(mutex_);
+      const auto due = std::min({nextLook(), nextTextFile(), nextReport(), nextPlaceLook()});
+      changed_.wait_until(lock, due, [this, due] {
+        return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork() ||
+               nextPlaceLook() < due || due <= std::chrono::steady_clock::now();
+      });
+      if (closing_) return;
+      to_plan = std::move(to_plan_);
+      budget_number = budget_.number();
+      to_place = hasStepToPlace();
+      asked = control_->hasWork();
+    }
+    try {
+      seekPlace();
+      if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
+      if (nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
+    } catch (const std::exception& error) {
+      warn(std::string("this run is not shown everywhere: ") + error.what());
+      const std::lock_guard lock(mutex_);
+      settled_ = true;
+    }
+    if (to_plan == nullptr) {
+      if (to_place) placeStep();
+      if (asked) control_->work();
+      pollJob();
+      continue;
+    }
+    try {
+      planOnce(*to_plan->trace, to_plan->first_step, budget_number);
+    } catch (const std::exception& error) {
+      warn(std::string("no plan could be made, values are spilled instead: ") + error.what());
+    }
+    std::lock_guard lock(mutex_);
+    planning_ = to_plan_ != nullptr;
+    if (budget_number != budget_.number()) to_record_.atLeast(2);
+  }
+}
+
+// Without addresses the allocator chooses some: no step depends on them.
+void Session::placeStep() {
+  try {
+    debug(trained_.placement()->place(&ends_));
+  } catch (const std::exception& error) {
+    debug(std::string("a step could not be placed: ") + error.what());
+  }
+}
+
+void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_number) {
+  const auto start = std::chrono::steady_clock::now();
+  {
+    std::lock_guard lock(mutex_);
+    keepRejected(trace);
+  }
+  scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+  const std::optional<Bytes> budget = this->budget();
+  if (!budget) {
+    foresee(trace, graph);
+    if (trace.group_size <= 1) return;
+    scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
+    tellJob(trace, {std::move(graph), std::move(everything), {}}, jobLimits(kNoBudgetBytes, budget),
+            budget_number);
+    return;
+  }
+  const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
+  auto shares = scheduler::activationShares(trace, graph);
+  const Bytes cap = trained_.planningCapBytes();
+  const RankPlanning::Limits limits = jobLimits(cap, budget);
+  {
+    std::lock_guard lock(mutex_);
+    const auto program = programs_.find(trace.signature);
+    if (program == programs_.end()) return;         // forgotten meanwhile
+    if (budget_number != budget_.number()) return;  // it is another one by now: so will be the plan
+    Program& known = program->second;
+    known.plain_peak_bytes = plain.peak_bytes;
+    known.activation_bytes = graph.activation_bytes;
+    known.shares = std::move(shares);
+    known.from_first_step = first_step;
+    if (plain.peak_bytes <= cap) {
+      known.plan = known.later_plan = nullptr;
+      known.predicted_peak_bytes = plain.peak_bytes;
+      if (!first_step) fits_ = Fits{plain.peak_bytes, graph.activation_bytes};
+      sayFits();
+    }
+  }
+  if (plain.peak_bytes <= cap) {
+    scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
+    if (!first_step)
+      tellJob(trace, {std::move(graph), std::move(everything), {}}, limits, budget_number);
+    return;
+  }
+  Planned planned = search_.best(trace, graph, cap);
+  if (ends_) return;
+  preferRehearsed(trace, first_step, cap, planned);
+  std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
+  if (trace.group_size > 1)
+    own = StepSchedule{planned.step, planned.result.schedule, planned.result.planner};
+  const auto publish_now = [&] {
+    search_.replayAhead(trace, planned, cap);
+    const std::chrono::duration<double> plan_time = std::chrono::steady_clock::now() - start;
+    publish(trace, planned, plan_time.count(), budget_number);
+  };
+  publish_now();
+  if (own && followJob(trace, planned, limits)) publish_now();
+  if (own && !first_step) tellJob(trace, *own, limits, budget_number);
+}
+
+// With mutex_ held, once, and of a whole run: not where a step spilled or a program has a plan. Not
+// before the budget is decided: until then the base grows, and with it the budget that is named.
+void Session::sayFits() {
+  if (!fits_ || !(floor_.decided() || budget_.isOpen())) return;
+  const Fits fits = *std::exchange(fits_, std::nullopt);
+  const ExecutorCounters::Totals done = counters_.totals();
+  const bool gave_up = done.spilled_bytes > 0 || done.dropped_online_bytes > 0 ||
+                       std::any_of(programs_.begin(), programs_.end(), [](const auto& program) {
+                         return program.second.plans_made > 0;
+                       });
+  if (gave_up || floor_.tooSmall() || !budget_.isNew(RankBudget::Message::kFits)) return;
+  const Bytes half = halfBudgetBytes(fits.plain_peak_bytes, fits.activation_bytes);
+  const Bytes others = trained_.othersBytes();
+  const std::string beside =
+      others == 0
+          ? ""
+          : fmt::format(" beside {} in use outside of PyTorch's allocator", formatBytes(others));
+  const std::string hint =
+      half < fits.plain_peak_bytes + others
+          ? fmt::format(". Half of the activations would be EBBTIDE_BUDGET={}", asSetting(half))
+          : "";
+  say(fmt::format("nothing to do so far: a step needs {}{} and the budget is {}{}",
+                  formatBytes(fits.plain_peak_bytes), beside, formatBytes(*budget()), hint));
+}
+
+std::shared_ptr<const PlanPicture> Session::drawn(
+    const scheduler::Trace& trace, const scheduler::TraceGraph& step,
+    const scheduler::Schedule& schedule) const noexcept try {
+  return std::make_shared<const PlanPicture>(drawPlan(trace, step, schedule));
+} catch (const std::exception& error) {
+  if (config_->log_level == "debug")
+    std::fprintf(stderr, "[ebbtide rank %d] debug: a step could not be drawn: %s\n", config_->rank,
+                 error.what());
+  return nullptr;
+}
+
+std::shared_ptr<Plan> Session::planOf(const scheduler::Trace& trace, const Planned& planned,
+                                      double plan_seconds) const {
+  const auto& [step, result, simulated] = planned;
+  std::shared_ptr<Plan> plan = makePlan(trace, step, result.schedule);
+  plan->planner = result.planner;
+  plan->asked = config_->planner;
+  plan->note = result.note;
+  plan->predicted_peak_bytes = simulated.peak_bytes;
+  plan->recompute_ns = simulated.recompute_ns;
+  plan->overhead_ratio = planned.overheadRatio(trace);
+  plan->plan_seconds = plan_seconds;
+  plan->feasible = result.feasible;
+  plan->picture = drawn(trace, step, result.schedule);
+  return plan;
+}
+
+void Session::publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
+                      int budget_number, std::int64_t from_step) {
+  const auto& [step, result, simulated] = planned;
+  std::shared_ptr<Plan> plan = planOf(trace, planned, plan_seconds);
+  std::lock_guard lock(mutex_);
+  if (closing_) return;
+  const auto program = programs_.find(trace.signature);
+  if (program == programs_.end()) return;         // forgotten meanwhile
+  if (budget_number != budget_.number()) return;  // as planOnce()
+  Program& known = program->second;
+  // While it was made a rehearsal found out, or a write to the host failed.
+  if (findings_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
+    known.replan = true;
+    to_record_.atLeast(2);
+    return;
+  }
+  plan->trials = rehearsedBefore(trace, *plan) ? 1 : 0;
+  if (known.plans_made++ > 0) counters_.addReplan();
+  expectReplays(*plan);
+  known.later_plan = nullptr;
+  if (from_step > steps_ + 1) {
+    known.later_plan = plan;
+    known.later_from = from_step;
+  } else {
+    known.plan = plan;
+  }
+  known.predicted_peak_bytes = simulated.peak_bytes;
+  known.steady_peak_bytes = 0;
+  known.slow_offloads = 0;
+  to_record_.atLeast(3);
+  if (!result.feasible && outage_.giveUp()) endOutage();
+  spills_each_step_.clear();
+  smallest_without_spill_bytes_ = 0;
+  if (const std::optional<Bytes> budget = this->budget(); budget && !result.feasible) {
+    smallest_without_spill_bytes_ =
+        trained_.budgetWithRoomFor(simulated.peak_bytes + trained_.unplannedBytes());
+    // What is kept free may have become less since the plan was begun.
+    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget()) {
+      spills_each_step_ = describe(SpillingNotice{.budget_bytes = *budget,
+                                                  .predicted_peak_bytes = simulated.peak_bytes,
+                                                  .enough_bytes = smallest_without_spill_bytes_,
+                                                  .copied_bytes = plan->host_bytes,
+                                                  .to_pinned_memory = trained_.isElsewhere()});
+      saySpills();
+    }
+  }
+  const std::string text = fmt::format(
+      "plan by {}{} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step{}, {:.1f} "
+      "% more time",
+      plan->planner,
+      plan->note.empty() ? "" : fmt::format(" ({} was asked: {})", plan->asked, plan->note),
+      plan_seconds, formatBytes(plan->predicted_peak_bytes), formatBytes(known.plain_peak_bytes),
+      plan->replays, copiesText(*plan), 100 * plan->overhead_ratio);
+  // Where each step is a program of its own such lines tell of what no step follows.
+  if (endsForBudget() || std::exchange(known.said_plan, true) || said_plans_++ >= kSaidPlans) {
+    debug(text);
+  } else {
+    say(text);
+  }
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,247 @@
+// What a Session writes to files: the report at exit and recorded traces.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "ebbtide/metrics/or_null.hpp"
+#include "ebbtide/metrics/whole_file.hpp"
+#include "ebbtide/scheduler/shown_text.hpp"
+#include "nccl/nccl_side.hpp"
+#include "out_of_memory/out_of_memory.hpp"
+#include "runtime/run_json.hpp"
+#include "runtime/session.hpp"
+#include "version.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using allocator::Bytes;
+
+constexpr std::size_t kMostShares = 5;  // of live memory, that are told
+
+// nullptr: nobody told.
+nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals) {
+  if (!totals) return nullptr;
+  nlohmann::json kinds = nlohmann::json::object();
+  for (std::size_t i = 0; i < kCommunicationKinds; ++i) {
+    const CommunicationTotals::Kind& kind = totals->kinds[i];
+    if (kind.operations == 0) continue;
+    kinds[nameOf(static_cast<CommunicationKind>(i))] = {
+        {"operations", kind.operations},
+        {"bytes", kind.bytes},
+        {"seconds", static_cast<double>(kind.duration_ns) * 1e-9}};
+  }
+  return {{"kinds", kinds}, {"unseen", totals->unseen}, {"lost", totals->lost}};
+}
+
+// nullptr: the rank's steps exchange no messages with others.
+nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
+  if (!traffic) return nullptr;
+  return {{"store_bytes_written", traffic->written_bytes},
+          {"store_bytes_read", traffic->read_bytes}};
+}
+
+}  // namespace
+
+// Once a disk is full each step's is lost: the first one is told, and no more until one is written.
+void Session::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
+  const std::string path =
+      fmt::format("{}/trace-{}-{}.json", config_->trace_dir, config_->rank, step);
+  metrics::WholeFile file(path, metrics::WholeFile::kAsUsual);
+  file.write(scheduler::toJson(trace));
+  const bool kept = file.keep();
+  if (trace_lost_.exchange(!kept) || kept) return;
+  warn(fmt::format("the trace could not be written to {}: {}; no more is said until one can be",
+                   scheduler::shownText(path, scheduler::kMostOfPath), file.reason()));
+}
+
+bool Session::observesBy(const EventLog* log) const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock && log != nullptr && log_.get() == log;
+}
+
+// Without waiting: the thread may hold the lock.
+void Session::addGrowth(OutOfMemory& facts) const {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  const auto growth = lock ? growth_.found() : std::nullopt;
+  if (!growth) return;
+  const Bytes rest = facts.live_by_op.empty() || facts.live_by_op.back().blocks > 0
+                         ? 0
+                         : facts.live_by_op.back().bytes;  // that nobody named
+  if (growth->isGrowth() && rest >= growth->grownBytes()) {
+    const std::string later = grown_by_.empty() ? madeLater(growth->grownBytes()) : "";
+    const std::string made = !grown_by_.empty() ? ", made by " + grown_by_
+                             : !later.empty()   ? ": " + later
+                                                : "";
+    facts.live_by_op.back().made_by = fmt::format("kept from step to step: {} at step {}, {} now{}",
+                                                  formatBytes(rest - growth->grownBytes()),
+                                                  growth->from_step, formatBytes(rest), made);
+  }
+  // What was recorded since then needs some of it already.
+  const Bytes counted = std::max<Bytes>(0, floor_.neededBaseBytes() - growth->from_bytes);
+  const Bytes over = growth_.overBytes(), above = std::max(over, growth->grownBytes());
+  const Bytes more = std::max<Bytes>(0, above - counted);
+  const Bytes mean = growth->isGrowth() ? growth->perStepBytes() : 0;
+  const Bytes rise = growth_.riseBytes() <= above ? growth_.riseBytes() : 0;  // else it is gone
+  const Bytes needed = std::max(budgetThatFits(facts), floor_.neededBytes() + more);
+  if (needed > facts.device_total_bytes) return;  // no budget does
+  const auto named = [&](std::int64_t steps) {
+    return trained_.namedBudgetBytes(needed + steps * std::max(rise, mean));
+  };
+  if (named(0) > facts.device_total_bytes) return;
+  std::int64_t steps = std::max(rise, mean) > 0 ? GrowthAdvice::kMostSteps : 0;
+  while (named(steps) > facts.device_total_bytes) --steps;
+  facts.growth = {.judged_step = growth->from_step,
+                  .over_bytes = growth->isGrowthBy(over) ? over : 0,
+                  .per_step_bytes = std::max(rise, mean),
+                  .at_once = rise > mean,
+                  .budget_bytes = named(0),
+                  .steps = steps,
+                  .budget_for_steps_bytes = named(steps)};
+}
+
+std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
+                                        const LiveShares& live) const {
+  const allocator::Statistics memory = trained_.memory().statistics();
+  OutOfMemory facts{
+      .requested_bytes = static_cast<std::int64_t>(request_bytes),
+      .requested_by = by,
+      // A small one may need a page.
+      .block_bytes =
+          std::max(trained_.memory().blockBytesFor(request_bytes), allocator::kUnitBytes),
+      .device_total_bytes = usableMemoryBytes(),
+      .budget_bytes = memory.budget_bytes,
+      .margin_bytes = memory.margin_bytes,
+      .mapped_bytes = memory.mapped_bytes,
+      .live_bytes = memory.allocated_bytes,
+      .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
+      .first_deviation = trained_.memory().planned().firstDeviation(allocator::Stream::kDefault),
+      .smallest_feasible_bytes = smallestBudgetBytes(),
+      .overrun_limit_bytes = trained_.memory().overrunLimitBytes(),
+      .spill_error = trained_.offloadFails() ? trained_.spills().lastError() : ""};
+  facts.stuck_bytes =
+      std::max<std::int64_t>(0, memory.mapped_bytes - memory.allocated_bytes - memory.cached_bytes);
+  // Free pages can be joined to one block, with what the budget has left.
+  const bool limited = memory.budget_bytes != allocator::kUnlimited;
+  const std::int64_t room =
+      limited ? std::max<std::int64_t>(0, trained_.memory().ledger().roomBytes()) : 0;
+  facts.largest_free_bytes = memory.cached_bytes + room;
+  facts.free_bytes = facts.largest_free_bytes + facts.stuck_bytes;
+  addGrowth(facts);
+  return describe(facts);
+}
+
+// The file may be on a disk that answers late, which is nobody's to wait for but the caller's.
+void Session::writeReport() {
+  metrics::WholeFile file(config_->report_path, metrics::WholeFile::kAsUsual);
+  file.write(reportText());
+  const bool kept = file.keep();
+  if (report_lost_.exchange(!kept) || kept) return;
+  warn(fmt::format("the report could not be written to {}: {}",
+                   scheduler::shownText(config_->report_path, scheduler::kMostOfPath),
+                   file.reason()));
+}
+
+std::chrono::steady_clock::time_point Session::nextReport() const {
+  return config_->report_path.empty() ? std::chrono::steady_clock::time_point::max() : report_due_;
+}
+
+// A process that is killed (by the kernel, when memory is short) leaves its last report.
+void Session::rewriteReport() {
+  const auto now = std::chrono::steady_clock::now();
+  report_due_ = now + kFirstReport;
+  {
+    const std::lock_guard lock(mutex_);
+    if (steps_ == 0) return;
+  }
+  report_due_ = now + kReportEvery;
+  std::error_code error;  // a pipe and a terminal take it once, at the end
+  const auto type = std::filesystem::status(config_->report_path, error).type();
+  using Type = std::filesystem::file_type;
+  if (type == Type::regular || type == Type::not_found) writeReport();
+}
+
+std::string Session::reportText() const {
+  std::lock_guard lock(mutex_);
+  const Program none;
+  const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
+  const Program& largest = largestProgram() != nullptr ? *largestProgram() : none;
+  scheduler::ActivationShares shares = largest.shares;
+  shares.addRestOf(largest.activation_bytes);
+  const Bytes activation_bytes = shares.totalBytes();
+  const allocator::Statistics memory = trained_.memory().statistics();
+  const ExecutorCounters::Totals done = counters_.totals();
+  const auto step_time = stepTime();
+  const scheduler::BudgetMargins margins = trained_.margins();
+  const scheduler::BudgetFacts facts = trained_.memoryFacts();
+  nlohmann::json report = {
+      {"version", kVersion},
+      {"torch_version", host_.torch_version},
+      {"rank", config_->rank},
+      {"world_size", config_->world_size},
+      {"mode", modeName()},
+      {"ended", ends_.load()},
+      {"budget_bytes", metrics::orNull(budget())},
+      {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
+      {"base_bytes", base_bytes_},
+      {"activation_bytes", activation_bytes},
+      {"recomputable_bytes", shares.recomputable_bytes},
+      {"kept_bytes", shares.kept_bytes},
+      {"plain_peak_bytes", largest.plain_peak_bytes},
+      {"peak_bytes", figures_.allocatedPeakBytes()},
+      {"steady_peak_bytes",
+       program.steady_peak_bytes > 0 ? program.steady_peak_bytes : figures_.allocatedPeakBytes()},
+      {"mapped_peak_bytes", figures_.mappedPeakBytes()},
+      {"first_step_peak_bytes", first_step_peak_bytes_},
+      {"predicted_peak_bytes", program.predicted_peak_bytes},
+      {"smallest_budget_without_spilling_bytes", smallest_without_spill_bytes_},
+      {"budget_violations", violations_},
+      {"others_bytes", trained_.othersBytes()},
+      {"used_peak_bytes", figures_.usedPeakBytes()},
+      {"uncounted_bytes", figures_.uncountedBytes()},
+      {"placed_blocks", memory.planned_allocations},
+      {"misplaced_blocks", memory.plan_deviations},
+      {"steps", steps_},
+      {"step_seconds",
+       {{"first", figures_.firstSeconds()},
+        {"median", step_time ? step_time->seconds : 0},
+        {"total", figures_.totalSeconds()}}},
+      {"recomputed_ops", done.recomputed_ops},
+      {"recompute_seconds", static_cast<double>(done.recompute_ns) * 1e-9},
+      {"replays_ahead", done.replays_ahead},
+      {"ahead_seconds", static_cast<double>(done.ahead_ns) * 1e-9},
+      {"decoded_values", done.decoded_values},
+      {"codec_seconds", static_cast<double>(done.codec_ns) * 1e-9},
+      {"offloaded_bytes", done.offloaded_bytes},
+      {"offload_seconds", static_cast<double>(done.offload_ns) * 1e-9},
+      {"spilled_bytes", done.spilled_bytes},
+      {"dropped_online_bytes", done.dropped_online_bytes},
+      {"replayed_online_ops", done.replayed_online_ops},
+      {"audited", findings_.audited()},
+      {"rejected", findings_.rejected()},
+      {"audited_from_cache", findings_.auditedBefore()},
+      {"rejected_from_cache", findings_.rejectedBefore()},
+      {"rehearsed_steps", rehearsed_steps_},
+      {"followed_steps", done.followed_steps},
+      {"smallest_feasible_budget_bytes", smallestBudgetBytes()},
+      {"needed_bytes", floor_.neededBytes()},
+      {"margins",
+       {{"headroom_share", margins.headroom_share},
+        {"least_headroom_bytes", margins.least_headroom_bytes},
+        {"unplanned_bytes", margins.unplanned_bytes},
+        {"whole_bytes", facts.memory_bytes.value_or(0)},
+        {"available_bytes", facts.available_bytes.value_or(0)}}},
+      {"dominating", saved_text_},
+      {"pass_through", disabled_.load()},
+      {"timeline", timelineJson(*figures_.timeline())},
+      {"plan", planSummary(program.plan.get(), active_.firstStep())},
+      {"communication", ofCommunication(ncclTotals())},
+      {"job", ofJob(job_traffic_)},
+  };
+  return report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,130 @@
+// The line that a Session's run ends with, and what it says of budgets that were not set.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+
+#include "config/rank_socket.hpp"
+#include "ebbtide/metrics/ask_ranks.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "runtime/run_summary.hpp"
+#include "runtime/session.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::Bytes;
+
+constexpr auto kForOthers = std::chrono::milliseconds(100);  // that the program's end may wait
+constexpr int kOtherPercent = 5;  // of the budget: a rank that differs by more is another case
+
+Bytes peakIn(const std::string& status) {
+  const auto tree = nlohmann::json::parse(status, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json::json_pointer peak("/memory/peak_mapped_bytes");
+  return tree.is_object() && tree.contains(peak) && tree[peak].is_number_integer()
+             ? tree[peak].get<Bytes>()
+             : 0;
+}
+
+bool differs(Bytes peak, Bytes other, Bytes budget) {
+  return peak > 0 && other > 0 && std::abs(peak - other) * 100 > budget * kOtherPercent;
+}
+
+}  // namespace
+
+// So that half of what a step saves is given up.
+Bytes Session::halfBudgetBytes(Bytes plain_peak_bytes, Bytes activation_bytes) const {
+  const Bytes less = plain_peak_bytes - activation_bytes / 2 + trained_.unplannedBytes();
+  return std::max(trained_.budgetWithRoomFor(less), smallestBudgetBytes());
+}
+
+// Of the planning thread, where there is no budget: a plan that is quickly found for each of two
+// that there might be.
+void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph) {
+  const Bytes plain =
+      scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
+  {
+    const std::lock_guard lock(mutex_);
+    if (steps_ < kStepsForOutlook || plain <= foreseen_peak_bytes_) return;
+    foreseen_peak_bytes_ = plain;
+  }
+  const auto outlookOf = [&](Bytes budget) {
+    const Planned planned = quick_search_.best(trace, graph, trained_.planningCapBytes(budget));
+    RunSummary::Outlook outlook{.budget_bytes = budget};
+    outlook.spills = !planned.result.feasible;
+    if (planned.result.feasible) outlook.overhead_ratio = planned.overheadRatio(trace);
+    return outlook;
+  };
+  const auto half = outlookOf(halfBudgetBytes(plain, graph.activation_bytes));
+  const Bytes needed = floor_.neededBytes();
+  auto smallest = ends_ ? RunSummary::Outlook{} : outlookOf(smallestBudgetBytes());
+  smallest.needed_bytes = needed;
+  if (ends_) return;  // what was cut off is no word on time
+  const std::lock_guard lock(mutex_);
+  outlook_half_ = half;
+  outlook_smallest_ = smallest;
+}
+
+// With mutex_ held.
+RunSummary Session::summary() const {
+  const Program* const largest = largestProgram();
+  const auto step_time = stepTime();
+  const double recomputed = static_cast<double>(counters_.totals().recompute_ns) * 1e-9;
+  RunSummary run{.steps = steps_,
+                 .step_seconds = step_time ? step_time->seconds : 0,
+                 .budget_bytes = budget(),
+                 .peak_bytes = figures_.mappedPeakBytes(),
+                 .others_bytes = trained_.othersBytes(),
+                 .used_peak_bytes = figures_.usedPeakBytes(),
+                 .violations = violations_,
+                 .half = outlook_half_,
+                 .smallest = outlook_smallest_};
+  if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
+  if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
+  if (figures_.totalSeconds() > 0) run.recompute_share = recomputed / figures_.totalSeconds();
+  const Bytes smallest = smallestBudgetBytes(), grown = grownSince(0);  // since they were foreseen
+  if (run.half.budget_bytes == 0) {                                     // known without a plan
+    run.half.budget_bytes = halfBudgetBytes(run.plain_peak_bytes, run.activation_bytes);
+  } else {
+    run.half.budget_bytes = std::max(run.half.budget_bytes + grown, smallest);
+  }
+  // A base that has grown, or a margin, is no part of what steps need: the plan costs as much.
+  if (run.smallest.needed_bytes == floor_.neededBytes()) {
+    run.smallest.budget_bytes = smallest;
+  } else if (run.smallest.budget_bytes != smallest) {
+    run.smallest = {.budget_bytes = smallest};
+  }
+  return run;
+}
+
+// Rank 0 speaks for all ranks. A rank of its machine whose peak differs is told of by the one that
+// ends first: the other may be gone later. After an out-of-memory error nothing is said.
+void Session::sayAtEnd() try {
+  RunSummary run;
+  {
+    const std::lock_guard lock(mutex_);
+    if (steps_ == 0 || stop_.raised() || allocation_failed_) return;
+    run = summary();
+  }
+  const std::string folder =
+      RankSocket(config_->socket_dir, config_->job_id, config_->rank).jobFolder();
+  const Bytes whole = run.budget_bytes.value_or(run.peak_bytes);
+  if (config_->rank == 0) {
+    std::string others;
+    if (config_->local_world_size > 1) {
+      for (const auto& [rank, status] : metrics::askRanks(folder, "/v1/status", kForOthers)) {
+        if (rank != 0 && differs(peakIn(status), run.peak_bytes, whole))
+          others += fmt::format("; rank {}'s peak {}", rank, formatBytes(peakIn(status)));
+      }
+    }
+    return say(describe(run) + others);
+  }
+  const std::string first = metrics::askRank(0, folder, "/v1/status", kForOthers);
+  if (differs(run.peak_bytes, peakIn(first), whole)) say(describe(run));
+} catch (const std::exception& error) {
+  debug(std::string("no summary: ") + error.what());
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,47 @@
+#include "verify/replay_findings.hpp"
+
+#include "verify/deterministic_ops.hpp"
+
+namespace ebbtide::plugin {
+
+bool ReplayFindings::reject(const std::string& op, std::uint64_t signature) {
+  any_rejected_ = true;
+  ++rejected_names_[op];
+  return rejected_.insert(signature).second;
+}
+
+bool ReplayFindings::rejectAsBefore(const std::string& op, std::uint64_t signature) {
+  if (!rejected_.insert(signature).second) return false;
+  any_rejected_ = true;
+  ++rejected_names_before_[op];
+  return true;
+}
+
+void ReplayFindings::addDiffering(const std::string& op, std::uint64_t signature) {
+  if (!differed_.insert(signature).second || whyDeterministic(op) != nullptr) return;
+  if (!differed_names_.insert(op).second) distrust(op);
+}
+
+bool ReplayFindings::distrust(const std::string& op) {
+  any_distrusted_ = true;
+  return distrusted_.insert(op).second;
+}
+
+void ReplayFindings::addUnwritten(const std::string& op) {
+  unwritten_.insert(op);
+  any_unwritten_ = true;
+}
+
+bool ReplayFindings::rejectsName(const std::string& op) const {
+  return rejected_names_.contains(op) || rejected_names_before_.contains(op);
+}
+
+bool ReplayFindings::rejects(const Plan& plan) const {
+  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
+    if (!plan.replayed[op]) continue;
+    if (rejects(plan.op_signatures[op]) || distrusts(plan.replayed_name[op])) return true;
+  }
+  return false;
+}
+
+}  // namespace ebbtide::plugin
