@@ -18,7 +18,10 @@ function(ebbtide_floors variable target)
   set(${variable} ${folders} PARENT_SCOPE)
   set(${variable}_with_torch ${with_torch} PARENT_SCOPE)
   file(GLOB_RECURSE files CONFIGURE_DEPENDS src/*.[ch]pp src/*.cu src/*.h include/*.hpp)
-  add_custom_command(OUTPUT ${stamp} DEPENDS ${files} ${list} ${script}
+  # Ninja goes by times: a file that was moved has its old one, and one that is gone has none. The list of them changes.
+  list(JOIN files "\n" names)
+  file(CONFIGURE OUTPUT ${stamp}.files CONTENT "${names}\n")
+  add_custom_command(OUTPUT ${stamp} DEPENDS ${files} ${stamp}.files ${list} ${script}
     COMMAND ${CMAKE_COMMAND} -D COMPONENT=${CMAKE_CURRENT_SOURCE_DIR} -P ${script}
     COMMAND ${CMAKE_COMMAND} -E touch ${stamp}
     COMMENT "Which folder includes which: ${list}" VERBATIM)

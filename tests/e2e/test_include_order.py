@@ -118,6 +118,13 @@ def test_kernels_and_headers_of_c_are_looked_at(tmp_path: Path) -> None:
     assert done.stderr.count("CMake Error") == 1
 
 
+def test_floors_are_listed_from_the_ground_up(tmp_path: Path) -> None:
+    """Else a folder might include what is above it."""
+    done = check(component_with(tmp_path, {"floors.txt": "2 src/left\n1 src/base units\n"}))
+    assert done.returncode == 1
+    assert f"{tmp_path}/floors.txt: src/base is listed after floor 2" in done.stderr
+
+
 @pytest.mark.parametrize("include", ["torch/torch.h", "ATen/ATen.h", "c10/core/Device.h"])
 def test_torch_is_included_below_the_line_alone(include: str, tmp_path: Path) -> None:
     text = f"#include <vector>\n\n#include <{include}>\n"

@@ -16,7 +16,7 @@
 namespace ebbtide::plugin {
 
 // Its place among what the plan knows, before the call itself counts as one of the ops. What a node
-// unpacks after it is another event (trace.cpp).
+// unpacks after it is another event (graph_builder.cpp).
 void StepRun::noteMessage(bool receive) noexcept {
   if (receive) cursor_.touch();
   OpId ops = kNone;

@@ -1,5 +1,5 @@
 // JobStore: a key-value store that all ranks of a job reach, as the protocol of JobAgreement uses
-// it. Torch-free; tests/plugin/job_store_contract.hpp says what each one has to do.
+// it. Torch-free; tests/plugin/job/job_store_contract.hpp says what each one has to do.
 #pragma once
 
 #include <optional>

@@ -6,7 +6,7 @@
 //            the last message of the row
 //
 // An event begins with its first unpack. It goes on as long as nothing comes between two unpacks:
-// no node begins, no use is released and no op runs (trace.cpp tells them apart so too).
+// no node begins, no use is released and no op runs (graph_builder.cpp tells them apart so too).
 //
 // Thread rule: touch(), boundary(), next() and expectsReceives() from any thread; noteMessage() and
 // reached() are the training thread's; whoever restores guards the rest.
