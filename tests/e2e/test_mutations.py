@@ -7,7 +7,8 @@ from processes import ROOT
 
 FOLDER = ROOT / "tests" / "emulated_gpu" / "mutations"
 sys.path.insert(0, str(FOLDER))
-from table import MUTATIONS, EndToEnd, Mutation  # noqa: E402
+from mutation import EndToEnd, Mutation  # noqa: E402
+from table import MUTATIONS  # noqa: E402
 
 pytestmark = pytest.mark.quick
 

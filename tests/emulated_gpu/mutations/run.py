@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from table import MUTATIONS, EndToEnd, Mutation, OnGpu, OnHost, Test
+from mutation import EndToEnd, Mutation, OnGpu, OnHost, Test
+from table import MUTATIONS
 
 ROOT = Path(__file__).resolve().parents[3]
 COPY = ROOT / "build" / "mutations"
