@@ -61,7 +61,7 @@ std::vector<pid_t> childProcesses() {
        entry.increment(unreadable)) {
     const pid_t process = numberIn(entry->path().filename().native());
     if (process <= 0) continue;
-    // Empty once it has ended: the read fails then, of which getline() throws nothing.
+    // The read fails once the process has ended. getline() throws nothing then; the text is empty.
     std::string stat;
     std::getline(std::ifstream(entry->path() / "stat"), stat, '\0');
     if (parentIn(stat) == ::getpid()) children.push_back(process);

@@ -1,7 +1,7 @@
 // RunControl: who answers for a Session to the outside, and does on its planning thread what was
 // asked for there. The session knows no more of it than this. Torch-free.
 //
-// The session's mutex_ is held where it says so, and nowhere else.
+// A function whose comment says so is called with the session's mutex_ held, the others without.
 #pragma once
 
 #include <functional>
