@@ -65,12 +65,11 @@ class ControlledSession : public testing::Test {
 
   std::shared_ptr<const Plan> step() { return step(trace_); }
   std::shared_ptr<const Plan> step(const scheduler::Trace& trace) {
-    const Session::StepStart start = session_->beginStep();
+    const StepStart start = session_->beginStep();
     end(start, /*recorded=*/true, &trace);
     return start.plan;
   }
-  void end(const Session::StepStart& start, bool recorded = true,
-           const scheduler::Trace* trace = nullptr) {
+  void end(const StepStart& start, bool recorded = true, const scheduler::Trace* trace = nullptr) {
     session_->releaseLog(start.log);
     StepSummary summary;
     summary.opened = start.opened;

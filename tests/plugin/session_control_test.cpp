@@ -34,7 +34,7 @@ TEST_F(SessionControlTest, ABudgetIsPromisedForTheStepAfterTheOneThatRuns) {
   EXPECT_LE(first.body["predicted_peak_bytes"], budget);
   EXPECT_EQ(session.budget(), std::nullopt);  // due
 
-  const Session::StepStart start = session.beginStep();  // the fourth
+  const StepStart start = session.beginStep();  // the fourth
   EXPECT_EQ(session.budget(), budget);
   ASSERT_NE(start.plan, nullptr);  // of that very step
   EXPECT_EQ(start.plan->predicted_peak_bytes, first.body["predicted_peak_bytes"]);
@@ -72,7 +72,7 @@ TEST_F(SessionControlTest, ABudgetThatProvesTooSmallIsTakenBack) {
   for (int i = 0; i < 3; ++i) step();
   const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
-  const Session::StepStart start = session.beginStep();
+  const StepStart start = session.beginStep();
   EXPECT_EQ(session.budget(), budget);
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
@@ -93,7 +93,7 @@ TEST_F(SessionControlTest, AStepThatGoesOverAnAskedBudgetLaterTakesItBack) {
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
   for (int i = 0; i < 4; ++i) step();
   ASSERT_EQ(session.budget(), budget);
-  const Session::StepStart start = session.beginStep();
+  const StepStart start = session.beginStep();
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
   end(start, /*recorded=*/false);
@@ -130,10 +130,10 @@ TEST_F(SessionControlTest, AStepOfTheOlderBudgetIsNoWordOnAnAskedOne) {
   const std::int64_t before = 4 * plain_bytes_ + (std::int64_t{1} << 30);
   Session& session = begin(before);
   for (int i = 0; i < 3; ++i) step();
-  const Session::StepStart older = session.beginStep();
+  const StepStart older = session.beginStep();
   const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
-  const Session::StepStart beside = session.beginStep();
+  const StepStart beside = session.beginStep();
   ASSERT_EQ(session.budget(), budget);
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
@@ -145,7 +145,7 @@ TEST_F(SessionControlTest, AStepOfTheOlderBudgetIsNoWordOnAnAskedOne) {
   for (int i = 0; i < 3; ++i) step();
   EXPECT_EQ(session.budget(), budget);
   // From here on the budget's own steps run.
-  const Session::StepStart own = session.beginStep();
+  const StepStart own = session.beginStep();
   block = allocateOver(budget);
   end(own);
   session.memory().deallocate(block);
@@ -159,9 +159,9 @@ TEST_F(SessionControlTest, AStepThatRanThroughThePauseEndsNoRun) {
   for (int i = 0; i < 3; ++i) step();
   ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
   step();
-  const Session::StepStart older = session.beginStep();
+  const StepStart older = session.beginStep();
   ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
-  const Session::StepStart beside = session.beginStep();
+  const StepStart beside = session.beginStep();
   ASSERT_EQ(session.budget(), budget);
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
@@ -185,7 +185,7 @@ TEST_F(SessionControlTest, WhatCannotGoOnIsPausedAgain) {
   ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
   step();
   ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
-  const Session::StepStart start = session.beginStep();
+  const StepStart start = session.beginStep();
   ASSERT_EQ(session.budget(), budget);
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
@@ -226,7 +226,7 @@ TEST_F(SessionControlTest, WhatWentOverItBeforeAPauseTakesNoBudgetBack) {
   const std::int64_t budget = plain_bytes_ + 64 * kMib;
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
   step();
-  const Session::StepStart start = session.beginStep();
+  const StepStart start = session.beginStep();
   ASSERT_EQ(session.budget(), budget);
   void* block = allocateOver(budget);
   ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);

@@ -142,7 +142,7 @@ TEST_F(SessionFiguresTest, WhatGrewTakesNoCostFromTheLastLine) {
   trace_.base_bytes = 8 * kMib;
   begin();
   void* base = session_->memory().allocate(8 * kMib, allocator::Stream::kDefault);
-  const Session::StepStart first = session_->beginStep();
+  const StepStart first = session_->beginStep();
   session_->memory().deallocate(
       session_->memory().allocate(4 * plain_bytes_, allocator::Stream::kDefault));
   end(first);

@@ -10,7 +10,7 @@ using Kind = scheduler::TraceEvent::Kind;
 
 using SessionTurnsTest = test::ControlledSession;
 
-void runBackward(const Session::StepStart& start, std::int64_t passes) {
+void runBackward(const StepStart& start, std::int64_t passes) {
   start.log->noteUse();
   start.log->add(Kind::kOpBegin, 0);
   for (std::int64_t pass = 0; pass < passes; ++pass) start.log->add(Kind::kBackwardPass, 0);

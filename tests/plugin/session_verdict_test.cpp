@@ -13,7 +13,7 @@ class SessionVerdictTest : public test::ControlledSession {
     for (auto& block : trace_.blocks) block.bytes = 64;
   }
   void stepOver() {
-    const Session::StepStart start = session_->beginStep();
+    const StepStart start = session_->beginStep();
     void* block = allocateOver(kBudget);
     ASSERT_NE(block, nullptr);
     end(start);
@@ -21,7 +21,7 @@ class SessionVerdictTest : public test::ControlledSession {
   }
   // As a norm that is logged: something is saved, and nothing runs backward.
   void logSomething() {
-    const Session::StepStart start = session_->beginStep();
+    const StepStart start = session_->beginStep();
     session_->releaseLog(start.log);
     StepSummary summary;
     summary.opened = start.opened;
@@ -64,7 +64,7 @@ TEST_F(SessionVerdictTest, AStepThatWasNotRecordedIsNeededToo) {
   Session& session = begin(kBudget);
   stepOver();
   void* kept = session.memory().allocate(4 * kMib, allocator::Stream::kDefault);
-  const Session::StepStart start = session.beginStep();
+  const StepStart start = session.beginStep();
   session.memory().deallocate(allocateOver(2 * kBudget));
   end(start, false);
   session.beginStep();
@@ -86,7 +86,7 @@ TEST_F(SessionVerdictTest, EachSearchForTheBudgetIsToldByALine) {
   stepOver();
   session.memory().deallocate(kept);
   step();
-  const Session::StepStart start = session.beginStep();
+  const StepStart start = session.beginStep();
   EXPECT_FALSE(session.stopRequested());
   void* block = session.memory().allocate(10 * kMib, allocator::Stream::kDefault);
   end(start);

@@ -118,7 +118,7 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
     const std::lock_guard lock(session_.mutex_);
     why = refusal();
     if (!why) why = pauseRefusal();
-    recorded = session_.recorded_.all();
+    recorded = session_.taken_.recorded().all();
     if (!why && recorded.empty()) why = nothingRecorded();
     if (!why && form.isOfSteps() && !session_.measured_.settled()) why = notMeasured();
   }
@@ -255,8 +255,8 @@ void SessionControl::planFor(ProgramChange& program, Bytes cap) {
 bool SessionControl::isHeld(const BudgetChange& change) const {
   if (change.held_bytes > 0 && *change.bytes >= change.held_bytes) return true;
   const bool proves = session_.budget() && session_.open_steps_.settled() &&
-                      session_.steps_ - session_.steps_before_budget_ >= kStepsThatProve &&
-                      session_.memory().ledger().overruns() == session_.violations_before_budget_;
+                      session_.steps_ - session_.taken_.stepsBefore() >= kStepsThatProve &&
+                      session_.memory().ledger().overruns() == session_.taken_.violationsBefore();
   return proves && *change.bytes >= *session_.budget();
 }
 
@@ -377,7 +377,7 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
     const std::lock_guard lock(session_.mutex_);
     resumed = resumed_;
     // Where nothing has been recorded nobody knows what a step takes.
-    if (!paused || force || !session_.budget() || session_.recorded_.size() == 0)
+    if (!paused || force || !session_.budget() || session_.taken_.recorded().size() == 0)
       done = pauseNow(paused);
   }
   if (done) return answer(*done);
@@ -391,7 +391,7 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
   {
     const std::lock_guard lock(session_.mutex_);
     why = refusal();
-    recorded = session_.recorded_.all();
+    recorded = session_.taken_.recorded().all();
   }
   if (!why) try {
       std::vector<ProgramChange> programs;

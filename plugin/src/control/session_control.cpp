@@ -189,7 +189,7 @@ std::optional<Response> SessionControl::refusal() const {
 }
 
 std::int64_t SessionControl::nextStep() const {
-  return session_.steps_ + (session_.step_open_ ? 2 : 1);
+  return session_.steps_ + (session_.taken_.isOpen() ? 2 : 1);
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ const Program* SessionControl::program() const {
 
 const Program* SessionControl::drawnProgram() const {
   const Program* const last = program();
-  const RecordedStep largest = session_.recorded_.largest();
+  const RecordedStep largest = session_.taken_.recorded().largest();
   if ((last != nullptr && last->plan != nullptr) || largest.trace == nullptr) return last;
   const auto known = session_.programs_.find(largest.trace->signature);
   return known != session_.programs_.end() ? &known->second : last;
@@ -77,9 +77,9 @@ Response SessionControl::status() {
                                                                        : "starting";
     status.mode = session_.modeName();
     status.first_step_seconds = session_.figures_.firstSeconds();
-    status.recent = session_.recent_;
+    status.recent = session_.taken_.recent();
     status.step_time = session_.stepTime();
-    status.memory.cached_bytes = session_.memory_at_step_.cached_bytes;
+    status.memory.cached_bytes = session_.taken_.memory().cached_bytes;
     status.memory.peak_allocated_bytes = session_.figures_.allocatedPeakBytes();
     status.memory.peak_mapped_bytes = session_.figures_.mappedPeakBytes();
     status.memory.base_bytes = session_.base_bytes_;
@@ -117,7 +117,8 @@ Response SessionControl::plan() {
     if (view.plan == session_.active_.plan()) view.active_from_step = session_.active_.fromStep();
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
-    } else if (const RecordedStep step = session_.recorded_.largest(); step.trace != nullptr) {
+    } else if (const RecordedStep step = session_.taken_.recorded().largest();
+               step.trace != nullptr) {
       const bool drawn = plain_picture_of_ == step.trace->signature;
       if (drawn) view.picture = plain_picture_;
       wakes = !drawn && !std::exchange(draw_plain_, true);
@@ -132,7 +133,7 @@ void SessionControl::drawPlain() noexcept {
   RecordedStep step;
   {
     const std::lock_guard lock(session_.mutex_);
-    step = session_.recorded_.largest();
+    step = session_.taken_.recorded().largest();
   }
   std::shared_ptr<const PlanPicture> picture;
   if (step.trace != nullptr) try {
@@ -153,9 +154,9 @@ void SessionControl::drawPlain() noexcept {
 // Of several programs the steps of this one alone are its measure; where it has none yet, the one
 // that was recorded.
 double SessionControl::plainSeconds(std::uint64_t program, double recorded_seconds) const {
-  const auto medians = session_.recorded_.size() < 2
+  const auto medians = session_.taken_.recorded().size() < 2
                            ? session_.stepTime()
-                           : session_.recent_.medians(RecentSteps::kMost, program);
+                           : session_.taken_.recent().medians(RecentSteps::kMost, program);
   return medians ? medians->plain_seconds : recorded_seconds;
 }
 
@@ -189,8 +190,8 @@ Response SessionControl::curve() {
     const std::lock_guard lock(session_.mutex_);
     budget = session_.budget();
     step = session_.stepTime();
-    peak = session_.recent_.newest().peak_bytes;
-    const RecordedStep largest = session_.recorded_.largest();
+    peak = session_.taken_.recent().newest().peak_bytes;
+    const RecordedStep largest = session_.taken_.recorded().largest();
     if (largest.trace == nullptr) {
       why = session_.closing_ ? "the run ends" : "no step has been recorded yet";
     } else {
@@ -267,7 +268,7 @@ void SessionControl::beginCurve(const RecordedStep& step) {
   std::vector<RecordedStep> recorded;
   {
     const std::lock_guard lock(session_.mutex_);
-    recorded = session_.recorded_.all();
+    recorded = session_.taken_.recorded().all();
   }
   // A smaller one would be refused, whatever this program's plan could do with it.
   std::vector<ProgramChange> programs;

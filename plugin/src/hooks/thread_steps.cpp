@@ -129,7 +129,7 @@ bool ThreadSteps::begin(c10::Device device) {
     EarlyEnd::end(session.config().end_after->folder, session.config().local_world_size);
     return false;
   }
-  const Session::StepStart start = session.beginStep(trains());
+  const StepStart start = session.beginStep(trains());
   watchNccl(start.record_ops || session.runTrace().on());
   run_ = std::make_shared<StepRun>(
       session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log, start.number,

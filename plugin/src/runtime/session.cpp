@@ -158,7 +158,7 @@ void Session::wake(int threads) {
 // -----------------------------------------------------------------------------------------------
 // steps
 
-Session::StepStart Session::beginStep(bool trains) {
+StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
   lookForGroup();
   std::lock_guard lock(mutex_);
@@ -203,8 +203,7 @@ Session::StepStart Session::beginStep(bool trains) {
     trained_.observer().passTo(log_);
     if (trained_.placement()) trained_.placement()->beginStep(start.plan);
   }
-  memory_at_step_ = memory;
-  step_open_ = true;
+  taken_.begin(memory);
   begun_ = {.at = RunClock::now(),
             .memory = memory,
             .executor = counters_.totals(),

@@ -38,6 +38,7 @@
 #include "runtime/advised_stop.hpp"
 #include "runtime/base_growth.hpp"
 #include "runtime/budget_floor.hpp"
+#include "runtime/default_group_offer.hpp"
 #include "runtime/eviction_costs.hpp"
 #include "runtime/late_backwards.hpp"
 #include "runtime/measured_budget.hpp"
@@ -45,14 +46,14 @@
 #include "runtime/program.hpp"
 #include "runtime/program_history.hpp"
 #include "runtime/rank_budget.hpp"
-#include "runtime/recent_steps.hpp"
-#include "runtime/recorded_steps.hpp"
 #include "runtime/run_control.hpp"
 #include "runtime/run_figures.hpp"
 #include "runtime/run_summary.hpp"
 #include "runtime/spill_outage.hpp"
+#include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
 #include "runtime/steps_to_record.hpp"
+#include "runtime/taken_steps.hpp"
 #include "verify/audit_cache.hpp"
 #include "verify/replay_findings.hpp"
 
@@ -94,14 +95,7 @@ class Session {
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open);
-  // The job's default process group, as far as its launcher's variables leave open which rank this
-  // process is (session_place.cpp). `find` is called by training threads between steps and waits
-  // for nothing, `open` on the planning thread.
-  struct DefaultGroup {
-    std::function<std::optional<GroupPlace>()> find;
-    std::function<std::unique_ptr<JobStore>()> open;
-  };
-  void offerDefaultGroup(DefaultGroup group) { default_group_ = std::move(group); }
+  void offerDefaultGroup(DefaultGroupOffer group) { default_group_ = std::move(group); }
   allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
   allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
   SpillTarget& spills() noexcept { return trained_.spills(); }
@@ -131,14 +125,6 @@ class Session {
   // stay silent.
   void wake(int threads);  // of one op, now
 
-  struct StepStart {
-    std::shared_ptr<const Plan> plan;
-    std::shared_ptr<EventLog> log;
-    bool record_ops = true;
-    bool hooks = true;
-    std::int64_t number = 0;  // from 1, as far as steps with a backward pass count
-    OpenSteps::Number opened = 0;
-  };
   // `trains`: false: the thread's steps have run nothing backward so far. It takes no turn from
   // another one, and is no word on the budget.
   StepStart beginStep(bool trains = true);
@@ -263,8 +249,8 @@ class Session {
   void takeGroup(const GroupPlace& group);                             // mutex_ held
   void becomeRank(const RankPlace& place, const std::string& job_id);  // mutex_ held
   std::chrono::steady_clock::time_point nextPlaceLook() const;         // mutex_ held
-  void
-  seekPlace();  // by the planning thread, all from here on; before it starts, and once it ended
+  // By the planning thread, all from here on; before it starts, and once it ended.
+  void seekPlace();
   void startSurvey();
   void learnPlace(const RankSurvey::Found& found);
   bool stopAwaitingRank();
@@ -374,7 +360,6 @@ class Session {
   void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
   // Of this program; 0: not known which.
   void noteTaken(const allocator::Statistics& memory, double seconds, std::uint64_t program);
-  std::size_t stepsOfActivePlan() const;  // or of those without one, the last ones
   // What a step takes, as whoever asks is told: the medians of the plan in force.
   std::optional<RecentSteps::Medians> stepTime() const;
   void debugStep(const StepSummary& summary, const allocator::Statistics& memory,
@@ -425,7 +410,7 @@ class Session {
   std::atomic<bool> wakes_{false}, awake_{false};
   bool forked_ = false;
   std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
-  DefaultGroup default_group_;
+  DefaultGroupOffer default_group_;
   std::atomic<bool> looks_for_group_{false};
   std::atomic<std::int64_t> next_group_look_ns_{0};
   std::atomic<bool> disabled_{false}, keeps_everything_{false}, paused_{false};
@@ -498,12 +483,7 @@ class Session {
 
   // figures of the run
   std::int64_t steps_ = 0;
-  bool step_open_ = false;
-  allocator::Statistics memory_at_step_;  // when one last began or ended
-  RecordedSteps recorded_;
-  RecentSteps recent_;
-  // When the budget was last judged anew: what came before is no word on it.
-  std::int64_t steps_before_budget_ = 0, violations_before_budget_ = 0;
+  TakenSteps taken_;
   StepBegin begun_;
   RunFigures figures_;
   std::int64_t base_bytes_ = 0;

@@ -89,7 +89,7 @@ void Session::sayStageGivenUp(const std::string& why) {
 void Session::measureBudget(std::int64_t base_bytes, bool trains) try {
   if (trains) measured_.noteBegin(steps_, base_bytes);
   if (!measured_.awaits() || budget_.isPaused()) return;
-  if (measured_.settled()) measured_.know(stepFacts(recorded_.all()));
+  if (measured_.settled()) measured_.know(stepFacts(taken_.recorded().all()));
   if (!measured_.awaits()) return budget_.takeAgain();
   to_record_.atLeast(1);
   if (measured_.isLate()) {
@@ -242,8 +242,7 @@ void Session::judgeFromNowOn() {
 }
 
 void Session::countFromNowOn() {
-  steps_before_budget_ = steps_;
-  violations_before_budget_ = memory().ledger().overruns();
+  taken_.judgeFrom(steps_, memory().ledger().overruns());
 }
 
 // As a run that begins: its first step may go over an impossible budget, and is judged by it.

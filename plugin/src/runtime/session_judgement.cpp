@@ -132,32 +132,22 @@ void Session::judgeSpilling(const StepSummary& summary, Program* known) {
 void Session::noteTaken(const allocator::Statistics& memory, double seconds,
                         std::uint64_t program) {
   const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
-  memory_at_step_ = memory;
-  step_open_ = false;
-  if (program != 0) recorded_.noteStep(program);
-  recent_.add({.number = steps_,
-               .program = program,
-               .seconds = seconds,
-               .recompute_seconds = static_cast<double>(done.recompute_ns) * 1e-9,
-               // What ran while the rank would have waited has not made the step longer.
-               .added_seconds = static_cast<double>(done.recompute_ns - done.ahead_ns +
-                                                    done.codec_ns + done.offload_ns) *
-                                1e-9,
-               .peak_bytes = memory.allocated_peak_bytes},
-              unixSeconds());
-  const bool over = this->memory().ledger().overruns() > violations_before_budget_;
+  taken_.end(memory, {.number = steps_,
+                      .program = program,
+                      .seconds = seconds,
+                      .recompute_seconds = static_cast<double>(done.recompute_ns) * 1e-9,
+                      // What ran while the rank would have waited has not made the step longer.
+                      .added_seconds = static_cast<double>(done.recompute_ns - done.ahead_ns +
+                                                           done.codec_ns + done.offload_ns) *
+                                       1e-9,
+                      .peak_bytes = memory.allocated_peak_bytes});
+  const bool over = this->memory().ledger().overruns() > taken_.violationsBefore();
   const bool counts = open_steps_.settled() && !budget_.isOpen() && !paused_;
   if (over && counts && budget_.isAsked()) takeBudgetBack("a step went over it");
 }
 
-std::size_t Session::stepsOfActivePlan() const {
-  const std::int64_t since = std::max<std::int64_t>(1, active_.fromStep());
-  const std::int64_t steps = std::max<std::int64_t>(1, steps_ - since + 1);
-  return std::min(RecentSteps::kMost, static_cast<std::size_t>(steps));
-}
-
 std::optional<RecentSteps::Medians> Session::stepTime() const {
-  return recent_.medians(stepsOfActivePlan());
+  return taken_.stepTime(steps_, active_.fromStep());
 }
 
 }  // namespace ebbtide::plugin

@@ -51,7 +51,7 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool alone
 void Session::requestPlan(RecordedStep step) {
   {
     std::lock_guard lock(mutex_);
-    recorded_.add(step);
+    taken_.record(step);
     if (!wantsPlan(*step.trace)) return;
     to_plan_ = std::make_unique<ToPlan>(ToPlan{std::move(step.trace), step.first_step});
     planning_ = true;

@@ -124,7 +124,7 @@ void Session::forgetFailed() {
 // With mutex_ held. Another program begins: nothing that is known of the one before is told of it.
 void Session::beginOther() {
   floor_.beginOther(memory().statistics().budget_violations);
-  recorded_ = {};
+  taken_.forgetRecorded();
   floor_text_.clear();
   saved_text_.clear();
   fits_.reset();
