@@ -113,7 +113,6 @@ def run(
         port = free_ports(example.ranks)
         environment |= variables
         environment["EBBTIDE_PORT"] = str(port)
-        environment["EBBTIDE_AUDIT_CACHE"] = "off"  # every run begins with what the first one knows
         environment["EBBTIDE_REPORT"] = str(folder / "report-{rank}.json")
         if example.preload:
             environment["LD_PRELOAD"] = str(RELEASE / "lib" / "libebbtide.so")

@@ -211,7 +211,7 @@ def training(tables: Tables, steps: int) -> None:
         runs: dict[str, list[dict]] = {"stock": [], "ebbtide": []}
         for _ in range(ROUNDS):
             runs["stock"].append(train(name, steps))
-            runs["ebbtide"].append(train(name, steps, EBBTIDE="1", EBBTIDE_AUDIT_CACHE="off"))
+            runs["ebbtide"].append(train(name, steps, EBBTIDE="1"))
         seconds, processor, faults = (
             {
                 side: statistics.median(x for run in of for x in run[key][WARM_UP_STEPS:])

@@ -68,7 +68,6 @@ class Run:
         libraries = [str(self.packed / "lib"), kept.get("LD_LIBRARY_PATH", "")]
         kept["PYTHONPATH"] = ":".join(filter(None, paths))
         kept["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
-        kept["EBBTIDE_AUDIT_CACHE"] = "off" if variables else ""
         kept |= variables
         return {k: v for k, v in kept.items() if v}
 

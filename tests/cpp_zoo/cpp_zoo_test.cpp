@@ -62,7 +62,6 @@ class ChildTest : public testing::Test {
       environment.emplace_back("LD_PRELOAD=" EBBTIDE_LIBRARY);
       environment.push_back("EBBTIDE_REPORT=" + reportPath());
       environment.emplace_back("EBBTIDE_LOG=warning");
-      environment.emplace_back("EBBTIDE_AUDIT_CACHE=off");
       environment.insert(environment.end(), variables.begin(), variables.end());
     }
     std::vector<char*> pointers;

@@ -170,7 +170,6 @@ class Place:
             "LC_ALL": "C.UTF-8",
             "PET_STANDALONE": "1",  # torchrun's: no port that another test's job has
             "EBBTIDE_PORT": str(free_port(2)),
-            "EBBTIDE_AUDIT_CACHE": "off",
         }
 
 

@@ -73,7 +73,6 @@ def train(program: str, variables: dict[str, str], folder: Path) -> Run:
             "EBBTIDE_LOG": "debug",
             "EBBTIDE_PORT": str(free_port()),
             "EBBTIDE_PLANNER": PLANNER,
-            "EBBTIDE_AUDIT_CACHE": "off",
         }
         variables = of_ours | variables
     file, name = program.split(".")

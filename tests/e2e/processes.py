@@ -113,7 +113,6 @@ def environment(program: Program, variables: dict[str, str], folder: Path) -> di
         result["EBBTIDE_REPORT"] = str(folder / "report-{rank}.json")
         result["EBBTIDE_OFFLOAD"] = "never"
         result["EBBTIDE_PLANNER"] = PLANNER
-        result["EBBTIDE_AUDIT_CACHE"] = "off"  # each run on its own, and none on the user's
         if program.preload:
             result["LD_PRELOAD"] = str(LIBRARIES / "libebbtide.so")
     return result | variables

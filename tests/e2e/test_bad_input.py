@@ -52,6 +52,17 @@ def test_unknown_variable_names_the_nearest(unknown: str, nearest: str, tmp_path
     assert unknown in message and nearest in message
 
 
+def test_a_variable_that_is_gone_ends_no_run(tmp_path: Path, short_plain: Finished) -> None:
+    folder = tmp_path / "audits"
+    variables = {"EBBTIDE": "1", "EBBTIDE_AUDIT_CACHE": str(folder)}
+    done = run(SHORT, variables, tmp_path).succeeded()
+    (line,) = [line for line in done.output.splitlines() if "EBBTIDE_AUDIT_CACHE" in line]
+    said = "has no effect any more, and nothing is to be done: each process compares its replays"
+    assert line.startswith(f"[ebbtide rank 0] warning: EBBTIDE_AUDIT_CACHE {said}"), line
+    assert line.endswith("[EB84]") and not folder.exists()
+    assert done.results == short_plain.results
+
+
 def test_a_switch_that_is_neither_on_nor_off(tmp_path: Path) -> None:
     assert "EBBTIDE=true is not one of: 0, 1" in refused({"EBBTIDE": "true"}, tmp_path)
 

@@ -55,7 +55,6 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trained]:
     variables = made.variables | {
         "EBBTIDE": "1",
         "EBBTIDE_JOB_ID": "real",
-        "EBBTIDE_AUDIT_CACHE": "off",
         "EBBTIDE_OFFLOAD": "never",
         "EBBTIDE_PORT": str(port),
         "OMP_NUM_THREADS": "1",

@@ -291,27 +291,6 @@ def test_an_operation_of_the_plan_is_rejected_once(tmp_path: Path) -> None:
     assert done.output.count("the results of aten::sub are kept") == 1, done.output
 
 
-def test_what_differs_in_a_rehearsal_that_fails_is_known_to_later_processes(
-    tmp_path: Path,
-) -> None:
-    """Other replays of its plan read it, and it is gone."""
-    variables = {
-        "EBBTIDE_BUDGET": str(int(VARIANTS["reads_what_does_not_repeat"].budget_mib * MIB)),
-        "EBBTIDE_ON_INFEASIBLE": "best-effort",
-        "EBBTIDE_LOG": "debug",
-        "EBBTIDE_OFFLOAD": "never",
-        "EBBTIDE_AUDIT_CACHE": str(tmp_path / "cache"),
-    }
-    names = ["reads_what_does_not_repeat"]
-    first = run(program(names, 1), variables, tmp_path).succeeded(over_budget=True)
-    assert first.said("the rehearsal failed"), first.output
-    assert first.report["rejected"].keys() == {"aten::sub"}
-    second = run(program(names, 1), variables, tmp_path).succeeded(over_budget=True)
-    assert not second.report["rejected"], second.output
-    assert second.report["rejected_from_cache"].keys() == {"aten::sub"}
-    assert second.results == first.results
-
-
 def test_the_programs_do_what_they_say(stock: Callable[[int], Finished]) -> None:
     (results,) = stock(1).results
     message = f"modified by an inplace operation: [torch.FloatTensor [{ROWS}, {WIDTH}]]"

@@ -171,7 +171,6 @@ def test_a_restarted_job_trains_within_its_budget(baseline: Baseline, tmp_path: 
     program = faulty("raise-once", "--max-restarts", "1")
     variables = {
         "EBBTIDE_BUDGET": half(baseline),
-        "EBBTIDE_AUDIT_CACHE": str(tmp_path / "audits"),
         # Else torch's second life finds addresses of the first one in the store, and may hang.
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
     }
@@ -183,8 +182,6 @@ def test_a_restarted_job_trains_within_its_budget(baseline: Baseline, tmp_path: 
         assert len(lives) == 2, done.output
     assert done.results == baseline.plain.results
     assert all(report["steps"] == 8 for report in done.reports)
-    # What the first life compared the second one finds.
-    assert all(report["audited_from_cache"] for report in done.reports), done.output
 
 
 @dataclass

@@ -95,7 +95,7 @@ def test_a_training_is_the_same_under_a_budget(proof: Proof) -> None:
     for plain in ("plain", "plain-again"):
         assert (kept / plain / "output.txt").read_text() == "EBBTIDE_PROOF\n"
     names = (kept / "budget" / "output.txt").read_text().splitlines()[0]
-    assert {"EBBTIDE_BUDGET", "EBBTIDE_PORT", "EBBTIDE_AUDIT_CACHE"} < set(names.split())
+    assert {"EBBTIDE_BUDGET", "EBBTIDE_PORT", "EBBTIDE_REPORT"} < set(names.split())
     assert not (proof.folder / "report-0.json").exists()  # the user's own
 
 

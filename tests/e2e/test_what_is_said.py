@@ -37,7 +37,7 @@ def ran(text: str, variables: dict[str, str], folder: Path) -> Finished:
 
 
 def trained(loop: str, budget: str, folder: Path) -> Finished:
-    return ran(NET + loop, {"EBBTIDE_BUDGET": budget, "EBBTIDE_AUDIT_CACHE": "off"}, folder)
+    return ran(NET + loop, {"EBBTIDE_BUDGET": budget}, folder)
 
 
 def said(done: Finished) -> list[str]:

@@ -62,9 +62,8 @@ class UploadingContents final : public DeviceContents {
     return contents_.equalWhereWritten(wanted.get(), {one.get(), first.pattern},
                                        {same ? one.get() : other.get(), second.pattern}, bytes);
   }
-  Fingerprint fingerprint(const void* data, std::int64_t bytes,
-                          Fingerprint::Extent extent) const noexcept override {
-    return contents_.fingerprint(Uploaded(data, bytes, beside).get(), bytes, extent);
+  Fingerprint fingerprint(const void* data, std::int64_t bytes) const noexcept override {
+    return contents_.fingerprint(Uploaded(data, bytes, beside).get(), bytes);
   }
   Checksum checksum(const void* data, std::int64_t bytes) const noexcept override {
     return contents_.checksum(Uploaded(data, bytes, beside).get(), bytes);

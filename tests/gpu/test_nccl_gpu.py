@@ -43,7 +43,6 @@ def run(name: str, ranks: int, variables: dict[str, str], folder: Path) -> Job:
     if variables:
         environment |= {
             "EBBTIDE_REPORT": str(folder / "report-{rank}.json"),
-            "EBBTIDE_AUDIT_CACHE": "off",
             "EBBTIDE_OFFLOAD": "never",
             "EBBTIDE_LOG": "debug",
         }

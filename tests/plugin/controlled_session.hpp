@@ -58,7 +58,7 @@ class ControlledSession : public testing::Test {
   Session& begin(std::optional<std::int64_t> budget_bytes = std::nullopt) {
     config_.budget_bytes = budget_bytes;
     if (budget_bytes) config_.budget_text = std::to_string(*budget_bytes);
-    session_ = std::make_unique<Session>(config_, AuditCache::Host{}, &SessionControl::makeFor);
+    session_ = std::make_unique<Session>(config_, "", &SessionControl::makeFor);
     session_->wake(1);
     return *session_;
   }

@@ -40,16 +40,14 @@ TEST(Fingerprint, OfALargeValueSeesItsLastByte) {
 }
 
 // The sample of 1 MiB is of 64-byte lines with gaps: the byte behind the first line is in none.
-TEST(Fingerprint, OfAllSeesWhatASampleMisses) {
-  const auto original = bytes(1 << 20);
-  const auto size = static_cast<std::int64_t>(original.size());
-  const auto sample = Fingerprint::of(original.data(), size);
-  const auto all = Fingerprint::of(original.data(), size, Fingerprint::Extent::kAll);
-  EXPECT_TRUE(all.isOf(original.data(), size));
-  auto data = original;
+TEST(Fingerprint, OfALargeValueIsASample) {
+  auto data = bytes(1 << 20);
+  const auto size = static_cast<std::int64_t>(data.size());
+  const auto print = Fingerprint::of(data.data(), size);
   data[64] ^= 1;
-  EXPECT_TRUE(sample.isOf(data.data(), size));
-  EXPECT_FALSE(all.isOf(data.data(), size));
+  EXPECT_TRUE(print.isOf(data.data(), size));
+  data[63] ^= 1;
+  EXPECT_FALSE(print.isOf(data.data(), size));
 }
 
 TEST(Fingerprint, DependsOnTheSizeAndOrder) {

@@ -40,12 +40,20 @@ TEST(Program, ComparedOpsAddUp) {
   EXPECT_EQ(program.verified, (std::set<OpId>{0, 2, 3}));
 }
 
-TEST(Program, AKeyIsKeptUntilAnotherIsTaken) {
+// Op 1 has not been compared; a plan without replays has nothing to compare.
+TEST(Program, APlanIsComparedOnceAllThatItReplaysWas) {
   Program program;
-  program.noteAuditKeys({5, 0, 6});
-  program.noteAuditKeys({0, 7});
-  program.noteAuditKeys({8});
-  EXPECT_EQ(program.audit_keys, (std::vector<AuditKey>{8, 7, 6}));
+  Plan some, all, more, none;
+  some.replayed = {true, false, true};
+  none.replayed = {false, false, false};
+  all.replayed = {false, false, true};
+  more.replayed = {true, true, false};
+  EXPECT_TRUE(program.hasCompared(none));
+  EXPECT_FALSE(program.hasCompared(all));
+  program.noteCompared(some);
+  EXPECT_TRUE(program.hasCompared(all));
+  EXPECT_TRUE(program.hasCompared(some));
+  EXPECT_FALSE(program.hasCompared(more));
 }
 
 }  // namespace

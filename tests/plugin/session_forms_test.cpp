@@ -19,7 +19,7 @@ class SessionFormsTest : public test::ControlledSession {
     config_.budget_form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", text);
     config_.log_level = "info";
     testing::internal::CaptureStderr();
-    session_ = std::make_unique<Session>(config_, AuditCache::Host{}, &SessionControl::makeFor);
+    session_ = std::make_unique<Session>(config_, "", &SessionControl::makeFor);
     session_->wake(1);
     return *session_;
   }

@@ -140,8 +140,7 @@ std::string keptTable(const RunReport& report) {
 // By op, those that differed first.
 std::string auditTable(const RunReport& report) {
   std::set<std::string> ops;
-  for (const auto* counts :
-       {&report.audited, &report.rejected, &report.audited_before, &report.rejected_before}) {
+  for (const auto* counts : {&report.audited, &report.rejected}) {
     for (const auto& [op, count] : *counts) ops.insert(op);
   }
   if (ops.empty()) return "";
@@ -155,15 +154,11 @@ std::string auditTable(const RunReport& report) {
   });
   std::string text =
       "<div><h3>Audit: replays compared with their originals</h3>\n<table>\n<tr><th "
-      "scope=\"col\">op</th><th scope=\"col\">checked</th><th scope=\"col\">differed</th><th "
-      "scope=\"col\">checked in an earlier run</th><th scope=\"col\">differed in an earlier "
-      "run</th></tr>\n";
+      "scope=\"col\">op</th><th scope=\"col\">checked</th><th scope=\"col\">differed</th></tr>\n";
   for (const std::string& op : order) {
     const std::int64_t differed = of(report.rejected, op);
     text += "<tr>" + cell(op) + cell(std::to_string(of(report.audited, op))) +
-            cell(std::to_string(differed), differed > 0) +
-            cell(std::to_string(of(report.audited_before, op))) +
-            cell(std::to_string(of(report.rejected_before, op))) + "</tr>\n";
+            cell(std::to_string(differed), differed > 0) + "</tr>\n";
   }
   return text + "</table></div>\n";
 }

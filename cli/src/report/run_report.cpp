@@ -142,8 +142,6 @@ RunReport readRunReport(const std::string& path) {
   report.kept_bytes = countsAt(*tree, "kept_bytes");
   report.audited = countsAt(*tree, "audited");
   report.rejected = countsAt(*tree, "rejected");
-  report.audited_before = countsAt(*tree, "audited_from_cache");
-  report.rejected_before = countsAt(*tree, "rejected_from_cache");
   return report;
 }
 

@@ -37,9 +37,8 @@ struct RunReport {
   std::vector<std::pair<double, double>> timeline;  // seconds, live bytes, of one late step
   std::vector<std::pair<double, double>> mapped;    // the same of what was mapped; may be empty
   std::map<std::string, std::int64_t> kept_bytes;   // by reason
-  // By op: replays compared with their originals, and those that differed; in this run, and in an
-  // earlier one.
-  std::map<std::string, std::int64_t> audited, rejected, audited_before, rejected_before;
+  // By op: replays compared with their originals, and those that differed.
+  std::map<std::string, std::int64_t> audited, rejected;
 
   // What the budget bounds: the mapped peak.
   std::optional<double> shareOfBudget() const;

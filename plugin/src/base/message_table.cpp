@@ -95,12 +95,6 @@ constexpr auto kMessages = std::to_array<Message>({
      "eight steps in a row left a graph that was never run backward, and its values "
      "fill the disk: `total += loss` does that",
      "`total += loss.item()`, or `loss.detach()`"},
-    {"EB21", "the audit cache … is not used",
-     "its file is damaged, of another set-up, not yours alone, or cannot be written",
-     "nothing: replays are compared again, and the file written anew. A link and "
-     "another user's file are left alone: remove them"},
-    {"EB22", "the audit cache … cannot be written", "the folder that you named",
-     "another folder, or `off`"},
     {"EB23", "out of memory. … asked for",
      "an error: a later step needs more than the first ones did, or something else "
      "takes memory",
@@ -252,11 +246,6 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB77", "the storage of a tensor that is still needed was resized",
      "an error: the program made it smaller before the backward pass that reads it",
      "resize it after that"},
-    {"EB78", "the replay of … was ended: …",
-     "an error: the op draws random numbers where its schema has no generator, so a replay would "
-     "give other numbers. Its "
-     "results are kept from then on",
-     "please report it; `EBBTIDE=1` trains without dropping"},
     {"EB79", "the GPU could not be made to wait for another stream",
      "an error: CUDA refused an event, or one of the two streams is being captured",
      "look for an earlier error of CUDA"},
@@ -273,6 +262,10 @@ constexpr auto kMessages = std::to_array<Message>({
      "the reason why the allocator that a `torch.cuda.MemPool` was made with did not free a block; "
      "training goes on",
      "look into that allocator"},
+    {"EB84", "EBBTIDE_AUDIT_CACHE has no effect any more",
+     "what one process compared is not kept for the next one: each compares its replays itself; "
+     "rank 0 says it once",
+     "nothing; the variable can go"},
 });
 
 // Letters of the pattern that the text has, in their order and with anything at each gap; 0: it is

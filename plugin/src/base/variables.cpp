@@ -11,21 +11,33 @@ extern char** environ;
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::array<std::string_view, 21> kVariables = {
-    "EBBTIDE",         "EBBTIDE_BUDGET",       "EBBTIDE_PORT",        "EBBTIDE_BIND",
-    "EBBTIDE_REPORT",  "EBBTIDE_PERFETTO",     "EBBTIDE_SPILL_DIR",   "EBBTIDE_ON_INFEASIBLE",
-    "EBBTIDE_LOG",     "EBBTIDE_PLANNER",      "EBBTIDE_ALLOCATOR",   "EBBTIDE_TRACE_DIR",
-    "EBBTIDE_OFFLOAD", "EBBTIDE_REPLAY_AHEAD", "EBBTIDE_AUDIT_CACHE", "EBBTIDE_SOCKET_DIR",
-    "EBBTIDE_JOB_ID",  "EBBTIDE_TOKEN_FILE",   "EBBTIDE_TEXTFILE",    "EBBTIDE_PROOF",
-    "EBBTIDE_FIT"};
+constexpr std::array<std::string_view, 20> kVariables = {"EBBTIDE",
+                                                         "EBBTIDE_BUDGET",
+                                                         "EBBTIDE_PORT",
+                                                         "EBBTIDE_BIND",
+                                                         "EBBTIDE_REPORT",
+                                                         "EBBTIDE_PERFETTO",
+                                                         "EBBTIDE_SPILL_DIR",
+                                                         "EBBTIDE_ON_INFEASIBLE",
+                                                         "EBBTIDE_LOG",
+                                                         "EBBTIDE_PLANNER",
+                                                         "EBBTIDE_ALLOCATOR",
+                                                         "EBBTIDE_TRACE_DIR",
+                                                         "EBBTIDE_OFFLOAD",
+                                                         "EBBTIDE_REPLAY_AHEAD",
+                                                         "EBBTIDE_SOCKET_DIR",
+                                                         "EBBTIDE_JOB_ID",
+                                                         "EBBTIDE_TOKEN_FILE",
+                                                         "EBBTIDE_TEXTFILE",
+                                                         "EBBTIDE_PROOF",
+                                                         "EBBTIDE_FIT"};
+
+// Of earlier versions. No error: what they asked for is not needed any more.
+constexpr std::array<std::string_view, 1> kGone = {"EBBTIDE_AUDIT_CACHE"};
 
 // What they ask for is there only where steps are measured.
 constexpr std::array kThatMeasure = {"EBBTIDE_BUDGET", "EBBTIDE_REPORT", "EBBTIDE_PERFETTO",
                                      "EBBTIDE_TEXTFILE", "EBBTIDE_TRACE_DIR"};
-
-constexpr std::array<std::string_view, 10> kOfLibraries = {
-    "ATEN_",       "BLIS_", "DNNL_", "GOMP_",   "KMP_",
-    "LD_PRELOAD=", "MKL_",  "OMP_",  "ONEDNN_", "OPENBLAS_"};
 
 constexpr std::size_t kMostShown = 200;  // bytes of a name
 constexpr std::string_view kPrefix = "EBBTIDE_";
@@ -83,10 +95,10 @@ std::string unknownVariable() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    if (!name.starts_with(kPrefix) ||
-        std::find(kVariables.begin(), kVariables.end(), name) != kVariables.end()) {
-      continue;
-    }
+    const auto has = [name](const auto& names) {
+      return std::find(names.begin(), names.end(), name) != names.end();
+    };
+    if (!name.starts_with(kPrefix) || has(kVariables) || has(kGone)) continue;
     return "unknown variable " + std::string(name.substr(0, kMostShown)) + suggestionFor(name);
   }
   return "";
@@ -118,19 +130,6 @@ std::vector<std::string> idleAllocatorSettings(const std::string& text) {
     }
   }
   return names;
-}
-
-std::string librarySettings() {
-  std::vector<std::string_view> settings;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view setting(*entry);
-    const auto begins = [setting](std::string_view prefix) { return setting.starts_with(prefix); };
-    if (std::any_of(kOfLibraries.begin(), kOfLibraries.end(), begins)) settings.push_back(setting);
-  }
-  std::sort(settings.begin(), settings.end());
-  std::string text;
-  for (const std::string_view setting : settings) text.append(setting) += '\n';
-  return text;
 }
 
 }  // namespace ebbtide::plugin

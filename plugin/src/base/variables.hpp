@@ -25,8 +25,4 @@ std::string unknownVariable();
 // how torch's cuts and keeps its blocks. In their order there.
 std::vector<std::string> idleAllocatorSettings(const std::string& text);
 
-// All that choose kernels, or which thread sums what, in the libraries that PyTorch calls, each a
-// line; sorted.
-std::string librarySettings();
-
 }  // namespace ebbtide::plugin

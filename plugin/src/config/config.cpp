@@ -159,14 +159,6 @@ void readPaths(Config& config) {
   for (const WrittenFile& file : kWrittenFiles) checkFile(file.name, config.*file.path);
 }
 
-// As the XDG base directory specification has it; empty where there is no home.
-std::string cacheFolder() {
-  const std::string given = variable("XDG_CACHE_HOME");
-  if (given.starts_with('/')) return given + "/ebbtide";
-  const std::string home = variable("HOME");
-  return home.starts_with('/') ? home + "/.cache/ebbtide" : "";
-}
-
 // A rank that no entry is for has no budget: it is measured.
 void setBudget(Config& config) {
   if (!config.budgets) return;
@@ -259,13 +251,7 @@ Config configFromEnvironment() {
     config.planner = planner;
   }
   config.end_after = endAfter();
-  config.audit_cache_dir = variable("EBBTIDE_AUDIT_CACHE");
-  config.audit_cache_asked_for = !config.audit_cache_dir.empty();
-  if (config.audit_cache_dir.empty()) config.audit_cache_dir = cacheFolder();
-  if (config.audit_cache_dir == "off") config.audit_cache_dir.clear();
-  if (!config.audit_cache_dir.empty()) {  // the program may go to another folder
-    config.audit_cache_dir = std::filesystem::absolute(config.audit_cache_dir).string();
-  }
+  config.asks_for_audit_cache = !variable("EBBTIDE_AUDIT_CACHE").empty();
   readPaths(config);
   config.spill_dir = absolutePath("EBBTIDE_SPILL_DIR");
   if (!config.spill_dir.empty()) checkWritableFolder("EBBTIDE_SPILL_DIR", config.spill_dir);

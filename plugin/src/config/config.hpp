@@ -31,16 +31,15 @@ struct Config : RankPlace {
   int port = 9464;             // of local rank 0
   bool port_is_given = false;  // else the next free one will do
   std::string bind = "127.0.0.1";
-  std::string socket_dir;              // empty: the user's folder for sockets
-  std::string job_id;                  // as it names a folder
-  std::string token_file;              // empty: over TCP nothing can be changed
-  std::string report_path;             // {rank} is replaced; empty: none
-  std::string text_file_path;          // the series are written here, {rank} replaced; empty: none
-  std::string perfetto_path;           // of the last steps, at exit; {rank} too; empty: none
-  std::string spill_dir;               // empty: the system's folder for temporary files
-  std::string trace_dir;               // recorded traces are written here; empty: none
-  std::string audit_cache_dir;         // empty: nothing is remembered between processes
-  bool audit_cache_asked_for = false;  // by its variable
+  std::string socket_dir;             // empty: the user's folder for sockets
+  std::string job_id;                 // as it names a folder
+  std::string token_file;             // empty: over TCP nothing can be changed
+  std::string report_path;            // {rank} is replaced; empty: none
+  std::string text_file_path;         // the series are written here, {rank} replaced; empty: none
+  std::string perfetto_path;          // of the last steps, at exit; {rank} too; empty: none
+  std::string spill_dir;              // empty: the system's folder for temporary files
+  std::string trace_dir;              // recorded traces are written here; empty: none
+  bool asks_for_audit_cache = false;  // which there is no longer: a line says so
   std::string planner = "auto";
   std::chrono::milliseconds planning_time{2500};  // a search's longest; no variable sets it
   std::string log_level = "info";

@@ -244,7 +244,7 @@ void SessionControl::planFor(ProgramChange& program, Bytes cap) {
   const bool first = program.step.first_step;
   const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first});
   Planned planned = session_.search_.best(trace, graph, cap);
-  session_.preferRehearsed(trace, first, cap, planned);
+  session_.preferCompared(trace, first, cap, planned);
   session_.search_.replayAhead(trace, planned, cap);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   program.plan = session_.planOf(trace, planned, took.count());
@@ -328,8 +328,7 @@ void SessionControl::takePlan(ProgramChange& program) {
   known.slow_offloads = known.replans = 0;
   if (program.plan != nullptr) {
     if (known.plans_made++ > 0) session_.counters_.addReplan();
-    const bool rehearsed = session_.rehearsedBefore(trace, *program.plan);
-    program.plan->trials = rehearsed ? 1 : 0;
+    program.plan->trusted = known.hasCompared(*program.plan);
     session_.expectReplays(*program.plan);
     known.plan = std::move(program.plan);
   }

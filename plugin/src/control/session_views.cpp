@@ -50,7 +50,7 @@ Response SessionControl::status() {
                  .job_id = config.job_id,
                  .host = host_,
                  .version = kVersion,
-                 .torch_version = session_.host_.torch_version,
+                 .torch_version = session_.torch_version_,
                  .device = session_.trained_.isElsewhere() ? "cuda" : "cpu",
                  .pid = ::getpid(),
                  .gpu = {},

@@ -24,10 +24,9 @@ class CudaContents final : public DeviceContents {
   bool onHost() const noexcept override { return false; }
   bool equalWhereWritten(const void* original, const FilledRun& first, const FilledRun& second,
                          std::int64_t bytes) const noexcept override;
-  // Of all bytes, whatever the extent: to begin a kernel and wait for it takes about as long, and
-  // what kernels add up in no order (atomics) may differ in few places.
-  Fingerprint fingerprint(const void* data, std::int64_t bytes,
-                          Fingerprint::Extent extent) const noexcept override;
+  // Of all bytes, no sample: to begin a kernel and wait for it takes about as long, and what
+  // kernels add up in no order (atomics) may differ in few places.
+  Fingerprint fingerprint(const void* data, std::int64_t bytes) const noexcept override;
   Checksum checksum(const void* data, std::int64_t bytes) const noexcept override;
   void copy(void* to, const void* from, std::int64_t bytes) const override;
 

@@ -1,8 +1,7 @@
 // Fingerprint: a check sum of a value's contents, cheap enough to be taken of every dropped value.
 //
 // All bytes of a small value, evenly spread cache lines of a large one: a replay under other flags,
-// from other inputs or another random state differs nearly everywhere. Where this process has not
-// compared the replays itself (audit_cache.hpp), the checksum of all bytes. Torch-free.
+// from other inputs or another random state differs nearly everywhere. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -13,22 +12,17 @@ namespace ebbtide::plugin {
 
 class Fingerprint {
  public:
-  enum class Extent : std::uint8_t { kSample, kAll };
-
-  static Fingerprint of(const void* data, std::int64_t bytes,
-                        Extent extent = Extent::kSample) noexcept;
+  static Fingerprint of(const void* data, std::int64_t bytes) noexcept;
   bool isOf(const void* data, std::int64_t bytes) const noexcept {
-    return of(data, bytes, extent_) == *this;
+    return of(data, bytes) == *this;
   }
-  Extent extent() const noexcept { return extent_; }
   bool operator==(const Fingerprint&) const = default;
 
-  // Of a device that sums its bytes up in its own way.
-  Fingerprint(Checksum sum, Extent extent) noexcept : sum_(sum), extent_(extent) {}
+  // Of a device that sums all of its bytes up in its own way.
+  explicit Fingerprint(Checksum sum) noexcept : sum_(sum) {}
 
  private:
-  Checksum sum_;  // of a sample `low` alone
-  Extent extent_;
+  Checksum sum_;  // the host's: `low` alone
 };
 
 }  // namespace ebbtide::plugin

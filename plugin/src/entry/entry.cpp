@@ -81,8 +81,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
   try {
     using namespace ebbtide::plugin;
     if (Session::current() != nullptr) return nullptr;
-    const std::string build = at::show_config();
-    const std::string version = versionIn(build);
+    const std::string version = versionIn(at::show_config());
     if (!version.starts_with(std::string(kBuiltForTorch) + ".")) {
       message = "built for torch " + std::string(kBuiltForTorch) + ", but this process has torch " +
                 (version.empty() ? "of an unknown version" : version);
@@ -94,12 +93,7 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
       message = installForGpus(config);
       if (!message.empty()) return message.c_str();
     }
-    Session::start(std::move(config),
-                   {.torch_version = version,
-                    .torch_build = build,
-                    .cpu_capability = at::get_cpu_capability(),
-                    .settings = librarySettings()},
-                   &SessionControl::makeFor);
+    Session::start(std::move(config), version, &SessionControl::makeFor);
     if (Session::current()->config().own_allocator &&
         !installCpuAllocator(Session::current()->hostMemory())) {
       Session::current()->warn(

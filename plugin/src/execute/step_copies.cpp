@@ -165,7 +165,7 @@ void StepRun::makeCopy(ValueId id) {
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
   if (present.use_count() <= 2) return;
-  const auto print = printOf(*found, present, extent_);
+  const auto print = printOf(*found, present);
   const Locked lock(*this);
   found->print = print;
 }

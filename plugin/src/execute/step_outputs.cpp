@@ -29,9 +29,8 @@ void StepRun::keepOriginal(RunValue& value, const char* why) {
   if (planned == kNone || options_.plan->replayed[planned]) value.kept = true;
 }
 
-Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage,
-                             Fingerprint::Extent extent) const {
-  return device_.contents.fingerprint(value.coveredIn(storage), value.covered.bytes(), extent);
+Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage) const {
+  return device_.contents.fingerprint(value.coveredIn(storage), value.covered.bytes());
 }
 
 bool StepRun::matches(const RunValue& value, const c10::Storage& storage) const {
@@ -83,7 +82,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
 void StepRun::coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage) {
   if (value.covered.holds(covered)) return;
   value.covered = value.covered.with(covered);
-  if (value.print) value.print = printOf(value, storage, value.print->extent());
+  if (value.print) value.print = printOf(value, storage);
 }
 
 ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor,
@@ -96,12 +95,11 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   // follows its plan no other one will be made.
   const bool to_be_dropped =
       planned(value, &Plan::restored_later) && options_.plan->fetches_of[plannedAs(value)] == 0;
-  const auto extent = to_be_dropped ? extent_ : Fingerprint::Extent::kSample;
   // Of a step that is merely recorded a print tells early what its rehearsal finds out, too: not
   // worth a wait for the device after each op.
   const bool recorded = options_.log && !op.on_plan && device_.contents.onHost();
   const bool may_be_dropped = recorded || op.recipe || to_be_dropped;
-  if (may_be_dropped && !born.uninitialised) born.print = printOf(born, tensor.storage(), extent);
+  if (may_be_dropped && !born.uninitialised) born.print = printOf(born, tensor.storage());
   tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);

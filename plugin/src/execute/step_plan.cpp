@@ -8,10 +8,8 @@ namespace ebbtide::plugin {
 
 void StepRun::usePlan(std::shared_ptr<const Plan> plan) {
   options_.plan = std::move(plan);
-  rehearsing_ = options_.plan && options_.plan->trials == 0;
+  rehearsing_ = options_.plan && !options_.plan->trusted;
   has_plan_ = options_.plan != nullptr;
-  const bool unproven = options_.plan && !rehearsing_ && !options_.plan->proven;
-  extent_ = unproven ? Fingerprint::Extent::kAll : Fingerprint::Extent::kSample;
   const Plan none;
   const Plan& expected = options_.plan ? *options_.plan : none;
   aligned_ops_.expect(expected.op_signatures.size());
@@ -41,7 +39,7 @@ bool StepRun::followed() const noexcept {
 }
 
 bool StepRun::comparedWhole() const noexcept {
-  if (!comparesAll() || off_plan_) return false;
+  if (!rehearsing_ || off_plan_) return false;
   const std::vector<bool>& replayed = options_.plan->replayed;
   for (std::size_t op = 0; op < replayed.size(); ++op) {
     if (!replayed[op]) continue;

@@ -326,7 +326,6 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
       values_[output].made_again = !values_[output].rejected;
     }
   } catch (const std::exception& error) {
-    if (options_.plan && !rehearsing_) session_.distrust(*options_.plan);
     if (rehearsing_ || endsReplay(op, error)) throw;
     return;
   }
@@ -342,7 +341,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
 FillPattern StepRun::fillOf(const RunOp& op) const {
   if (op.filled) return kZeros;
   const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
-  return comparesAll() && as_planned ? FillPattern(PoisonScope::nextPattern()) : std::nullopt;
+  return rehearsing_ && as_planned ? FillPattern(PoisonScope::nextPattern()) : std::nullopt;
 }
 
 Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
@@ -365,7 +364,7 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   std::optional<PoisonScope> filled;
   if (fill) filled.emplace(device_.blocks, *fill);
   const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
-  if (!comparesAll() || !as_planned) return op.recipe->replay(take);
+  if (!rehearsing_ || !as_planned) return op.recipe->replay(take);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   std::deque<RandomStateScope> random;
   for (const at::Generator& generator : device_.random.shared())
@@ -373,11 +372,7 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   Recipe::Outputs outputs = op.recipe->replay(take);
   bool draws = random.front().drawn() && !op.recipe->random_state.defined();
   for (std::size_t i = 1; i < random.size(); ++i) draws = draws || random[i].drawn();
-  if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.known_signature, kDraws);
-  TORCH_CHECK(!draws, rehearsing_ ? c10::str(op.info->name, " ", kDraws)
-                                  : withCode(c10::str(
-                                        "ebbtide: the replay of ", op.info->name, " was ended: it ",
-                                        kDraws, ". EBBTIDE=1 trains without dropping anything")));
+  TORCH_CHECK(!draws, op.info->name, " ", kDraws);
   return outputs;
 }
 
@@ -452,7 +447,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
         withCode(c10::str(
             "ebbtide: ", op.info->name,
             " gave other results when it was run again, "
-            "although it repeated exactly in an earlier step or run: this step cannot be finished. "
+            "although it repeated exactly in an earlier step: this step cannot be finished. "
             "Its results are kept from now on; EBBTIDE=1 trains without dropping anything")));
   }
   const Locked lock(*this);

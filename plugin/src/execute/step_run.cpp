@@ -9,7 +9,6 @@
 #include "base/thread_scopes.hpp"
 #include "device/fingerprint.hpp"
 #include "execute/step_run_state.hpp"
-#include "record/audit_key.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -148,9 +147,6 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
     auto its_plan = session_.planFor(op.signature, options_.trains);
     if (its_plan != options_.plan) switchPlan(std::move(its_plan));
   }
-  // Before it writes its arguments. Trusted steps are not to take the time.
-  if (options_.log && keepsAll() && session_.remembersAudits())
-    op.audit_key = auditKey(info, inputs);
   const Plan* plan = options_.plan.get();
   op.on_plan = isPlanned(op);
   op.known_signature = op.on_plan ? plan->op_signatures[aligned_ops_.next()] : op.signature;
@@ -282,7 +278,7 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
     value.print.reset();
   } else {
     if (matches(value, storage)) return;
-    value.print = printOf(value, storage, extent_);
+    value.print = printOf(value, storage);
   }
   value.kept = true;
   if (value.producer != kNone) ops_[value.producer].kept_because = kWrittenUnseen;
@@ -376,13 +372,6 @@ bool StepRun::parametersChanged() const {
 
 // ---------------------------------------------------------------------------------------------------
 // trace
-
-std::vector<AuditKey> StepRun::auditKeys() const {
-  std::lock_guard lock(mutex_);
-  std::vector<AuditKey> keys;
-  for (const RunOp& op : ops_) keys.push_back(op.audit_key);
-  return keys;
-}
 
 std::int64_t StepRun::uncountedBytes() const {
   const std::lock_guard lock(mutex_);

@@ -124,7 +124,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
 
   // --- at its end
   scheduler::Trace takeTrace();
-  std::vector<AuditKey> auditKeys() const;  // per op; 0: not taken, the step being trusted
   bool backwardSeen() const noexcept { return backward_seen_; }
   // The most bytes of others' memory that its tensors lay in at a time.
   std::int64_t uncountedBytes() const;
@@ -158,7 +157,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   std::int64_t liveUses() const noexcept { return live_uses_; }
   bool followed() const noexcept;       // it dropped nearly all that its plan drops
-  bool comparedWhole() const noexcept;  // all bytes of each replay of the plan were
+  bool comparedWhole() const noexcept;  // a rehearsal: each replay of the plan was compared
   bool rehearsing() const noexcept { return rehearsing_; }
   bool offPlan() const noexcept { return off_plan_; }
   bool doesMore() const noexcept {  // than its plan, which it still follows
@@ -231,8 +230,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage);
   void noteRead(ValueId value, const at::Tensor& tensor, const ByteRange& read);
   void keepOriginal(RunValue& value, const char* why);
-  Fingerprint printOf(const RunValue& value, const c10::Storage& storage,
-                      Fingerprint::Extent extent = Fingerprint::Extent::kSample) const;
+  Fingerprint printOf(const RunValue& value, const c10::Storage& storage) const;
   bool matches(const RunValue& value, const c10::Storage& storage) const;  // its print
   std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
   void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
@@ -269,8 +267,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   // Called with mutex_ held, or by the recording thread.
   bool unplanned(ValueId value) const noexcept { return plannedAs(value) == scheduler::kNone; }
   ValueId plannedAs(ValueId value) const noexcept { return aligned_values_.planned(value); }
-  // As a rehearsal, or the first step that trusts those of earlier processes.
-  bool comparesAll() const noexcept { return rehearsing_ || extent_ == Fingerprint::Extent::kAll; }
   bool rehearses(const RunOp& op) const;
   bool computesAgain() const noexcept {  // what is evicted now
     return keeps_recipes_ && (!options_.plan || off_plan_);
@@ -346,8 +342,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   int inserted_ = 0;  // ops since the last planned one
   bool rehearsing_ = false;
   const bool keeps_recipes_;  // of what no plan foresees
-  // Of the prints of what the plan drops.
-  Fingerprint::Extent extent_ = Fingerprint::Extent::kSample;
   std::atomic<bool> off_plan_{false};
   std::atomic<bool> finished_{false}, finished_by_hint_{false};
   std::atomic<int> forward_phases_{0};

@@ -96,12 +96,11 @@ struct StepRun::RunOp {
   std::uint64_t signature = 0;
   std::uint64_t aligned_signature = 0;  // by the plan's numbers, once they are others
   std::uint64_t known_signature = 0;    // the plan's, of an op of it
-  AuditKey audit_key = 0;
-  TimeSpan time;                       // that it took
-  const char* kept_because = nullptr;  // nullptr: it may run again
-  bool filled = false;                 // its memory was, with zeros, before it ran first
-  bool on_plan = false;                // one of the plan's
-  bool updates_statistics = false;     // OpInfo: which are neither inputs nor outputs here
+  TimeSpan time;                        // that it took
+  const char* kept_because = nullptr;   // nullptr: it may run again
+  bool filled = false;                  // its memory was, with zeros, before it ran first
+  bool on_plan = false;                 // one of the plan's
+  bool updates_statistics = false;      // OpInfo: which are neither inputs nor outputs here
   bool finished = false;
   bool ran_again = false;  // and what it gave was compared, where contents are defined
   std::size_t log_position = 0;

@@ -80,21 +80,15 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   summary.plan = options.plan;
   summary.trusted = options.plan && !run->rehearsing();
   summary.followed = run->followed();
-  summary.compared_whole = run->comparedWhole();
   Session& session = *Session::current();
   const bool rehearsal = summary.had_backward && options.plan && run->rehearsing();
-  if (rehearsal && !summary.off_plan) {
-    session.rehearsed(*options.plan, summary.compared_whole, run->auditKeys());
-  } else if (rehearsal && summary.compared_whole) {  // and did more: its ops have other numbers
-    session.rehearsed(*options.plan, true, {});
-  } else if (rehearsal && !run->doesMore()) {  // it failed, for want of what differed, say
-    session.noteRehearsal(*options.plan, false, run->auditKeys());
-  }
+  const bool compared_whole = run->comparedWhole();  // it may have done more all the same
+  if (rehearsal && (compared_whole || !summary.off_plan))
+    session.rehearsed(*options.plan, compared_whole);
   summary.observed = options.log && session.releaseLog(options.log);
   if (summary.observed && summary.had_backward && options.record_ops &&
       session.wantsTrace(summary)) {
     summary.trace = run->takeTrace();
-    summary.audit_keys = run->auditKeys();
     summary.recorded = true;
   }
   run->endTraced();

@@ -87,13 +87,10 @@ struct Plan {
   double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn
-  // Rehearsed steps so far; 0: replays are checked against the originals. With the next one all
+  // Have all of its replays been compared with their originals? Until then steps rehearse it. All
   // that changes after the plan was published: steps that begin at that moment read it without the
   // session's lock, and may rehearse once more.
-  std::atomic<int> trials{0};
-  // False, of a plan that earlier processes have compared, until a step has compared all bytes of
-  // all replays in this one too.
-  std::atomic<bool> proven{true};
+  std::atomic<bool> trusted{false};
 };
 
 // Throws std::invalid_argument when the schedule replays before a forward op that does not wait:

@@ -1,7 +1,5 @@
 #include "runtime/program.hpp"
 
-#include <algorithm>
-
 namespace ebbtide::plugin {
 
 void Program::askAgain() {
@@ -13,7 +11,6 @@ void Program::askAgain() {
 // Until then its plan holds.
 void Program::forgetVerdict() {
   verified.clear();
-  from_cache.clear();
   asked = said_plan = false;
   replans = partial_rehearsals = slow_offloads = 0;
 }
@@ -29,11 +26,11 @@ void Program::noteCompared(const Plan& of) {
   }
 }
 
-void Program::noteAuditKeys(const std::vector<AuditKey>& keys) {
-  audit_keys.resize(std::max(audit_keys.size(), keys.size()), 0);
-  for (std::size_t op = 0; op < keys.size(); ++op) {
-    if (keys[op] != 0) audit_keys[op] = keys[op];
+bool Program::hasCompared(const Plan& of) const {
+  for (std::size_t op = 0; op < of.replayed.size(); ++op) {
+    if (of.replayed[op] && !verified.contains(static_cast<OpId>(op))) return false;
   }
+  return true;
 }
 
 }  // namespace ebbtide::plugin

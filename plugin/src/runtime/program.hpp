@@ -11,7 +11,6 @@
 #include "ebbtide/scheduler/activation_shares.hpp"
 #include "ebbtide/scheduler/op_durations.hpp"
 #include "plan/plan.hpp"
-#include "verify/audit_cache.hpp"
 
 namespace ebbtide::plugin {
 
@@ -23,7 +22,7 @@ struct Program {
   void forgetVerdict();  // it is planned, and its replays compared, as if it were a new one
   const std::shared_ptr<Plan>& planAt(std::int64_t step);  // that holds from then on
   void noteCompared(const Plan& of);                       // all that it replays was
-  void noteAuditKeys(const std::vector<AuditKey>& keys);   // 0: not taken
+  bool hasCompared(const Plan& of) const;                  // has all that it replays been?
 
   std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
   std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled
@@ -31,11 +30,9 @@ struct Program {
   std::int64_t later_from = 0;
   scheduler::OpDurations durations;
   std::uint64_t first_op_signature = 0;
-  std::set<OpId> verified;           // ops whose replay equalled the original, at this place
-  std::set<OpId> from_cache;         // that it did so in an earlier process
-  std::vector<AuditKey> audit_keys;  // per op, of the last step that took them; 0: none did
-  bool asked = false;                // a plan was asked for
-  bool replan = false;               // and is to be asked for again
+  std::set<OpId> verified;  // ops whose replay equalled the original, at this place
+  bool asked = false;       // a plan was asked for
+  bool replan = false;      // and is to be asked for again
   bool from_first_step = false;
   bool said_plan = false;
   int replans = 0;

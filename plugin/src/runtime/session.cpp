@@ -38,9 +38,9 @@ bool Session::inChild() noexcept {
   return in_child.load(std::memory_order_relaxed);
 }
 
-Session::Session(Config config, AuditCache::Host host, const RunControl::Make& make_control)
+Session::Session(Config config, std::string torch_version, const RunControl::Make& make_control)
     : config_(std::move(config)),
-      host_(std::move(host)),
+      torch_version_(std::move(torch_version)),
       trained_(config_),
       metrics_({config_->rank, config_->local_rank, config_->job_id}),
       control_(make_control(*this)),
@@ -60,14 +60,15 @@ Session::Session(Config config, AuditCache::Host host, const RunControl::Make& m
               config_->budget_text) {
   if (config_->budget_form.isOfSteps()) measured_.want(config_->budget_form);
   metrics_.setBudgetBytes(config_->budget_bytes.value_or(allocator::kUnlimited));
-  metrics_.setBuild(kVersion, host_.torch_version);
+  metrics_.setBuild(kVersion, torch_version_);
 }
 
 Session::~Session() = default;
 
 // Leaked on purpose: tensors freed during static destruction still reach the allocator.
-void Session::start(Config config, AuditCache::Host host, const RunControl::Make& make_control) {
-  auto* session = new Session(std::move(config), std::move(host), make_control);
+void Session::start(Config config, std::string torch_version,
+                    const RunControl::Make& make_control) {
+  auto* session = new Session(std::move(config), std::move(torch_version), make_control);
   the_session.store(session, std::memory_order_release);
   pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
                  [] {
@@ -138,7 +139,6 @@ void Session::wake(int threads) {
     if (forked_) trained_.beActive();
     readPlace();
     noteStart();
-    openAuditCache(threads);
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
     checkMemory();
@@ -318,7 +318,6 @@ void Session::finishStep(StepSummary summary) {
   const std::int64_t step = steps_;
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
-  known.noteAuditKeys(summary.audit_keys);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
   forgetPrograms();
   lock.unlock();
@@ -451,8 +450,7 @@ void Session::shutdown() {
   if (forked_ && (!awake_ || !shows_)) return;
   if (rank_job_) job_traffic_ = rank_job_->traffic();
   if (awake_ && !settled_) settleAtEnd();
-  rank_job_.reset();             // and with it the connection to the job's store
-  if (audits_) audits_->save();  // what another writer kept it from
+  rank_job_.reset();  // and with it the connection to the job's store
   const allocator::Statistics memory = this->memory().statistics();
   if (awake_) {
     const std::lock_guard lock(mutex_);

@@ -54,18 +54,17 @@
 #include "runtime/step_summary.hpp"
 #include "runtime/steps_to_record.hpp"
 #include "runtime/taken_steps.hpp"
-#include "verify/audit_cache.hpp"
 #include "verify/replay_findings.hpp"
 
 namespace ebbtide::plugin {
 
 class Session {
  public:
-  // The host's threads are told by wake(). `make_control`: once, before it returns.
-  Session(Config config, AuditCache::Host host, const RunControl::Make& make_control);
+  // `make_control`: once, before it returns.
+  Session(Config config, std::string torch_version, const RunControl::Make& make_control);
   ~Session();
   static Session* current() noexcept;  // nullptr before start()
-  static void start(Config config, AuditCache::Host host, const RunControl::Make& make_control);
+  static void start(Config config, std::string torch_version, const RunControl::Make& make_control);
   // Forked after its parent's training began: be inert. A child of a parent that had not is like
   // any process that has not begun to train.
   static bool inChild() noexcept;
@@ -146,7 +145,7 @@ class Session {
   MemorySnapshots& snapshots() noexcept { return snapshots_; }
   LateBackwards& lateBackwards() noexcept { return late_backwards_; }
 
-  // What replays find (session_audit.cpp).
+  // What replays find (session_verification.cpp).
   void countAudit(const std::string& op, std::uint64_t signature, bool equal);
   struct Replayed {
     std::string op;
@@ -172,16 +171,9 @@ class Session {
   void noteSpillFailed() noexcept;
   // An out-of-memory error leaves for the program, which asked for so much. Any thread.
   void noteFailedAllocation(std::size_t bytes) noexcept;
-  void noteBackwardBegins() noexcept;  // first unpack of a step
-  // A step on it is over; were all replays compared? Its ops' keys, where they were taken.
-  void rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
-  // For later processes alone.
-  void noteRehearsal(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys);
+  void noteBackwardBegins() noexcept;            // first unpack of a step
+  void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all compared?
   void rehearsalFailed(const Plan& plan, const std::string& why);  // by no op's fault
-  bool remembersAudits() const noexcept { return audits_ != nullptr; }
-  void noteUnsteady(AuditKey op);  // two replays from the same inputs differed
-  // In a trusted step a replay of it failed, or differed.
-  void distrust(const Plan& plan) noexcept;
   void disable(const std::string& why);  // pass-through from now on, said once
   // One line on stderr each, tagged with the rank.
   void warn(const std::string& text) const;
@@ -314,8 +306,8 @@ class Session {
   void foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph);
   RunSummary summary() const;
   void sayAtEnd();
-  void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
-                       Planned& planned) const;
+  void preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
+                      Planned& planned) const;
   std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
                                double plan_seconds) const;
   // nullptr: it cannot be drawn, which is no reason to do without a plan.
@@ -375,13 +367,10 @@ class Session {
   void endOutage();
   void allowOverrunFor(const Plan* plan);
   bool wantsPlan(const scheduler::Trace& trace);
-  void planAnew(Program& known);  // so many times; mutex_ held
-  void openAuditCache(int threads);
-  void keepRejected(scheduler::Trace& trace);                        // mutex_ held
-  void planWithoutRejected();                                        // mutex_ held
-  bool rehearsedBefore(const scheduler::Trace& trace, Plan& plan);   // mutex_ held
-  bool comparedBefore(std::uint64_t program, std::size_t op) const;  // mutex_ held
-  void forgetPrograms();                                             // mutex_ held
+  void planAnew(Program& known);                     // so many times; mutex_ held
+  void keepRejected(scheduler::Trace& trace) const;  // mutex_ held
+  void planWithoutRejected();                        // mutex_ held
+  void forgetPrograms();                             // mutex_ held
   // The one that most steps ran, of those whose figures are known; of several the largest. mutex_
   // held.
   const Program* mainProgram() const;
@@ -397,8 +386,7 @@ class Session {
   void say(const std::string& text) const;
 
   CurrentConfig config_;
-  AuditCache::Host host_;
-  std::unique_ptr<AuditCache> audits_;  // since wake(); nullptr: nothing is remembered
+  const std::string torch_version_;
   TrainedMemory trained_;
   RunTrace run_trace_{config_, trained_, [this](const std::string& text) { warn(text); }};
   MemorySnapshots snapshots_{config_, trained_, [this](const std::string& text) { warn(text); }};

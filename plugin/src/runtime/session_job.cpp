@@ -31,7 +31,7 @@ void Session::startRankJob() {
     return trained_.isElsewhere();
   }();
   const RankPlanning::Identity identity{
-      .versions = {.plugin = kVersion, .torch = host_.torch_version},
+      .versions = {.plugin = kVersion, .torch = torch_version_},
       .global_rank = config_->rank,
       .host = share.host,
       .host_processors = of_gpu ? 0 : std::max(1, share.processors / std::max(1, threads_))};

@@ -93,11 +93,6 @@ void Session::notePlainPeak(Program& known, const allocator::Statistics& memory)
 void Session::judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
                         const ExecutorCounters::Totals& done, Program& known) const {
   const Plan& plan = *summary.plan;
-  // Compared in this process, once all bytes of all of its replays were, in one step.
-  if (known.plan.get() == &plan && !plan.proven && summary.compared_whole) {
-    known.noteCompared(plan);
-    known.plan->proven = true;
-  }
   known.steady_peak_bytes = std::max(known.steady_peak_bytes, memory.allocated_peak_bytes);
   const double predicted = static_cast<double>(plan.predicted_peak_bytes);
   const double error = (static_cast<double>(memory.allocated_peak_bytes) - predicted) / predicted;

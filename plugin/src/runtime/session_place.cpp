@@ -258,8 +258,12 @@ std::string Session::serve() {
 void Session::sayWhereItIs() {
   const std::string endpoint = serve();
   if (!std::exchange(said_where_, true)) {
-    say(fmt::format("{} (torch {}): {}, {}", kVersion, host_.torch_version, budgetInWords(),
-                    endpoint));
+    say(fmt::format("{} (torch {}): {}, {}", kVersion, torch_version_, budgetInWords(), endpoint));
+    if (config_->asks_for_audit_cache && config_->rank == 0) {
+      warn(
+          "EBBTIDE_AUDIT_CACHE has no effect any more, and nothing is to be done: each process "
+          "compares its replays itself");
+    }
     return;
   }
   say(fmt::format("this is rank {} of {}, {} of {} on this machine: {}", config_->rank,

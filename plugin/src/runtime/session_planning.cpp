@@ -60,7 +60,6 @@ void Session::requestPlan(RecordedStep step) {
 }
 
 void Session::planLoop() {
-  if (audits_) audits_->load();
   startRankJob();
   for (;;) {
     std::unique_ptr<ToPlan> to_plan;
@@ -159,7 +158,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   }
   Planned planned = search_.best(trace, graph, cap);
   if (ends_) return;
-  preferRehearsed(trace, first_step, cap, planned);
+  preferCompared(trace, first_step, cap, planned);
   std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
   if (trace.group_size > 1)
     own = StepSchedule{planned.step, planned.result.schedule, planned.result.planner};
@@ -241,7 +240,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     to_record_.atLeast(2);
     return;
   }
-  plan->trials = rehearsedBefore(trace, *plan) ? 1 : 0;
+  plan->trusted = known.hasCompared(*plan);
   if (known.plans_made++ > 0) counters_.addReplan();
   expectReplays(*plan);
   known.later_plan = nullptr;

@@ -179,7 +179,7 @@ std::string Session::reportText() const {
   const scheduler::BudgetFacts facts = trained_.memoryFacts();
   nlohmann::json report = {
       {"version", kVersion},
-      {"torch_version", host_.torch_version},
+      {"torch_version", torch_version_},
       {"rank", config_->rank},
       {"world_size", config_->world_size},
       {"mode", modeName()},
@@ -222,8 +222,6 @@ std::string Session::reportText() const {
       {"replayed_online_ops", done.replayed_online_ops},
       {"audited", findings_.audited()},
       {"rejected", findings_.rejected()},
-      {"audited_from_cache", findings_.auditedBefore()},
-      {"rejected_from_cache", findings_.rejectedBefore()},
       {"rehearsed_steps", rehearsed_steps_},
       {"followed_steps", done.followed_steps},
       {"smallest_feasible_budget_bytes", smallestBudgetBytes()},

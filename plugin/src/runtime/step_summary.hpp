@@ -2,11 +2,9 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "plan/plan.hpp"
 #include "runtime/open_steps.hpp"
-#include "verify/audit_cache.hpp"
 
 namespace ebbtide::plugin {
 
@@ -17,14 +15,12 @@ struct StepSummary {
   bool observed = false;  // the allocator, to its end
   bool off_plan = false;
   std::shared_ptr<const Plan> plan;  // that it began with, left or not; nullptr: none
-  bool trusted = false;              // rehearsed before it began, here or in an earlier process
-  bool compared_whole = false;       // all replays of its plan, by all bytes
+  bool trusted = false;              // its plan was, when it began
   bool alone = true;                 // no other step was alive at its end
   bool followed = false;             // it dropped nearly all that its plan drops
   bool waited = false;               // for its backward pass, while others began
   std::int64_t uncounted_bytes = 0;  // of others' memory, which no budget counts
   scheduler::Trace trace;
-  std::vector<AuditKey> audit_keys;  // of the trace's ops
 };
 
 }  // namespace ebbtide::plugin

@@ -10,13 +10,6 @@ bool ReplayFindings::reject(const std::string& op, std::uint64_t signature) {
   return rejected_.insert(signature).second;
 }
 
-bool ReplayFindings::rejectAsBefore(const std::string& op, std::uint64_t signature) {
-  if (!rejected_.insert(signature).second) return false;
-  any_rejected_ = true;
-  ++rejected_names_before_[op];
-  return true;
-}
-
 void ReplayFindings::addDiffering(const std::string& op, std::uint64_t signature) {
   if (!differed_.insert(signature).second || whyDeterministic(op) != nullptr) return;
   if (!differed_names_.insert(op).second) distrust(op);
@@ -33,7 +26,7 @@ void ReplayFindings::addUnwritten(const std::string& op) {
 }
 
 bool ReplayFindings::rejectsName(const std::string& op) const {
-  return rejected_names_.contains(op) || rejected_names_before_.contains(op);
+  return rejected_names_.contains(op);
 }
 
 bool ReplayFindings::rejects(const Plan& plan) const {

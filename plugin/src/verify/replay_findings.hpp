@@ -1,5 +1,5 @@
 // ReplayFindings: which replays were compared with their originals in this process, and which ops
-// are never to be run again, for that or for what an earlier process found.
+// are never to be run again.
 //
 // A call that differs is rejected alone: the program may have written what it read unseen. Where
 // two runs from the same inputs differ, or two calls of an op that is not known to repeat
@@ -22,7 +22,6 @@ class ReplayFindings {
   using Counts = std::map<std::string, std::int64_t>;  // by the op's name
 
   void addEqual(const std::string& op) { ++audited_[op]; }
-  void addEqualBefore(const std::string& op) { ++audited_before_[op]; }  // an earlier process's
   // It gave other results; what merely failed may have been short of memory.
   void addDiffering(const std::string& op, std::uint64_t signature);
   // The op's kernel does not repeat: no call of it is run again. True: it was not known yet.
@@ -31,7 +30,6 @@ class ReplayFindings {
   void addUnwritten(const std::string& op);
   // True: it was not known yet.
   bool reject(const std::string& op, std::uint64_t signature);
-  bool rejectAsBefore(const std::string& op, std::uint64_t signature);
 
   bool anyRejected() const noexcept { return any_rejected_; }
   bool anyDistrusted() const noexcept { return any_distrusted_; }
@@ -44,19 +42,16 @@ class ReplayFindings {
   bool rejectsName(const std::string& op) const;
   bool rejects(std::uint64_t signature) const { return rejected_.contains(signature); }
   bool rejects(const Plan& plan) const;  // something that it replays
-  bool differs(std::uint64_t signature) const { return differed_.contains(signature); }
 
   const Counts& audited() const { return audited_; }
   const Counts& rejected() const { return rejected_names_; }
-  const Counts& auditedBefore() const { return audited_before_; }
-  const Counts& rejectedBefore() const { return rejected_names_before_; }
 
  private:
   std::atomic<bool> any_rejected_{false}, any_distrusted_{false}, any_unwritten_{false};
   std::set<std::uint64_t> rejected_;  // signatures of ops
   std::set<std::uint64_t> differed_;  // of them those that did not merely fail
   std::set<std::string> differed_names_, distrusted_, unwritten_, said_;
-  Counts audited_, rejected_names_, audited_before_, rejected_names_before_;
+  Counts audited_, rejected_names_;
 };
 
 }  // namespace ebbtide::plugin

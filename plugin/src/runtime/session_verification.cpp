@@ -1,5 +1,5 @@
-// What a Session knows of replays: audits of this process's rehearsals and of earlier ones, and
-// what follows from them for plans.
+// What a Session knows of replays that were verified in rehearsals, and what follows from them for
+// plans.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,11 +11,6 @@ namespace ebbtide::plugin {
 namespace {
 
 constexpr int kPartialRehearsals = 3;  // then the program is recorded and planned anew
-
-// Of the step's time, what a plan may take more to need no rehearsal: one part of so many. That of
-// the first step is soon replaced.
-constexpr std::int64_t kHardlyMore = 100;
-constexpr std::int64_t kSomeMore = 4;
 
 // Does the schedule run none again but the trace's rerunnable ops?
 bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
@@ -31,16 +26,6 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
 }
 
 }  // namespace
-
-void Session::openAuditCache(int threads) {
-  // Its keys say nothing of a GPU, nor of its driver and libraries.
-  if (config_->audit_cache_dir.empty() || trained_.isElsewhere()) return;
-  if (!budget() && !budget_.isOfStage()) return;
-  host_.threads = threads;
-  audits_ = std::make_unique<AuditCache>(
-      AuditCache::Folder{config_->audit_cache_dir, config_->audit_cache_asked_for}, host_,
-      [this](const std::string& text) { warn(text); });
-}
 
 void Session::countAudit(const std::string& op, std::uint64_t signature, bool equal) {
   if (!equal) {
@@ -121,21 +106,7 @@ bool Session::leavesUnwritten(const std::string& op) const {
   return findings_.leavesUnwritten(op);
 }
 
-void Session::noteUnsteady(AuditKey op) {
-  if (audits_) audits_->addDiffers(op);
-}
-
-// The next process rehearses the program again: it does something today that its rehearsal did not.
-void Session::distrust(const Plan& plan) noexcept try {
-  if (!audits_ || inChild()) return;
-  audits_->forget(plan.signature);
-  audits_->save();
-} catch (const std::exception&) {
-  return;  // no memory: what is known stays
-}
-
-void Session::rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys) {
-  noteRehearsal(plan, whole, audit_keys);
+void Session::rehearsed(const Plan& plan, bool whole) {
   std::lock_guard lock(mutex_);
   ++rehearsed_steps_;
   metrics_.add(metrics::Counter::kRehearsedSteps, 1);
@@ -144,7 +115,7 @@ void Session::rehearsed(const Plan& plan, bool whole, const std::vector<AuditKey
   Program& known = program->second;
   if (whole) {
     known.noteCompared(plan);
-    ++known.plan->trials;
+    known.plan->trusted = true;
     return;
   }
   // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
@@ -169,61 +140,21 @@ void Session::rehearsalFailed(const Plan& plan, const std::string& why) {
     warn("no plan could be rehearsed, values are spilled instead: " + why);
 }
 
-// For later processes. That a replay failed is not kept: it may have been short of memory.
-void Session::noteRehearsal(const Plan& plan, bool whole, const std::vector<AuditKey>& audit_keys) {
-  if (!audits_ || audit_keys.size() < plan.replayed.size()) return;
-  std::vector<std::uint64_t> equal;
-  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
-    if (!plan.replayed[op]) continue;
-    const std::uint64_t place = auditPlace(op, audit_keys[op]);
-    std::lock_guard lock(mutex_);
-    if (findings_.differs(plan.op_signatures[op])) {
-      audits_->addKept(plan.signature, place);
-    } else if (whole && !findings_.leavesUnwritten(plan.replayed_name[op])) {
-      equal.push_back(place);
-    }
-  }
-  audits_->addEqual(plan.signature, equal);
-  audits_->save();
-}
-
 // Called with mutex_ held, before the program's ops are planned.
-void Session::keepRejected(scheduler::Trace& trace) {
-  const auto known = programs_.find(trace.signature);
-  if (known == programs_.end()) return;  // forgotten meanwhile, and not planned
-  const std::vector<AuditKey>& keys = known->second.audit_keys;
-  bool keeps = false;
-  for (std::size_t i = 0; i < trace.ops.size(); ++i) {
-    scheduler::TraceOp& op = trace.ops[i];
+void Session::keepRejected(scheduler::Trace& trace) const {
+  for (scheduler::TraceOp& op : trace.ops) {
     if (!op.rerunnable) continue;
-    const AuditKey key = i < keys.size() ? keys[i] : 0;
-    const bool differs = audits_ && audits_->differs(key);
-    const bool kept = audits_ && audits_->kept(trace.signature, auditPlace(i, key));
-    if ((differs || kept) && findings_.rejectAsBefore(op.name, op.signature)) {
-      keeps = keeps || kept;
-      debug(fmt::format("the results of {} are kept: it gave other ones in an earlier process",
-                        op.name));
-    }
     if (!findings_.rejects(op.signature) && !findings_.distrusts(op.name)) continue;
     op.rerunnable = false;
     op.kept_because = "gave other results when it was run again";
   }
-  if (keeps) audits_->countKeeping(trace.signature);
 }
 
-// Called with mutex_ held. At this place of the program, in an earlier process.
-bool Session::comparedBefore(std::uint64_t program, std::size_t op) const {
-  const auto known = programs_.find(program);
-  if (!audits_ || known == programs_.end() || op >= known->second.audit_keys.size()) return false;
-  return audits_->equal(program, auditPlace(op, known->second.audit_keys[op]));
-}
-
-// Durations differ a little from process to process, and plans with them. One that replays only
-// what has been compared spares the rehearsal, and is taken where it costs hardly more time.
-void Session::preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
-                              Planned& planned) const {
-  const bool no_rehearsal = outage_.began();  // its originals could not be spilled
-  if (!audits_ && !no_rehearsal) return;
+// Where no originals can be spilled no plan can be rehearsed: one that replays only what has been
+// compared is taken, unless its peak is higher.
+void Session::preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
+                             Planned& planned) const {
+  if (!outage_.began()) return;
   scheduler::Trace compared = trace;
   bool any = false;
   {
@@ -231,8 +162,7 @@ void Session::preferRehearsed(const scheduler::Trace& trace, bool first_step, st
     const auto known = programs_.find(trace.signature);
     if (known == programs_.end()) return;
     for (std::size_t op = 0; op < compared.ops.size(); ++op) {
-      const bool was = known->second.verified.contains(static_cast<OpId>(op)) ||
-                       comparedBefore(trace.signature, op);
+      const bool was = known->second.verified.contains(static_cast<OpId>(op));
       compared.ops[op].rerunnable = compared.ops[op].rerunnable && was;
       any = any || was;
     }
@@ -244,28 +174,7 @@ void Session::preferRehearsed(const scheduler::Trace& trace, bool first_step, st
   const std::int64_t longer = other.simulated.recompute_ns - planned.simulated.recompute_ns;
   debug(fmt::format("a plan of replays that were compared before: {} peak, {:.1f} ms longer",
                     higher ? "higher" : "no higher", static_cast<double>(longer) * 1e-6));
-  const std::int64_t allowed = trace.duration_ns / (first_step ? kSomeMore : kHardlyMore);
-  if (!higher && (longer <= allowed || no_rehearsal)) planned = std::move(other);
-}
-
-// Called with mutex_ held. Were all of the plan's replays compared, here or in an earlier process,
-// in this program?
-bool Session::rehearsedBefore(const scheduler::Trace& trace, Plan& plan) {
-  Program& known = programs_[trace.signature];
-  std::vector<OpId> from_cache;
-  for (std::size_t op = 0; op < plan.replayed.size(); ++op) {
-    if (!plan.replayed[op] || known.verified.contains(static_cast<OpId>(op))) continue;
-    if (!comparedBefore(trace.signature, op)) return false;
-    from_cache.push_back(static_cast<OpId>(op));
-  }
-  if (from_cache.empty()) return true;
-  plan.proven = false;
-  for (const OpId op : from_cache) {
-    if (known.from_cache.insert(op).second) findings_.addEqualBefore(trace.ops[op].name);
-  }
-  debug(fmt::format("{} replays are trusted: they were compared in an earlier process ({})",
-                    from_cache.size(), audits_->path()));
-  return true;
+  if (!higher) planned = std::move(other);
 }
 
 }  // namespace ebbtide::plugin
