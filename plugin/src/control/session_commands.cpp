@@ -143,8 +143,7 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
 scheduler::Trace SessionControl::planningTrace(const RecordedStep& step) {
   scheduler::Trace trace = *step.trace;
   trace.host = session_.hostCopies();
-  const std::lock_guard lock(session_.mutex_);
-  session_.keepRejected(trace);
+  session_.replay_trust_.keepRejected(trace);
   return trace;
 }
 
@@ -318,7 +317,7 @@ void SessionControl::takePlan(ProgramChange& program) {
   const scheduler::Trace& trace = *program.step.trace;
   const auto found = session_.programs_.find(trace.signature);
   if (found == session_.programs_.end() || program.later) return;
-  if (program.plan != nullptr && session_.findings_.rejects(*program.plan)) return;
+  if (program.plan != nullptr && session_.replay_trust_.rejects(*program.plan)) return;
   Program& known = found->second;
   known.plan = known.later_plan = nullptr;
   known.plain_peak_bytes = program.plain_peak_bytes;

@@ -20,7 +20,7 @@ namespace {
 using metrics::Response;
 using nlohmann::json;
 
-std::int64_t sumOf(const ReplayFindings::Counts& counts) {
+std::int64_t sumOf(const ReplayTrust::Counts& counts) {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0},
                          [](std::int64_t sum, const auto& one) { return sum + one.second; });
 }
@@ -83,8 +83,8 @@ Response SessionControl::status() {
     status.memory.peak_allocated_bytes = session_.figures_.allocatedPeakBytes();
     status.memory.peak_mapped_bytes = session_.figures_.mappedPeakBytes();
     status.memory.base_bytes = session_.base_bytes_;
-    status.totals.audited = sumOf(session_.findings_.audited());
-    status.totals.rejected = sumOf(session_.findings_.rejected());
+    status.totals.audited = sumOf(session_.replay_trust_.equal());
+    status.totals.rejected = sumOf(session_.replay_trust_.rejected());
     if (const Program* known = program()) {
       status.plan = known->plan;
       status.memory.predicted_peak_bytes = known->predicted_peak_bytes;

@@ -264,7 +264,7 @@ bool StepRun::differsFromBirth(const RunValue& value) const {
 
 bool StepRun::mayRunAgain(const RunOp& op) const {
   return op.recipe && op.finished && op.kept_because == nullptr &&
-         op.info->repeats_because != nullptr && !session_.hasRejected(op.info->name);
+         op.info->repeats_because != nullptr && !session_.replayTrust().hasRejected(op.info->name);
 }
 
 // Nothing when it costs more than to spill it.

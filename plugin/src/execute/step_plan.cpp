@@ -185,7 +185,7 @@ void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
 // was made?
 bool StepRun::losesItsOp(ValueId id, const RunValue& value) const {
   return value.held && value.producer != kNone && options_.plan->fetches_of[plannedAs(id)] == 0 &&
-         session_.distrusts(ops_[value.producer].info->name);
+         session_.replayTrust().distrusts(ops_[value.producer].info->name);
 }
 
 // Called with mutex_ held. A value whose hooks are still alive is given up only if the plan makes

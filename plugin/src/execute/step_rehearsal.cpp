@@ -20,7 +20,7 @@ void StepRun::endRehearsal(const std::exception& error) {
   const Locked lock(*this);
   if (at_fault != kNone && !no_memory) {
     const RunOp& op = ops_[at_fault];
-    std::vector<Session::Replayed> rejected = {{op.info->name, op.known_signature}};
+    std::vector<ReplayTrust::Replay> rejected = {{op.info->name, op.known_signature}};
     const std::vector<OpId> readers = readersOfResized();
     if (std::find(readers.begin(), readers.end(), at_fault) != readers.end()) {
       for (const OpId reader : readers) {
@@ -28,7 +28,7 @@ void StepRun::endRehearsal(const std::exception& error) {
           rejected.push_back({ops_[reader].info->name, ops_[reader].known_signature});
       }
     }
-    session_.rejectReplays(rejected, messageOf(error));
+    session_.replayTrust().reject(rejected, messageOf(error));
   } else {
     session_.rehearsalFailed(*options_.plan, messageOf(error));
   }
@@ -101,7 +101,7 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
   for (std::size_t i = 0; i < equal.size(); ++i) {
     if (same(i, nullptr)) continue;
     std::fill(equal.begin(), equal.end(), false);
-    return session_.distrustName(op.info->name);
+    return session_.replayTrust().distrust(op.info->name);
   }
   bool unwritten = false;
   for (std::size_t i = 0; i < equal.size(); ++i) {
@@ -113,7 +113,7 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
     if (!same(i, original.data())) continue;
     equal[i] = unwritten = true;
   }
-  if (unwritten) session_.noteUnwritten(op.info->name);
+  if (unwritten) session_.replayTrust().noteUnwritten(op.info->name);
 } catch (const std::exception& error) {  // the rehearsal can do without
   session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
 }

@@ -382,7 +382,7 @@ bool StepRun::endsReplay(const RunOp& op, const std::exception& error) {
   if (isOutOfMemory(error)) return true;
   // Else that of an input, which is what cannot be had.
   const bool itself = !isOurs(error);
-  if (itself) session_.rejectReplay(op.info->name, op.known_signature, messageOf(error));
+  if (itself) session_.replayTrust().reject(op.info->name, op.known_signature, messageOf(error));
   {
     const Locked lock(*this);
     const auto elsewhere = [this](const auto& output) {
@@ -430,11 +430,11 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
     }
   }
   if (rehearsed) {
-    if (equal) session_.countAudit(op.info->name, op.known_signature, *equal);
+    if (equal) session_.replayTrust().noteCompared(op.info->name, op.known_signature, *equal);
   } else if (value.print && !repeats(value, replayed)) {
     // The original is gone: better no number than a wrong one.
-    session_.rejectReplay(op.info->name, op.known_signature, "it gave other results");
-    if (op.info->repeats_because == nullptr) session_.distrustName(op.info->name);
+    session_.replayTrust().reject(op.info->name, op.known_signature, "it gave other results");
+    if (op.info->repeats_because == nullptr) session_.replayTrust().distrust(op.info->name);
     {
       const Locked lock(*this);
       if (value.spilled || value.encoded) {  // it comes from there

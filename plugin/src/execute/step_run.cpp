@@ -137,7 +137,7 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   op.info = &info;
   op.signature = op.aligned_signature = info.hash;
   op.updates_statistics = info.updatesStatistics(inputs);
-  op.filled = session_.leavesUnwritten(info.name);
+  op.filled = session_.replayTrust().leavesUnwritten(info.name);
   if (info.never_replay) op.kept_because = kNeverReplayed;
   if (info.may_differ_on_gpu && !device_.contents.onHost()) op.kept_because = kInNoOrder;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {

@@ -89,11 +89,13 @@ void Session::start(Config config, std::string torch_version,
 // be left with a thread that the child does not have. In the order in which they are taken.
 void Session::lockForFork() {
   mutex_.lock();
+  replay_trust_.lockForFork();
   trained_.lockForFork();
 }
 
 void Session::unlockAfterFork() {
   trained_.unlockAfterFork();
+  replay_trust_.unlockAfterFork();
   mutex_.unlock();
 }
 

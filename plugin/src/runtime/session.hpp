@@ -54,7 +54,7 @@
 #include "runtime/step_summary.hpp"
 #include "runtime/steps_to_record.hpp"
 #include "runtime/taken_steps.hpp"
-#include "verify/replay_findings.hpp"
+#include "verify/replay_trust.hpp"
 
 namespace ebbtide::plugin {
 
@@ -144,23 +144,8 @@ class Session {
   RunTrace& runTrace() noexcept { return run_trace_; }
   MemorySnapshots& snapshots() noexcept { return snapshots_; }
   LateBackwards& lateBackwards() noexcept { return late_backwards_; }
+  ReplayTrust& replayTrust() noexcept { return replay_trust_; }
 
-  // What replays find (session_verification.cpp).
-  void countAudit(const std::string& op, std::uint64_t signature, bool equal);
-  struct Replayed {
-    std::string op;
-    std::uint64_t signature = 0;
-  };
-  void rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why);
-  void rejectReplays(const std::vector<Replayed>& ops, const std::string& why);
-  // Has a replay of such an op differed, in whatever step of this process?
-  bool hasRejected(const std::string& op) const;
-  // It gave other results in a trusted step, or twice from the same inputs.
-  void distrustName(const std::string& op);
-  bool distrusts(const std::string& op) const;
-  // It leaves bytes of its results unwritten: its memory is filled before it runs, each time.
-  void noteUnwritten(const std::string& op);
-  bool leavesUnwritten(const std::string& op) const;
   // The last write to the host failed, a moment ago.
   bool hostRefuses() const noexcept { return trained_.hostRefuses(); }
   // A GPU that is measured alone is left as PyTorch has it. Any thread.
@@ -367,10 +352,9 @@ class Session {
   void endOutage();
   void allowOverrunFor(const Plan* plan);
   bool wantsPlan(const scheduler::Trace& trace);
-  void planAnew(Program& known);                     // so many times; mutex_ held
-  void keepRejected(scheduler::Trace& trace) const;  // mutex_ held
-  void planWithoutRejected();                        // mutex_ held
-  void forgetPrograms();                             // mutex_ held
+  void planAnew(Program& known);  // so many times; mutex_ held
+  void planWithoutRejected();     // takes mutex_
+  void forgetPrograms();          // mutex_ held
   // The one that most steps ran, of those whose figures are known; of several the largest. mutex_
   // held.
   const Program* mainProgram() const;
@@ -409,6 +393,10 @@ class Session {
   LateBackwards late_backwards_;
   ExecutorCounters counters_{metrics_};
   EvictionCosts eviction_costs_;
+  ReplayTrust replay_trust_{metrics_,
+                            {.plan_without_rejected = [this] { planWithoutRejected(); },
+                             .warn = [this](const std::string& text) { warn(text); },
+                             .debug = [this](const std::string& text) { debug(text); }}};
   const PlanSearch search_, quick_search_;
 
   mutable std::mutex mutex_;  // guards all below
@@ -456,8 +444,6 @@ class Session {
   std::atomic<bool> allocation_failed_ = false;                   // since a step began
   std::map<std::uint64_t, Program> programs_;                     // by trace signature
   ProgramHistory history_;
-  ReplayFindings findings_;
-  std::int64_t rehearsed_steps_ = 0;
   int said_plans_ = 0;  // under this budget
   StepsToRecord to_record_;
   ActivePlan active_;

@@ -115,10 +115,7 @@ void Session::placeStep() {
 
 void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_number) {
   const auto start = std::chrono::steady_clock::now();
-  {
-    std::lock_guard lock(mutex_);
-    keepRejected(trace);
-  }
+  replay_trust_.keepRejected(trace);
   scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   const std::optional<Bytes> budget = this->budget();
   if (!budget) {
@@ -235,7 +232,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   if (budget_number != budget_.number()) return;  // as planOnce()
   Program& known = program->second;
   // While it was made a rehearsal found out, or a write to the host failed.
-  if (findings_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
+  if (replay_trust_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
     known.replan = true;
     to_record_.atLeast(2);
     return;

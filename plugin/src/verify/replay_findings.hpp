@@ -21,7 +21,7 @@ class ReplayFindings {
  public:
   using Counts = std::map<std::string, std::int64_t>;  // by the op's name
 
-  void addEqual(const std::string& op) { ++audited_[op]; }
+  void addEqual(const std::string& op) { ++equal_[op]; }
   // It gave other results; what merely failed may have been short of memory.
   void addDiffering(const std::string& op, std::uint64_t signature);
   // The op's kernel does not repeat: no call of it is run again. True: it was not known yet.
@@ -43,7 +43,7 @@ class ReplayFindings {
   bool rejects(std::uint64_t signature) const { return rejected_.contains(signature); }
   bool rejects(const Plan& plan) const;  // something that it replays
 
-  const Counts& audited() const { return audited_; }
+  const Counts& equal() const { return equal_; }
   const Counts& rejected() const { return rejected_names_; }
 
  private:
@@ -51,7 +51,7 @@ class ReplayFindings {
   std::set<std::uint64_t> rejected_;  // signatures of ops
   std::set<std::uint64_t> differed_;  // of them those that did not merely fail
   std::set<std::string> differed_names_, distrusted_, unwritten_, said_;
-  Counts audited_, rejected_names_;
+  Counts equal_, rejected_names_;
 };
 
 }  // namespace ebbtide::plugin

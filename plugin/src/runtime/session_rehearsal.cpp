@@ -1,5 +1,5 @@
-// What a Session knows of replays that were verified in rehearsals, and what follows from them for
-// plans.
+// What a Session does about rehearsals: plans that are trusted after them, and programs that are
+// planned anew.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,47 +27,10 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
 
 }  // namespace
 
-void Session::countAudit(const std::string& op, std::uint64_t signature, bool equal) {
-  if (!equal) {
-    {
-      std::lock_guard lock(mutex_);
-      findings_.addDiffering(op, signature);
-    }
-    rejectReplay(op, signature, "it does not repeat bit for bit");
-    return;
-  }
-  metrics_.add(metrics::Counter::kAudits, 1);
-  std::lock_guard lock(mutex_);
-  findings_.addEqual(op);
-}
-
-void Session::rejectReplay(const std::string& op, std::uint64_t signature, const std::string& why) {
-  rejectReplays({{op, signature}}, why);
-}
-
-void Session::rejectReplays(const std::vector<Replayed>& ops, const std::string& why) {
-  if (ops.empty()) return;
-  std::lock_guard lock(mutex_);
-  std::size_t others = 0;
-  for (const auto& [op, signature] : ops) others += findings_.reject(op, signature) ? 1 : 0;
-  metrics_.add(metrics::Counter::kAuditFailures, static_cast<double>(others));
-  std::vector<std::string> names;  // of which nothing has been said
-  for (const auto& [op, signature] : ops) {
-    if (findings_.takeSaying(op)) names.push_back(op);
-  }
-  if (!names.empty()) {
-    const std::string more =
-        names.size() > 1 ? fmt::format(" and {} other operations", names.size() - 1) : "";
-    warn(fmt::format("the results of {}{} are kept, not computed again: {}", names.front(), more,
-                     why));
-  }
-  planWithoutRejected();
-}
-
-// Called with mutex_ held.
 void Session::planWithoutRejected() {
+  const std::lock_guard lock(mutex_);
   for (auto& [program, known] : programs_) {
-    const auto rejects = [this](const auto& plan) { return plan && findings_.rejects(*plan); };
+    const auto rejects = [this](const auto& plan) { return plan && replay_trust_.rejects(*plan); };
     if (!rejects(known.plan) && !rejects(known.later_plan)) continue;
     if (rejects(known.plan)) known.plan = nullptr;
     known.later_plan = nullptr;
@@ -76,40 +39,9 @@ void Session::planWithoutRejected() {
   }
 }
 
-bool Session::hasRejected(const std::string& op) const {
-  if (!findings_.anyRejected()) return false;
-  std::lock_guard lock(mutex_);
-  return findings_.rejectsName(op);
-}
-
-void Session::distrustName(const std::string& op) {
-  std::lock_guard lock(mutex_);
-  if (!findings_.distrust(op)) return;
-  debug(fmt::format("no call of {} is run again: it does not repeat", op));
-  planWithoutRejected();
-}
-
-bool Session::distrusts(const std::string& op) const {
-  if (!findings_.anyDistrusted()) return false;
-  std::lock_guard lock(mutex_);
-  return findings_.distrusts(op);
-}
-
-void Session::noteUnwritten(const std::string& op) {
-  std::lock_guard lock(mutex_);
-  findings_.addUnwritten(op);
-}
-
-bool Session::leavesUnwritten(const std::string& op) const {
-  if (!findings_.anyUnwritten()) return false;
-  std::lock_guard lock(mutex_);
-  return findings_.leavesUnwritten(op);
-}
-
 void Session::rehearsed(const Plan& plan, bool whole) {
+  replay_trust_.noteRehearsal();
   std::lock_guard lock(mutex_);
-  ++rehearsed_steps_;
-  metrics_.add(metrics::Counter::kRehearsedSteps, 1);
   const auto program = programs_.find(plan.signature);
   if (program == programs_.end() || program->second.plan.get() != &plan) return;
   Program& known = program->second;
@@ -138,16 +70,6 @@ void Session::rehearsalFailed(const Plan& plan, const std::string& why) {
   planAnew(program->second);
   if (!program->second.replan)
     warn("no plan could be rehearsed, values are spilled instead: " + why);
-}
-
-// Called with mutex_ held, before the program's ops are planned.
-void Session::keepRejected(scheduler::Trace& trace) const {
-  for (scheduler::TraceOp& op : trace.ops) {
-    if (!op.rerunnable) continue;
-    if (!findings_.rejects(op.signature) && !findings_.distrusts(op.name)) continue;
-    op.rerunnable = false;
-    op.kept_because = "gave other results when it was run again";
-  }
 }
 
 // Where no originals can be spilled no plan can be rehearsed: one that replays only what has been

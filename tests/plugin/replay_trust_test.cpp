@@ -1,0 +1,179 @@
+#include "verify/replay_trust.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace ebbtide::plugin {
+namespace {
+
+using Counts = ReplayTrust::Counts;
+using Lines = std::vector<std::string>;
+
+std::shared_ptr<const Plan> planThatReplays(const std::string& op, std::uint64_t signature) {
+  const auto plan = std::make_shared<Plan>();
+  plan->op_signatures = {signature};
+  plan->replayed = {true};
+  plan->replayed_name = {op};
+  return plan;
+}
+
+class ReplayTrustTest : public testing::Test {
+ protected:
+  double metric(const std::string& series) const {
+    const std::string text = metrics_.render();
+    const std::size_t line = text.find("\n" + series + "{");
+    if (line == std::string::npos) return -1;
+    return std::stod(text.substr(text.find(' ', line + 1)));
+  }
+
+  metrics::RankMetrics metrics_{{0, 0}};
+  int plannings_ = 0;
+  Lines warnings_, debug_;
+  ReplayTrust trust_{metrics_,
+                     {.plan_without_rejected = [this] { ++plannings_; },
+                      .warn = [this](const std::string& text) { warnings_.push_back(text); },
+                      .debug = [this](const std::string& text) { debug_.push_back(text); }}};
+};
+
+TEST_F(ReplayTrustTest, EqualReplaysAreCountedAndChangeNoPlan) {
+  trust_.noteCompared("aten::mul", 4, true);
+  trust_.noteCompared("aten::mul", 5, true);
+  EXPECT_EQ(trust_.equal(), (Counts{{"aten::mul", 2}}));
+  EXPECT_TRUE(trust_.rejected().empty());
+  EXPECT_FALSE(trust_.hasRejected("aten::mul"));
+  EXPECT_DOUBLE_EQ(metric("ebbtide_audits_total"), 2);
+  EXPECT_EQ(plannings_, 0);
+}
+
+TEST_F(ReplayTrustTest, OneThatDiffersIsRejectedAndSaidOnce) {
+  for (int step = 0; step < 2; ++step) trust_.noteCompared("aten::sub", 5, false);
+  EXPECT_TRUE(trust_.hasRejected("aten::sub"));
+  EXPECT_TRUE(trust_.rejects(*planThatReplays("aten::sub", 5)));
+  EXPECT_FALSE(trust_.rejects(*planThatReplays("aten::sub", 6)));
+  EXPECT_EQ(trust_.rejected(), (Counts{{"aten::sub", 2}}));
+  EXPECT_DOUBLE_EQ(metric("ebbtide_audit_failures_total"), 1);  // ops, not replays
+  EXPECT_EQ(warnings_, (Lines{"the results of aten::sub are kept, not computed again: it does not "
+                              "repeat bit for bit"}));
+  EXPECT_EQ(plannings_, 2);  // a plan may have come with it in between
+}
+
+TEST_F(ReplayTrustTest, SeveralAtOnceAreOneLineAndOnePlanning) {
+  trust_.reject({{"aten::mm", 1}, {"aten::mm", 2}, {"aten::add", 3}, {"aten::sub", 4}}, "gone");
+  EXPECT_EQ(warnings_, (Lines{"the results of aten::mm and 2 other operations are kept, not "
+                              "computed again: gone"}));
+  EXPECT_EQ(plannings_, 1);
+  EXPECT_DOUBLE_EQ(metric("ebbtide_audit_failures_total"), 4);
+  trust_.reject(std::vector<ReplayTrust::Replay>{}, "nothing");
+  EXPECT_EQ(plannings_, 1);
+}
+
+TEST_F(ReplayTrustTest, ANameIsDistrustedOnce) {
+  EXPECT_FALSE(trust_.distrusts("aten::linalg_lstsq"));
+  for (int step = 0; step < 2; ++step) trust_.distrust("aten::linalg_lstsq");
+  EXPECT_TRUE(trust_.distrusts("aten::linalg_lstsq"));
+  EXPECT_TRUE(trust_.rejects(*planThatReplays("aten::linalg_lstsq", 9)));
+  EXPECT_FALSE(trust_.hasRejected("aten::linalg_lstsq"));  // none of its replays differed
+  EXPECT_EQ(debug_, (Lines{"no call of aten::linalg_lstsq is run again: it does not repeat"}));
+  EXPECT_EQ(plannings_, 1);
+}
+
+TEST_F(ReplayTrustTest, WhatLeavesBytesUnwrittenMayRunAgain) {
+  trust_.noteUnwritten("aten::mse_loss");
+  EXPECT_TRUE(trust_.leavesUnwritten("aten::mse_loss"));
+  EXPECT_FALSE(trust_.leavesUnwritten("aten::mul"));
+  EXPECT_FALSE(trust_.rejects(*planThatReplays("aten::mse_loss", 1)));
+  EXPECT_EQ(plannings_, 0);
+}
+
+TEST_F(ReplayTrustTest, RejectedOpsAreKeptInTheNextPlan) {
+  trust_.reject("aten::sub", 5, "it gave other results");
+  trust_.distrust("aten::linalg_lstsq");
+  scheduler::Trace trace;
+  for (const auto& [name, signature] : std::vector<std::pair<std::string, std::uint64_t>>{
+           {"aten::sub", 4}, {"aten::sub", 5}, {"aten::linalg_lstsq", 6}}) {
+    scheduler::TraceOp op;
+    op.name = name;
+    op.signature = signature;
+    op.rerunnable = true;
+    trace.ops.push_back(op);
+  }
+  trust_.keepRejected(trace);
+  EXPECT_TRUE(trace.ops[0].rerunnable);
+  for (const std::size_t kept : {1, 2}) {
+    EXPECT_FALSE(trace.ops[kept].rerunnable) << kept;
+    EXPECT_EQ(trace.ops[kept].kept_because, "gave other results when it was run again");
+  }
+}
+
+TEST_F(ReplayTrustTest, RehearsalsAreCounted) {
+  trust_.noteRehearsal();
+  trust_.noteRehearsal();
+  EXPECT_EQ(trust_.rehearsedSteps(), 2);
+  EXPECT_DOUBLE_EQ(metric("ebbtide_rehearsed_steps_total"), 2);
+}
+
+// As a session does: it asks under the lock by which it publishes plans, and takes that lock when
+// it is called. Whichever comes first, no plan stays that replays what was rejected.
+TEST(ReplayTrust, NoPlanThatReplaysARejectedOpStays) {
+  metrics::RankMetrics metrics({0, 0});
+  constexpr std::uint64_t kOps = 2000;
+  std::mutex plans_mutex;
+  std::vector<std::shared_ptr<const Plan>> plans, published(kOps);
+  for (std::uint64_t op = 0; op < kOps; ++op) plans.push_back(planThatReplays("aten::sub", op));
+  std::uint64_t rejected = 0;  // the other thread's
+  ReplayTrust trust(metrics, {.plan_without_rejected =
+                                  [&] {
+                                    const std::lock_guard lock(plans_mutex);
+                                    auto& plan = published[rejected++];
+                                    if (plan && trust.rejects(*plan)) plan = nullptr;
+                                  },
+                              .warn = [](const std::string&) {},
+                              .debug = [](const std::string&) {}});
+  std::thread planner([&] {
+    for (std::uint64_t op = 0; op < kOps; ++op) {
+      const std::lock_guard lock(plans_mutex);
+      if (!trust.rejects(*plans[op])) published[op] = plans[op];
+    }
+  });
+  std::thread rehearsal([&] {
+    for (std::uint64_t op = 0; op < kOps; ++op) trust.reject("aten::sub", op, "it differs");
+  });
+  planner.join();
+  rehearsal.join();
+  for (std::uint64_t op = 0; op < kOps; ++op) EXPECT_EQ(published[op], nullptr) << op;
+}
+
+// A child may run a graph of its parent backward, whatever another thread asked at its birth.
+TEST_F(ReplayTrustTest, AForkedChildCanAsk) {
+  trust_.reject("aten::sub", 5, "it differs");
+  std::atomic<bool> done{false};
+  std::thread other([&] {
+    while (!done) trust_.noteCompared("aten::mul", 1, true);
+  });
+  for (int i = 0; i < 20; ++i) {
+    trust_.lockForFork();
+    const pid_t child = ::fork();
+    trust_.unlockAfterFork();
+    if (child == 0) {
+      ::alarm(10);
+      ::_exit(trust_.hasRejected("aten::sub") ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  done = true;
+  other.join();
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
