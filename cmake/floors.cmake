@@ -17,7 +17,7 @@ function(ebbtide_floors variable target)
   endif()
   set(${variable} ${folders} PARENT_SCOPE)
   set(${variable}_with_torch ${with_torch} PARENT_SCOPE)
-  file(GLOB_RECURSE files CONFIGURE_DEPENDS src/*.[ch]pp src/*.cu src/*.h include/*.hpp)
+  ebbtide_sources(files GLOB_RECURSE ${CMAKE_CURRENT_SOURCE_DIR} src/*.[ch]pp src/*.cu src/*.h include/*.hpp)
   # Ninja goes by times: a file that was moved has its old one, and one that is gone has none. The list of them changes.
   list(JOIN files "\n" names)
   file(CONFIGURE OUTPUT ${stamp}.files CONTENT "${names}\n")

@@ -2,6 +2,7 @@
 # Lines of floors.txt, beside <floor> <folder> [<public header> ...]:
 #   --- torch below     no folder above this line includes torch, ATen or c10
 cmake_minimum_required(VERSION 3.25)
+include(${CMAKE_CURRENT_LIST_DIR}/sources.cmake)
 file(STRINGS ${COMPONENT}/floors.txt lines REGEX "^([0-9]|--- torch below)")
 foreach(line IN LISTS lines)
   string(REGEX MATCHALL "[^ ]+" headers ${line})
@@ -22,10 +23,10 @@ foreach(line IN LISTS lines)
     endforeach()
   endif()
 endforeach()
-file(GLOB_RECURSE files RELATIVE ${COMPONENT}
-     ${COMPONENT}/src/*.[ch]pp ${COMPONENT}/src/*.cu ${COMPONENT}/src/*.h ${COMPONENT}/include/*.hpp)
+ebbtide_sources(files GLOB_RECURSE ${COMPONENT} src/*.[ch]pp src/*.cu src/*.h include/*.hpp)
 list(SORT files ORDER DESCENDING)  # sources before public headers, which are of their folders
 foreach(file IN LISTS files)
+  cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${COMPONENT})
   cmake_path(GET file STEM name)
   if(file MATCHES "^src/")
     cmake_path(GET file PARENT_PATH folder_of_${name})
@@ -34,6 +35,7 @@ foreach(file IN LISTS files)
 endforeach()
 
 foreach(file IN LISTS files)
+  cmake_path(RELATIVE_PATH file BASE_DIRECTORY ${COMPONENT})
   set(own "${folder_of_${file}}")
   file(READ ${COMPONENT}/${file} text)
   string(REGEX MATCHALL "#[ \t]*include[ \t]*[\"<][^\">]+[\">]" includes "${text}")

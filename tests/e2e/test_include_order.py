@@ -145,6 +145,31 @@ def test_without_a_line_torch_is_included_anywhere(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("name", ["a[x]", "a]x[", "[!a]", "a*x", "a?x", "a x"])
+def test_a_checkout_may_have_any_name(name: str, tmp_path: Path) -> None:
+    """One whose name CMake takes for an expression would have no sources, and none against it."""
+    changes = {"src/left/left.cpp": '#include "right/rows.hpp"\n'}
+    folder = component_with(tmp_path / name, changes)
+    component_with(tmp_path / "abx", changes)
+    done = check(folder)
+    assert f"{folder}/src/left/left.cpp:1: right/rows.hpp is of 'src/right'" in done.stderr
+    assert done.stderr.count("CMake Error") == 1
+
+
+@pytest.mark.parametrize("name", ["a[x", "a]x"])
+def test_a_bracket_without_its_pair_is_named(name: str, tmp_path: Path) -> None:
+    done = check(component_with(tmp_path / name, {}))
+    assert done.returncode == 1
+    assert f"no sources are found in {tmp_path / name}: rename the folder" in done.stderr
+
+
+def test_an_editor_s_lock_is_no_source(tmp_path: Path) -> None:
+    component = component_with(tmp_path, {})
+    (component / "src" / "left" / ".#left.cpp").symlink_to("somebody@somewhere.1:2")
+    done = check(component)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("component", ["scheduler", "plugin"])
 def test_our_components_keep_their_order(component: str) -> None:
     done = check(ROOT / component)

@@ -1,0 +1,20 @@
+# ebbtide_sources(<variable> <GLOB | GLOB_RECURSE> <folder> <expression> ...): files that match expressions relative to the folder.
+# An editor's lock (`.#x.cpp`, a link to no file) is none, and the folder's own name may have what an expression takes for its own.
+function(ebbtide_sources variable mode folder)
+  string(REGEX REPLACE "[^[]" "" opened "${folder}")
+  string(REGEX REPLACE "[^]]" "" closed "${folder}")
+  string(LENGTH "${opened}" opened)
+  string(LENGTH "${closed}" closed)
+  if(NOT opened EQUAL closed)  # CMake takes the files of such a folder for one
+    message(FATAL_ERROR " no sources are found in ${folder}: rename the folder whose name has a bracket without its pair")
+  endif()
+  string(REGEX REPLACE "([[?*])" "[\\1]" folder "${folder}")
+  list(TRANSFORM ARGN PREPEND "${folder}/" OUTPUT_VARIABLE expressions)
+  set(look_again CONFIGURE_DEPENDS)
+  if(CMAKE_SCRIPT_MODE_FILE)
+    set(look_again)
+  endif()
+  file(${mode} found ${look_again} ${expressions})
+  list(FILTER found EXCLUDE REGEX "/\\.[^/]*$")
+  set(${variable} ${found} PARENT_SCOPE)
+endfunction()
