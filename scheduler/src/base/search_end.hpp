@@ -2,21 +2,25 @@
 #pragma once
 
 #include <atomic>
+#include <concepts>
 
 #include "base/deadline.hpp"
 
 namespace ebbtide::scheduler {
 
+// A planner's options, or a placement's.
+template <typename Options>
+concept EndsSearch = requires(const Options& options) {
+  { options.deadline } -> std::same_as<const Deadline&>;
+  { options.cancelled } -> std::same_as<const std::atomic<bool>* const&>;
+};
+
 class SearchEnd {
  public:
   SearchEnd() = default;  // never
   SearchEnd(Deadline deadline) : deadline_(deadline) {}
-  // A planner's options, or a placement's. Their flag outlives it.
-  template <typename Options>
-  requires requires(const Options& options) {
-    options.deadline;
-    options.cancelled;
-  }
+  // The options' flag outlives it.
+  template <EndsSearch Options>
   SearchEnd(const Options& options) : deadline_(options.deadline), cancelled_(options.cancelled) {}
 
   bool reached() const {
