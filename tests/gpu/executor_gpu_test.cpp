@@ -8,6 +8,7 @@
 
 #include "../plugin/device_contents_contract.hpp"
 #include "cuda/cuda_allocator.hpp"
+#include "cuda/cuda_blocks.hpp"
 #include "cuda/cuda_clock.hpp"
 #include "cuda/cuda_contents.hpp"
 #include "cuda/cuda_lanes.hpp"
@@ -294,6 +295,25 @@ TEST_F(ExecutorGpuTest, NewMemoryIsFilledWithThePattern) {
   ASSERT_EQ(cudaMemcpy(contents.data(), filled, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(std::count(contents.begin(), contents.end(), 0x5a), std::int64_t{kBytes});
   cuda_allocator.raw_delete(filled);
+}
+
+// As of the host's blocks, though no free of a GPU's keeps one (memory/dropped_blocks.hpp).
+TEST_F(ExecutorGpuTest, AnAdoptedBlockIsFreedWithItsStorage) {
+  constexpr std::size_t kBytes = 1 << 20;
+  CudaAllocator cuda_allocator(std::make_unique<DriverDeviceSource>(),
+                               [](const DeviceHeap&) { return allocator::kUnlimited; });
+  cuda_allocator.init(1);
+  DeviceHeap& heap = cuda_allocator.heap(0);
+  const CudaBlocks blocks(0, heap);
+  void* const block = cuda_allocator.raw_alloc(kBytes);
+  c10::Storage storage = blocks.adopt(block, kBytes);
+  EXPECT_TRUE(blocks.isOurs(storage));
+  EXPECT_EQ(storage.data(), block);
+  EXPECT_EQ(storage.nbytes(), kBytes);
+  EXPECT_EQ(storage.device(), c10::Device(c10::kCUDA, 0));
+  EXPECT_TRUE(heap.isOf(block, now()));
+  storage = c10::Storage();
+  EXPECT_FALSE(heap.isOf(block, now()));
 }
 
 // A replay draws from one that is set to where the op drew.

@@ -26,7 +26,7 @@ FillPattern CudaBlocks::fillNew(FillPattern pattern) const noexcept {
   return CudaAllocator::fillNew(pattern);
 }
 
-// Never asked for: no free of a GPU's block is kept (memory/dropped_blocks.hpp).
+// Not asked for today: no free of a GPU's block is kept (memory/dropped_blocks.hpp).
 c10::Storage CudaBlocks::adopt(void* block, std::size_t bytes) const {
   return {c10::Storage::use_byte_size_t(), bytes,
           c10::DataPtr(block, block, CudaAllocator::deleter(), c10::Device(c10::kCUDA, device_)),
