@@ -20,8 +20,8 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <vector>
 
-#include "job/job_store_contract.hpp"
-#include "job/simulated_job.hpp"
+#include "../plugin/job/job_store_contract.hpp"
+#include "../plugin/job/simulated_job.hpp"
 
 namespace ebbtide::plugin {
 namespace {

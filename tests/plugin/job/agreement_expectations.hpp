@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "job/simulated_job.hpp"
+#include "simulated_job.hpp"
 
 namespace ebbtide::plugin {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "../../scheduler/mutations.hpp"
-#include "job/simulated_job.hpp"
+#include "simulated_job.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -7,10 +7,10 @@
 #include <string>
 #include <thread>
 
-#include "job/agreement_expectations.hpp"
+#include "agreement_expectations.hpp"
 #include "job/job_agreement.hpp"
 #include "job/job_plan.hpp"
-#include "job/simulated_job.hpp"
+#include "simulated_job.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "job/agreement_expectations.hpp"
+#include "agreement_expectations.hpp"
 #include "job/job_plan.hpp"
-#include "job/simulated_job.hpp"
+#include "simulated_job.hpp"
 
 namespace ebbtide::plugin {
 namespace {

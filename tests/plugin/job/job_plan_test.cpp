@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "../../scheduler/mutations.hpp"
-#include "job/job_reports.hpp"
 #include "job/job_store.hpp"
+#include "job_reports.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -13,7 +13,7 @@
 #include "job/job_findings.hpp"
 #include "job/job_plan.hpp"
 #include "job/rank_planning.hpp"
-#include "job/recorded_rank.hpp"
+#include "recorded_rank.hpp"
 
 namespace ebbtide::plugin {
 namespace {

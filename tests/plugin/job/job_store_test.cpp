@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "job/counted_job_store.hpp"
-#include "job/job_store_contract.hpp"
-#include "job/memory_job_store.hpp"
+#include "job_store_contract.hpp"
+#include "memory_job_store.hpp"
 
 namespace ebbtide::plugin {
 namespace {

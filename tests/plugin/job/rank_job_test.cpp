@@ -13,8 +13,8 @@
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "ebbtide/scheduler/value_copies.hpp"
-#include "job/memory_job_store.hpp"
-#include "job/recorded_rank.hpp"
+#include "memory_job_store.hpp"
+#include "recorded_rank.hpp"
 
 namespace ebbtide::plugin {
 namespace {

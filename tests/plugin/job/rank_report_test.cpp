@@ -6,7 +6,7 @@
 #include <string>
 
 #include "../../scheduler/mutations.hpp"
-#include "job/job_reports.hpp"
+#include "job_reports.hpp"
 
 namespace ebbtide::plugin {
 namespace {

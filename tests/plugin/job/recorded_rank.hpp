@@ -5,7 +5,7 @@
 #include <iterator>
 #include <string>
 
-#include "base/gzip.hpp"
+#include "../../../scheduler/src/base/gzip.hpp"
 #include "ebbtide/scheduler/op_durations.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 

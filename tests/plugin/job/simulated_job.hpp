@@ -17,9 +17,9 @@
 
 #include "job/counted_job_store.hpp"
 #include "job/job_agreement.hpp"
-#include "job/job_reports.hpp"
 #include "job/job_round.hpp"
-#include "job/memory_job_store.hpp"
+#include "job_reports.hpp"
+#include "memory_job_store.hpp"
 
 namespace ebbtide::plugin {
 
