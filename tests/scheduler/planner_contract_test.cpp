@@ -213,9 +213,8 @@ TEST_P(PlannerContract, HalvesTheActivationsOfATransformer) {
     const Bytes fixed = graph.ops[0].fixed_bytes;
     const Bytes budget = fixed + (everything.peak_bytes - fixed) / 2;
     PlannerOptions options = quick();
-    if (usesMatrices()) {
-      options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
-    }
+    // HiGHS takes 10 s of two, too, for its first node: the start has to do.
+    if (GetParam() == "checkmate-milp") options.named["solver-work"] = "0";
     const PlanResult result = tested().plan(graph, budget, options);
     expectHonest(graph, budget, result);
     if (!seeksLittleTime()) continue;

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 #include <random>
 #include <string>
@@ -124,7 +123,7 @@ TEST_P(RecordedCostsOf, NoPlanRepeatsAMessage) {
   std::vector<Schedule> schedules;
   for (const char* name : {"auto", "greedy", "dtr", "moccasin-local"}) {
     PlannerOptions options;
-    options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(200);
+    if (std::string(name) != "dtr") options.named["work"] = "1000";  // the others search
     schedules.push_back(planner(name).plan(step.graph, plain * 6 / 10, options).schedule);
   }
   RankCurves curves(step, actions);
