@@ -16,7 +16,6 @@
 namespace ebbtide::metrics {
 namespace {
 
-constexpr std::chrono::milliseconds kGatherLimit{1000};
 constexpr std::chrono::milliseconds kReadLimit{10'000};
 constexpr std::chrono::milliseconds kChangeLimit{59'000};  // just below the server's own
 
@@ -142,7 +141,7 @@ void NodeView::askAll(const Request& asked, const std::string& question, Join jo
   for (const auto& [rank, path] : sockets) {
     const std::size_t here = index++;
     if (rank != options_.rank) {
-      client_.ask(path, asked, kGatherLimit, [gathering, here](Response response) {
+      client_.ask(path, asked, options_.gather_limit, [gathering, here](Response response) {
         gathering->take(here, std::move(response));
       });
       continue;

@@ -72,6 +72,7 @@ int serve(const Arguments& arguments) {
   first.tcp->address = arguments.text("--bind", "127.0.0.1");
   first.tcp->port = static_cast<std::uint16_t>(arguments.number("--port", 0));
   first.node = {.folder = folder, .job_id = job_id, .rank = 0, .local_world_size = ranks};
+  if (hung_rank < 0) first.node->gather_limit = std::chrono::minutes(1);  // all are to be there
   std::string error;
   const std::string token_file = arguments.text("--token-file", "");
   if (!token_file.empty()) {
