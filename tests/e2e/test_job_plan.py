@@ -29,9 +29,10 @@ def train(program: Program, budget: str, folder: Path) -> Finished:
 @pytest.mark.skipif(
     os.cpu_count() < 2, reason="on one processor nothing is hidden: ranks keep their own plans"
 )
-def test_all_ranks_use_one_plan_from_the_same_step(baseline: Baseline, tmp_path: Path) -> None:
+def test_all_ranks_switch_at_one_step_or_none_does(baseline: Baseline, tmp_path: Path) -> None:
     done = train(PIPELINE, by_rank(baseline.rank_budgets(0.5)), tmp_path)
-    # Which plan is quicker is measured: on a busy machine it may be the ranks' own.
+    # Which plan is quicker is measured: on a busy machine it may be the ranks' own. That all switch
+    # is the nightly test's below, whose plan for the job is far quicker.
     used, own = re.findall(USED, done.output), re.findall(OWN, done.output)
     assert sorted([rank for rank, _ in used] or own) == ["0", "1"], done.output
     assert len({step for _, step in used}) == (0 if own else 1), done.output
