@@ -1,4 +1,5 @@
-"""The commands in the fenced blocks of README.md and docs/, and how a test runs them."""
+"""The commands in the fenced blocks of README.md, its neighbours and docs/, and how a test runs
+them."""
 
 import ast
 import json
@@ -39,7 +40,7 @@ class Block:
 
 def blocks() -> list[Block]:
     found = []
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+    for path in [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]:
         lines, begin = path.read_text().splitlines(), None
         for number, line in enumerate(lines):
             if not (fence := FENCE.fullmatch(line)):

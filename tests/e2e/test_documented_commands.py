@@ -1,4 +1,5 @@
-"""Each command of README.md and docs/ is run here, is run by another test, or has a reason.
+"""Each command of README.md, its neighbours and docs/ is run here, is run by another test, or has
+a reason.
 
 A command that is new in a document needs an entry in HOW.
 """
@@ -201,7 +202,8 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "build/release/bin/ebbtide check traces/trace-0-2.json schedule.json": Run("peak"),
     "EBBTIDE_PUBLISHED_DATA=FOLDER ./dev test": PUBLISHED,
     "EBBTIDE_PUBLISHED_DATA=FOLDER ./dev bench scheduler": PUBLISHED,
-    # docs/contributing.md, docs/results.md, docs/testing.md
+    # CONTRIBUTING.md, docs/contributing.md, docs/results.md, docs/testing.md
+    "git clone ADDRESS ebbtide && cd ebbtide": NotRun("it fetches what is tested here"),
     "./dev build": NotRun("it builds what is tested here"),
     "./dev lint --quick": NotRun("it looks at sources, with tools that a test needs not"),
     "./dev help": Run(r"usage: \./dev <verb>"),
