@@ -106,10 +106,6 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
 }
 
-bool Session::onPlanningThread() noexcept {
-  return on_planning_thread;
-}
-
 void Session::say(const std::string& text) const {
   if (ends_ && on_planning_thread) return;
   if (config_->log_level == "info" || config_->log_level == "debug") {
@@ -143,8 +139,7 @@ void Session::wake(int threads) {
     run_trace_.recordUntilExit();
     checkMemory();
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
-    if (shows_ && place_ != Place::kAsking) sayWhereItIs();  // else once the others have answered
-    if (shows_ && place_ == Place::kSettled) settle();
+    if (shows_) discovery_.show();
     planner_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "ebbtide-plan");
       on_planning_thread = true;
@@ -160,7 +155,7 @@ void Session::wake(int threads) {
 
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
-  lookForGroup();
+  if (discovery_.lookForGroup()) changed_.notify_all();
   std::lock_guard lock(mutex_);
   // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
   // another thread, which goes on.
@@ -450,7 +445,7 @@ void Session::shutdown() {
   // It has trained nothing, and its parent's is not its own.
   if (forked_ && (!awake_ || !shows_)) return;
   if (rank_job_) job_traffic_ = rank_job_->traffic();
-  if (awake_ && !settled_) settleAtEnd();
+  if (awake_ && !discovery_.settled(mutex_.hold())) settleAtEnd();
   rank_job_.reset();             // and with it the connection to the job's store
   if (audits_) audits_->save();  // what another writer kept it from
   const allocator::Statistics memory = this->memory().statistics();

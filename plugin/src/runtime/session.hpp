@@ -24,7 +24,6 @@
 #include "ebbtide/metrics/series_file.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
 #include "job/rank_job.hpp"
-#include "job/rank_survey.hpp"
 #include "memory/trained_memory.hpp"
 #include "observe/executor_counters.hpp"
 #include "observe/memory_snapshots.hpp"
@@ -38,7 +37,6 @@
 #include "runtime/advised_stop.hpp"
 #include "runtime/base_growth.hpp"
 #include "runtime/budget_floor.hpp"
-#include "runtime/default_group_offer.hpp"
 #include "runtime/eviction_costs.hpp"
 #include "runtime/late_backwards.hpp"
 #include "runtime/measured_budget.hpp"
@@ -46,6 +44,7 @@
 #include "runtime/program.hpp"
 #include "runtime/program_history.hpp"
 #include "runtime/rank_budget.hpp"
+#include "runtime/rank_discovery.hpp"
 #include "runtime/run_control.hpp"
 #include "runtime/run_figures.hpp"
 #include "runtime/run_summary.hpp"
@@ -59,11 +58,13 @@
 
 namespace ebbtide::plugin {
 
-class Session {
+class Session : RankDiscovery::Process {
  public:
+  using Held = SessionGuard::Held;
+
   // The host's threads are told by wake(). `make_control`: once, before it returns.
   Session(Config config, AuditCache::Host host, const RunControl::Make& make_control);
-  ~Session();
+  ~Session() override;
   static Session* current() noexcept;  // nullptr before start()
   static void start(Config config, AuditCache::Host host, const RunControl::Make& make_control);
   // Forked after its parent's training began: be inert. A child of a parent that had not is like
@@ -95,7 +96,7 @@ class Session {
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open);
-  void offerDefaultGroup(DefaultGroupOffer group) { default_group_ = std::move(group); }
+  void offerDefaultGroup(DefaultGroupOffer group) { discovery_.offerGroup(std::move(group)); }
   allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
   allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
   SpillTarget& spills() noexcept { return trained_.spills(); }
@@ -238,30 +239,16 @@ class Session {
     std::int64_t activation_bytes = 0;  // that it has made when its backward pass begins
   };
 
-  // Which rank it is (session_place.cpp).
-  enum class Place : std::uint8_t {
-    kLooked,   // no group so far: taken to be alone once it has trained a little
-    kAsking,   // the ranks of its group, how many share its machine
-    kSettled,  // nothing is left to learn
-  };
-  void readPlace();                                                    // before the first step
-  void lookForGroup();                                                 // between steps
-  void takeGroup(const GroupPlace& group);                             // mutex_ held
-  void becomeRank(const RankPlace& place, const std::string& job_id);  // mutex_ held
-  std::chrono::steady_clock::time_point nextPlaceLook() const;         // mutex_ held
-  // By the planning thread, all from here on; before it starts, and once it ended.
-  void seekPlace();
-  void startSurvey();
-  void learnPlace(const RankSurvey::Found& found);
-  bool stopAwaitingRank();
+  // What follows from which rank it is (session_place.cpp).
+  void becomeRank(const Held& held, const RankPlace& place, const std::string& job_id) override;
+  bool awaitRanks(const Held& held, bool awaits) override;
+  std::string serve(std::string& problem, bool on_any_port) override;
+  void sayWhere(const std::string& endpoint, bool first) override;
+  void settleRank() override;
+  void readPlace();  // before the first step
+  std::chrono::steady_clock::time_point nextPlaceLook(const Held& held) const;
   void showChild();
   void settleAtEnd();
-  void stopWaitingForPlace(const std::string& why);
-  void goWithoutPlace(const std::string& why);
-  void settle();
-  static bool onPlanningThread() noexcept;
-  std::string serve();
-  void sayWhereItIs();
   std::string budgetInWords();
   void lockForFork();
   void unlockAfterFork();
@@ -410,9 +397,6 @@ class Session {
   std::atomic<bool> wakes_{false}, awake_{false};
   bool forked_ = false;
   std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
-  DefaultGroupOffer default_group_;
-  std::atomic<bool> looks_for_group_{false};
-  std::atomic<std::int64_t> next_group_look_ns_{0};
   std::atomic<bool> disabled_{false}, keeps_everything_{false}, paused_{false};
   std::atomic<bool> pressed_{false}, only_spills_{false};
   std::atomic<bool> said_unread_{false};
@@ -423,7 +407,7 @@ class Session {
   EvictionCosts eviction_costs_;
   const PlanSearch search_, quick_search_;
 
-  mutable std::mutex mutex_;  // guards all below
+  mutable SessionGuard mutex_;  // guards all below
   std::condition_variable changed_;
   std::thread planner_;
   std::optional<RankJob> rank_job_;        // of the planning thread alone
@@ -435,15 +419,8 @@ class Session {
   std::chrono::steady_clock::time_point report_due_{};
   std::unique_ptr<ToPlan> to_plan_;
   RankJob::OpenStore open_job_store_;
-  std::optional<GroupPlace> group_;  // whose ranks are asked
-  Place place_ = Place::kSettled;
-  bool settled_ = false;
-  std::chrono::steady_clock::time_point woke_at_, asked_at_;
-  std::unique_ptr<RankSurvey> survey_;  // of the planning thread, as the rest of these
-  bool said_where_ = false;
-  RankPlace served_as_;
-  std::string served_job_;
-  std::string serve_problem_;  // not said while another rank of the job may be its cause
+  RankDiscovery discovery_{config_, mutex_, *this, ends_,
+                           [this](const std::string& text) { warn(text); }};
   std::atomic<std::int64_t> checked_limit_of_ = 0;  // budget
   bool checked_stages_ = false, exchanges_messages_ = false;
   RankBudget budget_;

@@ -149,11 +149,11 @@ void Session::endRound(const std::string& why) {
 }
 
 void Session::stopOnceAdvised() {
-  std::unique_lock lock(mutex_);
+  Held held = mutex_.hold();
   if (budget_.isOpen()) return;
   const auto now = steady_clock::now();
   if (const auto until = stop_.waitUntil(now))
-    changed_.wait_until(lock, *until, [this] { return stop_.advised() || closing_; });
+    held.waitUntil(changed_, *until, [this] { return stop_.advised() || closing_; });
   if (!budget_.isOpen()) stop_.decide(now);
 }
 

@@ -67,11 +67,11 @@ void Session::planLoop() {
     bool to_place = false, asked = false;
     int budget_number = 0;
     {
-      std::unique_lock lock(mutex_);
-      const auto due = std::min({nextLook(), nextTextFile(), nextReport(), nextPlaceLook()});
-      changed_.wait_until(lock, due, [this, due] {
+      Held held = mutex_.hold();
+      const auto due = std::min({nextLook(), nextTextFile(), nextReport(), nextPlaceLook(held)});
+      held.waitUntil(changed_, due, [&] {
         return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork() ||
-               nextPlaceLook() < due || due <= std::chrono::steady_clock::now();
+               nextPlaceLook(held) < due || due <= std::chrono::steady_clock::now();
       });
       if (closing_) return;
       to_plan = std::move(to_plan_);
@@ -80,13 +80,12 @@ void Session::planLoop() {
       asked = control_->hasWork();
     }
     try {
-      seekPlace();
+      if (shows_) discovery_.seek(std::chrono::steady_clock::now());
       if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
       if (nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
     } catch (const std::exception& error) {
       warn(std::string("this run is not shown everywhere: ") + error.what());
-      const std::lock_guard lock(mutex_);
-      settled_ = true;
+      discovery_.giveUp(mutex_.hold());
     }
     if (to_plan == nullptr) {
       if (to_place) placeStep();

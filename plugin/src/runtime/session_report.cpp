@@ -59,14 +59,14 @@ void Session::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
 }
 
 bool Session::observesBy(const EventLog* log) const {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock && log != nullptr && log_.get() == log;
+  const auto held = mutex_.tryHold();
+  return held && log != nullptr && log_.get() == log;
 }
 
 // Without waiting: the thread may hold the lock.
 void Session::addGrowth(OutOfMemory& facts) const {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  const auto growth = lock ? growth_.found() : std::nullopt;
+  const auto held = mutex_.tryHold();
+  const auto growth = held ? growth_.found() : std::nullopt;
   if (!growth) return;
   const Bytes rest = facts.live_by_op.empty() || facts.live_by_op.back().blocks > 0
                          ? 0
