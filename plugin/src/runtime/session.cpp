@@ -156,14 +156,14 @@ void Session::wake(int threads) {
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
   if (discovery_.lookForGroup()) changed_.notify_all();
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
   // another thread, which goes on.
   if (steps_ > 0 || open_steps_.any()) figures_.notePeaks(memory().statistics());
   measureBudget(memory().ledger().liveBytes(), trains);
   takeBudget();
   forgetFailed();
-  judgeBudget(memory().ledger().liveBytes(), trains);
+  judgeBudget(held, memory().ledger().liveBytes(), trains);
   takeOutage();
   StepStart start;
   start.number = steps_ + 1;
@@ -444,9 +444,8 @@ void Session::shutdown() {
   if (planner_.joinable()) planner_.join();
   // It has trained nothing, and its parent's is not its own.
   if (forked_ && (!awake_ || !shows_)) return;
-  if (rank_job_) job_traffic_ = rank_job_->traffic();
   if (awake_ && !discovery_.settled(mutex_.hold())) settleAtEnd();
-  rank_job_.reset();             // and with it the connection to the job's store
+  job_.end();
   if (audits_) audits_->save();  // what another writer kept it from
   const allocator::Statistics memory = this->memory().statistics();
   if (awake_) {

@@ -23,7 +23,6 @@
 #include "ebbtide/metrics/routes.hpp"
 #include "ebbtide/metrics/series_file.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
-#include "job/rank_job.hpp"
 #include "memory/trained_memory.hpp"
 #include "observe/executor_counters.hpp"
 #include "observe/memory_snapshots.hpp"
@@ -38,6 +37,7 @@
 #include "runtime/base_growth.hpp"
 #include "runtime/budget_floor.hpp"
 #include "runtime/eviction_costs.hpp"
+#include "runtime/job_client.hpp"
 #include "runtime/late_backwards.hpp"
 #include "runtime/measured_budget.hpp"
 #include "runtime/open_steps.hpp"
@@ -58,7 +58,7 @@
 
 namespace ebbtide::plugin {
 
-class Session : RankDiscovery::Process {
+class Session : RankDiscovery::Process, JobClient::Process {
  public:
   using Held = SessionGuard::Held;
 
@@ -95,7 +95,7 @@ class Session : RankDiscovery::Process {
   std::int64_t heldBudgetBytes() const noexcept;
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
-  void offerJobStore(RankJob::OpenStore open);
+  void offerJobStore(RankJob::OpenStore open) { job_.offerStore(std::move(open)); }
   void offerDefaultGroup(DefaultGroupOffer group) { discovery_.offerGroup(std::move(group)); }
   allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
   allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
@@ -259,7 +259,7 @@ class Session : RankDiscovery::Process {
   void checkMemory();  // the machine's, the control group's: warn of a budget beyond it
   void checkStageEntries(const std::vector<std::int32_t>& stages);
   void seeStagesWithoutMessages(const StepSummary& summary);
-  bool foundStages(const std::vector<std::int32_t>& stages);
+  bool foundStages(const std::vector<std::int32_t>& stages) override;
   std::string reportText() const;
   std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
   void rewriteReport();
@@ -281,19 +281,17 @@ class Session : RankDiscovery::Process {
   bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
   void placeStep();
   // The job's plan (session_job.cpp), by the planning thread.
-  RankPlanning::Limits jobLimits(std::int64_t cap, std::optional<std::int64_t> budget) const;
-  void startRankJob();
-  void fallShort(const JobFindings::Rank& of);
-  void endRound(const std::string& why);
-  void stopOnceAdvised();
+  JobClient::Here here() const;
   void pollJob();
-  std::chrono::steady_clock::time_point nextLook() const;  // at what the others say
+  RankPlanning::Limits jobLimits(std::int64_t cap, std::optional<std::int64_t> budget) const;
+  void seeStages(const std::vector<std::int32_t>& stages) override;
+  void fallShort(const JobFindings::Rank& of) override;
+  void endRound(const std::string& why) override;
+  void adopt(const RankJob::Decision& decision) override;
+  void stopOnceAdvised();
   // `budget_number`, here and below: of budget_, when what is told or planned was begun.
   void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
                const RankPlanning::Limits& limits, int budget_number);
-  bool followJob(const scheduler::Trace& trace, Planned& planned,
-                 const RankPlanning::Limits& limits);
-  void adopt(const RankJob::Decision& decision);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
   void sayFits();
   // What a run took, and budgets that were not set (session_summary.cpp).
@@ -332,12 +330,12 @@ class Session : RankDiscovery::Process {
   void noteGrown() noexcept;
   std::int64_t grownSince(std::int64_t base_bytes) const noexcept;
   bool noteNeed(std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
-  void judgeBudget(std::int64_t base_bytes, bool trains);
+  void judgeBudget(const Held& held, std::int64_t base_bytes, bool trains);
   void measureGrowth(std::int64_t base_bytes);
   void mayGoOver();
   bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
   void sayOverBudget();
-  void refuse(std::int64_t base_bytes);
+  void refuse(const Held& held, std::int64_t base_bytes);
   std::string refusalText(std::int64_t base_bytes) const;
   std::string overrunText() const;
   std::string spillProblem() const;
@@ -410,15 +408,18 @@ class Session : RankDiscovery::Process {
   mutable SessionGuard mutex_;  // guards all below
   std::condition_variable changed_;
   std::thread planner_;
-  std::optional<RankJob> rank_job_;        // of the planning thread alone
-  std::optional<JobTraffic> job_traffic_;  // since that has ended
-  int threads_ = 1;                        // of one op, since wake()
+  int threads_ = 1;  // of one op, since wake()
   bool closing_ = false;
   std::atomic<bool> ends_{false};  // the same, for what does not take the lock
   bool planning_ = false;
   std::chrono::steady_clock::time_point report_due_{};
   std::unique_ptr<ToPlan> to_plan_;
-  RankJob::OpenStore open_job_store_;
+  JobClient job_{config_,
+                 mutex_,
+                 *this,
+                 ends_,
+                 [this](const std::string& text) { say(text); },
+                 [this](const std::string& text) { debug(text); }};
   RankDiscovery discovery_{config_, mutex_, *this, ends_,
                            [this](const std::string& text) { warn(text); }};
   std::atomic<std::int64_t> checked_limit_of_ = 0;  // budget

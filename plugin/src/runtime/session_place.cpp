@@ -73,7 +73,7 @@ void Session::settleRank() {
   checkMemory();
   text_file_.reset();
   if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
-  if (!ends_ && rank_job_ && !rank_job_->takesPart()) startRankJob();
+  if (!ends_) job_.beginAnew(here());
 }
 
 // A refusal stands last.

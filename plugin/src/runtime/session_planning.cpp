@@ -61,14 +61,15 @@ void Session::requestPlan(RecordedStep step) {
 
 void Session::planLoop() {
   if (audits_) audits_->load();
-  startRankJob();
+  job_.begin(here());
   for (;;) {
     std::unique_ptr<ToPlan> to_plan;
     bool to_place = false, asked = false;
     int budget_number = 0;
     {
       Held held = mutex_.hold();
-      const auto due = std::min({nextLook(), nextTextFile(), nextReport(), nextPlaceLook(held)});
+      const auto due =
+          std::min({job_.nextPoll(), nextTextFile(), nextReport(), nextPlaceLook(held)});
       held.waitUntil(changed_, due, [&] {
         return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork() ||
                nextPlaceLook(held) < due || due <= std::chrono::steady_clock::now();
@@ -168,7 +169,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
     publish(trace, planned, plan_time.count(), budget_number);
   };
   publish_now();
-  if (own && followJob(trace, planned, limits)) publish_now();
+  if (own && job_.follow(trace, planned, limits)) publish_now();
   if (own && !first_step) tellJob(trace, *own, limits, budget_number);
 }
 

@@ -239,7 +239,7 @@ std::string Session::reportText() const {
       {"timeline", timelineJson(*figures_.timeline())},
       {"plan", planSummary(program.plan.get(), active_.firstStep())},
       {"communication", ofCommunication(ncclTotals())},
-      {"job", ofJob(job_traffic_)},
+      {"job", ofJob(job_.traffic())},
   };
   return report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }

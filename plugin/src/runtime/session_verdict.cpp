@@ -203,7 +203,7 @@ void Session::noteGrown() noexcept {
 }
 
 // A step begins.
-void Session::judgeBudget(std::int64_t base_bytes, bool trains) {
+void Session::judgeBudget(const Held& held, std::int64_t base_bytes, bool trains) {
   const std::optional<Bytes> budget = this->budget();
   if (!budget) {
     trained_.forgetLater();
@@ -240,7 +240,7 @@ void Session::judgeBudget(std::int64_t base_bytes, bool trains) {
     return mayGoOver();
   }
   exportSmallestBudget();
-  if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
+  if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(held, base_bytes);
   budget_.noteHeld();
   saySpills();
   sayFits();
@@ -312,7 +312,7 @@ void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace&
   warn(std::string("what lives longer than a step could not be told: ") + error.what());
 }
 
-void Session::refuse(std::int64_t base_bytes) {
+void Session::refuse(const Held& held, std::int64_t base_bytes) {
   stop_.cannotFit(refusalText(base_bytes));
   if (config_->on_infeasible != OnInfeasible::kStop) {
     if (budget_.isNew(RankBudget::Message::kInfeasible)) warn(overrunText());
@@ -323,7 +323,7 @@ void Session::refuse(std::int64_t base_bytes) {
   refused_base_bytes_ = again ? std::min(refused_base_bytes_, base_bytes) : base_bytes;
   refused_first_op_ = needs_most_first_op_;
   to_record_.atLeast(3);  // of another program, if one follows
-  if (in_pipeline_ && open_job_store_) {
+  if (in_pipeline_ && job_.hasStore(held)) {
     stop_.stopWhenAdvised(std::chrono::steady_clock::now());
   } else {
     stop_.stopAtOnce();
