@@ -98,7 +98,7 @@ void Session::unlockAfterFork() {
 
 void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
                       TrainedMemory::MostBytes most_bytes, TrainedMemory::Facts facts) {
-  const std::lock_guard lock(mutex_);  // another thread may fork now
+  const Held held = mutex_.hold();  // another thread may fork now
   if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes),
                        std::move(facts)))
     return;
@@ -160,11 +160,11 @@ StepStart Session::beginStep(bool trains) {
   // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
   // another thread, which goes on.
   if (steps_ > 0 || open_steps_.any()) figures_.notePeaks(memory().statistics());
-  measureBudget(memory().ledger().liveBytes(), trains);
-  takeBudget();
-  forgetFailed();
+  measureBudget(held, memory().ledger().liveBytes(), trains);
+  takeBudget(held);
+  forgetFailed(held);
   judgeBudget(held, memory().ledger().liveBytes(), trains);
-  takeOutage();
+  takeOutage(held);
   StepStart start;
   start.number = steps_ + 1;
   start.opened = open_steps_.begin();
@@ -187,10 +187,10 @@ StepStart Session::beginStep(bool trains) {
     start.plan = nullptr;
     start.record_ops = start.hooks = false;
   }
-  allowOverrunFor(start.plan.get());
+  allowOverrunFor(held, start.plan.get());
   memory().resetPeaks();
   const allocator::Statistics memory = this->memory().statistics();
-  if (observed && config_->own_allocator && freeToObserve(trains)) {
+  if (observed && config_->own_allocator && freeToObserve(held, trains)) {
     start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
     log_ = start.log;
     log_yields_ = !trains;
@@ -206,7 +206,7 @@ StepStart Session::beginStep(bool trains) {
   return start;
 }
 
-bool Session::freeToObserve(bool trains) {
+bool Session::freeToObserve(const Held&, bool trains) {
   if (log_ == nullptr || !trains) return log_ == nullptr;
   if (log_yields_ || log_->isOver() || log_->restsSince(kRest)) return true;
   // A forward pass that so many steps overtook may keep its results for ever.
@@ -215,7 +215,7 @@ bool Session::freeToObserve(bool trains) {
 }
 
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   if (log == nullptr) return false;
   if (log_ != log) {  // its turn was handed on, and it has ended after all
     if (log->ranBackward()) most_passes_ = std::min(2 * most_passes_, kMostPasses);
@@ -227,8 +227,8 @@ bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
 }
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, bool trains) {
-  std::lock_guard lock(mutex_);
-  if (trains) letGoOn(first_op_signature);
+  const Held held = mutex_.hold();
+  if (trains) letGoOn(held, first_op_signature);
   if (keepsEverything()) return nullptr;
   const std::uint64_t expected = history_.expected();
   // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
@@ -240,12 +240,12 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, b
     if (better || signature == expected) found = &known;
     if (signature == expected) break;
   }
-  allowOverrunFor(found != nullptr ? found->plan.get() : nullptr);
+  allowOverrunFor(held, found != nullptr ? found->plan.get() : nullptr);
   return found != nullptr ? found->plan : nullptr;
 }
 
 bool Session::wantsTrace(const StepSummary& summary) const {
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   if (to_record_.any() || summary.off_plan || summary.plan == nullptr) return true;
   const auto known = programs_.find(summary.plan->signature);
   return known != programs_.end() && known->second.replan;
@@ -254,16 +254,23 @@ bool Session::wantsTrace(const StepSummary& summary) const {
 void Session::noteBackwardBegins() noexcept {
   const std::int64_t live = memory().statistics().allocated_bytes;
   if (trained_.placement()) trained_.placement()->beginBackward();
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   begun_.activation_bytes = live - begun_.memory.allocated_bytes;
 }
 
 bool Session::measuredAll() const {
   const auto& end = config_->end_after;
   if (!end) return false;
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   return steps_ >= end->steps;
 }
+
+struct Session::EndedStep {  // with its backward pass, recorded
+  std::int64_t number = 0;
+  int budget_number = 0;
+  bool first = false, alone = false, decides = false;
+  std::optional<BaseGrowth::Found> growth = std::nullopt;  // to be said
+};
 
 void Session::endStep(StepSummary summary) {
   if (forked_ && summary.had_backward) std::call_once(shown_, [this] { showChild(); });
@@ -273,15 +280,38 @@ void Session::endStep(StepSummary summary) {
 
 void Session::finishStep(StepSummary summary) {
   const allocator::Statistics memory = this->memory().statistics();
-  std::unique_lock lock(mutex_);
+  std::optional<EndedStep> ended;
+  {
+    const Held held = mutex_.hold();
+    ended = noteEnd(held, summary, memory);
+  }
+  if (!ended) return;
+  summary.trace.host = hostCopies();
+  const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
+  if (!config_->trace_dir.empty()) writeTrace(*trace, ended->number);
+  // The error that ended a step has told it; where the program goes on, the next step's line does.
+  if (const auto& growth = ended->growth; growth && growth->isGrowth() && !allocation_failed_) {
+    sayGrowth(*growth, *trace);
+  } else if (growth) {
+    const Held held = mutex_.hold();
+    growth_due_ = growth->isGrowth();
+  }
+  // First: no plan is made for a budget that is too small.
+  if (ended->decides || !budget())
+    analyse(*trace, ended->first, ended->alone, ended->budget_number);
+  requestPlan({trace, ended->first, ended->alone});
+}
+
+std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary& summary,
+                                                   const allocator::Statistics& memory) {
   figures_.notePeaks(memory);
   const bool tells = open_steps_.tells(summary.opened);
-  if (open_steps_.end(summary.opened)) judgeFromNowOn();
+  if (open_steps_.end(summary.opened)) judgeFromNowOn(held);
   if (auto& placement = trained_.placement(); placement && summary.observed) {
     placement->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
     if (placement->hasWork()) changed_.notify_all();
   }
-  if (!summary.had_backward) return;
+  if (!summary.had_backward) return std::nullopt;
   trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
   if (!trained_.isElsewhere()) figures_.noteUncounted(summary.uncounted_bytes);
   const double elapsed = std::chrono::duration<double>(RunClock::now() - begun_.at).count();
@@ -295,45 +325,32 @@ void Session::finishStep(StepSummary summary) {
   // Steps of several threads may use those up unrecorded.
   if (budget() && budget_.isResumed() && !floor_.decided()) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
-  judgeStep(summary, memory);
-  judgeOutage(summary, memory);
-  refreshMetrics(memory, elapsed);
-  noteTaken(memory, elapsed, noteProgram(summary));
-  learnStage(summary);
-  exportStages(summary);
-  seeStagesWithoutMessages(summary);
-  if (!summary.recorded) return;
+  judgeStep(held, summary, memory);
+  judgeOutage(held, summary, memory);
+  refreshMetrics(held, memory, elapsed);
+  noteTaken(held, memory, elapsed, noteProgram(held, summary));
+  learnStage(held, summary);
+  exportStages(held, summary);
+  seeStagesWithoutMessages(held, summary);
+  if (!summary.recorded) return std::nullopt;
   figures_.noteTimeline(summary.trace);
-  const bool first = steps_ == 1;
   const bool part = late_backwards_.count() > begun_.late_backwards;
-  const bool check_floor = tells && floor_.takesStep(steps_, part);
-  const bool alone = summary.alone;
-  const auto growth = std::exchange(growth_due_, false) ? growth_.found() : std::nullopt;
-  const int budget_number = budget_.number();
-  const std::int64_t step = steps_;
+  EndedStep ended{.number = steps_,
+                  .budget_number = budget_.number(),
+                  .first = steps_ == 1,
+                  .alone = summary.alone,
+                  .decides = tells && floor_.takesStep(steps_, part)};
+  if (std::exchange(growth_due_, false)) ended.growth = growth_.found();
   Program& known = programs_[summary.trace.signature];
   known.durations.merge(summary.trace);
   known.noteAuditKeys(summary.audit_keys);
   if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
-  forgetPrograms();
-  lock.unlock();
-  summary.trace.host = hostCopies();
-  const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
-  if (!config_->trace_dir.empty()) writeTrace(*trace, step);
-  // The error that ended a step has told it; where the program goes on, the next step's line does.
-  if (growth && growth->isGrowth() && !allocation_failed_) {
-    sayGrowth(*growth, *trace);
-  } else if (growth) {
-    const std::lock_guard again(mutex_);
-    growth_due_ = growth->isGrowth();
-  }
-  // First: no plan is made for a budget that is too small.
-  if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
-  requestPlan({trace, first, alone});
+  forgetPrograms(held);
+  return ended;
 }
 
-// Called with mutex_ held. Which program ran, and which one it followed; 0: not known.
-std::uint64_t Session::noteProgram(const StepSummary& summary) {
+// Which program ran, and which one it followed; 0: not known.
+std::uint64_t Session::noteProgram(const Held&, const StepSummary& summary) {
   const bool as_planned = summary.plan && !summary.off_plan;
   if (!summary.recorded && !as_planned) return 0;
   const std::uint64_t program =
@@ -342,7 +359,7 @@ std::uint64_t Session::noteProgram(const StepSummary& summary) {
   return program;
 }
 
-void Session::forgetPrograms() {
+void Session::forgetPrograms(const Held&) {
   if (programs_.size() <= kMostPrograms) return;
   auto least = programs_.end();
   for (auto it = programs_.begin(); it != programs_.end(); ++it) {
@@ -352,7 +369,7 @@ void Session::forgetPrograms() {
   if (least != programs_.end()) programs_.erase(least);
 }
 
-const Program* Session::mainProgram() const {
+const Program* Session::mainProgram(const Held&) const {
   // Where each step is a program of its own most are not planned for, and nothing is known of them.
   const auto rank = [](const Program& program) {
     return std::tuple(program.plain_peak_bytes > 0, program.steps, program.plain_peak_bytes);
@@ -364,7 +381,7 @@ const Program* Session::mainProgram() const {
   return main;
 }
 
-const Program* Session::largestProgram() const {
+const Program* Session::largestProgram(const Held&) const {
   const auto largest =
       std::max_element(programs_.begin(), programs_.end(), [](const auto& a, const auto& b) {
         return a.second.plain_peak_bytes < b.second.plain_peak_bytes;
@@ -372,10 +389,9 @@ const Program* Session::largestProgram() const {
   return largest != programs_.end() ? &largest->second : nullptr;
 }
 
-// Called with mutex_ held.
-bool Session::wantsPlan(const scheduler::Trace& trace) {
+bool Session::wantsPlan(const Held& held, const scheduler::Trace& trace) {
   if (planning_ || keepsEverything()) return false;
-  if (endsForBudget() && !in_pipeline_) return false;  // no plan could hold it
+  if (endsForBudget(held) && !in_pipeline_) return false;  // no plan could hold it
   Program& known = programs_[trace.signature];
   if (!budget()) {  // to foresee what one would do; and other ranks wait for its word
     const bool foresees = steps_ >= kStepsForOutlook && programs_.size() <= kPlannedAtOnce;
@@ -418,7 +434,7 @@ void Session::disable(const std::string& why) {
 }
 
 std::string Session::raiseStop() {
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   stop_.noteRaised();
   return stop_.message();
 }
@@ -434,7 +450,7 @@ void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_
 
 void Session::shutdown() {
   {
-    std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     if (std::exchange(closing_, true)) return;
     ends_ = true;
     run_trace_.endEarly();
@@ -449,7 +465,7 @@ void Session::shutdown() {
   if (audits_) audits_->save();  // what another writer kept it from
   const allocator::Statistics memory = this->memory().statistics();
   if (awake_) {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     figures_.notePeaks(memory);
     violations_ = memory.budget_violations;
     metrics_.raiseTo(metrics::Counter::kBudgetViolations, static_cast<double>(violations_));

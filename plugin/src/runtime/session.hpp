@@ -229,7 +229,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   // By then gradients and the optimizer's state are there.
   static constexpr std::int64_t kStepsForOutlook = 3;
 
-  bool freeToObserve(bool trains);  // mutex_ held
+  bool freeToObserve(const Held& held, bool trains);
 
   struct StepBegin {  // of the step that began last
     RunClock::time_point at;
@@ -252,31 +252,31 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::string budgetInWords();
   void lockForFork();
   void unlockAfterFork();
-  // The budget of the rank's stage (session_budget.cpp); with mutex_ held, but for foundStages().
-  void learnStage(const StepSummary& summary);
+  // The budget of the rank's stage (session_budget.cpp).
+  void learnStage(const Held& held, const StepSummary& summary);
   // Warn of entries of EBBTIDE_BUDGET that are for nothing.
   void checkRankEntries() const;
   void checkMemory();  // the machine's, the control group's: warn of a budget beyond it
-  void checkStageEntries(const std::vector<std::int32_t>& stages);
-  void seeStagesWithoutMessages(const StepSummary& summary);
+  void checkStageEntries(const Held& held, const std::vector<std::int32_t>& stages);
+  void seeStagesWithoutMessages(const Held& held, const StepSummary& summary);
   bool foundStages(const std::vector<std::int32_t>& stages) override;
   std::string reportText() const;
   std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
   void rewriteReport();
-  void sayStageGivenUp(const std::string& why);
-  void measureBudget(std::int64_t base_bytes, bool trains);
-  std::string inForce(const std::string& written);
-  void takeBudget();
-  bool takePause(std::optional<std::int64_t> before);
-  void sayBudget(std::optional<std::int64_t> before) const;
-  std::string measuredText(const std::string& who) const;
-  std::string modeName() const;  // as status and report have it
-  void beginAnew(bool drop_plans);
-  void judgeFromNowOn();
-  void countFromNowOn();  // steps, that tell whether the budget is held
+  void sayStageGivenUp(const Held& held, const std::string& why);
+  void measureBudget(const Held& held, std::int64_t base_bytes, bool trains);
+  std::string inForce(const Held& held, const std::string& written);
+  void takeBudget(const Held& held);
+  bool takePause(const Held& held, std::optional<std::int64_t> before);
+  void sayBudget(const Held& held, std::optional<std::int64_t> before) const;
+  std::string measuredText(const Held& held, const std::string& who) const;
+  std::string modeName(const Held& held) const;  // as status and report have it
+  void beginAnew(const Held& held, bool drop_plans);
+  void judgeFromNowOn(const Held& held);
+  void countFromNowOn(const Held& held);  // steps, that tell whether the budget is held
   scheduler::BudgetFacts stepFacts(const std::vector<RecordedStep>& recorded) const;
-  bool takeBudgetBack(const std::string& why);
-  bool pauseAgain(const std::string& why);
+  bool takeBudgetBack(const Held& held, const std::string& why);
+  bool pauseAgain(const Held& held, const std::string& why);
   void planLoop();
   bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
   void placeStep();
@@ -293,11 +293,11 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
                const RankPlanning::Limits& limits, int budget_number);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
-  void sayFits();
+  void sayFits(const Held& held);
   // What a run took, and budgets that were not set (session_summary.cpp).
   std::int64_t halfBudgetBytes(std::int64_t plain_peak_bytes, std::int64_t activation_bytes) const;
   void foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph);
-  RunSummary summary() const;
+  RunSummary summary(const Held& held) const;
   void sayAtEnd();
   void preferRehearsed(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                        Planned& planned) const;
@@ -314,69 +314,74 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void requestPlan(RecordedStep step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
   void finishStep(StepSummary summary);
-  // Whether the budget can be held (session_verdict.cpp). The first four take mutex_.
+  struct EndedStep;  // nothing: there is nothing to be learnt from it
+  std::optional<EndedStep> noteEnd(const Held& held, StepSummary& summary,
+                                   const allocator::Statistics& memory);
+  // Whether the budget can be held (session_verdict.cpp).
   void noteStart();
   void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
                  int budget_number);
   void addGrowth(OutOfMemory& facts) const;
-  void describeNeed(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                    const scheduler::SpillingFloor& floor, bool most);
-  void saySpills();
+  void describeNeed(const Held& held, const scheduler::Trace& trace,
+                    const scheduler::TraceGraph& graph, const scheduler::SpillingFloor& floor,
+                    bool most);
+  void saySpills(const Held& held);
   void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
   std::string madeLater(std::int64_t more_bytes) const;
-  // mutex_ held, all of these
-  void forgetFailed();
-  void beginOther();
-  void noteGrown() noexcept;
-  std::int64_t grownSince(std::int64_t base_bytes) const noexcept;
-  bool noteNeed(std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
+  void forgetFailed(const Held& held);
+  void beginOther(const Held& held);
+  void noteGrown(const Held& held) noexcept;
+  std::int64_t grownSince(const Held& held, std::int64_t base_bytes) const noexcept;
+  bool noteNeed(const Held& held, std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
   void judgeBudget(const Held& held, std::int64_t base_bytes, bool trains);
-  void measureGrowth(std::int64_t base_bytes);
-  void mayGoOver();
-  bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
-  void sayOverBudget();
+  void measureGrowth(const Held& held, std::int64_t base_bytes);
+  void mayGoOver(const Held& held);
+  // The run ends, or goes on over its budget to find the one it needs.
+  bool endsForBudget(const Held& held) const;
+  void sayOverBudget(const Held& held);
   void refuse(const Held& held, std::int64_t base_bytes);
-  std::string refusalText(std::int64_t base_bytes) const;
-  std::string overrunText() const;
+  std::string refusalText(const Held& held, std::int64_t base_bytes) const;
+  std::string overrunText(const Held& held) const;
   std::string spillProblem() const;
-  void letGoOn(std::uint64_t first_op_signature);
-  std::uint64_t noteProgram(const StepSummary& summary);
-  // mutex_ held, all of these (session_judgement.cpp)
-  void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
+  void letGoOn(const Held& held, std::uint64_t first_op_signature);
+  std::uint64_t noteProgram(const Held& held, const StepSummary& summary);
+  // What is made of a step that is over (session_judgement.cpp).
+  void judgeStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory);
   // Of this program; 0: not known which.
-  void noteTaken(const allocator::Statistics& memory, double seconds, std::uint64_t program);
+  void noteTaken(const Held& held, const allocator::Statistics& memory, double seconds,
+                 std::uint64_t program);
   // What a step takes, as whoever asks is told: the medians of the plan in force.
-  std::optional<RecentSteps::Medians> stepTime() const;
-  void debugStep(const StepSummary& summary, const allocator::Statistics& memory,
+  std::optional<RecentSteps::Medians> stepTime(const Held& held) const;
+  void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done) const;
-  Program* programOf(const StepSummary& summary);
-  void notePlainPeak(Program& known, const allocator::Statistics& memory) const;
-  void judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
+  Program* programOf(const Held& held, const StepSummary& summary);
+  void notePlainPeak(const Held& held, Program& known, const allocator::Statistics& memory) const;
+  void judgePlan(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done, Program& known) const;
-  void judgeSpilling(const StepSummary& summary, Program* known);
+  void judgeSpilling(const Held& held, const StepSummary& summary, Program* known);
   // Of values that cannot be written to the host (session_spilling.cpp).
-  void takeOutage();
-  void judgeOutage(const StepSummary& summary, const allocator::Statistics& memory);
-  void endOutage();
-  void allowOverrunFor(const Plan* plan);
-  bool wantsPlan(const scheduler::Trace& trace);
+  void takeOutage(const Held& held);
+  void judgeOutage(const Held& held, const StepSummary& summary,
+                   const allocator::Statistics& memory);
+  void endOutage(const Held& held);
+  void allowOverrunFor(const Held& held, const Plan* plan);
+  bool wantsPlan(const Held& held, const scheduler::Trace& trace);
   void planAnew(Program& known);  // so many times; mutex_ held
   void openAuditCache(int threads);
   void keepRejected(scheduler::Trace& trace);                        // mutex_ held
   void planWithoutRejected();                                        // mutex_ held
   bool rehearsedBefore(const scheduler::Trace& trace, Plan& plan);   // mutex_ held
   bool comparedBefore(std::uint64_t program, std::size_t op) const;  // mutex_ held
-  void forgetPrograms();                                             // mutex_ held
-  // The one that most steps ran, of those whose figures are known; of several the largest. mutex_
-  // held.
-  const Program* mainProgram() const;
-  const Program* largestProgram() const;  // by its plain peak
-  // What is exported (session_metrics.cpp). The first two with mutex_ held.
-  void refreshMetrics(const allocator::Statistics& memory, double step_seconds);
-  void exportSmallestBudget();
-  void exportPlan(const std::shared_ptr<const Plan>& plan);
+  void forgetPrograms(const Held& held);
+  // The one that most steps ran, of those whose figures are known; of several the largest.
+  const Program* mainProgram(const Held& held) const;
+  const Program* largestProgram(const Held& held) const;  // by its plain peak
+  // What is exported (session_metrics.cpp).
+  void refreshMetrics(const Held& held, const allocator::Statistics& memory, double step_seconds);
+  void exportSmallestBudget(const Held& held);
+  void exportPlan(const Held& held, const std::shared_ptr<const Plan>& plan);
   void expectReplays(const Plan& plan);  // of a plan that steps are about to follow
-  void exportStages(const StepSummary& summary);
+  void exportStages(const Held& held, const StepSummary& summary);
   void writeTextFile();  // by the planning thread, and at exit
   std::chrono::steady_clock::time_point nextTextFile() const;
   void say(const std::string& text) const;

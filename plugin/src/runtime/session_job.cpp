@@ -7,7 +7,7 @@
 namespace ebbtide::plugin {
 
 JobClient::Here Session::here() const {
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   return {
       .torch_version = host_.torch_version, .threads = threads_, .of_gpu = trained_.isElsewhere()};
 }
@@ -15,9 +15,9 @@ JobClient::Here Session::here() const {
 void Session::pollJob() try {
   JobProgress progress;
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     progress.step = steps_;
-    if (const auto step_time = stepTime())
+    if (const auto step_time = stepTime(held))
       progress.step_ns = static_cast<Nanoseconds>(step_time->seconds * 1e9);
   }
   job_.poll(std::chrono::steady_clock::now(), progress);
@@ -27,26 +27,26 @@ void Session::pollJob() try {
 
 RankPlanning::Limits Session::jobLimits(std::int64_t cap,
                                         std::optional<std::int64_t> budget) const {
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   return job_.limits(cap, budget, budget_.asksOthers());
 }
 
 void Session::seeStages(const std::vector<std::int32_t>& stages) {
-  const std::lock_guard lock(mutex_);
-  checkStageEntries(stages);
+  const Held held = mutex_.hold();
+  checkStageEntries(held, stages);
 }
 
 // Others may ask for plans meanwhile.
 void Session::tellJob(const scheduler::Trace& trace, const StepSchedule& own,
                       const RankPlanning::Limits& limits, int budget_number) try {
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     if (budget_number != budget_.number()) return;
     planning_ = false;
   }
   job_.tell(trace, own, limits);
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     if (budget_number != budget_.number()) return;  // it tells more soon
     stop_.noteTold(job_.takesPart());
   }
@@ -57,7 +57,7 @@ void Session::tellJob(const scheduler::Trace& trace, const StepSchedule& own,
 
 // Before the round ends: what a step that cannot fit is stopped with.
 void Session::fallShort(const JobFindings::Rank& of) {
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   const std::string taker = takerText(of);
   if (!budget_.isNew(RankBudget::Message::kShort)) return;
   stop_.advise(" In the pipeline " + taker + ".");
@@ -71,9 +71,9 @@ void Session::fallShort(const JobFindings::Rank& of) {
 
 void Session::endRound(const std::string& why) {
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     stop_.noteRoundEnded();
-    if (!why.empty() && budget_.giveUp()) sayStageGivenUp(why);
+    if (!why.empty() && budget_.giveUp()) sayStageGivenUp(held, why);
   }
   changed_.notify_all();
 }
@@ -92,14 +92,14 @@ void Session::stopOnceAdvised() {
 void Session::adopt(const RankJob::Decision& decision) try {
   int budget_number = 0;
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     budget_number = budget_.number();
   }
   const Bytes cap = trained_.planningCapBytes();
   Planned planned;
   JobClient::put(decision.schedule, cap, planned);
   if (!planned.result.feasible) {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     const auto program = programs_.find(decision.trace.signature);
     if (program == programs_.end()) return;
     Program& known = program->second;

@@ -15,7 +15,7 @@ void Session::readPlace() {
   const Held held = mutex_.hold();
   discovery_.begin(held, rankPlaceFromEnvironment(), RankSocket::jobIdFromEnvironment());
   if (const auto due = budget_.takeDue()) {  // no step has begun
-    trained_.setBudget(inForce(*due));
+    trained_.setBudget(inForce(held, *due));
     metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
   }
 }
@@ -24,11 +24,11 @@ std::chrono::steady_clock::time_point Session::nextPlaceLook(const Held& held) c
   return shows_ ? discovery_.nextLook(held) : std::chrono::steady_clock::time_point::max();
 }
 
-// The first step of a forked child that ran backward is over: it trains. Not with mutex_ held.
+// The first step of a forked child that ran backward is over: it trains.
 void Session::showChild() {
   discovery_.showChild();
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     shows_ = true;
   }
   changed_.notify_all();  // the planning thread does the rest
@@ -80,7 +80,7 @@ void Session::settleRank() {
 void Session::settleAtEnd() {
   bool refused = false;
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     refused = stop_.raised();
   }
   if (!refused) return discovery_.settleAtEnd();

@@ -154,7 +154,7 @@ void Session::rewriteReport() {
   const auto now = std::chrono::steady_clock::now();
   report_due_ = now + kFirstReport;
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     if (steps_ == 0) return;
   }
   report_due_ = now + kReportEvery;
@@ -165,16 +165,16 @@ void Session::rewriteReport() {
 }
 
 std::string Session::reportText() const {
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   const Program none;
-  const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
-  const Program& largest = largestProgram() != nullptr ? *largestProgram() : none;
+  const Program& program = mainProgram(held) != nullptr ? *mainProgram(held) : none;
+  const Program& largest = largestProgram(held) != nullptr ? *largestProgram(held) : none;
   scheduler::ActivationShares shares = largest.shares;
   shares.addRestOf(largest.activation_bytes);
   const Bytes activation_bytes = shares.totalBytes();
   const allocator::Statistics memory = trained_.memory().statistics();
   const ExecutorCounters::Totals done = counters_.totals();
-  const auto step_time = stepTime();
+  const auto step_time = stepTime(held);
   const scheduler::BudgetMargins margins = trained_.margins();
   const scheduler::BudgetFacts facts = trained_.memoryFacts();
   nlohmann::json report = {
@@ -182,7 +182,7 @@ std::string Session::reportText() const {
       {"torch_version", host_.torch_version},
       {"rank", config_->rank},
       {"world_size", config_->world_size},
-      {"mode", modeName()},
+      {"mode", modeName(held)},
       {"ended", ends_.load()},
       {"budget_bytes", metrics::orNull(budget())},
       {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
