@@ -312,28 +312,19 @@ json SessionControl::foretold(const Held& held, const BudgetChange& change) cons
 void SessionControl::takePlan(const Held& held, const std::string& size) {
   std::optional<BudgetChange> change = std::exchange(change_, std::nullopt);
   if (!change || change->size != size) return;
-  for (ProgramChange& program : change->programs) takePlan(held, program);
+  for (const ProgramChange& program : change->programs) takePlan(held, program);
 }
 
-void SessionControl::takePlan(const Held&, ProgramChange& program) {
+void SessionControl::takePlan(const Held& held, const ProgramChange& program) {
   const scheduler::Trace& trace = *program.step.trace;
   const auto found = session_.programs_.find(trace.signature);
   if (found == session_.programs_.end() || program.later) return;
   if (program.plan != nullptr && session_.findings_.rejects(*program.plan)) return;
   Program& known = found->second;
-  known.plan = known.later_plan = nullptr;
+  session_.putInForce(held, trace, program.plan, program.predicted_peak_bytes);
   known.plain_peak_bytes = program.plain_peak_bytes;
-  known.predicted_peak_bytes = program.predicted_peak_bytes;
   known.from_first_step = program.step.first_step;
-  known.steady_peak_bytes = 0;
-  known.slow_offloads = known.replans = 0;
-  if (program.plan != nullptr) {
-    if (known.plans_made++ > 0) session_.counters_.addReplan();
-    const bool rehearsed = session_.rehearsedBefore(trace, *program.plan);
-    program.plan->trials = rehearsed ? 1 : 0;
-    session_.expectReplays(*program.plan);
-    known.plan = std::move(program.plan);
-  }
+  known.replans = 0;
   known.replan = false;
   // The other ranks of its job wait for its word on the new budget: it is planned once more.
   known.asked = trace.group_size <= 1;

@@ -85,8 +85,7 @@ class SessionControl final : public RunControl {
   metrics::Response plan();
   metrics::Response curve();
   metrics::Response config() const;
-  const Program* program(const Held& held) const;  // that runs
-  // Under a plan, else that needs most.
+  // That runs under a plan, else that needs most.
   const Program* drawnProgram(const Held& held) const;
   // What a step of that program takes, less what we add.
   double plainSeconds(const Held& held, std::uint64_t program, double recorded_seconds) const;
@@ -125,7 +124,7 @@ class SessionControl final : public RunControl {
   bool isHeldNow(const BudgetChange& change) const;
   metrics::Response promise(BudgetChange change);
   nlohmann::json foretold(const Held& held, const BudgetChange& change) const;
-  void takePlan(const Held& held, ProgramChange& program);
+  void takePlan(const Held& held, const ProgramChange& program);
 
   Session& session_;
   const PlanSearch curve_search_;

@@ -27,13 +27,8 @@ std::int64_t sumOf(const ReplayFindings::Counts& counts) {
 
 }  // namespace
 
-const Program* SessionControl::program(const Held& held) const {
-  const auto known = session_.programs_.find(session_.history_.last());
-  return known != session_.programs_.end() ? &known->second : session_.mainProgram(held);
-}
-
-const Program* SessionControl::drawnProgram(const Held& held) const {
-  const Program* const last = program(held);
+const Program* SessionControl::drawnProgram(const Held&) const {
+  const Program* const last = session_.programs_.current();
   const RecordedStep largest = session_.taken_.recorded().largest();
   if ((last != nullptr && last->plan != nullptr) || largest.trace == nullptr) return last;
   const auto known = session_.programs_.find(largest.trace->signature);
@@ -85,12 +80,12 @@ Response SessionControl::status() {
     status.memory.base_bytes = session_.base_bytes_;
     status.totals.audited = sumOf(session_.findings_.audited());
     status.totals.rejected = sumOf(session_.findings_.rejected());
-    if (const Program* known = program(held)) {
+    if (const Program* known = session_.programs_.current()) {
       status.plan = known->plan;
       status.memory.predicted_peak_bytes = known->predicted_peak_bytes;
     }
-    if (status.plan == session_.active_.plan())
-      status.active_from_step = session_.active_.fromStep();
+    if (status.plan == session_.programs_.active().plan())
+      status.active_from_step = session_.programs_.active().fromStep();
   }
   // The step that runs counts, too.
   const auto raise = [](std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); };
@@ -114,7 +109,8 @@ Response SessionControl::plan() {
       view.plan = known->plan;
       view.plain_peak_bytes = known->plain_peak_bytes;
     }
-    if (view.plan == session_.active_.plan()) view.active_from_step = session_.active_.fromStep();
+    if (view.plan == session_.programs_.active().plan())
+      view.active_from_step = session_.programs_.active().fromStep();
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
     } else if (const RecordedStep step = session_.taken_.recorded().largest();

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <tuple>
 #include <utility>
 
 #include "base/message_table.hpp"
@@ -27,7 +26,6 @@ thread_local bool on_planning_thread = false;
 constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr auto kOutlookTime = std::chrono::milliseconds(300);
 constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
-constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
 
 }  // namespace
 
@@ -170,16 +168,9 @@ StepStart Session::beginStep(bool trains) {
   start.opened = open_steps_.begin();
   run_trace_.beginStep(start.number);
   snapshots_.beginStep(start.number);
-  auto known = programs_.find(history_.last());
-  if (known != programs_.end()) {  // programs that alternate follow each other
-    const auto next = programs_.find(history_.expected());
-    if (next != programs_.end()) known = next;
-    start.plan = known->second.planAt(steps_ + 1);
-  }
+  start.plan = programs_.expectedPlan(start.number);
   // The guess may be wrong, and the step one that has a plan: its first op tells.
-  const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
-                                    [](const auto& entry) { return entry.second.plan != nullptr; });
-  const bool observed = (to_record_.any() || any_plan) && !keepsEverything();
+  const bool observed = (to_record_.any() || programs_.anyPlan()) && !keepsEverything();
   start.record_ops = observed || pressed();
   start.hooks = start.record_ops || budget().has_value() || late_backwards_.stepsGoOn() ||
                 late_backwards_.crossHints();
@@ -230,18 +221,9 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, b
   const Held held = mutex_.hold();
   if (trains) letGoOn(held, first_op_signature);
   if (keepsEverything()) return nullptr;
-  const std::uint64_t expected = history_.expected();
-  // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
-  const Program* found = nullptr;
-  for (auto& [signature, known] : programs_) {
-    if (known.first_op_signature != first_op_signature) continue;
-    if (known.planAt(steps_ + 1) == nullptr) continue;
-    const bool better = found == nullptr || known.steps > found->steps;
-    if (better || signature == expected) found = &known;
-    if (signature == expected) break;
-  }
-  allowOverrunFor(held, found != nullptr ? found->plan.get() : nullptr);
-  return found != nullptr ? found->plan : nullptr;
+  std::shared_ptr<const Plan> plan = programs_.planFor(first_op_signature, steps_ + 1);
+  allowOverrunFor(held, plan.get());
+  return plan;
 }
 
 bool Session::wantsTrace(const StepSummary& summary) const {
@@ -318,7 +300,7 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   ++steps_;
   run_trace_.endStep(steps_);
   snapshots_.endStep(steps_);
-  active_.noteStep(summary.plan, steps_);
+  programs_.noteActive(summary.plan, steps_);
   figures_.addStep(elapsed);
   // One that another step kept from being recorded is still to be recorded.
   if (summary.recorded || log_ == nullptr) to_record_.noteStep();
@@ -328,7 +310,7 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   judgeStep(held, summary, memory);
   judgeOutage(held, summary, memory);
   refreshMetrics(held, memory, elapsed);
-  noteTaken(held, memory, elapsed, noteProgram(held, summary));
+  noteTaken(held, memory, elapsed, programs_.noteStep(summary));
   learnStage(held, summary);
   exportStages(held, summary);
   seeStagesWithoutMessages(held, summary);
@@ -341,52 +323,8 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
                   .alone = summary.alone,
                   .decides = tells && floor_.takesStep(steps_, part)};
   if (std::exchange(growth_due_, false)) ended.growth = growth_.found();
-  Program& known = programs_[summary.trace.signature];
-  known.durations.merge(summary.trace);
-  known.noteAuditKeys(summary.audit_keys);
-  if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
-  forgetPrograms(held);
+  programs_.noteRecorded(summary.trace, summary.audit_keys);
   return ended;
-}
-
-// Which program ran, and which one it followed; 0: not known.
-std::uint64_t Session::noteProgram(const Held&, const StepSummary& summary) {
-  const bool as_planned = summary.plan && !summary.off_plan;
-  if (!summary.recorded && !as_planned) return 0;
-  const std::uint64_t program =
-      summary.recorded ? summary.trace.signature : summary.plan->signature;
-  history_.add(program);
-  return program;
-}
-
-void Session::forgetPrograms(const Held&) {
-  if (programs_.size() <= kMostPrograms) return;
-  auto least = programs_.end();
-  for (auto it = programs_.begin(); it != programs_.end(); ++it) {
-    const bool in_use = it->first == history_.last();
-    if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
-  }
-  if (least != programs_.end()) programs_.erase(least);
-}
-
-const Program* Session::mainProgram(const Held&) const {
-  // Where each step is a program of its own most are not planned for, and nothing is known of them.
-  const auto rank = [](const Program& program) {
-    return std::tuple(program.plain_peak_bytes > 0, program.steps, program.plain_peak_bytes);
-  };
-  const Program* main = nullptr;
-  for (const auto& [signature, known] : programs_) {
-    if (main == nullptr || rank(known) > rank(*main)) main = &known;
-  }
-  return main;
-}
-
-const Program* Session::largestProgram(const Held&) const {
-  const auto largest =
-      std::max_element(programs_.begin(), programs_.end(), [](const auto& a, const auto& b) {
-        return a.second.plain_peak_bytes < b.second.plain_peak_bytes;
-      });
-  return largest != programs_.end() ? &largest->second : nullptr;
 }
 
 bool Session::wantsPlan(const Held& held, const scheduler::Trace& trace) {

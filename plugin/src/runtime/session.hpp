@@ -8,7 +8,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -32,7 +31,6 @@
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
 #include "record/log/event_log.hpp"
-#include "runtime/active_plan.hpp"
 #include "runtime/advised_stop.hpp"
 #include "runtime/base_growth.hpp"
 #include "runtime/budget_floor.hpp"
@@ -41,8 +39,7 @@
 #include "runtime/late_backwards.hpp"
 #include "runtime/measured_budget.hpp"
 #include "runtime/open_steps.hpp"
-#include "runtime/program.hpp"
-#include "runtime/program_history.hpp"
+#include "runtime/program_table.hpp"
 #include "runtime/rank_budget.hpp"
 #include "runtime/rank_discovery.hpp"
 #include "runtime/run_control.hpp"
@@ -307,7 +304,11 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
                                            const scheduler::TraceGraph& step,
                                            const scheduler::Schedule& schedule) const noexcept;
-  // From its next step on, or from that one.
+  // The only way in which a plan comes into force, from the next step on, or from that one;
+  // nullptr: nothing is to be dropped.
+  void putInForce(const Held& held, const scheduler::Trace& trace,
+                  const std::shared_ptr<Plan>& plan, std::int64_t predicted_peak_bytes,
+                  std::int64_t from_step = 0);
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
                int budget_number, std::int64_t from_step = 0);
   // A recorded step is over: kept for those who ask, and planned where it is wanted.
@@ -344,7 +345,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::string overrunText(const Held& held) const;
   std::string spillProblem() const;
   void letGoOn(const Held& held, std::uint64_t first_op_signature);
-  std::uint64_t noteProgram(const Held& held, const StepSummary& summary);
   // What is made of a step that is over (session_judgement.cpp).
   void judgeStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory);
   // Of this program; 0: not known which.
@@ -354,7 +354,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::optional<RecentSteps::Medians> stepTime(const Held& held) const;
   void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done) const;
-  Program* programOf(const Held& held, const StepSummary& summary);
   void notePlainPeak(const Held& held, Program& known, const allocator::Statistics& memory) const;
   void judgePlan(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done, Program& known) const;
@@ -372,10 +371,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void planWithoutRejected();                                        // mutex_ held
   bool rehearsedBefore(const scheduler::Trace& trace, Plan& plan);   // mutex_ held
   bool comparedBefore(std::uint64_t program, std::size_t op) const;  // mutex_ held
-  void forgetPrograms(const Held& held);
-  // The one that most steps ran, of those whose figures are known; of several the largest.
-  const Program* mainProgram(const Held& held) const;
-  const Program* largestProgram(const Held& held) const;  // by its plain peak
   // What is exported (session_metrics.cpp).
   void refreshMetrics(const Held& held, const allocator::Statistics& memory, double step_seconds);
   void exportSmallestBudget(const Held& held);
@@ -449,13 +444,11 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::uint64_t needs_most_first_op_ = 0, refused_first_op_ = 0;  // 0: not known
   std::int64_t refused_base_bytes_ = 0;                           // 0: nothing was refused
   std::atomic<bool> allocation_failed_ = false;                   // since a step began
-  std::map<std::uint64_t, Program> programs_;                     // by trace signature
-  ProgramHistory history_;
+  ProgramTable programs_;
   ReplayFindings findings_;
   std::int64_t rehearsed_steps_ = 0;
   int said_plans_ = 0;  // under this budget
   StepsToRecord to_record_;
-  ActivePlan active_;
   std::shared_ptr<const Plan> exported_plan_;
   std::optional<GpuIdentity> gpu_;
   std::vector<std::int32_t> stages_;       // that it runs, where they are known

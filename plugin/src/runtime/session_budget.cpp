@@ -255,10 +255,7 @@ void Session::beginAnew(const Held&, bool drop_plans) {
   stop_.goOn();
   refused_base_bytes_ = 0;
   budget_.beginAnew();
-  for (auto& [signature, known] : programs_) {
-    known.later_plan = nullptr;
-    if (drop_plans) known.plan = nullptr;  // made for more: it would go over
-  }
+  programs_.beginAnew(drop_plans);
 }
 
 }  // namespace ebbtide::plugin

@@ -53,7 +53,8 @@ bool ranMoreBackward(const StepSummary& summary) {
 void Session::judgeStep(const Held& held, const StepSummary& summary,
                         const allocator::Statistics& memory) {
   base_bytes_ = begun_.memory.allocated_bytes;
-  Program* const known = programOf(held, summary);
+  Program* known = programs_.programOf(summary);
+  if (known == nullptr && !budget()) known = &programs_[programs_.last()];
   if (known != nullptr) ++known->steps;
   if (known != nullptr && !budget()) notePlainPeak(held, *known, memory);
   const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
@@ -75,13 +76,6 @@ void Session::debugStep(const Held&, const StepSummary& summary,
       memory.mapped_peak_bytes, memory.cached_bytes, done.spilled_bytes, done.recomputed_ops,
       done.dropped_online_bytes, memory.planned_allocations - begun_.memory.planned_allocations,
       memory.plan_deviations - begun_.memory.plan_deviations, planUse(summary)));
-}
-
-// nullptr: not known which program it was.
-Program* Session::programOf(const Held&, const StepSummary& summary) {
-  if (summary.plan && !summary.off_plan) return &programs_[summary.plan->signature];
-  if (summary.recorded) return &programs_[summary.trace.signature];
-  return budget() ? nullptr : &programs_[history_.last()];
 }
 
 // Both of the same step, the largest: a budget is peak less a share of the activations.
@@ -151,7 +145,7 @@ void Session::noteTaken(const Held& held, const allocator::Statistics& memory, d
 }
 
 std::optional<RecentSteps::Medians> Session::stepTime(const Held&) const {
-  return taken_.stepTime(steps_, active_.fromStep());
+  return taken_.stepTime(steps_, programs_.active().fromStep());
 }
 
 }  // namespace ebbtide::plugin

@@ -47,7 +47,7 @@ void Session::refreshMetrics(const Held& held, const allocator::Statistics& memo
   metrics_.raiseTo(Counter::kMisplacedAllocations, static_cast<double>(memory.plan_deviations));
   metrics_.raiseTo(Counter::kReclaims, static_cast<double>(memory.reclaims));
   metrics_.raiseTo(Counter::kBudgetViolations, static_cast<double>(memory.budget_violations));
-  if (active_.plan() != exported_plan_) exportPlan(held, active_.plan());
+  if (const auto& plan = programs_.active().plan(); plan != exported_plan_) exportPlan(held, plan);
   metrics_.addStep(step_seconds);
   metrics_.set(Gauge::kLastStepTimestamp, unixSeconds());
   metrics_.noteStepEnd();

@@ -179,10 +179,8 @@ void Session::sayFits(const Held&) {
   if (!fits_ || !(floor_.decided() || budget_.isOpen())) return;
   const Fits fits = *std::exchange(fits_, std::nullopt);
   const ExecutorCounters::Totals done = counters_.totals();
-  const bool gave_up = done.spilled_bytes > 0 || done.dropped_online_bytes > 0 ||
-                       std::any_of(programs_.begin(), programs_.end(), [](const auto& program) {
-                         return program.second.plans_made > 0;
-                       });
+  const bool gave_up =
+      done.spilled_bytes > 0 || done.dropped_online_bytes > 0 || programs_.anyWasPlanned();
   if (gave_up || floor_.tooSmall() || !budget_.isNew(RankBudget::Message::kFits)) return;
   const Bytes half = halfBudgetBytes(fits.plain_peak_bytes, fits.activation_bytes);
   const Bytes others = trained_.othersBytes();
@@ -225,6 +223,17 @@ std::shared_ptr<Plan> Session::planOf(const scheduler::Trace& trace, const Plann
   return plan;
 }
 
+void Session::putInForce(const Held&, const scheduler::Trace& trace,
+                         const std::shared_ptr<Plan>& plan, std::int64_t predicted_peak_bytes,
+                         std::int64_t from_step) {
+  if (plan != nullptr) {
+    plan->trials = rehearsedBefore(trace, *plan) ? 1 : 0;
+    expectReplays(*plan);
+  }
+  Program& known = programs_[trace.signature];
+  if (known.adopt(plan, predicted_peak_bytes, from_step, steps_ + 1)) counters_.addReplan();
+}
+
 void Session::publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
                       int budget_number, std::int64_t from_step) {
   const auto& [step, result, simulated] = planned;
@@ -241,19 +250,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     to_record_.atLeast(2);
     return;
   }
-  plan->trials = rehearsedBefore(trace, *plan) ? 1 : 0;
-  if (known.plans_made++ > 0) counters_.addReplan();
-  expectReplays(*plan);
-  known.later_plan = nullptr;
-  if (from_step > steps_ + 1) {
-    known.later_plan = plan;
-    known.later_from = from_step;
-  } else {
-    known.plan = plan;
-  }
-  known.predicted_peak_bytes = simulated.peak_bytes;
-  known.steady_peak_bytes = 0;
-  known.slow_offloads = 0;
+  putInForce(held, trace, plan, simulated.peak_bytes, from_step);
   to_record_.atLeast(3);
   if (!result.feasible && outage_.giveUp()) endOutage(held);
   spills_each_step_.clear();

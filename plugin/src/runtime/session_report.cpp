@@ -167,8 +167,8 @@ void Session::rewriteReport() {
 std::string Session::reportText() const {
   const Held held = mutex_.hold();
   const Program none;
-  const Program& program = mainProgram(held) != nullptr ? *mainProgram(held) : none;
-  const Program& largest = largestProgram(held) != nullptr ? *largestProgram(held) : none;
+  const Program& program = programs_.main() != nullptr ? *programs_.main() : none;
+  const Program& largest = programs_.largest() != nullptr ? *programs_.largest() : none;
   scheduler::ActivationShares shares = largest.shares;
   shares.addRestOf(largest.activation_bytes);
   const Bytes activation_bytes = shares.totalBytes();
@@ -237,7 +237,7 @@ std::string Session::reportText() const {
       {"dominating", saved_text_},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},
-      {"plan", planSummary(program.plan.get(), active_.firstStep())},
+      {"plan", planSummary(program.plan.get(), programs_.active().firstStep())},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_.traffic())},
   };

@@ -33,15 +33,7 @@ void Session::warnOfUnreadSpills(std::int64_t bytes, const std::string& op) {
 // Steps that begin now follow no plan that counts on the host.
 void Session::takeOutage(const Held&) {
   if (!outage_.take()) return;
-  const auto counts_on_it = [](const std::shared_ptr<Plan>& plan) {
-    return plan && (plan->host_fetches > 0 || !plan->feasible);
-  };
-  for (auto& [signature, known] : programs_) {
-    if (!counts_on_it(known.plan) && !counts_on_it(known.later_plan)) continue;
-    if (counts_on_it(known.plan)) known.plan = nullptr;
-    known.later_plan = nullptr;
-    known.replan = true;
-  }
+  programs_.dropPlans([](const Plan& plan) { return plan.host_fetches > 0 || !plan.feasible; });
   to_record_.atLeast(3);
 }
 

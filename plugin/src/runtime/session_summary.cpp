@@ -68,7 +68,7 @@ void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph
 }
 
 RunSummary Session::summary(const Held& held) const {
-  const Program* const largest = largestProgram(held);
+  const Program* const largest = programs_.largest();
   const auto step_time = stepTime(held);
   const double recomputed = static_cast<double>(counters_.totals().recompute_ns) * 1e-9;
   RunSummary run{.steps = steps_,
