@@ -23,7 +23,6 @@ std::atomic<bool> in_child{false};
 // What it still does at the program's end nobody asked for: no line may contradict the last one.
 thread_local bool on_planning_thread = false;
 
-constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr auto kOutlookTime = std::chrono::milliseconds(300);
 constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
 
@@ -181,12 +180,10 @@ StepStart Session::beginStep(bool trains) {
   allowOverrunFor(held, start.plan.get());
   memory().resetPeaks();
   const allocator::Statistics memory = this->memory().statistics();
-  if (observed && config_->own_allocator && freeToObserve(held, trains)) {
+  if (observed && config_->own_allocator && turn_.isFree(trains)) {
     start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
-    log_ = start.log;
-    log_yields_ = !trains;
-    overtook_ = 0;
-    trained_.observer().passTo(log_);
+    turn_.take(start.log, trains);
+    trained_.observer().passTo(start.log);
     if (trained_.placement()) trained_.placement()->beginStep(start.plan);
   }
   taken_.begin(memory);
@@ -197,23 +194,10 @@ StepStart Session::beginStep(bool trains) {
   return start;
 }
 
-bool Session::freeToObserve(const Held&, bool trains) {
-  if (log_ == nullptr || !trains) return log_ == nullptr;
-  if (log_yields_ || log_->isOver() || log_->restsSince(kRest)) return true;
-  // A forward pass that so many steps overtook may keep its results for ever.
-  if (!log_->ranBackward()) ++overtook_;
-  return std::max(log_->passes(), overtook_) >= most_passes_;
-}
-
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
   const Held held = mutex_.hold();
-  if (log == nullptr) return false;
-  if (log_ != log) {  // its turn was handed on, and it has ended after all
-    if (log->ranBackward()) most_passes_ = std::min(2 * most_passes_, kMostPasses);
-    return false;
-  }
+  if (!turn_.release(log)) return false;
   trained_.observer().passTo(nullptr);
-  log_ = nullptr;
   return true;
 }
 
@@ -303,7 +287,7 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   programs_.noteActive(summary.plan, steps_);
   figures_.addStep(elapsed);
   // One that another step kept from being recorded is still to be recorded.
-  if (summary.recorded || log_ == nullptr) to_record_.noteStep();
+  if (summary.recorded || !turn_.isTaken()) to_record_.noteStep();
   // Steps of several threads may use those up unrecorded.
   if (budget() && budget_.isResumed() && !floor_.decided()) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;

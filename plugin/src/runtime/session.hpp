@@ -30,7 +30,6 @@
 #include "out_of_memory/out_of_memory.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
-#include "record/log/event_log.hpp"
 #include "runtime/advised_stop.hpp"
 #include "runtime/base_growth.hpp"
 #include "runtime/budget_floor.hpp"
@@ -38,6 +37,7 @@
 #include "runtime/job_client.hpp"
 #include "runtime/late_backwards.hpp"
 #include "runtime/measured_budget.hpp"
+#include "runtime/observed_turn.hpp"
 #include "runtime/open_steps.hpp"
 #include "runtime/program_table.hpp"
 #include "runtime/rank_budget.hpp"
@@ -219,14 +219,9 @@ class Session : RankDiscovery::Process, JobClient::Process {
     bool first_step = false;
   };
 
-  // A step of so many passes, while another thread's waits to be recorded, may never end:
-  // its turn is handed on. Twice as often each time that it did end.
-  static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
   static constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
   // By then gradients and the optimizer's state are there.
   static constexpr std::int64_t kStepsForOutlook = 3;
-
-  bool freeToObserve(const Held& held, bool trains);
 
   struct StepBegin {  // of the step that began last
     RunClock::time_point at;
@@ -451,11 +446,8 @@ class Session : RankDiscovery::Process, JobClient::Process {
   StepsToRecord to_record_;
   std::shared_ptr<const Plan> exported_plan_;
   std::optional<GpuIdentity> gpu_;
-  std::vector<std::int32_t> stages_;       // that it runs, where they are known
-  std::shared_ptr<EventLog> log_;          // of the one step at a time that observes the allocator
-  bool log_yields_ = false;                // its thread has run nothing backward so far
-  std::int64_t overtook_ = 0;              // steps that wanted its turn
-  std::int64_t most_passes_ = kFewPasses;  // of it while another step waits for its turn
+  std::vector<std::int32_t> stages_;  // that it runs, where they are known
+  ObservedTurn turn_;
 
   // figures of the run
   std::int64_t steps_ = 0;

@@ -60,7 +60,7 @@ void Session::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
 
 bool Session::observesBy(const EventLog* log) const {
   const auto held = mutex_.tryHold();
-  return held && log != nullptr && log_.get() == log;
+  return held && turn_.isOf(log);
 }
 
 // Without waiting: the thread may hold the lock.
