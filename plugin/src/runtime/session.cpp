@@ -134,7 +134,7 @@ void Session::wake(int threads) {
     openAuditCache(threads);
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
-    checkMemory();
+    budget_check_.checkMemory(hostBudget());
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
     if (shows_) discovery_.show();
     planner_ = std::thread([this] {
@@ -297,7 +297,7 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   noteTaken(held, memory, elapsed, programs_.noteStep(summary));
   learnStage(held, summary);
   exportStages(held, summary);
-  seeStagesWithoutMessages(held, summary);
+  budget_check_.noteStep(summary, steps_);
   if (!summary.recorded) return std::nullopt;
   figures_.noteTimeline(summary.trace);
   const bool part = late_backwards_.count() > begun_.late_backwards;

@@ -32,6 +32,7 @@
 #include "plan/plan_search.hpp"
 #include "runtime/advised_stop.hpp"
 #include "runtime/base_growth.hpp"
+#include "runtime/budget_check.hpp"
 #include "runtime/budget_floor.hpp"
 #include "runtime/eviction_costs.hpp"
 #include "runtime/job_client.hpp"
@@ -246,11 +247,9 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void unlockAfterFork();
   // The budget of the rank's stage (session_budget.cpp).
   void learnStage(const Held& held, const StepSummary& summary);
-  // Warn of entries of EBBTIDE_BUDGET that are for nothing.
-  void checkRankEntries() const;
-  void checkMemory();  // the machine's, the control group's: warn of a budget beyond it
-  void checkStageEntries(const Held& held, const std::vector<std::int32_t>& stages);
-  void seeStagesWithoutMessages(const Held& held, const StepSummary& summary);
+  std::optional<std::int64_t> hostBudget() const noexcept {  // in force, of the host's memory
+    return trained_.isElsewhere() ? std::nullopt : budget();
+  }
   bool foundStages(const std::vector<std::int32_t>& stages) override;
   std::string reportText() const;
   std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
@@ -417,8 +416,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
                  [this](const std::string& text) { debug(text); }};
   RankDiscovery discovery_{config_, mutex_, *this, ends_,
                            [this](const std::string& text) { warn(text); }};
-  std::atomic<std::int64_t> checked_limit_of_ = 0;  // budget
-  bool checked_stages_ = false, exchanges_messages_ = false;
+  BudgetCheck budget_check_{config_, [this](const std::string& text) { warn(text); }};
   RankBudget budget_;
   MeasuredBudget measured_;  // where that in force, or to be, is of what a step takes
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for

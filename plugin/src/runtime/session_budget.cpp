@@ -1,65 +1,17 @@
 // What a Session does for a budget that is its stage's, or of what a step takes: it learns the one,
 // measures the other, and takes the budget when the next step begins.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <numeric>
-
-#include "config/available_memory.hpp"
-#include "ebbtide/scheduler/rank_actions.hpp"
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
-
-std::string unusedText(const std::vector<std::string>& entries, const std::string& there) {
-  return fmt::format("EBBTIDE_BUDGET: {} {} for nothing that is there: the job has {}",
-                     fmt::join(entries, ", "), entries.size() == 1 ? "is" : "are", there);
-}
 
 std::string budgetText(std::optional<std::int64_t> budget) {
   return budget ? formatBytes(*budget) : "none";
 }
 
 }  // namespace
-
-// Of ranks that are not there: what launchers say is known at once.
-void Session::checkRankEntries() const {
-  if (!config_->budgets || config_->rank != 0) return;
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(std::max(1, config_->world_size)));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const auto unused = config_->budgets->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
-  if (!unused.empty()) warn(unusedText(unused, ranksText(ranks)));
-}
-
-void Session::checkMemory() {
-  const std::optional<std::int64_t> now = budget();
-  if (!now || trained_.isElsewhere() || checked_limit_of_.exchange(*now) == *now) return;
-  const std::string text = aboveMemory(*now, machineMemoryBytes(), groupLimitBytes());
-  if (!text.empty()) warn(text);
-}
-
-void Session::checkStageEntries(const Held&, const std::vector<std::int32_t>& stages) {
-  if (std::exchange(checked_stages_, true)) return;
-  const auto unused = config_->budgets->forNoStageOf(stages);
-  if (!unused.empty()) warn(unusedText(unused, stagesText(stages)));
-}
-
-// Without messages the stages are the ranks; the first step may be one of
-// another kind. Where names say otherwise, one rank alone knows all of them.
-void Session::seeStagesWithoutMessages(const Held& held, const StepSummary& summary) {
-  const bool asked = config_->budgets && config_->budgets->namesStages() && config_->rank == 0;
-  if (!asked || checked_stages_ || !summary.recorded) return;
-  exchanges_messages_ = exchanges_messages_ || !summary.trace.messages.empty();
-  std::vector<std::int32_t> stages = scheduler::namedStages(summary.trace);
-  if (exchanges_messages_ || steps_ < 2 || (!stages.empty() && config_->world_size > 1)) return;
-  if (stages.empty()) {
-    stages.resize(static_cast<std::size_t>(std::max(1, config_->world_size)));
-    std::iota(stages.begin(), stages.end(), 0);
-  }
-  checkStageEntries(held, stages);
-}
 
 void Session::learnStage(const Held& held, const StepSummary& summary) {
   if (summary.recorded && budget_.noteStep(summary.trace)) stop_.withdraw();
@@ -136,7 +88,7 @@ void Session::takeBudget(const Held& held) {
   } else if (now != before || (budget_.isOfStage() && !budget_.isAsked())) {
     sayBudget(held, before);  // not of a pause that was lifted before it began
   }
-  if (now != before) checkMemory();
+  if (now != before) budget_check_.checkMemory(hostBudget());
   if (goes_on || now != before) open_steps_.changeBudget();
   if (goes_on) floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();

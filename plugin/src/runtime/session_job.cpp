@@ -33,7 +33,7 @@ RankPlanning::Limits Session::jobLimits(std::int64_t cap,
 
 void Session::seeStages(const std::vector<std::int32_t>& stages) {
   const Held held = mutex_.hold();
-  checkStageEntries(held, stages);
+  budget_check_.checkStages(stages);
 }
 
 // Others may ask for plans meanwhile.

@@ -69,8 +69,8 @@ bool Session::awaitRanks(const Held&, bool awaits) {
 }
 
 void Session::settleRank() {
-  checkRankEntries();
-  checkMemory();
+  budget_check_.checkRanks();
+  budget_check_.checkMemory(hostBudget());
   text_file_.reset();
   if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
   if (!ends_) job_.beginAnew(here());
