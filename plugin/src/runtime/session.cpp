@@ -51,6 +51,11 @@ Session::Session(Config config, AuditCache::Host host, const RunControl::Make& m
                      .planning_time = kOutlookTime,
                      .cancelled = &ends_},
                     [this](const std::string& text) { debug(text); }),
+      job_(
+          config_, mutex_, *this, ends_, [this](const std::string& text) { say(text); },
+          [this](const std::string& text) { debug(text); }),
+      discovery_(config_, mutex_, *this, ends_, [this](const std::string& text) { warn(text); }),
+      budget_check_(config_, [this](const std::string& text) { warn(text); }),
       budget_(config_->stage_budgets
                   ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
                   : std::nullopt,

@@ -47,6 +47,7 @@
 #include "runtime/run_figures.hpp"
 #include "runtime/run_summary.hpp"
 #include "runtime/spill_outage.hpp"
+#include "runtime/step_begin.hpp"
 #include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
 #include "runtime/steps_to_record.hpp"
@@ -220,17 +221,8 @@ class Session : RankDiscovery::Process, JobClient::Process {
     bool first_step = false;
   };
 
-  static constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
   // By then gradients and the optimizer's state are there.
   static constexpr std::int64_t kStepsForOutlook = 3;
-
-  struct StepBegin {  // of the step that began last
-    RunClock::time_point at;
-    allocator::Statistics memory;
-    ExecutorCounters::Totals executor;
-    std::int64_t late_backwards = 0;
-    std::int64_t activation_bytes = 0;  // that it has made when its backward pass begins
-  };
 
   // What follows from which rank it is (session_place.cpp).
   void becomeRank(const Held& held, const RankPlace& place, const std::string& job_id) override;
@@ -408,15 +400,9 @@ class Session : RankDiscovery::Process, JobClient::Process {
   bool planning_ = false;
   std::chrono::steady_clock::time_point report_due_{};
   std::unique_ptr<ToPlan> to_plan_;
-  JobClient job_{config_,
-                 mutex_,
-                 *this,
-                 ends_,
-                 [this](const std::string& text) { say(text); },
-                 [this](const std::string& text) { debug(text); }};
-  RankDiscovery discovery_{config_, mutex_, *this, ends_,
-                           [this](const std::string& text) { warn(text); }};
-  BudgetCheck budget_check_{config_, [this](const std::string& text) { warn(text); }};
+  JobClient job_;
+  RankDiscovery discovery_;
+  BudgetCheck budget_check_;
   RankBudget budget_;
   MeasuredBudget measured_;  // where that in force, or to be, is of what a step takes
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
@@ -450,7 +436,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   // figures of the run
   std::int64_t steps_ = 0;
   TakenSteps taken_;
-  StepBegin begun_;
+  StepBegin begun_;  // of the step that began last
   RunFigures figures_;
   std::int64_t base_bytes_ = 0;
   std::int64_t first_step_peak_bytes_ = 0;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@ namespace {
 using allocator::Bytes;
 
 constexpr std::size_t kMostShares = 5;  // of live memory, that are told
+constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
 
 // nullptr: nobody told.
 nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals) {
