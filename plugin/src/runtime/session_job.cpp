@@ -8,8 +8,7 @@ namespace ebbtide::plugin {
 
 JobClient::Here Session::here() const {
   const Held held = mutex_.hold();
-  return {
-      .torch_version = torch_version_, .threads = threads_, .of_gpu = trained_.isElsewhere()};
+  return {.torch_version = torch_version_, .threads = threads_, .of_gpu = trained_.isElsewhere()};
 }
 
 void Session::pollJob() try {
