@@ -137,7 +137,7 @@ TEST(ProgramTable, TheProgramWithTheFewestStepsIsForgotten) {
     programs[program].steps = static_cast<std::int64_t>(program);
   StepSummary newest = recordedStep(1000);
   programs.noteStep(newest);
-  programs.noteRecorded(newest.trace, {});
+  programs.noteRecorded(newest.trace);
   EXPECT_EQ(programs.size(), ProgramTable::kMost);
   EXPECT_EQ(programs.find(1), programs.end());
   EXPECT_NE(programs.find(1000), programs.end());
