@@ -1,5 +1,6 @@
 """Steps whose replays a rehearsal must judge one by one, or read what is written without a word."""
 
+import contextlib
 from typing import ClassVar
 
 import torch
@@ -52,14 +53,69 @@ def takes_memory_in_backward(first: int, last: int, mib: int) -> Train:
     return train
 
 
-def reads_what_does_not_repeat(net: Scales, step: int) -> list[float]:
+ALL_ROWS = slice(None)
+# Its bytes are those from 5120 to 6143 of 1 MiB, of which a sample reads 64 at each 4111th: none of
+# these (fingerprint.cpp).
+UNSAMPLED_ROW = slice(5, 6)
+
+
+def reads_what_does_not_repeat(rows: slice) -> Train:
     """NumPy writes what a subtraction has read. Additions read its result, which nothing saves."""
+
+    def train(net: Scales, step: int) -> list[float]:
+        buffer = batch()
+        x = buffer - net.main
+        loss = chain(x, 8).mean()
+        del x
+        buffer.numpy()[rows] = 0.5
+        loss.backward()
+        return [loss.item()]
+
+    return train
+
+
+def saves_what_does_not_repeat(net: Scales, step: int) -> list[float]:
+    """NumPy writes one row of what subtractions have read, whose results are saved.
+
+    In the rehearsal these stay in memory: where it is short, what was saved first goes to the host.
+    """
+    batches = [batch() for _ in range(8)]
     buffer = batch()
-    x = buffer - net.main
-    loss = chain(x, 8).mean()
-    del x
-    buffer.numpy()[:] = 0.5
+    loss = torch.zeros(())
+    while batches:
+        loss = loss + (batches.pop() * net.extra).mean()
+    for _ in range(5):
+        loss = loss + (buffer - net.main).sin().mean()
+    buffer.numpy()[UNSAMPLED_ROW] = 0.5
     loss.backward()
+    return [loss.item()]
+
+
+class _EnoughError(Exception):
+    pass
+
+
+def _half_is_enough(gradient: Tensor) -> None:
+    raise _EnoughError
+
+
+CHANGES = 6  # to another program, which is recorded then
+ENDS_MIDWAY = range(CHANGES + 1, CHANGES + 4)  # the first three steps on its plan
+
+
+def ends_backward_midway(net: Scales, step: int) -> list[float]:
+    """An exception ends the backward pass of a few steps, before most replays of their plan."""
+    if step < CHANGES:
+        x = chain(torch.randn(ROWS // 2, WIDTH) * net.main, 24)
+    else:
+        x = chain(batch() * net.main, 8)
+        if step in ENDS_MIDWAY:
+            x.register_hook(_half_is_enough)
+        x = chain(x, 4)
+    loss = (x * net.extra).mean()
+    del x
+    with contextlib.suppress(_EnoughError):
+        loss.backward()
     return [loss.item()]
 
 

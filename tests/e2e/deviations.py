@@ -121,10 +121,14 @@ from deviating_programs import (
     writes_beside_a_kept_graph,
 )
 from deviating_replays import (
+    ALL_ROWS,
+    UNSAMPLED_ROW,
+    ends_backward_midway,
     measures_in_a_rehearsal,
     moves_statistics,
     reads_again_after_its_last_use,
     reads_what_does_not_repeat,
+    saves_what_does_not_repeat,
     takes_memory_in_backward,
     trains_parts_of_one_buffer,
 )
@@ -290,8 +294,16 @@ VARIANTS = {
         Scales, takes_memory_in_backward(1, 3, 5), 17, rejects=()
     ),
     "reads_what_does_not_repeat": Variant(
-        Scales, reads_what_does_not_repeat, 7, rejects=("aten::sub",)
+        Scales, reads_what_does_not_repeat(ALL_ROWS), 7, rejects=("aten::sub",)
     ),
+    "reads_what_hardly_differs": Variant(
+        Scales, reads_what_does_not_repeat(UNSAMPLED_ROW), 7, rejects=("aten::sub",)
+    ),
+    # 8 MiB of batches, the buffer, four of gradients, and at most two of the five differences.
+    "saves_what_hardly_differs": Variant(
+        Scales, saves_what_does_not_repeat, 16, rejects=("aten::sub",)
+    ),
+    "ends_backward_midway": Variant(Scales, ends_backward_midway, 9.5),
     "measures_in_a_rehearsal": Variant(
         Scales, measures_in_a_rehearsal, 7.5, rejects=("aten::sub",)
     ),

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import MIB
+from deviating_replays import CHANGES, ENDS_MIDWAY
 from deviating_sources import SOURCES
 from deviation_nets import ROWS, STEADY, STEPS, WIDTH
 from deviations import VARIANTS
@@ -85,6 +86,8 @@ REPEATED_EVERY_TIME = {
     "drops_out",
     "zeroes_a_mask_unseen",
     "reads_what_does_not_repeat",
+    "reads_what_hardly_differs",
+    "saves_what_hardly_differs",
     "moves_statistics",
     "trains_parts_of_one_buffer",
     "lengths",
@@ -289,6 +292,23 @@ def test_an_operation_of_the_plan_is_rejected_once(tmp_path: Path) -> None:
     """Though it has another number in the step that finds it."""
     done = budgeted("measures_in_a_rehearsal", tmp_path).succeeded(over_budget=True)
     assert done.output.count("the results of aten::sub are kept") == 1, done.output
+
+
+def test_a_rehearsal_that_ends_midway_is_no_proof(tmp_path: Path) -> None:
+    """Three of them, and another plan is made."""
+    done = budgeted("ends_backward_midway", tmp_path).succeeded(over_budget=True)
+    # In the order of the output: how each step used its plan, and after which ones plans were made.
+    steps: list[str] = []
+    planned_after = set()
+    for line in done.output.splitlines():
+        if step := re.search(r"debug: step \d+: .* plan (\w+)$", line):
+            steps.append(step[1])
+        elif "plan by " in line:
+            planned_after.add(len(steps) - 1)
+    assert len(steps) == VARIANTS["ends_backward_midway"].steps, done.output
+    assert CHANGES in planned_after, done.output
+    assert [steps[step] for step in ENDS_MIDWAY] == ["rehearsed"] * 3, done.output
+    assert planned_after & set(ENDS_MIDWAY) == {ENDS_MIDWAY[-1]}, done.output
 
 
 def test_the_programs_do_what_they_say(stock: Callable[[int], Finished]) -> None:

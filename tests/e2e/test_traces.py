@@ -68,6 +68,16 @@ def test_under_a_budget_too(tmp_path: Path, tiny_budget: str) -> None:
         check_allocations(json.loads(path.read_text()))
 
 
+def test_a_programs_signature_is_the_same_in_each_process(tmp_path: Path) -> None:
+    signatures = []
+    for seed in ("1", "2"):  # so each has an interpreter of its own: addresses differ, and hashes
+        variables = {"EBBTIDE": "1", "PYTHONHASHSEED": seed}
+        trace = json.loads(recorded(variables, tmp_path / seed)[0].read_text())
+        assert trace["signature"] and trace["ops"]
+        signatures.append((trace["signature"], [op[1] for op in trace["ops"]]))
+    assert signatures[0] == signatures[1]
+
+
 def test_the_command_plans_a_recorded_step(measured: list[Path], tiny_budget: str) -> None:
     command = [str(LIBRARIES.parent / "bin" / "ebbtide"), "plan", str(measured[-1]), "--json"]
     done = subprocess.run([*command, "--budget", tiny_budget], capture_output=True, text=True)

@@ -69,10 +69,11 @@ class FakeContents final : public DeviceContents {
     ++counts.compared;
     return host_.equalWhereWritten(original, first, second, bytes);
   }
-  Fingerprint fingerprint(const void* data, std::int64_t bytes) const noexcept override {
+  Fingerprint fingerprint(const void* data, std::int64_t bytes,
+                          Fingerprint::Extent extent) const noexcept override {
     noteAsked();
     ++counts.printed;
-    return host_.fingerprint(data, bytes);
+    return host_.fingerprint(data, bytes, extent);
   }
   Checksum checksum(const void*, std::int64_t) const noexcept override {
     fail("a checksum was asked for: values of this device are not computed again without a plan");

@@ -63,8 +63,9 @@ class UploadingContents final : public DeviceContents {
     return contents_.equalWhereWritten(wanted.get(), {one.get(), first.pattern},
                                        {same ? one.get() : other.get(), second.pattern}, bytes);
   }
-  Fingerprint fingerprint(const void* data, std::int64_t bytes) const noexcept override {
-    return contents_.fingerprint(Uploaded(data, bytes, beside).get(), bytes);
+  Fingerprint fingerprint(const void* data, std::int64_t bytes,
+                          Fingerprint::Extent extent) const noexcept override {
+    return contents_.fingerprint(Uploaded(data, bytes, beside).get(), bytes, extent);
   }
   Checksum checksum(const void* data, std::int64_t bytes) const noexcept override {
     return contents_.checksum(Uploaded(data, bytes, beside).get(), bytes);

@@ -203,14 +203,17 @@ TEST_F(NodeViewTest, RanksThatDoNotAnswerAreLeftOutAndNamed) {
   ::close(silent);
 }
 
-TEST_F(NodeViewTest, OthersAreAnsweredWhileARankIsWaitedFor) {
+// Another rank, too: one after another, it would be asked in ten minutes.
+TEST_F(NodeViewTest, OthersAreAnsweredAndAskedWhileARankIsWaitedFor) {
+  gather_limit_ = std::chrono::minutes(10);
   start(1);
-  const int silent = listenSilently(1);
+  pollfd silent[] = {{listenSilently(1), POLLIN, 0}, {listenSilently(2), POLLIN, 0}};
   RawClient waiting(port());
   waiting.send("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_EQ(bodyOf(fetch(port(), "GET /healthz")), "ok\n");
+  for (pollfd& rank : silent) EXPECT_EQ(::poll(&rank, 1, 60'000), 1);
   EXPECT_FALSE(waiting.receivesWithin(milliseconds(0)));
-  ::close(silent);
+  for (const pollfd& rank : silent) ::close(rank.fd);
 }
 
 TEST_F(NodeViewTest, ARankThatStartsAnewIsFoundAgain) {

@@ -40,17 +40,21 @@ TEST_P(DeviceContentsTest, SeesEachByteThatDiffers) {
     const auto count = static_cast<std::int64_t>(size);
     EXPECT_TRUE(contents_->equal(a.data(), b.data(), count));
     const Checksum sum = contents_->checksum(a.data(), count);
-    const Fingerprint print = contents_->fingerprint(a.data(), count);
+    const Fingerprint all = contents_->fingerprint(a.data(), count, Fingerprint::Extent::kAll);
+    const Fingerprint sample =
+        contents_->fingerprint(a.data(), count, Fingerprint::Extent::kSample);
     for (std::size_t i = 0; i < size; ++i) {
       if (!isLookedAt(i, size)) continue;
       b[i] ^= 0x40;
       EXPECT_FALSE(contents_->equal(a.data(), b.data(), count)) << size << ", byte " << i;
       EXPECT_NE(contents_->checksum(b.data(), count), sum) << size << ", byte " << i;
-      EXPECT_FALSE(contents_->match(print, b.data(), count)) << size << ", byte " << i;
+      EXPECT_FALSE(contents_->match(all, b.data(), count)) << size << ", byte " << i;
+      EXPECT_FALSE(contents_->match(sample, b.data(), count)) << size << ", byte " << i;
       b[i] ^= 0x40;
     }
     EXPECT_EQ(contents_->checksum(b.data(), count), sum);
-    EXPECT_TRUE(contents_->match(print, b.data(), count));
+    EXPECT_TRUE(contents_->match(all, b.data(), count));
+    EXPECT_TRUE(contents_->match(sample, b.data(), count));
   }
 }
 
@@ -61,19 +65,21 @@ TEST_P(DeviceContentsTest, SeesTheOrder) {
   std::swap_ranges(b.begin(), b.begin() + 8, b.begin() + 1024);
   ASSERT_NE(a, b);
   EXPECT_NE(contents_->checksum(a.data(), 4096), contents_->checksum(b.data(), 4096));
-  EXPECT_FALSE(contents_->match(contents_->fingerprint(a.data(), 4096), b.data(), 4096));
+  EXPECT_FALSE(contents_->match(contents_->fingerprint(a.data(), 4096, Fingerprint::Extent::kAll),
+                                b.data(), 4096));
 }
 
 TEST_P(DeviceContentsTest, OtherSizesAreOtherContents) {
   const std::vector<unsigned char> zeros(64, 0);
   EXPECT_NE(contents_->checksum(zeros.data(), 40), contents_->checksum(zeros.data(), 48));
-  EXPECT_FALSE(contents_->match(contents_->fingerprint(zeros.data(), 40), zeros.data(), 48));
+  EXPECT_FALSE(contents_->match(contents_->fingerprint(zeros.data(), 40, Fingerprint::Extent::kAll),
+                                zeros.data(), 48));
 }
 
 // Of 1 MiB lines of 64 bytes may be looked at alone, 4112 bytes apart at most (fingerprint.hpp).
 TEST_P(DeviceContentsTest, ASampleSeesEachChangeAsLongAsItsGaps) {
   const auto a = bytes(1 << 20);
-  const Fingerprint print = contents_->fingerprint(a.data(), 1 << 20);
+  const Fingerprint print = contents_->fingerprint(a.data(), 1 << 20, Fingerprint::Extent::kSample);
   for (std::size_t begin = 0; begin + 4112 <= a.size(); begin += 40'009) {
     auto b = a;
     for (std::size_t i = begin; i < begin + 4112; ++i) b[i] ^= 0x10;

@@ -40,14 +40,17 @@ TEST(Fingerprint, OfALargeValueSeesItsLastByte) {
 }
 
 // The sample of 1 MiB is of 64-byte lines with gaps: the byte behind the first line is in none.
-TEST(Fingerprint, OfALargeValueIsASample) {
+TEST(Fingerprint, OfAllSeesWhatASampleMisses) {
   auto data = bytes(1 << 20);
   const auto size = static_cast<std::int64_t>(data.size());
-  const auto print = Fingerprint::of(data.data(), size);
+  const auto sample = Fingerprint::of(data.data(), size);
+  const auto all = Fingerprint::of(data.data(), size, Fingerprint::Extent::kAll);
+  EXPECT_TRUE(all.isOf(data.data(), size));
   data[64] ^= 1;
-  EXPECT_TRUE(print.isOf(data.data(), size));
+  EXPECT_TRUE(sample.isOf(data.data(), size));
+  EXPECT_FALSE(all.isOf(data.data(), size));
   data[63] ^= 1;
-  EXPECT_FALSE(print.isOf(data.data(), size));
+  EXPECT_FALSE(sample.isOf(data.data(), size));
 }
 
 TEST(Fingerprint, DependsOnTheSizeAndOrder) {

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <thread>
 #include <utility>
@@ -18,7 +19,7 @@ namespace {
 using Counts = ReplayTrust::Counts;
 using Lines = std::vector<std::string>;
 
-std::shared_ptr<const Plan> planThatReplays(const std::string& op, std::uint64_t signature) {
+std::shared_ptr<Plan> planThatReplays(const std::string& op, std::uint64_t signature) {
   const auto plan = std::make_shared<Plan>();
   plan->op_signatures = {signature};
   plan->replayed = {true};
@@ -150,6 +151,68 @@ TEST(ReplayTrust, NoPlanThatReplaysARejectedOpStays) {
   planner.join();
   rehearsal.join();
   for (std::uint64_t op = 0; op < kOps; ++op) EXPECT_EQ(published[op], nullptr) << op;
+}
+
+// Has a plan in force, as a session does.
+class PlanOwner {
+ public:
+  explicit PlanOwner(std::shared_ptr<Plan> plan) : plan_(std::move(plan)) {}
+  void planWithoutRejected(const ReplayTrust& trust) {
+    const std::lock_guard lock(mutex_);
+    if (plan_ != nullptr && trust.rejects(*plan_)) plan_ = nullptr;
+  }
+  void rehearsed(const ReplayTrust& trust, Plan& plan) {  // each replay of it, as it seems
+    const std::lock_guard lock(mutex_);
+    if (plan_.get() == &plan && !trust.rejects(plan)) plan.trusted = true;
+  }
+  bool hasPlan() const { return plan_ != nullptr; }
+
+ private:
+  std::mutex mutex_;
+  std::shared_ptr<Plan> plan_;
+};
+
+// A line waits for whoever reads it. Meanwhile a step of another thread, which compared the plan's
+// replays before, ends.
+TEST(ReplayTrust, ThePlanGoesBeforeALineIsSaid) {
+  metrics::RankMetrics metrics({0, 0});
+  const auto plan = planThatReplays("aten::sub", 5);
+  PlanOwner owner(plan);
+  std::unique_ptr<ReplayTrust> trust;
+  const auto end_other_step = [&](const std::string&) {
+    EXPECT_FALSE(owner.hasPlan());
+    owner.rehearsed(*trust, *plan);
+  };
+  trust = std::make_unique<ReplayTrust>(
+      metrics,
+      ReplayTrust::Owner{.plan_without_rejected = [&] { owner.planWithoutRejected(*trust); },
+                         .warn = end_other_step,
+                         .debug = end_other_step});
+  owner.rehearsed(*trust, *plan);
+  EXPECT_TRUE(plan->trusted);
+  plan->trusted = false;
+  trust->reject("aten::sub", 5, "it differs");
+  EXPECT_FALSE(plan->trusted);
+  trust->distrust("aten::sub");
+  EXPECT_FALSE(plan->trusted);
+}
+
+TEST(ReplayTrust, ALineThatCannotBeSaidLeavesNoPlan) {
+  metrics::RankMetrics metrics({0, 0});
+  for (const bool named : {false, true}) {
+    const auto plan = planThatReplays("aten::sub", 5);
+    PlanOwner owner(plan);
+    const auto fail = [](const std::string&) { throw std::bad_alloc(); };
+    ReplayTrust trust(metrics, {.plan_without_rejected = [&] { owner.planWithoutRejected(trust); },
+                                .warn = fail,
+                                .debug = fail});
+    if (named) {
+      EXPECT_THROW(trust.distrust("aten::sub"), std::bad_alloc);
+    } else {
+      EXPECT_THROW(trust.noteCompared("aten::sub", 5, false), std::bad_alloc);
+    }
+    EXPECT_FALSE(owner.hasPlan()) << named;
+  }
 }
 
 // A child may run a graph of its parent backward, whatever another thread asked at its birth.

@@ -72,8 +72,9 @@ Checksum CudaContents::checksum(const void* data, std::int64_t bytes) const noex
   return {.low = (*sums)[0] + size, .high = (*sums)[1] ^ size};
 }
 
-Fingerprint CudaContents::fingerprint(const void* data, std::int64_t bytes) const noexcept {
-  return Fingerprint(checksum(data, bytes));
+Fingerprint CudaContents::fingerprint(const void* data, std::int64_t bytes,
+                                      Fingerprint::Extent extent) const noexcept {
+  return {checksum(data, bytes), extent};
 }
 
 void CudaContents::copy(void* to, const void* from, std::int64_t bytes) const {

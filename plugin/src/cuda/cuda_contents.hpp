@@ -24,9 +24,10 @@ class CudaContents final : public DeviceContents {
   bool onHost() const noexcept override { return false; }
   bool equalWhereWritten(const void* original, const FilledRun& first, const FilledRun& second,
                          std::int64_t bytes) const noexcept override;
-  // Of all bytes, no sample: to begin a kernel and wait for it takes about as long, and what
+  // Of all bytes, a sample too: to begin a kernel and wait for it takes about as long, and what
   // kernels add up in no order (atomics) may differ in few places.
-  Fingerprint fingerprint(const void* data, std::int64_t bytes) const noexcept override;
+  Fingerprint fingerprint(const void* data, std::int64_t bytes,
+                          Fingerprint::Extent extent) const noexcept override;
   Checksum checksum(const void* data, std::int64_t bytes) const noexcept override;
   void copy(void* to, const void* from, std::int64_t bytes) const override;
 

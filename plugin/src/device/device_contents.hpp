@@ -28,7 +28,8 @@ class DeviceContents {
   virtual bool equalWhereWritten(const void* original, const FilledRun& first,
                                  const FilledRun& second, std::int64_t bytes) const noexcept = 0;
   // Of a device's prints and checksums each equals its own kind alone.
-  virtual Fingerprint fingerprint(const void* data, std::int64_t bytes) const noexcept = 0;
+  virtual Fingerprint fingerprint(const void* data, std::int64_t bytes,
+                                  Fingerprint::Extent extent) const noexcept = 0;
   virtual Checksum checksum(const void* data, std::int64_t bytes) const noexcept = 0;
   virtual void copy(void* to, const void* from, std::int64_t bytes) const = 0;  // throws
 
@@ -37,7 +38,7 @@ class DeviceContents {
     return equalWhereWritten(a, whole, whole, bytes);
   }
   bool match(const Fingerprint& print, const void* data, std::int64_t bytes) const noexcept {
-    return fingerprint(data, bytes) == print;
+    return fingerprint(data, bytes, print.extent()) == print;
   }
 };
 

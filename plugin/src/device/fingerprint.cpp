@@ -24,19 +24,20 @@ void mixBytes(std::uint64_t& state, const unsigned char* bytes, std::int64_t cou
 
 }  // namespace
 
-Fingerprint Fingerprint::of(const void* data, std::int64_t bytes) noexcept {
+Fingerprint Fingerprint::of(const void* data, std::int64_t bytes, Extent extent) noexcept {
+  if (extent == Extent::kAll) return {Checksum::of(data, bytes), extent};
   const auto* begin = static_cast<const unsigned char*>(data);
   auto state = static_cast<std::uint64_t>(bytes);
   if (bytes <= kLines * kLineBytes) {
     mixBytes(state, begin, bytes);
-    return Fingerprint({.low = state});
+    return {{.low = state}, extent};
   }
   for (std::int64_t line = 0; line < kLines; ++line) {
     // The first line is at the begin, the last one at the end.
     mixBytes(state, begin + (bytes - kLineBytes) / (kLines - 1) * line, kLineBytes);
   }
   mixBytes(state, begin + bytes - kLineBytes, kLineBytes);
-  return Fingerprint({.low = state});
+  return {{.low = state}, extent};
 }
 
 }  // namespace ebbtide::plugin

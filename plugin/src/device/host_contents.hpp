@@ -12,8 +12,9 @@ class HostContents final : public DeviceContents {
                          std::int64_t bytes) const noexcept override {
     return plugin::equalWhereWritten(original, first, second, bytes);
   }
-  Fingerprint fingerprint(const void* data, std::int64_t bytes) const noexcept override {
-    return Fingerprint::of(data, bytes);
+  Fingerprint fingerprint(const void* data, std::int64_t bytes,
+                          Fingerprint::Extent extent) const noexcept override {
+    return Fingerprint::of(data, bytes, extent);
   }
   Checksum checksum(const void* data, std::int64_t bytes) const noexcept override {
     return Checksum::of(data, bytes);

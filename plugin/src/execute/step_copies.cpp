@@ -142,6 +142,7 @@ void StepRun::makeCopy(ValueId id) {
   c10::Storage present;
   RunValue* found = nullptr;
   ValueId planned = kNone;
+  auto extent = Fingerprint::Extent::kSample;
   {
     const Locked lock(*this);
     planned = plannedAs(id);
@@ -151,6 +152,7 @@ void StepRun::makeCopy(ValueId id) {
     if (rehearsing_ && value.live_uses > 0) return;  // kept anyway
     present = value.storage();
     if (!present) return;
+    if (value.print) extent = value.print->extent();
     // Until it is copied; the program may let go of it.
     if (!value.held && options_.log && !value.replaced) shared_with_program_.push_back(id);
     value.held = present;
@@ -165,7 +167,7 @@ void StepRun::makeCopy(ValueId id) {
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
   if (present.use_count() <= 2) return;
-  const auto print = printOf(*found, present);
+  const auto print = printOf(*found, present, extent);
   const Locked lock(*this);
   found->print = print;
 }

@@ -13,7 +13,8 @@ void StepRun::noteRead(ValueId id, const at::Tensor& tensor, const ByteRange& re
   if (value.uninitialised) {
     value.uninitialised = false;
     value.covered = {0, value.bytes};
-    if (keepsAll() && device_.contents.onHost()) value.print = printOf(value, tensor.storage());
+    if (keepsAll() && device_.contents.onHost())
+      value.print = printOf(value, tensor.storage(), printExtent(ops_[value.producer]));
     keepOriginal(value, kUninitialised);
   } else if (!value.covered.holds(read)) {
     keepOriginal(value, kReadBeyond);
@@ -29,8 +30,15 @@ void StepRun::keepOriginal(RunValue& value, const char* why) {
   if (planned == kNone || options_.plan->replayed[planned]) value.kept = true;
 }
 
-Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage) const {
-  return device_.contents.fingerprint(value.coveredIn(storage), value.covered.bytes());
+// Of what the op gives. A replay whose original has died by then is compared with nothing but that.
+Fingerprint::Extent StepRun::printExtent(const RunOp& op) const {
+  const bool is_compared = rehearses(op) && op.recipe;
+  return is_compared ? Fingerprint::Extent::kAll : Fingerprint::Extent::kSample;
+}
+
+Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage,
+                             Fingerprint::Extent extent) const {
+  return device_.contents.fingerprint(value.coveredIn(storage), value.covered.bytes(), extent);
 }
 
 bool StepRun::matches(const RunValue& value, const c10::Storage& storage) const {
@@ -82,7 +90,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
 void StepRun::coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage) {
   if (value.covered.holds(covered)) return;
   value.covered = value.covered.with(covered);
-  if (value.print) value.print = printOf(value, storage);
+  if (value.print) value.print = printOf(value, storage, value.print->extent());
 }
 
 ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor,
@@ -99,7 +107,8 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   // worth a wait for the device after each op.
   const bool recorded = options_.log && !op.on_plan && device_.contents.onHost();
   const bool may_be_dropped = recorded || op.recipe || to_be_dropped;
-  if (may_be_dropped && !born.uninitialised) born.print = printOf(born, tensor.storage());
+  if (may_be_dropped && !born.uninitialised)
+    born.print = printOf(born, tensor.storage(), printExtent(op));
   tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);

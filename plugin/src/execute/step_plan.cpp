@@ -44,7 +44,7 @@ bool StepRun::comparedWhole() const noexcept {
   for (std::size_t op = 0; op < replayed.size(); ++op) {
     if (!replayed[op]) continue;
     const OpId here = aligned_ops_.step(static_cast<OpId>(op));
-    if (here == kNone || !ops_[here].ran_again) return false;
+    if (here == kNone || !ops_[here].compared) return false;
     for (const ValueId output : ops_[here].outputs) {
       if (values_[output].rejected) return false;
     }

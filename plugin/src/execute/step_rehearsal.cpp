@@ -55,7 +55,7 @@ std::vector<OpId> StepRun::readersOfResized() {
   return readers;
 }
 
-// Per output: is it the original? Nothing: there is none, or no rehearsal.
+// Per output: is it the original, by all bytes? Nothing: there is none, or no rehearsal.
 std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id, int depth,
                                                         const Recipe::Outputs& outputs,
                                                         FillPattern fill) {
@@ -132,7 +132,7 @@ c10::Storage StepRun::originalOf(const RunValue& value) {
   return original;
 }
 
-// Nothing: there is no original to compare with.
+// Nothing: its contents are undefined, or neither the original nor its print is left.
 std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
   std::optional<SpillTarget::Slot> spilled;
   {
@@ -145,7 +145,8 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
   if (whole) return session_.spills().equals(*spilled, replayed.data());
   const c10::Storage original = originalOf(value);
   if (!original && spilled) return false;
-  if (!original) {  // it died with the program's last reference: only its print is left
+  if (!original) {  // it died with the program's last reference: only its print of all bytes is
+                    // left
     if (!value.print) return std::nullopt;
     return matches(value, replayed);
   }

@@ -318,19 +318,21 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     const FillPattern fill = fillOf(op);
     const Recipe::Outputs outputs = runAgain(op, id, depth, given_up, fill);
     const std::vector<std::optional<bool>> equal = compareReplay(op, id, depth, outputs, fill);
+    bool compared = true;
     for (std::size_t i = 0; i < op.output_of.size(); ++i) {
       const auto& [index, output] = op.output_of[i];
       adoptOutput(op, output, outputs[index], equal[i]);
-      if (depth > 0) continue;  // not by the plan
       const Locked lock(*this);
-      values_[output].made_again = !values_[output].rejected;
+      RunValue& value = values_[output];
+      compared = compared && (equal[i].has_value() || value.uninitialised);
+      if (depth == 0) value.made_again = !value.rejected;  // by the plan
     }
+    op.compared = compared;
   } catch (const std::exception& error) {
     if (rehearsing_ || endsReplay(op, error)) throw;
     return;
   }
   replaying_ = kNone;
-  op.ran_again = true;
   session_.counters().addReplay(op.info->number, nanosecondsSince(start));
   if (op.on_plan) return;
   session_.counters().addOnlineReplay();

@@ -278,7 +278,7 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
     value.print.reset();
   } else {
     if (matches(value, storage)) return;
-    value.print = printOf(value, storage);
+    value.print = printOf(value, storage, value.print->extent());
   }
   value.kept = true;
   if (value.producer != kNone) ops_[value.producer].kept_because = kWrittenUnseen;

@@ -230,7 +230,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage);
   void noteRead(ValueId value, const at::Tensor& tensor, const ByteRange& read);
   void keepOriginal(RunValue& value, const char* why);
-  Fingerprint printOf(const RunValue& value, const c10::Storage& storage) const;
+  Fingerprint::Extent printExtent(const RunOp& op) const;
+  Fingerprint printOf(const RunValue& value, const c10::Storage& storage,
+                      Fingerprint::Extent extent) const;
   bool matches(const RunValue& value, const c10::Storage& storage) const;  // its print
   std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
   void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);

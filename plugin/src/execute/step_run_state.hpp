@@ -102,7 +102,7 @@ struct StepRun::RunOp {
   bool on_plan = false;                 // one of the plan's
   bool updates_statistics = false;      // OpInfo: which are neither inputs nor outputs here
   bool finished = false;
-  bool ran_again = false;  // and what it gave was compared, where contents are defined
+  bool compared = false;  // what it gave in a rehearsal, where contents are defined
   std::size_t log_position = 0;
   ValueId first_value = kNone;  // of those made since it began
   UseId first_use = kNone;

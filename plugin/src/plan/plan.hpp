@@ -87,7 +87,8 @@ struct Plan {
   double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn
-  // Have all of its replays been compared with their originals? Until then steps rehearse it. All
+  // Have all of its replays been compared with their originals, all bytes of them? Of one that died
+  // before, its checksum is what is left. Until then steps rehearse it. All
   // that changes after the plan was published: steps that begin at that moment read it without the
   // session's lock, and may rehearse once more.
   std::atomic<bool> trusted{false};

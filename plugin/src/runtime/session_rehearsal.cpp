@@ -40,6 +40,7 @@ void Session::rehearsed(const Plan& plan, bool whole) {
   const auto program = programs_.find(plan.signature);
   if (program == programs_.end() || program->second.plan.get() != &plan) return;
   Program& known = program->second;
+  if (replay_trust_.rejects(plan)) return;  // by another step, just now: the plan is about to go
   if (whole) {
     known.noteCompared(plan);
     known.plan->trusted = true;

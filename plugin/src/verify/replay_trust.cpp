@@ -29,23 +29,22 @@ void ReplayTrust::reject(const std::string& op, std::uint64_t signature, const s
 
 void ReplayTrust::reject(const std::vector<Replay>& replays, const std::string& why) {
   if (replays.empty()) return;
-  std::size_t others = 0;
+  std::size_t newly_rejected = 0;
   std::vector<std::string> names;  // of which nothing has been said
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [op, signature] : replays) {
-      others += findings_.reject(op, signature) ? 1 : 0;
+      newly_rejected += findings_.reject(op, signature) ? 1 : 0;
       if (findings_.takeSaying(op)) names.push_back(op);
     }
   }
-  metrics_.add(metrics::Counter::kAuditFailures, static_cast<double>(others));
-  if (!names.empty()) {
-    const std::string more =
-        names.size() > 1 ? fmt::format(" and {} other operations", names.size() - 1) : "";
-    owner_.warn(fmt::format("the results of {}{} are kept, not computed again: {}", names.front(),
-                            more, why));
-  }
-  owner_.plan_without_rejected();
+  owner_.plan_without_rejected();  // before a line is written, which may take long, or fail
+  metrics_.add(metrics::Counter::kAuditFailures, static_cast<double>(newly_rejected));
+  if (names.empty()) return;
+  const std::string more =
+      names.size() > 1 ? fmt::format(" and {} other operations", names.size() - 1) : "";
+  owner_.warn(fmt::format("the results of {}{} are kept, not computed again: {}", names.front(),
+                          more, why));
 }
 
 void ReplayTrust::distrust(const std::string& op) {
@@ -53,8 +52,8 @@ void ReplayTrust::distrust(const std::string& op) {
     const std::lock_guard lock(mutex_);
     if (!findings_.distrust(op)) return;
   }
-  owner_.debug(fmt::format("no call of {} is run again: it does not repeat", op));
   owner_.plan_without_rejected();
+  owner_.debug(fmt::format("no call of {} is run again: it does not repeat", op));
 }
 
 void ReplayTrust::noteUnwritten(const std::string& op) {

@@ -5,8 +5,9 @@
 // Lock order: StepRun's lock, Session's, this one, which guards the findings and is held while they
 // are read or written, never while somebody is called. So Session may ask with its lock held, but
 // whoever holds it may add nothing: what is added calls the owner of plans, who takes it. Session
-// asks rejects() and publishes a plan under one hold of its lock: either it finds there that an op
-// was rejected meanwhile, or the owner finds the plan. Thread rule: any thread. Torch-free.
+// asks rejects() and publishes or trusts a plan under one hold of its lock: either it finds there
+// that an op was rejected meanwhile, or the owner finds the plan. The owner is told of plans first,
+// and of lines then: they may wait for whoever reads stderr. Thread rule: any thread. Torch-free.
 #pragma once
 
 #include <atomic>

@@ -70,3 +70,8 @@ def trained(about: str, test: str) -> EndToEnd:
 
 def in_a_budget(program: str) -> EndToEnd:
     return trained("bits", f"test_same_bits_in_less_memory[{program}]")
+
+
+def deviating(variant: str) -> EndToEnd:
+    """On the host."""
+    return EndToEnd(f"tests/e2e/test_deviations.py::test_same_bits[{variant}]")

@@ -1,6 +1,15 @@
 """What replays give: how they are compared, and which numbers they draw."""
 
-from mutation import CUDA, PLUGIN, Mutation, contents, executor, in_a_budget, trained
+from mutation import (
+    CUDA,
+    PLUGIN,
+    Mutation,
+    contents,
+    deviating,
+    executor,
+    in_a_budget,
+    trained,
+)
 
 # Replays are compared with the originals, byte by byte.
 COMPARISONS = (
@@ -55,6 +64,22 @@ COMPARISONS = (
                                 value.covered.bytes());""",
         "  return true;",
         trained("replays", "test_what_does_not_repeat_is_kept[0.8]"),
+    ),
+    Mutation(
+        "a_replay_is_compared_by_a_sample",
+        PLUGIN + "execute/step_rehearsal.cpp",
+        """  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
+                                value.covered.bytes());""",
+        """  const Fingerprint sample = printOf(value, original, Fingerprint::Extent::kSample);
+  return device_.contents.match(sample, value.coveredIn(replayed), value.covered.bytes());""",
+        deviating("saves_what_hardly_differs"),
+    ),
+    Mutation(
+        "a_sample_is_left_of_an_original_that_died",
+        PLUGIN + "execute/step_outputs.cpp",
+        "const bool is_compared = rehearses(op) && op.recipe;",
+        "const bool is_compared = rehearses(op) && !op.recipe;",
+        deviating("reads_what_hardly_differs"),
     ),
     Mutation(
         "a_replay_is_like_any_original_on_the_host",
