@@ -123,11 +123,11 @@ double StepRun::spillNs(std::int64_t bytes) const {
 double StepRun::lowestScore(ValueId id, const RunValue& value) {
   const EvictionCosts& costs = session_.evictionCosts();
   double cost = spillNs(value.bytes);
-  if (unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
+  if (follower_.unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
     const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
     cost = std::min(cost, again + costs.checksumsNs(value.bytes));
   }
-  return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
+  return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched + 1);
 }
 
 double StepRun::exactScore(ValueId id) {
@@ -137,7 +137,7 @@ double StepRun::exactScore(ValueId id) {
   const auto chain = cheapChainOf(id);
   const double cost =
       chain ? chain->duration_ns + costs.checksumsNs(value.bytes) : spillNs(value.bytes);
-  return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
+  return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched + 1);
 }
 
 // The bytes that are free now; 0: it was taken up meanwhile, or only to be spilled, which nothing
@@ -180,7 +180,7 @@ std::int64_t StepRun::spill(ValueId id) {
     const Locked lock(*this);
     RunValue& value = values_[id];
     if (!evictable(value)) return 0;
-    if (computesAgain() && unplanned(id) && differsFromBirth(value)) value.kept = true;
+    if (computesAgain() && follower_.unplanned(id) && differsFromBirth(value)) value.kept = true;
     noteNaturalDeath(id, value);
     victim = value.held;  // stays readable for others while it is written
   }
@@ -280,8 +280,8 @@ std::optional<StepRun::Chain> StepRun::cheapChainOf(ValueId id) {
 // Nothing when it cannot be computed again, or not within the bounds.
 std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
   const RunValue& value = values_[id];
-  if (!unplanned(id) || value.kept || value.stale || value.overwritten || value.uninitialised ||
-      value.foreign || value.rejected || value.encoded || !value.print) {
+  if (!follower_.unplanned(id) || value.kept || value.stale || value.overwritten ||
+      value.uninitialised || value.foreign || value.rejected || value.encoded || !value.print) {
     return std::nullopt;
   }
   // A copy from the spill file, or one that the program has written: not what the op gave.
@@ -297,7 +297,7 @@ std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
 // when the op has run.
 bool StepRun::extend(Chain& chain, ValueId id) {
   const RunValue& value = values_[id];
-  if (value.producer == kNone || !unplanned(id)) return false;
+  if (value.producer == kNone || !follower_.unplanned(id)) return false;
   RunOp& op = ops_[value.producer];
   if (!value.recomputable && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
   if (contains(chain.ops, value.producer)) return true;
@@ -394,7 +394,7 @@ void StepRun::letGo(ValueId first) {
     RunValue& value = values_[id];
     if (isNeeded(value)) continue;
     endGuard(value);
-    if (unplanned(id)) {
+    if (follower_.unplanned(id)) {
       if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
       giveUp(value);
       if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));

@@ -13,7 +13,8 @@ void StepRun::noteRead(ValueId id, const at::Tensor& tensor, const ByteRange& re
   if (value.uninitialised) {
     value.uninitialised = false;
     value.covered = {0, value.bytes};
-    if (keepsAll() && device_.contents.onHost()) value.print = printOf(value, tensor.storage());
+    if (follower_.keepsAll() && device_.contents.onHost())
+      value.print = printOf(value, tensor.storage());
     keepOriginal(value, kUninitialised);
   } else if (!value.covered.holds(read)) {
     keepOriginal(value, kReadBeyond);
@@ -25,8 +26,9 @@ void StepRun::noteRead(ValueId id, const at::Tensor& tensor, const ByteRange& re
 void StepRun::keepOriginal(RunValue& value, const char* why) {
   RunOp& op = ops_[value.producer];
   op.kept_because = why;
-  const OpId planned = op.on_plan && !off_plan_ ? aligned_ops_.planned(value.producer) : kNone;
-  if (planned == kNone || options_.plan->replayed[planned]) value.kept = true;
+  const OpId planned =
+      op.on_plan && !follower_.offPlan() ? follower_.plannedOp(value.producer) : kNone;
+  if (planned == kNone || follower_.plan()->replayed[planned]) value.kept = true;
 }
 
 Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage,
@@ -95,8 +97,8 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
   // follows its plan no other one will be made.
   const bool to_be_dropped =
-      planned(value, &Plan::restored_later) && options_.plan->fetches_of[plannedAs(value)] == 0;
-  const auto extent = to_be_dropped ? extent_ : Fingerprint::Extent::kSample;
+      follower_.planned(value, &Plan::restored_later) && follower_.fetchesOf(value) == 0;
+  const auto extent = to_be_dropped ? dropExtent() : Fingerprint::Extent::kSample;
   // Of a step that is merely recorded a print tells early what its rehearsal finds out, too: not
   // worth a wait for the device after each op.
   const bool recorded = options_.log && !op.on_plan && device_.contents.onHost();

@@ -9,7 +9,7 @@
 
 namespace ebbtide::plugin {
 bool StepRun::rehearses(const RunOp& op) const {
-  return rehearsing_ && op.on_plan;
+  return follower_.rehearses() && op.on_plan;
 }
 
 // An op whose own replay failed is never run again. Where memory was short, or an input could not
@@ -30,7 +30,7 @@ void StepRun::endRehearsal(const std::exception& error) {
     }
     session_.rejectReplays(rejected, messageOf(error));
   } else {
-    session_.rehearsalFailed(*options_.plan, messageOf(error));
+    session_.rehearsalFailed(*follower_.plan(), messageOf(error));
   }
   leavePlan("the rehearsal failed: " + messageOf(error));
 }

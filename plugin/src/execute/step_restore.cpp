@@ -51,16 +51,16 @@ c10::Storage StepRun::unpack(UseId use) {
     std::int32_t event = kNone;
     {
       std::lock_guard lock(mutex_);
-      event = cursor_.eventOf(aligned_uses_.planned(use), uses_[use].visits);
+      event = follower_.eventOf(use, uses_[use].visits);
     }
-    if (event != cursor_.current()) {
+    if (event != follower_.cursor().current()) {
       finishEvent();
-      if (!cursor_.isNext(event)) {
+      if (!follower_.cursor().isNext(event)) {
         std::lock_guard lock(mutex_);
         leavePlan("backward event " + std::to_string(event) + " instead of " +
-                  std::to_string(cursor_.next()));
+                  std::to_string(follower_.cursor().next()));
       }
-      if (!off_plan_) runPrelude(event);
+      if (!follower_.offPlan()) runPrelude(event);
     }
   }
   ValueId value = kNone;
@@ -68,59 +68,52 @@ c10::Storage StepRun::unpack(UseId use) {
     std::lock_guard lock(mutex_);
     noteLeftOver(use);
     value = valueOf(use);
-    if (value != kNone) values_[value].touched = cursor_.boundary();
+    if (value != kNone) values_[value].touched = follower_.cursor().boundary();
   }
   return materialize(value, 0);
 }
 
 // What the program does beside its plan is no event of it.
 bool StepRun::followsPlan(UseId use) const {
-  if (!options_.plan || off_plan_) return false;
+  if (!follower_.follows()) return false;
   std::lock_guard lock(mutex_);
-  return aligned_uses_.planned(use) != kNone;
+  return follower_.followsUse(use);
 }
 
 // Called with mutex_ held. Is it of a graph that is kept, though the plan reads it no more? The
 // program may run it again all the same.
 void StepRun::noteLeftOver(UseId id) {
-  const UseId planned = aligned_uses_.planned(id);
-  if (planned == kNone) return;
   Use& use = uses_[id];
-  const bool left =
-      kept_graphs_.keepsNow() && use.visits == options_.plan->events_of_use[planned].size();
+  const bool left = kept_graphs_.keepsNow() && follower_.isUnpackedFor(id, use.visits);
   if (std::exchange(use.left_over, left) != left) kept_graphs_.addLeftOver(left ? 1 : -1);
 }
 
 // Has all that the event's replays and fetches begin with been there in this step?
 bool StepRun::canRun(const std::vector<Step>& prelude) const {
   std::lock_guard lock(mutex_);
-  return std::all_of(prelude.begin(), prelude.end(), [this](const Step& step) {
-    if (step.kind == Step::Kind::kDrop) return true;
-    const bool run = step.kind == Step::Kind::kRun;
-    return (run ? aligned_ops_ : aligned_values_).step(step.id) != kNone;
-  });
+  return follower_.canRun(prelude);
 }
 
 OpId StepRun::stepsOp(OpId planned) const {
   std::lock_guard lock(mutex_);
-  return aligned_ops_.step(planned);
+  return follower_.stepsOp(planned);
 }
 
 ValueId StepRun::stepsValue(ValueId planned) const {
   std::lock_guard lock(mutex_);
-  return aligned_values_.step(planned);
+  return follower_.stepsValue(planned);
 }
 
 void StepRun::runPrelude(std::int32_t event) {
-  cursor_.begin(event);
+  follower_.cursor().begin(event);
   if (!runDueWaits(event)) return;
-  const std::vector<Step>& steps = options_.plan->events[event].prelude;
+  const std::vector<Step>& steps = follower_.preludeOf(event);
   if (!canRun(steps)) {
     std::lock_guard lock(mutex_);
     leavePlan("backward event " + std::to_string(event) + " came too early");
     return;
   }
-  if (runSteps(steps)) cursor_.passPrelude();
+  if (runSteps(steps)) follower_.cursor().passPrelude();
 }
 
 // False: a replay failed, and the plan with it.
@@ -137,7 +130,7 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
     }
     replaying_ = kNone;
     std::optional<TrialScope> trial;
-    if (rehearsing_) trial.emplace();
+    if (follower_.rehearses()) trial.emplace();
     try {
       if (steps[i].kind == Step::Kind::kFetch) {
         fetchCopy(steps[i].id);
@@ -145,7 +138,7 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
         replay(stepsOp(steps[i].id), 0, given_up);
       }
     } catch (const std::exception& error) {
-      if (rehearsing_) {
+      if (follower_.rehearses()) {
         endRehearsal(error);  // the originals are at hand: it costs nothing but the plan
         return false;
       }
@@ -161,8 +154,7 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
 
 // The event's saved values are with the node by now: what the plan gives up after it can go.
 void StepRun::finishEvent() {
-  if (cursor_.current() == kNone) return;
-  applyDrops(options_.plan->events[cursor_.end()].drops);
+  if (const std::vector<ValueId>* const drops = follower_.endEvent()) applyDrops(*drops);
 }
 
 c10::Storage StepRun::materialize(ValueId id, int depth) {
@@ -301,7 +293,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     }
     if (alive) {
       for (const auto& [index, output] : found->output_of) {
-        if (!unplanned(output) || isNeeded(values_[output]))
+        if (!follower_.unplanned(output) || isNeeded(values_[output]))
           values_[output].held = values_[output].storage();
         values_[output].late = false;
         if (depth == 0) values_[output].made_again = true;
@@ -326,8 +318,8 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
       values_[output].made_again = !values_[output].rejected;
     }
   } catch (const std::exception& error) {
-    if (options_.plan && !rehearsing_) session_.distrust(*options_.plan);
-    if (rehearsing_ || endsReplay(op, error)) throw;
+    if (follower_.plan() && !follower_.rehearses()) session_.distrust(*follower_.plan());
+    if (follower_.rehearses() || endsReplay(op, error)) throw;
     return;
   }
   replaying_ = kNone;
@@ -341,8 +333,9 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
 // What its memory is filled with before it runs again.
 FillPattern StepRun::fillOf(const RunOp& op) const {
   if (op.filled) return kZeros;
-  const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
-  return comparesAll() && as_planned ? FillPattern(PoisonScope::nextPattern()) : std::nullopt;
+  const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
+  return follower_.comparesAll() && as_planned ? FillPattern(PoisonScope::nextPattern())
+                                               : std::nullopt;
 }
 
 Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
@@ -364,8 +357,8 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   };
   std::optional<PoisonScope> filled;
   if (fill) filled.emplace(device_.blocks, *fill);
-  const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
-  if (!comparesAll() || !as_planned) return op.recipe->replay(take);
+  const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
+  if (!follower_.comparesAll() || !as_planned) return op.recipe->replay(take);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   std::deque<RandomStateScope> random;
   for (const at::Generator& generator : device_.random.shared())
@@ -373,11 +366,13 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   Recipe::Outputs outputs = op.recipe->replay(take);
   bool draws = random.front().drawn() && !op.recipe->random_state.defined();
   for (std::size_t i = 1; i < random.size(); ++i) draws = draws || random[i].drawn();
-  if (draws && !rehearsing_) session_.rejectReplay(op.info->name, op.known_signature, kDraws);
-  TORCH_CHECK(!draws, rehearsing_ ? c10::str(op.info->name, " ", kDraws)
-                                  : withCode(c10::str(
-                                        "ebbtide: the replay of ", op.info->name, " was ended: it ",
-                                        kDraws, ". EBBTIDE=1 trains without dropping anything")));
+  if (draws && !follower_.rehearses())
+    session_.rejectReplay(op.info->name, op.known_signature, kDraws);
+  TORCH_CHECK(!draws,
+              follower_.rehearses()
+                  ? c10::str(op.info->name, " ", kDraws)
+                  : withCode(c10::str("ebbtide: the replay of ", op.info->name, " was ended: it ",
+                                      kDraws, ". EBBTIDE=1 trains without dropping anything")));
   return outputs;
 }
 
@@ -426,7 +421,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
   if (!rehearsed) {
     if (keptOnHost(value)) return;  // to be fetched: its op would not repeat it
     const Locked lock(*this);
-    if (unplanned(id) && !isNeeded(value)) return;
+    if (follower_.unplanned(id) && !isNeeded(value)) return;
     // The copy that is there stays, ours or the program's: this one was run for another output.
     if (c10::Storage present = value.storage()) {
       endWatch(value);

@@ -35,11 +35,11 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
 
 }  // namespace
 
-StepRun::StepRun(Session& session, Options options)
+StepRun::StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan)
     : session_(session),
       options_(std::move(options)),
       keeps_recipes_(session.pressed() && device_.contents.onHost()) {
-  usePlan(options_.plan);
+  follower_.follow(std::move(plan));
 }
 
 bool StepRun::outgrown() const noexcept {
@@ -57,7 +57,7 @@ StepRun::~StepRun() {
 // recording
 
 void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor) {
-  const auto mixBoth = [&op, more = doesMore()](std::uint64_t word) {
+  const auto mixBoth = [&op, more = follower_.doesMore()](std::uint64_t word) {
     mix(op.signature, word);
     if (more) mix(op.aligned_signature, word);
   };
@@ -85,7 +85,8 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     RunValue& source = values_[value];
     if (!op.info->writes[argument] || !op.info->overwrites_fully) {
       noteRead(value, tensor, bytesOf(tensor));
-      if (keepsAll() && device_.contents.onHost()) noteUnseenWrite(source, tensor.storage());
+      if (follower_.keepsAll() && device_.contents.onHost())
+        noteUnseenWrite(source, tensor.storage());
     }
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
     if (source.foreign && source.producer == kNone && !source.parameter) {
@@ -96,7 +97,8 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
   op.inputs.push_back(value);
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
   mix(op.signature, static_cast<std::uint64_t>(value));
-  if (doesMore()) mix(op.aligned_signature, static_cast<std::uint64_t>(plannedAs(value)));
+  if (follower_.doesMore())
+    mix(op.aligned_signature, static_cast<std::uint64_t>(follower_.plannedValue(value)));
   mixLooks();
 }
 
@@ -146,24 +148,24 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   });
   if (id == 0 && use_count_ == 0) {  // nothing has been dropped yet
     auto its_plan = session_.planFor(op.signature, options_.trains);
-    if (its_plan != options_.plan) switchPlan(std::move(its_plan));
+    if (its_plan != follower_.plan()) switchPlan(std::move(its_plan));
   }
   // Before it writes its arguments. Trusted steps are not to take the time.
-  if (options_.log && keepsAll() && session_.remembersAudits())
+  if (options_.log && follower_.keepsAll() && session_.remembersAudits())
     op.audit_key = auditKey(info, inputs);
-  const Plan* plan = options_.plan.get();
+  const Plan* plan = follower_.plan().get();
   op.on_plan = isPlanned(op);
-  op.known_signature = op.on_plan ? plan->op_signatures[aligned_ops_.next()] : op.signature;
+  op.known_signature = op.on_plan ? plan->op_signatures[follower_.nextOp()] : op.signature;
   if (plan ? !op.on_plan : keeps_recipes_) {
     for (const auto& [argument, value] : op.written) protect(value);
   }
-  const bool by_plan = op.on_plan && plan->replayed[aligned_ops_.next()];
+  const bool by_plan = op.on_plan && plan->replayed[follower_.nextOp()];
   const bool by_pressure = keeps_recipes_ && !op.on_plan && op.kept_because == nullptr &&
                            info.repeats_because != nullptr;
   if (by_plan || by_pressure) op.recipe = recordRecipe(op, inputs);
   if (options_.log) op.log_position = options_.log->add(EventKind::kOpBegin, id);
   const Locked lock(*this);
-  aligned_ops_.add(op.on_plan);
+  follower_.addOp(op.on_plan);
   return id;
 }
 
@@ -205,9 +207,9 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
       return;
     }
   }
-  cursor_.touch();
+  follower_.cursor().touch();
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
-  if (options_.plan && !off_plan_) followPlan(op, id);
+  if (follower_.follows()) followPlan(op, id);
   if (device_.contents.onHost()) return;
   const Locked lock(*this);
   dropLate();
@@ -241,13 +243,12 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   const bool joins = joinPlan(use, id, by);
   if (id == kNone) return use;
   RunValue& value = values_[id];
-  value.touched = cursor_.boundary();
+  value.touched = follower_.cursor().boundary();
   value.uses.push_back(use);
   ++value.live_uses;
   // The plan does not wait for what it does not know, or has not seen unpacked.
-  const bool waited_for =
-      joins && !options_.plan->events_of_use[aligned_uses_.planned(use)].empty();
-  if (!unplanned(id) && !off_plan_ && !waited_for) value.kept = true;
+  const bool waited_for = joins && follower_.isUnpacked(use);
+  if (!follower_.unplanned(id) && !follower_.offPlan() && !waited_for) value.kept = true;
   noteRead(id, tensor, view.bytes());
   noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
@@ -282,7 +283,7 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
     value.print.reset();
   } else {
     if (matches(value, storage)) return;
-    value.print = printOf(value, storage, extent_);
+    value.print = printOf(value, storage, dropExtent());
   }
   value.kept = true;
   if (value.producer != kNone) ops_[value.producer].kept_because = kWrittenUnseen;
@@ -301,15 +302,16 @@ void StepRun::releaseUse(UseId use) noexcept {
     const Locked lock(*this);
     if (std::exchange(uses_[use].released, true)) return;
     if (uses_[use].left_over) kept_graphs_.addLeftOver(-1);
-    cursor_.touch();
+    follower_.cursor().touch();
     if (options_.log) options_.log->add(EventKind::kRelease, use);
     if (const ValueId id = valueOf(use); id != kNone) {
       RunValue& value = values_[id];
       forgetUse(use);
       const bool asked_for = isAskedFor(id);
-      const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
-      const bool released = !wanted && (value.release_after_uses || value.late ||
-                                        (keepsAll() && !planned(id, &Plan::hold)));
+      const bool wanted = !follower_.offPlan() && (value.made_again || fetchedLater(id, value));
+      const bool released =
+          !wanted && (value.release_after_uses || value.late ||
+                      (follower_.keepsAll() && !follower_.planned(id, &Plan::hold)));
       const bool done = released && !asked_for;
       --value.live_uses;
       if (value.live_uses == 0 && released && asked_for) kept_graphs_.hold(id);
@@ -335,9 +337,9 @@ void StepRun::releaseUse(UseId use) noexcept {
     const RestoreScope restoring(*this, std::try_to_lock);
     if (restoring.held()) finishLastEvent();
   }
-  if (off_plan_) {
+  if (follower_.offPlan()) {
     giveUpAll();
-  } else if (options_.plan) {
+  } else if (follower_.plan()) {
     const Locked lock(*this);
     giveUpUnasked();
   }

@@ -1,5 +1,5 @@
-// StepRun: one training step while it lives: its ops' recipes, its values, its saved uses, the
-// plan's cursor.
+// StepRun: one training step while it lives: its ops' recipes, its values, its saved uses. How it
+// follows its plan its PlanFollower knows.
 //
 // Values are storage contents between two writes. A value's copy is the storage that has them now:
 //
@@ -41,8 +41,7 @@
 #include "out_of_memory/live_shares.hpp"
 #include "plan/kept_graphs.hpp"
 #include "plan/plan.hpp"
-#include "plan/plan_alignment.hpp"
-#include "plan/plan_cursor.hpp"
+#include "plan/plan_follower.hpp"
 #include "record/log/event_log.hpp"
 #include "record/recipe.hpp"
 #include "record/weak_references.hpp"
@@ -57,16 +56,16 @@ namespace ebbtide::plugin {
 class StepRun : public std::enable_shared_from_this<StepRun> {
  public:
   struct Options {
-    bool record_ops = true;            // false: values are known by their saved uses alone
-    bool hooks = true;                 // false: what is saved stays with torch
-    std::shared_ptr<const Plan> plan;  // nullptr: keep everything
-    std::shared_ptr<EventLog> log;     // nullptr: do not write a trace
-    std::int64_t number = 0;           // of the session's steps
-    OpenSteps::Number opened = 0;      // among those that are open
-    bool trains = true;                // false: its thread has run nothing backward so far
+    bool record_ops = true;         // false: values are known by their saved uses alone
+    bool hooks = true;              // false: what is saved stays with torch
+    std::shared_ptr<EventLog> log;  // nullptr: do not write a trace
+    std::int64_t number = 0;        // of the session's steps
+    OpenSteps::Number opened = 0;   // among those that are open
+    bool trains = true;             // false: its thread has run nothing backward so far
   };
 
-  StepRun(Session& session, Options options);
+  // `plan`: nullptr: keep everything. The first op may change it.
+  StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan);
   ~StepRun();
   StepRun(const StepRun&) = delete;
   StepRun& operator=(const StepRun&) = delete;
@@ -102,7 +101,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void releaseUse(UseId use) noexcept;
 
   // --- messages of other ranks (step_ahead.cpp), by the thread that trains
-  bool notesReceives() const noexcept { return cursor_.expectsReceives() && !off_plan_; }
+  bool notesReceives() const noexcept {
+    return follower_.cursor().expectsReceives() && !follower_.offPlan();
+  }
   void noteMessage(bool receive) noexcept;  // the program asks for one,
   void runAhead();                          // has asked, and has not begun to wait
 
@@ -134,7 +135,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     if (!backward_seen_.exchange(true)) session_.noteBackwardBegins();
   }
   void noteBackwardNode(const char* name) {
-    cursor_.touch();
+    follower_.cursor().touch();
     noteBackward();
     if (options_.log) logBackwardNode(name);
   }
@@ -157,15 +158,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   std::int64_t liveUses() const noexcept { return live_uses_; }
-  bool followed() const noexcept;       // it dropped nearly all that its plan drops
+  const PlanFollower& follower() const noexcept { return follower_; }
   bool comparedWhole() const noexcept;  // all bytes of each replay of the plan were
-  bool rehearsing() const noexcept { return rehearsing_; }
-  bool offPlan() const noexcept { return off_plan_; }
-  bool doesMore() const noexcept {  // than its plan, which it still follows
-    return aligned_ops_.differs() || aligned_values_.differs() || aligned_uses_.differs();
-  }
   bool mayReplay() const noexcept {
-    return (has_plan_ && mayDrop()) || (keeps_recipes_ && live_uses_ > 0);
+    return (follower_.hasPlan() && mayDrop()) || (keeps_recipes_ && live_uses_ > 0);
   }
   const Options& options() const noexcept { return options_; }
   bool recordsOps() const noexcept { return options_.record_ops; }
@@ -174,7 +170,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   static constexpr std::size_t kMostOps = 200'000;
   static constexpr std::int64_t kMostUses = 200'000;
   static constexpr int kNoPass = -1;
-  static constexpr int kMostInserted = 64;  // ops in a row: then it is another program
 
   struct RunValue;
   struct RunOp;
@@ -187,22 +182,16 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   class RestoreScope;
 
   void logBackwardNode(const char* name);
-  void usePlan(std::shared_ptr<const Plan> plan);
   void switchPlan(std::shared_ptr<const Plan> plan);
   std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
                                        c10::ArrayRef<const c10::IValue> inputs) const;
   // Is something dropped, or to be dropped? Uses are alive, or the plan foresees more of them.
-  bool mayDrop() const noexcept {
-    return live_uses_ > 0 || (!off_plan_ && planned_uses_to_come_ > 0);
-  }
-  bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
-  bool planned(ValueId value, const std::vector<bool> Plan::*what) const;  // mutex_ held
+  bool mayDrop() const noexcept { return live_uses_ > 0 || follower_.expectsUses(); }
   ValueId presentValue(const at::Tensor& tensor) const;
   // Called with mutex_ held. From now on nothing has a place in it.
   void leavePlan(const std::string& why);
   void keepEverything(const std::string& why);  // without mutex_
   void unplanFrom(ValueId first);
-  bool isPlannedValue(OpId producer) const;
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
   static const at::TensorBase* trainedLeaf(const at::Tensor& tensor);
   void noteTrained(ValueId source, const at::Tensor& tensor);
@@ -237,9 +226,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
   void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
   void forgetUse(UseId use);
-  bool isPlannedUse(UseId planned, ValueId value) const;
   bool joinPlan(UseId use, ValueId value, OpId by);
-  bool isKeptUnplanned(const RunOp& op, OpId planned) const;
   bool isPlanned(const RunOp& op) const;
   void followPlan(RunOp& op, OpId id);
   void noteInserted(RunOp& op, OpId id);
@@ -266,14 +253,13 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void giveUpCode(RunValue& value);
   void giveUpCopies(RunValue& value);  // bits, and what is on the host
 
-  // Called with mutex_ held, or by the recording thread.
-  bool unplanned(ValueId value) const noexcept { return plannedAs(value) == scheduler::kNone; }
-  ValueId plannedAs(ValueId value) const noexcept { return aligned_values_.planned(value); }
-  // As a rehearsal, or the first step that trusts those of earlier processes.
-  bool comparesAll() const noexcept { return rehearsing_ || extent_ == Fingerprint::Extent::kAll; }
+  // Of the prints of what the plan drops.
+  Fingerprint::Extent dropExtent() const noexcept {
+    return follower_.proves() ? Fingerprint::Extent::kAll : Fingerprint::Extent::kSample;
+  }
   bool rehearses(const RunOp& op) const;
   bool computesAgain() const noexcept {  // what is evicted now
-    return keeps_recipes_ && (!options_.plan || off_plan_);
+    return keeps_recipes_ && !follower_.follows();
   }
   bool evictable(const RunValue& value) const;
   std::vector<Victim> victims();
@@ -339,16 +325,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   const DeviceLanes::Lane lane_ = device_.lanes.now();
   Options options_;
   TracedStep traced_{session_.runTrace(), options_.number};
-  std::atomic<bool> has_plan_{false};
-  std::atomic<std::int64_t> planned_uses_to_come_{0};
-  // Adding to them, and reading them on another thread than the one that records, takes mutex_.
-  PlanAlignment aligned_ops_, aligned_values_, aligned_uses_;
-  int inserted_ = 0;  // ops since the last planned one
-  bool rehearsing_ = false;
+  PlanFollower follower_;
   const bool keeps_recipes_;  // of what no plan foresees
-  // Of the prints of what the plan drops.
-  Fingerprint::Extent extent_ = Fingerprint::Extent::kSample;
-  std::atomic<bool> off_plan_{false};
   std::atomic<bool> finished_{false}, finished_by_hint_{false};
   std::atomic<int> forward_phases_{0};
   std::atomic<bool> backward_seen_{false};
@@ -371,10 +349,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   UncountedStorages uncounted_;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from; restore_mutex_
-  PlanCursor cursor_;
   std::atomic<bool> parameter_written_{false};
   std::atomic<std::int64_t> spill_bytes_per_second_{0};  // and back
-  std::atomic<std::int64_t> dropped_bytes_{0};           // of Plan::drop_bytes
 };
 
 }  // namespace ebbtide::plugin

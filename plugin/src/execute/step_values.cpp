@@ -56,7 +56,7 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
 
 ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   const auto id = static_cast<ValueId>(values_.size());
-  if (options_.plan) aligned_values_.add(isPlannedValue(producer));
+  follower_.addValue(producer);
   RunValue& value = values_.emplace_back();
   value.producer = producer;
   value.output = output;
@@ -66,7 +66,7 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.foreign = !device_.blocks.isOurs(tensor.storage());
   // Ours again, by way of NumPy: counted under its own name.
   if (value.foreign && !session_.hostMemory().owns(value.data)) uncounted_.add(tensor.storage());
-  value.touched = cursor_.boundary();
+  value.touched = follower_.cursor().boundary();
   if (producer == kNone) noteTrained(id, tensor);
   value.version = WeakVersion(tensor.unsafeGetTensorImpl()->version_counter());
   value.version_at_birth = Present::versionOf(tensor);
@@ -135,12 +135,12 @@ void StepRun::noteOtherData(const c10::TensorImpl& tensor) {
 void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
   RunValue& value = values_[id];
   if (value.held || value.overwritten) return;
-  const bool by_plan = !off_plan_ && planned(id, &Plan::hold) && !value.release_after_uses &&
-                       !copiedByPlan(id, value);
-  const bool by_use =
-      value.live_uses > 0 && (keepsAll() || value.kept || !planned(id, &Plan::restored_later));
+  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::hold) &&
+                       !value.release_after_uses && !copiedByPlan(id, value);
+  const bool by_use = value.live_uses > 0 && (follower_.keepsAll() || value.kept ||
+                                              !follower_.planned(id, &Plan::restored_later));
   if (!by_plan && !by_use) return;
-  if (!by_plan && !keepsAll()) value.release_after_uses = true;
+  if (!by_plan && !follower_.keepsAll()) value.release_after_uses = true;
   endWatch(value);
   value.held = storage;
   if (options_.log && !value.parameter) shared_with_program_.push_back(id);
@@ -181,7 +181,8 @@ void StepRun::watchContents(ValueId id) {
 void StepRun::dropLate() {
   std::erase_if(late_drops_, [this](ValueId id) {
     RunValue& value = values_[id];
-    value.late = value.late && value.held && !off_plan_ && !value.kept && !value.overwritten;
+    value.late =
+        value.late && value.held && !follower_.offPlan() && !value.kept && !value.overwritten;
     if (!value.late) return true;
     if (value.held.use_count() > 1) return false;
     value.late = false;
@@ -269,12 +270,7 @@ ValueId StepRun::valueOf(UseId use) {
 
 // Called with mutex_ held. By a replay that the plan, or the rest of it, still has to run?
 bool StepRun::readByPlan(ValueId id) const {
-  const Plan* const plan = options_.plan.get();
-  if (plan == nullptr || !mayDrop() || unplanned(id)) return false;
-  const std::int32_t last_read = plan->last_replay_read[plannedAs(id)];
-  // Of a kept graph, or off the plan, any replay may be asked for again.
-  const bool again = last_read != kNone && (kept_graphs_.keptEver() || off_plan_);
-  return last_read >= cursor_.next() || again;
+  return mayDrop() && follower_.replayReads(id, kept_graphs_.keptEver());
 }
 
 // Called before a write that the plan may not know: replays to come that need these contents get a

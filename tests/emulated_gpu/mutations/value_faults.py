@@ -80,8 +80,8 @@ COMPARISONS = (
     Mutation(
         "a_rehearsals_memory_is_not_poisoned",
         PLUGIN + "execute/step_restore.cpp",
-        "return comparesAll() && as_planned ? ",
-        "return comparesAll() && as_planned && op.filled ? ",
+        "return follower_.comparesAll() && as_planned ? ",
+        "return follower_.comparesAll() && as_planned && op.filled ? ",
         in_a_budget("step_programs.flash_without_dropout"),
     ),
     Mutation(
