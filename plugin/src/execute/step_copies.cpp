@@ -94,9 +94,10 @@ void StepRun::giveUpUnasked() {
       continue;
     }
     RunValue& value = values_[id];
-    const bool needed = isNeeded(value) || value.made_again || value.rejected || value.stale;
+    const bool needed =
+        isNeeded(value) || value.made_again || value.rejected || value.stored.stale();
     if (needed || fetchedLater(id, value)) continue;
-    if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
+    if (value.stored.held().use_count() == 1) noteNaturalDeath(id, value);
     giveUp(value);
     giveUpCopies(value);
   }
@@ -109,8 +110,9 @@ bool StepRun::mayRunBeyondPlan() const {
 
 // Called with mutex_ held. Dropped, then, though the program may still hold and save it.
 bool StepRun::copiedByPlan(ValueId id, const RunValue& value) const {
-  return value.encoded || (value.spilled && (value.also_on_host || fetchedLater(id, value)) &&
-                           follower_.isOnHost(id));
+  return value.stored.bits() ||
+         (value.stored.slot() && (value.stored.servesLater() || fetchedLater(id, value)) &&
+          follower_.isOnHost(id));
 }
 
 // Called with mutex_ held. Its graph is kept: another pass may ask for the value, and the plan need
@@ -120,22 +122,26 @@ bool StepRun::staysOnHost(ValueId id, const RunValue& value) const {
   const bool kept =
       by_plan && (kept_graphs_.keepsNow() || follower_.planned(id, &Plan::saved_longer));
   return kept && value.live_uses > 0 && device_.contents.onHost() &&
-         value.spilled->bytes == value.bytes;
+         value.stored.slot()->bytes == value.bytes;
 }
 
-// Called with mutex_ held, when `spilled` has been read.
+// Called with mutex_ held, when the slot has been read.
 void StepRun::noteFetched(ValueId id, RunValue& value) {
-  value.also_on_host = staysOnHost(id, value);
-  if (!value.also_on_host) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+  if (staysOnHost(id, value)) {
+    value.stored.keepSlot();
+  } else {
+    giveUpSlot(value);
+  }
 }
 
 // Called with mutex_ held. May what was fetched go, and the slot serve later passes? Not where the
 // program wrote to it, which nothing but the bytes may tell, or may still do so.
 bool StepRun::isStillOnHost(const RunValue& value) const {
-  if (!value.held) return true;  // it went before
-  return value.held.use_count() == 1 &&
-         static_cast<std::int64_t>(value.held.nbytes()) == value.spilled->bytes &&
-         session_.spills().equals(*value.spilled, value.held.data());
+  const c10::Storage& held = value.stored.held();
+  const SpillTarget::Slot& slot = *value.stored.slot();
+  if (!held) return true;  // it went before
+  return held.use_count() == 1 && static_cast<std::int64_t>(held.nbytes()) == slot.bytes &&
+         session_.spills().equals(slot, held.data());
 }
 
 // Before a drop after which the plan wants the value again. Without mutex_: it allocates.
@@ -148,16 +154,18 @@ void StepRun::makeCopy(ValueId id) {
     planned = follower_.plannedValue(id);
     if (planned == kNone || follower_.plan()->fetches_of[planned] == 0) return;
     RunValue& value = *(found = &values_[id]);
-    if (!fetchedLater(id, value) || value.encoded || value.spilled) return;
+    if (!fetchedLater(id, value) || value.stored.bits() || value.stored.slot()) return;
     if (follower_.rehearses() && value.live_uses > 0) return;  // kept anyway
-    present = value.storage();
+    present = value.stored.storage();
     if (!present) return;
     // Until it is copied; the program may let go of it.
-    if (!value.held && options_.log && !value.replaced) shared_with_program_.push_back(id);
-    value.held = present;
+    if (!value.stored.held() && options_.log && !value.stored.replaced())
+      shared_with_program_.push_back(id);
+    value.stored.hold(present);
     if (!follower_.plan()->on_host[planned])
       value.codec = {};  // until it is encoded in this step too
-    const bool as_born = !value.overwritten && !value.stale && (value.replaced || value.intact());
+    const bool as_born = !value.stored.overwritten() && !value.stored.stale() &&
+                         (value.stored.replaced() || value.intact());
     if (!as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
   }
   if (follower_.plan()->on_host[planned]) {
@@ -191,8 +199,8 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
   if (!code) return;  // another kind of word than in the recorded step
   const Locked lock(*this);
   value.codec = follower_.plan()->codec[planned];
-  value.code = code;
-  value.encoded = std::move(bits);
+  c10::Storage older = value.stored.setBits(*code, std::move(bits));
+  if (older) given_up_.push_back(std::move(older));
   session_.counters().addCode(0, nanosecondsSince(start));
 }
 
@@ -212,11 +220,11 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
     return;
   }
   const Locked lock(*this);
-  if (value.spilled) {  // meanwhile, under pressure
+  if (value.stored.slot()) {  // meanwhile, under pressure
     session_.spills().release(*slot);
     return;
   }
-  value.spilled = slot;
+  value.stored.addSlot(*slot);
   session_.counters().addOffload(bytes, nanosecondsSince(start));
 }
 
@@ -228,13 +236,13 @@ c10::Storage StepRun::decode(RunValue& value) {
   c10::Storage bits;
   {
     const Locked lock(*this);
-    if (value.held) return value.held;
-    bits = value.encoded;
+    if (value.stored.held()) return value.stored.held();
+    bits = value.stored.bits();
   }
-  value.code->decode(bits.data(), value.bytes, storage.mutable_data());
+  value.stored.code()->decode(bits.data(), value.bytes, storage.mutable_data());
   const Locked lock(*this);
-  if (value.held) return value.held;
-  holdCopy(value, storage);
+  if (value.stored.held()) return value.stored.held();
+  value.stored.replace(storage);
   session_.counters().addCode(1, nanosecondsSince(start));
   return storage;
 }
@@ -246,7 +254,7 @@ void StepRun::fetchCopy(ValueId planned) {
     // Written over since, beside the plan: its uses read what is there now, replays what was
     // before.
     const Locked lock(*this);
-    if (values_[id].successor != kNone || values_[id].pristine) return;
+    if (values_[id].stored.successor() != kNone || values_[id].pristine) return;
   }
   const auto start = Clock::now();
   c10::Storage storage = materialize(id, 0);
@@ -254,21 +262,25 @@ void StepRun::fetchCopy(ValueId planned) {
     session_.counters().addOffload(0, nanosecondsSince(start));
   const Locked lock(*this);
   RunValue& value = values_[id];
-  value.held = std::move(storage);
-  value.late = false;
+  value.stored.hold(std::move(storage));
+  value.stored.endAwait();
   value.release_after_uses = false;
   ++value.fetches_done;
 }
 
 // Called with mutex_ held.
 void StepRun::giveUpCode(RunValue& value) {
-  if (value.encoded) given_up_.push_back(std::move(value.encoded));
-  value.encoded = c10::Storage();
+  if (c10::Storage bits = value.stored.takeBits()) given_up_.push_back(std::move(bits));
 }
 
 void StepRun::giveUpCopies(RunValue& value) {
   giveUpCode(value);
-  if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+  giveUpSlot(value);
+}
+
+// Called with mutex_ held.
+void StepRun::giveUpSlot(RunValue& value) {
+  if (const auto slot = value.stored.takeSlot()) session_.spills().release(*slot);
 }
 
 }  // namespace ebbtide::plugin

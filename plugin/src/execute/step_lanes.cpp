@@ -27,7 +27,7 @@ c10::Storage StepRun::unpackCaptured(UseId use) {
   const Locked lock(*this);
   leavePlan("backward while a graph is captured");
   const ValueId id = valueOf(use);
-  c10::Storage storage = id != kNone ? values_[id].storage() : c10::Storage();
+  c10::Storage storage = id != kNone ? values_[id].stored.storage() : c10::Storage();
   TORCH_CHECK(
       storage,
       withCode("ebbtide: a graph is captured of a backward pass whose forward pass was not, and "

@@ -28,7 +28,7 @@ void StepRun::keepOriginal(RunValue& value, const char* why) {
   op.kept_because = why;
   const OpId planned =
       op.on_plan && !follower_.offPlan() ? follower_.plannedOp(value.producer) : kNone;
-  if (planned == kNone || follower_.plan()->replayed[planned]) value.kept = true;
+  if (planned == kNone || follower_.plan()->replayed[planned]) value.stored.keep();
 }
 
 Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage,
@@ -130,7 +130,8 @@ void StepRun::bindWrittenOver(RunOp& op, OpId id, int index, c10::ArrayRef<at::T
 // Saved uses that read nothing of what is being written: they find the same bytes afterwards.
 std::vector<UseId> StepRun::takeUsesApart(ValueId from, const at::Tensor& written) {
   RunValue& value = values_[from];
-  if (value.live_uses == 0 || value.stale || value.replaced || value.spilled) return {};
+  const auto& stored = value.stored;
+  if (value.live_uses == 0 || stored.stale() || stored.replaced() || stored.slot()) return {};
   const TensorView target = TensorView::of(written);
   std::vector<UseId> apart;
   for (const UseId use : value.uses) {
@@ -146,14 +147,14 @@ std::vector<UseId> StepRun::takeUsesApart(ValueId from, const at::Tensor& writte
 void StepRun::moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written) {
   RunValue& value = values_[to];
   for (const UseId use : uses) {
-    value.kept = value.kept || values_[uses_[use].value].kept;
+    if (values_[uses_[use].value].stored.kept()) value.stored.keep();
     uses_[use].value = to;
     value.uses.push_back(use);
     ++value.live_uses;
   }
   if (uses.empty()) return;
   holdIfKept(to, written.storage());
-  if (!value.held) watchContents(to);
+  if (!value.stored.held()) watchContents(to);
 }
 
 }  // namespace ebbtide::plugin

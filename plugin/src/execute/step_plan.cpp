@@ -13,7 +13,7 @@ void StepRun::switchPlan(std::shared_ptr<const Plan> plan) {
   if (options_.log) session_.noteStepPlan(follower_.plan());
   for (std::size_t source = 0; source < values_.size(); ++source) {
     follower_.addPlannedValue();
-    const c10::Storage present = values_[source].storage();
+    const c10::Storage present = values_[source].stored.storage();
     giveUp(values_[source]);
     if (present) holdIfKept(static_cast<ValueId>(source), present);
   }
@@ -42,8 +42,8 @@ void StepRun::leavePlan(const std::string& why) {
 void StepRun::unplanFrom(ValueId first) {
   follower_.unplanValuesFrom(first);
   for (auto id = first; id < static_cast<ValueId>(values_.size()); ++id) {
-    const c10::Storage present = values_[id].storage();
-    if (!present || values_[id].overwritten) continue;
+    const c10::Storage present = values_[id].stored.storage();
+    if (!present || values_[id].stored.overwritten()) continue;
     giveUp(values_[id]);
     holdIfKept(id, present);
   }
@@ -116,7 +116,7 @@ void StepRun::applyDrops(c10::ArrayRef<ValueId> drops) {
 // Called with mutex_ held. Is it to come from an op that turned out not to repeat, since the plan
 // was made?
 bool StepRun::losesItsOp(ValueId id, const RunValue& value) const {
-  return value.held && value.producer != kNone && follower_.fetchesOf(id) == 0 &&
+  return value.stored.held() && value.producer != kNone && follower_.fetchesOf(id) == 0 &&
          session_.distrusts(ops_[value.producer].info->name);
 }
 
@@ -129,11 +129,11 @@ void StepRun::drop(ValueId id) {
   if (value.readers > 0) return;
   const bool again = follower_.isRestoredLater(id);
   if (again && losesItsOp(id, value)) {
-    value.kept = true;
+    value.stored.keep();
     value.release_after_uses = value.live_uses > 0;
     return;
   }
-  if (value.live_uses > 0 && (!again || value.kept)) {
+  if (value.live_uses > 0 && (!again || value.stored.kept())) {
     value.release_after_uses = true;
     return;
   }
@@ -141,10 +141,7 @@ void StepRun::drop(ValueId id) {
   if (follower_.rehearses() && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay
   if (value.rejected) return;
-  if (value.also_on_host && value.spilled && !isStillOnHost(value)) {
-    session_.spills().release(*std::exchange(value.spilled, std::nullopt));
-    value.also_on_host = false;
-  }
+  if (value.stored.servesLater() && !isStillOnHost(value)) giveUpSlot(value);
   if (onlyCopy(id, value)) {
     value.release_after_uses = !fetchedLater(id, value);
     if (value.release_after_uses && value.live_uses == 0) kept_graphs_.hold(id);
@@ -152,12 +149,11 @@ void StepRun::drop(ValueId id) {
   }
   value.release_after_uses = value.live_uses == 0;
   if (again) follower_.noteDropped(id);
-  if (value.held && value.held.use_count() > 1) watchContents(id);
-  if (!value.late) giveUp(value);
+  if (value.stored.held().use_count() > 1) watchContents(id);
+  if (!value.stored.isLate()) giveUp(value);
   const bool copy_is_read = value.live_uses > 0 || fetchedLater(id, value) || isAskedFor(id);
   if (!copy_is_read) giveUpCode(value);
-  if (value.spilled && !(copy_is_read && follower_.isOnHost(id)))
-    session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+  if (!(copy_is_read && follower_.isOnHost(id))) giveUpSlot(value);
 }
 
 }  // namespace ebbtide::plugin

@@ -40,7 +40,7 @@ void StepRun::endRehearsal(const std::exception& error) {
 std::vector<OpId> StepRun::readersOfResized() {
   std::vector<bool> resized(values_.size(), false);
   for (std::size_t id = 0; id < values_.size(); ++id) {
-    c10::Storage present = values_[id].storage();
+    c10::Storage present = values_[id].stored.storage();
     if (!present) continue;
     resized[id] = values_[id].resized(present);
     given_up_.push_back(std::move(present));  // perhaps the last reference by now
@@ -124,8 +124,8 @@ c10::Storage StepRun::originalOf(const RunValue& value) {
   std::optional<SpillTarget::Slot> spilled;
   {
     std::lock_guard lock(mutex_);
-    if (c10::Storage original = value.storage()) return original;
-    spilled = value.spilled;
+    if (c10::Storage original = value.stored.storage()) return original;
+    spilled = value.stored.slot();
   }
   if (!spilled) return {};
   c10::Storage original = device_.blocks.allocate(static_cast<std::size_t>(spilled->bytes));
@@ -139,7 +139,7 @@ std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::St
   {
     std::lock_guard lock(mutex_);
     if (value.uninitialised) return std::nullopt;
-    if (!value.storage()) spilled = value.spilled;
+    if (!value.stored.storage()) spilled = value.stored.slot();
   }
   if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
   const bool whole = spilled && value.covered == ByteRange{0, spilled->bytes};

@@ -158,32 +158,30 @@ void StepRun::finishEvent() {
 }
 
 c10::Storage StepRun::materialize(ValueId id, int depth) {
-  std::optional<SpillTarget::Slot> spilled;
-  bool encoded = false;
+  ValueState state = ValueState::kDropped;
   OpId producer = kNone;
   RunValue* found = nullptr;
   {
     const Locked lock(*this);
     found = &values_[id];
     RunValue& value = *found;
-    if (c10::Storage storage = value.storage()) return storage;
+    if (c10::Storage storage = value.stored.storage()) return storage;
     endWatch(value);
-    if (value.held) return value.held;
-    spilled = value.spilled;
-    encoded = static_cast<bool>(value.encoded);
+    if (value.stored.held()) return value.stored.held();
+    state = value.stored.state();
     producer = value.producer;
-    TORCH_CHECK(
-        spilled || encoded || (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
-        lostValue("no recipe is left of value ", id, " of ",
-                  producer == kNone ? "the program's input" : ops_[producer].info->name));
+    TORCH_CHECK(state != ValueState::kDropped ||
+                    (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
+                lostValue("no recipe is left of value ", id, " of ",
+                          producer == kNone ? "the program's input" : ops_[producer].info->name));
   }
-  if (spilled) return fetch(id);
-  if (encoded) return decode(*found);
+  if (state == ValueState::kOnHost) return fetch(id);
+  if (state == ValueState::kEncoded) return decode(*found);
   replay(producer, depth + 1, {});
   {
     std::lock_guard lock(mutex_);
-    if (c10::Storage storage = found->storage()) return storage;
-    const bool taken = found->spilled || found->recomputable;  // another thread needed memory
+    if (c10::Storage storage = found->stored.storage()) return storage;
+    const bool taken = found->stored.slot() || found->recomputable;  // another thread needed memory
     TORCH_CHECK(taken, lostValue("a replay did not give value ", id, ", for which it was run"));
   }
   return materialize(id, depth + 1);
@@ -200,31 +198,22 @@ c10::Storage StepRun::fetch(ValueId id) {
     std::lock_guard lock(mutex_);
     found = &values_[id];
     const RunValue& value = *found;
-    if (value.held) return value.held;
-    TORCH_CHECK(value.spilled, lostValue("value ", id, " was spilled, and is not there"));
-    bytes = value.spilled->bytes;  // the program may have resized it before it was spilled
+    if (value.stored.held()) return value.stored.held();
+    TORCH_CHECK(value.stored.slot(), lostValue("value ", id, " was spilled, and is not there"));
+    bytes = value.stored.slot()->bytes;  // the program may have resized it before it was spilled
   }
   const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kRestore, nullptr, bytes);
   c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(bytes));
   std::lock_guard lock(mutex_);
   RunValue& value = *found;
-  if (value.held) return value.held;
+  if (value.stored.held()) return value.stored.held();
+  const auto& slot = value.stored.slot();
   TORCH_CHECK(
-      value.spilled && value.spilled->bytes == bytes &&
-          session_.spills().read(*value.spilled, storage.mutable_data()),
+      slot && slot->bytes == bytes && session_.spills().read(*slot, storage.mutable_data()),
       withCode("ebbtide: the spill file could not be read back: " + session_.spills().lastError()));
   noteFetched(id, value);
-  holdCopy(value, storage);
+  value.stored.replace(storage);
   return storage;
-}
-
-// Called with mutex_ held. What dies from here on is our copy, not the program's.
-void StepRun::holdCopy(RunValue& value, const c10::Storage& storage) {
-  value.held = storage;
-  value.late = false;
-  value.copy = weakly(storage);
-  value.replaced = true;
-  value.dead = true;
 }
 
 // A storage that an in-place replay may write: the copy itself when the plan gives it up next and
@@ -234,10 +223,9 @@ c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given
     std::lock_guard lock(mutex_);
     RunValue& value = values_[id];
     given_up = given_up || (value.recomputable && value.readers == 1);  // this op
-    const bool ours_alone = value.held && value.live_uses == 0 && storage.use_count() == 2;
+    const bool ours_alone = value.stored.held() && value.live_uses == 0 && storage.use_count() == 2;
     if (given_up && ours_alone) {
-      value.held = c10::Storage();
-      value.copy = noStorage();
+      value.stored.handOver();  // `storage` has it
       return storage;
     }
   }
@@ -252,8 +240,9 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
     const Locked lock(*this);
     RunValue& value = values_[id];
     if (value.pristine) return value.pristine;
-    present = value.storage();
-    const bool written = value.stale || (!value.replaced && present && !value.intact());
+    present = value.stored.storage();
+    const bool written =
+        value.stored.stale() || (!value.stored.replaced() && present && !value.intact());
     const bool resized = present && value.resized(present);
     if (resized && value.guard != 0) {
       endGuard(value);
@@ -274,7 +263,7 @@ bool StepRun::isNeeded(const RunValue& value) noexcept {
 }
 
 bool StepRun::keptOnHost(const RunValue& value) noexcept {
-  return value.kept && value.spilled.has_value();
+  return value.stored.kept() && value.stored.slot().has_value();
 }
 
 void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
@@ -287,16 +276,16 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     bool alive = !rehearses(*found);
     for (const auto& [index, output] : found->output_of) {
       RunValue& value = values_[output];
-      const c10::Storage storage = value.storage();
+      const c10::Storage storage = value.stored.storage();
       if (!storage) endWatch(value);
-      alive = alive && (storage || value.held || keptOnHost(value));
+      alive = alive && (storage || value.stored.held() || keptOnHost(value));
     }
     if (alive) {
       for (const auto& [index, output] : found->output_of) {
-        if (!follower_.unplanned(output) || isNeeded(values_[output]))
-          values_[output].held = values_[output].storage();
-        values_[output].late = false;
-        if (depth == 0) values_[output].made_again = true;
+        RunValue& value = values_[output];
+        if (!follower_.unplanned(output) || isNeeded(value)) value.stored.holdIfAlive();
+        value.stored.endAwait();
+        if (depth == 0) value.made_again = true;
       }
       return;
     }
@@ -387,7 +376,7 @@ bool StepRun::endsReplay(const RunOp& op, const std::exception& error) {
     const Locked lock(*this);
     const auto elsewhere = [this](const auto& output) {
       RunValue& value = values_[output.second];
-      return value.storage() || value.spilled || value.encoded;
+      return value.stored.storage() || value.stored.slot() || value.stored.bits();
     };
     if (std::all_of(op.output_of.begin(), op.output_of.end(), elsewhere)) return false;
   }
@@ -423,9 +412,9 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
     const Locked lock(*this);
     if (follower_.unplanned(id) && !isNeeded(value)) return;
     // The copy that is there stays, ours or the program's: this one was run for another output.
-    if (c10::Storage present = value.storage()) {
+    if (c10::Storage present = value.stored.storage()) {
       endWatch(value);
-      value.held = std::move(present);
+      value.stored.hold(std::move(present));
       return;
     }
   }
@@ -437,7 +426,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
     if (op.info->repeats_because == nullptr) session_.distrustName(op.info->name);
     {
       const Locked lock(*this);
-      if (value.spilled || value.encoded) {  // it comes from there
+      if (value.stored.slot() || value.stored.bits()) {  // it comes from there
         value.rejected = true;
         return;
       }
@@ -459,9 +448,9 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
               withCode(c10::str("ebbtide: ", op.info->name,
                                 " gave other results when it was run again: a smaller tensor. "
                                 "EBBTIDE=1 trains without dropping anything")));
-  if (value.held) return;
-  if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
-  holdCopy(value, replayed);
+  if (value.stored.held()) return;
+  giveUpSlot(value);
+  value.stored.replace(replayed);
 }
 
 }  // namespace ebbtide::plugin

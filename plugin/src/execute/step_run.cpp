@@ -46,9 +46,15 @@ bool StepRun::outgrown() const noexcept {
   return ops_.size() > kMostOps || use_count_ > kMostUses;
 }
 
+void StepRun::Storages::refused(const char* transition) noexcept try {
+  if (const Session* const session = Session::current())
+    session->debug(std::string("a value is kept, for this is out of order: ") + transition);
+} catch (const std::exception&) {  // the value is kept all the same
+}
+
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
-    if (value.spilled) session_.spills().release(*value.spilled);
+    if (const auto& slot = value.stored.slot()) session_.spills().release(*slot);
     endGuard(value);
   }
 }
@@ -184,7 +190,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
     op.finished = !threw;  // here: another thread looks for readers (savedReader)
     if (threw) {
       for (const auto& [argument, value] : op.written) {
-        values_[value].kept = true;
+        values_[value].stored.keep();
         if (values_[value].producer != kNone)
           ops_[values_[value].producer].kept_because = kFailedLater;
       }
@@ -248,11 +254,11 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   ++value.live_uses;
   // The plan does not wait for what it does not know, or has not seen unpacked.
   const bool waited_for = joins && follower_.isUnpacked(use);
-  if (!follower_.unplanned(id) && !follower_.offPlan() && !waited_for) value.kept = true;
+  if (!follower_.unplanned(id) && !follower_.offPlan() && !waited_for) value.stored.keep();
   noteRead(id, tensor, view.bytes());
   noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
-  if (!value.held) watchContents(id);
+  if (!value.stored.held()) watchContents(id);
   return use;
 }
 
@@ -276,7 +282,7 @@ bool StepRun::isDetached(UseId use) const {
 // Between its birth and this use something wrote to it that told nobody, such as NumPy: its op
 // would not give these contents.
 void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
-  if (!value.print || value.overwritten || value.replaced) return;
+  if (!value.print || value.stored.overwritten() || value.stored.replaced()) return;
   const bool resized =
       storage.data() != value.data || static_cast<std::int64_t>(storage.nbytes()) != value.bytes;
   if (resized) {
@@ -285,7 +291,7 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
     if (matches(value, storage)) return;
     value.print = printOf(value, storage, dropExtent());
   }
-  value.kept = true;
+  value.stored.keep();
   if (value.producer != kNone) ops_[value.producer].kept_because = kWrittenUnseen;
   giveUpCopies(value);  // of what was there before
 }
@@ -310,7 +316,7 @@ void StepRun::releaseUse(UseId use) noexcept {
       const bool asked_for = isAskedFor(id);
       const bool wanted = !follower_.offPlan() && (value.made_again || fetchedLater(id, value));
       const bool released =
-          !wanted && (value.release_after_uses || value.late ||
+          !wanted && (value.release_after_uses || value.stored.isLate() ||
                       (follower_.keepsAll() && !follower_.planned(id, &Plan::hold)));
       const bool done = released && !asked_for;
       --value.live_uses;
@@ -318,16 +324,16 @@ void StepRun::releaseUse(UseId use) noexcept {
       if (value.live_uses == 0) kept_graphs_.noteUnsaved(id);
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) {
-        if (value.also_on_host && value.readers == 0) {
+        if (value.stored.servesLater() && value.readers == 0) {
           giveUpCopies(value);
         } else {
           giveUpCode(value);
         }
       }
       if (value.live_uses == 0 && done && value.readers == 0) {
-        if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
+        if (value.stored.held().use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
-        if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+        giveUpSlot(value);
       }
       if (value.live_uses == 0) letGo(id);
     }
@@ -352,8 +358,7 @@ void StepRun::giveUpAll() {
   for (std::size_t id = 0; id < values_.size(); ++id) {
     RunValue& value = values_[id];
     if (value.live_uses > 0) continue;
-    if (value.held && value.held.use_count() == 1)
-      noteNaturalDeath(static_cast<ValueId>(id), value);
+    if (value.stored.held().use_count() == 1) noteNaturalDeath(static_cast<ValueId>(id), value);
     value.readers = 0;
     value.recomputable = false;
     endGuard(value);

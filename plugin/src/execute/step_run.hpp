@@ -171,6 +171,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   static constexpr std::int64_t kMostUses = 200'000;
   static constexpr int kNoPass = -1;
 
+  struct Storages;
   struct RunValue;
   struct RunOp;
   struct Use;
@@ -251,6 +252,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage decode(RunValue& value);
   void fetchCopy(ValueId planned);
   void giveUpCode(RunValue& value);
+  void giveUpSlot(RunValue& value);
   void giveUpCopies(RunValue& value);  // bits, and what is on the host
 
   // Of the prints of what the plan drops.
@@ -299,7 +301,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage unpackCaptured(UseId use);
   c10::Storage materialize(ValueId value, int depth);
   c10::Storage fetch(ValueId value);
-  static void holdCopy(RunValue& value, const c10::Storage& storage);
   void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
   FillPattern fillOf(const RunOp& op) const;
   Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
