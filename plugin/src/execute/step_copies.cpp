@@ -175,7 +175,7 @@ void StepRun::makeCopy(ValueId id) {
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
   if (present.use_count() <= 2) return;
-  const auto print = printOf(*found, present, dropExtent());
+  const auto print = verifier_.printOf(*found, present, dropExtent());
   const Locked lock(*this);
   found->print = print;
 }

@@ -181,7 +181,8 @@ std::int64_t StepRun::spill(ValueId id) {
     const Locked lock(*this);
     RunValue& value = values_[id];
     if (!evictable(value)) return 0;
-    if (computesAgain() && follower_.unplanned(id) && differsFromBirth(value)) value.stored.keep();
+    if (computesAgain() && follower_.unplanned(id) && verifier_.differsFromBirth(value))
+      value.stored.keep();
     noteNaturalDeath(id, value);
     victim = value.stored.held();  // stays readable for others while it is written
   }
@@ -221,14 +222,14 @@ std::int64_t StepRun::dropOnline(ValueId id) {
     const Locked lock(*this);
     RunValue& value = values_[id];
     if (!evictable(value) || !cheapChainOf(id)) return 0;
-    if (differsFromBirth(value)) {
+    if (verifier_.differsFromBirth(value)) {
       value.stored.keep();
       return 0;
     }
     victim = value.stored.held();
     covered = value.covered;
   }
-  const Checksum checksum = checksumOf(covered.in(victim.data()), covered.bytes());
+  const Checksum checksum = verifier_.checksumOf(covered.in(victim.data()), covered.bytes());
   const Locked lock(*this);
   RunValue& value = values_[id];
   if (value.stored.held().use_count() != 2 || value.stored.slot()) return 0;  // taken up meanwhile
@@ -246,22 +247,7 @@ std::int64_t StepRun::dropOnline(ValueId id) {
   return value.bytes;
 }
 
-Checksum StepRun::checksumOf(const void* data, std::int64_t bytes) {
-  const auto start = Clock::now();
-  const Checksum checksum = device_.contents.checksum(data, bytes);
-  session_.evictionCosts().checksum.add(bytes, nanosecondsSince(start));
-  return checksum;
-}
-
-// All below with mutex_ held. Something that tells nobody wrote to it; large values by samples.
-bool StepRun::differsFromBirth(const RunValue& value) const {
-  const c10::Storage& held = value.stored.held();
-  if (!value.print || value.stored.replaced() || value.stored.overwritten() || !held) return false;
-  if (held.data() != value.data || static_cast<std::int64_t>(held.nbytes()) != value.bytes)
-    return true;
-  return !matches(value, held);
-}
-
+// All below with mutex_ held.
 bool StepRun::mayRunAgain(const RunOp& op) const {
   return op.recipe && op.finished && op.kept_because == nullptr &&
          op.info->repeats_because != nullptr && !session_.hasRejected(op.info->name);
@@ -372,7 +358,7 @@ bool StepRun::markRecomputable(const Chain& chain) {
     inputs.insert(inputs.end(), ops_[op].inputs.begin(), ops_[op].inputs.end());
   for (const ValueId input : inputs) {
     RunValue& value = values_[input];
-    if (value.pristine || !differsFromBirth(value)) continue;
+    if (value.pristine || !verifier_.differsFromBirth(value)) continue;
     value.stored.keep();
     return false;
   }

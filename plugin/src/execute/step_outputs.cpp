@@ -14,7 +14,7 @@ void StepRun::noteRead(ValueId id, const at::Tensor& tensor, const ByteRange& re
     value.uninitialised = false;
     value.covered = {0, value.bytes};
     if (follower_.keepsAll() && device_.contents.onHost())
-      value.print = printOf(value, tensor.storage());
+      value.print = verifier_.printOf(value, tensor.storage());
     keepOriginal(value, kUninitialised);
   } else if (!value.covered.holds(read)) {
     keepOriginal(value, kReadBeyond);
@@ -29,15 +29,6 @@ void StepRun::keepOriginal(RunValue& value, const char* why) {
   const OpId planned =
       op.on_plan && !follower_.offPlan() ? follower_.plannedOp(value.producer) : kNone;
   if (planned == kNone || follower_.plan()->replayed[planned]) value.stored.keep();
-}
-
-Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage,
-                             Fingerprint::Extent extent) const {
-  return device_.contents.fingerprint(value.coveredIn(storage), value.covered.bytes(), extent);
-}
-
-bool StepRun::matches(const RunValue& value, const c10::Storage& storage) const {
-  return device_.contents.match(*value.print, value.coveredIn(storage), value.covered.bytes());
 }
 
 void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor) {
@@ -85,7 +76,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
 void StepRun::coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage) {
   if (value.covered.holds(covered)) return;
   value.covered = value.covered.with(covered);
-  if (value.print) value.print = printOf(value, storage, value.print->extent());
+  if (value.print) value.print = verifier_.printOf(value, storage, value.print->extent());
 }
 
 ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor,
@@ -103,7 +94,8 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   // worth a wait for the device after each op.
   const bool recorded = options_.log && !op.on_plan && device_.contents.onHost();
   const bool may_be_dropped = recorded || op.recipe || to_be_dropped;
-  if (may_be_dropped && !born.uninitialised) born.print = printOf(born, tensor.storage(), extent);
+  if (may_be_dropped && !born.uninitialised)
+    born.print = verifier_.printOf(born, tensor.storage(), extent);
   tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);

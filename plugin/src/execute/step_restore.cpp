@@ -390,13 +390,6 @@ bool StepRun::endsReplay(const RunOp& op, const std::exception& error) {
   return true;
 }
 
-// Are the bytes of a replay those that were dropped, as far as they were summed up?
-bool StepRun::repeats(const RunValue& value, const c10::Storage& replayed) {
-  if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
-  if (!value.checksum) return matches(value, replayed);
-  return checksumOf(value.coveredIn(replayed), value.covered.bytes()) == *value.checksum;
-}
-
 void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
                           std::optional<bool> equal) {
   RunValue* found = nullptr;
@@ -420,7 +413,7 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
   }
   if (rehearsed) {
     if (equal) session_.countAudit(op.info->name, op.known_signature, *equal);
-  } else if (value.print && !repeats(value, replayed)) {
+  } else if (value.print && !verifier_.repeats(value, replayed)) {
     // The original is gone: better no number than a wrong one.
     session_.rejectReplay(op.info->name, op.known_signature, "it gave other results");
     if (op.info->repeats_because == nullptr) session_.distrustName(op.info->name);

@@ -46,12 +46,6 @@ bool StepRun::outgrown() const noexcept {
   return ops_.size() > kMostOps || use_count_ > kMostUses;
 }
 
-void StepRun::Storages::refused(const char* transition) noexcept try {
-  if (const Session* const session = Session::current())
-    session->debug(std::string("a value is kept, for this is out of order: ") + transition);
-} catch (const std::exception&) {  // the value is kept all the same
-}
-
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
     if (const auto& slot = value.stored.slot()) session_.spills().release(*slot);
@@ -288,8 +282,8 @@ void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
   if (resized) {
     value.print.reset();
   } else {
-    if (matches(value, storage)) return;
-    value.print = printOf(value, storage, dropExtent());
+    if (verifier_.matches(value, storage)) return;
+    value.print = verifier_.printOf(value, storage, dropExtent());
   }
   value.stored.keep();
   if (value.producer != kNone) ops_[value.producer].kept_because = kWrittenUnseen;

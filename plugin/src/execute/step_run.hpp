@@ -37,6 +37,7 @@
 #include "device/spill_target.hpp"
 #include "device/torch/training_device.hpp"
 #include "execute/uncounted_storages.hpp"
+#include "execute/verifier.hpp"
 #include "observe/traced_step.hpp"
 #include "out_of_memory/live_shares.hpp"
 #include "plan/kept_graphs.hpp"
@@ -52,6 +53,8 @@ struct Node;
 }
 
 namespace ebbtide::plugin {
+
+struct RunValue;
 
 class StepRun : public std::enable_shared_from_this<StepRun> {
  public:
@@ -171,8 +174,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   static constexpr std::int64_t kMostUses = 200'000;
   static constexpr int kNoPass = -1;
 
-  struct Storages;
-  struct RunValue;
   struct RunOp;
   struct Use;
   struct Present;  // which value a storage holds now
@@ -221,9 +222,6 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage);
   void noteRead(ValueId value, const at::Tensor& tensor, const ByteRange& read);
   void keepOriginal(RunValue& value, const char* why);
-  Fingerprint printOf(const RunValue& value, const c10::Storage& storage,
-                      Fingerprint::Extent extent = Fingerprint::Extent::kSample) const;
-  bool matches(const RunValue& value, const c10::Storage& storage) const;  // its print
   std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
   void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
   void forgetUse(UseId use);
@@ -273,9 +271,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::int64_t evictNeighbours(ValueId after, std::int64_t need_bytes);
   std::int64_t spill(ValueId value);
   std::int64_t dropOnline(ValueId value);
-  Checksum checksumOf(const void* data, std::int64_t bytes);
   bool mayRunAgain(const RunOp& op) const;
-  bool differsFromBirth(const RunValue& value) const;
   std::optional<Chain> chainOf(ValueId value);
   std::optional<Chain> cheapChainOf(ValueId value);
   bool extend(Chain& chain, ValueId value);
@@ -306,20 +302,17 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
                            const std::vector<ValueId>& given_up, FillPattern fill);
   bool endsReplay(const RunOp& op, const std::exception& error);
-  bool repeats(const RunValue& value, const c10::Storage& replayed);
   void endRehearsal(const std::exception& error);
   std::vector<OpId> readersOfResized();
   std::vector<std::optional<bool>> compareReplay(const RunOp& op, OpId id, int depth,
                                                  const Recipe::Outputs& outputs, FillPattern fill);
   void tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
                  unsigned char pattern, std::vector<std::optional<bool>>& equal);
-  c10::Storage originalOf(const RunValue& value);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
                    std::optional<bool> equal);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
   static bool isNeeded(const RunValue& value) noexcept;
   static bool keptOnHost(const RunValue& value) noexcept;
-  std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
 
   Session& session_;
   const TrainingDevice& device_ = trainingDevice();
@@ -336,6 +329,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::atomic<std::int64_t> live_uses_{0};
 
   mutable std::mutex mutex_;
+  Verifier verifier_{device_, session_.spills(), session_.evictionCosts().checksum, mutex_};
   std::mutex restore_mutex_;
   std::atomic<std::thread::id> restoring_{std::thread::id()};  // holds restore_mutex_
   std::deque<RunOp> ops_;

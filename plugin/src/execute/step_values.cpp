@@ -184,7 +184,7 @@ void StepRun::dropLate() {
     if (awaited && value.stored.held().use_count() > 1) return false;
     value.stored.endAwait();
     if (!awaited) return true;
-    if (value.live_uses > 0 && differsFromBirth(value)) {
+    if (value.live_uses > 0 && verifier_.differsFromBirth(value)) {
       value.stored.keepWritten();
       return true;
     }
@@ -232,7 +232,7 @@ void StepRun::overwrite(ValueId id, OpId by) {
 // storage: the latter alone holds it, or none of the two could be spilled.
 void StepRun::passOn(ValueId overwritten, ValueId successor, const c10::Storage& storage) {
   RunValue& old = values_[overwritten];
-  const bool same = Storages::same(old.stored.held(), storage);
+  const bool same = TorchStorages::same(old.stored.held(), storage);
   if (!old.stored.stale() || !same || old.live_uses == 0) return;
   c10::Storage last = old.stored.passOn(successor);
   if (!last) return;
