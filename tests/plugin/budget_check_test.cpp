@@ -36,7 +36,7 @@ TEST_F(BudgetCheckTest, RankZeroWarnsOfRanksThatAreNotThere) {
   budgets("rank1=1GiB,rank9=2GiB");
   check_.checkRanks();
   EXPECT_EQ(warned_, std::vector<std::string>{"EBBTIDE_BUDGET: rank9=2GiB is for nothing that is "
-                                              "there: the job has ranks 0, 1"});
+                                              "there: the job has ranks 0-1"});
 }
 
 TEST_F(BudgetCheckTest, StagesThatAreNotThereAreToldOnce) {
@@ -45,7 +45,7 @@ TEST_F(BudgetCheckTest, StagesThatAreNotThereAreToldOnce) {
   check_.checkStages({0, 1});
   EXPECT_EQ(warned_,
             std::vector<std::string>{"EBBTIDE_BUDGET: stage7=1GiB, stage8=1GiB are for nothing "
-                                     "that is there: the job has stages 0, 1"});
+                                     "that is there: the job has stages 0-1"});
 }
 
 // The first step may be one of another kind.
@@ -56,7 +56,7 @@ TEST_F(BudgetCheckTest, WithoutMessagesTheStagesAreTheRanksFromTheSecondStepOn) 
   EXPECT_TRUE(warned_.empty());
   check_.noteStep(recordedStep(), 2);
   ASSERT_EQ(warned_.size(), 1U);
-  EXPECT_NE(warned_[0].find("the job has stages 0, 1"), std::string::npos);
+  EXPECT_NE(warned_[0].find("the job has stages 0-1"), std::string::npos);
   check_.noteStep(recordedStep(), 3);
   EXPECT_EQ(warned_.size(), 1U);
 }
