@@ -103,10 +103,30 @@ CHANGES = 6  # to another program, which is recorded then
 ENDS_MIDWAY = range(CHANGES + 1, CHANGES + 4)  # the first three steps on its plan
 
 
+def _before_the_change(net: Scales) -> Tensor:
+    return chain(torch.randn(ROWS // 2, WIDTH) * net.main, 24)
+
+
+def grows_a_result_in_a_rehearsal(net: Scales, step: int) -> list[float]:
+    """Of what a subtraction gives, which dies before its replay, no print is left in that step."""
+    if step < CHANGES:
+        x = _before_the_change(net)
+    else:
+        buffer = batch()
+        x = buffer - net.main
+        if step == CHANGES + 1:
+            x.untyped_storage().resize_(2 * x.untyped_storage().nbytes())
+        x = chain(x, 8)
+    loss = x.mean()
+    del x
+    loss.backward()
+    return [loss.item()]
+
+
 def ends_backward_midway(net: Scales, step: int) -> list[float]:
     """An exception ends the backward pass of a few steps, before most replays of their plan."""
     if step < CHANGES:
-        x = chain(torch.randn(ROWS // 2, WIDTH) * net.main, 24)
+        x = _before_the_change(net)
     else:
         x = chain(batch() * net.main, 8)
         if step in ENDS_MIDWAY:

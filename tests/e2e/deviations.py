@@ -124,6 +124,7 @@ from deviating_replays import (
     ALL_ROWS,
     UNSAMPLED_ROW,
     ends_backward_midway,
+    grows_a_result_in_a_rehearsal,
     measures_in_a_rehearsal,
     moves_statistics,
     reads_again_after_its_last_use,
@@ -304,6 +305,7 @@ VARIANTS = {
         Scales, saves_what_does_not_repeat, 16, rejects=("aten::sub",)
     ),
     "ends_backward_midway": Variant(Scales, ends_backward_midway, 9.5),
+    "grows_a_result_in_a_rehearsal": Variant(Scales, grows_a_result_in_a_rehearsal, 7, rejects=()),
     "measures_in_a_rehearsal": Variant(
         Scales, measures_in_a_rehearsal, 7.5, rejects=("aten::sub",)
     ),

@@ -294,21 +294,35 @@ def test_an_operation_of_the_plan_is_rejected_once(tmp_path: Path) -> None:
     assert done.output.count("the results of aten::sub are kept") == 1, done.output
 
 
-def test_a_rehearsal_that_ends_midway_is_no_proof(tmp_path: Path) -> None:
-    """Three of them, and another plan is made."""
-    done = budgeted("ends_backward_midway", tmp_path).succeeded(over_budget=True)
-    # In the order of the output: how each step used its plan, and after which ones plans were made.
+def uses_of_plans(output: str) -> tuple[list[str], set[int]]:
+    """How each step used its plan, and after which ones plans were made."""
     steps: list[str] = []
     planned_after = set()
-    for line in done.output.splitlines():
+    for line in output.splitlines():
         if step := re.search(r"debug: step \d+: .* plan (\w+)$", line):
             steps.append(step[1])
         elif "plan by " in line:
             planned_after.add(len(steps) - 1)
+    return steps, planned_after
+
+
+def test_a_rehearsal_that_ends_midway_is_no_proof(tmp_path: Path) -> None:
+    """Three of them, and another plan is made."""
+    done = budgeted("ends_backward_midway", tmp_path).succeeded(over_budget=True)
+    steps, planned_after = uses_of_plans(done.output)
     assert len(steps) == VARIANTS["ends_backward_midway"].steps, done.output
     assert CHANGES in planned_after, done.output
     assert [steps[step] for step in ENDS_MIDWAY] == ["rehearsed"] * 3, done.output
     assert planned_after & set(ENDS_MIDWAY) == {ENDS_MIDWAY[-1]}, done.output
+
+
+def test_what_was_compared_with_nothing_is_no_proof(tmp_path: Path) -> None:
+    """The next rehearsal is whole, and the plan trusted after it."""
+    done = budgeted("grows_a_result_in_a_rehearsal", tmp_path).succeeded(over_budget=True)
+    steps, planned_after = uses_of_plans(done.output)
+    assert CHANGES in planned_after, done.output
+    after = steps[CHANGES + 1 : CHANGES + 4]
+    assert after == ["rehearsed", "rehearsed", "followed"], done.output
 
 
 def test_the_programs_do_what_they_say(stock: Callable[[int], Finished]) -> None:

@@ -3,6 +3,7 @@
 from mutation import (
     CUDA,
     PLUGIN,
+    EndToEnd,
     Mutation,
     contents,
     deviating,
@@ -80,6 +81,13 @@ COMPARISONS = (
         "const bool is_compared = rehearses(op) && op.recipe;",
         "const bool is_compared = rehearses(op) && !op.recipe;",
         deviating("reads_what_hardly_differs"),
+    ),
+    Mutation(
+        "what_was_compared_with_nothing_is_proof",
+        PLUGIN + "execute/step_restore.cpp",
+        "compared = compared && (equal[i].has_value() || value.uninitialised);",
+        "compared = compared && (equal[i].has_value() || !value.rejected);",
+        EndToEnd("tests/e2e/test_deviations.py::test_what_was_compared_with_nothing_is_no_proof"),
     ),
     Mutation(
         "a_replay_is_like_any_original_on_the_host",
