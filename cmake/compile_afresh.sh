@@ -7,7 +7,7 @@
 #   addresses and folders, so what was compiled with it in one checkout would not be found from another. (What is found names
 #   the other checkout's folder in its debugging information.)
 
-text_of() ( # text_of <compiler> [argument ...]: what it reads
+text_of() ( # text_of <compiler> [argument ...]: what it reads, not by way of a precompiled header
   skip=false
   for argument; do # sees them as they were at first
     shift
@@ -17,7 +17,7 @@ text_of() ( # text_of <compiler> [argument ...]: what it reads
     fi
     case $argument in
       -o | -MF | -MT) skip=true ;;
-      -MD | -c) ;;
+      -MD | -c | -fpch-preprocess) ;;
       *) set -- "$@" "$argument" ;;
     esac
   done

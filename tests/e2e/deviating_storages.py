@@ -1,5 +1,6 @@
 """Steps that write, resize or read again what they hold at a moment that a plan may not expect."""
 
+import ctypes
 import threading
 import time
 
@@ -29,6 +30,31 @@ def shrinks_before_saving(net: Scales, step: int) -> list[float]:
     head = large[:4]
     large.untyped_storage().resize_(4 * WIDTH * 4)
     loss = loss + head.sin().mean()
+    loss.backward()
+    return [loss.item()]
+
+
+def fills_unseen(x: torch.Tensor, number: float) -> None:
+    numbers = (ctypes.c_float * x.numel()).from_address(x.data_ptr())
+    numbers[:] = [number] * x.numel()
+
+
+def refills_what_it_wrote_unseen(net: Scales, step: int) -> list[float]:
+    """What is written into the block that a storage had before is not what is saved of it now."""
+    x = batch() * net.main
+    head = x.sin()
+    if not late(step):
+        x = None
+    out = chain(head, 8)
+    if x is not None:
+        fills_unseen(x, 7)
+        storage = x.untyped_storage()
+        size = storage.nbytes()
+        storage.resize_(0)
+        storage.resize_(size)
+        fills_unseen(x, 0.5)
+        out = out + x.sin()
+    loss = out.mean()
     loss.backward()
     return [loss.item()]
 

@@ -148,6 +148,7 @@ from deviating_sources import (
 from deviating_storages import (
     only_looks_in_the_main_thread,
     reads_what_was_saved_twice,
+    refills_what_it_wrote_unseen,
     sets_data_of_a_view,
     shrinks_before_saving,
     switches_the_precision,
@@ -259,6 +260,7 @@ VARIANTS = {
     "grows": Variant(Blocks, grows),
     "writes_before_saving": Variant(Scales, writes_before_saving, 9),
     "shrinks_before_saving": Variant(Scales, shrinks_before_saving, 130),
+    "refills_what_it_wrote_unseen": Variant(Scales, refills_what_it_wrote_unseen, 9),
     "only_looks_in_the_main_thread": Variant(Shifted, only_looks_in_the_main_thread, 11),
     "reads_what_was_saved_twice": Variant(Scales, reads_what_was_saved_twice, 9.5, steady=6),
     "sets_data_of_a_view": Variant(Scales, sets_data_of_a_view, 9.5),

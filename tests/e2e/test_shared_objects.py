@@ -21,6 +21,7 @@ FILES = {
     "CMakeLists.txt": """cmake_minimum_required(VERSION 3.25)
 project(shared CXX)
 add_executable(main main.cpp)
+target_compile_options(main PRIVATE -fpch-preprocess) # as ebbtide_build_flags
 target_precompile_headers(main PRIVATE first.hpp)
 """,
     "first.hpp": """#include <cstdio>
@@ -108,10 +109,14 @@ def test_without_a_checksum_no_wrong_object_is_found(tmp_path: Path, failing: st
     assert checkouts.program_of("first", {"first.hpp": changed}) == "2 1\n"
 
 
-def test_a_macro_that_only_the_source_reads_is_seen_to_change(tmp_path: Path) -> None:
+@pytest.mark.parametrize("line", ["#define ANSWER {}", "enum {{ ANSWER = {} }};"])
+def test_a_header_that_changes_is_seen(tmp_path: Path, line: str) -> None:
     checkouts = Checkouts(tmp_path)
-    assert checkouts.program_of("first", {}) == "1 1\n"
-    changed = FILES["first.hpp"].replace("ANSWER 1", "ANSWER 2")
-    assert checkouts.program_of("first", {"first.hpp": changed}) == "2 1\n"
-    assert checkouts.program_of("second", {"first.hpp": changed}) == "2 1\n"
-    assert checkouts.program_of("first", {}) == "1 1\n"
+    one, two = (
+        {"first.hpp": FILES["first.hpp"].replace("#define ANSWER 1", line.format(answer))}
+        for answer in (1, 2)
+    )
+    assert checkouts.program_of("first", one) == "1 1\n"
+    assert checkouts.program_of("first", two) == "2 1\n"
+    assert checkouts.program_of("second", two) == "2 1\n"
+    assert checkouts.program_of("first", one) == "1 1\n"

@@ -25,7 +25,7 @@ bool StepRun::comparedWhole() const noexcept {
   for (std::size_t op = 0; op < replayed.size(); ++op) {
     if (!replayed[op]) continue;
     const OpId here = follower_.stepsOp(static_cast<OpId>(op));
-    if (here == kNone || !ops_[here].compared) return false;
+    if (here == kNone || !ops_[here].compared.value_or(false)) return false;
     for (const ValueId output : ops_[here].outputs) {
       if (values_[output].rejected) return false;
     }

@@ -308,7 +308,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
       compared = compared && (equal[i].has_value() || value.uninitialised);
       if (depth == 0) value.made_again = !value.rejected;  // by the plan
     }
-    op.compared = compared;
+    op.compared = compared && op.compared.value_or(true);
   } catch (const std::exception& error) {
     if (follower_.rehearses() || endsReplay(op, error)) throw;
     return;
@@ -401,8 +401,8 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
     if (follower_.unplanned(id) && !isNeeded(value)) return;
     // The copy that is there stays, ours or the program's: this one was run for another output.
     if (c10::Storage present = value.stored.storage()) {
-      endWatch(value);
-      value.stored.hold(std::move(present));
+      holdPresent(value, present);
+      given_up_.push_back(std::move(present));  // freed without the lock, if it is the last
       return;
     }
   }

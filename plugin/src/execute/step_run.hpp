@@ -210,6 +210,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void watchContents(ValueId value);
   void dropLate();
   void endWatch(RunValue& value);
+  void holdPresent(RunValue& value, const c10::Storage& storage);
   void noteUnseenWrite(RunValue& value, const c10::Storage& storage);
   void noteNaturalDeaths();
   void noteNaturalDeath(ValueId id, RunValue& value);

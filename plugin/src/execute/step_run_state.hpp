@@ -34,7 +34,9 @@ struct StepRun::RunOp {
   bool on_plan = false;                 // one of the plan's
   bool updates_statistics = false;      // OpInfo: which are neither inputs nor outputs here
   bool finished = false;
-  bool compared = false;  // what it gave in a rehearsal, where contents are defined
+  // Was what each of its replays gave, in a rehearsal and where contents are defined? Nothing: it
+  // has not run again.
+  std::optional<bool> compared;
   std::size_t log_position = 0;
   ValueId first_value = kNone;  // of those made since it began
   UseId first_use = kNone;

@@ -141,8 +141,7 @@ void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
                                               !follower_.planned(id, &Plan::restored_later));
   if (!by_plan && !by_use) return;
   if (!by_plan && !follower_.keepsAll()) value.release_after_uses = true;
-  endWatch(value);
-  value.stored.hold(storage);
+  holdPresent(value, storage);
   if (options_.log && !value.parameter) shared_with_program_.push_back(id);
 }
 
@@ -203,6 +202,15 @@ void StepRun::endWatch(RunValue& value) {
   const bool adopted =
       value.live_uses > 0 && !value.stored.held() && value.stored.adoptWritten(std::move(storage));
   if (!adopted) given_up_.push_back(std::move(storage));
+}
+
+// What the program has now. Where it put another block into its storage, what endWatch() takes over
+// is of the one before.
+void StepRun::holdPresent(RunValue& value, const c10::Storage& storage) {
+  endWatch(value);
+  if (value.stored.held() && !TorchStorages::same(value.stored.held(), storage))
+    given_up_.push_back(value.stored.take());
+  value.stored.hold(storage);
 }
 
 void StepRun::overwrite(ValueId id, OpId by) {

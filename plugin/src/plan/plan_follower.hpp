@@ -8,9 +8,9 @@
 // Numbers are the step's, but for those that a parameter names `planned`. It holds the plan; what
 // to do about a value is its caller's.
 //
-// Thread rule: hasPlan(), offPlan() and expectsUses() from any thread, and of the cursor what it
-// says itself. One thread records. Adding, and reading on another thread than that one, takes its
-// owner's lock.
+// Thread rule: hasPlan(), offPlan(), follows(), keepsAll() and expectsUses() from any thread, and
+// of the cursor what it says itself. One thread records. Adding, and reading on another thread than
+// that one, takes its owner's lock.
 #pragma once
 
 #include <atomic>
@@ -37,11 +37,11 @@ class PlanFollower {
   // --- on it, or off
   bool hasPlan() const noexcept { return has_plan_; }
   bool offPlan() const noexcept { return off_plan_; }
-  bool follows() const noexcept { return plan_ && !off_plan_; }
+  bool follows() const noexcept { return has_plan_ && !off_plan_; }
   // From now on nothing has a place in it. False: there is none, or it was left before.
   bool leave() noexcept { return plan_ && !off_plan_.exchange(true); }
   bool rehearses() const noexcept { return rehearses_; }
-  bool keepsAll() const noexcept { return !plan_ || off_plan_ || rehearses_; }
+  bool keepsAll() const noexcept { return !has_plan_ || off_plan_ || rehearses_; }
   bool doesMore() const noexcept {  // than the plan, which it still follows
     return ops_.differs() || values_.differs() || uses_.differs();
   }
@@ -118,7 +118,7 @@ class PlanFollower {
   std::shared_ptr<const Plan> plan_;
   std::atomic<bool> has_plan_{false};
   std::atomic<bool> off_plan_{false};
-  bool rehearses_ = false;
+  std::atomic<bool> rehearses_{false};
   PlanAlignment ops_, values_, uses_;
   int inserted_ = 0;  // ops since the last planned one
   std::atomic<std::int64_t> uses_to_come_{0};

@@ -21,7 +21,7 @@ struct Program {
   void askAgain();
   void forgetVerdict();  // it is planned, and its replays compared, as if it were a new one
   const std::shared_ptr<Plan>& planAt(std::int64_t step);  // that holds from then on
-  // The only way in which a plan comes into force: with step `next`, the one that begins next, or
+  // The only way in which a plan is put in force: with step `next`, the one that begins next, or
   // with `from`, where that is later. nullptr: nothing is to be dropped. True: it takes the place
   // of one that was made before.
   bool adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::int64_t from,

@@ -70,7 +70,8 @@ class RankDiscovery {
   void begin(const Held& held, const RankPlace& told, const std::string& job_id);
   // That step says where it is, but where the others are to be asked before.
   void show();
-  // A forked child trains: it says where it is.
+  // A forked child trains: it says where it is. Its training thread, before the planning thread
+  // calls nextLook() or seek() for the first time.
   void showChild() { sayWhere(/*may_wait=*/false); }
   // A later step begins: is there a group now that there was not? Any thread, which never waits.
   bool lookForGroup();

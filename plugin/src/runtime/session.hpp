@@ -267,7 +267,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
                                            const scheduler::TraceGraph& step,
                                            const scheduler::Schedule& schedule) const noexcept;
-  // The only way in which a plan comes into force, from the next step on, or from that one;
+  // The only way in which a plan is put in force, from the next step on, or from that one;
   // nullptr: nothing is to be dropped.
   void putInForce(const Held& held, const scheduler::Trace& trace,
                   const std::shared_ptr<Plan>& plan, std::int64_t predicted_peak_bytes,
@@ -367,7 +367,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
                              .debug = [this](const std::string& text) { debug(text); }}};
   const PlanSearch search_, quick_search_;
 
-  mutable SessionGuard mutex_;  // guards all below
+  mutable SessionGuard mutex_;  // guards all below, but for job_ and discovery_, which say how
   std::condition_variable changed_;
   std::thread planner_;
   int threads_ = 1;  // of one op, since wake()
