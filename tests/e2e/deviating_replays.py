@@ -99,8 +99,9 @@ def _half_is_enough(gradient: Tensor) -> None:
     raise _EnoughError
 
 
-CHANGES = 6  # to another program, which is recorded then
-ENDS_MIDWAY = range(CHANGES + 1, CHANGES + 4)  # the first three steps on its plan
+CHANGES = 6  # to another program, which is recorded then, and planned while the next step runs
+ON_PLAN = CHANGES + 2
+ENDS_MIDWAY = range(ON_PLAN, ON_PLAN + 3)
 
 
 def _before_the_change(net: Scales) -> Tensor:
@@ -114,7 +115,7 @@ def grows_a_result_in_a_rehearsal(net: Scales, step: int) -> list[float]:
     else:
         buffer = batch()
         x = buffer - net.main
-        if step == CHANGES + 1:
+        if step == ON_PLAN:
             x.untyped_storage().resize_(2 * x.untyped_storage().nbytes())
         x = chain(x, 8)
     loss = x.mean()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from conftest import MIB
-from deviating_replays import CHANGES, ENDS_MIDWAY
+from deviating_replays import CHANGES, ENDS_MIDWAY, ON_PLAN
 from deviating_sources import SOURCES
 from deviation_nets import ROWS, STEADY, STEPS, WIDTH
 from deviations import VARIANTS
@@ -321,7 +321,7 @@ def test_what_was_compared_with_nothing_is_no_proof(tmp_path: Path) -> None:
     done = budgeted("grows_a_result_in_a_rehearsal", tmp_path).succeeded(over_budget=True)
     steps, planned_after = uses_of_plans(done.output)
     assert CHANGES in planned_after, done.output
-    after = steps[CHANGES + 1 : CHANGES + 4]
+    after = steps[ON_PLAN : ON_PLAN + 3]
     assert after == ["rehearsed", "rehearsed", "followed"], done.output
 
 
