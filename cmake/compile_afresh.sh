@@ -4,7 +4,8 @@
 # - It is looked for by the files that it includes (CCACHE_DEPEND). By its preprocessed text, where macros are not, ccache
 #   would take one whose macros had other values.
 # - The new one gets a checksum of its text with the macros, which ccache hashes in its place (CCACHE_PCH_EXTSUM): its bytes hold
-#   addresses and folders, so what was compiled with it in one checkout would not be found from another.
+#   addresses and folders, so what was compiled with it in one checkout would not be found from another. (What is found names
+#   the other checkout's folder in its debugging information.)
 
 text_of() ( # text_of <compiler> [argument ...]: what it reads
   skip=false
@@ -23,6 +24,18 @@ text_of() ( # text_of <compiler> [argument ...]: what it reads
   "$@" -E -P -dD # with the macros, which its readers use
 )
 
+# Each part is looked at by itself: a checksum of less than all of the text would stand for more than one header.
+write_checksum() ( # write_checksum <header> <compiler> [argument ...]: or none
+  header=$1
+  shift
+  folder=$(printf '%s/' "$CCACHE_BASEDIR" | sed 's/[][\\.*^$|]/\\&/g') &&
+    text_of "$@" >"$header.text" &&
+    sed "s|$folder||g" "$header.text" >"$header.named" && # by names that are the same in every checkout
+    sha256sum <"$header.named" >"$header.sha256" &&
+    mv "$header.sha256" "$header.sum"
+  rm -f "$header.text" "$header.named" "$header.sha256"
+)
+
 case " $* " in
   *" -x c++-header "*)
     is_output=false
@@ -34,11 +47,7 @@ case " $* " in
     rm -f "$output" "$output.sum"
     CCACHE_DEPEND=1 "$@" || exit
     shift
-    if [ -n "$CCACHE_BASEDIR" ] && text_of "$@" >"$output.text"; then
-      # By names that are the same in every checkout.
-      sed "s|$CCACHE_BASEDIR/||g" "$output.text" | sha256sum >"$output.sum"
-    fi
-    rm -f "$output.text"
+    if [ -n "$CCACHE_BASEDIR" ]; then write_checksum "$output" "$@"; fi
     exit 0
     ;;
 esac

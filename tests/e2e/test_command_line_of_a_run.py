@@ -162,7 +162,8 @@ def test_the_plan_and_the_curve_of_a_real_run(trained: Trained) -> None:
     )
     assert f"budget {budget / 1024**2:.1f} MiB" in lines[1]
     assert f"{100 * facts['overhead_ratio']:.1f}% more time" in lines[1]
-    areas = r"  at the predicted peak: .* MiB parameters and other base, .* MiB kept activations.*"
+    # Of a plan that was made of the first step the base is without gradients: under one MiB.
+    areas = r"  at the predicted peak: .* [KM]iB parameters and other base, .* MiB kept act.*"
     assert re.fullmatch(areas, lines[2])
     freed = sum(row["freed_bytes"] for row in after["recomputed"])
     again = f"recomputes {facts['recomputed_ops']} operators ({freed / 1024**2:.1f} MiB)"

@@ -32,16 +32,18 @@ inline const char* file() { return __FILE__; }
 
 
 class Checkouts:
-    """Share one cache of objects."""
+    """Share one cache of objects. `programs`: a folder with commands that are taken first."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, programs: Path | None = None) -> None:
         self.folder = folder
+        self.path = os.environ["PATH"] if programs is None else f"{programs}:{os.environ['PATH']}"
 
     def environment(self, checkout: Path) -> dict[str, str]:
         line = next(
             line for line in (ROOT / "dev").read_text().splitlines() if "CCACHE_SLOPPINESS=" in line
         )
         return os.environ | {
+            "PATH": self.path,
             "CCACHE_DIR": str(self.folder / "cache"),
             "CCACHE_NOHASHDIR": "1",
             "CCACHE_PCH_EXTSUM": "1",
@@ -82,14 +84,28 @@ class Checkouts:
         return int(counts["direct_cache_hit"]) + int(counts["preprocessed_cache_hit"])
 
 
-def test_another_checkout_finds_what_the_first_compiled(tmp_path: Path) -> None:
+# Names that mean something to what the launcher calls.
+@pytest.mark.parametrize("second", ["second", "a]x[.*b&"])
+def test_another_checkout_finds_what_the_first_compiled(tmp_path: Path, second: str) -> None:
     checkouts = Checkouts(tmp_path)
     assert checkouts.program_of("first", {}) == "1 1\n"
     before = checkouts.hits()
-    assert checkouts.program_of("second", {}) == "1 1\n"
+    assert checkouts.program_of(second, {}) == "1 1\n"
     # main.cpp; the header itself may be found or not.
     assert checkouts.hits() - before >= 1
-    assert (tmp_path / "second" / "build" / "CMakeFiles").exists()
+
+
+@pytest.mark.parametrize("failing", ["sed", "sha256sum", "mv"])
+def test_without_a_checksum_no_wrong_object_is_found(tmp_path: Path, failing: str) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / failing).write_text("#!/bin/sh\nexit 1\n")
+    (programs / failing).chmod(0o755)
+    checkouts = Checkouts(tmp_path, programs)
+    assert checkouts.program_of("first", {}) == "1 1\n"
+    assert not list((tmp_path / "first").rglob("*.sum"))
+    changed = FILES["first.hpp"].replace("ANSWER 1", "ANSWER 2")
+    assert checkouts.program_of("first", {"first.hpp": changed}) == "2 1\n"
 
 
 def test_a_macro_that_only_the_source_reads_is_seen_to_change(tmp_path: Path) -> None:

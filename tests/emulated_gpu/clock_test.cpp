@@ -1,7 +1,6 @@
 // The rules of the virtual clock (docs/gpu.md), in mode *clock* with calls alone as the host's
 // time: each number repeats. The table's values are named where they are added up.
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -10,8 +9,7 @@
 
 #include "capacity.hpp"
 #include "ebbtide/allocator/cuda/address_space.hpp"
-#include "ebbtide/allocator/cuda/device.hpp"
-#include "ebbtide/allocator/cuda/driver.hpp"
+#include "emulator_test.hpp"
 #include "patterns.h"
 #include "seam.h"
 #include "time_table.hpp"
@@ -19,19 +17,12 @@
 namespace emulated_gpu {
 namespace {
 
-#define ASSERT_CUDA(expression) ASSERT_EQ(expression, cudaSuccess)
-
 constexpr TimeTable kTable;
 constexpr double kMiB = 1 << 20;
 // A product of [1536, 512] and [512, 1408] in half precision has 12 x 11 tiles of 128 x 128, a
 // wave: 2 * 128 * 128 * 512 operations at 0.8 * 989400 / 132 a nanosecond. The 12 x 6 tiles of 128
 // x 256 take twice as long.
 constexpr double kProduct = 2.0 * 128 * 128 * 512 / (0.8 * 989'400 / 132);
-
-template <typename Function>
-Function* ofEmulator(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-}
 
 class ClockTest : public ::testing::Test {
  protected:
@@ -203,12 +194,7 @@ TEST_F(ClockTest, QueriesHearTheHostsTime) {
 
 // Two pages come and go: created, mapped, opened; unmapped, released.
 TEST_F(ClockTest, PagesCostTheirCalls) {
-  using namespace ebbtide::allocator;
-  const auto loaded = cuda::loadDriver();
-  ASSERT_TRUE(loaded.problem.empty()) << loaded.problem;
-  const auto opened = cuda::openDevice(loaded.driver, 0);
-  ASSERT_TRUE(opened.device);
-  cuda::CudaAddressSpace space(*opened.device);
+  ebbtide::allocator::cuda::CudaAddressSpace space(openedDevice());
   void* const begin = space.reserve(2 * space.pageBytes());
   const double calls = figure(2), pages = figure(9);
   ASSERT_TRUE(space.map(begin, 2 * space.pageBytes()));

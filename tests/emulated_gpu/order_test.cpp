@@ -1,7 +1,6 @@
 // What the order checker reports and what it does not (order.hpp), the same in each schedule. The
 // numbers of reports are those of pairs of tasks that each test leaves in no order.
 #include <cuda_runtime_api.h>
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -9,20 +8,13 @@
 #include <thread>
 
 #include "ebbtide/allocator/cuda/address_space.hpp"
-#include "ebbtide/allocator/cuda/device.hpp"
-#include "ebbtide/allocator/cuda/driver.hpp"
+#include "emulator_test.hpp"
 #include "patterns.h"
 
+namespace emulated_gpu {
 namespace {
 
-#define ASSERT_CUDA(expression) ASSERT_EQ(expression, cudaSuccess)
-
 constexpr std::size_t kBytes = 64 << 10;
-
-template <typename Function>
-Function* ofEmulator(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
-}
 
 class OrderTest : public ::testing::Test {
  protected:
@@ -296,12 +288,7 @@ TEST_F(OrderTest, AnUnmappedPageIsNotInUse) {
   if (schedule != nullptr && std::string(schedule) != "eager") {
     GTEST_SKIP() << "a task that runs later faults there";
   }
-  using namespace ebbtide::allocator;
-  const auto loaded = cuda::loadDriver();
-  ASSERT_TRUE(loaded.problem.empty()) << loaded.problem;
-  const auto opened = cuda::openDevice(loaded.driver, 0);
-  ASSERT_TRUE(opened.device);
-  cuda::CudaAddressSpace space(*opened.device);
+  ebbtide::allocator::cuda::CudaAddressSpace space(openedDevice());
   void* const begin = space.reserve(space.pageBytes());
   for (const bool waits : {false, true}) {
     ASSERT_TRUE(space.map(begin, space.pageBytes()));
@@ -330,3 +317,4 @@ TEST_F(OrderTest, AReportIsTheExitStatus) {
 }
 
 }  // namespace
+}  // namespace emulated_gpu

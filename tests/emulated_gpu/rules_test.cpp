@@ -9,13 +9,11 @@
 #include <vector>
 
 #include "ebbtide/allocator/cuda/address_space.hpp"
-#include "ebbtide/allocator/cuda/device.hpp"
-#include "ebbtide/allocator/cuda/driver.hpp"
+#include "emulator_test.hpp"
 #include "patterns.h"
 
+namespace emulated_gpu {
 namespace {
-
-#define ASSERT_CUDA(expression) ASSERT_EQ(expression, cudaSuccess)
 
 constexpr std::size_t kMiB = std::size_t{1} << 20;
 
@@ -261,12 +259,7 @@ TEST_F(RulesTest, TheDeviceIsFullOnce) {
 
 // As on a GPU: a kernel that comes late to a page that is gone does not go on.
 TEST_F(RulesTest, AnUnmappedPageFaults) {
-  using namespace ebbtide::allocator;
-  const auto loaded = cuda::loadDriver();
-  ASSERT_TRUE(loaded.problem.empty()) << loaded.problem;
-  const auto opened = cuda::openDevice(loaded.driver, 0);
-  ASSERT_TRUE(opened.device);
-  cuda::CudaAddressSpace space(*opened.device);
+  ebbtide::allocator::cuda::CudaAddressSpace space(openedDevice());
   void* const begin = space.reserve(2 * space.pageBytes());
   ASSERT_TRUE(space.map(begin, space.pageBytes()));
   ASSERT_CUDA(writePattern(begin, 4096, 1, streams_[0]));
@@ -328,3 +321,4 @@ TEST_F(RulesTest, OthersTakeMemoryAsTimeGoesOn) {
 }
 
 }  // namespace
+}  // namespace emulated_gpu

@@ -17,6 +17,27 @@ TEST(Program, ALaterPlanTakesItsPlaceAtItsStep) {
   EXPECT_EQ(program.planAt(6), later);  // a step that began late: there is no way back
 }
 
+TEST(Program, APlanComesIntoForceAtOnceOrLater) {
+  Program program;
+  program.steady_peak_bytes = 7;
+  program.slow_offloads = 2;
+  const auto first = std::make_shared<Plan>(), second = std::make_shared<Plan>();
+  EXPECT_FALSE(program.adopt(first, 100, /*from=*/0, /*next=*/5));
+  EXPECT_EQ(program.plan, first);
+  EXPECT_EQ(program.predicted_peak_bytes, 100);
+  EXPECT_EQ(program.steady_peak_bytes, 0);  // of the plan before
+  EXPECT_EQ(program.slow_offloads, 0);
+  EXPECT_TRUE(program.adopt(second, 200, /*from=*/6, /*next=*/5));
+  EXPECT_EQ(program.plan, first);
+  EXPECT_EQ(program.later_plan, second);
+  EXPECT_EQ(program.later_from, 6);
+  EXPECT_EQ(program.predicted_peak_bytes, 200);
+  EXPECT_FALSE(program.adopt(nullptr, 300, /*from=*/0, /*next=*/5));  // nothing is dropped any more
+  EXPECT_EQ(program.plan, nullptr);
+  EXPECT_EQ(program.later_plan, nullptr);
+  EXPECT_EQ(program.plans_made, 2);
+}
+
 // Steps that differ from the plan each time: it is asked for again four times, once at a time.
 TEST(Program, IsPlannedAgainOnlySoOften) {
   Program program;

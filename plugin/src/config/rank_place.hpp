@@ -18,6 +18,11 @@ struct RankPlace {
   bool local_size_told = false;
 
   bool isTold() const { return rank_told && local_size_told; }
+  // Whoever told it.
+  bool isAt(const RankPlace& other) const {
+    return rank == other.rank && local_rank == other.local_rank && world_size == other.world_size &&
+           local_world_size == other.local_world_size;
+  }
 };
 
 // torchrun's variables (accelerate, DeepSpeed, Ray Train set the same ones), then Slurm's, Open

@@ -91,8 +91,8 @@ void SessionControl::postBudget(const Request& request, const Answer& answer) {
 void SessionControl::planLater(std::function<void()> command, const Answer& answer) {
   std::optional<Response> why;
   {
-    const std::lock_guard lock(session_.mutex_);
-    why = refusal();
+    const auto held = session_.mutex_.hold();
+    why = refusal(held);
     if (!why && !session_.awake_) why = nothingRecorded();  // nobody would answer it
     if (!why && commands_.size() >= kMostWaiting)
       why = errorResponse(429, "other budgets are being planned for: ask again later");
@@ -115,9 +115,9 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
   std::vector<RecordedStep> recorded;
   std::optional<Response> why;
   {
-    const std::lock_guard lock(session_.mutex_);
-    why = refusal();
-    if (!why) why = pauseRefusal();
+    const auto held = session_.mutex_.hold();
+    why = refusal(held);
+    if (!why) why = pauseRefusal(held);
     recorded = session_.taken_.recorded().all();
     if (!why && recorded.empty()) why = nothingRecorded();
     if (!why && form.isOfSteps() && !session_.measured_.settled()) why = notMeasured();
@@ -162,8 +162,8 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
       scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
   if (!budget) return program;
   const Bytes floor = scheduler::spillingFloor(leastGraphOf(program.step).graph).bytes;
-  const std::lock_guard lock(session_.mutex_);
-  const Bytes grown = session_.grownSince(trace.base_bytes);
+  const auto held = session_.mutex_.hold();
+  const Bytes grown = session_.grownSince(held, trace.base_bytes);
   program.base_bytes = trace.base_bytes + grown;
   program.needed_bytes = floor + grown + session_.trained_.unplannedBytes();
   return program;
@@ -197,12 +197,13 @@ Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& program
     const scheduler::Trace& trace = *program.step.trace;
     const scheduler::TraceGraph graph = leastGraphOf(program.step);
     const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
-    const std::lock_guard lock(session_.mutex_);
-    if (!session_.noteNeed(program.needed_bytes, program.step.alone, program.base_bytes)) continue;
-    session_.describeNeed(trace, graph, floor, /*most=*/true);
-    session_.exportSmallestBudget();
+    const auto held = session_.mutex_.hold();
+    if (!session_.noteNeed(held, program.needed_bytes, program.step.alone, program.base_bytes))
+      continue;
+    session_.describeNeed(held, trace, graph, floor, /*most=*/true);
+    session_.exportSmallestBudget(held);
   }
-  const std::lock_guard lock(session_.mutex_);
+  const auto held = session_.mutex_.hold();
   return session_.smallestBudgetBytes();
 }
 
@@ -251,7 +252,7 @@ void SessionControl::planFor(ProgramChange& program, Bytes cap) {
 }
 
 // Does the run keep within such a budget now? What holds is proof, whatever is computed.
-bool SessionControl::isHeld(const BudgetChange& change) const {
+bool SessionControl::isHeld(const Held&, const BudgetChange& change) const {
   if (change.held_bytes > 0 && *change.bytes >= change.held_bytes) return true;
   const bool proves = session_.budget() && session_.open_steps_.settled() &&
                       session_.steps_ - session_.taken_.stepsBefore() >= kStepsThatProve &&
@@ -260,21 +261,21 @@ bool SessionControl::isHeld(const BudgetChange& change) const {
 }
 
 bool SessionControl::isHeldNow(const BudgetChange& change) const {
-  const std::lock_guard lock(session_.mutex_);
-  return isHeld(change);
+  const auto held = session_.mutex_.hold();
+  return isHeld(held, change);
 }
 
 // It is due from here on, or refused.
 Response SessionControl::promise(BudgetChange change) {
-  const std::lock_guard lock(session_.mutex_);
-  if (auto why = refusal()) return *why;
-  if (auto why = pauseRefusal()) return *why;
-  if (change.bytes && *change.bytes < change.least_bytes && !isHeld(change)) {
+  const auto held = session_.mutex_.hold();
+  if (auto why = refusal(held)) return *why;
+  if (auto why = pauseRefusal(held)) return *why;
+  if (change.bytes && *change.bytes < change.least_bytes && !isHeld(held, change)) {
     return tooSmall(fmt::format("a budget of {} is too small for this program: its smallest is {}",
                                 formatBytes(*change.bytes), formatBytes(change.smallest_bytes)),
                     change.smallest_bytes);
   }
-  const json body = foretold(change);
+  const json body = foretold(held, change);
   Response response{.body = body.dump() + "\n"};  // what is not told does not hold
   session_.budget_.ask(change.size);
   change_ = std::move(change);
@@ -282,7 +283,7 @@ Response SessionControl::promise(BudgetChange change) {
 }
 
 // The peak is that of all programs, the time that of the one that needs most.
-json SessionControl::foretold(const BudgetChange& change) const {
+json SessionControl::foretold(const Held& held, const BudgetChange& change) const {
   Bytes peak = 0;
   bool spills = false;  // for how long is unknown
   for (const ProgramChange& program : change.programs) {
@@ -296,41 +297,33 @@ json SessionControl::foretold(const BudgetChange& change) const {
   std::optional<double> ratio, seconds;
   if (!spills) {
     ratio = largest.plan != nullptr ? largest.plan->overhead_ratio : 0;
-    seconds = plainSeconds(trace.signature, secondsOf(trace)) * (1 + *ratio);
+    seconds = plainSeconds(held, trace.signature, secondsOf(trace)) * (1 + *ratio);
   }
   return {{"budget_bytes", metrics::orNull(change.bytes)},
           {"before_bytes", metrics::orNull(session_.budget())},
-          {"from_step", nextStep()},
+          {"from_step", nextStep(held)},
           {"predicted_peak_bytes", peak},
           {"overhead_ratio", metrics::orNull(ratio)},
           {"step_seconds", metrics::orNull(seconds)}};
 }
 
-// Between two steps, with mutex_ held.
-void SessionControl::takePlan(const std::string& size) {
+// Between two steps.
+void SessionControl::takePlan(const Held& held, const std::string& size) {
   std::optional<BudgetChange> change = std::exchange(change_, std::nullopt);
   if (!change || change->size != size) return;
-  for (ProgramChange& program : change->programs) takePlan(program);
+  for (const ProgramChange& program : change->programs) takePlan(held, program);
 }
 
-void SessionControl::takePlan(ProgramChange& program) {
+void SessionControl::takePlan(const Held& held, const ProgramChange& program) {
   const scheduler::Trace& trace = *program.step.trace;
   const auto found = session_.programs_.find(trace.signature);
   if (found == session_.programs_.end() || program.later) return;
   if (program.plan != nullptr && session_.replay_trust_.rejects(*program.plan)) return;
   Program& known = found->second;
-  known.plan = known.later_plan = nullptr;
+  session_.putInForce(held, trace, program.plan, program.predicted_peak_bytes);
   known.plain_peak_bytes = program.plain_peak_bytes;
-  known.predicted_peak_bytes = program.predicted_peak_bytes;
   known.from_first_step = program.step.first_step;
-  known.steady_peak_bytes = 0;
-  known.slow_offloads = known.replans = 0;
-  if (program.plan != nullptr) {
-    if (known.plans_made++ > 0) session_.counters_.addReplan();
-    program.plan->trusted = known.hasCompared(*program.plan);
-    session_.expectReplays(*program.plan);
-    known.plan = std::move(program.plan);
-  }
+  known.replans = 0;
   known.replan = false;
   // The other ranks of its job wait for its word on the new budget: it is planned once more.
   known.asked = trace.group_size <= 1;
@@ -348,16 +341,16 @@ void SessionControl::postReplan(const Request& request, const Answer& answer) {
 }
 
 Response SessionControl::replan() {
-  const std::lock_guard lock(session_.mutex_);
-  if (auto why = refusal()) return *why;
-  if (auto why = pauseRefusal()) return *why;
+  const auto held = session_.mutex_.hold();
+  if (auto why = refusal(held)) return *why;
+  if (auto why = pauseRefusal(held)) return *why;
   for (auto& [signature, known] : session_.programs_) known.forgetVerdict();
   session_.floor_.checkAgain();
   session_.budget_.sayAgain();
   session_.to_record_.atLeast(3);
   curve_of_ = {};
   curve_wanted_ = false;
-  return {.status = 202, .body = json{{"from_step", nextStep()}}.dump() + "\n"};
+  return {.status = 202, .body = json{{"from_step", nextStep(held)}}.dump() + "\n"};
 }
 
 void SessionControl::postPause(const Request& request, const Answer& answer) {
@@ -372,11 +365,11 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
   std::int64_t resumed = 0;
   std::optional<Response> done;
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     resumed = resumed_;
     // Where nothing has been recorded nobody knows what a step takes.
     if (!paused || force || !session_.budget() || session_.taken_.recorded().size() == 0)
-      done = pauseNow(paused);
+      done = pauseNow(held, paused);
   }
   if (done) return answer(*done);
   planLater([this, answer, resumed] { pauseWhereItFits(answer, resumed); }, answer);
@@ -387,8 +380,8 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
   std::vector<RecordedStep> recorded;
   std::optional<Response> why;
   {
-    const std::lock_guard lock(session_.mutex_);
-    why = refusal();
+    const auto held = session_.mutex_.hold();
+    why = refusal(held);
     recorded = session_.taken_.recorded().all();
   }
   if (!why) try {
@@ -400,22 +393,22 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
       why = errorResponse(500, std::string("the step cannot be simulated: ") + error.what());
     }
   if (!why) {
-    const std::lock_guard lock(session_.mutex_);
-    why = resumed == resumed_ ? pauseNow(true)
+    const auto held = session_.mutex_.hold();
+    why = resumed == resumed_ ? pauseNow(held, true)
                               : errorResponse(409, "the run was told to go on meanwhile");
   }
   answer(*why);
 }
 
-Response SessionControl::pauseNow(bool paused) {
-  if (auto why = refusal()) return *why;
-  Response response{.body = json{{"paused", paused}, {"from_step", nextStep()}}.dump() + "\n"};
+Response SessionControl::pauseNow(const Held& held, bool paused) {
+  if (auto why = refusal(held)) return *why;
+  Response response{.body = json{{"paused", paused}, {"from_step", nextStep(held)}}.dump() + "\n"};
   session_.budget_.pause(paused);
   if (!paused) ++resumed_;
   return response;
 }
 
-std::optional<Response> SessionControl::pauseRefusal() const {
+std::optional<Response> SessionControl::pauseRefusal(const Held&) const {
   if (!session_.budget_.isPaused()) return std::nullopt;
   return errorResponse(409, "the run is paused: let it go on first");
 }

@@ -144,7 +144,7 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
   }
   const std::string path = server_ != nullptr ? server_->unixPath() : "";
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     unix_path_ = path;
     tcp_address_ = tcp;
   }
@@ -159,7 +159,7 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
 void SessionControl::close() {
   std::deque<std::function<void()>> commands;
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     commands.swap(commands_);
   }
   for (const auto& command : commands) try {
@@ -177,7 +177,7 @@ std::optional<Response> SessionControl::gone() const {
   return std::nullopt;
 }
 
-std::optional<Response> SessionControl::refusal() const {
+std::optional<Response> SessionControl::refusal(const Held&) const {
   if (session_.closing_) return errorResponse(503, "the run ends");
   if (session_.disabled())
     return errorResponse(409, "the run was switched to pass-through, and nothing can be changed");
@@ -188,14 +188,14 @@ std::optional<Response> SessionControl::refusal() const {
   return std::nullopt;
 }
 
-std::int64_t SessionControl::nextStep() const {
+std::int64_t SessionControl::nextStep(const Held&) const {
   return session_.steps_ + (session_.taken_.isOpen() ? 2 : 1);
 }
 
 // -----------------------------------------------------------------------------------------------
 // the planning thread
 
-bool SessionControl::hasWork() const {
+bool SessionControl::hasWork(const Held&) const {
   return !commands_.empty() || draw_plain_ || curve_wanted_;
 }
 
@@ -203,7 +203,7 @@ void SessionControl::work() noexcept try {
   std::function<void()> command;
   bool draws = false;
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     if (!commands_.empty()) {
       command.swap(commands_.front());
       commands_.pop_front();

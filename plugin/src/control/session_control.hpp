@@ -1,12 +1,12 @@
 // SessionControl: what a Session answers to those who look on, and what it takes from them while
 // the run goes on. Torch-free.
 //
-//   request ─► view: copies under the session's mutex_, held shortly; written out without it
+//   request ─► view: copies with the session's guard held, shortly; written out without it
 //           ─► command: checked, waits for the planning thread, answered there
 //                budget ─► a plan for it is made ─► due ─► in force when the next step begins
 //
 // Thread rule: the session's routes from any thread, the rest as RunControl says. The session's
-// mutex_ guards what changes.
+// guard guards what changes.
 #pragma once
 
 #include <deque>
@@ -44,8 +44,8 @@ class SessionControl final : public RunControl {
 
   std::string serve(std::string& problem, bool on_any_port) override;
   void close() override;
-  void takePlan(const std::string& size) override;
-  bool hasWork() const override;
+  void takePlan(const Held& held, const std::string& size) override;
+  bool hasWork(const Held& held) const override;
   void work() noexcept override;
 
  private:
@@ -76,24 +76,23 @@ class SessionControl final : public RunControl {
   std::optional<metrics::Response> ofAnotherRank(const metrics::Request& request) const;
   // Why nothing is answered, or nothing changed, now; nothing: all is well.
   std::optional<metrics::Response> gone() const;
-  std::optional<metrics::Response> refusal() const;       // mutex_ held
-  std::optional<metrics::Response> pauseRefusal() const;  // mutex_ held
-  std::int64_t nextStep() const;  // the first one that has not begun; mutex_ held
+  std::optional<metrics::Response> refusal(const Held& held) const;
+  std::optional<metrics::Response> pauseRefusal(const Held& held) const;
+  std::int64_t nextStep(const Held& held) const;  // the first one that has not begun
 
   // --- views (session_views.cpp)
   metrics::Response status();
   metrics::Response plan();
   metrics::Response curve();
   metrics::Response config() const;
-  const Program* program() const;  // that runs; mutex_ held
-  // Under a plan, else that needs most; mutex_ held.
-  const Program* drawnProgram() const;
-  // What a step of that program takes, less what we add; mutex_ held.
-  double plainSeconds(std::uint64_t program, double recorded_seconds) const;
+  // That runs under a plan, else that needs most.
+  const Program* drawnProgram(const Held& held) const;
+  // What a step of that program takes, less what we add.
+  double plainSeconds(const Held& held, std::uint64_t program, double recorded_seconds) const;
   static double secondsOf(const scheduler::Trace& trace) {
     return static_cast<double>(trace.duration_ns) * 1e-9;
   }
-  bool wantsCurve(const RecordedStep& step);  // now, and anew; mutex_ held
+  bool wantsCurve(const Held& held, const RecordedStep& step);  // now, and anew
   void addCurvePoint();
   void addPointTo(const CurveOf& of, const RecordedStep& step);
   void beginCurve(const RecordedStep& step);
@@ -104,7 +103,7 @@ class SessionControl final : public RunControl {
   void postReplan(const metrics::Request& request, const metrics::Answer& answer);
   void postPause(const metrics::Request& request, const metrics::Answer& answer);
   metrics::Response replan();
-  metrics::Response pauseNow(bool paused);  // mutex_ held
+  metrics::Response pauseNow(const Held& held, bool paused);
   void planLater(std::function<void()> command, const metrics::Answer& answer);
   void changeBudget(const scheduler::BudgetForm& form, bool force, const metrics::Answer& answer);
   // Unless it was told to go on since then.
@@ -121,18 +120,18 @@ class SessionControl final : public RunControl {
   std::int64_t smallestBudgetOf(const std::vector<ProgramChange>& programs);
   void planFor(BudgetChange& change);
   void planFor(ProgramChange& program, std::int64_t cap);
-  bool isHeld(const BudgetChange& change) const;  // mutex_ held
+  bool isHeld(const Held& held, const BudgetChange& change) const;
   bool isHeldNow(const BudgetChange& change) const;
   metrics::Response promise(BudgetChange change);
-  nlohmann::json foretold(const BudgetChange& change) const;  // mutex_ held
-  void takePlan(ProgramChange& program);
+  nlohmann::json foretold(const Held& held, const BudgetChange& change) const;
+  void takePlan(const Held& held, const ProgramChange& program);
 
   Session& session_;
   const PlanSearch curve_search_;
   metrics::Routes& routes_;             // the session's
   const std::string host_, variables_;  // this machine; JSON, as they were when it began
   std::unique_ptr<metrics::HttpServer> server_;
-  std::string unix_path_, tcp_address_;  // mutex_ guards these and all below
+  std::string unix_path_, tcp_address_;  // the session's guard guards these and all below
   std::deque<std::function<void()>> commands_;
   std::optional<BudgetChange> change_;                // due
   std::int64_t resumed_ = 0;                          // how often it was told to go on

@@ -1,4 +1,4 @@
-// What a rank answers to those who look on: copies are made with the session's mutex_ held, and
+// What a rank answers to those who look on: copies are made with the session's guard held, and
 // written out without it. No lock of the allocator is taken.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -27,13 +27,8 @@ std::int64_t sumOf(const ReplayTrust::Counts& counts) {
 
 }  // namespace
 
-const Program* SessionControl::program() const {
-  const auto known = session_.programs_.find(session_.history_.last());
-  return known != session_.programs_.end() ? &known->second : session_.mainProgram();
-}
-
-const Program* SessionControl::drawnProgram() const {
-  const Program* const last = program();
+const Program* SessionControl::drawnProgram(const Held&) const {
+  const Program* const last = session_.programs_.current();
   const RecordedStep largest = session_.taken_.recorded().largest();
   if ((last != nullptr && last->plan != nullptr) || largest.trace == nullptr) return last;
   const auto known = session_.programs_.find(largest.trace->signature);
@@ -65,7 +60,7 @@ Response SessionControl::status() {
   status.memory.budget_bytes = session_.budget();
   status.smallest_feasible_budget_bytes = session_.smallestBudgetBytes();
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     status.rank.stages = session_.stages_;
     status.rank.gpu = session_.gpu_;
     if (session_.gpu_) status.rank.device += fmt::format(":{}", session_.gpu_->index);
@@ -75,22 +70,22 @@ Response SessionControl::status() {
                    : session_.budget_.isPaused()                       ? "paused"
                    : session_.steps_ > 0                               ? "training"
                                                                        : "starting";
-    status.mode = session_.modeName();
+    status.mode = session_.modeName(held);
     status.first_step_seconds = session_.figures_.firstSeconds();
     status.recent = session_.taken_.recent();
-    status.step_time = session_.stepTime();
+    status.step_time = session_.stepTime(held);
     status.memory.cached_bytes = session_.taken_.memory().cached_bytes;
     status.memory.peak_allocated_bytes = session_.figures_.allocatedPeakBytes();
     status.memory.peak_mapped_bytes = session_.figures_.mappedPeakBytes();
     status.memory.base_bytes = session_.base_bytes_;
     status.totals.audited = sumOf(session_.replay_trust_.equal());
     status.totals.rejected = sumOf(session_.replay_trust_.rejected());
-    if (const Program* known = program()) {
+    if (const Program* known = session_.programs_.current()) {
       status.plan = known->plan;
       status.memory.predicted_peak_bytes = known->predicted_peak_bytes;
     }
-    if (status.plan == session_.active_.plan())
-      status.active_from_step = session_.active_.fromStep();
+    if (status.plan == session_.programs_.active().plan())
+      status.active_from_step = session_.programs_.active().fromStep();
   }
   // The step that runs counts, too.
   const auto raise = [](std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); };
@@ -106,15 +101,16 @@ Response SessionControl::plan() {
   view.rank = session_.config().rank;
   bool wakes = false;
   {
-    const std::lock_guard lock(session_.mutex_);
-    view.mode = session_.modeName();
+    const auto held = session_.mutex_.hold();
+    view.mode = session_.modeName(held);
     view.budget_bytes = session_.budget();
     view.timeline = session_.figures_.timeline();
-    if (const Program* known = drawnProgram()) {
+    if (const Program* known = drawnProgram(held)) {
       view.plan = known->plan;
       view.plain_peak_bytes = known->plain_peak_bytes;
     }
-    if (view.plan == session_.active_.plan()) view.active_from_step = session_.active_.fromStep();
+    if (view.plan == session_.programs_.active().plan())
+      view.active_from_step = session_.programs_.active().fromStep();
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
     } else if (const RecordedStep step = session_.taken_.recorded().largest();
@@ -132,7 +128,7 @@ Response SessionControl::plan() {
 void SessionControl::drawPlain() noexcept {
   RecordedStep step;
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     step = session_.taken_.recorded().largest();
   }
   std::shared_ptr<const PlanPicture> picture;
@@ -142,7 +138,7 @@ void SessionControl::drawPlain() noexcept {
       picture = session_.drawn(*step.trace, graph, scheduler::keepEverything(graph.graph));
     } catch (const std::exception&) {  // it is not drawn
     }
-  const std::lock_guard lock(session_.mutex_);
+  const auto held = session_.mutex_.hold();
   draw_plain_ = false;
   plain_picture_ = std::move(picture);
   if (step.trace != nullptr) plain_picture_of_ = step.trace->signature;
@@ -153,16 +149,17 @@ void SessionControl::drawPlain() noexcept {
 
 // Of several programs the steps of this one alone are its measure; where it has none yet, the one
 // that was recorded.
-double SessionControl::plainSeconds(std::uint64_t program, double recorded_seconds) const {
+double SessionControl::plainSeconds(const Held& held, std::uint64_t program,
+                                    double recorded_seconds) const {
   const auto medians = session_.taken_.recorded().size() < 2
-                           ? session_.stepTime()
+                           ? session_.stepTime(held)
                            : session_.taken_.recent().medians(RecentSteps::kMost, program);
   return medians ? medians->plain_seconds : recorded_seconds;
 }
 
 // One that is computed goes on, whatever is recorded meanwhile, and is shown before another begins:
 // else nobody would see a whole one where steps differ.
-bool SessionControl::wantsCurve(const RecordedStep& step) {
+bool SessionControl::wantsCurve(const Held&, const RecordedStep& step) {
   const CurveOf now{step.trace->signature, session_.budget_.number()};
   const bool same_budget = now.budget_number == curve_of_.budget_number;
   const bool goes_on = same_budget && (curve_wanted_ || !curve_shown_);
@@ -187,20 +184,20 @@ Response SessionControl::curve() {
   std::int64_t peak = 0;
   bool wakes = false;
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     budget = session_.budget();
-    step = session_.stepTime();
+    step = session_.stepTime(held);
     peak = session_.taken_.recent().newest().peak_bytes;
     const RecordedStep largest = session_.taken_.recorded().largest();
     if (largest.trace == nullptr) {
       why = session_.closing_ ? "the run ends" : "no step has been recorded yet";
     } else {
-      wakes = wantsCurve(largest);
+      wakes = wantsCurve(held, largest);
       found = curve_points_;
       why = curve_problem_;
       curve_shown_ = !curve_wanted_;
       state = curve_wanted_ ? "computing" : found.empty() ? "none" : "ready";
-      plain_seconds = plainSeconds(curve_of_.program, curve_recorded_seconds_);
+      plain_seconds = plainSeconds(held, curve_of_.program, curve_recorded_seconds_);
     }
   }
   if (wakes) session_.changed_.notify_all();
@@ -231,7 +228,7 @@ void SessionControl::addCurvePoint() {
   RecordedStep step;
   CurveOf of;
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     if (!curve_wanted_) return;
     step = curve_step_;
     of = curve_of_;
@@ -240,7 +237,7 @@ void SessionControl::addCurvePoint() {
     addPointTo(of, step);
   } catch (const std::exception& error) {
     curve_.reset();
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     if (curve_of_ != of) return;  // asked for anew meanwhile
     curve_wanted_ = false;
     curve_step_ = {};
@@ -252,7 +249,7 @@ void SessionControl::addPointTo(const CurveOf& of, const RecordedStep& step) {
   if (curve_ == nullptr || curve_is_of_ != of) beginCurve(step);
   curve_is_of_ = of;
   curve_->addPoint(curve_search_);
-  const std::lock_guard lock(session_.mutex_);
+  const auto held = session_.mutex_.hold();
   if (curve_of_ != of) return;
   curve_points_ = curve_->points();
   curve_wanted_ = !curve_->done();
@@ -267,7 +264,7 @@ void SessionControl::beginCurve(const RecordedStep& step) {
   const std::int64_t others = memory.unplannedBytes();  // of each budget, as it is now
   std::vector<RecordedStep> recorded;
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     recorded = session_.taken_.recorded().all();
   }
   // A smaller one would be refused, whatever this program's plan could do with it.
@@ -288,7 +285,7 @@ void SessionControl::beginCurve(const RecordedStep& step) {
 Response SessionControl::config() const {
   std::string unix_path, tcp;
   {
-    const std::lock_guard lock(session_.mutex_);
+    const auto held = session_.mutex_.hold();
     unix_path = unix_path_;
     tcp = tcp_address_;
   }

@@ -6,10 +6,11 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
+#include <string>
 #include <utility>
 
+#include "base/said_line.hpp"
 #include "out_of_memory/out_of_memory.hpp"
 
 namespace ebbtide::plugin::cuda {
@@ -178,7 +179,7 @@ void CudaAllocator::deleteBlock(void* block) {
   try {
     allocator->raw_delete(block);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "ebbtide: %s\n", error.what());
+    sayLine(std::string("ebbtide: ") + error.what());
     std::abort();
   }
 }

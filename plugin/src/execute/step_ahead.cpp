@@ -18,13 +18,13 @@ namespace ebbtide::plugin {
 // Its place among what the plan knows, before the call itself counts as one of the ops. What a node
 // unpacks after it is another event (graph_builder.cpp).
 void StepRun::noteMessage(bool receive) noexcept {
-  if (receive) cursor_.touch();
+  if (receive) follower_.cursor().touch();
   OpId ops = kNone;
   {
     std::lock_guard lock(mutex_);
-    ops = aligned_ops_.come();
+    ops = follower_.opsCome();
   }
-  cursor_.noteMessage(ops);
+  follower_.cursor().noteMessage(ops);
 }
 
 // In the middle of a backward pass a node may still hold what its event drops.
@@ -33,15 +33,15 @@ void StepRun::runAhead() try {
   if (torch::autograd::get_current_graph_task_id() >= 0) return;
   if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return;
   const RestoreScope one_at_a_time(*this);
-  const TrialScope trial;  // what fails here is no error of the program's
-  while (!off_plan_) {     // of a row with several receives
-    const Plan::Wait* const wait = cursor_.reached();
+  const TrialScope trial;         // what fails here is no error of the program's
+  while (!follower_.offPlan()) {  // of a row with several receives
+    const Plan::Wait* const wait = follower_.cursor().reached();
     if (wait == nullptr || !canRun(wait->prelude)) return;
     const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kAhead);
     const auto start = Clock::now();
     const LaneScope lane(device_.lanes, lane_);
     finishEvent();
-    cursor_.passWait();
+    follower_.cursor().passWait();
     if (!runSteps(wait->prelude)) return;
     std::int64_t replays = 0;
     for (const scheduler::Step& step : wait->prelude)
@@ -56,8 +56,8 @@ void StepRun::runAhead() try {
 
 // Those of waits that did not come before the event. False: nothing more is to be done.
 bool StepRun::runDueWaits(std::int32_t event) {
-  while (const Plan::Wait* const wait = cursor_.due(event)) {
-    cursor_.passWait();
+  while (const Plan::Wait* const wait = follower_.cursor().due(event)) {
+    follower_.cursor().passWait();
     if (!canRun(wait->prelude)) {
       std::lock_guard lock(mutex_);
       leavePlan("backward event " + std::to_string(event) + " came too early");

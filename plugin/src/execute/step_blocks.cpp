@@ -20,7 +20,7 @@ void StepRun::nameBlocks(LiveShares& live, bool in_backward) {
   const bool observes = session_.observesBy(options_.log.get());
   const Locked lock(*this);
   for (const RunValue& value : values_) {
-    c10::Storage storage = value.storage();
+    c10::Storage storage = value.stored.storage();
     if (!storage) continue;
     const bool made_here = value.producer != kNone;
     live.add(storage.data(), made_here         ? ops_[value.producer].info->name
@@ -47,7 +47,7 @@ StepRun::UnreadSpills StepRun::unreadSpills() const {
   std::map<OpId, std::int64_t> by_op;
   UnreadSpills unread;
   for (const RunValue& value : values_) {
-    if (!value.spilled || value.also_on_host || value.live_uses == 0) continue;
+    if (!value.stored.slot() || value.stored.servesLater() || value.live_uses == 0) continue;
     unread.bytes += value.bytes;
     if (value.producer != kNone) by_op[value.producer] += value.bytes;
   }

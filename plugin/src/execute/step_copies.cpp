@@ -36,10 +36,10 @@ void StepRun::tryCode(const RunOp& op, ValueId id) {
   if (value.block == kNone || value.uninitialised || value.bytes < kCodeFloor) return;
   if (!device_.contents.onHost()) return;
   const std::int64_t block_bytes = session_.memory().blockBytes(value.data);
-  const bool known = op.on_plan && !off_plan_ && !unplanned(id);
+  const bool known = op.on_plan && !follower_.offPlan() && !follower_.unplanned(id);
   // An op without inputs has the same signature whatever the size of what it makes.
-  if (known && options_.plan->codec[plannedAs(id)].block_bytes == block_bytes) {
-    value.codec = options_.plan->codec[plannedAs(id)];
+  if (known && follower_.codecOf(id).block_bytes == block_bytes) {
+    value.codec = follower_.codecOf(id);
     return;
   }
   const auto start = Clock::now();
@@ -57,20 +57,20 @@ void StepRun::tryCode(const RunOp& op, ValueId id) {
 
 // Called with mutex_ held. Is a fetch of the plan still to come?
 bool StepRun::fetchedLater(ValueId id, const RunValue& value) const {
-  return !unplanned(id) && value.fetches_done < options_.plan->fetches_of[plannedAs(id)];
+  return value.fetches_done < follower_.fetchesOf(id);
 }
 
 // Called with mutex_ held. Would dropping it lose the value? The plan keeps no recipe of what it
 // fetches. True where neither bits nor the host have a copy, and something still reads the value: a
 // fetch to come, a use that lives, or a replay of a kept graph.
 bool StepRun::onlyCopy(ValueId id, const RunValue& value) {
-  return options_.plan->fetches_of[plannedAs(id)] > 0 && !copiedByPlan(id, value) &&
+  return follower_.fetchesOf(id) > 0 && !copiedByPlan(id, value) &&
          (value.live_uses > 0 || fetchedLater(id, value) || isAskedFor(id));
 }
 
 // Called with mutex_ held. By a replay that the plan does not know, for what is still saved?
 bool StepRun::isAskedFor(ValueId id) {
-  return options_.plan && mayRunBeyondPlan() && savedReader(id).any;
+  return follower_.plan() && mayRunBeyondPlan() && savedReader(id).any;
 }
 
 // Called with mutex_ held. For what that is still saved would a replay read it?
@@ -86,7 +86,7 @@ KeptGraphs::Asker StepRun::savedReader(ValueId id) {
 
 // Called with mutex_ held. Values of kept graphs that nothing can ask for any more.
 void StepRun::giveUpUnasked() {
-  if (off_plan_) return kept_graphs_.forgetHeld();
+  if (follower_.offPlan()) return kept_graphs_.forgetHeld();
   const bool may_run = mayRunBeyondPlan();
   for (const ValueId id : kept_graphs_.takeDue(!may_run)) {
     if (const auto asker = may_run ? savedReader(id) : KeptGraphs::Asker(); asker.any) {
@@ -94,9 +94,10 @@ void StepRun::giveUpUnasked() {
       continue;
     }
     RunValue& value = values_[id];
-    const bool needed = isNeeded(value) || value.made_again || value.rejected || value.stale;
+    const bool needed =
+        isNeeded(value) || value.made_again || value.rejected || value.stored.stale();
     if (needed || fetchedLater(id, value)) continue;
-    if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
+    if (value.stored.held().use_count() == 1) noteNaturalDeath(id, value);
     giveUp(value);
     giveUpCopies(value);
   }
@@ -104,37 +105,43 @@ void StepRun::giveUpUnasked() {
 
 // Called with mutex_ held. What is saved no more cannot be asked for.
 bool StepRun::mayRunBeyondPlan() const {
-  return live_uses_ > 0 && kept_graphs_.mayRunAgain(options_.plan->expects_kept_graphs);
+  return live_uses_ > 0 && kept_graphs_.mayRunAgain(follower_.plan()->expects_kept_graphs);
 }
 
 // Called with mutex_ held. Dropped, then, though the program may still hold and save it.
 bool StepRun::copiedByPlan(ValueId id, const RunValue& value) const {
-  return value.encoded || (value.spilled && (value.also_on_host || fetchedLater(id, value)) &&
-                           options_.plan->on_host[plannedAs(id)]);
+  return value.stored.bits() ||
+         (value.stored.slot() && (value.stored.servesLater() || fetchedLater(id, value)) &&
+          follower_.isOnHost(id));
 }
 
 // Called with mutex_ held. Its graph is kept: another pass may ask for the value, and the plan need
 // not hold it for that.
 bool StepRun::staysOnHost(ValueId id, const RunValue& value) const {
-  const bool by_plan = !off_plan_ && planned(id, &Plan::on_host);
-  const bool kept = by_plan && (kept_graphs_.keepsNow() || planned(id, &Plan::saved_longer));
+  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::on_host);
+  const bool kept =
+      by_plan && (kept_graphs_.keepsNow() || follower_.planned(id, &Plan::saved_longer));
   return kept && value.live_uses > 0 && device_.contents.onHost() &&
-         value.spilled->bytes == value.bytes;
+         value.stored.slot()->bytes == value.bytes;
 }
 
-// Called with mutex_ held, when `spilled` has been read.
+// Called with mutex_ held, when the slot has been read.
 void StepRun::noteFetched(ValueId id, RunValue& value) {
-  value.also_on_host = staysOnHost(id, value);
-  if (!value.also_on_host) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+  if (staysOnHost(id, value)) {
+    value.stored.keepSlot();
+  } else {
+    giveUpSlot(value);
+  }
 }
 
 // Called with mutex_ held. May what was fetched go, and the slot serve later passes? Not where the
 // program wrote to it, which nothing but the bytes may tell, or may still do so.
 bool StepRun::isStillOnHost(const RunValue& value) const {
-  if (!value.held) return true;  // it went before
-  return value.held.use_count() == 1 &&
-         static_cast<std::int64_t>(value.held.nbytes()) == value.spilled->bytes &&
-         session_.spills().equals(*value.spilled, value.held.data());
+  const c10::Storage& held = value.stored.held();
+  const SpillTarget::Slot& slot = *value.stored.slot();
+  if (!held) return true;  // it went before
+  return held.use_count() == 1 && static_cast<std::int64_t>(held.nbytes()) == slot.bytes &&
+         session_.spills().equals(slot, held.data());
 }
 
 // Before a drop after which the plan wants the value again. Without mutex_: it allocates.
@@ -145,29 +152,32 @@ void StepRun::makeCopy(ValueId id) {
   auto extent = Fingerprint::Extent::kSample;
   {
     const Locked lock(*this);
-    planned = plannedAs(id);
-    if (planned == kNone || options_.plan->fetches_of[planned] == 0) return;
+    planned = follower_.plannedValue(id);
+    if (planned == kNone || follower_.plan()->fetches_of[planned] == 0) return;
     RunValue& value = *(found = &values_[id]);
-    if (!fetchedLater(id, value) || value.encoded || value.spilled) return;
-    if (rehearsing_ && value.live_uses > 0) return;  // kept anyway
-    present = value.storage();
+    if (!fetchedLater(id, value) || value.stored.bits() || value.stored.slot()) return;
+    if (follower_.rehearses() && value.live_uses > 0) return;  // kept anyway
+    present = value.stored.storage();
     if (!present) return;
     if (value.print) extent = value.print->extent();
     // Until it is copied; the program may let go of it.
-    if (!value.held && options_.log && !value.replaced) shared_with_program_.push_back(id);
-    value.held = present;
-    if (!options_.plan->on_host[planned]) value.codec = {};  // until it is encoded in this step too
-    const bool as_born = !value.overwritten && !value.stale && (value.replaced || value.intact());
+    if (!value.stored.held() && options_.log && !value.stored.replaced())
+      shared_with_program_.push_back(id);
+    value.stored.hold(present);
+    if (!follower_.plan()->on_host[planned])
+      value.codec = {};  // until it is encoded in this step too
+    const bool as_born = !value.stored.overwritten() && !value.stored.stale() &&
+                         (value.stored.replaced() || value.intact());
     if (!as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
   }
-  if (options_.plan->on_host[planned]) {
+  if (follower_.plan()->on_host[planned]) {
     offload(*found, present);
   } else {
     encode(*found, planned, present);
   }
   // The program holds it too: whether its block was written unseen is to be told when it is freed.
   if (present.use_count() <= 2) return;
-  const auto print = printOf(*found, present, extent);
+  const auto print = verifier_.printOf(*found, present, extent);
   const Locked lock(*this);
   found->print = print;
 }
@@ -190,9 +200,9 @@ void StepRun::encode(RunValue& value, ValueId planned, const c10::Storage& prese
   }
   if (!code) return;  // another kind of word than in the recorded step
   const Locked lock(*this);
-  value.codec = options_.plan->codec[planned];
-  value.code = code;
-  value.encoded = std::move(bits);
+  value.codec = follower_.plan()->codec[planned];
+  c10::Storage older = value.stored.setBits(*code, std::move(bits));
+  if (older) given_up_.push_back(std::move(older));
   session_.counters().addCode(0, nanosecondsSince(start));
 }
 
@@ -212,11 +222,11 @@ void StepRun::offload(RunValue& value, const c10::Storage& present) {
     return;
   }
   const Locked lock(*this);
-  if (value.spilled) {  // meanwhile, under pressure
+  if (value.stored.slot()) {  // meanwhile, under pressure
     session_.spills().release(*slot);
     return;
   }
-  value.spilled = slot;
+  value.stored.addSlot(*slot);
   session_.counters().addOffload(bytes, nanosecondsSince(start));
 }
 
@@ -228,13 +238,13 @@ c10::Storage StepRun::decode(RunValue& value) {
   c10::Storage bits;
   {
     const Locked lock(*this);
-    if (value.held) return value.held;
-    bits = value.encoded;
+    if (value.stored.held()) return value.stored.held();
+    bits = value.stored.bits();
   }
-  value.code->decode(bits.data(), value.bytes, storage.mutable_data());
+  value.stored.code()->decode(bits.data(), value.bytes, storage.mutable_data());
   const Locked lock(*this);
-  if (value.held) return value.held;
-  holdCopy(value, storage);
+  if (value.stored.held()) return value.stored.held();
+  value.stored.replace(storage);
   session_.counters().addCode(1, nanosecondsSince(start));
   return storage;
 }
@@ -246,28 +256,33 @@ void StepRun::fetchCopy(ValueId planned) {
     // Written over since, beside the plan: its uses read what is there now, replays what was
     // before.
     const Locked lock(*this);
-    if (values_[id].successor != kNone || values_[id].pristine) return;
+    if (values_[id].stored.successor() != kNone || values_[id].pristine) return;
   }
   const auto start = Clock::now();
   c10::Storage storage = materialize(id, 0);
-  if (options_.plan->on_host[planned]) session_.counters().addOffload(0, nanosecondsSince(start));
+  if (follower_.plan()->on_host[planned])
+    session_.counters().addOffload(0, nanosecondsSince(start));
   const Locked lock(*this);
   RunValue& value = values_[id];
-  value.held = std::move(storage);
-  value.late = false;
+  value.stored.hold(std::move(storage));
+  value.stored.endAwait();
   value.release_after_uses = false;
   ++value.fetches_done;
 }
 
 // Called with mutex_ held.
 void StepRun::giveUpCode(RunValue& value) {
-  if (value.encoded) given_up_.push_back(std::move(value.encoded));
-  value.encoded = c10::Storage();
+  if (c10::Storage bits = value.stored.takeBits()) given_up_.push_back(std::move(bits));
 }
 
 void StepRun::giveUpCopies(RunValue& value) {
   giveUpCode(value);
-  if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+  giveUpSlot(value);
+}
+
+// Called with mutex_ held.
+void StepRun::giveUpSlot(RunValue& value) {
+  if (const auto slot = value.stored.takeSlot()) session_.spills().release(*slot);
 }
 
 }  // namespace ebbtide::plugin

@@ -98,7 +98,7 @@ std::vector<StepRun::Victim> StepRun::victims() {
   const Locked lock(*this);
   for (std::size_t i = 0; i < values_.size(); ++i) {
     RunValue& value = values_[i];
-    if (!value.held && value.copy.expired()) endWatch(value);
+    if (!value.stored.held() && value.stored.expired()) endWatch(value);
     if (!evictable(value)) continue;
     evictable_bytes += value.bytes;
     const auto id = static_cast<ValueId>(i);
@@ -110,8 +110,9 @@ std::vector<StepRun::Victim> StepRun::victims() {
 }
 
 bool StepRun::evictable(const RunValue& value) const {
-  return value.held && !value.parameter && value.bytes >= SpillTarget::kLeastBytes &&
-         value.held.use_count() == 1 && device_.blocks.isOurs(value.held);
+  const c10::Storage& held = value.stored.held();
+  return held && !value.parameter && value.bytes >= SpillTarget::kLeastBytes &&
+         held.use_count() == 1 && device_.blocks.isOurs(held);
 }
 
 // Where values are to be written to the host only if nothing else helps, more than anything else.
@@ -123,11 +124,11 @@ double StepRun::spillNs(std::int64_t bytes) const {
 double StepRun::lowestScore(ValueId id, const RunValue& value) {
   const EvictionCosts& costs = session_.evictionCosts();
   double cost = spillNs(value.bytes);
-  if (unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
+  if (follower_.unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
     const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
     cost = std::min(cost, again + costs.checksumsNs(value.bytes));
   }
-  return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
+  return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched + 1);
 }
 
 double StepRun::exactScore(ValueId id) {
@@ -137,7 +138,7 @@ double StepRun::exactScore(ValueId id) {
   const auto chain = cheapChainOf(id);
   const double cost =
       chain ? chain->duration_ns + costs.checksumsNs(value.bytes) : spillNs(value.bytes);
-  return evictionScore(cost, value.bytes, cursor_.boundary() - value.touched + 1);
+  return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched + 1);
 }
 
 // The bytes that are free now; 0: it was taken up meanwhile, or only to be spilled, which nothing
@@ -156,7 +157,7 @@ std::int64_t StepRun::evictNeighbours(ValueId after, std::int64_t need_bytes) {
   {
     const Locked lock(*this);
     const RunValue& first = values_[after];
-    if (first.held || first.spilled || first.producer == kNone) return 0;
+    if (first.stored.held() || first.stored.slot() || first.producer == kNone) return 0;
     const auto end = std::min(static_cast<OpId>(ops_.size()), first.producer + 1 + kNeighbours);
     for (OpId op = first.producer + 1; op < end; ++op) {
       for (const ValueId output : ops_[op].outputs) {
@@ -180,9 +181,10 @@ std::int64_t StepRun::spill(ValueId id) {
     const Locked lock(*this);
     RunValue& value = values_[id];
     if (!evictable(value)) return 0;
-    if (computesAgain() && unplanned(id) && differsFromBirth(value)) value.kept = true;
+    if (computesAgain() && follower_.unplanned(id) && verifier_.differsFromBirth(value))
+      value.stored.keep();
     noteNaturalDeath(id, value);
-    victim = value.held;  // stays readable for others while it is written
+    victim = value.stored.held();  // stays readable for others while it is written
   }
   const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr,
                            static_cast<std::int64_t>(victim.nbytes()));
@@ -195,15 +197,15 @@ std::int64_t StepRun::spill(ValueId id) {
   }
   const Locked lock(*this);
   RunValue& value = values_[id];
-  if (!value.held || value.held.use_count() != 2) {  // taken up meanwhile
+  if (value.stored.held().use_count() != 2) {  // taken up meanwhile
     session_.spills().release(*slot);
     return 0;
   }
   endGuard(value);  // nobody else can free the block
   // A copy that is there already may be older than a write that nobody saw.
-  if (const auto older = std::exchange(value.spilled, slot)) session_.spills().release(*older);
-  value.also_on_host = false;
-  value.held = c10::Storage();
+  giveUpSlot(value);
+  value.stored.addSlot(*slot);
+  value.stored.take();
   given_up_.push_back(std::move(victim));  // the last one
   session_.counters().addSpill(value.bytes);
   return value.bytes;
@@ -220,48 +222,32 @@ std::int64_t StepRun::dropOnline(ValueId id) {
     const Locked lock(*this);
     RunValue& value = values_[id];
     if (!evictable(value) || !cheapChainOf(id)) return 0;
-    if (differsFromBirth(value)) {
-      value.kept = true;
+    if (verifier_.differsFromBirth(value)) {
+      value.stored.keep();
       return 0;
     }
-    victim = value.held;
+    victim = value.stored.held();
     covered = value.covered;
   }
-  const Checksum checksum = checksumOf(covered.in(victim.data()), covered.bytes());
+  const Checksum checksum = verifier_.checksumOf(covered.in(victim.data()), covered.bytes());
   const Locked lock(*this);
   RunValue& value = values_[id];
-  if (value.held.use_count() != 2 || value.spilled) return 0;  // taken up meanwhile
+  if (value.stored.held().use_count() != 2 || value.stored.slot()) return 0;  // taken up meanwhile
   if (value.checksum.value_or(checksum) != checksum) {  // written since it was computed again
-    value.kept = true;
+    value.stored.keep();
     return 0;
   }
   const auto chain = chainOf(id);
   if (!chain || !markRecomputable(*chain)) return 0;
   value.checksum = checksum;
   noteNaturalDeath(id, value);
-  value.held = c10::Storage();
+  value.stored.take();
   given_up_.push_back(std::move(victim));
   session_.counters().addOnlineDrop(value.bytes);
   return value.bytes;
 }
 
-Checksum StepRun::checksumOf(const void* data, std::int64_t bytes) {
-  const auto start = Clock::now();
-  const Checksum checksum = device_.contents.checksum(data, bytes);
-  session_.evictionCosts().checksum.add(bytes, nanosecondsSince(start));
-  return checksum;
-}
-
-// All below with mutex_ held. Something that tells nobody wrote to it; large values by samples.
-bool StepRun::differsFromBirth(const RunValue& value) const {
-  if (!value.print || value.replaced || value.overwritten || !value.held) return false;
-  if (value.held.data() != value.data ||
-      static_cast<std::int64_t>(value.held.nbytes()) != value.bytes) {
-    return true;
-  }
-  return !matches(value, value.held);
-}
-
+// All below with mutex_ held.
 bool StepRun::mayRunAgain(const RunOp& op) const {
   return op.recipe && op.finished && op.kept_because == nullptr &&
          op.info->repeats_because != nullptr && !session_.replayTrust().hasRejected(op.info->name);
@@ -280,12 +266,13 @@ std::optional<StepRun::Chain> StepRun::cheapChainOf(ValueId id) {
 // Nothing when it cannot be computed again, or not within the bounds.
 std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
   const RunValue& value = values_[id];
-  if (!unplanned(id) || value.kept || value.stale || value.overwritten || value.uninitialised ||
-      value.foreign || value.rejected || value.encoded || !value.print) {
+  const auto& stored = value.stored;
+  if (!follower_.unplanned(id) || stored.kept() || stored.stale() || stored.overwritten() ||
+      value.uninitialised || value.foreign || value.rejected || stored.bits() || !value.print) {
     return std::nullopt;
   }
   // A copy from the spill file, or one that the program has written: not what the op gave.
-  if (value.replaced ? !value.checksum : !value.intact()) return std::nullopt;
+  if (stored.replaced() ? !value.checksum : !value.intact()) return std::nullopt;
   if (value.readers > 0) return std::nullopt;  // their chains would grow
   Chain chain;
   chain.most_bytes = value.bytes + session_.transientBytes();
@@ -297,7 +284,7 @@ std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
 // when the op has run.
 bool StepRun::extend(Chain& chain, ValueId id) {
   const RunValue& value = values_[id];
-  if (value.producer == kNone || !unplanned(id)) return false;
+  if (value.producer == kNone || !follower_.unplanned(id)) return false;
   RunOp& op = ops_[value.producer];
   if (!value.recomputable && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
   if (contains(chain.ops, value.producer)) return true;
@@ -309,7 +296,7 @@ bool StepRun::extend(Chain& chain, ValueId id) {
     const std::int64_t before_bytes = chain.held_bytes;
     if (!canRead(chain, input, value.producer)) return false;
     const RunValue& read = values_[input];
-    const bool passes = !read.held && !read.spilled && read.live_uses == 0 &&
+    const bool passes = !read.stored.held() && !read.stored.slot() && read.live_uses == 0 &&
                         read.readers == (read.recomputable ? 1 : 0);
     if (passes && chain.held_bytes > before_bytes) passing_bytes += read.bytes;
   }
@@ -326,14 +313,15 @@ bool StepRun::extend(Chain& chain, ValueId id) {
 bool StepRun::canRead(Chain& chain, ValueId id, OpId reader) {
   RunValue& value = values_[id];
   if (value.pristine) return reader < value.pristine_until;
-  if (value.producer == kNone && !value.spilled) return sourceStays(value);
-  if (value.kept || value.stale || value.encoded) return false;
+  const auto& stored = value.stored;
+  if (value.producer == kNone && !stored.slot()) return sourceStays(value);
+  if (stored.kept() || stored.stale() || stored.bits()) return false;
   const double before_ns = chain.duration_ns;
-  if (value.held) {
-    if (value.held.use_count() != 1 || (!value.replaced && !value.intact())) return false;
-  } else if (value.spilled) {
+  if (stored.held()) {
+    if (stored.held().use_count() != 1 || (!stored.replaced() && !value.intact())) return false;
+  } else if (stored.slot()) {
     chain.duration_ns += spillNs(value.bytes) / 2;  // to read it
-  } else if (!value.copy.expired() || !extend(chain, id)) {
+  } else if (!stored.expired() || !extend(chain, id)) {
     return false;  // expired: else the program may still write it, unseen
   }
   if (value.live_uses > 0) chain.duration_ns = before_ns;  // it comes back anyway
@@ -344,20 +332,21 @@ bool StepRun::canRead(Chain& chain, ValueId id, OpId reader) {
 // A parameter, unwritten, or what nobody but us holds. Other inputs of a step may be filled anew by
 // what tells nobody: a loader that writes into its one buffer through NumPy.
 bool StepRun::sourceStays(RunValue& value) {
-  const bool ours_alone = value.held && value.held.use_count() == 1;
+  const bool ours_alone = value.stored.held().use_count() == 1;
   if (!value.parameter && !ours_alone) return false;
-  const c10::Storage storage = value.storage();
+  const c10::Storage storage = value.stored.storage();
   if (!storage) return false;
   given_up_.push_back(storage);
-  return !value.overwritten && !value.written && !value.kept && !value.stale && !value.foreign &&
-         value.intact() && storage.data() == value.data &&
+  const auto& stored = value.stored;
+  return !stored.overwritten() && !value.written && !stored.kept() && !stored.stale() &&
+         !value.foreign && value.intact() && storage.data() == value.data &&
          static_cast<std::int64_t>(storage.nbytes()) == value.bytes &&
          device_.blocks.isOurs(storage);
 }
 
 bool StepRun::keepSource(RunValue& value) {
-  if (value.pristine || value.spilled || !value.parameter) return true;
-  if (!value.held) value.held = value.storage();
+  if (value.pristine || value.stored.slot() || !value.parameter) return true;
+  value.stored.holdIfAlive();
   if (value.guard == 0) value.guard = droppedBlocks().hold(value.data);
   return value.guard != 0;
 }
@@ -369,8 +358,8 @@ bool StepRun::markRecomputable(const Chain& chain) {
     inputs.insert(inputs.end(), ops_[op].inputs.begin(), ops_[op].inputs.end());
   for (const ValueId input : inputs) {
     RunValue& value = values_[input];
-    if (value.pristine || !differsFromBirth(value)) continue;
-    value.kept = true;
+    if (value.pristine || !verifier_.differsFromBirth(value)) continue;
+    value.stored.keep();
     return false;
   }
   for (const ValueId input : inputs) {
@@ -394,10 +383,10 @@ void StepRun::letGo(ValueId first) {
     RunValue& value = values_[id];
     if (isNeeded(value)) continue;
     endGuard(value);
-    if (unplanned(id)) {
-      if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
+    if (follower_.unplanned(id)) {
+      if (value.stored.held().use_count() == 1) noteNaturalDeath(id, value);
       giveUp(value);
-      if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+      giveUpSlot(value);
       if (value.pristine) given_up_.push_back(std::move(value.pristine));
       value.pristine = c10::Storage();
     }
@@ -414,7 +403,7 @@ void StepRun::giveUpInputs(const RunOp& op) {
   for (const ValueId input : op.inputs) {
     RunValue& value = values_[input];
     const bool for_it_alone = value.recomputable && value.live_uses == 0 && value.readers == 1;
-    if (for_it_alone && value.held && value.held.use_count() == 1) giveUp(value);
+    if (for_it_alone && value.stored.held().use_count() == 1) giveUp(value);
   }
 }
 

@@ -27,7 +27,7 @@ c10::Storage StepRun::unpackCaptured(UseId use) {
   const Locked lock(*this);
   leavePlan("backward while a graph is captured");
   const ValueId id = valueOf(use);
-  c10::Storage storage = id != kNone ? values_[id].storage() : c10::Storage();
+  c10::Storage storage = id != kNone ? values_[id].stored.storage() : c10::Storage();
   TORCH_CHECK(
       storage,
       withCode("ebbtide: a graph is captured of a backward pass whose forward pass was not, and "
@@ -38,7 +38,10 @@ c10::Storage StepRun::unpackCaptured(UseId use) {
 // In a destructor, maybe of another thread, or while a graph is captured. What cannot be copied
 // stays until the step ends.
 void StepRun::finishLastEvent() noexcept try {
-  if (cursor_.current() == kNone || device_.lanes.capture() != DeviceLanes::Capture::kNone) return;
+  if (follower_.cursor().current() == kNone ||
+      device_.lanes.capture() != DeviceLanes::Capture::kNone) {
+    return;
+  }
   const LaneScope lane(device_.lanes, lane_);
   finishEvent();
 } catch (const std::exception& error) {

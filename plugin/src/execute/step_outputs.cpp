@@ -13,8 +13,8 @@ void StepRun::noteRead(ValueId id, const at::Tensor& tensor, const ByteRange& re
   if (value.uninitialised) {
     value.uninitialised = false;
     value.covered = {0, value.bytes};
-    if (keepsAll() && device_.contents.onHost())
-      value.print = printOf(value, tensor.storage(), printExtent(ops_[value.producer]));
+    if (follower_.keepsAll() && device_.contents.onHost())
+      value.print = verifier_.printOf(value, tensor.storage(), printExtent(ops_[value.producer]));
     keepOriginal(value, kUninitialised);
   } else if (!value.covered.holds(read)) {
     keepOriginal(value, kReadBeyond);
@@ -26,23 +26,15 @@ void StepRun::noteRead(ValueId id, const at::Tensor& tensor, const ByteRange& re
 void StepRun::keepOriginal(RunValue& value, const char* why) {
   RunOp& op = ops_[value.producer];
   op.kept_because = why;
-  const OpId planned = op.on_plan && !off_plan_ ? aligned_ops_.planned(value.producer) : kNone;
-  if (planned == kNone || options_.plan->replayed[planned]) value.kept = true;
+  const OpId planned =
+      op.on_plan && !follower_.offPlan() ? follower_.plannedOp(value.producer) : kNone;
+  if (planned == kNone || follower_.plan()->replayed[planned]) value.stored.keep();
 }
 
 // Of what the op gives. A replay whose original has died by then is compared with nothing but that.
 Fingerprint::Extent StepRun::printExtent(const RunOp& op) const {
   const bool is_compared = rehearses(op) && op.recipe;
   return is_compared ? Fingerprint::Extent::kAll : Fingerprint::Extent::kSample;
-}
-
-Fingerprint StepRun::printOf(const RunValue& value, const c10::Storage& storage,
-                             Fingerprint::Extent extent) const {
-  return device_.contents.fingerprint(value.coveredIn(storage), value.covered.bytes(), extent);
-}
-
-bool StepRun::matches(const RunValue& value, const c10::Storage& storage) const {
-  return device_.contents.match(*value.print, value.coveredIn(storage), value.covered.bytes());
 }
 
 void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor) {
@@ -90,7 +82,7 @@ void StepRun::bindOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor
 void StepRun::coverAlso(RunValue& value, const ByteRange& covered, const c10::Storage& storage) {
   if (value.covered.holds(covered)) return;
   value.covered = value.covered.with(covered);
-  if (value.print) value.print = printOf(value, storage, value.print->extent());
+  if (value.print) value.print = verifier_.printOf(value, storage, value.print->extent());
 }
 
 ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tensor,
@@ -102,13 +94,13 @@ ValueId StepRun::addOutput(RunOp& op, OpId id, int index, const at::Tensor& tens
   // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
   // follows its plan no other one will be made.
   const bool to_be_dropped =
-      planned(value, &Plan::restored_later) && options_.plan->fetches_of[plannedAs(value)] == 0;
+      follower_.planned(value, &Plan::restored_later) && follower_.fetchesOf(value) == 0;
   // Of a step that is merely recorded a print tells early what its rehearsal finds out, too: not
   // worth a wait for the device after each op.
   const bool recorded = options_.log && !op.on_plan && device_.contents.onHost();
   const bool may_be_dropped = recorded || op.recipe || to_be_dropped;
   if (may_be_dropped && !born.uninitialised)
-    born.print = printOf(born, tensor.storage(), printExtent(op));
+    born.print = verifier_.printOf(born, tensor.storage(), printExtent(op));
   tryCode(op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
@@ -135,7 +127,8 @@ void StepRun::bindWrittenOver(RunOp& op, OpId id, int index, c10::ArrayRef<at::T
 // Saved uses that read nothing of what is being written: they find the same bytes afterwards.
 std::vector<UseId> StepRun::takeUsesApart(ValueId from, const at::Tensor& written) {
   RunValue& value = values_[from];
-  if (value.live_uses == 0 || value.stale || value.replaced || value.spilled) return {};
+  const auto& stored = value.stored;
+  if (value.live_uses == 0 || stored.stale() || stored.replaced() || stored.slot()) return {};
   const TensorView target = TensorView::of(written);
   std::vector<UseId> apart;
   for (const UseId use : value.uses) {
@@ -151,14 +144,14 @@ std::vector<UseId> StepRun::takeUsesApart(ValueId from, const at::Tensor& writte
 void StepRun::moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written) {
   RunValue& value = values_[to];
   for (const UseId use : uses) {
-    value.kept = value.kept || values_[uses_[use].value].kept;
+    if (values_[uses_[use].value].stored.kept()) value.stored.keep();
     uses_[use].value = to;
     value.uses.push_back(use);
     ++value.live_uses;
   }
   if (uses.empty()) return;
   holdIfKept(to, written.storage());
-  if (!value.held) watchContents(to);
+  if (!value.stored.held()) watchContents(to);
 }
 
 }  // namespace ebbtide::plugin

@@ -9,7 +9,7 @@
 
 namespace ebbtide::plugin {
 bool StepRun::rehearses(const RunOp& op) const {
-  return rehearsing_ && op.on_plan;
+  return follower_.rehearses() && op.on_plan;
 }
 
 // An op whose own replay failed is never run again. Where memory was short, or an input could not
@@ -30,7 +30,7 @@ void StepRun::endRehearsal(const std::exception& error) {
     }
     session_.replayTrust().reject(rejected, messageOf(error));
   } else {
-    session_.rehearsalFailed(*options_.plan, messageOf(error));
+    session_.rehearsalFailed(*follower_.plan(), messageOf(error));
   }
   leavePlan("the rehearsal failed: " + messageOf(error));
 }
@@ -40,7 +40,7 @@ void StepRun::endRehearsal(const std::exception& error) {
 std::vector<OpId> StepRun::readersOfResized() {
   std::vector<bool> resized(values_.size(), false);
   for (std::size_t id = 0; id < values_.size(); ++id) {
-    c10::Storage present = values_[id].storage();
+    c10::Storage present = values_[id].stored.storage();
     if (!present) continue;
     resized[id] = values_[id].resized(present);
     given_up_.push_back(std::move(present));  // perhaps the last reference by now
@@ -65,8 +65,9 @@ std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id
                 withCode(c10::str("ebbtide: ", op.info->name,
                                   " gave other results when it was run again: fewer tensors. "
                                   "EBBTIDE=1 trains without dropping anything")));
-    equal.emplace_back(rehearses(op) ? sameAsOriginal(values_[output], outputs[index].storage())
-                                     : std::nullopt);
+    equal.emplace_back(rehearses(op)
+                           ? verifier_.sameAsOriginal(values_[output], outputs[index].storage())
+                           : std::nullopt);
   }
   const bool differs = std::find(equal.begin(), equal.end(), false) != equal.end();
   // Of an op that nobody has looked at, one replay may be equal by chance; on a GPU each is
@@ -107,7 +108,7 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
   for (std::size_t i = 0; i < equal.size(); ++i) {
     if (equal[i].value_or(true)) continue;
     const RunValue& value = values_[op.output_of[i].second];
-    const c10::Storage original = originalOf(value);
+    const c10::Storage original = verifier_.originalOf(value);
     // Freed or shrunk since it was made: nothing to compare with.
     if (!original || static_cast<std::int64_t>(original.nbytes()) < value.covered.end) continue;
     if (!same(i, original.data())) continue;
@@ -116,43 +117,6 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
   if (unwritten) session_.replayTrust().noteUnwritten(op.info->name);
 } catch (const std::exception& error) {  // the rehearsal can do without
   session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
-}
-
-// Where it is at hand, or can be read back.
-c10::Storage StepRun::originalOf(const RunValue& value) {
-  std::optional<SpillTarget::Slot> spilled;
-  {
-    std::lock_guard lock(mutex_);
-    if (c10::Storage original = value.storage()) return original;
-    spilled = value.spilled;
-  }
-  if (!spilled) return {};
-  c10::Storage original = device_.blocks.allocate(static_cast<std::size_t>(spilled->bytes));
-  if (!session_.spills().read(*spilled, original.mutable_data())) return {};
-  return original;
-}
-
-// Nothing: its contents are undefined, or neither the original nor its print is left.
-std::optional<bool> StepRun::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
-  std::optional<SpillTarget::Slot> spilled;
-  {
-    std::lock_guard lock(mutex_);
-    if (value.uninitialised) return std::nullopt;
-    if (!value.storage()) spilled = value.spilled;
-  }
-  if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
-  const bool whole = spilled && value.covered == ByteRange{0, spilled->bytes};
-  if (whole) return session_.spills().equals(*spilled, replayed.data());
-  const c10::Storage original = originalOf(value);
-  if (!original && spilled) return false;
-  if (!original) {  // it died with the program's last reference: only its print of all bytes is
-                    // left
-    if (!value.print) return std::nullopt;
-    return matches(value, replayed);
-  }
-  if (static_cast<std::int64_t>(original.nbytes()) < value.covered.end) return false;
-  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
-                                value.covered.bytes());
 }
 
 }  // namespace ebbtide::plugin

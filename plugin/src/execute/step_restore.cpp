@@ -51,16 +51,16 @@ c10::Storage StepRun::unpack(UseId use) {
     std::int32_t event = kNone;
     {
       std::lock_guard lock(mutex_);
-      event = cursor_.eventOf(aligned_uses_.planned(use), uses_[use].visits);
+      event = follower_.eventOf(use, uses_[use].visits);
     }
-    if (event != cursor_.current()) {
+    if (event != follower_.cursor().current()) {
       finishEvent();
-      if (!cursor_.isNext(event)) {
+      if (!follower_.cursor().isNext(event)) {
         std::lock_guard lock(mutex_);
         leavePlan("backward event " + std::to_string(event) + " instead of " +
-                  std::to_string(cursor_.next()));
+                  std::to_string(follower_.cursor().next()));
       }
-      if (!off_plan_) runPrelude(event);
+      if (!follower_.offPlan()) runPrelude(event);
     }
   }
   ValueId value = kNone;
@@ -68,59 +68,52 @@ c10::Storage StepRun::unpack(UseId use) {
     std::lock_guard lock(mutex_);
     noteLeftOver(use);
     value = valueOf(use);
-    if (value != kNone) values_[value].touched = cursor_.boundary();
+    if (value != kNone) values_[value].touched = follower_.cursor().boundary();
   }
   return materialize(value, 0);
 }
 
 // What the program does beside its plan is no event of it.
 bool StepRun::followsPlan(UseId use) const {
-  if (!options_.plan || off_plan_) return false;
+  if (!follower_.follows()) return false;
   std::lock_guard lock(mutex_);
-  return aligned_uses_.planned(use) != kNone;
+  return follower_.followsUse(use);
 }
 
 // Called with mutex_ held. Is it of a graph that is kept, though the plan reads it no more? The
 // program may run it again all the same.
 void StepRun::noteLeftOver(UseId id) {
-  const UseId planned = aligned_uses_.planned(id);
-  if (planned == kNone) return;
   Use& use = uses_[id];
-  const bool left =
-      kept_graphs_.keepsNow() && use.visits == options_.plan->events_of_use[planned].size();
+  const bool left = kept_graphs_.keepsNow() && follower_.isUnpackedFor(id, use.visits);
   if (std::exchange(use.left_over, left) != left) kept_graphs_.addLeftOver(left ? 1 : -1);
 }
 
 // Has all that the event's replays and fetches begin with been there in this step?
 bool StepRun::canRun(const std::vector<Step>& prelude) const {
   std::lock_guard lock(mutex_);
-  return std::all_of(prelude.begin(), prelude.end(), [this](const Step& step) {
-    if (step.kind == Step::Kind::kDrop) return true;
-    const bool run = step.kind == Step::Kind::kRun;
-    return (run ? aligned_ops_ : aligned_values_).step(step.id) != kNone;
-  });
+  return follower_.canRun(prelude);
 }
 
 OpId StepRun::stepsOp(OpId planned) const {
   std::lock_guard lock(mutex_);
-  return aligned_ops_.step(planned);
+  return follower_.stepsOp(planned);
 }
 
 ValueId StepRun::stepsValue(ValueId planned) const {
   std::lock_guard lock(mutex_);
-  return aligned_values_.step(planned);
+  return follower_.stepsValue(planned);
 }
 
 void StepRun::runPrelude(std::int32_t event) {
-  cursor_.begin(event);
+  follower_.cursor().begin(event);
   if (!runDueWaits(event)) return;
-  const std::vector<Step>& steps = options_.plan->events[event].prelude;
+  const std::vector<Step>& steps = follower_.preludeOf(event);
   if (!canRun(steps)) {
     std::lock_guard lock(mutex_);
     leavePlan("backward event " + std::to_string(event) + " came too early");
     return;
   }
-  if (runSteps(steps)) cursor_.passPrelude();
+  if (runSteps(steps)) follower_.cursor().passPrelude();
 }
 
 // False: a replay failed, and the plan with it.
@@ -137,7 +130,7 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
     }
     replaying_ = kNone;
     std::optional<TrialScope> trial;
-    if (rehearsing_) trial.emplace();
+    if (follower_.rehearses()) trial.emplace();
     try {
       if (steps[i].kind == Step::Kind::kFetch) {
         fetchCopy(steps[i].id);
@@ -145,7 +138,7 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
         replay(stepsOp(steps[i].id), 0, given_up);
       }
     } catch (const std::exception& error) {
-      if (rehearsing_) {
+      if (follower_.rehearses()) {
         endRehearsal(error);  // the originals are at hand: it costs nothing but the plan
         return false;
       }
@@ -161,37 +154,34 @@ bool StepRun::runSteps(const std::vector<Step>& steps) {
 
 // The event's saved values are with the node by now: what the plan gives up after it can go.
 void StepRun::finishEvent() {
-  if (cursor_.current() == kNone) return;
-  applyDrops(options_.plan->events[cursor_.end()].drops);
+  if (const std::vector<ValueId>* const drops = follower_.endEvent()) applyDrops(*drops);
 }
 
 c10::Storage StepRun::materialize(ValueId id, int depth) {
-  std::optional<SpillTarget::Slot> spilled;
-  bool encoded = false;
+  ValueState state = ValueState::kDropped;
   OpId producer = kNone;
   RunValue* found = nullptr;
   {
     const Locked lock(*this);
     found = &values_[id];
     RunValue& value = *found;
-    if (c10::Storage storage = value.storage()) return storage;
+    if (c10::Storage storage = value.stored.storage()) return storage;
     endWatch(value);
-    if (value.held) return value.held;
-    spilled = value.spilled;
-    encoded = static_cast<bool>(value.encoded);
+    if (value.stored.held()) return value.stored.held();
+    state = value.stored.state();
     producer = value.producer;
-    TORCH_CHECK(
-        spilled || encoded || (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
-        lostValue("no recipe is left of value ", id, " of ",
-                  producer == kNone ? "the program's input" : ops_[producer].info->name));
+    TORCH_CHECK(state != ValueState::kDropped ||
+                    (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
+                lostValue("no recipe is left of value ", id, " of ",
+                          producer == kNone ? "the program's input" : ops_[producer].info->name));
   }
-  if (spilled) return fetch(id);
-  if (encoded) return decode(*found);
+  if (state == ValueState::kOnHost) return fetch(id);
+  if (state == ValueState::kEncoded) return decode(*found);
   replay(producer, depth + 1, {});
   {
     std::lock_guard lock(mutex_);
-    if (c10::Storage storage = found->storage()) return storage;
-    const bool taken = found->spilled || found->recomputable;  // another thread needed memory
+    if (c10::Storage storage = found->stored.storage()) return storage;
+    const bool taken = found->stored.slot() || found->recomputable;  // another thread needed memory
     TORCH_CHECK(taken, lostValue("a replay did not give value ", id, ", for which it was run"));
   }
   return materialize(id, depth + 1);
@@ -208,31 +198,22 @@ c10::Storage StepRun::fetch(ValueId id) {
     std::lock_guard lock(mutex_);
     found = &values_[id];
     const RunValue& value = *found;
-    if (value.held) return value.held;
-    TORCH_CHECK(value.spilled, lostValue("value ", id, " was spilled, and is not there"));
-    bytes = value.spilled->bytes;  // the program may have resized it before it was spilled
+    if (value.stored.held()) return value.stored.held();
+    TORCH_CHECK(value.stored.slot(), lostValue("value ", id, " was spilled, and is not there"));
+    bytes = value.stored.slot()->bytes;  // the program may have resized it before it was spilled
   }
   const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kRestore, nullptr, bytes);
   c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(bytes));
   std::lock_guard lock(mutex_);
   RunValue& value = *found;
-  if (value.held) return value.held;
+  if (value.stored.held()) return value.stored.held();
+  const auto& slot = value.stored.slot();
   TORCH_CHECK(
-      value.spilled && value.spilled->bytes == bytes &&
-          session_.spills().read(*value.spilled, storage.mutable_data()),
+      slot && slot->bytes == bytes && session_.spills().read(*slot, storage.mutable_data()),
       withCode("ebbtide: the spill file could not be read back: " + session_.spills().lastError()));
   noteFetched(id, value);
-  holdCopy(value, storage);
+  value.stored.replace(storage);
   return storage;
-}
-
-// Called with mutex_ held. What dies from here on is our copy, not the program's.
-void StepRun::holdCopy(RunValue& value, const c10::Storage& storage) {
-  value.held = storage;
-  value.late = false;
-  value.copy = weakly(storage);
-  value.replaced = true;
-  value.dead = true;
 }
 
 // A storage that an in-place replay may write: the copy itself when the plan gives it up next and
@@ -242,10 +223,9 @@ c10::Storage StepRun::writableInput(ValueId id, c10::Storage storage, bool given
     std::lock_guard lock(mutex_);
     RunValue& value = values_[id];
     given_up = given_up || (value.recomputable && value.readers == 1);  // this op
-    const bool ours_alone = value.held && value.live_uses == 0 && storage.use_count() == 2;
+    const bool ours_alone = value.stored.held() && value.live_uses == 0 && storage.use_count() == 2;
     if (given_up && ours_alone) {
-      value.held = c10::Storage();
-      value.copy = noStorage();
+      value.stored.handOver();  // `storage` has it
       return storage;
     }
   }
@@ -260,8 +240,9 @@ c10::Storage StepRun::replayInput(ValueId id, int depth) {
     const Locked lock(*this);
     RunValue& value = values_[id];
     if (value.pristine) return value.pristine;
-    present = value.storage();
-    const bool written = value.stale || (!value.replaced && present && !value.intact());
+    present = value.stored.storage();
+    const bool written =
+        value.stored.stale() || (!value.stored.replaced() && present && !value.intact());
     const bool resized = present && value.resized(present);
     if (resized && value.guard != 0) {
       endGuard(value);
@@ -282,7 +263,7 @@ bool StepRun::isNeeded(const RunValue& value) noexcept {
 }
 
 bool StepRun::keptOnHost(const RunValue& value) noexcept {
-  return value.kept && value.spilled.has_value();
+  return value.stored.kept() && value.stored.slot().has_value();
 }
 
 void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
@@ -295,16 +276,16 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     bool alive = !rehearses(*found);
     for (const auto& [index, output] : found->output_of) {
       RunValue& value = values_[output];
-      const c10::Storage storage = value.storage();
+      const c10::Storage storage = value.stored.storage();
       if (!storage) endWatch(value);
-      alive = alive && (storage || value.held || keptOnHost(value));
+      alive = alive && (storage || value.stored.held() || keptOnHost(value));
     }
     if (alive) {
       for (const auto& [index, output] : found->output_of) {
-        if (!unplanned(output) || isNeeded(values_[output]))
-          values_[output].held = values_[output].storage();
-        values_[output].late = false;
-        if (depth == 0) values_[output].made_again = true;
+        RunValue& value = values_[output];
+        if (!follower_.unplanned(output) || isNeeded(value)) value.stored.holdIfAlive();
+        value.stored.endAwait();
+        if (depth == 0) value.made_again = true;
       }
       return;
     }
@@ -329,7 +310,7 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
     }
     op.compared = compared;
   } catch (const std::exception& error) {
-    if (rehearsing_ || endsReplay(op, error)) throw;
+    if (follower_.rehearses() || endsReplay(op, error)) throw;
     return;
   }
   replaying_ = kNone;
@@ -342,8 +323,9 @@ void StepRun::replay(OpId id, int depth, const std::vector<ValueId>& given_up) {
 // What its memory is filled with before it runs again.
 FillPattern StepRun::fillOf(const RunOp& op) const {
   if (op.filled) return kZeros;
-  const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
-  return rehearsing_ && as_planned ? FillPattern(PoisonScope::nextPattern()) : std::nullopt;
+  const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
+  return follower_.rehearses() && as_planned ? FillPattern(PoisonScope::nextPattern())
+                                             : std::nullopt;
 }
 
 Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
@@ -365,8 +347,8 @@ Recipe::Outputs StepRun::runAgain(const RunOp& op, OpId id, int depth,
   };
   std::optional<PoisonScope> filled;
   if (fill) filled.emplace(device_.blocks, *fill);
-  const bool as_planned = op.outputs.empty() || !unplanned(op.outputs.front());
-  if (!rehearsing_ || !as_planned) return op.recipe->replay(take);
+  const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
+  if (!follower_.rehearses() || !as_planned) return op.recipe->replay(take);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   std::deque<RandomStateScope> random;
   for (const at::Generator& generator : device_.random.shared())
@@ -389,7 +371,7 @@ bool StepRun::endsReplay(const RunOp& op, const std::exception& error) {
     const Locked lock(*this);
     const auto elsewhere = [this](const auto& output) {
       RunValue& value = values_[output.second];
-      return value.storage() || value.spilled || value.encoded;
+      return value.stored.storage() || value.stored.slot() || value.stored.bits();
     };
     if (std::all_of(op.output_of.begin(), op.output_of.end(), elsewhere)) return false;
   }
@@ -401,13 +383,6 @@ bool StepRun::endsReplay(const RunOp& op, const std::exception& error) {
           ". That is Ebbtide's fault and not the script's: please report it. This step cannot be "
           "finished; EBBTIDE=1 trains without dropping anything")));
   return true;
-}
-
-// Are the bytes of a replay those that were dropped, as far as they were summed up?
-bool StepRun::repeats(const RunValue& value, const c10::Storage& replayed) {
-  if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
-  if (!value.checksum) return matches(value, replayed);
-  return checksumOf(value.coveredIn(replayed), value.covered.bytes()) == *value.checksum;
 }
 
 void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
@@ -423,23 +398,23 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
   if (!rehearsed) {
     if (keptOnHost(value)) return;  // to be fetched: its op would not repeat it
     const Locked lock(*this);
-    if (unplanned(id) && !isNeeded(value)) return;
+    if (follower_.unplanned(id) && !isNeeded(value)) return;
     // The copy that is there stays, ours or the program's: this one was run for another output.
-    if (c10::Storage present = value.storage()) {
+    if (c10::Storage present = value.stored.storage()) {
       endWatch(value);
-      value.held = std::move(present);
+      value.stored.hold(std::move(present));
       return;
     }
   }
   if (rehearsed) {
     if (equal) session_.replayTrust().noteCompared(op.info->name, op.known_signature, *equal);
-  } else if (value.print && !repeats(value, replayed)) {
+  } else if (value.print && !verifier_.repeats(value, replayed)) {
     // The original is gone: better no number than a wrong one.
     session_.replayTrust().reject(op.info->name, op.known_signature, "it gave other results");
     if (op.info->repeats_because == nullptr) session_.replayTrust().distrust(op.info->name);
     {
       const Locked lock(*this);
-      if (value.spilled || value.encoded) {  // it comes from there
+      if (value.stored.slot() || value.stored.bits()) {  // it comes from there
         value.rejected = true;
         return;
       }
@@ -461,9 +436,9 @@ void StepRun::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
               withCode(c10::str("ebbtide: ", op.info->name,
                                 " gave other results when it was run again: a smaller tensor. "
                                 "EBBTIDE=1 trains without dropping anything")));
-  if (value.held) return;
-  if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
-  holdCopy(value, replayed);
+  if (value.stored.held()) return;
+  giveUpSlot(value);
+  value.stored.replace(replayed);
 }
 
 }  // namespace ebbtide::plugin

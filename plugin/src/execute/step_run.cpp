@@ -34,11 +34,11 @@ void mix(std::uint64_t& hash, std::uint64_t word) {
 
 }  // namespace
 
-StepRun::StepRun(Session& session, Options options)
+StepRun::StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan)
     : session_(session),
       options_(std::move(options)),
       keeps_recipes_(session.pressed() && device_.contents.onHost()) {
-  usePlan(options_.plan);
+  follower_.follow(std::move(plan));
 }
 
 bool StepRun::outgrown() const noexcept {
@@ -47,7 +47,7 @@ bool StepRun::outgrown() const noexcept {
 
 StepRun::~StepRun() {
   for (RunValue& value : values_) {
-    if (value.spilled) session_.spills().release(*value.spilled);
+    if (const auto& slot = value.stored.slot()) session_.spills().release(*slot);
     endGuard(value);
   }
 }
@@ -56,7 +56,7 @@ StepRun::~StepRun() {
 // recording
 
 void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor) {
-  const auto mixBoth = [&op, more = doesMore()](std::uint64_t word) {
+  const auto mixBoth = [&op, more = follower_.doesMore()](std::uint64_t word) {
     mix(op.signature, word);
     if (more) mix(op.aligned_signature, word);
   };
@@ -84,7 +84,8 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
     RunValue& source = values_[value];
     if (!op.info->writes[argument] || !op.info->overwrites_fully) {
       noteRead(value, tensor, bytesOf(tensor));
-      if (keepsAll() && device_.contents.onHost()) noteUnseenWrite(source, tensor.storage());
+      if (follower_.keepsAll() && device_.contents.onHost())
+        noteUnseenWrite(source, tensor.storage());
     }
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
     if (source.foreign && source.producer == kNone && !source.parameter) {
@@ -95,7 +96,8 @@ void StepRun::hashInput(RunOp& op, int argument, int element, const at::Tensor& 
   op.inputs.push_back(value);
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
   mix(op.signature, static_cast<std::uint64_t>(value));
-  if (doesMore()) mix(op.aligned_signature, static_cast<std::uint64_t>(plannedAs(value)));
+  if (follower_.doesMore())
+    mix(op.aligned_signature, static_cast<std::uint64_t>(follower_.plannedValue(value)));
   mixLooks();
 }
 
@@ -145,21 +147,21 @@ OpId StepRun::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> input
   });
   if (id == 0 && use_count_ == 0) {  // nothing has been dropped yet
     auto its_plan = session_.planFor(op.signature, options_.trains);
-    if (its_plan != options_.plan) switchPlan(std::move(its_plan));
+    if (its_plan != follower_.plan()) switchPlan(std::move(its_plan));
   }
-  const Plan* plan = options_.plan.get();
+  const Plan* plan = follower_.plan().get();
   op.on_plan = isPlanned(op);
-  op.known_signature = op.on_plan ? plan->op_signatures[aligned_ops_.next()] : op.signature;
+  op.known_signature = op.on_plan ? plan->op_signatures[follower_.nextOp()] : op.signature;
   if (plan ? !op.on_plan : keeps_recipes_) {
     for (const auto& [argument, value] : op.written) protect(value);
   }
-  const bool by_plan = op.on_plan && plan->replayed[aligned_ops_.next()];
+  const bool by_plan = op.on_plan && plan->replayed[follower_.nextOp()];
   const bool by_pressure = keeps_recipes_ && !op.on_plan && op.kept_because == nullptr &&
                            info.repeats_because != nullptr;
   if (by_plan || by_pressure) op.recipe = recordRecipe(op, inputs);
   if (options_.log) op.log_position = options_.log->add(EventKind::kOpBegin, id);
   const Locked lock(*this);
-  aligned_ops_.add(op.on_plan);
+  follower_.addOp(op.on_plan);
   return id;
 }
 
@@ -178,7 +180,7 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
     op.finished = !threw;  // here: another thread looks for readers (savedReader)
     if (threw) {
       for (const auto& [argument, value] : op.written) {
-        values_[value].kept = true;
+        values_[value].stored.keep();
         if (values_[value].producer != kNone)
           ops_[values_[value].producer].kept_because = kFailedLater;
       }
@@ -201,9 +203,9 @@ void StepRun::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
       return;
     }
   }
-  cursor_.touch();
+  follower_.cursor().touch();
   if (options_.log) options_.log->add(EventKind::kOpEnd, id);
-  if (options_.plan && !off_plan_) followPlan(op, id);
+  if (follower_.follows()) followPlan(op, id);
   if (device_.contents.onHost()) return;
   const Locked lock(*this);
   dropLate();
@@ -237,17 +239,16 @@ UseId StepRun::addUse(ValueId id, const at::Tensor& tensor, const TensorView& vi
   const bool joins = joinPlan(use, id, by);
   if (id == kNone) return use;
   RunValue& value = values_[id];
-  value.touched = cursor_.boundary();
+  value.touched = follower_.cursor().boundary();
   value.uses.push_back(use);
   ++value.live_uses;
   // The plan does not wait for what it does not know, or has not seen unpacked.
-  const bool waited_for =
-      joins && !options_.plan->events_of_use[aligned_uses_.planned(use)].empty();
-  if (!unplanned(id) && !off_plan_ && !waited_for) value.kept = true;
+  const bool waited_for = joins && follower_.isUnpacked(use);
+  if (!follower_.unplanned(id) && !follower_.offPlan() && !waited_for) value.stored.keep();
   noteRead(id, tensor, view.bytes());
   noteUnseenWrite(value, tensor.storage());
   holdIfKept(id, tensor.storage());
-  if (!value.held) watchContents(id);
+  if (!value.stored.held()) watchContents(id);
   return use;
 }
 
@@ -271,16 +272,16 @@ bool StepRun::isDetached(UseId use) const {
 // Between its birth and this use something wrote to it that told nobody, such as NumPy: its op
 // would not give these contents.
 void StepRun::noteUnseenWrite(RunValue& value, const c10::Storage& storage) {
-  if (!value.print || value.overwritten || value.replaced) return;
+  if (!value.print || value.stored.overwritten() || value.stored.replaced()) return;
   const bool resized =
       storage.data() != value.data || static_cast<std::int64_t>(storage.nbytes()) != value.bytes;
   if (resized) {
     value.print.reset();
   } else {
-    if (matches(value, storage)) return;
-    value.print = printOf(value, storage, value.print->extent());
+    if (verifier_.matches(value, storage)) return;
+    value.print = verifier_.printOf(value, storage, value.print->extent());
   }
-  value.kept = true;
+  value.stored.keep();
   if (value.producer != kNone) ops_[value.producer].kept_because = kWrittenUnseen;
   giveUpCopies(value);  // of what was there before
 }
@@ -297,31 +298,32 @@ void StepRun::releaseUse(UseId use) noexcept {
     const Locked lock(*this);
     if (std::exchange(uses_[use].released, true)) return;
     if (uses_[use].left_over) kept_graphs_.addLeftOver(-1);
-    cursor_.touch();
+    follower_.cursor().touch();
     if (options_.log) options_.log->add(EventKind::kRelease, use);
     if (const ValueId id = valueOf(use); id != kNone) {
       RunValue& value = values_[id];
       forgetUse(use);
       const bool asked_for = isAskedFor(id);
-      const bool wanted = !off_plan_ && (value.made_again || fetchedLater(id, value));
-      const bool released = !wanted && (value.release_after_uses || value.late ||
-                                        (keepsAll() && !planned(id, &Plan::hold)));
+      const bool wanted = !follower_.offPlan() && (value.made_again || fetchedLater(id, value));
+      const bool released =
+          !wanted && (value.release_after_uses || value.stored.isLate() ||
+                      (follower_.keepsAll() && !follower_.planned(id, &Plan::hold)));
       const bool done = released && !asked_for;
       --value.live_uses;
       if (value.live_uses == 0 && released && asked_for) kept_graphs_.hold(id);
       if (value.live_uses == 0) kept_graphs_.noteUnsaved(id);
       if (value.live_uses == 0) endWatch(value);
       if (value.live_uses == 0 && !fetchedLater(id, value) && !asked_for) {
-        if (value.also_on_host && value.readers == 0) {
+        if (value.stored.servesLater() && value.readers == 0) {
           giveUpCopies(value);
         } else {
           giveUpCode(value);
         }
       }
       if (value.live_uses == 0 && done && value.readers == 0) {
-        if (value.held && value.held.use_count() == 1) noteNaturalDeath(id, value);
+        if (value.stored.held().use_count() == 1) noteNaturalDeath(id, value);
         giveUp(value);
-        if (value.spilled) session_.spills().release(*std::exchange(value.spilled, std::nullopt));
+        giveUpSlot(value);
       }
       if (value.live_uses == 0) letGo(id);
     }
@@ -331,9 +333,9 @@ void StepRun::releaseUse(UseId use) noexcept {
     const RestoreScope restoring(*this, std::try_to_lock);
     if (restoring.held()) finishLastEvent();
   }
-  if (off_plan_) {
+  if (follower_.offPlan()) {
     giveUpAll();
-  } else if (options_.plan) {
+  } else if (follower_.plan()) {
     const Locked lock(*this);
     giveUpUnasked();
   }
@@ -346,8 +348,7 @@ void StepRun::giveUpAll() {
   for (std::size_t id = 0; id < values_.size(); ++id) {
     RunValue& value = values_[id];
     if (value.live_uses > 0) continue;
-    if (value.held && value.held.use_count() == 1)
-      noteNaturalDeath(static_cast<ValueId>(id), value);
+    if (value.stored.held().use_count() == 1) noteNaturalDeath(static_cast<ValueId>(id), value);
     value.readers = 0;
     value.recomputable = false;
     endGuard(value);

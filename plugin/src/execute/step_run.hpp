@@ -1,5 +1,5 @@
-// StepRun: one training step while it lives: its ops' recipes, its values, its saved uses, the
-// plan's cursor.
+// StepRun: one training step while it lives: its ops' recipes, its values, its saved uses. How it
+// follows its plan its PlanFollower knows.
 //
 // Values are storage contents between two writes. A value's copy is the storage that has them now:
 //
@@ -37,12 +37,12 @@
 #include "device/spill_target.hpp"
 #include "device/torch/training_device.hpp"
 #include "execute/uncounted_storages.hpp"
+#include "execute/verifier.hpp"
 #include "observe/traced_step.hpp"
 #include "out_of_memory/live_shares.hpp"
 #include "plan/kept_graphs.hpp"
 #include "plan/plan.hpp"
-#include "plan/plan_alignment.hpp"
-#include "plan/plan_cursor.hpp"
+#include "plan/plan_follower.hpp"
 #include "record/log/event_log.hpp"
 #include "record/recipe.hpp"
 #include "record/weak_references.hpp"
@@ -54,19 +54,21 @@ struct Node;
 
 namespace ebbtide::plugin {
 
+struct RunValue;
+
 class StepRun : public std::enable_shared_from_this<StepRun> {
  public:
   struct Options {
-    bool record_ops = true;            // false: values are known by their saved uses alone
-    bool hooks = true;                 // false: what is saved stays with torch
-    std::shared_ptr<const Plan> plan;  // nullptr: keep everything
-    std::shared_ptr<EventLog> log;     // nullptr: do not write a trace
-    std::int64_t number = 0;           // of the session's steps
-    OpenSteps::Number opened = 0;      // among those that are open
-    bool trains = true;                // false: its thread has run nothing backward so far
+    bool record_ops = true;         // false: values are known by their saved uses alone
+    bool hooks = true;              // false: what is saved stays with torch
+    std::shared_ptr<EventLog> log;  // nullptr: do not write a trace
+    std::int64_t number = 0;        // of the session's steps
+    OpenSteps::Number opened = 0;   // among those that are open
+    bool trains = true;             // false: its thread has run nothing backward so far
   };
 
-  StepRun(Session& session, Options options);
+  // `plan`: nullptr: keep everything. The first op may change it.
+  StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan);
   ~StepRun();
   StepRun(const StepRun&) = delete;
   StepRun& operator=(const StepRun&) = delete;
@@ -102,7 +104,9 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void releaseUse(UseId use) noexcept;
 
   // --- messages of other ranks (step_ahead.cpp), by the thread that trains
-  bool notesReceives() const noexcept { return cursor_.expectsReceives() && !off_plan_; }
+  bool notesReceives() const noexcept {
+    return follower_.cursor().expectsReceives() && !follower_.offPlan();
+  }
   void noteMessage(bool receive) noexcept;  // the program asks for one,
   void runAhead();                          // has asked, and has not begun to wait
 
@@ -133,7 +137,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
     if (!backward_seen_.exchange(true)) session_.noteBackwardBegins();
   }
   void noteBackwardNode(const char* name) {
-    cursor_.touch();
+    follower_.cursor().touch();
     noteBackward();
     if (options_.log) logBackwardNode(name);
   }
@@ -156,15 +160,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   bool hasUses() const noexcept { return use_count_ > 0; }
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   std::int64_t liveUses() const noexcept { return live_uses_; }
-  bool followed() const noexcept;       // it dropped nearly all that its plan drops
+  const PlanFollower& follower() const noexcept { return follower_; }
   bool comparedWhole() const noexcept;  // a rehearsal: each replay of the plan was compared
-  bool rehearsing() const noexcept { return rehearsing_; }
-  bool offPlan() const noexcept { return off_plan_; }
-  bool doesMore() const noexcept {  // than its plan, which it still follows
-    return aligned_ops_.differs() || aligned_values_.differs() || aligned_uses_.differs();
-  }
   bool mayReplay() const noexcept {
-    return (has_plan_ && mayDrop()) || (keeps_recipes_ && live_uses_ > 0);
+    return (follower_.hasPlan() && mayDrop()) || (keeps_recipes_ && live_uses_ > 0);
   }
   const Options& options() const noexcept { return options_; }
   bool recordsOps() const noexcept { return options_.record_ops; }
@@ -173,9 +172,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   static constexpr std::size_t kMostOps = 200'000;
   static constexpr std::int64_t kMostUses = 200'000;
   static constexpr int kNoPass = -1;
-  static constexpr int kMostInserted = 64;  // ops in a row: then it is another program
 
-  struct RunValue;
   struct RunOp;
   struct Use;
   struct Present;  // which value a storage holds now
@@ -186,22 +183,16 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   class RestoreScope;
 
   void logBackwardNode(const char* name);
-  void usePlan(std::shared_ptr<const Plan> plan);
   void switchPlan(std::shared_ptr<const Plan> plan);
   std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
                                        c10::ArrayRef<const c10::IValue> inputs) const;
   // Is something dropped, or to be dropped? Uses are alive, or the plan foresees more of them.
-  bool mayDrop() const noexcept {
-    return live_uses_ > 0 || (!off_plan_ && planned_uses_to_come_ > 0);
-  }
-  bool keepsAll() const noexcept { return !options_.plan || off_plan_ || rehearsing_; }
-  bool planned(ValueId value, const std::vector<bool> Plan::*what) const;  // mutex_ held
+  bool mayDrop() const noexcept { return live_uses_ > 0 || follower_.expectsUses(); }
   ValueId presentValue(const at::Tensor& tensor) const;
   // Called with mutex_ held. From now on nothing has a place in it.
   void leavePlan(const std::string& why);
   void keepEverything(const std::string& why);  // without mutex_
   void unplanFrom(ValueId first);
-  bool isPlannedValue(OpId producer) const;
   ValueId addValue(const at::Tensor& tensor, OpId producer, int output);
   static const at::TensorBase* trainedLeaf(const at::Tensor& tensor);
   void noteTrained(ValueId source, const at::Tensor& tensor);
@@ -231,15 +222,10 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   void noteRead(ValueId value, const at::Tensor& tensor, const ByteRange& read);
   void keepOriginal(RunValue& value, const char* why);
   Fingerprint::Extent printExtent(const RunOp& op) const;
-  Fingerprint printOf(const RunValue& value, const c10::Storage& storage,
-                      Fingerprint::Extent extent) const;
-  bool matches(const RunValue& value, const c10::Storage& storage) const;  // its print
   std::vector<UseId> takeUsesApart(ValueId from, const at::Tensor& written);
   void moveUses(c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
   void forgetUse(UseId use);
-  bool isPlannedUse(UseId planned, ValueId value) const;
   bool joinPlan(UseId use, ValueId value, OpId by);
-  bool isKeptUnplanned(const RunOp& op, OpId planned) const;
   bool isPlanned(const RunOp& op) const;
   void followPlan(RunOp& op, OpId id);
   void noteInserted(RunOp& op, OpId id);
@@ -264,14 +250,12 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage decode(RunValue& value);
   void fetchCopy(ValueId planned);
   void giveUpCode(RunValue& value);
+  void giveUpSlot(RunValue& value);
   void giveUpCopies(RunValue& value);  // bits, and what is on the host
 
-  // Called with mutex_ held, or by the recording thread.
-  bool unplanned(ValueId value) const noexcept { return plannedAs(value) == scheduler::kNone; }
-  ValueId plannedAs(ValueId value) const noexcept { return aligned_values_.planned(value); }
   bool rehearses(const RunOp& op) const;
   bool computesAgain() const noexcept {  // what is evicted now
-    return keeps_recipes_ && (!options_.plan || off_plan_);
+    return keeps_recipes_ && !follower_.follows();
   }
   bool evictable(const RunValue& value) const;
   std::vector<Victim> victims();
@@ -283,9 +267,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::int64_t evictNeighbours(ValueId after, std::int64_t need_bytes);
   std::int64_t spill(ValueId value);
   std::int64_t dropOnline(ValueId value);
-  Checksum checksumOf(const void* data, std::int64_t bytes);
   bool mayRunAgain(const RunOp& op) const;
-  bool differsFromBirth(const RunValue& value) const;
   std::optional<Chain> chainOf(ValueId value);
   std::optional<Chain> cheapChainOf(ValueId value);
   bool extend(Chain& chain, ValueId value);
@@ -311,40 +293,30 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   c10::Storage unpackCaptured(UseId use);
   c10::Storage materialize(ValueId value, int depth);
   c10::Storage fetch(ValueId value);
-  static void holdCopy(RunValue& value, const c10::Storage& storage);
   void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
   FillPattern fillOf(const RunOp& op) const;
   Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
                            const std::vector<ValueId>& given_up, FillPattern fill);
   bool endsReplay(const RunOp& op, const std::exception& error);
-  bool repeats(const RunValue& value, const c10::Storage& replayed);
   void endRehearsal(const std::exception& error);
   std::vector<OpId> readersOfResized();
   std::vector<std::optional<bool>> compareReplay(const RunOp& op, OpId id, int depth,
                                                  const Recipe::Outputs& outputs, FillPattern fill);
   void tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
                  unsigned char pattern, std::vector<std::optional<bool>>& equal);
-  c10::Storage originalOf(const RunValue& value);
   void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
                    std::optional<bool> equal);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
   static bool isNeeded(const RunValue& value) noexcept;
   static bool keptOnHost(const RunValue& value) noexcept;
-  std::optional<bool> sameAsOriginal(const RunValue& value, const c10::Storage& replayed);
 
   Session& session_;
   const TrainingDevice& device_ = trainingDevice();
   const DeviceLanes::Lane lane_ = device_.lanes.now();
   Options options_;
   TracedStep traced_{session_.runTrace(), options_.number};
-  std::atomic<bool> has_plan_{false};
-  std::atomic<std::int64_t> planned_uses_to_come_{0};
-  // Adding to them, and reading them on another thread than the one that records, takes mutex_.
-  PlanAlignment aligned_ops_, aligned_values_, aligned_uses_;
-  int inserted_ = 0;  // ops since the last planned one
-  bool rehearsing_ = false;
+  PlanFollower follower_;
   const bool keeps_recipes_;  // of what no plan foresees
-  std::atomic<bool> off_plan_{false};
   std::atomic<bool> finished_{false}, finished_by_hint_{false};
   std::atomic<int> forward_phases_{0};
   std::atomic<bool> backward_seen_{false};
@@ -353,6 +325,7 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   std::atomic<std::int64_t> live_uses_{0};
 
   mutable std::mutex mutex_;
+  Verifier verifier_{device_, session_.spills(), session_.evictionCosts().checksum, mutex_};
   std::mutex restore_mutex_;
   std::atomic<std::thread::id> restoring_{std::thread::id()};  // holds restore_mutex_
   std::deque<RunOp> ops_;
@@ -367,10 +340,8 @@ class StepRun : public std::enable_shared_from_this<StepRun> {
   UncountedStorages uncounted_;
   std::vector<ValueId> shared_with_program_;  // held values whose natural death is to be noted
   OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from; restore_mutex_
-  PlanCursor cursor_;
   std::atomic<bool> parameter_written_{false};
   std::atomic<std::int64_t> spill_bytes_per_second_{0};  // and back
-  std::atomic<std::int64_t> dropped_bytes_{0};           // of Plan::drop_bytes
 };
 
 }  // namespace ebbtide::plugin

@@ -5,15 +5,12 @@
 #include <c10/util/SmallVector.h>
 
 #include <algorithm>
-#include <limits>
 #include <thread>
 #include <utility>
 
-#include "base/byte_range.hpp"
-#include "device/bit_code.hpp"
 #include "execute/poison_scope.hpp"
+#include "execute/run_value.hpp"
 #include "execute/step_run.hpp"
-#include "memory/dropped_blocks.hpp"
 
 namespace ebbtide::plugin {
 
@@ -25,71 +22,6 @@ inline constexpr const char* kWrittenUnseen = "changed by something unseen";
 inline constexpr const char* kReadBeyond = "bytes that it did not give are read";
 
 c10::Storage duplicateStorage(const c10::Storage& storage);
-
-struct StepRun::RunValue {
-  WeakStorage copy = noStorage();  // storage that has these contents now
-  c10::Storage held;               // our reference to it
-  std::optional<SpillTarget::Slot> spilled;
-  bool also_on_host = false;      // `spilled` is what `held` was fetched from
-  std::optional<BitCode> code;    // of `encoded`
-  c10::Storage encoded;           // the contents as one bit a word, for the fetches to come
-  std::int32_t fetches_done = 0;  // of the plan's
-  Plan::Codec codec;              // what that takes, if it can be done
-  const void* data = nullptr;     // the first copy's address and size: another one was resized
-  std::int64_t bytes = 0;
-  // What its op gave of them. All else is compared with nothing, and read by nobody: else the value
-  // is kept.
-  ByteRange covered;
-  std::optional<Fingerprint> print;  // of contents that may be dropped and computed again
-  scheduler::BlockId block = kNone;
-  OpId producer = kNone;
-  int output = 0;
-  ValueId previous_epoch = kNone;
-  OpId overwritten_by = kNone;
-  WeakVersion version;
-  std::uint32_t version_at_birth = 0;
-  std::int32_t live_uses = 0;
-  c10::SmallVector<UseId, 2> uses;  // not released, in the order in which they were saved
-  bool kept = false;  // not to be dropped: no replay would give what its uses must read
-  bool parameter = false;
-  bool overwritten = false;  // the first copy holds other contents now
-  bool uninitialised = false;
-  bool release_after_uses = false;
-  bool made_again = false;  // by the plan, which has not dropped it since
-  c10::Storage pristine;    // contents before an unplanned write, for replays that still need them
-  // The first op that read a parameter after a write that no version counter shows: it read others.
-  OpId pristine_until = std::numeric_limits<OpId>::max();
-  bool stale = false;  // `held` was written over: uses read it as PyTorch would, replays must not
-  // Written over while uses of it lived, which read whatever is there: the value that holds that.
-  ValueId successor = kNone;
-  bool replaced = false;            // the copy is a replayed or fetched one, not the program's
-  bool dead = false;                // natural death noted
-  bool rejected = false;            // its replay differed from the original in this step
-  bool foreign = false;             // not our memory: who writes it need not say so
-  DroppedBlocks::Ticket watch = 0;  // of droppedBlocks(); 0: none
-  bool late = false;                // held until the program lets go of it, and then compared
-
-  // Of values that are dropped without a plan (step_eviction.cpp).
-  std::optional<Checksum> checksum;  // left when it was dropped first
-  std::int32_t readers = 0;          // recomputable values whose replay reads it
-  bool recomputable = false;         // the inputs of its op count it among their readers
-  bool written = false;             // in place, by what may not have begun to: for inputs of a step
-  DroppedBlocks::Ticket guard = 0;  // the block stays, whoever frees it; 0: none
-  std::uint64_t touched = 0;        // the cursor's boundary when it was last made, saved or read
-
-  // Was nothing written through its version counter?
-  bool intact() const { return !version.enabled() || version.current() == version_at_birth; }
-  const void* coveredIn(const c10::Storage& storage) const { return covered.in(storage.data()); }
-  c10::Storage storage() const {
-    if (held) return held;
-    return c10::Storage(copy.lock());
-  }
-  // Did the program free its contents, or have them elsewhere by now?
-  bool resized(const c10::Storage& present) const {
-    return !replaced &&
-           (present.data() != data || static_cast<std::int64_t>(present.nbytes()) != bytes);
-  }
-};
 
 struct StepRun::RunOp {
   const OpInfo* info = nullptr;

@@ -56,7 +56,7 @@ ValueId StepRun::sourceValue(const at::Tensor& tensor) {
 
 ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   const auto id = static_cast<ValueId>(values_.size());
-  if (options_.plan) aligned_values_.add(isPlannedValue(producer));
+  follower_.addValue(producer);
   RunValue& value = values_.emplace_back();
   value.producer = producer;
   value.output = output;
@@ -66,11 +66,11 @@ ValueId StepRun::addValue(const at::Tensor& tensor, OpId producer, int output) {
   value.foreign = !device_.blocks.isOurs(tensor.storage());
   // Ours again, by way of NumPy: counted under its own name.
   if (value.foreign && !session_.hostMemory().owns(value.data)) uncounted_.add(tensor.storage());
-  value.touched = cursor_.boundary();
+  value.touched = follower_.cursor().boundary();
   if (producer == kNone) noteTrained(id, tensor);
   value.version = WeakVersion(tensor.unsafeGetTensorImpl()->version_counter());
   value.version_at_birth = Present::versionOf(tensor);
-  value.copy = weakly(tensor.storage());
+  value.stored.begin(tensor.storage());
   if (options_.log && !value.foreign) {
     value.block = options_.log->blockAt(tensor.storage().data(),
                                         session_.memory().blockBytes(tensor.storage().data()));
@@ -134,22 +134,20 @@ void StepRun::noteOtherData(const c10::TensorImpl& tensor) {
 // that the plan makes nothing again for.
 void StepRun::holdIfKept(ValueId id, const c10::Storage& storage) {
   RunValue& value = values_[id];
-  if (value.held || value.overwritten) return;
-  const bool by_plan = !off_plan_ && planned(id, &Plan::hold) && !value.release_after_uses &&
-                       !copiedByPlan(id, value);
-  const bool by_use =
-      value.live_uses > 0 && (keepsAll() || value.kept || !planned(id, &Plan::restored_later));
+  if (value.stored.held() || value.stored.overwritten()) return;
+  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::hold) &&
+                       !value.release_after_uses && !copiedByPlan(id, value);
+  const bool by_use = value.live_uses > 0 && (follower_.keepsAll() || value.stored.kept() ||
+                                              !follower_.planned(id, &Plan::restored_later));
   if (!by_plan && !by_use) return;
-  if (!by_plan && !keepsAll()) value.release_after_uses = true;
+  if (!by_plan && !follower_.keepsAll()) value.release_after_uses = true;
   endWatch(value);
-  value.held = storage;
+  value.stored.hold(storage);
   if (options_.log && !value.parameter) shared_with_program_.push_back(id);
 }
 
 void StepRun::giveUp(RunValue& value) {
-  if (value.held) given_up_.push_back(std::move(value.held));
-  value.held = c10::Storage();
-  value.late = false;
+  if (c10::Storage last = value.stored.release()) given_up_.push_back(std::move(last));
 }
 
 void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
@@ -165,14 +163,14 @@ void StepRun::keepForeign(std::vector<c10::Storage>& given_up) {
 // not be lost with it.
 void StepRun::watchContents(ValueId id) {
   RunValue& value = values_[id];
-  if (value.watch != 0 || value.live_uses == 0 || value.overwritten || value.replaced) return;
+  if (value.watch != 0 || value.live_uses == 0) return;
+  if (value.stored.overwritten() || value.stored.replaced()) return;
   if (!value.print || value.foreign || value.bytes == 0) return;
   if (device_.contents.onHost()) {
     value.watch = droppedBlocks().watch(value.data, value.covered, *value.print);
     return;
   }
-  value.held = value.storage();
-  if (!value.held || std::exchange(value.late, true)) return;
+  if (!value.stored.awaitLetGo()) return;
   late_drops_.push_back(id);
   if (options_.log) shared_with_program_.push_back(id);
 }
@@ -181,13 +179,13 @@ void StepRun::watchContents(ValueId id) {
 void StepRun::dropLate() {
   std::erase_if(late_drops_, [this](ValueId id) {
     RunValue& value = values_[id];
-    value.late = value.late && value.held && !off_plan_ && !value.kept && !value.overwritten;
-    if (!value.late) return true;
-    if (value.held.use_count() > 1) return false;
-    value.late = false;
-    if (value.live_uses > 0 && differsFromBirth(value)) {
-      value.kept = true;
-      value.stale = true;  // for its uses alone
+    const bool awaited = value.stored.awaited() && !follower_.offPlan() && !value.stored.kept() &&
+                         !value.stored.overwritten();
+    if (awaited && value.stored.held().use_count() > 1) return false;
+    value.stored.endAwait();
+    if (!awaited) return true;
+    if (value.live_uses > 0 && verifier_.differsFromBirth(value)) {
+      value.stored.keepWritten();
       return true;
     }
     noteNaturalDeath(id, value);
@@ -202,66 +200,57 @@ void StepRun::endWatch(RunValue& value) {
   void* const block = droppedBlocks().withdraw(value.data, std::exchange(value.watch, 0));
   if (block == nullptr) return;
   c10::Storage storage = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
-  if (value.live_uses == 0 || value.held) {
-    given_up_.push_back(std::move(storage));
-    return;
-  }
-  value.held = std::move(storage);
-  value.kept = true;
-  value.stale = true;  // for its uses alone
+  const bool adopted =
+      value.live_uses > 0 && !value.stored.held() && value.stored.adoptWritten(std::move(storage));
+  if (!adopted) given_up_.push_back(std::move(storage));
 }
 
 void StepRun::overwrite(ValueId id, OpId by) {
   RunValue& value = values_[id];
-  if (value.overwritten) return;
+  if (value.stored.overwritten()) return;
   endWatch(value);
   // Until somebody names what is there now, nobody's.
-  if (value.replaced) {  // `copy` is not the program's storage
+  if (value.stored.replaced()) {  // the copy is not the program's storage
     std::erase_if(present_, [id](const auto& entry) { return entry.second.value == id; });
-  } else if (auto storage = value.copy.lock()) {
-    const auto found = present_.find(storage.get());
+  } else if (c10::Storage storage = value.stored.copy()) {
+    const auto found = present_.find(storage.unsafeGetStorageImpl());
     if (found != present_.end() && found->second.value == id) present_.erase(found);
-    given_up_.emplace_back(std::move(storage));
+    given_up_.push_back(std::move(storage));
   }
-  value.overwritten = true;
   value.overwritten_by = by;
   if (value.pristine) endGuard(value);
-  if (value.live_uses > 0) {
-    // PyTorch raises an error for this, or (writes through .data) reads what is there now: so do
-    // we.
-    if (!value.held) value.held = c10::Storage(value.copy.lock());
-    value.stale = true;
-    value.kept = true;  // also where the plan goes on and drops it
-    giveUpCopies(value);
-    if (value.producer != kNone) ops_[value.producer].kept_because = "written over while in use";
-  } else {
-    giveUp(value);
-  }
-  value.copy = noStorage();
+  // Of one in use PyTorch raises an error, or (writes through .data) reads what is there now: so do
+  // we, also where the plan goes on and drops it.
+  const bool in_use = value.live_uses > 0;
+  if (c10::Storage last = value.stored.overwrite(in_use)) given_up_.push_back(std::move(last));
+  if (!in_use) return;
+  giveUpCopies(value);
+  if (value.producer != kNone) ops_[value.producer].kept_because = "written over while in use";
 }
 
 // Called with mutex_ held. What was written over while in use and what is there now are one
 // storage: the latter alone holds it, or none of the two could be spilled.
 void StepRun::passOn(ValueId overwritten, ValueId successor, const c10::Storage& storage) {
   RunValue& old = values_[overwritten];
-  const bool same = old.held.unsafeGetStorageImpl() == storage.unsafeGetStorageImpl();
-  if (!old.stale || !same || old.live_uses == 0) return;
+  const bool same = TorchStorages::same(old.stored.held(), storage);
+  if (!old.stored.stale() || !same || old.live_uses == 0) return;
+  c10::Storage last = old.stored.passOn(successor);
+  if (!last) return;
+  given_up_.push_back(std::move(last));
   RunValue& born = values_[successor];
-  old.successor = successor;
-  old.stale = false;
-  giveUp(old);
   born.live_uses += std::exchange(old.live_uses, 0);
   kept_graphs_.noteUnsaved(overwritten);
-  born.kept = true;  // they read the storage, whoever writes it next
+  born.stored.keep();  // they read the storage, whoever writes it next
   holdIfKept(successor, storage);
 }
 
 ValueId StepRun::valueOf(UseId use) {
   ValueId id = uses_[use].value;
   if (id == kNone) return kNone;
-  for (ValueId next = values_[id].successor; next != kNone; next = values_[id].successor) {
+  const auto successor = [this](ValueId value) { return values_[value].stored.successor(); };
+  for (ValueId next = successor(id); next != kNone; next = successor(id)) {
     // Of many parts written one by one: the next search is shorter.
-    if (values_[next].successor != kNone) values_[id].successor = values_[next].successor;
+    if (successor(next) != kNone) values_[id].stored.passFurther(successor(next));
     id = next;
   }
   return id;
@@ -269,12 +258,7 @@ ValueId StepRun::valueOf(UseId use) {
 
 // Called with mutex_ held. By a replay that the plan, or the rest of it, still has to run?
 bool StepRun::readByPlan(ValueId id) const {
-  const Plan* const plan = options_.plan.get();
-  if (plan == nullptr || !mayDrop() || unplanned(id)) return false;
-  const std::int32_t last_read = plan->last_replay_read[plannedAs(id)];
-  // Of a kept graph, or off the plan, any replay may be asked for again.
-  const bool again = last_read != kNone && (kept_graphs_.keptEver() || off_plan_);
-  return last_read >= cursor_.next() || again;
+  return mayDrop() && follower_.replayReads(id, kept_graphs_.keptEver());
 }
 
 // Called before a write that the plan may not know: replays to come that need these contents get a
@@ -294,11 +278,11 @@ void StepRun::protect(ValueId id) {
   {
     const Locked lock(*this);
     RunValue& value = values_[id];
-    present = value.storage();
+    present = value.stored.storage();
     // Freed since, and allocated again to be written: what was read is in the block that was kept.
     const bool resized = present && value.resized(present);
     if (resized) endGuard(value);
-    if (resized || value.pristine || value.overwritten) return;
+    if (resized || value.pristine || value.stored.overwritten()) return;
   }
   if (!present) return;
   c10::Storage duplicate = unwrittenCopy(present);
@@ -338,8 +322,7 @@ void StepRun::noteUnrecordedWrite(const at::Tensor& tensor) {
 }
 
 void StepRun::noteNaturalDeath(ValueId id, RunValue& value) {
-  if (value.dead) return;
-  value.dead = true;
+  if (!value.stored.noteLetGo()) return;
   if (options_.log) options_.log->add(EventKind::kNaturalDeath, id);
 }
 
@@ -347,8 +330,8 @@ void StepRun::noteNaturalDeath(ValueId id, RunValue& value) {
 void StepRun::noteNaturalDeaths() {
   std::erase_if(shared_with_program_, [&](ValueId id) {
     RunValue& value = values_[id];
-    if (!value.held) return true;
-    if (value.held.use_count() > 1) return false;
+    if (!value.stored.held()) return true;
+    if (value.stored.held().use_count() > 1) return false;
     noteNaturalDeath(id, value);
     return true;
   });

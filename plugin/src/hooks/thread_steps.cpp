@@ -72,19 +72,20 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   StepSummary summary;
   summary.opened = run->options().opened;
   summary.had_backward = run->backwardSeen();
-  summary.off_plan = run->offPlan() || run->doesMore();
+  const PlanFollower& follower = run->follower();
+  summary.off_plan = follower.offPlan() || follower.doesMore();
   summary.alone = !liveRuns().others(run.get());
   summary.waited = waited;
   summary.uncounted_bytes = run->uncountedBytes();
   const auto& options = run->options();
-  summary.plan = options.plan;
-  summary.trusted = options.plan && !run->rehearsing();
-  summary.followed = run->followed();
+  summary.plan = follower.plan();
+  summary.trusted = follower.plan() && !follower.rehearses();
+  summary.followed = follower.followed();
   Session& session = *Session::current();
-  const bool rehearsal = summary.had_backward && options.plan && run->rehearsing();
+  const bool rehearsal = summary.had_backward && follower.rehearses();
   const bool compared_whole = run->comparedWhole();  // it may have done more all the same
   if (rehearsal && (compared_whole || !summary.off_plan))
-    session.rehearsed(*options.plan, compared_whole);
+    session.rehearsed(*follower.plan(), compared_whole);
   summary.observed = options.log && session.releaseLog(options.log);
   if (summary.observed && summary.had_backward && options.record_ops &&
       session.wantsTrace(summary)) {
@@ -125,9 +126,10 @@ bool ThreadSteps::begin(c10::Device device) {
   }
   const StepStart start = session.beginStep(trains());
   watchNccl(start.record_ops || session.runTrace().on());
-  run_ = std::make_shared<StepRun>(
-      session, StepRun::Options{start.record_ops, start.hooks, start.plan, start.log, start.number,
-                                start.opened, trains()});
+  run_ = std::make_shared<StepRun>(session,
+                                   StepRun::Options{start.record_ops, start.hooks, start.log,
+                                                    start.number, start.opened, trains()},
+                                   start.plan);
   liveRuns().add(run_);
   marks_.joinStep(start.log);
   return true;

@@ -5,17 +5,18 @@
 //   C++:    LD_PRELOAD, or linking: the constructor below does.
 #include <dlfcn.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
 #include "base/own_folder.hpp"
+#include "base/said_line.hpp"
 #include "base/variables.hpp"
 #include "version.hpp"
 
 #define EBBTIDE_API extern "C" __attribute__((visibility("default")))
 
 using ebbtide::plugin::ownFolder;
+using ebbtide::plugin::sayLine;
 
 EBBTIDE_API const char* ebbtide_built_for() {
   return ebbtide::plugin::kBuiltForTorch;
@@ -37,8 +38,9 @@ EBBTIDE_API const char* ebbtide_start() {
           dlsym(RTLD_DEFAULT, "ebbtide_torch_start")) {  // two copies would count every byte twice
     Dl_info info{};
     dladdr(other, &info);
-    std::fprintf(stderr, "ebbtide: already loaded from %s; the copy in %s stays out [EB71]\n",
-                 info.dli_fname != nullptr ? info.dli_fname : "elsewhere", ownFolder().c_str());
+    const std::string first = info.dli_fname != nullptr ? info.dli_fname : "elsewhere";
+    sayLine("ebbtide: already loaded from " + first + "; the copy in " + ownFolder() +
+            " stays out [EB71]");
     return nullptr;
   }
   const std::string path = ownFolder() + "/libebbtide_torch.so";
@@ -69,7 +71,7 @@ __attribute__((constructor)) void startInCppProcess() {
   // A process without torch (a shell under the same LD_PRELOAD) is left alone.
   if (dlsym(RTLD_DEFAULT, "_ZN2at11show_configB5cxx11Ev") == nullptr) return;
   if (const char* problem = ebbtide_start()) {
-    std::fprintf(stderr, "ebbtide: %s\n", problem);
+    sayLine(std::string("ebbtide: ") + problem);
     std::_Exit(2);
   }
 }

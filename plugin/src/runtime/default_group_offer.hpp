@@ -1,5 +1,5 @@
 // DefaultGroupOffer: how to find the job's default process group, as far as its launcher's
-// variables leave open which rank this process is (session_place.cpp). Torch-free.
+// variables leave open which rank this process is (rank_discovery.hpp). Torch-free.
 #pragma once
 
 #include <functional>

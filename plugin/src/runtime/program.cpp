@@ -20,6 +20,22 @@ const std::shared_ptr<Plan>& Program::planAt(std::int64_t step) {
   return plan;
 }
 
+bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::int64_t from,
+                    std::int64_t next) {
+  const bool again = adopted != nullptr && plans_made++ > 0;
+  later_plan = nullptr;
+  if (from > next) {
+    later_plan = std::move(adopted);
+    later_from = from;
+  } else {
+    plan = std::move(adopted);
+  }
+  predicted_peak_bytes = predicted;
+  steady_peak_bytes = 0;
+  slow_offloads = 0;
+  return again;
+}
+
 void Program::noteCompared(const Plan& of) {
   for (std::size_t op = 0; op < of.replayed.size(); ++op) {
     if (of.replayed[op]) verified.insert(static_cast<OpId>(op));

@@ -21,8 +21,13 @@ struct Program {
   void askAgain();
   void forgetVerdict();  // it is planned, and its replays compared, as if it were a new one
   const std::shared_ptr<Plan>& planAt(std::int64_t step);  // that holds from then on
-  void noteCompared(const Plan& of);                       // all that it replays was
-  bool hasCompared(const Plan& of) const;                  // has all that it replays been?
+  // The only way in which a plan comes into force: with step `next`, the one that begins next, or
+  // with `from`, where that is later. nullptr: nothing is to be dropped. True: it takes the place
+  // of one that was made before.
+  bool adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::int64_t from,
+             std::int64_t next);
+  void noteCompared(const Plan& of);       // all that it replays was
+  bool hasCompared(const Plan& of) const;  // has all that it replays been?
 
   std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
   std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled

@@ -1,19 +1,20 @@
 // RunControl: who answers for a Session to the outside, and does on its planning thread what was
 // asked for there. The session knows no more of it than this. Torch-free.
 //
-// A function whose comment says so is called with the session's mutex_ held, the others without.
+// What takes a Held is called with the session's guard held, the others without.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
 
-namespace ebbtide::plugin {
+#include "runtime/session_guard.hpp"
 
-class Session;
+namespace ebbtide::plugin {
 
 class RunControl {
  public:
+  using Held = SessionGuard::Held;
   using Make = std::function<std::unique_ptr<RunControl>(Session&)>;  // which outlives it
 
   virtual ~RunControl() = default;
@@ -27,12 +28,11 @@ class RunControl {
   virtual void close() = 0;
 
   // --- training threads
-  // The session has just taken this budget: the plan that was made for it is in force too. mutex_
-  // held.
-  virtual void takePlan(const std::string& size) = 0;
+  // The session has just taken this budget: the plan that was made for it is in force too.
+  virtual void takePlan(const Held& held, const std::string& size) = 0;
 
   // --- the planning thread
-  virtual bool hasWork() const = 0;  // mutex_ held
+  virtual bool hasWork(const Held& held) const = 0;
   virtual void work() noexcept = 0;  // one piece of it
 };
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <tuple>
 #include <utility>
 
 #include "base/message_table.hpp"
@@ -24,10 +23,8 @@ std::atomic<bool> in_child{false};
 // What it still does at the program's end nobody asked for: no line may contradict the last one.
 thread_local bool on_planning_thread = false;
 
-constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be gone for good
 constexpr auto kOutlookTime = std::chrono::milliseconds(300);
 constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
-constexpr std::size_t kMostPrograms = 64;  // beyond, the one with the fewest steps is forgotten
 
 }  // namespace
 
@@ -54,6 +51,11 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                      .planning_time = kOutlookTime,
                      .cancelled = &ends_},
                     [this](const std::string& text) { debug(text); }),
+      job_(
+          config_, mutex_, *this, ends_, [this](const std::string& text) { say(text); },
+          [this](const std::string& text) { debug(text); }),
+      discovery_(config_, mutex_, *this, ends_, [this](const std::string& text) { warn(text); }),
+      budget_check_(config_, [this](const std::string& text) { warn(text); }),
       budget_(config_->stage_budgets
                   ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
                   : std::nullopt,
@@ -101,16 +103,12 @@ void Session::unlockAfterFork() {
 
 void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
                       TrainedMemory::MostBytes most_bytes, TrainedMemory::Facts facts) {
-  const std::lock_guard lock(mutex_);  // another thread may fork now
+  const Held held = mutex_.hold();  // another thread may fork now
   if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes),
                        std::move(facts)))
     return;
   trained_.measureOnly(measured_.awaits() || !budget_.holdsAny());
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
-}
-
-bool Session::onPlanningThread() noexcept {
-  return on_planning_thread;
 }
 
 void Session::say(const std::string& text) const {
@@ -143,10 +141,9 @@ void Session::wake(int threads) {
     noteStart();
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
-    checkMemory();
+    budget_check_.checkMemory(hostBudget());
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
-    if (shows_ && place_ != Place::kAsking) sayWhereItIs();  // else once the others have answered
-    if (shows_ && place_ == Place::kSettled) settle();
+    if (shows_) discovery_.show();
     planner_ = std::thread([this] {
       pthread_setname_np(pthread_self(), "ebbtide-plan");
       on_planning_thread = true;
@@ -162,31 +159,24 @@ void Session::wake(int threads) {
 
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
-  lookForGroup();
-  std::lock_guard lock(mutex_);
+  if (discovery_.lookForGroup()) changed_.notify_all();
+  const Held held = mutex_.hold();
   // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
   // another thread, which goes on.
   if (steps_ > 0 || open_steps_.any()) figures_.notePeaks(memory().statistics());
-  measureBudget(memory().ledger().liveBytes(), trains);
-  takeBudget();
-  forgetFailed();
-  judgeBudget(memory().ledger().liveBytes(), trains);
-  takeOutage();
+  measureBudget(held, memory().ledger().liveBytes(), trains);
+  takeBudget(held);
+  forgetFailed(held);
+  judgeBudget(held, memory().ledger().liveBytes(), trains);
+  takeOutage(held);
   StepStart start;
   start.number = steps_ + 1;
   start.opened = open_steps_.begin();
   run_trace_.beginStep(start.number);
   snapshots_.beginStep(start.number);
-  auto known = programs_.find(history_.last());
-  if (known != programs_.end()) {  // programs that alternate follow each other
-    const auto next = programs_.find(history_.expected());
-    if (next != programs_.end()) known = next;
-    start.plan = known->second.planAt(steps_ + 1);
-  }
+  start.plan = programs_.expectedPlan(start.number);
   // The guess may be wrong, and the step one that has a plan: its first op tells.
-  const bool any_plan = std::any_of(programs_.begin(), programs_.end(),
-                                    [](const auto& entry) { return entry.second.plan != nullptr; });
-  const bool observed = (to_record_.any() || any_plan) && !keepsEverything();
+  const bool observed = (to_record_.any() || programs_.anyPlan()) && !keepsEverything();
   start.record_ops = observed || pressed();
   start.hooks = start.record_ops || budget().has_value() || late_backwards_.stepsGoOn() ||
                 late_backwards_.crossHints();
@@ -194,15 +184,13 @@ StepStart Session::beginStep(bool trains) {
     start.plan = nullptr;
     start.record_ops = start.hooks = false;
   }
-  allowOverrunFor(start.plan.get());
+  allowOverrunFor(held, start.plan.get());
   memory().resetPeaks();
   const allocator::Statistics memory = this->memory().statistics();
-  if (observed && config_->own_allocator && freeToObserve(trains)) {
+  if (observed && config_->own_allocator && turn_.isFree(trains)) {
     start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
-    log_ = start.log;
-    log_yields_ = !trains;
-    overtook_ = 0;
-    trained_.observer().passTo(log_);
+    turn_.take(start.log, trains);
+    trained_.observer().passTo(start.log);
     if (trained_.placement()) trained_.placement()->beginStep(start.plan);
   }
   taken_.begin(memory);
@@ -213,46 +201,24 @@ StepStart Session::beginStep(bool trains) {
   return start;
 }
 
-bool Session::freeToObserve(bool trains) {
-  if (log_ == nullptr || !trains) return log_ == nullptr;
-  if (log_yields_ || log_->isOver() || log_->restsSince(kRest)) return true;
-  // A forward pass that so many steps overtook may keep its results for ever.
-  if (!log_->ranBackward()) ++overtook_;
-  return std::max(log_->passes(), overtook_) >= most_passes_;
-}
-
 bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
-  std::lock_guard lock(mutex_);
-  if (log == nullptr) return false;
-  if (log_ != log) {  // its turn was handed on, and it has ended after all
-    if (log->ranBackward()) most_passes_ = std::min(2 * most_passes_, kMostPasses);
-    return false;
-  }
+  const Held held = mutex_.hold();
+  if (!turn_.release(log)) return false;
   trained_.observer().passTo(nullptr);
-  log_ = nullptr;
   return true;
 }
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, bool trains) {
-  std::lock_guard lock(mutex_);
-  if (trains) letGoOn(first_op_signature);
+  const Held held = mutex_.hold();
+  if (trains) letGoOn(held, first_op_signature);
   if (keepsEverything()) return nullptr;
-  const std::uint64_t expected = history_.expected();
-  // A wrong plan is left where the step deviates; without one nothing can be dropped at all.
-  const Program* found = nullptr;
-  for (auto& [signature, known] : programs_) {
-    if (known.first_op_signature != first_op_signature) continue;
-    if (known.planAt(steps_ + 1) == nullptr) continue;
-    const bool better = found == nullptr || known.steps > found->steps;
-    if (better || signature == expected) found = &known;
-    if (signature == expected) break;
-  }
-  allowOverrunFor(found != nullptr ? found->plan.get() : nullptr);
-  return found != nullptr ? found->plan : nullptr;
+  std::shared_ptr<const Plan> plan = programs_.planFor(first_op_signature, steps_ + 1);
+  allowOverrunFor(held, plan.get());
+  return plan;
 }
 
 bool Session::wantsTrace(const StepSummary& summary) const {
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   if (to_record_.any() || summary.off_plan || summary.plan == nullptr) return true;
   const auto known = programs_.find(summary.plan->signature);
   return known != programs_.end() && known->second.replan;
@@ -261,16 +227,23 @@ bool Session::wantsTrace(const StepSummary& summary) const {
 void Session::noteBackwardBegins() noexcept {
   const std::int64_t live = memory().statistics().allocated_bytes;
   if (trained_.placement()) trained_.placement()->beginBackward();
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   begun_.activation_bytes = live - begun_.memory.allocated_bytes;
 }
 
 bool Session::measuredAll() const {
   const auto& end = config_->end_after;
   if (!end) return false;
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   return steps_ >= end->steps;
 }
+
+struct Session::EndedStep {  // with its backward pass, recorded
+  std::int64_t number = 0;
+  int budget_number = 0;
+  bool first = false, alone = false, decides = false;
+  std::optional<BaseGrowth::Found> growth = std::nullopt;  // to be said
+};
 
 void Session::endStep(StepSummary summary) {
   if (forked_ && summary.had_backward) std::call_once(shown_, [this] { showChild(); });
@@ -280,108 +253,74 @@ void Session::endStep(StepSummary summary) {
 
 void Session::finishStep(StepSummary summary) {
   const allocator::Statistics memory = this->memory().statistics();
-  std::unique_lock lock(mutex_);
+  std::optional<EndedStep> ended;
+  {
+    const Held held = mutex_.hold();
+    ended = noteEnd(held, summary, memory);
+  }
+  if (!ended) return;
+  summary.trace.host = hostCopies();
+  const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
+  if (!config_->trace_dir.empty()) writeTrace(*trace, ended->number);
+  // The error that ended a step has told it; where the program goes on, the next step's line does.
+  if (const auto& growth = ended->growth; growth && growth->isGrowth() && !allocation_failed_) {
+    sayGrowth(*growth, *trace);
+  } else if (growth) {
+    const Held held = mutex_.hold();
+    growth_due_ = growth->isGrowth();
+  }
+  // First: no plan is made for a budget that is too small.
+  if (ended->decides || !budget())
+    analyse(*trace, ended->first, ended->alone, ended->budget_number);
+  requestPlan({trace, ended->first, ended->alone});
+}
+
+std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary& summary,
+                                                   const allocator::Statistics& memory) {
   figures_.notePeaks(memory);
   const bool tells = open_steps_.tells(summary.opened);
-  if (open_steps_.end(summary.opened)) judgeFromNowOn();
+  if (open_steps_.end(summary.opened)) judgeFromNowOn(held);
   if (auto& placement = trained_.placement(); placement && summary.observed) {
     placement->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
     if (placement->hasWork()) changed_.notify_all();
   }
-  if (!summary.had_backward) return;
+  if (!summary.had_backward) return std::nullopt;
   trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
   if (!trained_.isElsewhere()) figures_.noteUncounted(summary.uncounted_bytes);
   const double elapsed = std::chrono::duration<double>(RunClock::now() - begun_.at).count();
   ++steps_;
   run_trace_.endStep(steps_);
   snapshots_.endStep(steps_);
-  active_.noteStep(summary.plan, steps_);
+  programs_.noteActive(summary.plan, steps_);
   figures_.addStep(elapsed);
   // One that another step kept from being recorded is still to be recorded.
-  if (summary.recorded || log_ == nullptr) to_record_.noteStep();
+  if (summary.recorded || !turn_.isTaken()) to_record_.noteStep();
   // Steps of several threads may use those up unrecorded.
   if (budget() && budget_.isResumed() && !floor_.decided()) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
-  judgeStep(summary, memory);
-  judgeOutage(summary, memory);
-  refreshMetrics(memory, elapsed);
-  noteTaken(memory, elapsed, noteProgram(summary));
-  learnStage(summary);
-  exportStages(summary);
-  seeStagesWithoutMessages(summary);
-  if (!summary.recorded) return;
+  judgeStep(held, summary, memory);
+  judgeOutage(held, summary, memory);
+  refreshMetrics(held, memory, elapsed);
+  noteTaken(held, memory, elapsed, programs_.noteStep(summary));
+  learnStage(held, summary);
+  exportStages(held, summary);
+  budget_check_.noteStep(summary, steps_);
+  if (!summary.recorded) return std::nullopt;
   figures_.noteTimeline(summary.trace);
-  const bool first = steps_ == 1;
   const bool part = late_backwards_.count() > begun_.late_backwards;
-  const bool check_floor = tells && floor_.takesStep(steps_, part);
-  const bool alone = summary.alone;
-  const auto growth = std::exchange(growth_due_, false) ? growth_.found() : std::nullopt;
-  const int budget_number = budget_.number();
-  const std::int64_t step = steps_;
-  Program& known = programs_[summary.trace.signature];
-  known.durations.merge(summary.trace);
-  if (!summary.trace.ops.empty()) known.first_op_signature = summary.trace.ops[0].signature;
-  forgetPrograms();
-  lock.unlock();
-  summary.trace.host = hostCopies();
-  const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
-  if (!config_->trace_dir.empty()) writeTrace(*trace, step);
-  // The error that ended a step has told it; where the program goes on, the next step's line does.
-  if (growth && growth->isGrowth() && !allocation_failed_) {
-    sayGrowth(*growth, *trace);
-  } else if (growth) {
-    const std::lock_guard again(mutex_);
-    growth_due_ = growth->isGrowth();
-  }
-  // First: no plan is made for a budget that is too small.
-  if (check_floor || !budget()) analyse(*trace, first, alone, budget_number);
-  requestPlan({trace, first, alone});
+  EndedStep ended{.number = steps_,
+                  .budget_number = budget_.number(),
+                  .first = steps_ == 1,
+                  .alone = summary.alone,
+                  .decides = tells && floor_.takesStep(steps_, part)};
+  if (std::exchange(growth_due_, false)) ended.growth = growth_.found();
+  programs_.noteRecorded(summary.trace);
+  return ended;
 }
 
-// Called with mutex_ held. Which program ran, and which one it followed; 0: not known.
-std::uint64_t Session::noteProgram(const StepSummary& summary) {
-  const bool as_planned = summary.plan && !summary.off_plan;
-  if (!summary.recorded && !as_planned) return 0;
-  const std::uint64_t program =
-      summary.recorded ? summary.trace.signature : summary.plan->signature;
-  history_.add(program);
-  return program;
-}
-
-void Session::forgetPrograms() {
-  if (programs_.size() <= kMostPrograms) return;
-  auto least = programs_.end();
-  for (auto it = programs_.begin(); it != programs_.end(); ++it) {
-    const bool in_use = it->first == history_.last();
-    if (!in_use && (least == programs_.end() || it->second.steps < least->second.steps)) least = it;
-  }
-  if (least != programs_.end()) programs_.erase(least);
-}
-
-const Program* Session::mainProgram() const {
-  // Where each step is a program of its own most are not planned for, and nothing is known of them.
-  const auto rank = [](const Program& program) {
-    return std::tuple(program.plain_peak_bytes > 0, program.steps, program.plain_peak_bytes);
-  };
-  const Program* main = nullptr;
-  for (const auto& [signature, known] : programs_) {
-    if (main == nullptr || rank(known) > rank(*main)) main = &known;
-  }
-  return main;
-}
-
-const Program* Session::largestProgram() const {
-  const auto largest =
-      std::max_element(programs_.begin(), programs_.end(), [](const auto& a, const auto& b) {
-        return a.second.plain_peak_bytes < b.second.plain_peak_bytes;
-      });
-  return largest != programs_.end() ? &largest->second : nullptr;
-}
-
-// Called with mutex_ held.
-bool Session::wantsPlan(const scheduler::Trace& trace) {
+bool Session::wantsPlan(const Held& held, const scheduler::Trace& trace) {
   if (planning_ || keepsEverything()) return false;
-  if (endsForBudget() && !in_pipeline_) return false;  // no plan could hold it
+  if (endsForBudget(held) && !in_pipeline_) return false;  // no plan could hold it
   Program& known = programs_[trace.signature];
   if (!budget()) {  // to foresee what one would do; and other ranks wait for its word
     const bool foresees = steps_ >= kStepsForOutlook && programs_.size() <= kPlannedAtOnce;
@@ -424,7 +363,7 @@ void Session::disable(const std::string& why) {
 }
 
 std::string Session::raiseStop() {
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   stop_.noteRaised();
   return stop_.message();
 }
@@ -440,7 +379,7 @@ void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_
 
 void Session::shutdown() {
   {
-    std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     if (std::exchange(closing_, true)) return;
     ends_ = true;
     run_trace_.endEarly();
@@ -450,12 +389,11 @@ void Session::shutdown() {
   if (planner_.joinable()) planner_.join();
   // It has trained nothing, and its parent's is not its own.
   if (forked_ && (!awake_ || !shows_)) return;
-  if (rank_job_) job_traffic_ = rank_job_->traffic();
-  if (awake_ && !settled_) settleAtEnd();
-  rank_job_.reset();  // and with it the connection to the job's store
+  if (awake_ && !discovery_.settled(mutex_.hold())) settleAtEnd();
+  job_.end();
   const allocator::Statistics memory = this->memory().statistics();
   if (awake_) {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     figures_.notePeaks(memory);
     violations_ = memory.budget_violations;
     metrics_.raiseTo(metrics::Counter::kBudgetViolations, static_cast<double>(violations_));

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <condition_variable>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -23,8 +22,6 @@
 #include "ebbtide/metrics/routes.hpp"
 #include "ebbtide/metrics/series_file.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
-#include "job/rank_job.hpp"
-#include "job/rank_survey.hpp"
 #include "memory/trained_memory.hpp"
 #include "observe/executor_counters.hpp"
 #include "observe/memory_snapshots.hpp"
@@ -33,23 +30,24 @@
 #include "out_of_memory/out_of_memory.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
-#include "record/log/event_log.hpp"
-#include "runtime/active_plan.hpp"
 #include "runtime/advised_stop.hpp"
 #include "runtime/base_growth.hpp"
+#include "runtime/budget_check.hpp"
 #include "runtime/budget_floor.hpp"
-#include "runtime/default_group_offer.hpp"
 #include "runtime/eviction_costs.hpp"
+#include "runtime/job_client.hpp"
 #include "runtime/late_backwards.hpp"
 #include "runtime/measured_budget.hpp"
+#include "runtime/observed_turn.hpp"
 #include "runtime/open_steps.hpp"
-#include "runtime/program.hpp"
-#include "runtime/program_history.hpp"
+#include "runtime/program_table.hpp"
 #include "runtime/rank_budget.hpp"
+#include "runtime/rank_discovery.hpp"
 #include "runtime/run_control.hpp"
 #include "runtime/run_figures.hpp"
 #include "runtime/run_summary.hpp"
 #include "runtime/spill_outage.hpp"
+#include "runtime/step_begin.hpp"
 #include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
 #include "runtime/steps_to_record.hpp"
@@ -58,11 +56,13 @@
 
 namespace ebbtide::plugin {
 
-class Session {
+class Session : RankDiscovery::Process, JobClient::Process {
  public:
+  using Held = SessionGuard::Held;
+
   // `make_control`: once, before it returns.
   Session(Config config, std::string torch_version, const RunControl::Make& make_control);
-  ~Session();
+  ~Session() override;
   static Session* current() noexcept;  // nullptr before start()
   static void start(Config config, std::string torch_version, const RunControl::Make& make_control);
   // Forked after its parent's training began: be inert. A child of a parent that had not is like
@@ -93,8 +93,8 @@ class Session {
   std::int64_t heldBudgetBytes() const noexcept;
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
-  void offerJobStore(RankJob::OpenStore open);
-  void offerDefaultGroup(DefaultGroupOffer group) { default_group_ = std::move(group); }
+  void offerJobStore(RankJob::OpenStore open) { job_.offerStore(std::move(open)); }
+  void offerDefaultGroup(DefaultGroupOffer group) { discovery_.offerGroup(std::move(group)); }
   allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
   allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
   SpillTarget& spills() noexcept { return trained_.spills(); }
@@ -198,98 +198,66 @@ class Session {
     bool first_step = false;
   };
 
-  // A step of so many passes, while another thread's waits to be recorded, may never end:
-  // its turn is handed on. Twice as often each time that it did end.
-  static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
-  static constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
   // By then gradients and the optimizer's state are there.
   static constexpr std::int64_t kStepsForOutlook = 3;
 
-  bool freeToObserve(bool trains);  // mutex_ held
-
-  struct StepBegin {  // of the step that began last
-    RunClock::time_point at;
-    allocator::Statistics memory;
-    ExecutorCounters::Totals executor;
-    std::int64_t late_backwards = 0;
-    std::int64_t activation_bytes = 0;  // that it has made when its backward pass begins
-  };
-
-  // Which rank it is (session_place.cpp).
-  enum class Place : std::uint8_t {
-    kLooked,   // no group so far: taken to be alone once it has trained a little
-    kAsking,   // the ranks of its group, how many share its machine
-    kSettled,  // nothing is left to learn
-  };
-  void readPlace();                                                    // before the first step
-  void lookForGroup();                                                 // between steps
-  void takeGroup(const GroupPlace& group);                             // mutex_ held
-  void becomeRank(const RankPlace& place, const std::string& job_id);  // mutex_ held
-  std::chrono::steady_clock::time_point nextPlaceLook() const;         // mutex_ held
-  // By the planning thread, all from here on; before it starts, and once it ended.
-  void seekPlace();
-  void startSurvey();
-  void learnPlace(const RankSurvey::Found& found);
-  bool stopAwaitingRank();
+  // What follows from which rank it is (session_place.cpp).
+  void becomeRank(const Held& held, const RankPlace& place, const std::string& job_id) override;
+  bool awaitRanks(const Held& held, bool awaits) override;
+  std::string serve(std::string& problem, bool on_any_port) override;
+  void sayWhere(const std::string& endpoint, bool first) override;
+  void settleRank() override;
+  void readPlace();  // before the first step
+  std::chrono::steady_clock::time_point nextPlaceLook(const Held& held) const;
   void showChild();
   void settleAtEnd();
-  void stopWaitingForPlace(const std::string& why);
-  void goWithoutPlace(const std::string& why);
-  void settle();
-  static bool onPlanningThread() noexcept;
-  std::string serve();
-  void sayWhereItIs();
   std::string budgetInWords();
   void lockForFork();
   void unlockAfterFork();
-  // The budget of the rank's stage (session_budget.cpp); with mutex_ held, but for foundStages().
-  void learnStage(const StepSummary& summary);
-  // Warn of entries of EBBTIDE_BUDGET that are for nothing.
-  void checkRankEntries() const;
-  void checkMemory();  // the machine's, the control group's: warn of a budget beyond it
-  void checkStageEntries(const std::vector<std::int32_t>& stages);
-  void seeStagesWithoutMessages(const StepSummary& summary);
-  bool foundStages(const std::vector<std::int32_t>& stages);
+  // The budget of the rank's stage (session_budget.cpp).
+  void learnStage(const Held& held, const StepSummary& summary);
+  std::optional<std::int64_t> hostBudget() const noexcept {  // in force, of the host's memory
+    return trained_.isElsewhere() ? std::nullopt : budget();
+  }
+  bool foundStages(const std::vector<std::int32_t>& stages) override;
   std::string reportText() const;
   std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
   void rewriteReport();
-  void sayStageGivenUp(const std::string& why);
-  void measureBudget(std::int64_t base_bytes, bool trains);
-  std::string inForce(const std::string& written);
-  void takeBudget();
-  bool takePause(std::optional<std::int64_t> before);
-  void sayBudget(std::optional<std::int64_t> before) const;
-  std::string measuredText(const std::string& who) const;
-  std::string modeName() const;  // as status and report have it
-  void beginAnew(bool drop_plans);
-  void judgeFromNowOn();
-  void countFromNowOn();  // steps, that tell whether the budget is held
+  void sayStageGivenUp(const Held& held, const std::string& why);
+  void measureBudget(const Held& held, std::int64_t base_bytes, bool trains);
+  std::string inForce(const Held& held, const std::string& written);
+  void takeBudget(const Held& held);
+  bool takePause(const Held& held, std::optional<std::int64_t> before);
+  void sayBudget(const Held& held, std::optional<std::int64_t> before) const;
+  std::string measuredText(const Held& held, const std::string& who) const;
+  std::string modeName(const Held& held) const;  // as status and report have it
+  void beginAnew(const Held& held, bool drop_plans);
+  void judgeFromNowOn(const Held& held);
+  void countFromNowOn(const Held& held);  // steps, that tell whether the budget is held
   scheduler::BudgetFacts stepFacts(const std::vector<RecordedStep>& recorded) const;
-  bool takeBudgetBack(const std::string& why);
-  bool pauseAgain(const std::string& why);
+  bool takeBudgetBack(const Held& held, const std::string& why);
+  bool pauseAgain(const Held& held, const std::string& why);
   void planLoop();
   bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
   void placeStep();
   // The job's plan (session_job.cpp), by the planning thread.
-  RankPlanning::Limits jobLimits(std::int64_t cap, std::optional<std::int64_t> budget) const;
-  void startRankJob();
-  void fallShort(const JobFindings::Rank& of);
-  void endRound(const std::string& why);
-  void stopOnceAdvised();
+  JobClient::Here here() const;
   void pollJob();
-  std::chrono::steady_clock::time_point nextLook() const;  // at what the others say
+  RankPlanning::Limits jobLimits(std::int64_t cap, std::optional<std::int64_t> budget) const;
+  void seeStages(const std::vector<std::int32_t>& stages) override;
+  void fallShort(const JobFindings::Rank& of) override;
+  void endRound(const std::string& why) override;
+  void adopt(const RankJob::Decision& decision) override;
+  void stopOnceAdvised();
   // `budget_number`, here and below: of budget_, when what is told or planned was begun.
   void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
                const RankPlanning::Limits& limits, int budget_number);
-  bool followJob(const scheduler::Trace& trace, Planned& planned,
-                 const RankPlanning::Limits& limits);
-  void adopt(const RankJob::Decision& decision);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
-  void sayFits();
+  void sayFits(const Held& held);
   // What a run took, and budgets that were not set (session_summary.cpp).
   std::int64_t halfBudgetBytes(std::int64_t plain_peak_bytes, std::int64_t activation_bytes) const;
   void foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph);
-  RunSummary summary() const;
+  RunSummary summary(const Held& held) const;
   void sayAtEnd();
   void preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                       Planned& planned) const;
@@ -299,72 +267,75 @@ class Session {
   std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
                                            const scheduler::TraceGraph& step,
                                            const scheduler::Schedule& schedule) const noexcept;
-  // From its next step on, or from that one.
+  // The only way in which a plan comes into force, from the next step on, or from that one;
+  // nullptr: nothing is to be dropped.
+  void putInForce(const Held& held, const scheduler::Trace& trace,
+                  const std::shared_ptr<Plan>& plan, std::int64_t predicted_peak_bytes,
+                  std::int64_t from_step = 0);
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
                int budget_number, std::int64_t from_step = 0);
   // A recorded step is over: kept for those who ask, and planned where it is wanted.
   void requestPlan(RecordedStep step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
   void finishStep(StepSummary summary);
-  // Whether the budget can be held (session_verdict.cpp). The first four take mutex_.
+  struct EndedStep;  // nothing: there is nothing to be learnt from it
+  std::optional<EndedStep> noteEnd(const Held& held, StepSummary& summary,
+                                   const allocator::Statistics& memory);
+  // Whether the budget can be held (session_verdict.cpp).
   void noteStart();
   void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
                  int budget_number);
   void addGrowth(OutOfMemory& facts) const;
-  void describeNeed(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                    const scheduler::SpillingFloor& floor, bool most);
-  void saySpills();
+  void describeNeed(const Held& held, const scheduler::Trace& trace,
+                    const scheduler::TraceGraph& graph, const scheduler::SpillingFloor& floor,
+                    bool most);
+  void saySpills(const Held& held);
   void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
   std::string madeLater(std::int64_t more_bytes) const;
-  // mutex_ held, all of these
-  void forgetFailed();
-  void beginOther();
-  void noteGrown() noexcept;
-  std::int64_t grownSince(std::int64_t base_bytes) const noexcept;
-  bool noteNeed(std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
-  void judgeBudget(std::int64_t base_bytes, bool trains);
-  void measureGrowth(std::int64_t base_bytes);
-  void mayGoOver();
-  bool endsForBudget() const;  // the run ends, or goes on over its budget to find the one it needs
-  void sayOverBudget();
-  void refuse(std::int64_t base_bytes);
-  std::string refusalText(std::int64_t base_bytes) const;
-  std::string overrunText() const;
+  void forgetFailed(const Held& held);
+  void beginOther(const Held& held);
+  void noteGrown(const Held& held) noexcept;
+  std::int64_t grownSince(const Held& held, std::int64_t base_bytes) const noexcept;
+  bool noteNeed(const Held& held, std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
+  void judgeBudget(const Held& held, std::int64_t base_bytes, bool trains);
+  void measureGrowth(const Held& held, std::int64_t base_bytes);
+  void mayGoOver(const Held& held);
+  // The run ends, or goes on over its budget to find the one it needs.
+  bool endsForBudget(const Held& held) const;
+  void sayOverBudget(const Held& held);
+  void refuse(const Held& held, std::int64_t base_bytes);
+  std::string refusalText(const Held& held, std::int64_t base_bytes) const;
+  std::string overrunText(const Held& held) const;
   std::string spillProblem() const;
-  void letGoOn(std::uint64_t first_op_signature);
-  std::uint64_t noteProgram(const StepSummary& summary);
-  // mutex_ held, all of these (session_judgement.cpp)
-  void judgeStep(const StepSummary& summary, const allocator::Statistics& memory);
+  void letGoOn(const Held& held, std::uint64_t first_op_signature);
+  // What is made of a step that is over (session_judgement.cpp).
+  void judgeStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory);
   // Of this program; 0: not known which.
-  void noteTaken(const allocator::Statistics& memory, double seconds, std::uint64_t program);
+  void noteTaken(const Held& held, const allocator::Statistics& memory, double seconds,
+                 std::uint64_t program);
   // What a step takes, as whoever asks is told: the medians of the plan in force.
-  std::optional<RecentSteps::Medians> stepTime() const;
-  void debugStep(const StepSummary& summary, const allocator::Statistics& memory,
+  std::optional<RecentSteps::Medians> stepTime(const Held& held) const;
+  void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done) const;
-  Program* programOf(const StepSummary& summary);
-  void notePlainPeak(Program& known, const allocator::Statistics& memory) const;
-  void judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
+  void notePlainPeak(const Held& held, Program& known, const allocator::Statistics& memory) const;
+  void judgePlan(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done, Program& known) const;
-  void judgeSpilling(const StepSummary& summary, Program* known);
+  void judgeSpilling(const Held& held, const StepSummary& summary, Program* known);
   // Of values that cannot be written to the host (session_spilling.cpp).
-  void takeOutage();
-  void judgeOutage(const StepSummary& summary, const allocator::Statistics& memory);
-  void endOutage();
-  void allowOverrunFor(const Plan* plan);
-  bool wantsPlan(const scheduler::Trace& trace);
-  void planAnew(Program& known);  // so many times; mutex_ held
-  void planWithoutRejected();     // takes mutex_
-  void forgetPrograms();          // mutex_ held
-  // The one that most steps ran, of those whose figures are known; of several the largest. mutex_
-  // held.
-  const Program* mainProgram() const;
-  const Program* largestProgram() const;  // by its plain peak
-  // What is exported (session_metrics.cpp). The first two with mutex_ held.
-  void refreshMetrics(const allocator::Statistics& memory, double step_seconds);
-  void exportSmallestBudget();
-  void exportPlan(const std::shared_ptr<const Plan>& plan);
+  void takeOutage(const Held& held);
+  void judgeOutage(const Held& held, const StepSummary& summary,
+                   const allocator::Statistics& memory);
+  void endOutage(const Held& held);
+  void allowOverrunFor(const Held& held, const Plan* plan);
+  bool wantsPlan(const Held& held, const scheduler::Trace& trace);
+  void planAnew(const Held& held, Program& known);  // so many times
+  void planWithoutRejected();
+  // What is exported (session_metrics.cpp).
+  void refreshMetrics(const Held& held, const allocator::Statistics& memory, double step_seconds);
+  void exportSmallestBudget(const Held& held);
+  void exportPlan(const Held& held, const std::shared_ptr<const Plan>& plan);
   void expectReplays(const Plan& plan);  // of a plan that steps are about to follow
-  void exportStages(const StepSummary& summary);
+  void exportStages(const Held& held, const StepSummary& summary);
   void writeTextFile();  // by the planning thread, and at exit
   std::chrono::steady_clock::time_point nextTextFile() const;
   void say(const std::string& text) const;
@@ -382,9 +353,6 @@ class Session {
   std::atomic<bool> wakes_{false}, awake_{false};
   bool forked_ = false;
   std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
-  DefaultGroupOffer default_group_;
-  std::atomic<bool> looks_for_group_{false};
-  std::atomic<std::int64_t> next_group_look_ns_{0};
   std::atomic<bool> disabled_{false}, keeps_everything_{false}, paused_{false};
   std::atomic<bool> pressed_{false}, only_spills_{false};
   std::atomic<bool> said_unread_{false};
@@ -399,29 +367,18 @@ class Session {
                              .debug = [this](const std::string& text) { debug(text); }}};
   const PlanSearch search_, quick_search_;
 
-  mutable std::mutex mutex_;  // guards all below
+  mutable SessionGuard mutex_;  // guards all below
   std::condition_variable changed_;
   std::thread planner_;
-  std::optional<RankJob> rank_job_;        // of the planning thread alone
-  std::optional<JobTraffic> job_traffic_;  // since that has ended
-  int threads_ = 1;                        // of one op, since wake()
+  int threads_ = 1;  // of one op, since wake()
   bool closing_ = false;
   std::atomic<bool> ends_{false};  // the same, for what does not take the lock
   bool planning_ = false;
   std::chrono::steady_clock::time_point report_due_{};
   std::unique_ptr<ToPlan> to_plan_;
-  RankJob::OpenStore open_job_store_;
-  std::optional<GroupPlace> group_;  // whose ranks are asked
-  Place place_ = Place::kSettled;
-  bool settled_ = false;
-  std::chrono::steady_clock::time_point woke_at_, asked_at_;
-  std::unique_ptr<RankSurvey> survey_;  // of the planning thread, as the rest of these
-  bool said_where_ = false;
-  RankPlace served_as_;
-  std::string served_job_;
-  std::string serve_problem_;  // not said while another rank of the job may be its cause
-  std::atomic<std::int64_t> checked_limit_of_ = 0;  // budget
-  bool checked_stages_ = false, exchanges_messages_ = false;
+  JobClient job_;
+  RankDiscovery discovery_;
+  BudgetCheck budget_check_;
   RankBudget budget_;
   MeasuredBudget measured_;  // where that in force, or to be, is of what a step takes
   std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
@@ -442,23 +399,18 @@ class Session {
   std::uint64_t needs_most_first_op_ = 0, refused_first_op_ = 0;  // 0: not known
   std::int64_t refused_base_bytes_ = 0;                           // 0: nothing was refused
   std::atomic<bool> allocation_failed_ = false;                   // since a step began
-  std::map<std::uint64_t, Program> programs_;                     // by trace signature
-  ProgramHistory history_;
+  ProgramTable programs_;
   int said_plans_ = 0;  // under this budget
   StepsToRecord to_record_;
-  ActivePlan active_;
   std::shared_ptr<const Plan> exported_plan_;
   std::optional<GpuIdentity> gpu_;
-  std::vector<std::int32_t> stages_;       // that it runs, where they are known
-  std::shared_ptr<EventLog> log_;          // of the one step at a time that observes the allocator
-  bool log_yields_ = false;                // its thread has run nothing backward so far
-  std::int64_t overtook_ = 0;              // steps that wanted its turn
-  std::int64_t most_passes_ = kFewPasses;  // of it while another step waits for its turn
+  std::vector<std::int32_t> stages_;  // that it runs, where they are known
+  ObservedTurn turn_;
 
   // figures of the run
   std::int64_t steps_ = 0;
   TakenSteps taken_;
-  StepBegin begun_;
+  StepBegin begun_;  // of the step that began last
   RunFigures figures_;
   std::int64_t base_bytes_ = 0;
   std::int64_t first_step_peak_bytes_ = 0;

@@ -1,22 +1,11 @@
 // What a Session does for a budget that is its stage's, or of what a step takes: it learns the one,
 // measures the other, and takes the budget when the next step begins.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
-#include <algorithm>
-#include <numeric>
-
-#include "config/available_memory.hpp"
-#include "ebbtide/scheduler/rank_actions.hpp"
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
-
-std::string unusedText(const std::vector<std::string>& entries, const std::string& there) {
-  return fmt::format("EBBTIDE_BUDGET: {} {} for nothing that is there: the job has {}",
-                     fmt::join(entries, ", "), entries.size() == 1 ? "is" : "are", there);
-}
 
 std::string budgetText(std::optional<std::int64_t> budget) {
   return budget ? formatBytes(*budget) : "none";
@@ -24,53 +13,15 @@ std::string budgetText(std::optional<std::int64_t> budget) {
 
 }  // namespace
 
-// Of ranks that are not there: what launchers say is known at once.
-void Session::checkRankEntries() const {
-  if (!config_->budgets || config_->rank != 0) return;
-  std::vector<std::int32_t> ranks(static_cast<std::size_t>(std::max(1, config_->world_size)));
-  std::iota(ranks.begin(), ranks.end(), 0);
-  const auto unused = config_->budgets->forNoRankOf(static_cast<std::int32_t>(ranks.size()));
-  if (!unused.empty()) warn(unusedText(unused, ranksText(ranks)));
-}
-
-void Session::checkMemory() {
-  const std::optional<std::int64_t> now = budget();
-  if (!now || trained_.isElsewhere() || checked_limit_of_.exchange(*now) == *now) return;
-  const std::string text = aboveMemory(*now, machineMemoryBytes(), groupLimitBytes());
-  if (!text.empty()) warn(text);
-}
-
-// Called with mutex_ held.
-void Session::checkStageEntries(const std::vector<std::int32_t>& stages) {
-  if (std::exchange(checked_stages_, true)) return;
-  const auto unused = config_->budgets->forNoStageOf(stages);
-  if (!unused.empty()) warn(unusedText(unused, stagesText(stages)));
-}
-
-// Called with mutex_ held. Without messages the stages are the ranks; the first step may be one of
-// another kind. Where names say otherwise, one rank alone knows all of them.
-void Session::seeStagesWithoutMessages(const StepSummary& summary) {
-  const bool asked = config_->budgets && config_->budgets->namesStages() && config_->rank == 0;
-  if (!asked || checked_stages_ || !summary.recorded) return;
-  exchanges_messages_ = exchanges_messages_ || !summary.trace.messages.empty();
-  std::vector<std::int32_t> stages = scheduler::namedStages(summary.trace);
-  if (exchanges_messages_ || steps_ < 2 || (!stages.empty() && config_->world_size > 1)) return;
-  if (stages.empty()) {
-    stages.resize(static_cast<std::size_t>(std::max(1, config_->world_size)));
-    std::iota(stages.begin(), stages.end(), 0);
-  }
-  checkStageEntries(stages);
-}
-
-void Session::learnStage(const StepSummary& summary) {
+void Session::learnStage(const Held& held, const StepSummary& summary) {
   if (summary.recorded && budget_.noteStep(summary.trace)) stop_.withdraw();
   if (budget_.waitedLongEnough(steps_, stop_.told(), std::chrono::steady_clock::now()))
-    sayStageGivenUp("the other ranks of its pipeline told nothing");
+    sayStageGivenUp(held, "the other ranks of its pipeline told nothing");
 }
 
 bool Session::foundStages(const std::vector<std::int32_t>& stages) {
   metrics_.setStages(stages);
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   stages_ = stages;
   const RankBudget::Found found = budget_.noteFound(stages);
   if (found == RankBudget::Found::kSameBudget) stop_.awaitNextRound();
@@ -78,15 +29,15 @@ bool Session::foundStages(const std::vector<std::int32_t>& stages) {
   return found == RankBudget::Found::kOtherBudget;
 }
 
-void Session::sayStageGivenUp(const std::string& why) {
+void Session::sayStageGivenUp(const Held&, const std::string& why) {
   warn(fmt::format("the stage of this rank is not known ({}): its budget is that of default, {}",
                    why, budgetText(budget())));
   floor_.checkAgain();
   to_record_.atLeast(2);
 }
 
-// With mutex_ held: a step begins. Where the base is settled, the budget that waits for it is due.
-void Session::measureBudget(std::int64_t base_bytes, bool trains) try {
+// A step begins. Where the base is settled, the budget that waits for it is due.
+void Session::measureBudget(const Held&, std::int64_t base_bytes, bool trains) try {
   if (trains) measured_.noteBegin(steps_, base_bytes);
   if (!measured_.awaits() || budget_.isPaused()) return;
   if (measured_.settled()) measured_.know(stepFacts(taken_.recorded().all()));
@@ -109,8 +60,8 @@ scheduler::BudgetFacts Session::stepFacts(const std::vector<RecordedStep>& recor
   return facts;
 }
 
-// With mutex_ held: a budget of what a step takes in bytes, "" until they are known.
-std::string Session::inForce(const std::string& written) {
+// A budget of what a step takes in bytes, "" until they are known.
+std::string Session::inForce(const Held&, const std::string& written) {
   if (written.empty()) {
     if (!budget_.isPaused()) measured_.want(std::nullopt);
     return written;
@@ -122,40 +73,40 @@ std::string Session::inForce(const std::string& written) {
 }
 
 // Between two steps: what one of them holds is gone.
-void Session::takeBudget() {
+void Session::takeBudget(const Held& held) {
   const std::optional<std::string> due = budget_.takeDue();
   if (!due) return;
   std::optional<std::int64_t> before = budget();
-  trained_.setBudget(inForce(*due));
+  trained_.setBudget(inForce(held, *due));
   const std::optional<std::int64_t> now = budget();
   metrics_.setBudgetBytes(now.value_or(allocator::kUnlimited));
-  if (takePause(before)) return;
+  if (takePause(held, before)) return;
   const bool goes_on = before_pause_.has_value();
   if (goes_on) before = std::exchange(before_pause_, std::nullopt);
   if (goes_on) {
     say(fmt::format("it goes on with step {}: the budget is {}", steps_ + 1, budgetText(now)));
   } else if (now != before || (budget_.isOfStage() && !budget_.isAsked())) {
-    sayBudget(before);  // not of a pause that was lifted before it began
+    sayBudget(held, before);  // not of a pause that was lifted before it began
   }
-  if (now != before) checkMemory();
+  if (now != before) budget_check_.checkMemory(hostBudget());
   if (goes_on || now != before) open_steps_.changeBudget();
   if (goes_on) floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
   to_record_.atLeast(3);
   if (goes_on && now == before) {  // plans hold again, too
-    countFromNowOn();
+    countFromNowOn(held);
     return figures_.forgetPeaks();
   }
   said_plans_ = 0;
   for (auto& [signature, known] : programs_) known.asked = known.said_plan = false;
   const bool shrank = now.value_or(allocator::kUnlimited) < before.value_or(allocator::kUnlimited);
-  if (now != before) beginAnew(shrank || !now);
-  countFromNowOn();
-  control_->takePlan(*due);
+  if (now != before) beginAnew(held, shrank || !now);
+  countFromNowOn(held);
+  control_->takePlan(held, *due);
 }
 
 // Plans stay for when it goes on. True: it is paused.
-bool Session::takePause(std::optional<std::int64_t> before) {
+bool Session::takePause(const Held&, std::optional<std::int64_t> before) {
   const bool was = paused_.exchange(budget_.isPaused());
   if (!paused_) return false;
   if (!was) {
@@ -166,15 +117,16 @@ bool Session::takePause(std::optional<std::int64_t> before) {
   return true;
 }
 
-std::string Session::modeName() const {
+std::string Session::modeName(const Held&) const {
   return paused_ || budget_.isPaused() ? "paused" : budget() ? "budget" : "measure";
 }
 
-void Session::sayBudget(std::optional<std::int64_t> before) const {
+void Session::sayBudget(const Held& held, std::optional<std::int64_t> before) const {
   const std::optional<std::int64_t> now = budget();
   const bool by_stage = budget_.isOfStage() && !budget_.isAsked();
   if (measured_.wanted())
-    return say(measuredText(by_stage ? "this rank runs " + stagesText(budget_.stages()) : ""));
+    return say(
+        measuredText(held, by_stage ? "this rank runs " + stagesText(budget_.stages()) : ""));
   if (!by_stage) {
     say(fmt::format("the budget is {} from step {} on, before {}", budgetText(now), steps_ + 1,
                     budgetText(before)));
@@ -188,7 +140,7 @@ void Session::sayBudget(std::optional<std::int64_t> before) const {
                         stages));
 }
 
-std::string Session::measuredText(const std::string& who) const {
+std::string Session::measuredText(const Held&, const std::string& who) const {
   const std::string form = measured_.wanted()->text();
   const std::string whose = who.empty() ? "the" : who + ": its";
   if (!measured_.known())
@@ -205,9 +157,9 @@ std::string Session::measuredText(const std::string& who) const {
                      others);
 }
 
-// With mutex_ held: the budget that was asked for while the run went on cannot be held. The one
+// The budget that was asked for while the run went on cannot be held. The one
 // before it is due: a run is not ended by a request.
-bool Session::takeBudgetBack(const std::string& why) {
+bool Session::takeBudgetBack(const Held&, const std::string& why) {
   const std::optional<std::int64_t> now = budget();
   if (!budget_.takeBack()) return false;
   const std::string spills = trained_.spills().lastError();
@@ -218,9 +170,9 @@ bool Session::takeBudgetBack(const std::string& why) {
   return true;
 }
 
-// With mutex_ held: the budget that holds again after a pause cannot be held. The pause is due once
+// The budget that holds again after a pause cannot be held. The pause is due once
 // more: a run is not ended by a request.
-bool Session::pauseAgain(const std::string& why) {
+bool Session::pauseAgain(const Held&, const std::string& why) {
   const std::optional<std::int64_t> now = budget();
   if (!budget_.pauseAgain()) return false;
   warn(
@@ -230,23 +182,23 @@ bool Session::pauseAgain(const std::string& why) {
   return true;
 }
 
-// With mutex_ held. What happened while steps of an older budget ran, or beside those, is no word
+// What happened while steps of an older budget ran, or beside those, is no word
 // on this one.
-void Session::judgeFromNowOn() {
+void Session::judgeFromNowOn(const Held& held) {
   floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
-  countFromNowOn();
+  countFromNowOn(held);
   memory().resetPeaks();
   figures_.forgetPeaks();
   to_record_.atLeast(3);
 }
 
-void Session::countFromNowOn() {
+void Session::countFromNowOn(const Held&) {
   taken_.judgeFrom(steps_, memory().ledger().overruns());
 }
 
 // As a run that begins: its first step may go over an impossible budget, and is judged by it.
-void Session::beginAnew(bool drop_plans) {
+void Session::beginAnew(const Held&, bool drop_plans) {
   smallest_without_spill_bytes_ = 0;
   fits_.reset();
   spills_each_step_.clear();
@@ -255,10 +207,7 @@ void Session::beginAnew(bool drop_plans) {
   stop_.goOn();
   refused_base_bytes_ = 0;
   budget_.beginAnew();
-  for (auto& [signature, known] : programs_) {
-    known.later_plan = nullptr;
-    if (drop_plans) known.plan = nullptr;  // made for more: it would go over
-  }
+  programs_.beginAnew(drop_plans);
 }
 
 }  // namespace ebbtide::plugin

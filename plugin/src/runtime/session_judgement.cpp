@@ -1,5 +1,5 @@
 // What a Session makes of a step that is over: was its plan right, and is the program to be
-// recorded again? All of it with mutex_ held.
+// recorded again?
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -50,21 +50,24 @@ bool ranMoreBackward(const StepSummary& summary) {
 
 }  // namespace
 
-void Session::judgeStep(const StepSummary& summary, const allocator::Statistics& memory) {
+void Session::judgeStep(const Held& held, const StepSummary& summary,
+                        const allocator::Statistics& memory) {
   base_bytes_ = begun_.memory.allocated_bytes;
-  Program* const known = programOf(summary);
+  Program* known = programs_.programOf(summary);
+  if (known == nullptr && !budget()) known = &programs_[programs_.last()];
   if (known != nullptr) ++known->steps;
-  if (known != nullptr && !budget()) notePlainPeak(*known, memory);
+  if (known != nullptr && !budget()) notePlainPeak(held, *known, memory);
   const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
-  debugStep(summary, memory, done);
+  debugStep(held, summary, memory, done);
   if (summary.followed) counters_.addFollowedStep();
-  if (summary.trusted && !summary.off_plan) judgePlan(summary, memory, done, *known);
+  if (summary.trusted && !summary.off_plan) judgePlan(held, summary, memory, done, *known);
   if (ranMoreBackward(summary)) known->askAgain();
-  if (spilled(done)) judgeSpilling(summary, known);
+  if (spilled(done)) judgeSpilling(held, summary, known);
   violations_ = memory.budget_violations;
 }
 
-void Session::debugStep(const StepSummary& summary, const allocator::Statistics& memory,
+void Session::debugStep(const Held&, const StepSummary& summary,
+                        const allocator::Statistics& memory,
                         const ExecutorCounters::Totals& done) const {
   debug(fmt::format(
       "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
@@ -75,23 +78,18 @@ void Session::debugStep(const StepSummary& summary, const allocator::Statistics&
       memory.plan_deviations - begun_.memory.plan_deviations, planUse(summary)));
 }
 
-// nullptr: not known which program it was.
-Program* Session::programOf(const StepSummary& summary) {
-  if (summary.plan && !summary.off_plan) return &programs_[summary.plan->signature];
-  if (summary.recorded) return &programs_[summary.trace.signature];
-  return budget() ? nullptr : &programs_[history_.last()];
-}
-
 // Both of the same step, the largest: a budget is peak less a share of the activations.
-void Session::notePlainPeak(Program& known, const allocator::Statistics& memory) const {
+void Session::notePlainPeak(const Held&, Program& known,
+                            const allocator::Statistics& memory) const {
   if (memory.allocated_peak_bytes < known.plain_peak_bytes) return;
   known.plain_peak_bytes = memory.allocated_peak_bytes;
   if (begun_.activation_bytes > 0) known.activation_bytes = begun_.activation_bytes;
 }
 
 // The step trusted its plan and followed it to its end.
-void Session::judgePlan(const StepSummary& summary, const allocator::Statistics& memory,
-                        const ExecutorCounters::Totals& done, Program& known) const {
+void Session::judgePlan(const Held&, const StepSummary& summary,
+                        const allocator::Statistics& memory, const ExecutorCounters::Totals& done,
+                        Program& known) const {
   const Plan& plan = *summary.plan;
   known.steady_peak_bytes = std::max(known.steady_peak_bytes, memory.allocated_peak_bytes);
   const double predicted = static_cast<double>(plan.predicted_peak_bytes);
@@ -106,7 +104,7 @@ void Session::judgePlan(const StepSummary& summary, const allocator::Statistics&
 }
 
 // Without a plan of its own it fitted until now, or is a new one.
-void Session::judgeSpilling(const StepSummary& summary, Program* known) {
+void Session::judgeSpilling(const Held&, const StepSummary& summary, Program* known) {
   const bool no_plan = summary.plan == nullptr || (summary.recorded && summary.off_plan);
   if (no_plan && !planning_) {
     const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
@@ -124,7 +122,7 @@ void Session::judgeSpilling(const StepSummary& summary, Program* known) {
 }
 
 // For those who ask what steps take; and a budget that was asked for is held, or taken back.
-void Session::noteTaken(const allocator::Statistics& memory, double seconds,
+void Session::noteTaken(const Held& held, const allocator::Statistics& memory, double seconds,
                         std::uint64_t program) {
   const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
   taken_.end(memory, {.number = steps_,
@@ -138,11 +136,11 @@ void Session::noteTaken(const allocator::Statistics& memory, double seconds,
                       .peak_bytes = memory.allocated_peak_bytes});
   const bool over = this->memory().ledger().overruns() > taken_.violationsBefore();
   const bool counts = open_steps_.settled() && !budget_.isOpen() && !paused_;
-  if (over && counts && budget_.isAsked()) takeBudgetBack("a step went over it");
+  if (over && counts && budget_.isAsked()) takeBudgetBack(held, "a step went over it");
 }
 
-std::optional<RecentSteps::Medians> Session::stepTime() const {
-  return taken_.stepTime(steps_, active_.fromStep());
+std::optional<RecentSteps::Medians> Session::stepTime(const Held&) const {
+  return taken_.stepTime(steps_, programs_.active().fromStep());
 }
 
 }  // namespace ebbtide::plugin

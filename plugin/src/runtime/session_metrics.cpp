@@ -30,7 +30,8 @@ double fragmentation(const allocator::Statistics& memory) {
 }  // namespace
 
 // The allocator counts by itself; its totals never fall but where another memory takes its place.
-void Session::refreshMetrics(const allocator::Statistics& memory, double step_seconds) {
+void Session::refreshMetrics(const Held& held, const allocator::Statistics& memory,
+                             double step_seconds) {
   metrics_.setBytes(Gauge::kAllocatedBytes, memory.allocated_bytes);
   metrics_.setBytes(Gauge::kMappedBytes, memory.mapped_bytes);
   metrics_.setBytes(Gauge::kCachedBytes, memory.cached_bytes);
@@ -40,24 +41,24 @@ void Session::refreshMetrics(const allocator::Statistics& memory, double step_se
   metrics_.set(Gauge::kFragmentationRatio, fragmentation(memory));
   metrics_.setBytes(Gauge::kExternalMarginBytes, memory.margin_bytes);
   metrics_.setBytes(Gauge::kUncountedBytes, figures_.uncountedBytes());
-  exportSmallestBudget();
+  exportSmallestBudget(held);
   metrics_.raiseTo(Counter::kAllocations, static_cast<double>(memory.allocations));
   metrics_.raiseTo(Counter::kPlacedAllocations, static_cast<double>(memory.planned_allocations));
   metrics_.raiseTo(Counter::kMisplacedAllocations, static_cast<double>(memory.plan_deviations));
   metrics_.raiseTo(Counter::kReclaims, static_cast<double>(memory.reclaims));
   metrics_.raiseTo(Counter::kBudgetViolations, static_cast<double>(memory.budget_violations));
-  if (active_.plan() != exported_plan_) exportPlan(active_.plan());
+  if (const auto& plan = programs_.active().plan(); plan != exported_plan_) exportPlan(held, plan);
   metrics_.addStep(step_seconds);
   metrics_.set(Gauge::kLastStepTimestamp, unixSeconds());
   metrics_.noteStepEnd();
 }
 
-void Session::exportSmallestBudget() {
+void Session::exportSmallestBudget(const Held&) {
   const std::int64_t smallest = smallestBudgetBytes();
   if (smallest > 0) metrics_.setBytes(Gauge::kSmallestBudgetBytes, smallest);
 }
 
-void Session::exportPlan(const std::shared_ptr<const Plan>& plan) {
+void Session::exportPlan(const Held&, const std::shared_ptr<const Plan>& plan) {
   exported_plan_ = plan;
   metrics_.setPlan(plan ? plan->planner : "", plan && plan->feasible);
   metrics_.set(Gauge::kPredictedPeakBytes, plan ? static_cast<double>(plan->predicted_peak_bytes)
@@ -73,9 +74,9 @@ void Session::expectReplays(const Plan& plan) {
   metrics_.expectReplays(ops);
 }
 
-// Called with mutex_ held. Where the program names its stages, or the rank's budget is that of its
+// Where the program names its stages, or the rank's budget is that of its
 // stage and it is known by now.
-void Session::exportStages(const StepSummary& summary) {
+void Session::exportStages(const Held&, const StepSummary& summary) {
   if (!summary.recorded) return;
   const std::vector<std::int32_t> named = scheduler::namedStages(summary.trace);
   if (named.empty()) return;
@@ -85,7 +86,7 @@ void Session::exportStages(const StepSummary& summary) {
 
 void Session::noteGpu(GpuIdentity gpu) {
   metrics_.setGpu(gpu.index, gpu.uuid);
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   gpu_ = std::move(gpu);
 }
 

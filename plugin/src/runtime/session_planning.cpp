@@ -38,7 +38,7 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool alone
   const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   auto shares = scheduler::activationShares(trace, graph);
   {
-    std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     const auto program = programs_.find(trace.signature);
     if (program != programs_.end()) program->second.shares = std::move(shares);
   }
@@ -50,9 +50,9 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool alone
 
 void Session::requestPlan(RecordedStep step) {
   {
-    std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     taken_.record(step);
-    if (!wantsPlan(*step.trace)) return;
+    if (!wantsPlan(held, *step.trace)) return;
     to_plan_ = std::make_unique<ToPlan>(ToPlan{std::move(step.trace), step.first_step});
     planning_ = true;
   }
@@ -60,32 +60,32 @@ void Session::requestPlan(RecordedStep step) {
 }
 
 void Session::planLoop() {
-  startRankJob();
+  job_.begin(here());
   for (;;) {
     std::unique_ptr<ToPlan> to_plan;
     bool to_place = false, asked = false;
     int budget_number = 0;
     {
-      std::unique_lock lock(mutex_);
-      const auto due = std::min({nextLook(), nextTextFile(), nextReport(), nextPlaceLook()});
-      changed_.wait_until(lock, due, [this, due] {
-        return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork() ||
-               nextPlaceLook() < due || due <= std::chrono::steady_clock::now();
+      Held held = mutex_.hold();
+      const auto due =
+          std::min({job_.nextPoll(), nextTextFile(), nextReport(), nextPlaceLook(held)});
+      held.waitUntil(changed_, due, [&] {
+        return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork(held) ||
+               nextPlaceLook(held) < due || due <= std::chrono::steady_clock::now();
       });
       if (closing_) return;
       to_plan = std::move(to_plan_);
       budget_number = budget_.number();
       to_place = hasStepToPlace();
-      asked = control_->hasWork();
+      asked = control_->hasWork(held);
     }
     try {
-      seekPlace();
+      if (shows_) discovery_.seek(std::chrono::steady_clock::now());
       if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
       if (nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
     } catch (const std::exception& error) {
       warn(std::string("this run is not shown everywhere: ") + error.what());
-      const std::lock_guard lock(mutex_);
-      settled_ = true;
+      discovery_.giveUp(mutex_.hold());
     }
     if (to_plan == nullptr) {
       if (to_place) placeStep();
@@ -98,7 +98,7 @@ void Session::planLoop() {
     } catch (const std::exception& error) {
       warn(std::string("no plan could be made, values are spilled instead: ") + error.what());
     }
-    std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     planning_ = to_plan_ != nullptr;
     if (budget_number != budget_.number()) to_record_.atLeast(2);
   }
@@ -131,7 +131,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   const Bytes cap = trained_.planningCapBytes();
   const RankPlanning::Limits limits = jobLimits(cap, budget);
   {
-    std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     const auto program = programs_.find(trace.signature);
     if (program == programs_.end()) return;         // forgotten meanwhile
     if (budget_number != budget_.number()) return;  // it is another one by now: so will be the plan
@@ -144,7 +144,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
       known.plan = known.later_plan = nullptr;
       known.predicted_peak_bytes = plain.peak_bytes;
       if (!first_step) fits_ = Fits{plain.peak_bytes, graph.activation_bytes};
-      sayFits();
+      sayFits(held);
     }
   }
   if (plain.peak_bytes <= cap) {
@@ -165,20 +165,18 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
     publish(trace, planned, plan_time.count(), budget_number);
   };
   publish_now();
-  if (own && followJob(trace, planned, limits)) publish_now();
+  if (own && job_.follow(trace, planned, limits)) publish_now();
   if (own && !first_step) tellJob(trace, *own, limits, budget_number);
 }
 
-// With mutex_ held, once, and of a whole run: not where a step spilled or a program has a plan. Not
+// Once, and of a whole run: not where a step spilled or a program has a plan. Not
 // before the budget is decided: until then the base grows, and with it the budget that is named.
-void Session::sayFits() {
+void Session::sayFits(const Held&) {
   if (!fits_ || !(floor_.decided() || budget_.isOpen())) return;
   const Fits fits = *std::exchange(fits_, std::nullopt);
   const ExecutorCounters::Totals done = counters_.totals();
-  const bool gave_up = done.spilled_bytes > 0 || done.dropped_online_bytes > 0 ||
-                       std::any_of(programs_.begin(), programs_.end(), [](const auto& program) {
-                         return program.second.plans_made > 0;
-                       });
+  const bool gave_up =
+      done.spilled_bytes > 0 || done.dropped_online_bytes > 0 || programs_.anyWasPlanned();
   if (gave_up || floor_.tooSmall() || !budget_.isNew(RankBudget::Message::kFits)) return;
   const Bytes half = halfBudgetBytes(fits.plain_peak_bytes, fits.activation_bytes);
   const Bytes others = trained_.othersBytes();
@@ -221,11 +219,22 @@ std::shared_ptr<Plan> Session::planOf(const scheduler::Trace& trace, const Plann
   return plan;
 }
 
+void Session::putInForce(const Held&, const scheduler::Trace& trace,
+                         const std::shared_ptr<Plan>& plan, std::int64_t predicted_peak_bytes,
+                         std::int64_t from_step) {
+  Program& known = programs_[trace.signature];
+  if (plan != nullptr) {
+    plan->trusted = known.hasCompared(*plan);
+    expectReplays(*plan);
+  }
+  if (known.adopt(plan, predicted_peak_bytes, from_step, steps_ + 1)) counters_.addReplan();
+}
+
 void Session::publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
                       int budget_number, std::int64_t from_step) {
   const auto& [step, result, simulated] = planned;
   std::shared_ptr<Plan> plan = planOf(trace, planned, plan_seconds);
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   if (closing_) return;
   const auto program = programs_.find(trace.signature);
   if (program == programs_.end()) return;         // forgotten meanwhile
@@ -237,34 +246,22 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     to_record_.atLeast(2);
     return;
   }
-  plan->trusted = known.hasCompared(*plan);
-  if (known.plans_made++ > 0) counters_.addReplan();
-  expectReplays(*plan);
-  known.later_plan = nullptr;
-  if (from_step > steps_ + 1) {
-    known.later_plan = plan;
-    known.later_from = from_step;
-  } else {
-    known.plan = plan;
-  }
-  known.predicted_peak_bytes = simulated.peak_bytes;
-  known.steady_peak_bytes = 0;
-  known.slow_offloads = 0;
+  putInForce(held, trace, plan, simulated.peak_bytes, from_step);
   to_record_.atLeast(3);
-  if (!result.feasible && outage_.giveUp()) endOutage();
+  if (!result.feasible && outage_.giveUp()) endOutage(held);
   spills_each_step_.clear();
   smallest_without_spill_bytes_ = 0;
   if (const std::optional<Bytes> budget = this->budget(); budget && !result.feasible) {
     smallest_without_spill_bytes_ =
         trained_.budgetWithRoomFor(simulated.peak_bytes + trained_.unplannedBytes());
     // What is kept free may have become less since the plan was begun.
-    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget()) {
+    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget(held)) {
       spills_each_step_ = describe(SpillingNotice{.budget_bytes = *budget,
                                                   .predicted_peak_bytes = simulated.peak_bytes,
                                                   .enough_bytes = smallest_without_spill_bytes_,
                                                   .copied_bytes = plan->host_bytes,
                                                   .to_pinned_memory = trained_.isElsewhere()});
-      saySpills();
+      saySpills(held);
     }
   }
   const std::string text = fmt::format(
@@ -275,7 +272,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
       plan_seconds, formatBytes(plan->predicted_peak_bytes), formatBytes(known.plain_peak_bytes),
       plan->replays, copiesText(*plan), 100 * plan->overhead_ratio);
   // Where each step is a program of its own such lines tell of what no step follows.
-  if (endsForBudget() || std::exchange(known.said_plan, true) || said_plans_++ >= kSaidPlans) {
+  if (endsForBudget(held) || std::exchange(known.said_plan, true) || said_plans_++ >= kSaidPlans) {
     debug(text);
   } else {
     say(text);

@@ -28,20 +28,15 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
 }  // namespace
 
 void Session::planWithoutRejected() {
-  const std::lock_guard lock(mutex_);
-  for (auto& [program, known] : programs_) {
-    const auto rejects = [this](const auto& plan) { return plan && replay_trust_.rejects(*plan); };
-    if (!rejects(known.plan) && !rejects(known.later_plan)) continue;
-    if (rejects(known.plan)) known.plan = nullptr;
-    known.later_plan = nullptr;
-    known.replan = true;  // without it: so it is another plan each time, and the ops are finite
-    to_record_.atLeast(2);
-  }
+  const Held held = mutex_.hold();
+  // Without them: so it is another plan each time, and the ops are finite.
+  const auto rejects = [this](const Plan& plan) { return replay_trust_.rejects(plan); };
+  if (programs_.dropPlans(rejects)) to_record_.atLeast(2);
 }
 
 void Session::rehearsed(const Plan& plan, bool whole) {
   replay_trust_.noteRehearsal();
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   const auto program = programs_.find(plan.signature);
   if (program == programs_.end() || program->second.plan.get() != &plan) return;
   Program& known = program->second;
@@ -52,11 +47,10 @@ void Session::rehearsed(const Plan& plan, bool whole) {
     return;
   }
   // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
-  if (++known.partial_rehearsals % kPartialRehearsals == 0) planAnew(known);
+  if (++known.partial_rehearsals % kPartialRehearsals == 0) planAnew(held, known);
 }
 
-// Called with mutex_ held.
-void Session::planAnew(Program& known) {
+void Session::planAnew(const Held&, Program& known) {
   known.plan = known.later_plan = nullptr;
   known.askAgain();
   to_record_.atLeast(2);
@@ -65,10 +59,10 @@ void Session::planAnew(Program& known) {
 // Memory may be there, or the plan another one, next time. If not, in a few: what does not fit is
 // spilled.
 void Session::rehearsalFailed(const Plan& plan, const std::string& why) {
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   const auto program = programs_.find(plan.signature);
   if (program == programs_.end() || program->second.plan.get() != &plan) return;
-  planAnew(program->second);
+  planAnew(held, program->second);
   if (!program->second.replan)
     warn("no plan could be rehearsed, values are spilled instead: " + why);
 }
@@ -81,7 +75,7 @@ void Session::preferCompared(const scheduler::Trace& trace, bool first_step, std
   scheduler::Trace compared = trace;
   bool any = false;
   {
-    std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     const auto known = programs_.find(trace.signature);
     if (known == programs_.end()) return;
     for (std::size_t op = 0; op < compared.ops.size(); ++op) {

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -21,6 +22,7 @@ namespace {
 using allocator::Bytes;
 
 constexpr std::size_t kMostShares = 5;  // of live memory, that are told
+constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
 
 // nullptr: nobody told.
 nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals) {
@@ -59,14 +61,14 @@ void Session::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
 }
 
 bool Session::observesBy(const EventLog* log) const {
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  return lock && log != nullptr && log_.get() == log;
+  const auto held = mutex_.tryHold();
+  return held && turn_.isOf(log);
 }
 
 // Without waiting: the thread may hold the lock.
 void Session::addGrowth(OutOfMemory& facts) const {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  const auto growth = lock ? growth_.found() : std::nullopt;
+  const auto held = mutex_.tryHold();
+  const auto growth = held ? growth_.found() : std::nullopt;
   if (!growth) return;
   const Bytes rest = facts.live_by_op.empty() || facts.live_by_op.back().blocks > 0
                          ? 0
@@ -154,7 +156,7 @@ void Session::rewriteReport() {
   const auto now = std::chrono::steady_clock::now();
   report_due_ = now + kFirstReport;
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     if (steps_ == 0) return;
   }
   report_due_ = now + kReportEvery;
@@ -165,16 +167,16 @@ void Session::rewriteReport() {
 }
 
 std::string Session::reportText() const {
-  std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   const Program none;
-  const Program& program = mainProgram() != nullptr ? *mainProgram() : none;
-  const Program& largest = largestProgram() != nullptr ? *largestProgram() : none;
+  const Program& program = programs_.main() != nullptr ? *programs_.main() : none;
+  const Program& largest = programs_.largest() != nullptr ? *programs_.largest() : none;
   scheduler::ActivationShares shares = largest.shares;
   shares.addRestOf(largest.activation_bytes);
   const Bytes activation_bytes = shares.totalBytes();
   const allocator::Statistics memory = trained_.memory().statistics();
   const ExecutorCounters::Totals done = counters_.totals();
-  const auto step_time = stepTime();
+  const auto step_time = stepTime(held);
   const scheduler::BudgetMargins margins = trained_.margins();
   const scheduler::BudgetFacts facts = trained_.memoryFacts();
   nlohmann::json report = {
@@ -182,7 +184,7 @@ std::string Session::reportText() const {
       {"torch_version", torch_version_},
       {"rank", config_->rank},
       {"world_size", config_->world_size},
-      {"mode", modeName()},
+      {"mode", modeName(held)},
       {"ended", ends_.load()},
       {"budget_bytes", metrics::orNull(budget())},
       {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
@@ -235,9 +237,9 @@ std::string Session::reportText() const {
       {"dominating", saved_text_},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},
-      {"plan", planSummary(program.plan.get(), active_.firstStep())},
+      {"plan", planSummary(program.plan.get(), programs_.active().firstStep())},
       {"communication", ofCommunication(ncclTotals())},
-      {"job", ofJob(job_traffic_)},
+      {"job", ofJob(job_.traffic())},
   };
   return report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }

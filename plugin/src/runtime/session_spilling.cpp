@@ -30,55 +30,48 @@ void Session::warnOfUnreadSpills(std::int64_t bytes, const std::string& op) {
                   formatBytes(bytes), op));
 }
 
-// With mutex_ held. Steps that begin now follow no plan that counts on the host.
-void Session::takeOutage() {
+// Steps that begin now follow no plan that counts on the host.
+void Session::takeOutage(const Held&) {
   if (!outage_.take()) return;
-  const auto counts_on_it = [](const std::shared_ptr<Plan>& plan) {
-    return plan && (plan->host_fetches > 0 || !plan->feasible);
-  };
-  for (auto& [signature, known] : programs_) {
-    if (!counts_on_it(known.plan) && !counts_on_it(known.later_plan)) continue;
-    if (counts_on_it(known.plan)) known.plan = nullptr;
-    known.later_plan = nullptr;
-    known.replan = true;
-  }
+  programs_.dropPlans([](const Plan& plan) { return plan.host_fetches > 0 || !plan.feasible; });
   to_record_.atLeast(3);
 }
 
-// With mutex_ held: a step that is about to run follows this plan, nullptr: none. Nothing can be
+// A step that is about to run follows this plan, nullptr: none. Nothing can be
 // spilled of what it cannot compute again, of the originals of a rehearsal, or of what a plan that
 // was made for an earlier step leaves over. A plan that a step has held the budget under has to.
-void Session::allowOverrunFor(const Plan* plan) {
+void Session::allowOverrunFor(const Held&, const Plan* plan) {
   const bool may_go = budget_.isAsked() || budget_.isResumed();
   if (!outage_.awaitsPlan() || may_go || config_->on_infeasible != OnInfeasible::kStop) return;
   if (!budget() || trained_.isElsewhere()) return;
   const auto known = plan != nullptr ? programs_.find(plan->signature) : programs_.end();
-  const bool held = known != programs_.end() && known->second.held_plan.get() == plan;
-  if (held)
+  const bool proved = known != programs_.end() && known->second.held_plan.get() == plan;
+  if (proved)
     trained_.refuseOverrun();
   else
     trained_.limitOverrun();
 }
 
-// With mutex_ held, when a step is over.
-void Session::judgeOutage(const StepSummary& summary, const allocator::Statistics& memory) {
+// A step is over.
+void Session::judgeOutage(const Held& held, const StepSummary& summary,
+                          const allocator::Statistics& memory) {
   if (!outage_.awaitsPlan()) return;
   const bool within = memory.budget_violations == begun_.memory.budget_violations;
   const bool planned = summary.trusted && !summary.off_plan && summary.plan->feasible &&
                        summary.plan->host_fetches == 0;
   floor_.countFrom(memory.budget_violations);
   if (within && planned) programs_[summary.plan->signature].held_plan = summary.plan;
-  if (outage_.endStep(within && planned)) endOutage();
+  if (outage_.endStep(within && planned)) endOutage(held);
 }
 
-// With mutex_ held. What went over the budget until now tells nothing of it.
-void Session::endOutage() {
+// What went over the budget until now tells nothing of it.
+void Session::endOutage(const Held& held) {
   floor_.countFrom(memory().statistics().budget_violations);
   floor_.checkAgain();
   memory().resetPeaks();
   figures_.forgetPeaks();
   to_record_.atLeast(3);
-  mayGoOver();  // until they have decided
+  mayGoOver(held);  // until they have decided
 }
 
 }  // namespace ebbtide::plugin

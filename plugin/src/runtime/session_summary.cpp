@@ -46,7 +46,7 @@ void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph
   const Bytes plain =
       scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     if (steps_ < kStepsForOutlook || plain <= foreseen_peak_bytes_) return;
     foreseen_peak_bytes_ = plain;
   }
@@ -62,15 +62,14 @@ void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph
   auto smallest = ends_ ? RunSummary::Outlook{} : outlookOf(smallestBudgetBytes());
   smallest.needed_bytes = needed;
   if (ends_) return;  // what was cut off is no word on time
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   outlook_half_ = half;
   outlook_smallest_ = smallest;
 }
 
-// With mutex_ held.
-RunSummary Session::summary() const {
-  const Program* const largest = largestProgram();
-  const auto step_time = stepTime();
+RunSummary Session::summary(const Held& held) const {
+  const Program* const largest = programs_.largest();
+  const auto step_time = stepTime(held);
   const double recomputed = static_cast<double>(counters_.totals().recompute_ns) * 1e-9;
   RunSummary run{.steps = steps_,
                  .step_seconds = step_time ? step_time->seconds : 0,
@@ -84,8 +83,9 @@ RunSummary Session::summary() const {
   if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
   if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
   if (figures_.totalSeconds() > 0) run.recompute_share = recomputed / figures_.totalSeconds();
-  const Bytes smallest = smallestBudgetBytes(), grown = grownSince(0);  // since they were foreseen
-  if (run.half.budget_bytes == 0) {                                     // known without a plan
+  const Bytes smallest = smallestBudgetBytes();
+  const Bytes grown = grownSince(held, 0);  // since they were foreseen
+  if (run.half.budget_bytes == 0) {         // known without a plan
     run.half.budget_bytes = halfBudgetBytes(run.plain_peak_bytes, run.activation_bytes);
   } else {
     run.half.budget_bytes = std::max(run.half.budget_bytes + grown, smallest);
@@ -104,9 +104,9 @@ RunSummary Session::summary() const {
 void Session::sayAtEnd() try {
   RunSummary run;
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     if (steps_ == 0 || stop_.raised() || allocation_failed_) return;
-    run = summary();
+    run = summary(held);
   }
   const std::string folder =
       RankSocket(config_->socket_dir, config_->job_id, config_->rank).jobFolder();

@@ -75,17 +75,17 @@ std::int64_t Session::heldBudgetBytes() const noexcept {
   return held > 0 ? held + grown_since_held_bytes_ : 0;
 }
 
-// With mutex_ held. Of the base, beyond what a step began with, and what was judged.
-std::int64_t Session::grownSince(std::int64_t base_bytes) const noexcept {
+// Of the base, beyond what a step began with, and what was judged.
+std::int64_t Session::grownSince(const Held&, std::int64_t base_bytes) const noexcept {
   const auto growth = growth_.found();
   if (!growth || !growth->isGrowth()) return 0;
   return std::max<Bytes>(0, growth->bytes - std::max(base_bytes, growth->from_bytes));
 }
 
-// With mutex_ held. True: it is the most by now.
-bool Session::noteNeed(Bytes needed_bytes, bool alone, Bytes base_bytes) {
+// True: it is the most by now.
+bool Session::noteNeed(const Held& held, Bytes needed_bytes, bool alone, Bytes base_bytes) {
   const bool most = floor_.noteNeed(needed_bytes, alone, base_bytes);
-  noteGrown();
+  noteGrown(held);
   return most;
 }
 
@@ -100,7 +100,7 @@ std::int64_t Session::neededBytes() const noexcept {
 void Session::noteStart() {
   const allocator::Statistics memory = this->memory().statistics();
   const Bytes peak = memory.used_peak_bytes;
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   const bool holds = peak <= budget().value_or(allocator::kUnlimited);
   if (forked_ || holds) return floor_.countFrom(memory.budget_violations);
   floor_.noteStart({memory.budget_violations, peak}, memory.allocated_bytes);
@@ -114,15 +114,15 @@ void Session::noteFailedAllocation(std::size_t bytes) noexcept try {
 }
 
 // A step begins. What failed where the machine or the group is full may be caught; the program that
-// follows is another one. Called with mutex_ held.
-void Session::forgetFailed() {
+// follows is another one.
+void Session::forgetFailed(const Held& held) {
   if (!allocation_failed_.exchange(false) || !budget() || floor_.decided()) return;
-  beginOther();
+  beginOther(held);
   to_record_.atLeast(1);
 }
 
-// With mutex_ held. Another program begins: nothing that is known of the one before is told of it.
-void Session::beginOther() {
+// Another program begins: nothing that is known of the one before is told of it.
+void Session::beginOther(const Held&) {
   floor_.beginOther(memory().statistics().budget_violations);
   taken_.forgetRecorded();
   floor_text_.clear();
@@ -138,28 +138,29 @@ void Session::noteFloor(const scheduler::Trace& trace, const scheduler::TraceGra
                         bool alone, int budget_number) {
   const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
   const Bytes needed = floor.bytes + trained_.unplannedBytes();
-  const std::lock_guard lock(mutex_);
+  const Held held = mutex_.hold();
   if (budget_number != budget_.number()) return;  // what it held is judged no more
-  const bool most = noteNeed(needed, alone, trace.base_bytes);
-  if (most || floor_text_.empty()) describeNeed(trace, graph, floor, most);
-  exportSmallestBudget();
+  const bool most = noteNeed(held, needed, alone, trace.base_bytes);
+  if (most || floor_text_.empty()) describeNeed(held, trace, graph, floor, most);
+  exportSmallestBudget(held);
   if (!budget() || budget_.isOpen() || outage_.awaitsPlan()) return;
   in_pipeline_ = trace.group_size > 1;
   const Bytes before = floor_.neededBytes();
   const bool over =
       floor_.noteStep({.violations = violations_, .mapped_peak_bytes = figures_.usedPeakBytes()});
   if (floor_.neededBytes() > before) needs_most_first_op_ = firstOpOf(trace);
-  noteGrown();
-  exportSmallestBudget();
+  noteGrown(held);
+  exportSmallestBudget(held);
   if (!over) return;
   const std::string why = fmt::format("steps need {}", formatBytes(floor_.neededBytes()));
-  if (takeBudgetBack(why)) return;
+  if (takeBudgetBack(held, why)) return;
   if (config_->on_infeasible != OnInfeasible::kStop) return;
-  if (!pauseAgain(why)) sayOverBudget();
+  if (!pauseAgain(held, why)) sayOverBudget(held);
 }
 
-// Called with mutex_ held: of the program that needs most.
-void Session::describeNeed(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+// Of the program that needs most.
+void Session::describeNeed(const Held&, const scheduler::Trace& trace,
+                           const scheduler::TraceGraph& graph,
                            const scheduler::SpillingFloor& floor, bool most) {
   floor_text_ = scheduler::describe(scheduler::floorBlocks(trace, graph, floor));
   saved_text_ = dominatingOps(graph);
@@ -167,7 +168,7 @@ void Session::describeNeed(const scheduler::Trace& trace, const scheduler::Trace
 }
 
 // Once under each budget, and of the search after it was judged anew: that has steps of its own.
-void Session::sayOverBudget() {
+void Session::sayOverBudget(const Held&) {
   const bool again = floor_.judgedAnew();
   if (!budget_.isNew(RankBudget::Message::kOver) && !again) return;
   const Bytes needed = floor_.neededBytes(), now = budget().value_or(0);
@@ -192,40 +193,40 @@ void Session::sayOverBudget() {
                   who, what, BudgetFloor::kMostOver));
 }
 
-bool Session::endsForBudget() const {
+bool Session::endsForBudget(const Held&) const {
   return budget() && floor_.tooSmall() && config_->on_infeasible == OnInfeasible::kStop;
 }
 
-// Called with mutex_ held. The smallest budget that is told is that of the base as it is now.
-void Session::noteGrown() noexcept {
-  grown_bytes_ = grownSince(floor_.neededBaseBytes());
-  grown_since_held_bytes_ = grownSince(0);
+// The smallest budget that is told is that of the base as it is now.
+void Session::noteGrown(const Held& held) noexcept {
+  grown_bytes_ = grownSince(held, floor_.neededBaseBytes());
+  grown_since_held_bytes_ = grownSince(held, 0);
 }
 
 // A step begins.
-void Session::judgeBudget(std::int64_t base_bytes, bool trains) {
+void Session::judgeBudget(const Held& held, std::int64_t base_bytes, bool trains) {
   const std::optional<Bytes> budget = this->budget();
   if (!budget) {
     trained_.forgetLater();
-    if (trains) measureGrowth(base_bytes);
+    if (trains) measureGrowth(held, base_bytes);
     return;
   }
   if (keeps_everything_ && config_->on_infeasible == OnInfeasible::kStop)
     return trained_.refuseOverrun();  // nothing is recorded any more by which it could be judged
-  if (budget_.isOpen()) return mayGoOver();
+  if (budget_.isOpen()) return mayGoOver(held);
   // Forward passes without a backward one (a norm that is logged) begin steps, but none that tell.
   // Nor do those of a thread that only looks on: another one's step may be half done.
   const bool tells = trains && std::exchange(begin_told_after_, steps_) != steps_;
   if (floor_.decided()) {
     if (tells) trained_.later().beginStep(steps_ + 1, base_bytes);
     growth_due_ = (tells && growth_.note(steps_ + 1, base_bytes)) || growth_due_;
-    noteGrown();
+    noteGrown(held);
     if (growth_due_) to_record_.atLeast(1);
     if (config_->on_infeasible != OnInfeasible::kStop || budget_.isAsked())
       trained_.keepOverrunLimit();
     return;
   }
-  if (!tells && floor_.begun() > 0) return mayGoOver();
+  if (!tells && floor_.begun() > 0) return mayGoOver(held);
   const Bytes base_before = floor_.lastBaseBytes();
   const std::int64_t violations = memory().statistics().budget_violations;
   const bool more = std::exchange(violations_at_begin_, violations) < violations;
@@ -234,16 +235,16 @@ void Session::judgeBudget(std::int64_t base_bytes, bool trains) {
   if (!floor_.decided()) {
     growth_.forget();
     trained_.forgetLater();
-    noteGrown();
-    exportSmallestBudget();
+    noteGrown(held);
+    exportSmallestBudget(held);
     if (more || floor_.begun() <= kMostUndecided) to_record_.atLeast(1);
-    return mayGoOver();
+    return mayGoOver(held);
   }
-  exportSmallestBudget();
-  if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(base_bytes);
+  exportSmallestBudget(held);
+  if (floor_.state() == BudgetFloor::State::kImpossible) return refuse(held, base_bytes);
   budget_.noteHeld();
-  saySpills();
-  sayFits();
+  saySpills(held);
+  sayFits(held);
   growth_.settle(steps_, base_before);  // it may be growing already
   growth_due_ = growth_.note(steps_ + 1, base_bytes);
   trained_.watchLater(steps_ + 1, base_bytes);
@@ -254,24 +255,24 @@ void Session::judgeBudget(std::int64_t base_bytes, bool trains) {
 
 // Without a budget the smallest one that is told is that of the base as it is now, too: a copy of
 // the weights, made late, counts in it.
-void Session::measureGrowth(Bytes base_bytes) {
+void Session::measureGrowth(const Held& held, Bytes base_bytes) {
   if (std::exchange(begin_told_after_, steps_) == steps_ || steps_ < kStepsForOutlook) return;
   if (growth_.found()) {
     growth_.note(steps_ + 1, base_bytes);
   } else {
     growth_.settle(steps_, base_bytes);
   }
-  noteGrown();
+  noteGrown(held);
 }
 
-void Session::mayGoOver() {
+void Session::mayGoOver(const Held&) {
   trained_.limitOverrun();
 }
 
-// Called with mutex_ held. Not before the budget is decided: a refusal stands alone.
-void Session::saySpills() {
+// Not before the budget is decided: a refusal stands alone.
+void Session::saySpills(const Held& held) {
   const bool decided = floor_.decided() || budget_.isOpen();
-  if (spills_each_step_.empty() || !decided || endsForBudget()) return;
+  if (spills_each_step_.empty() || !decided || endsForBudget(held)) return;
   if (budget_.isNew(RankBudget::Message::kSpills)) warn(spills_each_step_);
   spills_each_step_.clear();
 }
@@ -296,7 +297,7 @@ void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace&
   const bool known = !kept.empty() && kept.front().known;
   const std::string later = known ? "" : madeLater(growth.grownBytes());
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = mutex_.hold();
     grown_by_ = kept.empty() || !later.empty() ? "" : kept.front().by;
   }
   const std::string made =
@@ -312,10 +313,10 @@ void Session::sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace&
   warn(std::string("what lives longer than a step could not be told: ") + error.what());
 }
 
-void Session::refuse(std::int64_t base_bytes) {
-  stop_.cannotFit(refusalText(base_bytes));
+void Session::refuse(const Held& held, std::int64_t base_bytes) {
+  stop_.cannotFit(refusalText(held, base_bytes));
   if (config_->on_infeasible != OnInfeasible::kStop) {
-    if (budget_.isNew(RankBudget::Message::kInfeasible)) warn(overrunText());
+    if (budget_.isNew(RankBudget::Message::kInfeasible)) warn(overrunText(held));
     return;
   }
   // The same again, after it was let go on: nothing larger is let go on with again.
@@ -323,14 +324,14 @@ void Session::refuse(std::int64_t base_bytes) {
   refused_base_bytes_ = again ? std::min(refused_base_bytes_, base_bytes) : base_bytes;
   refused_first_op_ = needs_most_first_op_;
   to_record_.atLeast(3);  // of another program, if one follows
-  if (in_pipeline_ && open_job_store_) {
+  if (in_pipeline_ && job_.hasStore(held)) {
     stop_.stopWhenAdvised(std::chrono::steady_clock::now());
   } else {
     stop_.stopAtOnce();
   }
 }
 
-std::string Session::overrunText() const {
+std::string Session::overrunText(const Held&) const {
   return fmt::format(
       "the budget of {} is too small for this program, which needs {}: training goes on over it, "
       "as EBBTIDE_ON_INFEASIBLE=best-effort asks. Smallest budget: EBBTIDE_BUDGET={}.{}",
@@ -345,7 +346,7 @@ std::string Session::spillProblem() const {
 }
 
 // Batch-size finders (accelerate's, Lightning's) look for the words that it begins with.
-std::string Session::refusalText(std::int64_t base_bytes) const {
+std::string Session::refusalText(const Held&, std::int64_t base_bytes) const {
   return fmt::format(
       "{} the budget of {}: it is too small for this program, which needs {}.\n"
       "Smallest budget: EBBTIDE_BUDGET={}.{}\n"
@@ -364,14 +365,14 @@ std::string Session::refusalText(std::int64_t base_bytes) const {
 // The step's first op, after a refusal that the program has caught. The same program is refused
 // again, at once. A first op that reads parameters alone (a cast of autocast's) is the same for
 // every batch: of a smaller batch less lives when the step begins.
-void Session::letGoOn(std::uint64_t first_op_signature) {
+void Session::letGoOn(const Held& held, std::uint64_t first_op_signature) {
   if (!stop_.requested() || !stop_.raised()) return;
   const bool smaller = begun_.memory.allocated_bytes < refused_base_bytes_;
   const bool same = refused_first_op_ == 0 || first_op_signature == refused_first_op_;
   if (same && !smaller) return;
   if (same) refused_base_bytes_ = begun_.memory.allocated_bytes;
   stop_.goOn();
-  beginOther();
+  beginOther(held);
   budget_.beginAnew();
   to_record_.atLeast(3);
 }

@@ -60,7 +60,7 @@ COMPARISONS = (
     ),
     Mutation(
         "a_replay_is_like_any_original",
-        PLUGIN + "execute/step_rehearsal.cpp",
+        PLUGIN + "execute/verifier.cpp",
         """  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
                                 value.covered.bytes());""",
         "  return true;",
@@ -91,16 +91,16 @@ COMPARISONS = (
     ),
     Mutation(
         "a_replay_is_like_any_original_on_the_host",
-        PLUGIN + "execute/step_rehearsal.cpp",
-        "if (whole) return session_.spills().equals(*spilled, replayed.data());",
+        PLUGIN + "execute/verifier.cpp",
+        "if (whole) return spills_.equals(*spilled, replayed.data());",
         "if (whole) return true;",
         trained("replays", "test_what_does_not_repeat_is_kept[0.6]"),
     ),
     Mutation(
         "what_was_compared_once_is_trusted",
         PLUGIN + "execute/step_restore.cpp",
-        "} else if (value.print && !repeats(value, replayed)) {",
-        "} else if (value.print && !repeats(value, replayed) && value.foreign) {",
+        "} else if (value.print && !verifier_.repeats(value, replayed)) {",
+        "} else if (value.print && !verifier_.repeats(value, replayed) && value.foreign) {",
         trained("replays", "test_what_repeats_no_longer_ends_the_step"),
     ),
     Mutation(
@@ -113,8 +113,8 @@ COMPARISONS = (
     Mutation(
         "a_rehearsals_memory_is_not_poisoned",
         PLUGIN + "execute/step_restore.cpp",
-        "return rehearsing_ && as_planned ? ",
-        "return rehearsing_ && as_planned && op.filled ? ",
+        "return follower_.rehearses() && as_planned ? ",
+        "return follower_.rehearses() && as_planned && op.filled ? ",
         in_a_budget("step_programs.flash_without_dropout"),
     ),
     Mutation(

@@ -1,0 +1,35 @@
+// ObservedTurn: which one of the steps that run at once observes the allocator, by its log. A turn
+// is handed on from a step that may never end. Torch-free; whoever has it guards it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "record/log/event_log.hpp"
+
+namespace ebbtide::plugin {
+
+class ObservedTurn {
+ public:
+  // A step of so many passes, while another thread's waits to be recorded, may never end: its turn
+  // is handed on. Twice as often each time that it did end.
+  static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
+
+  // May a step that begins take it? `trains`: false: its thread's steps have run nothing backward
+  // so far; it takes no turn from another one.
+  bool isFree(bool trains);
+  void take(std::shared_ptr<EventLog> log, bool trains);
+  // The step with this log is over. False: another step took its place before, or it had none.
+  bool release(const std::shared_ptr<EventLog>& log);
+
+  bool isTaken() const { return log_ != nullptr; }
+  bool isOf(const EventLog* log) const { return log != nullptr && log_.get() == log; }
+
+ private:
+  std::shared_ptr<EventLog> log_;
+  bool yields_ = false;                    // its thread has run nothing backward so far
+  std::int64_t overtook_ = 0;              // steps that wanted its turn
+  std::int64_t most_passes_ = kFewPasses;  // of it while another step waits for its turn
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,181 @@
+#include "runtime/rank_discovery.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "base/system_time.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::int64_t kLookEveryNs = 20'000'000;  // where there is no group torch throws
+constexpr auto kAlone = std::chrono::seconds(5);   // without a group
+constexpr auto kMostSilence = std::chrono::seconds(2);
+constexpr auto kAskTime = std::chrono::seconds(60);
+constexpr auto kHandOver = std::chrono::seconds(3);  // of a port by another rank
+constexpr auto kHandOverPause = std::chrono::milliseconds(50);
+
+}  // namespace
+
+RankDiscovery::RankDiscovery(const CurrentConfig& config, SessionGuard& guard, Process& process,
+                             const std::atomic<bool>& ends, Tell warn)
+    : config_(config), guard_(guard), process_(process), ends_(ends), warn_(std::move(warn)) {}
+
+void RankDiscovery::begin(const Held& held, const RankPlace& told, const std::string& job_id) {
+  process_.becomeRank(held, told, job_id);
+  if (told.isTold()) return;
+  State& state = state_.with(held);
+  state.stage = Stage::kAlone;
+  state.begun_at = steady_clock::now();
+  looks_for_group_ = default_group_.find != nullptr;
+  next_group_look_ns_ = steadyNanoseconds() + kLookEveryNs;
+  if (looks_for_group_)
+    if (const auto group = default_group_.find()) takeGroup(held, *group);
+}
+
+bool RankDiscovery::lookForGroup() {
+  if (!looks_for_group_.load(std::memory_order_relaxed)) return false;
+  if (steadyNanoseconds() < next_group_look_ns_.load(std::memory_order_relaxed)) return false;
+  const auto group = default_group_.find();
+  next_group_look_ns_ = steadyNanoseconds() + kLookEveryNs;
+  if (!group) return false;
+  const auto held = guard_.hold();
+  if (!looks_for_group_) return false;  // another thread has found it
+  state_.with(held).settled = false;
+  takeGroup(held, *group);
+  return true;
+}
+
+void RankDiscovery::takeGroup(const Held& held, const GroupPlace& group) {
+  looks_for_group_ = false;
+  RankPlace place = *config_;
+  const bool whole = takeGroupPlace(place, group);
+  process_.becomeRank(held, place, config_->job_id);
+  State& state = state_.with(held);
+  state.stage = whole ? Stage::kKnown : Stage::kAsking;
+  state.group = group;
+  state.asked_at = steady_clock::now();
+  if (!whole) process_.awaitRanks(held, true);
+}
+
+void RankDiscovery::show() {
+  const Stage now = stage(guard_.hold());
+  if (now != Stage::kAsking) sayWhere(/*may_wait=*/false);
+  if (now == Stage::kKnown) settle(/*may_wait=*/false);
+}
+
+// -----------------------------------------------------------------------------------------------
+// the planning thread
+
+RankDiscovery::Time RankDiscovery::nextLook(const Held& held) const {
+  const State& state = state_.with(held);
+  if (state.settled) return Time::max();
+  switch (state.stage) {
+    case Stage::kAlone:
+      return state.begun_at + kAlone;
+    case Stage::kAsking:
+      if (survey_ == nullptr) return Time::min();
+      return said_where_ ? survey_->nextPoll()
+                         : std::min(survey_->nextPoll(), state.asked_at + kMostSilence);
+    case Stage::kKnown:
+      break;
+  }
+  return Time::min();
+}
+
+void RankDiscovery::seek(Time now) try {
+  State state;
+  {
+    const auto held = guard_.hold();
+    if (nextLook(held) > now) return;
+    state = state_.with(held);
+  }
+  if (state.stage != Stage::kAsking) return settle(/*may_wait=*/true);
+  if (survey_ == nullptr) startSurvey();
+  if (survey_ == nullptr) return goWithoutPlace("the store of its process group cannot be asked");
+  if (const auto found = survey_->poll(now)) {
+    learnPlace(*found);
+    return settle(/*may_wait=*/true);
+  }
+  if (!said_where_ && now - state.asked_at > kMostSilence) sayWhere(/*may_wait=*/true);
+  if (now - state.asked_at > kAskTime) stopWaiting("other ranks have told nothing");
+} catch (const std::exception& error) {
+  goWithoutPlace(error.what());
+}
+
+void RankDiscovery::startSurvey() {
+  auto store = default_group_.open();
+  if (store == nullptr) return;
+  const GroupPlace group = *state_.with(guard_.hold()).group;
+  survey_ = std::make_unique<RankSurvey>(std::move(store), group.rank, group.size,
+                                         RankSurvey::Here{machineIdentity(), config_->job_id});
+}
+
+void RankDiscovery::learnPlace(const RankSurvey::Found& found) {
+  const auto held = guard_.hold();
+  RankPlace place = *config_;
+  if (!place.local_rank_told) place.local_rank = found.local_rank;
+  place.local_world_size = found.local_world_size;
+  place.local_rank_told = place.local_size_told = true;
+  process_.becomeRank(held, place, found.job_id);
+  state_.with(held).stage = Stage::kKnown;
+  process_.awaitRanks(held, false);
+}
+
+// The others may tell later all the same.
+void RankDiscovery::stopWaiting(const std::string& why) {
+  if (!process_.awaitRanks(guard_.hold(), false)) return;
+  warn_(
+      fmt::format("how many ranks share this machine is not known ({}): a percentage counts one "
+                  "process. To avoid that: a budget in bytes, or LOCAL_WORLD_SIZE",
+                  why));
+}
+
+void RankDiscovery::goWithoutPlace(const std::string& why) {
+  stopWaiting(why);
+  state_.with(guard_.hold()).stage = Stage::kKnown;
+  settle(/*may_wait=*/true);
+}
+
+void RankDiscovery::settle(bool may_wait) {
+  const Stage settles = stage(guard_.hold());
+  survey_.reset();
+  const bool moved = !config_->isAt(served_as_) || config_->job_id != served_job_;
+  if (!ends_ && (!said_where_ || moved)) sayWhere(may_wait);
+  if (!serve_problem_.empty()) warn_(std::exchange(serve_problem_, ""));
+  process_.settleRank();
+  const auto held = guard_.hold();
+  State& state = state_.with(held);
+  state.settled = state.stage == settles;  // else a group was found meanwhile
+}
+
+// Another rank may have had the port while it was taken to be local rank 0.
+std::string RankDiscovery::serve(bool may_wait) {
+  const bool may_come = may_wait && [this] {
+    const auto held = guard_.hold();
+    const State& state = state_.with(held);
+    return state.stage == Stage::kKnown && state.group && config_->local_world_size > 1;
+  }();
+  const auto until = steady_clock::now() + (may_come ? kHandOver : kHandOver * 0);
+  served_as_ = *config_;
+  served_job_ = config_->job_id;
+  for (;;) {
+    serve_problem_.clear();
+    const bool last_try = ends_ || steady_clock::now() >= until;
+    std::string endpoint = process_.serve(serve_problem_, last_try && !config_->port_is_given);
+    if (serve_problem_.empty() || last_try) return endpoint;
+    std::this_thread::sleep_for(kHandOverPause);
+  }
+}
+
+void RankDiscovery::sayWhere(bool may_wait) {
+  const std::string endpoint = serve(may_wait);
+  process_.sayWhere(endpoint, /*first=*/!std::exchange(said_where_, true));
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,244 @@
+#include "runtime/rank_discovery.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "job/memory_job_store.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using namespace std::chrono_literals;
+using Held = RankDiscovery::Held;
+using Stage = RankDiscovery::Stage;
+using Time = RankDiscovery::Time;
+
+// Rank 1 of a group of two, unless the test says otherwise.
+class RankDiscoveryTest : public testing::Test, protected RankDiscovery::Process {
+ protected:
+  void becomeRank(const Held&, const RankPlace& place, const std::string& job_id) override {
+    Config now = *config_;
+    static_cast<RankPlace&>(now) = place;
+    now.job_id = job_id;
+    config_.change(std::move(now));
+    ++became_;
+  }
+  bool awaitRanks(const Held&, bool awaits) override { return std::exchange(awaits_, awaits); }
+  std::string serve(std::string& problem, bool on_any_port) override {
+    on_any_port_ = on_any_port;
+    if (busy_tries_ > 0) {
+      --busy_tries_;
+      problem = "the port is taken";
+    }
+    ++served_;
+    return "endpoint " + std::to_string(config_->rank);
+  }
+  void sayWhere(const std::string& endpoint, bool first) override {
+    said_.push_back((first ? "first " : "") + endpoint);
+  }
+  void settleRank() override {
+    ++settled_;
+    if (!group_comes_) return;
+    group_ = std::exchange(group_comes_, std::nullopt);
+    EXPECT_TRUE(findsGroup());
+  }
+
+  RankDiscoveryTest() {
+    discovery_.offerGroup({.find = [this] { return group_; },
+                           .open = [this]() -> std::unique_ptr<JobStore> {
+                             if (contents_ == nullptr) return nullptr;
+                             auto store = std::make_unique<MemoryJobStore>(contents_);
+                             faults_ = store->faults();
+                             return store;
+                           }});
+  }
+  void begin(const RankPlace& told = {}) { discovery_.begin(guard_.hold(), told, "job"); }
+  // What another step's begin finds, once the pause between two looks is over.
+  bool findsGroup() {
+    std::this_thread::sleep_for(25ms);
+    return discovery_.lookForGroup();
+  }
+  Stage stage() { return discovery_.stage(guard_.hold()); }
+  bool settled() { return discovery_.settled(guard_.hold()); }
+  Time nextLook() { return discovery_.nextLook(guard_.hold()); }
+  void seek(std::chrono::seconds later) {
+    discovery_.seek(std::chrono::steady_clock::now() + later);
+  }
+  // Rank 0 has told that both are on one machine.
+  void tellMachines() { (*contents_)["ebbtide/machines"] = "job of rank 0\n0 0 "; }
+
+  CurrentConfig config_;
+  SessionGuard guard_;
+  std::atomic<bool> ends_{false};
+  std::optional<GroupPlace> group_, group_comes_;
+  std::shared_ptr<JobStoreContents> contents_ = std::make_shared<JobStoreContents>();
+  std::shared_ptr<MemoryJobStore::Faults> faults_;
+  int became_ = 0, served_ = 0, settled_ = 0, busy_tries_ = 0;
+  bool awaits_ = false, on_any_port_ = false;
+  std::vector<std::string> said_, warned_;
+  RankDiscovery discovery_{config_, guard_, *this, ends_,
+                           [this](const std::string& text) { warned_.push_back(text); }};
+};
+
+const std::vector<std::string> kSaidFirst = {"first endpoint 0"};
+
+TEST_F(RankDiscoveryTest, VariablesThatTellAllSettleTheFirstStep) {
+  begin({.rank_told = true, .local_size_told = true});
+  EXPECT_EQ(stage(), Stage::kKnown);
+  discovery_.show();
+  EXPECT_EQ(said_, kSaidFirst);
+  EXPECT_EQ(settled_, 1);
+  EXPECT_TRUE(settled());
+  EXPECT_EQ(nextLook(), Time::max());
+  EXPECT_FALSE(findsGroup());
+}
+
+TEST_F(RankDiscoveryTest, WithoutAGroupItIsAloneAfterFiveSeconds) {
+  begin();
+  EXPECT_EQ(stage(), Stage::kAlone);
+  discovery_.show();
+  EXPECT_EQ(said_, kSaidFirst);
+  EXPECT_EQ(settled_, 0);
+  seek(4s);
+  EXPECT_FALSE(settled());
+  seek(6s);
+  EXPECT_TRUE(settled());
+  EXPECT_EQ(said_, kSaidFirst);  // it has not moved
+}
+
+// It was settled as alone: it moves, and says so once more.
+TEST_F(RankDiscoveryTest, AGroupMayComeAfterItWasTakenToBeAlone) {
+  begin();
+  discovery_.show();
+  seek(6s);
+  EXPECT_FALSE(findsGroup());
+  group_ = {.rank = 1, .size = 2};
+  EXPECT_TRUE(findsGroup());
+  EXPECT_EQ(stage(), Stage::kAsking);
+  EXPECT_FALSE(settled());
+  EXPECT_EQ(config_->rank, 1);
+  EXPECT_TRUE(awaits_);
+  EXPECT_EQ(nextLook(), Time::min());
+  EXPECT_FALSE(findsGroup());  // no more is looked for
+  tellMachines();
+  seek(0s);
+  EXPECT_EQ(stage(), Stage::kKnown);
+  EXPECT_TRUE(settled());
+  EXPECT_FALSE(awaits_);
+  EXPECT_EQ(config_->local_rank, 1);
+  EXPECT_EQ(config_->local_world_size, 2);
+  EXPECT_EQ(config_->job_id, "job of rank 0");
+  EXPECT_EQ(said_, (std::vector<std::string>{"first endpoint 0", "endpoint 1"}));
+  EXPECT_TRUE(warned_.empty());
+}
+
+// It is not said where it is before the others have answered, or have been silent for two seconds.
+TEST_F(RankDiscoveryTest, OthersThatAreSilentAreAwaitedAMinute) {
+  group_ = {.rank = 1, .size = 2};
+  begin();
+  discovery_.show();
+  EXPECT_TRUE(said_.empty());
+  seek(1s);
+  EXPECT_TRUE(said_.empty());
+  seek(3s);
+  EXPECT_EQ(said_, (std::vector<std::string>{"first endpoint 1"}));
+  seek(59s);
+  EXPECT_TRUE(awaits_);
+  seek(61s);
+  seek(62s);
+  ASSERT_EQ(warned_.size(), 1U);
+  EXPECT_NE(warned_[0].find("(other ranks have told nothing)"), std::string::npos);
+  EXPECT_FALSE(awaits_);
+  EXPECT_EQ(stage(), Stage::kAsking);
+  tellMachines();  // late, and taken all the same
+  seek(64s);
+  EXPECT_TRUE(settled());
+  EXPECT_EQ(config_->local_world_size, 2);
+}
+
+TEST_F(RankDiscoveryTest, WithoutTheGroupsStoreItGoesOnAsOneProcess) {
+  contents_ = nullptr;
+  group_ = {.rank = 1, .size = 2};
+  begin();
+  seek(0s);
+  EXPECT_TRUE(settled());
+  ASSERT_EQ(warned_.size(), 1U);
+  EXPECT_NE(warned_[0].find("(the store of its process group cannot be asked)"), std::string::npos);
+}
+
+TEST_F(RankDiscoveryTest, AStoreThatBreaksIsNotAskedAgain) {
+  group_ = {.rank = 1, .size = 2};
+  begin();
+  seek(0s);  // tells, and finds no answer
+  ASSERT_NE(faults_, nullptr);
+  faults_->broken = true;
+  seek(10s);
+  EXPECT_TRUE(settled());
+  ASSERT_EQ(warned_.size(), 1U);
+  EXPECT_NE(warned_[0].find("(the connection was closed)"), std::string::npos);
+}
+
+// Else it would be settled as alone, and nobody would ask the group's ranks.
+TEST_F(RankDiscoveryTest, AGroupThatIsFoundWhileItSettlesIsAsked) {
+  begin();
+  discovery_.show();
+  group_comes_ = {.rank = 1, .size = 2};
+  seek(6s);
+  EXPECT_EQ(settled_, 1);
+  EXPECT_FALSE(settled());
+  EXPECT_EQ(stage(), Stage::kAsking);
+}
+
+// The one that was taken for local rank 0 before: it goes when it learns so.
+TEST_F(RankDiscoveryTest, APortThatAnotherRankGivesUpIsTriedAgain) {
+  begin();
+  discovery_.show();
+  EXPECT_EQ(served_, 1);
+  group_ = {.rank = 1, .size = 2};
+  EXPECT_TRUE(findsGroup());
+  tellMachines();
+  busy_tries_ = 2;
+  seek(0s);
+  EXPECT_EQ(served_, 4);
+  EXPECT_FALSE(on_any_port_);
+  EXPECT_TRUE(warned_.empty());
+}
+
+TEST_F(RankDiscoveryTest, APortThatIsTakenIsSaidOnceItIsSettled) {
+  busy_tries_ = 1;
+  begin();
+  discovery_.show();
+  EXPECT_EQ(served_, 1);  // training waits for no port
+  EXPECT_TRUE(on_any_port_);
+  EXPECT_TRUE(warned_.empty());
+  seek(6s);
+  EXPECT_EQ(warned_, std::vector<std::string>{"the port is taken"});
+}
+
+TEST_F(RankDiscoveryTest, AtTheEndNobodyIsServed) {
+  begin();
+  ends_ = true;
+  discovery_.settleAtEnd();
+  EXPECT_EQ(served_, 0);
+  EXPECT_EQ(settled_, 1);
+  EXPECT_TRUE(settled());
+}
+
+TEST_F(RankDiscoveryTest, WhatIsGivenUpIsNotLookedForAgain) {
+  begin();
+  discovery_.giveUp(guard_.hold());
+  EXPECT_EQ(nextLook(), Time::max());
+  seek(100s);
+  EXPECT_EQ(settled_, 0);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
