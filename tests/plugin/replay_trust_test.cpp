@@ -1,10 +1,7 @@
 #include "verify/replay_trust.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -213,29 +210,6 @@ TEST(ReplayTrust, ALineThatCannotBeSaidLeavesNoPlan) {
     }
     EXPECT_FALSE(owner.hasPlan()) << named;
   }
-}
-
-// A child may run a graph of its parent backward, whatever another thread asked at its birth.
-TEST_F(ReplayTrustTest, AForkedChildCanAsk) {
-  trust_.reject("aten::sub", 5, "it differs");
-  std::atomic<bool> done{false};
-  std::thread other([&] {
-    while (!done) trust_.noteCompared("aten::mul", 1, true);
-  });
-  for (int i = 0; i < 20; ++i) {
-    trust_.lockForFork();
-    const pid_t child = ::fork();
-    trust_.unlockAfterFork();
-    if (child == 0) {
-      ::alarm(10);
-      ::_exit(trust_.hasRejected("aten::sub") ? 0 : 1);
-    }
-    int status = -1;
-    ASSERT_EQ(::waitpid(child, &status, 0), child);
-    EXPECT_EQ(status, 0);
-  }
-  done = true;
-  other.join();
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ COMPARISONS = (
     ),
     Mutation(
         "a_replay_is_compared_by_a_sample",
-        PLUGIN + "execute/step_rehearsal.cpp",
+        PLUGIN + "execute/verifier.cpp",
         """  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
                                 value.covered.bytes());""",
         """  const Fingerprint sample = printOf(value, original, Fingerprint::Extent::kSample);
