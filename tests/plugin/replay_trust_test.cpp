@@ -45,8 +45,8 @@ class ReplayTrustTest : public testing::Test {
 TEST_F(ReplayTrustTest, EqualReplaysAreCountedAndChangeNoPlan) {
   trust_.noteCompared("aten::mul", 4, true);
   trust_.noteCompared("aten::mul", 5, true);
-  EXPECT_EQ(trust_.equal(), (Counts{{"aten::mul", 2}}));
-  EXPECT_TRUE(trust_.rejected().empty());
+  EXPECT_EQ(trust_.equalReplays(), (Counts{{"aten::mul", 2}}));
+  EXPECT_TRUE(trust_.rejectedReplays().empty());
   EXPECT_FALSE(trust_.hasRejected("aten::mul"));
   EXPECT_DOUBLE_EQ(metric("ebbtide_audits_total"), 2);
   EXPECT_EQ(plannings_, 0);
@@ -57,7 +57,7 @@ TEST_F(ReplayTrustTest, OneThatDiffersIsRejectedAndSaidOnce) {
   EXPECT_TRUE(trust_.hasRejected("aten::sub"));
   EXPECT_TRUE(trust_.rejects(*planThatReplays("aten::sub", 5)));
   EXPECT_FALSE(trust_.rejects(*planThatReplays("aten::sub", 6)));
-  EXPECT_EQ(trust_.rejected(), (Counts{{"aten::sub", 2}}));
+  EXPECT_EQ(trust_.rejectedReplays(), (Counts{{"aten::sub", 2}}));
   EXPECT_DOUBLE_EQ(metric("ebbtide_audit_failures_total"), 1);  // ops, not replays
   EXPECT_EQ(warnings_, (Lines{"the results of aten::sub are kept, not computed again: it does not "
                               "repeat bit for bit"}));
