@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <set>
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -56,9 +59,9 @@ TEST(Program, ComparedOpsAddUp) {
   Plan first, second;
   first.replayed = {true, false, true};
   second.replayed = {false, false, true, true};
-  program.noteCompared(first);
-  program.noteCompared(second);
-  EXPECT_EQ(program.verified, (std::set<OpId>{0, 2, 3}));
+  program.noteRehearsed(first);
+  program.noteRehearsed(second);
+  EXPECT_EQ(program.compared, (std::set<OpId>{0, 2, 3}));
 }
 
 // Op 1 has not been compared; a plan without replays has nothing to compare.
@@ -71,7 +74,7 @@ TEST(Program, APlanIsComparedOnceAllThatItReplaysWas) {
   more.replayed = {true, true, false};
   EXPECT_TRUE(program.hasCompared(none));
   EXPECT_FALSE(program.hasCompared(all));
-  program.noteCompared(some);
+  program.noteRehearsed(some);
   EXPECT_TRUE(program.hasCompared(all));
   EXPECT_TRUE(program.hasCompared(some));
   EXPECT_FALSE(program.hasCompared(more));

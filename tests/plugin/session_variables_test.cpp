@@ -24,8 +24,8 @@ class SessionVariablesTest : public test::ControlledSession {
 TEST_F(SessionVariablesTest, OneThatIsGoneIsOneLine) {
   const std::string text = saidBy(0);
   EXPECT_EQ(text,
-            "[ebbtide rank 0] warning: EBBTIDE_AUDIT_CACHE has no effect any more, and nothing is "
-            "to be done: each process compares its replays itself [EB84]\n");
+            "[ebbtide rank 0] warning: EBBTIDE_AUDIT_CACHE has no effect any more (each process "
+            "compares its replays itself); it can be unset [EB84]\n");
 }
 
 TEST_F(SessionVariablesTest, OtherRanksAreSilentOfIt) {

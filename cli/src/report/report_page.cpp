@@ -138,7 +138,7 @@ std::string keptTable(const RunReport& report) {
 }
 
 // By op, those that differed first.
-std::string auditTable(const RunReport& report) {
+std::string comparedTable(const RunReport& report) {
   std::set<std::string> ops;
   for (const auto* counts : {&report.audited, &report.rejected}) {
     for (const auto& [op, count] : *counts) ops.insert(op);
@@ -153,7 +153,7 @@ std::string auditTable(const RunReport& report) {
     return of(report.rejected, a) > of(report.rejected, b);
   });
   std::string text =
-      "<div><h3>Audit: replays compared with their originals</h3>\n<table>\n<tr><th "
+      "<div><h3>Replays compared with their originals</h3>\n<table>\n<tr><th "
       "scope=\"col\">op</th><th scope=\"col\">checked</th><th scope=\"col\">differed</th></tr>\n";
   for (const std::string& op : order) {
     const std::int64_t differed = of(report.rejected, op);
@@ -179,7 +179,7 @@ std::string section(const RunReport& report, std::size_t number) {
     text += fmt::format("<p>Most memory: {}</p>\n", escaped(report.dominating));
   }
   return text + "<div class=\"tables\">\n" + memoryTable(report) + planTable(report) +
-         stepTable(report) + keptTable(report) + auditTable(report) + "</div>\n</section>\n";
+         stepTable(report) + keptTable(report) + comparedTable(report) + "</div>\n</section>\n";
 }
 
 }  // namespace

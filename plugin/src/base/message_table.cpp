@@ -265,7 +265,7 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB84", "EBBTIDE_AUDIT_CACHE has no effect any more",
      "what one process compared is not kept for the next one: each compares its replays itself; "
      "rank 0 says it once",
-     "nothing; the variable can go"},
+     "nothing; the variable and its folder can go"},
 });
 
 // Letters of the pattern that the text has, in their order and with anything at each gap; 0: it is

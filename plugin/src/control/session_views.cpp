@@ -78,8 +78,8 @@ Response SessionControl::status() {
     status.memory.peak_allocated_bytes = session_.figures_.allocatedPeakBytes();
     status.memory.peak_mapped_bytes = session_.figures_.mappedPeakBytes();
     status.memory.base_bytes = session_.base_bytes_;
-    status.totals.audited = sumOf(session_.replay_trust_.equal());
-    status.totals.rejected = sumOf(session_.replay_trust_.rejected());
+    status.totals.audited = sumOf(session_.replay_trust_.equalReplays());
+    status.totals.rejected = sumOf(session_.replay_trust_.rejectedReplays());
     if (const Program* known = session_.programs_.current()) {
       status.plan = known->plan;
       status.memory.predicted_peak_bytes = known->predicted_peak_bytes;

@@ -10,7 +10,7 @@ void Program::askAgain() {
 
 // Until then its plan holds.
 void Program::forgetVerdict() {
-  verified.clear();
+  compared.clear();
   asked = said_plan = false;
   replans = partial_rehearsals = slow_offloads = 0;
 }
@@ -36,15 +36,15 @@ bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::
   return again;
 }
 
-void Program::noteCompared(const Plan& of) {
-  for (std::size_t op = 0; op < of.replayed.size(); ++op) {
-    if (of.replayed[op]) verified.insert(static_cast<OpId>(op));
+void Program::noteRehearsed(const Plan& whole) {
+  for (std::size_t op = 0; op < whole.replayed.size(); ++op) {
+    if (whole.replayed[op]) compared.insert(static_cast<OpId>(op));
   }
 }
 
 bool Program::hasCompared(const Plan& of) const {
   for (std::size_t op = 0; op < of.replayed.size(); ++op) {
-    if (of.replayed[op] && !verified.contains(static_cast<OpId>(op))) return false;
+    if (of.replayed[op] && !compared.contains(static_cast<OpId>(op))) return false;
   }
   return true;
 }

@@ -26,7 +26,7 @@ struct Program {
   // of one that was made before.
   bool adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::int64_t from,
              std::int64_t next);
-  void noteCompared(const Plan& of);       // all that it replays was
+  void noteRehearsed(const Plan& whole);   // all that it replays was compared
   bool hasCompared(const Plan& of) const;  // has all that it replays been?
 
   std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
@@ -35,7 +35,7 @@ struct Program {
   std::int64_t later_from = 0;
   scheduler::OpDurations durations;
   std::uint64_t first_op_signature = 0;
-  std::set<OpId> verified;  // ops whose replay equalled the original, at this place
+  std::set<OpId> compared;  // ops whose replay equalled the original, at this place
   bool asked = false;       // a plan was asked for
   bool replan = false;      // and is to be asked for again
   bool from_first_step = false;

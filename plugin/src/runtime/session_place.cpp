@@ -94,10 +94,10 @@ std::string Session::serve(std::string& problem, bool on_any_port) {
 void Session::sayWhere(const std::string& endpoint, bool first) {
   if (first) {
     say(fmt::format("{} (torch {}): {}, {}", kVersion, torch_version_, budgetInWords(), endpoint));
-    if (config_->asks_for_audit_cache && config_->rank == 0) {
+    if (says_gone_variable_ && config_->rank == 0 && says_gone_variable_->take()) {
       warn(
-          "EBBTIDE_AUDIT_CACHE has no effect any more, and nothing is to be done: each process "
-          "compares its replays itself");
+          "EBBTIDE_AUDIT_CACHE has no effect any more (each process compares its replays itself); "
+          "it can be unset");
     }
     return;
   }

@@ -42,7 +42,7 @@ void Session::rehearsed(const Plan& plan, bool whole) {
   Program& known = program->second;
   if (replay_trust_.rejects(plan)) return;  // by another step, just now: the plan is about to go
   if (whole) {
-    known.noteCompared(plan);
+    known.noteRehearsed(plan);
     known.plan->trusted = true;
     return;
   }
@@ -79,7 +79,7 @@ void Session::preferCompared(const scheduler::Trace& trace, bool first_step, std
     const auto known = programs_.find(trace.signature);
     if (known == programs_.end()) return;
     for (std::size_t op = 0; op < compared.ops.size(); ++op) {
-      const bool was = known->second.verified.contains(static_cast<OpId>(op));
+      const bool was = known->second.compared.contains(static_cast<OpId>(op));
       compared.ops[op].rerunnable = compared.ops[op].rerunnable && was;
       any = any || was;
     }

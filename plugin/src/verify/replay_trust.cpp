@@ -99,12 +99,12 @@ void ReplayTrust::keepRejected(scheduler::Trace& trace) const {
   }
 }
 
-ReplayTrust::Counts ReplayTrust::equal() const {
+ReplayTrust::Counts ReplayTrust::equalReplays() const {
   const std::lock_guard lock(mutex_);
   return findings_.equal();
 }
 
-ReplayTrust::Counts ReplayTrust::rejected() const {
+ReplayTrust::Counts ReplayTrust::rejectedReplays() const {
   const std::lock_guard lock(mutex_);
   return findings_.rejected();
 }

@@ -57,8 +57,8 @@ class ReplayTrust {
   void keepRejected(scheduler::Trace& trace) const;
 
   // --- counts
-  Counts equal() const;
-  Counts rejected() const;
+  Counts equalReplays() const;
+  Counts rejectedReplays() const;
   std::int64_t rehearsedSteps() const noexcept { return rehearsed_steps_; }
 
   void lockForFork() { mutex_.lock(); }
