@@ -63,35 +63,6 @@ def test_a_variable_that_is_gone_ends_no_run(tmp_path: Path, short_plain: Finish
     assert done.results == short_plain.results
 
 
-FORKS = """
-import os, torch
-
-def train():
-    weights = torch.ones(4, requires_grad=True)
-    optimizer = torch.optim.SGD([weights], lr=0.1)
-    for _ in range(3):
-        (weights * weights).sum().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-for _ in range(3):
-    child = os.fork()
-    if child == 0:
-        train()
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-"""
-
-
-def test_forked_children_say_once_that_a_variable_is_gone(tmp_path: Path) -> None:
-    """Each is rank 0, as far as it knows."""
-    variables = {"EBBTIDE": "1", "EBBTIDE_AUDIT_CACHE": "off"}
-    done = run(code(FORKS), variables, tmp_path, out=False).succeeded()
-    lines = done.output.splitlines()
-    assert len([line for line in lines if "measuring, nothing is dropped" in line]) == 3, lines
-    assert len([line for line in lines if "EBBTIDE_AUDIT_CACHE" in line]) == 1, lines
-
-
 def test_a_switch_that_is_neither_on_nor_off(tmp_path: Path) -> None:
     assert "EBBTIDE=true is not one of: 0, 1" in refused({"EBBTIDE": "true"}, tmp_path)
 

@@ -63,7 +63,6 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
   if (config_->budget_form.isOfSteps()) measured_.want(config_->budget_form);
   metrics_.setBudgetBytes(config_->budget_bytes.value_or(allocator::kUnlimited));
   metrics_.setBuild(kVersion, torch_version_);
-  if (config_->asks_for_audit_cache) says_gone_variable_.emplace();
 }
 
 Session::~Session() = default;

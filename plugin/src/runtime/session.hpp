@@ -15,7 +15,6 @@
 #include <thread>
 #include <vector>
 
-#include "base/first_of_forks.hpp"
 #include "config/current_config.hpp"
 #include "device/gpu_identity.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
@@ -422,8 +421,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::int64_t violations_ = 0;
   RunSummary::Outlook outlook_half_, outlook_smallest_;
   std::int64_t foreseen_peak_bytes_ = 0;  // of the program that they are of
-  // Nothing: none is set. Each forked child that trains is rank 0 where nobody tells it otherwise.
-  std::optional<FirstOfForks> says_gone_variable_;
 };
 
 }  // namespace ebbtide::plugin

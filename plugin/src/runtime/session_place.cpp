@@ -94,7 +94,7 @@ std::string Session::serve(std::string& problem, bool on_any_port) {
 void Session::sayWhere(const std::string& endpoint, bool first) {
   if (first) {
     say(fmt::format("{} (torch {}): {}, {}", kVersion, torch_version_, budgetInWords(), endpoint));
-    if (says_gone_variable_ && config_->rank == 0 && says_gone_variable_->take()) {
+    if (config_->asks_for_audit_cache && config_->rank == 0) {
       warn(
           "EBBTIDE_AUDIT_CACHE has no effect any more (each process compares its replays itself); "
           "it can be unset");
