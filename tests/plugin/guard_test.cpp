@@ -50,9 +50,9 @@ TEST(Guard, IsHeldByATokenThatWasTried) {
 // As a fork's handlers take it and let go of it.
 TEST(Guard, IsHeldBetweenLockAndUnlock) {
   TheGuard guard;
-  guard.lock();
+  guard.lockForFork();
   EXPECT_FALSE(isFree(guard));
-  guard.unlock();
+  guard.unlockAfterFork();
   EXPECT_TRUE(isFree(guard));
 }
 

@@ -48,9 +48,9 @@ class Guard {
     return std::optional<Held>(std::in_place, Key(), std::move(lock));
   }
 
-  // Around a fork, of which each side lets go; and where no function is told that it is held.
-  void lock() { mutex_.lock(); }
-  void unlock() { mutex_.unlock(); }
+  // Each side of a fork lets go of it. Nobody else takes it without a token.
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
 
  private:
   std::mutex mutex_;

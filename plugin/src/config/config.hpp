@@ -39,7 +39,7 @@ struct Config : RankPlace {
   std::string perfetto_path;          // of the last steps, at exit; {rank} too; empty: none
   std::string spill_dir;              // empty: the system's folder for temporary files
   std::string trace_dir;              // recorded traces are written here; empty: none
-  bool asks_for_audit_cache = false;  // which there is no longer: a line says so
+  bool asks_for_audit_cache = false;  // it is gone, and a line says so
   std::string planner = "auto";
   std::chrono::milliseconds planning_time{2500};  // a search's longest; no variable sets it
   std::string log_level = "info";

@@ -320,7 +320,7 @@ void SessionControl::takePlan(const Held& held, const ProgramChange& program) {
   if (found == session_.programs_.end() || program.later) return;
   if (program.plan != nullptr && session_.replay_trust_.rejects(*program.plan)) return;
   Program& known = found->second;
-  session_.putInForce(held, trace, program.plan, program.predicted_peak_bytes);
+  session_.putInForce(held, known, program.plan, program.predicted_peak_bytes);
   known.plain_peak_bytes = program.plain_peak_bytes;
   known.from_first_step = program.step.first_step;
   known.replans = 0;

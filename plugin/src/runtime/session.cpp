@@ -90,7 +90,7 @@ void Session::start(Config config, std::string torch_version,
 // A child may run a graph of its parent backward, and lets go of it: so nothing that this takes may
 // be left with a thread that the child does not have. In the order in which they are taken.
 void Session::lockForFork() {
-  mutex_.lock();
+  mutex_.lockForFork();
   replay_trust_.lockForFork();
   trained_.lockForFork();
 }
@@ -98,7 +98,7 @@ void Session::lockForFork() {
 void Session::unlockAfterFork() {
   trained_.unlockAfterFork();
   replay_trust_.unlockAfterFork();
-  mutex_.unlock();
+  mutex_.unlockAfterFork();
 }
 
 void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,

@@ -269,9 +269,8 @@ class Session : RankDiscovery::Process, JobClient::Process {
                                            const scheduler::Schedule& schedule) const noexcept;
   // The only way in which a plan is put in force, from the next step on, or from that one;
   // nullptr: nothing is to be dropped.
-  void putInForce(const Held& held, const scheduler::Trace& trace,
-                  const std::shared_ptr<Plan>& plan, std::int64_t predicted_peak_bytes,
-                  std::int64_t from_step = 0);
+  void putInForce(const Held& held, Program& known, const std::shared_ptr<Plan>& plan,
+                  std::int64_t predicted_peak_bytes, std::int64_t from_step = 0);
   void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
                int budget_number, std::int64_t from_step = 0);
   // A recorded step is over: kept for those who ask, and planned where it is wanted.

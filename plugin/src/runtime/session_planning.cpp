@@ -219,10 +219,8 @@ std::shared_ptr<Plan> Session::planOf(const scheduler::Trace& trace, const Plann
   return plan;
 }
 
-void Session::putInForce(const Held&, const scheduler::Trace& trace,
-                         const std::shared_ptr<Plan>& plan, std::int64_t predicted_peak_bytes,
-                         std::int64_t from_step) {
-  Program& known = programs_[trace.signature];
+void Session::putInForce(const Held&, Program& known, const std::shared_ptr<Plan>& plan,
+                         std::int64_t predicted_peak_bytes, std::int64_t from_step) {
   if (plan != nullptr) {
     plan->trusted = known.hasCompared(*plan);
     expectReplays(*plan);
@@ -246,7 +244,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
     to_record_.atLeast(2);
     return;
   }
-  putInForce(held, trace, plan, simulated.peak_bytes, from_step);
+  putInForce(held, known, plan, simulated.peak_bytes, from_step);
   to_record_.atLeast(3);
   if (!result.feasible && outage_.giveUp()) endOutage(held);
   spills_each_step_.clear();
