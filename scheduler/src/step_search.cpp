@@ -64,6 +64,7 @@ PlanResult StepSearch::planWithin(const Graph& graph, Bytes cap) const {
   PlannerOptions options;
   options.deadline = std::chrono::steady_clock::now() + options_.planning_time;
   options.cancelled = options_.cancelled;
+  if (options_.work) options.named["work"] = std::to_string(*options_.work);
   PlanResult result = planner(options_.planner).plan(graph, cap, options);
   if (const auto problem = validate(graph, result.schedule)) {
     throw std::runtime_error("the planner's schedule is not legal: " + *problem);

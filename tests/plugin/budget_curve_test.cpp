@@ -19,8 +19,9 @@ std::shared_ptr<const scheduler::Trace> recorded(const char* name) {
 }
 
 TEST(BudgetCurve, LessMemoryCostsMoreTime) {
-  const PlanSearch search({.planner = "greedy", .planning_time = std::chrono::milliseconds(300)},
-                          [](const std::string&) {});
+  const PlanSearch search(
+      {.planner = "greedy", .planning_time = std::chrono::hours(24), .work = 1'000'000},
+      [](const std::string&) {});
   const auto trace = recorded("gpt_step");
   BudgetCurve curve(trace, false, [](std::int64_t peak) { return peak + kFree; });
   int pieces = 0;

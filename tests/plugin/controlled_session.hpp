@@ -39,7 +39,11 @@ class ControlledSession : public testing::Test {
               ("ebbtide-" + std::to_string(::getpid()) + "-" +
                testing::UnitTest::GetInstance()->current_test_info()->name());
     config_.log_level = "off";
+    // Searches end by work and not by time, so that plans are the same on any machine: as much as
+    // one of them simulates in a tenth of a second.
     config_.planner = "greedy";
+    config_.planning_work = 1'000'000;
+    config_.planning_time = std::chrono::hours(24);
     config_.offload = false;
     config_.local_rank = 1;  // no port
     config_.rank_told = config_.local_size_told = true;

@@ -40,6 +40,7 @@ class SessionFiguresTest : public test::ControlledSession {
 // The recorded GPT step has more lower sets than that planner lists: another one answers.
 TEST_F(SessionFiguresTest, WhoAnswersForAnotherPlannerIsNamedWithTheReason) {
   config_.planner = "kusumoto-exact";
+  config_.planning_work.reset();  // it has no such option
   config_.log_level = "info";
   testing::internal::CaptureStderr();
   beginWithReport(plain_bytes_ - saved_bytes_ / 4);

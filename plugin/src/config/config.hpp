@@ -42,6 +42,7 @@ struct Config : RankPlace {
   bool asks_for_audit_cache = false;  // it is gone, and a line says so
   std::string planner = "auto";
   std::chrono::milliseconds planning_time{2500};  // a search's longest; no variable sets it
+  std::optional<std::int64_t> planning_work;      // as StepSearch's; nor this
   std::string log_level = "info";
   OnInfeasible on_infeasible = OnInfeasible::kStop;
   bool offload =

@@ -22,8 +22,8 @@ using metrics::errorResponse;
 using metrics::Request;
 using metrics::Response;
 
-constexpr auto kCurvePointTime = std::chrono::milliseconds(500);
-constexpr int kPorts = 16;  // that are tried where none is named
+constexpr int kCurvePointPercent = 20;  // of the time that a plan's search may take
+constexpr int kPorts = 16;              // that are tried where none is named
 
 // Of two addresses, each with a reason.
 std::string shown(const std::string& problem) {
@@ -60,7 +60,8 @@ SessionControl::SessionControl(Session& session)
     : session_(session),
       curve_search_({.planner = session.config().planner,
                      .replay_ahead = false,
-                     .planning_time = kCurvePointTime,
+                     .planning_time = session.config().planning_time * kCurvePointPercent / 100,
+                     .work = session.config().planning_work,
                      .cancelled = &session.ends()},
                     [](const std::string&) {}),
       routes_(session.routes_),

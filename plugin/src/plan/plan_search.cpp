@@ -15,6 +15,7 @@ using scheduler::Bytes;
 PlanSearch::PlanSearch(const Options& options, const Tell& debug)
     : search_({.planner = options.planner,
                .planning_time = options.planning_time,
+               .work = options.work,
                .cancelled = options.cancelled},
               debug),
       replay_ahead_(options.replay_ahead),

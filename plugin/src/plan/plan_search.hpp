@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "ebbtide/scheduler/step_search.hpp"
@@ -20,6 +22,7 @@ class PlanSearch {
     std::string planner = "auto";
     bool replay_ahead = true;
     std::chrono::milliseconds planning_time = std::chrono::milliseconds(2500);  // a plan's longest
+    std::optional<std::int64_t> work = {};                                      // as StepSearch's
     const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for the plan any more
   };
   using Tell = scheduler::StepSearch::Tell;

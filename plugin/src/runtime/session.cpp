@@ -23,7 +23,7 @@ std::atomic<bool> in_child{false};
 // What it still does at the program's end nobody asked for: no line may contradict the last one.
 thread_local bool on_planning_thread = false;
 
-constexpr auto kOutlookTime = std::chrono::milliseconds(300);
+constexpr int kOutlookPercent = 12;        // of the time that a plan's search may take
 constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
 
 }  // namespace
@@ -44,11 +44,13 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
       search_({.planner = config_->planner,
                .replay_ahead = config_->replay_ahead,
                .planning_time = config_->planning_time,
+               .work = config_->planning_work,
                .cancelled = &ends_},
               [this](const std::string& text) { debug(text); }),
       quick_search_({.planner = "greedy",
                      .replay_ahead = false,
-                     .planning_time = kOutlookTime,
+                     .planning_time = config_->planning_time * kOutlookPercent / 100,
+                     .work = config_->planning_work,
                      .cancelled = &ends_},
                     [this](const std::string& text) { debug(text); }),
       job_(

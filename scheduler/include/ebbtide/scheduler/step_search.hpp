@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,6 +34,9 @@ class StepSearch {
   struct Options {
     std::string planner = "auto";
     std::chrono::milliseconds planning_time = std::chrono::milliseconds(2500);  // a plan's longest
+    // The planner's option of that name, which it has to have: by it alone a plan is the same on
+    // any machine. None: what the planner does by itself.
+    std::optional<std::int64_t> work = {};
     const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for the plan any more
   };
   using Tell = std::function<void(const std::string& text)>;
@@ -41,7 +46,7 @@ class StepSearch {
 
   // Of a search that is cancelled whatever it has by then, legal all the same.
   // `plain`: the trace's graph, without copies. Throws std::runtime_error where a planner's
-  // schedule is not legal.
+  // schedule is not legal, std::invalid_argument where a planner has no `work`.
   PlannedStep best(const Trace& trace, const TraceGraph& plain, Bytes cap) const;
 
  private:
