@@ -50,6 +50,8 @@ class Finished:
     def succeeded(self, over_budget: bool = False) -> "Finished":
         """Ended well and, unless it is expected otherwise, was never over its budget."""
         assert self.status == 0, self.output
+        # Of a run with EBBTIDE_LOG=debug: something moved a value as no state of it allows.
+        assert "a value is kept, for this is out of order: " not in self.output, self.output
         violations = [report["budget_violations"] for report in self.reports]
         assert over_budget or not any(violations), f"{violations}\n{self.output}"
         return self

@@ -154,6 +154,7 @@ RAY = """
 import torch
 
 def work(config):
+    import os
     import ray.train.torch
     import time
     net = ray.train.torch.prepare_model(torch.nn.Linear(64, 64))
@@ -162,9 +163,12 @@ def work(config):
         net(torch.randn(64, 64)).sum().backward()
         optimizer.step()
         optimizer.zero_grad()
-        time.sleep(0.01)  # the first report is written after a second
+        time.sleep(0.01)
     import ebbtide
     now = ebbtide.stats()
+    report = os.environ["EBBTIDE_REPORT"].replace("{rank}", str(now["rank"]))
+    while not os.path.exists(report):  # the first one is written after a second
+        time.sleep(0.05)
     print("HERE", now["rank"], now["world_size"], now["memory"]["budget_bytes"], flush=True)
 
 if __name__ == "__main__":

@@ -69,7 +69,8 @@ def test_a_step_of_real_size_repeats_its_virtual_time() -> None:
 
 
 # A step takes some 850 ms of virtual time, some 50 of real time. Its loss is waited for before
-# the update, which ends it for Ebbtide; the update takes 3 ms.
+# the update, which ends it for Ebbtide; the update takes 3 ms. Both sums are of virtual time, which
+# the machine's speed is no part of.
 def test_ebbtide_reads_the_virtual_clock(tmp_path: Path) -> None:
     report = tmp_path / "report.json"
     variables = {"EBBTIDE": "1", "EBBTIDE_REPORT": str(report), "EBBTIDE_PORT": str(free_port())}
