@@ -84,11 +84,15 @@ TEST_F(RunningJobTest, AsksAllRanksAndSkipsTheDead) {
 
 TEST_F(RunningJobTest, ARankThatHangsHoldsUpNobodyElse) {
   const Served served(folder_.path(), "job", "3", {"--hung-rank", "1"});
-  RunningJob job = RunningJob::find(
-      {.job = {}, .ranks = {}, .endpoints = {}, .token_file = {}, .timeout_seconds = 5});
-  const auto answers = job.statuses();
-  ASSERT_EQ(answers.size(), 3U);
-  EXPECT_EQ(answers[1].problem, "no answer within 5 s");
+  RunningJob job = RunningJob::find({});
+  std::vector<RankAnswer> answers;
+  // On a busy machine the others may take as long: they are given more of it.
+  for (const int limit : {2, 10, 60}) {
+    answers = job.statuses(std::chrono::seconds(limit));
+    ASSERT_EQ(answers.size(), 3U);
+    EXPECT_EQ(answers[1].problem, "no answer within " + std::to_string(limit) + " s");
+    if (answers[0].problem.empty() && answers[2].problem.empty()) break;
+  }
   EXPECT_TRUE(answers[0].problem.empty() && answers[2].problem.empty());
   EXPECT_EQ(exitCodeOf(answers), kNoRun);
 }
@@ -96,12 +100,12 @@ TEST_F(RunningJobTest, ARankThatHangsHoldsUpNobodyElse) {
 TEST_F(RunningJobTest, ChangesABudgetOrSaysTheSmallest) {
   const Served served(folder_.path(), "job", "2");
   RunningJob job = RunningJob::find({.job = {}, .ranks = {0}, .endpoints = {}, .token_file = {}});
-  auto answers = changeBudget(job, "12GiB", std::chrono::seconds(5));
+  auto answers = changeBudget(job, "12GiB", std::chrono::seconds(60));
   ASSERT_EQ(answers.size(), 1U);
   EXPECT_NE(describeBudget(answers[0]).find("budget 12.00 GiB (before: 16.00 GiB), from step"),
             std::string::npos);
   // The made-up rank has no plan below 9 GiB.
-  answers = changeBudget(job, "1GiB", std::chrono::seconds(5));
+  answers = changeBudget(job, "1GiB", std::chrono::seconds(60));
   EXPECT_EQ(answers[0].problem,
             "1GiB is too small. Smallest budget now: ebbtide budget 0 9216MiB --job job");
   EXPECT_EQ(exitCodeOf(answers), kInfeasible);
@@ -118,11 +122,11 @@ TEST_F(RunningJobTest, SeesANodeThroughItsPortAndMayChangeItWithTheToken) {
   RunningJob without = RunningJob::find(input);
   ASSERT_EQ(without.statuses().size(), 3U);
   EXPECT_EQ(without.statuses()[2].name(), served.endpoint() + ", rank 2");
-  EXPECT_EQ(exitCodeOf(changeBudget(without, "12GiB", std::chrono::seconds(5))), kRefused);
+  EXPECT_EQ(exitCodeOf(changeBudget(without, "12GiB", std::chrono::seconds(60))), kRefused);
   input.token_file = token;
   input.ranks = {2};
   RunningJob with = RunningJob::find(input);
-  const auto answers = changeBudget(with, "12GiB", std::chrono::seconds(5));
+  const auto answers = changeBudget(with, "12GiB", std::chrono::seconds(60));
   ASSERT_EQ(answers.size(), 1U);
   EXPECT_EQ(answers[0].problem, "");
   EXPECT_EQ(answers[0].rank, 2);

@@ -84,8 +84,13 @@ TEST_F(RunningJobsTest, ThatHangHoldUpNoOther) {
   }
   const Served well(folder_.path(), "well", "1");
   RunningJobs running = RunningJobs::find({});
-  const auto jobs = running.statuses(std::chrono::seconds(5));
-  ASSERT_EQ(jobs.size(), 41U);
+  std::vector<JobAnswers> jobs;
+  // On a busy machine the one may take as long: it is given more of it.
+  for (const int limit : {2, 10, 60}) {
+    jobs = running.statuses(std::chrono::seconds(limit));
+    ASSERT_EQ(jobs.size(), 41U);
+    if (jobs[40].answers.at(0).problem.empty()) break;
+  }
   for (std::size_t i = 0; i < 40; ++i) EXPECT_FALSE(jobs[i].answers.at(0).problem.empty());
   EXPECT_EQ(jobs[40].job, "well");
   EXPECT_EQ(jobs[40].answers.at(0).problem, "");

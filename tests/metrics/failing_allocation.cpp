@@ -1,12 +1,13 @@
 #include "failing_allocation.hpp"
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
 namespace {
 
 thread_local int left = 0;  // allocations until one fails; 0: none will
-thread_local bool failed = false;
+std::atomic<bool> failed = false;
 
 }  // namespace
 
@@ -38,6 +39,10 @@ namespace ebbtide::metrics::test {
 void failAllocation(int number) noexcept {
   failed = false;
   left = number;
+}
+
+bool hasFailed() noexcept {
+  return failed;
 }
 
 bool endFailing() noexcept {

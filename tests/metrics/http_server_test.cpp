@@ -196,7 +196,7 @@ TEST_F(HttpServerTest, ServesSixtyFourConnectionsAtOnce) {
   clients.clear();
   // Room again as soon as the server has seen them go.
   std::string body;
-  for (int attempt = 0; attempt < 50 && body.empty(); ++attempt) {
+  for (int attempt = 0; attempt < 3000 && body.empty(); ++attempt) {
     body = bodyOf(fetch(port(), "GET /healthz"));
     if (body.empty()) std::this_thread::sleep_for(milliseconds(20));
   }

@@ -106,7 +106,12 @@ TEST_F(UnixServerTest, RanksAreAskedForWhatTheySay) {
   const auto limit = std::chrono::milliseconds(200);  // of those that say nothing
   const auto enough = std::chrono::seconds(60);
   const std::map<int, std::string> expected{{0, "ok\n"}};
-  EXPECT_EQ(askRanks(folder_, "/healthz", std::chrono::seconds(5)), expected);
+  std::map<int, std::string> answers;  // on a busy machine the first one may take as long, too
+  for (const int seconds : {2, 10, 60}) {
+    answers = askRanks(folder_, "/healthz", std::chrono::seconds(seconds));
+    if (!answers.empty()) break;
+  }
+  EXPECT_EQ(answers, expected);
   EXPECT_EQ(askRank(0, folder_, "/healthz", enough), "ok\n");
   for (const int rank : {1, 2, 3}) EXPECT_EQ(askRank(rank, folder_, "/healthz", limit), "") << rank;
   EXPECT_EQ(askRank(0, folder_, "/nothing", enough), "");

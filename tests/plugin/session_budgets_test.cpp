@@ -191,7 +191,7 @@ TEST_F(SessionBudgetsTest, CurveAndPictureAreOfTheProgramThatNeedsMost) {
   const json curve = wholeCurve([&] { step(shorter); });
   EXPECT_EQ(curve["points"].back()["predicted_peak_bytes"], plain_bytes_);
   std::int64_t peak = 0;
-  for (int i = 0; i < 1000 && peak == 0; ++i) {
+  for (int i = 0; i < 12'000 && peak == 0; ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
     step(i % 2 == 0 ? trace_ : shorter);
     const json plan = get("/v1/plan").body;

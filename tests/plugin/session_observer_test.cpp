@@ -35,7 +35,7 @@ TEST(StepObserverTest, AChildFindsTheLogFree) {
     const pid_t child = ::fork();
     observer.unlockAfterFork();
     if (child == 0) {
-      ::alarm(20);  // rather than hang
+      ::alarm(60);  // rather than hang
       log->add(scheduler::TraceEvent::Kind::kRelease, 0);
       observer.passTo(nullptr);
       ::_exit(0);

@@ -145,7 +145,7 @@ int statusOfChildrenThatAsk() {
   for (int i = 0; i < 50; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {
-      ::alarm(10);
+      ::alarm(60);
       ::_exit(trust.hasRejected("aten::sub") ? 0 : 1);
     }
     int status = -1;
