@@ -40,7 +40,9 @@ def fills_unseen(x: torch.Tensor, number: float) -> None:
 
 
 def refills_what_it_wrote_unseen(net: Scales, step: int) -> list[float]:
-    """What is written into the block that a storage had before is not what is saved of it now."""
+    """What is written into the block that a storage had before is not what is saved of it now.
+    The program lets go of both before the backward pass: what is held alone tells then.
+    """
     x = batch() * net.main
     head = x.sin()
     if not late(step):
@@ -54,6 +56,7 @@ def refills_what_it_wrote_unseen(net: Scales, step: int) -> list[float]:
         storage.resize_(size)
         fills_unseen(x, 0.5)
         out = out + x.sin()
+        x = storage = None
     loss = out.mean()
     loss.backward()
     return [loss.item()]
