@@ -105,8 +105,8 @@ void SessionControl::planLater(std::function<void()> command, const Answer& answ
 // Nothing: none, or it is of what is not known.
 std::optional<std::int64_t> SessionControl::bytesOf(
     const BudgetForm& form, const std::vector<RecordedStep>& recorded) const {
-  return scheduler::resolve(
-      form, form.isOfSteps() ? session_.stepFacts(recorded) : session_.trained_.memoryFacts());
+  return scheduler::resolve(form, form.isOfSteps() ? session_.budgets().stepFacts(recorded)
+                                                   : session_.trained_.memoryFacts());
 }
 
 // Of the planning thread, which nothing else plans on meanwhile.
@@ -120,7 +120,7 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
     if (!why) why = pauseRefusal(held);
     recorded = session_.taken_.recorded().all();
     if (!why && recorded.empty()) why = nothingRecorded();
-    if (!why && form.isOfSteps() && !session_.measured_.settled()) why = notMeasured();
+    if (!why && form.isOfSteps() && !session_.budgets().baseIsSettled(held)) why = notMeasured();
   }
   if (why) return answer(*why);
   try {
@@ -163,7 +163,7 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
   if (!budget) return program;
   const Bytes floor = scheduler::spillingFloor(leastGraphOf(program.step).graph).bytes;
   const auto held = session_.mutex_.hold();
-  const Bytes grown = session_.grownSince(held, trace.base_bytes);
+  const Bytes grown = session_.budgets().verdict().grown().since(held, trace.base_bytes);
   program.base_bytes = trace.base_bytes + grown;
   program.needed_bytes = floor + grown + session_.trained_.unplannedBytes();
   return program;
@@ -192,19 +192,22 @@ std::optional<Response> SessionControl::overfills(const std::vector<ProgramChang
 
 // From here on this is what everybody is told.
 Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& programs) {
+  BudgetVerdict& verdict = session_.budgets().verdict();
   for (const ProgramChange& program : programs) {
-    if (program.needed_bytes <= session_.floor_.neededBytes()) continue;
+    if (program.needed_bytes <= verdict.floorBytes()) continue;
     const scheduler::Trace& trace = *program.step.trace;
     const scheduler::TraceGraph graph = leastGraphOf(program.step);
     const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
     const auto held = session_.mutex_.hold();
-    if (!session_.noteNeed(held, program.needed_bytes, program.step.alone, program.base_bytes))
-      continue;
-    session_.describeNeed(held, trace, graph, floor, /*most=*/true);
-    session_.exportSmallestBudget(held);
+    verdict.noteNeed(held, {.trace = trace,
+                            .graph = graph,
+                            .floor = floor,
+                            .bytes = program.needed_bytes,
+                            .alone = program.step.alone,
+                            .base_bytes = program.base_bytes});
   }
   const auto held = session_.mutex_.hold();
-  return session_.smallestBudgetBytes();
+  return verdict.told().smallestBytes();
 }
 
 // A plan for each program that does not fit: one of them without would go over the budget, or
@@ -217,10 +220,11 @@ void SessionControl::planFor(BudgetChange& change) {
                      return a.plain_peak_bytes > b.plain_peak_bytes;
                    });
   change.smallest_bytes = smallestBudgetOf(change.programs);
-  change.held_bytes = session_.heldBudgetBytes();  // after that: a need that is larger ends proofs
+  const ToldBudgets& told = session_.budgets().verdict().told();
+  change.held_bytes = told.heldBytes();  // after that: a need that is larger ends proofs
   const auto alone = [](const ProgramChange& program) { return program.step.alone; };
   if (std::none_of(change.programs.begin(), change.programs.end(), alone))
-    change.least_bytes = session_.neededBytes();
+    change.least_bytes = told.neededBytes();
   for (const ProgramChange& program : change.programs) {
     if (!alone(program)) continue;  // what others held then could go
     const Bytes needed = program.needed_bytes;
@@ -252,9 +256,9 @@ void SessionControl::planFor(ProgramChange& program, Bytes cap) {
 }
 
 // Does the run keep within such a budget now? What holds is proof, whatever is computed.
-bool SessionControl::isHeld(const Held&, const BudgetChange& change) const {
+bool SessionControl::isHeld(const Held& held, const BudgetChange& change) const {
   if (change.held_bytes > 0 && *change.bytes >= change.held_bytes) return true;
-  const bool proves = session_.budget() && session_.open_steps_.settled() &&
+  const bool proves = session_.budget() && session_.budgets().openSteps(held).settled() &&
                       session_.steps_ - session_.taken_.stepsBefore() >= kStepsThatProve &&
                       session_.memory().ledger().overruns() == session_.taken_.violationsBefore();
   return proves && *change.bytes >= *session_.budget();
@@ -277,7 +281,7 @@ Response SessionControl::promise(BudgetChange change) {
   }
   const json body = foretold(held, change);
   Response response{.body = body.dump() + "\n"};  // what is not told does not hold
-  session_.budget_.ask(change.size);
+  session_.budgets().ask(held, change.size);
   change_ = std::move(change);
   return response;
 }
@@ -345,8 +349,7 @@ Response SessionControl::replan() {
   if (auto why = refusal(held)) return *why;
   if (auto why = pauseRefusal(held)) return *why;
   for (auto& [signature, known] : session_.programs_) known.forgetVerdict();
-  session_.floor_.checkAgain();
-  session_.budget_.sayAgain();
+  session_.budgets().judgeAgain(held);
   session_.to_record_.atLeast(3);
   curve_of_ = {};
   curve_wanted_ = false;
@@ -403,13 +406,13 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
 Response SessionControl::pauseNow(const Held& held, bool paused) {
   if (auto why = refusal(held)) return *why;
   Response response{.body = json{{"paused", paused}, {"from_step", nextStep(held)}}.dump() + "\n"};
-  session_.budget_.pause(paused);
+  session_.budgets().pause(held, paused);
   if (!paused) ++resumed_;
   return response;
 }
 
-std::optional<Response> SessionControl::pauseRefusal(const Held&) const {
-  if (!session_.budget_.isPaused()) return std::nullopt;
+std::optional<Response> SessionControl::pauseRefusal(const Held& held) const {
+  if (!session_.budgets().ofRank(held).isPaused()) return std::nullopt;
   return errorResponse(409, "the run is paused: let it go on first");
 }
 

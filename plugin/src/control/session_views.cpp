@@ -58,7 +58,7 @@ Response SessionControl::status() {
   status.memory.margin_bytes = ledger.marginBytes();
   status.totals.budget_violations = ledger.overruns();
   status.memory.budget_bytes = session_.budget();
-  status.smallest_feasible_budget_bytes = session_.smallestBudgetBytes();
+  status.smallest_feasible_budget_bytes = session_.budgets().verdict().told().smallestBytes();
   {
     const auto held = session_.mutex_.hold();
     status.rank.stages = session_.stages_;
@@ -67,10 +67,10 @@ Response SessionControl::status() {
     status.steps = session_.steps_;
     status.state = session_.closing_                                   ? "ended"
                    : session_.disabled() || session_.keeps_everything_ ? "pass-through"
-                   : session_.budget_.isPaused()                       ? "paused"
+                   : session_.budgets().ofRank(held).isPaused()        ? "paused"
                    : session_.steps_ > 0                               ? "training"
                                                                        : "starting";
-    status.mode = session_.modeName(held);
+    status.mode = session_.budgets().modeName(held);
     status.first_step_seconds = session_.figures_.firstSeconds();
     status.recent = session_.taken_.recent();
     status.step_time = session_.stepTime(held);
@@ -102,7 +102,7 @@ Response SessionControl::plan() {
   bool wakes = false;
   {
     const auto held = session_.mutex_.hold();
-    view.mode = session_.modeName(held);
+    view.mode = session_.budgets().modeName(held);
     view.budget_bytes = session_.budget();
     view.timeline = session_.figures_.timeline();
     if (const Program* known = drawnProgram(held)) {
@@ -159,8 +159,8 @@ double SessionControl::plainSeconds(const Held& held, std::uint64_t program,
 
 // One that is computed goes on, whatever is recorded meanwhile, and is shown before another begins:
 // else nobody would see a whole one where steps differ.
-bool SessionControl::wantsCurve(const Held&, const RecordedStep& step) {
-  const CurveOf now{step.trace->signature, session_.budget_.number()};
+bool SessionControl::wantsCurve(const Held& held, const RecordedStep& step) {
+  const CurveOf now{step.trace->signature, session_.budgets().number(held)};
   const bool same_budget = now.budget_number == curve_of_.budget_number;
   const bool goes_on = same_budget && (curve_wanted_ || !curve_shown_);
   if (session_.closing_ || now == curve_of_ || goes_on) return false;

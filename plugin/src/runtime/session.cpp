@@ -57,12 +57,21 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
           config_, mutex_, *this, ends_, [this](const std::string& text) { say(text); },
           [this](const std::string& text) { debug(text); }),
       discovery_(config_, mutex_, *this, ends_, [this](const std::string& text) { warn(text); }),
-      budget_check_(config_, [this](const std::string& text) { warn(text); }),
-      budget_(config_->stage_budgets
-                  ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
-                  : std::nullopt,
-              config_->budget_text) {
-  if (config_->budget_form.isOfSteps()) measured_.want(config_->budget_form);
+      budget_({.guard = mutex_,
+               .config = config_,
+               .trained = trained_,
+               .metrics = metrics_,
+               .counters = counters_,
+               .keeps_everything = keeps_everything_,
+               .outage = outage_,
+               .steps = steps_,
+               .to_record = to_record_,
+               .taken = taken_,
+               .figures = figures_,
+               .programs = programs_,
+               .may_be_advised = [this](const Held& held) { return job_.hasStore(held); },
+               .say = [this](const std::string& text) { say(text); },
+               .warn = [this](const std::string& text) { warn(text); }}) {
   metrics_.setBudgetBytes(config_->budget_bytes.value_or(allocator::kUnlimited));
   metrics_.setBuild(kVersion, torch_version_);
 }
@@ -109,7 +118,7 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
   if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes),
                        std::move(facts)))
     return;
-  trained_.measureOnly(measured_.awaits() || !budget_.holdsAny());
+  trained_.measureOnly(budget_.measuresOnly(held));
   metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
 }
 
@@ -140,10 +149,10 @@ void Session::wake(int threads) {
     threads_ = threads;
     if (forked_) trained_.beActive();
     readPlace();
-    noteStart();
+    budget_.verdict().noteStart(/*own=*/!forked_);
     metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
     run_trace_.recordUntilExit();
-    budget_check_.checkMemory(hostBudget());
+    budget_.checkMemory();
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
     if (shows_) discovery_.show();
     planner_ = std::thread([this] {
@@ -159,21 +168,30 @@ void Session::wake(int threads) {
 // -----------------------------------------------------------------------------------------------
 // steps
 
+// Plans that were made for it are in force too.
+void Session::takeBudget(const Held& held) {
+  const std::optional<std::string> size = budget_.take(held);
+  if (!size) return;
+  said_plans_ = 0;
+  control_->takePlan(held, *size);
+}
+
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
   if (discovery_.lookForGroup()) changed_.notify_all();
   const Held held = mutex_.hold();
   // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
   // another thread, which goes on.
-  if (steps_ > 0 || open_steps_.any()) figures_.notePeaks(memory().statistics());
-  measureBudget(held, memory().ledger().liveBytes(), trains);
+  if (steps_ > 0 || budget_.openSteps(held).any()) figures_.notePeaks(memory().statistics());
+  BudgetVerdict& verdict = budget_.verdict();
+  budget_.measure(held, memory().ledger().liveBytes(), trains);
   takeBudget(held);
-  forgetFailed(held);
-  judgeBudget(held, memory().ledger().liveBytes(), trains);
+  verdict.forgetFailed(held);
+  verdict.beginStep(held, memory().ledger().liveBytes(), trains);
   takeOutage(held);
   StepStart start;
   start.number = steps_ + 1;
-  start.opened = open_steps_.begin();
+  start.opened = budget_.beginStep(held);
   run_trace_.beginStep(start.number);
   snapshots_.beginStep(start.number);
   start.plan = programs_.expectedPlan(start.number);
@@ -212,7 +230,7 @@ bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
 
 std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, bool trains) {
   const Held held = mutex_.hold();
-  if (trains) letGoOn(held, first_op_signature);
+  if (trains) budget_.verdict().letGoOn(held, first_op_signature, begun_.memory.allocated_bytes);
   if (keepsEverything()) return nullptr;
   std::shared_ptr<const Plan> plan = programs_.planFor(first_op_signature, steps_ + 1);
   allowOverrunFor(held, plan.get());
@@ -264,12 +282,14 @@ void Session::finishStep(StepSummary summary) {
   summary.trace.host = hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
   if (!config_->trace_dir.empty()) writeTrace(*trace, ended->number);
+  BudgetVerdict& verdict = budget_.verdict();
   // The error that ended a step has told it; where the program goes on, the next step's line does.
-  if (const auto& growth = ended->growth; growth && growth->isGrowth() && !allocation_failed_) {
-    sayGrowth(*growth, *trace);
+  if (const auto& growth = ended->growth;
+      growth && growth->isGrowth() && !verdict.allocationFailed()) {
+    verdict.grown().say(*growth, *trace);
   } else if (growth) {
     const Held held = mutex_.hold();
-    growth_due_ = growth->isGrowth();
+    verdict.grown().keepDue(held, growth->isGrowth());
   }
   // First: no plan is made for a budget that is too small.
   if (ended->decides || !budget())
@@ -280,8 +300,9 @@ void Session::finishStep(StepSummary summary) {
 std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary& summary,
                                                    const allocator::Statistics& memory) {
   figures_.notePeaks(memory);
-  const bool tells = open_steps_.tells(summary.opened);
-  if (open_steps_.end(summary.opened)) judgeFromNowOn(held);
+  BudgetVerdict& verdict = budget_.verdict();
+  const bool tells = budget_.openSteps(held).tells(summary.opened);
+  budget_.endStep(held, summary.opened);
   if (auto& placement = trained_.placement(); placement && summary.observed) {
     placement->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
     if (placement->hasWork()) changed_.notify_all();
@@ -298,31 +319,32 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   // One that another step kept from being recorded is still to be recorded.
   if (summary.recorded || !turn_.isTaken()) to_record_.noteStep();
   // Steps of several threads may use those up unrecorded.
-  if (budget() && budget_.isResumed() && !floor_.decided()) to_record_.atLeast(1);
+  if (budget() && budget_.ofRank(held).isResumed() && !verdict.decided(held)) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(held, summary, memory);
   judgeOutage(held, summary, memory);
   refreshMetrics(held, memory, elapsed);
   noteTaken(held, memory, elapsed, programs_.noteStep(summary));
-  learnStage(held, summary);
+  budget_.learn(held, summary);
   exportStages(held, summary);
-  budget_check_.noteStep(summary, steps_);
+  budget_.check().noteStep(summary, steps_);
   if (!summary.recorded) return std::nullopt;
   figures_.noteTimeline(summary.trace);
   const bool part = late_backwards_.count() > begun_.late_backwards;
   EndedStep ended{.number = steps_,
-                  .budget_number = budget_.number(),
+                  .budget_number = budget_.number(held),
                   .first = steps_ == 1,
                   .alone = summary.alone,
-                  .decides = tells && floor_.takesStep(steps_, part)};
-  if (std::exchange(growth_due_, false)) ended.growth = growth_.found();
+                  .decides = tells && verdict.takesStep(held, steps_, part)};
+  ended.growth = verdict.grown().takeDue(held);
   programs_.noteRecorded(summary.trace);
   return ended;
 }
 
 bool Session::wantsPlan(const Held& held, const scheduler::Trace& trace) {
   if (planning_ || keepsEverything()) return false;
-  if (endsForBudget(held) && !in_pipeline_) return false;  // no plan could hold it
+  const BudgetRefusal& refusal = budget_.verdict().refusal();
+  if (refusal.ends(held) && !refusal.inPipeline(held)) return false;  // no plan could hold it
   Program& known = programs_[trace.signature];
   if (!budget()) {  // to foresee what one would do; and other ranks wait for its word
     const bool foresees = steps_ >= kStepsForOutlook && programs_.size() <= kPlannedAtOnce;
@@ -366,8 +388,9 @@ void Session::disable(const std::string& why) {
 
 std::string Session::raiseStop() {
   const Held held = mutex_.hold();
-  stop_.noteRaised();
-  return stop_.message();
+  AdvisedStop& stop = budget_.verdict().refusal().stop(held);
+  stop.noteRaised();
+  return stop.message();
 }
 
 void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const {
@@ -397,8 +420,9 @@ void Session::shutdown() {
   if (awake_) {
     const Held held = mutex_.hold();
     figures_.notePeaks(memory);
-    violations_ = memory.budget_violations;
-    metrics_.raiseTo(metrics::Counter::kBudgetViolations, static_cast<double>(violations_));
+    budget_.verdict().noteViolations(held, memory.budget_violations);
+    metrics_.raiseTo(metrics::Counter::kBudgetViolations,
+                     static_cast<double>(memory.budget_violations));
   }
   if (memory.budget_violations > 0)
     sayExceededUntrained(budget().value_or(0), memory.mapped_peak_bytes);

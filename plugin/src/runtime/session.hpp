@@ -21,7 +21,6 @@
 #include "ebbtide/metrics/rank_metrics.hpp"
 #include "ebbtide/metrics/routes.hpp"
 #include "ebbtide/metrics/series_file.hpp"
-#include "ebbtide/scheduler/spilling_floor.hpp"
 #include "memory/trained_memory.hpp"
 #include "observe/executor_counters.hpp"
 #include "observe/memory_snapshots.hpp"
@@ -30,18 +29,12 @@
 #include "out_of_memory/out_of_memory.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
-#include "runtime/advised_stop.hpp"
-#include "runtime/base_growth.hpp"
-#include "runtime/budget_check.hpp"
-#include "runtime/budget_floor.hpp"
+#include "runtime/budget_controller.hpp"
 #include "runtime/eviction_costs.hpp"
 #include "runtime/job_client.hpp"
 #include "runtime/late_backwards.hpp"
-#include "runtime/measured_budget.hpp"
 #include "runtime/observed_turn.hpp"
-#include "runtime/open_steps.hpp"
 #include "runtime/program_table.hpp"
-#include "runtime/rank_budget.hpp"
 #include "runtime/rank_discovery.hpp"
 #include "runtime/run_control.hpp"
 #include "runtime/run_figures.hpp"
@@ -85,12 +78,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
                TrainedMemory::MostBytes most_bytes = nullptr, TrainedMemory::Facts facts = nullptr);
   // In force; nothing: none.
   std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
-  // The smallest one in which the steps so far train, as whoever asks is told; 0: not known.
-  std::int64_t smallestBudgetBytes() const noexcept;
-  // What they need of a budget at least, without the margin of what is told; 0: not known.
-  std::int64_t neededBytes() const noexcept;
-  // What steps have held though they should need more, of the base as it is now; 0: nothing.
-  std::int64_t heldBudgetBytes() const noexcept;
+  BudgetController& budgets() noexcept { return budget_; }
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open) { job_.offerStore(std::move(open)); }
@@ -107,7 +95,8 @@ class Session : RankDiscovery::Process, JobClient::Process {
   bool pressed() const noexcept { return pressed_ && !only_spills_ && !keepsEverything(); }
   EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
-    return eviction_costs_.transientBytes(budget().value_or(0), neededBytes());
+    return eviction_costs_.transientBytes(budget().value_or(0),
+                                          budget_.verdict().told().neededBytes());
   }
   // The program frees what replays have to read (sharded parameters, say): no more of these.
   void spillOnly(const std::string& why) {
@@ -118,7 +107,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   // From now on nothing is dropped, spilled or recorded, as PyTorch alone: said once. What has been
   // dropped comes back as before.
   void keepEverything(const std::string& why);
-  bool keepsEverything() const noexcept { return keeps_everything_ || paused_; }
+  bool keepsEverything() const noexcept { return keeps_everything_ || budget_.paused(); }
 
   // Banner and server, at the first training op: launchers and data loaders that only import torch
   // stay silent.
@@ -155,7 +144,9 @@ class Session : RankDiscovery::Process, JobClient::Process {
   // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
   void noteSpillFailed() noexcept;
   // An out-of-memory error leaves for the program, which asked for so much. Any thread.
-  void noteFailedAllocation(std::size_t bytes) noexcept;
+  void noteFailedAllocation(std::size_t bytes) noexcept {
+    budget_.verdict().noteFailedAllocation(bytes);
+  }
   void noteBackwardBegins() noexcept;            // first unpack of a step
   void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all compared?
   void rehearsalFailed(const Plan& plan, const std::string& why);  // by no op's fault
@@ -167,7 +158,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   const std::atomic<bool>& ends() const noexcept { return ends_; }  // nobody waits for plans then
 
   // Not empty: the next allocation of a training thread must fail with this text.
-  bool stopRequested() const noexcept { return stop_.requested(); }
+  bool stopRequested() const noexcept { return budget_.verdict().refusal().requested(); }
   std::string raiseStop();  // the message; the program is about to get it as an error
   // `by`: the op that asks; empty: none is known.
   std::string outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
@@ -189,17 +180,10 @@ class Session : RankDiscovery::Process, JobClient::Process {
  private:
   friend class SessionControl;  // what it answers and takes from outside
 
-  struct Fits {  // the budget, with nothing dropped
-    std::int64_t plain_peak_bytes = 0, activation_bytes = 0;
-  };
-
   struct ToPlan {
     std::shared_ptr<const scheduler::Trace> trace;
     bool first_step = false;
   };
-
-  // By then gradients and the optimizer's state are there.
-  static constexpr std::int64_t kStepsForOutlook = 3;
 
   // What follows from which rank it is (session_place.cpp).
   void becomeRank(const Held& held, const RankPlace& place, const std::string& job_id) override;
@@ -214,29 +198,11 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::string budgetInWords();
   void lockForFork();
   void unlockAfterFork();
-  // The budget of the rank's stage (session_budget.cpp).
-  void learnStage(const Held& held, const StepSummary& summary);
-  std::optional<std::int64_t> hostBudget() const noexcept {  // in force, of the host's memory
-    return trained_.isElsewhere() ? std::nullopt : budget();
-  }
   bool foundStages(const std::vector<std::int32_t>& stages) override;
   std::string reportText() const;
   std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
   void rewriteReport();
-  void sayStageGivenUp(const Held& held, const std::string& why);
-  void measureBudget(const Held& held, std::int64_t base_bytes, bool trains);
-  std::string inForce(const Held& held, const std::string& written);
   void takeBudget(const Held& held);
-  bool takePause(const Held& held, std::optional<std::int64_t> before);
-  void sayBudget(const Held& held, std::optional<std::int64_t> before) const;
-  std::string measuredText(const Held& held, const std::string& who) const;
-  std::string modeName(const Held& held) const;  // as status and report have it
-  void beginAnew(const Held& held, bool drop_plans);
-  void judgeFromNowOn(const Held& held);
-  void countFromNowOn(const Held& held);  // steps, that tell whether the budget is held
-  scheduler::BudgetFacts stepFacts(const std::vector<RecordedStep>& recorded) const;
-  bool takeBudgetBack(const Held& held, const std::string& why);
-  bool pauseAgain(const Held& held, const std::string& why);
   void planLoop();
   bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
   void placeStep();
@@ -249,13 +215,11 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void endRound(const std::string& why) override;
   void adopt(const RankJob::Decision& decision) override;
   void stopOnceAdvised();
-  // `budget_number`, here and below: of budget_, when what is told or planned was begun.
+  // `budget_number`, here and below: of the budget, when what is told or planned was begun.
   void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
                const RankPlanning::Limits& limits, int budget_number);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
-  void sayFits(const Held& held);
   // What a run took, and budgets that were not set (session_summary.cpp).
-  std::int64_t halfBudgetBytes(std::int64_t plain_peak_bytes, std::int64_t activation_bytes) const;
   void foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph);
   RunSummary summary(const Held& held) const;
   void sayAtEnd();
@@ -280,33 +244,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   struct EndedStep;  // nothing: there is nothing to be learnt from it
   std::optional<EndedStep> noteEnd(const Held& held, StepSummary& summary,
                                    const allocator::Statistics& memory);
-  // Whether the budget can be held (session_verdict.cpp).
-  void noteStart();
-  void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
-                 int budget_number);
-  void addGrowth(OutOfMemory& facts) const;
-  void describeNeed(const Held& held, const scheduler::Trace& trace,
-                    const scheduler::TraceGraph& graph, const scheduler::SpillingFloor& floor,
-                    bool most);
-  void saySpills(const Held& held);
-  void sayGrowth(const BaseGrowth::Found& growth, const scheduler::Trace& trace);
-  std::string madeLater(std::int64_t more_bytes) const;
-  void forgetFailed(const Held& held);
-  void beginOther(const Held& held);
-  void noteGrown(const Held& held) noexcept;
-  std::int64_t grownSince(const Held& held, std::int64_t base_bytes) const noexcept;
-  bool noteNeed(const Held& held, std::int64_t needed_bytes, bool alone, std::int64_t base_bytes);
-  void judgeBudget(const Held& held, std::int64_t base_bytes, bool trains);
-  void measureGrowth(const Held& held, std::int64_t base_bytes);
-  void mayGoOver(const Held& held);
-  // The run ends, or goes on over its budget to find the one it needs.
-  bool endsForBudget(const Held& held) const;
-  void sayOverBudget(const Held& held);
-  void refuse(const Held& held, std::int64_t base_bytes);
-  std::string refusalText(const Held& held, std::int64_t base_bytes) const;
-  std::string overrunText(const Held& held) const;
-  std::string spillProblem() const;
-  void letGoOn(const Held& held, std::uint64_t first_op_signature);
   // What is made of a step that is over (session_judgement.cpp).
   void judgeStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory);
   // Of this program; 0: not known which.
@@ -331,7 +268,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void planWithoutRejected();
   // What is exported (session_metrics.cpp).
   void refreshMetrics(const Held& held, const allocator::Statistics& memory, double step_seconds);
-  void exportSmallestBudget(const Held& held);
   void exportPlan(const Held& held, const std::shared_ptr<const Plan>& plan);
   void expectReplays(const Plan& plan);  // of a plan that steps are about to follow
   void exportStages(const Held& held, const StepSummary& summary);
@@ -352,7 +288,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::atomic<bool> wakes_{false}, awake_{false};
   bool forked_ = false;
   std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
-  std::atomic<bool> disabled_{false}, keeps_everything_{false}, paused_{false};
+  std::atomic<bool> disabled_{false}, keeps_everything_{false};
   std::atomic<bool> pressed_{false}, only_spills_{false};
   std::atomic<bool> said_unread_{false};
   std::atomic<bool> trace_lost_{false};  // the last recorded one could not be written
@@ -366,7 +302,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
                              .debug = [this](const std::string& text) { debug(text); }}};
   const PlanSearch search_, quick_search_;
 
-  mutable SessionGuard mutex_;  // guards all below, but for job_ and discovery_, which say how
+  mutable SessionGuard mutex_;  // guards all below, but for what says how itself
   std::condition_variable changed_;
   std::thread planner_;
   int threads_ = 1;  // of one op, since wake()
@@ -377,27 +313,8 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::unique_ptr<ToPlan> to_plan_;
   JobClient job_;
   RankDiscovery discovery_;
-  BudgetCheck budget_check_;
-  RankBudget budget_;
-  MeasuredBudget measured_;  // where that in force, or to be, is of what a step takes
-  std::optional<std::int64_t> before_pause_;  // the budget that the plans were made for
-  OpenSteps open_steps_;
-  BudgetFloor floor_;
-  // Of the step that needs most: what it holds where it needs most, and what it saves.
-  std::string floor_text_, saved_text_;
-  BaseGrowth growth_;
-  // Of the base: since the step that needs most, and since the one that was judged, began.
-  std::atomic<std::int64_t> grown_bytes_ = 0, grown_since_held_bytes_ = 0;
-  std::int64_t begin_told_after_ = -1;  // steps that had ended
-  std::int64_t violations_at_begin_ = 0;
-  bool growth_due_ = false;  // it is to be said once a step has been recorded
-  std::string grown_by_;     // what kept most in that step; empty: not known
+  BudgetController budget_;
   SpillOutage outage_;
-  AdvisedStop stop_;
-  bool in_pipeline_ = false;                                      // of the last step that decided
-  std::uint64_t needs_most_first_op_ = 0, refused_first_op_ = 0;  // 0: not known
-  std::int64_t refused_base_bytes_ = 0;                           // 0: nothing was refused
-  std::atomic<bool> allocation_failed_ = false;                   // since a step began
   ProgramTable programs_;
   int said_plans_ = 0;  // under this budget
   StepsToRecord to_record_;
@@ -413,11 +330,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   RunFigures figures_;
   std::int64_t base_bytes_ = 0;
   std::int64_t first_step_peak_bytes_ = 0;
-  std::int64_t smallest_without_spill_bytes_ = 0;
-  // To be said once the budget is decided.
-  std::string spills_each_step_;
-  std::optional<Fits> fits_;
-  std::int64_t violations_ = 0;
   RunSummary::Outlook outlook_half_, outlook_smallest_;
   std::int64_t foreseen_peak_bytes_ = 0;  // of the program that they are of
 };

@@ -27,12 +27,12 @@ void Session::pollJob() try {
 RankPlanning::Limits Session::jobLimits(std::int64_t cap,
                                         std::optional<std::int64_t> budget) const {
   const Held held = mutex_.hold();
-  return job_.limits(cap, budget, budget_.asksOthers());
+  return job_.limits(cap, budget, budget_.ofRank(held).asksOthers());
 }
 
 void Session::seeStages(const std::vector<std::int32_t>& stages) {
   const Held held = mutex_.hold();
-  budget_check_.checkStages(stages);
+  budget_.check().checkStages(stages);
 }
 
 // Others may ask for plans meanwhile.
@@ -40,50 +40,48 @@ void Session::tellJob(const scheduler::Trace& trace, const StepSchedule& own,
                       const RankPlanning::Limits& limits, int budget_number) try {
   {
     const Held held = mutex_.hold();
-    if (budget_number != budget_.number()) return;
+    if (budget_number != budget_.number(held)) return;
     planning_ = false;
   }
   job_.tell(trace, own, limits);
   {
     const Held held = mutex_.hold();
-    if (budget_number != budget_.number()) return;  // it tells more soon
-    stop_.noteTold(job_.takesPart());
+    if (budget_number != budget_.number(held)) return;  // it tells more soon
+    budget_.verdict().refusal().stop(held).noteTold(job_.takesPart());
   }
   changed_.notify_all();
 } catch (const std::exception& error) {
   debug(std::string("no part in a plan of the job: ") + error.what());
 }
 
-// Before the round ends: what a step that cannot fit is stopped with.
 void Session::fallShort(const JobFindings::Rank& of) {
+  budget_.verdict().fallShort(mutex_.hold(), of);
+}
+
+bool Session::foundStages(const std::vector<std::int32_t>& stages) {
+  metrics_.setStages(stages);
   const Held held = mutex_.hold();
-  const std::string taker = takerText(of);
-  if (!budget_.isNew(RankBudget::Message::kShort)) return;
-  stop_.advise(" In the pipeline " + taker + ".");
-  const Bytes budget = this->budget().value_or(0);
-  const Bytes needed = trained_.planningCapBytes() + trained_.unplannedBytes() + of.excess_bytes;
-  warn(
-      fmt::format("to run its part of the pipeline without spilling this rank needs {}, its "
-                  "budget is {}; {}",
-                  formatBytes(trained_.budgetWithRoomFor(needed)), formatBytes(budget), taker));
+  stages_ = stages;
+  return budget_.noteStages(held, stages);
 }
 
 void Session::endRound(const std::string& why) {
   {
     const Held held = mutex_.hold();
-    stop_.noteRoundEnded();
-    if (!why.empty() && budget_.giveUp()) sayStageGivenUp(held, why);
+    budget_.verdict().refusal().stop(held).noteRoundEnded();
+    if (!why.empty()) budget_.giveStageUp(held, why);
   }
   changed_.notify_all();
 }
 
 void Session::stopOnceAdvised() {
   Held held = mutex_.hold();
-  if (budget_.isOpen()) return;
+  if (budget_.isOpen(held)) return;
+  AdvisedStop& stop = budget_.verdict().refusal().stop(held);
   const auto now = std::chrono::steady_clock::now();
-  if (const auto until = stop_.waitUntil(now))
-    held.waitUntil(changed_, *until, [this] { return stop_.advised() || closing_; });
-  if (!budget_.isOpen()) stop_.decide(now);
+  if (const auto until = stop.waitUntil(now))
+    held.waitUntil(changed_, *until, [&] { return stop.advised() || closing_; });
+  if (!budget_.isOpen(held)) stop.decide(now);
 }
 
 // What may be planned with has changed since it was made: what is over that, and over what the
@@ -92,7 +90,7 @@ void Session::adopt(const RankJob::Decision& decision) try {
   int budget_number = 0;
   {
     const Held held = mutex_.hold();
-    budget_number = budget_.number();
+    budget_number = budget_.number(held);
   }
   const Bytes cap = trained_.planningCapBytes();
   Planned planned;

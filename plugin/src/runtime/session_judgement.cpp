@@ -63,7 +63,7 @@ void Session::judgeStep(const Held& held, const StepSummary& summary,
   if (summary.trusted && !summary.off_plan) judgePlan(held, summary, memory, done, *known);
   if (ranMoreBackward(summary)) known->askAgain();
   if (spilled(done)) judgeSpilling(held, summary, known);
-  violations_ = memory.budget_violations;
+  budget_.verdict().noteViolations(held, memory.budget_violations);
 }
 
 void Session::debugStep(const Held&, const StepSummary& summary,
@@ -104,7 +104,7 @@ void Session::judgePlan(const Held&, const StepSummary& summary,
 }
 
 // Without a plan of its own it fitted until now, or is a new one.
-void Session::judgeSpilling(const Held&, const StepSummary& summary, Program* known) {
+void Session::judgeSpilling(const Held& held, const StepSummary& summary, Program* known) {
   const bool no_plan = summary.plan == nullptr || (summary.recorded && summary.off_plan);
   if (no_plan && !planning_) {
     const bool fitted = known != nullptr && known->asked && known->plan == nullptr;
@@ -115,7 +115,7 @@ void Session::judgeSpilling(const Held&, const StepSummary& summary, Program* kn
       } else {
         to_record_.atLeast(2);
       }
-      budget_.forget(RankBudget::Message::kFits);
+      budget_.forget(held, RankBudget::Message::kFits);
     }
   }
   if (summary.recorded) to_record_.noteSeen();
@@ -134,9 +134,7 @@ void Session::noteTaken(const Held& held, const allocator::Statistics& memory, d
                                                            done.codec_ns + done.offload_ns) *
                                        1e-9,
                       .peak_bytes = memory.allocated_peak_bytes});
-  const bool over = this->memory().ledger().overruns() > taken_.violationsBefore();
-  const bool counts = open_steps_.settled() && !budget_.isOpen() && !paused_;
-  if (over && counts && budget_.isAsked()) takeBudgetBack(held, "a step went over it");
+  if (this->memory().ledger().overruns() > taken_.violationsBefore()) budget_.noteOver(held);
 }
 
 std::optional<RecentSteps::Medians> Session::stepTime(const Held&) const {

@@ -41,7 +41,7 @@ void Session::refreshMetrics(const Held& held, const allocator::Statistics& memo
   metrics_.set(Gauge::kFragmentationRatio, fragmentation(memory));
   metrics_.setBytes(Gauge::kExternalMarginBytes, memory.margin_bytes);
   metrics_.setBytes(Gauge::kUncountedBytes, figures_.uncountedBytes());
-  exportSmallestBudget(held);
+  budget_.verdict().exportSmallest(held);
   metrics_.raiseTo(Counter::kAllocations, static_cast<double>(memory.allocations));
   metrics_.raiseTo(Counter::kPlacedAllocations, static_cast<double>(memory.planned_allocations));
   metrics_.raiseTo(Counter::kMisplacedAllocations, static_cast<double>(memory.plan_deviations));
@@ -51,11 +51,6 @@ void Session::refreshMetrics(const Held& held, const allocator::Statistics& memo
   metrics_.addStep(step_seconds);
   metrics_.set(Gauge::kLastStepTimestamp, unixSeconds());
   metrics_.noteStepEnd();
-}
-
-void Session::exportSmallestBudget(const Held&) {
-  const std::int64_t smallest = smallestBudgetBytes();
-  if (smallest > 0) metrics_.setBytes(Gauge::kSmallestBudgetBytes, smallest);
 }
 
 void Session::exportPlan(const Held&, const std::shared_ptr<const Plan>& plan) {

@@ -14,10 +14,7 @@ void Session::readPlace() {
   if (config_->isTold() && !forked_) return;
   const Held held = mutex_.hold();
   discovery_.begin(held, rankPlaceFromEnvironment(), RankSocket::jobIdFromEnvironment());
-  if (const auto due = budget_.takeDue()) {  // no step has begun
-    trained_.setBudget(inForce(held, *due));
-    metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
-  }
+  budget_.takeAtOnce(held);  // no step has begun
 }
 
 std::chrono::steady_clock::time_point Session::nextPlaceLook(const Held& held) const {
@@ -35,7 +32,7 @@ void Session::showChild() {
 }
 
 // The budget that belongs to it is due.
-void Session::becomeRank(const Held&, const RankPlace& place, const std::string& job_id) {
+void Session::becomeRank(const Held& held, const RankPlace& place, const std::string& job_id) {
   const Config& before = *config_;
   if (before.isAt(place) && before.job_id == job_id && before.isTold() == place.isTold() &&
       before.local_rank_told == place.local_rank_told) {
@@ -52,25 +49,16 @@ void Session::becomeRank(const Held&, const RankPlace& place, const std::string&
   metrics_.setRank({config_->rank, config_->local_rank, config_->job_id});
   trained_.noteSharers(config_->local_world_size);
   if (!other_budget || (config_->budget_is_of_gpus && !trained_.isElsewhere())) return;
-  budget_.becomeRank(config_->stage_budgets
-                         ? std::optional(StageBudget(*config_->stage_budgets, config_->rank))
-                         : std::nullopt,
-                     config_->budget_text);
+  budget_.becomeRank(held);
 }
 
-bool Session::awaitRanks(const Held&, bool awaits) {
-  const bool before = budget_.awaitsRank();
-  budget_.awaitRank(awaits && config_->budgetNeedsPlace());
-  if (!awaits && before) {
-    floor_.checkAgain();
-    to_record_.atLeast(2);
-  }
-  return before;
+bool Session::awaitRanks(const Held& held, bool awaits) {
+  return budget_.awaitRank(held, awaits);
 }
 
 void Session::settleRank() {
-  budget_check_.checkRanks();
-  budget_check_.checkMemory(hostBudget());
+  budget_.check().checkRanks();
+  budget_.checkMemory();
   text_file_.reset();
   if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
   if (!ends_) job_.beginAnew(here());
@@ -81,7 +69,7 @@ void Session::settleAtEnd() {
   bool refused = false;
   {
     const Held held = mutex_.hold();
-    refused = stop_.raised();
+    refused = budget_.verdict().refusal().stop(held).raised();
   }
   if (!refused) return discovery_.settleAtEnd();
   if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
@@ -107,25 +95,7 @@ void Session::sayWhere(const std::string& endpoint, bool first) {
 
 std::string Session::budgetInWords() {
   const Held held = mutex_.hold();
-  const RankDiscovery::Stage stage = discovery_.stage(held);
-  if (const auto now = budget()) {
-    std::string text = "budget " + formatBytes(*now);
-    if (trained_.isElsewhere()) text += " of the GPU";
-    if (budget_.isOfStage()) return text + " until its stage is known";
-    const bool is_auto = config_->budget_form.kind == scheduler::BudgetForm::Kind::kAvailable;
-    if (trained_.isElsewhere() || !config_->budget_form.isOfMemory()) return text;
-    if (config_->local_size_told || stage == RankDiscovery::Stage::kKnown)
-      return is_auto ? text + " (auto)" : text;
-    return text + (stage == RankDiscovery::Stage::kAsking
-                       ? " until it is known which ranks share this machine"
-                       : fmt::format(" ({} of what one process has)", config_->budget_text));
-  }
-  if (measured_.awaits() && !budget_.isOfStage())
-    return fmt::format("measuring until the bytes of {} are known", config_->budget_text);
-  if (budget_.isOfStage()) return "measuring until its stage is known";
-  return config_->gpu_budget.empty()
-             ? "measuring, nothing is dropped"
-             : "budget of each GPU " + config_->gpu_budget + ", nothing is dropped";
+  return budget_.inWords(held, discovery_.stage(held));
 }
 
 }  // namespace ebbtide::plugin

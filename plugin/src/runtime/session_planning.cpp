@@ -11,7 +11,6 @@
 #include "ebbtide/scheduler/spilling_floor.hpp"
 #include "plan/plan_picture.hpp"
 #include "runtime/session.hpp"
-#include "runtime/spilling_notice.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -42,8 +41,9 @@ void Session::analyse(const scheduler::Trace& trace, bool first_step, bool alone
     const auto program = programs_.find(trace.signature);
     if (program != programs_.end()) program->second.shares = std::move(shares);
   }
-  noteFloor(trace, scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}),
-            alone, budget_number);
+  budget_.verdict().noteFloor(
+      trace, scheduler::buildGraph(trace, {.first_step = first_step, .unread_may_go = true}), alone,
+      budget_number);
 } catch (const std::exception& error) {
   warn(std::string("a step could not be analysed: ") + error.what());
 }
@@ -75,7 +75,7 @@ void Session::planLoop() {
       });
       if (closing_) return;
       to_plan = std::move(to_plan_);
-      budget_number = budget_.number();
+      budget_number = budget_.number(held);
       to_place = hasStepToPlace();
       asked = control_->hasWork(held);
     }
@@ -100,7 +100,7 @@ void Session::planLoop() {
     }
     const Held held = mutex_.hold();
     planning_ = to_plan_ != nullptr;
-    if (budget_number != budget_.number()) to_record_.atLeast(2);
+    if (budget_number != budget_.number(held)) to_record_.atLeast(2);
   }
 }
 
@@ -133,8 +133,8 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   {
     const Held held = mutex_.hold();
     const auto program = programs_.find(trace.signature);
-    if (program == programs_.end()) return;         // forgotten meanwhile
-    if (budget_number != budget_.number()) return;  // it is another one by now: so will be the plan
+    if (program == programs_.end()) return;             // forgotten meanwhile
+    if (budget_number != budget_.number(held)) return;  // another one by now: so will be the plan
     Program& known = program->second;
     known.plain_peak_bytes = plain.peak_bytes;
     known.activation_bytes = graph.activation_bytes;
@@ -143,8 +143,9 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
     if (plain.peak_bytes <= cap) {
       known.plan = known.later_plan = nullptr;
       known.predicted_peak_bytes = plain.peak_bytes;
-      if (!first_step) fits_ = Fits{plain.peak_bytes, graph.activation_bytes};
-      sayFits(held);
+      BudgetNotices& notices = budget_.verdict().notices();
+      if (!first_step) notices.noteFits(held, {plain.peak_bytes, graph.activation_bytes});
+      notices.sayFits(held);
     }
   }
   if (plain.peak_bytes <= cap) {
@@ -167,29 +168,6 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   publish_now();
   if (own && job_.follow(trace, planned, limits)) publish_now();
   if (own && !first_step) tellJob(trace, *own, limits, budget_number);
-}
-
-// Once, and of a whole run: not where a step spilled or a program has a plan. Not
-// before the budget is decided: until then the base grows, and with it the budget that is named.
-void Session::sayFits(const Held&) {
-  if (!fits_ || !(floor_.decided() || budget_.isOpen())) return;
-  const Fits fits = *std::exchange(fits_, std::nullopt);
-  const ExecutorCounters::Totals done = counters_.totals();
-  const bool gave_up =
-      done.spilled_bytes > 0 || done.dropped_online_bytes > 0 || programs_.anyWasPlanned();
-  if (gave_up || floor_.tooSmall() || !budget_.isNew(RankBudget::Message::kFits)) return;
-  const Bytes half = halfBudgetBytes(fits.plain_peak_bytes, fits.activation_bytes);
-  const Bytes others = trained_.othersBytes();
-  const std::string beside =
-      others == 0
-          ? ""
-          : fmt::format(" beside {} in use outside of PyTorch's allocator", formatBytes(others));
-  const std::string hint =
-      half < fits.plain_peak_bytes + others
-          ? fmt::format(". Half of the activations would be EBBTIDE_BUDGET={}", asSetting(half))
-          : "";
-  say(fmt::format("nothing to do so far: a step needs {}{} and the budget is {}{}",
-                  formatBytes(fits.plain_peak_bytes), beside, formatBytes(*budget()), hint));
 }
 
 std::shared_ptr<const PlanPicture> Session::drawn(
@@ -235,8 +213,8 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   const Held held = mutex_.hold();
   if (closing_) return;
   const auto program = programs_.find(trace.signature);
-  if (program == programs_.end()) return;         // forgotten meanwhile
-  if (budget_number != budget_.number()) return;  // as planOnce()
+  if (program == programs_.end()) return;             // forgotten meanwhile
+  if (budget_number != budget_.number(held)) return;  // as planOnce()
   Program& known = program->second;
   // While it was made a rehearsal found out, or a write to the host failed.
   if (replay_trust_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
@@ -247,21 +225,9 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   putInForce(held, known, plan, simulated.peak_bytes, from_step);
   to_record_.atLeast(3);
   if (!result.feasible && outage_.giveUp()) endOutage(held);
-  spills_each_step_.clear();
-  smallest_without_spill_bytes_ = 0;
-  if (const std::optional<Bytes> budget = this->budget(); budget && !result.feasible) {
-    smallest_without_spill_bytes_ =
-        trained_.budgetWithRoomFor(simulated.peak_bytes + trained_.unplannedBytes());
-    // What is kept free may have become less since the plan was begun.
-    if (smallest_without_spill_bytes_ > *budget && !stop_.awaits() && !endsForBudget(held)) {
-      spills_each_step_ = describe(SpillingNotice{.budget_bytes = *budget,
-                                                  .predicted_peak_bytes = simulated.peak_bytes,
-                                                  .enough_bytes = smallest_without_spill_bytes_,
-                                                  .copied_bytes = plan->host_bytes,
-                                                  .to_pinned_memory = trained_.isElsewhere()});
-      saySpills(held);
-    }
-  }
+  budget_.verdict().notices().notePlan(held, {.feasible = result.feasible,
+                                              .predicted_peak_bytes = simulated.peak_bytes,
+                                              .host_bytes = plan->host_bytes});
   const std::string text = fmt::format(
       "plan by {}{} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step{}, {:.1f} "
       "% more time",
@@ -270,7 +236,8 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
       plan_seconds, formatBytes(plan->predicted_peak_bytes), formatBytes(known.plain_peak_bytes),
       plan->replays, copiesText(*plan), 100 * plan->overhead_ratio);
   // Where each step is a program of its own such lines tell of what no step follows.
-  if (endsForBudget(held) || std::exchange(known.said_plan, true) || said_plans_++ >= kSaidPlans) {
+  if (budget_.verdict().refusal().ends(held) || std::exchange(known.said_plan, true) ||
+      said_plans_++ >= kSaidPlans) {
     debug(text);
   } else {
     say(text);

@@ -65,46 +65,6 @@ bool Session::observesBy(const EventLog* log) const {
   return held && turn_.isOf(log);
 }
 
-// Without waiting: the thread may hold the lock.
-void Session::addGrowth(OutOfMemory& facts) const {
-  const auto held = mutex_.tryHold();
-  const auto growth = held ? growth_.found() : std::nullopt;
-  if (!growth) return;
-  const Bytes rest = facts.live_by_op.empty() || facts.live_by_op.back().blocks > 0
-                         ? 0
-                         : facts.live_by_op.back().bytes;  // that nobody named
-  if (growth->isGrowth() && rest >= growth->grownBytes()) {
-    const std::string later = grown_by_.empty() ? madeLater(growth->grownBytes()) : "";
-    const std::string made = !grown_by_.empty() ? ", made by " + grown_by_
-                             : !later.empty()   ? ": " + later
-                                                : "";
-    facts.live_by_op.back().made_by = fmt::format("kept from step to step: {} at step {}, {} now{}",
-                                                  formatBytes(rest - growth->grownBytes()),
-                                                  growth->from_step, formatBytes(rest), made);
-  }
-  // What was recorded since then needs some of it already.
-  const Bytes counted = std::max<Bytes>(0, floor_.neededBaseBytes() - growth->from_bytes);
-  const Bytes over = growth_.overBytes(), above = std::max(over, growth->grownBytes());
-  const Bytes more = std::max<Bytes>(0, above - counted);
-  const Bytes mean = growth->isGrowth() ? growth->perStepBytes() : 0;
-  const Bytes rise = growth_.riseBytes() <= above ? growth_.riseBytes() : 0;  // else it is gone
-  const Bytes needed = std::max(budgetThatFits(facts), floor_.neededBytes() + more);
-  if (needed > facts.device_total_bytes) return;  // no budget does
-  const auto named = [&](std::int64_t steps) {
-    return trained_.namedBudgetBytes(needed + steps * std::max(rise, mean));
-  };
-  if (named(0) > facts.device_total_bytes) return;
-  std::int64_t steps = std::max(rise, mean) > 0 ? GrowthAdvice::kMostSteps : 0;
-  while (named(steps) > facts.device_total_bytes) --steps;
-  facts.growth = {.judged_step = growth->from_step,
-                  .over_bytes = growth->isGrowthBy(over) ? over : 0,
-                  .per_step_bytes = std::max(rise, mean),
-                  .at_once = rise > mean,
-                  .budget_bytes = named(0),
-                  .steps = steps,
-                  .budget_for_steps_bytes = named(steps)};
-}
-
 std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
                                         const LiveShares& live) const {
   const allocator::Statistics memory = trained_.memory().statistics();
@@ -121,7 +81,7 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
       .live_bytes = memory.allocated_bytes,
       .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
       .first_deviation = trained_.memory().planned().firstDeviation(allocator::Stream::kDefault),
-      .smallest_feasible_bytes = smallestBudgetBytes(),
+      .smallest_feasible_bytes = budget_.verdict().told().smallestBytes(),
       .overrun_limit_bytes = trained_.memory().overrunLimitBytes(),
       .spill_error = trained_.offloadFails() ? trained_.spills().lastError() : ""};
   facts.stuck_bytes =
@@ -132,7 +92,8 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
       limited ? std::max<std::int64_t>(0, trained_.memory().ledger().roomBytes()) : 0;
   facts.largest_free_bytes = memory.cached_bytes + room;
   facts.free_bytes = facts.largest_free_bytes + facts.stuck_bytes;
-  addGrowth(facts);
+  // Without waiting: the thread may hold the lock.
+  if (const auto held = mutex_.tryHold()) budget_.verdict().grown().addTo(*held, facts);
   return describe(facts);
 }
 
@@ -179,15 +140,17 @@ std::string Session::reportText() const {
   const auto step_time = stepTime(held);
   const scheduler::BudgetMargins margins = trained_.margins();
   const scheduler::BudgetFacts facts = trained_.memoryFacts();
+  const RankBudget& of_rank = budget_.ofRank(held);
+  const BudgetVerdict& verdict = budget_.verdict();
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", torch_version_},
       {"rank", config_->rank},
       {"world_size", config_->world_size},
-      {"mode", modeName(held)},
+      {"mode", budget_.modeName(held)},
       {"ended", ends_.load()},
       {"budget_bytes", metrics::orNull(budget())},
-      {"stages", budget_.isOfStage() ? nlohmann::json(budget_.stages()) : nlohmann::json()},
+      {"stages", of_rank.isOfStage() ? nlohmann::json(of_rank.stages()) : nlohmann::json()},
       {"base_bytes", base_bytes_},
       {"activation_bytes", activation_bytes},
       {"recomputable_bytes", shares.recomputable_bytes},
@@ -199,8 +162,8 @@ std::string Session::reportText() const {
       {"mapped_peak_bytes", figures_.mappedPeakBytes()},
       {"first_step_peak_bytes", first_step_peak_bytes_},
       {"predicted_peak_bytes", program.predicted_peak_bytes},
-      {"smallest_budget_without_spilling_bytes", smallest_without_spill_bytes_},
-      {"budget_violations", violations_},
+      {"smallest_budget_without_spilling_bytes", verdict.notices().withoutSpillBytes(held)},
+      {"budget_violations", verdict.violations(held)},
       {"others_bytes", trained_.othersBytes()},
       {"used_peak_bytes", figures_.usedPeakBytes()},
       {"uncounted_bytes", figures_.uncountedBytes()},
@@ -226,15 +189,15 @@ std::string Session::reportText() const {
       {"rejected", replay_trust_.rejectedReplays()},
       {"rehearsed_steps", replay_trust_.rehearsedSteps()},
       {"followed_steps", done.followed_steps},
-      {"smallest_feasible_budget_bytes", smallestBudgetBytes()},
-      {"needed_bytes", floor_.neededBytes()},
+      {"smallest_feasible_budget_bytes", verdict.told().smallestBytes()},
+      {"needed_bytes", verdict.floorBytes()},
       {"margins",
        {{"headroom_share", margins.headroom_share},
         {"least_headroom_bytes", margins.least_headroom_bytes},
         {"unplanned_bytes", margins.unplanned_bytes},
         {"whole_bytes", facts.memory_bytes.value_or(0)},
         {"available_bytes", facts.available_bytes.value_or(0)}}},
-      {"dominating", saved_text_},
+      {"dominating", verdict.refusal().savedText(held)},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},
       {"plan", planSummary(program.plan.get(), programs_.active().firstStep())},

@@ -40,8 +40,9 @@ void Session::takeOutage(const Held&) {
 // A step that is about to run follows this plan, nullptr: none. Nothing can be
 // spilled of what it cannot compute again, of the originals of a rehearsal, or of what a plan that
 // was made for an earlier step leaves over. A plan that a step has held the budget under has to.
-void Session::allowOverrunFor(const Held&, const Plan* plan) {
-  const bool may_go = budget_.isAsked() || budget_.isResumed();
+void Session::allowOverrunFor(const Held& held, const Plan* plan) {
+  const RankBudget& of_rank = budget_.ofRank(held);
+  const bool may_go = of_rank.isAsked() || of_rank.isResumed();
   if (!outage_.awaitsPlan() || may_go || config_->on_infeasible != OnInfeasible::kStop) return;
   if (!budget() || trained_.isElsewhere()) return;
   const auto known = plan != nullptr ? programs_.find(plan->signature) : programs_.end();
@@ -59,19 +60,15 @@ void Session::judgeOutage(const Held& held, const StepSummary& summary,
   const bool within = memory.budget_violations == begun_.memory.budget_violations;
   const bool planned = summary.trusted && !summary.off_plan && summary.plan->feasible &&
                        summary.plan->host_fetches == 0;
-  floor_.countFrom(memory.budget_violations);
+  budget_.verdict().countFrom(held, memory.budget_violations);
   if (within && planned) programs_[summary.plan->signature].held_plan = summary.plan;
   if (outage_.endStep(within && planned)) endOutage(held);
 }
 
 // What went over the budget until now tells nothing of it.
 void Session::endOutage(const Held& held) {
-  floor_.countFrom(memory().statistics().budget_violations);
-  floor_.checkAgain();
-  memory().resetPeaks();
-  figures_.forgetPeaks();
-  to_record_.atLeast(3);
-  mayGoOver(held);  // until they have decided
+  budget_.verdict().judgeFromNowOn(held);
+  budget_.verdict().mayGoOver(held);  // until they have decided
 }
 
 }  // namespace ebbtide::plugin

@@ -34,12 +34,6 @@ bool differs(Bytes peak, Bytes other, Bytes budget) {
 
 }  // namespace
 
-// So that half of what a step saves is given up.
-Bytes Session::halfBudgetBytes(Bytes plain_peak_bytes, Bytes activation_bytes) const {
-  const Bytes less = plain_peak_bytes - activation_bytes / 2 + trained_.unplannedBytes();
-  return std::max(trained_.budgetWithRoomFor(less), smallestBudgetBytes());
-}
-
 // Of the planning thread, where there is no budget: a plan that is quickly found for each of two
 // that there might be.
 void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph) {
@@ -57,9 +51,10 @@ void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph
     if (planned.result.feasible) outlook.overhead_ratio = planned.overheadRatio(trace);
     return outlook;
   };
-  const auto half = outlookOf(halfBudgetBytes(plain, graph.activation_bytes));
-  const Bytes needed = floor_.neededBytes();
-  auto smallest = ends_ ? RunSummary::Outlook{} : outlookOf(smallestBudgetBytes());
+  const ToldBudgets& told = budget_.verdict().told();
+  const auto half = outlookOf(told.halfBytes(plain, graph.activation_bytes));
+  const Bytes needed = budget_.verdict().floorBytes();
+  auto smallest = ends_ ? RunSummary::Outlook{} : outlookOf(told.smallestBytes());
   smallest.needed_bytes = needed;
   if (ends_) return;  // what was cut off is no word on time
   const Held held = mutex_.hold();
@@ -77,21 +72,22 @@ RunSummary Session::summary(const Held& held) const {
                  .peak_bytes = figures_.mappedPeakBytes(),
                  .others_bytes = trained_.othersBytes(),
                  .used_peak_bytes = figures_.usedPeakBytes(),
-                 .violations = violations_,
+                 .violations = budget_.verdict().violations(held),
                  .half = outlook_half_,
                  .smallest = outlook_smallest_};
   if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
   if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
   if (figures_.totalSeconds() > 0) run.recompute_share = recomputed / figures_.totalSeconds();
-  const Bytes smallest = smallestBudgetBytes();
-  const Bytes grown = grownSince(held, 0);  // since they were foreseen
-  if (run.half.budget_bytes == 0) {         // known without a plan
-    run.half.budget_bytes = halfBudgetBytes(run.plain_peak_bytes, run.activation_bytes);
+  const ToldBudgets& told = budget_.verdict().told();
+  const Bytes smallest = told.smallestBytes();
+  const Bytes grown = budget_.verdict().grown().since(held, 0);  // since they were foreseen
+  if (run.half.budget_bytes == 0) {                              // known without a plan
+    run.half.budget_bytes = told.halfBytes(run.plain_peak_bytes, run.activation_bytes);
   } else {
     run.half.budget_bytes = std::max(run.half.budget_bytes + grown, smallest);
   }
   // A base that has grown, or a margin, is no part of what steps need: the plan costs as much.
-  if (run.smallest.needed_bytes == floor_.neededBytes()) {
+  if (run.smallest.needed_bytes == budget_.verdict().floorBytes()) {
     run.smallest.budget_bytes = smallest;
   } else if (run.smallest.budget_bytes != smallest) {
     run.smallest = {.budget_bytes = smallest};
@@ -105,7 +101,9 @@ void Session::sayAtEnd() try {
   RunSummary run;
   {
     const Held held = mutex_.hold();
-    if (steps_ == 0 || stop_.raised() || allocation_failed_) return;
+    const BudgetVerdict& verdict = budget_.verdict();
+    const bool failed = verdict.refusal().stop(held).raised() || verdict.allocationFailed();
+    if (steps_ == 0 || failed) return;
     run = summary(held);
   }
   const std::string folder =

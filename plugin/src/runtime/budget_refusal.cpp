@@ -1,0 +1,138 @@
+#include "runtime/budget_refusal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "out_of_memory/out_of_memory.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::kNone;
+
+constexpr int kMostSavedOps = 4;  // that a refusal names
+
+// "aten::native_layer_norm 120.0 MiB, …": saved bytes by the op that made them, largest first.
+std::string dominatingOps(const scheduler::TraceGraph& graph) {
+  std::map<std::string, scheduler::Bytes> by_op;
+  std::vector<bool> read(graph.graph.values.size(), false);
+  for (const auto& op : graph.graph.ops) {
+    if (!op.backward) continue;
+    for (const ValueId v : op.inputs) read[v] = true;
+  }
+  for (std::size_t v = 0; v < read.size(); ++v) {
+    const auto& value = graph.graph.values[v];
+    if (read[v] && !value.pinned) {
+      by_op[value.producer == kNone ? "inputs" : graph.graph.ops[value.producer].name] +=
+          value.bytes;
+    }
+  }
+  std::vector<std::pair<scheduler::Bytes, std::string>> order;
+  order.reserve(by_op.size());
+  for (const auto& [name, bytes] : by_op) order.emplace_back(bytes, name);
+  std::sort(order.rbegin(), order.rend());
+  std::string text;
+  for (std::size_t i = 0; i < std::min<std::size_t>(order.size(), kMostSavedOps); ++i) {
+    text += (i ? ", " : "") + order[i].second + " " + formatBytes(order[i].first);
+  }
+  return text.empty() ? "nothing that was saved for backward" : text;
+}
+
+std::uint64_t firstOpOf(const scheduler::Trace& trace) {
+  return trace.ops.empty() ? 0 : trace.ops[0].signature;
+}
+
+}  // namespace
+
+void BudgetRefusal::describe(const Held& held, const Need& need, bool most) {
+  floor_text_ = scheduler::describe(scheduler::floorBlocks(need.trace, need.graph, need.floor));
+  saved_text_ = dominatingOps(need.graph);
+  if (most) noteNeedsMost(held, need.trace);
+}
+
+void BudgetRefusal::noteNeedsMost(const Held&, const scheduler::Trace& trace) {
+  needs_most_first_op_ = firstOpOf(trace);
+}
+
+void BudgetRefusal::forgetNeed(const Held&) {
+  floor_text_.clear();
+  saved_text_.clear();
+}
+
+bool BudgetRefusal::ends(const Held&) const {
+  return run_.trained.budgetBytes() && floor_.tooSmall() &&
+         run_.config->on_infeasible == OnInfeasible::kStop;
+}
+
+void BudgetRefusal::refuse(const Held& held, Bytes base_bytes) {
+  stop_.cannotFit(refusalText(base_bytes));
+  if (run_.config->on_infeasible != OnInfeasible::kStop) {
+    if (budget_.isNew(RankBudget::Message::kInfeasible)) run_.warn(overrunText());
+    return;
+  }
+  // The same again, after it was let go on: nothing larger is let go on with again.
+  const bool again = needs_most_first_op_ == refused_first_op_ && refused_base_bytes_ > 0;
+  refused_base_bytes_ = again ? std::min(refused_base_bytes_, base_bytes) : base_bytes;
+  refused_first_op_ = needs_most_first_op_;
+  run_.to_record.atLeast(3);  // of another program, if one follows
+  if (in_pipeline_ && run_.may_be_advised(held)) {
+    stop_.stopWhenAdvised(std::chrono::steady_clock::now());
+  } else {
+    stop_.stopAtOnce();
+  }
+}
+
+std::string BudgetRefusal::overrunText() const {
+  return fmt::format(
+      "the budget of {} is too small for this program, which needs {}: training goes on over it, "
+      "as EBBTIDE_ON_INFEASIBLE=best-effort asks. Smallest budget: EBBTIDE_BUDGET={}.{}",
+      formatBytes(budgetBytes()), formatBytes(floor_.neededBytes()),
+      asSetting(told_.smallestBytes()), spillProblem());
+}
+
+// What is needed at least rests on spilling.
+std::string BudgetRefusal::spillProblem() const {
+  const std::string error = run_.trained.spills().lastError();
+  return error.empty() ? "" : " Note: " + error + " (EBBTIDE_SPILL_DIR chooses another folder).";
+}
+
+// Batch-size finders (accelerate's, Lightning's) look for the words that it begins with.
+std::string BudgetRefusal::refusalText(Bytes base_bytes) const {
+  return fmt::format(
+      "{} the budget of {}: it is too small for this program, which needs {}.\n"
+      "Smallest budget: EBBTIDE_BUDGET={}.{}\n"
+      "Floor: {}. Live when a step begins (parameters, gradients, optimizer, data): {}. Saved for "
+      "backward, by op: {}.\n"
+      "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.",
+      run_.trained.isElsewhere()
+          ? "CUDA out of memory. Memory cannot be allocated within"
+          : "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory within",
+      formatBytes(budgetBytes()), formatBytes(floor_.neededBytes()),
+      asSetting(told_.smallestBytes()), spillProblem(),
+      floor_.needsMostAtStart() ? "what the program allocated before its first step" : floor_text_,
+      formatBytes(base_bytes), saved_text_);
+}
+
+// The same program is refused again, at once. A first op that reads parameters alone (a cast of
+// autocast's) is the same for every batch: of a smaller batch less lives when the step begins.
+bool BudgetRefusal::goesOn(const Held&, std::uint64_t first_op_signature, Bytes base_bytes) {
+  if (!stop_.requested() || !stop_.raised()) return false;
+  const bool smaller = base_bytes < refused_base_bytes_;
+  const bool same = refused_first_op_ == 0 || first_op_signature == refused_first_op_;
+  if (same && !smaller) return false;
+  if (same) refused_base_bytes_ = base_bytes;
+  stop_.goOn();
+  return true;
+}
+
+void BudgetRefusal::beginAnew(const Held&) {
+  stop_.goOn();
+  refused_base_bytes_ = 0;
+}
+
+}  // namespace ebbtide::plugin

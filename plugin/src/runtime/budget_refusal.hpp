@@ -1,0 +1,88 @@
+// BudgetRefusal: how a run is told that its budget is too small: with which words, whether at once
+// or after other ranks' advice, and what the program may go on with then. Torch-free.
+//
+//   refuse() ─► the program gets an error ─► it ends
+//                                         └─► it goes on: the same again is refused again, at once;
+//                                             something else, or smaller: goesOn()
+//
+// Thread rule: requested() from any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "ebbtide/scheduler/spilling_floor.hpp"
+#include "runtime/advised_stop.hpp"
+#include "runtime/budget_floor.hpp"
+#include "runtime/judged_run.hpp"
+#include "runtime/rank_budget.hpp"
+#include "runtime/told_budgets.hpp"
+
+namespace ebbtide::plugin {
+
+class BudgetRefusal {
+ public:
+  using Bytes = std::int64_t;
+  using Held = SessionGuard::Held;
+
+  // A step, and what it needs at least.
+  struct Need {
+    const scheduler::Trace& trace;
+    const scheduler::TraceGraph& graph;  // of what nothing reads, too
+    const scheduler::SpillingFloor& floor;
+    Bytes bytes = 0;  // with what is in no plan
+    bool alone = true;
+    Bytes base_bytes = 0;  // that it begins with
+  };
+
+  // All of them must outlive it.
+  BudgetRefusal(const JudgedRun& run, RankBudget& budget, const BudgetFloor& floor,
+                const ToldBudgets& told)
+      : run_(run), budget_(budget), floor_(floor), told_(told) {}
+
+  // The next allocation of a training thread must fail.
+  bool requested() const noexcept { return stop_.requested(); }
+  AdvisedStop& stop(const Held&) { return stop_; }
+  const AdvisedStop& stop(const Held&) const { return stop_; }
+
+  // --- the program that needs most
+  // `most`: its step needs more than all before.
+  void describe(const Held& held, const Need& need, bool most);
+  bool isDescribed(const Held&) const { return !floor_text_.empty(); }
+  void noteNeedsMost(const Held&, const scheduler::Trace& trace);
+  void noteDecides(const Held&, const scheduler::Trace& trace) {
+    in_pipeline_ = trace.group_size > 1;
+  }
+  bool inPipeline(const Held&) const { return in_pipeline_; }  // of the last step that decided
+  // What it saves, by op.
+  const std::string& savedText(const Held&) const { return saved_text_; }
+  void forgetNeed(const Held&);  // another program begins
+
+  // --- it is too small
+  // The run ends, or goes on over its budget to find the one it needs.
+  bool ends(const Held&) const;
+  void refuse(const Held& held, Bytes base_bytes);  // a step that begins with so much
+  // The step's first op, after a refusal that the program has caught. False: it is not let go on.
+  bool goesOn(const Held&, std::uint64_t first_op_signature, Bytes base_bytes);
+  // Another budget holds.
+  void beginAnew(const Held&);
+
+ private:
+  std::string refusalText(Bytes base_bytes) const;
+  std::string overrunText() const;
+  std::string spillProblem() const;
+  Bytes budgetBytes() const { return run_.trained.budgetBytes().value_or(0); }
+
+  const JudgedRun& run_;
+  RankBudget& budget_;
+  const BudgetFloor& floor_;
+  const ToldBudgets& told_;
+  AdvisedStop stop_;
+  // Of the step that needs most: what it holds where it needs most, and what it saves.
+  std::string floor_text_, saved_text_;
+  bool in_pipeline_ = false;
+  std::uint64_t needs_most_first_op_ = 0, refused_first_op_ = 0;  // 0: not known
+  Bytes refused_base_bytes_ = 0;                                  // 0: nothing was refused
+};
+
+}  // namespace ebbtide::plugin

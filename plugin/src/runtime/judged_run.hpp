@@ -1,0 +1,47 @@
+// JudgedRun: what of a run its budget is judged by, and what of it follows: what is recorded, and
+// counted anew. Torch-free.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "config/current_config.hpp"
+#include "ebbtide/metrics/rank_metrics.hpp"
+#include "memory/trained_memory.hpp"
+#include "observe/executor_counters.hpp"
+#include "runtime/program_table.hpp"
+#include "runtime/run_figures.hpp"
+#include "runtime/session_guard.hpp"
+#include "runtime/spill_outage.hpp"
+#include "runtime/steps_to_record.hpp"
+#include "runtime/taken_steps.hpp"
+
+namespace ebbtide::plugin {
+
+// Steps: by then gradients and the optimizer's state are there.
+inline constexpr std::int64_t kStepsForOutlook = 3;
+
+struct JudgedRun {
+  using Held = SessionGuard::Held;
+  using Tell = std::function<void(const std::string& text)>;
+
+  SessionGuard& guard;
+  const CurrentConfig& config;
+  TrainedMemory& trained;
+  metrics::RankMetrics& metrics;
+  const ExecutorCounters& counters;
+  const std::atomic<bool>& keeps_everything;  // nothing is dropped or recorded any more
+  const SpillOutage& outage;
+  // The guard guards these.
+  const std::int64_t& steps;  // that have ended
+  StepsToRecord& to_record;
+  TakenSteps& taken;
+  RunFigures& figures;
+  ProgramTable& programs;
+  std::function<bool(const Held&)> may_be_advised;  // by other ranks: who could help
+  Tell say, warn;
+};
+
+}  // namespace ebbtide::plugin

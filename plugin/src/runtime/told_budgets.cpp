@@ -1,0 +1,30 @@
+#include "runtime/told_budgets.hpp"
+
+#include <algorithm>
+
+namespace ebbtide::plugin {
+
+// Steps that held a smaller budget than they should need are proof that it will do.
+std::int64_t ToldBudgets::smallestBytes() const noexcept {
+  const Bytes needed = floor_.neededBytes();
+  const Bytes named = trained_.namedBudgetBytes(needed > 0 ? needed + grown_.bytes() : 0);
+  const Bytes held = heldBytes();
+  return held > 0 ? std::min(named, held) : named;
+}
+
+std::int64_t ToldBudgets::neededBytes() const noexcept {
+  const Bytes needed = floor_.neededBytes();
+  return needed > 0 ? needed + trained_.headroomBytes() : 0;
+}
+
+std::int64_t ToldBudgets::heldBytes() const noexcept {
+  const Bytes held = floor_.heldBytes();
+  return held > 0 ? held + grown_.sinceJudgedBytes() : 0;
+}
+
+std::int64_t ToldBudgets::halfBytes(Bytes plain_peak_bytes, Bytes activation_bytes) const {
+  const Bytes less = plain_peak_bytes - activation_bytes / 2 + trained_.unplannedBytes();
+  return std::max(trained_.budgetWithRoomFor(less), smallestBytes());
+}
+
+}  // namespace ebbtide::plugin
