@@ -84,7 +84,7 @@ void SessionControl::addRoutes() {
     if (auto why = ofAnotherRank(request)) return *why;
     const metrics::Format format = metrics::formatFor(request.accept);
     return Response{.content_type = metrics::contentTypeOf(format),
-                    .body = session_.metrics_.render(format)};
+                    .body = session_.exported().render(format)};
   });
   routes_.get("/v1/status", view(&SessionControl::status));
   routes_.get("/v1/plan", view(&SessionControl::plan));

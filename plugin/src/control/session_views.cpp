@@ -61,9 +61,9 @@ Response SessionControl::status() {
   status.smallest_feasible_budget_bytes = session_.budgets().verdict().told().smallestBytes();
   {
     const auto held = session_.mutex_.hold();
-    status.rank.stages = session_.stages_;
-    status.rank.gpu = session_.gpu_;
-    if (session_.gpu_) status.rank.device += fmt::format(":{}", session_.gpu_->index);
+    status.rank.stages = session_.exported().stages(held);
+    status.rank.gpu = session_.exported().gpu(held);
+    if (status.rank.gpu) status.rank.device += fmt::format(":{}", status.rank.gpu->index);
     status.steps = session_.steps_;
     status.state = session_.closing_                                   ? "ended"
                    : session_.disabled() || session_.keeps_everything_ ? "pass-through"

@@ -138,7 +138,7 @@ std::string BudgetController::inForce(const std::string& written) {
 
 void BudgetController::put(const std::string& written) {
   run_.trained.setBudget(inForce(written));
-  run_.metrics.setBudgetBytes(bytes().value_or(allocator::kUnlimited));
+  run_.metrics.noteBudget(bytes());
 }
 
 std::optional<std::string> BudgetController::take(const Held& held) {

@@ -258,7 +258,7 @@ void BudgetVerdict::fallShort(const Held& held, const JobFindings::Rank& of) {
 
 void BudgetVerdict::exportSmallest(const Held&) {
   const Bytes smallest = told_.smallestBytes();
-  if (smallest > 0) run_.metrics.setBytes(metrics::Gauge::kSmallestBudgetBytes, smallest);
+  if (smallest > 0) run_.metrics.series().setBytes(metrics::Gauge::kSmallestBudgetBytes, smallest);
 }
 
 }  // namespace ebbtide::plugin

@@ -8,9 +8,9 @@
 #include <string>
 
 #include "config/current_config.hpp"
-#include "ebbtide/metrics/rank_metrics.hpp"
 #include "memory/trained_memory.hpp"
 #include "observe/executor_counters.hpp"
+#include "runtime/metrics_export.hpp"
 #include "runtime/program_table.hpp"
 #include "runtime/run_figures.hpp"
 #include "runtime/session_guard.hpp"
@@ -30,7 +30,7 @@ struct JudgedRun {
   SessionGuard& guard;
   const CurrentConfig& config;
   TrainedMemory& trained;
-  metrics::RankMetrics& metrics;
+  MetricsExport& metrics;
   const ExecutorCounters& counters;
   const std::atomic<bool>& keeps_everything;  // nothing is dropped or recorded any more
   const SpillOutage& outage;

@@ -10,7 +10,6 @@
 
 #include "base/message_table.hpp"
 #include "base/said_line.hpp"
-#include "base/system_time.hpp"
 #include "runtime/exit_signal.hpp"
 #include "version.hpp"
 
@@ -39,7 +38,9 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
     : config_(std::move(config)),
       torch_version_(std::move(torch_version)),
       trained_(config_),
-      metrics_({config_->rank, config_->local_rank, config_->job_id}),
+      metrics_(
+          config_, torch_version_, [this](const std::string& text) { warn(text); },
+          [this](const std::string& text) { debug(text); }),
       control_(make_control(*this)),
       search_({.planner = config_->planner,
                .replay_ahead = config_->replay_ahead,
@@ -71,10 +72,7 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .programs = programs_,
                .may_be_advised = [this](const Held& held) { return job_.hasStore(held); },
                .say = [this](const std::string& text) { say(text); },
-               .warn = [this](const std::string& text) { warn(text); }}) {
-  metrics_.setBudgetBytes(config_->budget_bytes.value_or(allocator::kUnlimited));
-  metrics_.setBuild(kVersion, torch_version_);
-}
+               .warn = [this](const std::string& text) { warn(text); }}) {}
 
 Session::~Session() = default;
 
@@ -119,7 +117,7 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
                        std::move(facts)))
     return;
   trained_.measureOnly(budget_.measuresOnly(held));
-  metrics_.setBudgetBytes(budget().value_or(allocator::kUnlimited));
+  metrics_.noteBudget(budget());
 }
 
 void Session::say(const std::string& text) const {
@@ -150,7 +148,7 @@ void Session::wake(int threads) {
     if (forked_) trained_.beActive();
     readPlace();
     budget_.verdict().noteStart(/*own=*/!forked_);
-    metrics_.set(metrics::Gauge::kStartTimestamp, unixSeconds());
+    metrics_.noteStart();
     run_trace_.recordUntilExit();
     budget_.checkMemory();
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
@@ -323,10 +321,14 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(held, summary, memory);
   judgeOutage(held, summary, memory);
-  refreshMetrics(held, memory, elapsed);
+  verdict.exportSmallest(held);
+  metrics_.noteStep(held, {.memory = memory,
+                           .figures = figures_,
+                           .plan = programs_.active().plan(),
+                           .seconds = elapsed});
   noteTaken(held, memory, elapsed, programs_.noteStep(summary));
   budget_.learn(held, summary);
-  exportStages(held, summary);
+  metrics_.learnStages(held, summary);
   budget_.check().noteStep(summary, steps_);
   if (!summary.recorded) return std::nullopt;
   figures_.noteTimeline(summary.trace);
@@ -421,13 +423,12 @@ void Session::shutdown() {
     const Held held = mutex_.hold();
     figures_.notePeaks(memory);
     budget_.verdict().noteViolations(held, memory.budget_violations);
-    metrics_.raiseTo(metrics::Counter::kBudgetViolations,
-                     static_cast<double>(memory.budget_violations));
+    metrics_.noteViolations(memory.budget_violations);
   }
   if (memory.budget_violations > 0)
     sayExceededUntrained(budget().value_or(0), memory.mapped_peak_bytes);
   if (awake_ && !config_->report_path.empty()) writeReport();
-  if (awake_) writeTextFile();
+  if (awake_) metrics_.writeFile(ends_);
   if (awake_) sayAtEnd();
   control_->close();
   run_trace_.finish();

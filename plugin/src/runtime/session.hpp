@@ -16,11 +16,8 @@
 #include <vector>
 
 #include "config/current_config.hpp"
-#include "device/gpu_identity.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
-#include "ebbtide/metrics/rank_metrics.hpp"
 #include "ebbtide/metrics/routes.hpp"
-#include "ebbtide/metrics/series_file.hpp"
 #include "memory/trained_memory.hpp"
 #include "observe/executor_counters.hpp"
 #include "observe/memory_snapshots.hpp"
@@ -33,6 +30,7 @@
 #include "runtime/eviction_costs.hpp"
 #include "runtime/job_client.hpp"
 #include "runtime/late_backwards.hpp"
+#include "runtime/metrics_export.hpp"
 #include "runtime/observed_turn.hpp"
 #include "runtime/program_table.hpp"
 #include "runtime/rank_discovery.hpp"
@@ -88,7 +86,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   SpillTarget& spills() noexcept { return trained_.spills(); }
   scheduler::HostCopies hostCopies() { return trained_.hostCopies(); }
   // What it trains on is this GPU; nothing: the host's processors.
-  void noteGpu(GpuIdentity gpu);
+  void noteGpu(GpuIdentity gpu) { metrics_.noteGpu(mutex_.hold(), std::move(gpu)); }
 
   // Memory has been short in this process: steps without a plan keep recipes from now on.
   void notePressure() noexcept { pressed_ = true; }
@@ -129,6 +127,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void endStep(StepSummary summary);
   bool measuredAll() const;  // the steps that `ebbtide fit` asked for: the process is to end
 
+  MetricsExport& exported() noexcept { return metrics_; }
   ExecutorCounters& counters() noexcept { return counters_; }
   RunTrace& runTrace() noexcept { return run_trace_; }
   MemorySnapshots& snapshots() noexcept { return snapshots_; }
@@ -266,13 +265,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   bool wantsPlan(const Held& held, const scheduler::Trace& trace);
   void planAnew(const Held& held, Program& known);  // so many times
   void planWithoutRejected();
-  // What is exported (session_metrics.cpp).
-  void refreshMetrics(const Held& held, const allocator::Statistics& memory, double step_seconds);
-  void exportPlan(const Held& held, const std::shared_ptr<const Plan>& plan);
-  void expectReplays(const Plan& plan);  // of a plan that steps are about to follow
-  void exportStages(const Held& held, const StepSummary& summary);
-  void writeTextFile();  // by the planning thread, and at exit
-  std::chrono::steady_clock::time_point nextTextFile() const;
   void say(const std::string& text) const;
 
   CurrentConfig config_;
@@ -280,10 +272,9 @@ class Session : RankDiscovery::Process, JobClient::Process {
   TrainedMemory trained_;
   RunTrace run_trace_{config_, trained_, [this](const std::string& text) { warn(text); }};
   MemorySnapshots snapshots_{config_, trained_, [this](const std::string& text) { warn(text); }};
-  metrics::RankMetrics metrics_;
+  MetricsExport metrics_;
   metrics::Routes routes_;
   const std::unique_ptr<RunControl> control_;
-  std::optional<metrics::SeriesFile> text_file_;  // of the planning thread, then of shutdown()
   std::once_flag woken_, shown_;
   std::atomic<bool> wakes_{false}, awake_{false};
   bool forked_ = false;
@@ -294,9 +285,9 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::atomic<bool> trace_lost_{false};  // the last recorded one could not be written
   std::atomic<bool> report_lost_{false};
   LateBackwards late_backwards_;
-  ExecutorCounters counters_{metrics_};
+  ExecutorCounters counters_{metrics_.series()};
   EvictionCosts eviction_costs_;
-  ReplayTrust replay_trust_{metrics_,
+  ReplayTrust replay_trust_{metrics_.series(),
                             {.plan_without_rejected = [this] { planWithoutRejected(); },
                              .warn = [this](const std::string& text) { warn(text); },
                              .debug = [this](const std::string& text) { debug(text); }}};
@@ -318,9 +309,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   ProgramTable programs_;
   int said_plans_ = 0;  // under this budget
   StepsToRecord to_record_;
-  std::shared_ptr<const Plan> exported_plan_;
-  std::optional<GpuIdentity> gpu_;
-  std::vector<std::int32_t> stages_;  // that it runs, where they are known
   ObservedTurn turn_;
 
   // figures of the run

@@ -59,9 +59,8 @@ void Session::fallShort(const JobFindings::Rank& of) {
 }
 
 bool Session::foundStages(const std::vector<std::int32_t>& stages) {
-  metrics_.setStages(stages);
   const Held held = mutex_.hold();
-  stages_ = stages;
+  metrics_.noteStages(held, stages);
   return budget_.noteStages(held, stages);
 }
 

@@ -46,7 +46,7 @@ void Session::becomeRank(const Held& held, const RankPlace& place, const std::st
                             before.budget_bytes != now.budget_bytes || (moves && by_stage);
   config_.change(std::move(now));
   if (!problem.empty()) warn(problem);
-  metrics_.setRank({config_->rank, config_->local_rank, config_->job_id});
+  metrics_.becomeRank();
   trained_.noteSharers(config_->local_world_size);
   if (!other_budget || (config_->budget_is_of_gpus && !trained_.isElsewhere())) return;
   budget_.becomeRank(held);
@@ -59,8 +59,7 @@ bool Session::awaitRanks(const Held& held, bool awaits) {
 void Session::settleRank() {
   budget_.check().checkRanks();
   budget_.checkMemory();
-  text_file_.reset();
-  if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
+  metrics_.openFile();
   if (!ends_) job_.beginAnew(here());
 }
 
@@ -72,7 +71,7 @@ void Session::settleAtEnd() {
     refused = budget_.verdict().refusal().stop(held).raised();
   }
   if (!refused) return discovery_.settleAtEnd();
-  if (!config_->text_file_path.empty()) text_file_.emplace(config_->text_file_path);
+  metrics_.openFile();
 }
 
 std::string Session::serve(std::string& problem, bool on_any_port) {

@@ -68,7 +68,7 @@ void Session::planLoop() {
     {
       Held held = mutex_.hold();
       const auto due =
-          std::min({job_.nextPoll(), nextTextFile(), nextReport(), nextPlaceLook(held)});
+          std::min({job_.nextPoll(), metrics_.nextFile(), nextReport(), nextPlaceLook(held)});
       held.waitUntil(changed_, due, [&] {
         return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork(held) ||
                nextPlaceLook(held) < due || due <= std::chrono::steady_clock::now();
@@ -81,7 +81,7 @@ void Session::planLoop() {
     }
     try {
       if (shows_) discovery_.seek(std::chrono::steady_clock::now());
-      if (nextTextFile() <= std::chrono::steady_clock::now()) writeTextFile();
+      if (metrics_.nextFile() <= std::chrono::steady_clock::now()) metrics_.writeFile(ends_);
       if (nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
     } catch (const std::exception& error) {
       warn(std::string("this run is not shown everywhere: ") + error.what());
@@ -201,7 +201,7 @@ void Session::putInForce(const Held&, Program& known, const std::shared_ptr<Plan
                          std::int64_t predicted_peak_bytes, std::int64_t from_step) {
   if (plan != nullptr) {
     plan->trusted = known.hasCompared(*plan);
-    expectReplays(*plan);
+    metrics_.expectReplays(*plan);
   }
   if (known.adopt(plan, predicted_peak_bytes, from_step, steps_ + 1)) counters_.addReplan();
 }
