@@ -91,22 +91,23 @@ void SessionControl::postBudget(const Request& request, const Answer& answer) {
 void SessionControl::planLater(std::function<void()> command, const Answer& answer) {
   std::optional<Response> why;
   {
-    const auto held = session_.mutex_.hold();
-    why = refusal(held);
-    if (!why && !session_.awake_) why = nothingRecorded();  // nobody would answer it
+    const auto held = session_.guard().hold();
+    const RunView run = session_.view(held);
+    why = refusal(run);
+    if (!why && !run.awake) why = nothingRecorded();  // nobody would answer it
     if (!why && commands_.size() >= kMostWaiting)
       why = errorResponse(429, "other budgets are being planned for: ask again later");
     if (!why) commands_.push_back(std::move(command));
   }
   if (why) return answer(*why);
-  session_.changed_.notify_all();
+  session_.wakePlanning();
 }
 
 // Nothing: none, or it is of what is not known.
 std::optional<std::int64_t> SessionControl::bytesOf(
     const BudgetForm& form, const std::vector<RecordedStep>& recorded) const {
   return scheduler::resolve(form, form.isOfSteps() ? session_.budgets().stepFacts(recorded)
-                                                   : session_.trained_.memoryFacts());
+                                                   : session_.trained().memoryFacts());
 }
 
 // Of the planning thread, which nothing else plans on meanwhile.
@@ -115,10 +116,11 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
   std::vector<RecordedStep> recorded;
   std::optional<Response> why;
   {
-    const auto held = session_.mutex_.hold();
-    why = refusal(held);
-    if (!why) why = pauseRefusal(held);
-    recorded = session_.taken_.recorded().all();
+    const auto held = session_.guard().hold();
+    RunView run = session_.view(held);
+    why = refusal(run);
+    if (!why) why = pauseRefusal(run);
+    recorded = std::move(run.recorded);
     if (!why && recorded.empty()) why = nothingRecorded();
     if (!why && form.isOfSteps() && !session_.budgets().baseIsSettled(held)) why = notMeasured();
   }
@@ -143,7 +145,7 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
 scheduler::Trace SessionControl::planningTrace(const RecordedStep& step) {
   scheduler::Trace trace = *step.trace;
   trace.host = session_.hostCopies();
-  session_.replay_trust_.keepRejected(trace);
+  session_.replayTrust().keepRejected(trace);
   return trace;
 }
 
@@ -162,10 +164,10 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
       scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
   if (!budget) return program;
   const Bytes floor = scheduler::spillingFloor(leastGraphOf(program.step).graph).bytes;
-  const auto held = session_.mutex_.hold();
+  const auto held = session_.guard().hold();
   const Bytes grown = session_.budgets().verdict().grown().since(held, trace.base_bytes);
   program.base_bytes = trace.base_bytes + grown;
-  program.needed_bytes = floor + grown + session_.trained_.unplannedBytes();
+  program.needed_bytes = floor + grown + session_.trained().unplannedBytes();
   return program;
 }
 
@@ -173,7 +175,7 @@ SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
 // error or by the system. What it may take now it may take from then on, too.
 std::optional<Response> SessionControl::overfills(const std::vector<ProgramChange>& programs,
                                                   std::optional<Bytes> budget) const {
-  const TrainedMemory& memory = session_.trained_;
+  const TrainedMemory& memory = session_.trained();
   Bytes plain = 0;
   for (const ProgramChange& program : programs) plain = std::max(plain, program.plain_peak_bytes);
   plain += memory.unplannedBytes();
@@ -198,7 +200,7 @@ Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& program
     const scheduler::Trace& trace = *program.step.trace;
     const scheduler::TraceGraph graph = leastGraphOf(program.step);
     const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     verdict.noteNeed(held, {.trace = trace,
                             .graph = graph,
                             .floor = floor,
@@ -206,7 +208,7 @@ Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& program
                             .alone = program.step.alone,
                             .base_bytes = program.base_bytes});
   }
-  const auto held = session_.mutex_.hold();
+  const auto held = session_.guard().hold();
   return verdict.told().smallestBytes();
 }
 
@@ -229,11 +231,11 @@ void SessionControl::planFor(BudgetChange& change) {
     if (!alone(program)) continue;  // what others held then could go
     const Bytes needed = program.needed_bytes;
     change.least_bytes =
-        std::max(change.least_bytes, needed + session_.trained_.headroomBytes(needed));
+        std::max(change.least_bytes, needed + session_.trained().headroomBytes(needed));
   }
   if (!change.bytes) return;
-  if (*change.bytes < change.least_bytes && !isHeldNow(change)) return;
-  const Bytes cap = session_.trained_.planningCapBytes(change.bytes);
+  if (*change.bytes < change.least_bytes && !isHeld(viewNow(), change)) return;
+  const Bytes cap = session_.trained().planningCapBytes(change.bytes);
   for (ProgramChange& program : change.programs) {
     if (program.plain_peak_bytes <= cap) continue;
     const bool first = &program == &change.programs.front();
@@ -243,43 +245,29 @@ void SessionControl::planFor(BudgetChange& change) {
 }
 
 void SessionControl::planFor(ProgramChange& program, Bytes cap) {
-  const auto start = std::chrono::steady_clock::now();
-  const scheduler::Trace trace = planningTrace(program.step);
-  const bool first = program.step.first_step;
-  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first});
-  Planned planned = session_.search_.best(trace, graph, cap);
-  session_.preferCompared(trace, first, cap, planned);
-  session_.search_.replayAhead(trace, planned, cap);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  program.plan = session_.planOf(trace, planned, took.count());
-  program.predicted_peak_bytes = planned.simulated.peak_bytes;
+  program.plan = session_.planWithin(planningTrace(program.step), program.step.first_step, cap);
+  program.predicted_peak_bytes = program.plan->predicted_peak_bytes;
 }
 
 // Does the run keep within such a budget now? What holds is proof, whatever is computed.
-bool SessionControl::isHeld(const Held& held, const BudgetChange& change) const {
+bool SessionControl::isHeld(const RunView& run, const BudgetChange& change) {
   if (change.held_bytes > 0 && *change.bytes >= change.held_bytes) return true;
-  const bool proves = session_.budget() && session_.budgets().openSteps(held).settled() &&
-                      session_.steps_ - session_.taken_.stepsBefore() >= kStepsThatProve &&
-                      session_.memory().ledger().overruns() == session_.taken_.violationsBefore();
-  return proves && *change.bytes >= *session_.budget();
-}
-
-bool SessionControl::isHeldNow(const BudgetChange& change) const {
-  const auto held = session_.mutex_.hold();
-  return isHeld(held, change);
+  return run.budget_bytes && run.held_steps >= kStepsThatProve &&
+         *change.bytes >= *run.budget_bytes;
 }
 
 // It is due from here on, or refused.
 Response SessionControl::promise(BudgetChange change) {
-  const auto held = session_.mutex_.hold();
-  if (auto why = refusal(held)) return *why;
-  if (auto why = pauseRefusal(held)) return *why;
-  if (change.bytes && *change.bytes < change.least_bytes && !isHeld(held, change)) {
+  const auto held = session_.guard().hold();
+  const RunView run = session_.view(held);
+  if (auto why = refusal(run)) return *why;
+  if (auto why = pauseRefusal(run)) return *why;
+  if (change.bytes && *change.bytes < change.least_bytes && !isHeld(run, change)) {
     return tooSmall(fmt::format("a budget of {} is too small for this program: its smallest is {}",
                                 formatBytes(*change.bytes), formatBytes(change.smallest_bytes)),
                     change.smallest_bytes);
   }
-  const json body = foretold(held, change);
+  const json body = foretold(run, change);
   Response response{.body = body.dump() + "\n"};  // what is not told does not hold
   session_.budgets().ask(held, change.size);
   change_ = std::move(change);
@@ -287,7 +275,7 @@ Response SessionControl::promise(BudgetChange change) {
 }
 
 // The peak is that of all programs, the time that of the one that needs most.
-json SessionControl::foretold(const Held& held, const BudgetChange& change) const {
+json SessionControl::foretold(const RunView& run, const BudgetChange& change) {
   Bytes peak = 0;
   bool spills = false;  // for how long is unknown
   for (const ProgramChange& program : change.programs) {
@@ -301,11 +289,11 @@ json SessionControl::foretold(const Held& held, const BudgetChange& change) cons
   std::optional<double> ratio, seconds;
   if (!spills) {
     ratio = largest.plan != nullptr ? largest.plan->overhead_ratio : 0;
-    seconds = plainSeconds(held, trace.signature, secondsOf(trace)) * (1 + *ratio);
+    seconds = run.plainSeconds(trace.signature, secondsOf(trace)) * (1 + *ratio);
   }
   return {{"budget_bytes", metrics::orNull(change.bytes)},
-          {"before_bytes", metrics::orNull(session_.budget())},
-          {"from_step", nextStep(held)},
+          {"before_bytes", metrics::orNull(run.budget_bytes)},
+          {"from_step", run.nextStep()},
           {"predicted_peak_bytes", peak},
           {"overhead_ratio", metrics::orNull(ratio)},
           {"step_seconds", metrics::orNull(seconds)}};
@@ -319,18 +307,12 @@ void SessionControl::takePlan(const Held& held, const std::string& size) {
 }
 
 void SessionControl::takePlan(const Held& held, const ProgramChange& program) {
-  const scheduler::Trace& trace = *program.step.trace;
-  const auto found = session_.programs_.find(trace.signature);
-  if (found == session_.programs_.end() || program.later) return;
-  if (program.plan != nullptr && session_.replay_trust_.rejects(*program.plan)) return;
-  Program& known = found->second;
-  session_.putInForce(held, known, program.plan, program.predicted_peak_bytes);
-  known.plain_peak_bytes = program.plain_peak_bytes;
-  known.from_first_step = program.step.first_step;
-  known.replans = 0;
-  known.replan = false;
-  // The other ranks of its job wait for its word on the new budget: it is planned once more.
-  known.asked = trace.group_size <= 1;
+  if (program.later) return;
+  session_.takePlan(held, {.trace = *program.step.trace,
+                           .plan = program.plan,
+                           .predicted_peak_bytes = program.predicted_peak_bytes,
+                           .plain_peak_bytes = program.plain_peak_bytes,
+                           .first_step = program.step.first_step});
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -345,15 +327,14 @@ void SessionControl::postReplan(const Request& request, const Answer& answer) {
 }
 
 Response SessionControl::replan() {
-  const auto held = session_.mutex_.hold();
-  if (auto why = refusal(held)) return *why;
-  if (auto why = pauseRefusal(held)) return *why;
-  for (auto& [signature, known] : session_.programs_) known.forgetVerdict();
-  session_.budgets().judgeAgain(held);
-  session_.to_record_.atLeast(3);
+  const auto held = session_.guard().hold();
+  const RunView run = session_.view(held);
+  if (auto why = refusal(run)) return *why;
+  if (auto why = pauseRefusal(run)) return *why;
+  session_.planAllAnew(held);
   curve_of_ = {};
   curve_wanted_ = false;
-  return {.status = 202, .body = json{{"from_step", nextStep(held)}}.dump() + "\n"};
+  return {.status = 202, .body = json{{"from_step", run.nextStep()}}.dump() + "\n"};
 }
 
 void SessionControl::postPause(const Request& request, const Answer& answer) {
@@ -368,10 +349,10 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
   std::int64_t resumed = 0;
   std::optional<Response> done;
   {
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     resumed = resumed_;
     // Where nothing has been recorded nobody knows what a step takes.
-    if (!paused || force || !session_.budget() || session_.taken_.recorded().size() == 0)
+    if (!paused || force || !session_.budget() || session_.view(held).recorded.empty())
       done = pauseNow(held, paused);
   }
   if (done) return answer(*done);
@@ -383,9 +364,10 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
   std::vector<RecordedStep> recorded;
   std::optional<Response> why;
   {
-    const auto held = session_.mutex_.hold();
-    why = refusal(held);
-    recorded = session_.taken_.recorded().all();
+    const auto held = session_.guard().hold();
+    RunView run = session_.view(held);
+    why = refusal(run);
+    recorded = std::move(run.recorded);
   }
   if (!why) try {
       std::vector<ProgramChange> programs;
@@ -396,7 +378,7 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
       why = errorResponse(500, std::string("the step cannot be simulated: ") + error.what());
     }
   if (!why) {
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     why = resumed == resumed_ ? pauseNow(held, true)
                               : errorResponse(409, "the run was told to go on meanwhile");
   }
@@ -404,15 +386,16 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
 }
 
 Response SessionControl::pauseNow(const Held& held, bool paused) {
-  if (auto why = refusal(held)) return *why;
-  Response response{.body = json{{"paused", paused}, {"from_step", nextStep(held)}}.dump() + "\n"};
+  const RunView run = session_.view(held);
+  if (auto why = refusal(run)) return *why;
+  Response response{.body = json{{"paused", paused}, {"from_step", run.nextStep()}}.dump() + "\n"};
   session_.budgets().pause(held, paused);
   if (!paused) ++resumed_;
   return response;
 }
 
-std::optional<Response> SessionControl::pauseRefusal(const Held& held) const {
-  if (!session_.budgets().ofRank(held).isPaused()) return std::nullopt;
+std::optional<Response> SessionControl::pauseRefusal(const RunView& run) {
+  if (!run.is_paused) return std::nullopt;
   return errorResponse(409, "the run is paused: let it go on first");
 }
 

@@ -64,7 +64,7 @@ SessionControl::SessionControl(Session& session)
                      .work = session.config().planning_work,
                      .cancelled = &session.ends()},
                     [](const std::string&) {}),
-      routes_(session.routes_),
+      routes_(session.routes()),
       host_(metrics::machineName()),
       variables_(variablesJson()) {
   addRoutes();
@@ -145,7 +145,7 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
   }
   const std::string path = server_ != nullptr ? server_->unixPath() : "";
   {
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     unix_path_ = path;
     tcp_address_ = tcp;
   }
@@ -160,7 +160,7 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
 void SessionControl::close() {
   std::deque<std::function<void()>> commands;
   {
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     commands.swap(commands_);
   }
   for (const auto& command : commands) try {
@@ -178,19 +178,19 @@ std::optional<Response> SessionControl::gone() const {
   return std::nullopt;
 }
 
-std::optional<Response> SessionControl::refusal(const Held&) const {
-  if (session_.closing_) return errorResponse(503, "the run ends");
-  if (session_.disabled())
+std::optional<Response> SessionControl::refusal(const RunView& run) const {
+  if (run.ended) return errorResponse(503, "the run ends");
+  if (run.passes_through)
     return errorResponse(409, "the run was switched to pass-through, and nothing can be changed");
-  if (session_.keeps_everything_)
+  if (run.keeps_everything)
     return errorResponse(409, "nothing is dropped in this process any more: its log says why");
   if (!session_.config().own_allocator)
     return errorResponse(409, "EBBTIDE_ALLOCATOR=torch cannot hold a budget");
   return std::nullopt;
 }
 
-std::int64_t SessionControl::nextStep(const Held&) const {
-  return session_.steps_ + (session_.taken_.isOpen() ? 2 : 1);
+RunView SessionControl::viewNow() const {
+  return session_.view(session_.guard().hold());
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -204,7 +204,7 @@ void SessionControl::work() noexcept try {
   std::function<void()> command;
   bool draws = false;
   {
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     if (!commands_.empty()) {
       command.swap(commands_.front());
       commands_.pop_front();

@@ -27,10 +27,9 @@
 #include "runtime/measured_budget.hpp"
 #include "runtime/recorded_steps.hpp"
 #include "runtime/run_control.hpp"
+#include "runtime/run_view.hpp"
 
 namespace ebbtide::plugin {
-
-struct Program;
 
 class SessionControl final : public RunControl {
  public:
@@ -76,23 +75,18 @@ class SessionControl final : public RunControl {
   std::optional<metrics::Response> ofAnotherRank(const metrics::Request& request) const;
   // Why nothing is answered, or nothing changed, now; nothing: all is well.
   std::optional<metrics::Response> gone() const;
-  std::optional<metrics::Response> refusal(const Held& held) const;
-  std::optional<metrics::Response> pauseRefusal(const Held& held) const;
-  std::int64_t nextStep(const Held& held) const;  // the first one that has not begun
+  std::optional<metrics::Response> refusal(const RunView& run) const;
+  static std::optional<metrics::Response> pauseRefusal(const RunView& run);
 
   // --- views (session_views.cpp)
   metrics::Response status();
   metrics::Response plan();
   metrics::Response curve();
   metrics::Response config() const;
-  // That runs under a plan, else that needs most.
-  const Program* drawnProgram(const Held& held) const;
-  // What a step of that program takes, less what we add.
-  double plainSeconds(const Held& held, std::uint64_t program, double recorded_seconds) const;
   static double secondsOf(const scheduler::Trace& trace) {
     return static_cast<double>(trace.duration_ns) * 1e-9;
   }
-  bool wantsCurve(const Held& held, const RecordedStep& step);  // now, and anew
+  bool wantsCurve(const Held&, const RunView& run);  // now, and anew
   void addCurvePoint();
   void addPointTo(const CurveOf& of, const RecordedStep& step);
   void beginCurve(const RecordedStep& step);
@@ -120,10 +114,10 @@ class SessionControl final : public RunControl {
   std::int64_t smallestBudgetOf(const std::vector<ProgramChange>& programs);
   void planFor(BudgetChange& change);
   void planFor(ProgramChange& program, std::int64_t cap);
-  bool isHeld(const Held& held, const BudgetChange& change) const;
-  bool isHeldNow(const BudgetChange& change) const;
+  static bool isHeld(const RunView& run, const BudgetChange& change);
+  RunView viewNow() const;  // takes the guard
   metrics::Response promise(BudgetChange change);
-  nlohmann::json foretold(const Held& held, const BudgetChange& change) const;
+  static nlohmann::json foretold(const RunView& run, const BudgetChange& change);
   void takePlan(const Held& held, const ProgramChange& program);
 
   Session& session_;

@@ -27,14 +27,6 @@ std::int64_t sumOf(const ReplayTrust::Counts& counts) {
 
 }  // namespace
 
-const Program* SessionControl::drawnProgram(const Held&) const {
-  const Program* const last = session_.programs_.current();
-  const RecordedStep largest = session_.taken_.recorded().largest();
-  if ((last != nullptr && last->plan != nullptr) || largest.trace == nullptr) return last;
-  const auto known = session_.programs_.find(largest.trace->signature);
-  return known != session_.programs_.end() ? &known->second : last;
-}
-
 Response SessionControl::status() {
   const Config& config = session_.config();
   RankStatus status;
@@ -45,48 +37,43 @@ Response SessionControl::status() {
                  .job_id = config.job_id,
                  .host = host_,
                  .version = kVersion,
-                 .torch_version = session_.torch_version_,
-                 .device = session_.trained_.isElsewhere() ? "cuda" : "cpu",
+                 .torch_version = session_.torchVersion(),
+                 .device = session_.trained().isElsewhere() ? "cuda" : "cpu",
                  .pid = ::getpid(),
                  .gpu = {},
                  .stages = {}};
   status.stops_on_infeasible = config.on_infeasible == OnInfeasible::kStop;
   allocator::Ledger& ledger = session_.memory().ledger();  // atomics, all that is read of it
-  status.totals.executor = session_.counters_.totals();
+  status.totals.executor = session_.counters().totals();
   status.memory.allocated_bytes = ledger.liveBytes();
   status.memory.mapped_bytes = ledger.mappedBytes();
   status.memory.margin_bytes = ledger.marginBytes();
   status.totals.budget_violations = ledger.overruns();
   status.memory.budget_bytes = session_.budget();
   status.smallest_feasible_budget_bytes = session_.budgets().verdict().told().smallestBytes();
-  {
-    const auto held = session_.mutex_.hold();
-    status.rank.stages = session_.exported().stages(held);
-    status.rank.gpu = session_.exported().gpu(held);
-    if (status.rank.gpu) status.rank.device += fmt::format(":{}", status.rank.gpu->index);
-    status.steps = session_.steps_;
-    status.state = session_.closing_                                   ? "ended"
-                   : session_.disabled() || session_.keeps_everything_ ? "pass-through"
-                   : session_.budgets().ofRank(held).isPaused()        ? "paused"
-                   : session_.steps_ > 0                               ? "training"
-                                                                       : "starting";
-    status.mode = session_.budgets().modeName(held);
-    status.first_step_seconds = session_.figures_.firstSeconds();
-    status.recent = session_.taken_.recent();
-    status.step_time = session_.stepTime(held);
-    status.memory.cached_bytes = session_.taken_.memory().cached_bytes;
-    status.memory.peak_allocated_bytes = session_.figures_.allocatedPeakBytes();
-    status.memory.peak_mapped_bytes = session_.figures_.mappedPeakBytes();
-    status.memory.base_bytes = session_.base_bytes_;
-    status.totals.audited = sumOf(session_.replay_trust_.equalReplays());
-    status.totals.rejected = sumOf(session_.replay_trust_.rejectedReplays());
-    if (const Program* known = session_.programs_.current()) {
-      status.plan = known->plan;
-      status.memory.predicted_peak_bytes = known->predicted_peak_bytes;
-    }
-    if (status.plan == session_.programs_.active().plan())
-      status.active_from_step = session_.programs_.active().fromStep();
-  }
+  const RunView run = viewNow();
+  status.rank.stages = run.stages;
+  status.rank.gpu = run.gpu;
+  if (run.gpu) status.rank.device += fmt::format(":{}", run.gpu->index);
+  status.steps = run.steps;
+  status.state = run.ended                                    ? "ended"
+                 : run.passes_through || run.keeps_everything ? "pass-through"
+                 : run.is_paused                              ? "paused"
+                 : run.steps > 0                              ? "training"
+                                                              : "starting";
+  status.mode = run.mode;
+  status.first_step_seconds = run.first_step_seconds;
+  status.recent = run.recent;
+  status.step_time = run.step_time;
+  status.memory.cached_bytes = run.cached_bytes;
+  status.memory.peak_allocated_bytes = run.peak_allocated_bytes;
+  status.memory.peak_mapped_bytes = run.peak_mapped_bytes;
+  status.memory.base_bytes = run.base_bytes;
+  status.memory.predicted_peak_bytes = run.current.predicted_peak_bytes;
+  status.totals.audited = sumOf(session_.replayTrust().equalReplays());
+  status.totals.rejected = sumOf(session_.replayTrust().rejectedReplays());
+  status.plan = run.current.plan;
+  status.active_from_step = run.activeFrom(run.current.plan);
   // The step that runs counts, too.
   const auto raise = [](std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); };
   status.memory.step_peak_bytes = status.recent.newest().peak_bytes;
@@ -101,36 +88,29 @@ Response SessionControl::plan() {
   view.rank = session_.config().rank;
   bool wakes = false;
   {
-    const auto held = session_.mutex_.hold();
-    view.mode = session_.budgets().modeName(held);
-    view.budget_bytes = session_.budget();
-    view.timeline = session_.figures_.timeline();
-    if (const Program* known = drawnProgram(held)) {
-      view.plan = known->plan;
-      view.plain_peak_bytes = known->plain_peak_bytes;
-    }
-    if (view.plan == session_.programs_.active().plan())
-      view.active_from_step = session_.programs_.active().fromStep();
+    const auto held = session_.guard().hold();
+    const RunView run = session_.view(held);
+    view.mode = run.mode;
+    view.budget_bytes = run.budget_bytes;
+    view.timeline = run.timeline;
+    view.plan = run.drawn.plan;
+    view.plain_peak_bytes = run.drawn.plain_peak_bytes;
+    view.active_from_step = run.activeFrom(view.plan);
     if (view.plan != nullptr) {
       view.picture = view.plan->picture;
-    } else if (const RecordedStep step = session_.taken_.recorded().largest();
-               step.trace != nullptr) {
-      const bool drawn = plain_picture_of_ == step.trace->signature;
+    } else if (run.largest.trace != nullptr) {
+      const bool drawn = plain_picture_of_ == run.largest.trace->signature;
       if (drawn) view.picture = plain_picture_;
       wakes = !drawn && !std::exchange(draw_plain_, true);
     }
   }
-  if (wakes) session_.changed_.notify_all();
+  if (wakes) session_.wakePlanning();
   return {.body = planJson(view)};
 }
 
 // What is live where nothing is dropped; of the planning thread.
 void SessionControl::drawPlain() noexcept {
-  RecordedStep step;
-  {
-    const auto held = session_.mutex_.hold();
-    step = session_.taken_.recorded().largest();
-  }
+  const RecordedStep step = viewNow().largest;
   std::shared_ptr<const PlanPicture> picture;
   if (step.trace != nullptr) try {
       const scheduler::TraceGraph graph =
@@ -138,7 +118,7 @@ void SessionControl::drawPlain() noexcept {
       picture = session_.drawn(*step.trace, graph, scheduler::keepEverything(graph.graph));
     } catch (const std::exception&) {  // it is not drawn
     }
-  const auto held = session_.mutex_.hold();
+  const auto held = session_.guard().hold();
   draw_plain_ = false;
   plain_picture_ = std::move(picture);
   if (step.trace != nullptr) plain_picture_of_ = step.trace->signature;
@@ -147,26 +127,16 @@ void SessionControl::drawPlain() noexcept {
 // -----------------------------------------------------------------------------------------------
 // the curve
 
-// Of several programs the steps of this one alone are its measure; where it has none yet, the one
-// that was recorded.
-double SessionControl::plainSeconds(const Held& held, std::uint64_t program,
-                                    double recorded_seconds) const {
-  const auto medians = session_.taken_.recorded().size() < 2
-                           ? session_.stepTime(held)
-                           : session_.taken_.recent().medians(RecentSteps::kMost, program);
-  return medians ? medians->plain_seconds : recorded_seconds;
-}
-
 // One that is computed goes on, whatever is recorded meanwhile, and is shown before another begins:
 // else nobody would see a whole one where steps differ.
-bool SessionControl::wantsCurve(const Held& held, const RecordedStep& step) {
-  const CurveOf now{step.trace->signature, session_.budgets().number(held)};
+bool SessionControl::wantsCurve(const Held&, const RunView& run) {
+  const CurveOf now{run.largest.trace->signature, run.budget_number};
   const bool same_budget = now.budget_number == curve_of_.budget_number;
   const bool goes_on = same_budget && (curve_wanted_ || !curve_shown_);
-  if (session_.closing_ || now == curve_of_ || goes_on) return false;
+  if (run.ended || now == curve_of_ || goes_on) return false;
   curve_of_ = now;
-  curve_step_ = step;
-  curve_recorded_seconds_ = secondsOf(*step.trace);
+  curve_step_ = run.largest;
+  curve_recorded_seconds_ = secondsOf(*run.largest.trace);
   curve_points_.clear();
   curve_problem_.clear();
   curve_shown_ = false;
@@ -184,23 +154,23 @@ Response SessionControl::curve() {
   std::int64_t peak = 0;
   bool wakes = false;
   {
-    const auto held = session_.mutex_.hold();
-    budget = session_.budget();
-    step = session_.stepTime(held);
-    peak = session_.taken_.recent().newest().peak_bytes;
-    const RecordedStep largest = session_.taken_.recorded().largest();
-    if (largest.trace == nullptr) {
-      why = session_.closing_ ? "the run ends" : "no step has been recorded yet";
+    const auto held = session_.guard().hold();
+    const RunView run = session_.view(held);
+    budget = run.budget_bytes;
+    step = run.step_time;
+    peak = run.recent.newest().peak_bytes;
+    if (run.largest.trace == nullptr) {
+      why = run.ended ? "the run ends" : "no step has been recorded yet";
     } else {
-      wakes = wantsCurve(held, largest);
+      wakes = wantsCurve(held, run);
       found = curve_points_;
       why = curve_problem_;
       curve_shown_ = !curve_wanted_;
       state = curve_wanted_ ? "computing" : found.empty() ? "none" : "ready";
-      plain_seconds = plainSeconds(held, curve_of_.program, curve_recorded_seconds_);
+      plain_seconds = run.plainSeconds(curve_of_.program, curve_recorded_seconds_);
     }
   }
-  if (wakes) session_.changed_.notify_all();
+  if (wakes) session_.wakePlanning();
   for (const BudgetCurve::Point& point : found) {
     points.push_back({{"budget_bytes", point.budget_bytes},
                       {"predicted_peak_bytes", point.predicted_peak_bytes},
@@ -228,7 +198,7 @@ void SessionControl::addCurvePoint() {
   RecordedStep step;
   CurveOf of;
   {
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     if (!curve_wanted_) return;
     step = curve_step_;
     of = curve_of_;
@@ -237,7 +207,7 @@ void SessionControl::addCurvePoint() {
     addPointTo(of, step);
   } catch (const std::exception& error) {
     curve_.reset();
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     if (curve_of_ != of) return;  // asked for anew meanwhile
     curve_wanted_ = false;
     curve_step_ = {};
@@ -249,7 +219,7 @@ void SessionControl::addPointTo(const CurveOf& of, const RecordedStep& step) {
   if (curve_ == nullptr || curve_is_of_ != of) beginCurve(step);
   curve_is_of_ = of;
   curve_->addPoint(curve_search_);
-  const auto held = session_.mutex_.hold();
+  const auto held = session_.guard().hold();
   if (curve_of_ != of) return;
   curve_points_ = curve_->points();
   curve_wanted_ = !curve_->done();
@@ -260,16 +230,12 @@ void SessionControl::addPointTo(const CurveOf& of, const RecordedStep& step) {
 
 void SessionControl::beginCurve(const RecordedStep& step) {
   auto trace = std::make_shared<const scheduler::Trace>(planningTrace(step));
-  const TrainedMemory& memory = session_.trained_;
+  const TrainedMemory& memory = session_.trained();
   const std::int64_t others = memory.unplannedBytes();  // of each budget, as it is now
-  std::vector<RecordedStep> recorded;
-  {
-    const auto held = session_.mutex_.hold();
-    recorded = session_.taken_.recorded().all();
-  }
   // A smaller one would be refused, whatever this program's plan could do with it.
   std::vector<ProgramChange> programs;
-  for (RecordedStep& one : recorded) programs.push_back(needsOf(std::move(one), 0));
+  RunView run = viewNow();
+  for (RecordedStep& one : run.recorded) programs.push_back(needsOf(std::move(one), 0));
   std::int64_t least = smallestBudgetOf(programs), acceptable = 0, plain = 0;
   for (const ProgramChange& program : programs) {
     acceptable = std::max(acceptable, memory.budgetWithRoomFor(program.needed_bytes));
@@ -285,7 +251,7 @@ void SessionControl::beginCurve(const RecordedStep& step) {
 Response SessionControl::config() const {
   std::string unix_path, tcp;
   {
-    const auto held = session_.mutex_.hold();
+    const auto held = session_.guard().hold();
     unix_path = unix_path_;
     tcp = tcp_address_;
   }

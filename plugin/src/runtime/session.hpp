@@ -37,6 +37,7 @@
 #include "runtime/run_control.hpp"
 #include "runtime/run_figures.hpp"
 #include "runtime/run_summary.hpp"
+#include "runtime/run_view.hpp"
 #include "runtime/spill_outage.hpp"
 #include "runtime/step_begin.hpp"
 #include "runtime/step_start.hpp"
@@ -64,8 +65,10 @@ class Session : RankDiscovery::Process, JobClient::Process {
 
   // Of the rank that it is taken to be by now; what is returned stays valid, and as it was.
   const Config& config() const noexcept { return *config_; }
-  // What it answers, from wake() on; any thread.
+  const std::string& torchVersion() const noexcept { return torch_version_; }
+  // What it answers, from wake() on; any thread. Control adds to them, before.
   const metrics::Routes& routes() const noexcept { return routes_; }
+  metrics::Routes& routes() noexcept { return routes_; }
   // Before wake(): the memory that the budget bounds, and where its values go, where that is not
   // the CPU's and the spill file. Both must outlive the session.
   // `set_budget` takes another budget as it was written, "" for none; nullptr: the memory's own
@@ -77,6 +80,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   // In force; nothing: none.
   std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
   BudgetController& budgets() noexcept { return budget_; }
+  const TrainedMemory& trained() const noexcept { return trained_; }
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open) { job_.offerStore(std::move(open)); }
@@ -170,6 +174,28 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void warnOfUnreadSpills(std::int64_t bytes, const std::string& op);
   bool saidUnreadSpills() const noexcept { return said_unread_; }
 
+  // --- those who look on, and ask for something (session_view.cpp)
+  SessionGuard& guard() const noexcept { return mutex_; }
+  RunView view(const Held& held) const;
+  // There is work for the planning thread, which RunControl knows of. Without the guard.
+  void wakePlanning() { changed_.notify_all(); }
+  // Of the planning thread: one that fits so much, where any does. Throws what planners do.
+  std::shared_ptr<Plan> planWithin(const scheduler::Trace& trace, bool first_step,
+                                   std::int64_t cap) const;
+  // nullptr: it cannot be drawn, which is no reason to do without a plan.
+  std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
+                                           const scheduler::TraceGraph& step,
+                                           const scheduler::Schedule& schedule) const noexcept;
+  struct AskedPlan {  // of one program, for a budget that was asked for
+    const scheduler::Trace& trace;
+    std::shared_ptr<Plan> plan;  // nullptr: nothing is to be dropped
+    std::int64_t predicted_peak_bytes = 0, plain_peak_bytes = 0;
+    bool first_step = false;  // it was made of
+  };
+  void takePlan(const Held& held, const AskedPlan& asked);
+  // All programs, as if they were new; and the budget is judged again.
+  void planAllAnew(const Held& held);
+
   void writeReport();
   void writeTrace(const scheduler::Trace& trace, std::int64_t step);
   // At exit, of the memory that a budget was to bound: nothing where a step was seen.
@@ -177,8 +203,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:
-  friend class SessionControl;  // what it answers and takes from outside
-
   struct ToPlan {
     std::shared_ptr<const scheduler::Trace> trace;
     bool first_step = false;
@@ -226,10 +250,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
                       Planned& planned) const;
   std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
                                double plan_seconds) const;
-  // nullptr: it cannot be drawn, which is no reason to do without a plan.
-  std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
-                                           const scheduler::TraceGraph& step,
-                                           const scheduler::Schedule& schedule) const noexcept;
   // The only way in which a plan is put in force, from the next step on, or from that one;
   // nullptr: nothing is to be dropped.
   void putInForce(const Held& held, Program& known, const std::shared_ptr<Plan>& plan,

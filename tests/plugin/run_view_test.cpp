@@ -1,0 +1,40 @@
+#include "runtime/run_view.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ebbtide::plugin {
+namespace {
+
+TEST(RunView, NamesTheFirstStepThatHasNotBegun) {
+  RunView run;
+  run.steps = 4;
+  EXPECT_EQ(run.nextStep(), 5);
+  run.step_is_open = true;
+  EXPECT_EQ(run.nextStep(), 6);
+}
+
+TEST(RunView, APlanIsInForceWhereTheLastStepBeganWithIt) {
+  const auto plan = std::make_shared<const Plan>();
+  RunView run;
+  run.active_plan = plan;
+  run.active_from_step = 3;
+  EXPECT_EQ(run.activeFrom(plan), 3);
+  EXPECT_EQ(run.activeFrom(std::make_shared<const Plan>()), -1);
+}
+
+// Of two programs steps take 2 s and 4 s, one of which we added; the third has been recorded alone.
+TEST(RunView, AProgramsStepsAreItsMeasure) {
+  RunView run;
+  run.step_time = RecentSteps::Medians{.seconds = 9, .plain_seconds = 8};
+  run.recent.add({.number = 1, .program = 1, .seconds = 2}, 0);
+  run.recent.add({.number = 2, .program = 2, .seconds = 4, .added_seconds = 1}, 0);
+  run.recorded.resize(1);
+  EXPECT_DOUBLE_EQ(run.plainSeconds(2, 7), 8);  // one program runs: all steps are its
+  run.recorded.resize(2);
+  EXPECT_DOUBLE_EQ(run.plainSeconds(1, 7), 2);
+  EXPECT_DOUBLE_EQ(run.plainSeconds(2, 7), 3);
+  EXPECT_DOUBLE_EQ(run.plainSeconds(3, 7), 7);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
