@@ -1,5 +1,7 @@
 #include "runtime/program.hpp"
 
+#include <algorithm>
+
 namespace ebbtide::plugin {
 
 void Program::askAgain() {
@@ -34,6 +36,17 @@ bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::
   steady_peak_bytes = 0;
   slow_offloads = 0;
   return again;
+}
+
+void Program::notePlainPeak(std::int64_t peak, std::int64_t activation) {
+  if (peak < plain_peak_bytes) return;
+  plain_peak_bytes = peak;
+  if (activation > 0) activation_bytes = activation;
+}
+
+void Program::noteFollowed(std::int64_t peak, bool slowly) {
+  steady_peak_bytes = std::max(steady_peak_bytes, peak);
+  slow_offloads = slowly ? slow_offloads + 1 : 0;
 }
 
 void Program::noteRehearsed(const Plan& whole) {

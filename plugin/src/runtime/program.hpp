@@ -26,6 +26,11 @@ struct Program {
   // of one that was made before.
   bool adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::int64_t from,
              std::int64_t next);
+  // Of a step in which nothing was dropped; `activation`: it made before its backward pass; 0: not
+  // known. Both of the same step, the largest: a budget is peak less a share of the activations.
+  void notePlainPeak(std::int64_t peak, std::int64_t activation);
+  // A step followed its trusted plan to its end. `slowly`: it took longer to offload than planned.
+  void noteFollowed(std::int64_t peak, bool slowly);
   void noteRehearsed(const Plan& whole);   // all that it replays was compared
   bool hasCompared(const Plan& of) const;  // has all that it replays been?
 

@@ -272,10 +272,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::optional<RecentSteps::Medians> stepTime(const Held& held) const;
   void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done) const;
-  void notePlainPeak(const Held& held, Program& known, const allocator::Statistics& memory) const;
-  void judgePlan(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
-                 const ExecutorCounters::Totals& done, Program& known) const;
-  void judgeSpilling(const Held& held, const StepSummary& summary, Program* known);
+  void recordSpilling(const Held& held, const Program* known);
   // Of values that cannot be written to the host (session_spilling.cpp).
   void takeOutage(const Held& held);
   void judgeOutage(const Held& held, const StepSummary& summary,
