@@ -32,6 +32,7 @@ class BudgetController {
   // What is in it must outlive this.
   explicit BudgetController(JudgedRun run);
 
+  const JudgedRun& run() const noexcept { return run_; }  // that it is the budget of
   BudgetVerdict& verdict() noexcept { return verdict_; }
   const BudgetVerdict& verdict() const noexcept { return verdict_; }
   BudgetCheck& check() noexcept { return check_; }

@@ -22,7 +22,6 @@ std::atomic<bool> in_child{false};
 // What it still does at the program's end nobody asked for: no line may contradict the last one.
 thread_local bool on_planning_thread = false;
 
-constexpr int kOutlookPercent = 12;        // of the time that a plan's search may take
 constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
 
 }  // namespace
@@ -48,12 +47,6 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .work = config_->planning_work,
                .cancelled = &ends_},
               [this](const std::string& text) { debug(text); }),
-      quick_search_({.planner = "greedy",
-                     .replay_ahead = false,
-                     .planning_time = config_->planning_time * kOutlookPercent / 100,
-                     .work = config_->planning_work,
-                     .cancelled = &ends_},
-                    [this](const std::string& text) { debug(text); }),
       job_(
           config_, mutex_, *this, ends_, [this](const std::string& text) { say(text); },
           [this](const std::string& text) { debug(text); }),
@@ -64,7 +57,7 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .metrics = metrics_,
                .counters = counters_,
                .keeps_everything = keeps_everything_,
-               .outage = outage_,
+               .outage = outage_.state(),
                .steps = steps_,
                .to_record = to_record_,
                .taken = taken_,
@@ -72,7 +65,8 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .programs = programs_,
                .may_be_advised = [this](const Held& held) { return job_.hasStore(held); },
                .say = [this](const std::string& text) { say(text); },
-               .warn = [this](const std::string& text) { warn(text); }}) {}
+               .warn = [this](const std::string& text) { warn(text); }}),
+      outlook_(budget_, ends_, [this](const std::string& text) { debug(text); }) {}
 
 Session::~Session() = default;
 
@@ -186,7 +180,7 @@ StepStart Session::beginStep(bool trains) {
   takeBudget(held);
   verdict.forgetFailed(held);
   verdict.beginStep(held, memory().ledger().liveBytes(), trains);
-  takeOutage(held);
+  outage_.take(held);
   StepStart start;
   start.number = steps_ + 1;
   start.opened = budget_.beginStep(held);
@@ -202,7 +196,7 @@ StepStart Session::beginStep(bool trains) {
     start.plan = nullptr;
     start.record_ops = start.hooks = false;
   }
-  allowOverrunFor(held, start.plan.get());
+  outage_.allowOverrunFor(held, start.plan.get());
   memory().resetPeaks();
   const allocator::Statistics memory = this->memory().statistics();
   if (observed && config_->own_allocator && turn_.isFree(trains)) {
@@ -231,7 +225,7 @@ std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, b
   if (trains) budget_.verdict().letGoOn(held, first_op_signature, begun_.memory.allocated_bytes);
   if (keepsEverything()) return nullptr;
   std::shared_ptr<const Plan> plan = programs_.planFor(first_op_signature, steps_ + 1);
-  allowOverrunFor(held, plan.get());
+  outage_.allowOverrunFor(held, plan.get());
   return plan;
 }
 
@@ -279,7 +273,7 @@ void Session::finishStep(StepSummary summary) {
   if (!ended) return;
   summary.trace.host = hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
-  if (!config_->trace_dir.empty()) writeTrace(*trace, ended->number);
+  if (!config_->trace_dir.empty()) files_.writeTrace(*trace, ended->number);
   BudgetVerdict& verdict = budget_.verdict();
   // The error that ended a step has told it; where the program goes on, the next step's line does.
   if (const auto& growth = ended->growth;
@@ -320,7 +314,7 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   if (budget() && budget_.ofRank(held).isResumed() && !verdict.decided(held)) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(held, summary, memory);
-  judgeOutage(held, summary, memory);
+  outage_.endStep(held, summary, memory, begun_.memory.budget_violations);
   verdict.exportSmallest(held);
   metrics_.noteStep(held, {.memory = memory,
                            .figures = figures_,

@@ -27,7 +27,9 @@
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
 #include "runtime/budget_controller.hpp"
+#include "runtime/budget_outlook.hpp"
 #include "runtime/eviction_costs.hpp"
+#include "runtime/host_outage.hpp"
 #include "runtime/job_client.hpp"
 #include "runtime/late_backwards.hpp"
 #include "runtime/metrics_export.hpp"
@@ -36,9 +38,9 @@
 #include "runtime/rank_discovery.hpp"
 #include "runtime/run_control.hpp"
 #include "runtime/run_figures.hpp"
+#include "runtime/run_files.hpp"
 #include "runtime/run_summary.hpp"
 #include "runtime/run_view.hpp"
-#include "runtime/spill_outage.hpp"
 #include "runtime/step_begin.hpp"
 #include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
@@ -145,7 +147,9 @@ class Session : RankDiscovery::Process, JobClient::Process {
     return !trained_.isElsewhere() || budget() || !config_->written.budget.empty();
   }
   // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
-  void noteSpillFailed() noexcept;
+  void noteSpillFailed() noexcept {
+    if (!inChild()) outage_.begin();
+  }
   // An out-of-memory error leaves for the program, which asked for so much. Any thread.
   void noteFailedAllocation(std::size_t bytes) noexcept {
     budget_.verdict().noteFailedAllocation(bytes);
@@ -171,8 +175,10 @@ class Session : RankDiscovery::Process, JobClient::Process {
   bool observesBy(const EventLog* log) const;
   // So many bytes of ended steps, most of them made by `op`, are on the host, and nothing reads
   // them: said once.
-  void warnOfUnreadSpills(std::int64_t bytes, const std::string& op);
-  bool saidUnreadSpills() const noexcept { return said_unread_; }
+  void warnOfUnreadSpills(std::int64_t bytes, const std::string& op) {
+    outage_.warnOfUnread(bytes, op);
+  }
+  bool saidUnreadSpills() const noexcept { return outage_.saidUnread(); }
 
   // --- those who look on, and ask for something (session_view.cpp)
   SessionGuard& guard() const noexcept { return mutex_; }
@@ -196,8 +202,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   // All programs, as if they were new; and the budget is judged again.
   void planAllAnew(const Held& held);
 
-  void writeReport();
-  void writeTrace(const scheduler::Trace& trace, std::int64_t step);
+  void writeReport() { files_.writeReport(reportText()); }
   // At exit, of the memory that a budget was to bound: nothing where a step was seen.
   void sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const;
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
@@ -223,8 +228,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void unlockAfterFork();
   bool foundStages(const std::vector<std::int32_t>& stages) override;
   std::string reportText() const;
-  std::chrono::steady_clock::time_point nextReport() const;  // of the planning thread, as the next
-  void rewriteReport();
+  void rewriteReport();  // of the planning thread
   void takeBudget(const Held& held);
   void planLoop();
   bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
@@ -242,8 +246,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
                const RankPlanning::Limits& limits, int budget_number);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
-  // What a run took, and budgets that were not set (session_summary.cpp).
-  void foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph);
+  // What a run took (session_summary.cpp).
   RunSummary summary(const Held& held) const;
   void sayAtEnd();
   void preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
@@ -273,12 +276,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done) const;
   void recordSpilling(const Held& held, const Program* known);
-  // Of values that cannot be written to the host (session_spilling.cpp).
-  void takeOutage(const Held& held);
-  void judgeOutage(const Held& held, const StepSummary& summary,
-                   const allocator::Statistics& memory);
-  void endOutage(const Held& held);
-  void allowOverrunFor(const Held& held, const Plan* plan);
   bool wantsPlan(const Held& held, const scheduler::Trace& trace);
   void planAnew(const Held& held, Program& known);  // so many times
   void planWithoutRejected();
@@ -298,9 +295,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
   std::atomic<bool> disabled_{false}, keeps_everything_{false};
   std::atomic<bool> pressed_{false}, only_spills_{false};
-  std::atomic<bool> said_unread_{false};
-  std::atomic<bool> trace_lost_{false};  // the last recorded one could not be written
-  std::atomic<bool> report_lost_{false};
+  RunFiles files_{config_, [this](const std::string& text) { warn(text); }};
   LateBackwards late_backwards_;
   ExecutorCounters counters_{metrics_.series()};
   EvictionCosts eviction_costs_;
@@ -308,7 +303,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
                             {.plan_without_rejected = [this] { planWithoutRejected(); },
                              .warn = [this](const std::string& text) { warn(text); },
                              .debug = [this](const std::string& text) { debug(text); }}};
-  const PlanSearch search_, quick_search_;
+  const PlanSearch search_;
 
   mutable SessionGuard mutex_;  // guards all below, but for what says how itself
   std::condition_variable changed_;
@@ -317,12 +312,12 @@ class Session : RankDiscovery::Process, JobClient::Process {
   bool closing_ = false;
   std::atomic<bool> ends_{false};  // the same, for what does not take the lock
   bool planning_ = false;
-  std::chrono::steady_clock::time_point report_due_{};
   std::unique_ptr<ToPlan> to_plan_;
   JobClient job_;
   RankDiscovery discovery_;
+  HostOutage outage_{budget_};
   BudgetController budget_;
-  SpillOutage outage_;
+  BudgetOutlook outlook_;
   ProgramTable programs_;
   int said_plans_ = 0;  // under this budget
   StepsToRecord to_record_;
@@ -335,8 +330,6 @@ class Session : RankDiscovery::Process, JobClient::Process {
   RunFigures figures_;
   std::int64_t base_bytes_ = 0;
   std::int64_t first_step_peak_bytes_ = 0;
-  RunSummary::Outlook outlook_half_, outlook_smallest_;
-  std::int64_t foreseen_peak_bytes_ = 0;  // of the program that they are of
 };
 
 }  // namespace ebbtide::plugin

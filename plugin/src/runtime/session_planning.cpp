@@ -67,8 +67,8 @@ void Session::planLoop() {
     int budget_number = 0;
     {
       Held held = mutex_.hold();
-      const auto due =
-          std::min({job_.nextPoll(), metrics_.nextFile(), nextReport(), nextPlaceLook(held)});
+      const auto due = std::min(
+          {job_.nextPoll(), metrics_.nextFile(), files_.nextReport(), nextPlaceLook(held)});
       held.waitUntil(changed_, due, [&] {
         return closing_ || to_plan_ != nullptr || hasStepToPlace() || control_->hasWork(held) ||
                nextPlaceLook(held) < due || due <= std::chrono::steady_clock::now();
@@ -82,7 +82,7 @@ void Session::planLoop() {
     try {
       if (shows_) discovery_.seek(std::chrono::steady_clock::now());
       if (metrics_.nextFile() <= std::chrono::steady_clock::now()) metrics_.writeFile(ends_);
-      if (nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
+      if (files_.nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
     } catch (const std::exception& error) {
       warn(std::string("this run is not shown everywhere: ") + error.what());
       discovery_.giveUp(mutex_.hold());
@@ -119,7 +119,7 @@ void Session::planOnce(scheduler::Trace trace, bool first_step, int budget_numbe
   scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   const std::optional<Bytes> budget = this->budget();
   if (!budget) {
-    foresee(trace, graph);
+    outlook_.foresee(trace, graph);
     if (trace.group_size <= 1) return;
     scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
     tellJob(trace, {std::move(graph), std::move(everything), {}}, jobLimits(kNoBudgetBytes, budget),
@@ -224,7 +224,7 @@ void Session::publish(const scheduler::Trace& trace, const Planned& planned, dou
   }
   putInForce(held, known, plan, simulated.peak_bytes, from_step);
   to_record_.atLeast(3);
-  if (!result.feasible && outage_.giveUp()) endOutage(held);
+  if (!result.feasible) outage_.giveUp(held);
   budget_.verdict().notices().notePlan(held, {.feasible = result.feasible,
                                               .predicted_peak_bytes = simulated.peak_bytes,
                                               .host_bytes = plan->host_bytes});

@@ -2,14 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "ebbtide/metrics/or_null.hpp"
-#include "ebbtide/metrics/whole_file.hpp"
-#include "ebbtide/scheduler/shown_text.hpp"
 #include "nccl/nccl_side.hpp"
 #include "out_of_memory/out_of_memory.hpp"
 #include "runtime/run_json.hpp"
@@ -22,7 +17,6 @@ namespace {
 using allocator::Bytes;
 
 constexpr std::size_t kMostShares = 5;  // of live memory, that are told
-constexpr auto kFirstReport = std::chrono::seconds(1), kReportEvery = 20 * kFirstReport;
 
 // nullptr: nobody told.
 nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals) {
@@ -39,6 +33,31 @@ nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals)
   return {{"kinds", kinds}, {"unseen", totals->unseen}, {"lost", totals->lost}};
 }
 
+nlohmann::json ofExecutor(const ExecutorCounters::Totals& done) {
+  return {{"recomputed_ops", done.recomputed_ops},
+          {"recompute_seconds", static_cast<double>(done.recompute_ns) * 1e-9},
+          {"replays_ahead", done.replays_ahead},
+          {"ahead_seconds", static_cast<double>(done.ahead_ns) * 1e-9},
+          {"decoded_values", done.decoded_values},
+          {"codec_seconds", static_cast<double>(done.codec_ns) * 1e-9},
+          {"offloaded_bytes", done.offloaded_bytes},
+          {"offload_seconds", static_cast<double>(done.offload_ns) * 1e-9},
+          {"spilled_bytes", done.spilled_bytes},
+          {"dropped_online_bytes", done.dropped_online_bytes},
+          {"replayed_online_ops", done.replayed_online_ops},
+          {"followed_steps", done.followed_steps}};
+}
+
+nlohmann::json ofMargins(const TrainedMemory& memory) {
+  const scheduler::BudgetMargins margins = memory.margins();
+  const scheduler::BudgetFacts facts = memory.memoryFacts();
+  return {{"headroom_share", margins.headroom_share},
+          {"least_headroom_bytes", margins.least_headroom_bytes},
+          {"unplanned_bytes", margins.unplanned_bytes},
+          {"whole_bytes", facts.memory_bytes.value_or(0)},
+          {"available_bytes", facts.available_bytes.value_or(0)}};
+}
+
 // nullptr: the rank's steps exchange no messages with others.
 nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
   if (!traffic) return nullptr;
@@ -47,18 +66,6 @@ nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
 }
 
 }  // namespace
-
-// Once a disk is full each step's is lost: the first one is told, and no more until one is written.
-void Session::writeTrace(const scheduler::Trace& trace, std::int64_t step) {
-  const std::string path =
-      fmt::format("{}/trace-{}-{}.json", config_->trace_dir, config_->rank, step);
-  metrics::WholeFile file(path, metrics::WholeFile::kAsUsual);
-  file.write(scheduler::toJson(trace));
-  const bool kept = file.keep();
-  if (trace_lost_.exchange(!kept) || kept) return;
-  warn(fmt::format("the trace could not be written to {}: {}; no more is said until one can be",
-                   scheduler::shownText(path, scheduler::kMostOfPath), file.reason()));
-}
 
 bool Session::observesBy(const EventLog* log) const {
   const auto held = mutex_.tryHold();
@@ -97,34 +104,13 @@ std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::st
   return describe(facts);
 }
 
-// The file may be on a disk that answers late, which is nobody's to wait for but the caller's.
-void Session::writeReport() {
-  metrics::WholeFile file(config_->report_path, metrics::WholeFile::kAsUsual);
-  file.write(reportText());
-  const bool kept = file.keep();
-  if (report_lost_.exchange(!kept) || kept) return;
-  warn(fmt::format("the report could not be written to {}: {}",
-                   scheduler::shownText(config_->report_path, scheduler::kMostOfPath),
-                   file.reason()));
-}
-
-std::chrono::steady_clock::time_point Session::nextReport() const {
-  return config_->report_path.empty() ? std::chrono::steady_clock::time_point::max() : report_due_;
-}
-
-// A process that is killed (by the kernel, when memory is short) leaves its last report.
 void Session::rewriteReport() {
-  const auto now = std::chrono::steady_clock::now();
-  report_due_ = now + kFirstReport;
+  bool any_step = false;
   {
     const Held held = mutex_.hold();
-    if (steps_ == 0) return;
+    any_step = steps_ > 0;
   }
-  report_due_ = now + kReportEvery;
-  std::error_code error;  // a pipe and a terminal take it once, at the end
-  const auto type = std::filesystem::status(config_->report_path, error).type();
-  using Type = std::filesystem::file_type;
-  if (type == Type::regular || type == Type::not_found) writeReport();
+  if (files_.takesReport(any_step)) writeReport();
 }
 
 std::string Session::reportText() const {
@@ -136,10 +122,7 @@ std::string Session::reportText() const {
   shares.addRestOf(largest.activation_bytes);
   const Bytes activation_bytes = shares.totalBytes();
   const allocator::Statistics memory = trained_.memory().statistics();
-  const ExecutorCounters::Totals done = counters_.totals();
   const auto step_time = stepTime(held);
-  const scheduler::BudgetMargins margins = trained_.margins();
-  const scheduler::BudgetFacts facts = trained_.memoryFacts();
   const RankBudget& of_rank = budget_.ofRank(held);
   const BudgetVerdict& verdict = budget_.verdict();
   nlohmann::json report = {
@@ -174,29 +157,12 @@ std::string Session::reportText() const {
        {{"first", figures_.firstSeconds()},
         {"median", step_time ? step_time->seconds : 0},
         {"total", figures_.totalSeconds()}}},
-      {"recomputed_ops", done.recomputed_ops},
-      {"recompute_seconds", static_cast<double>(done.recompute_ns) * 1e-9},
-      {"replays_ahead", done.replays_ahead},
-      {"ahead_seconds", static_cast<double>(done.ahead_ns) * 1e-9},
-      {"decoded_values", done.decoded_values},
-      {"codec_seconds", static_cast<double>(done.codec_ns) * 1e-9},
-      {"offloaded_bytes", done.offloaded_bytes},
-      {"offload_seconds", static_cast<double>(done.offload_ns) * 1e-9},
-      {"spilled_bytes", done.spilled_bytes},
-      {"dropped_online_bytes", done.dropped_online_bytes},
-      {"replayed_online_ops", done.replayed_online_ops},
       {"audited", replay_trust_.equalReplays()},
       {"rejected", replay_trust_.rejectedReplays()},
       {"rehearsed_steps", replay_trust_.rehearsedSteps()},
-      {"followed_steps", done.followed_steps},
       {"smallest_feasible_budget_bytes", verdict.told().smallestBytes()},
       {"needed_bytes", verdict.floorBytes()},
-      {"margins",
-       {{"headroom_share", margins.headroom_share},
-        {"least_headroom_bytes", margins.least_headroom_bytes},
-        {"unplanned_bytes", margins.unplanned_bytes},
-        {"whole_bytes", facts.memory_bytes.value_or(0)},
-        {"available_bytes", facts.available_bytes.value_or(0)}}},
+      {"margins", ofMargins(trained_)},
       {"dominating", verdict.refusal().savedText(held)},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},
@@ -204,6 +170,7 @@ std::string Session::reportText() const {
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_.traffic())},
   };
+  report.update(ofExecutor(counters_.totals()));
   return report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
 

@@ -1,14 +1,12 @@
-// The line that a Session's run ends with, and what it says of budgets that were not set.
+// The line that a Session's run ends with.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "config/rank_socket.hpp"
 #include "ebbtide/metrics/ask_ranks.hpp"
-#include "ebbtide/scheduler/simulator.hpp"
 #include "runtime/run_summary.hpp"
 #include "runtime/session.hpp"
 
@@ -34,34 +32,6 @@ bool differs(Bytes peak, Bytes other, Bytes budget) {
 
 }  // namespace
 
-// Of the planning thread, where there is no budget: a plan that is quickly found for each of two
-// that there might be.
-void Session::foresee(const scheduler::Trace& trace, const scheduler::TraceGraph& graph) {
-  const Bytes plain =
-      scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
-  {
-    const Held held = mutex_.hold();
-    if (steps_ < kStepsForOutlook || plain <= foreseen_peak_bytes_) return;
-    foreseen_peak_bytes_ = plain;
-  }
-  const auto outlookOf = [&](Bytes budget) {
-    const Planned planned = quick_search_.best(trace, graph, trained_.planningCapBytes(budget));
-    RunSummary::Outlook outlook{.budget_bytes = budget};
-    outlook.spills = !planned.result.feasible;
-    if (planned.result.feasible) outlook.overhead_ratio = planned.overheadRatio(trace);
-    return outlook;
-  };
-  const ToldBudgets& told = budget_.verdict().told();
-  const auto half = outlookOf(told.halfBytes(plain, graph.activation_bytes));
-  const Bytes needed = budget_.verdict().floorBytes();
-  auto smallest = ends_ ? RunSummary::Outlook{} : outlookOf(told.smallestBytes());
-  smallest.needed_bytes = needed;
-  if (ends_) return;  // what was cut off is no word on time
-  const Held held = mutex_.hold();
-  outlook_half_ = half;
-  outlook_smallest_ = smallest;
-}
-
 RunSummary Session::summary(const Held& held) const {
   const Program* const largest = programs_.largest();
   const auto step_time = stepTime(held);
@@ -72,26 +42,11 @@ RunSummary Session::summary(const Held& held) const {
                  .peak_bytes = figures_.mappedPeakBytes(),
                  .others_bytes = trained_.othersBytes(),
                  .used_peak_bytes = figures_.usedPeakBytes(),
-                 .violations = budget_.verdict().violations(held),
-                 .half = outlook_half_,
-                 .smallest = outlook_smallest_};
+                 .violations = budget_.verdict().violations(held)};
   if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
   if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
   if (figures_.totalSeconds() > 0) run.recompute_share = recomputed / figures_.totalSeconds();
-  const ToldBudgets& told = budget_.verdict().told();
-  const Bytes smallest = told.smallestBytes();
-  const Bytes grown = budget_.verdict().grown().since(held, 0);  // since they were foreseen
-  if (run.half.budget_bytes == 0) {                              // known without a plan
-    run.half.budget_bytes = told.halfBytes(run.plain_peak_bytes, run.activation_bytes);
-  } else {
-    run.half.budget_bytes = std::max(run.half.budget_bytes + grown, smallest);
-  }
-  // A base that has grown, or a margin, is no part of what steps need: the plan costs as much.
-  if (run.smallest.needed_bytes == budget_.verdict().floorBytes()) {
-    run.smallest.budget_bytes = smallest;
-  } else if (run.smallest.budget_bytes != smallest) {
-    run.smallest = {.budget_bytes = smallest};
-  }
+  outlook_.addTo(held, run);
   return run;
 }
 

@@ -1,0 +1,78 @@
+#include "runtime/host_outage.hpp"
+
+#include <fmt/format.h>
+
+namespace ebbtide::plugin {
+
+// Programs are seen to by the next step.
+void HostOutage::begin() noexcept try {
+  TrainedMemory& trained = run().trained;
+  if (!trained.stopOffload()) return;
+  const bool may_go_over = trained.budgetBytes() && !trained.isElsewhere();
+  state_.begin();
+  if (may_go_over) trained.limitOverrun();
+  run().warn(fmt::format(
+      "{}. Plans write no more values to the host; they are computed again instead{}{}",
+      trained.spills().lastError(),
+      may_go_over ? ", and steps may go over the budget until a plan for that is used" : "",
+      trained.isElsewhere() ? "" : ". Make room there, or name another folder: EBBTIDE_SPILL_DIR"));
+} catch (...) {
+  return;  // no memory for the words
+}
+
+void HostOutage::warnOfUnread(std::int64_t bytes, const std::string& op) {
+  if (said_unread_.exchange(true)) return;
+  run().warn(
+      fmt::format("each step leaves spilled values behind that nothing reads: {} on the host by "
+                  "now, mostly made by {}. A graph without a backward pass keeps them, as "
+                  "total += loss does: add loss.item() or loss.detach() instead",
+                  formatBytes(bytes), op));
+}
+
+void HostOutage::take(const Held&) {
+  if (!state_.take()) return;
+  run().programs.dropPlans(
+      [](const Plan& plan) { return plan.host_fetches > 0 || !plan.feasible; });
+  run().to_record.atLeast(3);
+}
+
+// Nothing can be spilled of what it cannot compute again, of the originals of a rehearsal, or of
+// what a plan that was made for an earlier step leaves over. A plan that a step has held the budget
+// under has to.
+void HostOutage::allowOverrunFor(const Held& held, const Plan* plan) {
+  const RankBudget& of_rank = budget_.ofRank(held);
+  const bool may_go = of_rank.isAsked() || of_rank.isResumed();
+  if (!state_.awaitsPlan() || may_go || run().config->on_infeasible != OnInfeasible::kStop) return;
+  TrainedMemory& trained = run().trained;
+  if (!trained.budgetBytes() || trained.isElsewhere()) return;
+  const ProgramTable& programs = run().programs;
+  const auto known = plan != nullptr ? programs.find(plan->signature) : programs.end();
+  const bool proved = known != programs.end() && known->second.held_plan.get() == plan;
+  if (proved)
+    trained.refuseOverrun();
+  else
+    trained.limitOverrun();
+}
+
+void HostOutage::endStep(const Held& held, const StepSummary& summary,
+                         const allocator::Statistics& memory, std::int64_t violations) {
+  if (!state_.awaitsPlan()) return;
+  const bool within = memory.budget_violations == violations;
+  const bool planned = summary.trusted && !summary.off_plan && summary.plan->feasible &&
+                       summary.plan->host_fetches == 0;
+  budget_.verdict().countFrom(held, memory.budget_violations);
+  if (within && planned) run().programs[summary.plan->signature].held_plan = summary.plan;
+  if (state_.endStep(within && planned)) end(held);
+}
+
+void HostOutage::giveUp(const Held& held) {
+  if (state_.giveUp()) end(held);
+}
+
+// What went over the budget until now tells nothing of it.
+void HostOutage::end(const Held& held) {
+  budget_.verdict().judgeFromNowOn(held);
+  budget_.verdict().mayGoOver(held);  // until they have decided
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,54 @@
+// HostOutage: what a run does once values cannot be written to the host any more: plans that write
+// none are made, and until one has held the budget steps may go over it. Torch-free.
+//
+// Thread rule: what takes no Held from any thread, without a lock.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "ebbtide/allocator/device_memory.hpp"
+#include "plan/plan.hpp"
+#include "runtime/budget_controller.hpp"
+#include "runtime/spill_outage.hpp"
+#include "runtime/step_summary.hpp"
+
+namespace ebbtide::plugin {
+
+class HostOutage {
+ public:
+  using Held = SessionGuard::Held;
+
+  // It must outlive this; not used before it is made.
+  explicit HostOutage(BudgetController& budget) : budget_(budget) {}
+
+  const SpillOutage& state() const noexcept { return state_; }
+  bool began() const noexcept { return state_.began(); }
+  // The disk is full, say. Said once. The reclaimer too, which is to wait for nobody.
+  void begin() noexcept;
+  // So many bytes of ended steps, most of them made by `op`, are on the host, and nothing reads
+  // them: said once.
+  void warnOfUnread(std::int64_t bytes, const std::string& op);
+  bool saidUnread() const noexcept { return said_unread_; }
+
+  // A step begins: it follows no plan that counts on the host.
+  void take(const Held&);
+  // It is about to follow this plan, nullptr: none.
+  void allowOverrunFor(const Held& held, const Plan* plan);
+  // It is over. `violations`: of the budget, when it began.
+  void endStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
+               std::int64_t violations);
+  // No plan does without the host.
+  void giveUp(const Held& held);
+
+ private:
+  void end(const Held& held);
+  const JudgedRun& run() const noexcept { return budget_.run(); }
+
+  BudgetController& budget_;
+  SpillOutage state_;
+  std::atomic<bool> said_unread_{false};
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,75 @@
+#include "runtime/metrics_export.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace ebbtide::plugin {
+namespace {
+
+class MetricsExportTest : public testing::Test {
+ protected:
+  bool has(const std::string& text) const {
+    return exported_.render(metrics::Format::kText).find(text) != std::string::npos;
+  }
+  static std::string folder() {
+    return testing::TempDir() + "ebbtide-export-" +
+           testing::UnitTest::GetInstance()->current_test_info()->name();
+  }
+
+  std::vector<std::string> warned_;
+  CurrentConfig config_;
+  SessionGuard guard_;
+  MetricsExport exported_{config_, "2.0",
+                          [this](const std::string& text) { warned_.push_back(text); },
+                          [](const std::string&) {}};
+  RunFigures figures_;
+  allocator::Statistics memory_;
+};
+
+TEST_F(MetricsExportTest, ThePlanInForceIsExportedUntilThereIsNone) {
+  const SessionGuard::Held held = guard_.hold();
+  auto plan = std::make_shared<Plan>();
+  plan->planner = "greedy";
+  for (const std::shared_ptr<const Plan>& now : {std::shared_ptr<const Plan>(plan), {}}) {
+    exported_.noteStep(held, {.memory = memory_, .figures = figures_, .plan = now, .seconds = 1});
+    EXPECT_EQ(has("planner=\"greedy\""), now != nullptr);
+  }
+}
+
+// They name none in the step that comes then.
+TEST_F(MetricsExportTest, StagesStayWhereAStepNamesNone) {
+  const SessionGuard::Held held = guard_.hold();
+  exported_.noteStages(held, {0, 2});
+  StepSummary summary;
+  summary.recorded = true;
+  exported_.learnStages(held, summary);
+  EXPECT_EQ(exported_.stages(held), (std::vector<std::int32_t>{0, 2}));
+  EXPECT_TRUE(has("stage=\"0,2\""));
+}
+
+TEST_F(MetricsExportTest, NoFileIsDueWhereNoneIsAskedFor) {
+  exported_.openFile();
+  EXPECT_EQ(exported_.nextFile(), MetricsExport::Time::max());
+  exported_.writeFile(/*ends=*/false);
+  EXPECT_TRUE(warned_.empty());
+}
+
+// A folder cannot be written as a file; what is said of it is said once.
+TEST_F(MetricsExportTest, AFileThatCannotBeWrittenIsToldOnce) {
+  std::filesystem::create_directories(folder() + "/series.prom/inside");
+  Config config;
+  config.text_file_path = folder() + "/series.prom";
+  config_.change(config);
+  exported_.openFile();
+  EXPECT_LT(exported_.nextFile(), MetricsExport::Time::max());
+  for (int i = 0; i < 2; ++i) exported_.writeFile(/*ends=*/false);
+  EXPECT_EQ(warned_.size(), 1U);
+  std::filesystem::remove_all(folder());
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
