@@ -110,14 +110,17 @@ Response SessionControl::plan() {
 
 // What is live where nothing is dropped; of the planning thread.
 void SessionControl::drawPlain() noexcept {
-  const RecordedStep step = viewNow().largest;
+  RecordedStep step;
   std::shared_ptr<const PlanPicture> picture;
-  if (step.trace != nullptr) try {
+  try {
+    step = viewNow().largest;
+    if (step.trace != nullptr) {
       const scheduler::TraceGraph graph =
           scheduler::buildGraph(*step.trace, {.first_step = step.first_step});
       picture = session_.drawn(*step.trace, graph, scheduler::keepEverything(graph.graph));
-    } catch (const std::exception&) {  // it is not drawn
     }
+  } catch (const std::exception&) {  // it is not drawn
+  }
   const auto held = session_.guard().hold();
   draw_plain_ = false;
   plain_picture_ = std::move(picture);

@@ -50,7 +50,22 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
       job_(
           config_, mutex_, *this, ends_, [this](const std::string& text) { say(text); },
           [this](const std::string& text) { debug(text); }),
-      discovery_(config_, mutex_, *this, ends_, [this](const std::string& text) { warn(text); }),
+      identity_({.guard = mutex_,
+                 .config = config_,
+                 .trained = trained_,
+                 .metrics = metrics_,
+                 .budget = budget_,
+                 .control = *control_,
+                 .discovery = discovery_,
+                 .torch_version = torch_version_,
+                 .settle_job =
+                     [this] {
+                       if (!ends_) job_.beginAnew(here());
+                     },
+                 .say = [this](const std::string& text) { say(text); },
+                 .warn = [this](const std::string& text) { warn(text); }}),
+      discovery_(config_, mutex_, identity_, ends_,
+                 [this](const std::string& text) { warn(text); }),
       budget_({.guard = mutex_,
                .config = config_,
                .trained = trained_,

@@ -36,6 +36,7 @@
 #include "runtime/observed_turn.hpp"
 #include "runtime/program_table.hpp"
 #include "runtime/rank_discovery.hpp"
+#include "runtime/rank_identity.hpp"
 #include "runtime/run_control.hpp"
 #include "runtime/run_figures.hpp"
 #include "runtime/run_files.hpp"
@@ -50,7 +51,7 @@
 
 namespace ebbtide::plugin {
 
-class Session : RankDiscovery::Process, JobClient::Process {
+class Session : JobClient::Process {
  public:
   using Held = SessionGuard::Held;
 
@@ -213,17 +214,11 @@ class Session : RankDiscovery::Process, JobClient::Process {
     bool first_step = false;
   };
 
-  // What follows from which rank it is (session_place.cpp).
-  void becomeRank(const Held& held, const RankPlace& place, const std::string& job_id) override;
-  bool awaitRanks(const Held& held, bool awaits) override;
-  std::string serve(std::string& problem, bool on_any_port) override;
-  void sayWhere(const std::string& endpoint, bool first) override;
-  void settleRank() override;
+  // Which rank it is (session_place.cpp).
   void readPlace();  // before the first step
   std::chrono::steady_clock::time_point nextPlaceLook(const Held& held) const;
   void showChild();
   void settleAtEnd();
-  std::string budgetInWords();
   void lockForFork();
   void unlockAfterFork();
   bool foundStages(const std::vector<std::int32_t>& stages) override;
@@ -314,6 +309,7 @@ class Session : RankDiscovery::Process, JobClient::Process {
   bool planning_ = false;
   std::unique_ptr<ToPlan> to_plan_;
   JobClient job_;
+  RankIdentity identity_;
   RankDiscovery discovery_;
   HostOutage outage_{budget_};
   BudgetController budget_;
