@@ -9,8 +9,6 @@
 #include "control/request_fields.hpp"
 #include "control/session_control.hpp"
 #include "ebbtide/metrics/or_null.hpp"
-#include "ebbtide/scheduler/simulator.hpp"
-#include "ebbtide/scheduler/spilling_floor.hpp"
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
@@ -132,7 +130,7 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
       change.size =
           form.kind == BudgetForm::Kind::kMemoryShare ? form.text() : std::to_string(*change.bytes);
     for (RecordedStep& step : recorded)
-      change.programs.push_back(needsOf(std::move(step), change.bytes));
+      change.programs.push_back(needs_.of(std::move(step), change.bytes));
     if (!force) why = overfills(change.programs, change.bytes);
     if (!why) planFor(change);
   } catch (const std::exception& error) {
@@ -140,35 +138,6 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
   }
   if (why) return answer(*why);
   answer(promise(std::move(change)));
-}
-
-scheduler::Trace SessionControl::planningTrace(const RecordedStep& step) {
-  scheduler::Trace trace = *step.trace;
-  trace.host = session_.hostCopies();
-  session_.replayTrust().keepRejected(trace);
-  return trace;
-}
-
-scheduler::TraceGraph SessionControl::leastGraphOf(const RecordedStep& step) {
-  return scheduler::buildGraph(*step.trace, {.first_step = step.first_step, .unread_may_go = true});
-}
-
-// What the recorded step needs: without a plan, and at least, of such a budget.
-SessionControl::ProgramChange SessionControl::needsOf(RecordedStep step,
-                                                      std::optional<Bytes> budget) {
-  ProgramChange program{.step = std::move(step)};
-  const scheduler::Trace& trace = *program.step.trace;
-  const bool first = program.step.first_step;
-  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first});
-  program.plain_peak_bytes = program.predicted_peak_bytes =
-      scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
-  if (!budget) return program;
-  const Bytes floor = scheduler::spillingFloor(leastGraphOf(program.step).graph).bytes;
-  const auto held = session_.guard().hold();
-  const Bytes grown = session_.budgets().verdict().grown().since(held, trace.base_bytes);
-  program.base_bytes = trace.base_bytes + grown;
-  program.needed_bytes = floor + grown + session_.trained().unplannedBytes();
-  return program;
 }
 
 // More than there is, where nothing drops what a step does not need: that would end the run, by an
@@ -192,26 +161,6 @@ std::optional<Response> SessionControl::overfills(const std::vector<ProgramChang
                   formatBytes(there), memory.isElsewhere() ? "GPU's" : "machine's"));
 }
 
-// From here on this is what everybody is told.
-Bytes SessionControl::smallestBudgetOf(const std::vector<ProgramChange>& programs) {
-  BudgetVerdict& verdict = session_.budgets().verdict();
-  for (const ProgramChange& program : programs) {
-    if (program.needed_bytes <= verdict.floorBytes()) continue;
-    const scheduler::Trace& trace = *program.step.trace;
-    const scheduler::TraceGraph graph = leastGraphOf(program.step);
-    const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
-    const auto held = session_.guard().hold();
-    verdict.noteNeed(held, {.trace = trace,
-                            .graph = graph,
-                            .floor = floor,
-                            .bytes = program.needed_bytes,
-                            .alone = program.step.alone,
-                            .base_bytes = program.base_bytes});
-  }
-  const auto held = session_.guard().hold();
-  return verdict.told().smallestBytes();
-}
-
 // A plan for each program that does not fit: one of them without would go over the budget, or
 // spill. What needs most comes first; where that takes long the others are planned when they are
 // recorded the next time, and spill until then.
@@ -221,7 +170,7 @@ void SessionControl::planFor(BudgetChange& change) {
                    [](const ProgramChange& a, const ProgramChange& b) {
                      return a.plain_peak_bytes > b.plain_peak_bytes;
                    });
-  change.smallest_bytes = smallestBudgetOf(change.programs);
+  change.smallest_bytes = needs_.smallestBudgetOf(change.programs);
   const ToldBudgets& told = session_.budgets().verdict().told();
   change.held_bytes = told.heldBytes();  // after that: a need that is larger ends proofs
   const auto alone = [](const ProgramChange& program) { return program.step.alone; };
@@ -245,7 +194,8 @@ void SessionControl::planFor(BudgetChange& change) {
 }
 
 void SessionControl::planFor(ProgramChange& program, Bytes cap) {
-  program.plan = session_.planWithin(planningTrace(program.step), program.step.first_step, cap);
+  program.plan =
+      session_.planWithin(needs_.planningTrace(program.step), program.step.first_step, cap);
   program.predicted_peak_bytes = program.plan->predicted_peak_bytes;
 }
 
@@ -332,8 +282,7 @@ Response SessionControl::replan() {
   if (auto why = refusal(run)) return *why;
   if (auto why = pauseRefusal(run)) return *why;
   session_.planAllAnew(held);
-  curve_of_ = {};
-  curve_wanted_ = false;
+  curve_.forget(held);
   return {.status = 202, .body = json{{"from_step", run.nextStep()}}.dump() + "\n"};
 }
 
@@ -372,7 +321,7 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
   if (!why) try {
       std::vector<ProgramChange> programs;
       for (RecordedStep& step : recorded)
-        programs.push_back(needsOf(std::move(step), std::nullopt));
+        programs.push_back(needs_.of(std::move(step), std::nullopt));
       why = overfills(programs, std::nullopt);
     } catch (const std::exception& error) {
       why = errorResponse(500, std::string("the step cannot be simulated: ") + error.what());

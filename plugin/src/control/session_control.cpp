@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "base/variables.hpp"
@@ -22,8 +21,7 @@ using metrics::errorResponse;
 using metrics::Request;
 using metrics::Response;
 
-constexpr int kCurvePointPercent = 20;  // of the time that a plan's search may take
-constexpr int kPorts = 16;              // that are tried where none is named
+constexpr int kPorts = 16;  // that are tried where none is named
 
 // Of two addresses, each with a reason.
 std::string shown(const std::string& problem) {
@@ -58,12 +56,6 @@ std::string variablesJson() {
 
 SessionControl::SessionControl(Session& session)
     : session_(session),
-      curve_search_({.planner = session.config().planner,
-                     .replay_ahead = false,
-                     .planning_time = session.config().planning_time * kCurvePointPercent / 100,
-                     .work = session.config().planning_work,
-                     .cancelled = &session.ends()},
-                    [](const std::string&) {}),
       routes_(session.routes()),
       host_(metrics::machineName()),
       variables_(variablesJson()) {
@@ -196,8 +188,8 @@ RunView SessionControl::viewNow() const {
 // -----------------------------------------------------------------------------------------------
 // the planning thread
 
-bool SessionControl::hasWork(const Held&) const {
-  return !commands_.empty() || draw_plain_ || curve_wanted_;
+bool SessionControl::hasWork(const Held& held) const {
+  return !commands_.empty() || draw_plain_ || curve_.isWanted(held);
 }
 
 void SessionControl::work() noexcept try {
@@ -217,7 +209,7 @@ void SessionControl::work() noexcept try {
   } else if (draws) {
     drawPlain();
   } else {
-    addCurvePoint();
+    curve_.addPoint();
   }
 } catch (const std::exception& error) {  // who asked is told by its answer's end
   try {

@@ -19,12 +19,13 @@
 #include <vector>
 
 #include "config/rank_socket.hpp"
+#include "control/asked_curve.hpp"
+#include "control/program_needs.hpp"
 #include "control/rank_status.hpp"
 #include "ebbtide/metrics/http_server.hpp"
 #include "ebbtide/metrics/routes.hpp"
-#include "plan/budget_curve.hpp"
+#include "ebbtide/scheduler/budget_form.hpp"
 #include "plan/plan_picture.hpp"
-#include "runtime/measured_budget.hpp"
 #include "runtime/recorded_steps.hpp"
 #include "runtime/run_control.hpp"
 #include "runtime/run_view.hpp"
@@ -48,16 +49,6 @@ class SessionControl final : public RunControl {
   void work() noexcept override;
 
  private:
-  struct ProgramChange {  // of one program, under another budget
-    RecordedStep step;
-    std::int64_t plain_peak_bytes = 0;
-    std::int64_t needed_bytes = 0;  // at least, whatever is spilled, of a step that begins with
-    std::int64_t base_bytes = 0;    // so much, as they do by now
-    std::int64_t predicted_peak_bytes = 0;
-    // nullptr: nothing needs to be dropped, or it is planned later
-    std::shared_ptr<Plan> plan = nullptr;
-    bool later = false;
-  };
   struct BudgetChange {
     std::string size;  // as it was written, "" for none
     std::optional<std::int64_t> bytes;
@@ -65,12 +56,6 @@ class SessionControl final : public RunControl {
     std::int64_t held_bytes = 0;                       // proved when it was asked; 0: none
     std::int64_t least_bytes = 0, smallest_bytes = 0;  // less is refused; what is told
   };
-  struct CurveOf {
-    std::uint64_t program = 0;
-    int budget_number = -1;
-    bool operator==(const CurveOf&) const = default;
-  };
-
   void addRoutes();
   std::optional<metrics::Response> ofAnotherRank(const metrics::Request& request) const;
   // Why nothing is answered, or nothing changed, now; nothing: all is well.
@@ -86,10 +71,6 @@ class SessionControl final : public RunControl {
   static double secondsOf(const scheduler::Trace& trace) {
     return static_cast<double>(trace.duration_ns) * 1e-9;
   }
-  bool wantsCurve(const Held&, const RunView& run);  // now, and anew
-  void addCurvePoint();
-  void addPointTo(const CurveOf& of, const RecordedStep& step);
-  void beginCurve(const RecordedStep& step);
   void drawPlain() noexcept;
 
   // --- commands (session_commands.cpp)
@@ -107,11 +88,6 @@ class SessionControl final : public RunControl {
                                              std::optional<std::int64_t> budget) const;
   std::optional<std::int64_t> bytesOf(const scheduler::BudgetForm& form,
                                       const std::vector<RecordedStep>& recorded) const;
-  scheduler::Trace planningTrace(const RecordedStep& step);
-  // Of what it needs at least: what nothing reads may go.
-  static scheduler::TraceGraph leastGraphOf(const RecordedStep& step);
-  ProgramChange needsOf(RecordedStep step, std::optional<std::int64_t> budget);
-  std::int64_t smallestBudgetOf(const std::vector<ProgramChange>& programs);
   void planFor(BudgetChange& change);
   void planFor(ProgramChange& program, std::int64_t cap);
   static bool isHeld(const RunView& run, const BudgetChange& change);
@@ -121,7 +97,8 @@ class SessionControl final : public RunControl {
   void takePlan(const Held& held, const ProgramChange& program);
 
   Session& session_;
-  const PlanSearch curve_search_;
+  const ProgramNeeds needs_{session_};
+  AskedCurve curve_{session_, needs_};
   metrics::Routes& routes_;             // the session's
   const std::string host_, variables_;  // this machine; JSON, as they were when it began
   std::unique_ptr<metrics::HttpServer> server_;
@@ -132,15 +109,6 @@ class SessionControl final : public RunControl {
   std::shared_ptr<const PlanPicture> plain_picture_;  // nothing dropped; nullptr: not to be drawn
   std::optional<std::uint64_t> plain_picture_of_;     // nothing: none is drawn yet
   bool draw_plain_ = false;                           // until it is
-  std::unique_ptr<BudgetCurve> curve_;                // of the planning thread, like the next one
-  CurveOf curve_is_of_;
-  CurveOf curve_of_;
-  RecordedStep curve_step_;            // while it is computed
-  double curve_recorded_seconds_ = 0;  // of that step
-  std::vector<BudgetCurve::Point> curve_points_;
-  std::string curve_problem_;
-  bool curve_wanted_ = false;
-  bool curve_shown_ = false;  // whole, to anybody
 };
 
 }  // namespace ebbtide::plugin

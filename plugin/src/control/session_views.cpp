@@ -127,35 +127,13 @@ void SessionControl::drawPlain() noexcept {
   if (step.trace != nullptr) plain_picture_of_ = step.trace->signature;
 }
 
-// -----------------------------------------------------------------------------------------------
-// the curve
-
-// One that is computed goes on, whatever is recorded meanwhile, and is shown before another begins:
-// else nobody would see a whole one where steps differ.
-bool SessionControl::wantsCurve(const Held&, const RunView& run) {
-  const CurveOf now{run.largest.trace->signature, run.budget_number};
-  const bool same_budget = now.budget_number == curve_of_.budget_number;
-  const bool goes_on = same_budget && (curve_wanted_ || !curve_shown_);
-  if (run.ended || now == curve_of_ || goes_on) return false;
-  curve_of_ = now;
-  curve_step_ = run.largest;
-  curve_recorded_seconds_ = secondsOf(*run.largest.trace);
-  curve_points_.clear();
-  curve_problem_.clear();
-  curve_shown_ = false;
-  return curve_wanted_ = true;
-}
-
 Response SessionControl::curve() {
   const Config& config = session_.config();
   json points = json::array(), present;
-  std::string state = "none", why;
-  std::vector<BudgetCurve::Point> found;
+  AskedCurve::Shown shown;
   std::optional<RecentSteps::Medians> step;
   std::optional<std::int64_t> budget;
-  double plain_seconds = 0;
   std::int64_t peak = 0;
-  bool wakes = false;
   {
     const auto held = session_.guard().hold();
     const RunView run = session_.view(held);
@@ -163,22 +141,17 @@ Response SessionControl::curve() {
     step = run.step_time;
     peak = run.recent.newest().peak_bytes;
     if (run.largest.trace == nullptr) {
-      why = run.ended ? "the run ends" : "no step has been recorded yet";
+      shown.why = run.ended ? "the run ends" : "no step has been recorded yet";
     } else {
-      wakes = wantsCurve(held, run);
-      found = curve_points_;
-      why = curve_problem_;
-      curve_shown_ = !curve_wanted_;
-      state = curve_wanted_ ? "computing" : found.empty() ? "none" : "ready";
-      plain_seconds = run.plainSeconds(curve_of_.program, curve_recorded_seconds_);
+      shown = curve_.show(held, run);
     }
   }
-  if (wakes) session_.wakePlanning();
-  for (const BudgetCurve::Point& point : found) {
+  if (shown.wakes) session_.wakePlanning();
+  for (const BudgetCurve::Point& point : shown.points) {
     points.push_back({{"budget_bytes", point.budget_bytes},
                       {"predicted_peak_bytes", point.predicted_peak_bytes},
                       {"overhead_ratio", point.overhead_ratio},
-                      {"step_seconds", plain_seconds * (1 + point.overhead_ratio)}});
+                      {"step_seconds", shown.plain_seconds * (1 + point.overhead_ratio)}});
   }
   if (step) {
     const double plain = step->plain_seconds;
@@ -188,67 +161,12 @@ Response SessionControl::curve() {
                {"overhead_ratio", plain > 0 ? json(step->seconds / plain - 1) : json()}};
   }
   return {.body = json{{"rank", config.rank},
-                       {"state", state},
-                       {"why", why},
+                       {"state", shown.state},
+                       {"why", shown.why},
                        {"points", std::move(points)},
                        {"present", std::move(present)}}
                       .dump() +
                   "\n"};
-}
-
-// One of it: plans that a step waits for come first.
-void SessionControl::addCurvePoint() {
-  RecordedStep step;
-  CurveOf of;
-  {
-    const auto held = session_.guard().hold();
-    if (!curve_wanted_) return;
-    step = curve_step_;
-    of = curve_of_;
-  }
-  try {
-    addPointTo(of, step);
-  } catch (const std::exception& error) {
-    curve_.reset();
-    const auto held = session_.guard().hold();
-    if (curve_of_ != of) return;  // asked for anew meanwhile
-    curve_wanted_ = false;
-    curve_step_ = {};
-    curve_problem_ = std::string("no curve: ") + error.what();
-  }
-}
-
-void SessionControl::addPointTo(const CurveOf& of, const RecordedStep& step) {
-  if (curve_ == nullptr || curve_is_of_ != of) beginCurve(step);
-  curve_is_of_ = of;
-  curve_->addPoint(curve_search_);
-  const auto held = session_.guard().hold();
-  if (curve_of_ != of) return;
-  curve_points_ = curve_->points();
-  curve_wanted_ = !curve_->done();
-  if (curve_wanted_) return;
-  curve_.reset();
-  curve_step_ = {};
-}
-
-void SessionControl::beginCurve(const RecordedStep& step) {
-  auto trace = std::make_shared<const scheduler::Trace>(planningTrace(step));
-  const TrainedMemory& memory = session_.trained();
-  const std::int64_t others = memory.unplannedBytes();  // of each budget, as it is now
-  // A smaller one would be refused, whatever this program's plan could do with it.
-  std::vector<ProgramChange> programs;
-  RunView run = viewNow();
-  for (RecordedStep& one : run.recorded) programs.push_back(needsOf(std::move(one), 0));
-  std::int64_t least = smallestBudgetOf(programs), acceptable = 0, plain = 0;
-  for (const ProgramChange& program : programs) {
-    acceptable = std::max(acceptable, memory.budgetWithRoomFor(program.needed_bytes));
-    plain = std::max(plain, memory.budgetWithRoomFor(program.plain_peak_bytes + others));
-  }
-  if (least > plain) least = acceptable;  // its margin is more than can be dropped
-  curve_ = std::make_unique<BudgetCurve>(
-      std::move(trace), step.first_step, [&memory, others, least](std::int64_t cap) {
-        return std::max(memory.budgetWithRoomFor(cap + others), least);
-      });
 }
 
 Response SessionControl::config() const {

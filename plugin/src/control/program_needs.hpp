@@ -1,0 +1,49 @@
+// ProgramNeeds: what the programs that run need, by the steps that were recorded of them: without a
+// plan, and at least, whatever is spilled. Torch-free.
+//
+// Thread rule: the planning thread, without the session's guard, which it takes shortly.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "ebbtide/scheduler/graph_builder.hpp"
+#include "plan/plan.hpp"
+#include "runtime/recorded_steps.hpp"
+
+namespace ebbtide::plugin {
+
+class Session;
+
+struct ProgramChange {  // of one program, under another budget
+  RecordedStep step;
+  std::int64_t plain_peak_bytes = 0;
+  std::int64_t needed_bytes = 0;  // at least, whatever is spilled, of a step that begins with
+  std::int64_t base_bytes = 0;    // so much, as they do by now
+  std::int64_t predicted_peak_bytes = 0;
+  // nullptr: nothing needs to be dropped, or it is planned later
+  std::shared_ptr<Plan> plan = nullptr;
+  bool later = false;
+};
+
+class ProgramNeeds {
+ public:
+  using Bytes = std::int64_t;
+
+  // The session must outlive it.
+  explicit ProgramNeeds(Session& session) : session_(session) {}
+
+  // Of what may be planned with, as it is now.
+  scheduler::Trace planningTrace(const RecordedStep& step) const;
+  // Nothing: no budget, and what it needs at least is not asked.
+  ProgramChange of(RecordedStep step, std::optional<Bytes> budget) const;
+  // Of all of them; from here on this is what everybody is told.
+  Bytes smallestBudgetOf(const std::vector<ProgramChange>& programs) const;
+
+ private:
+  Session& session_;
+};
+
+}  // namespace ebbtide::plugin
