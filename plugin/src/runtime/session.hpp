@@ -1,8 +1,8 @@
-// Session: one a process. Owns the configuration, the memory, the plans, the metrics and the
-// report. Torch-free.
+// Session: one a process. Owns the parts of a run, each of which owns what it knows: its budget,
+// its programs, its job, its series, its files. Torch-free.
 //
 // Thread rule: training threads call beginStep/endStep and the counters; the planning thread
-// publishes plans; the server's thread reads metrics only.
+// publishes plans; the server's thread takes views and asks.
 #pragma once
 
 #include <atomic>
