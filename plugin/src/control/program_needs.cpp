@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
 #include "runtime/session.hpp"

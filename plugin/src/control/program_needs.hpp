@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "ebbtide/scheduler/graph_builder.hpp"
+#include "ebbtide/scheduler/trace.hpp"
 #include "plan/plan.hpp"
 #include "runtime/recorded_steps.hpp"
 

@@ -35,7 +35,7 @@ class BudgetController {
   const JudgedRun& run() const noexcept { return run_; }  // that it is the budget of
   BudgetVerdict& verdict() noexcept { return verdict_; }
   const BudgetVerdict& verdict() const noexcept { return verdict_; }
-  BudgetCheck& check() noexcept { return check_; }
+  BudgetCheck& check() noexcept { return check_; }  // which says what needs the guard
   void checkMemory() { check_.checkMemory(hostBytes()); }
 
   // --- what holds

@@ -140,9 +140,9 @@ void BudgetVerdict::letGoOn(const Held& held, std::uint64_t first_op_signature, 
 void BudgetVerdict::beginStep(const Held& held, Bytes base_bytes, bool trains) {
   const std::optional<Bytes> budget = run_.trained.budgetBytes();
   if (!budget) return beginMeasuredStep(held, base_bytes, trains);
+  // Nothing is recorded any more by which it could be judged.
   if (run_.keeps_everything && run_.config->on_infeasible == OnInfeasible::kStop)
-    return run_.trained
-        .refuseOverrun();  // nothing is recorded any more by which it could be judged
+    return run_.trained.refuseOverrun();
   if (budget_.isOpen()) return mayGoOver(held);
   // Forward passes without a backward one (a norm that is logged) begin steps, but none that tell.
   // Nor do those of a thread that only looks on: another one's step may be half done.
@@ -258,7 +258,7 @@ void BudgetVerdict::fallShort(const Held& held, const JobFindings::Rank& of) {
 
 void BudgetVerdict::exportSmallest(const Held&) {
   const Bytes smallest = told_.smallestBytes();
-  if (smallest > 0) run_.metrics.series().setBytes(metrics::Gauge::kSmallestBudgetBytes, smallest);
+  if (smallest > 0) run_.metrics.noteSmallestBudget(smallest);
 }
 
 }  // namespace ebbtide::plugin

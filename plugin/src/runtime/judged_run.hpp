@@ -1,5 +1,5 @@
-// JudgedRun: what of a run its budget is judged by, and what of it follows: what is recorded, and
-// counted anew. Torch-free.
+// JudgedRun: the parts of a run that its budget is judged by, and those that follow the verdict:
+// which steps are recorded, and what is counted anew. Owns none of them. Torch-free.
 #pragma once
 
 #include <atomic>

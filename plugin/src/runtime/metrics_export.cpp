@@ -56,6 +56,10 @@ void MetricsExport::noteBudget(std::optional<std::int64_t> bytes) {
   series_.setBudgetBytes(bytes.value_or(allocator::kUnlimited));
 }
 
+void MetricsExport::noteSmallestBudget(std::int64_t bytes) {
+  series_.setBytes(Gauge::kSmallestBudgetBytes, bytes);
+}
+
 void MetricsExport::noteGpu(const Held&, GpuIdentity gpu) {
   series_.setGpu(gpu.index, gpu.uuid);
   gpu_ = std::move(gpu);

@@ -43,6 +43,7 @@ class MetricsExport {
   void becomeRank();  // that of the configuration, which is another one now
   void noteStart();   // its first step begins
   void noteBudget(std::optional<std::int64_t> bytes);
+  void noteSmallestBudget(std::int64_t bytes);  // as whoever asks is told
   void noteGpu(const Held&, GpuIdentity gpu);
   const std::optional<GpuIdentity>& gpu(const Held&) const { return gpu_; }
   // Those that it runs, where they are known: by the ranks of its pipeline, by the program's names.
