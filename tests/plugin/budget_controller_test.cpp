@@ -32,7 +32,7 @@ TEST_F(BudgetControllerTest, WhatIsAskedForHoldsWhenAStepBegins) {
   EXPECT_EQ(budget_.take(held), std::nullopt);
 }
 
-// Plans that were made for 64 MiB would go over 32, and hold under them.
+// Plans that were made for 64 MiB would go over 32. Those for 32 hold under 64.
 TEST_F(BudgetControllerTest, PlansOfALargerBudgetGo) {
   const Held held = guard_.hold();
   programs_[1].plan = std::make_shared<Plan>();

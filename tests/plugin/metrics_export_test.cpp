@@ -1,6 +1,7 @@
 #include "runtime/metrics_export.hpp"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <memory>
@@ -16,7 +17,7 @@ class MetricsExportTest : public testing::Test {
     return exported_.render(metrics::Format::kText).find(text) != std::string::npos;
   }
   static std::string folder() {
-    return testing::TempDir() + "ebbtide-export-" +
+    return testing::TempDir() + "ebbtide-export-" + std::to_string(::getpid()) + "-" +
            testing::UnitTest::GetInstance()->current_test_info()->name();
   }
 

@@ -64,6 +64,28 @@ TEST(Program, ComparedOpsAddUp) {
   EXPECT_EQ(program.compared, (std::set<OpId>{0, 2, 3}));
 }
 
+// The step with the larger peak made 40, that with the smaller one 90.
+TEST(Program, ItsPlainPeakAndActivationsAreOfOneStep) {
+  Program program;
+  program.notePlainPeak(300, 40);
+  program.notePlainPeak(200, 90);
+  EXPECT_EQ(program.plain_peak_bytes, 300);
+  EXPECT_EQ(program.activation_bytes, 40);
+  program.notePlainPeak(400, /*activation=*/0);  // not known
+  EXPECT_EQ(program.plain_peak_bytes, 400);
+  EXPECT_EQ(program.activation_bytes, 40);
+}
+
+TEST(Program, SlowOffloadsAreCountedInARow) {
+  Program program;
+  program.noteFollowed(7, /*slowly=*/true);
+  program.noteFollowed(5, /*slowly=*/true);
+  EXPECT_EQ(program.slow_offloads, 2);
+  EXPECT_EQ(program.steady_peak_bytes, 7);
+  program.noteFollowed(6, /*slowly=*/false);
+  EXPECT_EQ(program.slow_offloads, 0);
+}
+
 // Op 1 has not been compared; a plan without replays has nothing to compare.
 TEST(Program, APlanIsComparedOnceAllThatItReplaysWas) {
   Program program;

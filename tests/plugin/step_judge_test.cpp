@@ -60,6 +60,20 @@ TEST_F(StepJudgeTest, APlanThatFitsDoesNotSpill) {
   EXPECT_FALSE(judge().plan_again);
 }
 
+// The plan is of a step that unpacked the first of two uses. Twice the same use is no more.
+TEST_F(StepJudgeTest, MoreOfABackwardPassAsksForAPlan) {
+  constexpr auto kUnpack = scheduler::TraceEvent::Kind::kUnpack;
+  plan_->events_of_use = {{0}, {}};
+  summary_.recorded = summary_.off_plan = true;
+  summary_.trace.use_value = {0, 1};
+  summary_.trace.events = {{.kind = kUnpack, .id = 0}, {.kind = kUnpack, .id = 0}};
+  EXPECT_FALSE(judge().plan_again);
+  summary_.trace.events.push_back({.kind = kUnpack, .id = 1});
+  EXPECT_TRUE(judge().plan_again);
+  plan_->signature = summary_.trace.signature + 1;  // of another program
+  EXPECT_FALSE(judge().plan_again);
+}
+
 TEST_F(StepJudgeTest, APlanThatWasLeftIsNotJudged) {
   summary_.off_plan = true;
   memory_.allocated_peak_bytes = 5000;
