@@ -41,7 +41,7 @@ void LiveRuns::noteDetached(const at::Tensor& tensor) {
 void LiveRuns::noteBackwardNode(const char* name) {
   for (const auto& run : alive()) {
     const bool done = run->hasUses() && run->liveUses() == 0;
-    if (!run->finished() && !done) run->noteBackwardNode(name);
+    if (!run->phases().finished() && !done) run->events().noteBackwardNode(name);
   }
 }
 
@@ -77,7 +77,7 @@ StepRun::UnreadSpills LiveRuns::noteEnded(const std::shared_ptr<StepRun>& run) {
   if (!std::all_of(last.begin(), last.end(), leaves)) return {};
   StepRun::UnreadSpills sum;
   for (const auto& one : alive()) {
-    if (!one->finished()) continue;
+    if (!one->phases().finished()) continue;
     const StepRun::UnreadSpills part = one->unreadSpills();
     sum.bytes += part.bytes;
     for (const auto& [op, bytes] : part.by_op) sum.by_op[op] += bytes;

@@ -1,39 +1,44 @@
 // What the live blocks of a step are, for the error when memory is out. Includes torch.
 #include <map>
+#include <string>
+#include <utility>
 
-#include "execute/step_run_state.hpp"
+#include "execute/step_run.hpp"
 
 namespace ebbtide::plugin {
 namespace {
+
+using scheduler::kNone;
 
 constexpr const char* kEvaluated = "made under no_grad since the last update (evaluation?)";
 
 }  // namespace
 
 std::string StepRun::nameOf(OpId op) const {
-  std::lock_guard lock(mutex_);
-  return ops_.at(static_cast<std::size_t>(op)).info->name;
+  const StepLock::Held lock(step_.lock);
+  return step_.ops.nameOf(op);
 }
 
 // The first of the values that shared a block is of the op that made it.
 void StepRun::nameBlocks(LiveShares& live, bool in_backward) {
-  const bool observes = session_.observesBy(options_.log.get());
-  const Locked lock(*this);
-  for (const RunValue& value : values_) {
+  const bool observes = step_.session.observesBy(step_.log.get());
+  const StepLock::Freeing lock(step_.lock);
+  for (ValueId id = 0; id < step_.values.next(); ++id) {
+    const RunValue& value = step_.values[id];
     c10::Storage storage = value.stored.storage();
     if (!storage) continue;
     const bool made_here = value.producer != kNone;
-    live.add(storage.data(), made_here         ? ops_[value.producer].info->name
+    live.add(storage.data(), made_here         ? step_.ops.nameOf(value.producer)
                              : value.parameter ? "parameters"
                                                : "inputs");
-    given_up_.push_back(std::move(storage));  // perhaps the last reference by now
+    lock.giveUp(std::move(storage));  // perhaps the last reference by now
   }
   if (!observes) return;
   const bool evaluates = !at::GradMode::is_enabled();
-  for (const EventLog::LiveBlock& made : options_.log->liveBlocks()) {
-    const bool in_op = made.op >= 0 && made.op < static_cast<OpId>(ops_.size());
+  for (const EventLog::LiveBlock& made : step_.log->liveBlocks()) {
+    const bool in_op = made.op >= 0 && made.op < step_.ops.next();
     const bool evaluated = made.before_ops || (made.after_update && evaluates);
-    live.add(made.block, in_op                  ? ops_[made.op].info->name
+    live.add(made.block, in_op                  ? step_.ops.nameOf(made.op)
                          : evaluated            ? kEvaluated
                          : !made.since_backward ? "forward pass, outside of recorded operations"
                          : in_backward          ? "backward pass"
@@ -43,15 +48,16 @@ void StepRun::nameBlocks(LiveShares& live, bool in_backward) {
 }
 
 StepRun::UnreadSpills StepRun::unreadSpills() const {
-  std::lock_guard lock(mutex_);
+  const StepLock::Held lock(step_.lock);
   std::map<OpId, std::int64_t> by_op;
   UnreadSpills unread;
-  for (const RunValue& value : values_) {
+  for (ValueId id = 0; id < step_.values.next(); ++id) {
+    const RunValue& value = step_.values[id];
     if (!value.stored.slot() || value.stored.servesLater() || value.live_uses == 0) continue;
     unread.bytes += value.bytes;
     if (value.producer != kNone) by_op[value.producer] += value.bytes;
   }
-  for (const auto& [op, bytes] : by_op) unread.by_op[ops_[op].info->name] += bytes;
+  for (const auto& [op, bytes] : by_op) unread.by_op[step_.ops.nameOf(op)] += bytes;
   return unread;
 }
 

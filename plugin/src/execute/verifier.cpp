@@ -38,7 +38,7 @@ bool Verifier::differsFromBirth(const RunValue& value) const {
 c10::Storage Verifier::originalOf(const RunValue& value) {
   std::optional<SpillTarget::Slot> spilled;
   {
-    const std::lock_guard lock(mutex_);
+    const StepLock::Held lock(lock_);
     if (c10::Storage original = value.stored.storage()) return original;
     spilled = value.stored.slot();
   }
@@ -51,7 +51,7 @@ c10::Storage Verifier::originalOf(const RunValue& value) {
 std::optional<bool> Verifier::sameAsOriginal(const RunValue& value, const c10::Storage& replayed) {
   std::optional<SpillTarget::Slot> spilled;
   {
-    const std::lock_guard lock(mutex_);
+    const StepLock::Held lock(lock_);
     if (value.uninitialised) return std::nullopt;
     if (!value.stored.storage()) spilled = value.stored.slot();
   }

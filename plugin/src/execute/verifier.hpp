@@ -2,14 +2,13 @@
 // hand, in memory or on the host; else what it left: its fingerprint, or its checksum. Includes
 // torch.
 //
-// Thread rule: originalOf() and sameAsOriginal() take the step's mutex, and allocate or read
+// Thread rule: originalOf() and sameAsOriginal() take the step's lock, and allocate or read
 // without it. All else is for who holds it, or alone has the value.
 #pragma once
 
 #include <c10/core/Storage.h>
 
 #include <cstdint>
-#include <mutex>
 #include <optional>
 
 #include "base/rate_meter.hpp"
@@ -17,6 +16,7 @@
 #include "device/fingerprint.hpp"
 #include "device/spill_target.hpp"
 #include "device/torch/training_device.hpp"
+#include "execute/step_lock.hpp"
 
 namespace ebbtide::plugin {
 
@@ -24,10 +24,9 @@ struct RunValue;
 
 class Verifier {
  public:
-  // `checksums`: how long they take, which each adds to. `mutex`: of the values.
-  Verifier(const TrainingDevice& device, SpillTarget& spills, RateMeter& checksums,
-           std::mutex& mutex)
-      : device_(device), spills_(spills), checksums_(checksums), mutex_(mutex) {}
+  // `checksums`: how long they take, which each adds to. `lock`: of the values.
+  Verifier(const TrainingDevice& device, SpillTarget& spills, RateMeter& checksums, StepLock& lock)
+      : device_(device), spills_(spills), checksums_(checksums), lock_(lock) {}
 
   // Of what its op gave.
   Fingerprint printOf(const RunValue& value, const c10::Storage& storage,
@@ -47,7 +46,7 @@ class Verifier {
   const TrainingDevice& device_;
   SpillTarget& spills_;
   RateMeter& checksums_;
-  std::mutex& mutex_;
+  StepLock& lock_;
 };
 
 }  // namespace ebbtide::plugin

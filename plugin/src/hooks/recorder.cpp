@@ -121,7 +121,7 @@ void noteDetached(const at::RecordFunction& call) {
 
 // An op on another lane than the step's is none of the step's.
 bool onOtherLane(const StepRun* run) {
-  return run != nullptr && !run->paused() && !run->onItsLane();
+  return run != nullptr && !run->phases().paused() && !run->onItsLane();
 }
 
 void noteMessage(const at::RecordFunction& call, ThreadState& state) {
@@ -144,10 +144,10 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   const std::shared_ptr<StepRun>& run = state.steps.run();
   // What needs nothing of the device comes first: all other ops ask it whether it is captured.
   if (in_backward) {
-    const bool begins = run != nullptr && !run->paused();
+    const bool begins = run != nullptr && !run->phases().paused();
     const bool replays = liveRuns().replaysToCome();
     if ((!begins && !replays) || captures()) return nullptr;
-    if (begins) run->noteBackward();
+    if (begins) run->events().noteBackward();
     if (replays) {
       if (const OpInfo* info = opInfo(call); info != nullptr)
         noteWrites(*info, argumentsOf(*info, call));
@@ -202,8 +202,9 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
   if (state.active != scheduler::kNone) return nullptr;  // inside an op that is one to us
   noteDetached(call);
   const auto& run = state.steps.run();
-  const bool message = run != nullptr && run->notesReceives() && messageOf(call).has_value();
-  if (message) run->noteMessage(isReceive(call));
+  const bool message =
+      run != nullptr && run->events().notesReceives() && messageOf(call).has_value();
+  if (message) run->events().noteMessage(isReceive(call));
   if (Session::current()->runTrace().on() && isReceive(call)) state.wait.ask();
   std::unique_ptr<OpScope> scope = startFunction(call, state);
   if (!message) return scope;
@@ -321,7 +322,7 @@ void endFunction(const at::RecordFunction& call, OpScope& scope) {
   ThreadState& state = threadState();
   if (scope.op != scheduler::kNone) endOp(call, scope, state);
   if (scope.message && state.steps.run() != nullptr && isUnderWay(call))
-    state.steps.run()->runAhead();
+    state.steps.run()->events().runAhead();
 }
 
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {

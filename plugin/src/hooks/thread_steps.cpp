@@ -71,7 +71,7 @@ void ThreadSteps::endAll() {
 void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool waited) {
   StepSummary summary;
   summary.opened = run->options().opened;
-  summary.had_backward = run->backwardSeen();
+  summary.had_backward = run->phases().backwardSeen();
   const PlanFollower& follower = run->follower();
   summary.off_plan = follower.offPlan() || follower.doesMore();
   summary.alone = !liveRuns().others(run.get());
@@ -92,16 +92,16 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
     summary.trace = run->takeTrace();
     summary.recorded = true;
   }
-  run->endTraced();
+  run->phases().endTraced();
   session.endStep(std::move(summary));
-  run->finish(by_hint);
+  run->phases().finish(by_hint);
   warnOfUnreadSpills(session, run);
 }
 
 // What a refusal cut off might have run backward.
 void ThreadSteps::noteEnded(const StepRun& run) {
-  trained_ = trained_ || run.backwardSeen();
-  looked_on_ = looked_on_ || (!run.backwardSeen() && !refused_);
+  trained_ = trained_ || run.phases().backwardSeen();
+  looked_on_ = looked_on_ || (!run.phases().backwardSeen() && !refused_);
 }
 
 void ThreadSteps::endRun(bool by_hint) {
@@ -138,7 +138,7 @@ bool ThreadSteps::begin(c10::Device device) {
 // What is the step's at this moment? What it sends comes of its own ops, though a parameter may
 // have been written in its backward pass.
 StepMarks::Place ThreadSteps::place(bool sends) const {
-  const bool may_be_over = run_ == nullptr || (!hinted_ && run_->backwardSeen());
+  const bool may_be_over = run_ == nullptr || (!hinted_ && run_->phases().backwardSeen());
   const auto over = [&] {
     return updated_ || (!sends && run_->liveUses() == 0 && run_->parametersChanged());
   };
@@ -149,8 +149,8 @@ StepMarks::Place ThreadSteps::place(bool sends) const {
 bool ThreadSteps::isOver(c10::ArrayRef<const c10::IValue> inputs) {
   if (run_ == nullptr) return true;
   if (refused_ || (run_->outgrown() && run_->liveUses() == 0)) return true;
-  if (!run_->backwardSeen()) return run_->hasUses() && run_->liveUses() == 0;
-  const bool long_step = run_->forwardPhases() >= kMostPhases;
+  if (!run_->phases().backwardSeen()) return run_->hasUses() && run_->liveUses() == 0;
+  const bool long_step = run_->phases().forwardPhases() >= kMostPhases;
   if (hinted_ && !long_step) return false;
   // Another stream begins to train, and nothing of this step is left: it was a warm-up, as for
   // graphs.
@@ -168,7 +168,7 @@ bool ThreadSteps::isOver(c10::ArrayRef<const c10::IValue> inputs) {
 bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   if (hint_due_) takeHint();
   endWaiting(0);
-  const bool open = run_ != nullptr && !refused_ && !run_->paused() && !updated_ &&
+  const bool open = run_ != nullptr && !refused_ && !run_->phases().paused() && !updated_ &&
                     !(run_->hasUses() && run_->liveUses() == 0);
   if (open) {
     giveMarks();
@@ -179,14 +179,14 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   if (isOver(inputs) && !begin(*device)) return false;
   updated_ = refused_ = false;
   giveMarks();
-  run_->resume();
+  run_->phases().resume();
   if (!run_->recordsOps()) watchParameters(*run_, inputs);
   return true;
 }
 
 void ThreadSteps::noteBackwardNode(const char* name) {
-  if (run_ != nullptr) run_->noteBackwardNode(name);
-  for (const Waiting& one : waiting_) one.run->noteBackwardNode(name);
+  if (run_ != nullptr) run_->events().noteBackwardNode(name);
+  for (const Waiting& one : waiting_) one.run->events().noteBackwardNode(name);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ void ThreadSteps::takeHint() {
     return;
   }
   marks_.leaveStep();
-  run_->noteBackwardNode("");  // what the next steps hold is told apart from its last op
+  run_->events().noteBackwardNode("");  // what the next steps hold is told apart from its last op
   waiting_.push_back({std::move(run_)});
   run_.reset();
 }

@@ -49,7 +49,7 @@ class ThreadSteps {
   // What the thread sends, receives and says that it does, wherever that is.
   bool mayWantMarks(bool in_backward) const noexcept {  // false: nobody needs to look for them
     return run_ == nullptr || run_->options().log != nullptr || updated_ ||
-           (run_->paused() && !in_backward);
+           (run_->phases().paused() && !in_backward);
   }
   bool wantsMessages() const { return marks_.wanted(place(true)) || marks_.wanted(place(false)); }
   void noteMessage(const GroupMessage& message) {

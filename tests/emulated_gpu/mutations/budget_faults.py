@@ -95,7 +95,7 @@ PLANS = (
     ),
     Mutation(
         "a_warm_up_on_a_side_stream_ends_dropping",
-        PLUGIN + "execute/step_lanes.cpp",
+        PLUGIN + "execute/step_run.cpp",
         """  if (!touches) return;
 """,
         "",
@@ -103,8 +103,8 @@ PLANS = (
     ),
     Mutation(
         "a_step_on_two_streams_goes_on_dropping",
-        PLUGIN + "execute/step_lanes.cpp",
-        """  keepEverything("a step uses more than one stream of the GPU");
+        PLUGIN + "execute/step_run.cpp",
+        """  retention_.keepEverything("a step uses more than one stream of the GPU");
 """,
         "",
         trained("budget", "test_a_budget_that_nobody_can_judge_is_a_bound"),

@@ -63,7 +63,7 @@ WAITS = (
     ),
     Mutation(
         "values_are_spilled_on_any_lane",
-        PLUGIN + "execute/step_eviction.cpp",
+        PLUGIN + "execute/evictor.cpp",
         """  const LaneScope lane(device_.lanes, lane_);
 """,
         "",

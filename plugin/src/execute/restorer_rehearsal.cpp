@@ -2,26 +2,26 @@
 // finds ends it at no cost but the plan's.
 #include <algorithm>
 #include <utility>
-#include <vector>
 
-#include "execute/step_run_state.hpp"
+#include "base/message_table.hpp"
+#include "execute/poison_scope.hpp"
+#include "execute/restorer.hpp"
 #include "record/replay_errors.hpp"
 
 namespace ebbtide::plugin {
-bool StepRun::rehearses(const RunOp& op) const {
-  return follower_.rehearses() && op.on_plan;
-}
+
+using scheduler::kNone;
 
 // An op whose own replay failed is never run again. Where memory was short, or an input could not
 // be had, no op is at fault: another plan may do.
-void StepRun::endRehearsal(const std::exception& error) {
+void Restorer::endRehearsal(const std::exception& error) {
   const bool no_memory = isOutOfMemory(error);
   const OpId at_fault = std::exchange(replaying_, kNone);
-  const Locked lock(*this);
+  const StepLock::Freeing lock(lock_);
   if (at_fault != kNone && !no_memory) {
     const RunOp& op = ops_[at_fault];
     std::vector<ReplayTrust::Replay> rejected = {{op.info->name, op.known_signature}};
-    const std::vector<OpId> readers = readersOfResized();
+    const std::vector<OpId> readers = readersOfResized(lock);
     if (std::find(readers.begin(), readers.end(), at_fault) != readers.end()) {
       for (const OpId reader : readers) {
         if (reader != at_fault)
@@ -32,21 +32,21 @@ void StepRun::endRehearsal(const std::exception& error) {
   } else {
     session_.rehearsalFailed(*follower_.plan(), messageOf(error));
   }
-  leavePlan("the rehearsal failed: " + messageOf(error));
+  retention_.leavePlan(lock, "the rehearsal failed: " + messageOf(error));
 }
 
-// Called with mutex_ held. What one replay lacked others would: a program that frees its parameters
-// and gathers them again unseen does so with all of them.
-std::vector<OpId> StepRun::readersOfResized() {
-  std::vector<bool> resized(values_.size(), false);
-  for (std::size_t id = 0; id < values_.size(); ++id) {
+// What one replay lacked others would: a program that frees its parameters and gathers them again
+// unseen does so with all of them.
+std::vector<OpId> Restorer::readersOfResized(const StepLock::Freeing& lock) {
+  std::vector<bool> resized(static_cast<std::size_t>(values_.next()), false);
+  for (ValueId id = 0; id < values_.next(); ++id) {
     c10::Storage present = values_[id].stored.storage();
     if (!present) continue;
     resized[id] = values_[id].resized(present);
-    given_up_.push_back(std::move(present));  // perhaps the last reference by now
+    lock.giveUp(std::move(present));  // perhaps the last reference by now
   }
   std::vector<OpId> readers;
-  for (OpId id = 0; id < static_cast<OpId>(ops_.size()); ++id) {
+  for (OpId id = 0; id < ops_.next(); ++id) {
     const auto& inputs = ops_[id].inputs;
     const bool reads = std::any_of(inputs.begin(), inputs.end(),
                                    [&resized](ValueId input) { return resized[input]; });
@@ -56,16 +56,15 @@ std::vector<OpId> StepRun::readersOfResized() {
 }
 
 // Per output: is it the original, by all bytes? Nothing: there is none, or no rehearsal.
-std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id, int depth,
-                                                        const Recipe::Outputs& outputs,
-                                                        FillPattern fill) {
-  std::vector<std::optional<bool>> equal;
+Restorer::Equal Restorer::compareReplay(const RunOp& op, OpId id, int depth,
+                                        const Recipe::Outputs& outputs, FillPattern fill) {
+  Equal equal;
   for (const auto& [index, output] : op.output_of) {
     TORCH_CHECK(index < static_cast<int>(outputs.size()),
                 withCode(c10::str("ebbtide: ", op.info->name,
                                   " gave other results when it was run again: fewer tensors. "
                                   "EBBTIDE=1 trains without dropping anything")));
-    equal.emplace_back(rehearses(op)
+    equal.emplace_back(rehearses(follower_, op)
                            ? verifier_.sameAsOriginal(values_[output], outputs[index].storage())
                            : std::nullopt);
   }
@@ -73,7 +72,7 @@ std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id
   // Of an op that nobody has looked at, one replay may be equal by chance; on a GPU each is
   // compared.
   const bool unknown =
-      rehearses(op) && op.info->repeats_because == nullptr && device_.contents.onHost();
+      rehearses(follower_, op) && op.info->repeats_because == nullptr && device_.contents.onHost();
   const bool may_run = !op.info->mutates && fill;
   if ((differs || unknown) && may_run) tryKernel(op, id, depth, outputs, *fill, equal);
   return equal;
@@ -83,8 +82,8 @@ std::vector<std::optional<bool>> StepRun::compareReplay(const RunOp& op, OpId id
 // inputs unseen. Two replays from the same inputs, each in memory that was filled with another
 // pattern, tell of the op alone: it does not repeat, or leaves bytes unwritten, which no result is
 // judged by.
-void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
-                        unsigned char pattern, std::vector<std::optional<bool>>& equal) try {
+void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+                         unsigned char pattern, Equal& equal) try {
   const Recipe::Outputs others = runAgain(op, id, depth, {}, kZeros);
   const auto same = [&](std::size_t i, const void* original) {
     const auto& [index, output] = op.output_of[i];
@@ -117,6 +116,20 @@ void StepRun::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outpu
   if (unwritten) session_.replayTrust().noteUnwritten(op.info->name);
 } catch (const std::exception& error) {  // the rehearsal can do without
   session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
+}
+
+bool Restorer::comparedWhole() const noexcept {
+  if (!follower_.rehearses() || follower_.offPlan()) return false;
+  const std::vector<bool>& replayed = follower_.plan()->replayed;
+  for (std::size_t op = 0; op < replayed.size(); ++op) {
+    if (!replayed[op]) continue;
+    const OpId here = follower_.stepsOp(static_cast<OpId>(op));
+    if (here == kNone || !ops_[here].compared.value_or(false)) return false;
+    for (const ValueId output : ops_[here].outputs) {
+      if (values_[output].rejected) return false;
+    }
+  }
+  return true;
 }
 
 }  // namespace ebbtide::plugin

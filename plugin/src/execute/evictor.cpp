@@ -1,27 +1,17 @@
-// What goes when memory is short: values that nobody but us holds, to the spill file, or, where no
-// plan says what to drop, to be computed again.
-//
-//   saved ─► dropped, with its checksum ─► replayed for an unpack, compared ─► last use released
-//            its op's inputs have it as a reader ──────────────────────────────► let go
-//
-// A value with readers stays restorable as one with saved uses does: held, spilled, or dropped with
-// readers of its own. What is dropped, or died before, and is `recomputable` is a reader of its
-// op's inputs until nobody needs it. So the chains behind a dropped value end at what is held or
-// spilled, and at parameters, which are held too, and written to only after a duplicate was made
-// (protect). They are fixed when it is dropped: a value with readers is
-// spilled, never dropped. Includes torch.
+#include "execute/evictor.hpp"
+
 #include <algorithm>
-#include <queue>
+#include <utility>
 
 #include "base/elapsed.hpp"
 #include "base/thread_scopes.hpp"
-#include "device/fingerprint.hpp"
-#include "execute/step_run_state.hpp"
 #include "execute/traced_scope.hpp"
 #include "memory/dropped_blocks.hpp"
 
 namespace ebbtide::plugin {
 namespace {
+
+using scheduler::kNone;
 
 constexpr std::size_t kMostChainOps = 16;  // run again for one restore
 constexpr OpId kNeighbours = 8;            // ops
@@ -42,12 +32,9 @@ bool contains(const std::vector<T>& list, T wanted) {
 
 }  // namespace
 
-// ------------------------------------------------------------------------------------------------
-// which one
-
 // Until the budget suffices. Under a plan, and in its rehearsal, those used last go first, to the
 // spill file.
-std::int64_t StepRun::evict(std::int64_t need_bytes) noexcept try {
+std::int64_t Evictor::evict(std::int64_t need_bytes) noexcept try {
   if (session_.keepsEverything() || !session_.mayGiveUp()) return 0;
   if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return 0;
   const LaneScope lane(device_.lanes, lane_);
@@ -65,7 +52,7 @@ std::int64_t StepRun::evict(std::int64_t need_bytes) noexcept try {
 }
 
 // `spills`: false: nothing can be written to the host, so that only what is computed again goes.
-std::int64_t StepRun::evict(std::int64_t need_bytes, bool by_cost, bool& spills) {
+std::int64_t Evictor::evict(std::int64_t need_bytes, bool by_cost, bool& spills) {
   std::vector<Victim> queue = victims();
   const auto later = [](const Victim& a, const Victim& b) { return a.score > b.score; };
   std::make_heap(queue.begin(), queue.end(), later);
@@ -92,36 +79,35 @@ std::int64_t StepRun::evict(std::int64_t need_bytes, bool by_cost, bool& spills)
   return freed;
 }
 
-std::vector<StepRun::Victim> StepRun::victims() {
+std::vector<Evictor::Victim> Evictor::victims() {
   std::vector<Victim> found;
   std::int64_t evictable_bytes = 0;
-  const Locked lock(*this);
-  for (std::size_t i = 0; i < values_.size(); ++i) {
-    RunValue& value = values_[i];
-    if (!value.stored.held() && value.stored.expired()) endWatch(value);
-    if (!evictable(value)) continue;
+  const StepLock::Freeing lock(lock_);
+  for (ValueId id = 0; id < values_.next(); ++id) {
+    RunValue& value = values_.at(lock, id);
+    if (!value.stored.held() && value.stored.expired()) values_.endWatch(lock, value);
+    if (!evictable(lock, value)) continue;
     evictable_bytes += value.bytes;
-    const auto id = static_cast<ValueId>(i);
-    found.push_back({computesAgain() ? lowestScore(id, value) : static_cast<double>(id), id});
+    found.push_back({computesAgain() ? lowestScore(lock, id, value) : static_cast<double>(id), id});
   }
   session_.evictionCosts().noteUnevictable(session_.memory().statistics().allocated_bytes -
                                            evictable_bytes);
   return found;
 }
 
-bool StepRun::evictable(const RunValue& value) const {
+bool Evictor::evictable(const StepLock::Held&, const RunValue& value) const {
   const c10::Storage& held = value.stored.held();
   return held && !value.parameter && value.bytes >= SpillTarget::kLeastBytes &&
          held.use_count() == 1 && device_.blocks.isOurs(held);
 }
 
 // Where values are to be written to the host only if nothing else helps, more than anything else.
-double StepRun::spillNs(std::int64_t bytes) const {
+double Evictor::spillNs(std::int64_t bytes) const {
   return static_cast<double>(bytes) /
          static_cast<double>(std::max<std::int64_t>(spill_bytes_per_second_, 1)) * 1e9;
 }
 
-double StepRun::lowestScore(ValueId id, const RunValue& value) {
+double Evictor::lowestScore(const StepLock::Held&, ValueId id, const RunValue& value) {
   const EvictionCosts& costs = session_.evictionCosts();
   double cost = spillNs(value.bytes);
   if (follower_.unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
@@ -131,11 +117,11 @@ double StepRun::lowestScore(ValueId id, const RunValue& value) {
   return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched + 1);
 }
 
-double StepRun::exactScore(ValueId id) {
-  const Locked lock(*this);
+double Evictor::exactScore(ValueId id) {
+  const StepLock::Freeing lock(lock_);
   const RunValue& value = values_[id];
   const EvictionCosts& costs = session_.evictionCosts();
-  const auto chain = cheapChainOf(id);
+  const auto chain = cheapChainOf(lock, id);
   const double cost =
       chain ? chain->duration_ns + costs.checksumsNs(value.bytes) : spillNs(value.bytes);
   return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched + 1);
@@ -143,7 +129,7 @@ double StepRun::exactScore(ValueId id) {
 
 // The bytes that are free now; 0: it was taken up meanwhile, or only to be spilled, which nothing
 // can be. Less: that was found now.
-std::int64_t StepRun::evictOne(ValueId id, bool spills) {
+std::int64_t Evictor::evictOne(ValueId id, bool spills) {
   if (computesAgain()) {
     if (const std::int64_t bytes = dropOnline(id); bytes > 0) return bytes;
   }
@@ -152,16 +138,16 @@ std::int64_t StepRun::evictOne(ValueId id, bool spills) {
 
 // Values of the ops that follow: one chain brings them all back, so each costs little more than its
 // own op.
-std::int64_t StepRun::evictNeighbours(ValueId after, std::int64_t need_bytes) {
+std::int64_t Evictor::evictNeighbours(ValueId after, std::int64_t need_bytes) {
   std::vector<ValueId> next;
   {
-    const Locked lock(*this);
+    const StepLock::Freeing lock(lock_);
     const RunValue& first = values_[after];
     if (first.stored.held() || first.stored.slot() || first.producer == kNone) return 0;
-    const auto end = std::min(static_cast<OpId>(ops_.size()), first.producer + 1 + kNeighbours);
+    const auto end = std::min(ops_.next(), first.producer + 1 + kNeighbours);
     for (OpId op = first.producer + 1; op < end; ++op) {
       for (const ValueId output : ops_[op].outputs) {
-        if (evictable(values_[output])) next.push_back(output);
+        if (evictable(lock, values_[output])) next.push_back(output);
       }
     }
   }
@@ -175,15 +161,15 @@ std::int64_t StepRun::evictNeighbours(ValueId after, std::int64_t need_bytes) {
   return freed;
 }
 
-std::int64_t StepRun::spill(ValueId id) {
+std::int64_t Evictor::spill(ValueId id) {
   c10::Storage victim;
   {
-    const Locked lock(*this);
-    RunValue& value = values_[id];
-    if (!evictable(value)) return 0;
+    const StepLock::Freeing lock(lock_);
+    RunValue& value = values_.at(lock, id);
+    if (!evictable(lock, value)) return 0;
     if (computesAgain() && follower_.unplanned(id) && verifier_.differsFromBirth(value))
       value.stored.keep();
-    noteNaturalDeath(id, value);
+    values_.noteNaturalDeath(lock, id);
     victim = value.stored.held();  // stays readable for others while it is written
   }
   const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr,
@@ -195,33 +181,30 @@ std::int64_t StepRun::spill(ValueId id) {
     if (device_.contents.onHost()) session_.noteSpillFailed();
     return -1;
   }
-  const Locked lock(*this);
-  RunValue& value = values_[id];
+  const StepLock::Freeing lock(lock_);
+  RunValue& value = values_.at(lock, id);
   if (value.stored.held().use_count() != 2) {  // taken up meanwhile
     session_.spills().release(*slot);
     return 0;
   }
-  endGuard(value);  // nobody else can free the block
+  values_.endGuard(lock, value);  // nobody else can free the block
   // A copy that is there already may be older than a write that nobody saw.
-  giveUpSlot(value);
+  values_.giveUpSlot(lock, value);
   value.stored.addSlot(*slot);
   value.stored.take();
-  given_up_.push_back(std::move(victim));  // the last one
+  lock.giveUp(std::move(victim));  // the last one
   session_.counters().addSpill(value.bytes);
   return value.bytes;
 }
 
-// ------------------------------------------------------------------------------------------------
-// to be computed again
-
 // 0: it cannot be, or to spill it costs less.
-std::int64_t StepRun::dropOnline(ValueId id) {
+std::int64_t Evictor::dropOnline(ValueId id) {
   c10::Storage victim;
   ByteRange covered;
   {
-    const Locked lock(*this);
-    RunValue& value = values_[id];
-    if (!evictable(value) || !cheapChainOf(id)) return 0;
+    const StepLock::Freeing lock(lock_);
+    RunValue& value = values_.at(lock, id);
+    if (!evictable(lock, value) || !cheapChainOf(lock, id)) return 0;
     if (verifier_.differsFromBirth(value)) {
       value.stored.keep();
       return 0;
@@ -230,41 +213,30 @@ std::int64_t StepRun::dropOnline(ValueId id) {
     covered = value.covered;
   }
   const Checksum checksum = verifier_.checksumOf(covered.in(victim.data()), covered.bytes());
-  const Locked lock(*this);
-  RunValue& value = values_[id];
+  const StepLock::Freeing lock(lock_);
+  RunValue& value = values_.at(lock, id);
   if (value.stored.held().use_count() != 2 || value.stored.slot()) return 0;  // taken up meanwhile
   if (value.checksum.value_or(checksum) != checksum) {  // written since it was computed again
     value.stored.keep();
     return 0;
   }
-  const auto chain = chainOf(id);
-  if (!chain || !markRecomputable(*chain)) return 0;
+  const auto chain = chainOf(lock, id);
+  if (!chain || !markRecomputable(lock, *chain)) return 0;
   value.checksum = checksum;
-  noteNaturalDeath(id, value);
+  values_.noteNaturalDeath(lock, id);
   value.stored.take();
-  given_up_.push_back(std::move(victim));
+  lock.giveUp(std::move(victim));
   session_.counters().addOnlineDrop(value.bytes);
   return value.bytes;
 }
 
-// All below with mutex_ held.
-bool StepRun::mayRunAgain(const RunOp& op) const {
+bool Evictor::mayRunAgain(const StepLock::Held&, const RunOp& op) const {
   return op.recipe && op.finished && op.kept_because == nullptr &&
          op.info->repeats_because != nullptr && !session_.replayTrust().hasRejected(op.info->name);
 }
 
-// Nothing when it costs more than to spill it.
-std::optional<StepRun::Chain> StepRun::cheapChainOf(ValueId id) {
-  auto chain = chainOf(id);
-  if (!chain) return std::nullopt;
-  const EvictionCosts& costs = session_.evictionCosts();
-  const std::int64_t bytes = values_[id].bytes;
-  if (chain->duration_ns + costs.checksumsNs(bytes) >= spillNs(bytes)) return std::nullopt;
-  return chain;
-}
-
 // Nothing when it cannot be computed again, or not within the bounds.
-std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
+std::optional<Evictor::Chain> Evictor::chainOf(const StepLock::Freeing& lock, ValueId id) {
   const RunValue& value = values_[id];
   const auto& stored = value.stored;
   if (!follower_.unplanned(id) || stored.kept() || stored.stale() || stored.overwritten() ||
@@ -276,25 +248,35 @@ std::optional<StepRun::Chain> StepRun::chainOf(ValueId id) {
   if (value.readers > 0) return std::nullopt;  // their chains would grow
   Chain chain;
   chain.most_bytes = value.bytes + session_.transientBytes();
-  if (!extend(chain, id)) return std::nullopt;
+  if (!extend(lock, chain, id)) return std::nullopt;
+  return chain;
+}
+
+// Nothing when it costs more than to spill it.
+std::optional<Evictor::Chain> Evictor::cheapChainOf(const StepLock::Freeing& lock, ValueId id) {
+  auto chain = chainOf(lock, id);
+  if (!chain) return std::nullopt;
+  const EvictionCosts& costs = session_.evictionCosts();
+  const std::int64_t bytes = values_[id].bytes;
+  if (chain->duration_ns + costs.checksumsNs(bytes) >= spillNs(bytes)) return std::nullopt;
   return chain;
 }
 
 // By the op that made it. Inputs come back one after another, and those that nobody else needs go
 // when the op has run.
-bool StepRun::extend(Chain& chain, ValueId id) {
+bool Evictor::extend(const StepLock::Freeing& lock, Chain& chain, ValueId id) {
   const RunValue& value = values_[id];
   if (value.producer == kNone || !follower_.unplanned(id)) return false;
   RunOp& op = ops_[value.producer];
   if (!value.recomputable && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
   if (contains(chain.ops, value.producer)) return true;
-  if (!mayRunAgain(op) || chain.ops.size() == kMostChainOps) return false;
+  if (!mayRunAgain(lock, op) || chain.ops.size() == kMostChainOps) return false;
   chain.ops.push_back(value.producer);
   chain.duration_ns += static_cast<double>(op.time.nanoseconds());
   std::int64_t passing_bytes = 0;
   for (const ValueId input : op.inputs) {
     const std::int64_t before_bytes = chain.held_bytes;
-    if (!canRead(chain, input, value.producer)) return false;
+    if (!canRead(lock, chain, input, value.producer)) return false;
     const RunValue& read = values_[input];
     const bool passes = !read.stored.held() && !read.stored.slot() && read.live_uses == 0 &&
                         read.readers == (read.recomputable ? 1 : 0);
@@ -310,18 +292,18 @@ bool StepRun::extend(Chain& chain, ValueId id) {
 }
 
 // What the op read is there, or can be had again, as long as it has readers.
-bool StepRun::canRead(Chain& chain, ValueId id, OpId reader) {
-  RunValue& value = values_[id];
+bool Evictor::canRead(const StepLock::Freeing& lock, Chain& chain, ValueId id, OpId reader) {
+  RunValue& value = values_.at(lock, id);
   if (value.pristine) return reader < value.pristine_until;
   const auto& stored = value.stored;
-  if (value.producer == kNone && !stored.slot()) return sourceStays(value);
+  if (value.producer == kNone && !stored.slot()) return sourceStays(lock, value);
   if (stored.kept() || stored.stale() || stored.bits()) return false;
   const double before_ns = chain.duration_ns;
   if (stored.held()) {
     if (stored.held().use_count() != 1 || (!stored.replaced() && !value.intact())) return false;
   } else if (stored.slot()) {
     chain.duration_ns += spillNs(value.bytes) / 2;  // to read it
-  } else if (!stored.expired() || !extend(chain, id)) {
+  } else if (!stored.expired() || !extend(lock, chain, id)) {
     return false;  // expired: else the program may still write it, unseen
   }
   if (value.live_uses > 0) chain.duration_ns = before_ns;  // it comes back anyway
@@ -331,12 +313,12 @@ bool StepRun::canRead(Chain& chain, ValueId id, OpId reader) {
 
 // A parameter, unwritten, or what nobody but us holds. Other inputs of a step may be filled anew by
 // what tells nobody: a loader that writes into its one buffer through NumPy.
-bool StepRun::sourceStays(RunValue& value) {
+bool Evictor::sourceStays(const StepLock::Freeing& lock, const RunValue& value) {
   const bool ours_alone = value.stored.held().use_count() == 1;
   if (!value.parameter && !ours_alone) return false;
   const c10::Storage storage = value.stored.storage();
   if (!storage) return false;
-  given_up_.push_back(storage);
+  lock.giveUp(storage);
   const auto& stored = value.stored;
   return !stored.overwritten() && !value.written && !stored.kept() && !stored.stale() &&
          !value.foreign && value.intact() && storage.data() == value.data &&
@@ -344,7 +326,7 @@ bool StepRun::sourceStays(RunValue& value) {
          device_.blocks.isOurs(storage);
 }
 
-bool StepRun::keepSource(RunValue& value) {
+bool Evictor::keepSource(const StepLock::Held&, RunValue& value) {
   if (value.pristine || value.stored.slot() || !value.parameter) return true;
   value.stored.holdIfAlive();
   if (value.guard == 0) value.guard = droppedBlocks().hold(value.data);
@@ -352,73 +334,25 @@ bool StepRun::keepSource(RunValue& value) {
 }
 
 // False: an input has changed, or cannot be held.
-bool StepRun::markRecomputable(const Chain& chain) {
+bool Evictor::markRecomputable(const StepLock::Freeing& lock, const Chain& chain) {
   std::vector<ValueId> inputs;
   for (const OpId op : chain.ops)
     inputs.insert(inputs.end(), ops_[op].inputs.begin(), ops_[op].inputs.end());
   for (const ValueId input : inputs) {
-    RunValue& value = values_[input];
+    RunValue& value = values_.at(lock, input);
     if (value.pristine || !verifier_.differsFromBirth(value)) continue;
     value.stored.keep();
     return false;
   }
   for (const ValueId input : inputs) {
-    if (keepSource(values_[input])) continue;
-    for (const ValueId each : inputs) letGo(each);
+    if (keepSource(lock, values_.at(lock, input))) continue;
+    for (const ValueId each : inputs) retention_.letGo(lock, each);
     return false;
   }
   for (const ValueId id : chain.unmarked) {
-    values_[id].recomputable = true;
-    for (const ValueId input : ops_[values_[id].producer].inputs) ++values_[input].readers;
+    values_.addReader(lock, id, ops_[values_[id].producer].inputs);
   }
   return true;
-}
-
-// Nobody needs it: neither what it would be computed from.
-void StepRun::letGo(ValueId first) {
-  std::vector<ValueId> done{first};
-  while (!done.empty()) {
-    const ValueId id = done.back();
-    done.pop_back();
-    RunValue& value = values_[id];
-    if (isNeeded(value)) continue;
-    endGuard(value);
-    if (follower_.unplanned(id)) {
-      if (value.stored.held().use_count() == 1) noteNaturalDeath(id, value);
-      giveUp(value);
-      giveUpSlot(value);
-      if (value.pristine) given_up_.push_back(std::move(value.pristine));
-      value.pristine = c10::Storage();
-    }
-    if (!std::exchange(value.recomputable, false)) continue;
-    for (const ValueId input : ops_[value.producer].inputs) {
-      if (--values_[input].readers == 0) done.push_back(input);
-    }
-  }
-}
-
-// After a replay: what was computed for it alone.
-void StepRun::giveUpInputs(const RunOp& op) {
-  const Locked lock(*this);
-  for (const ValueId input : op.inputs) {
-    RunValue& value = values_[input];
-    const bool for_it_alone = value.recomputable && value.live_uses == 0 && value.readers == 1;
-    if (for_it_alone && value.stored.held().use_count() == 1) giveUp(value);
-  }
-}
-
-void StepRun::endGuard(RunValue& value) {
-  if (value.guard == 0) return;
-  void* const block = droppedBlocks().withdraw(value.data, std::exchange(value.guard, 0));
-  if (block == nullptr) return;
-  session_.spillOnly("the program frees what its operations have read");
-  c10::Storage storage = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
-  if (isNeeded(value) && !value.pristine) {
-    value.pristine = std::move(storage);
-    value.pristine_until = static_cast<OpId>(ops_.size());
-  } else {
-    given_up_.push_back(std::move(storage));
-  }
 }
 
 }  // namespace ebbtide::plugin

@@ -1,0 +1,69 @@
+// EventRunner: a step's backward passes, as they unpack what was saved: before each event of the
+// plan what it replays and fetches, after it what it drops; replays ahead of messages while the
+// program would wait for these. Includes torch.
+//
+// Thread rule: any thread unpacks, one at a time (StepLock::Restoring), and notes what runs
+// backward; messages are noted by the thread that trains.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "execute/plan_drops.hpp"
+#include "execute/restorer.hpp"
+#include "execute/retention.hpp"
+#include "execute/step_parts.hpp"
+
+namespace ebbtide::plugin {
+
+class EventRunner {
+ public:
+  EventRunner(StepParts& step, Retention& retention, PlanDrops& drops, Restorer& restorer)
+      : step_(step), retention_(retention), drops_(drops), restorer_(restorer) {}
+
+  c10::Storage restore(UseId use);  // for one unpack
+  // No saved tensor is left: the last event's values need not wait for another one.
+  void finishLast() noexcept;
+  // Something runs backward.
+  void noteBackward() noexcept;
+  // Of that name, on any thread that runs one.
+  void noteBackwardNode(const char* name);
+
+  // --- messages of other ranks
+  bool notesReceives() const noexcept;
+  void noteMessage(bool receive) noexcept;  // the program asks for one,
+  void runAhead();                          // has asked, and has not begun to wait
+
+ private:
+  c10::Storage unpack(UseId use);
+  c10::Storage unpackCaptured(UseId use);
+  void beginEventOf(UseId use);
+  bool followsPlan(UseId use) const;
+  bool canRun(const std::vector<scheduler::Step>& prelude) const;
+  ValueId stepsValue(ValueId planned) const;
+  void noteLeftOver(const StepLock::Held&, UseId use);
+  void runPrelude(std::int32_t event);
+  bool runSteps(const std::vector<scheduler::Step>& steps);
+  bool runDueWaits(std::int32_t event);
+  void leavePlan(const std::string& why);
+  void finishEvent();
+  void finishLastEvent() noexcept;
+
+  StepParts& step_;
+  Retention& retention_;
+  PlanDrops& drops_;
+  Restorer& restorer_;
+  Session& session_ = step_.session;
+  const TrainingDevice& device_ = step_.device;
+  const DeviceLanes::Lane lane_ = step_.lane;
+  const std::shared_ptr<EventLog>& log_ = step_.log;
+  StepPhases& phases_ = step_.phases;
+  PlanFollower& follower_ = step_.follower;
+  StepLock& lock_ = step_.lock;
+  SavedTensors& saved_ = step_.saved;
+  KeptGraphs& graphs_ = step_.graphs;
+  ValueTable& values_ = step_.values;
+};
+
+}  // namespace ebbtide::plugin

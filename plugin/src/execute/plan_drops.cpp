@@ -1,0 +1,169 @@
+#include "execute/plan_drops.hpp"
+
+#include <c10/util/SmallVector.h>
+
+#include <optional>
+#include <utility>
+
+#include "base/elapsed.hpp"
+#include "base/thread_scopes.hpp"
+#include "execute/traced_scope.hpp"
+#include "execute/whole_code.hpp"
+
+namespace ebbtide::plugin {
+
+using scheduler::kNone;
+
+void PlanDrops::applyDrops(c10::ArrayRef<ValueId> drops) {
+  c10::SmallVector<ValueId, 8> here;
+  {
+    const StepLock::Held lock(lock_);
+    for (const ValueId planned : drops) {
+      if (const ValueId id = follower_.stepsValue(planned); id != kNone) here.push_back(id);
+    }
+  }
+  for (const ValueId id : here) makeCopy(id);
+  const StepLock::Freeing lock(lock_);
+  retention_.giveUpUnasked(lock);
+  for (const ValueId id : here) drop(lock, id);
+  values_.dropLate(lock, follower_.offPlan());
+}
+
+// A value whose hooks are still alive is given up only if the plan makes it again.
+void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
+  if (follower_.unplanned(id)) return;
+  RunValue& value = values_.at(lock, id);
+  value.made_again = false;
+  if (value.readers > 0) return;
+  const bool again = follower_.isRestoredLater(id);
+  if (again && losesItsOp(lock, id, value)) {
+    value.stored.keep();
+    value.release_after_uses = value.live_uses > 0;
+    return;
+  }
+  if (value.live_uses > 0 && (!again || value.stored.kept())) {
+    value.release_after_uses = true;
+    return;
+  }
+  if (!again && retention_.isAskedFor(lock, id)) return graphs_.hold(id);
+  if (follower_.rehearses() && again && value.live_uses > 0 && !value.rejected)
+    return;  // the original judges the replay
+  if (value.rejected) return;
+  if (value.stored.servesLater() && !isStillOnHost(lock, value)) values_.giveUpSlot(lock, value);
+  if (retention_.onlyCopy(lock, id, value)) {
+    value.release_after_uses = !retention_.fetchedLater(lock, id, value);
+    if (value.release_after_uses && value.live_uses == 0) graphs_.hold(id);
+    return;
+  }
+  value.release_after_uses = value.live_uses == 0;
+  if (again) follower_.noteDropped(id);
+  if (value.stored.held().use_count() > 1) values_.watchContents(lock, id);
+  if (!value.stored.isLate()) values_.giveUp(lock, value);
+  const bool copy_is_read = value.live_uses > 0 || retention_.fetchedLater(lock, id, value) ||
+                            retention_.isAskedFor(lock, id);
+  if (!copy_is_read) values_.giveUpCode(lock, value);
+  if (!(copy_is_read && follower_.isOnHost(id))) values_.giveUpSlot(lock, value);
+}
+
+// Is it to come from an op that turned out not to repeat, since the plan was made?
+bool PlanDrops::losesItsOp(const StepLock::Held&, ValueId id, const RunValue& value) const {
+  return value.stored.held() && value.producer != kNone && follower_.fetchesOf(id) == 0 &&
+         session_.replayTrust().distrusts(ops_[value.producer].info->name);
+}
+
+// Before a drop after which the plan wants the value again. Without the lock: it allocates.
+void PlanDrops::makeCopy(ValueId id) {
+  c10::Storage present;
+  RunValue* found = nullptr;
+  ValueId planned = kNone;
+  auto extent = Fingerprint::Extent::kSample;
+  {
+    const StepLock::Freeing lock(lock_);
+    planned = follower_.plannedValue(id);
+    if (planned == kNone || follower_.plan()->fetches_of[planned] == 0) return;
+    RunValue& value = *(found = &values_.at(lock, id));
+    if (!retention_.fetchedLater(lock, id, value) || value.stored.bits() || value.stored.slot())
+      return;
+    if (follower_.rehearses() && value.live_uses > 0) return;  // kept anyway
+    present = value.stored.storage();
+    if (!present) return;
+    if (value.print) extent = value.print->extent();
+    // Until it is copied; the program may let go of it.
+    if (!value.stored.held() && !value.stored.replaced()) values_.noteShared(lock, id);
+    value.stored.hold(present);
+    if (!follower_.plan()->on_host[planned])
+      value.codec = {};  // until it is encoded in this step too
+    const bool as_born = !value.stored.overwritten() && !value.stored.stale() &&
+                         (value.stored.replaced() || value.intact());
+    if (!as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
+  }
+  if (follower_.plan()->on_host[planned]) {
+    offload(*found, present);
+  } else {
+    encode(*found, planned, present);
+  }
+  // The program holds it too: whether its block was written unseen is to be told when it is freed.
+  if (present.use_count() <= 2) return;
+  const auto print = verifier_.printOf(*found, present, extent);
+  const StepLock::Freeing lock(lock_);
+  found->print = print;
+}
+
+void PlanDrops::encode(RunValue& value, ValueId planned, const c10::Storage& present) {
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kEncode, nullptr, value.bytes);
+  const auto start = Clock::now();
+  c10::Storage bits;
+  std::optional<BitCode> code;
+  try {
+    const EventLog::OursScope ours;
+    const TrialScope trial;  // no error of the program's
+    code = encodeWhole(present.data(), static_cast<std::int64_t>(present.nbytes()),
+                       [this, &bits](std::int64_t bytes) {
+                         bits = device_.blocks.allocate(static_cast<std::size_t>(bytes));
+                         return bits.mutable_data();
+                       });
+  } catch (const std::exception&) {  // no memory for it: the value stays
+    return;
+  }
+  if (!code) return;  // another kind of word than in the recorded step
+  const StepLock::Freeing lock(lock_);
+  value.codec = follower_.plan()->codec[planned];
+  lock.giveUp(value.stored.setBits(*code, std::move(bits)));
+  session_.counters().addCode(0, nanosecondsSince(start));
+}
+
+// Where it cannot be written the value stays, and is spilled or kept as others are.
+void PlanDrops::offload(RunValue& value, const c10::Storage& present) {
+  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr, value.bytes);
+  const auto start = Clock::now();
+  const auto bytes = static_cast<std::int64_t>(present.nbytes());
+  // The value's, and this one. Who else frees it knows of no copy that is under way.
+  const bool ours_alone = present.use_count() <= 2 && device_.blocks.isOurs(present);
+  const auto slot = session_.spills().write(
+      present.data(), bytes,
+      ours_alone ? SpillTarget::Afterwards::kFreed : SpillTarget::Afterwards::kWritten);
+  if (!slot) {
+    // Pinned memory may be full for a moment.
+    if (device_.contents.onHost()) session_.noteSpillFailed();
+    return;
+  }
+  const StepLock::Freeing lock(lock_);
+  if (value.stored.slot()) {  // meanwhile, under pressure
+    session_.spills().release(*slot);
+    return;
+  }
+  value.stored.addSlot(*slot);
+  session_.counters().addOffload(bytes, nanosecondsSince(start));
+}
+
+// May what was fetched go, and the slot serve later passes? Not where the program wrote to it,
+// which nothing but the bytes may tell, or may still do so.
+bool PlanDrops::isStillOnHost(const StepLock::Held&, const RunValue& value) const {
+  const c10::Storage& held = value.stored.held();
+  const SpillTarget::Slot& slot = *value.stored.slot();
+  if (!held) return true;  // it went before
+  return held.use_count() == 1 && static_cast<std::int64_t>(held.nbytes()) == slot.bytes &&
+         session_.spills().equals(slot, held.data());
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,41 @@
+// PlanDrops: what the plan drops: a copy is made of what comes back from one, then the value goes,
+// unless something that the plan does not know still reads it. Includes torch.
+//
+//   value ─► as bits ──┐
+//         ─► on the host ─► dropped ─► fetched at an event (Restorer)
+//         ─► (by its op) ┘
+#pragma once
+
+#include "execute/retention.hpp"
+#include "execute/step_parts.hpp"
+
+namespace ebbtide::plugin {
+
+class PlanDrops {
+ public:
+  PlanDrops(StepParts& step, Retention& retention) : step_(step), retention_(retention) {}
+
+  // `drops`: the plan's numbers. Without the step's lock: copies take memory.
+  void applyDrops(c10::ArrayRef<ValueId> drops);
+
+ private:
+  void makeCopy(ValueId value);
+  void encode(RunValue& value, ValueId planned, const c10::Storage& present);
+  void offload(RunValue& value, const c10::Storage& present);
+  void drop(const StepLock::Freeing&, ValueId value);
+  bool losesItsOp(const StepLock::Held&, ValueId id, const RunValue& value) const;
+  bool isStillOnHost(const StepLock::Held&, const RunValue& value) const;
+
+  StepParts& step_;
+  Retention& retention_;
+  Session& session_ = step_.session;
+  const TrainingDevice& device_ = step_.device;
+  PlanFollower& follower_ = step_.follower;
+  StepLock& lock_ = step_.lock;
+  Verifier& verifier_ = step_.verifier;
+  OpLog& ops_ = step_.ops;
+  KeptGraphs& graphs_ = step_.graphs;
+  ValueTable& values_ = step_.values;
+};
+
+}  // namespace ebbtide::plugin

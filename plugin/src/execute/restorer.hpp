@@ -1,0 +1,74 @@
+// Restorer: brings values back: from the host, from bits, or by their ops, whose results are
+// compared with what the originals left. In a rehearsal, where the originals are at hand, with
+// these. Includes torch.
+//
+//   materialize ─┬─ there: that storage
+//                ├─ fetch, decode
+//                └─ replay ─► inputs, each materialized ─► the op runs again ─► compared ─► adopted
+//
+// Thread rule: one thread at a time, which holds StepLock::Restoring and not the step's lock.
+// comparedWhole() is for the thread that records, when the step is over.
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <vector>
+
+#include "base/fill_pattern.hpp"
+#include "execute/retention.hpp"
+#include "execute/step_parts.hpp"
+
+namespace ebbtide::plugin {
+
+class Restorer {
+ public:
+  Restorer(StepParts& step, Retention& retention) : step_(step), retention_(retention) {}
+
+  // `depth`: of replays for it so far; 0: it is asked for itself.
+  c10::Storage materialize(ValueId value, int depth);
+  // --- steps of the plan
+  void fetchCopy(ValueId planned);
+  // `given_up`: values that the plan drops next.
+  void replayPlanned(OpId planned, const std::vector<ValueId>& given_up);
+  // An op whose own replay failed is never run again. Where memory was short, or an input could not
+  // be had, no op is at fault: another plan may do.
+  void endRehearsal(const std::exception& error);
+  // A rehearsal: each replay of the plan was compared.
+  bool comparedWhole() const noexcept;
+
+ private:
+  using Equal = std::vector<std::optional<bool>>;  // per output
+
+  ValueId stepsValue(ValueId planned) const;
+  c10::Storage fetch(ValueId value);
+  c10::Storage decode(RunValue& value);
+  void noteFetched(const StepLock::Held&, ValueId id, RunValue& value);
+  void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
+  FillPattern fillOf(const RunOp& op) const;
+  Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
+                           const std::vector<ValueId>& given_up, FillPattern fill);
+  c10::Storage replayInput(ValueId value, int depth);
+  c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
+  bool endsReplay(const RunOp& op, const std::exception& error);
+  void adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output,
+                   std::optional<bool> equal);
+  void giveUpInputs(const RunOp& op);
+  std::vector<OpId> readersOfResized(const StepLock::Freeing&);
+  Equal compareReplay(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+                      FillPattern fill);
+  void tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+                 unsigned char pattern, Equal& equal);
+
+  StepParts& step_;
+  Retention& retention_;
+  Session& session_ = step_.session;
+  const TrainingDevice& device_ = step_.device;
+  PlanFollower& follower_ = step_.follower;
+  StepLock& lock_ = step_.lock;
+  Verifier& verifier_ = step_.verifier;
+  OpLog& ops_ = step_.ops;
+  ValueTable& values_ = step_.values;
+  OpId replaying_ = scheduler::kNone;  // whose own work an exception comes from
+};
+
+}  // namespace ebbtide::plugin

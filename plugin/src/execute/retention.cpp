@@ -1,0 +1,179 @@
+#include "execute/retention.hpp"
+
+#include <vector>
+
+namespace ebbtide::plugin {
+
+using scheduler::kNone;
+
+// Without a plan a value is held by its uses alone; with one, as the plan says, and by the uses
+// that the plan makes nothing again for.
+void Retention::holdIfKept(const StepLock::Freeing& lock, ValueId id, const c10::Storage& storage) {
+  RunValue& value = values_.at(lock, id);
+  if (value.stored.held() || value.stored.overwritten()) return;
+  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::hold) &&
+                       !value.release_after_uses && !copiedByPlan(lock, id, value);
+  const bool by_use = value.live_uses > 0 && (follower_.keepsAll() || value.stored.kept() ||
+                                              !follower_.planned(id, &Plan::restored_later));
+  if (!by_plan && !by_use) return;
+  if (!by_plan && !follower_.keepsAll()) value.release_after_uses = true;
+  values_.holdPresent(lock, value, storage);
+  if (!value.parameter) values_.noteShared(lock, id);
+}
+
+// By a replay that the plan, or the rest of it, still has to run?
+bool Retention::readByPlan(const StepLock::Held&, ValueId id) const {
+  return mayDrop() && follower_.replayReads(id, graphs_.keptEver());
+}
+
+// Is a fetch of the plan still to come?
+bool Retention::fetchedLater(const StepLock::Held&, ValueId id, const RunValue& value) const {
+  return value.fetches_done < follower_.fetchesOf(id);
+}
+
+// Would dropping it lose the value? The plan keeps no recipe of what it fetches. True where neither
+// bits nor the host have a copy, and something still reads the value: a fetch to come, a use that
+// lives, or a replay of a kept graph.
+bool Retention::onlyCopy(const StepLock::Held& lock, ValueId id, const RunValue& value) {
+  return follower_.fetchesOf(id) > 0 && !copiedByPlan(lock, id, value) &&
+         (value.live_uses > 0 || fetchedLater(lock, id, value) || isAskedFor(lock, id));
+}
+
+// Dropped, then, though the program may still hold and save it.
+bool Retention::copiedByPlan(const StepLock::Held& lock, ValueId id, const RunValue& value) const {
+  return value.stored.bits() ||
+         (value.stored.slot() && (value.stored.servesLater() || fetchedLater(lock, id, value)) &&
+          follower_.isOnHost(id));
+}
+
+// Its graph is kept: another pass may ask for the value, and the plan need not hold it for that.
+bool Retention::staysOnHost(const StepLock::Held&, ValueId id, const RunValue& value) const {
+  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::on_host);
+  const bool kept = by_plan && (graphs_.keepsNow() || follower_.planned(id, &Plan::saved_longer));
+  return kept && value.live_uses > 0 && device_.contents.onHost() &&
+         value.stored.slot()->bytes == value.bytes;
+}
+
+// By a replay that the plan does not know, for what is still saved?
+bool Retention::isAskedFor(const StepLock::Held& lock, ValueId id) {
+  return follower_.plan() && mayRunBeyondPlan(lock) && savedReader(lock, id).any;
+}
+
+// For what that is still saved would a replay read it?
+KeptGraphs::Asker Retention::savedReader(const StepLock::Held&, ValueId id) {
+  const auto end = ops_.next();
+  for (OpId next = graphs_.nextOp(); next < end; ++next) {
+    const RunOp& op = ops_[next];
+    if (!op.finished && next + 1 == end) break;  // it runs
+    graphs_.addOp(op.recipe ? op.inputs : std::vector<ValueId>(), op.outputs);
+  }
+  return graphs_.askerOf(id, [this](ValueId value) { return values_[value].live_uses > 0; });
+}
+
+// What is saved no more cannot be asked for.
+bool Retention::mayRunBeyondPlan(const StepLock::Held&) const {
+  return saved_.live() > 0 && graphs_.mayRunAgain(follower_.plan()->expects_kept_graphs);
+}
+
+// Values of kept graphs that nothing can ask for any more.
+void Retention::giveUpUnasked(const StepLock::Freeing& lock) {
+  if (follower_.offPlan()) return graphs_.forgetHeld();
+  const bool may_run = mayRunBeyondPlan(lock);
+  for (const ValueId id : graphs_.takeDue(!may_run)) {
+    if (const auto asker = may_run ? savedReader(lock, id) : KeptGraphs::Asker(); asker.any) {
+      graphs_.holdFor(asker, id);
+      continue;
+    }
+    RunValue& value = values_.at(lock, id);
+    const bool needed =
+        value.isNeeded() || value.made_again || value.rejected || value.stored.stale();
+    if (needed || fetchedLater(lock, id, value)) continue;
+    values_.noteLastReference(lock, id);
+    values_.giveUp(lock, value);
+    values_.giveUpCopies(lock, value);
+  }
+}
+
+// Nobody needs it: neither what it would be computed from.
+void Retention::letGo(const StepLock::Freeing& lock, ValueId first) {
+  std::vector<ValueId> done{first};
+  while (!done.empty()) {
+    const ValueId id = done.back();
+    done.pop_back();
+    RunValue& value = values_.at(lock, id);
+    if (value.isNeeded()) continue;
+    values_.endGuard(lock, value);
+    if (follower_.unplanned(id)) {
+      values_.noteLastReference(lock, id);
+      values_.giveUp(lock, value);
+      values_.giveUpSlot(lock, value);
+      values_.giveUpPristine(lock, value);
+    }
+    if (!value.recomputable) continue;
+    const auto unread = values_.endReader(lock, id, ops_[value.producer].inputs);
+    done.insert(done.end(), unread.begin(), unread.end());
+  }
+}
+
+// No saved use is left, and the plan, left, drops nothing any more.
+void Retention::giveUpAll() {
+  const StepLock::Freeing lock(lock_);
+  for (ValueId id = 0; id < values_.next(); ++id) {
+    RunValue& value = values_.at(lock, id);
+    if (value.live_uses > 0) continue;
+    values_.noteLastReference(lock, id);
+    values_.forgetReaders(lock, id);
+    values_.endGuard(lock, value);
+    values_.giveUp(lock, value);
+    values_.giveUpPristine(lock, value);
+    values_.giveUpCopies(lock, value);
+  }
+}
+
+void Retention::leavePlan(const StepLock::Held&, const std::string& why) {
+  if (!follower_.leave()) return;
+  session_.debug("the step left its plan: " + why);
+}
+
+void Retention::keepEverything(const std::string& why) {
+  session_.keepEverything(why);
+  const StepLock::Freeing lock(lock_);
+  leavePlan(lock, why);
+}
+
+// One tensor fewer reads the value: does it go?
+void Retention::endUse(const StepLock::Freeing& lock, UseId use) {
+  const ValueId id = values_.latest(lock, saved_.valueOf(use));
+  if (id == kNone) return;
+  RunValue& value = values_.at(lock, id);
+  values_.forgetUse(lock, saved_.valueOf(use), use);
+  const bool asked_for = isAskedFor(lock, id);
+  const bool wanted = !follower_.offPlan() && (value.made_again || fetchedLater(lock, id, value));
+  const bool released = !wanted && (value.release_after_uses || value.stored.isLate() ||
+                                    (follower_.keepsAll() && !follower_.planned(id, &Plan::hold)));
+  if (values_.endUses(lock, id, 1) == 0) endLastUse(lock, id, released, asked_for);
+}
+
+void Retention::endLastUse(const StepLock::Freeing& lock, ValueId id, bool released,
+                           bool asked_for) {
+  RunValue& value = values_.at(lock, id);
+  const bool done = released && !asked_for;
+  if (released && asked_for) graphs_.hold(id);
+  graphs_.noteUnsaved(id);
+  values_.endWatch(lock, value);
+  if (!fetchedLater(lock, id, value) && !asked_for) {
+    if (value.stored.servesLater() && value.readers == 0) {
+      values_.giveUpCopies(lock, value);
+    } else {
+      values_.giveUpCode(lock, value);
+    }
+  }
+  if (done && value.readers == 0) {
+    values_.noteLastReference(lock, id);
+    values_.giveUp(lock, value);
+    values_.giveUpSlot(lock, value);
+  }
+  letGo(lock, id);
+}
+
+}  // namespace ebbtide::plugin

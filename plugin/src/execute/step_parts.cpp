@@ -1,0 +1,36 @@
+#include "execute/step_parts.hpp"
+
+#include <c10/core/StorageImpl.h>
+
+#include <utility>
+
+namespace ebbtide::plugin {
+namespace {
+
+// Memory that is not ours, or that Python knows: its free may need Python's lock.
+bool isForeign(const c10::Storage& storage) {
+  const bool in_python = storage.unsafeGetStorageImpl()->pyobj_slot()->load_pyobj() != nullptr;
+  return in_python || !trainingDevice().blocks.isOurs(storage);
+}
+
+}  // namespace
+
+StepParts::StepParts(Session& of, std::int64_t number, std::shared_ptr<EventLog> its_log)
+    : session(of),
+      log(std::move(its_log)),
+      keeps_recipes(of.pressed() && device.contents.onHost()),
+      phases(of.runTrace(), number),
+      lock(isForeign),
+      verifier(device, of.spills(), of.evictionCosts().checksum, lock),
+      values(of, device, log, ops, verifier, leaves) {}
+
+c10::Storage duplicateStorage(const c10::Storage& storage) {
+  EventLog::OursScope ours;
+  const TrainingDevice& device = trainingDevice();
+  c10::Storage duplicate = device.blocks.allocate(storage.nbytes());
+  device.contents.copy(duplicate.mutable_data(), storage.data(),
+                       static_cast<std::int64_t>(storage.nbytes()));
+  return duplicate;
+}
+
+}  // namespace ebbtide::plugin

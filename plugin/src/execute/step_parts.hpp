@@ -1,0 +1,58 @@
+// StepParts: what a step knows, for those who work on it: each part writes its own, and they refer
+// to each other by number, so that a long chain ends flat.
+//
+//   StepRun ─► OpRecorder ─► ValueRecorder     EventRunner     Evictor
+//                  └──────┬──────┴────────────────┬┘              │
+//              WriteProtection       PlanDrops   Restorer         │
+//                         └───────────────┴─────┬─────┴───────────┘
+//                                           Retention: what stays, and why
+//                                               ▼
+//                                           ValueTable ─► Verifier, TrainedLeaves, OpLog
+//
+// and all ask PlanFollower, SavedTensors and KeptGraphs. Includes torch. Thread rule: `lock` guards
+// all after it, and the plan's lists in the follower.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "device/torch/training_device.hpp"
+#include "execute/op_log.hpp"
+#include "execute/step_lock.hpp"
+#include "execute/trained_leaves.hpp"
+#include "execute/value_table.hpp"
+#include "execute/verifier.hpp"
+#include "memory/saved_tensors.hpp"
+#include "observe/step_phases.hpp"
+#include "plan/kept_graphs.hpp"
+#include "plan/plan_follower.hpp"
+#include "record/log/event_log.hpp"
+#include "runtime/session.hpp"
+
+namespace ebbtide::plugin {
+
+struct StepParts {
+  // `number`: of the session's steps. `log`: nullptr: the step is not recorded.
+  StepParts(Session& of, std::int64_t number, std::shared_ptr<EventLog> its_log);
+  StepParts(const StepParts&) = delete;
+  StepParts& operator=(const StepParts&) = delete;
+
+  Session& session;
+  const TrainingDevice& device = trainingDevice();
+  const DeviceLanes::Lane lane = device.lanes.now();
+  const std::shared_ptr<EventLog> log;
+  const bool keeps_recipes;  // of what no plan foresees
+  StepPhases phases;
+  PlanFollower follower;
+  mutable StepLock lock;
+  Verifier verifier;
+  OpLog ops;
+  SavedTensors saved;
+  TrainedLeaves leaves;
+  KeptGraphs graphs;
+  ValueTable values;
+};
+
+c10::Storage duplicateStorage(const c10::Storage& storage);
+
+}  // namespace ebbtide::plugin

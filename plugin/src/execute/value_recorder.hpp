@@ -1,0 +1,74 @@
+// ValueRecorder: the values of a step as the program makes them, writes over them and saves them.
+// Includes torch.
+//
+//   source, output ─► value ── saved ─► use
+//                       └ written in place ─► the next value of its storage, to which the uses of
+//                                             other parts move on
+//
+// Thread rule: one thread records; noteUnrecordedWrite() from any.
+#pragma once
+
+#include <vector>
+
+#include "execute/retention.hpp"
+#include "execute/step_parts.hpp"
+#include "execute/write_protection.hpp"
+
+namespace torch::autograd {
+struct Node;
+}
+
+namespace ebbtide::plugin {
+
+class ValueRecorder {
+ public:
+  using Held = StepLock::Held;
+  using Freeing = StepLock::Freeing;
+
+  ValueRecorder(StepParts& step, Retention& retention, WriteProtection& protection)
+      : step_(step), retention_(retention), protection_(protection) {}
+
+  ValueId sourceValue(const at::Tensor& tensor);  // that it has now, or a new source
+  UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by,
+               const torch::autograd::Node* maker);
+  void noteUnrecordedWrite(const at::Tensor& tensor);
+
+  // --- of an op that runs
+  void noteInput(const Freeing&, ValueId value, const at::Tensor& tensor);  // it reads that
+  void bindOutput(const Freeing&, RunOp& op, OpId id, int index, const at::Tensor& tensor);
+  void bindWrittenOver(const Freeing&, RunOp& op, OpId id, int index,
+                       c10::ArrayRef<at::Tensor> saved);
+  void overwrite(const Freeing&, ValueId value, OpId by);
+
+ private:
+  ValueId addValue(const Freeing&, const at::Tensor& tensor, OpId producer);
+  ValueId addOutput(const Freeing&, RunOp& op, OpId id, int index, const at::Tensor& tensor,
+                    const ByteRange& covered);
+  void coverAlso(const Held&, ValueId id, const ByteRange& covered, const c10::Storage& storage);
+  void tryCode(const Held&, const RunOp& op, ValueId value);
+  Fingerprint::Extent printExtent(const RunOp& op) const;
+  void passOn(const Freeing&, ValueId overwritten, ValueId successor, const c10::Storage& storage);
+  std::vector<UseId> takeUsesApart(const Freeing&, ValueId from, const at::Tensor& written);
+  void moveUses(const Freeing&, c10::ArrayRef<UseId> uses, ValueId to, const at::Tensor& written);
+  bool joinPlan(const Held&, UseId use, ValueId value, OpId by);
+  void noteRead(const Held&, ValueId value, const at::Tensor& tensor, const ByteRange& read);
+  void keepOriginal(const Held&, RunValue& value, const char* why);
+  void noteUnseenWrite(const Freeing&, RunValue& value, const c10::Storage& storage);
+
+  StepParts& step_;
+  Retention& retention_;
+  WriteProtection& protection_;
+  Session& session_ = step_.session;
+  const TrainingDevice& device_ = step_.device;
+  const std::shared_ptr<EventLog>& log_ = step_.log;
+  PlanFollower& follower_ = step_.follower;
+  StepLock& lock_ = step_.lock;
+  Verifier& verifier_ = step_.verifier;
+  OpLog& ops_ = step_.ops;
+  SavedTensors& saved_ = step_.saved;
+  TrainedLeaves& leaves_ = step_.leaves;
+  KeptGraphs& graphs_ = step_.graphs;
+  ValueTable& values_ = step_.values;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,135 @@
+// ValueTable: a step's values: which storage holds which contents, what we hold of them, who reads
+// them, and when the program lets go of them. It alone makes values and counts their readers. Who
+// holds the step's lock may write the rest of one. Where a value is its StoredValue alone writes.
+// Includes torch.
+//
+// Values are storage contents between two writes. A value's copy is the storage that has them now:
+//
+//   born ─► first copy (the program's own storage) ─► dropped ─► replayed or fetched copy ─►
+//   dropped …
+//            held: we keep it alive            weak: the program may still keep it alive
+//
+// A dropped value leaves its fingerprint: a replay that gives other contents is an error, never a
+// wrong number. Why a value stays or goes is its callers'.
+//
+// Thread rule: all but reading a value that the caller alone has takes the step's lock.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "device/torch/training_device.hpp"
+#include "execute/op_log.hpp"
+#include "execute/present.hpp"
+#include "execute/run_value.hpp"
+#include "execute/step_lock.hpp"
+#include "execute/trained_leaves.hpp"
+#include "execute/uncounted_storages.hpp"
+#include "execute/verifier.hpp"
+#include "record/log/event_log.hpp"
+#include "runtime/session.hpp"
+
+namespace ebbtide::plugin {
+
+class ValueTable {
+ public:
+  using Held = StepLock::Held;
+  using Freeing = StepLock::Freeing;
+
+  // `log`: nullptr: the step is not recorded.
+  ValueTable(Session& session, const TrainingDevice& device, std::shared_ptr<EventLog> log,
+             const OpLog& ops, const Verifier& verifier, TrainedLeaves& leaves)
+      : session_(session),
+        device_(device),
+        log_(std::move(log)),
+        ops_(ops),
+        verifier_(verifier),
+        leaves_(leaves) {}
+  ~ValueTable();  // gives back slots, and blocks that were guarded
+  ValueTable(const ValueTable&) = delete;
+  ValueTable& operator=(const ValueTable&) = delete;
+
+  ValueId next() const { return static_cast<ValueId>(values_.size()); }
+  const RunValue& operator[](ValueId value) const { return values_[value]; }
+  RunValue& at(const Held&, ValueId value) { return values_[value]; }
+
+  // --- what a storage holds
+  ValueId find(const Held&, const at::Tensor& tensor) const;  // kNone: contents that are not known
+  Present* presentIn(const Held&, const at::Tensor& tensor);  // nullptr: nothing that is known
+  const RunValue* lastIn(const Held&, const at::Tensor& tensor) const;  // nullptr: none was
+  // `producer`: kNone: a source. `touched`: the cursor's boundary.
+  ValueId add(const Held&, const at::Tensor& tensor, OpId producer, std::uint64_t touched);
+  void noteTrained(const Held&, ValueId source, const at::Tensor& tensor);
+
+  // --- writes
+  // True: it is in use, whose uses read what is there now.
+  bool overwrite(const Freeing&, ValueId value, OpId by);
+  // What was written over while in use and what is there now are one storage: the latter alone
+  // holds it, or none of the two could be spilled. False: it is not so.
+  bool passOn(const Freeing&, ValueId overwritten, ValueId successor, const c10::Storage& storage);
+  ValueId latest(const Held&, ValueId value);  // that uses of it read now
+
+  // --- who reads it: saved uses, and replays without a plan
+  void addUse(const Held&, ValueId value, UseId use);
+  void forgetUse(const Held&, ValueId value, UseId use);  // it may be another value's by now
+  // Gives how many are left.
+  std::int32_t endUses(const Held&, ValueId value, std::int32_t uses);
+  // Its op may run again for it, and reads `inputs` then.
+  void addReader(const Held&, ValueId value, const std::vector<ValueId>& inputs);
+  // No more: gives the inputs that nothing else would read.
+  std::vector<ValueId> endReader(const Held&, ValueId value, const std::vector<ValueId>& inputs);
+  void forgetReaders(const Held&, ValueId value);  // no op runs again any more
+
+  // --- what we hold
+  // What the program has now. Where it put another block into its storage, what endWatch() takes
+  // over is of the one before.
+  void holdPresent(const Freeing&, RunValue& value, const c10::Storage& storage);
+  void giveUp(const Freeing&, RunValue& value);
+  void giveUpCode(const Freeing&, RunValue& value);
+  void giveUpSlot(const Held&, RunValue& value);
+  void giveUpCopies(const Freeing&, RunValue& value);  // bits, and what is on the host
+  void giveUpPristine(const Freeing&, RunValue& value);
+
+  // --- blocks that the program may free, or write unseen
+  void watchContents(const Held&, ValueId value);
+  void endWatch(const Freeing&, RunValue& value);
+  void endGuard(const Freeing&, RunValue& value);
+  // Drops what was awaited and the program has let go of, unless it was written meanwhile.
+  void dropLate(const Freeing&, bool off_plan);
+
+  // --- when the program lets go
+  void noteShared(const Held&, ValueId value) {  // held, whose natural death is to be noted
+    if (log_) shared_with_program_.push_back(value);
+  }
+  void noteNaturalDeaths(const Held&);
+  void noteNaturalDeath(const Held&, ValueId value);
+  void noteLastReference(const Held&, ValueId value);  // as that, if ours is the last
+
+  // The most bytes of others' memory that its tensors lay in at a time.
+  std::int64_t uncountedBytes(const Held&) const { return uncounted_.mostBytes(); }
+  void addTo(const Held&, scheduler::Trace& trace) const;
+
+ private:
+  static constexpr const char* kFreedInputs = "the program frees what its operations have read";
+
+  Session& session_;
+  const TrainingDevice& device_;
+  const std::shared_ptr<EventLog> log_;
+  const OpLog& ops_;
+  const Verifier& verifier_;
+  TrainedLeaves& leaves_;
+
+  std::deque<RunValue> values_;
+  std::unordered_map<const c10::StorageImpl*, Present> present_;
+  std::vector<ValueId> shared_with_program_;
+  std::vector<ValueId> late_drops_;
+  UncountedStorages uncounted_;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,55 @@
+#include "execute/write_protection.hpp"
+
+#include <optional>
+#include <utility>
+
+#include "base/thread_scopes.hpp"
+#include "record/replay_errors.hpp"
+
+namespace ebbtide::plugin {
+
+// Called before a write that the plan may not know: replays to come that need these contents get a
+// duplicate.
+void WriteProtection::protect(ValueId id) {
+  {
+    const StepLock::Freeing lock(lock_);
+    RunValue& value = values_.at(lock, id);
+    value.written = value.producer == scheduler::kNone;
+    const bool read_online = value.readers > 0 && !(value.recomputable && value.live_uses == 0);
+    if (!read_online && !retention_.readByPlan(lock, id)) return;
+  }
+  const LaneScope lane(device_.lanes, lane_);    // before the write, wherever that is asked for
+  std::optional<StepLock::Restoring> restoring;  // replays that read it come first
+  if (!lock_.restoresHere()) restoring.emplace(lock_);
+  c10::Storage present;
+  {
+    const StepLock::Freeing lock(lock_);
+    RunValue& value = values_.at(lock, id);
+    present = value.stored.storage();
+    // Freed since, and allocated again to be written: what was read is in the block that was kept.
+    const bool resized = present && value.resized(present);
+    if (resized) values_.endGuard(lock, value);
+    if (resized || value.pristine || value.stored.overwritten()) return;
+  }
+  if (!present) return;
+  c10::Storage duplicate = unwrittenCopy(present);
+  const StepLock::Freeing lock(lock_);
+  RunValue& value = values_.at(lock, id);
+  value.pristine = std::move(duplicate);
+  value.pristine_until = ops_.next();
+}
+
+// Without it what is read later would have other bytes: it goes over the budget if it must,
+// counted.
+c10::Storage WriteProtection::unwrittenCopy(const c10::Storage& present) {
+  const TrialScope trial;  // no error of the program's
+  try {
+    return duplicateStorage(present);
+  } catch (const c10::Error& error) {
+    session_.debug("a copy goes over the budget: " + messageOf(error));
+  }
+  const TrainedMemory::OverBudget over(session_.memory());
+  return duplicateStorage(present);
+}
+
+}  // namespace ebbtide::plugin

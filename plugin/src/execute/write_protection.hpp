@@ -1,0 +1,32 @@
+// WriteProtection: before a write that the plan may not know, what replays to come read is
+// duplicated. Includes torch.
+//
+// Thread rule: any thread that is about to write. It waits for another thread's restore, which may
+// read what is written.
+#pragma once
+
+#include "execute/retention.hpp"
+#include "execute/step_parts.hpp"
+
+namespace ebbtide::plugin {
+
+class WriteProtection {
+ public:
+  WriteProtection(StepParts& step, Retention& retention) : step_(step), retention_(retention) {}
+
+  void protect(ValueId value);
+
+ private:
+  c10::Storage unwrittenCopy(const c10::Storage& present);
+
+  StepParts& step_;
+  Retention& retention_;
+  Session& session_ = step_.session;
+  const TrainingDevice& device_ = step_.device;
+  const DeviceLanes::Lane lane_ = step_.lane;
+  StepLock& lock_ = step_.lock;
+  OpLog& ops_ = step_.ops;
+  ValueTable& values_ = step_.values;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,101 @@
+// FreeingLock: the locks of what owns storages, held as values. A function that is to be called
+// with it held takes such a value, and one that gives storages up takes the value that frees them
+// after the lock: a free may call whoever waits for it. Torch-free.
+//
+//   const Held&      it is held
+//   const Freeing&   and what is given up meanwhile is freed when it is let go of
+//
+//   Restoring ──── Freeing ── Freeing ──── its end: what waited is freed, too
+//
+// Thread rule: a Held is of the thread that made it, which makes no second one. Restoring, one
+// thread at a time, comes before it.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace ebbtide::plugin {
+
+// `Storage`: a reference, that frees with the last one; false by default.
+template <typename Storage, typename Mutex = std::mutex>
+class FreeingLock {
+ public:
+  // `waits`: of what its thread gives up while it restores: is it not to be freed before the end?
+  explicit FreeingLock(std::function<bool(const Storage&)> waits) : waits_(std::move(waits)) {}
+  FreeingLock(const FreeingLock&) = delete;
+  FreeingLock& operator=(const FreeingLock&) = delete;
+
+  class Held {
+   public:
+    explicit Held(FreeingLock& of) : of_(of), lock_(of.mutex_) {}
+    Held(const Held&) = delete;
+    Held& operator=(const Held&) = delete;
+
+   protected:
+    FreeingLock& of_;
+    std::unique_lock<Mutex> lock_;
+  };
+
+  class Freeing : public Held {
+   public:
+    explicit Freeing(FreeingLock& of) : Held(of) {}
+    ~Freeing() {
+      std::vector<Storage> freed_last = std::exchange(this->of_.given_up_, {});
+      if (this->of_.restoresHere()) this->of_.keepWaiting(freed_last);
+      this->lock_.unlock();
+    }
+    void giveUp(Storage storage) const {  // none: nothing
+      if (storage) this->of_.given_up_.push_back(std::move(storage));
+    }
+  };
+
+  // What waits is freed after it.
+  class Restoring {
+   public:
+    explicit Restoring(FreeingLock& of) : of_(of), lock_(of.restore_mutex_) { begin(); }
+    Restoring(FreeingLock& of, std::try_to_lock_t)
+        : of_(of), lock_(of.restore_mutex_, std::try_to_lock) {
+      if (lock_) begin();
+    }
+    ~Restoring() {
+      if (!lock_) return;
+      of_.restoring_ = std::thread::id();
+      lock_.unlock();
+      const Freeing freeing(of_);
+    }
+    bool held() const { return lock_.owns_lock(); }
+    Restoring(const Restoring&) = delete;
+    Restoring& operator=(const Restoring&) = delete;
+
+   private:
+    void begin() { of_.restoring_ = std::this_thread::get_id(); }
+
+    FreeingLock& of_;
+    std::unique_lock<Mutex> lock_;
+  };
+  bool restoresHere() const noexcept { return restoring_ == std::this_thread::get_id(); }
+
+  // Each side of a fork lets go of it. Nobody else takes it without a token.
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
+
+ private:
+  void keepWaiting(std::vector<Storage>& given_up) {
+    std::vector<Storage> now;
+    for (Storage& storage : given_up)
+      (waits_(storage) ? given_up_ : now).push_back(std::move(storage));
+    given_up = std::move(now);
+  }
+
+  const std::function<bool(const Storage&)> waits_;
+  Mutex mutex_;
+  Mutex restore_mutex_;
+  std::atomic<std::thread::id> restoring_{std::thread::id()};  // holds restore_mutex_
+  std::vector<Storage> given_up_;                              // to be freed after mutex_
+};
+
+}  // namespace ebbtide::plugin
