@@ -54,6 +54,7 @@ TEST_F(HostOutageTest, PlansThatCountOnTheHostGoOnce) {
 TEST_F(HostOutageTest, StepsMayGoOverButUnderAPlanThatHasHeld) {
   const Held held = guard_.hold();
   const auto plan = planOf(1, 0);
+  trained_.refuseOverrun();  // the budget has been judged: it can be held
   EXPECT_FALSE(mayGoOver());
   host_.begin();
   EXPECT_TRUE(mayGoOver());
