@@ -12,10 +12,6 @@ namespace {
 
 constexpr std::size_t kLookAhead = 16;  // blocks: how many a step may leave out in a row
 
-// The top rises in such steps where room for many is left, so that the system can give huge pages.
-constexpr std::int64_t kGrowthUnits = 512;
-constexpr Bytes kRoomForGrowth = 16 * kGrowthUnits * kUnitBytes;
-
 std::uint32_t unitsOf(const Reservation& reservation) noexcept {
   return static_cast<std::uint32_t>(reservation.bytes() / kUnitBytes);
 }
@@ -23,14 +19,16 @@ std::uint32_t unitsOf(const Reservation& reservation) noexcept {
 }  // namespace
 
 PlacedLane::PlacedLane(AddressSpace& space, Ledger& ledger, PoolResource& upstream, Stream stream,
-                       Bytes reserve_bytes)
+                       Bytes reserve_bytes, UnmapElsewhere unmap_elsewhere)
     : space_(space),
       ledger_(ledger),
       upstream_(upstream),
       stream_(stream),
+      unmap_elsewhere_(std::move(unmap_elsewhere)),
       page_units_(static_cast<std::uint32_t>(space.pageBytes() / kUnitBytes)),
       reservation_(space, reserve_bytes),
       taken_(unitsOf(reservation_)),
+      holes_(unitsOf(reservation_)),
       size_at_(unitsOf(reservation_)),
       live_(ledger) {}
 
@@ -43,18 +41,29 @@ PlacedLane::~PlacedLane() {
 
 void PlacedLane::begin(std::shared_ptr<const PlacedSequence> sequence,
                        bool this_thread_only) noexcept {
-  // The old one goes with the parameter, after the lock.
-  if (sequence != nullptr && sequence->height_units > unitsOf(reservation_)) sequence = nullptr;
+  if (sequence != nullptr) raiseTop(sequence->height_units);
   const std::lock_guard guard(lock_);
-  if (sequence != nullptr) {
-    const auto height = static_cast<std::uint32_t>(roundUp(sequence->height_units, page_units_));
-    height_ = std::max(height, height_.load());
-  }
   only_thread_ = this_thread_only ? thisThread() : nullptr;
   cursor_ = 0;
-  short_of_pages_ = false;
   first_deviation_.reset();
-  sequence_.swap(sequence);
+  sequence_.swap(sequence);  // the old one goes with the parameter, after the lock
+}
+
+// As far as there are addresses: what lies above them goes upstream.
+void PlacedLane::raiseTop(Bytes height_units) noexcept {
+  const auto height = static_cast<std::uint32_t>(
+      std::min<Bytes>(roundUp(height_units, page_units_), unitsOf(reservation_)));
+  {
+    const std::lock_guard guard(lock_);
+    if (height <= top_) return;
+  }
+  const std::lock_guard paging(paging_);
+  const std::lock_guard guard(lock_);
+  if (height <= top_) return;
+  taken_.tryTake(top_, height - top_);
+  holes_.tryTake(top_, height - top_);
+  hole_units_ += height - top_;
+  top_ = height;
 }
 
 void PlacedLane::beginPhase(std::size_t phase) noexcept {
@@ -78,6 +87,54 @@ const PlacedBlock* PlacedLane::advance(std::uint32_t units) noexcept {
   return nullptr;
 }
 
+// Where the expected block of this size is to lie; notes what there is to say of the request.
+inline std::uint32_t PlacedLane::expect(std::uint32_t units, Attempt& attempt) noexcept {
+  const std::int64_t deviations = counters_.deviations;
+  attempt.cursor_before = cursor_;
+  const PlacedBlock* const block = advance(units);
+  attempt.followed = true;
+  attempt.deviated = counters_.deviations > deviations;
+  attempt.cursor_after = cursor_;
+  attempt.bytes = Bytes{units} * kUnitBytes;
+  attempt.outcome = block == nullptr                                 ? Outcome::kUnforeseen
+                    : block->offset_units == PlacedBlock::kNotPlaced ? Outcome::kElsewhere
+                                                                     : Outcome::kPlaced;
+  return block != nullptr ? block->offset_units : 0;
+}
+
+// The lock is held. `sign`: -1 takes it back.
+inline void PlacedLane::count(const Attempt& attempt, int sign) noexcept {
+  const Bytes bytes = sign * attempt.bytes;
+  counters_.requests += sign;
+  counters_.bytes.requested += bytes;
+  switch (attempt.outcome) {
+    case Outcome::kPlaced:
+      counters_.placed += sign;
+      counters_.bytes.placed += bytes;
+      return;
+    case Outcome::kElsewhere:
+      return;
+    case Outcome::kUnforeseen:
+      counters_.bytes.misplaced += bytes;
+      return;
+    case Outcome::kTaken:
+      counters_.late += sign;
+      counters_.bytes.misplaced += bytes;
+      return;
+    case Outcome::kShort:
+      counters_.late += sign;
+      counters_.bytes.short_of_pages += bytes;
+  }
+}
+
+void PlacedLane::takeBack(const Attempt& attempt) noexcept {
+  const std::lock_guard guard(lock_);
+  if (!attempt.followed) return;
+  if (cursor_ == attempt.cursor_after) cursor_ = attempt.cursor_before;
+  if (attempt.deviated) --counters_.deviations;
+  count(attempt, -1);
+}
+
 void PlacedLane::noteDeviation(std::uint32_t units) noexcept {
   ++counters_.deviations;
   if (first_deviation_) return;
@@ -90,43 +147,44 @@ void PlacedLane::noteDeviation(std::uint32_t units) noexcept {
 // blocks
 
 // The lock is held.
-inline bool PlacedLane::take(const Stretch& wanted) noexcept {
+bool PlacedLane::take(const Stretch& wanted) noexcept {
   if (wanted.end() > top_ || !taken_.tryTake(wanted.begin, wanted.units)) return false;
-  size_at_[wanted.begin] = wanted.units;
-  live_units_ += wanted.units;
-  live_.noteAllocated(Bytes{wanted.units} * kUnitBytes);
+  noteBlock(wanted);
   return true;
 }
 
-void* PlacedLane::place(std::size_t request_bytes) noexcept {
-  if (request_bytes > static_cast<std::size_t>(reservation_.bytes())) return nullptr;
+// The lock is held.
+void PlacedLane::noteBlock(const Stretch& block) noexcept {
+  size_at_[block.begin] = block.units;
+  live_units_ += block.units;
+  live_.noteAllocated(Bytes{block.units} * kUnitBytes);
+}
+
+PlacedLane::Attempt PlacedLane::place(std::size_t request_bytes) noexcept {
+  if (request_bytes > static_cast<std::size_t>(reservation_.bytes())) return {};
   Stretch wanted{0, unitsFor(request_bytes)};
+  Attempt attempt;
   {
     const std::lock_guard guard(lock_);
-    if (sequence_ == nullptr) return nullptr;
-    if (only_thread_ != nullptr && only_thread_ != thisThread()) return nullptr;
-    ++counters_.requests;
-    const PlacedBlock* const block = advance(wanted.units);
-    if (block == nullptr || block->offset_units == PlacedBlock::kNotPlaced) return nullptr;
-    wanted.begin = block->offset_units;
-    if (take(wanted)) {
-      ++counters_.placed;
-      return addressOf(wanted.begin);
+    if (sequence_ == nullptr) return {};
+    if (only_thread_ != nullptr && only_thread_ != thisThread()) return {};
+    wanted.begin = expect(wanted.units, attempt);
+    if (attempt.outcome == Outcome::kPlaced && !take(wanted)) {
+      const bool has_addresses = wanted.end() <= top_;
+      attempt.outcome =
+          lacksOnlyPages(wanted) || !has_addresses ? Outcome::kShort : Outcome::kTaken;
     }
-    if (!mayLackPages(wanted)) {
-      ++counters_.late;
-      return nullptr;
+    if (attempt.outcome == Outcome::kPlaced) attempt.block = addressOf(wanted.begin);
+    if (attempt.outcome != Outcome::kShort || wanted.end() > top_) {
+      count(attempt, 1);
+      return attempt;
     }
   }
-  const bool mapped = mapFor(wanted);
+  attempt.outcome = mapAndTake(wanted);
+  if (attempt.outcome == Outcome::kPlaced) attempt.block = addressOf(wanted.begin);
   const std::lock_guard guard(lock_);
-  if (mapped && take(wanted)) {
-    ++counters_.placed;
-    return addressOf(wanted.begin);
-  }
-  if (!mapped) short_of_pages_ = true;
-  ++counters_.late;
-  return nullptr;
+  count(attempt, 1);
+  return attempt;
 }
 
 // While places are taken in order, what has none must not lie on them; nor what a step leaves
@@ -208,163 +266,9 @@ std::optional<PlanDeviation> PlacedLane::firstDeviation() const noexcept {
 }
 
 // -----------------------------------------------------------------------------------------------
-// pages
+// all of it
 
-// Of these units, with the pages that they lie on, what is not mapped. paging_ is held.
-std::vector<PlacedLane::Stretch> PlacedLane::unmappedIn(const Stretch& wanted) const {
-  const std::uint32_t first = wanted.begin / page_units_ * page_units_;
-  const std::int64_t last = roundUp(wanted.end(), page_units_);
-  std::vector<Stretch> missing;
-  for (const Stretch& hole : holes_) {
-    const std::uint32_t from = std::max(first, hole.begin);
-    const std::int64_t to = std::min(last, hole.end());
-    if (from < to) missing.push_back({from, static_cast<std::uint32_t>(to - from)});
-  }
-  if (last > top_) missing.push_back({top_, static_cast<std::uint32_t>(topFor(last) - top_)});
-  return missing;
-}
-
-std::int64_t PlacedLane::topFor(std::int64_t end) const noexcept {
-  if (ledger_.roomBytes() < kRoomForGrowth) return end;
-  return std::max(end, std::min<std::int64_t>(roundUp(end, kGrowthUnits), height_));
-}
-
-// Pages for a place. False if some are missing: the block goes upstream.
-bool PlacedLane::mapFor(const Stretch& wanted) noexcept {
-  try {
-    upstream_.makeRoomForOther(unmappedBytes(wanted));  // takes paging_ after a lock of its own
-    const std::lock_guard paging_guard(paging_);
-    const std::vector<Stretch> missing = unmappedIn(wanted);
-    holes_.reserve(holes_.size() + missing.size());
-    return std::all_of(missing.begin(), missing.end(),
-                       [this](const Stretch& stretch) { return mapMissing(stretch); });
-  } catch (const std::bad_alloc&) {
-    return false;
-  }
-}
-
-Bytes PlacedLane::unmappedBytes(const Stretch& wanted) const {
-  const std::lock_guard paging_guard(paging_);
-  Bytes missing_bytes = 0;
-  for (const Stretch& stretch : unmappedIn(wanted)) missing_bytes += stretch.units * kUnitBytes;
-  return missing_bytes;
-}
-
-// A part of a hole, or what begins at the top. paging_ is held, and holes_ has room for one more.
-bool PlacedLane::mapMissing(const Stretch& missing) noexcept {
-  const Bytes missing_bytes = Bytes{missing.units} * kUnitBytes;
-  if (!ledger_.debit(missing_bytes)) return false;
-  if (!space_.map(addressOf(missing.begin), missing_bytes)) {
-    ledger_.credit(missing_bytes);
-    return false;
-  }
-  if (missing.begin == top_) {
-    const std::lock_guard guard(lock_);
-    top_ = static_cast<std::uint32_t>(missing.end());
-    return true;
-  }
-  const auto hole = std::find_if(holes_.begin(), holes_.end(), [&](const Stretch& each) {
-    return each.begin <= missing.begin && missing.end() <= each.end();
-  });
-  const Stretch before{hole->begin, missing.begin - hole->begin};
-  const Stretch after{static_cast<std::uint32_t>(missing.end()),
-                      static_cast<std::uint32_t>(hole->end() - missing.end())};
-  if (before.units > 0) {
-    *hole = before;
-    if (after.units > 0) holes_.push_back(after);
-  } else if (after.units > 0) {
-    *hole = after;
-  } else {
-    *hole = holes_.back();
-    holes_.pop_back();
-  }
-  const std::lock_guard guard(lock_);
-  fill(missing);
-  return true;
-}
-
-// The lock is held.
-void PlacedLane::fill(const Stretch& hole) noexcept {
-  hole_units_ -= hole.units;
-  taken_.clear(hole.begin, hole.units);
-}
-
-// What no block lies on, whole pages; the lock is held for one at a time only.
-template <typename Visit>
-void PlacedLane::forEachFreeRun(Visit&& visit) const {
-  for (std::uint32_t unit = 0;;) {
-    bool is_taken = false;
-    std::uint32_t length = 0;
-    {
-      const std::lock_guard guard(lock_);
-      if (unit >= top_) return;
-      length = taken_.runLength(unit, top_, is_taken);
-    }
-    const auto first = static_cast<std::uint32_t>(roundUp(unit, page_units_));
-    const std::uint32_t last = (unit + length) / page_units_ * page_units_;
-    if (!is_taken && first < last) visit(Stretch{first, last - first});
-    unit += length;
-  }
-}
-
-// The longest first. paging_ is held.
-std::vector<PlacedLane::Stretch> PlacedLane::freeRuns() const {
-  std::vector<Stretch> runs;
-  forEachFreeRun([&](const Stretch& run) { runs.push_back(run); });
-  std::sort(runs.begin(), runs.end(),
-            [](const Stretch& left, const Stretch& right) { return left.units > right.units; });
-  return runs;
-}
-
-Bytes PlacedLane::unmapFree(Bytes need_bytes) noexcept {
-  if (freeBytes() == 0) return 0;
-  const std::lock_guard paging(paging_);
-  std::vector<Stretch> runs;
-  try {
-    runs = freeRuns();
-    holes_.reserve(holes_.size() + runs.size());
-  } catch (const std::bad_alloc&) {
-    return 0;
-  }
-  // Out of reach before the device is waited for, so no work can come to use them afterwards.
-  Bytes unmapped = 0;
-  std::size_t count = 0;
-  for (Stretch run : runs) {
-    if (unmapped >= need_bytes) break;
-    const Bytes wanted = roundUp((need_bytes - unmapped - 1) / kUnitBytes + 1, page_units_);
-    run.units = static_cast<std::uint32_t>(std::min<Bytes>(run.units, wanted));
-    const std::lock_guard guard(lock_);
-    if (!taken_.tryTake(run.begin, run.units)) continue;  // a block came meanwhile
-    hole_units_ += run.units;
-    unmapped += Bytes{run.units} * kUnitBytes;
-    runs[count++] = run;
-  }
-  runs.resize(count);
-  if (runs.empty()) return 0;
-  if (!upstream_.waitForDevice()) {
-    const std::lock_guard guard(lock_);
-    for (const Stretch& run : runs) fill(run);
-    return 0;
-  }
-  for (const Stretch& run : runs) {
-    space_.unmap(addressOf(run.begin), Bytes{run.units} * kUnitBytes);
-    holes_.push_back(run);
-  }
-  ledger_.credit(unmapped);
-  return unmapped;
-}
-
-Bytes PlacedLane::freeBytes() const noexcept {
-  if (page_units_ == 1) {
-    const std::lock_guard guard(lock_);
-    return (top_ - hole_units_ - live_units_) * kUnitBytes;
-  }
-  Bytes units = 0;
-  forEachFreeRun([&](const Stretch& run) { units += run.units; });
-  return units * kUnitBytes;
-}
-
-// What is taken, but starts no block, is a hole.
+// What is taken is a block or a hole: paging_ is held, so none is on its way.
 void PlacedLane::describe(MappedStretches& out) const {
   const std::lock_guard paging(paging_);
   const std::lock_guard guard(lock_);
@@ -376,9 +280,14 @@ void PlacedLane::describe(MappedStretches& out) const {
     const std::uint32_t length = taken_.runLength(unit, top_, is_taken);
     if (!is_taken) add(unit, length, false);
     for (std::uint32_t at = unit; is_taken && at < unit + length;) {
-      const std::uint32_t units = size_at_[at] & ~kShared;
-      if (units > 0) add(at, units, true);
-      at += std::max(units, 1U);
+      std::uint32_t units = size_at_[at] & ~kShared;
+      if (units > 0) {
+        add(at, units, true);
+      } else {
+        bool is_hole = false;
+        units = holes_.runLength(at, unit + length, is_hole);
+      }
+      at += units;
     }
     unit += length;
   }

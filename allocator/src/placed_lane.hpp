@@ -1,14 +1,17 @@
 // PlacedLane: where one stream's blocks are placed, and how far it is in its step.
 //
-//   arena   ├────── mapped as blocks come ──────┤ addresses without memory
-//              ├ block ┤   ├ hole ┤            top   holes are unmapped, and count as taken
+//   arena   ├ hole ┤ mapped ├ hole ┤ mapped ├ hole ┤   addresses of no sequence
+//                    ├ block ┤                      top
 //
-// Streams share no addresses, so a place is only reused in the order of its stream.
+// Up to the top, what is not mapped is a hole, and counts as taken; a place needs pages for itself
+// alone. One that gets none sends its block upstream, and no other. Streams share no addresses, so
+// a place is only reused in the order of its stream.
 //
+// Steps and blocks are in placed_lane.cpp, pages in placed_lane_pages.cpp.
 // Thread rule: any thread. paging_ before lock_; the pools' slow lock may be held before both.
 #pragma once
 
-#include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -25,9 +28,12 @@ namespace ebbtide::allocator {
 
 class PlacedLane {
  public:
+  // Unmaps pages of the other lanes without blocks, and credits them; no lock of a lane is held.
+  using UnmapElsewhere = std::function<void(Bytes need_bytes)>;
+
   // Throws std::bad_alloc when there are no addresses left.
   PlacedLane(AddressSpace& space, Ledger& ledger, PoolResource& upstream, Stream stream,
-             Bytes reserve_bytes);
+             Bytes reserve_bytes, UnmapElsewhere unmap_elsewhere);
   ~PlacedLane();
 
   Stream stream() const noexcept { return stream_; }
@@ -37,8 +43,19 @@ class PlacedLane {
   void begin(std::shared_ptr<const PlacedSequence> sequence, bool this_thread_only) noexcept;
   void beginPhase(std::size_t phase) noexcept;
 
+  // kElsewhere: foreseen upstream. kTaken: by a block. kShort: no pages for it.
+  enum class Outcome { kPlaced, kElsewhere, kUnforeseen, kTaken, kShort };
+  struct Attempt {
+    void* block = nullptr;  // nullptr: it goes upstream
+    Outcome outcome = Outcome::kElsewhere;
+    bool followed = false, deviated = false;
+    std::size_t cursor_before = 0, cursor_after = 0;
+    Bytes bytes = 0;
+  };
   // The address of the expected block, if that is this one and nothing lies there.
-  void* place(std::size_t request_bytes) noexcept;
+  Attempt place(std::size_t request_bytes) noexcept;
+  // Nor could upstream serve it: asked for again, it is the expected one still.
+  void takeBack(const Attempt& attempt) noexcept;
   // While no step was foreseen: may a block lie on free pages of the arena?
   bool mayLend(std::size_t request_bytes) const noexcept;
   // Where such pages are, nullptr if nowhere; the step whose places they are goes elsewhere for as
@@ -59,7 +76,9 @@ class PlacedLane {
 
   struct Counters {
     std::int64_t requests = 0;  // while a sequence was followed
+    // late: the place was taken, or there were no pages for it.
     std::int64_t placed = 0, deviations = 0, late = 0, lent = 0;
+    PlacedBytes bytes;
   };
   Counters counters() const noexcept;
   std::optional<PlanDeviation> firstDeviation() const noexcept;  // since begin()
@@ -83,44 +102,53 @@ class PlacedLane {
         (static_cast<const std::byte*>(block) - reservation_.begin()) / kUnitBytes);
   }
   const PlacedBlock* advance(std::uint32_t units) noexcept;
+  std::uint32_t expect(std::uint32_t units, Attempt& attempt) noexcept;
   void noteDeviation(std::uint32_t units) noexcept;
+  void count(const Attempt& attempt, int sign) noexcept;
   static std::uint32_t unitsFor(std::size_t request_bytes) noexcept {
     return static_cast<std::uint32_t>((request_bytes - 1) / kUnitBytes + 1);
   }
   bool take(const Stretch& wanted) noexcept;
+  void noteBlock(const Stretch& block) noexcept;
   Stretch highestFree(std::uint32_t units) const noexcept;
   void releaseUnit(std::uint32_t unit) noexcept;
-  // lock_ is held.
-  bool mayLackPages(const Stretch& wanted) const noexcept {
-    return !short_of_pages_ && wanted.end() <= height_ && (wanted.end() > top_ || hole_units_ > 0);
-  }
-  std::vector<Stretch> unmappedIn(const Stretch& wanted) const;
-  Bytes unmappedBytes(const Stretch& wanted) const;
-  std::int64_t topFor(std::int64_t end) const noexcept;
-  bool mapFor(const Stretch& wanted) noexcept;
-  bool mapMissing(const Stretch& missing) noexcept;
-  void fill(const Stretch& hole) noexcept;
+  bool lacksOnlyPages(const Stretch& wanted) const noexcept;
+  void takeFreeIn(const Stretch& wanted) noexcept;
+  void giveFreeIn(const Stretch& wanted) noexcept;
+  void raiseTop(Bytes height_units) noexcept;
+  Stretch pagesFor(const Stretch& wanted, std::uint32_t step_units) const noexcept;
+  // visit(hole) goes on while it is true; lock_ or paging_ is held.
+  template <typename Visit>
+  void forEachHole(const Stretch& within, Visit&& visit) const;
+  Bytes holeBytes(const Stretch& pages) const noexcept;
+  Outcome mapAndTake(const Stretch& wanted) noexcept;
+  bool mapHoles(const Stretch& wanted) noexcept;
+  bool mapHolesIn(const Stretch& pages, const Stretch& wanted) noexcept;
+  void fill(const Stretch& hole, const Stretch& wanted) noexcept;
   template <typename Visit>
   void forEachFreeRun(Visit&& visit) const;
-  std::vector<Stretch> freeRuns() const;
+  std::vector<Stretch> freeRuns(Bytes need_bytes) const;
+  std::vector<Stretch> nextPlaces(std::size_t count) const;
+  static std::vector<Stretch> without(const std::vector<Stretch>& places,
+                                      const std::vector<Stretch>& runs);
+  Bytes unmapSome(Bytes need_bytes) noexcept;
 
   AddressSpace& space_;
   Ledger& ledger_;
   PoolResource& upstream_;
   const Stream stream_;
+  const UnmapElsewhere unmap_elsewhere_;
   const std::uint32_t page_units_;
   Reservation reservation_;
 
-  mutable std::mutex paging_;             // guards holes_
-  std::vector<Stretch> holes_;            // unmapped below top_, whole pages
-  std::atomic<std::uint32_t> height_{0};  // of the sequences that there were, in whole pages
+  mutable std::mutex paging_;  // held while pages are mapped and unmapped
 
-  // Guards all below; apart from what is read without it.
+  // Guards all below.
   alignas(64) mutable SpinLock lock_;
   UnitBitmap taken_;                    // blocks, and holes
+  UnitBitmap holes_;                    // whole pages; written with paging_ held, too
   SparseArray<std::uint32_t> size_at_;  // units of the live block that starts there
-  std::uint32_t top_ = 0;               // all above is unmapped; written with paging_ held, too
-  bool short_of_pages_ = false;         // in this step: no more are asked for
+  std::uint32_t top_ = 0;               // of the sequences that there were; as holes_
   Ledger::LiveCount live_;
   std::shared_ptr<const PlacedSequence> sequence_;
   const void* only_thread_ = nullptr;

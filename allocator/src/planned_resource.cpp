@@ -44,6 +44,7 @@ struct PlannedResource::Impl {
   PlacedLane* ownerOf(const void* pointer) const noexcept;
   void drain(DeferredFrees::Look look) noexcept;
   void finishDeferred() noexcept;
+  Bytes unmapFree(Bytes need_bytes, const PlacedLane* but) noexcept;
 
   AddressSpace& space;
   Ledger& ledger;
@@ -71,7 +72,9 @@ PlacedLane* PlannedResource::Impl::makeLane(Stream stream) noexcept {
   const std::size_t count = lane_count.load(std::memory_order_relaxed);
   if (count == kMostLanes) return nullptr;
   try {
-    lanes[count] = new PlacedLane(space, ledger, upstream, stream, reserve_bytes);
+    lanes[count] =
+        new PlacedLane(space, ledger, upstream, stream, reserve_bytes,
+                       [this, count](Bytes need_bytes) { unmapFree(need_bytes, lanes[count]); });
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -101,6 +104,15 @@ void PlannedResource::Impl::finishDeferred() noexcept {
   drain(DeferredFrees::Look::kAtAll);
 }
 
+Bytes PlannedResource::Impl::unmapFree(Bytes need_bytes, const PlacedLane* but) noexcept {
+  finishDeferred();
+  Bytes unmapped = 0;
+  forEachLane([&](PlacedLane& lane) {
+    if (&lane != but && unmapped < need_bytes) unmapped += lane.unmapFree(need_bytes - unmapped);
+  });
+  return unmapped;
+}
+
 // -----------------------------------------------------------------------------------------------
 
 PlannedResource::PlannedResource(AddressSpace& space, StreamEvents& events, Ledger& ledger,
@@ -127,16 +139,17 @@ void PlannedResource::beginPhase(Stream stream, std::size_t phase) noexcept {
 
 void* PlannedResource::allocate(std::size_t bytes, Stream stream) noexcept {
   if (impl_->deferred.anyAwaiting()) impl_->drain(DeferredFrees::Look::kAtFew);
-  if (bytes > impl_->most_small_bytes) {
-    if (PlacedLane* const lane = impl_->laneOf(stream)) {
-      if (void* block = lane->place(bytes)) return block;
-      if (lane->mayLend(bytes)) {
-        if (void* block = impl_->upstream.allocateFromOwn(bytes, stream)) return block;
-        if (void* block = lane->lend(bytes)) return block;
-      }
-    }
+  PlacedLane* const lane = bytes > impl_->most_small_bytes ? impl_->laneOf(stream) : nullptr;
+  if (lane == nullptr) return impl_->upstream.allocate(bytes, stream);
+  const PlacedLane::Attempt attempt = lane->place(bytes);
+  if (attempt.block != nullptr) return attempt.block;
+  if (lane->mayLend(bytes)) {
+    if (void* block = impl_->upstream.allocateFromOwn(bytes, stream)) return block;
+    if (void* block = lane->lend(bytes)) return block;
   }
-  return impl_->upstream.allocate(bytes, stream);
+  void* const block = impl_->upstream.allocate(bytes, stream);
+  if (block == nullptr) lane->takeBack(attempt);
+  return block;
 }
 
 void PlannedResource::deallocate(void* block) noexcept {
@@ -173,12 +186,7 @@ void PlannedResource::recordStream(void* block, Stream stream) noexcept {
 }
 
 Bytes PlannedResource::unmapFree(Bytes need_bytes) noexcept {
-  impl_->finishDeferred();
-  Bytes unmapped = 0;
-  impl_->forEachLane([&](PlacedLane& lane) {
-    if (unmapped < need_bytes) unmapped += lane.unmapFree(need_bytes - unmapped);
-  });
-  return unmapped;
+  return impl_->unmapFree(need_bytes, /*but=*/nullptr);
 }
 
 Bytes PlannedResource::freeBytes() const noexcept {
@@ -203,6 +211,17 @@ std::int64_t PlannedResource::placedBlocks() const noexcept {
 }
 std::int64_t PlannedResource::lentBlocks() const noexcept {
   return impl_->sumOf(&PlacedLane::Counters::lent);
+}
+PlacedBytes PlannedResource::placedBytes() const noexcept {
+  PlacedBytes sum;
+  impl_->forEachLane([&](PlacedLane& lane) {
+    const PlacedBytes bytes = lane.counters().bytes;
+    sum.requested += bytes.requested;
+    sum.placed += bytes.placed;
+    sum.misplaced += bytes.misplaced;
+    sum.short_of_pages += bytes.short_of_pages;
+  });
+  return sum;
 }
 std::int64_t PlannedResource::deviations() const noexcept {
   return impl_->sumOf(&PlacedLane::Counters::deviations);

@@ -8,8 +8,9 @@
 namespace ebbtide::allocator {
 namespace {
 
-// Two steps have fewer. What runs between steps, an evaluation say, is noted too.
-constexpr std::size_t kMostBlocks = std::size_t{1} << 17;
+// Two steps have fewer, of 100,000 blocks each, say; 16 bytes a block. What runs between steps, an
+// evaluation say, is noted too.
+constexpr std::size_t kMostBlocks = std::size_t{1} << 18;
 
 }  // namespace
 

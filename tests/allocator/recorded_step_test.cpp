@@ -81,6 +81,20 @@ TEST_F(RecordedStepTest, WhatLivesForMoreThanARoundGetsNoPlace) {
   memory_.deallocate(third);
 }
 
+// As of a model of hundreds of layers, recomputed in part.
+TEST_F(RecordedStepTest, StepsOfAHundredThousandBlocksAreRecorded) {
+  constexpr std::int64_t kBlocks = 100'000;
+  recording().start(64 << 10);
+  for (int step = 0; step < 2; ++step) {
+    recording().mark();
+    for (std::int64_t i = 0; i < kBlocks; ++i) memory_.deallocate(allocate(64 << 10));
+  }
+  recording().mark();
+  const RecordedStep step = recordedStep(recording().stop(), 1);
+  EXPECT_EQ(step.period, kBlocks);
+  EXPECT_EQ(step.placed.size(), static_cast<std::size_t>(kBlocks));
+}
+
 TEST_F(RecordedStepTest, OtherMarksAreNoStep) {
   recording().start(kMiB);
   recording().mark();

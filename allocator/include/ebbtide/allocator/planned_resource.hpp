@@ -1,14 +1,15 @@
 // PlannedResource: blocks of a step at the addresses that were placed for them; what was not
 // foreseen goes upstream.
 //
-//   arena   ├─ mapped as blocks come ─┤ addresses without memory
+//   arena   ├ holes, mapped as blocks come ┤ addresses without memory
 //   cursor  ─► block ─► block ─► block ...   back to its phase's begin when announced
 //
 // Each stream has an arena and a cursor of its own, once a step of it was foreseen; up to eight do.
 // A request of the expected size takes its address if nothing lies there: that is looked up at each
 // allocation, whatever the plan says. So a block that is freed late keeps its bytes, and who was to
 // come there goes upstream. A request of another size is searched for a little way ahead, else goes
-// upstream, too.
+// upstream, too. Pages that a place lacks are taken from wherever no block lies: the pools, other
+// arenas, this one. If there are none, that block alone goes upstream.
 //
 // Where the budget is short, blocks of a step that was not foreseen, a program without a plan say,
 // lie on free pages of the arena. To unmap those, map others, and back again for the next step
@@ -33,6 +34,15 @@ struct PlanDeviation {
   std::int64_t block = 0;     // which of the sequence was expected, counted from 0
   Bytes expected_bytes = 0;   // 0: its blocks had all come
   Bytes requested_bytes = 0;  // rounded up to kUnitBytes
+};
+
+// Of large blocks in steps that were foreseen; ever. What is foreseen upstream is in the first
+// alone.
+struct PlacedBytes {
+  Bytes requested = 0;
+  Bytes placed = 0;          // at their places
+  Bytes misplaced = 0;       // not foreseen, or something lay at their place
+  Bytes short_of_pages = 0;  // nothing lay there, but there were no pages for it
 };
 
 class PlannedResource final : public MemoryResource, public PageHolder {
@@ -66,7 +76,8 @@ class PlannedResource final : public MemoryResource, public PageHolder {
   std::int64_t requestedBlocks() const noexcept;
   std::int64_t placedBlocks() const noexcept;
   std::int64_t lentBlocks() const noexcept;  // ever: that lay in an arena without being foreseen
-  // Ever: requests that were not the expected ones, and blocks whose place was taken.
+  PlacedBytes placedBytes() const noexcept;
+  // Ever: requests that were not the expected ones; blocks whose place was taken, or lacked pages.
   std::int64_t deviations() const noexcept;
   std::int64_t latePlaces() const noexcept;
   // Of the stream's present step.

@@ -1,0 +1,298 @@
+// PlacedLane: what maps and unmaps pages.
+#include <algorithm>
+#include <new>
+#include <utility>
+
+#include "placed_lane.hpp"
+#include "size_class.hpp"
+
+namespace ebbtide::allocator {
+namespace {
+
+// Pages are mapped in such steps where room for many is left, so that the system can give huge
+// ones.
+constexpr std::uint32_t kGrowthUnits = 512;
+constexpr Bytes kRoomForGrowth = Bytes{16} * kGrowthUnits * kUnitBytes;
+
+// Blocks that are looked ahead for, so that their places keep their pages: so many, then ever more
+// while the rest is enough.
+constexpr std::size_t kFewestAhead = 4, kMostAhead = 1024;
+
+}  // namespace
+
+// Is nothing in its way but holes? The lock is held.
+bool PlacedLane::lacksOnlyPages(const Stretch& wanted) const noexcept {
+  if (wanted.end() > top_ || hole_units_ == 0) return false;
+  const auto end = static_cast<std::uint32_t>(wanted.end());
+  for (std::uint32_t unit = wanted.begin; unit < end;) {
+    bool is_taken = false, is_hole = false;
+    const std::uint32_t length = taken_.runLength(unit, end, is_taken);
+    if (is_taken && (holes_.runLength(unit, unit + length, is_hole) < length || !is_hole)) {
+      return false;
+    }
+    unit += length;
+  }
+  return true;
+}
+
+// The pages that it lies on, and on both sides what makes up a step.
+PlacedLane::Stretch PlacedLane::pagesFor(const Stretch& wanted,
+                                         std::uint32_t step_units) const noexcept {
+  const std::uint32_t first = wanted.begin / step_units * step_units;
+  const Bytes end = std::min<Bytes>(roundUp(wanted.end(), step_units), top_);
+  return {first, static_cast<std::uint32_t>(end - first)};
+}
+
+template <typename Visit>
+void PlacedLane::forEachHole(const Stretch& within, Visit&& visit) const {
+  const auto end = static_cast<std::uint32_t>(within.end());
+  for (std::uint32_t unit = within.begin; unit < end;) {
+    bool is_hole = false;
+    const std::uint32_t length = holes_.runLength(unit, end, is_hole);
+    if (is_hole && !visit(Stretch{unit, length})) return;
+    unit += length;
+  }
+}
+
+Bytes PlacedLane::holeBytes(const Stretch& pages) const noexcept {
+  Bytes units = 0;
+  forEachHole(pages, [&](const Stretch& hole) {
+    units += hole.units;
+    return true;
+  });
+  return units * kUnitBytes;
+}
+
+// Pages for a place of which parts are holes. Those of others make way first, then free ones of
+// this arena.
+PlacedLane::Outcome PlacedLane::mapAndTake(const Stretch& wanted) noexcept {
+  Bytes missing_bytes = 0;
+  {
+    const std::lock_guard guard(lock_);
+    missing_bytes = holeBytes(pagesFor(wanted, page_units_));
+  }
+  upstream_.makeRoomForOther(missing_bytes);  // takes locks of its own
+  const Bytes lacking_bytes = missing_bytes - ledger_.roomBytes();
+  if (lacking_bytes > 0) unmap_elsewhere_(lacking_bytes);
+  const std::lock_guard paging(paging_);
+  {
+    const std::lock_guard guard(lock_);
+    if (!lacksOnlyPages(wanted)) return take(wanted) ? Outcome::kPlaced : Outcome::kTaken;
+    takeFreeIn(wanted);
+  }
+  const bool mapped = mapHoles(wanted);
+  const std::lock_guard guard(lock_);
+  if (mapped) {
+    noteBlock(wanted);
+    return Outcome::kPlaced;
+  }
+  giveFreeIn(wanted);
+  return Outcome::kShort;
+}
+
+// All of it is free, or a hole; afterwards all of it is taken. The lock is held.
+void PlacedLane::takeFreeIn(const Stretch& wanted) noexcept {
+  const auto end = static_cast<std::uint32_t>(wanted.end());
+  for (std::uint32_t unit = wanted.begin; unit < end;) {
+    bool is_taken = false;
+    const std::uint32_t length = taken_.runLength(unit, end, is_taken);
+    if (!is_taken) taken_.tryTake(unit, length);
+    unit += length;
+  }
+}
+
+// The way back: only holes are taken afterwards. The lock is held.
+void PlacedLane::giveFreeIn(const Stretch& wanted) noexcept {
+  std::uint32_t free_from = wanted.begin;
+  forEachHole(wanted, [&](const Stretch& hole) {
+    taken_.clear(free_from, hole.begin - free_from);
+    free_from = static_cast<std::uint32_t>(hole.end());
+    return true;
+  });
+  taken_.clear(free_from, static_cast<std::uint32_t>(wanted.end()) - free_from);
+}
+
+// paging_ is held.
+bool PlacedLane::mapHoles(const Stretch& wanted) noexcept {
+  const std::uint32_t step_units = std::max(kGrowthUnits, page_units_);
+  const bool generous = ledger_.roomBytes() >= kRoomForGrowth;
+  if (generous && mapHolesIn(pagesFor(wanted, step_units), wanted)) return true;
+  const Stretch pages = pagesFor(wanted, page_units_);
+  const Bytes lacking_bytes = holeBytes(pages) - ledger_.roomBytes();
+  if (lacking_bytes > 0) unmapSome(lacking_bytes);
+  return mapHolesIn(pages, wanted);
+}
+
+// False if a hole is left: what was mapped stays so. paging_ is held.
+bool PlacedLane::mapHolesIn(const Stretch& pages, const Stretch& wanted) noexcept {
+  const Bytes bytes = holeBytes(pages);
+  // What is let over the budget is for the pool, which maps for what lives alone.
+  if (Ledger::allowsOverrunHere() && bytes > ledger_.roomBytes()) return false;
+  if (!ledger_.debit(bytes)) return false;
+  Bytes mapped_bytes = 0;
+  forEachHole(pages, [&](const Stretch& hole) {
+    const Bytes hole_bytes = Bytes{hole.units} * kUnitBytes;
+    if (!space_.map(addressOf(hole.begin), hole_bytes)) return false;
+    mapped_bytes += hole_bytes;
+    const std::lock_guard guard(lock_);
+    fill(hole, wanted);
+    return true;
+  });
+  if (mapped_bytes < bytes) ledger_.credit(bytes - mapped_bytes);
+  return mapped_bytes == bytes;
+}
+
+// It is mapped: free, but for what lies in the place that it was mapped for. The lock is held.
+void PlacedLane::fill(const Stretch& hole, const Stretch& wanted) noexcept {
+  holes_.clear(hole.begin, hole.units);
+  hole_units_ -= hole.units;
+  const auto clear = [this](std::int64_t from, std::int64_t to) {
+    if (from < to) {
+      taken_.clear(static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to - from));
+    }
+  };
+  clear(hole.begin, std::min<std::int64_t>(hole.end(), wanted.begin));
+  clear(std::max<std::int64_t>(hole.begin, wanted.end()), hole.end());
+}
+
+// What no block lies on, whole pages; the lock is held for one at a time only.
+template <typename Visit>
+void PlacedLane::forEachFreeRun(Visit&& visit) const {
+  for (std::uint32_t unit = 0;;) {
+    bool is_taken = false;
+    std::uint32_t length = 0;
+    {
+      const std::lock_guard guard(lock_);
+      if (unit >= top_) return;
+      length = taken_.runLength(unit, top_, is_taken);
+    }
+    const auto first = static_cast<std::uint32_t>(roundUp(unit, page_units_));
+    const std::uint32_t last = (unit + length) / page_units_ * page_units_;
+    if (!is_taken && first < last) visit(Stretch{first, last - first});
+    unit += length;
+  }
+}
+
+// The pages of the next places, disjoint and in the order of addresses.
+std::vector<PlacedLane::Stretch> PlacedLane::nextPlaces(std::size_t count) const {
+  std::vector<Stretch> places;
+  places.reserve(count);
+  {
+    const std::lock_guard guard(lock_);
+    if (sequence_ == nullptr) return places;
+    const std::vector<PlacedBlock>& blocks = sequence_->blocks;
+    for (std::size_t i = 0; i < std::min(count, blocks.size()); ++i) {
+      const PlacedBlock& block = blocks[(cursor_ + i) % blocks.size()];
+      if (std::int64_t{block.offset_units} + block.units > top_) continue;  // it goes upstream
+      places.push_back(pagesFor({block.offset_units, block.units}, page_units_));
+    }
+  }
+  std::sort(places.begin(), places.end(),
+            [](const Stretch& left, const Stretch& right) { return left.begin < right.begin; });
+  std::size_t joined = 0;
+  for (const Stretch& place : places) {
+    if (joined > 0 && place.begin <= places[joined - 1].end()) {
+      Stretch& last = places[joined - 1];
+      const std::int64_t end = std::max(last.end(), place.end());
+      last.units = static_cast<std::uint32_t>(end - last.begin);
+    } else {
+      places[joined++] = place;
+    }
+  }
+  places.resize(joined);
+  return places;
+}
+
+// What of the runs lies in no place. Each in the order of addresses, the result too.
+std::vector<PlacedLane::Stretch> PlacedLane::without(const std::vector<Stretch>& places,
+                                                     const std::vector<Stretch>& runs) {
+  std::vector<Stretch> rest;
+  auto place = places.begin();
+  for (const Stretch& run : runs) {
+    std::int64_t from = run.begin;
+    const auto keep = [&](std::int64_t to) {
+      if (from >= to) return;
+      rest.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to - from)});
+    };
+    while (place != places.end() && place->end() <= run.begin) ++place;
+    for (auto in_way = place; in_way != places.end() && in_way->begin < run.end(); ++in_way) {
+      keep(in_way->begin);
+      from = std::max(from, in_way->end());
+    }
+    keep(run.end());
+  }
+  return rest;
+}
+
+// So many bytes, if there are, that the step needs last; the longest first. paging_ is held.
+std::vector<PlacedLane::Stretch> PlacedLane::freeRuns(Bytes need_bytes) const {
+  std::vector<Stretch> runs;
+  forEachFreeRun([&](const Stretch& run) { runs.push_back(run); });
+  for (std::size_t count = kFewestAhead; count <= kMostAhead; count *= 4) {
+    std::vector<Stretch> later = without(nextPlaces(count), runs);
+    Bytes units = 0;
+    for (const Stretch& run : later) units += run.units;
+    if (units * kUnitBytes < need_bytes) break;
+    runs = std::move(later);
+  }
+  std::sort(runs.begin(), runs.end(),
+            [](const Stretch& left, const Stretch& right) { return left.units > right.units; });
+  return runs;
+}
+
+Bytes PlacedLane::unmapFree(Bytes need_bytes) noexcept {
+  if (freeBytes() == 0) return 0;
+  const std::lock_guard paging(paging_);
+  return unmapSome(need_bytes);
+}
+
+// paging_ is held.
+Bytes PlacedLane::unmapSome(Bytes need_bytes) noexcept {
+  std::vector<Stretch> runs;
+  try {
+    runs = freeRuns(need_bytes);
+  } catch (const std::bad_alloc&) {
+    return 0;
+  }
+  // Out of reach before the device is waited for, so no work can come to use them afterwards.
+  Bytes unmapped = 0;
+  std::size_t count = 0;
+  for (Stretch run : runs) {
+    if (unmapped >= need_bytes) break;
+    const Bytes wanted = roundUp((need_bytes - unmapped - 1) / kUnitBytes + 1, page_units_);
+    run.units = static_cast<std::uint32_t>(std::min<Bytes>(run.units, wanted));
+    const std::lock_guard guard(lock_);
+    if (!taken_.tryTake(run.begin, run.units)) continue;  // a block came meanwhile
+    hole_units_ += run.units;
+    unmapped += Bytes{run.units} * kUnitBytes;
+    runs[count++] = run;
+  }
+  runs.resize(count);
+  if (runs.empty()) return 0;
+  const bool idle = upstream_.waitForDevice();
+  for (const Stretch& run : runs) {
+    if (idle) space_.unmap(addressOf(run.begin), Bytes{run.units} * kUnitBytes);
+    const std::lock_guard guard(lock_);
+    if (idle) {
+      holes_.tryTake(run.begin, run.units);
+    } else {
+      hole_units_ -= run.units;
+      taken_.clear(run.begin, run.units);
+    }
+  }
+  if (!idle) return 0;
+  ledger_.credit(unmapped);
+  return unmapped;
+}
+
+Bytes PlacedLane::freeBytes() const noexcept {
+  if (page_units_ == 1) {
+    const std::lock_guard guard(lock_);
+    return (top_ - hole_units_ - live_units_) * kUnitBytes;
+  }
+  Bytes units = 0;
+  forEachFreeRun([&](const Stretch& run) { units += run.units; });
+  return units * kUnitBytes;
+}
+
+}  // namespace ebbtide::allocator
