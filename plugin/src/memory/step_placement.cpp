@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -11,13 +12,9 @@
 namespace ebbtide::plugin {
 namespace {
 
-constexpr std::int64_t kDeviationShare = 20;  // more than one of the step's blocks in so many
+constexpr allocator::Bytes kDeviationShare = 20;  // more than one of the step's bytes in so many
 
 }  // namespace
-
-std::int64_t StepPlacement::deviations() const noexcept {
-  return memory_.planned().deviations() + memory_.planned().latePlaces();
-}
 
 void StepPlacement::beginStep(const std::shared_ptr<const Plan>& plan) {
   {
@@ -25,7 +22,7 @@ void StepPlacement::beginStep(const std::shared_ptr<const Plan>& plan) {
     std::erase_if(places_, [](const auto& entry) { return entry.first.expired(); });
     thread_ = std::this_thread::get_id();
     in_backward_ = false;
-    if (recorded_plan_ != nullptr) goOnRecording(plan);
+    if (recorded_plan_ != nullptr) goOnRecording();
   }
   follow(plan);
 }
@@ -34,7 +31,7 @@ void StepPlacement::changePlan(const std::shared_ptr<const Plan>& plan) {
   {
     std::lock_guard lock(mutex_);
     if (thread_ != std::this_thread::get_id()) return;
-    stopRecording();
+    if (recorded_steps_ == 1) stopRecording();  // a second one may be any program's
   }
   follow(plan);
 }
@@ -44,11 +41,13 @@ void StepPlacement::follow(const std::shared_ptr<const Plan>& plan) {
   {
     std::lock_guard lock(mutex_);
     plan_ = plan;
-    deviations_before_ = deviations();
-    requests_before_ = memory_.planned().requestedBlocks();
+    const allocator::PlacedBytes bytes = memory_.planned().placedBytes();
+    requested_before_ = bytes.requested;
+    misplaced_before_ = bytes.misplaced;
     const auto place = plan != nullptr ? places_.find(plan) : places_.end();
     if (place != places_.end()) {
       sequence = place->second.sequence;
+      if (place->second.wait_steps > 0) --place->second.wait_steps;
       if (recorded_plan_ == nullptr) startRecording(plan, place->second);
     }
   }
@@ -57,27 +56,23 @@ void StepPlacement::follow(const std::shared_ptr<const Plan>& plan) {
 }
 
 void StepPlacement::startRecording(const std::shared_ptr<const Plan>& plan, Place& place) {
-  if (!place.steady || place.sequence != nullptr || work_plan_ != nullptr) return;
-  if (place.recordings == kMostRecordings) return;
-  ++place.recordings;
+  if (!place.steady || place.wait_steps > 0 || work_plan_ != nullptr) return;
+  if (place.sequence != nullptr && !place.outdated) return;
+  place.wait_steps = place.next_wait_steps;
+  place.next_wait_steps = std::min(2 * place.next_wait_steps, kMostWaitSteps);
   recorded_plan_ = plan;
   recorded_steps_ = 1;
   memory_.recording().start(memory_.blockBytesFor(memory_.pool().mostSmallBytes() + 1));
   memory_.recording().mark();
 }
 
-// Two steps in a row, and the begin of a third.
-void StepPlacement::goOnRecording(const std::shared_ptr<const Plan>& plan) {
+// Two steps in a row, and the begin of a third. Of the second one only the frees count: where
+// programs take turns, it is another one's.
+void StepPlacement::goOnRecording() {
   memory_.recording().mark();
-  if (recorded_steps_ == 1 && plan == recorded_plan_) {
-    recorded_steps_ = 2;
-    return;
-  }
-  const allocator::RequestLog log = memory_.recording().stop();
-  if (recorded_steps_ == 2) {
-    work_ = allocator::recordedStep(log, kPhases);
-    if (!work_.lifetimes.empty()) work_plan_ = recorded_plan_;
-  }
+  if (recorded_steps_++ == 1) return;
+  work_ = allocator::recordedStep(memory_.recording().stop(), kPhases);
+  if (!work_.lifetimes.empty()) work_plan_ = recorded_plan_;
   recorded_plan_ = nullptr;
 }
 
@@ -96,20 +91,18 @@ void StepPlacement::beginBackward() {
 
 void StepPlacement::endStep(bool as_planned) {
   std::lock_guard lock(mutex_);
-  if (plan_ == nullptr || !as_planned || !in_backward_) {
-    stopRecording();
-    return;
-  }
+  const bool whole = plan_ != nullptr && as_planned;
+  if (!in_backward_ || (!whole && plan_ == recorded_plan_)) stopRecording();
+  if (!whole || !in_backward_) return;
   Place& place = places_[plan_];
   place.steady = true;
   if (place.sequence == nullptr) return;
-  const std::int64_t blocks = memory_.planned().requestedBlocks() - requests_before_;
-  const bool deviates = (deviations() - deviations_before_) * kDeviationShare > blocks;
+  // Where pages were short, a new placement would find no more of them.
+  const allocator::PlacedBytes bytes = memory_.planned().placedBytes();
+  const bool deviates =
+      (bytes.misplaced - misplaced_before_) * kDeviationShare > bytes.requested - requested_before_;
   place.deviating_steps = deviates ? place.deviating_steps + 1 : 0;
-  if (place.deviating_steps == kMostDeviatingSteps) {
-    place.sequence = nullptr;
-    place.deviating_steps = 0;
-  }
+  place.outdated = place.deviating_steps >= kMostDeviatingSteps;
 }
 
 bool StepPlacement::hasWork() const {
@@ -136,13 +129,19 @@ std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
   {
     std::lock_guard lock(mutex_);
     work_plan_ = nullptr;
-    places_[plan].sequence =
-        std::make_shared<const allocator::PlacedSequence>(std::move(placed.sequence));
+    Place& place = places_[plan];
+    place.sequence = std::make_shared<const allocator::PlacedSequence>(std::move(placed.sequence));
+    place.outdated = false;
+    place.deviating_steps = 0;
   }
-  return fmt::format("{} of {} blocks placed by {}: {}, their load {}", step.placed.size(),
-                     step.units.size(), placed.placement.method,
-                     formatBytes(placed.placement.height_bytes),
-                     formatBytes(placed.placement.load_bytes));
+  allocator::Bytes placed_bytes = 0, all_bytes = 0;
+  for (const auto& life : step.lifetimes) placed_bytes += life.bytes;
+  for (const std::uint32_t units : step.units) all_bytes += units * allocator::kUnitBytes;
+  return fmt::format(
+      "{} of {} blocks placed by {}: {}, their load {}; {} of the {} that a step asks for",
+      step.placed.size(), step.units.size(), placed.placement.method,
+      formatBytes(placed.placement.height_bytes), formatBytes(placed.placement.load_bytes),
+      formatBytes(placed_bytes), formatBytes(all_bytes));
 }
 
 }  // namespace ebbtide::plugin

@@ -1,8 +1,11 @@
 // StepPlacement: addresses for the blocks of steps that follow a plan. Torch-free.
 //
 //   a step follows its plan ─► the next two are recorded ─► placed, on the planning thread
-//     ─► further steps on that plan take the addresses ─► too many deviations: recorded again
+//     ─► further steps on that plan take the addresses ─► too many deviations: recorded again, and
+//        until that is placed the old addresses are taken where they still fit
 //
+// A step that repeats is never given up: one that still deviates is recorded again after 4, 8, ...
+// 64 of its steps, and then each 64th.
 // Steps without a plan are not placed: they fit, or are no two alike.
 // Thread rule: any; of steps on several threads only the one that observes the allocator calls
 // beginStep() and endStep(). place() by the planning thread.
@@ -46,32 +49,32 @@ class StepPlacement {
   std::string place(const std::atomic<bool>* cancelled = nullptr);
 
  private:
-  static constexpr int kMostRecordings = 4;      // for one plan
   static constexpr int kMostDeviatingSteps = 5;  // in a row, then it is recorded again
+  static constexpr int kMostWaitSteps = 64;      // from one recording to the next
   static constexpr std::size_t kPhases = 2;      // forward, backward
 
   struct Place {
     std::shared_ptr<const allocator::PlacedSequence> sequence;
-    bool steady = false;  // a step followed the plan
-    int recordings = 0;
+    bool steady = false;                      // a step followed the plan
+    bool outdated = false;                    // the sequence: steps deviate from it
+    int wait_steps = 0, next_wait_steps = 4;  // until it may be recorded, and after that
     int deviating_steps = 0;
   };
   using Places = std::map<std::weak_ptr<const Plan>, Place, std::owner_less<>>;
 
   void follow(const std::shared_ptr<const Plan>& plan);
   void startRecording(const std::shared_ptr<const Plan>& plan, Place& place);  // mutex_ held
-  void goOnRecording(const std::shared_ptr<const Plan>& plan);                 // mutex_ held
+  void goOnRecording();                                                        // mutex_ held
   void stopRecording();                                                        // mutex_ held
-  std::int64_t deviations() const noexcept;
 
   allocator::DeviceMemory& memory_;
   const StepPlacer placer_;
   const std::chrono::nanoseconds placing_time_;
   mutable std::mutex mutex_;  // guards all below
   Places places_;
-  std::thread::id thread_;            // of the step that runs
-  std::shared_ptr<const Plan> plan_;  // that it follows
-  std::int64_t deviations_before_ = 0, requests_before_ = 0;
+  std::thread::id thread_;                                        // of the step that runs
+  std::shared_ptr<const Plan> plan_;                              // that it follows
+  allocator::Bytes requested_before_ = 0, misplaced_before_ = 0;  // it
   bool in_backward_ = false;
   std::shared_ptr<const Plan> recorded_plan_;  // that the recording is for; nullptr: none
   int recorded_steps_ = 0;                     // that have begun

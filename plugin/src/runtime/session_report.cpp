@@ -122,6 +122,7 @@ std::string Session::reportText() const {
   shares.addRestOf(largest.activation_bytes);
   const Bytes activation_bytes = shares.totalBytes();
   const allocator::Statistics memory = trained_.memory().statistics();
+  const allocator::PlacedBytes placed = trained_.memory().planned().placedBytes();
   const auto step_time = stepTime(held);
   const RankBudget& of_rank = budget_.ofRank(held);
   const BudgetVerdict& verdict = budget_.verdict();
@@ -152,6 +153,8 @@ std::string Session::reportText() const {
       {"uncounted_bytes", figures_.uncountedBytes()},
       {"placed_blocks", memory.planned_allocations},
       {"misplaced_blocks", memory.plan_deviations},
+      {"placed_bytes", placed.placed},
+      {"misplaced_bytes", placed.misplaced + placed.short_of_pages},
       {"steps", steps_},
       {"step_seconds",
        {{"first", figures_.firstSeconds()},
