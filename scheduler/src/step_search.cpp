@@ -6,12 +6,20 @@
 #include <stdexcept>
 #include <vector>
 
+#include "base/search_end.hpp"
 #include "ebbtide/scheduler/validator.hpp"
 #include "ebbtide/scheduler/value_copies.hpp"
+#include "planners/auto/first_plan.hpp"
 
 namespace ebbtide::scheduler {
 namespace {
 
+constexpr double kCopyTimes[] = {1.0, 3.0, std::numeric_limits<double>::infinity()};
+// Of the step, that a plan may add which is found at once: with more, a step waits less without it.
+constexpr double kMostAdded = 0.6;
+// That a first plan may take: so long for 2,500 ops, say, takes 190 ms; or as long as the step.
+constexpr std::chrono::milliseconds kFirstTime{50};
+constexpr std::chrono::microseconds kFirstTimeOfAnOp{75};
 constexpr double kCheapPlan = 0.01;  // of the step: not worth to look for a better one
 
 std::string triedText(double times, const PlannedStep& found, Bytes cap) {
@@ -31,7 +39,7 @@ std::string triedText(double times, const PlannedStep& found, Bytes cap) {
 PlannedStep StepSearch::best(const Trace& trace, const TraceGraph& plain, Bytes cap) const {
   PlannedStep best;
   std::vector<TraceGraph::Restore> copies;
-  for (const double times : {1.0, 3.0, std::numeric_limits<double>::infinity()}) {
+  for (const double times : kCopyTimes) {
     PlannedStep next{plain, {}, {}};
     addValueCopies(trace, next.step, times);
     if (next.step.restores == copies) continue;  // as before
@@ -48,6 +56,42 @@ PlannedStep StepSearch::best(const Trace& trace, const TraceGraph& plain, Bytes 
   return best;
 }
 
+// Where computing again does not fit alone, with as much as possible on the host.
+std::optional<PlannedStep> StepSearch::first(const Trace& trace, const TraceGraph& plain,
+                                             Bytes cap) const {
+  if (options_.planner != "auto") return std::nullopt;
+  const PlannerOptions options = plannerOptions(firstTime(trace));
+  for (const double times : {1.0, std::numeric_limits<double>::infinity()}) {
+    PlannedStep found{plain, {}, {}};
+    addValueCopies(trace, found.step, times);
+    found.result = firstPlan(found.step.graph, cap, options);
+    if (found.result.feasible) {
+      found.simulated = simulate(found.step.graph, found.result.schedule);
+      if (found.overheadRatio(trace) <= kMostAdded) return found;
+    }
+    if (SearchEnd(options).reached()) break;
+    if (trace.host.bytes_per_second == 0) break;
+  }
+  return std::nullopt;
+}
+
+std::optional<PlannedStep> StepSearch::again(const Trace& trace, const TraceGraph& plain, Bytes cap,
+                                             const PlannedStep& before) {
+  for (const double times : kCopyTimes) {
+    PlannedStep found{plain, before.result, {}};
+    addValueCopies(trace, found.step, times);
+    if (found.step.restores != before.step.restores) continue;
+    if (validate(found.step.graph, found.result.schedule)) continue;
+    found.simulated = simulate(found.step.graph, found.result.schedule);
+    found.result.peak_bytes = found.simulated.peak_bytes;
+    found.result.recompute_ns = found.simulated.recompute_ns;
+    found.result.feasible = found.simulated.peak_bytes <= cap;
+    found.result.optimal = false;
+    if (found.result.feasible && found.overheadRatio(trace) <= kMostAdded) return found;
+  }
+  return std::nullopt;
+}
+
 double PlannedStep::overheadRatio(const Trace& trace) const {
   return static_cast<double>(simulated.recompute_ns) /
          static_cast<double>(std::max<std::int64_t>(1, trace.duration_ns));
@@ -60,12 +104,29 @@ bool PlannedStep::betterThan(const PlannedStep& other) const {
   return simulated.recompute_ns < other.simulated.recompute_ns;
 }
 
-PlanResult StepSearch::planWithin(const Graph& graph, Bytes cap) const {
+// Where work ends searches alone, none.
+std::chrono::nanoseconds StepSearch::firstTime(const Trace& trace) const {
+  if (options_.work) return options_.planning_time;
+  const auto ops = static_cast<std::int64_t>(trace.ops.size());
+  const std::chrono::nanoseconds step{trace.duration_ns};
+  return std::min<std::chrono::nanoseconds>(
+      options_.planning_time,
+      std::max<std::chrono::nanoseconds>({kFirstTime, ops * kFirstTimeOfAnOp, step}));
+}
+
+PlannerOptions StepSearch::plannerOptions(std::chrono::nanoseconds time) const {
   PlannerOptions options;
-  options.deadline = std::chrono::steady_clock::now() + options_.planning_time;
+  options.deadline = std::chrono::steady_clock::now() + time;
   options.cancelled = options_.cancelled;
+  return options;
+}
+
+PlanResult StepSearch::planWithin(const Graph& graph, Bytes cap) const {
+  const Planner& asked =
+      options_.in_its_place != nullptr ? *options_.in_its_place : planner(options_.planner);
+  PlannerOptions options = plannerOptions(options_.planning_time);
   if (options_.work) options.named["work"] = std::to_string(*options_.work);
-  PlanResult result = planner(options_.planner).plan(graph, cap, options);
+  PlanResult result = asked.plan(graph, cap, options);
   if (const auto problem = validate(graph, result.schedule)) {
     throw std::runtime_error("the planner's schedule is not legal: " + *problem);
   }

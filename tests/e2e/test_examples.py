@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 import yaml
@@ -133,6 +134,22 @@ def test_one_banner_line_a_rank(comparison: Comparison) -> None:
     for rank in range(comparison.baseline.program.ranks):
         banners = [line for line in lines if f"[ebbtide rank {rank}]" in line and "(torch " in line]
         assert len(banners) == 1, comparison.budgeted.output
+
+
+# --- A plan at once
+
+
+def test_a_plan_that_is_found_at_once_changes_no_number(tmp_path: Path) -> None:
+    """The second step's plan is the first one's, the search for a better one begins with the
+    third step; whichever it takes, one line tells of it."""
+    steps = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 12".split()
+    baseline = measure(settled("examples/train_gpt.py", *steps), tmp_path)
+    variables = {"EBBTIDE_BUDGET": str(baseline.budget(0.5)), "EBBTIDE_PLANNER": "auto"}
+    done = run(baseline.program, variables, tmp_path / "budgeted").succeeded()
+    assert done.results == baseline.plain.results
+    assert done.report["plan"]["active_from_step"] <= 3, done.output
+    assert done.report["recomputed_ops"] > 0 and not done.report["rejected"]
+    assert done.output.count("plan by ") == 1, done.output
 
 
 # --- Job files ------------------------------------------------------------------------------------

@@ -16,6 +16,11 @@ TEST(ActivePlan, KnowsSinceWhenItsPlanHolds) {
   active.noteStep(one, 3);
   EXPECT_EQ(active.plan(), one);
   EXPECT_EQ(active.fromStep(), 2);
+  const auto figures = std::make_shared<Plan>();  // it does the same
+  figures->course = one->course;
+  active.noteStep(figures, 3);
+  EXPECT_EQ(active.plan(), figures);
+  EXPECT_EQ(active.fromStep(), 2);
   active.noteStep(other, 4);
   EXPECT_EQ(active.plan(), other);
   EXPECT_EQ(active.fromStep(), 4);

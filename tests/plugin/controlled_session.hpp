@@ -62,7 +62,7 @@ class ControlledSession : public testing::Test {
   Session& begin(std::optional<std::int64_t> budget_bytes = std::nullopt) {
     config_.budget_bytes = budget_bytes;
     if (budget_bytes) config_.budget_text = std::to_string(*budget_bytes);
-    session_ = std::make_unique<Session>(config_, "", &SessionControl::makeFor);
+    session_ = std::make_unique<Session>(config_, "", &SessionControl::makeFor, searches_);
     session_->wake(1);
     return *session_;
   }
@@ -127,6 +127,7 @@ class ControlledSession : public testing::Test {
   }
 
   Config config_;
+  const scheduler::Planner* searches_ = nullptr;  // in place of the configuration's
   scheduler::Trace trace_;
   std::int64_t plain_bytes_ = 0, saved_bytes_ = 0;
   std::filesystem::path folder_;

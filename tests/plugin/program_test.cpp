@@ -41,6 +41,38 @@ TEST(Program, APlanComesIntoForceAtOnceOrLater) {
   EXPECT_EQ(program.plans_made, 2);
 }
 
+// With the figures of a later step, say.
+TEST(Program, APlanThatDoesTheSameIsNoOtherOne) {
+  Program program;
+  const auto first = std::make_shared<Plan>(), same = std::make_shared<Plan>();
+  same->course = first->course;
+  EXPECT_FALSE(program.adopt(first, 100, /*from=*/0, /*next=*/5));
+  EXPECT_FALSE(program.adopt(same, 200, /*from=*/0, /*next=*/5));
+  EXPECT_EQ(program.plan, same);
+  EXPECT_EQ(program.predicted_peak_bytes, 200);
+}
+
+TEST(Program, AFirstPlanIsNoneOnceItsPlanGoes) {
+  Program program;
+  const auto first = std::make_shared<Plan>();
+  program.adopt(first, 100, /*from=*/0, /*next=*/5);
+  program.first = FirstPlan(first, {});
+  program.adopt(std::make_shared<Plan>(), 100, /*from=*/0, /*next=*/5);
+  EXPECT_FALSE(program.first.any());
+  program.first = FirstPlan(program.plan, {});
+  program.dropPlan();
+  EXPECT_FALSE(program.first.any());
+  EXPECT_EQ(program.plan, nullptr);
+}
+
+TEST(Program, WhatTakesThePlaceOfAPlanThatWasWrongIsNotAskedForAgain) {
+  Program program;
+  program.adopt(std::make_shared<Plan>(), 100, /*from=*/0, /*next=*/5);
+  program.askAgain();
+  program.adopt(std::make_shared<Plan>(), 100, /*from=*/0, /*next=*/5);
+  EXPECT_FALSE(program.replan);
+}
+
 // Steps that differ from the plan each time: it is asked for again four times, once at a time.
 TEST(Program, IsPlannedAgainOnlySoOften) {
   Program program;

@@ -120,6 +120,16 @@ TEST_F(StepPlacementTest, APlanOfItsOwnForEachProgram) {
   EXPECT_EQ(placedIn(one), 8);
 }
 
+// With the figures of a later step, say: nothing is recorded anew.
+TEST_F(StepPlacementTest, APlanThatDoesTheSameKeepsItsAddresses) {
+  const auto plan = std::make_shared<Plan>(), same = std::make_shared<Plan>();
+  same->course = plan->course;
+  untilRecorded(plan);
+  placement_.place();
+  EXPECT_EQ(placedIn(plan), 8);
+  EXPECT_EQ(placedIn(same), 8);
+}
+
 TEST_F(StepPlacementTest, StepsThatChangedAreRecordedAgain) {
   const auto plan = std::make_shared<Plan>();
   untilRecorded(plan);
@@ -227,6 +237,20 @@ TEST_F(StepPlacementTest, TheFirstOpMayTellAnotherPlan) {
   memory_.deallocate(allocate(kMiB));
   EXPECT_EQ(memory_.statistics().planned_allocations, before + 1);
   placement_.endStep(false);
+}
+
+// Each of five recordings ends at the first op, which is the other program's: none counts.
+TEST_F(StepPlacementTest, AWrongGuessIsNoRecordingOfTheGuessedProgram) {
+  const auto guess = std::make_shared<Plan>();
+  const auto plan = std::make_shared<Plan>();
+  step(guess);
+  for (int i = 0; i < 5; ++i) {
+    placement_.beginStep(guess);
+    placement_.changePlan(plan);
+    placement_.endStep(/*as_planned=*/false);
+  }
+  for (int i = 0; i < 3; ++i) step(guess);
+  EXPECT_TRUE(placement_.hasWork());
 }
 
 // A step goes on without addresses. It is recorded from its second step on, then 4, 8, 16, 32, 64

@@ -17,8 +17,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "be seen",
      "nothing"},
     {"EB02", "plan by … in …",
-     "a plan is made: its peak, and what it costs. Said of the first programs; of "
-     "the others with `EBBTIDE_LOG=debug`",
+     "a plan is made, and no better one is searched for: its peak, and what it costs. Said of "
+     "the first programs; of the others with `EBBTIDE_LOG=debug`",
      "nothing"},
     {"EB03", "ended after …",
      "the run's last line: step time, peak, and what the budget cost. Without a "
@@ -65,6 +65,9 @@ constexpr auto kMessages = std::to_array<Message>({
      "`EBBTIDE_ON_INFEASIBLE=best-effort`: the run stays over its budget",
      "the budget that it names"},
     {"EB12", "no plan could be made", "the reason; what does not fit is spilled, which is slower",
+     "please report it"},
+    {"EB85", "no better plan could be made",
+     "the reason; the plan before is followed: the one that was found at once, say, may be slower",
      "please report it"},
     {"EB13", "the results of … are kept, not computed again",
      "a replay differed from the original in the rehearsal, or failed; said once "

@@ -195,7 +195,7 @@ void SessionControl::planFor(BudgetChange& change) {
 
 void SessionControl::planFor(ProgramChange& program, Bytes cap) {
   program.plan =
-      session_.planWithin(needs_.planningTrace(program.step), program.step.first_step, cap);
+      session_.plans().within(needs_.planningTrace(program.step), program.step.first_step, cap);
   program.predicted_peak_bytes = program.plan->predicted_peak_bytes;
 }
 
@@ -258,11 +258,11 @@ void SessionControl::takePlan(const Held& held, const std::string& size) {
 
 void SessionControl::takePlan(const Held& held, const ProgramChange& program) {
   if (program.later) return;
-  session_.takePlan(held, {.trace = *program.step.trace,
-                           .plan = program.plan,
-                           .predicted_peak_bytes = program.predicted_peak_bytes,
-                           .plain_peak_bytes = program.plain_peak_bytes,
-                           .first_step = program.step.first_step});
+  session_.plans().take(held, {.trace = *program.step.trace,
+                               .plan = program.plan,
+                               .predicted_peak_bytes = program.predicted_peak_bytes,
+                               .plain_peak_bytes = program.plain_peak_bytes,
+                               .first_step = program.step.first_step});
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ void SessionControl::drawPlain() noexcept {
     if (step.trace != nullptr) {
       const scheduler::TraceGraph graph =
           scheduler::buildGraph(*step.trace, {.first_step = step.first_step});
-      picture = session_.drawn(*step.trace, graph, scheduler::keepEverything(graph.graph));
+      picture = session_.plans().drawn(*step.trace, graph, scheduler::keepEverything(graph.graph));
     }
   } catch (const std::exception&) {  // it is not drawn
   }

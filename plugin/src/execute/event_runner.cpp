@@ -121,7 +121,11 @@ bool EventRunner::runSteps(const std::vector<Step>& steps) {
       given_up.push_back(stepsValue(steps[j].id));
     }
     std::optional<TrialScope> trial;
-    if (follower_.rehearses()) trial.emplace();
+    std::optional<allocator::ReclaimingResource::WithinBudget> within;
+    if (follower_.rehearses()) {
+      trial.emplace();
+      if (session_.rehearsesWithinBudget()) within.emplace();
+    }
     try {
       if (steps[i].kind == Step::Kind::kFetch) {
         restorer_.fetchCopy(steps[i].id);

@@ -22,45 +22,49 @@ void StepPlacement::beginStep(const std::shared_ptr<const Plan>& plan) {
     std::erase_if(places_, [](const auto& entry) { return entry.first.expired(); });
     thread_ = std::this_thread::get_id();
     in_backward_ = false;
-    if (recorded_plan_ != nullptr) goOnRecording();
+    if (recorded_ != nullptr) goOnRecording();
   }
-  follow(plan);
+  follow(courseOf(plan));
 }
 
 void StepPlacement::changePlan(const std::shared_ptr<const Plan>& plan) {
   {
     std::lock_guard lock(mutex_);
     if (thread_ != std::this_thread::get_id()) return;
-    if (recorded_steps_ == 1) stopRecording();  // a second one may be any program's
+    if (recorded_ != nullptr && recorded_steps_ == 1) {  // a second one may be any program's
+      Place& guessed = places_[recorded_];               // and is still to be recorded
+      guessed.wait_steps = 0;
+      --guessed.recordings;
+      stopRecording();
+    }
   }
-  follow(plan);
+  follow(courseOf(plan));
 }
 
-void StepPlacement::follow(const std::shared_ptr<const Plan>& plan) {
+void StepPlacement::follow(const std::shared_ptr<const Course>& course) {
   std::shared_ptr<const allocator::PlacedSequence> sequence;
   {
     std::lock_guard lock(mutex_);
-    plan_ = plan;
+    course_ = course;
     const allocator::PlacedBytes bytes = memory_.planned().placedBytes();
     requested_before_ = bytes.requested;
     misplaced_before_ = bytes.misplaced;
-    const auto place = plan != nullptr ? places_.find(plan) : places_.end();
+    const auto place = course != nullptr ? places_.find(course) : places_.end();
     if (place != places_.end()) {
       sequence = place->second.sequence;
       if (place->second.wait_steps > 0) --place->second.wait_steps;
-      if (recorded_plan_ == nullptr) startRecording(plan, place->second);
+      if (recorded_ == nullptr) startRecording(course, place->second);
     }
   }
   memory_.planned().beginStep(allocator::Stream::kDefault, std::move(sequence),
                               /*this_thread_only=*/true);
 }
 
-void StepPlacement::startRecording(const std::shared_ptr<const Plan>& plan, Place& place) {
-  if (!place.steady || place.wait_steps > 0 || work_plan_ != nullptr) return;
+void StepPlacement::startRecording(const std::shared_ptr<const Course>& course, Place& place) {
+  if (!place.steady || place.wait_steps > 0 || work_course_ != nullptr) return;
   if (place.sequence != nullptr && !place.outdated) return;
-  place.wait_steps = place.next_wait_steps;
-  place.next_wait_steps = std::min(2 * place.next_wait_steps, kMostWaitSteps);
-  recorded_plan_ = plan;
+  place.wait_steps = kLeastWaitSteps << std::min(place.recordings++, kMostDoublings);
+  recorded_ = course;
   recorded_steps_ = 1;
   memory_.recording().start(memory_.blockBytesFor(memory_.pool().mostSmallBytes() + 1));
   memory_.recording().mark();
@@ -72,14 +76,14 @@ void StepPlacement::goOnRecording() {
   memory_.recording().mark();
   if (recorded_steps_++ == 1) return;
   work_ = allocator::recordedStep(memory_.recording().stop(), kPhases);
-  if (!work_.lifetimes.empty()) work_plan_ = recorded_plan_;
-  recorded_plan_ = nullptr;
+  if (!work_.lifetimes.empty()) work_course_ = recorded_;
+  recorded_ = nullptr;
 }
 
 void StepPlacement::stopRecording() {
-  if (recorded_plan_ == nullptr) return;
+  if (recorded_ == nullptr) return;
   memory_.recording().stop();
-  recorded_plan_ = nullptr;
+  recorded_ = nullptr;
 }
 
 void StepPlacement::beginBackward() {
@@ -91,10 +95,10 @@ void StepPlacement::beginBackward() {
 
 void StepPlacement::endStep(bool as_planned) {
   std::lock_guard lock(mutex_);
-  const bool whole = plan_ != nullptr && as_planned;
-  if (!in_backward_ || (!whole && plan_ == recorded_plan_)) stopRecording();
+  const bool whole = course_ != nullptr && as_planned;
+  if (!in_backward_ || (!whole && course_ == recorded_)) stopRecording();
   if (!whole || !in_backward_) return;
-  Place& place = places_[plan_];
+  Place& place = places_[course_];
   place.steady = true;
   if (place.sequence == nullptr) return;
   // Where pages were short, a new placement would find no more of them.
@@ -107,15 +111,15 @@ void StepPlacement::endStep(bool as_planned) {
 
 bool StepPlacement::hasWork() const {
   std::lock_guard lock(mutex_);
-  return work_plan_ != nullptr;
+  return work_course_ != nullptr;
 }
 
 std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
-  std::shared_ptr<const Plan> plan;
+  std::shared_ptr<const Course> course;
   allocator::RecordedStep step;
   {
     std::lock_guard lock(mutex_);
-    plan = work_plan_;
+    course = work_course_;
     step = std::exchange(work_, {});
   }
   PlacedStep placed;
@@ -123,13 +127,13 @@ std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
     placed = placeRecordedStep(step, placing_time_, placer_, cancelled);
   } catch (...) {
     std::lock_guard lock(mutex_);
-    work_plan_ = nullptr;
+    work_course_ = nullptr;
     throw;
   }
   {
     std::lock_guard lock(mutex_);
-    work_plan_ = nullptr;
-    Place& place = places_[plan];
+    work_course_ = nullptr;
+    Place& place = places_[course];
     place.sequence = std::make_shared<const allocator::PlacedSequence>(std::move(placed.sequence));
     place.outdated = false;
     place.deviating_steps = 0;

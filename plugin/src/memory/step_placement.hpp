@@ -50,22 +50,31 @@ class StepPlacement {
 
  private:
   static constexpr int kMostDeviatingSteps = 5;  // in a row, then it is recorded again
-  static constexpr int kMostWaitSteps = 64;      // from one recording to the next
+  static constexpr int kLeastWaitSteps = 4;      // from one recording to the next
+  static constexpr int kMostDoublings = 4;       // of those
   static constexpr std::size_t kPhases = 2;      // forward, backward
+
+  // Plans that do the same are placed alike.
+  using Course = Plan::Course;
 
   struct Place {
     std::shared_ptr<const allocator::PlacedSequence> sequence;
-    bool steady = false;                      // a step followed the plan
-    bool outdated = false;                    // the sequence: steps deviate from it
-    int wait_steps = 0, next_wait_steps = 4;  // until it may be recorded, and after that
+    bool steady = false;    // a step followed the plan
+    bool outdated = false;  // the sequence: steps deviate from it
+    int recordings = 0;
+    int wait_steps = 0;  // until it may be recorded again
     int deviating_steps = 0;
   };
-  using Places = std::map<std::weak_ptr<const Plan>, Place, std::owner_less<>>;
+  using Places = std::map<std::weak_ptr<const Course>, Place, std::owner_less<>>;
 
-  void follow(const std::shared_ptr<const Plan>& plan);
-  void startRecording(const std::shared_ptr<const Plan>& plan, Place& place);  // mutex_ held
-  void goOnRecording();                                                        // mutex_ held
-  void stopRecording();                                                        // mutex_ held
+  static std::shared_ptr<const Course> courseOf(const std::shared_ptr<const Plan>& plan) {
+    return plan != nullptr ? plan->course : nullptr;
+  }
+  void follow(const std::shared_ptr<const Course>& course);
+  // These three: mutex_ held.
+  void startRecording(const std::shared_ptr<const Course>& course, Place& place);
+  void goOnRecording();
+  void stopRecording();
 
   allocator::DeviceMemory& memory_;
   const StepPlacer placer_;
@@ -73,12 +82,12 @@ class StepPlacement {
   mutable std::mutex mutex_;  // guards all below
   Places places_;
   std::thread::id thread_;                                        // of the step that runs
-  std::shared_ptr<const Plan> plan_;                              // that it follows
+  std::shared_ptr<const Course> course_;                          // that it follows
   allocator::Bytes requested_before_ = 0, misplaced_before_ = 0;  // it
   bool in_backward_ = false;
-  std::shared_ptr<const Plan> recorded_plan_;  // that the recording is for; nullptr: none
-  int recorded_steps_ = 0;                     // that have begun
-  std::shared_ptr<const Plan> work_plan_;
+  std::shared_ptr<const Course> recorded_;  // that the recording is for; nullptr: none
+  int recorded_steps_ = 0;                  // that have begun
+  std::shared_ptr<const Course> work_course_;
   allocator::RecordedStep work_;
 };
 

@@ -284,4 +284,10 @@ std::shared_ptr<Plan> makePlan(const scheduler::Trace& trace, const scheduler::T
   return PlanBuilder(trace, graph).build(schedule);
 }
 
+bool Plan::doesAs(const Plan& other) const noexcept {
+  return op_signatures == other.op_signatures && replayed == other.replayed && hold == other.hold &&
+         drops_after_op == other.drops_after_op && events == other.events && waits == other.waits &&
+         on_host == other.on_host && fetches_of == other.fetches_of;
+}
+
 }  // namespace ebbtide::plugin

@@ -25,6 +25,8 @@ struct Plan {
     // Before its first unpack: replays, drops, and fetches of values from their copies.
     std::vector<scheduler::Step> prelude;
     std::vector<ValueId> drops;  // after it
+
+    friend bool operator==(const Event&, const Event&) = default;
   };
 
   // The last message of those that the program asks for in a row, a receive among them, before it
@@ -36,9 +38,15 @@ struct Plan {
     std::int32_t event = 0;                // the next one
     int before = 0;                        // messages at this place that come before it
     std::vector<scheduler::Step> prelude;  // as an event's
+
+    friend bool operator==(const Wait&, const Wait&) = default;
   };
 
+  // Plans of one program that do the same have one, whatever steps their figures are of.
+  struct Course {};
+
   std::uint64_t signature = 0;
+  std::shared_ptr<const Course> course = std::make_shared<const Course>();
   std::vector<std::uint64_t> op_signatures;          // the program that it is for
   std::vector<std::size_t> outputs;                  // per op: values that it made
   std::vector<bool> replayed;                        // per op: recipe needed
@@ -84,6 +92,8 @@ struct Plan {
   bool isFollowedBy(std::int64_t dropped_bytes) const noexcept {
     return dropped_bytes >= drop_bytes / 20 * 19;
   }
+  // Does each step under this plan do the same as under that one?
+  bool doesAs(const Plan& other) const noexcept;
   double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn

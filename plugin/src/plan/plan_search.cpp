@@ -16,7 +16,8 @@ PlanSearch::PlanSearch(const Options& options, const Tell& debug)
     : search_({.planner = options.planner,
                .planning_time = options.planning_time,
                .work = options.work,
-               .cancelled = options.cancelled},
+               .cancelled = options.cancelled,
+               .in_its_place = options.in_its_place},
               debug),
       replay_ahead_(options.replay_ahead),
       debug_(debug) {}

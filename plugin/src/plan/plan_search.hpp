@@ -23,16 +23,26 @@ class PlanSearch {
     bool replay_ahead = true;
     std::chrono::milliseconds planning_time = std::chrono::milliseconds(2500);  // a plan's longest
     std::optional<std::int64_t> work = {};                                      // as StepSearch's
-    const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for the plan any more
+    const std::atomic<bool>* cancelled = nullptr;      // true: nobody waits for the plan any more
+    const scheduler::Planner* in_its_place = nullptr;  // as StepSearch::Options has it
   };
   using Tell = scheduler::StepSearch::Tell;
 
   PlanSearch(const Options& options, const Tell& debug);
 
-  // As StepSearch::best().
+  // As StepSearch has them, these three.
   Planned best(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,
                scheduler::Bytes cap) const {
     return search_.best(trace, plain, cap);
+  }
+  std::optional<Planned> first(const scheduler::Trace& trace, const scheduler::TraceGraph& plain,
+                               scheduler::Bytes cap) const {
+    return search_.first(trace, plain, cap);
+  }
+  static std::optional<Planned> again(const scheduler::Trace& trace,
+                                      const scheduler::TraceGraph& plain, scheduler::Bytes cap,
+                                      const Planned& before) {
+    return scheduler::StepSearch::again(trace, plain, cap, before);
   }
   // Where the rank waits for messages: what is left of the cap holds what is replayed meanwhile.
   void replayAhead(const scheduler::Trace& trace, Planned& planned, scheduler::Bytes cap) const;

@@ -15,8 +15,10 @@ class ActivePlan {
   // The process's so many-th step is over, and began with this one; nullptr: none.
   void noteStep(std::shared_ptr<const Plan> plan, std::int64_t step) {
     if (plan != nullptr && first_step_ < 0) first_step_ = step;
-    if (plan == plan_) return;
+    const bool goes_on =
+        plan == plan_ || (plan != nullptr && plan_ != nullptr && plan->course == plan_->course);
     plan_ = std::move(plan);
+    if (goes_on) return;  // by other figures, perhaps
     from_step_ = step;
   }
 

@@ -14,28 +14,39 @@ void Program::askAgain() {
 void Program::forgetVerdict() {
   compared.clear();
   asked = said_plan = false;
-  replans = partial_rehearsals = slow_offloads = 0;
+  replans = partial_rehearsals = failed_rehearsals = slow_offloads = 0;
 }
 
 const std::shared_ptr<Plan>& Program::planAt(std::int64_t step) {
-  if (later_plan != nullptr && step >= later_from) plan = std::exchange(later_plan, nullptr);
+  if (later_plan != nullptr && step >= later_from) {
+    plan = std::exchange(later_plan, nullptr);
+    first = {};
+  }
   return plan;
 }
 
 bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::int64_t from,
                     std::int64_t next) {
-  const bool again = adopted != nullptr && plans_made++ > 0;
+  const bool same = adopted != nullptr && plan != nullptr && adopted->course == plan->course;
+  const bool again = adopted != nullptr && plans_made++ > 0 && !same;
   later_plan = nullptr;
   if (from > next) {
     later_plan = std::move(adopted);
     later_from = from;
   } else {
+    if (plan != nullptr) replan = false;  // it was that one which steps found wanting
     plan = std::move(adopted);
+    first = {};
   }
   predicted_peak_bytes = predicted;
   steady_peak_bytes = 0;
   slow_offloads = 0;
   return again;
+}
+
+void Program::dropPlan() {
+  plan = later_plan = nullptr;
+  first = {};
 }
 
 void Program::notePlainPeak(std::int64_t peak, std::int64_t activation) {

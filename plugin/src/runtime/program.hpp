@@ -11,6 +11,7 @@
 #include "ebbtide/scheduler/activation_shares.hpp"
 #include "ebbtide/scheduler/op_durations.hpp"
 #include "plan/plan.hpp"
+#include "runtime/first_plan.hpp"
 
 namespace ebbtide::plugin {
 
@@ -23,9 +24,10 @@ struct Program {
   const std::shared_ptr<Plan>& planAt(std::int64_t step);  // that holds from then on
   // The only way in which a plan is put in force: with step `next`, the one that begins next, or
   // with `from`, where that is later. nullptr: nothing is to be dropped. True: it takes the place
-  // of one that was made before.
+  // of one that was made before and does something else.
   bool adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::int64_t from,
              std::int64_t next);
+  void dropPlan();  // and that which is to take its place
   // Of a step in which nothing was dropped; `activation`: it made before its backward pass; 0: not
   // known. Both of the same step, the largest: a budget is peak less a share of the activations.
   void notePlainPeak(std::int64_t peak, std::int64_t activation);
@@ -38,6 +40,7 @@ struct Program {
   std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled
   std::shared_ptr<Plan> later_plan;       // takes its place when step later_from begins
   std::int64_t later_from = 0;
+  FirstPlan first;  // that in force, if it is one
   scheduler::OpDurations durations;
   std::uint64_t first_op_signature = 0;
   std::set<OpId> compared;  // ops whose replay equalled the original, at this place
@@ -48,7 +51,8 @@ struct Program {
   int replans = 0;
   int plans_made = 0;
   int partial_rehearsals = 0;
-  int slow_offloads = 0;  // steps in a row
+  int failed_rehearsals = 0;  // and those that were partial too often
+  int slow_offloads = 0;      // steps in a row
   std::int64_t steps = 0;
   std::int64_t plain_peak_bytes = 0;  // nothing dropped
   std::int64_t activation_bytes = 0;

@@ -44,7 +44,7 @@ bool ProgramTable::dropPlans(const std::function<bool(const Plan&)>& does) {
   for (auto& [signature, known] : programs_) {
     const bool now = known.plan && does(*known.plan);
     if (!now && !(known.later_plan && does(*known.later_plan))) continue;
-    if (now) known.plan = nullptr;
+    if (now) known.dropPlan();
     known.later_plan = nullptr;
     known.replan = any = true;
   }
@@ -54,7 +54,7 @@ bool ProgramTable::dropPlans(const std::function<bool(const Plan&)>& does) {
 void ProgramTable::beginAnew(bool drop) {
   for (auto& [signature, known] : programs_) {
     known.later_plan = nullptr;
-    if (drop) known.plan = nullptr;
+    if (drop) known.dropPlan();
   }
 }
 

@@ -19,21 +19,18 @@ namespace {
 std::atomic<Session*> the_session{nullptr};
 std::atomic<bool> in_child{false};
 
-// What it still does at the program's end nobody asked for: no line may contradict the last one.
-thread_local bool on_planning_thread = false;
-
-constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
-
 }  // namespace
 
 Session* Session::current() noexcept {
   return the_session.load(std::memory_order_acquire);
 }
+
 bool Session::inChild() noexcept {
   return in_child.load(std::memory_order_relaxed);
 }
 
-Session::Session(Config config, std::string torch_version, const RunControl::Make& make_control)
+Session::Session(Config config, std::string torch_version, const RunControl::Make& make_control,
+                 const scheduler::Planner* searches)
     : config_(std::move(config)),
       torch_version_(std::move(torch_version)),
       trained_(config_),
@@ -41,12 +38,12 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
           config_, torch_version_, [this](const std::string& text) { warn(text); },
           [this](const std::string& text) { debug(text); }),
       control_(make_control(*this)),
-      search_({.planner = config_->planner,
-               .replay_ahead = config_->replay_ahead,
-               .planning_time = config_->planning_time,
-               .work = config_->planning_work,
-               .cancelled = &ends_},
-              [this](const std::string& text) { debug(text); }),
+      planning_({.planner = config_->planner,
+                 .replay_ahead = config_->replay_ahead,
+                 .planning_time = config_->planning_time,
+                 .work = config_->planning_work,
+                 .in_its_place = searches},
+                [this](const std::string& text) { debug(text); }),
       job_(
           config_, mutex_, *this, ends_, [this](const std::string& text) { say(text); },
           [this](const std::string& text) { debug(text); }),
@@ -81,7 +78,16 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .may_be_advised = [this](const Held& held) { return job_.hasStore(held); },
                .say = [this](const std::string& text) { say(text); },
                .warn = [this](const std::string& text) { warn(text); }}),
-      outlook_(budget_, ends_, [this](const std::string& text) { debug(text); }) {}
+      outlook_(budget_, ends_, [this](const std::string& text) { debug(text); }),
+      plans_({.service = planning_,
+              .budget = budget_,
+              .outlook = outlook_,
+              .outage = outage_,
+              .job = job_,
+              .trust = replay_trust_,
+              .counters = counters_,
+              .ends = ends_,
+              .debug = [this](const std::string& text) { debug(text); }}) {}
 
 Session::~Session() = default;
 
@@ -129,22 +135,23 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
   metrics_.noteBudget(budget());
 }
 
+// What it still does at the program's end nobody asked for: no line may contradict the last one.
 void Session::say(const std::string& text) const {
-  if (ends_ && on_planning_thread) return;
+  if (ends_ && PlanningService::onThread()) return;
   if (config_->log_level == "info" || config_->log_level == "debug") {
     sayLine(fmt::format("[ebbtide rank {}] {}", config_->rank, withCode(text)));
   }
 }
 
 void Session::warn(const std::string& text) const {
-  if (ends_ && on_planning_thread) return;
+  if (ends_ && PlanningService::onThread()) return;
   if (config_->log_level != "off" && config_->log_level != "error") {
     sayLine(fmt::format("[ebbtide rank {}] warning: {}", config_->rank, withCode(text)));
   }
 }
 
 void Session::debug(const std::string& text) const {
-  if (ends_ && on_planning_thread) return;
+  if (ends_ && PlanningService::onThread()) return;
   if (config_->log_level == "debug")
     sayLine(fmt::format("[ebbtide rank {}] debug: {}", config_->rank, text));
 }
@@ -162,11 +169,7 @@ void Session::wake(int threads) {
     budget_.checkMemory();
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
     if (shows_) discovery_.show();
-    planner_ = std::thread([this] {
-      pthread_setname_np(pthread_self(), "ebbtide-plan");
-      on_planning_thread = true;
-      planLoop();
-    });
+    planning_.begin([this] { planLoop(); });
     awake_ = true;
     if (current() == this) ExitSignal::install([] { current()->shutdown(); });
   });
@@ -177,15 +180,17 @@ void Session::wake(int threads) {
 
 // Plans that were made for it are in force too.
 void Session::takeBudget(const Held& held) {
+  const int before = budget_.number(held);
   const std::optional<std::string> size = budget_.take(held);
+  if (budget_.number(held) != before) planning_.cut(held);  // it searches for the one before
   if (!size) return;
-  said_plans_ = 0;
+  plans_.beginBudget(held);
   control_->takePlan(held, *size);
 }
 
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
-  if (discovery_.lookForGroup()) changed_.notify_all();
+  if (discovery_.lookForGroup()) planning_.wake();
   const Held held = mutex_.hold();
   // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
   // another thread, which goes on.
@@ -248,7 +253,8 @@ bool Session::wantsTrace(const StepSummary& summary) const {
   const Held held = mutex_.hold();
   if (to_record_.any() || summary.off_plan || summary.plan == nullptr) return true;
   const auto known = programs_.find(summary.plan->signature);
-  return known != programs_.end() && known->second.replan;
+  if (known == programs_.end() || planning_.isBusy(held)) return false;
+  return known->second.replan || known->second.from_first_step;
 }
 
 void Session::noteBackwardBegins() noexcept {
@@ -301,7 +307,7 @@ void Session::finishStep(StepSummary summary) {
   // First: no plan is made for a budget that is too small.
   if (ended->decides || !budget())
     analyse(*trace, ended->first, ended->alone, ended->budget_number);
-  requestPlan({trace, ended->first, ended->alone});
+  plans_.ask({trace, ended->first, ended->alone});
 }
 
 std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary& summary,
@@ -312,7 +318,7 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   budget_.endStep(held, summary.opened);
   if (auto& placement = trained_.placement(); placement && summary.observed) {
     placement->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
-    if (placement->hasWork()) changed_.notify_all();
+    if (placement->hasWork()) planning_.wake();
   }
   if (!summary.had_backward) return std::nullopt;
   trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
@@ -350,27 +356,6 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   ended.growth = verdict.grown().takeDue(held);
   programs_.noteRecorded(summary.trace);
   return ended;
-}
-
-bool Session::wantsPlan(const Held& held, const scheduler::Trace& trace) {
-  if (planning_ || keepsEverything()) return false;
-  const BudgetRefusal& refusal = budget_.verdict().refusal();
-  if (refusal.ends(held) && !refusal.inPipeline(held)) return false;  // no plan could hold it
-  Program& known = programs_[trace.signature];
-  if (!budget()) {  // to foresee what one would do; and other ranks wait for its word
-    const bool foresees = steps_ >= kStepsForOutlook && programs_.size() <= kPlannedAtOnce;
-    const bool tells = trace.group_size > 1 && steps_ >= 2;
-    if (known.asked || !(foresees || tells)) return false;
-    return known.asked = planning_ = true;
-  }
-  const bool first_plan_is_old = known.from_first_step && steps_ >= 3;
-  if (known.asked && !known.replan && !first_plan_is_old) return false;
-  // Where shapes change with each step a plan is of use only for what comes back.
-  if (programs_.size() > kPlannedAtOnce && known.steps < 2) return false;
-  known.replan = false;
-  known.asked = true;
-  planning_ = true;  // by requestPlan(), which asks
-  return true;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -418,11 +403,11 @@ void Session::shutdown() {
     const Held held = mutex_.hold();
     if (std::exchange(closing_, true)) return;
     ends_ = true;
+    planning_.end(held);
     run_trace_.endEarly();
     snapshots_.endEarly();
   }
-  changed_.notify_all();
-  if (planner_.joinable()) planner_.join();
+  planning_.join();
   // It has trained nothing, and its parent's is not its own.
   if (forked_ && (!awake_ || !shows_)) return;
   if (awake_ && !discovery_.settled(mutex_.hold())) settleAtEnd();

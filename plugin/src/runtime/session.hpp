@@ -6,13 +6,11 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "config/current_config.hpp"
@@ -25,7 +23,6 @@
 #include "out_of_memory/live_shares.hpp"
 #include "out_of_memory/out_of_memory.hpp"
 #include "plan/plan.hpp"
-#include "plan/plan_search.hpp"
 #include "runtime/budget_controller.hpp"
 #include "runtime/budget_outlook.hpp"
 #include "runtime/eviction_costs.hpp"
@@ -34,6 +31,7 @@
 #include "runtime/late_backwards.hpp"
 #include "runtime/metrics_export.hpp"
 #include "runtime/observed_turn.hpp"
+#include "runtime/planning_service.hpp"
 #include "runtime/program_table.hpp"
 #include "runtime/rank_discovery.hpp"
 #include "runtime/rank_identity.hpp"
@@ -43,6 +41,7 @@
 #include "runtime/run_summary.hpp"
 #include "runtime/run_view.hpp"
 #include "runtime/step_begin.hpp"
+#include "runtime/step_planning.hpp"
 #include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
 #include "runtime/steps_to_record.hpp"
@@ -55,8 +54,10 @@ class Session : JobClient::Process {
  public:
   using Held = SessionGuard::Held;
 
-  // `make_control`: once, before it returns.
-  Session(Config config, std::string torch_version, const RunControl::Make& make_control);
+  // `make_control`: once, before it returns. `searches`: for plans in place of the planner that the
+  // configuration names, and outlives this; nullptr: that one does.
+  Session(Config config, std::string torch_version, const RunControl::Make& make_control,
+          const scheduler::Planner* searches = nullptr);
   ~Session() override;
   static Session* current() noexcept;  // nullptr before start()
   static void start(Config config, std::string torch_version, const RunControl::Make& make_control);
@@ -158,6 +159,8 @@ class Session : JobClient::Process {
   void noteBackwardBegins() noexcept;            // first unpack of a step
   void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all compared?
   void rehearsalFailed(const Plan& plan, const std::string& why);  // by no op's fault
+  // What a rehearsal takes is to fail where it would go over the budget.
+  bool rehearsesWithinBudget() const;
   void disable(const std::string& why);  // pass-through from now on, said once
   // One line on stderr each, tagged with the rank.
   void warn(const std::string& text) const;
@@ -185,21 +188,8 @@ class Session : JobClient::Process {
   SessionGuard& guard() const noexcept { return mutex_; }
   RunView view(const Held& held) const;
   // There is work for the planning thread, which RunControl knows of. Without the guard.
-  void wakePlanning() { changed_.notify_all(); }
-  // Of the planning thread: one that fits so much, where any does. Throws what planners do.
-  std::shared_ptr<Plan> planWithin(const scheduler::Trace& trace, bool first_step,
-                                   std::int64_t cap) const;
-  // nullptr: it cannot be drawn, which is no reason to do without a plan.
-  std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
-                                           const scheduler::TraceGraph& step,
-                                           const scheduler::Schedule& schedule) const noexcept;
-  struct AskedPlan {  // of one program, for a budget that was asked for
-    const scheduler::Trace& trace;
-    std::shared_ptr<Plan> plan;  // nullptr: nothing is to be dropped
-    std::int64_t predicted_peak_bytes = 0, plain_peak_bytes = 0;
-    bool first_step = false;  // it was made of
-  };
-  void takePlan(const Held& held, const AskedPlan& asked);
+  void wakePlanning() { planning_.wake(); }
+  StepPlanning& plans() noexcept { return plans_; }
   // All programs, as if they were new; and the budget is judged again.
   void planAllAnew(const Held& held);
 
@@ -209,11 +199,6 @@ class Session : JobClient::Process {
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:
-  struct ToPlan {
-    std::shared_ptr<const scheduler::Trace> trace;
-    bool first_step = false;
-  };
-
   // Which rank it is (session_place.cpp).
   void readPlace();  // before the first step
   std::chrono::steady_clock::time_point nextPlaceLook(const Held& held) const;
@@ -231,31 +216,14 @@ class Session : JobClient::Process {
   // The job's plan (session_job.cpp), by the planning thread.
   JobClient::Here here() const;
   void pollJob();
-  RankPlanning::Limits jobLimits(std::int64_t cap, std::optional<std::int64_t> budget) const;
   void seeStages(const std::vector<std::int32_t>& stages) override;
   void fallShort(const JobFindings::Rank& of) override;
   void endRound(const std::string& why) override;
   void adopt(const RankJob::Decision& decision) override;
   void stopOnceAdvised();
-  // `budget_number`, here and below: of the budget, when what is told or planned was begun.
-  void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
-               const RankPlanning::Limits& limits, int budget_number);
-  void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
   // What a run took (session_summary.cpp).
   RunSummary summary(const Held& held) const;
   void sayAtEnd();
-  void preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
-                      Planned& planned) const;
-  std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
-                               double plan_seconds) const;
-  // The only way in which a plan is put in force, from the next step on, or from that one;
-  // nullptr: nothing is to be dropped.
-  void putInForce(const Held& held, Program& known, const std::shared_ptr<Plan>& plan,
-                  std::int64_t predicted_peak_bytes, std::int64_t from_step = 0);
-  void publish(const scheduler::Trace& trace, const Planned& planned, double plan_seconds,
-               int budget_number, std::int64_t from_step = 0);
-  // A recorded step is over: kept for those who ask, and planned where it is wanted.
-  void requestPlan(RecordedStep step);
   void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
   void finishStep(StepSummary summary);
   struct EndedStep;  // nothing: there is nothing to be learnt from it
@@ -271,7 +239,6 @@ class Session : JobClient::Process {
   void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
                  const ExecutorCounters::Totals& done) const;
   void recordSpilling(const Held& held, const Program* known);
-  bool wantsPlan(const Held& held, const scheduler::Trace& trace);
   void planAnew(const Held& held, Program& known);  // so many times
   void planWithoutRejected();
   void say(const std::string& text) const;
@@ -298,24 +265,21 @@ class Session : JobClient::Process {
                             {.plan_without_rejected = [this] { planWithoutRejected(); },
                              .warn = [this](const std::string& text) { warn(text); },
                              .debug = [this](const std::string& text) { debug(text); }}};
-  const PlanSearch search_;
+
+  PlanningService planning_;
 
   mutable SessionGuard mutex_;  // guards all below, but for what says how itself
-  std::condition_variable changed_;
-  std::thread planner_;
-  int threads_ = 1;  // of one op, since wake()
+  int threads_ = 1;             // of one op, since wake()
   bool closing_ = false;
   std::atomic<bool> ends_{false};  // the same, for what does not take the lock
-  bool planning_ = false;
-  std::unique_ptr<ToPlan> to_plan_;
   JobClient job_;
   RankIdentity identity_;
   RankDiscovery discovery_;
   HostOutage outage_{budget_};
   BudgetController budget_;
   BudgetOutlook outlook_;
+  StepPlanning plans_;
   ProgramTable programs_;
-  int said_plans_ = 0;  // under this budget
   StepsToRecord to_record_;
   ObservedTurn turn_;
 

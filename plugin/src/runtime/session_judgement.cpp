@@ -28,7 +28,7 @@ void Session::judgeStep(const Held& held, const StepSummary& summary,
   const ExecutorCounters::Totals done = counters_.totals() - begun_.executor;
   debugStep(held, summary, memory, done);
   if (summary.followed) counters_.addFollowedStep();
-  const StepVerdict verdict = verdictOn({summary, memory, done}, known, planning_);
+  const StepVerdict verdict = verdictOn({summary, memory, done}, known, planning_.isBusy(held));
   if (verdict.followed_plan) known->noteFollowed(verdict.peak_bytes, verdict.offloads_slowly);
   if (verdict.plan_again) known->askAgain();
   if (verdict.spills_unplanned) recordSpilling(held, known);

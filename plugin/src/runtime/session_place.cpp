@@ -22,7 +22,7 @@ void Session::showChild() {
     const Held held = mutex_.hold();
     shows_ = true;
   }
-  changed_.notify_all();  // the planning thread does the rest
+  planning_.wake();  // the planning thread does the rest
 }
 
 // A refusal stands last.

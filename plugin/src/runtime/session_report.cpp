@@ -126,6 +126,9 @@ std::string Session::reportText() const {
   const auto step_time = stepTime(held);
   const RankBudget& of_rank = budget_.ofRank(held);
   const BudgetVerdict& verdict = budget_.verdict();
+  // Of a run that is refused the search, which could tell whether there is a plan, did not end.
+  const bool refused = verdict.refusal().stop(held).raised();
+  const Plan* const plan = refused && program.first.any() ? nullptr : program.plan.get();
   nlohmann::json report = {
       {"version", kVersion},
       {"torch_version", torch_version_},
@@ -169,7 +172,7 @@ std::string Session::reportText() const {
       {"dominating", verdict.refusal().savedText(held)},
       {"pass_through", disabled_.load()},
       {"timeline", timelineJson(*figures_.timeline())},
-      {"plan", planSummary(program.plan.get(), programs_.active().firstStep())},
+      {"plan", planSummary(plan, programs_.active().firstStep())},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(job_.traffic())},
   };

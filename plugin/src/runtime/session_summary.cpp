@@ -59,6 +59,7 @@ void Session::sayAtEnd() try {
     const BudgetVerdict& verdict = budget_.verdict();
     const bool failed = verdict.refusal().stop(held).raised() || verdict.allocationFailed();
     if (steps_ == 0 || failed) return;
+    plans_.sayUnsaid(held);
     run = summary(held);
   }
   const std::string folder =

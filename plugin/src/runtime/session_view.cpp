@@ -52,32 +52,6 @@ RunView Session::view(const Held& held) const {
           .active_from_step = programs_.active().fromStep()};
 }
 
-std::shared_ptr<Plan> Session::planWithin(const scheduler::Trace& trace, bool first_step,
-                                          std::int64_t cap) const {
-  const auto start = std::chrono::steady_clock::now();
-  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
-  Planned planned = search_.best(trace, graph, cap);
-  preferCompared(trace, first_step, cap, planned);
-  search_.replayAhead(trace, planned, cap);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return planOf(trace, planned, took.count());
-}
-
-// The budget that it was made for is in force just now.
-void Session::takePlan(const Held& held, const AskedPlan& asked) {
-  const auto found = programs_.find(asked.trace.signature);
-  if (found == programs_.end()) return;
-  if (asked.plan != nullptr && replay_trust_.rejects(*asked.plan)) return;
-  Program& known = found->second;
-  putInForce(held, known, asked.plan, asked.predicted_peak_bytes);
-  known.plain_peak_bytes = asked.plain_peak_bytes;
-  known.from_first_step = asked.first_step;
-  known.replans = 0;
-  known.replan = false;
-  // The other ranks of its job wait for its word on the new budget: it is planned once more.
-  known.asked = asked.trace.group_size <= 1;
-}
-
 void Session::planAllAnew(const Held& held) {
   for (auto& [signature, known] : programs_) known.forgetVerdict();
   budget_.judgeAgain(held);

@@ -38,6 +38,7 @@ class StepSearch {
     // any machine. None: what the planner does by itself.
     std::optional<std::int64_t> work = {};
     const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for the plan any more
+    const Planner* in_its_place = nullptr;         // searches, and outlives this; nullptr: it does
   };
   using Tell = std::function<void(const std::string& text)>;
 
@@ -48,8 +49,18 @@ class StepSearch {
   // `plain`: the trace's graph, without copies. Throws std::runtime_error where a planner's
   // schedule is not legal, std::invalid_argument where a planner has no `work`.
   PlannedStep best(const Trace& trace, const TraceGraph& plain, Bytes cap) const;
+  // One that fits, without a search: best() is hardly ever worse. Nothing: none was found so, or
+  // another planner than auto was asked, whose plans alone are wanted. Nor one that makes a step
+  // 1.6 times as long, nor one that takes longer to find than a step, and than 75 us an op.
+  std::optional<PlannedStep> first(const Trace& trace, const TraceGraph& plain, Bytes cap) const;
+  // What a plan of an earlier step of the same ops comes to in this one; of its graph the copies
+  // are looked at alone. Nothing: it does not fit or is too slow, or other values are copied now.
+  static std::optional<PlannedStep> again(const Trace& trace, const TraceGraph& plain, Bytes cap,
+                                          const PlannedStep& before);
 
  private:
+  std::chrono::nanoseconds firstTime(const Trace& trace) const;
+  PlannerOptions plannerOptions(std::chrono::nanoseconds time) const;
   PlanResult planWithin(const Graph& graph, Bytes cap) const;
 
   Options options_;

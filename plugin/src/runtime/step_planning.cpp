@@ -1,0 +1,461 @@
+#include "runtime/step_planning.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/no_budget.hpp"
+#include "ebbtide/scheduler/simulator.hpp"
+#include "plan/plan_picture.hpp"
+#include "runtime/plan_improvement.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::Bytes;
+
+constexpr std::size_t kPlannedAtOnce = 8;  // programs; of more, those that came back
+constexpr int kSaidPlans = 3;  // under one budget: of more programs' plans debug lines tell
+
+std::string copiesText(const Plan& plan) {
+  std::string text;
+  if (plan.decodes > 0) text += fmt::format(", {} masks compressed", plan.decodes);
+  if (plan.host_fetches > 0)
+    text += fmt::format(", {} on the host ({})", plan.host_fetches, formatBytes(plan.host_bytes));
+  return text;
+}
+
+std::string planText(const Plan& plan, const Program& of) {
+  return fmt::format(
+      "plan by {}{} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step{}, {:.1f} "
+      "% more time",
+      plan.planner,
+      plan.note.empty() ? "" : fmt::format(" ({} was asked: {})", plan.asked, plan.note),
+      plan.plan_seconds, formatBytes(plan.predicted_peak_bytes), formatBytes(of.plain_peak_bytes),
+      plan.replays, copiesText(plan), 100 * plan.overhead_ratio);
+}
+
+// Does the schedule run none again but the trace's rerunnable ops?
+bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                 const scheduler::Schedule& schedule) {
+  std::vector<bool> ran(graph.graph.ops.size(), false);
+  for (const scheduler::Step& step : schedule.steps) {
+    if (step.kind != scheduler::Step::Kind::kRun) continue;
+    const OpId op = graph.trace_op_of[step.id];
+    if (ran[step.id] && op != scheduler::kNone && !trace.ops[op].rerunnable) return false;
+    ran[step.id] = true;
+  }
+  return true;
+}
+
+}  // namespace
+
+StepPlanning::StepPlanning(Parts parts)
+    : service_(parts.service),
+      budget_(parts.budget),
+      outlook_(parts.outlook),
+      outage_(parts.outage),
+      job_(parts.job),
+      trust_(parts.trust),
+      counters_(parts.counters),
+      ends_(parts.ends),
+      debug_(std::move(parts.debug)) {}
+
+// -----------------------------------------------------------------------------------------------
+// what is asked for
+
+void StepPlanning::ask(RecordedStep step) {
+  {
+    const Held held = run().guard.hold();
+    run().taken.record(step);
+    if (!wants(held, *step.trace)) return;
+    service_.ask(held, std::move(step));
+  }
+  service_.wake();
+}
+
+bool StepPlanning::wants(const Held& held, const scheduler::Trace& trace) {
+  if (service_.isBusy(held) || run().keeps_everything || budget_.paused()) return false;
+  const BudgetRefusal& refusal = budget_.verdict().refusal();
+  if (refusal.ends(held) && !refusal.inPipeline(held)) return false;  // no plan could hold it
+  Program& known = run().programs[trace.signature];
+  if (!budget_.bytes()) {  // to foresee what one would do; and other ranks wait for its word
+    const bool foresees =
+        run().steps >= kStepsForOutlook && run().programs.size() <= kPlannedAtOnce;
+    const bool tells = trace.group_size > 1 && run().steps >= 2;
+    if (known.asked || !(foresees || tells)) return false;
+    return known.asked = true;
+  }
+  const bool first_plan_is_old = known.from_first_step && run().steps >= 3;
+  if (known.asked && !known.replan && !first_plan_is_old) return false;
+  // Where shapes change with each step a plan is of use only for what comes back.
+  if (run().programs.size() > kPlannedAtOnce && known.steps < 2) return false;
+  known.replan = false;
+  known.asked = true;
+  return true;
+}
+
+// -----------------------------------------------------------------------------------------------
+// a step is planned
+
+void StepPlanning::plan(const RecordedStep& step, int budget_number) {
+  try {
+    planOnce(*step.trace, step.first_step, budget_number);
+  } catch (const std::exception& error) {
+    sayUnplanned(*step.trace, error.what());
+  }
+  const Held held = run().guard.hold();
+  endSearch(held, budget_number);
+}
+
+// What was begun for a budget that holds no more, or with an op that is not run again, is begun
+// anew. A first plan that is in force all the same, after a pause, say, is searched for again.
+void StepPlanning::endSearch(const Held& held, int budget_number) {
+  const auto [first, cut] = service_.endSearch(held);
+  if (!cut && budget_number == budget_.number(held)) return;
+  run().to_record.atLeast(2);
+  if (first == nullptr) return;
+  const auto known = run().programs.find(first->signature);
+  if (known != run().programs.end() && known->second.plan == first) known->second.replan = true;
+}
+
+void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_number) {
+  const auto start = std::chrono::steady_clock::now();
+  trust_.keepRejected(trace);
+  scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+  const std::optional<Bytes> budget = budget_.bytes();
+  if (!budget) {
+    outlook_.foresee(trace, graph);
+    if (trace.group_size <= 1) return;
+    scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
+    tellJob(trace, {std::move(graph), std::move(everything), {}}, jobLimits(kNoBudgetBytes, budget),
+            budget_number);
+    return;
+  }
+  const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
+  auto shares = scheduler::activationShares(trace, graph);
+  const Bytes cap = run().trained.planningCapBytes();
+  const RankPlanning::Limits limits = jobLimits(cap, budget);
+  {
+    const Held held = run().guard.hold();
+    const auto program = run().programs.find(trace.signature);
+    if (program == run().programs.end()) return;        // forgotten meanwhile
+    if (budget_number != budget_.number(held)) return;  // another one by now: so will be the plan
+    Program& known = program->second;
+    known.plain_peak_bytes = plain.peak_bytes;
+    known.activation_bytes = graph.activation_bytes;
+    known.shares = std::move(shares);
+    known.from_first_step = first_step;
+    if (plain.peak_bytes <= cap) {
+      known.dropPlan();
+      known.predicted_peak_bytes = plain.peak_bytes;
+      BudgetNotices& notices = budget_.verdict().notices();
+      if (!first_step) notices.noteFits(held, {plain.peak_bytes, graph.activation_bytes});
+      notices.sayFits(held);
+    }
+  }
+  if (plain.peak_bytes <= cap) {
+    scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
+    if (!first_step)
+      tellJob(trace, {std::move(graph), std::move(everything), {}}, limits, budget_number);
+    return;
+  }
+  // What the first step tells of times and of the base is worth no search: a later one is.
+  const bool at_once = publishFirst(trace, graph, cap, start, budget_number);
+  if (at_once && first_step) return;
+  // One that this step does not fit is no better than any that the search finds.
+  if (at_once || outage_.began()) {
+    const Held held = run().guard.hold();
+    const auto known = run().programs.find(trace.signature);
+    if (known != run().programs.end() && known->second.first.is(known->second.plan))
+      service_.improve(held, known->second.plan);
+  }
+  Planned planned = service_.search().best(trace, graph, cap);
+  if (service_.isCut()) return;
+  preferCompared(trace, first_step, cap, planned);
+  std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
+  if (trace.group_size > 1)
+    own = StepSchedule{planned.step, planned.result.schedule, planned.result.planner};
+  const auto publish_now = [&] {
+    service_.search().replayAhead(trace, planned, cap);
+    const std::chrono::duration<double> plan_time = std::chrono::steady_clock::now() - start;
+    publish(trace, planned, plan_time.count(), budget_number);
+  };
+  publish_now();
+  if (own && job_.follow(trace, planned, limits)) publish_now();
+  if (own && !first_step) tellJob(trace, *own, limits, budget_number);
+}
+
+// Where no originals can be spilled no plan can be rehearsed: one that replays only what has been
+// compared is taken, unless its peak is higher.
+void StepPlanning::preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
+                                  Planned& planned) const {
+  if (!outage_.began()) return;
+  scheduler::Trace compared = trace;
+  bool any = false;
+  {
+    const Held held = run().guard.hold();
+    const auto known = run().programs.find(trace.signature);
+    if (known == run().programs.end()) return;
+    for (std::size_t op = 0; op < compared.ops.size(); ++op) {
+      const bool was = known->second.compared.contains(static_cast<OpId>(op));
+      compared.ops[op].rerunnable = compared.ops[op].rerunnable && was;
+      any = any || was;
+    }
+  }
+  if (!any || replaysOnly(compared, planned.step, planned.result.schedule)) return;
+  Planned other = service_.search().best(
+      compared, scheduler::buildGraph(compared, {.first_step = first_step}), cap);
+  const bool higher = other.simulated.peak_bytes > std::max(cap, planned.simulated.peak_bytes);
+  const std::int64_t longer = other.simulated.recompute_ns - planned.simulated.recompute_ns;
+  debug_(fmt::format("a plan of replays that were compared before: {} peak, {:.1f} ms longer",
+                     higher ? "higher" : "no higher", static_cast<double>(longer) * 1e-6));
+  if (!higher) planned = std::move(other);
+}
+
+std::shared_ptr<Plan> StepPlanning::within(const scheduler::Trace& trace, bool first_step,
+                                           std::int64_t cap) const {
+  const auto start = std::chrono::steady_clock::now();
+  const scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+  Planned planned = service_.search().best(trace, graph, cap);
+  preferCompared(trace, first_step, cap, planned);
+  service_.search().replayAhead(trace, planned, cap);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return planOf(trace, planned, took.count());
+}
+
+std::shared_ptr<const PlanPicture> StepPlanning::drawn(
+    const scheduler::Trace& trace, const scheduler::TraceGraph& step,
+    const scheduler::Schedule& schedule) const noexcept try {
+  return std::make_shared<const PlanPicture>(drawPlan(trace, step, schedule));
+} catch (const std::exception& error) {
+  if (run().config->log_level == "debug")
+    std::fprintf(stderr, "[ebbtide rank %d] debug: a step could not be drawn: %s\n",
+                 run().config->rank, error.what());
+  return nullptr;
+}
+
+std::shared_ptr<Plan> StepPlanning::planOf(const scheduler::Trace& trace, const Planned& planned,
+                                           double plan_seconds) const {
+  const auto& [step, result, simulated] = planned;
+  std::shared_ptr<Plan> plan = makePlan(trace, step, result.schedule);
+  plan->planner = result.planner;
+  plan->asked = run().config->planner;
+  plan->note = result.note;
+  plan->predicted_peak_bytes = simulated.peak_bytes;
+  plan->recompute_ns = simulated.recompute_ns;
+  plan->overhead_ratio = planned.overheadRatio(trace);
+  plan->plan_seconds = plan_seconds;
+  plan->feasible = result.feasible;
+  plan->picture = drawn(trace, step, result.schedule);
+  return plan;
+}
+
+// -----------------------------------------------------------------------------------------------
+// a plan comes into force
+
+void StepPlanning::putInForce(const Held&, Program& known, const std::shared_ptr<Plan>& plan,
+                              std::int64_t predicted_peak_bytes, std::int64_t from_step) {
+  if (plan != nullptr) {
+    if (known.plan != nullptr && plan->doesAs(*known.plan)) plan->course = known.plan->course;
+    plan->trusted = known.hasCompared(*plan);
+    run().metrics.expectReplays(*plan);
+  }
+  if (known.adopt(plan, predicted_peak_bytes, from_step, run().steps + 1)) counters_.addReplan();
+}
+
+// Ranks that exchange messages agree on what each of them runs, replays ahead of messages included:
+// what is run for some seconds would be told to none of the others.
+bool StepPlanning::takesFirst(const Held& held, const scheduler::Trace& trace,
+                              int budget_number) const {
+  if (trace.group_size > 1 || outage_.began()) return false;
+  if (ends_ || budget_number != budget_.number(held)) return false;
+  const auto program = run().programs.find(trace.signature);
+  if (program == run().programs.end() || program->second.later_plan != nullptr) return false;
+  const Program& known = program->second;
+  // One that could not be rehearsed would be found again.
+  return known.first.is(known.plan) || (known.plan == nullptr && known.failed_rehearsals == 0);
+}
+
+// Of a first plan that is in force, what it comes to in this step.
+std::optional<Planned> StepPlanning::findFirst(const scheduler::Trace& trace,
+                                               const scheduler::TraceGraph& graph, Bytes cap) {
+  FirstPlan before;
+  {
+    const Held held = run().guard.hold();
+    const auto known = run().programs.find(trace.signature);
+    if (known != run().programs.end() && known->second.first.is(known->second.plan))
+      before = known->second.first;
+  }
+  if (before.any()) {
+    if (auto found = PlanSearch::again(trace, graph, cap, before.made())) return found;
+  }
+  return service_.search().first(trace, graph, cap);
+}
+
+// Nothing is said of the budget by it, nor of the plan: what the search finds decides.
+bool StepPlanning::publishFirst(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                                Bytes cap, Time start, int budget_number) try {
+  if (!takesFirst(run().guard.hold(), trace, budget_number)) return false;
+  std::optional<Planned> planned = findFirst(trace, graph, cap);
+  if (!planned) return false;
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const std::shared_ptr<Plan> plan = planOf(trace, *planned, took.count());
+  const Held held = run().guard.hold();
+  if (!takesFirst(held, trace, budget_number) || trust_.rejects(*plan)) return false;
+  Program& known = run().programs[trace.signature];
+  putInForce(held, known, plan, plan->predicted_peak_bytes);
+  known.first = FirstPlan(plan, std::move(*planned));
+  run().to_record.atLeast(3);
+  debug_("at first a " + planText(*plan, known));
+  return true;
+} catch (const std::exception& error) {  // a search may do better
+  debug_(std::string("no plan at once: ") + error.what());
+  return false;
+}
+
+void StepPlanning::publish(const scheduler::Trace& trace, const Planned& planned,
+                           double plan_seconds, int budget_number, std::int64_t from_step) {
+  const std::shared_ptr<Plan> plan = planOf(trace, planned, plan_seconds);
+  const Held held = run().guard.hold();
+  if (ends_) return;
+  const auto program = run().programs.find(trace.signature);
+  if (program == run().programs.end()) return;        // forgotten meanwhile
+  if (budget_number != budget_.number(held)) return;  // as planOnce()
+  Program& known = program->second;
+  // While it was made a rehearsal found out, or a write to the host failed.
+  if (trust_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
+    known.replan = true;
+    run().to_record.atLeast(2);
+    return;
+  }
+  run().to_record.atLeast(3);  // whichever it is: another one may have been asked for meanwhile
+  // A first plan that steps found wanting goes in any case.
+  const std::shared_ptr<const Plan>& first = service_.improved(held);
+  const bool stays = first != nullptr && known.plan == first && !known.replan &&
+                     !PlanImprovement::pays(*first, *plan, known.hasCompared(*plan));
+  if (stays) {
+    known.first = {};
+    return notePlanned(held, known, *first);
+  }
+  putInForce(held, known, plan, planned.simulated.peak_bytes, from_step);
+  notePlanned(held, known, *plan);
+}
+
+// No better one is searched for any more.
+void StepPlanning::notePlanned(const Held& held, Program& known, const Plan& plan) {
+  if (!plan.feasible) outage_.giveUp(held);
+  budget_.verdict().notices().notePlan(held, {.feasible = plan.feasible,
+                                              .predicted_peak_bytes = plan.predicted_peak_bytes,
+                                              .host_bytes = plan.host_bytes});
+  sayPlan(held, known, plan);
+}
+
+// Where each step is a program of its own such lines tell of what no step follows.
+void StepPlanning::sayPlan(const Held& held, Program& known, const Plan& plan) {
+  const std::string text = planText(plan, known);
+  if (budget_.verdict().refusal().ends(held) || std::exchange(known.said_plan, true) ||
+      said_plans_++ >= kSaidPlans) {
+    debug_(text);
+  } else {
+    run().say(text);
+  }
+}
+
+// The plan in force holds on, if there is one.
+void StepPlanning::sayUnplanned(const scheduler::Trace& trace, const std::string& why) {
+  const Held held = run().guard.hold();
+  const auto program = run().programs.find(trace.signature);
+  if (program == run().programs.end() || program->second.plan == nullptr)
+    return run().warn("no plan could be made, values are spilled instead: " + why);
+  run().warn("no better plan could be made, the one before is followed: " + why);
+  run().to_record.atLeast(3);
+  Program& known = program->second;
+  if (!known.first.is(known.plan)) return;
+  known.first = {};
+  notePlanned(held, known, *known.plan);
+}
+
+// The run was too short for a search to end: its last step followed this plan all the same.
+void StepPlanning::sayUnsaid(const Held& held) {
+  const std::shared_ptr<const Plan> plan = run().programs.active().plan();
+  const auto known = plan != nullptr ? run().programs.find(plan->signature) : run().programs.end();
+  if (known != run().programs.end() && known->second.first.any())
+    sayPlan(held, known->second, *plan);
+}
+
+// The budget that it was made for is in force just now.
+void StepPlanning::take(const Held& held, const AskedPlan& asked) {
+  const auto found = run().programs.find(asked.trace.signature);
+  if (found == run().programs.end()) return;
+  if (asked.plan != nullptr && trust_.rejects(*asked.plan)) return;
+  Program& known = found->second;
+  putInForce(held, known, asked.plan, asked.predicted_peak_bytes);
+  known.plain_peak_bytes = asked.plain_peak_bytes;
+  known.from_first_step = asked.first_step;
+  known.replans = known.failed_rehearsals = 0;
+  known.replan = false;
+  // The other ranks of its job wait for its word on the new budget: it is planned once more.
+  known.asked = asked.trace.group_size <= 1;
+}
+
+// -----------------------------------------------------------------------------------------------
+// the job's plan
+
+RankPlanning::Limits StepPlanning::jobLimits(std::int64_t cap,
+                                             std::optional<std::int64_t> budget) const {
+  const Held held = run().guard.hold();
+  return job_.limits(cap, budget, budget_.ofRank(held).asksOthers());
+}
+
+// Others may ask for plans meanwhile.
+void StepPlanning::tellJob(const scheduler::Trace& trace, const StepSchedule& own,
+                           const RankPlanning::Limits& limits, int budget_number) try {
+  {
+    const Held held = run().guard.hold();
+    if (budget_number != budget_.number(held)) return;
+    service_.noteTold(held);
+  }
+  job_.tell(trace, own, limits);
+  {
+    const Held held = run().guard.hold();
+    if (budget_number != budget_.number(held)) return;  // it tells more soon
+    budget_.verdict().refusal().stop(held).noteTold(job_.takesPart());
+  }
+  service_.wake();
+} catch (const std::exception& error) {
+  debug_(std::string("no part in a plan of the job: ") + error.what());
+}
+
+// What may be planned with has changed since it was made: what is over that, and over what the
+// rank runs by now, is made anew from the next recorded step.
+void StepPlanning::adopt(const RankJob::Decision& decision) try {
+  int budget_number = 0;
+  {
+    const Held held = run().guard.hold();
+    budget_number = budget_.number(held);
+  }
+  const Bytes cap = run().trained.planningCapBytes();
+  Planned planned;
+  JobClient::put(decision.schedule, cap, planned);
+  if (!planned.result.feasible) {
+    const Held held = run().guard.hold();
+    const auto program = run().programs.find(decision.trace.signature);
+    if (program == run().programs.end()) return;
+    Program& known = program->second;
+    const Bytes now = known.plan ? known.plan->predicted_peak_bytes : known.plain_peak_bytes;
+    if (planned.simulated.peak_bytes > now) {
+      known.askAgain();
+      run().to_record.atLeast(2);
+      return;
+    }
+  }
+  service_.search().replayAhead(decision.trace, planned, cap);
+  publish(decision.trace, planned, 0, budget_number, decision.from_step);
+} catch (const std::exception& error) {
+  debug_(std::string("the job's plan could not be used: ") + error.what());
+}
+
+}  // namespace ebbtide::plugin

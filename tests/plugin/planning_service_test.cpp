@@ -1,0 +1,84 @@
+#include "runtime/planning_service.hpp"
+
+#include <gtest/gtest.h>
+
+namespace ebbtide::plugin {
+namespace {
+
+class PlanningServiceTest : public testing::Test {
+ protected:
+  static RecordedStep step() { return {.trace = std::make_shared<const scheduler::Trace>()}; }
+
+  SessionGuard guard_;
+  PlanningService service_{{}, nullptr};
+};
+
+TEST_F(PlanningServiceTest, IsBusyUntilAStepIsPlanned) {
+  const auto held = guard_.hold();
+  EXPECT_FALSE(service_.isBusy(held));
+  service_.ask(held, step());
+  EXPECT_TRUE(service_.isBusy(held));
+  EXPECT_TRUE(service_.take(held));
+  EXPECT_TRUE(service_.isBusy(held));
+  service_.endSearch(held);
+  EXPECT_FALSE(service_.isBusy(held));
+  EXPECT_FALSE(service_.take(held));
+}
+
+// While it tells other ranks, who are not waited for.
+TEST_F(PlanningServiceTest, MayBeAskedForAnotherMeanwhile) {
+  const auto held = guard_.hold();
+  service_.ask(held, step());
+  service_.take(held);
+  service_.noteTold(held);
+  EXPECT_FALSE(service_.isBusy(held));
+  service_.ask(held, step());
+  service_.endSearch(held);
+  EXPECT_TRUE(service_.isBusy(held));
+  EXPECT_TRUE(service_.take(held));
+}
+
+// Without a plan that is followed meanwhile a search goes on: what it finds is needed.
+TEST_F(PlanningServiceTest, OnlyASearchForABetterPlanIsCut) {
+  const auto held = guard_.hold();
+  service_.cut(held);
+  EXPECT_FALSE(service_.isCut());
+  const auto plan = std::make_shared<const Plan>();
+  service_.improve(held, plan);
+  service_.cut(held);
+  EXPECT_TRUE(service_.isCut());
+  const PlanningService::Ended ended = service_.endSearch(held);
+  EXPECT_EQ(ended.first, plan);
+  EXPECT_TRUE(ended.cut);
+  EXPECT_EQ(service_.improved(held), nullptr);
+  EXPECT_FALSE(service_.isCut());
+  EXPECT_FALSE(service_.endSearch(held).cut);
+}
+
+TEST_F(PlanningServiceTest, AtTheEndNobodyWaitsForAnySearch) {
+  const auto held = guard_.hold();
+  service_.end(held);
+  EXPECT_TRUE(service_.isCut());
+  service_.take(held);
+  EXPECT_TRUE(service_.isCut());
+  EXPECT_FALSE(service_.endSearch(held).cut);  // nothing is begun anew
+}
+
+TEST_F(PlanningServiceTest, IsWokenOnItsOwnThread) {
+  bool on_thread = false, woken = false;
+  service_.begin([&] {
+    on_thread = PlanningService::onThread();
+    auto held = guard_.hold();
+    service_.await(held, std::chrono::steady_clock::now() + std::chrono::hours(1),
+                   [] { return false; });
+    woken = service_.take(held).has_value();
+  });
+  service_.ask(guard_.hold(), step());
+  service_.join();  // which wakes it
+  EXPECT_TRUE(on_thread);
+  EXPECT_TRUE(woken);
+  EXPECT_FALSE(PlanningService::onThread());
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin

@@ -1,0 +1,495 @@
+// A session whose plan is there at once, while a search that the test holds back goes on.
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "controlled_session.hpp"
+#include "ebbtide/scheduler/planner.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using scheduler::Bytes;
+using scheduler::Graph;
+using scheduler::PlannerOptions;
+using scheduler::PlanResult;
+using test::kMib;
+
+// Searches until it is let go of, and finds then what it is told.
+class HeldSearch : public scheduler::Planner {
+ public:
+  using Finds = std::function<PlanResult(const Graph&, Bytes)>;
+
+  scheduler::PlannerInfo info() const override { return {"held", "this test", "none"}; }
+  PlanResult plan(const Graph& graph, Bytes budget_bytes,
+                  const PlannerOptions& options) const override {
+    Finds finds;
+    {
+      std::unique_lock lock(mutex_);
+      const int search = ++begun_;
+      changed_.notify_all();
+      // Who cancels wakes nobody.
+      while (let_go_ < search && !*options.cancelled)
+        changed_.wait_for(lock, std::chrono::milliseconds(1));
+      if (*options.cancelled) ++cut_;
+      finds = finds_;
+    }
+    return finds(graph, budget_bytes);
+  }
+
+  void awaitBegun(int searches) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(
+        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return begun_ >= searches; }))
+        << "begun: " << begun_;
+  }
+  void letGo(Finds finds) {
+    const std::scoped_lock lock(mutex_);
+    finds_ = std::move(finds);
+    let_go_ = begun_;
+    changed_.notify_all();
+  }
+  int begun() const {
+    const std::scoped_lock lock(mutex_);
+    return begun_;
+  }
+  int cut() const {
+    const std::scoped_lock lock(mutex_);
+    return cut_;
+  }
+
+  static PlanResult everything(const Graph& graph, Bytes budget_bytes) {
+    PlanResult result;
+    result.schedule = scheduler::keepEverything(graph);
+    result.peak_bytes = scheduler::simulate(graph, result.schedule).peak_bytes;
+    result.feasible = result.peak_bytes <= budget_bytes;
+    result.planner = "held";
+    return result;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable int begun_ = 0, cut_ = 0;
+  int let_go_ = 0;
+  Finds finds_ = everything;
+};
+
+// By the slowest single-pass schedule that fits.
+PlanResult slowPlan(const Graph& graph, Bytes budget_bytes) {
+  return scheduler::planner("chen").plan(graph, budget_bytes, {});
+}
+
+PlanResult failingPlan(const Graph&, Bytes) {
+  throw std::runtime_error("the search failed");
+}
+
+// For so many bytes more, of replays of these ops alone: it is better by what it need not replay.
+HeldSearch::Finds replayingOnly(std::vector<bool> may_run, Bytes more_bytes) {
+  return [may_run = std::move(may_run), more_bytes](const Graph& graph, Bytes budget_bytes) {
+    Graph allowed = graph;
+    for (std::size_t op = 0; op < allowed.ops.size(); ++op)
+      allowed.ops[op].rerunnable = allowed.ops[op].rerunnable && op < may_run.size() && may_run[op];
+    PlannerOptions options;
+    options.named["work"] = "100000";
+    PlanResult found =
+        scheduler::planner("greedy").plan(allowed, budget_bytes + more_bytes, options);
+    EXPECT_TRUE(found.feasible);
+    EXPECT_GT(found.recompute_ns, 0);
+    return found;
+  };
+}
+
+class SessionFirstPlanTest : public test::ControlledSession {
+ protected:
+  SessionFirstPlanTest() {  // to reject one op is to reject no other
+    for (std::size_t op = 0; op < trace_.ops.size(); ++op) trace_.ops[op].signature = op + 1;
+    config_.planner = "auto";
+    searches_ = &search_;
+  }
+  ~SessionFirstPlanTest() override {
+    if (session_) session_->shutdown();  // before the search goes
+  }
+
+  std::shared_ptr<const Plan> inForce() { return session_->planFor(trace_.ops.front().signature); }
+  // Without a step.
+  std::shared_ptr<const Plan> awaitOther(const std::shared_ptr<const Plan>& plan) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (inForce() == plan && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_NE(inForce(), plan);
+    return inForce();
+  }
+  // Whatever was asked before has been answered: the planning thread refuses this after that.
+  void settle() { EXPECT_EQ(post("/v1/budget", {{"budget", 1}}).status, 409); }
+  // Of a run whose first step has ended.
+  std::shared_ptr<const Plan> firstOf(std::int64_t budget) {
+    begin(budget);
+    EXPECT_EQ(step(), nullptr);
+    const auto first = awaitOther(nullptr);
+    settle();
+    return first;
+  }
+  // Whose third one has: by its figures, and a better one is searched for.
+  std::shared_ptr<const Plan> searchedFor(std::int64_t budget) {
+    firstOf(budget);
+    step();
+    step();
+    search_.awaitBegun(1);
+    const auto first = inForce();
+    EXPECT_NE(first, nullptr);
+    return first;
+  }
+  std::shared_ptr<const Plan> rehearsedInStepsTwoAndThree() {
+    const auto first = step();
+    EXPECT_NE(first, nullptr);
+    session_->rehearsed(*first, true);
+    step();
+    search_.awaitBegun(1);
+    return inForce();
+  }
+  // A step on a trusted plan, to its end.
+  void follow(const StepStart& start) {
+    session_->releaseLog(start.log);
+    StepSummary summary;
+    summary.opened = start.opened;
+    summary.had_backward = summary.recorded = summary.observed = summary.trusted = true;
+    summary.plan = start.plan;
+    summary.trace = trace_;
+    session_->endStep(std::move(summary));
+  }
+  void rejectOneOf(const Plan& plan) {
+    const auto op = static_cast<std::size_t>(
+        std::find(plan.replayed.begin(), plan.replayed.end(), true) - plan.replayed.begin());
+    ASSERT_LT(op, plan.replayed.size());
+    session_->replayTrust().reject(plan.replayed_name[op], plan.op_signatures[op], "it differs");
+  }
+  // Per op of the graph: does this plan replay it?
+  std::vector<bool> firstsOps(const Plan& plan) const {
+    std::vector<bool> replayed;
+    for (const scheduler::OpId op : scheduler::buildGraph(trace_).trace_op_of)
+      replayed.push_back(op != scheduler::kNone && plan.replayed[static_cast<std::size_t>(op)]);
+    return replayed;
+  }
+  scheduler::Trace otherProgram() const {
+    scheduler::Trace other = trace_;
+    other.signature = 2000;
+    for (auto& op : other.ops) op.signature += 100'000;
+    return other;
+  }
+  std::int64_t twoFifths() const { return plain_bytes_ / 5 * 2 + kMib; }  // no plan uses the MiB
+  std::int64_t small() const { return plain_bytes_ - saved_bytes_ / 2 + 8 * kMib; }
+
+  HeldSearch search_;
+};
+
+// Of the first step's figures: the search begins with the third step's, which has been recorded as
+// those between were.
+TEST_F(SessionFirstPlanTest, IsInForceAtTheNextStepAndSearchedForOnceTheBaseIsSettled) {
+  const auto first = firstOf(small());
+  ASSERT_NE(first, nullptr);
+  EXPECT_TRUE(first->feasible);
+  EXPECT_FALSE(first->trusted);
+  EXPECT_EQ(step(), first);
+  EXPECT_EQ(search_.begun(), 0);
+  session_->rehearsed(*first, true);
+  EXPECT_EQ(step(), first);
+  search_.awaitBegun(1);
+  // The same plan, by this step's figures; what was compared was.
+  const auto now = inForce();
+  ASSERT_NE(now, nullptr);
+  EXPECT_EQ(now->replayed, first->replayed);
+  EXPECT_TRUE(now->trusted);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), now);
+  EXPECT_EQ(search_.begun(), 1);
+}
+
+TEST_F(SessionFirstPlanTest, StaysWhereTheSearchFindsNoneThatFits) {
+  const auto first = searchedFor(small());
+  search_.letGo(HeldSearch::everything);  // which is more than the budget
+  settle();
+  EXPECT_EQ(inForce(), first);
+  EXPECT_EQ(step(), first);
+}
+
+TEST_F(SessionFirstPlanTest, StaysWhereTheSearchFindsASlowerOne) {
+  const auto first = searchedFor(small());
+  search_.letGo(slowPlan);
+  settle();
+  EXPECT_EQ(inForce(), first);
+}
+
+// Of a twentieth more than two fifths of the plain peak less is replayed, and all that is was. It
+// is trusted as soon as the first plan's replays have been compared, whichever of both did so.
+TEST_F(SessionFirstPlanTest, GivesWayToOneThatReplaysLessAndNeedsNoRehearsal) {
+  firstOf(twoFifths());
+  const auto first = rehearsedInStepsTwoAndThree();
+  search_.letGo(replayingOnly(firstsOps(*first), plain_bytes_ / 20));
+  const auto better = awaitOther(first);
+  ASSERT_NE(better, nullptr);
+  EXPECT_TRUE(better->trusted);
+  EXPECT_EQ(step(), better);
+}
+
+// None of the first plan's replays has been compared so far; then they are, by a step that began
+// with it: all that the better plan replays is among them.
+TEST_F(SessionFirstPlanTest, GivesWayToOneThatHasToBeRehearsed) {
+  const auto first = searchedFor(twoFifths());
+  search_.letGo(replayingOnly(firstsOps(*first), plain_bytes_ / 20));
+  const auto better = awaitOther(first);
+  ASSERT_NE(better, nullptr);
+  EXPECT_FALSE(better->trusted);
+  session_->rehearsed(*first, true);
+  EXPECT_TRUE(better->trusted);
+}
+
+// The same, of a step of 1,000 s: no other plan is worth it.
+TEST_F(SessionFirstPlanTest, StaysWhereTheSearchGainsLittle) {
+  trace_.duration_ns = 1'000'000'000'000;
+  firstOf(twoFifths());
+  const auto first = rehearsedInStepsTwoAndThree();
+  search_.letGo(replayingOnly(firstsOps(*first), plain_bytes_ / 20));
+  settle();
+  EXPECT_EQ(inForce(), first);
+}
+
+// Replays take more than 0.6 of a step of 0.1 s: it waits less without them.
+TEST_F(SessionFirstPlanTest, IsNoneWhereItMakesAStepMuchLonger) {
+  trace_.duration_ns = 100'000'000;
+  begin(twoFifths());
+  step();
+  search_.awaitBegun(1);
+  EXPECT_EQ(inForce(), nullptr);
+}
+
+// The search that was under way finds nothing better; what was asked for is done after it.
+TEST_F(SessionFirstPlanTest, IsPlannedAgainWhereThatWasAskedForMeanwhile) {
+  searchedFor(small());
+  ASSERT_EQ(post("/v1/replan").status, 202);
+  for (int i = 0; i < 3; ++i) step();  // that would have been recorded for it
+  StepSummary next;
+  next.plan = inForce();
+  EXPECT_FALSE(session_->wantsTrace(next));
+  search_.letGo(HeldSearch::everything);
+  settle();
+  EXPECT_TRUE(session_->wantsTrace(next));
+  step();
+  search_.awaitBegun(2);
+}
+
+// The optimizer's state is there by the third step: a first plan of that step, and one search.
+TEST_F(SessionFirstPlanTest, IsFoundAgainOnceTheBaseHasGrown) {
+  const auto first = firstOf(small());
+  trace_.base_bytes += 4 * kMib;
+  EXPECT_EQ(step(), first);
+  StepStart start = session_->beginStep();
+  follow(start);  // which takes none of the bytes that were foreseen: the plan was wrong
+  search_.awaitBegun(1);
+  const auto second = inForce();
+  ASSERT_NE(second, nullptr);
+  EXPECT_NE(second, first);
+  EXPECT_LE(second->predicted_peak_bytes, small());
+  search_.letGo(HeldSearch::everything);
+  settle();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), second);
+  settle();
+  EXPECT_EQ(search_.begun(), 1);
+}
+
+// It was found wanting while the search went on, which replaces it: that one is not planned again.
+TEST_F(SessionFirstPlanTest, ThatWasFoundWantingGoesAndIsNotSearchedForTwice) {
+  const auto first = searchedFor(small());
+  StepStart start = session_->beginStep();
+  follow(start);
+  search_.letGo(slowPlan);
+  const auto other = awaitOther(first);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), other);
+  settle();
+  EXPECT_EQ(search_.begun(), 1);
+}
+
+TEST_F(SessionFirstPlanTest, ThatCouldNotBeRehearsedIsNotFoundAgain) {
+  const auto first = firstOf(small());
+  step();
+  session_->rehearsalFailed(*first, "memory is short");
+  EXPECT_EQ(inForce(), nullptr);
+  step();
+  search_.awaitBegun(1);
+  EXPECT_EQ(inForce(), nullptr);
+}
+
+// As long as steps may go over the budget to find out what the program needs.
+TEST_F(SessionFirstPlanTest, MayNotGoOverTheBudgetToBeRehearsed) {
+  EXPECT_TRUE(begin(small()).rehearsesWithinBudget());
+  session_->shutdown();
+  EXPECT_FALSE(begin().rehearsesWithinBudget());
+  session_->shutdown();
+  config_.on_infeasible = OnInfeasible::kBestEffort;  // nothing is judged
+  EXPECT_FALSE(begin(small()).rehearsesWithinBudget());
+}
+
+TEST_F(SessionFirstPlanTest, StaysWhereTheSearchFails) {
+  config_.log_level = "info";
+  const auto first = searchedFor(small());
+  testing::internal::CaptureStderr();
+  search_.letGo(failingPlan);
+  settle();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(inForce(), first);
+  EXPECT_NE(said.find("no better plan could be made"), std::string::npos) << said;
+  EXPECT_NE(said.find("the search failed"), std::string::npos) << said;
+  EXPECT_EQ(said.find("values are spilled"), std::string::npos) << said;
+  EXPECT_NE(said.find("plan by " + first->planner + " in "), std::string::npos) << said;
+}
+
+// The figures are the third step's, and what steps do is the same: no other plan took its place.
+TEST_F(SessionFirstPlanTest, OfALaterStepIsNoOtherOne) {
+  const auto first = firstOf(small());
+  const auto course = first->course;
+  step();
+  step();
+  search_.awaitBegun(1);
+  const auto now = inForce();
+  ASSERT_NE(now, nullptr);
+  EXPECT_NE(now, first);
+  EXPECT_EQ(now->course, course);
+  EXPECT_EQ(session_->counters().totals().replans, 0);
+}
+
+// While one is searched for steps of the other are followed, and not recorded.
+TEST_F(SessionFirstPlanTest, OfTwoProgramsOneSearchIsMadeAtATime) {
+  const scheduler::Trace other = otherProgram();
+  begin(small());
+  step();
+  awaitOther(nullptr);
+  settle();
+  step(other);  // no process's first step: it is searched for at once
+  search_.awaitBegun(1);
+  StepSummary summary;
+  summary.plan = inForce();
+  summary.trusted = true;
+  for (int i = 0; i < 4; ++i) step();  // until no more are to be recorded
+  EXPECT_FALSE(session_->wantsTrace(summary));
+  search_.letGo(HeldSearch::everything);
+  settle();
+  step();
+  search_.awaitBegun(2);
+}
+
+// The step that found it ends, and its program gets another plan at once, whatever was searched.
+TEST_F(SessionFirstPlanTest, ThatReplaysARejectedOpEndsItsSearch) {
+  const auto first = searchedFor(small());
+  const auto op = static_cast<std::size_t>(
+      std::find(first->replayed.begin(), first->replayed.end(), true) - first->replayed.begin());
+  ASSERT_LT(op, first->replayed.size());
+  session_->replayTrust().reject(first->replayed_name[op], first->op_signatures[op], "it differs");
+  EXPECT_EQ(inForce(), nullptr);
+  settle();
+  EXPECT_EQ(search_.cut(), 1);
+  EXPECT_EQ(inForce(), nullptr);
+  step();
+  const auto next = awaitOther(nullptr);
+  ASSERT_NE(next, nullptr);
+  EXPECT_FALSE(next->replayed[op]);
+  search_.awaitBegun(2);  // for a better one, without that op
+}
+
+// A pause takes the budget away, and a search for it is for nobody. Once it goes on the plan is in
+// force again, and a better one is searched for again: in its place where that pays.
+TEST_F(SessionFirstPlanTest, OfARunThatIsPausedEndsItsSearch) {
+  const auto first = searchedFor(small());
+  // At once: the planning thread, which would ask whether a step fits, searches.
+  ASSERT_EQ(post("/v1/pause", {{"paused", true}, {"force", true}}).status, 200);
+  EXPECT_EQ(step(), nullptr);
+  settle();
+  EXPECT_EQ(search_.cut(), 1);
+  ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
+  EXPECT_EQ(step(), first);
+  search_.awaitBegun(2);
+  const auto now = inForce();
+  ASSERT_NE(now, nullptr);
+  EXPECT_EQ(now->course, first->course);
+  search_.letGo(slowPlan);
+  settle();
+  EXPECT_EQ(inForce(), now);
+}
+
+// Of a smaller one the plan goes, too; its program gets a first plan that fits it.
+TEST_F(SessionFirstPlanTest, OfAnotherBudgetEndsItsSearch) {
+  const auto first = searchedFor(small());
+  {
+    const auto held = session_->guard().hold();  // as a rank does that learns its stage
+    session_->budgets().ask(held, std::to_string(small() - 4 * kMib));
+  }
+  step();
+  settle();
+  EXPECT_EQ(search_.cut(), 1);
+  step();
+  const auto other = awaitOther(nullptr);
+  ASSERT_NE(other, nullptr);
+  EXPECT_NE(other->course, first->course);
+  EXPECT_LE(other->predicted_peak_bytes, small() - 4 * kMib);
+  search_.awaitBegun(2);
+}
+
+// Who asks for a budget waits for the search, and gets a plan that was searched for.
+TEST_F(SessionFirstPlanTest, GivesWayToThePlanOfABudgetThatIsAskedFor) {
+  const auto first = searchedFor(small());
+  auto answer = ask("POST", "/v1/budget", {{"budget", small() - 4 * kMib}});
+  search_.letGo(HeldSearch::everything);
+  search_.awaitBegun(2);
+  EXPECT_EQ(inForce(), first);
+  search_.letGo(slowPlan);
+  EXPECT_EQ(answer.get().status, 200);
+  const auto asked = step();
+  ASSERT_NE(asked, nullptr);
+  EXPECT_NE(asked->course, first->course);
+  EXPECT_LE(asked->predicted_peak_bytes, small() - 4 * kMib);
+}
+
+// Whoever names a planner gets its plans and no other's.
+TEST_F(SessionFirstPlanTest, IsNoneWhereAPlannerIsNamed) {
+  config_.planner = "greedy";
+  begin(small());
+  step();
+  search_.awaitBegun(1);
+  EXPECT_EQ(inForce(), nullptr);
+  EXPECT_EQ(step(), nullptr);
+  search_.letGo(slowPlan);
+  EXPECT_NE(awaitOther(nullptr), nullptr);
+}
+
+// Ranks that exchange messages agree on what they run.
+TEST_F(SessionFirstPlanTest, IsNoneInAGroupOfRanks) {
+  trace_.group_size = 2;
+  trace_.group_rank = 0;
+  begin(small());
+  step();
+  search_.awaitBegun(1);
+  EXPECT_EQ(inForce(), nullptr);
+}
+
+// The run is over before a better one was searched: it is said that there was a plan.
+TEST_F(SessionFirstPlanTest, OfAShortRunIsSaidAtItsEnd) {
+  config_.log_level = "info";
+  testing::internal::CaptureStderr();
+  const auto first = firstOf(small());
+  EXPECT_EQ(step(), first);
+  const std::string before = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(before.find("plan by "), std::string::npos) << before;
+  testing::internal::CaptureStderr();
+  session_->shutdown();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("plan by " + first->planner + " in "), std::string::npos) << said;
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
