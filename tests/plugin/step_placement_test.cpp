@@ -172,6 +172,18 @@ TEST_F(StepPlacementTest, AFewBytesElsewhereAreNoReasonToPlaceAnew) {
   EXPECT_EQ(placedIn(plan), 8);
 }
 
+// Four steps place 4 of 24 MiB elsewhere, the fifth none.
+TEST_F(StepPlacementTest, OnlyStepsInARowAreAReasonToPlaceAnew) {
+  const auto plan = std::make_shared<Plan>();
+  untilRecorded(plan);
+  placement_.place();
+  for (int i = 0; i < 4; ++i) {
+    for (int k = 0; k < 4; ++k) stepWithAnother(plan, 4 * kMiB + 8192);
+    step(plan);
+  }
+  EXPECT_FALSE(placement_.hasWork());
+}
+
 // 4 MiB beside the 20 in each step. The eight others keep their places while the step is recorded.
 TEST_F(StepPlacementTest, OldAddressesAreTakenUntilThereAreNewOnes) {
   const auto plan = std::make_shared<Plan>();
@@ -206,6 +218,22 @@ TEST_F(StepPlacementTest, ProgramsThatTakeTurnsArePlaced) {
   EXPECT_EQ(placed, 2);
   EXPECT_EQ(placedIn(one), 8);
   EXPECT_EQ(placedIn(other, kMiB / 2), 8);
+}
+
+// It was expected to be the first one's again, and leaves its plan.
+TEST_F(StepPlacementTest, TheSecondRecordedStepMayBeAnyPrograms) {
+  const auto one = std::make_shared<Plan>();
+  const auto other = std::make_shared<Plan>();
+  step(one);
+  step(one);
+  placement_.beginStep(one);
+  placement_.changePlan(other);
+  freeAll(gradients_);
+  placement_.beginBackward();
+  placement_.endStep(/*as_planned=*/false);
+  EXPECT_FALSE(placement_.hasWork());
+  placement_.beginStep(one);
+  EXPECT_TRUE(placement_.hasWork());
 }
 
 TEST_F(StepPlacementTest, AThreadThatIsNotTheStepsChangesNothing) {
