@@ -282,22 +282,21 @@ TEST_F(StepPlacementTest, AWrongGuessIsNoRecordingOfTheGuessedProgram) {
 }
 
 // A step goes on without addresses. It is recorded from its second step on, then 4, 8, 16, 32, 64
-// and each time 64 steps later: from 2, 6, 14, 30, 62, 126, 190. Work is there two steps after
-// that.
+// and 128 steps later: from 2, 6, 14, 30, 62, 126, 254. Work is there two steps after that.
 TEST_F(StepPlacementTest, APlacerThatThrowsIsAskedEverMoreRarely) {
   const auto plan = std::make_shared<Plan>();
   placer_ = [](const auto&, const auto&) -> scheduler::Placement {
     throw std::invalid_argument("no");
   };
   std::vector<int> asked;
-  for (int i = 1; i <= 200; ++i) {
+  for (int i = 1; i <= 300; ++i) {
     EXPECT_EQ(placedIn(plan), 0);
     if (!placement_.hasWork()) continue;
     asked.push_back(i);
     EXPECT_THROW(placement_.place(), std::invalid_argument);
     EXPECT_FALSE(placement_.hasWork());
   }
-  EXPECT_EQ(asked, (std::vector<int>{4, 8, 16, 32, 64, 128, 192}));
+  EXPECT_EQ(asked, (std::vector<int>{4, 8, 16, 32, 64, 128, 256}));
 }
 
 TEST_F(StepPlacementTest, OneThatFailedOnceIsAskedAgain) {

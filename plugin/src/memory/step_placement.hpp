@@ -4,8 +4,10 @@
 //     ─► further steps on that plan take the addresses ─► too many deviations: recorded again, and
 //        until that is placed the old addresses are taken where they still fit
 //
-// A step that repeats is never given up: one that still deviates is recorded again after 4, 8, ...
-// 64 of its steps, and then each 64th.
+// A step that repeats is never given up: one that still deviates is recorded again after 4, 8, 16,
+// ... of its steps. To place it takes up to two seconds of the planning thread, so it comes ever
+// rarer.
+//
 // Steps without a plan are not placed: they fit, or are no two alike.
 // Thread rule: any; of steps on several threads only the one that observes the allocator calls
 // beginStep() and endStep(). place() by the planning thread.
@@ -51,7 +53,7 @@ class StepPlacement {
  private:
   static constexpr int kMostDeviatingSteps = 5;  // in a row, then it is recorded again
   static constexpr int kLeastWaitSteps = 4;      // from one recording to the next
-  static constexpr int kMostDoublings = 4;       // of those
+  static constexpr int kMostDoublings = 20;      // of those
   static constexpr std::size_t kPhases = 2;      // forward, backward
 
   // Plans that do the same are placed alike.
