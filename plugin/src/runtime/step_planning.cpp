@@ -171,6 +171,7 @@ void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_
     const auto known = run().programs.find(trace.signature);
     if (known != run().programs.end() && known->second.first.is(known->second.plan))
       service_.improve(held, known->second.plan);
+    if (budget_number != budget_.number(held)) return;  // by then there was no search to cut
   }
   Planned planned = service_.search().best(trace, graph, cap);
   if (service_.isCut()) return;
