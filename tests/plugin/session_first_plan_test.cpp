@@ -326,6 +326,25 @@ TEST_F(SessionFirstPlanTest, ThatCouldNotBeRehearsedIsNotFoundAgain) {
   EXPECT_EQ(inForce(), nullptr);
 }
 
+// As many that a search finds are rehearsed as where there is no first plan.
+TEST_F(SessionFirstPlanTest, ThatCouldNotBeRehearsedTakesNoTurnOfASearch) {
+  const auto first = firstOf(small());
+  step();
+  session_->rehearsalFailed(*first, "memory is short");
+  for (int search = 1; search <= 1 + Program::kMostReplans; ++search) {
+    step();
+    search_.awaitBegun(search);
+    search_.letGo(slowPlan);
+    const auto found = awaitOther(nullptr);
+    ASSERT_NE(found, nullptr) << search;
+    settle();
+    session_->rehearsalFailed(*found, "memory is short");
+  }
+  step();
+  settle();
+  EXPECT_EQ(search_.begun(), 1 + Program::kMostReplans);
+}
+
 // As long as steps may go over the budget to find out what the program needs.
 TEST_F(SessionFirstPlanTest, MayNotGoOverTheBudgetToBeRehearsed) {
   EXPECT_TRUE(begin(small()).rehearsesWithinBudget());

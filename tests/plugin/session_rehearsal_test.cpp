@@ -95,6 +95,14 @@ TEST_F(SessionRehearsalTest, ThreePartialOnesMakeAnotherPlan) {
   EXPECT_FALSE(next->trusted);  // nothing has been compared whole
 }
 
+// Steps have held it by then; one that goes over it takes it back all the same.
+TEST_F(SessionRehearsalTest, KeepsWithinABudgetThatWasAskedFor) {
+  ASSERT_NE(planned(), nullptr);
+  for (int i = 0; i < 5; ++i) step();
+  EXPECT_TRUE(session_->budgets().verdict().decided(session_->guard().hold()));
+  EXPECT_TRUE(session_->rehearsesWithinBudget());
+}
+
 TEST_F(SessionRehearsalTest, APlanThatReplaysARejectedOpGoes) {
   const auto plan = planned();
   ASSERT_NE(plan, nullptr);

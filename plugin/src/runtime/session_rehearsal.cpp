@@ -40,20 +40,27 @@ void Session::rehearsed(const Plan& plan, bool whole) {
   if (++known.partial_rehearsals % kPartialRehearsals == 0) planAnew(held, known);
 }
 
+// A first plan that fails says nothing of what a search finds, and takes none of its turns.
 void Session::planAnew(const Held&, Program& known) {
+  const bool first = known.first.is(known.plan);
   known.dropPlan();
   ++known.failed_rehearsals;
-  known.askAgain();
+  if (first)
+    known.replan = true;
+  else
+    known.askAgain();
   to_record_.atLeast(2);
 }
 
 // What a rehearsal takes beside the step, for originals and replays at once, is no need of the
-// program: while steps may go over the budget to find that out, it may not.
+// program: while steps may go over the budget to find that out, it may not. One that was asked for
+// is taken back by any step that goes over it.
 bool Session::rehearsesWithinBudget() const {
   const Held held = mutex_.hold();
-  const bool undecided = !budget_.verdict().decided(held) && !budget_.isOpen(held);
-  return budget() && undecided && config_->on_infeasible == OnInfeasible::kStop &&
-         !outage_.state().awaitsPlan();
+  const bool undecided = !budget_.verdict().decided(held);
+  const bool is_judged = budget_.ofRank(held).isAsked() ||
+                         (undecided && config_->on_infeasible == OnInfeasible::kStop);
+  return budget() && is_judged && !budget_.isOpen(held) && !outage_.state().awaitsPlan();
 }
 
 // Memory may be there, or the plan another one, next time. If not, in a few: what does not fit is
