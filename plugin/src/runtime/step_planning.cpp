@@ -104,7 +104,7 @@ void StepPlanning::plan(const RecordedStep& step, int budget_number) {
   try {
     planOnce(*step.trace, step.first_step, budget_number);
   } catch (const std::exception& error) {
-    sayUnplanned(*step.trace, error.what());
+    sayUnplanned(step, error.what());
   }
   const Held held = run().guard.hold();
   endSearch(held, budget_number);
@@ -365,10 +365,11 @@ void StepPlanning::sayPlan(const Held& held, Program& known, const Plan& plan) {
   }
 }
 
-// The plan in force holds on, if there is one.
-void StepPlanning::sayUnplanned(const scheduler::Trace& trace, const std::string& why) {
+// The plan in force holds on, if there is one. That of the first step is not made anew each step.
+void StepPlanning::sayUnplanned(const RecordedStep& step, const std::string& why) {
   const Held held = run().guard.hold();
-  const auto program = run().programs.find(trace.signature);
+  const auto program = run().programs.find(step.trace->signature);
+  if (program != run().programs.end() && !step.first_step) program->second.from_first_step = false;
   if (program == run().programs.end() || program->second.plan == nullptr)
     return run().warn("no plan could be made, values are spilled instead: " + why);
   run().warn("no better plan could be made, the one before is followed: " + why);

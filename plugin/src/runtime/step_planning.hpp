@@ -97,7 +97,7 @@ class StepPlanning {
                int budget_number, std::int64_t from_step = 0);
   void notePlanned(const Held& held, Program& known, const Plan& plan);
   void sayPlan(const Held& held, Program& known, const Plan& plan);
-  void sayUnplanned(const scheduler::Trace& trace, const std::string& why);
+  void sayUnplanned(const RecordedStep& step, const std::string& why);
 
   PlanningService& service_;
   BudgetController& budget_;
