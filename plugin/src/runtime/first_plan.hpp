@@ -2,7 +2,7 @@
 // better one has ended: and how it was made, by which it has the figures of later steps, too.
 // Torch-free; whoever has it guards it.
 //
-//   step 1 is recorded ─► a first plan, in force with step 2
+//   step 1 is recorded ─► a first plan, in force from step 3 on
 //   a later one is     ─► the same, by this step's figures, or another first plan ─► a search for a
 //                           better one ─► it ends: the plan in force is no first plan any more
 #pragma once
