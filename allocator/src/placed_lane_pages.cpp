@@ -63,8 +63,8 @@ Bytes PlacedLane::holeBytes(const Stretch& pages) const noexcept {
   return units * kUnitBytes;
 }
 
-// Pages for a place of which parts are holes. Those of others make way first, then free ones of
-// this arena.
+// Maps the holes of a place, then takes it. Pages of others make way first, then free pages of this
+// arena.
 PlacedLane::Outcome PlacedLane::mapAndTake(const Stretch& wanted) noexcept {
   Bytes missing_bytes = 0;
   {
