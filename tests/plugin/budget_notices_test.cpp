@@ -1,12 +1,11 @@
 #include "runtime/budget_notices.hpp"
 
-#include "judged_run.hpp"
-#include "runtime/grown_base.hpp"
+#include "judged_budget.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-class BudgetNoticesTest : public test::JudgedRunTest {
+class BudgetNoticesTest : public test::JudgedBudgetTest {
  protected:
   BudgetNoticesTest() { trained_.setBudget(std::to_string(kBudget)); }
 
@@ -27,12 +26,6 @@ class BudgetNoticesTest : public test::JudgedRunTest {
   static constexpr BudgetNotices::PlanMade kSpills{
       .feasible = false, .predicted_peak_bytes = 80 * kMib, .host_bytes = 0};
 
-  const JudgedRun run_ = run();
-  RankBudget budget_{std::nullopt};
-  BudgetFloor floor_;
-  GrownBase grown_{run_, floor_};
-  ToldBudgets told_{trained_, floor_, grown_};
-  BudgetRefusal refusal_{run_, budget_, floor_, told_};
   BudgetNotices notices_{run_, budget_, floor_, refusal_, told_};
 };
 

@@ -1,16 +1,15 @@
 #include "runtime/budget_refusal.hpp"
 
-#include "judged_run.hpp"
-#include "runtime/grown_base.hpp"
+#include "judged_budget.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
 constexpr std::uint64_t kFirstOp = 7, kOtherOp = 8;
 
-class BudgetRefusalTest : public test::JudgedRunTest {
+class BudgetRefusalTest : public test::JudgedBudgetTest {
  protected:
-  explicit BudgetRefusalTest(Config config = {}) : JudgedRunTest(std::move(config)) {
+  explicit BudgetRefusalTest(Config config = {}) : JudgedBudgetTest(std::move(config)) {
     trace_.ops.resize(1);
     trace_.ops[0].signature = kFirstOp;
     trained_.setBudget(std::to_string(8 * kMib));
@@ -23,12 +22,6 @@ class BudgetRefusalTest : public test::JudgedRunTest {
     refusal_.stop(held).noteRaised();
   }
 
-  const JudgedRun run_ = run();
-  RankBudget budget_{std::nullopt};
-  BudgetFloor floor_;
-  GrownBase grown_{run_, floor_};
-  ToldBudgets told_{trained_, floor_, grown_};
-  BudgetRefusal refusal_{run_, budget_, floor_, told_};
   scheduler::Trace trace_;
 };
 
