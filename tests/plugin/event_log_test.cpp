@@ -95,6 +95,27 @@ TEST(EventLog, CountsBackwardPasses) {
   EXPECT_EQ(log.passes(), 2);
 }
 
+// Half of them, 16 at least: 15 of 15, 15 of 16, 15 of 30 and of 31, 16 of 31.
+TEST(EventLog, LosesUsesThatAreLetGoOfInAForwardPass) {
+  EventLog log(0);
+  const auto save = [&log](int uses) {
+    for (int use = 0; use < uses; ++use) log.noteUse();
+  };
+  save(15);
+  for (int use = 0; use < 15; ++use) log.add(Kind::kRelease, use);
+  EXPECT_FALSE(log.losesUses());
+  save(1);
+  EXPECT_TRUE(log.losesUses());
+  save(14);
+  EXPECT_TRUE(log.losesUses());
+  save(1);
+  EXPECT_FALSE(log.losesUses());
+  log.add(Kind::kRelease, 15);
+  EXPECT_TRUE(log.losesUses());
+  log.add(Kind::kUnpack, 16);  // what trains does so, too
+  EXPECT_FALSE(log.losesUses());
+}
+
 TEST(EventLog, ErasedEventsLeaveTheRest) {
   EventLog log(0);
   int a = 0;

@@ -72,5 +72,40 @@ TEST(ObservedTurn, AForwardPassThatManyStepsOvertookHandsItOn) {
   EXPECT_FALSE(turn.isFree(true));  // counted anew
 }
 
+// Of 16 saved tensors 8 are let go of: the second step that waits has the turn (32 / 16). That pass
+// ran backward after all: from then on the fourth one has it (64 / 16).
+TEST(ObservedTurn, AForwardPassThatLosesItsResultsHandsItOnSooner) {
+  ObservedTurn turn;
+  const auto losing = [&turn] {
+    const auto log = openLog();
+    for (int use = 1; use < 16; ++use) log->noteUse();
+    for (int use = 0; use < 8; ++use) log->add(Kind::kRelease, use);
+    turn.take(log, /*trains=*/true);
+    return log;
+  };
+  const auto first = losing();
+  for (int look = 0; look < 3; ++look) EXPECT_FALSE(turn.isFree(/*trains=*/false)) << look;
+  EXPECT_FALSE(turn.isFree(/*trains=*/true));
+  EXPECT_TRUE(turn.isFree(/*trains=*/true));
+  const auto second = losing();
+  runBackward(*first, 1);
+  EXPECT_FALSE(turn.release(first));
+  for (int step = 1; step < 4; ++step) EXPECT_FALSE(turn.isFree(/*trains=*/true)) << step;
+  EXPECT_TRUE(turn.isFree(/*trains=*/true));
+}
+
+// Its tensors are let go of as it runs backward.
+TEST(ObservedTurn, AStepThatRanBackwardIsWaitedForThoughItLosesTensors) {
+  ObservedTurn turn;
+  const auto log = openLog();
+  for (int use = 1; use < 16; ++use) log->noteUse();
+  turn.take(log, /*trains=*/true);
+  for (int use = 0; use < 16; ++use) {
+    log->add(Kind::kUnpack, use);
+    log->add(Kind::kRelease, use);
+  }
+  for (int step = 0; step < 4; ++step) EXPECT_FALSE(turn.isFree(/*trains=*/true)) << step;
+}
+
 }  // namespace
 }  // namespace ebbtide::plugin

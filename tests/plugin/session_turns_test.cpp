@@ -62,6 +62,20 @@ TEST_F(SessionTurnsTest, AForwardPassThatManyStepsOvertookHandsItsTurnOn) {
   EXPECT_NE(session.beginStep().log, nullptr);
 }
 
+// What it lets go of tells: it has run nothing backward, and 8 of 16 tensors are gone.
+TEST_F(SessionTurnsTest, AForwardPassThatLosesItsResultsHandsItsTurnOnSooner) {
+  Session& session = begin(plain_bytes_ / 2);
+  const auto forward = session.beginStep();
+  ASSERT_NE(forward.log, nullptr);
+  forward.log->add(Kind::kOpBegin, 0);
+  for (int use = 0; use < 16; ++use) forward.log->noteUse();
+  for (int use = 0; use < 8; ++use) forward.log->add(Kind::kRelease, use);
+  const auto waiting = session.beginStep();
+  EXPECT_EQ(waiting.log, nullptr);
+  end(waiting, false);
+  EXPECT_NE(session.beginStep().log, nullptr);
+}
+
 // After such a pass a thread is known by it: its turn is anybody's, and it takes none.
 TEST_F(SessionTurnsTest, AThreadThatOnlyLooksOnYieldsItsTurn) {
   Session& session = begin(plain_bytes_ / 2);

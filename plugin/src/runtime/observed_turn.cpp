@@ -14,8 +14,9 @@ constexpr auto kRest = std::chrono::seconds(2);  // then a step's thread may be 
 bool ObservedTurn::isFree(bool trains) {
   if (log_ == nullptr || !trains) return log_ == nullptr;
   if (yields_ || log_->isOver() || log_->restsSince(kRest)) return true;
-  // A forward pass that so many steps overtook may keep its results for ever.
+  // A forward pass that so many steps overtook may keep its results for ever, or the last ones.
   if (!log_->ranBackward()) ++overtook_;
+  if (overtook_ >= most_passes_ / kSooner && log_->losesUses()) return true;
   return std::max(log_->passes(), overtook_) >= most_passes_;
 }
 

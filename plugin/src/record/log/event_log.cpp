@@ -73,6 +73,7 @@ std::size_t EventLog::add(Kind kind, std::int32_t id) {
     rests_since_.reset();  // gradients are added up after the last use
   if (kind == Kind::kBackwardPass) backward_passes_.fetch_add(1, std::memory_order_relaxed);
   if (kind == Kind::kBackwardPass || kind == Kind::kUnpack) ran_backward_ = true;
+  if (kind == Kind::kRelease) ++released_;
   events_.push_back({kind, id, now()});
   most_events_ = events_.size() + kMostAfter;
   return events_.size() - 1;
@@ -173,18 +174,23 @@ void EventLog::rest() noexcept {
 
 bool EventLog::restsSince(std::chrono::steady_clock::duration least) const noexcept {
   std::lock_guard lock(mutex_);
-  if (!used_) return true;
+  if (uses_ == 0) return true;
   return rests_since_ && std::chrono::steady_clock::now() - *rests_since_ >= least;
 }
 
 bool EventLog::isOver() const noexcept {
   std::lock_guard lock(mutex_);
-  return used_ && rests_since_ && !ran_backward_;
+  return uses_ > 0 && rests_since_ && !ran_backward_;
 }
 
 bool EventLog::ranBackward() const noexcept {
   std::lock_guard lock(mutex_);
   return ran_backward_;
+}
+
+bool EventLog::losesUses() const noexcept {
+  std::lock_guard lock(mutex_);
+  return !ran_backward_ && uses_ >= kFewUses && 2 * released_ >= uses_;
 }
 
 std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {

@@ -67,7 +67,7 @@ class EventLog final : public allocator::Observer {
     updated_at_ = events_.size();
   }
   void noteUse() noexcept {  // a tensor was saved
-    used_.store(true, std::memory_order_relaxed);
+    uses_.fetch_add(1, std::memory_order_relaxed);
   }
   // True also before anything was saved: the step may be no more than a look at a parameter.
   bool restsSince(std::chrono::steady_clock::duration least) const noexcept;
@@ -78,6 +78,11 @@ class EventLog final : public allocator::Observer {
   // What was saved is let go of, and nothing ran backward: the thread's next op begins another one.
   bool isOver() const noexcept;
   bool ranBackward() const noexcept;  // on whatever thread
+
+  // Nothing ran backward, and half of what was saved, of kFewUses at least, is let go of: results
+  // come and go, and no more than the last ones are kept. What trains lets go as it runs backward.
+  static constexpr std::int64_t kFewUses = 16;
+  bool losesUses() const noexcept;
 
   // What lives of the blocks that the step allocated, and where in it that was.
   struct LiveBlock {
@@ -135,7 +140,8 @@ class EventLog final : public allocator::Observer {
   std::vector<std::string> nodes_;
   std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
   std::size_t most_events_ = kMostAfter;
-  std::atomic<bool> used_{false};
+  std::atomic<std::int64_t> uses_{0};  // tensors that were saved
+  std::int64_t released_ = 0;          // of these
   std::atomic<std::int64_t> backward_passes_{0};
   bool ran_backward_ = false;
   std::optional<std::chrono::steady_clock::time_point> rests_since_;
