@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <thread>
 #include <utility>
 
 namespace ebbtide::plugin {
@@ -188,6 +189,60 @@ TEST(BudgetFloor, IsImpossibleWhenTheThirdStepMoreBegins) {
   }
   EXPECT_TRUE(floor.noteBegin(400, kBudget, 0));
   EXPECT_EQ(floor.state(), State::kImpossible);
+}
+
+// Each step begins with a base of its own and goes over; the first ones of them are not recorded,
+// as another thread's is. The fourth begin refuses, or the one after the first step that tells.
+TEST(BudgetFloor, StepsThatCouldNotBeRecordedCountForTheSearchOfTheirThread) {
+  const std::thread::id trains = std::this_thread::get_id();
+  for (int unrecorded = 0; unrecorded <= 5; ++unrecorded) {
+    BudgetFloor floor;
+    const int refused = std::max(4, unrecorded + 2);
+    for (int step = 1; step < refused; ++step) {
+      EXPECT_FALSE(floor.noteBegin(100 * step, kBudget, step - 1)) << unrecorded << ' ' << step;
+      if (step <= unrecorded) {
+        floor.noteUnrecorded(trains, /*over=*/true, step);
+      } else {
+        floor.noteStep({.violations = step, .mapped_peak_bytes = 1100, .by = trains});
+      }
+    }
+    EXPECT_TRUE(floor.noteBegin(100 * refused, kBudget, refused - 1)) << unrecorded;
+    EXPECT_EQ(floor.state(), State::kImpossible);
+  }
+}
+
+// Two steps were not recorded, and the third tells. Both count: the fourth begin refuses; one, as
+// the other held: the fifth; none, as they were another thread's, or under another budget, or as
+// the third held: the sixth.
+TEST(BudgetFloor, StepsOfAnotherThreadOrBeforeOneThatHeldDoNotCount) {
+  const std::thread::id trains = std::this_thread::get_id(), other{};
+  struct Case {
+    std::thread::id by;  // the first two
+    bool second_over, third_over, anew;
+    int refused;
+  };
+  for (const Case& with : {Case{trains, true, true, false, 4},
+                           {other, true, true, false, 6},
+                           {trains, true, false, false, 6},
+                           {trains, false, true, false, 5},
+                           {trains, true, true, true, 6}}) {
+    BudgetFloor floor;
+    std::int64_t violations = 0;
+    floor.noteBegin(100, kBudget, violations);
+    floor.noteUnrecorded(with.by, /*over=*/true, ++violations);
+    floor.noteBegin(200, kBudget, violations);
+    if (with.second_over) ++violations;
+    floor.noteUnrecorded(with.by, with.second_over, violations);
+    if (with.anew) floor.checkAgain();
+    floor.noteBegin(300, kBudget, violations);
+    if (with.third_over) ++violations;
+    EXPECT_TRUE(
+        floor.noteStep({.violations = violations, .mapped_peak_bytes = 1100, .by = trains}));
+    int begin = 4;
+    while (begin < 8 && !floor.noteBegin(100 * begin, kBudget, violations)) ++begin;
+    EXPECT_EQ(begin, with.refused);
+    EXPECT_EQ(floor.state(), State::kImpossible);
+  }
 }
 
 // The optimizer's state comes with the second step: the first one held.

@@ -1,4 +1,6 @@
 // When a session refuses its budget, and what lifts that.
+#include <vector>
+
 #include "controlled_session.hpp"
 
 namespace ebbtide::plugin {
@@ -55,6 +57,34 @@ TEST_F(SessionVerdictTest, WhoOnlyLooksOnSettlesNoBase) {
   EXPECT_FALSE(session.stopRequested());
   session.beginStep();
   EXPECT_TRUE(session.stopRequested());
+}
+
+// Another thread runs forward for ever and lets go of all but its last results. So the first step
+// that goes over is not recorded. No base is settled: each step begins with 4 MiB more.
+TEST_F(SessionVerdictTest, BesideAForwardPassForEverTheFourthStepIsRefused) {
+  needLittle();
+  Session& session = begin(kBudget);
+  const StepStart forward = session.beginStep();
+  ASSERT_NE(forward.log, nullptr);
+  forward.log->add(scheduler::TraceEvent::Kind::kOpBegin, 0);
+  for (int use = 0; use < 16; ++use) forward.log->noteUse();
+  for (int use = 0; use < 8; ++use) forward.log->add(scheduler::TraceEvent::Kind::kRelease, use);
+  std::vector<void*> kept;
+  for (int i = 1; i <= 3; ++i) {
+    const StepStart start = session.beginStep();
+    EXPECT_FALSE(session.stopRequested()) << i;
+    EXPECT_EQ(start.log != nullptr, i > 1) << i;
+    void* block = allocateOver(kBudget);
+    ASSERT_NE(block, nullptr);
+    end(start, /*recorded=*/i > 1);
+    session.memory().deallocate(block);
+    kept.push_back(session.memory().allocate(4 * kMib, allocator::Stream::kDefault));
+  }
+  session.beginStep();
+  ASSERT_TRUE(session.stopRequested());
+  const std::string text = session.raiseStop();  // 8 MiB were kept beside the 16 of the third
+  EXPECT_NE(text.find("needs 24.0 MiB"), std::string::npos) << text;
+  for (void* block : kept) session.memory().deallocate(block);
 }
 
 // 4 MiB are kept from the first step on, and the second one takes 32 more while another thread's is

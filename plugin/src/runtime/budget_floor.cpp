@@ -33,6 +33,14 @@ bool BudgetFloor::noteStart(const Step& before, Bytes base_bytes) {
   return true;
 }
 
+// A step of another thread may need what this one's do not tell.
+void BudgetFloor::noteUnrecorded(std::thread::id by, bool over, std::int64_t violations) {
+  if (state_ != State::kOpen) return;
+  if (by != unrecorded_.by) unrecorded_ = {.by = by};
+  if (over) ++unrecorded_.over;
+  unrecorded_.violations = violations;
+}
+
 bool BudgetFloor::noteStep(const Step& step) {
   if (decided()) return false;
   const std::int64_t seen = std::exchange(violations_seen_, step.violations);
@@ -41,6 +49,10 @@ bool BudgetFloor::noteStep(const Step& step) {
     return false;
   }
   const bool first = state_ == State::kOpen, over = first || step.violations > seen;
+  const Unrecorded before = std::exchange(unrecorded_, {});
+  // If this one held, what those went over with may be gone.
+  const bool goes_on = before.by == step.by && step.violations > before.violations;
+  if (first && goes_on) over_ = std::min(before.over, kMostOver - 1);
   held_ = over ? 0 : held_ + 1;
   if (over) {
     over_base_bytes_ = last_base_bytes_;
@@ -113,6 +125,7 @@ void BudgetFloor::beginOther(std::int64_t violations) {
 void BudgetFloor::checkAgain() {
   state_ = State::kOpen;
   held_ = over_ = begun_ = 0;
+  unrecorded_ = {};
   sank_ = false;
   told_bytes_ = over_base_bytes_ = 0;
   last_base_bytes_ = -1;

@@ -12,6 +12,9 @@
 // What went over with a base that is gone by then is no word on these: DDP's first buckets live
 // until PyTorch's watchdog, which polls, has seen their collective end: some runs a step longer.
 //
+// Steps that went over while another thread's kept them from being recorded tell no need. But the
+// search of the next one of their thread that is recorded counts them: it ends as early as theirs.
+//
 // Torch-free. Thread rule: neededBytes() and heldBytes() from any thread; whoever has it guards the
 // rest.
 #pragma once
@@ -19,6 +22,7 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <thread>
 #include <utility>
 
 namespace ebbtide::plugin {
@@ -49,6 +53,7 @@ class BudgetFloor {
   struct Step {
     std::int64_t violations = 0;  // of the budget, in the process so far
     Bytes mapped_peak_bytes = 0;
+    std::thread::id by = {};  // its thread
   };
   // The first step begins, with that base; what the program did before it may have gone over the
   // budget. True: it has. It counts as a need once a step has told its own: until then the steps
@@ -57,6 +62,8 @@ class BudgetFloor {
   bool needsMostAtStart() const noexcept { return at_start_bytes_ == needed_bytes_; }
   // A step that decides is over. True: it is the first one that went over the budget.
   bool noteStep(const Step& step);
+  // A step is over that another one kept from being recorded. `over`: violations came during it.
+  void noteUnrecorded(std::thread::id by, bool over, std::int64_t violations);
   // The most that was taken so far, by steps that were not recorded, too: while it searches, the
   // steps to come may need as much.
   void noteTaken(Bytes used_peak_bytes);
@@ -96,6 +103,12 @@ class BudgetFloor {
   void beginOther(std::int64_t violations);
 
  private:
+  struct Unrecorded {  // steps of a thread, one after the other, that could not be recorded
+    std::thread::id by = {};
+    int over = 0;
+    std::int64_t violations = 0;  // at the last one's end, in the process
+  };
+
   bool settles(Bytes base_bytes) const;
   bool sank(Bytes base_bytes, std::int64_t violations) const;
   void setNeed(Bytes bytes, Bytes base_bytes);
@@ -107,6 +120,7 @@ class BudgetFloor {
   bool other_ = false;             // a program begins that is not the first
   Bytes needed_base_bytes_ = 0, needed_when_held_bytes_ = 0;
   int held_ = 0;                // steps, since one went over if one did
+  Unrecorded unrecorded_;       // until one is recorded
   int over_ = 0;                // steps that began since one went over
   Bytes over_base_bytes_ = 0;   // of the last one that went over
   Bytes told_bytes_ = 0;        // the need of the last step that was alone, since one went over

@@ -72,8 +72,9 @@ void BudgetVerdict::noteFloor(const scheduler::Trace& trace, const scheduler::Tr
   if (!run_.trained.budgetBytes() || budget_.isOpen() || run_.outage.awaitsPlan()) return;
   refusal_.noteDecides(held, trace);
   const Bytes before = floor_.neededBytes();
-  const bool over = floor_.noteStep(
-      {.violations = violations_, .mapped_peak_bytes = run_.figures.usedPeakBytes()});
+  const bool over = floor_.noteStep({.violations = violations_,
+                                     .mapped_peak_bytes = run_.figures.usedPeakBytes(),
+                                     .by = std::this_thread::get_id()});
   if (floor_.neededBytes() > before) refusal_.noteNeedsMost(held, trace);
   grown_.update(held);
   exportSmallest(held);

@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <thread>
 
 #include "job/job_findings.hpp"
 #include "runtime/budget_floor.hpp"
@@ -56,9 +57,14 @@ class BudgetVerdict {
   bool takesStep(const Held&, std::int64_t steps, bool part_of_another) {
     return floor_.takesStep(steps, part_of_another);
   }
-  // It was, or there is no budget. `graph`: where what nothing reads may go. Takes the guard.
+  // It was, or there is no budget. `graph`: where what nothing reads may go. Takes the guard, and
+  // is called by the step's thread.
   void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
                  int budget_number);
+  // A step of this thread, which another one kept from being recorded, is over.
+  void noteUnrecorded(const Held&, bool over, std::int64_t violations) {
+    floor_.noteUnrecorded(std::this_thread::get_id(), over, violations);
+  }
   // What a recorded step needs under a budget that is asked for.
   void noteNeed(const Held& held, const Need& need);
   // At the end of a step: of the budget, in the process so far.

@@ -330,7 +330,12 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   programs_.noteActive(summary.plan, steps_);
   figures_.addStep(elapsed);
   // One that another step kept from being recorded is still to be recorded.
-  if (summary.recorded || !turn_.isTaken()) to_record_.noteStep();
+  if (summary.recorded || !turn_.isTaken()) {
+    to_record_.noteStep();
+  } else if (tells) {
+    const bool over = memory.budget_violations > begun_.memory.budget_violations;
+    verdict.noteUnrecorded(held, over, memory.budget_violations);
+  }
   // Steps of several threads may use those up unrecorded.
   if (budget() && budget_.ofRank(held).isResumed() && !verdict.decided(held)) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
