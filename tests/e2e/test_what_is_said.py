@@ -1,5 +1,6 @@
 """What a run says of itself where its steps are not all alike."""
 
+import math
 import re
 import sys
 from pathlib import Path
@@ -151,7 +152,7 @@ other.start()
 begun.wait()
 torch.manual_seed(0)
 torch.set_num_threads(1)
-weights = [(torch.randn(256, 256) / 8).requires_grad_() for _ in range(16)]
+weights = [(torch.randn(256, 256) / 11).requires_grad_() for _ in range(16)]
 optimizer = torch.optim.SGD(weights, 1e-2)
 def train():
     for _ in range(40):
@@ -174,6 +175,7 @@ finally:
 
 def loss_of(done: Finished) -> str:
     (loss,) = re.findall(r"^loss (\S+)$", done.output, re.M)
+    assert math.isfinite(float.fromhex(loss)), done.output  # nan is like any other
     return loss
 
 
@@ -196,15 +198,13 @@ def test_a_second_thread_that_ends_no_step(passes: str, tmp_path: Path) -> None:
     assert loss_of(done) == loss_of(plain)
     assert done.said("plan by ") and done.report["followed_steps"] > 0, done.output
     if passes == "backward":
-        return  # its turn is handed on after 32 passes
-    most = {"forward": 3, "forward_keeps": 36}  # the latter's after 32 steps of the trainer
-    if passes == "forward":
-        assert done.report["followed_steps"] > done.report["steps"] // 4, done.output
+        return  # its turn is handed on after 32 passes; a forward pass's to the second step
+    assert done.report["followed_steps"] > done.report["steps"] // 4, done.output
     for turn in range(3):
         program = Program((sys.executable, "-c", PASSES[passes]))
         paths = {"PYTHONPATH": str(Path(__file__).parent), "EBBTIDE_BUDGET": "2MiB"}
         refused = run(program, paths, tmp_path / f"refused-{turn}", out=False)
-        assert refused.status == 1 and refused.report["steps"] <= most[passes], refused.output
+        assert refused.status == 1 and refused.report["steps"] <= 3, refused.output
         # A thread that has ended no step yet is told, too.
         (named,) = set(re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\w+)", refused.output))
         again = ran(PASSES[passes], {"EBBTIDE_BUDGET": named}, tmp_path / f"named-{turn}")
