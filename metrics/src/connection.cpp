@@ -31,9 +31,9 @@ http::response<http::string_body> messageOf(Response answer) {
 }
 
 Response unauthorized(bool given) {
-  Response response =
-      errorResponse(401, given ? "that is not the token of this run"
-                               : "changes over TCP need the header Authorization: Bearer TOKEN");
+  Response response = errorResponse(
+      refusals::kToken, given ? "that is not the token of this run"
+                              : "changes over TCP need the header Authorization: Bearer TOKEN");
   response.headers["WWW-Authenticate"] =
       given ? R"(Bearer realm="ebbtide", error="invalid_token")" : R"(Bearer realm="ebbtide")";
   return response;
@@ -42,14 +42,15 @@ Response unauthorized(bool given) {
 // What a client that does not speak HTTP, or too much of it, is told.
 std::optional<Response> complaint(boost::system::error_code error) {
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    return errorResponse(431, "the header is too large: at most 8 KiB are taken");
+    return errorResponse(refusals::kLargeHeader,
+                         "the header is too large: at most 8 KiB are taken");
   }
   if (error == http::error::body_limit) {
-    return errorResponse(413, "the body is too large: at most 64 KiB are taken");
+    return errorResponse(refusals::kLargeBody, "the body is too large: at most 64 KiB are taken");
   }
   if (error == http::error::end_of_stream || error == http::error::partial_message) return {};
   if (error.category() != http::make_error_code(http::error::bad_method).category()) return {};
-  return errorResponse(400, "this is not HTTP: " + error.message());
+  return errorResponse(refusals::kNotHttp, "this is not HTTP: " + error.message());
 }
 
 }  // namespace
@@ -140,19 +141,20 @@ void Connection::readBody() {
 // By the header alone. What anybody may ask comes last, so that a stranger learns nothing before.
 std::optional<Response> Connection::refusal() const {
   const auto& request = parser_->get();
-  if (refuses_all_) return errorResponse(403, "this socket is another user's");
-  if (request.count(http::field::host) > 1) return errorResponse(400, "there are two Host headers");
+  if (refuses_all_) return errorResponse(refusals::kOtherUser, "this socket is another user's");
+  if (request.count(http::field::host) > 1)
+    return errorResponse(refusals::kHostHeader, "there are two Host headers");
   const auto host = request.find(http::field::host);
   if (host == request.end() && request.version() >= 11) {
-    return errorResponse(400, "the Host header is missing");
+    return errorResponse(refusals::kHostHeader, "the Host header is missing");
   }
   const std::string_view host_value = host == request.end() ? "" : host->value();
   if (side_.guard && host != request.end() && !side_.guard->acceptsHost(host_value)) {
-    return errorResponse(421, "this server is not that host");
+    return errorResponse(refusals::kOtherHost, "this server is not that host");
   }
   const auto origin = request.find(http::field::origin);
   if (origin != request.end() && !RequestGuard::acceptsOrigin(origin->value(), host_value)) {
-    return errorResponse(403, "requests from other sites are refused");
+    return errorResponse(refusals::kOtherSite, "requests from other sites are refused");
   }
   if (request.method() == http::verb::post && side_.token && !side_.of_this_user) {
     const auto given = request.find(http::field::authorization);
@@ -161,7 +163,7 @@ std::optional<Response> Connection::refusal() const {
   }
   const std::string_view expected = request[http::field::expect];
   if (!expected.empty() && !beast::iequals(expected, "100-continue")) {
-    return errorResponse(417, "of Expect only 100-continue is known");
+    return errorResponse(refusals::kExpectation, "of Expect only 100-continue is known");
   }
   return std::nullopt;
 }
@@ -171,7 +173,7 @@ void Connection::ask() {
   RequestTarget target;
   std::string why;
   if (!parseTarget(message.target(), target, why)) {
-    respond(errorResponse(400, why));
+    respond(errorResponse(refusals::kTarget, why));
     return;
   }
   Request request;
@@ -185,8 +187,8 @@ void Connection::ask() {
   const std::size_t reads = side_.questions.size() - side_.late_changes;
   if (side_.routes.mayBeLate(request) && (changes ? side_.late_changes >= side_.limits.late_changes
                                                   : reads >= side_.limits.late_reads)) {
-    Response busy =
-        errorResponse(429, "too many requests wait for an answer; try again in a while");
+    Response busy = errorResponse(refusals::kTooMuchAtOnce,
+                                  "too many requests wait for an answer; try again in a while");
     busy.headers["Retry-After"] = "1";
     respond(std::move(busy));
     return;
@@ -217,7 +219,8 @@ void Connection::awaitAnswer(std::uint64_t question) {
     const auto seconds =
         std::chrono::duration_cast<std::chrono::seconds>(side->limits.late_answer).count();
     deliver(*side, question,
-            errorResponse(504, "there was no answer within " + std::to_string(seconds) + " s"));
+            errorResponse(refusals::kLate,
+                          "there was no answer within " + std::to_string(seconds) + " s"));
   });
 }
 
@@ -248,7 +251,8 @@ void Connection::answerAll(Side& side, const Response& response) {
 
 void Connection::respond(Response response) {
   if (side_.unsent_bytes + response.body.size() > side_.limits.unsent_bytes) {
-    response = errorResponse(503, "too many clients do not take their answers");
+    response =
+        errorResponse(refusals::kAnswersNotTaken, "too many clients do not take their answers");
   }
   unsent_bytes_ = response.body.size();
   side_.unsent_bytes += unsent_bytes_;

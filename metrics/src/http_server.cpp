@@ -178,7 +178,7 @@ void HttpServer::Impl::finish() {
     return !side.questions.empty() || side.unsent_bytes > 0;
   };
   for (Open* open : {&tcp, &local}) {
-    Connection::answerAll(open->side, errorResponse(503, "the run ends"));
+    Connection::answerAll(open->side, errorResponse(refusals::kRunEnds, "the run ends"));
   }
   while ((writes(tcp.side) || writes(local.side)) && context.run_one_until(end) > 0) {
   }

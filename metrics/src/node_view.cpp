@@ -19,13 +19,23 @@ namespace {
 constexpr std::chrono::milliseconds kReadLimit{10'000};
 constexpr std::chrono::milliseconds kChangeLimit{59'000};  // just below the server's own
 
-// What went wrong, of an answer that is not the one hoped for.
-std::string sentenceOf(const Response& response) {
-  const auto body = nlohmann::json::parse(response.body, nullptr, /*allow_exceptions=*/false);
-  if (body.is_object() && body.contains("error") && body["error"].is_string()) {
-    return body["error"].get<std::string>();
-  }
-  return "the rank answered with status " + std::to_string(response.status);
+std::string textOf(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// Of a rank whose answer is not the one hoped for: what went wrong, and the code of that where the
+// rank has told one.
+std::string missingRank(int rank, const Response& response) {
+  const auto told = nlohmann::json::parse(response.body, nullptr, /*allow_exceptions=*/false);
+  const auto has = [&told](const char* name) {
+    return told.is_object() && told.contains(name) && told[name].is_string();
+  };
+  nlohmann::json missing = {{"rank", rank}};
+  missing["error"] = has("error")
+                         ? told["error"].get<std::string>()
+                         : "the rank answered with status " + std::to_string(response.status);
+  if (has("code")) missing["code"] = told["code"];
+  return textOf(missing);
 }
 
 bool isObject(const std::string& text) {
@@ -162,7 +172,7 @@ void NodeView::pass(Request request, const Answer& answer) {
   }
   const auto rank = rankNumber(named->second);
   if (!rank) {
-    answer(errorResponse(400, "rank is not a number"));
+    answer(errorResponse(refusals::kRankNumber, "rank is not a number"));
     return;
   }
   request.query.erase(named);
@@ -174,7 +184,8 @@ void NodeView::pass(Request request, const Answer& answer) {
   const auto sockets = siblings();
   const auto socket = sockets.find(*rank);
   if (socket == sockets.end()) {
-    answer(errorResponse(404, "rank " + std::to_string(*rank) + " is not on this machine"));
+    answer(errorResponse(refusals::kNoSuchRank,
+                         "rank " + std::to_string(*rank) + " is not on this machine"));
     return;
   }
   const auto limit = request.method == "POST" ? kChangeLimit : kReadLimit;
@@ -204,20 +215,16 @@ Response NodeView::joinedMetrics(const std::vector<Part>& parts) const {
 }
 
 Response NodeView::joinedStatus(const std::vector<Part>& parts) const {
-  const auto text = [](const auto& value) {
-    return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  };
-  std::string body = R"({"host":)" + text(machineName()) + R"(,"job_id":)" + text(options_.job_id) +
-                     R"(,"local_world_size":)" + std::to_string(options_.local_world_size) +
-                     R"(,"ranks":[)";
+  std::string body = R"({"host":)" + textOf(machineName()) + R"(,"job_id":)" +
+                     textOf(options_.job_id) + R"(,"local_world_size":)" +
+                     std::to_string(options_.local_world_size) + R"(,"ranks":[)";
   for (const Part& part : parts) {
     if (&part != &parts.front()) body += ",\n";
     const bool own = part.rank == options_.rank;  // what others say may be anything
     if (part.response.status == 200 && (own || isObject(part.response.body))) {
       body += part.response.body;
     } else {
-      body += R"({"rank":)" + std::to_string(part.rank) + R"(,"error":)" +
-              text(sentenceOf(part.response)) + "}";
+      body += missingRank(part.rank, part.response);
     }
   }
   return {.body = body + "]}\n"};

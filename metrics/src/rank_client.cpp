@@ -85,7 +85,7 @@ class RankClient::Question : public std::enable_shared_from_this<Question> {
   }
 
   void giveUp(const std::string& why) {
-    if (told_) tell(errorResponse(503, "the rank cannot be asked: " + why));
+    if (told_) tell(errorResponse(refusals::kRankSilent, "the rank cannot be asked: " + why));
   }
 
  private:
@@ -147,10 +147,10 @@ class RankClient::Question : public std::enable_shared_from_this<Question> {
     }
     stream_.reset();
     if (hung_up) {
-      tell(errorResponse(503, "the rank does not answer: " + error.message()));
+      tell(errorResponse(refusals::kRankSilent, "the rank does not answer: " + error.message()));
     } else {
-      tell(errorResponse(
-          504, "the rank did not answer within " + std::to_string(limit_.count()) + " ms"));
+      tell(errorResponse(refusals::kLate, "the rank did not answer within " +
+                                              std::to_string(limit_.count()) + " ms"));
     }
   }
 

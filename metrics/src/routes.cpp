@@ -19,7 +19,7 @@ class Once {
   ~Once() {
     if (answered_) return;
     try {
-      answer_(errorResponse(503, "nobody answered: what was asked for is gone"));
+      answer_(errorResponse(refusals::kUnanswered, "nobody answered: what was asked for is gone"));
     } catch (const std::exception&) {  // out of memory: nothing is left to be said
     }
   }
@@ -37,10 +37,10 @@ class Once {
 
 }  // namespace
 
-Response errorResponse(int status, const std::string& sentence) {
-  const nlohmann::json body = {{"error", sentence}};
+Response errorResponse(const Refusal& refusal, const std::string& sentence) {
+  const nlohmann::json body = {{"code", refusal.code}, {"error", sentence}};
   // A sentence may quote what a client sent, which need not be UTF-8.
-  return {.status = status,
+  return {.status = refusal.status,
           .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
 }
 
@@ -65,8 +65,9 @@ void Routes::post(std::string path, SlowHandler handler) {
 void Routes::answer(Request request, Answer answer) const {
   const auto found = paths_.find(request.path);
   if (found == paths_.end()) {
-    answer(errorResponse(404, "there is nothing at " + request.path.substr(0, 200) +
-                                  "; /openapi.json lists what there is"));
+    answer(errorResponse(refusals::kNoSuchPath, "there is nothing at " +
+                                                    request.path.substr(0, 200) +
+                                                    "; /openapi.json lists what there is"));
     return;
   }
   const Methods& methods = found->second;
@@ -76,13 +77,13 @@ void Routes::answer(Request request, Answer answer) const {
     const std::string allowed = !methods.post  ? "GET, HEAD"
                                 : !methods.get ? "POST"
                                                : "GET, HEAD, POST";
-    Response response = errorResponse(405, request.path + " takes " + allowed);
+    Response response = errorResponse(refusals::kMethod, request.path + " takes " + allowed);
     response.headers["Allow"] = allowed;
     answer(std::move(response));
     return;
   }
   if (!reads && !request.may_change) {
-    answer(errorResponse(403,
+    answer(errorResponse(refusals::kReadOnly,
                          "this way in is read-only: use the Unix socket of the rank, or set "
                          "EBBTIDE_TOKEN_FILE and send its token"));
     return;
@@ -90,7 +91,7 @@ void Routes::answer(Request request, Answer answer) const {
   if (!reads) {
     const std::string problem = problemOfBody(request.body);
     if (!problem.empty()) {
-      answer(errorResponse(400, problem));
+      answer(errorResponse(refusals::kBody, problem));
       return;
     }
   }
@@ -98,9 +99,9 @@ void Routes::answer(Request request, Answer answer) const {
   try {
     handler(std::move(request), [once](Response response) { (*once)(std::move(response)); });
   } catch (const std::bad_alloc&) {
-    (*once)(errorResponse(503, "out of memory: ask again in a while"));
+    (*once)(errorResponse(refusals::kNoMemory, "out of memory: ask again in a while"));
   } catch (const std::exception& problem) {
-    (*once)(errorResponse(500, problem.what()));
+    (*once)(errorResponse(refusals::kFailed, problem.what()));
   }
 }
 

@@ -108,6 +108,7 @@ TEST_F(RunningJobTest, ChangesABudgetOrSaysTheSmallest) {
   answers = changeBudget(job, "1GiB", std::chrono::seconds(60));
   EXPECT_EQ(answers[0].problem,
             "1GiB is too small. Smallest budget now: ebbtide budget 0 9216MiB --job job");
+  EXPECT_EQ(problemOf(answers[0]), answers[0].problem + " [EB128]");
   EXPECT_EQ(exitCodeOf(answers), kInfeasible);
 }
 
@@ -156,6 +157,23 @@ TEST_F(RunningJobTest, UnreadableAnswersAreSaidAndDoNoHarm) {
   const RankStatus status = RankStatus::of(answers[5]);
   EXPECT_EQ(status.problem,
             "its answer cannot be read: it is not the JSON of a rank, or is incomplete");  // 1e999
+}
+
+// A code is shown where it looks as ours do, and the problem stays as it is without one.
+TEST_F(RunningJobTest, AProblemHasItsCodeLast) {
+  const auto shown = [](const std::string& document, const std::string& problem = "too late") {
+    RankAnswer answer{.rank = 1, .where = {}, .status = 504, .document = {}, .problem = problem};
+    if (!document.empty()) answer.document = *parseChecked(document);
+    return problemOf(answer);
+  };
+  EXPECT_EQ(shown("{\"code\":\"EB124\"}"), "too late [EB124]");
+  EXPECT_EQ(shown("{\"code\":\"EB34\"}"), "too late [EB34]");
+  EXPECT_EQ(shown("{\"code\":\"EB124\"}", ""), "");
+  for (const char* document :
+       {"", "{}", "{\"code\":124}", "{\"code\":\"\"}", "{\"code\":\"EB\"}", "{\"code\":\"XY124\"}",
+        "{\"code\":\"EB12x\"}", "{\"code\":\"EB\\u001b[1m\"}", "{\"code\":\"EB12345\"}"}) {
+    EXPECT_EQ(shown(document), "too late") << document;
+  }
 }
 
 TEST_F(RunningJobTest, OtherTypesThanPromisedAreNotKnown) {

@@ -239,13 +239,14 @@ def test_a_real_rank_answers_for_itself_alone(trained: Trained) -> None:
     for path, body in changes.items():
         status, told = ask(trained.socket, "POST", f"{path}?rank=1", body)
         assert status == 404 and "this is rank 0 alone" in told["error"], path
+        assert told["code"] == "EB111", path
     for path in ("/metrics", "/v1/status", "/v1/plan", "/v1/curve", "/v1/config"):
         assert ask(trained.socket, "GET", f"{path}?rank=1")[0] == 404, path
     assert ask(trained.socket, "GET", "/v1/config?rank=0")[0] == 200
     twice = '{"budget": "none", "budget": "1GiB"}'
     assert send(trained.socket, "POST", "/v1/budget", twice) == (
         400,
-        {"error": 'the body has "budget" twice'},
+        {"code": "EB104", "error": 'the body has "budget" twice'},
     )
     status, told = send(trained.socket, "POST", "/v1/pause", '{"paused": false}\0')
     assert status == 400 and "NUL" in told["error"]

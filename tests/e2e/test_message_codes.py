@@ -1,4 +1,5 @@
-"""Each line and error that the plugin says by itself has a code: its text is in the table.
+"""Each line and error that the plugin says by itself has a code: its text is in the table. So has
+each refusal of its servers.
 
 message_table_test.cpp asserts that the page has the table of
 plugin/src/base/message_table.cpp.
@@ -73,6 +74,34 @@ def test_each_error_of_the_plugin_has_a_code() -> None:
     said = [(name, text.removeprefix("ebbtide: ")) for name, _, text in found]
     without = [one for one in said if one[1] not in PASSED_ON and not has_code(one[1], rows)]
     assert not without, "neither in message_table.cpp nor in BEGUN_ELSEWHERE"
+
+
+HEADER = ROOT / "metrics" / "include" / "ebbtide" / "metrics" / "refusals.hpp"
+REFUSAL = re.compile(r'Refusal (k\w+)\{"(EB\d+)", (\d+)\};')
+REFUSED = re.compile(r"^\| (EB\d+) \| (\d+) \| [^|]+ \|$", re.MULTILINE)
+GIVEN = re.compile(r"errorResponse\(\s*([\w:]+)")
+
+
+def test_the_page_has_the_codes_of_the_refusals() -> None:
+    """A code is of one cause, and one that lines have too is in their table."""
+    refusals = REFUSAL.findall(HEADER.read_text())
+    assert len(refusals) > 30  # else nothing was looked at
+    page = REFUSED.findall((ROOT / "docs" / "control.md").read_text())
+    assert sorted(page) == sorted((code, status) for _, code, status in refusals)
+    codes = [code for _, code, _ in refusals]
+    assert len(codes) == len(set(codes))
+    assert {code for code in codes if len(code) == 4} <= table().keys()
+
+
+def test_each_refusal_has_a_code_and_each_code_is_used() -> None:
+    """What takes the code from elsewhere is named here: by why steps are not recorded."""
+    sources = [*(ROOT / "metrics" / "src").glob("*.cpp"), *(ROOT / "plugin" / "src").rglob("*.cpp")]
+    text = "".join(path.read_text() for path in sources)
+    assert "/v1/" in text
+    given = set(GIVEN.findall(text)) - {"const"}  # its definition
+    assert {one for one in given if not one.startswith("refusals::k")} == {"refusalFor"}
+    names = [name for name, _, _ in REFUSAL.findall(HEADER.read_text())]
+    assert [name for name in names if not re.search(rf"refusals::{name}\b", text)] == []
 
 
 def test_each_text_of_the_plugin_has_a_code() -> None:

@@ -392,16 +392,19 @@ Response FabricatedRank::setBudget(const Request& request) {
                     .plain_peak_bytes = plainBytes(),
                     .activation_bytes = plainBytes() / 2},
                    bytes)) {
-    return errorResponse(400,
+    return errorResponse(refusals::kBody,
                          "the body is not {\"budget\": \"30GiB\"}, or another form of a budget");
   }
   if (bytes && *bytes < kFloorBytes) {
-    return reply({{"error", "no plan keeps within that budget"},
+    const Refusal& refusal = refusals::kBudgetTooSmall;
+    return reply({{"code", refusal.code},
+                  {"error", "no plan keeps within that budget"},
                   {"smallest_feasible_budget_bytes", kFloorBytes}},
-                 409);
+                 refusal.status);
   }
   if (is(4) && !bytes && body.value("force", Json(false)) != true)
-    return errorResponse(409, "without a budget a step takes more than there is");
+    return errorResponse(refusals::kMoreThanThereIs,
+                         "without a budget a step takes more than there is");
   const auto number = [](const std::optional<std::int64_t>& value) {
     return value ? Json(*value) : Json();
   };
@@ -421,7 +424,7 @@ Response FabricatedRank::setPaused(const Request& request) {
   const Json body = bodyOf(request);
   if (!body.is_object() || !body.contains("paused") || !body["paused"].is_boolean() ||
       !isForceWell(body)) {
-    return errorResponse(400, "the body is not {\"paused\": true} or false");
+    return errorResponse(refusals::kBody, "the body is not {\"paused\": true} or false");
   }
   paused_ = body["paused"];
   return reply({{"paused", paused_}, {"from_step", steps() + 1}});
@@ -432,7 +435,7 @@ Response FabricatedRank::trace(const Request& request) {
   const Json steps_wanted = body.is_object() ? body.value("steps", Json()) : Json();
   if (!steps_wanted.is_number() || steps_wanted < 1 || steps_wanted > 100 ||
       steps_wanted != std::floor(steps_wanted.get<double>())) {
-    return errorResponse(400, "the body is not {\"steps\": 1 to 100}");
+    return errorResponse(refusals::kBody, "the body is not {\"steps\": 1 to 100}");
   }
   return reply({{"path", "ebbtide-trace-" + std::to_string(place_.rank) + ".json"},
                 {"from_step", steps() + 1},
@@ -469,13 +472,13 @@ Routes FabricatedRank::routes() {
   post("/v1/trace", &FabricatedRank::trace);
   const auto object = [](const Request& request) { return bodyOf(request).is_object(); };
   routes.post("/v1/replan", [this, object](const Request& request, const Answer& answer) {
-    if (!object(request)) return answer(errorResponse(400, "the body is not {}"));
+    if (!object(request)) return answer(errorResponse(refusals::kBody, "the body is not {}"));
     const std::lock_guard lock(mutex_);
     ++replans_;
     answer(reply({{"from_step", steps() + 1}}, 202));
   });
   routes.post("/v1/snapshot", [this, object](const Request& request, const Answer& answer) {
-    if (!object(request)) return answer(errorResponse(400, "the body is not {}"));
+    if (!object(request)) return answer(errorResponse(refusals::kBody, "the body is not {}"));
     answer(reply({{"path", "ebbtide-snapshot-" + std::to_string(place_.rank) + ".pickle"},
                   {"from_step", steps() + 1},
                   {"steps", 1}}));

@@ -200,6 +200,10 @@ TEST_F(NodeViewTest, RanksThatDoNotAnswerAreLeftOutAndNamed) {
   EXPECT_NE(error(4).find("refused"), std::string::npos) << error(4);
   EXPECT_EQ(error(5), "the rank answered with status 200");
   EXPECT_NE(error(6).find("there is nothing at /v1/status"), std::string::npos) << error(6);
+  EXPECT_EQ(node["ranks"][3]["code"], "EB124");     // too late
+  EXPECT_EQ(node["ranks"][4]["code"], "EB123");     // nobody listens
+  EXPECT_FALSE(node["ranks"][5].contains("code"));  // what came is no answer of ours
+  EXPECT_EQ(node["ranks"][6]["code"], "EB110");     // that rank's own
   ::close(silent);
 }
 

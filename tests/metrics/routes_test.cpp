@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <new>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -60,7 +61,7 @@ TEST_F(RoutesTest, ChangesNeedToBeAllowed) {
 TEST_F(RoutesTest, WhatAHandlerThrowsIsAnError) {
   const Response response = *ask(routes_, "GET", "/throw");
   EXPECT_EQ(response.status, 500);
-  EXPECT_EQ(response.body, "{\"error\":\"not \\\"now\\\"\"}\n");
+  EXPECT_EQ(response.body, "{\"code\":\"EB118\",\"error\":\"not \\\"now\\\"\"}\n");
 }
 
 TEST_F(RoutesTest, WithoutMemoryItIsToBeAskedAgain) {
@@ -77,7 +78,7 @@ TEST_F(RoutesTest, BodiesThatMeanTwoThingsAreRefused) {
                    [&](Response given) { response = std::move(given); });
     return response;
   };
-  const std::string twice = R"({"error":"the body has \"budget\" twice"})"
+  const std::string twice = R"({"code":"EB104","error":"the body has \"budget\" twice"})"
                             "\n";
   for (const char* body :
        {R"({"budget": 1, "budget": 2})", R"({"budget": 1, "budget": 1})",
@@ -89,7 +90,8 @@ TEST_F(RoutesTest, BodiesThatMeanTwoThingsAreRefused) {
     std::string body = text;
     body[body.find('*')] = '\0';
     EXPECT_EQ(change(body).status, 400) << text;
-    EXPECT_EQ(change(body).body, "{\"error\":\"the body has a NUL byte\"}\n") << text;
+    EXPECT_EQ(change(body).body, "{\"code\":\"EB104\",\"error\":\"the body has a NUL byte\"}\n")
+        << text;
   }
   // The same name in two objects; what is no JSON, or an escaped NUL, is for who reads it.
   for (const char* body : {R"({"a": {"b": 1}, "c": [{"b": 1}, {"b": 2}]})", "", "{", "budget=1",
@@ -97,6 +99,26 @@ TEST_F(RoutesTest, BodiesThatMeanTwoThingsAreRefused) {
     EXPECT_EQ(change(body).body, "did") << body;
   }
   EXPECT_EQ(change("{\"a\":" + std::string(60000, '[')).body, "did");
+}
+
+// Each cause has a code of its own, and it is the same whatever the sentence is.
+TEST_F(RoutesTest, ARefusalHasTheCodeOfItsCause) {
+  const auto code = [](const std::optional<Response>& response) {
+    return nlohmann::json::parse(response->body).at("code").get<std::string>();
+  };
+  EXPECT_EQ(code(ask(routes_, "GET", "/nothing")), "EB110");
+  EXPECT_EQ(code(ask(routes_, "GET", "/nowhere")), "EB110");
+  EXPECT_EQ(code(ask(routes_, "DELETE", "/both")), "EB112");
+  EXPECT_EQ(code(ask(routes_, "POST", "/both", false)), "EB107");
+  EXPECT_EQ(code(ask(routes_, "GET", "/full")), "EB119");
+  std::optional<Response> dropped;
+  routes_.answer({.method = "POST", .path = "/change", .may_change = true},
+                 [&](Response response) { dropped = std::move(response); });
+  kept_ = nullptr;
+  EXPECT_EQ(code(dropped), "EB120");
+  const Response late = errorResponse(refusals::kLate, "too \"late\"");
+  EXPECT_EQ(late.status, 504);
+  EXPECT_EQ(late.body, "{\"code\":\"EB124\",\"error\":\"too \\\"late\\\"\"}\n");
 }
 
 TEST_F(RoutesTest, TheFirstAnswerCounts) {

@@ -74,6 +74,7 @@ TEST_F(SessionBudgetsTest, WhatWouldEndTheRunIsRefusedUnlessItIsForced) {
            {"/v1/budget", {{"budget", 2 * budget}}}}) {
     const Answered refused = post(path, body);
     EXPECT_EQ(refused.status, 409) << body;
+    EXPECT_EQ(refused.body["code"], "EB129") << body;
     const std::string why = refused.body["error"];
     EXPECT_NE(why.find(formatBytes(plainPeak(trace_))), std::string::npos) << why;
     EXPECT_NE(why.find("force"), std::string::npos) << why;

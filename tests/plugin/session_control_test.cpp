@@ -18,7 +18,9 @@ TEST_F(SessionControlTest, BeforeTheFirstStepThereIsNothingToPlanWith) {
   EXPECT_EQ(get("/v1/status").body["step_seconds"]["median"], json());
   EXPECT_EQ(get("/v1/plan").body["timeline"], json());
   EXPECT_EQ(get("/v1/curve").body["state"], "none");
-  EXPECT_EQ(post("/v1/budget", {{"budget", "1GiB"}}).status, 503);
+  const Answered refused = post("/v1/budget", {{"budget", "1GiB"}});
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(refused.body["code"], "EB126");
 }
 
 TEST_F(SessionControlTest, ABudgetIsPromisedForTheStepAfterTheOneThatRuns) {
@@ -54,6 +56,7 @@ TEST_F(SessionControlTest, ABudgetThatIsTooSmallIsRefusedWithOneThatWouldDo) {
   for (int i = 0; i < 3; ++i) step();
   const Answered refused = post("/v1/budget", {{"budget", 1}});
   ASSERT_EQ(refused.status, 409) << refused.body;
+  EXPECT_EQ(refused.body["code"], "EB128");
   const std::int64_t smallest = refused.body["smallest_feasible_budget_bytes"];
   EXPECT_GT(smallest, 0);
   step();
@@ -117,7 +120,9 @@ TEST_F(SessionControlTest, APauseLiftsTheBudgetAndKeepsThePlan) {
   EXPECT_EQ(get("/v1/status").body["state"], "paused");
   EXPECT_EQ(get("/v1/status").body["mode"], "paused");
   EXPECT_EQ(post("/v1/budget", {{"budget", budget}}).status, 409);
-  EXPECT_EQ(post("/v1/replan").status, 409);
+  const Answered refused = post("/v1/replan");
+  EXPECT_EQ(refused.status, 409);
+  EXPECT_EQ(refused.body["code"], "EB43");  // as the line has it that said the pause
   EXPECT_EQ(post("/v1/pause", {{"paused", false}}).body["from_step"], 6);
   EXPECT_EQ(step(), plan);
   EXPECT_EQ(session.budget(), budget);
@@ -248,6 +253,7 @@ TEST_F(SessionControlTest, BodiesThatAreNoneAreRefused) {
                            json{{"budget", json()}}, json{{"budget", 1}, {"more", 2}}}) {
     const Answered answered = post("/v1/budget", body);
     EXPECT_EQ(answered.status, 400) << body;
+    EXPECT_EQ(answered.body["code"], "EB104") << body;
     EXPECT_FALSE(answered.body["error"].get<std::string>().empty());
   }
   EXPECT_EQ(post("/v1/pause", {{"paused", 1}}).status, 400);

@@ -180,6 +180,7 @@ TEST_F(SessionFormsTest, OneBelowTheSmallestIsRefusedWithThat) {
   for (int i = 0; i < 3; ++i) step();
   const Answered refused = post("/v1/budget", {{"budget", "1%peak"}});
   EXPECT_EQ(refused.status, 409) << refused.body;
+  EXPECT_EQ(refused.body["code"], "EB128");
   EXPECT_GT(refused.body["smallest_feasible_budget_bytes"], trace_.base_bytes);
 }
 
@@ -188,6 +189,7 @@ TEST_F(SessionFormsTest, BeforeTheBaseIsSettledItIsAskedForLater) {
   step();
   const Answered early = post("/v1/budget", {{"budget", "-50%"}});
   EXPECT_EQ(early.status, 503) << early.body;
+  EXPECT_EQ(early.body["code"], "EB127");
   EXPECT_NE(early.body["error"].get<std::string>().find("after step 3"), std::string::npos);
   EXPECT_EQ(post("/v1/budget", {{"budget", "1GiB"}}).status, 200);
 }

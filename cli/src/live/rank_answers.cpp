@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "checked_json.hpp"
@@ -28,7 +29,20 @@ int exitCodeOf(const RankAnswer& answer) {
   }
 }
 
+// "EB" and digits, as ours are: what another server calls a code is not shown.
+bool isCode(const std::string& text) {
+  constexpr std::size_t kLongest = 6;
+  return text.size() > 2 && text.size() <= kLongest && text.starts_with("EB") &&
+         std::all_of(text.begin() + 2, text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 }  // namespace
+
+std::string problemOf(const RankAnswer& answer) {
+  const std::string code = textAt(answer.document, {"code"});
+  if (answer.problem.empty() || !isCode(code)) return answer.problem;
+  return fmt::format("{} [{}]", answer.problem, code);
+}
 
 int exitCodeOf(const std::vector<RankAnswer>& answers) {
   for (const RankAnswer& answer : answers) {
@@ -63,7 +77,7 @@ int print(const RunningJob& job, const std::vector<RankAnswer>& answers, bool js
   }
   for (const RankAnswer& answer : answers) {
     if (!answer.problem.empty()) {
-      fmt::print(stderr, "ebbtide: {}: {}\n", answer.name(), answer.problem);
+      fmt::print(stderr, "ebbtide: {}: {}\n", answer.name(), problemOf(answer));
     } else if (!json) {
       fmt::print("{}: {}\n", answer.name(), line(answer));
     }

@@ -14,8 +14,12 @@ namespace ebbtide::cli {
 // nobody answered at all.
 int exitCodeOf(const std::vector<RankAnswer>& answers);
 
+// The problem, with the code of the cause last where the rank has told one: "… [EB128]".
+std::string problemOf(const RankAnswer& answer);
+
 // `job` is an id, or empty, and null then:
-// {"job_id": …, "ranks": [{"rank": 0, …the answer…} | {"rank": 1, "error": "…"}]}
+// {"job_id": …, "ranks": [{"rank": 0, …the answer…} | {"rank": 1, "error": "…", "code": "EB128"}]}
+// A cause that no rank has told (nobody listens there) has no code.
 nlohmann::json toJson(const std::string& job, const std::vector<RankAnswer>& answers);
 
 // The answers as JSON, or a line for each made by `line`; problems and the job's notes go to

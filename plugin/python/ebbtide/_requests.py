@@ -70,6 +70,8 @@ def ask(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
     if status.value < 400:
         return told
     message = told.get("error", f"Ebbtide answered {status.value}")
+    if "code" in told:
+        message += f" [{told['code']}]"
     if status.value == 400:
         raise ValueError(message)
     if "smallest_feasible_budget_bytes" in told:

@@ -21,6 +21,7 @@ using metrics::Response;
 using nlohmann::json;
 using scheduler::BudgetForm;
 using scheduler::Bytes;
+namespace refusals = metrics::refusals;
 
 constexpr std::int64_t kStepsThatProve = 3;                // under a budget, none of them over it
 constexpr auto kPlanningOfAll = std::chrono::seconds(10);  // then no further program's is begun
@@ -51,20 +52,23 @@ bool isForced(RequestFields& body) {
 }
 
 Response nothingRecorded() {
-  return errorResponse(503, "no step has been recorded yet: ask again after the first one");
+  return errorResponse(refusals::kNothingRecorded,
+                       "no step has been recorded yet: ask again after the first one");
 }
 
 Response notMeasured() {
   return errorResponse(
-      503, fmt::format("what a step takes is not known yet, for what lives when it begins still "
-                       "grows (the optimizer's state): ask again after step {}",
-                       MeasuredBudget::kMostMeasured));
+      refusals::kNotMeasured,
+      fmt::format("what a step takes is not known yet, for what lives when it begins still "
+                  "grows (the optimizer's state): ask again after step {}",
+                  MeasuredBudget::kMostMeasured));
 }
 
 Response tooSmall(const std::string& why, Bytes smallest) {
-  Response response{.status = 409};
-  response.body = json{{"error", why}, {"smallest_feasible_budget_bytes", smallest}}.dump() + "\n";
-  return response;
+  const metrics::Refusal& refusal = refusals::kBudgetTooSmall;
+  const json body = {
+      {"code", refusal.code}, {"error", why}, {"smallest_feasible_budget_bytes", smallest}};
+  return {.status = refusal.status, .body = body.dump() + "\n"};
 }
 
 }  // namespace
@@ -81,7 +85,7 @@ void SessionControl::postBudget(const Request& request, const Answer& answer) {
   if (body.problem.empty() && form.isOfMemory() && !bytesOf(form, {}))
     body.problem = "budget=" + form.text() + ": of this device give a size";
   const bool force = body.problem.empty() && isForced(body);
-  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
+  if (!body.problem.empty()) return answer(errorResponse(refusals::kBody, body.problem));
   planLater([this, form, force, answer] { changeBudget(form, force, answer); }, answer);
 }
 
@@ -94,7 +98,8 @@ void SessionControl::planLater(std::function<void()> command, const Answer& answ
     why = refusal(run);
     if (!why && !run.awake) why = nothingRecorded();  // nobody would answer it
     if (!why && commands_.size() >= kMostWaiting)
-      why = errorResponse(429, "other budgets are being planned for: ask again later");
+      why = errorResponse(refusals::kTooMuchAtOnce,
+                          "other budgets are being planned for: ask again later");
     if (!why) commands_.push_back(std::move(command));
   }
   if (why) return answer(*why);
@@ -134,7 +139,8 @@ void SessionControl::changeBudget(const BudgetForm& form, bool force, const Answ
     if (!force) why = overfills(change.programs, change.bytes);
     if (!why) planFor(change);
   } catch (const std::exception& error) {
-    return answer(errorResponse(500, std::string("no plan could be made: ") + error.what()));
+    return answer(
+        errorResponse(refusals::kNoPlan, std::string("no plan could be made: ") + error.what()));
   }
   if (why) return answer(*why);
   answer(promise(std::move(change)));
@@ -154,7 +160,7 @@ std::optional<Response> SessionControl::overfills(const std::vector<ProgramChang
   const Bytes there = memory.reachableBytes();
   if (needs <= there) return std::nullopt;
   return errorResponse(
-      409,
+      refusals::kMoreThanThereIs,
       fmt::format("{} would end the run: a step takes {} without a plan, and this rank can "
                   "have {} of the {} memory; \"force\": true asks for it all the same",
                   budget ? "a budget of " + formatBytes(*budget) : "no budget", formatBytes(plain),
@@ -272,7 +278,7 @@ void SessionControl::postReplan(const Request& request, const Answer& answer) {
   if (auto why = ofAnotherRank(request)) return answer(*why);
   if (auto why = gone()) return answer(*why);
   const RequestFields body = readFields(request.body, nullptr);
-  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
+  if (!body.problem.empty()) return answer(errorResponse(refusals::kBody, body.problem));
   answer(replan());
 }
 
@@ -293,7 +299,7 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
   if (body.problem.empty() && !body.fields["paused"].is_boolean())
     body.problem = "\"paused\" is neither true nor false";
   const bool force = body.problem.empty() && isForced(body);
-  if (!body.problem.empty()) return answer(errorResponse(400, body.problem));
+  if (!body.problem.empty()) return answer(errorResponse(refusals::kBody, body.problem));
   const bool paused = body.fields["paused"].get<bool>();
   std::int64_t resumed = 0;
   std::optional<Response> done;
@@ -324,12 +330,14 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
         programs.push_back(needs_.of(std::move(step), std::nullopt));
       why = overfills(programs, std::nullopt);
     } catch (const std::exception& error) {
-      why = errorResponse(500, std::string("the step cannot be simulated: ") + error.what());
+      why = errorResponse(refusals::kNotAnalysed,
+                          std::string("the step cannot be simulated: ") + error.what());
     }
   if (!why) {
     const auto held = session_.guard().hold();
-    why = resumed == resumed_ ? pauseNow(held, true)
-                              : errorResponse(409, "the run was told to go on meanwhile");
+    why = resumed == resumed_
+              ? pauseNow(held, true)
+              : errorResponse(refusals::kSuperseded, "the run was told to go on meanwhile");
   }
   answer(*why);
 }
@@ -345,7 +353,7 @@ Response SessionControl::pauseNow(const Held& held, bool paused) {
 
 std::optional<Response> SessionControl::pauseRefusal(const RunView& run) {
   if (!run.is_paused) return std::nullopt;
-  return errorResponse(409, "the run is paused: let it go on first");
+  return errorResponse(refusals::kPaused, "the run is paused: let it go on first");
 }
 
 }  // namespace ebbtide::plugin

@@ -20,6 +20,7 @@ using metrics::Answer;
 using metrics::errorResponse;
 using metrics::Request;
 using metrics::Response;
+namespace refusals = metrics::refusals;
 
 constexpr int kPorts = 16;  // that are tried where none is named
 
@@ -104,9 +105,10 @@ std::optional<Response> SessionControl::ofAnotherRank(const Request& request) co
   const auto named = request.query.find("rank");
   const int rank = session_.config().rank;
   if (named == request.query.end() || named->second == std::to_string(rank)) return std::nullopt;
-  return errorResponse(404, fmt::format("this is rank {} alone: ask the other one's socket, or "
-                                        "the port of its machine",
-                                        rank));
+  return errorResponse(refusals::kNoSuchRank,
+                       fmt::format("this is rank {} alone: ask the other one's socket, or "
+                                   "the port of its machine",
+                                   rank));
 }
 
 std::string SessionControl::serve(std::string& problem, bool on_any_port) {
@@ -166,18 +168,21 @@ void SessionControl::close() {
 
 std::optional<Response> SessionControl::gone() const {
   if (Session::inChild())
-    return errorResponse(503, "this is a forked process, in which nothing trains by a plan");
+    return errorResponse(refusals::kForked,
+                         "this is a forked process, in which nothing trains by a plan");
   return std::nullopt;
 }
 
 std::optional<Response> SessionControl::refusal(const RunView& run) const {
-  if (run.ended) return errorResponse(503, "the run ends");
+  if (run.ended) return errorResponse(refusals::kRunEnds, "the run ends");
   if (run.passes_through)
-    return errorResponse(409, "the run was switched to pass-through, and nothing can be changed");
+    return errorResponse(refusals::kPassesThrough,
+                         "the run was switched to pass-through, and nothing can be changed");
   if (run.keeps_everything)
-    return errorResponse(409, "nothing is dropped in this process any more: its log says why");
+    return errorResponse(refusals::kKeepsEverything,
+                         "nothing is dropped in this process any more: its log says why");
   if (!session_.config().own_allocator)
-    return errorResponse(409, "EBBTIDE_ALLOCATOR=torch cannot hold a budget");
+    return errorResponse(refusals::kOtherAllocator, "EBBTIDE_ALLOCATOR=torch cannot hold a budget");
   return std::nullopt;
 }
 

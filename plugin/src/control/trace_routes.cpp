@@ -12,15 +12,18 @@ namespace ebbtide::plugin {
 namespace {
 
 using metrics::Response;
+namespace refusals = metrics::refusals;
 
-int statusOf(AskedSteps::Started::Why why) {
+const metrics::Refusal& refusalFor(AskedSteps::Started::Why why) {
   using Why = AskedSteps::Started::Why;
-  return why == Why::kEnded ? 503 : why == Why::kFailed ? 500 : 409;
+  return why == Why::kEnded    ? refusals::kRunEnds
+         : why == Why::kFailed ? refusals::kCannotRecord
+                               : refusals::kNotNow;
 }
 
 // A path's bytes need not be text.
 Response answerOf(int status, const AskedSteps::Started& started, std::int64_t steps) {
-  if (!started.error.empty()) return metrics::errorResponse(statusOf(started.why), started.error);
+  if (!started.error.empty()) return metrics::errorResponse(refusalFor(started.why), started.error);
   const nlohmann::json body = {
       {"path", started.path}, {"from_step", started.from_step}, {"steps", steps}};
   return {.status = status,
@@ -31,11 +34,11 @@ Response startTrace(RunTrace& trace, const std::string& text) {
   const RequestFields body = readFields(text, "steps");
   const std::string accepted = fmt::format(
       "the body is {{\"steps\": n}}, n a whole number from 1 to {}", RunTrace::kMostSteps);
-  if (!body.problem.empty()) return metrics::errorResponse(400, accepted);
+  if (!body.problem.empty()) return metrics::errorResponse(refusals::kBody, accepted);
   const nlohmann::json& steps = body.fields["steps"];
   const bool whole = steps.is_number_unsigned();  // as the parser has it: no sign, no point
   if (!whole || steps < 1U || steps > static_cast<unsigned>(RunTrace::kMostSteps))
-    return metrics::errorResponse(400, accepted);
+    return metrics::errorResponse(refusals::kBody, accepted);
   const auto count = steps.get<std::int64_t>();
   return answerOf(202, trace.start(count), count);
 }
@@ -43,9 +46,10 @@ Response startTrace(RunTrace& trace, const std::string& text) {
 Response postSnapshot(MemorySnapshots& snapshots, const std::string& text) {
   const RequestFields body = readFields(text, nullptr, {"path"});
   if (body.has("path"))
-    return metrics::errorResponse(400,
+    return metrics::errorResponse(refusals::kBody,
                                   "only the process itself names the file: ebbtide.snapshot()");
-  if (!body.problem.empty()) return metrics::errorResponse(400, "the body is {}, or nothing");
+  if (!body.problem.empty())
+    return metrics::errorResponse(refusals::kBody, "the body is {}, or nothing");
   return startSnapshot(snapshots, "");
 }
 

@@ -20,6 +20,7 @@ namespace {
 using ebbtide::metrics::Request;
 using ebbtide::metrics::Response;
 using ebbtide::plugin::Session;
+namespace refusals = ebbtide::metrics::refusals;
 
 constexpr auto kLongestWait = std::chrono::seconds(60);
 
@@ -42,7 +43,7 @@ Response answerFrom(const ebbtide::metrics::Routes& routes, Request request) {
   std::unique_lock lock(awaited->mutex);
   if (awaited->changed.wait_for(lock, kLongestWait, [&] { return awaited->response.has_value(); }))
     return std::move(*awaited->response);
-  return ebbtide::metrics::errorResponse(504, "no answer came within 60 s");
+  return ebbtide::metrics::errorResponse(refusals::kLate, "no answer came within 60 s");
 }
 
 // A path for the file, which callers of this process alone may name; nothing: none is named.
@@ -56,12 +57,13 @@ std::optional<std::string> namedPath(const Request& request) {
 Response respond(Request request) try {
   Session* const session = Session::current();
   if (session == nullptr || Session::inChild())
-    return ebbtide::metrics::errorResponse(503, "Ebbtide is not active in a forked child");
+    return ebbtide::metrics::errorResponse(refusals::kForked,
+                                           "Ebbtide is not active in a forked child");
   if (const auto path = namedPath(request))
     return ebbtide::plugin::startSnapshot(session->snapshots(), *path);
   return answerFrom(session->routes(), std::move(request));
 } catch (const std::exception& error) {
-  return ebbtide::metrics::errorResponse(500, error.what());
+  return ebbtide::metrics::errorResponse(refusals::kFailed, error.what());
 }
 
 }  // namespace

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "ebbtide/metrics/refusals.hpp"
+
 namespace ebbtide::metrics {
 
 struct Request {
@@ -29,8 +31,8 @@ struct Response {
   std::map<std::string, std::string> headers = {};  // further ones, "Allow" say
 };
 
-// {"error": sentence}
-Response errorResponse(int status, const std::string& sentence);
+// {"code": "EB104", "error": sentence}
+Response errorResponse(const Refusal& refusal, const std::string& sentence);
 
 // From any thread, once: what comes later is ignored. Dropped without an answer it is a 503.
 using Answer = std::function<void(Response)>;
