@@ -326,6 +326,7 @@ void SessionControl::pauseWhereItFits(const Answer& answer, std::int64_t resumed
   }
   if (!why) try {
       std::vector<ProgramChange> programs;
+      programs.reserve(recorded.size());
       for (RecordedStep& step : recorded)
         programs.push_back(needs_.of(std::move(step), std::nullopt));
       why = overfills(programs, std::nullopt);
