@@ -94,6 +94,7 @@ def test_a_real_run_is_watched_and_tuned(trained: Trained) -> None:
     assert status["memory"]["budget_bytes"] == plain * 2
     done = runs.ebbtide("budget", "0", "1MiB")
     assert done.returncode == 3 and "ebbtide budget 0 " in done.stderr, done.stderr
+    assert done.stderr.endswith(" [EB128]\n"), done.stderr
     with runs.terminal("top", "--interval", "0.2") as top:
         top.wait_for("1 rank, 1 training")
         top.press("q")
@@ -201,6 +202,7 @@ def test_a_real_run_writes_a_trace(trained: Trained) -> None:
     # The port of a machine reads alone, without a token; there is no other rank.
     done = trained.runs.ebbtide("trace", "--endpoint", f"127.0.0.1:{trained.port}")
     assert done.returncode == 5 and "read-only" in done.stderr
+    assert done.stderr.endswith(" [EB107]\n"), done.stderr
     assert trained.runs.ebbtide("trace", "--rank", "1").returncode == 4
 
 

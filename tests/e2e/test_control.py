@@ -147,6 +147,7 @@ def test_paused_it_is_pytorch_alone(baseline: Baseline, sockets: Path, tmp_path:
     assert before["totals"]["recomputed_ops"] > 0
     assert still["totals"]["recomputed_ops"] == begun["totals"]["recomputed_ops"]
     assert "paused" in refused["error"] and answers[4]["status"] == 409
+    assert refused["code"] == "EB43"  # the line's, which said that it is paused
     assert answers[6]["status"] == 202 and replanned["from_step"] == 13
     assert after["state"] == "training" and after["memory"]["budget_bytes"] == budget
     assert after["totals"]["recomputed_ops"] > still["totals"]["recomputed_ops"]

@@ -66,6 +66,7 @@ def test_refusals_are_exceptions(asked) -> None:
     told, _, _ = asked
     assert told["unreadable"].startswith("ValueError: ")
     assert told["infeasible"].startswith("BudgetError: ")
+    assert told["infeasible"].endswith(" [EB128]")
     assert told["smallest_feasible_bytes"] > 1 << 20
     assert told["too_many_steps"].startswith("ValueError: ")
 
