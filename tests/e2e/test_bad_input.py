@@ -268,32 +268,50 @@ print(json.dumps(losses))
 """
 
 
+def filling(when: int, variables: dict[str, str], folder: Path) -> Finished:
+    program = Program((sys.executable, "-c", FILLS, str(when)))
+    paths = {"PYTHONPATH": str(ROOT / "tests" / "e2e")}
+    return run(program, {**variables, **paths}, folder, out=False)
+
+
+def losses_of(done: Finished) -> str:
+    assert done.status == 0, done.output
+    (line,) = re.findall(r"^\[[\d.,eE+ -]+\]$", done.output, re.M)  # ours may stand last
+    return str(line)
+
+
 # From the start; before there is a plan; while one is in use that writes in each step.
 @pytest.mark.parametrize(("step", "offload"), [(0, "never"), (1, "never"), (8, "auto")])
 def test_the_spill_disk_is_full_from_a_step_on(step: int, offload: str, tmp_path: Path) -> None:
     """A file-size limit of 0 stands for it. A step needs 30.7 MiB plain; a plan of replays alone
     keeps 14 MiB, so that the run is not refused."""
-
-    def losses(when: int, variables: dict[str, str], name: str) -> tuple[str, Finished]:
-        program = Program((sys.executable, "-c", FILLS, str(when)))
-        paths = {"PYTHONPATH": str(ROOT / "tests" / "e2e")}
-        done = run(program, {**variables, **paths}, tmp_path / name, out=False)
-        assert done.status == 0, done.output
-        (line,) = re.findall(r"^\[[\d.,eE+ -]+\]$", done.output, re.M)  # ours may stand last
-        return line, done
-
-    plain, _ = losses(99, {}, "plain")
+    plain = losses_of(filling(99, {}, tmp_path / "plain"))
     variables = {"EBBTIDE_BUDGET": "14MiB", "EBBTIDE_OFFLOAD": offload, "EBBTIDE_LOG": "debug"}
     if offload == "auto":  # else what a plan writes is the machine's to decide
         variables["LD_PRELOAD"] = str(LIBRARIES / "libebbtide_fast_disk.so")
-    trained, done = losses(step, variables, "full")
-    assert trained == plain
+    done = filling(step, variables, tmp_path / "full")
+    assert losses_of(done) == plain
     failed = r"warning: cannot write to the spill file in .+: File too large \(errno 27\)"
     assert len(re.findall(failed, done.output)) == 1, done.output
     assert not done.said("too small"), done.output
     assert (done.report["offloaded_bytes"] > 0) == (offload == "auto"), done.output
     assert step > 0 or done.report["spilled_bytes"] == 0, done.output
     assert done.report["plan"]["offloaded_bytes"] == 0, done.output
+    assert re.findall(r"debug: step \d+: .* plan (\w+)", done.output)[-1] == "followed", done.output
+
+
+def test_a_full_spill_disk_names_what_a_plan_of_replays_takes(tmp_path: Path) -> None:
+    """No plan fits 6 MiB: 3 MiB live when a step begins, and LayerNorm's backward pass alone has
+    three tensors of 1 MiB. Steps without a plan take the 30.7 MiB of plain ones; plans of replays
+    alone do with 14, as above. So 20 allow for a search that finds a worse one."""
+    never = {"EBBTIDE_OFFLOAD": "never", "EBBTIDE_LOG": "debug"}
+    refused = filling(0, {**never, "EBBTIDE_BUDGET": "6MiB"}, tmp_path / "refused")
+    assert refused.status == 1 and refused.said("too small for this program"), refused.output
+    (named,) = re.findall(r"Smallest budget: EBBTIDE_BUDGET=(\d+)MiB", refused.output)
+    assert int(named) < 20, refused.output
+    assert not refused.said("writes values to disk"), refused.output
+    done = filling(0, {**never, "EBBTIDE_BUDGET": f"{named}MiB"}, tmp_path / "named")
+    assert losses_of(done) == losses_of(filling(99, {}, tmp_path / "plain"))
     assert re.findall(r"debug: step \d+: .* plan (\w+)", done.output)[-1] == "followed", done.output
 
 

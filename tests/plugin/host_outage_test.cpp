@@ -22,6 +22,13 @@ class HostOutageTest : public test::JudgedRunTest {
     plan->host_fetches = host_fetches;
     return plan;
   }
+  std::shared_ptr<Plan> tooLarge(std::int64_t peak_bytes) {
+    auto plan = planOf(1, 0);
+    plan->feasible = false;
+    plan->predicted_peak_bytes = peak_bytes;
+    programs_[1].plan = plan;
+    return plan;
+  }
   static StepSummary followed(const std::shared_ptr<const Plan>& plan) {
     StepSummary summary;
     summary.plan = plan;
@@ -60,7 +67,7 @@ TEST_F(HostOutageTest, StepsMayGoOverButUnderAPlanThatHasHeld) {
   EXPECT_TRUE(mayGoOver());
   host_.allowOverrunFor(held, plan.get());
   EXPECT_TRUE(mayGoOver());
-  host_.endStep(held, followed(plan), {}, /*violations=*/0);
+  host_.endStep(held, followed(plan), {}, {});
   host_.allowOverrunFor(held, plan.get());
   EXPECT_FALSE(mayGoOver());
   host_.allowOverrunFor(held, nullptr);
@@ -73,7 +80,7 @@ TEST_F(HostOutageTest, APlanThatWentOverHasNotHeld) {
   host_.begin();
   allocator::Statistics memory;
   memory.budget_violations = 1;
-  host_.endStep(held, followed(plan), memory, /*violations=*/0);
+  host_.endStep(held, followed(plan), {}, memory);
   host_.allowOverrunFor(held, plan.get());
   EXPECT_TRUE(mayGoOver());
 }
@@ -84,8 +91,54 @@ TEST_F(HostOutageTest, NoPlanIsAwaitedForEver) {
   host_.begin();
   for (int i = 0; i < SpillOutage::kMostSteps; ++i) {
     EXPECT_TRUE(host_.state().awaitsPlan());
-    host_.endStep(held, {}, {}, /*violations=*/0);
+    host_.endStep(held, {}, {}, {});
   }
+  EXPECT_FALSE(host_.state().awaitsPlan());
+}
+
+// The budget is 64 MiB, and the best plan takes 80. Steps without it take more: they tell nothing.
+TEST_F(HostOutageTest, WhereNoPlanFitsTheBestOneTellsTheNeed) {
+  const Held held = guard_.hold();
+  const auto plan = tooLarge(80 * kMib);
+  host_.begin();
+  StepSummary rehearsed = followed(plan), left = followed(plan);
+  rehearsed.trusted = false;
+  left.off_plan = true;
+  for (const StepSummary& step : {StepSummary{}, rehearsed, left}) {
+    host_.endStep(held, step, {}, {});
+    EXPECT_TRUE(host_.state().awaitsPlan());
+    EXPECT_EQ(budget_.verdict().floorBytes(), 0);
+  }
+  host_.endStep(held, followed(plan), {}, {});
+  EXPECT_FALSE(host_.state().awaitsPlan());
+  EXPECT_EQ(budget_.verdict().floorBytes(), 80 * kMib);
+  EXPECT_TRUE(mayGoOver());  // until the next steps have decided
+}
+
+// A run in it makes that plan again, or a better one.
+TEST_F(HostOutageTest, TheBudgetThatIsNamedHoldsThatPlan) {
+  const Held held = guard_.hold();
+  const auto plan = tooLarge(80 * kMib);
+  host_.begin();
+  host_.endStep(held, followed(plan), {}, {});
+  const std::int64_t named = budget_.verdict().told().smallestBytes();
+  EXPECT_GE(trained_.planningCapBytes(named), 80 * kMib);
+}
+
+// The first step's plan goes for a later one's, and one that steps found wanting for the next.
+TEST_F(HostOutageTest, APlanThatIsToGoTellsNoNeed) {
+  const Held held = guard_.hold();
+  const auto plan = tooLarge(80 * kMib);
+  host_.begin();
+  programs_[1].from_first_step = true;
+  host_.endStep(held, followed(plan), {}, {});
+  EXPECT_TRUE(host_.state().awaitsPlan());
+  programs_[1].from_first_step = false;
+  programs_[1].replan = true;
+  host_.endStep(held, followed(plan), {}, {});
+  EXPECT_TRUE(host_.state().awaitsPlan());
+  programs_[1].replan = false;
+  host_.endStep(held, followed(plan), {}, {});
   EXPECT_FALSE(host_.state().awaitsPlan());
 }
 

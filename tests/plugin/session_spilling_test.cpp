@@ -16,6 +16,20 @@ class SessionSpillingTest : public test::ControlledSession {
     EXPECT_FALSE(slot.has_value());
     session_->noteSpillFailed();
   }
+  std::shared_ptr<const Plan> inForce() { return session_->planFor(trace_.ops.front().signature); }
+  // Whatever was asked before has been answered: the planning thread refuses this after that.
+  void settle() { EXPECT_EQ(post("/v1/budget", {{"budget", 1}}).status, 409); }
+  // On a trusted plan, to its end.
+  void follow() {
+    const StepStart start = session_->beginStep();
+    session_->releaseLog(start.log);
+    StepSummary summary;
+    summary.opened = start.opened;
+    summary.had_backward = summary.recorded = summary.observed = summary.trusted = true;
+    summary.plan = start.plan;
+    summary.trace = trace_;
+    session_->endStep(std::move(summary));
+  }
 };
 
 // ENOENT is 2. Said once, however often it fails; each error has it.
@@ -36,6 +50,29 @@ TEST_F(SessionSpillingTest, ErrorsNameTheDiskThatTookNothing) {
   const std::string error = session_->outOfMemoryMessage(kMib, "aten::mm", live);
   EXPECT_NE(error.find("\nNothing can be spilled: " + why + ". Make room there"), std::string::npos)
       << error;
+}
+
+// 1 MiB beside the base of 17 is less than the largest block: no plan fits. The first step's goes
+// for that of the third one. Until a step has followed it nothing is judged: a step without a plan
+// may take twice as much, and a refusal would name that. Rehearsals may go over the budget until
+// then, and may not while it is judged.
+TEST_F(SessionSpillingTest, WhereNoPlanFitsTheStepThatFollowsTheBestOneIsJudged) {
+  config_.spill_dir = "/no/such/folder";
+  begin(trace_.base_bytes + kMib);
+  failToSpill();
+  for (int i = 0; i < 3; ++i) {
+    step();
+    settle();
+  }
+  const auto plan = inForce();
+  ASSERT_NE(plan, nullptr);
+  ASSERT_FALSE(plan->feasible);
+  EXPECT_FALSE(session_->rehearsesWithinBudget());
+  session_->rehearsed(*plan, true);
+  follow();
+  EXPECT_TRUE(session_->rehearsesWithinBudget());
+  EXPECT_GE(session_->budgets().verdict().floorBytes(), plan->predicted_peak_bytes);
+  EXPECT_FALSE(session_->stopRequested());
 }
 
 }  // namespace

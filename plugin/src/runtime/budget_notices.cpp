@@ -25,6 +25,7 @@ void BudgetNotices::notePlan(const Held& held, const PlanMade& made) {
   // What is kept free may have become less since the plan was begun.
   if (without_spill_bytes_ <= *budget || refusal_.stop(held).awaits() || refusal_.ends(held))
     return;
+  if (run_.outage.began()) return;  // nothing is written any more
   spills_each_step_ = describe(SpillingNotice{.budget_bytes = *budget,
                                               .predicted_peak_bytes = made.predicted_peak_bytes,
                                               .enough_bytes = without_spill_bytes_,

@@ -48,6 +48,12 @@ bool BudgetVerdict::noteMost(const Held& held, const Need& need) {
   return most;
 }
 
+void BudgetVerdict::noteLeast(const Held& held, Bytes bytes, Bytes base_bytes) {
+  floor_.noteNeed(bytes, /*alone=*/true, base_bytes);
+  grown_.update(held);
+  exportSmallest(held);
+}
+
 // From here on this is what everybody is told.
 void BudgetVerdict::noteNeed(const Held& held, const Need& need) {
   if (!noteMost(held, need)) return;

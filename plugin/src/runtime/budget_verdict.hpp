@@ -65,6 +65,8 @@ class BudgetVerdict {
   void noteUnrecorded(const Held&, bool over, std::int64_t violations) {
     floor_.noteUnrecorded(std::this_thread::get_id(), over, violations);
   }
+  // What steps need at least that begin with such a base, by what is foreseen.
+  void noteLeast(const Held& held, Bytes bytes, Bytes base_bytes);
   // What a recorded step needs under a budget that is asked for.
   void noteNeed(const Held& held, const Need& need);
   // At the end of a step: of the budget, in the process so far.

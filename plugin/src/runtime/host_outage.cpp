@@ -54,19 +54,32 @@ void HostOutage::allowOverrunFor(const Held& held, const Plan* plan) {
     trained.limitOverrun();
 }
 
+// Steps without a plan take nearly all that plain ones do: where none fits, those that follow the
+// best one tell what a budget needs. They may do with less than is foreseen, as they drop more
+// under pressure; in a budget that holds the plan there is none.
 void HostOutage::endStep(const Held& held, const StepSummary& summary,
-                         const allocator::Statistics& memory, std::int64_t violations) {
+                         const allocator::Statistics& begun, const allocator::Statistics& memory) {
   if (!state_.awaitsPlan()) return;
-  const bool within = memory.budget_violations == violations;
-  const bool planned = summary.trusted && !summary.off_plan && summary.plan->feasible &&
-                       summary.plan->host_fetches == 0;
+  const bool within = memory.budget_violations == begun.budget_violations;
+  const bool planned = summary.trusted && !summary.off_plan && summary.plan->host_fetches == 0;
+  const bool held_it = planned && within && summary.plan->feasible;
   budget_.verdict().countFrom(held, memory.budget_violations);
-  if (within && planned) run().programs[summary.plan->signature].held_plan = summary.plan;
-  if (state_.endStep(within && planned)) end(held);
+  if (held_it) run().programs[summary.plan->signature].held_plan = summary.plan;
+  if (planned && showsNeed(*summary.plan) && state_.giveUp()) {
+    end(held);
+    budget_.verdict().noteLeast(held,
+                                summary.plan->predicted_peak_bytes + run().trained.unplannedBytes(),
+                                begun.allocated_bytes);
+  } else if (state_.endStep(held_it)) {
+    end(held);
+  }
 }
 
-void HostOutage::giveUp(const Held& held) {
-  if (state_.giveUp()) end(held);
+// One of a first step is about to be made anew.
+bool HostOutage::showsNeed(const Plan& plan) const {
+  const auto known = run().programs.find(plan.signature);
+  if (plan.feasible || known == run().programs.end()) return false;
+  return !known->second.from_first_step && !known->second.replan;
 }
 
 // What went over the budget until now tells nothing of it.

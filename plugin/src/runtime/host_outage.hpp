@@ -36,14 +36,14 @@ class HostOutage {
   void take(const Held&);
   // It is about to follow this plan, nullptr: none.
   void allowOverrunFor(const Held& held, const Plan* plan);
-  // It is over. `violations`: of the budget, when it began.
-  void endStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
-               std::int64_t violations);
-  // No plan does without the host.
-  void giveUp(const Held& held);
+  // It is over. `begun`: when it began.
+  void endStep(const Held& held, const StepSummary& summary, const allocator::Statistics& begun,
+               const allocator::Statistics& memory);
 
  private:
   void end(const Held& held);
+  // Has this plan, which writes nothing, shown what a budget needs to hold without the host?
+  bool showsNeed(const Plan& plan) const;
   const JudgedRun& run() const noexcept { return budget_.run(); }
 
   BudgetController& budget_;

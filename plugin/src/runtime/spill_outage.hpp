@@ -3,8 +3,9 @@
 //   a write fails ──► plans write nothing to the host any more; a step may go over the budget
 //        │            where nothing can be computed again, and is counted
 //        ├─► a step followed a plan of replays alone within the budget: under this plan it holds
-//        └─► there is no such plan, or none in kMostSteps: the next recorded steps decide whether
-//            the budget is possible, as the first ones of a run do
+//        └─► no such plan fits, and a step followed the best one; or no step did either in
+//            kMostSteps: the next recorded steps decide whether the budget is possible, as the
+//            first ones of a run do
 //
 // Torch-free. Thread rule: begin() and began() from any thread, without a lock; whoever has it
 // guards the rest.
@@ -34,7 +35,7 @@ class SpillOutage {
     steps_ = held ? 0 : steps_ + 1;
     return over_ = steps_ >= kMostSteps;
   }
-  // There is no plan. False: none was awaited.
+  // No plan fits, and it is known what the best one takes. False: none was awaited.
   bool giveUp() { return awaitsPlan() && (over_ = true); }
 
  private:

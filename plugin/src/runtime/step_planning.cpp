@@ -347,7 +347,6 @@ void StepPlanning::publish(const scheduler::Trace& trace, const Planned& planned
 
 // No better one is searched for any more.
 void StepPlanning::notePlanned(const Held& held, Program& known, const Plan& plan) {
-  if (!plan.feasible) outage_.giveUp(held);
   budget_.verdict().notices().notePlan(held, {.feasible = plan.feasible,
                                               .predicted_peak_bytes = plan.predicted_peak_bytes,
                                               .host_bytes = plan.host_bytes});
