@@ -1,16 +1,20 @@
 // What `ebbtide fit` makes of reports and recorded steps.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <stdexcept>
 #include <string>
 
 #include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/spilling_floor.hpp"
 #include "fit/budget_costs.hpp"
 #include "fit/fit_result.hpp"
 #include "fit/fit_runs.hpp"
 #include "fit/fit_verdict.hpp"
+#include "fit/recorded_run.hpp"
 
 namespace ebbtide::cli {
 namespace {
@@ -118,6 +122,40 @@ RecordedStep recordedStep() {
   step.plain_peak_bytes =
       scheduler::simulate(step.graph.graph, scheduler::keepEverything(step.graph.graph)).peak_bytes;
   return step;
+}
+
+// What a first step needs counts what it leaves to later ones from its start on. Whether a budget
+// below that will do is for a run within it to tell, where later steps need less.
+TEST(FitVerdict, IsOfTheStepsAfterTheFirstWhereTheyNeedLess) {
+  const RecordedStep step = recordedStep();
+  const std::int64_t floor =
+      scheduler::spillingFloor(scheduler::buildGraph(step.trace, {.unread_may_go = true}).graph)
+          .bytes;
+  const std::string folder = testing::TempDir() + "ebbtide-fit-" + std::to_string(::getpid());
+  RecordedRun run;
+  run.folder = folder;
+  std::filesystem::create_directories(RecordedRun::tracesIn(folder));
+  const auto record = [&](const std::string& name) {
+    std::ofstream(RecordedRun::tracesIn(folder) + "/" + name) << scheduler::toJson(step.trace);
+  };
+  run.reports = {report(0, 0, 0)};
+  // 1 MiB is headroom, 4 MiB lie in no block.
+  const std::int64_t later = floor + 5 * kMiB;
+  run.reports[0].needed_bytes = 2 * later;
+  run.reports[0].smallest_feasible_bytes = 3 * later;
+  record("trace-0-1.json");
+  record("trace-1-2.json");                                        // of another rank
+  EXPECT_EQ(reportsOfLaterSteps(run)[0].needed_bytes, 2 * later);  // no other step is known
+  record("trace-0-2.json");
+  const RunReport one = reportsOfLaterSteps(run)[0];
+  EXPECT_EQ(one.needed_bytes, later);
+  EXPECT_EQ(judgeFit(run.reports[0], later), FitVerdict::kDoesNotFit);
+  EXPECT_EQ(judgeFit(one, later), FitVerdict::kUnsure);
+  EXPECT_EQ(judgeFit(one, floor / 2), FitVerdict::kDoesNotFit);
+  // Never more than all steps need together.
+  run.reports[0].needed_bytes = later - 1;
+  EXPECT_EQ(reportsOfLaterSteps(run)[0].needed_bytes, later - 1);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(FitTable, CostsFallAsBudgetsRise) {

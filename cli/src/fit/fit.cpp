@@ -141,12 +141,17 @@ class Fit {
 
   void judge(FitResult& result, const RecordedRun& run, const std::vector<std::string>& command,
              const std::string& of) {
-    const FitVerdict verdict = judgeFit(run.reports, *budgets_, name_);
+    std::vector<RunReport> reports = run.reports;
+    FitVerdict verdict = judgeFit(reports, *budgets_, name_);
+    if (verdict == FitVerdict::kDoesNotFit) {
+      reports = reportsOfLaterSteps(run);
+      verdict = judgeFit(reports, *budgets_, name_);
+    }
     result.fits = verdict == FitVerdict::kUnsure ? holdsBudget(result, command, of)
                                                  : verdict == FitVerdict::kFits;
     if (!result.problem.empty()) return;
     // What is told is of the rank that decides, though another one may need more.
-    const RunReport* const decides = rankOf(verdict, run.reports, *budgets_, name_);
+    const RunReport* const decides = rankOf(verdict, reports, *budgets_, name_);
     if (!*result.fits && decides != nullptr) result.report = *decides;
     result.budget =
         FitBudget{runs_.budget(), budgetOf(result.report, *budgets_, name_).value_or(0)};

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "ebbtide/scheduler/simulator.hpp"
+#include "ebbtide/scheduler/spilling_floor.hpp"
 #include "shown_values.hpp"
 #include "text_file.hpp"
 
@@ -28,10 +29,10 @@ std::int64_t stepOf(const std::string& name, int rank) {
   return step;
 }
 
-RecordedStep readStep(const fs::path& path, bool first_step) {
+RecordedStep readStep(const fs::path& path, const scheduler::GraphOptions& options) {
   try {
     RecordedStep step{scheduler::traceFromJson(readText(path)), {}, 0};
-    step.graph = scheduler::buildGraph(step.trace, {.first_step = first_step});
+    step.graph = scheduler::buildGraph(step.trace, options);
     step.plain_peak_bytes =
         scheduler::simulate(step.graph.graph, scheduler::keepEverything(step.graph.graph))
             .peak_bytes;
@@ -39,6 +40,29 @@ RecordedStep readStep(const fs::path& path, bool first_step) {
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(path.string() + ": " + error.what());
   }
+}
+
+// Of a rank's recorded steps, in their order.
+std::vector<std::pair<std::int64_t, fs::path>> tracesOf(const RecordedRun& run, int rank) {
+  std::vector<std::pair<std::int64_t, fs::path>> files;
+  for (const auto& entry : fs::directory_iterator(RecordedRun::tracesIn(run.folder))) {
+    const std::int64_t step = stepOf(entry.path().stem().native(), rank);
+    if (step > 0) files.emplace_back(step, entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// What the training computes of each, where all that nothing reads may be on the host. 0: none was
+// recorded.
+scheduler::Bytes floorOfLaterSteps(const RecordedRun& run, int rank) {
+  scheduler::Bytes most = 0;
+  for (const auto& [number, path] : tracesOf(run, rank)) {
+    if (number == 1) continue;
+    const RecordedStep step = readStep(path, {.unread_may_go = true});
+    most = std::max(most, scheduler::spillingFloor(step.graph.graph).bytes);
+  }
+  return most;
 }
 
 }  // namespace
@@ -87,19 +111,26 @@ RecordedRun readRecordedRun(std::string name, std::string folder, RunEnd end,
 }
 
 std::optional<RecordedStep> largestStep(const RecordedRun& run, int rank) {
-  std::vector<std::pair<std::int64_t, fs::path>> files;
-  for (const auto& entry : fs::directory_iterator(RecordedRun::tracesIn(run.folder))) {
-    const std::int64_t step = stepOf(entry.path().stem().native(), rank);
-    if (step > 0) files.emplace_back(step, entry.path());
-  }
-  std::sort(files.begin(), files.end());
+  auto files = tracesOf(run, rank);
   std::optional<RecordedStep> largest;
   if (files.size() > 1 && files.front().first == 1) files.erase(files.begin());
   for (const auto& [number, path] : files) {
-    RecordedStep step = readStep(path, number == 1);
+    RecordedStep step = readStep(path, {.first_step = number == 1});
     if (!largest || step.plain_peak_bytes >= largest->plain_peak_bytes) largest = std::move(step);
   }
   return largest;
+}
+
+std::vector<RunReport> reportsOfLaterSteps(const RecordedRun& run) {
+  std::vector<RunReport> reports = run.reports;
+  for (RunReport& report : reports) {
+    const scheduler::Bytes floor = floorOfLaterSteps(run, report.rank);
+    if (floor == 0 || !report.needed_bytes) continue;
+    const scheduler::BudgetMargins& margins = report.margins;
+    const scheduler::Bytes needed = floor + margins.unplanned_bytes + margins.headroomBytes(0);
+    report.needed_bytes = std::min(*report.needed_bytes, needed);
+  }
+  return reports;
 }
 
 }  // namespace ebbtide::cli
