@@ -41,7 +41,9 @@ HOW: dict[str, Run | Elsewhere | NotRun] = {
     "EBBTIDE_BUDGET=30GiB torchrun --nproc-per-node 8 train.py": Run(
         r"budget 30\.0", instead=ONE_RANK, with_torch=True
     ),
-    "EBBTIDE_BUDGET=auto python train.py": Run(r"\(auto of what", with_torch=True, in_earnest=True),
+    "EBBTIDE_BUDGET=auto python train.py": Run(
+        r"\(auto, as the only rank here\)", with_torch=True, in_earnest=True
+    ),
     "./dev demo": NotRun("installs and builds from nothing, then trains what test_examples trains"),
     "EBBTIDE=1 .venv/bin/python train.py": Run(r"ended after 24 steps", with_torch=True),
     "EBBTIDE_BUDGET=80% EBBTIDE_REPORT=run-{rank}.json .venv/bin/torchrun --nproc-per-node 2 "

@@ -65,7 +65,7 @@ def test_a_schedule_of_the_jobs_is_the_one_that_runs(baseline: Baseline, tmp_pat
     for rank, report in enumerate(done.reports):
         changes = rf"rank {rank}\] debug: a plan for the job [^\n]* this rank changes its plan"
         assert done.said(changes), done.output
-        own = re.findall(rf"rank {rank}\] .*plan by chen in .*, (\d+) ops recomputed", done.output)
+        own = re.findall(rf"rank {rank}\] .*plan by chen in .*: (\d+) ops recomputed", done.output)
         ran = replays_by_step(done, rank)
         assert report["plan"]["planner"].endswith("job")
         assert ran[first - 1] == int(own[-1])  # its own plan, up to the step that all agreed on

@@ -42,7 +42,7 @@ def test_loading_may_need_more_than_any_step(tmp_path: Path) -> None:
     loop = loading + "for _ in range(6): step(512)\n"
     refused = trained(loop, "40MiB", tmp_path / "refused")
     assert refused.said("before its first step, needed at least 6.\\.. MiB, more than the budget")
-    assert refused.said("Floor: what the program allocated before its first step")
+    assert refused.said("Most is needed by what the program allocated before its first step")
     named = named_mib(refused)
     assert 60 < named < 80
     done = trained(loop, f"{named}MiB", tmp_path / "named").succeeded()

@@ -29,6 +29,19 @@ TEST(RunSummary, OfABudgetSaysWhatItCost) {
             "it; recomputing takes 6.1 % of the time");
 }
 
+// 24 MiB are mapped for the 22 that live: no plan has made the step smaller.
+TEST(RunSummary, LeavesOutWhatDidNotHappen) {
+  RunSummary run{.steps = 8,
+                 .step_seconds = 0.098,
+                 .budget_bytes = 250 * kMib,
+                 .peak_bytes = 24 * kMib,
+                 .plain_peak_bytes = 22 * kMib};
+  EXPECT_EQ(describe(run),
+            "ended after 8 steps of 98 ms: peak 24.0 MiB of the budget's 250.0 MiB, never over it");
+  run.recompute_share = 0.0001;  // a little is told
+  EXPECT_TRUE(describe(run).ends_with("; recomputing takes 0.0 % of the time"));
+}
+
 // 4.01 % are told as 5: a promise is not rounded down.
 TEST(RunSummary, WithoutABudgetNamesTwo) {
   RunSummary run{.steps = 1,
@@ -60,8 +73,7 @@ TEST(RunSummary, TellsWhatOthersUseOfTheBudget) {
                  .violations = 1};
   EXPECT_EQ(describe(run),
             "ended after 20 steps of 400 ms: peak 3.07 GiB beside 690.0 MiB in use outside of "
-            "PyTorch's allocator, of the budget's 3.75 GiB, 1 time over it until it was judged; "
-            "recomputing takes 0.0 % of the time");
+            "PyTorch's allocator, of the budget's 3.75 GiB, 1 time over it until it was judged");
   run.violations = 0;
   run.used_peak_bytes = 3840 * kMib;
   EXPECT_NE(describe(run).find("3.75 GiB, never over it"), std::string::npos) << describe(run);

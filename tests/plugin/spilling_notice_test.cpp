@@ -15,15 +15,15 @@ TEST(SpillingNotice, SaysWhatIsTooMuchAndWhatEndsIt) {
                         .predicted_peak_bytes = 107 * kMib + kMib / 8,
                         .enough_bytes = 108 * kMib + kMib / 8};
   const std::string begin =
-      "the budget of 100.0 MiB is below what the best plan needs (107.1 MiB predicted, 1.0 MiB "
-      "beside it), so each step writes values to ";
-  const std::string end = ". To avoid that: EBBTIDE_BUDGET=109MiB";
-  EXPECT_EQ(describe(notice), begin + "disk, as its peak is 8.1 MiB too high" + end);
+      "the budget of 100.0 MiB is below what the best plan needs: 107.1 MiB, and 1.0 MiB beside "
+      "it. So each step writes values to ";
+  const std::string end = ". The plan fits into EBBTIDE_BUDGET=109MiB";
+  EXPECT_EQ(describe(notice), begin + "disk for the 8.1 MiB that are missing" + end);
   notice.to_pinned_memory = true;
   notice.copied_bytes = 200 * kMib;  // the plan's own: they are written in 109 MiB, too
   EXPECT_EQ(describe(notice), begin +
-                                  "pinned memory of the host, as its peak is 8.1 MiB too high, "
-                                  "beside 200.0 MiB that the plan writes" +
+                                  "pinned memory of the host for the 8.1 MiB that are missing, "
+                                  "beside the 200.0 MiB that the plan writes" +
                                   end);
   ASSERT_NE(knownMessage(describe(notice)), nullptr);
   EXPECT_STREQ(knownMessage(describe(notice))->code, "EB10");

@@ -218,7 +218,7 @@ void addFit(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   FitRuns::Asked& asked = arguments->asked;
   auto* verb = app.add_subcommand(
-      "fit", "Measure the first steps: the smallest budget, what budgets cost, does it fit one");
+      "fit", "Measure a script's first steps: its smallest budget, and what budgets cost in time");
   addCommand(*verb, asked);
   addBudget(*verb, asked,
             "does it fit? As EBBTIDE_BUDGET takes it (default: that variable, or none)");

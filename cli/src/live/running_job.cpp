@@ -83,8 +83,9 @@ std::string nothingRuns(const std::string& folder, const std::vector<FoundJob>& 
                         forTerminal(job.id));
   }
   return text +
-         "; start one with EBBTIDE=1 or EBBTIDE_BUDGET, set EBBTIDE_SOCKET_DIR as the job has it, "
-         "or name a node: --endpoint HOST:9464";
+         ". Start one with EBBTIDE=1 or EBBTIDE_BUDGET. If one runs, set EBBTIDE_SOCKET_DIR as "
+         "that "
+         "job has it, or name its machine: --endpoint HOST:9464";
 }
 
 // Throws NoRun.

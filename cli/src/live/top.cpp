@@ -217,7 +217,7 @@ int top(const Arguments& arguments) {
 
 void addTop(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
-  auto* verb = app.add_subcommand("top", "Watch all ranks of the running jobs, and turn budgets");
+  auto* verb = app.add_subcommand("top", "Watch all ranks of the running jobs, and change budgets");
   arguments->job.addTo(*verb);
   verb->get_option("--job")->description(kOnlyJob);
   verb->add_option("--interval", arguments->interval_seconds, "between two questions to the ranks")

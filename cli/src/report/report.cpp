@@ -91,7 +91,8 @@ int report(const Arguments& arguments) {
 
 void addReport(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
-  auto* verb = app.add_subcommand("report", "A page of what runs left with EBBTIDE_REPORT");
+  auto* verb =
+      app.add_subcommand("report", "Show what runs left with EBBTIDE_REPORT, as text or as a page");
   verb->add_option("FILE", arguments->paths, "reports, one for each rank")
       ->required()
       ->type_name("FILE");

@@ -21,12 +21,11 @@ constexpr auto kMessages = std::to_array<Message>({
      "the first programs; of the others with `EBBTIDE_LOG=debug`",
      "nothing"},
     {"EB03", "ended after …",
-     "the run's last line: step time, peak, and what the budget cost. Without a "
-     "budget it names two: for half of the activations, and the smallest, with the "
-     "time that a quickly found plan adds (`each step writes to disk`, `copies to the host`: "
-     "replays "
-     "alone do not do). Rank 0 says it; others of its machine do where their peak "
-     "differs by more than 5 % of the budget",
+     "the run's last line: step time, peak, and what the budget cost. Without a budget it "
+     "names two: one for half of the activations, and the smallest one. Beside each is the "
+     "time that it adds, by a plan that is found quickly. `each step writes to disk` (on a "
+     "GPU `copies to the host`) stands there where replays alone do not fit. Rank 0 says it; "
+     "others of its machine do where their peak differs by more than 5 % of the budget",
      "nothing"},
     {"EB04", "nothing to do so far",
      "once the budget is judged: steps fit into it, and nothing is dropped",
@@ -45,8 +44,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "fit into it",
      "wait for the error that names it"},
     {"EB72", "step … went over the budget of … again",
-     "the budget was judged anew, as the steps that went over it had begun with more; what they "
-     "took counts still",
+     "steps went over the budget, later ones began with less and held it, and now one went "
+     "over it again. What is needed counts all of them",
      "wait for the error that names the budget that trains"},
     {"EB08", "what lives when a step begins has grown from …",
      "more is kept: from step to step (a history, a list of outputs), or at once and now and then "
@@ -57,9 +56,9 @@ constexpr auto kMessages = std::to_array<Message>({
      "an error: even with everything on the host a step does not fit",
      "use the budget it names, or a smaller batch"},
     {"EB10", "the budget of … is below what the best plan needs",
-     "what does not fit is spilled in each step, to disk or, on a GPU, to pinned memory, which is "
-     "slower: whole values, which may be far more than the peak is too high by. The plan's "
-     "predicted peak is of what it sees; beside that are small blocks and a reserve",
+     "no plan fits the budget. So each step writes whole values to disk (on a GPU, to pinned "
+     "memory), which is slow and may be far more than what is missing. The line names the "
+     "plan's predicted peak, and what is needed beside it: small blocks and a reserve",
      "raise the budget to the figure it names"},
     {"EB11", "the budget of … is too small for this program, which needs …",
      "`EBBTIDE_ON_INFEASIBLE=best-effort`: the run stays over its budget",
@@ -67,7 +66,7 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB12", "no plan could be made", "the reason; what does not fit is spilled, which is slower",
      "please report it"},
     {"EB85", "no better plan could be made",
-     "the reason; the plan before is followed: the one that was found at once, say, may be slower",
+     "the reason. The plan before is followed; steps may be slower than they need be",
      "please report it"},
     {"EB13", "the results of … are kept, not computed again",
      "a replay differed from the original in the rehearsal, or failed; said once "
@@ -88,7 +87,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "a container or a job has a lower limit: the kernel ends a process that goes over it",
      "a lower budget, or [`auto`](#forms-of-a-budget)"},
     {"EB18", "the budget of … was exceeded, … at most, and no training step was seen",
-     "what trained is none that we can see ([limits](limits.md))",
+     "the process went over it, but Ebbtide sees no backward pass there, so it can drop nothing "
+     "([limits](limits.md))",
      "raise the budget, or turn Ebbtide off"},
     {"EB19", "cannot write to the spill file in …",
      "the disk is full, or the folder gone. Values are computed again from then on, "
@@ -207,8 +207,8 @@ constexpr auto kMessages = std::to_array<Message>({
     {"EB63", "the steps could not be measured, so there is no budget",
      "the reason; training goes on without a budget", "a budget in bytes; please report it"},
     {"EB64", "no step was recorded so far, so the bytes of … are not known",
-     "steps of another thread, or none that is seen, take the turn; the rank has no budget until "
-     "one is recorded",
+     "this form of a budget needs a measured step. Another thread's steps are recorded "
+     "instead, or no step is seen; the rank has no budget until then",
      "a budget in bytes"},
     {"EB65", "CUDA out of memory. Tried to allocate …",
      "an error: the GPU's budget, or the GPU, is full", "[read it](#when-memory-is-out)"},

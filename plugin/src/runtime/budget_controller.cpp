@@ -249,9 +249,10 @@ std::string BudgetController::inWords(const Held&, RankDiscovery::Stage stage) c
     if (run_.trained.isElsewhere() || !config.budget_form.isOfMemory()) return text;
     if (config.local_size_told || stage == RankDiscovery::Stage::kKnown)
       return is_auto ? text + " (auto)" : text;
-    return text + (stage == RankDiscovery::Stage::kAsking
-                       ? " until it is known which ranks share this machine"
-                       : fmt::format(" ({} of what one process has)", config.budget_text));
+    if (stage == RankDiscovery::Stage::kAsking)
+      return text + " until it is known which ranks share this machine";
+    return text + (is_auto ? " (auto, as the only rank here)"
+                           : fmt::format(" ({} of what one process has)", config.budget_text));
   }
   if (measured_.awaits() && !budget_.isOfStage())
     return fmt::format("measuring until the bytes of {} are known", config.budget_text);

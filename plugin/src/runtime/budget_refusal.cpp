@@ -106,9 +106,9 @@ std::string BudgetRefusal::refusalText(Bytes base_bytes) const {
   return fmt::format(
       "{} the budget of {}: it is too small for this program, which needs {}.\n"
       "Smallest budget: EBBTIDE_BUDGET={}.{}\n"
-      "Floor: {}. Live when a step begins (parameters, gradients, optimizer, data): {}. Saved for "
-      "backward, by op: {}.\n"
-      "EBBTIDE_ON_INFEASIBLE=best-effort trains on over the budget.",
+      "Most is needed by {}. Live when a step begins (parameters, gradients, optimizer, data): {}. "
+      "Saved for backward, by op: {}.\n"
+      "To train on over the budget: EBBTIDE_ON_INFEASIBLE=best-effort.",
       run_.trained.isElsewhere()
           ? "CUDA out of memory. Memory cannot be allocated within"
           : "ebbtide: out of memory. DefaultCPUAllocator: can't allocate memory within",

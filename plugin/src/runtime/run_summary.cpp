@@ -79,8 +79,9 @@ std::string describe(const RunSummary& run) {
   }
   text += fmt::format("{} of the budget's {}, {}", run.others_bytes > 0 ? "," : "",
                       formatBytes(*run.budget_bytes), violationsText(run));
-  if (run.plain_peak_bytes > 0)
+  if (run.plain_peak_bytes > run.peak_bytes)  // where nothing is dropped cache makes it the larger
     text += fmt::format("; plain peak {}", formatBytes(run.plain_peak_bytes));
+  if (run.recompute_share <= 0) return text;
   return text + fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);
 }
 

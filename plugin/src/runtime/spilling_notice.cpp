@@ -11,14 +11,14 @@ using scheduler::formatBytes;
 
 std::string describe(const SpillingNotice& notice) {
   return fmt::format(
-      "the budget of {} is below what the best plan needs ({} predicted, {} beside it), so each "
-      "step writes values to {}, as its peak is {} too high{}. To avoid that: EBBTIDE_BUDGET={}",
+      "the budget of {} is below what the best plan needs: {}, and {} beside it. So each step "
+      "writes values to {} for the {} that are missing{}. The plan fits into EBBTIDE_BUDGET={}",
       formatBytes(notice.budget_bytes), formatBytes(notice.predicted_peak_bytes),
       formatBytes(notice.enough_bytes - notice.predicted_peak_bytes),
       notice.to_pinned_memory ? "pinned memory of the host" : "disk",
       formatBytes(notice.enough_bytes - notice.budget_bytes),
       notice.copied_bytes > 0
-          ? fmt::format(", beside {} that the plan writes", formatBytes(notice.copied_bytes))
+          ? fmt::format(", beside the {} that the plan writes", formatBytes(notice.copied_bytes))
           : "",
       asSetting(notice.enough_bytes));
 }

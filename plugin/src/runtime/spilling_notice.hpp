@@ -17,8 +17,8 @@ struct SpillingNotice {
   bool to_pinned_memory = false;   // of a GPU's values; else to disk
 };
 
-// "the budget of 100.0 MiB is below what the best plan needs (107.1 MiB predicted, …), so each step
-// writes values to disk, as its peak is 8.1 MiB too high. …"
+// "the budget of 100.0 MiB is below what the best plan needs: 107.1 MiB, and 1.0 MiB beside it. So
+// each step writes values to disk for the 8.1 MiB that are missing. …"
 std::string describe(const SpillingNotice& notice);
 
 }  // namespace ebbtide::plugin

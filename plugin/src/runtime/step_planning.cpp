@@ -23,14 +23,15 @@ std::string copiesText(const Plan& plan) {
   std::string text;
   if (plan.decodes > 0) text += fmt::format(", {} masks compressed", plan.decodes);
   if (plan.host_fetches > 0)
-    text += fmt::format(", {} on the host ({})", plan.host_fetches, formatBytes(plan.host_bytes));
+    text += fmt::format(", {} values on the host ({})", plan.host_fetches,
+                        formatBytes(plan.host_bytes));
   return text;
 }
 
 std::string planText(const Plan& plan, const Program& of) {
   return fmt::format(
-      "plan by {}{} in {:.2f} s: predicted peak {} of {} plain, {} ops recomputed a step{}, {:.1f} "
-      "% more time",
+      "plan by {}{} in {:.2f} s: predicted peak {} instead of {} plain; each step: {} ops "
+      "recomputed{}, {:.1f} % more time",
       plan.planner,
       plan.note.empty() ? "" : fmt::format(" ({} was asked: {})", plan.asked, plan.note),
       plan.plan_seconds, formatBytes(plan.predicted_peak_bytes), formatBytes(of.plain_peak_bytes),
