@@ -42,6 +42,23 @@ TEST(RunSummary, LeavesOutWhatDidNotHappen) {
   EXPECT_TRUE(describe(run).ends_with("; recomputing takes 0.0 % of the time"));
 }
 
+// A plan that fetches all and computes nothing again is not free.
+TEST(RunSummary, TellsWhatCopiesCost) {
+  RunSummary run{.steps = 20,
+                 .step_seconds = 3,
+                 .budget_bytes = 45 * kMib,
+                 .peak_bytes = 45 * kMib,
+                 .plain_peak_bytes = 348 * kMib,
+                 .copy_share = 0.069};
+  EXPECT_TRUE(describe(run).ends_with(
+      "plain peak 348.0 MiB; copies to disk and back take 6.9 % of the time"));
+  run.recompute_share = 0.012;
+  EXPECT_TRUE(describe(run).ends_with(
+      "; recomputing takes 1.2 % of the time; copies to disk and back take 6.9 %"));
+  run.others_bytes = 690 * kMib;  // of a GPU
+  EXPECT_TRUE(describe(run).ends_with("; copies to the host and back take 6.9 %"));
+}
+
 // 4.01 % are told as 5: a promise is not rounded down.
 TEST(RunSummary, WithoutABudgetNamesTwo) {
   RunSummary run{.steps = 1,

@@ -61,6 +61,18 @@ std::string violationsText(const RunSummary& run) {
       run.peak_bytes + run.others_bytes <= *run.budget_bytes ? " until it was judged" : "");
 }
 
+// Zeros are left out.
+std::string addedTimeText(const RunSummary& run) {
+  std::string text;
+  if (run.recompute_share > 0)
+    text += fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);
+  if (run.copy_share > 0)
+    text += fmt::format("; copies to {} and back take {:.1f} %{}",
+                        run.others_bytes > 0 ? "the host" : "disk", 100 * run.copy_share,
+                        text.empty() ? " of the time" : "");
+  return text;
+}
+
 std::string othersText(const RunSummary& run) {
   if (run.others_bytes == 0) return "";
   return fmt::format(" beside {} in use outside of PyTorch's allocator",
@@ -81,8 +93,7 @@ std::string describe(const RunSummary& run) {
                       formatBytes(*run.budget_bytes), violationsText(run));
   if (run.plain_peak_bytes > run.peak_bytes)  // where nothing is dropped cache makes it the larger
     text += fmt::format("; plain peak {}", formatBytes(run.plain_peak_bytes));
-  if (run.recompute_share <= 0) return text;
-  return text + fmt::format("; recomputing takes {:.1f} % of the time", 100 * run.recompute_share);
+  return text + addedTimeText(run);
 }
 
 }  // namespace ebbtide::plugin

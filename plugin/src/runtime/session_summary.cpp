@@ -35,7 +35,7 @@ bool differs(Bytes peak, Bytes other, Bytes budget) {
 RunSummary Session::summary(const Held& held) const {
   const Program* const largest = programs_.largest();
   const auto step_time = stepTime(held);
-  const double recomputed = static_cast<double>(counters_.totals().recompute_ns) * 1e-9;
+  const ExecutorCounters::Totals done = counters_.totals();
   RunSummary run{.steps = steps_,
                  .step_seconds = step_time ? step_time->seconds : 0,
                  .budget_bytes = budget(),
@@ -45,7 +45,11 @@ RunSummary Session::summary(const Held& held) const {
                  .violations = budget_.verdict().violations(held)};
   if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
   if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
-  if (figures_.totalSeconds() > 0) run.recompute_share = recomputed / figures_.totalSeconds();
+  const double step_ns = 1e9 * figures_.totalSeconds();
+  if (step_ns > 0) {
+    run.recompute_share = static_cast<double>(done.recompute_ns) / step_ns;
+    run.copy_share = static_cast<double>(done.offload_ns) / step_ns;
+  }
   outlook_.addTo(held, run);
   return run;
 }
