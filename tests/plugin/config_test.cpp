@@ -48,6 +48,24 @@ TEST_F(ConfigTest, AVariableOfAnEarlierVersionIsNoError) {
   for (const std::string& name : knownVariables()) EXPECT_NE(name, "EBBTIDE_AUDIT_CACHE");
 }
 
+// As EBBTIDE=1 does. Where to write, and what is only read where Ebbtide runs, asks for nothing.
+TEST_F(ConfigTest, AFileToWriteAloneMeasures) {
+  for (const char* name :
+       {"EBBTIDE_REPORT", "EBBTIDE_PERFETTO", "EBBTIDE_TEXTFILE", "EBBTIDE_TRACE_DIR"}) {
+    set(name, "x");
+    EXPECT_TRUE(askedFor()) << name;
+    set("EBBTIDE", "0");
+    EXPECT_FALSE(askedFor()) << name;
+    ::unsetenv("EBBTIDE");
+    ::unsetenv(name);
+    EXPECT_FALSE(askedFor()) << name;
+  }
+  for (const char* name : {"EBBTIDE_SPILL_DIR", "EBBTIDE_PORT", "EBBTIDE_LOG"}) {
+    set(name, "1");
+    EXPECT_FALSE(askedFor()) << name;
+  }
+}
+
 // `ebbtide prove` sets it for plain runs too.
 TEST_F(ConfigTest, AProofAloneAsksForNothing) {
   set("EBBTIDE_PROOF", "/tmp:20");

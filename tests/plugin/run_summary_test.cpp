@@ -42,6 +42,15 @@ TEST(RunSummary, LeavesOutWhatDidNotHappen) {
   EXPECT_TRUE(describe(run).ends_with("; recomputing takes 0.0 % of the time"));
 }
 
+// 5 % of 200 MiB are 10.
+TEST(RunSummary, OfARankThatDiffersIsALineOfItsOwn) {
+  EXPECT_FALSE(peaksDiffer(100 * kMib, 110 * kMib, 200 * kMib));
+  EXPECT_TRUE(peaksDiffer(100 * kMib, 110 * kMib + 1, 200 * kMib));
+  EXPECT_TRUE(peaksDiffer(110 * kMib + 1, 100 * kMib, 200 * kMib));
+  EXPECT_FALSE(peaksDiffer(0, 100 * kMib, 200 * kMib));  // it did not answer, say
+  EXPECT_FALSE(peaksDiffer(100 * kMib, 0, 200 * kMib));
+}
+
 // A plan that fetches all and computes nothing again is not free.
 TEST(RunSummary, TellsWhatCopiesCost) {
   RunSummary run{.steps = 20,

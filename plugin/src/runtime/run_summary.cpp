@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <cstdlib>
 
 #include "ebbtide/scheduler/byte_size.hpp"
 #include "out_of_memory/out_of_memory.hpp"
@@ -11,6 +12,8 @@ namespace ebbtide::plugin {
 namespace {
 
 using scheduler::formatBytes;
+
+constexpr int kOtherPercent = 5;
 
 // "98 ms", "1.2 s", "0.41 ms"
 std::string timeText(double seconds) {
@@ -94,6 +97,11 @@ std::string describe(const RunSummary& run) {
   if (run.plain_peak_bytes > run.peak_bytes)  // where nothing is dropped cache makes it the larger
     text += fmt::format("; plain peak {}", formatBytes(run.plain_peak_bytes));
   return text + addedTimeText(run);
+}
+
+bool peaksDiffer(std::int64_t peak_bytes, std::int64_t other_bytes, std::int64_t whole_bytes) {
+  return peak_bytes > 0 && other_bytes > 0 &&
+         std::abs(peak_bytes - other_bytes) * 100 > whole_bytes * kOtherPercent;
 }
 
 }  // namespace ebbtide::plugin

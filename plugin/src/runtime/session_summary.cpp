@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "config/rank_socket.hpp"
@@ -16,7 +15,6 @@ namespace {
 using scheduler::Bytes;
 
 constexpr auto kForOthers = std::chrono::milliseconds(100);  // that the program's end may wait
-constexpr int kOtherPercent = 5;  // of the budget: a rank that differs by more is another case
 
 Bytes peakIn(const std::string& status) {
   const auto tree = nlohmann::json::parse(status, nullptr, /*allow_exceptions=*/false);
@@ -24,10 +22,6 @@ Bytes peakIn(const std::string& status) {
   return tree.is_object() && tree.contains(peak) && tree[peak].is_number_integer()
              ? tree[peak].get<Bytes>()
              : 0;
-}
-
-bool differs(Bytes peak, Bytes other, Bytes budget) {
-  return peak > 0 && other > 0 && std::abs(peak - other) * 100 > budget * kOtherPercent;
 }
 
 }  // namespace
@@ -73,14 +67,14 @@ void Session::sayAtEnd() try {
     std::string others;
     if (config_->local_world_size > 1) {
       for (const auto& [rank, status] : metrics::askRanks(folder, "/v1/status", kForOthers)) {
-        if (rank != 0 && differs(peakIn(status), run.peak_bytes, whole))
+        if (rank != 0 && peaksDiffer(peakIn(status), run.peak_bytes, whole))
           others += fmt::format("; rank {}'s peak {}", rank, formatBytes(peakIn(status)));
       }
     }
     return say(describe(run) + others);
   }
   const std::string first = metrics::askRank(0, folder, "/v1/status", kForOthers);
-  if (differs(run.peak_bytes, peakIn(first), whole)) say(describe(run));
+  if (peaksDiffer(run.peak_bytes, peakIn(first), whole)) say(describe(run));
 } catch (const std::exception& error) {
   debug(std::string("no summary: ") + error.what());
 }
