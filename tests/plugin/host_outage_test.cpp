@@ -35,8 +35,13 @@ class HostOutageTest : public test::JudgedRunTest {
     summary.trusted = true;
     return summary;
   }
+  void endStep(const Held& held, const StepSummary& summary,
+               const allocator::Statistics& memory = {}, bool planning = false) {
+    host_.endStep(held, {summary, begun_, memory, planning});
+  }
   bool mayGoOver() const { return trained_.memory().overrunLimitBytes() > 0; }
 
+  const allocator::Statistics begun_;
   HostOutage host_{budget_};
   BudgetController budget_{run(host_.state())};
 };
@@ -67,7 +72,7 @@ TEST_F(HostOutageTest, StepsMayGoOverButUnderAPlanThatHasHeld) {
   EXPECT_TRUE(mayGoOver());
   host_.allowOverrunFor(held, plan.get());
   EXPECT_TRUE(mayGoOver());
-  host_.endStep(held, followed(plan), {}, {});
+  endStep(held, followed(plan));
   host_.allowOverrunFor(held, plan.get());
   EXPECT_FALSE(mayGoOver());
   host_.allowOverrunFor(held, nullptr);
@@ -80,7 +85,7 @@ TEST_F(HostOutageTest, APlanThatWentOverHasNotHeld) {
   host_.begin();
   allocator::Statistics memory;
   memory.budget_violations = 1;
-  host_.endStep(held, followed(plan), {}, memory);
+  endStep(held, followed(plan), memory);
   host_.allowOverrunFor(held, plan.get());
   EXPECT_TRUE(mayGoOver());
 }
@@ -91,7 +96,7 @@ TEST_F(HostOutageTest, NoPlanIsAwaitedForEver) {
   host_.begin();
   for (int i = 0; i < SpillOutage::kMostSteps; ++i) {
     EXPECT_TRUE(host_.state().awaitsPlan());
-    host_.endStep(held, {}, {}, {});
+    endStep(held, {});
   }
   EXPECT_FALSE(host_.state().awaitsPlan());
 }
@@ -105,11 +110,11 @@ TEST_F(HostOutageTest, WhereNoPlanFitsTheBestOneTellsTheNeed) {
   rehearsed.trusted = false;
   left.off_plan = true;
   for (const StepSummary& step : {StepSummary{}, rehearsed, left}) {
-    host_.endStep(held, step, {}, {});
+    endStep(held, step);
     EXPECT_TRUE(host_.state().awaitsPlan());
     EXPECT_EQ(budget_.verdict().floorBytes(), 0);
   }
-  host_.endStep(held, followed(plan), {}, {});
+  endStep(held, followed(plan));
   EXPECT_FALSE(host_.state().awaitsPlan());
   EXPECT_EQ(budget_.verdict().floorBytes(), 80 * kMib);
   EXPECT_TRUE(mayGoOver());  // until the next steps have decided
@@ -120,26 +125,34 @@ TEST_F(HostOutageTest, TheBudgetThatIsNamedHoldsThatPlan) {
   const Held held = guard_.hold();
   const auto plan = tooLarge(80 * kMib);
   host_.begin();
-  host_.endStep(held, followed(plan), {}, {});
+  endStep(held, followed(plan));
   const std::int64_t named = budget_.verdict().told().smallestBytes();
   EXPECT_GE(trained_.planningCapBytes(named), 80 * kMib);
 }
 
-// The first step's plan goes for a later one's, and one that steps found wanting for the next.
+// The first step's plan goes for a later one's, and one that steps found wanting for the next: that
+// would have to be rehearsed, for which there is no room once the budget is judged.
 TEST_F(HostOutageTest, APlanThatIsToGoTellsNoNeed) {
   const Held held = guard_.hold();
   const auto plan = tooLarge(80 * kMib);
   host_.begin();
-  programs_[1].from_first_step = true;
-  host_.endStep(held, followed(plan), {}, {});
+  Program& known = programs_[1];
+  known.from_first_step = true;
+  endStep(held, followed(plan));
   EXPECT_TRUE(host_.state().awaitsPlan());
-  programs_[1].from_first_step = false;
-  programs_[1].replan = true;
-  host_.endStep(held, followed(plan), {}, {});
+  known.from_first_step = false;
+  known.replan = true;
+  endStep(held, followed(plan));
   EXPECT_TRUE(host_.state().awaitsPlan());
-  programs_[1].replan = false;
-  host_.endStep(held, followed(plan), {}, {});
+  known.replan = false;
+  endStep(held, followed(plan), {}, /*planning=*/true);
+  EXPECT_TRUE(host_.state().awaitsPlan());
+  const auto better = tooLarge(70 * kMib);  // published while the step followed the other one
+  endStep(held, followed(plan));
+  EXPECT_TRUE(host_.state().awaitsPlan());
+  endStep(held, followed(better));
   EXPECT_FALSE(host_.state().awaitsPlan());
+  EXPECT_EQ(budget_.verdict().floorBytes(), 70 * kMib);
 }
 
 TEST_F(HostOutageTest, UnreadSpillsAreToldOnce) {

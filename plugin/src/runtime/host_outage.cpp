@@ -3,6 +3,14 @@
 #include <fmt/format.h>
 
 namespace ebbtide::plugin {
+namespace {
+
+// On a plan that writes nothing, to its end.
+bool followed(const StepSummary& summary) {
+  return summary.trusted && !summary.off_plan && summary.plan->host_fetches == 0;
+}
+
+}  // namespace
 
 // Programs are seen to by the next step.
 void HostOutage::begin() noexcept try {
@@ -57,15 +65,14 @@ void HostOutage::allowOverrunFor(const Held& held, const Plan* plan) {
 // Steps without a plan take nearly all that plain ones do: where none fits, those that follow the
 // best one tell what a budget needs. They may do with less than is foreseen, as they drop more
 // under pressure; in a budget that holds the plan there is none.
-void HostOutage::endStep(const Held& held, const StepSummary& summary,
-                         const allocator::Statistics& begun, const allocator::Statistics& memory) {
+void HostOutage::endStep(const Held& held, const EndedStep& step) {
   if (!state_.awaitsPlan()) return;
+  const auto& [summary, begun, memory, planning] = step;
   const bool within = memory.budget_violations == begun.budget_violations;
-  const bool planned = summary.trusted && !summary.off_plan && summary.plan->host_fetches == 0;
-  const bool held_it = planned && within && summary.plan->feasible;
+  const bool held_it = followed(summary) && within && summary.plan->feasible;
   budget_.verdict().countFrom(held, memory.budget_violations);
   if (held_it) run().programs[summary.plan->signature].held_plan = summary.plan;
-  if (planned && showsNeed(*summary.plan) && state_.giveUp()) {
+  if (showsNeed(step) && state_.giveUp()) {
     end(held);
     budget_.verdict().noteLeast(held,
                                 summary.plan->predicted_peak_bytes + run().trained.unplannedBytes(),
@@ -75,10 +82,11 @@ void HostOutage::endStep(const Held& held, const StepSummary& summary,
   }
 }
 
-// One of a first step is about to be made anew.
-bool HostOutage::showsNeed(const Plan& plan) const {
-  const auto known = run().programs.find(plan.signature);
-  if (plan.feasible || known == run().programs.end()) return false;
+// One that is made anew would have to be rehearsed while the budget is judged, without the room.
+bool HostOutage::showsNeed(const EndedStep& step) const {
+  if (step.planning || !followed(step.summary) || step.summary.plan->feasible) return false;
+  const auto known = run().programs.find(step.summary.plan->signature);
+  if (known == run().programs.end() || known->second.plan != step.summary.plan) return false;
   return !known->second.from_first_step && !known->second.replan;
 }
 

@@ -36,14 +36,18 @@ class HostOutage {
   void take(const Held&);
   // It is about to follow this plan, nullptr: none.
   void allowOverrunFor(const Held& held, const Plan* plan);
-  // It is over. `begun`: when it began.
-  void endStep(const Held& held, const StepSummary& summary, const allocator::Statistics& begun,
-               const allocator::Statistics& memory);
+  struct EndedStep {
+    const StepSummary& summary;
+    const allocator::Statistics& begun;   // when it began
+    const allocator::Statistics& memory;  // at its end
+    bool planning = false;                // a plan is being made
+  };
+  void endStep(const Held& held, const EndedStep& step);
 
  private:
   void end(const Held& held);
-  // Has this plan, which writes nothing, shown what a budget needs to hold without the host?
-  bool showsNeed(const Plan& plan) const;
+  // Did it follow the best plan, which fits no more than others?
+  bool showsNeed(const EndedStep& step) const;
   const JudgedRun& run() const noexcept { return budget_.run(); }
 
   BudgetController& budget_;

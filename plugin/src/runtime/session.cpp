@@ -340,7 +340,7 @@ std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary
   if (budget() && budget_.ofRank(held).isResumed() && !verdict.decided(held)) to_record_.atLeast(1);
   if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
   judgeStep(held, summary, memory);
-  outage_.endStep(held, summary, begun_.memory, memory);
+  outage_.endStep(held, {summary, begun_.memory, memory, planning_.isBusy(held)});
   verdict.exportSmallest(held);
   metrics_.noteStep(held, {.memory = memory,
                            .figures = figures_,
