@@ -69,7 +69,8 @@ def test_a_refusal_names_what_is_live_at_the_floor(
 ) -> None:
     refused = within(name, budget_mib, tmp_path / "refused")
     assert refused.status == 1 and f"which needs {needed_mib} MiB.\n" in refused.output
-    assert len(re.findall(rf"^Most is needed by {floor}", refused.output, re.M)) == 1, refused.output
+    most = re.findall(rf"^Most is needed by {floor}", refused.output, re.M)
+    assert len(most) == 1, refused.output
     told = refused.report["smallest_feasible_budget_bytes"] // MIB
     assert needed_mib + 2 <= told <= needed_mib + 3
     stock = run(program(name), {}, tmp_path / "stock").succeeded()
