@@ -218,7 +218,8 @@ void addFit(CLI::App& app, int& exit_code) {
   auto arguments = std::make_shared<Arguments>();
   FitRuns::Asked& asked = arguments->asked;
   auto* verb = app.add_subcommand(
-      "fit", "Measure a script's first steps: its smallest budget, and what budgets cost in time");
+      "fit",
+      "Measure the first steps of a script: its smallest budget, and what budgets cost in time");
   addCommand(*verb, asked);
   addBudget(*verb, asked,
             "does it fit? As EBBTIDE_BUDGET takes it (default: that variable, or none)");
