@@ -33,6 +33,12 @@ void RecordingResource::mark() noexcept {
   }
 }
 
+void RecordingResource::unmark() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (!recording_.load(std::memory_order_relaxed) || thread_ != thisThread()) return;
+  if (!log_.marks.empty()) log_.marks.pop_back();
+}
+
 RequestLog RecordingResource::stop() noexcept {
   const std::lock_guard lock(mutex_);
   recording_.store(false, std::memory_order_relaxed);

@@ -104,6 +104,21 @@ TEST_F(RecordedStepTest, OtherMarksAreNoStep) {
   EXPECT_TRUE(recordedStep({}, 1).units.empty());
 }
 
+// What began there belongs to the step before it.
+TEST_F(RecordedStepTest, TheLastMarkMayBeTakenBack) {
+  recording().unmark();  // nothing is recorded
+  recording().start(kMiB);
+  recording().unmark();
+  recording().mark();
+  memory_.deallocate(allocate(kMiB));
+  recording().mark();
+  std::thread([this] { recording().unmark(); }).join();  // not the recorded one
+  memory_.deallocate(allocate(kMiB));
+  recording().unmark();
+  recording().mark();
+  EXPECT_EQ(recording().stop().marks, (std::vector<std::int64_t>{0, 2}));
+}
+
 TEST_F(RecordedStepTest, OnlyItsThreadIsRecordedAndFreesOfAll) {
   recording().start(kMiB);
   void* mine = allocate(kMiB);

@@ -47,6 +47,20 @@ class StepPlacementTest : public ::testing::Test {
     }
     placement_.endStep(as_planned);
   }
+  // Nothing runs backward, though it might: four blocks of sizes that no step has, which go as they
+  // came. The gradients of the step before live on.
+  void evaluate(const std::shared_ptr<const Plan>& plan) {
+    placement_.beginStep(plan);
+    std::vector<void*> activations;
+    for (int i = 1; i <= 4; ++i) activations.push_back(allocate(i * kMiB + 16384));
+    freeAll(activations);
+    placement_.endStep(/*as_planned=*/false);
+  }
+  std::int64_t placedInEvaluation(const std::shared_ptr<const Plan>& plan) {
+    const std::int64_t before = memory_.statistics().planned_allocations;
+    evaluate(plan);
+    return memory_.statistics().planned_allocations - before;
+  }
   std::int64_t placedIn(const std::shared_ptr<const Plan>& plan, allocator::Bytes bytes = kMiB) {
     const std::int64_t before = memory_.statistics().planned_allocations;
     step(plan, bytes);
@@ -218,6 +232,84 @@ TEST_F(StepPlacementTest, ProgramsThatTakeTurnsArePlaced) {
   EXPECT_EQ(placed, 2);
   EXPECT_EQ(placedIn(one), 8);
   EXPECT_EQ(placedIn(other, kMiB / 2), 8);
+}
+
+// The step that is recorded is the one after the first: an evaluation that begins as a step does
+// takes no recording for itself. It ends with what begins after the third step. Eight blocks are
+// the step's, four the evaluation's, which go on behind them.
+TEST_F(StepPlacementTest, AStepThatAnEvaluationFollowsIsPlaced) {
+  const auto plan = std::make_shared<Plan>();
+  for (int i = 0; i < 2; ++i) {
+    step(plan);
+    evaluate(plan);
+  }
+  step(plan);
+  EXPECT_FALSE(placement_.hasWork());
+  evaluate(plan);
+  ASSERT_TRUE(placement_.hasWork());
+  const std::string said = placement_.place();
+  EXPECT_TRUE(said.starts_with("12 of 12 blocks placed")) << said;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(placedIn(plan), 8) << i;
+    EXPECT_EQ(placedInEvaluation(plan), 4) << i;
+  }
+  EXPECT_EQ(memory_.statistics().plan_deviations, 0);
+}
+
+// Its first op may tell that it is no program with a plan.
+TEST_F(StepPlacementTest, AnEvaluationMayBeAnotherProgram) {
+  const auto plan = std::make_shared<Plan>();
+  const auto evaluateOther = [&] {
+    placement_.beginStep(plan);
+    placement_.changePlan(nullptr);
+    memory_.deallocate(allocate(kMiB + 16384));
+    placement_.endStep(/*as_planned=*/false);
+  };
+  for (int i = 0; i < 3; ++i) {
+    step(plan);
+    evaluateOther();
+  }
+  ASSERT_TRUE(placement_.hasWork());
+  const std::string said = placement_.place();
+  EXPECT_TRUE(said.starts_with("9 of 9 blocks placed")) << said;
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(placedIn(plan), 8) << i;
+    evaluateOther();
+  }
+  EXPECT_EQ(memory_.statistics().plan_deviations, 0);
+}
+
+// The first step after a step is taken for the evaluation that was recorded there. Its forward pass
+// looks for the evaluation's blocks, its backward pass tells that it is a step. That costs the
+// places of four blocks once.
+TEST_F(StepPlacementTest, AnEvaluationThatComesNowAndThenIsExpectedNoMore) {
+  const auto plan = std::make_shared<Plan>();
+  for (int i = 0; i < 3; ++i) {
+    step(plan);
+    evaluate(plan);
+  }
+  placement_.place();
+  EXPECT_EQ(placedIn(plan), 8);
+  EXPECT_EQ(placedIn(plan), 4);
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(placedIn(plan), 8) << i;
+  evaluate(plan);
+  EXPECT_EQ(placedIn(plan), 8);
+}
+
+// Two steps are recorded: of the first one all passes that follow it, of the second one none.
+TEST_F(StepPlacementTest, SeveralPassesMayFollowAStep) {
+  const auto plan = std::make_shared<Plan>();
+  for (int i = 0; i < 3; ++i) {
+    step(plan);
+    for (int pass = 0; pass < 3; ++pass) evaluate(plan);
+  }
+  ASSERT_TRUE(placement_.hasWork());
+  const std::string said = placement_.place();
+  EXPECT_TRUE(said.starts_with("20 of 20 blocks placed")) << said;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(placedIn(plan), 8) << i;
+    for (int pass = 0; pass < 3; ++pass) EXPECT_EQ(placedInEvaluation(plan), 4) << pass;
+  }
 }
 
 // It was expected to be the first one's again, and leaves its plan.

@@ -18,25 +18,22 @@ constexpr allocator::Bytes kDeviationShare = 20;  // more than one of the step's
 
 void StepPlacement::beginStep(const std::shared_ptr<const Plan>& plan) {
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     std::erase_if(places_, [](const auto& entry) { return entry.first.expired(); });
     thread_ = std::this_thread::get_id();
     in_backward_ = false;
-    if (recorded_ != nullptr) goOnRecording();
+    if (recorded_ != nullptr) goOnRecording(lock);
+    is_pass_ = plan != nullptr && passes_to_come_ > 0;
+    if (is_pass_) --passes_to_come_;
   }
   follow(courseOf(plan));
 }
 
 void StepPlacement::changePlan(const std::shared_ptr<const Plan>& plan) {
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (thread_ != std::this_thread::get_id()) return;
-    if (recorded_ != nullptr && recorded_steps_ == 1) {  // a second one may be any program's
-      Place& guessed = places_[recorded_];               // and is still to be recorded
-      guessed.wait_steps = 0;
-      --guessed.recordings;
-      stopRecording();
-    }
+    if (recorded_steps_ == 1) takeRecordingBack(lock);  // a second one may be any program's
   }
   follow(courseOf(plan));
 }
@@ -44,60 +41,90 @@ void StepPlacement::changePlan(const std::shared_ptr<const Plan>& plan) {
 void StepPlacement::follow(const std::shared_ptr<const Course>& course) {
   std::shared_ptr<const allocator::PlacedSequence> sequence;
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     course_ = course;
     const allocator::PlacedBytes bytes = memory_.planned().placedBytes();
     requested_before_ = bytes.requested;
     misplaced_before_ = bytes.misplaced;
+    if (is_pass_) return;  // its addresses are the next ones of the step before
+    placed_ = nullptr;
+    passes_to_come_ = 0;
     const auto place = course != nullptr ? places_.find(course) : places_.end();
     if (place != places_.end()) {
       sequence = place->second.sequence;
+      if (sequence != nullptr) placed_ = course;
+      if (sequence != nullptr) passes_to_come_ = place->second.passes;
       if (place->second.wait_steps > 0) --place->second.wait_steps;
-      if (recorded_ == nullptr) startRecording(course, place->second);
+      if (recorded_ == nullptr) startRecording(lock, course, place->second);
     }
   }
   memory_.planned().beginStep(allocator::Stream::kDefault, std::move(sequence),
                               /*this_thread_only=*/true);
 }
 
-void StepPlacement::startRecording(const std::shared_ptr<const Course>& course, Place& place) {
+void StepPlacement::startRecording(const Lock&, const std::shared_ptr<const Course>& course,
+                                   Place& place) {
   if (!place.steady || place.wait_steps > 0 || work_course_ != nullptr) return;
   if (place.sequence != nullptr && !place.outdated) return;
   place.wait_steps = kLeastWaitSteps << std::min(place.recordings++, kMostDoublings);
   recorded_ = course;
   recorded_steps_ = 1;
+  recorded_passes_ = 0;
   memory_.recording().start(memory_.blockBytesFor(memory_.pool().mostSmallBytes() + 1));
   memory_.recording().mark();
 }
 
 // Two steps in a row, and the begin of a third. Of the second one only the frees count: where
 // programs take turns, it is another one's.
-void StepPlacement::goOnRecording() {
+void StepPlacement::goOnRecording(const Lock&) {
   memory_.recording().mark();
   if (recorded_steps_++ == 1) return;
   work_ = allocator::recordedStep(memory_.recording().stop(), kPhases);
   if (!work_.lifetimes.empty()) work_course_ = recorded_;
+  work_passes_ = recorded_passes_;
   recorded_ = nullptr;
 }
 
-void StepPlacement::stopRecording() {
+void StepPlacement::stopRecording(const Lock&) {
   if (recorded_ == nullptr) return;
   memory_.recording().stop();
   recorded_ = nullptr;
 }
 
+// What began it is no step of that program, which is still to be recorded.
+void StepPlacement::takeRecordingBack(const Lock& lock) {
+  if (recorded_ == nullptr) return;
+  Place& guessed = places_[recorded_];
+  guessed.wait_steps = 0;
+  --guessed.recordings;
+  stopRecording(lock);
+}
+
+void StepPlacement::joinPass(const Lock& lock) {
+  if (recorded_steps_ == 1) return takeRecordingBack(lock);
+  if (recorded_ == nullptr) return;
+  memory_.recording().unmark();
+  --recorded_steps_;
+  ++recorded_passes_;
+}
+
 void StepPlacement::beginBackward() {
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (thread_ != std::this_thread::get_id() || std::exchange(in_backward_, true)) return;
+  if (std::exchange(is_pass_, false)) {  // a step has come in place of a pass
+    passes_to_come_ = 0;
+    if (placed_ != nullptr) places_[placed_].passes = 0;
+  }
   memory_.recording().mark();
   memory_.planned().beginPhase(allocator::Stream::kDefault, 1);
 }
 
 void StepPlacement::endStep(bool as_planned) {
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const bool whole = course_ != nullptr && as_planned;
-  if (!in_backward_ || (!whole && course_ == recorded_)) stopRecording();
-  if (!whole || !in_backward_) return;
+  if (!in_backward_) return joinPass(lock);
+  if (!whole && course_ == recorded_) stopRecording(lock);
+  if (!whole) return;
   Place& place = places_[course_];
   place.steady = true;
   if (place.sequence == nullptr) return;
@@ -110,7 +137,7 @@ void StepPlacement::endStep(bool as_planned) {
 }
 
 bool StepPlacement::hasWork() const {
-  std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return work_course_ != nullptr;
 }
 
@@ -118,7 +145,7 @@ std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
   std::shared_ptr<const Course> course;
   allocator::RecordedStep step;
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     course = work_course_;
     step = std::exchange(work_, {});
   }
@@ -126,17 +153,18 @@ std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
   try {
     placed = placeRecordedStep(step, placing_time_, placer_, cancelled);
   } catch (...) {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     work_course_ = nullptr;
     throw;
   }
   {
-    std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     work_course_ = nullptr;
     Place& place = places_[course];
     place.sequence = std::make_shared<const allocator::PlacedSequence>(std::move(placed.sequence));
     place.outdated = false;
     place.deviating_steps = 0;
+    place.passes = work_passes_;
   }
   allocator::Bytes placed_bytes = 0, all_bytes = 0;
   for (const auto& life : step.lifetimes) placed_bytes += life.bytes;

@@ -9,6 +9,11 @@
 // rarer.
 //
 // Steps without a plan are not placed: they fit, or are no two alike.
+//
+// A pass, which runs nothing backward (an evaluation with gradients on, say), belongs to the step
+// before it: its blocks are recorded and placed behind that step's own. So many passes are expected
+// after each step, and go on where the addresses are, until a step comes in place of one.
+//
 // Thread rule: any; of steps on several threads only the one that observes the allocator calls
 // beginStep() and endStep(). place() by the planning thread.
 #pragma once
@@ -41,7 +46,8 @@ class StepPlacement {
   void beginStep(const std::shared_ptr<const Plan>& plan);
   void changePlan(const std::shared_ptr<const Plan>& plan);  // at its first op
   void beginBackward();
-  // It is over. As planned: it followed the plan to its end, and compared nothing on the way.
+  // It is over. As planned: it followed the plan to its end, and compared nothing on the way. One
+  // without beginBackward() was a pass.
   void endStep(bool as_planned);
 
   // Is a recorded step waiting to be placed?
@@ -66,6 +72,7 @@ class StepPlacement {
     int recordings = 0;
     int wait_steps = 0;  // until it may be recorded again
     int deviating_steps = 0;
+    int passes = 0;  // after each step, in the sequence too
   };
   using Places = std::map<std::weak_ptr<const Course>, Place, std::owner_less<>>;
 
@@ -73,10 +80,12 @@ class StepPlacement {
     return plan != nullptr ? plan->course : nullptr;
   }
   void follow(const std::shared_ptr<const Course>& course);
-  // These three: mutex_ held.
-  void startRecording(const std::shared_ptr<const Course>& course, Place& place);
-  void goOnRecording();
-  void stopRecording();
+  using Lock = std::lock_guard<std::mutex>;  // mutex_
+  void startRecording(const Lock&, const std::shared_ptr<const Course>& course, Place& place);
+  void goOnRecording(const Lock&);
+  void stopRecording(const Lock&);
+  void takeRecordingBack(const Lock& lock);
+  void joinPass(const Lock& lock);
 
   allocator::DeviceMemory& memory_;
   const StepPlacer placer_;
@@ -87,9 +96,14 @@ class StepPlacement {
   std::shared_ptr<const Course> course_;                          // that it follows
   allocator::Bytes requested_before_ = 0, misplaced_before_ = 0;  // it
   bool in_backward_ = false;
+  std::shared_ptr<const Course> placed_;    // whose addresses are taken; nullptr: none
+  int passes_to_come_ = 0;                  // after its step
+  bool is_pass_ = false;                    // what runs is taken for one of them
   std::shared_ptr<const Course> recorded_;  // that the recording is for; nullptr: none
   int recorded_steps_ = 0;                  // that have begun
+  int recorded_passes_ = 0;                 // after the first of them
   std::shared_ptr<const Course> work_course_;
+  int work_passes_ = 0;
   allocator::RecordedStep work_;
 };
 
