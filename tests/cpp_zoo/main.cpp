@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "programs.hpp"
 
@@ -31,17 +32,32 @@ std::string firstLine(const std::filesystem::path& path) {
   return line;
 }
 
-// Returns when the planning thread has nothing to do; at once in plain LibTorch.
-void settle() {
+std::vector<std::filesystem::path> threadsNamed(const std::string& name) {
+  std::vector<std::filesystem::path> threads;
   for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
-    if (firstLine(task.path() / "comm") != "ebbtide-plan") continue;
-    for (int idle = 0; idle < 3;) {  // it may sleep for a moment on a lock
-      const std::string stat = firstLine(task.path() / "stat");
-      const auto name_end = stat.rfind(") ");
-      const bool sleeps = name_end != std::string::npos && stat.at(name_end + 2) == 'S';
-      idle = sleeps ? idle + 1 : 0;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
+    if (firstLine(task.path() / "comm") == name) threads.push_back(task.path());
+  }
+  return threads;
+}
+
+// It may have ended.
+void awaitIdle(const std::filesystem::path& thread) {
+  for (int idle = 0; idle < 3;) {  // it may sleep for a moment on a lock
+    const std::string stat = firstLine(thread / "stat");
+    if (stat.empty()) return;
+    const auto name_end = stat.rfind(") ");
+    const bool sleeps = name_end != std::string::npos && stat.at(name_end + 2) == 'S';
+    idle = sleeps ? idle + 1 : 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+// Returns when the planning threads have nothing to do; at once in plain LibTorch.
+void settle() {
+  for (;;) {
+    for (const auto& thread : threadsNamed("ebbtide-plan")) awaitIdle(thread);
+    if (threadsNamed("ebbtide-polish").empty()) return;  // no better plan is searched for, or found
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
 

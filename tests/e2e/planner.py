@@ -5,18 +5,32 @@ from pathlib import Path
 
 
 def settle() -> None:
-    """Returns when the planning thread has nothing to do; at once in stock torch."""
+    """Returns when the planning threads have nothing to do; at once in stock torch."""
+    while True:
+        for stat in _stats_of("ebbtide-plan"):
+            _wait_until_idle(stat)
+        if not _stats_of("ebbtide-polish"):  # a better plan is searched for, or not taken yet
+            return
+        time.sleep(0.002)
+
+
+def _stats_of(name: str) -> list[Path]:
+    stats = []
     for task in Path("/proc/self/task").iterdir():
         try:
-            if (task / "comm").read_text() == "ebbtide-plan\n":
-                _wait_until_idle(task / "stat")
+            if (task / "comm").read_text() == name + "\n":
+                stats.append(task / "stat")
         except (FileNotFoundError, ProcessLookupError):
             pass  # another thread, ended meanwhile
+    return stats
 
 
 def _wait_until_idle(stat: Path) -> None:
     times_idle = 0
     while times_idle < 3:  # it may sleep for a moment on a lock
-        state = stat.read_text().rpartition(")")[2].split()[0]
+        try:
+            state = stat.read_text().rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return
         times_idle = times_idle + 1 if state == "S" else 0
         time.sleep(0.002)

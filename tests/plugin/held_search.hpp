@@ -6,6 +6,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -35,12 +36,12 @@ class HeldSearch : public scheduler::Planner {
       const int search = ++begun_;
       changed_.notify_all();
       // Who cancels wakes nobody.
-      while (let_go_ < search && !*options.cancelled)
+      while (!let_go_.contains(search) && !*options.cancelled)
         changed_.wait_for(lock, std::chrono::milliseconds(1));
       if (*options.cancelled) ++cut_;
-      finds = finds_;
+      if (let_go_.contains(search)) finds = let_go_[search];
     }
-    return finds(graph, budget_bytes);
+    return finds ? finds(graph, budget_bytes) : everything(graph, budget_bytes);
   }
 
   void awaitBegun(int searches) {
@@ -49,10 +50,15 @@ class HeldSearch : public scheduler::Planner {
         changed_.wait_for(lock, std::chrono::seconds(60), [&] { return begun_ >= searches; }))
         << "begun: " << begun_;
   }
-  void letGo(Finds finds) {
+  // All that have begun.
+  void letGo(const Finds& finds) {
     const std::scoped_lock lock(mutex_);
-    finds_ = std::move(finds);
-    let_go_ = begun_;
+    for (int search = 1; search <= begun_; ++search) let_go_.try_emplace(search, finds);
+    changed_.notify_all();
+  }
+  void letGo(int search, Finds finds) {  // this one alone
+    const std::scoped_lock lock(mutex_);
+    let_go_.try_emplace(search, std::move(finds));
     changed_.notify_all();
   }
   int begun() const {
@@ -77,8 +83,7 @@ class HeldSearch : public scheduler::Planner {
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   mutable int begun_ = 0, cut_ = 0;
-  int let_go_ = 0;
-  Finds finds_ = everything;
+  mutable std::map<int, Finds> let_go_;  // by the number of the search
 };
 
 // By the slowest single-pass schedule that fits.

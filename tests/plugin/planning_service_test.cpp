@@ -2,6 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
+#include <string>
+
+#include "ebbtide/scheduler/graph_builder.hpp"
+#include "ebbtide/scheduler/trace.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -20,7 +27,7 @@ TEST_F(PlanningServiceTest, IsBusyUntilAStepIsPlanned) {
   EXPECT_TRUE(service_.isBusy(held));
   EXPECT_TRUE(service_.take(held));
   EXPECT_TRUE(service_.isBusy(held));
-  service_.endSearch(held);
+  service_.endPlanning(held);
   EXPECT_FALSE(service_.isBusy(held));
   EXPECT_FALSE(service_.take(held));
 }
@@ -33,7 +40,7 @@ TEST_F(PlanningServiceTest, MayBeAskedForAnotherMeanwhile) {
   service_.noteTold(held);
   EXPECT_FALSE(service_.isBusy(held));
   service_.ask(held, step());
-  service_.endSearch(held);
+  service_.endPlanning(held);
   EXPECT_TRUE(service_.isBusy(held));
   EXPECT_TRUE(service_.take(held));
 }
@@ -55,11 +62,37 @@ TEST_F(PlanningServiceTest, OnlyASearchForABetterPlanIsCut) {
   EXPECT_FALSE(service_.endSearch(held).cut);
 }
 
+// It is searched for beside the planning thread, which plans other programs meanwhile.
+TEST_F(PlanningServiceTest, IsNotBusyWhileABetterPlanIsSearchedFor) {
+  const auto held = guard_.hold();
+  service_.ask(held, step());
+  service_.take(held);
+  service_.improve(held, std::make_shared<const Plan>());
+  service_.endPlanning(held);
+  EXPECT_FALSE(service_.isBusy(held));
+  EXPECT_NE(service_.improved(held), nullptr);
+  service_.ask(held, step());
+  service_.endSearch(held);
+  EXPECT_TRUE(service_.isBusy(held));
+  EXPECT_EQ(service_.improved(held), nullptr);
+}
+
+// Not of the one that is begun after it.
+TEST_F(PlanningServiceTest, ACutIsOfOneSearchAlone) {
+  const auto held = guard_.hold();
+  service_.improve(held, std::make_shared<const Plan>());
+  service_.cut(held);
+  service_.endSearch(held);
+  service_.improve(held, std::make_shared<const Plan>());
+  EXPECT_FALSE(service_.isCut());
+  EXPECT_FALSE(service_.endSearch(held).cut);
+}
+
 TEST_F(PlanningServiceTest, AtTheEndNobodyWaitsForAnySearch) {
   const auto held = guard_.hold();
   service_.end(held);
   EXPECT_TRUE(service_.isCut());
-  service_.take(held);
+  service_.improve(held, std::make_shared<const Plan>());
   EXPECT_TRUE(service_.isCut());
   EXPECT_FALSE(service_.endSearch(held).cut);  // nothing is begun anew
 }
@@ -78,6 +111,30 @@ TEST_F(PlanningServiceTest, IsWokenOnItsOwnThread) {
   EXPECT_TRUE(on_thread);
   EXPECT_TRUE(woken);
   EXPECT_FALSE(PlanningService::onThread());
+}
+
+// An hour before anything else is due. Everything fits, which is found at once.
+TEST_F(PlanningServiceTest, SeesThatASearchForABetterPlanIsOver) {
+  std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/gpt_step.json");
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const scheduler::Trace trace = scheduler::traceFromJson(text);
+  bool polished = false;
+  Planned found;
+  service_.begin([&] {
+    service_.improve(guard_.hold(), std::make_shared<const Plan>());
+    service_.polish(trace, scheduler::buildGraph(trace), std::int64_t{1} << 60);
+    {
+      auto held = guard_.hold();
+      service_.await(held, std::chrono::steady_clock::now() + std::chrono::hours(1),
+                     [] { return false; });
+    }
+    polished = service_.isPolished();
+    found = service_.takePolished();
+    service_.endSearch(guard_.hold());
+  });
+  service_.join();
+  EXPECT_TRUE(polished);
+  EXPECT_TRUE(found.result.feasible);
 }
 
 }  // namespace

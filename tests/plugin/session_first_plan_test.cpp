@@ -30,7 +30,7 @@ class SessionFirstPlanTest : public test::ControlledSession {
     if (session_) session_->shutdown();  // before the search goes
   }
 
-  std::shared_ptr<const Plan> inForce() { return session_->planFor(trace_.ops.front().signature); }
+  std::shared_ptr<const Plan> inForce() { return inForce(trace_); }
   // Without a step.
   std::shared_ptr<const Plan> awaitOther(const std::shared_ptr<const Plan>& plan) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -39,8 +39,23 @@ class SessionFirstPlanTest : public test::ControlledSession {
     EXPECT_NE(inForce(), plan);
     return inForce();
   }
-  // Whatever was asked before has been answered: the planning thread refuses this after that.
-  void settle() { EXPECT_EQ(post("/v1/budget", {{"budget", 1}}).status, 409); }
+  // The planning thread refuses this after whatever was asked of it before.
+  void awaitPlanning() { EXPECT_EQ(post("/v1/budget", {{"budget", 1}}).status, 409); }
+  // Nothing that was asked for before is left to do, nor a search that it began.
+  void settle() {
+    awaitPlanning();
+    const auto polishes = [this] {
+      const auto held = session_->guard().hold();
+      return session_->plans().polishes(held);
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (polishes() && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_FALSE(polishes());
+  }
+  std::shared_ptr<const Plan> inForce(const scheduler::Trace& trace) {
+    return session_->planFor(trace.ops.front().signature);
+  }
   // Of a run whose first step has ended.
   std::shared_ptr<const Plan> firstOf(std::int64_t budget) {
     begin(budget);
@@ -308,6 +323,53 @@ TEST_F(SessionFirstPlanTest, OfTwoProgramsOneSearchIsMadeAtATime) {
   search_.awaitBegun(2);
 }
 
+// No search holds it up; a better one is searched for when the one under way has ended, of a step
+// that is recorded then.
+TEST_F(SessionFirstPlanTest, OfAnotherProgramWaitsForNoSearch) {
+  const scheduler::Trace other = otherProgram();
+  const auto first = searchedFor(small());
+  step(other);
+  awaitPlanning();
+  const auto others = inForce(other);
+  ASSERT_NE(others, nullptr);
+  EXPECT_TRUE(others->feasible);
+  EXPECT_EQ(inForce(), first);
+  EXPECT_EQ(search_.begun(), 1);
+  StepSummary summary;
+  summary.plan = others;
+  for (int i = 0; i < 4; ++i) step();  // until no more are to be recorded
+  EXPECT_FALSE(session_->wantsTrace(summary));
+  search_.letGo(HeldSearch::everything);
+  settle();
+  for (int i = 0; i < 3; ++i) step();
+  EXPECT_TRUE(session_->wantsTrace(summary));
+  step(other);
+  search_.awaitBegun(2);
+  search_.letGo(HeldSearch::everything);
+  settle();
+  EXPECT_EQ(inForce(other)->course, others->course);
+  for (int i = 0; i < 3; ++i) step(other);
+  settle();
+  EXPECT_EQ(search_.begun(), 2);
+}
+
+// Of the other program's step, a millisecond long, no plan is worth it that is found at once. The
+// planning thread itself searches, and what it finds is in force while the other search goes on.
+TEST_F(SessionFirstPlanTest, ThatIsNoneIsSearchedForThoughAnotherSearchGoesOn) {
+  scheduler::Trace other = otherProgram();
+  other.duration_ns = 1'000'000;
+  const auto first = searchedFor(small());
+  step(other);
+  search_.awaitBegun(2);
+  EXPECT_EQ(inForce(other), nullptr);
+  search_.letGo(2, slowPlan);
+  awaitPlanning();
+  EXPECT_NE(inForce(other), nullptr);
+  EXPECT_EQ(inForce(), first);
+  const auto held = session_->guard().hold();
+  EXPECT_TRUE(session_->plans().polishes(held));
+}
+
 // The step that found it ends, and its program gets another plan at once, whatever was searched.
 TEST_F(SessionFirstPlanTest, ThatReplaysARejectedOpEndsItsSearch) {
   const auto first = searchedFor(small());
@@ -365,14 +427,13 @@ TEST_F(SessionFirstPlanTest, OfAnotherBudgetEndsItsSearch) {
   search_.awaitBegun(2);
 }
 
-// Who asks for a budget waits for the search, and gets a plan that was searched for.
+// Who asks for a budget gets a plan that was searched for, and waits for no other search.
 TEST_F(SessionFirstPlanTest, GivesWayToThePlanOfABudgetThatIsAskedFor) {
   const auto first = searchedFor(small());
   auto answer = ask("POST", "/v1/budget", {{"budget", small() - 4 * kMib}});
-  search_.letGo(HeldSearch::everything);
   search_.awaitBegun(2);
   EXPECT_EQ(inForce(), first);
-  search_.letGo(slowPlan);
+  search_.letGo(2, slowPlan);
   EXPECT_EQ(answer.get().status, 200);
   const auto asked = step();
   ASSERT_NE(asked, nullptr);

@@ -1,11 +1,9 @@
 #include "runtime/planning_service.hpp"
 
-#include <pthread.h>
+#include <algorithm>
 
 namespace ebbtide::plugin {
 namespace {
-
-thread_local bool on_planning_thread = false;
 
 PlanSearch::Options endedBy(PlanSearch::Options options, const std::atomic<bool>& ends) {
   options.cancelled = &ends;
@@ -14,30 +12,28 @@ PlanSearch::Options endedBy(PlanSearch::Options options, const std::atomic<bool>
 
 }  // namespace
 
-PlanningService::PlanningService(PlanSearch::Options options, const PlanSearch::Tell& debug)
-    : search_(endedBy(std::move(options), search_ends_), debug) {}
-
-bool PlanningService::onThread() noexcept {
-  return on_planning_thread;
-}
+PlanningService::PlanningService(const PlanSearch::Options& options, const PlanSearch::Tell& debug)
+    : search_(endedBy(options, ended_), debug),
+      polish_search_(endedBy(options, polish_ends_), debug) {}
 
 void PlanningService::begin(std::function<void()> run) {
-  thread_ = std::thread([run = std::move(run)] {
-    pthread_setname_np(pthread_self(), "ebbtide-plan");
-    on_planning_thread = true;
-    run();
-  });
+  thread_ = startPlanningThread("ebbtide-plan", std::move(run));
 }
 
 void PlanningService::join() {
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
+  polishing_.join();
 }
 
 void PlanningService::await(Held& held, Time due, const std::function<bool()>& other) {
-  held.waitUntil(changed_, due, [&] {
-    return ended_ || asked_ || other() || due <= std::chrono::steady_clock::now();
-  });
+  const auto ready = [&] {
+    return ended_ || asked_ || isPolished() || other() || due <= std::chrono::steady_clock::now();
+  };
+  while (!ready()) {
+    const Time look = std::chrono::steady_clock::now() + Polishing::kLook;
+    held.waitUntil(changed_, polishing_.isUnderWay() ? std::min(due, look) : due, ready);
+  }
 }
 
 void PlanningService::awaitWord(Held& held, Time due, const std::function<bool()>& word) {
@@ -49,14 +45,20 @@ void PlanningService::ask(const Held&, RecordedStep step) {
   busy_ = true;
 }
 
-std::optional<RecordedStep> PlanningService::take(const Held&) {
-  search_ends_ = ended_;
-  return std::exchange(asked_, std::nullopt);
+void PlanningService::improve(const Held&, std::shared_ptr<const Plan> first) {
+  first_ = std::move(first);
+  polish_ends_ = ended_.load();
+}
+
+void PlanningService::polish(scheduler::Trace trace, scheduler::TraceGraph graph,
+                             scheduler::Bytes cap) {
+  const auto of = std::make_shared<const std::pair<scheduler::Trace, scheduler::TraceGraph>>(
+      std::move(trace), std::move(graph));
+  polishing_.begin([this, of, cap] { return polish_search_.best(of->first, of->second, cap); });
 }
 
 PlanningService::Ended PlanningService::endSearch(const Held&) {
-  busy_ = asked_.has_value();
-  const bool cut = search_ends_.exchange(ended_);
+  const bool cut = polish_ends_.exchange(ended_);
   return {std::exchange(first_, nullptr), cut && !ended_};
 }
 

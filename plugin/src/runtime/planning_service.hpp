@@ -1,10 +1,12 @@
-// PlanningService: the planning thread: what it is asked for, what wakes it, its search, and the
-// plan in force that a better one is searched for. Torch-free.
+// PlanningService: the planning thread, what it is asked for, what wakes it; and beside it the
+// search for a better plan than one in force, which holds up no other program's. Torch-free.
 //
-//   a step is recorded ─► ask() ─► take() ─► search() … improve() ─► endSearch() ─► the next one
-//                                              └─ cut(): nobody waits for what it finds
+//   a step is recorded ─► ask() ─► take() ─► a first plan, or what search() finds ─► endPlanning()
+//                                    └─► improve() ─► polish(), beside it ─► takePolished()
+//                                          └─ cut(): nobody waits for what it finds ─► endSearch()
 //
-// Thread rule: the session's guard guards what takes Held; no search runs under it.
+// Thread rule: the session's guard guards what takes Held; no search runs under it. What takes no
+// Held is the planning thread's, but for wake() and join().
 #pragma once
 
 #include <atomic>
@@ -18,6 +20,8 @@
 
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
+#include "runtime/planning_thread.hpp"
+#include "runtime/polishing.hpp"
 #include "runtime/recorded_steps.hpp"
 #include "runtime/session_guard.hpp"
 
@@ -29,19 +33,21 @@ class PlanningService {
   using Time = std::chrono::steady_clock::time_point;
 
   // `options.cancelled` is its own.
-  PlanningService(PlanSearch::Options options, const PlanSearch::Tell& debug);
+  PlanningService(const PlanSearch::Options& options, const PlanSearch::Tell& debug);
 
   // Of this process: as the configuration asks for.
   const PlanSearch& search() const noexcept { return search_; }
-  static bool onThread() noexcept;  // does the planning thread ask?
+  // Does one of its threads ask?
+  static bool onThread() noexcept { return onPlanningThread(); }
 
   // --- the thread
   void begin(std::function<void()> run);
-  // Its search ends. Nothing is taken up any more.
-  void end(const Held&) noexcept { ended_ = search_ends_ = true; }
+  // Its searches end. Nothing is taken up any more.
+  void end(const Held&) noexcept { ended_ = polish_ends_ = true; }
   void join();  // without the guard
   void wake() noexcept { changed_.notify_all(); }
-  // Until then, or there is a step to plan, it ends, or `other` work is there.
+  // Until then, or there is a step to plan, a search for a better plan is over, it ends, or `other`
+  // work is there.
   void await(Held& held, Time due, const std::function<bool()>& other);
   // Of a training thread, which waits for what the planning thread is about to do.
   void awaitWord(Held& held, Time due, const std::function<bool()>& word);
@@ -49,19 +55,24 @@ class PlanningService {
   // --- what is in work
   bool isBusy(const Held&) const noexcept { return busy_; }  // one is asked for, or planned
   void ask(const Held&, RecordedStep step);
-  std::optional<RecordedStep> take(const Held&);
+  std::optional<RecordedStep> take(const Held&) { return std::exchange(asked_, std::nullopt); }
   void noteTold(const Held&) noexcept { busy_ = false; }  // what follows is for other ranks
+  void endPlanning(const Held&) noexcept { busy_ = asked_.has_value(); }
 
-  // --- its search
-  // A plan in force is followed while a better one is searched for.
-  void improve(const Held&, std::shared_ptr<const Plan> first) { first_ = std::move(first); }
-  // nullptr: nothing is in force meanwhile.
+  // --- a search for a better plan, one at a time
+  // A plan in force is followed meanwhile. polish() or endSearch() comes next.
+  void improve(const Held&, std::shared_ptr<const Plan> first);
+  // nullptr: none is searched for.
   const std::shared_ptr<const Plan>& improved(const Held&) const noexcept { return first_; }
   // Only a search for a better plan: without one there is nothing to follow but what it finds.
   void cut(const Held&) noexcept {
-    if (first_ != nullptr) search_ends_ = true;
+    if (first_ != nullptr) polish_ends_ = true;
   }
-  bool isCut() const noexcept { return search_ends_; }
+  bool isCut() const noexcept { return polish_ends_; }
+  void polish(scheduler::Trace trace, scheduler::TraceGraph graph, scheduler::Bytes cap);
+  bool isPolished() const { return polishing_.isOver(); }
+  // Waits; throws what planners do.
+  Planned takePolished() { return polishing_.take(); }
   struct Ended {
     std::shared_ptr<const Plan> first;  // nullptr: none
     bool cut = false;
@@ -69,14 +80,15 @@ class PlanningService {
   Ended endSearch(const Held&);
 
  private:
-  std::atomic<bool> search_ends_{false};
-  const PlanSearch search_;
+  std::atomic<bool> ended_{false}, polish_ends_{false};  // written with the guard held
+  const PlanSearch search_, polish_search_;
   std::condition_variable changed_;
   std::thread thread_;
+  Polishing polishing_;
   // The guard guards these.
   std::optional<RecordedStep> asked_;
   std::shared_ptr<const Plan> first_;
-  bool busy_ = false, ended_ = false;
+  bool busy_ = false;
 };
 
 }  // namespace ebbtide::plugin

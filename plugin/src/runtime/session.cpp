@@ -253,8 +253,8 @@ bool Session::wantsTrace(const StepSummary& summary) const {
   const Held held = mutex_.hold();
   if (to_record_.any() || summary.off_plan || summary.plan == nullptr) return true;
   const auto known = programs_.find(summary.plan->signature);
-  if (known == programs_.end() || planning_.isBusy(held)) return false;
-  return known->second.replan || known->second.from_first_step;
+  if (known == programs_.end() || planning_.isBusy(held) || plans_.polishes(held)) return false;
+  return known->second.replan || known->second.unpolished || known->second.from_first_step;
 }
 
 void Session::noteBackwardBegins() noexcept {

@@ -28,7 +28,7 @@ void Session::planLoop() {
   job_.begin(here());
   for (;;) {
     std::optional<RecordedStep> step;
-    bool to_place = false, asked = false;
+    bool polished = false, to_place = false, asked = false;
     int budget_number = 0;
     {
       Held held = mutex_.hold();
@@ -38,7 +38,8 @@ void Session::planLoop() {
         return hasStepToPlace() || control_->hasWork(held) || nextPlaceLook(held) < due;
       });
       if (closing_) return;
-      step = planning_.take(held);
+      polished = plans_.isPolished();
+      if (!polished) step = planning_.take(held);
       budget_number = budget_.number(held);
       to_place = hasStepToPlace();
       asked = control_->hasWork(held);
@@ -50,6 +51,10 @@ void Session::planLoop() {
     } catch (const std::exception& error) {
       warn(std::string("this run is not shown everywhere: ") + error.what());
       discovery_.giveUp(mutex_.hold());
+    }
+    if (polished) {
+      plans_.takePolished();
+      continue;
     }
     if (step) {
       plans_.plan(*step, budget_number);

@@ -89,11 +89,13 @@ bool StepPlanning::wants(const Held& held, const scheduler::Trace& trace) {
     if (known.asked || !(foresees || tells)) return false;
     return known.asked = true;
   }
+  // What is in force is followed until the search that is under way has ended.
+  if (known.plan != nullptr && polishes(held)) return false;
   const bool first_plan_is_old = known.from_first_step && run().steps >= 3;
-  if (known.asked && !known.replan && !first_plan_is_old) return false;
+  if (known.asked && !known.replan && !known.unpolished && !first_plan_is_old) return false;
   // Where shapes change with each step a plan is of use only for what comes back.
   if (run().programs.size() > kPlannedAtOnce && known.steps < 2) return false;
-  known.replan = false;
+  known.replan = known.unpolished = false;
   known.asked = true;
   return true;
 }
@@ -108,18 +110,8 @@ void StepPlanning::plan(const RecordedStep& step, int budget_number) {
     sayUnplanned(step, error.what());
   }
   const Held held = run().guard.hold();
-  endSearch(held, budget_number);
-}
-
-// What was begun for a budget that holds no more, or with an op that is not run again, is begun
-// anew. A first plan that is in force all the same, after a pause, say, is searched for again.
-void StepPlanning::endSearch(const Held& held, int budget_number) {
-  const auto [first, cut] = service_.endSearch(held);
-  if (!cut && budget_number == budget_.number(held)) return;
-  run().to_record.atLeast(2);
-  if (first == nullptr) return;
-  const auto known = run().programs.find(first->signature);
-  if (known != run().programs.end() && known->second.plan == first) known->second.replan = true;
+  service_.endPlanning(held);
+  if (budget_number != budget_.number(held)) run().to_record.atLeast(2);
 }
 
 void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_number) {
@@ -167,15 +159,11 @@ void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_
   const bool at_once = publishFirst(trace, graph, cap, start, budget_number);
   if (at_once && first_step) return;
   // One that this step does not fit is no better than any that the search finds.
-  if (at_once || outage_.began()) {
-    const Held held = run().guard.hold();
-    const auto known = run().programs.find(trace.signature);
-    if (known != run().programs.end() && known->second.first.is(known->second.plan))
-      service_.improve(held, known->second.plan);
-    if (budget_number != budget_.number(held)) return;  // by then there was no search to cut
-  }
+  if ((at_once || outage_.began()) &&
+      beginPolishing(trace, graph, {{nullptr, first_step}, cap, start, budget_number}))
+    return;
   Planned planned = service_.search().best(trace, graph, cap);
-  if (service_.isCut()) return;
+  if (ends_) return;
   preferCompared(trace, first_step, cap, planned);
   std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
   if (trace.group_size > 1)
@@ -398,7 +386,7 @@ void StepPlanning::take(const Held& held, const AskedPlan& asked) {
   known.plain_peak_bytes = asked.plain_peak_bytes;
   known.from_first_step = asked.first_step;
   known.replans = known.failed_rehearsals = 0;
-  known.replan = false;
+  known.replan = known.unpolished = false;
   // The other ranks of its job wait for its word on the new budget: it is planned once more.
   known.asked = asked.trace.group_size <= 1;
 }

@@ -1,8 +1,9 @@
 // StepPlanning: from a recorded step to a plan in force, and what is said about it: the first plan,
 // that of a search, that of the job, that of a budget which is asked for. Torch-free.
 //
-//   a step is recorded ─► ask() ─► plan(), on the planning thread ─► a first plan in force
-//                                    └─► search ─► what it found, where that pays, in force
+//   a step is recorded ─► ask() ─► plan(), on the planning thread ─► a first plan in force ─┐
+//                                    └─ none ─► search ─► what it found in force            │
+//        takePolished(): in force, where that pays ◄─ a search beside the planning thread ◄─┘
 //
 // Thread rule: ask() from any thread; what takes no Held but that, on the planning thread. Nothing
 // is planned with the guard held.
@@ -56,6 +57,10 @@ class StepPlanning {
   void ask(RecordedStep step);
   // `budget_number`, here and below: of the budget, when what is told or planned was begun.
   void plan(const RecordedStep& step, int budget_number);
+  // A better plan is searched for beside the planning thread.
+  bool polishes(const Held& held) const { return service_.improved(held) != nullptr; }
+  bool isPolished() const { return service_.isPolished(); }  // that search is over
+  void takePolished();
   // What the ranks of the job have decided together.
   void adopt(const RankJob::Decision& decision);
   // One that fits so much, where any does. Throws what planners do.
@@ -72,8 +77,19 @@ class StepPlanning {
  private:
   const JudgedRun& run() const noexcept { return budget_.run(); }
 
+  struct Polished {  // is searched for
+    RecordedStep step;
+    scheduler::Bytes cap = 0;
+    Time start;
+    int budget_number = 0;
+  };
+
   bool wants(const Held& held, const scheduler::Trace& trace);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
+  // True: it is searched for, or will be, with a later step. False: no first plan is in force.
+  bool beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                      const Polished& of);
+  void publishPolished(const Polished& of);
   void endSearch(const Held& held, int budget_number);
   void preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                       Planned& planned) const;
@@ -108,7 +124,8 @@ class StepPlanning {
   ExecutorCounters& counters_;
   const std::atomic<bool>& ends_;
   const Tell debug_;
-  int said_plans_ = 0;  // under this budget; the guard guards it
+  std::optional<Polished> polished_;  // the planning thread's
+  int said_plans_ = 0;                // under this budget; the guard guards it
 };
 
 }  // namespace ebbtide::plugin

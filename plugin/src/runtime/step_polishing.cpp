@@ -1,0 +1,68 @@
+// What a StepPlanning does to find a better plan than the one in force, beside the planning thread.
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "runtime/step_planning.hpp"
+
+namespace ebbtide::plugin {
+
+bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
+                                  const Polished& of) {
+  {
+    const Held held = run().guard.hold();
+    const auto program = run().programs.find(trace.signature);
+    if (program == run().programs.end() || of.budget_number != budget_.number(held)) return true;
+    Program& known = program->second;
+    if (trace.group_size > 1 || !known.first.is(known.plan)) return false;
+    // One at a time: this program's begins with a step that is recorded later.
+    known.unpolished = polished_.has_value();
+    if (known.unpolished) return true;
+    service_.improve(held, known.plan);
+  }
+  polished_ = of;
+  polished_->step.trace = std::make_shared<const scheduler::Trace>(trace);
+  try {
+    service_.polish(trace, graph, of.cap);
+  } catch (...) {
+    polished_.reset();
+    service_.endSearch(run().guard.hold());
+    throw;
+  }
+  return true;
+}
+
+void StepPlanning::takePolished() {
+  const Polished of = std::exchange(polished_, std::nullopt).value();
+  try {
+    publishPolished(of);
+  } catch (const std::exception& error) {
+    sayUnplanned(of.step, error.what());
+  }
+  const Held held = run().guard.hold();
+  endSearch(held, of.budget_number);
+}
+
+void StepPlanning::publishPolished(const Polished& of) {
+  const scheduler::Trace& trace = *of.step.trace;
+  Planned planned = service_.takePolished();
+  if (service_.isCut()) return;
+  preferCompared(trace, of.step.first_step, of.cap, planned);
+  service_.search().replayAhead(trace, planned, of.cap);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - of.start;
+  publish(trace, planned, took.count(), of.budget_number);
+}
+
+// What was begun for a budget that holds no more, or with an op that is not run again, is begun
+// anew. A first plan that is in force all the same, after a pause, say, is searched for again.
+void StepPlanning::endSearch(const Held& held, int budget_number) {
+  const auto [first, cut] = service_.endSearch(held);
+  if (!cut && budget_number == budget_.number(held)) return;
+  run().to_record.atLeast(2);
+  if (first == nullptr) return;
+  const auto known = run().programs.find(first->signature);
+  if (known != run().programs.end() && known->second.plan == first) known->second.replan = true;
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,103 @@
+#include "runtime/polishing.hpp"
+
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+
+#include "runtime/planning_thread.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+// A search waits in it until it is opened.
+class Gate {
+ public:
+  void pass() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return open_; });
+  }
+  void open() {
+    const std::scoped_lock lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool open_ = false;
+};
+
+Planned foundBy(const std::string& planner) {
+  Planned found;
+  found.result.planner = planner;
+  return found;
+}
+
+TEST(PolishingTest, IsUnderWayUntilWhatItFoundIsTaken) {
+  Polishing polishing;
+  EXPECT_FALSE(polishing.isUnderWay());
+  EXPECT_FALSE(polishing.isOver());
+  Gate gate;
+  polishing.begin([&gate] {
+    gate.pass();
+    return foundBy("it");
+  });
+  EXPECT_TRUE(polishing.isUnderWay());
+  EXPECT_FALSE(polishing.isOver());
+  gate.open();
+  EXPECT_EQ(polishing.take().result.planner, "it");
+  EXPECT_FALSE(polishing.isUnderWay());
+  EXPECT_FALSE(polishing.isOver());
+}
+
+// What is over before it is taken says so.
+TEST(PolishingTest, IsOverAfterItsSearch) {
+  Polishing polishing;
+  polishing.begin([] { return foundBy("it"); });
+  while (!polishing.isOver()) std::this_thread::yield();
+  EXPECT_TRUE(polishing.isUnderWay());
+  EXPECT_EQ(polishing.take().result.planner, "it");
+}
+
+TEST(PolishingTest, RunsOnAPlanningThreadOfItsOwn) {
+  Polishing polishing;
+  std::thread::id thread = std::this_thread::get_id();
+  bool plans = false;
+  polishing.begin([&] {
+    thread = std::this_thread::get_id();
+    plans = onPlanningThread();
+    return Planned();
+  });
+  polishing.take();
+  EXPECT_NE(thread, std::this_thread::get_id());
+  EXPECT_TRUE(plans);
+  EXPECT_FALSE(onPlanningThread());
+}
+
+// The next one is not told of it.
+TEST(PolishingTest, ThrowsWhatItsSearchThrew) {
+  Polishing polishing;
+  polishing.begin([]() -> Planned { throw std::runtime_error("it failed"); });
+  EXPECT_THROW(polishing.take(), std::runtime_error);
+  polishing.begin([] { return foundBy("another"); });
+  EXPECT_EQ(polishing.take().result.planner, "another");
+}
+
+TEST(PolishingTest, IsWaitedForWhereNobodyTakesWhatItFinds) {
+  bool ended = false;
+  {
+    Polishing polishing;
+    polishing.begin([&ended] {
+      ended = true;
+      return Planned();
+    });
+  }
+  EXPECT_TRUE(ended);
+}
+
+}  // namespace
+}  // namespace ebbtide::plugin
