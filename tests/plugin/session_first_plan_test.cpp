@@ -7,8 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "controlled_session.hpp"
-#include "held_search.hpp"
+#include "first_planned_session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -19,97 +18,7 @@ using test::kMib;
 using test::replayingOnly;
 using test::slowPlan;
 
-class SessionFirstPlanTest : public test::ControlledSession {
- protected:
-  SessionFirstPlanTest() {  // to reject one op is to reject no other
-    for (std::size_t op = 0; op < trace_.ops.size(); ++op) trace_.ops[op].signature = op + 1;
-    config_.planner = "auto";
-    searches_ = &search_;
-  }
-  ~SessionFirstPlanTest() override {
-    if (session_) session_->shutdown();  // before the search goes
-  }
-
-  std::shared_ptr<const Plan> inForce() { return inForce(trace_); }
-  // Without a step.
-  std::shared_ptr<const Plan> awaitOther(const std::shared_ptr<const Plan>& plan) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (inForce() == plan && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    EXPECT_NE(inForce(), plan);
-    return inForce();
-  }
-  // The planning thread refuses this after whatever was asked of it before.
-  void awaitPlanning() { EXPECT_EQ(post("/v1/budget", {{"budget", 1}}).status, 409); }
-  // Nothing that was asked for before is left to do, nor a search that it began.
-  void settle() {
-    awaitPlanning();
-    const auto polishes = [this] {
-      const auto held = session_->guard().hold();
-      return session_->plans().polishes(held);
-    };
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (polishes() && std::chrono::steady_clock::now() < end)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    EXPECT_FALSE(polishes());
-  }
-  std::shared_ptr<const Plan> inForce(const scheduler::Trace& trace) {
-    return session_->planFor(trace.ops.front().signature);
-  }
-  // Of a run whose first step has ended.
-  std::shared_ptr<const Plan> firstOf(std::int64_t budget) {
-    begin(budget);
-    EXPECT_EQ(step(), nullptr);
-    const auto first = awaitOther(nullptr);
-    settle();
-    return first;
-  }
-  // Whose third one has: by its figures, and a better one is searched for.
-  std::shared_ptr<const Plan> searchedFor(std::int64_t budget) {
-    firstOf(budget);
-    step();
-    step();
-    search_.awaitBegun(1);
-    const auto first = inForce();
-    EXPECT_NE(first, nullptr);
-    return first;
-  }
-  std::shared_ptr<const Plan> rehearsedInStepsTwoAndThree() {
-    const auto first = step();
-    EXPECT_NE(first, nullptr);
-    session_->rehearsed(*first, true);
-    step();
-    search_.awaitBegun(1);
-    return inForce();
-  }
-  // A step on a trusted plan, to its end.
-  void follow(const StepStart& start) {
-    session_->releaseLog(start.log);
-    StepSummary summary;
-    summary.opened = start.opened;
-    summary.had_backward = summary.recorded = summary.observed = summary.trusted = true;
-    summary.plan = start.plan;
-    summary.trace = trace_;
-    session_->endStep(std::move(summary));
-  }
-  // Per op of the graph: does this plan replay it?
-  std::vector<bool> firstsOps(const Plan& plan) const {
-    std::vector<bool> replayed;
-    for (const scheduler::OpId op : scheduler::buildGraph(trace_).trace_op_of)
-      replayed.push_back(op != scheduler::kNone && plan.replayed[static_cast<std::size_t>(op)]);
-    return replayed;
-  }
-  scheduler::Trace otherProgram() const {
-    scheduler::Trace other = trace_;
-    other.signature = 2000;
-    for (auto& op : other.ops) op.signature += 100'000;
-    return other;
-  }
-  std::int64_t twoFifths() const { return plain_bytes_ / 5 * 2 + kMib; }  // no plan uses the MiB
-  std::int64_t small() const { return plain_bytes_ - saved_bytes_ / 2 + 8 * kMib; }
-
-  HeldSearch search_;
-};
+class SessionFirstPlanTest : public test::FirstPlannedSession {};
 
 // Of the first step's figures: the search begins with the third step's, which has been recorded as
 // those between were.
@@ -321,53 +230,6 @@ TEST_F(SessionFirstPlanTest, OfTwoProgramsOneSearchIsMadeAtATime) {
   settle();
   step();
   search_.awaitBegun(2);
-}
-
-// No search holds it up; a better one is searched for when the one under way has ended, of a step
-// that is recorded then.
-TEST_F(SessionFirstPlanTest, OfAnotherProgramWaitsForNoSearch) {
-  const scheduler::Trace other = otherProgram();
-  const auto first = searchedFor(small());
-  step(other);
-  awaitPlanning();
-  const auto others = inForce(other);
-  ASSERT_NE(others, nullptr);
-  EXPECT_TRUE(others->feasible);
-  EXPECT_EQ(inForce(), first);
-  EXPECT_EQ(search_.begun(), 1);
-  StepSummary summary;
-  summary.plan = others;
-  for (int i = 0; i < 4; ++i) step();  // until no more are to be recorded
-  EXPECT_FALSE(session_->wantsTrace(summary));
-  search_.letGo(HeldSearch::everything);
-  settle();
-  for (int i = 0; i < 3; ++i) step();
-  EXPECT_TRUE(session_->wantsTrace(summary));
-  step(other);
-  search_.awaitBegun(2);
-  search_.letGo(HeldSearch::everything);
-  settle();
-  EXPECT_EQ(inForce(other)->course, others->course);
-  for (int i = 0; i < 3; ++i) step(other);
-  settle();
-  EXPECT_EQ(search_.begun(), 2);
-}
-
-// Of the other program's step, a millisecond long, no plan is worth it that is found at once. The
-// planning thread itself searches, and what it finds is in force while the other search goes on.
-TEST_F(SessionFirstPlanTest, ThatIsNoneIsSearchedForThoughAnotherSearchGoesOn) {
-  scheduler::Trace other = otherProgram();
-  other.duration_ns = 1'000'000;
-  const auto first = searchedFor(small());
-  step(other);
-  search_.awaitBegun(2);
-  EXPECT_EQ(inForce(other), nullptr);
-  search_.letGo(2, slowPlan);
-  awaitPlanning();
-  EXPECT_NE(inForce(other), nullptr);
-  EXPECT_EQ(inForce(), first);
-  const auto held = session_->guard().hold();
-  EXPECT_TRUE(session_->plans().polishes(held));
 }
 
 // The step that found it ends, and its program gets another plan at once, whatever was searched.

@@ -35,6 +35,7 @@ bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::
     later_from = from;
   } else {
     if (plan != nullptr) replan = false;  // it was that one which steps found wanting
+    awaits_search = false;
     plan = std::move(adopted);
     first = {};
   }

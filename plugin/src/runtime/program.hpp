@@ -47,7 +47,8 @@ struct Program {
   bool asked = false;       // a plan was asked for
   bool replan = false;      // and is to be asked for again
   bool from_first_step = false;
-  bool unpolished = false;  // a better plan is still to be searched for: another one's was
+  bool awaits_search = false;  // that goes on: its first plan failed
+  bool unpolished = false;     // a better plan is still to be searched for: another one's was
   bool said_plan = false;
   int replans = 0;
   int plans_made = 0;

@@ -40,12 +40,16 @@ void Session::rehearsed(const Plan& plan, bool whole) {
   if (++known.partial_rehearsals % kPartialRehearsals == 0) planAnew(held, known);
 }
 
-// A first plan that fails says nothing of what a search finds, and takes none of its turns.
-void Session::planAnew(const Held&, Program& known) {
+// A first plan that fails says nothing of what a search finds, and takes none of its turns. Where
+// one is under way, what that finds takes its place.
+void Session::planAnew(const Held& held, Program& known) {
   const bool first = known.first.is(known.plan);
+  const bool searched = first && planning_.improved(held) == known.plan && !planning_.isCut();
   known.dropPlan();
   ++known.failed_rehearsals;
-  if (first)
+  if (searched)
+    known.awaits_search = true;
+  else if (first)
     known.replan = true;
   else
     known.askAgain();
@@ -70,7 +74,7 @@ void Session::rehearsalFailed(const Plan& plan, const std::string& why) {
   const auto program = programs_.find(plan.signature);
   if (program == programs_.end() || program->second.plan.get() != &plan) return;
   planAnew(held, program->second);
-  if (!program->second.replan)
+  if (!program->second.replan && !program->second.awaits_search)
     warn("no plan could be rehearsed, values are spilled instead: " + why);
 }
 

@@ -95,7 +95,7 @@ bool StepPlanning::wants(const Held& held, const scheduler::Trace& trace) {
   if (known.asked && !known.replan && !known.unpolished && !first_plan_is_old) return false;
   // Where shapes change with each step a plan is of use only for what comes back.
   if (run().programs.size() > kPlannedAtOnce && known.steps < 2) return false;
-  known.replan = known.unpolished = false;
+  known.replan = known.unpolished = known.awaits_search = false;
   known.asked = true;
   return true;
 }

@@ -55,14 +55,16 @@ void StepPlanning::publishPolished(const Polished& of) {
 }
 
 // What was begun for a budget that holds no more, or with an op that is not run again, is begun
-// anew. A first plan that is in force all the same, after a pause, say, is searched for again.
+// anew. A first plan that is in force all the same, after a pause, say, or one that failed
+// meanwhile is searched for again.
 void StepPlanning::endSearch(const Held& held, int budget_number) {
   const auto [first, cut] = service_.endSearch(held);
   if (!cut && budget_number == budget_.number(held)) return;
   run().to_record.atLeast(2);
   if (first == nullptr) return;
   const auto known = run().programs.find(first->signature);
-  if (known != run().programs.end() && known->second.plan == first) known->second.replan = true;
+  if (known == run().programs.end()) return;
+  if (known->second.plan == first || known->second.awaits_search) known->second.replan = true;
 }
 
 }  // namespace ebbtide::plugin
