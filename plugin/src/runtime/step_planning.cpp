@@ -111,7 +111,16 @@ void StepPlanning::plan(const RecordedStep& step, int budget_number) {
   }
   const Held held = run().guard.hold();
   service_.endPlanning(held);
-  if (budget_number != budget_.number(held)) run().to_record.atLeast(2);
+  const bool changed = budget_number != budget_.number(held);
+  if (changed) run().to_record.atLeast(2);
+  if (changed || budget_.paused()) keepAsked(held, step.trace->signature);
+}
+
+// A pause came between, and no plan was made: it is still asked for once the run goes on. Another
+// budget asks anew by itself.
+void StepPlanning::keepAsked(const Held&, std::uint64_t signature) {
+  const auto known = run().programs.find(signature);
+  if (known != run().programs.end() && known->second.asked) known->second.replan = true;
 }
 
 void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_number) {

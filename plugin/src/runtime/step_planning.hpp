@@ -85,6 +85,7 @@ class StepPlanning {
   };
 
   bool wants(const Held& held, const scheduler::Trace& trace);
+  void keepAsked(const Held& held, std::uint64_t signature);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
   // True: it is searched for, or will be, with a later step. False: no first plan is in force.
   bool beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
