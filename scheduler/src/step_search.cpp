@@ -125,6 +125,11 @@ PlanResult StepSearch::planWithin(const Graph& graph, Bytes cap) const {
   const Planner& asked =
       options_.in_its_place != nullptr ? *options_.in_its_place : planner(options_.planner);
   PlannerOptions options = plannerOptions(options_.planning_time);
+  if (options_.pace != nullptr) {
+    options_.pace->begin(options_.planning_time);
+    options.deadline = kNoDeadline;
+    options.pace = options_.pace;
+  }
   if (options_.work) options.named["work"] = std::to_string(*options_.work);
   PlanResult result = asked.plan(graph, cap, options);
   if (const auto problem = validate(graph, result.schedule)) {

@@ -52,11 +52,19 @@ void awaitIdle(const std::filesystem::path& thread) {
   }
 }
 
-// Returns when the planning threads have nothing to do; at once in plain LibTorch.
+// Returns when the planning threads have nothing to do; at once in plain LibTorch. The search for
+// better plans is of the idle class, and may hardly run beside others: it is not waited for for
+// ever.
 void settle() {
+  static std::chrono::steady_clock::duration patience = std::chrono::minutes(1);
+  const auto begin = std::chrono::steady_clock::now();
   for (;;) {
     for (const auto& thread : threadsNamed("ebbtide-plan")) awaitIdle(thread);
-    if (threadsNamed("ebbtide-polish").empty()) return;  // no better plan is searched for, or found
+    const auto waited = std::chrono::steady_clock::now() - begin;
+    if (threadsNamed("ebbtide-polish").empty() || waited > patience) {
+      patience -= waited;
+      return;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }

@@ -6,12 +6,21 @@ from pathlib import Path
 
 def settle() -> None:
     """Returns when the planning threads have nothing to do; at once in stock torch."""
+    begin = time.monotonic()
     while True:
         for stat in _stats_of("ebbtide-plan"):
             _wait_until_idle(stat)
-        if not _stats_of("ebbtide-polish"):  # a better plan is searched for, or not taken yet
-            return
+        waited = time.monotonic() - begin
+        if not _stats_of("ebbtide-polish") or waited > _Patience.left:
+            break
         time.sleep(0.002)
+    _Patience.left -= waited
+
+
+class _Patience:
+    """Seconds for the search for better plans: of the idle class, it may hardly run."""
+
+    left = 60.0
 
 
 def _stats_of(name: str) -> list[Path]:

@@ -77,6 +77,30 @@ TEST_F(PlanningServiceTest, IsNotBusyWhileABetterPlanIsSearchedFor) {
   EXPECT_EQ(service_.improved(held), nullptr);
 }
 
+// The plan in force has failed, say: for a while it is. A search takes no time here.
+TEST_F(PlanningServiceTest, ASearchThatIsNeededIsNotWaitedForForEver) {
+  PlanningService hasty({.planning_time = std::chrono::milliseconds(0)}, nullptr);
+  const auto held = guard_.hold();
+  const auto late = [&](PlanningService& service) {
+    return service.isLate(held, std::chrono::steady_clock::now());
+  };
+  hasty.need(held);  // there is none
+  EXPECT_FALSE(late(hasty));
+  hasty.improve(held, std::make_shared<const Plan>());
+  EXPECT_FALSE(late(hasty));
+  hasty.need(held);
+  EXPECT_TRUE(late(hasty));
+  hasty.cut(held);
+  EXPECT_FALSE(late(hasty));
+  hasty.need(held);
+  hasty.endSearch(held);
+  EXPECT_FALSE(late(hasty));
+  PlanningService patient({.planning_time = std::chrono::hours(24)}, nullptr);
+  patient.improve(held, std::make_shared<const Plan>());
+  patient.need(held);
+  EXPECT_FALSE(late(patient));
+}
+
 // Not of the one that is begun after it.
 TEST_F(PlanningServiceTest, ACutIsOfOneSearchAlone) {
   const auto held = guard_.hold();

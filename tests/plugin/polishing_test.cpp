@@ -1,6 +1,7 @@
 #include "runtime/polishing.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -76,6 +77,25 @@ TEST(PolishingTest, RunsOnAPlanningThreadOfItsOwn) {
   EXPECT_NE(thread, std::this_thread::get_id());
   EXPECT_TRUE(plans);
   EXPECT_FALSE(onPlanningThread());
+}
+
+// As far as the system lets any thread be.
+TEST(PolishingTest, IsOfTheIdleClass) {
+  int idle = 0, policy = 0;
+  std::thread([&idle] {
+    const sched_param none{};
+    sched_setscheduler(0, SCHED_IDLE, &none);
+    idle = sched_getscheduler(0);
+  }).join();
+  const int before = sched_getscheduler(0);
+  Polishing polishing;
+  polishing.begin([&policy] {
+    policy = sched_getscheduler(0);
+    return Planned();
+  });
+  polishing.take();
+  EXPECT_EQ(policy, idle);
+  EXPECT_EQ(sched_getscheduler(0), before);
 }
 
 // The next one is not told of it.

@@ -53,5 +53,24 @@ TEST(SearchEnd, IsReachedOnceCancelled) {
   EXPECT_TRUE(end.reached());
 }
 
+class FlagAsPace : public SearchPace {
+ public:
+  void begin(std::chrono::nanoseconds) override {}
+  bool isOver() override { return over; }
+
+  bool over = false;
+};
+
+TEST(SearchEnd, IsReachedByThePace) {
+  FlagAsPace pace;
+  PlannerOptions options;
+  options.pace = &pace;
+  const SearchEnd end(options);
+  EXPECT_FALSE(end.reached());
+  pace.over = true;
+  EXPECT_TRUE(end.reached());
+  EXPECT_FALSE(SearchEnd(PlannerOptions()).reached());
+}
+
 }  // namespace
 }  // namespace ebbtide::scheduler

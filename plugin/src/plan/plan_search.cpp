@@ -17,7 +17,8 @@ PlanSearch::PlanSearch(const Options& options, const Tell& debug)
                .planning_time = options.planning_time,
                .work = options.work,
                .cancelled = options.cancelled,
-               .in_its_place = options.in_its_place},
+               .in_its_place = options.in_its_place,
+               .pace = options.pace},
               debug),
       replay_ahead_(options.replay_ahead),
       debug_(debug) {}

@@ -25,6 +25,7 @@ class PlanSearch {
     std::optional<std::int64_t> work = {};                                      // as StepSearch's
     const std::atomic<bool>* cancelled = nullptr;      // true: nobody waits for the plan any more
     const scheduler::Planner* in_its_place = nullptr;  // as StepSearch::Options has it
+    scheduler::SearchPace* pace = nullptr;             // likewise
   };
   using Tell = scheduler::StepSearch::Tell;
 

@@ -5,8 +5,12 @@
 namespace ebbtide::plugin {
 namespace {
 
-PlanSearch::Options endedBy(PlanSearch::Options options, const std::atomic<bool>& ends) {
+constexpr int kPatience = 2;  // times as long as a search may take
+
+PlanSearch::Options endedBy(PlanSearch::Options options, const std::atomic<bool>& ends,
+                            scheduler::SearchPace* pace = nullptr) {
   options.cancelled = &ends;
+  options.pace = pace;
   return options;
 }
 
@@ -14,10 +18,11 @@ PlanSearch::Options endedBy(PlanSearch::Options options, const std::atomic<bool>
 
 PlanningService::PlanningService(const PlanSearch::Options& options, const PlanSearch::Tell& debug)
     : search_(endedBy(options, ended_), debug),
-      polish_search_(endedBy(options, polish_ends_), debug) {}
+      polish_search_(endedBy(options, polish_ends_, &pace_), debug),
+      patience_(kPatience * options.planning_time) {}
 
 void PlanningService::begin(std::function<void()> run) {
-  thread_ = startPlanningThread("ebbtide-plan", std::move(run));
+  thread_ = startPlanningThread("ebbtide-plan", Priority::kNormal, std::move(run));
 }
 
 void PlanningService::join() {
@@ -28,7 +33,8 @@ void PlanningService::join() {
 
 void PlanningService::await(Held& held, Time due, const std::function<bool()>& other) {
   const auto ready = [&] {
-    return ended_ || asked_ || isPolished() || other() || due <= std::chrono::steady_clock::now();
+    const Time now = std::chrono::steady_clock::now();
+    return ended_ || asked_ || isPolished() || isLate(held, now) || other() || due <= now;
   };
   while (!ready()) {
     const Time look = std::chrono::steady_clock::now() + Polishing::kLook;
@@ -48,6 +54,12 @@ void PlanningService::ask(const Held&, RecordedStep step) {
 void PlanningService::improve(const Held&, std::shared_ptr<const Plan> first) {
   first_ = std::move(first);
   polish_ends_ = ended_.load();
+  late_from_ = Time::max();
+}
+
+void PlanningService::need(const Held&) {
+  if (first_ == nullptr) return;
+  late_from_ = std::min(late_from_, std::chrono::steady_clock::now() + patience_);
 }
 
 void PlanningService::polish(scheduler::Trace trace, scheduler::TraceGraph graph,
@@ -59,6 +71,7 @@ void PlanningService::polish(scheduler::Trace trace, scheduler::TraceGraph graph
 
 PlanningService::Ended PlanningService::endSearch(const Held&) {
   const bool cut = polish_ends_.exchange(ended_);
+  late_from_ = Time::max();
   return {std::exchange(first_, nullptr), cut && !ended_};
 }
 

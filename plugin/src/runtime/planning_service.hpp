@@ -22,6 +22,7 @@
 #include "plan/plan_search.hpp"
 #include "runtime/planning_thread.hpp"
 #include "runtime/polishing.hpp"
+#include "runtime/polishing_pace.hpp"
 #include "runtime/recorded_steps.hpp"
 #include "runtime/session_guard.hpp"
 
@@ -67,7 +68,12 @@ class PlanningService {
   // Only a search for a better plan: without one there is nothing to follow but what it finds.
   void cut(const Held&) noexcept {
     if (first_ != nullptr) polish_ends_ = true;
+    late_from_ = Time::max();
   }
+  // The plan in force has failed, or was found wanting: the search is waited for, though not for
+  // ever, as its thread may hardly run.
+  void need(const Held&);
+  bool isLate(const Held&, Time now) const noexcept { return late_from_ <= now; }
   bool isCut() const noexcept { return polish_ends_; }
   void polish(scheduler::Trace trace, scheduler::TraceGraph graph, scheduler::Bytes cap);
   bool isPolished() const { return polishing_.isOver(); }
@@ -81,13 +87,16 @@ class PlanningService {
 
  private:
   std::atomic<bool> ended_{false}, polish_ends_{false};  // written with the guard held
+  PolishingPace pace_;
   const PlanSearch search_, polish_search_;
+  const std::chrono::milliseconds patience_;
   std::condition_variable changed_;
   std::thread thread_;
   Polishing polishing_;
   // The guard guards these.
   std::optional<RecordedStep> asked_;
   std::shared_ptr<const Plan> first_;
+  Time late_from_ = Time::max();  // what is searched for is
   bool busy_ = false;
 };
 

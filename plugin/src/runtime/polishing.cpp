@@ -8,15 +8,16 @@ namespace ebbtide::plugin {
 
 void Polishing::begin(Search search) {
   over_ = taken_ = false;
-  thread_ = startPlanningThread("ebbtide-polish", [this, search = std::move(search)] {
-    try {
-      found_ = search();
-    } catch (...) {
-      error_ = std::current_exception();
-    }
-    over_.store(true, std::memory_order_release);
-    taken_.wait(false);
-  });
+  thread_ =
+      startPlanningThread("ebbtide-polish", Priority::kIdle, [this, search = std::move(search)] {
+        try {
+          found_ = search();
+        } catch (...) {
+          error_ = std::current_exception();
+        }
+        over_.store(true, std::memory_order_release);
+        taken_.wait(false);
+      });
 }
 
 Planned Polishing::take() {

@@ -31,6 +31,7 @@ void Session::judgeStep(const Held& held, const StepSummary& summary,
   const StepVerdict verdict = verdictOn({summary, memory, done}, known, planning_.isBusy(held));
   if (verdict.followed_plan) known->noteFollowed(verdict.peak_bytes, verdict.offloads_slowly);
   if (verdict.plan_again) known->askAgain();
+  if (verdict.plan_again && planning_.improved(held) == known->plan) planning_.need(held);
   if (verdict.spills_unplanned) recordSpilling(held, known);
   if (verdict.spills && summary.recorded) to_record_.noteSeen();
   budget_.verdict().noteViolations(held, memory.budget_violations);

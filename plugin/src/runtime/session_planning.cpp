@@ -38,6 +38,7 @@ void Session::planLoop() {
         return hasStepToPlace() || control_->hasWork(held) || nextPlaceLook(held) < due;
       });
       if (closing_) return;
+      plans_.cutLate(held);
       polished = plans_.isPolished();
       if (!polished) step = planning_.take(held);
       budget_number = budget_.number(held);

@@ -47,12 +47,14 @@ void Session::planAnew(const Held& held, Program& known) {
   const bool searched = first && planning_.improved(held) == known.plan && !planning_.isCut();
   known.dropPlan();
   ++known.failed_rehearsals;
-  if (searched)
+  if (searched) {
     known.awaits_search = true;
-  else if (first)
+    planning_.need(held);
+  } else if (first) {
     known.replan = true;
-  else
+  } else {
     known.askAgain();
+  }
   to_record_.atLeast(2);
 }
 

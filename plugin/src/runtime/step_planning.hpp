@@ -60,6 +60,8 @@ class StepPlanning {
   // A better plan is searched for beside the planning thread.
   bool polishes(const Held& held) const { return service_.improved(held) != nullptr; }
   bool isPolished() const { return service_.isPolished(); }  // that search is over
+  // A search that a program without a plan, or with a wrong one, waits for too long is cut.
+  void cutLate(const Held& held);
   void takePolished();
   // What the ranks of the job have decided together.
   void adopt(const RankJob::Decision& decision);

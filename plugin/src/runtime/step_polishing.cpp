@@ -33,6 +33,15 @@ bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler
   return true;
 }
 
+void StepPlanning::cutLate(const Held& held) {
+  if (!service_.isLate(held, std::chrono::steady_clock::now())) return;
+  const auto known = run().programs.find(service_.improved(held)->signature);
+  service_.cut(held);
+  if (known == run().programs.end()) return;
+  if (std::exchange(known->second.awaits_search, false)) known->second.replan = true;
+  run().to_record.atLeast(2);
+}
+
 void StepPlanning::takePolished() {
   const Polished of = std::exchange(polished_, std::nullopt).value();
   try {

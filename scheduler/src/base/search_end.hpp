@@ -1,10 +1,11 @@
-// When a search must end: at its deadline, or once nobody waits for its result.
+// When a search must end: at its deadline, by its pace, or once nobody waits for its result.
 #pragma once
 
 #include <atomic>
 #include <concepts>
 
 #include "base/deadline.hpp"
+#include "ebbtide/scheduler/search_pace.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -19,18 +20,21 @@ class SearchEnd {
  public:
   SearchEnd() = default;  // never
   SearchEnd(Deadline deadline) : deadline_(deadline) {}
-  // The options' flag outlives it.
+  // The options' flag and pace outlive it.
   template <EndsSearch Options>
-  SearchEnd(const Options& options) : deadline_(options.deadline), cancelled_(options.cancelled) {}
+  SearchEnd(const Options& options) : deadline_(options.deadline), cancelled_(options.cancelled) {
+    if constexpr (requires { options.pace; }) pace_ = options.pace;
+  }
 
   bool reached() const {
     return (cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed)) ||
-           isPast(deadline_);
+           isPast(deadline_) || (pace_ != nullptr && pace_->isOver());
   }
 
  private:
   Deadline deadline_ = kNoDeadline;
   const std::atomic<bool>* cancelled_ = nullptr;
+  SearchPace* pace_ = nullptr;
 };
 
 }  // namespace ebbtide::scheduler

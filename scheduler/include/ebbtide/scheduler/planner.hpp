@@ -1,5 +1,5 @@
-// Planner: data in, data out. No clock but the deadline, no global, no randomness but the seed, and
-// of the outside nothing but whether anybody still waits.
+// Planner: data in, data out. No clock but the deadline and the pace, no global, no randomness but
+// the seed, and of the outside nothing but whether anybody still waits.
 // To add one: a file pair in a folder of src/planners, deriving from Planner, and one line in
 // src/registry.cpp.
 #pragma once
@@ -14,6 +14,7 @@
 
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
+#include "ebbtide/scheduler/search_pace.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -26,6 +27,8 @@ struct PlannerOptions {
   std::map<std::string, std::string> named;  // planner-specific, e.g. {"strategy", "memory"}
   // Once it is true, from any thread, the search ends as if the deadline were past.
   const std::atomic<bool>* cancelled = nullptr;
+  // Of one thread: beside the deadline, or in its place. The planners that auto is made of heed it.
+  SearchPace* pace = nullptr;
 };
 
 struct PlanResult {

@@ -39,6 +39,7 @@ class StepSearch {
     std::optional<std::int64_t> work = {};
     const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for the plan any more
     const Planner* in_its_place = nullptr;         // searches, and outlives this; nullptr: it does
+    SearchPace* pace = nullptr;  // of best(): by it planning_time passes; nullptr: by the clock
   };
   using Tell = std::function<void(const std::string& text)>;
 

@@ -1,0 +1,23 @@
+// Processor time that was used: the real one, where RunClock's may be an emulated GPU's.
+// Torch-free.
+#pragma once
+
+#include <time.h>
+
+#include <chrono>
+
+namespace ebbtide::plugin {
+
+struct ProcessorTime {
+  static std::chrono::nanoseconds ofThread() noexcept { return of(CLOCK_THREAD_CPUTIME_ID); }
+  static std::chrono::nanoseconds ofProcess() noexcept { return of(CLOCK_PROCESS_CPUTIME_ID); }
+
+ private:
+  static std::chrono::nanoseconds of(clockid_t clock) noexcept {
+    timespec used{};
+    clock_gettime(clock, &used);
+    return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
+  }
+};
+
+}  // namespace ebbtide::plugin
