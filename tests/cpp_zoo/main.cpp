@@ -1,5 +1,6 @@
 // cpp_zoo_programs NAME FILE: trains one program and writes all that it computed.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -40,29 +41,34 @@ std::vector<std::filesystem::path> threadsNamed(const std::string& name) {
   return threads;
 }
 
-// It may have ended.
+bool sleeps(const std::filesystem::path& thread) {
+  const std::string stat = firstLine(thread / "stat");
+  const auto name_end = stat.rfind(") ");
+  return name_end == std::string::npos || stat.at(name_end + 2) == 'S';  // or has ended
+}
+
 void awaitIdle(const std::filesystem::path& thread) {
   for (int idle = 0; idle < 3;) {  // it may sleep for a moment on a lock
-    const std::string stat = firstLine(thread / "stat");
-    if (stat.empty()) return;
-    const auto name_end = stat.rfind(") ");
-    const bool sleeps = name_end != std::string::npos && stat.at(name_end + 2) == 'S';
-    idle = sleeps ? idle + 1 : 0;
+    idle = sleeps(thread) ? idle + 1 : 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
 }
 
 // Returns when the planning threads have nothing to do; at once in plain LibTorch. The search for
-// better plans is of the idle class, and may hardly run beside others: it is not waited for for
-// ever.
+// better plans is of the idle class, and may hardly run: it is not waited for for ever. Nor where
+// it waits until the process has used more of the processor.
 void settle() {
-  static std::chrono::steady_clock::duration patience = std::chrono::minutes(1);
-  const auto begin = std::chrono::steady_clock::now();
-  for (;;) {
+  using Clock = std::chrono::steady_clock;
+  constexpr auto kRest = std::chrono::milliseconds(100);
+  static Clock::duration patience = std::chrono::minutes(1);
+  const auto begin = Clock::now();
+  for (auto ran = begin;;) {
     for (const auto& thread : threadsNamed("ebbtide-plan")) awaitIdle(thread);
-    const auto waited = std::chrono::steady_clock::now() - begin;
-    if (threadsNamed("ebbtide-polish").empty() || waited > patience) {
-      patience -= waited;
+    const auto polishing = threadsNamed("ebbtide-polish");
+    const auto now = Clock::now();
+    if (!std::all_of(polishing.begin(), polishing.end(), sleeps)) ran = now;
+    if (polishing.empty() || now - ran > kRest || now - begin > patience) {
+      patience -= now - begin;
       return;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));

@@ -6,15 +6,21 @@ from pathlib import Path
 
 def settle() -> None:
     """Returns when the planning threads have nothing to do; at once in stock torch."""
-    begin = time.monotonic()
+    begin = ran = time.monotonic()
     while True:
         for stat in _stats_of("ebbtide-plan"):
             _wait_until_idle(stat)
-        waited = time.monotonic() - begin
-        if not _stats_of("ebbtide-polish") or waited > _Patience.left:
+        polishing, now = _stats_of("ebbtide-polish"), time.monotonic()
+        if any(_state(stat) != "S" for stat in polishing):
+            ran = now
+        if not polishing or now - ran > _REST or now - begin > _Patience.left:
             break
         time.sleep(0.002)
-    _Patience.left -= waited
+    _Patience.left -= now - begin
+
+
+# Seconds: then the search for a better plan waits until the process has used more of the processor.
+_REST = 0.1
 
 
 class _Patience:
@@ -37,9 +43,13 @@ def _stats_of(name: str) -> list[Path]:
 def _wait_until_idle(stat: Path) -> None:
     times_idle = 0
     while times_idle < 3:  # it may sleep for a moment on a lock
-        try:
-            state = stat.read_text().rpartition(")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return
-        times_idle = times_idle + 1 if state == "S" else 0
+        times_idle = times_idle + 1 if _state(stat) in ("S", "") else 0
         time.sleep(0.002)
+
+
+def _state(stat: Path) -> str:
+    """Of a thread; empty: it has ended."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return ""

@@ -11,11 +11,10 @@ namespace ebbtide::plugin {
 struct ProcessorTime {
   static std::chrono::nanoseconds ofThread() noexcept { return of(CLOCK_THREAD_CPUTIME_ID); }
   static std::chrono::nanoseconds ofProcess() noexcept { return of(CLOCK_PROCESS_CPUTIME_ID); }
-
- private:
+  // Nothing where its thread has ended.
   static std::chrono::nanoseconds of(clockid_t clock) noexcept {
     timespec used{};
-    clock_gettime(clock, &used);
+    if (clock_gettime(clock, &used) != 0) return {};
     return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
   }
 };

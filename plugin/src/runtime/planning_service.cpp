@@ -1,11 +1,16 @@
 #include "runtime/planning_service.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
+
+#include "base/processor_time.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-constexpr int kPatience = 2;  // times as long as a search may take
+constexpr int kPatience = 2;                           // times as long as a search may take
+constexpr auto kWait = std::chrono::milliseconds(20);  // while planning has used what it may
 
 PlanSearch::Options endedBy(PlanSearch::Options options, const std::atomic<bool>& ends,
                             scheduler::SearchPace* pace = nullptr) {
@@ -17,12 +22,39 @@ PlanSearch::Options endedBy(PlanSearch::Options options, const std::atomic<bool>
 }  // namespace
 
 PlanningService::PlanningService(const PlanSearch::Options& options, const PlanSearch::Tell& debug)
-    : search_(endedBy(options, ended_), debug),
+    : allowance_(&ProcessorTime::ofProcess, [this] { return used(); }),
+      pace_(paceOf(options)),
+      search_(endedBy(options, ended_), debug),
       polish_search_(endedBy(options, polish_ends_, &pace_), debug),
       patience_(kPatience * options.planning_time) {}
 
+// Where work ends searches alone they wait for nothing.
+PolishingPace::Parts PlanningService::paceOf(const PlanSearch::Options& options) {
+  PolishingPace::Parts parts{.used = &ProcessorTime::ofThread, .left = {}, .wait = {}};
+  if (options.work) return parts;
+  parts.left = [this] { return allowance_.left(); };
+  parts.wait = [this] {
+    if (!polish_ends_) std::this_thread::sleep_for(kWait);
+    return !polish_ends_;
+  };
+  return parts;
+}
+
+std::chrono::nanoseconds PlanningService::used() const {
+  const clockid_t clock = thread_clock_;
+  const auto others =
+      std::chrono::nanoseconds(polished_ns_) +
+      (clock != CLOCK_REALTIME ? ProcessorTime::of(clock) : std::chrono::nanoseconds{});
+  return others + ProcessorTime::ofThread();
+}
+
 void PlanningService::begin(std::function<void()> run) {
-  thread_ = startPlanningThread("ebbtide-plan", Priority::kNormal, std::move(run));
+  thread_ = startPlanningThread("ebbtide-plan", Priority::kNormal, [this, run = std::move(run)] {
+    clockid_t clock{};
+    if (pthread_getcpuclockid(pthread_self(), &clock) == 0) thread_clock_ = clock;
+    run();
+    thread_clock_ = CLOCK_REALTIME;
+  });
 }
 
 void PlanningService::join() {
@@ -55,10 +87,12 @@ void PlanningService::improve(const Held&, std::shared_ptr<const Plan> first) {
   first_ = std::move(first);
   polish_ends_ = ended_.load();
   late_from_ = Time::max();
+  pace_.hurry(false);
 }
 
 void PlanningService::need(const Held&) {
   if (first_ == nullptr) return;
+  pace_.hurry(true);
   late_from_ = std::min(late_from_, std::chrono::steady_clock::now() + patience_);
 }
 
@@ -66,7 +100,11 @@ void PlanningService::polish(scheduler::Trace trace, scheduler::TraceGraph graph
                              scheduler::Bytes cap) {
   const auto of = std::make_shared<const std::pair<scheduler::Trace, scheduler::TraceGraph>>(
       std::move(trace), std::move(graph));
-  polishing_.begin([this, of, cap] { return polish_search_.best(of->first, of->second, cap); });
+  polishing_.begin([this, of, cap] {
+    Planned found = polish_search_.best(of->first, of->second, cap);
+    polished_ns_ += ProcessorTime::ofThread().count();
+    return found;
+  });
 }
 
 PlanningService::Ended PlanningService::endSearch(const Held&) {

@@ -9,9 +9,12 @@
 // Held is the planning thread's, but for wake() and join().
 #pragma once
 
+#include <time.h>
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -20,6 +23,7 @@
 
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
+#include "runtime/planning_allowance.hpp"
 #include "runtime/planning_thread.hpp"
 #include "runtime/polishing.hpp"
 #include "runtime/polishing_pace.hpp"
@@ -70,8 +74,8 @@ class PlanningService {
     if (first_ != nullptr) polish_ends_ = true;
     late_from_ = Time::max();
   }
-  // The plan in force has failed, or was found wanting: the search is waited for, though not for
-  // ever, as its thread may hardly run.
+  // The plan in force has failed, or was found wanting: the search is waited for, and no longer
+  // waits itself. Not for ever, as its thread may hardly run.
   void need(const Held&);
   bool isLate(const Held&, Time now) const noexcept { return late_from_ <= now; }
   bool isCut() const noexcept { return polish_ends_; }
@@ -86,7 +90,13 @@ class PlanningService {
   Ended endSearch(const Held&);
 
  private:
+  PolishingPace::Parts paceOf(const PlanSearch::Options& options);
+  std::chrono::nanoseconds used() const;  // by all its threads; one that searches for a better plan
+
   std::atomic<bool> ended_{false}, polish_ends_{false};  // written with the guard held
+  std::atomic<clockid_t> thread_clock_{CLOCK_REALTIME};  // that: its thread does not run
+  std::atomic<std::int64_t> polished_ns_{0};  // used by searches for better plans that are over
+  const PlanningAllowance allowance_;
   PolishingPace pace_;
   const PlanSearch search_, polish_search_;
   const std::chrono::milliseconds patience_;

@@ -1,26 +1,45 @@
-// PolishingPace: ends a search for a better plan by the processor time that it has used, for the
-// idle class runs as little as others leave. Torch-free.
+// PolishingPace: how a search for a better plan spends processor time. It ends by what it has used,
+// for the idle class runs as little as others leave; and it waits while planning has used what it
+// may. Torch-free.
+//
+// Thread rule: of the thread that searches, but for hurry().
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <functional>
+#include <utility>
 
-#include "base/processor_time.hpp"
 #include "ebbtide/scheduler/search_pace.hpp"
 
 namespace ebbtide::plugin {
 
 class PolishingPace final : public scheduler::SearchPace {
  public:
-  using Used = std::chrono::nanoseconds (*)() noexcept;  // by this thread
+  using Time = std::chrono::nanoseconds;
+  struct Parts {
+    std::function<Time()> used;  // by this thread
+    std::function<Time()> left;  // to planning, by now; empty: any amount
+    std::function<bool()> wait;  // for a moment; false: nobody waits for the search any more
+  };
+  // What it uses before it looks again whether it may; and so much, or as much as it has used from
+  // one question to the next, is there when it goes on.
+  static constexpr Time kLook = std::chrono::milliseconds(1);
+  static constexpr Time kMostBetween = std::chrono::milliseconds(250);
 
-  explicit PolishingPace(Used used = &ProcessorTime::ofThread) : used_(used) {}
+  explicit PolishingPace(Parts parts) : parts_(std::move(parts)) {}
 
-  void begin(std::chrono::nanoseconds longest) override { end_ = used_() + longest; }
-  bool isOver() override { return used_() >= end_; }
+  // Any thread: what is found is needed, and the search waits no more; false: it may again.
+  void hurry(bool hurries) noexcept { hurries_ = hurries; }
+
+  void begin(Time longest) override;
+  bool isOver() override;
 
  private:
-  const Used used_;
-  std::chrono::nanoseconds end_{};
+  const Parts parts_;
+  std::atomic<bool> hurries_{false};
+  Time end_{}, look_at_{}, asked_at_{};
+  Time between_ = kLook;  // two questions, at most
 };
 
 }  // namespace ebbtide::plugin
