@@ -38,7 +38,10 @@ class HeldSearch : public scheduler::Planner {
       // Who cancels wakes nobody.
       while (!let_go_.contains(search) && !*options.cancelled)
         changed_.wait_for(lock, std::chrono::milliseconds(1));
-      if (*options.cancelled) ++cut_;
+      if (*options.cancelled) {
+        ++cut_;
+        changed_.notify_all();
+      }
       if (let_go_.contains(search)) finds = let_go_[search];
     }
     return finds ? finds(graph, budget_bytes) : everything(graph, budget_bytes);
@@ -49,6 +52,11 @@ class HeldSearch : public scheduler::Planner {
     EXPECT_TRUE(
         changed_.wait_for(lock, std::chrono::seconds(60), [&] { return begun_ >= searches; }))
         << "begun: " << begun_;
+  }
+  void awaitCut(int searches) {
+    std::unique_lock lock(mutex_);
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return cut_ >= searches; }))
+        << "cut: " << cut_;
   }
   // All that have begun.
   void letGo(const Finds& finds) {

@@ -72,6 +72,22 @@ TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsWhatIsFoundTakesItsPlace) {
   EXPECT_EQ(search_.begun(), 1);
 }
 
+// It is cut after 4 s, twice as long as it may take, and the planning thread makes another one.
+TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsTheSearchIsNotWaitedForForEver) {
+  config_.planning_time = std::chrono::seconds(2);  // in which the first plan is found
+  const auto first = searchedFor(small());
+  session_->rehearsalFailed(*first, "memory is short");
+  EXPECT_EQ(step(), nullptr);
+  search_.awaitCut(1);
+  EXPECT_EQ(step(), nullptr);
+  search_.awaitBegun(2);
+  search_.letGo(2, slowPlan);
+  EXPECT_NE(awaitOther(nullptr), nullptr);
+  for (int i = 0; i < 3; ++i) step();
+  settle();
+  EXPECT_EQ(search_.begun(), 2);
+}
+
 // By a pause: nobody has what it would have found.
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsAndTheSearchIsCutItIsBegunAgain) {
   const auto first = searchedFor(small());
