@@ -4,14 +4,13 @@
 #include <pthread.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
-#include "base/message_table.hpp"
-#include "base/said_line.hpp"
 #include "runtime/exit_signal.hpp"
-#include "version.hpp"
+#include "runtime/last_line.hpp"
+#include "runtime/out_of_memory_text.hpp"
+#include "runtime/report_text.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -44,8 +43,14 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                  .work = config_->planning_work,
                  .in_its_place = searches},
                 [this](const std::string& text) { debug(text); }),
+      job_outcome_({.guard = mutex_,
+                    .budget = budget_,
+                    .metrics = metrics_,
+                    .planning = planning_,
+                    .plans = plans_}),
       job_(
-          config_, mutex_, *this, ends_, [this](const std::string& text) { say(text); },
+          config_, mutex_, job_outcome_, ends_,
+          [this](const std::string& text) { lines_.say(text); },
           [this](const std::string& text) { debug(text); }),
       identity_({.guard = mutex_,
                  .config = config_,
@@ -59,7 +64,7 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                      [this] {
                        if (!ends_) job_.beginAnew(here());
                      },
-                 .say = [this](const std::string& text) { say(text); },
+                 .say = [this](const std::string& text) { lines_.say(text); },
                  .warn = [this](const std::string& text) { warn(text); }}),
       discovery_(config_, mutex_, identity_, ends_,
                  [this](const std::string& text) { warn(text); }),
@@ -68,15 +73,15 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .trained = trained_,
                .metrics = metrics_,
                .counters = counters_,
-               .keeps_everything = keeps_everything_,
+               .keeps_everything = drops_.keepsForGood(),
                .outage = outage_.state(),
-               .steps = steps_,
-               .to_record = to_record_,
-               .taken = taken_,
-               .figures = figures_,
-               .programs = programs_,
+               .steps = steps_.ended,
+               .to_record = steps_.to_record,
+               .taken = steps_.taken,
+               .figures = steps_.figures,
+               .programs = steps_.programs,
                .may_be_advised = [this](const Held& held) { return job_.hasStore(held); },
-               .say = [this](const std::string& text) { say(text); },
+               .say = [this](const std::string& text) { lines_.say(text); },
                .warn = [this](const std::string& text) { warn(text); }}),
       outlook_(budget_, ends_, [this](const std::string& text) { debug(text); }),
       plans_({.service = planning_,
@@ -87,7 +92,42 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
               .trust = replay_trust_,
               .counters = counters_,
               .ends = ends_,
-              .debug = [this](const std::string& text) { debug(text); }}) {}
+              .debug = [this](const std::string& text) { debug(text); }}),
+      rehearsals_({.steps = steps_,
+                   .trust = replay_trust_,
+                   .planning = planning_,
+                   .budget = budget_,
+                   .outage = outage_,
+                   .warn = [this](const std::string& text) { warn(text); }}),
+      course_({.steps = steps_,
+               .trained = trained_,
+               .budget = budget_,
+               .drops = drops_,
+               .outage = outage_,
+               .planning = planning_,
+               .plans = plans_,
+               .control = *control_,
+               .metrics = metrics_,
+               .counters = counters_,
+               .trace = run_trace_,
+               .snapshots = snapshots_,
+               .late_backwards = late_backwards_,
+               .files = files_,
+               .lines = lines_}),
+      loop_({.service = planning_,
+             .plans = plans_,
+             .budget = budget_,
+             .steps = steps_,
+             .trained = trained_,
+             .control = *control_,
+             .job = job_,
+             .discovery = discovery_,
+             .metrics = metrics_,
+             .files = files_,
+             .shows = shows_,
+             .ends = ends_,
+             .report = [this] { return reportText(); },
+             .lines = lines_}) {}
 
 Session::~Session() = default;
 
@@ -135,27 +175,6 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
   metrics_.noteBudget(budget());
 }
 
-// What it still does at the program's end nobody asked for: no line may contradict the last one.
-void Session::say(const std::string& text) const {
-  if (ends_ && PlanningService::onThread()) return;
-  if (config_->log_level == "info" || config_->log_level == "debug") {
-    sayLine(fmt::format("[ebbtide rank {}] {}", config_->rank, withCode(text)));
-  }
-}
-
-void Session::warn(const std::string& text) const {
-  if (ends_ && PlanningService::onThread()) return;
-  if (config_->log_level != "off" && config_->log_level != "error") {
-    sayLine(fmt::format("[ebbtide rank {}] warning: {}", config_->rank, withCode(text)));
-  }
-}
-
-void Session::debug(const std::string& text) const {
-  if (ends_ && PlanningService::onThread()) return;
-  if (config_->log_level == "debug")
-    sayLine(fmt::format("[ebbtide rank {}] debug: {}", config_->rank, text));
-}
-
 void Session::wake(int threads) {
   if (awake_) return;
   wakes_ = true;
@@ -169,198 +188,30 @@ void Session::wake(int threads) {
     budget_.checkMemory();
     shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
     if (shows_) discovery_.show();
-    planning_.begin([this] { planLoop(); });
+    planning_.begin([this] { loop_.run(here()); });
     awake_ = true;
     if (current() == this) ExitSignal::install([] { current()->shutdown(); });
   });
 }
 
+JobClient::Here Session::here() const {
+  const Held held = mutex_.hold();
+  return {.torch_version = torch_version_, .threads = threads_, .of_gpu = trained_.isElsewhere()};
+}
+
 // -----------------------------------------------------------------------------------------------
 // steps
-
-// Plans that were made for it are in force too.
-void Session::takeBudget(const Held& held) {
-  const int before = budget_.number(held);
-  const std::optional<std::string> size = budget_.take(held);
-  if (budget_.number(held) != before) planning_.cut(held);  // it searches for the one before
-  if (!size) return;
-  plans_.beginBudget(held);
-  control_->takePlan(held, *size);
-}
 
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
   if (discovery_.lookForGroup()) planning_.wake();
-  const Held held = mutex_.hold();
-  // Of what ran since the last one ended: behind a hint an evaluation is no step's. Or of a step of
-  // another thread, which goes on.
-  if (steps_ > 0 || budget_.openSteps(held).any()) figures_.notePeaks(memory().statistics());
-  BudgetVerdict& verdict = budget_.verdict();
-  budget_.measure(held, memory().ledger().liveBytes(), trains);
-  takeBudget(held);
-  verdict.forgetFailed(held);
-  verdict.beginStep(held, memory().ledger().liveBytes(), trains);
-  outage_.take(held);
-  StepStart start;
-  start.number = steps_ + 1;
-  start.opened = budget_.beginStep(held);
-  run_trace_.beginStep(start.number);
-  snapshots_.beginStep(start.number);
-  start.plan = programs_.expectedPlan(start.number);
-  // The guess may be wrong, and the step one that has a plan: its first op tells.
-  const bool observed = (to_record_.any() || programs_.anyPlan()) && !keepsEverything();
-  start.record_ops = observed || pressed();
-  start.hooks = start.record_ops || budget().has_value() || late_backwards_.stepsGoOn() ||
-                late_backwards_.crossHints();
-  if (keepsEverything()) {
-    start.plan = nullptr;
-    start.record_ops = start.hooks = false;
-  }
-  outage_.allowOverrunFor(held, start.plan.get());
-  memory().resetPeaks();
-  const allocator::Statistics memory = this->memory().statistics();
-  if (observed && config_->own_allocator && turn_.isFree(trains)) {
-    start.log = std::make_shared<EventLog>(memory.allocated_bytes, &this->memory().ledger());
-    turn_.take(start.log, trains);
-    trained_.observer().passTo(start.log);
-    if (trained_.placement()) trained_.placement()->beginStep(start.plan);
-  }
-  taken_.begin(memory);
-  begun_ = {.at = RunClock::now(),
-            .memory = memory,
-            .executor = counters_.totals(),
-            .late_backwards = late_backwards_.count()};
-  return start;
+  return course_.begin(trains);
 }
-
-bool Session::releaseLog(const std::shared_ptr<EventLog>& log) {
-  const Held held = mutex_.hold();
-  if (!turn_.release(log)) return false;
-  trained_.observer().passTo(nullptr);
-  return true;
-}
-
-std::shared_ptr<const Plan> Session::planFor(std::uint64_t first_op_signature, bool trains) {
-  const Held held = mutex_.hold();
-  if (trains) budget_.verdict().letGoOn(held, first_op_signature, begun_.memory.allocated_bytes);
-  if (keepsEverything()) return nullptr;
-  std::shared_ptr<const Plan> plan = programs_.planFor(first_op_signature, steps_ + 1);
-  outage_.allowOverrunFor(held, plan.get());
-  return plan;
-}
-
-bool Session::wantsTrace(const StepSummary& summary) const {
-  const Held held = mutex_.hold();
-  if (to_record_.any() || summary.off_plan || summary.plan == nullptr) return true;
-  const auto known = programs_.find(summary.plan->signature);
-  if (known == programs_.end() || planning_.isBusy(held) || plans_.polishes(held)) return false;
-  return known->second.replan || known->second.unpolished || known->second.from_first_step;
-}
-
-void Session::noteBackwardBegins() noexcept {
-  const std::int64_t live = memory().statistics().allocated_bytes;
-  if (trained_.placement()) trained_.placement()->beginBackward();
-  const Held held = mutex_.hold();
-  begun_.activation_bytes = live - begun_.memory.allocated_bytes;
-}
-
-bool Session::measuredAll() const {
-  const auto& end = config_->end_after;
-  if (!end) return false;
-  const Held held = mutex_.hold();
-  return steps_ >= end->steps;
-}
-
-struct Session::EndedStep {  // with its backward pass, recorded
-  std::int64_t number = 0;
-  int budget_number = 0;
-  bool first = false, alone = false, decides = false;
-  std::optional<BaseGrowth::Found> growth = std::nullopt;  // to be said
-};
 
 void Session::endStep(StepSummary summary) {
   if (forked_ && summary.had_backward) std::call_once(shown_, [this] { showChild(); });
-  finishStep(std::move(summary));
-  stopOnceAdvised();
-}
-
-void Session::finishStep(StepSummary summary) {
-  const allocator::Statistics memory = this->memory().statistics();
-  std::optional<EndedStep> ended;
-  {
-    const Held held = mutex_.hold();
-    ended = noteEnd(held, summary, memory);
-  }
-  if (!ended) return;
-  summary.trace.host = hostCopies();
-  const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
-  if (!config_->trace_dir.empty()) files_.writeTrace(*trace, ended->number);
-  BudgetVerdict& verdict = budget_.verdict();
-  // The error that ended a step has told it; where the program goes on, the next step's line does.
-  if (const auto& growth = ended->growth;
-      growth && growth->isGrowth() && !verdict.allocationFailed()) {
-    verdict.grown().say(*growth, *trace);
-  } else if (growth) {
-    const Held held = mutex_.hold();
-    verdict.grown().keepDue(held, growth->isGrowth());
-  }
-  // First: no plan is made for a budget that is too small.
-  if (ended->decides || !budget())
-    analyse(*trace, ended->first, ended->alone, ended->budget_number);
-  plans_.ask({trace, ended->first, ended->alone});
-}
-
-std::optional<Session::EndedStep> Session::noteEnd(const Held& held, StepSummary& summary,
-                                                   const allocator::Statistics& memory) {
-  figures_.notePeaks(memory);
-  BudgetVerdict& verdict = budget_.verdict();
-  const bool tells = budget_.openSteps(held).tells(summary.opened);
-  budget_.endStep(held, summary.opened);
-  if (auto& placement = trained_.placement(); placement && summary.observed) {
-    placement->endStep(summary.had_backward && summary.trusted && !summary.off_plan);
-    if (placement->hasWork()) planning_.wake();
-  }
-  if (!summary.had_backward) return std::nullopt;
-  trained_.noteSlackAtPeak(memory.slack_at_peak_bytes);
-  if (!trained_.isElsewhere()) figures_.noteUncounted(summary.uncounted_bytes);
-  const double elapsed = std::chrono::duration<double>(RunClock::now() - begun_.at).count();
-  ++steps_;
-  run_trace_.endStep(steps_);
-  snapshots_.endStep(steps_);
-  programs_.noteActive(summary.plan, steps_);
-  figures_.addStep(elapsed);
-  // One that another step kept from being recorded is still to be recorded.
-  if (summary.recorded || !turn_.isTaken()) {
-    to_record_.noteStep();
-  } else if (tells) {
-    const bool over = memory.budget_violations > begun_.memory.budget_violations;
-    verdict.noteUnrecorded(held, over, memory.budget_violations);
-  }
-  // Steps of several threads may use those up unrecorded.
-  if (budget() && budget_.ofRank(held).isResumed() && !verdict.decided(held)) to_record_.atLeast(1);
-  if (steps_ == 1) first_step_peak_bytes_ = memory.mapped_peak_bytes;
-  judgeStep(held, summary, memory);
-  outage_.endStep(held, {summary, begun_.memory, memory, planning_.isBusy(held)});
-  verdict.exportSmallest(held);
-  metrics_.noteStep(held, {.memory = memory,
-                           .figures = figures_,
-                           .plan = programs_.active().plan(),
-                           .seconds = elapsed});
-  noteTaken(held, memory, elapsed, programs_.noteStep(summary));
-  budget_.learn(held, summary);
-  metrics_.learnStages(held, summary);
-  budget_.check().noteStep(summary, steps_);
-  if (!summary.recorded) return std::nullopt;
-  figures_.noteTimeline(summary.trace);
-  const bool part = late_backwards_.count() > begun_.late_backwards;
-  EndedStep ended{.number = steps_,
-                  .budget_number = budget_.number(held),
-                  .first = steps_ == 1,
-                  .alone = summary.alone,
-                  .decides = tells && verdict.takesStep(held, steps_, part)};
-  ended.growth = verdict.grown().takeDue(held);
-  programs_.noteRecorded(summary.trace);
-  return ended;
+  course_.end(std::move(summary));
+  job_outcome_.stopOnceAdvised();
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -376,22 +227,27 @@ void Session::noteBackwardInChild() noexcept try {
   return;
 }
 
-void Session::keepEverything(const std::string& why) {
-  if (keeps_everything_.exchange(true)) return;
-  warn("nothing is dropped or spilled from now on, as in PyTorch alone: " + why);
-}
-
-void Session::disable(const std::string& why) {
-  if (disabled_.exchange(true)) return;
-  trained_.goOver();  // nothing is given up any more
-  warn("switched to pass-through, training goes on as PyTorch runs it: " + why);
-}
-
 std::string Session::raiseStop() {
   const Held held = mutex_.hold();
   AdvisedStop& stop = budget_.verdict().refusal().stop(held);
   stop.noteRaised();
   return stop.message();
+}
+
+std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
+                                        const LiveShares& live) const {
+  return outOfMemoryText(budget_, request_bytes, by, live);
+}
+
+std::string Session::reportText() const {
+  const Held held = mutex_.hold();
+  return plugin::reportText(held, {.budget = budget_,
+                                   .steps = steps_,
+                                   .trust = replay_trust_,
+                                   .job = job_,
+                                   .torch_version = torch_version_,
+                                   .ended = ends_,
+                                   .passes_through = drops_.disabled()});
 }
 
 void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const {
@@ -406,8 +262,7 @@ void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_
 void Session::shutdown() {
   {
     const Held held = mutex_.hold();
-    if (std::exchange(closing_, true)) return;
-    ends_ = true;
+    if (ends_.exchange(true)) return;
     planning_.end(held);
     run_trace_.endEarly();
     snapshots_.endEarly();
@@ -417,10 +272,10 @@ void Session::shutdown() {
   if (forked_ && (!awake_ || !shows_)) return;
   if (awake_ && !discovery_.settled(mutex_.hold())) settleAtEnd();
   job_.end();
-  const allocator::Statistics memory = this->memory().statistics();
+  const allocator::Statistics memory = trained_.memory().statistics();
   if (awake_) {
     const Held held = mutex_.hold();
-    figures_.notePeaks(memory);
+    steps_.figures.notePeaks(memory);
     budget_.verdict().noteViolations(held, memory.budget_violations);
     metrics_.noteViolations(memory.budget_violations);
   }
@@ -428,7 +283,12 @@ void Session::shutdown() {
     sayExceededUntrained(budget().value_or(0), memory.mapped_peak_bytes);
   if (awake_ && !config_->report_path.empty()) writeReport();
   if (awake_) metrics_.writeFile(ends_);
-  if (awake_) sayAtEnd();
+  if (awake_)
+    sayLastLine({.budget = budget_,
+                 .outlook = outlook_,
+                 .plans = plans_,
+                 .steps = steps_,
+                 .lines = lines_});
   control_->close();
   run_trace_.finish();
   snapshots_.finish();

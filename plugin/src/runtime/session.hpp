@@ -1,17 +1,15 @@
 // Session: one a process. Owns the parts of a run, each of which owns what it knows: its budget,
-// its programs, its job, its series, its files. Torch-free.
+// its programs, its job, its series, its files, what its steps and rehearsals come to. Torch-free.
 //
 // Thread rule: training threads call beginStep/endStep and the counters; the planning thread
 // publishes plans; the server's thread takes views and asks.
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "config/current_config.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
@@ -21,36 +19,35 @@
 #include "observe/memory_snapshots.hpp"
 #include "observe/run_trace.hpp"
 #include "out_of_memory/live_shares.hpp"
-#include "out_of_memory/out_of_memory.hpp"
 #include "plan/plan.hpp"
 #include "runtime/budget_controller.hpp"
 #include "runtime/budget_outlook.hpp"
+#include "runtime/drops_allowed.hpp"
 #include "runtime/eviction_costs.hpp"
 #include "runtime/host_outage.hpp"
 #include "runtime/job_client.hpp"
+#include "runtime/job_outcome.hpp"
 #include "runtime/late_backwards.hpp"
 #include "runtime/metrics_export.hpp"
-#include "runtime/observed_turn.hpp"
+#include "runtime/planning_loop.hpp"
 #include "runtime/planning_service.hpp"
-#include "runtime/program_table.hpp"
 #include "runtime/rank_discovery.hpp"
 #include "runtime/rank_identity.hpp"
+#include "runtime/rehearsals.hpp"
 #include "runtime/run_control.hpp"
-#include "runtime/run_figures.hpp"
 #include "runtime/run_files.hpp"
-#include "runtime/run_summary.hpp"
+#include "runtime/run_lines.hpp"
 #include "runtime/run_view.hpp"
-#include "runtime/step_begin.hpp"
+#include "runtime/step_course.hpp"
 #include "runtime/step_planning.hpp"
 #include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
-#include "runtime/steps_to_record.hpp"
-#include "runtime/taken_steps.hpp"
+#include "runtime/steps_so_far.hpp"
 #include "verify/replay_trust.hpp"
 
 namespace ebbtide::plugin {
 
-class Session : JobClient::Process {
+class Session {
  public:
   using Held = SessionGuard::Held;
 
@@ -58,7 +55,7 @@ class Session : JobClient::Process {
   // configuration names, and outlives this; nullptr: that one does.
   Session(Config config, std::string torch_version, const RunControl::Make& make_control,
           const scheduler::Planner* searches = nullptr);
-  ~Session() override;
+  ~Session();
   static Session* current() noexcept;  // nullptr before start()
   static void start(Config config, std::string torch_version, const RunControl::Make& make_control);
   // Forked after its parent's training began: be inert. A child of a parent that had not is like
@@ -96,44 +93,41 @@ class Session : JobClient::Process {
   // What it trains on is this GPU; nothing: the host's processors.
   void noteGpu(GpuIdentity gpu) { metrics_.noteGpu(mutex_.hold(), std::move(gpu)); }
 
-  // Memory has been short in this process: steps without a plan keep recipes from now on.
-  void notePressure() noexcept { pressed_ = true; }
-  bool pressed() const noexcept { return pressed_ && !only_spills_ && !keepsEverything(); }
+  // --- what is dropped (DropsAllowed)
+  void notePressure() noexcept { drops_.notePressure(); }
+  bool pressed() const noexcept { return drops_.pressed(); }
+  void spillOnly(const std::string& why) { drops_.spillOnly(why); }
+  void keepEverything(const std::string& why) { drops_.keepEverything(why); }
+  bool keepsEverything() const noexcept { return drops_.keepsEverything(); }
+  void disable(const std::string& why) { drops_.disable(why); }
+  bool disabled() const noexcept { return drops_.disabled(); }
   EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
     return eviction_costs_.transientBytes(budget().value_or(0),
                                           budget_.verdict().told().neededBytes());
   }
-  // The program frees what replays have to read (sharded parameters, say): no more of these.
-  void spillOnly(const std::string& why) {
-    if (!only_spills_.exchange(true))
-      debug("without a plan values are spilled, not computed again, from now on: " + why);
-  }
-
-  // From now on nothing is dropped, spilled or recorded, as PyTorch alone: said once. What has been
-  // dropped comes back as before.
-  void keepEverything(const std::string& why);
-  bool keepsEverything() const noexcept { return keeps_everything_ || budget_.paused(); }
 
   // Banner and server, at the first training op: launchers and data loaders that only import torch
   // stay silent.
   void wake(int threads);  // of one op, now
 
-  // `trains`: false: the thread's steps have run nothing backward so far. It takes no turn from
-  // another one, and is no word on the budget.
+  // --- steps (StepCourse)
   StepStart beginStep(bool trains = true);
-  // The plan of a program that begins so, or nullptr: of several the one that was expected here,
-  // else the one that most steps ran.
-  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains = true);
-  // The step that observes the allocator follows another plan than it began with.
-  void noteStepPlan(const std::shared_ptr<const Plan>& plan) {
-    if (trained_.placement()) trained_.placement()->changePlan(plan);
+  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains = true) {
+    return course_.planFor(first_op_signature, trains);
   }
-  bool wantsTrace(const StepSummary& summary) const;
-  // The step that observed the allocator by it is over. False: another step took its place before.
-  bool releaseLog(const std::shared_ptr<EventLog>& log);
+  void noteStepPlan(const std::shared_ptr<const Plan>& plan) { course_.noteStepPlan(plan); }
+  void noteBackwardBegins() noexcept { course_.noteBackwardBegins(); }
+  bool observesBy(const EventLog* log) const { return course_.observesBy(log); }
+  bool releaseLog(const std::shared_ptr<EventLog>& log) { return course_.releaseLog(log); }
+  bool wantsTrace(const StepSummary& summary) const { return course_.wantsTrace(summary); }
   void endStep(StepSummary summary);
-  bool measuredAll() const;  // the steps that `ebbtide fit` asked for: the process is to end
+  bool measuredAll() const { return course_.measuredAll(); }
+
+  // --- rehearsals (Rehearsals)
+  void rehearsed(const Plan& plan, bool whole) { rehearsals_.rehearsed(plan, whole); }
+  void rehearsalFailed(const Plan& plan, const std::string& why) { rehearsals_.failed(plan, why); }
+  bool rehearsesWithinBudget() const { return rehearsals_.keepsWithinBudget(); }
 
   MetricsExport& exported() noexcept { return metrics_; }
   ExecutorCounters& counters() noexcept { return counters_; }
@@ -156,16 +150,9 @@ class Session : JobClient::Process {
   void noteFailedAllocation(std::size_t bytes) noexcept {
     budget_.verdict().noteFailedAllocation(bytes);
   }
-  void noteBackwardBegins() noexcept;            // first unpack of a step
-  void rehearsed(const Plan& plan, bool whole);  // a step on it is over; were all compared?
-  void rehearsalFailed(const Plan& plan, const std::string& why);  // by no op's fault
-  // What a rehearsal takes is to fail where it would go over the budget.
-  bool rehearsesWithinBudget() const;
-  void disable(const std::string& why);  // pass-through from now on, said once
   // One line on stderr each, tagged with the rank.
-  void warn(const std::string& text) const;
-  void debug(const std::string& text) const;
-  bool disabled() const noexcept { return disabled_; }
+  void warn(const std::string& text) const { lines_.warn(text); }
+  void debug(const std::string& text) const { lines_.debug(text); }
   const std::atomic<bool>& ends() const noexcept { return ends_; }  // nobody waits for plans then
 
   // Not empty: the next allocation of a training thread must fail with this text.
@@ -174,9 +161,6 @@ class Session : JobClient::Process {
   // `by`: the op that asks; empty: none is known.
   std::string outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
                                  const LiveShares& live) const;
-  // Is this the log of the step that observes the allocator? False too where that is not to be
-  // known without waiting.
-  bool observesBy(const EventLog* log) const;
   // So many bytes of ended steps, most of them made by `op`, are on the host, and nothing reads
   // them: said once.
   void warnOfUnreadSpills(std::int64_t bytes, const std::string& op) {
@@ -201,50 +185,17 @@ class Session : JobClient::Process {
  private:
   // Which rank it is (session_place.cpp).
   void readPlace();  // before the first step
-  std::chrono::steady_clock::time_point nextPlaceLook(const Held& held) const;
   void showChild();
   void settleAtEnd();
   void lockForFork();
   void unlockAfterFork();
-  bool foundStages(const std::vector<std::int32_t>& stages) override;
-  std::string reportText() const;
-  void rewriteReport();  // of the planning thread
-  void takeBudget(const Held& held);
-  void planLoop();
-  bool hasStepToPlace() const { return trained_.placement() && trained_.placement()->hasWork(); }
-  void placeStep();
-  // The job's plan (session_job.cpp), by the planning thread.
   JobClient::Here here() const;
-  void pollJob();
-  void seeStages(const std::vector<std::int32_t>& stages) override;
-  void fallShort(const JobFindings::Rank& of) override;
-  void endRound(const std::string& why) override;
-  void adopt(const RankJob::Decision& decision) override;
-  void stopOnceAdvised();
-  // What a run took (session_summary.cpp).
-  RunSummary summary(const Held& held) const;
-  void sayAtEnd();
-  void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
-  void finishStep(StepSummary summary);
-  struct EndedStep;  // nothing: there is nothing to be learnt from it
-  std::optional<EndedStep> noteEnd(const Held& held, StepSummary& summary,
-                                   const allocator::Statistics& memory);
-  // What is made of a step that is over (session_judgement.cpp).
-  void judgeStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory);
-  // Of this program; 0: not known which.
-  void noteTaken(const Held& held, const allocator::Statistics& memory, double seconds,
-                 std::uint64_t program);
-  // What a step takes, as whoever asks is told: the medians of the plan in force.
-  std::optional<RecentSteps::Medians> stepTime(const Held& held) const;
-  void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
-                 const ExecutorCounters::Totals& done) const;
-  void recordSpilling(const Held& held, const Program* known);
-  void planAnew(const Held& held, Program& known);  // so many times
-  void planWithoutRejected();
-  void say(const std::string& text) const;
+  std::string reportText() const;
 
   CurrentConfig config_;
   const std::string torch_version_;
+  std::atomic<bool> ends_{false};  // set with the guard held
+  const RunLines lines_{config_, ends_};
   TrainedMemory trained_;
   RunTrace run_trace_{config_, trained_, [this](const std::string& text) { warn(text); }};
   MemorySnapshots snapshots_{config_, trained_, [this](const std::string& text) { warn(text); }};
@@ -255,23 +206,23 @@ class Session : JobClient::Process {
   std::atomic<bool> wakes_{false}, awake_{false};
   bool forked_ = false;
   std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
-  std::atomic<bool> disabled_{false}, keeps_everything_{false};
-  std::atomic<bool> pressed_{false}, only_spills_{false};
   RunFiles files_{config_, [this](const std::string& text) { warn(text); }};
   LateBackwards late_backwards_;
   ExecutorCounters counters_{metrics_.series()};
   EvictionCosts eviction_costs_;
   ReplayTrust replay_trust_{metrics_.series(),
-                            {.plan_without_rejected = [this] { planWithoutRejected(); },
+                            {.plan_without_rejected = [this] { rehearsals_.planWithoutRejected(); },
                              .warn = [this](const std::string& text) { warn(text); },
                              .debug = [this](const std::string& text) { debug(text); }}};
 
   PlanningService planning_;
 
-  mutable SessionGuard mutex_;  // guards all below, but for what says how itself
-  int threads_ = 1;             // of one op, since wake()
-  bool closing_ = false;
-  std::atomic<bool> ends_{false};  // the same, for what does not take the lock
+  mutable SessionGuard mutex_;
+  int threads_ = 1;  // of one op, since wake(); the guard guards it
+  StepsSoFar steps_;
+  DropsAllowed drops_{trained_, budget_, [this](const std::string& text) { warn(text); },
+                      [this](const std::string& text) { debug(text); }};
+  JobOutcome job_outcome_;
   JobClient job_;
   RankIdentity identity_;
   RankDiscovery discovery_;
@@ -279,17 +230,9 @@ class Session : JobClient::Process {
   BudgetController budget_;
   BudgetOutlook outlook_;
   StepPlanning plans_;
-  ProgramTable programs_;
-  StepsToRecord to_record_;
-  ObservedTurn turn_;
-
-  // figures of the run
-  std::int64_t steps_ = 0;
-  TakenSteps taken_;
-  StepBegin begun_;  // of the step that began last
-  RunFigures figures_;
-  std::int64_t base_bytes_ = 0;
-  std::int64_t first_step_peak_bytes_ = 0;
+  Rehearsals rehearsals_;
+  StepCourse course_;
+  PlanningLoop loop_;
 };
 
 }  // namespace ebbtide::plugin

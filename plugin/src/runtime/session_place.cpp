@@ -11,10 +11,6 @@ void Session::readPlace() {
   budget_.takeAtOnce(held);  // no step has begun
 }
 
-std::chrono::steady_clock::time_point Session::nextPlaceLook(const Held& held) const {
-  return shows_ ? discovery_.nextLook(held) : std::chrono::steady_clock::time_point::max();
-}
-
 // The first step of a forked child that ran backward is over: it trains.
 void Session::showChild() {
   discovery_.showChild();

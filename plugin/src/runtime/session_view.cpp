@@ -14,48 +14,48 @@ RunView::ProgramPlan planIn(const Program* program) {
 }  // namespace
 
 RunView Session::view(const Held& held) const {
-  const RecordedStep largest = taken_.recorded().largest();
-  const Program* const current = programs_.current();
+  const RecordedStep largest = steps_.taken.recorded().largest();
+  const Program* const current = steps_.programs.current();
   const Program* drawn = current;
   if ((current == nullptr || current->plan == nullptr) && largest.trace != nullptr) {
-    const auto known = programs_.find(largest.trace->signature);
-    if (known != programs_.end()) drawn = &known->second;
+    const auto known = steps_.programs.find(largest.trace->signature);
+    if (known != steps_.programs.end()) drawn = &known->second;
   }
   const bool all_held = budget_.openSteps(held).settled() &&
-                        trained_.memory().ledger().overruns() == taken_.violationsBefore();
+                        trained_.memory().ledger().overruns() == steps_.taken.violationsBefore();
   return {.awake = awake_,
-          .ended = closing_,
-          .passes_through = disabled_,
-          .keeps_everything = keeps_everything_,
+          .ended = ends_,
+          .passes_through = drops_.disabled(),
+          .keeps_everything = drops_.keepsForGood(),
           .gpu = metrics_.gpu(held),
           .stages = metrics_.stages(held),
           .budget_bytes = budget(),
           .budget_number = budget_.number(held),
           .mode = budget_.modeName(held),
           .is_paused = budget_.ofRank(held).isPaused(),
-          .held_steps = budget() && all_held ? steps_ - taken_.stepsBefore() : 0,
-          .steps = steps_,
-          .step_is_open = taken_.isOpen(),
-          .first_step_seconds = figures_.firstSeconds(),
-          .recent = taken_.recent(),
-          .step_time = stepTime(held),
-          .recorded = taken_.recorded().all(),
+          .held_steps = budget() && all_held ? steps_.ended - steps_.taken.stepsBefore() : 0,
+          .steps = steps_.ended,
+          .step_is_open = steps_.taken.isOpen(),
+          .first_step_seconds = steps_.figures.firstSeconds(),
+          .recent = steps_.taken.recent(),
+          .step_time = steps_.stepTime(),
+          .recorded = steps_.taken.recorded().all(),
           .largest = largest,
-          .cached_bytes = taken_.memory().cached_bytes,
-          .base_bytes = base_bytes_,
-          .peak_allocated_bytes = figures_.allocatedPeakBytes(),
-          .peak_mapped_bytes = figures_.mappedPeakBytes(),
-          .timeline = figures_.timeline(),
+          .cached_bytes = steps_.taken.memory().cached_bytes,
+          .base_bytes = steps_.base_bytes,
+          .peak_allocated_bytes = steps_.figures.allocatedPeakBytes(),
+          .peak_mapped_bytes = steps_.figures.mappedPeakBytes(),
+          .timeline = steps_.figures.timeline(),
           .current = planIn(current),
           .drawn = planIn(drawn),
-          .active_plan = programs_.active().plan(),
-          .active_from_step = programs_.active().fromStep()};
+          .active_plan = steps_.programs.active().plan(),
+          .active_from_step = steps_.programs.active().fromStep()};
 }
 
 void Session::planAllAnew(const Held& held) {
-  for (auto& [signature, known] : programs_) known.forgetVerdict();
+  for (auto& [signature, known] : steps_.programs) known.forgetVerdict();
   budget_.judgeAgain(held);
-  to_record_.atLeast(3);
+  steps_.to_record.atLeast(3);
 }
 
 }  // namespace ebbtide::plugin

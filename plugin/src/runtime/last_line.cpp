@@ -1,4 +1,5 @@
-// The line that a Session's run ends with.
+#include "runtime/last_line.hpp"
+
 #include <fmt/format.h>
 
 #include <chrono>
@@ -7,7 +8,6 @@
 #include "config/rank_socket.hpp"
 #include "ebbtide/metrics/ask_ranks.hpp"
 #include "runtime/run_summary.hpp"
-#include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -24,59 +24,59 @@ Bytes peakIn(const std::string& status) {
              : 0;
 }
 
-}  // namespace
-
-RunSummary Session::summary(const Held& held) const {
-  const Program* const largest = programs_.largest();
-  const auto step_time = stepTime(held);
-  const ExecutorCounters::Totals done = counters_.totals();
-  RunSummary run{.steps = steps_,
+RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {
+  const JudgedRun& parts = ended.budget.run();
+  const StepsSoFar& steps = ended.steps;
+  const Program* const largest = steps.programs.largest();
+  const auto step_time = steps.stepTime();
+  const ExecutorCounters::Totals done = parts.counters.totals();
+  RunSummary run{.steps = steps.ended,
                  .step_seconds = step_time ? step_time->seconds : 0,
-                 .budget_bytes = budget(),
-                 .peak_bytes = figures_.mappedPeakBytes(),
-                 .others_bytes = trained_.othersBytes(),
-                 .used_peak_bytes = figures_.usedPeakBytes(),
-                 .violations = budget_.verdict().violations(held)};
+                 .budget_bytes = ended.budget.bytes(),
+                 .peak_bytes = steps.figures.mappedPeakBytes(),
+                 .others_bytes = parts.trained.othersBytes(),
+                 .used_peak_bytes = steps.figures.usedPeakBytes(),
+                 .violations = ended.budget.verdict().violations(held)};
   if (largest != nullptr) run.plain_peak_bytes = largest->plain_peak_bytes;
   if (largest != nullptr) run.activation_bytes = largest->activation_bytes;
-  const double step_ns = 1e9 * figures_.totalSeconds();
+  const double step_ns = 1e9 * steps.figures.totalSeconds();
   if (step_ns > 0) {
     run.recompute_share = static_cast<double>(done.recompute_ns) / step_ns;
     run.copy_share = static_cast<double>(done.offload_ns) / step_ns;
   }
-  outlook_.addTo(held, run);
+  ended.outlook.addTo(held, run);
   return run;
 }
 
-// Rank 0 speaks for all ranks. A rank of its machine whose peak differs is told of by the one that
-// ends first: the other may be gone later. After an out-of-memory error nothing is said.
-void Session::sayAtEnd() try {
+}  // namespace
+
+void sayLastLine(const EndedRun& ended) try {
+  const Config& config = *ended.budget.run().config;
   RunSummary run;
   {
-    const Held held = mutex_.hold();
-    const BudgetVerdict& verdict = budget_.verdict();
+    const SessionGuard::Held held = ended.budget.run().guard.hold();
+    const BudgetVerdict& verdict = ended.budget.verdict();
     const bool failed = verdict.refusal().stop(held).raised() || verdict.allocationFailed();
-    if (steps_ == 0 || failed) return;
-    plans_.sayUnsaid(held);
-    run = summary(held);
+    if (ended.steps.ended == 0 || failed) return;
+    ended.plans.sayUnsaid(held);
+    run = summaryOf(held, ended);
   }
-  const std::string folder =
-      RankSocket(config_->socket_dir, config_->job_id, config_->rank).jobFolder();
+  const std::string folder = RankSocket(config.socket_dir, config.job_id, config.rank).jobFolder();
   const Bytes whole = run.budget_bytes.value_or(run.peak_bytes);
-  if (config_->rank == 0) {
+  if (config.rank == 0) {
     std::string others;
-    if (config_->local_world_size > 1) {
+    if (config.local_world_size > 1) {
       for (const auto& [rank, status] : metrics::askRanks(folder, "/v1/status", kForOthers)) {
         if (rank != 0 && peaksDiffer(peakIn(status), run.peak_bytes, whole))
           others += fmt::format("; rank {}'s peak {}", rank, formatBytes(peakIn(status)));
       }
     }
-    return say(describe(run) + others);
+    return ended.lines.say(describe(run) + others);
   }
   const std::string first = metrics::askRank(0, folder, "/v1/status", kForOthers);
-  if (peaksDiffer(run.peak_bytes, peakIn(first), whole)) say(describe(run));
+  if (peaksDiffer(run.peak_bytes, peakIn(first), whole)) ended.lines.say(describe(run));
 } catch (const std::exception& error) {
-  debug(std::string("no summary: ") + error.what());
+  ended.lines.debug(std::string("no summary: ") + error.what());
 }
 
 }  // namespace ebbtide::plugin

@@ -1,0 +1,25 @@
+// The line that a run ends with. Torch-free.
+#pragma once
+
+#include "runtime/budget_controller.hpp"
+#include "runtime/budget_outlook.hpp"
+#include "runtime/run_lines.hpp"
+#include "runtime/step_planning.hpp"
+#include "runtime/steps_so_far.hpp"
+
+namespace ebbtide::plugin {
+
+struct EndedRun {
+  BudgetController& budget;
+  const BudgetOutlook& outlook;
+  StepPlanning& plans;  // what is not said of them yet is said before
+  const StepsSoFar& steps;
+  const RunLines& lines;
+};
+
+// Rank 0 speaks for all ranks. A rank of its machine whose peak differs is told of by the one that
+// ends first: the other may be gone later. After an out-of-memory error nothing is said. Takes the
+// guard.
+void sayLastLine(const EndedRun& ended);
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,17 @@
+// What an error that memory is out tells the program of its run. Torch-free.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "out_of_memory/live_shares.hpp"
+#include "runtime/budget_controller.hpp"
+
+namespace ebbtide::plugin {
+
+// `by`: the op that asks; empty: none is known. Any thread, which never waits: what needs the guard
+// is left out where another one has it.
+std::string outOfMemoryText(const BudgetController& budget, std::size_t request_bytes,
+                            const std::string& by, const LiveShares& live);
+
+}  // namespace ebbtide::plugin

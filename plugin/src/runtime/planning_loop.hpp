@@ -1,0 +1,63 @@
+// PlanningLoop: what a run's planning thread does, turn by turn: what is due by a clock first, then
+// a plan that a step waits for, else what may wait: addresses, what was asked for, the job's plan.
+// Torch-free. Thread rule: the planning thread, without the guard.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "runtime/budget_controller.hpp"
+#include "runtime/job_client.hpp"
+#include "runtime/metrics_export.hpp"
+#include "runtime/planning_service.hpp"
+#include "runtime/rank_discovery.hpp"
+#include "runtime/run_control.hpp"
+#include "runtime/run_files.hpp"
+#include "runtime/run_lines.hpp"
+#include "runtime/step_planning.hpp"
+#include "runtime/steps_so_far.hpp"
+
+namespace ebbtide::plugin {
+
+class PlanningLoop {
+ public:
+  using Held = SessionGuard::Held;
+  using Time = std::chrono::steady_clock::time_point;
+
+  struct Parts {  // of the run; they outlive this, and are not used before it is made
+    PlanningService& service;
+    StepPlanning& plans;
+    const BudgetController& budget;
+    const StepsSoFar& steps;
+    TrainedMemory& trained;
+    RunControl& control;
+    JobClient& job;
+    RankDiscovery& discovery;
+    MetricsExport& metrics;
+    RunFiles& files;
+    const std::atomic<bool>& shows;  // the run with a line, a port, a report
+    const std::atomic<bool>& ends;   // set with the guard held
+    std::function<std::string()> report;
+    const RunLines& lines;
+  };
+  explicit PlanningLoop(Parts parts) : parts_(std::move(parts)) {}
+
+  // Until the process ends.
+  void run(const JobClient::Here& here);
+
+ private:
+  SessionGuard& guard() const noexcept { return parts_.budget.run().guard; }
+  Time nextPlaceLook(const Held& held) const;
+  bool hasStepToPlace() const;
+  void doWhatIsDue();
+  void placeStep();
+  void pollJob();
+  void rewriteReport();
+
+  const Parts parts_;
+};
+
+}  // namespace ebbtide::plugin

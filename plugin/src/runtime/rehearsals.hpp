@@ -1,0 +1,52 @@
+// Rehearsals: what a run does about them: plans that are trusted after one, plans that go, and
+// programs that are planned anew. Torch-free.
+//
+//   a step on a plan is over: rehearsed() ─┬─ all was compared ─► trusted
+//                                          └─ a part, three times ─┐
+//   failed(), by no op's fault ────────────────────────────────────┴─► planned anew, so many times
+//   an op is rejected: planWithoutRejected() ─► each plan that replays it goes
+//
+// Thread rule: any thread; all take the guard.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "plan/plan.hpp"
+#include "runtime/budget_controller.hpp"
+#include "runtime/host_outage.hpp"
+#include "runtime/planning_service.hpp"
+#include "runtime/steps_so_far.hpp"
+#include "verify/replay_trust.hpp"
+
+namespace ebbtide::plugin {
+
+class Rehearsals {
+ public:
+  using Held = SessionGuard::Held;
+
+  struct Parts {  // of the run; they outlive this, and are not used before it is made
+    StepsSoFar& steps;
+    ReplayTrust& trust;
+    PlanningService& planning;
+    const BudgetController& budget;
+    const HostOutage& outage;
+    std::function<void(const std::string& text)> warn;
+  };
+  explicit Rehearsals(Parts parts) : parts_(std::move(parts)) {}
+
+  void rehearsed(const Plan& plan, bool whole);           // were all compared?
+  void failed(const Plan& plan, const std::string& why);  // by no op's fault
+  void planWithoutRejected();
+  // What a rehearsal takes is to fail where it would go over the budget.
+  bool keepsWithinBudget() const;
+
+ private:
+  SessionGuard& guard() const noexcept { return parts_.budget.run().guard; }
+  void planAnew(const Held& held, Program& known);
+
+  const Parts parts_;
+};
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,136 @@
+#include "runtime/report_text.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "ebbtide/metrics/or_null.hpp"
+#include "nccl/nccl_side.hpp"
+#include "runtime/run_json.hpp"
+#include "version.hpp"
+
+namespace ebbtide::plugin {
+namespace {
+
+using allocator::Bytes;
+
+// nullptr: nobody told.
+nlohmann::json ofCommunication(const std::optional<CommunicationTotals>& totals) {
+  if (!totals) return nullptr;
+  nlohmann::json kinds = nlohmann::json::object();
+  for (std::size_t i = 0; i < kCommunicationKinds; ++i) {
+    const CommunicationTotals::Kind& kind = totals->kinds[i];
+    if (kind.operations == 0) continue;
+    kinds[nameOf(static_cast<CommunicationKind>(i))] = {
+        {"operations", kind.operations},
+        {"bytes", kind.bytes},
+        {"seconds", static_cast<double>(kind.duration_ns) * 1e-9}};
+  }
+  return {{"kinds", kinds}, {"unseen", totals->unseen}, {"lost", totals->lost}};
+}
+
+nlohmann::json ofExecutor(const ExecutorCounters::Totals& done) {
+  return {{"recomputed_ops", done.recomputed_ops},
+          {"recompute_seconds", static_cast<double>(done.recompute_ns) * 1e-9},
+          {"replays_ahead", done.replays_ahead},
+          {"ahead_seconds", static_cast<double>(done.ahead_ns) * 1e-9},
+          {"decoded_values", done.decoded_values},
+          {"codec_seconds", static_cast<double>(done.codec_ns) * 1e-9},
+          {"offloaded_bytes", done.offloaded_bytes},
+          {"offload_seconds", static_cast<double>(done.offload_ns) * 1e-9},
+          {"spilled_bytes", done.spilled_bytes},
+          {"dropped_online_bytes", done.dropped_online_bytes},
+          {"replayed_online_ops", done.replayed_online_ops},
+          {"followed_steps", done.followed_steps}};
+}
+
+nlohmann::json ofMargins(const TrainedMemory& memory) {
+  const scheduler::BudgetMargins margins = memory.margins();
+  const scheduler::BudgetFacts facts = memory.memoryFacts();
+  return {{"headroom_share", margins.headroom_share},
+          {"least_headroom_bytes", margins.least_headroom_bytes},
+          {"unplanned_bytes", margins.unplanned_bytes},
+          {"whole_bytes", facts.memory_bytes.value_or(0)},
+          {"available_bytes", facts.available_bytes.value_or(0)}};
+}
+
+// nullptr: the rank's steps exchange no messages with others.
+nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
+  if (!traffic) return nullptr;
+  return {{"store_bytes_written", traffic->written_bytes},
+          {"store_bytes_read", traffic->read_bytes}};
+}
+
+}  // namespace
+
+std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
+  const StepsSoFar& steps = run.steps;
+  const ProgramTable& programs = steps.programs;
+  const RunFigures& figures = steps.figures;
+  const Config& config = *run.budget.run().config;
+  const TrainedMemory& trained = run.budget.run().trained;
+  const Program none;
+  const Program& program = programs.main() != nullptr ? *programs.main() : none;
+  const Program& largest = programs.largest() != nullptr ? *programs.largest() : none;
+  scheduler::ActivationShares shares = largest.shares;
+  shares.addRestOf(largest.activation_bytes);
+  const Bytes activation_bytes = shares.totalBytes();
+  const allocator::Statistics memory = trained.memory().statistics();
+  const allocator::PlacedBytes placed = trained.memory().planned().placedBytes();
+  const auto step_time = steps.stepTime();
+  const RankBudget& of_rank = run.budget.ofRank(held);
+  const BudgetVerdict& verdict = run.budget.verdict();
+  // Of a run that is refused the search, which could tell whether there is a plan, did not end.
+  const bool refused = verdict.refusal().stop(held).raised();
+  const Plan* const plan = refused && program.first.any() ? nullptr : program.plan.get();
+  nlohmann::json report = {
+      {"version", kVersion},
+      {"torch_version", run.torch_version},
+      {"rank", config.rank},
+      {"world_size", config.world_size},
+      {"mode", run.budget.modeName(held)},
+      {"ended", run.ended},
+      {"budget_bytes", metrics::orNull(run.budget.bytes())},
+      {"stages", of_rank.isOfStage() ? nlohmann::json(of_rank.stages()) : nlohmann::json()},
+      {"base_bytes", steps.base_bytes},
+      {"activation_bytes", activation_bytes},
+      {"recomputable_bytes", shares.recomputable_bytes},
+      {"kept_bytes", shares.kept_bytes},
+      {"plain_peak_bytes", largest.plain_peak_bytes},
+      {"peak_bytes", figures.allocatedPeakBytes()},
+      {"steady_peak_bytes",
+       program.steady_peak_bytes > 0 ? program.steady_peak_bytes : figures.allocatedPeakBytes()},
+      {"mapped_peak_bytes", figures.mappedPeakBytes()},
+      {"first_step_peak_bytes", steps.first_peak_bytes},
+      {"predicted_peak_bytes", program.predicted_peak_bytes},
+      {"smallest_budget_without_spilling_bytes", verdict.notices().withoutSpillBytes(held)},
+      {"budget_violations", verdict.violations(held)},
+      {"others_bytes", trained.othersBytes()},
+      {"used_peak_bytes", figures.usedPeakBytes()},
+      {"uncounted_bytes", figures.uncountedBytes()},
+      {"placed_blocks", memory.planned_allocations},
+      {"misplaced_blocks", memory.plan_deviations},
+      {"placed_bytes", placed.placed},
+      {"misplaced_bytes", placed.misplaced + placed.short_of_pages},
+      {"steps", steps.ended},
+      {"step_seconds",
+       {{"first", figures.firstSeconds()},
+        {"median", step_time ? step_time->seconds : 0},
+        {"total", figures.totalSeconds()}}},
+      {"audited", run.trust.equalReplays()},
+      {"rejected", run.trust.rejectedReplays()},
+      {"rehearsed_steps", run.trust.rehearsedSteps()},
+      {"smallest_feasible_budget_bytes", verdict.told().smallestBytes()},
+      {"needed_bytes", verdict.floorBytes()},
+      {"margins", ofMargins(trained)},
+      {"dominating", verdict.refusal().savedText(held)},
+      {"pass_through", run.passes_through},
+      {"timeline", timelineJson(*figures.timeline())},
+      {"plan", planSummary(plan, programs.active().firstStep())},
+      {"communication", ofCommunication(ncclTotals())},
+      {"job", ofJob(run.job.traffic())},
+  };
+  report.update(ofExecutor(run.budget.run().counters.totals()));
+  return report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace ebbtide::plugin

@@ -1,0 +1,25 @@
+// The report of a run, as the file that EBBTIDE_REPORT names has it. Torch-free.
+#pragma once
+
+#include <string>
+
+#include "runtime/budget_controller.hpp"
+#include "runtime/job_client.hpp"
+#include "runtime/steps_so_far.hpp"
+#include "verify/replay_trust.hpp"
+
+namespace ebbtide::plugin {
+
+struct ReportedRun {
+  const BudgetController& budget;
+  const StepsSoFar& steps;
+  const ReplayTrust& trust;
+  const JobClient& job;
+  const std::string& torch_version;
+  bool ended = false;
+  bool passes_through = false;  // switched so by an error
+};
+
+std::string reportText(const SessionGuard::Held& held, const ReportedRun& run);
+
+}  // namespace ebbtide::plugin

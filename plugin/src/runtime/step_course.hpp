@@ -1,0 +1,97 @@
+// StepCourse: what a run does when a step begins, and once it is over: which budget and plan hold,
+// whether it is recorded; then what it took is counted, judged, told and planned for. Torch-free.
+//
+//   begin() ─► planFor(), by its first op ─► noteBackwardBegins() ─► releaseLog() ─► end()
+//
+// Thread rule: any thread; each takes the guard, but for noteStepPlan().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "observe/executor_counters.hpp"
+#include "observe/memory_snapshots.hpp"
+#include "observe/run_trace.hpp"
+#include "runtime/budget_controller.hpp"
+#include "runtime/drops_allowed.hpp"
+#include "runtime/host_outage.hpp"
+#include "runtime/late_backwards.hpp"
+#include "runtime/metrics_export.hpp"
+#include "runtime/planning_service.hpp"
+#include "runtime/run_control.hpp"
+#include "runtime/run_files.hpp"
+#include "runtime/run_lines.hpp"
+#include "runtime/step_planning.hpp"
+#include "runtime/step_start.hpp"
+#include "runtime/step_summary.hpp"
+#include "runtime/steps_so_far.hpp"
+
+namespace ebbtide::plugin {
+
+class StepCourse {
+ public:
+  using Held = SessionGuard::Held;
+
+  struct Parts {  // of the run; they outlive this, and are not used before it is made
+    StepsSoFar& steps;
+    TrainedMemory& trained;
+    BudgetController& budget;
+    const DropsAllowed& drops;
+    HostOutage& outage;
+    PlanningService& planning;
+    StepPlanning& plans;
+    RunControl& control;
+    MetricsExport& metrics;
+    ExecutorCounters& counters;
+    RunTrace& trace;
+    MemorySnapshots& snapshots;
+    const LateBackwards& late_backwards;
+    RunFiles& files;
+    const RunLines& lines;
+  };
+  explicit StepCourse(Parts parts) : parts_(std::move(parts)) {}
+
+  // `trains`: false: the thread's steps have run nothing backward so far. It takes no turn from
+  // another one, and is no word on the budget.
+  StepStart begin(bool trains);
+  // The plan of a program that begins so, or nullptr: of several the one that was expected here,
+  // else the one that most steps ran.
+  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains);
+  // The step that observes the allocator follows another plan than it began with.
+  void noteStepPlan(const std::shared_ptr<const Plan>& plan);
+  void noteBackwardBegins() noexcept;  // its first unpack
+  // Is this the log of the step that observes the allocator? False too where that is not to be
+  // known without waiting.
+  bool observesBy(const EventLog* log) const;
+  // The step that observed the allocator by it is over. False: another step took its place before.
+  bool releaseLog(const std::shared_ptr<EventLog>& log);
+  bool wantsTrace(const StepSummary& summary) const;
+  void end(StepSummary summary);
+  bool measuredAll() const;  // the steps that `ebbtide fit` asked for: the process is to end
+
+ private:
+  struct EndedStep;
+
+  SessionGuard& guard() const noexcept { return parts_.budget.run().guard; }
+  const Config& config() const noexcept { return *parts_.budget.run().config; }
+  StepsSoFar& steps(const Held&) const noexcept { return parts_.steps; }
+
+  void takeBudget(const Held& held);
+  // Nothing: there is nothing to be learnt from it.
+  std::optional<EndedStep> noteEnd(const Held& held, StepSummary& summary,
+                                   const allocator::Statistics& memory);
+  void judge(const Held& held, const StepSummary& summary, const allocator::Statistics& memory);
+  // Of this program; 0: not known which.
+  void noteTaken(const Held& held, const allocator::Statistics& memory, double seconds,
+                 std::uint64_t program);
+  void debugStep(const Held& held, const StepSummary& summary, const allocator::Statistics& memory,
+                 const ExecutorCounters::Totals& done) const;
+  void recordSpilling(const Held& held, const Program* known);
+  void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
+
+  const Parts parts_;
+};
+
+}  // namespace ebbtide::plugin
