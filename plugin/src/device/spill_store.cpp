@@ -65,7 +65,7 @@ SpillStore::~SpillStore() {
   if (file_ >= 0) ::close(file_);
 }
 
-bool SpillStore::openFile() {
+bool SpillStore::openFile(const Held&) {
   if (file_ >= 0) return true;
   const std::string folder = this->folder();
   file_ = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
@@ -89,8 +89,8 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   Slot slot{0, bytes, roomFor(bytes)};
   bool used_before = false;  // else the file system finds room for it first
   {
-    std::lock_guard lock(mutex_);
-    if (!openFile()) return std::nullopt;
+    const Held held = guard_.hold();
+    if (!openFile(held)) return std::nullopt;
     if (owner_ != ::getpid()) {
       setError("the spill file is the parent's");
       return std::nullopt;
@@ -108,7 +108,7 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   const bool ok = writeAll(file_, static_cast<const char*>(data), bytes, slot.offset);
   const int why = errno;
   const std::int64_t took_ns = nanosecondsSince(start);
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (ok) {
     written_bytes_ += bytes;
     if (used_before && bytes >= kLeastTimed) writing_.add(bytes, took_ns);
@@ -117,7 +117,7 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   if (used_before) {
     free_.emplace(slot.room_bytes, slot.offset);
   } else {
-    giveBack(slot);
+    giveBack(held, slot);
   }
   setError(fmt::format("cannot write to the spill file in {}: {} (errno {})",
                        scheduler::shownText(folder(), scheduler::kMostOfPath), std::strerror(why),
@@ -129,7 +129,7 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
 
 // The file system found no room for all of it: part of it must not take what little there is, nor
 // serve a later value in the place of a slot that has its room.
-void SpillStore::giveBack(const Slot& slot) noexcept {
+void SpillStore::giveBack(const Held&, const Slot& slot) noexcept {
   ::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, slot.offset, slot.room_bytes);
   if (slot.offset + slot.room_bytes == end_) end_ = slot.offset;  // else those addresses are lost
 }
@@ -166,7 +166,7 @@ bool SpillStore::equals(const Slot& slot, const void* data) const noexcept try {
 }
 
 void SpillStore::release(const Slot& slot) noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   try {
     free_.emplace(slot.room_bytes, slot.offset);
   } catch (...) {  // the slot is lost until exit; nothing else depends on it
@@ -174,7 +174,7 @@ void SpillStore::release(const Slot& slot) noexcept {
   }
 }
 
-bool SpillStore::hasRates() const noexcept {
+bool SpillStore::hasRates(const Held&) const noexcept {
   return writing_.measuredBytes() >= kTrialBytes && reading_.measuredBytes() >= kTrialBytes;
 }
 
@@ -203,29 +203,30 @@ void SpillStore::tryOut() noexcept try {
 }
 
 std::int64_t SpillStore::roundTripBytesPerSecond() noexcept {
-  std::unique_lock lock(mutex_);
-  if (!hasRates() && !std::exchange(tried_out_, true)) {
-    lock.unlock();
-    tryOut();
-    lock.lock();
+  bool tries_out = false;
+  {
+    const Held held = guard_.hold();
+    tries_out = !hasRates(held) && !std::exchange(tried_out_, true);
   }
-  if (!hasRates()) return 0;
+  if (tries_out) tryOut();
+  const Held held = guard_.hold();
+  if (!hasRates(held)) return 0;
   constexpr std::int64_t kGib = std::int64_t{1} << 30;
   const double ns_a_gib = writing_.nanosecondsFor(kGib) + reading_.nanosecondsFor(kGib);
   return static_cast<std::int64_t>(static_cast<double>(kGib) * 1e9 / std::max(ns_a_gib, 1.0));
 }
 
 bool SpillStore::inMemory() noexcept try {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   struct statfs system = {};
-  if (!openFile() || ::fstatfs(file_, &system) != 0) return false;
+  if (!openFile(held) || ::fstatfs(file_, &system) != 0) return false;
   return system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC;
 } catch (...) {
   return false;
 }
 
 std::int64_t SpillStore::writtenBytes() const noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   return written_bytes_;
 }
 

@@ -8,10 +8,10 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 
+#include "base/guard.hpp"
 #include "base/rate_meter.hpp"
 #include "device/spill_target.hpp"
 
@@ -42,22 +42,24 @@ class SpillStore final : public SpillTarget {
   // Is the file on a file system that is memory itself (tmpfs), so that nothing is gained?
   bool inMemory() noexcept;
 
-  void lockForFork() { mutex_.lock(); }
-  void unlockAfterFork() { mutex_.unlock(); }
+  void lockForFork() { guard_.lockForFork(); }
+  void unlockAfterFork() { guard_.unlockAfterFork(); }
 
  private:
   static constexpr std::int64_t kRemembered = 512
                                               << 20;  // bytes: a disk that slows down is soon seen
 
-  bool openFile();
-  void giveBack(const Slot& slot) noexcept;  // that nothing was in; mutex_ held
+  using Held = Guard<SpillStore>::Held;
+
+  bool openFile(const Held&);
+  void giveBack(const Held&, const Slot& slot) noexcept;  // that nothing was in
   std::string folder() const;
-  bool hasRates() const noexcept;  // mutex_ held
+  bool hasRates(const Held&) const noexcept;
   void tryOut() noexcept;
 
   std::string folder_;
   std::atomic<int> sharers_;
-  mutable std::mutex mutex_;  // guards all below; not held while reading or writing data
+  mutable Guard<SpillStore> guard_;  // guards all below; not held while reading or writing data
   int file_ = -1;
   pid_t owner_ = 0;  // the process that made it
   std::int64_t end_ = 0;

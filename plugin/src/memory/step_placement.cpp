@@ -18,11 +18,11 @@ constexpr allocator::Bytes kDeviationShare = 20;  // more than one of the step's
 
 void StepPlacement::beginStep(const std::shared_ptr<const Plan>& plan) {
   {
-    const Lock lock(mutex_);
+    const Held held = guard_.hold();
     std::erase_if(places_, [](const auto& entry) { return entry.first.expired(); });
     thread_ = std::this_thread::get_id();
     in_backward_ = false;
-    if (recorded_ != nullptr) goOnRecording(lock);
+    if (recorded_ != nullptr) goOnRecording(held);
     is_pass_ = plan != nullptr && passes_to_come_ > 0;
     if (is_pass_) --passes_to_come_;
   }
@@ -31,9 +31,9 @@ void StepPlacement::beginStep(const std::shared_ptr<const Plan>& plan) {
 
 void StepPlacement::changePlan(const std::shared_ptr<const Plan>& plan) {
   {
-    const Lock lock(mutex_);
+    const Held held = guard_.hold();
     if (thread_ != std::this_thread::get_id()) return;
-    if (recorded_steps_ == 1) takeRecordingBack(lock);  // a second one may be any program's
+    if (recorded_steps_ == 1) takeRecordingBack(held);  // a second one may be any program's
   }
   follow(courseOf(plan));
 }
@@ -41,7 +41,7 @@ void StepPlacement::changePlan(const std::shared_ptr<const Plan>& plan) {
 void StepPlacement::follow(const std::shared_ptr<const Course>& course) {
   std::shared_ptr<const allocator::PlacedSequence> sequence;
   {
-    const Lock lock(mutex_);
+    const Held held = guard_.hold();
     course_ = course;
     const allocator::PlacedBytes bytes = memory_.planned().placedBytes();
     requested_before_ = bytes.requested;
@@ -55,14 +55,14 @@ void StepPlacement::follow(const std::shared_ptr<const Course>& course) {
       if (sequence != nullptr) placed_ = course;
       if (sequence != nullptr) passes_to_come_ = place->second.passes;
       if (place->second.wait_steps > 0) --place->second.wait_steps;
-      if (recorded_ == nullptr) startRecording(lock, course, place->second);
+      if (recorded_ == nullptr) startRecording(held, course, place->second);
     }
   }
   memory_.planned().beginStep(allocator::Stream::kDefault, std::move(sequence),
                               /*this_thread_only=*/true);
 }
 
-void StepPlacement::startRecording(const Lock&, const std::shared_ptr<const Course>& course,
+void StepPlacement::startRecording(const Held&, const std::shared_ptr<const Course>& course,
                                    Place& place) {
   if (!place.steady || place.wait_steps > 0 || work_course_ != nullptr) return;
   if (place.sequence != nullptr && !place.outdated) return;
@@ -76,7 +76,7 @@ void StepPlacement::startRecording(const Lock&, const std::shared_ptr<const Cour
 
 // Two steps in a row, and the begin of a third. Of the second one only the frees count: where
 // programs take turns, it is another one's.
-void StepPlacement::goOnRecording(const Lock&) {
+void StepPlacement::goOnRecording(const Held&) {
   memory_.recording().mark();
   if (recorded_steps_++ == 1) return;
   work_ = allocator::recordedStep(memory_.recording().stop(), kPhases);
@@ -85,23 +85,23 @@ void StepPlacement::goOnRecording(const Lock&) {
   recorded_ = nullptr;
 }
 
-void StepPlacement::stopRecording(const Lock&) {
+void StepPlacement::stopRecording(const Held&) {
   if (recorded_ == nullptr) return;
   memory_.recording().stop();
   recorded_ = nullptr;
 }
 
 // What began it is no step of that program, which is still to be recorded.
-void StepPlacement::takeRecordingBack(const Lock& lock) {
+void StepPlacement::takeRecordingBack(const Held& held) {
   if (recorded_ == nullptr) return;
   Place& guessed = places_[recorded_];
   guessed.wait_steps = 0;
   --guessed.recordings;
-  stopRecording(lock);
+  stopRecording(held);
 }
 
-void StepPlacement::joinPass(const Lock& lock) {
-  if (recorded_steps_ == 1) return takeRecordingBack(lock);
+void StepPlacement::joinPass(const Held& held) {
+  if (recorded_steps_ == 1) return takeRecordingBack(held);
   if (recorded_ == nullptr) return;
   memory_.recording().unmark();
   --recorded_steps_;
@@ -109,7 +109,7 @@ void StepPlacement::joinPass(const Lock& lock) {
 }
 
 void StepPlacement::beginBackward() {
-  const Lock lock(mutex_);
+  const Held held = guard_.hold();
   if (thread_ != std::this_thread::get_id() || std::exchange(in_backward_, true)) return;
   if (std::exchange(is_pass_, false)) {  // a step has come in place of a pass
     passes_to_come_ = 0;
@@ -120,10 +120,10 @@ void StepPlacement::beginBackward() {
 }
 
 void StepPlacement::endStep(bool as_planned) {
-  const Lock lock(mutex_);
+  const Held held = guard_.hold();
   const bool whole = course_ != nullptr && as_planned;
-  if (!in_backward_) return joinPass(lock);
-  if (!whole && course_ == recorded_) stopRecording(lock);
+  if (!in_backward_) return joinPass(held);
+  if (!whole && course_ == recorded_) stopRecording(held);
   if (!whole) return;
   Place& place = places_[course_];
   place.steady = true;
@@ -137,7 +137,7 @@ void StepPlacement::endStep(bool as_planned) {
 }
 
 bool StepPlacement::hasWork() const {
-  const Lock lock(mutex_);
+  const Held held = guard_.hold();
   return work_course_ != nullptr;
 }
 
@@ -145,7 +145,7 @@ std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
   std::shared_ptr<const Course> course;
   allocator::RecordedStep step;
   {
-    const Lock lock(mutex_);
+    const Held held = guard_.hold();
     course = work_course_;
     step = std::exchange(work_, {});
   }
@@ -153,12 +153,12 @@ std::string StepPlacement::place(const std::atomic<bool>* cancelled) {
   try {
     placed = placeRecordedStep(step, placing_time_, placer_, cancelled);
   } catch (...) {
-    const Lock lock(mutex_);
+    const Held held = guard_.hold();
     work_course_ = nullptr;
     throw;
   }
   {
-    const Lock lock(mutex_);
+    const Held held = guard_.hold();
     work_course_ = nullptr;
     Place& place = places_[course];
     place.sequence = std::make_shared<const allocator::PlacedSequence>(std::move(placed.sequence));

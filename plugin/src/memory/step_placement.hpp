@@ -22,11 +22,11 @@
 #include <chrono>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include "base/guard.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/allocator/recorded_step.hpp"
 #include "memory/placed_step.hpp"
@@ -62,6 +62,7 @@ class StepPlacement {
   static constexpr int kMostDoublings = 20;      // of those
   static constexpr std::size_t kPhases = 2;      // forward, backward
 
+  using Held = Guard<StepPlacement>::Held;
   // Plans that do the same are placed alike.
   using Course = Plan::Course;
 
@@ -80,17 +81,16 @@ class StepPlacement {
     return plan != nullptr ? plan->course : nullptr;
   }
   void follow(const std::shared_ptr<const Course>& course);
-  using Lock = std::lock_guard<std::mutex>;  // mutex_
-  void startRecording(const Lock&, const std::shared_ptr<const Course>& course, Place& place);
-  void goOnRecording(const Lock&);
-  void stopRecording(const Lock&);
-  void takeRecordingBack(const Lock& lock);
-  void joinPass(const Lock& lock);
+  void startRecording(const Held&, const std::shared_ptr<const Course>& course, Place& place);
+  void goOnRecording(const Held&);
+  void stopRecording(const Held&);
+  void takeRecordingBack(const Held& held);
+  void joinPass(const Held& held);
 
   allocator::DeviceMemory& memory_;
   const StepPlacer placer_;
   const std::chrono::nanoseconds placing_time_;
-  mutable std::mutex mutex_;  // guards all below
+  mutable Guard<StepPlacement> guard_;  // guards all below
   Places places_;
   std::thread::id thread_;                                        // of the step that runs
   std::shared_ptr<const Course> course_;                          // that it follows

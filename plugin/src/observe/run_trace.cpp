@@ -35,7 +35,7 @@ RunTrace::~RunTrace() {
 // what is added
 
 void RunTrace::add(const TracedSpan& span) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (until_exit_) until_exit_->spans.add(span);
   if (running_ != nullptr) running_->spans.add(span);
 }
@@ -49,29 +49,28 @@ void RunTrace::sampleMemory(bool always) noexcept {
                             .allocated_bytes = ledger.liveBytes(),
                             .mapped_bytes = ledger.mappedBytes(),
                             .budget_bytes = ledger.budgetBytes()};
-  const std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (until_exit_) until_exit_->samples.add(sample);
   if (running_ != nullptr) running_->samples.add(sample);
 }
 
-// Called with mutex_ held.
-void RunTrace::noteOn() noexcept {
+void RunTrace::noteOn(const Held&) noexcept {
   on_ = until_exit_ != nullptr || running_ != nullptr;
 }
 
 void RunTrace::beginStep(std::int64_t number) noexcept {
   const std::int64_t now_ns = steadyNanoseconds();
-  const std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   last_begin_ns_ = now_ns;
   if (!asked_.beginsAt(number)) return;
   running_ = asked_for_.get();
   running_->begin_ns = now_ns;
   running_->first_step = number;
-  noteOn();
+  noteOn(held);
 }
 
 void RunTrace::endStep(std::int64_t number) noexcept {
-  const std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (until_exit_) {
     until_exit_->last_step = number;
     whole_steps_.add({number, last_begin_ns_});
@@ -80,7 +79,7 @@ void RunTrace::endStep(std::int64_t number) noexcept {
   running_->last_step = number;
   if (!asked_.endsAt(number)) return;
   running_ = nullptr;
-  noteOn();
+  noteOn(held);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -89,9 +88,9 @@ void RunTrace::endStep(std::int64_t number) noexcept {
 void RunTrace::recordUntilExit() noexcept try {
   if (config_->perfetto_path.empty()) return;
   auto recording = std::make_unique<TraceRecording>();
-  const std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   until_exit_ = std::move(recording);
-  noteOn();
+  noteOn(held);
 } catch (const std::exception& error) {
   warn_(fmt::format("no trace is recorded for EBBTIDE_PERFETTO: {}", error.what()));
 }
@@ -117,17 +116,17 @@ AskedSteps::Started RunTrace::start(std::int64_t steps) {
   const auto prepare = [this](std::int64_t from_step) {
     auto recording = std::make_unique<TraceRecording>();
     std::string path = pathFor(from_step);  // may wait for a disk: not with the lock of add()
-    const std::lock_guard lock(mutex_);
+    const Held held = guard_.hold();
     asked_for_ = std::move(recording);
     return path;
   };
   return asked_.start(steps, prepare, [this](const std::string& path) {
     std::unique_ptr<TraceRecording> recording;
     {
-      const std::lock_guard lock(mutex_);
+      const Held held = guard_.hold();
       recording = std::move(asked_for_);
       running_ = nullptr;  // the process may end before the last of the steps
-      noteOn();
+      noteOn(held);
     }
     write(*recording, path);
   });
@@ -136,9 +135,9 @@ AskedSteps::Started RunTrace::start(std::int64_t steps) {
 void RunTrace::writeAtExit() noexcept {
   std::unique_ptr<TraceRecording> recording;
   {
-    const std::lock_guard lock(mutex_);
+    const Held held = guard_.hold();
     recording = std::move(until_exit_);
-    noteOn();
+    noteOn(held);
     if (!recording) return;
     bool first = true;
     whole_steps_.forEach([&](const WholeStep& step) {

@@ -13,9 +13,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 
+#include "base/guard.hpp"
 #include "base/last_of.hpp"
 #include "base/system_time.hpp"
 #include "config/current_config.hpp"
@@ -90,7 +90,9 @@ class RunTrace {
   }
 
  private:
-  void noteOn() noexcept;
+  using Held = Guard<RunTrace>::Held;
+
+  void noteOn(const Held&) noexcept;
   void writeAtExit() noexcept;
   void write(const TraceRecording& recording, const std::string& path) const;
   void sayLost(const std::string& path, const std::string& why) const;
@@ -102,7 +104,7 @@ class RunTrace {
   std::atomic<bool> on_{false};
   std::atomic<std::int64_t> last_sample_ns_{0};
 
-  std::mutex mutex_;  // guards all below, but for the last
+  Guard<RunTrace> guard_;  // guards all below, but for the last
   std::unique_ptr<TraceRecording> until_exit_;
   struct WholeStep {
     std::int64_t number = 0, begin_ns = 0;

@@ -19,19 +19,19 @@ EventLog::OursScope::~OursScope() {
 
 EventLog::EventLog(std::int64_t base_bytes, const allocator::Ledger* mapped_in)
     : base_bytes_(base_bytes), mapped_in_(mapped_in) {
-  noteMapped(0);
+  noteMapped(guard_.hold(), 0);
 }
 
 ThreadMoment ThreadMoment::now() noexcept {
   return {RunClock::now(), RunClock::busyNanoseconds()};
 }
 
-scheduler::Nanoseconds EventLog::sinceStart(RunClock::time_point at) const {
+scheduler::Nanoseconds EventLog::sinceStart(const Held&, RunClock::time_point at) const {
   return (at - start_).count();
 }
 
 void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (events_.size() >= most_events_) {
     open_.erase(block);
     return;
@@ -39,12 +39,12 @@ void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexc
   const auto id = static_cast<scheduler::BlockId>(blocks_.size());
   blocks_.push_back({block_bytes, false, ours_depth > 0});
   open_[block] = id;
-  events_.push_back({Kind::kAlloc, id, now()});
-  noteMapped(events_.back().at_ns);
+  events_.push_back({Kind::kAlloc, id, now(held)});
+  noteMapped(held, events_.back().at_ns);
 }
 
 void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (events_.size() >= most_events_) {
     open_.erase(block);
     return;
@@ -54,47 +54,47 @@ void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept 
     found = open_.emplace(block, static_cast<scheduler::BlockId>(blocks_.size())).first;
     blocks_.push_back({block_bytes, true, false});
   }
-  events_.push_back({Kind::kFree, found->second, now()});
-  noteMapped(events_.back().at_ns);
+  events_.push_back({Kind::kFree, found->second, now(held)});
+  noteMapped(held, events_.back().at_ns);
   open_.erase(found);
 }
 
 // Pages come and go with blocks: an allocation has its pages when it is told, a free those that it
 // may give back later.
-void EventLog::noteMapped(scheduler::Nanoseconds at_ns) {
+void EventLog::noteMapped(const Held&, scheduler::Nanoseconds at_ns) {
   if (mapped_in_ == nullptr) return;
   const allocator::Bytes bytes = mapped_in_->mappedBytes();
   if (mapped_.empty() || mapped_.back().bytes != bytes) mapped_.push_back({at_ns, bytes});
 }
 
 std::size_t EventLog::add(Kind kind, std::int32_t id) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (kind != Kind::kBackwardPass)
     rests_since_.reset();  // gradients are added up after the last use
   if (kind == Kind::kBackwardPass) backward_passes_.fetch_add(1, std::memory_order_relaxed);
   if (kind == Kind::kBackwardPass || kind == Kind::kUnpack) ran_backward_ = true;
   if (kind == Kind::kRelease) ++released_;
-  events_.push_back({kind, id, now()});
+  events_.push_back({kind, id, now(held)});
   most_events_ = events_.size() + kMostAfter;
   return events_.size() - 1;
 }
 
 void EventLog::addNode(const char* name) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   const auto [known, is_new] =
       number_of_node_.try_emplace(name, static_cast<std::int32_t>(nodes_.size()));
   if (is_new) nodes_.emplace_back(name);
-  events_.push_back({Kind::kBackwardNode, known->second, now()});
+  events_.push_back({Kind::kBackwardNode, known->second, now(held)});
   most_events_ = events_.size() + kMostAfter;
 }
 
 void EventLog::erase(std::size_t position) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(position));
 }
 
 scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_bytes) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   const auto found = open_.find(block);
   if (found != open_.end()) return found->second;
   const auto id = static_cast<scheduler::BlockId>(blocks_.size());
@@ -106,11 +106,11 @@ scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_b
 // -------------------------------------------------------------------------------------------------
 // marks
 
-scheduler::Nanoseconds EventLog::busySinceStart(const ThreadMoment& moment) const {
+scheduler::Nanoseconds EventLog::busySinceStart(const Held&, const ThreadMoment& moment) const {
   return std::max<scheduler::Nanoseconds>(0, moment.busy_ns - busy_start_ns_);
 }
 
-void EventLog::insert(scheduler::TraceEvent event) {
+void EventLog::insert(const Held&, scheduler::TraceEvent event) {
   const auto later = std::find_if(events_.rbegin(), events_.rend(), [&event](const auto& before) {
     return before.at_ns <= event.at_ns;
   });
@@ -119,9 +119,9 @@ void EventLog::insert(scheduler::TraceEvent event) {
 }
 
 void EventLog::startAt(const ThreadMoment& moment) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (moment.at >= start_) return;
-  const scheduler::Nanoseconds earlier = -sinceStart(moment.at);
+  const scheduler::Nanoseconds earlier = -sinceStart(held, moment.at);
   for (scheduler::TraceEvent& event : events_) event.at_ns += earlier;
   for (std::size_t i = 1; i < mapped_.size(); ++i) mapped_[i].at_ns += earlier;
   start_ = moment.at;
@@ -129,7 +129,7 @@ void EventLog::startAt(const ThreadMoment& moment) {
 }
 
 void EventLog::addMessage(const GroupMessage& message, const ThreadMoment& moment) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (messages_.size() >= kMostMarks) return;
   const std::int32_t peer = message.message.peer;
   const bool any = peer == scheduler::kNone && message.message.receive;
@@ -139,62 +139,64 @@ void EventLog::addMessage(const GroupMessage& message, const ThreadMoment& momen
   if (message.group != group_.group || message.size != group_.size) return;
   const auto id = static_cast<std::int32_t>(messages_.size());
   messages_.push_back(message.message);
-  messages_.back().busy_ns = busySinceStart(moment);
-  insert({Kind::kMessage, id, std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
+  messages_.back().busy_ns = busySinceStart(held, moment);
+  insert(held,
+         {Kind::kMessage, id, std::max<scheduler::Nanoseconds>(0, sinceStart(held, moment.at))});
 }
 
 std::int32_t EventLog::beginScope(std::string name, const ThreadMoment& moment) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (scopes_.size() >= kMostMarks) return scheduler::kNone;
   const auto id = static_cast<std::int32_t>(scopes_.size());
-  const scheduler::Nanoseconds busy_ns = busySinceStart(moment);
+  const scheduler::Nanoseconds busy_ns = busySinceStart(held, moment);
   scopes_.push_back({std::move(name), busy_ns, busy_ns});
   ended_.push_back(false);
-  insert({Kind::kScopeBegin, id, std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
+  insert(held,
+         {Kind::kScopeBegin, id, std::max<scheduler::Nanoseconds>(0, sinceStart(held, moment.at))});
   return id;
 }
 
 void EventLog::endScope(std::int32_t scope, const ThreadMoment& moment) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   const auto place = static_cast<std::size_t>(scope);
-  if (scope >= 0 && place < ended_.size() && !ended_[place]) end(place, moment);
+  if (scope >= 0 && place < ended_.size() && !ended_[place]) end(held, place, moment);
 }
 
-void EventLog::end(std::size_t scope, const ThreadMoment& moment) {
-  scopes_[scope].end_busy_ns = std::max(scopes_[scope].begin_busy_ns, busySinceStart(moment));
+void EventLog::end(const Held& held, std::size_t scope, const ThreadMoment& moment) {
+  scopes_[scope].end_busy_ns = std::max(scopes_[scope].begin_busy_ns, busySinceStart(held, moment));
   ended_[scope] = true;
-  insert({Kind::kScopeEnd, static_cast<std::int32_t>(scope),
-          std::max<scheduler::Nanoseconds>(0, sinceStart(moment.at))});
+  insert(held, {Kind::kScopeEnd, static_cast<std::int32_t>(scope),
+                std::max<scheduler::Nanoseconds>(0, sinceStart(held, moment.at))});
 }
 
 void EventLog::rest() noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   rests_since_ = std::chrono::steady_clock::now();
 }
 
 bool EventLog::restsSince(std::chrono::steady_clock::duration least) const noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   if (uses_ == 0) return true;
   return rests_since_ && std::chrono::steady_clock::now() - *rests_since_ >= least;
 }
 
 bool EventLog::isOver() const noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   return uses_ > 0 && rests_since_ && !ran_backward_;
 }
 
 bool EventLog::ranBackward() const noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   return ran_backward_;
 }
 
 bool EventLog::losesUses() const noexcept {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   return !ran_backward_ && uses_ >= kFewUses && 2 * released_ >= uses_;
 }
 
 std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   std::vector<LiveBlock> made(blocks_.size(), {nullptr, scheduler::kNone, false, false, false});
   for (const auto& [address, id] : open_) made[static_cast<std::size_t>(id)].block = address;
   std::int32_t op = scheduler::kNone;
@@ -213,10 +215,10 @@ std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
 }
 
 void EventLog::moveInto(scheduler::Trace& trace) {
-  std::lock_guard lock(mutex_);
+  const Held held = guard_.hold();
   const ThreadMoment last = ThreadMoment::now();
   for (std::size_t scope = 0; scope < ended_.size(); ++scope) {
-    if (!ended_[scope]) end(scope, last);
+    if (!ended_[scope]) end(held, scope, last);
   }
   ended_.clear();
   if (!messages_.empty()) {
@@ -227,7 +229,7 @@ void EventLog::moveInto(scheduler::Trace& trace) {
   trace.messages = std::exchange(messages_, {});
   trace.scopes = std::exchange(scopes_, {});
   trace.base_bytes = base_bytes_;
-  trace.duration_ns = now();
+  trace.duration_ns = now(held);
   trace.blocks = std::move(blocks_);
   trace.events = std::move(events_);
   trace.mapped = std::move(mapped_);

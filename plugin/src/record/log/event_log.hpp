@@ -1,18 +1,18 @@
 // EventLog: the stream of one recorded step, filled by the allocator, the recorder and the
 // saved-tensor hooks.
 //
-// Thread rule: any thread may append; one mutex, held for an append only. Torch-free.
+// Thread rule: any thread may append; one guard, held for an append only. Torch-free.
 #pragma once
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
+#include "base/guard.hpp"
 #include "base/run_clock.hpp"
 #include "ebbtide/allocator/ledger.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
@@ -37,6 +37,8 @@ struct GroupMessage {
 };
 
 class EventLog final : public allocator::Observer {
+  using Held = Guard<EventLog>::Held;
+
  public:
   // By the thread that trains: its time begins here. `mapped_in`: what is mapped there is noted;
   // it must outlive this.
@@ -63,7 +65,7 @@ class EventLog final : public allocator::Observer {
   // step may observe the allocator in its place: its thread may never begin one again.
   void rest() noexcept;
   void noteUpdated() noexcept {  // the optimizer's step is over
-    std::lock_guard lock(mutex_);
+    const Held held = guard_.hold();
     updated_at_ = events_.size();
   }
   void noteUse() noexcept {  // a tensor was saved
@@ -97,8 +99,8 @@ class EventLog final : public allocator::Observer {
   // Moves events and blocks into the trace. The log must no longer be observed.
   void moveInto(scheduler::Trace& trace);
 
-  void lockForFork() { mutex_.lock(); }
-  void unlockAfterFork() { mutex_.unlock(); }
+  void lockForFork() { guard_.lockForFork(); }
+  void unlockAfterFork() { guard_.unlockAfterFork(); }
 
   // Allocations of this thread belong to us (replays, fetches) while one of these is alive.
   class OursScope {
@@ -115,15 +117,14 @@ class EventLog final : public allocator::Observer {
   static constexpr std::size_t kMostAfter = 200'000;
   static constexpr std::size_t kMostMarks = 100'000;  // messages, and scopes
 
-  scheduler::Nanoseconds now() const { return sinceStart(RunClock::now()); }
-  // Called with mutex_ held.
-  scheduler::Nanoseconds sinceStart(RunClock::time_point at) const;
-  scheduler::Nanoseconds busySinceStart(const ThreadMoment& moment) const;
-  void insert(scheduler::TraceEvent event);
-  void end(std::size_t scope, const ThreadMoment& moment);
-  void noteMapped(scheduler::Nanoseconds at_ns);
+  scheduler::Nanoseconds now(const Held& held) const { return sinceStart(held, RunClock::now()); }
+  scheduler::Nanoseconds sinceStart(const Held&, RunClock::time_point at) const;
+  scheduler::Nanoseconds busySinceStart(const Held&, const ThreadMoment& moment) const;
+  void insert(const Held&, scheduler::TraceEvent event);
+  void end(const Held& held, std::size_t scope, const ThreadMoment& moment);
+  void noteMapped(const Held&, scheduler::Nanoseconds at_ns);
 
-  mutable std::mutex mutex_;
+  mutable Guard<EventLog> guard_;
   RunClock::time_point start_ = RunClock::now();
   std::int64_t base_bytes_;
   const allocator::Ledger* const mapped_in_;
