@@ -42,7 +42,7 @@ PlacedLane::~PlacedLane() {
 void PlacedLane::begin(std::shared_ptr<const PlacedSequence> sequence,
                        bool this_thread_only) noexcept {
   if (sequence != nullptr) raiseTop(sequence->height_units);
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   only_thread_ = this_thread_only ? thisThread() : nullptr;
   cursor_ = 0;
   first_deviation_.reset();
@@ -54,11 +54,11 @@ void PlacedLane::raiseTop(Bytes height_units) noexcept {
   const auto height = static_cast<std::uint32_t>(
       std::min<Bytes>(roundUp(height_units, page_units_), unitsOf(reservation_)));
   {
-    const std::lock_guard guard(lock_);
+    const Held held(lock_);
     if (height <= top_) return;
   }
-  const std::lock_guard paging(paging_);
-  const std::lock_guard guard(lock_);
+  const Paging paging(paging_);
+  const Held held(lock_);
   if (height <= top_) return;
   taken_.tryTake(top_, height - top_);
   holes_.tryTake(top_, height - top_);
@@ -67,31 +67,32 @@ void PlacedLane::raiseTop(Bytes height_units) noexcept {
 }
 
 void PlacedLane::beginPhase(std::size_t phase) noexcept {
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   if (sequence_ == nullptr || (only_thread_ != nullptr && only_thread_ != thisThread())) return;
   const std::vector<std::uint32_t>& begins = sequence_->phase_begins;
   if (phase < begins.size()) cursor_ = begins[phase];
 }
 
 // The expected block of this size, which the cursor then passes; nullptr if none is near.
-const PlacedBlock* PlacedLane::advance(std::uint32_t units) noexcept {
+const PlacedBlock* PlacedLane::advance(const Held& held, std::uint32_t units) noexcept {
   const std::vector<PlacedBlock>& blocks = sequence_->blocks;
   const std::size_t end = std::min(blocks.size(), cursor_ + kLookAhead);
   for (std::size_t i = cursor_; i < end; ++i) {
     if (blocks[i].units != units) continue;
-    if (i != cursor_) noteDeviation(units);
+    if (i != cursor_) noteDeviation(held, units);
     cursor_ = i + 1;
     return &blocks[i];
   }
-  noteDeviation(units);
+  noteDeviation(held, units);
   return nullptr;
 }
 
 // Where the expected block of this size is to lie; notes what there is to say of the request.
-inline std::uint32_t PlacedLane::expect(std::uint32_t units, Attempt& attempt) noexcept {
+inline std::uint32_t PlacedLane::expect(const Held& held, std::uint32_t units,
+                                        Attempt& attempt) noexcept {
   const std::int64_t deviations = counters_.deviations;
   attempt.cursor_before = cursor_;
-  const PlacedBlock* const block = advance(units);
+  const PlacedBlock* const block = advance(held, units);
   attempt.followed = true;
   attempt.deviated = counters_.deviations > deviations;
   attempt.cursor_after = cursor_;
@@ -102,8 +103,8 @@ inline std::uint32_t PlacedLane::expect(std::uint32_t units, Attempt& attempt) n
   return block != nullptr ? block->offset_units : 0;
 }
 
-// The lock is held. `sign`: -1 takes it back.
-inline void PlacedLane::count(const Attempt& attempt, int sign) noexcept {
+// `sign`: -1 takes it back.
+inline void PlacedLane::count(const Held&, const Attempt& attempt, int sign) noexcept {
   const Bytes bytes = sign * attempt.bytes;
   counters_.requests += sign;
   counters_.bytes.requested += bytes;
@@ -128,14 +129,14 @@ inline void PlacedLane::count(const Attempt& attempt, int sign) noexcept {
 }
 
 void PlacedLane::takeBack(const Attempt& attempt) noexcept {
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   if (!attempt.followed) return;
   if (cursor_ == attempt.cursor_after) cursor_ = attempt.cursor_before;
   if (attempt.deviated) --counters_.deviations;
-  count(attempt, -1);
+  count(held, attempt, -1);
 }
 
-void PlacedLane::noteDeviation(std::uint32_t units) noexcept {
+void PlacedLane::noteDeviation(const Held&, std::uint32_t units) noexcept {
   ++counters_.deviations;
   if (first_deviation_) return;
   const std::vector<PlacedBlock>& blocks = sequence_->blocks;
@@ -146,15 +147,13 @@ void PlacedLane::noteDeviation(std::uint32_t units) noexcept {
 // -----------------------------------------------------------------------------------------------
 // blocks
 
-// The lock is held.
-bool PlacedLane::take(const Stretch& wanted) noexcept {
+bool PlacedLane::take(const Held& held, const Stretch& wanted) noexcept {
   if (wanted.end() > top_ || !taken_.tryTake(wanted.begin, wanted.units)) return false;
-  noteBlock(wanted);
+  noteBlock(held, wanted);
   return true;
 }
 
-// The lock is held.
-void PlacedLane::noteBlock(const Stretch& block) noexcept {
+void PlacedLane::noteBlock(const Held&, const Stretch& block) noexcept {
   size_at_[block.begin] = block.units;
   live_units_ += block.units;
   live_.noteAllocated(Bytes{block.units} * kUnitBytes);
@@ -165,32 +164,32 @@ PlacedLane::Attempt PlacedLane::place(std::size_t request_bytes) noexcept {
   Stretch wanted{0, unitsFor(request_bytes)};
   Attempt attempt;
   {
-    const std::lock_guard guard(lock_);
+    const Held held(lock_);
     if (sequence_ == nullptr) return {};
     if (only_thread_ != nullptr && only_thread_ != thisThread()) return {};
-    wanted.begin = expect(wanted.units, attempt);
-    if (attempt.outcome == Outcome::kPlaced && !take(wanted)) {
+    wanted.begin = expect(held, wanted.units, attempt);
+    if (attempt.outcome == Outcome::kPlaced && !take(held, wanted)) {
       const bool has_addresses = wanted.end() <= top_;
       attempt.outcome =
-          lacksOnlyPages(wanted) || !has_addresses ? Outcome::kShort : Outcome::kTaken;
+          lacksOnlyPages(held, wanted) || !has_addresses ? Outcome::kShort : Outcome::kTaken;
     }
     if (attempt.outcome == Outcome::kPlaced) attempt.block = addressOf(wanted.begin);
     if (attempt.outcome != Outcome::kShort || wanted.end() > top_) {
-      count(attempt, 1);
+      count(held, attempt, 1);
       return attempt;
     }
   }
   attempt.outcome = mapAndTake(wanted);
   if (attempt.outcome == Outcome::kPlaced) attempt.block = addressOf(wanted.begin);
-  const std::lock_guard guard(lock_);
-  count(attempt, 1);
+  const Held held(lock_);
+  count(held, attempt, 1);
   return attempt;
 }
 
 // While places are taken in order, what has none must not lie on them; nor what a step leaves
 // behind its last one, which may live on: the next batch, say.
 bool PlacedLane::mayLend(std::size_t request_bytes) const noexcept {
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   const std::uint32_t free_units =
       top_ - static_cast<std::uint32_t>(hole_units_) - static_cast<std::uint32_t>(live_units_);
   return sequence_ == nullptr && request_bytes <= std::size_t{free_units} * std::size_t{kUnitBytes};
@@ -198,8 +197,8 @@ bool PlacedLane::mayLend(std::size_t request_bytes) const noexcept {
 
 void* PlacedLane::lend(std::size_t request_bytes) noexcept {
   const Stretch found = highestFree(unitsFor(request_bytes));
-  const std::lock_guard guard(lock_);
-  if (found.units == 0 || !take(found)) return nullptr;
+  const Held held(lock_);
+  if (found.units == 0 || !take(held, found)) return nullptr;
   ++counters_.lent;
   return addressOf(found.begin);
 }
@@ -209,7 +208,7 @@ void* PlacedLane::lend(std::size_t request_bytes) noexcept {
 PlacedLane::Stretch PlacedLane::highestFree(std::uint32_t units) const noexcept {
   Stretch found{0, 0};
   for (std::uint32_t unit = 0;;) {
-    const std::lock_guard guard(lock_);
+    const Held held(lock_);
     if (unit >= top_) return found;
     bool is_taken = false;
     const std::uint32_t length = taken_.runLength(unit, top_, is_taken);
@@ -221,22 +220,21 @@ PlacedLane::Stretch PlacedLane::highestFree(std::uint32_t units) const noexcept 
 PlacedLane::Freed PlacedLane::free(const void* block) noexcept {
   const std::uint32_t unit = unitOf(block);
   if (block != addressOf(unit)) return Freed::kNone;
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   const std::uint32_t size = size_at_[unit];
   if (size == 0) return Freed::kNone;
   live_.noteFreed(Bytes{size & ~kShared} * kUnitBytes);
   if ((size & kShared) != 0) return Freed::kShared;
-  releaseUnit(unit);
+  releaseUnit(held, unit);
   return Freed::kReleased;
 }
 
 void PlacedLane::release(const void* block) noexcept {
-  const std::lock_guard guard(lock_);
-  releaseUnit(unitOf(block));
+  const Held held(lock_);
+  releaseUnit(held, unitOf(block));
 }
 
-// The lock is held.
-void PlacedLane::releaseUnit(std::uint32_t unit) noexcept {
+void PlacedLane::releaseUnit(const Held&, std::uint32_t unit) noexcept {
   const std::uint32_t units = std::exchange(size_at_[unit], 0) & ~kShared;
   live_units_ -= units;
   taken_.clear(unit, units);
@@ -245,23 +243,23 @@ void PlacedLane::releaseUnit(std::uint32_t unit) noexcept {
 Bytes PlacedLane::blockBytes(const void* block) const noexcept {
   const std::uint32_t unit = unitOf(block);
   if (block != addressOf(unit)) return 0;
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   return Bytes{size_at_[unit] & ~kShared} * kUnitBytes;
 }
 
 void PlacedLane::markShared(const void* block) noexcept {
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   std::uint32_t& size = size_at_[unitOf(block)];
   if (size != 0) size |= kShared;
 }
 
 PlacedLane::Counters PlacedLane::counters() const noexcept {
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   return counters_;
 }
 
 std::optional<PlanDeviation> PlacedLane::firstDeviation() const noexcept {
-  const std::lock_guard guard(lock_);
+  const Held held(lock_);
   return first_deviation_;
 }
 
@@ -270,8 +268,8 @@ std::optional<PlanDeviation> PlacedLane::firstDeviation() const noexcept {
 
 // What is taken is a block or a hole: paging_ is held, so none is on its way.
 void PlacedLane::describe(MappedStretches& out) const {
-  const std::lock_guard paging(paging_);
-  const std::lock_guard guard(lock_);
+  const Paging paging(paging_);
+  const Held held(lock_);
   const auto add = [&](std::uint32_t unit, std::uint32_t units, bool live) {
     out.push_back({addressOf(unit), Bytes{units} * kUnitBytes, live, stream_});
   };

@@ -92,6 +92,13 @@ class PlacedLane {
 
     std::int64_t end() const noexcept { return std::int64_t{begin} + units; }
   };
+  using Held = std::lock_guard<SpinLock>;      // of lock_
+  using Paging = std::lock_guard<std::mutex>;  // of paging_
+  // Either of them keeps holes and top as they are.
+  struct EitherHeld {
+    EitherHeld(const Held& /*held*/) noexcept {}
+    EitherHeld(const Paging& /*paging*/) noexcept {}
+  };
   static constexpr std::uint32_t kShared = 1U << 31;  // in size_at_: recordStream() was called
 
   std::byte* addressOf(std::uint32_t unit) const noexcept {
@@ -101,37 +108,37 @@ class PlacedLane {
     return static_cast<std::uint32_t>(
         (static_cast<const std::byte*>(block) - reservation_.begin()) / kUnitBytes);
   }
-  const PlacedBlock* advance(std::uint32_t units) noexcept;
-  std::uint32_t expect(std::uint32_t units, Attempt& attempt) noexcept;
-  void noteDeviation(std::uint32_t units) noexcept;
-  void count(const Attempt& attempt, int sign) noexcept;
+  const PlacedBlock* advance(const Held& held, std::uint32_t units) noexcept;
+  std::uint32_t expect(const Held& held, std::uint32_t units, Attempt& attempt) noexcept;
+  void noteDeviation(const Held&, std::uint32_t units) noexcept;
+  void count(const Held&, const Attempt& attempt, int sign) noexcept;
   static std::uint32_t unitsFor(std::size_t request_bytes) noexcept {
     return static_cast<std::uint32_t>((request_bytes - 1) / kUnitBytes + 1);
   }
-  bool take(const Stretch& wanted) noexcept;
-  void noteBlock(const Stretch& block) noexcept;
+  bool take(const Held& held, const Stretch& wanted) noexcept;
+  void noteBlock(const Held&, const Stretch& block) noexcept;
   Stretch highestFree(std::uint32_t units) const noexcept;
-  void releaseUnit(std::uint32_t unit) noexcept;
-  bool lacksOnlyPages(const Stretch& wanted) const noexcept;
-  void takeFreeIn(const Stretch& wanted) noexcept;
-  void giveFreeIn(const Stretch& wanted) noexcept;
+  void releaseUnit(const Held&, std::uint32_t unit) noexcept;
+  bool lacksOnlyPages(const Held&, const Stretch& wanted) const noexcept;
+  void takeFreeIn(const Held&, const Stretch& wanted) noexcept;
+  void giveFreeIn(const Held& held, const Stretch& wanted) noexcept;
   void raiseTop(Bytes height_units) noexcept;
-  Stretch pagesFor(const Stretch& wanted, std::uint32_t step_units) const noexcept;
-  // visit(hole) goes on while it is true; lock_ or paging_ is held.
+  Stretch pagesFor(EitherHeld, const Stretch& wanted, std::uint32_t step_units) const noexcept;
+  // visit(hole) goes on while it is true.
   template <typename Visit>
-  void forEachHole(const Stretch& within, Visit&& visit) const;
-  Bytes holeBytes(const Stretch& pages) const noexcept;
+  void forEachHole(EitherHeld, const Stretch& within, Visit&& visit) const;
+  Bytes holeBytes(EitherHeld held, const Stretch& pages) const noexcept;
   Outcome mapAndTake(const Stretch& wanted) noexcept;
-  bool mapHoles(const Stretch& wanted) noexcept;
-  bool mapHolesIn(const Stretch& pages, const Stretch& wanted) noexcept;
-  void fill(const Stretch& hole, const Stretch& wanted) noexcept;
+  bool mapHoles(const Paging& paging, const Stretch& wanted) noexcept;
+  bool mapHolesIn(const Paging& paging, const Stretch& pages, const Stretch& wanted) noexcept;
+  void fill(const Held&, const Stretch& hole, const Stretch& wanted) noexcept;
   template <typename Visit>
   void forEachFreeRun(Visit&& visit) const;
-  std::vector<Stretch> freeRuns(Bytes need_bytes) const;
+  std::vector<Stretch> freeRuns(const Paging&, Bytes need_bytes) const;
   std::vector<Stretch> nextPlaces(std::size_t count) const;
   static std::vector<Stretch> without(const std::vector<Stretch>& places,
                                       const std::vector<Stretch>& runs);
-  Bytes unmapSome(Bytes need_bytes) noexcept;
+  Bytes unmapSome(const Paging& paging, Bytes need_bytes) noexcept;
 
   AddressSpace& space_;
   Ledger& ledger_;

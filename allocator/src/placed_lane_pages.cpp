@@ -20,8 +20,8 @@ constexpr std::size_t kFewestAhead = 4, kMostAhead = 1024;
 
 }  // namespace
 
-// Is nothing in its way but holes? The lock is held.
-bool PlacedLane::lacksOnlyPages(const Stretch& wanted) const noexcept {
+// Is nothing in its way but holes?
+bool PlacedLane::lacksOnlyPages(const Held&, const Stretch& wanted) const noexcept {
   if (wanted.end() > top_ || hole_units_ == 0) return false;
   const auto end = static_cast<std::uint32_t>(wanted.end());
   for (std::uint32_t unit = wanted.begin; unit < end;) {
@@ -36,7 +36,7 @@ bool PlacedLane::lacksOnlyPages(const Stretch& wanted) const noexcept {
 }
 
 // The pages that it lies on, and on both sides what makes up a step.
-PlacedLane::Stretch PlacedLane::pagesFor(const Stretch& wanted,
+PlacedLane::Stretch PlacedLane::pagesFor(EitherHeld, const Stretch& wanted,
                                          std::uint32_t step_units) const noexcept {
   const std::uint32_t first = wanted.begin / step_units * step_units;
   const Bytes end = std::min<Bytes>(roundUp(wanted.end(), step_units), top_);
@@ -44,7 +44,7 @@ PlacedLane::Stretch PlacedLane::pagesFor(const Stretch& wanted,
 }
 
 template <typename Visit>
-void PlacedLane::forEachHole(const Stretch& within, Visit&& visit) const {
+void PlacedLane::forEachHole(EitherHeld, const Stretch& within, Visit&& visit) const {
   const auto end = static_cast<std::uint32_t>(within.end());
   for (std::uint32_t unit = within.begin; unit < end;) {
     bool is_hole = false;
@@ -54,9 +54,9 @@ void PlacedLane::forEachHole(const Stretch& within, Visit&& visit) const {
   }
 }
 
-Bytes PlacedLane::holeBytes(const Stretch& pages) const noexcept {
+Bytes PlacedLane::holeBytes(EitherHeld held, const Stretch& pages) const noexcept {
   Bytes units = 0;
-  forEachHole(pages, [&](const Stretch& hole) {
+  forEachHole(held, pages, [&](const Stretch& hole) {
     units += hole.units;
     return true;
   });
@@ -68,30 +68,31 @@ Bytes PlacedLane::holeBytes(const Stretch& pages) const noexcept {
 PlacedLane::Outcome PlacedLane::mapAndTake(const Stretch& wanted) noexcept {
   Bytes missing_bytes = 0;
   {
-    const std::lock_guard guard(lock_);
-    missing_bytes = holeBytes(pagesFor(wanted, page_units_));
+    const Held held(lock_);
+    missing_bytes = holeBytes(held, pagesFor(held, wanted, page_units_));
   }
   upstream_.makeRoomForOther(missing_bytes);  // takes locks of its own
   const Bytes lacking_bytes = missing_bytes - ledger_.roomBytes();
   if (lacking_bytes > 0) unmap_elsewhere_(lacking_bytes);
-  const std::lock_guard paging(paging_);
+  const Paging paging(paging_);
   {
-    const std::lock_guard guard(lock_);
-    if (!lacksOnlyPages(wanted)) return take(wanted) ? Outcome::kPlaced : Outcome::kTaken;
-    takeFreeIn(wanted);
+    const Held held(lock_);
+    if (!lacksOnlyPages(held, wanted))
+      return take(held, wanted) ? Outcome::kPlaced : Outcome::kTaken;
+    takeFreeIn(held, wanted);
   }
-  const bool mapped = mapHoles(wanted);
-  const std::lock_guard guard(lock_);
+  const bool mapped = mapHoles(paging, wanted);
+  const Held held(lock_);
   if (mapped) {
-    noteBlock(wanted);
+    noteBlock(held, wanted);
     return Outcome::kPlaced;
   }
-  giveFreeIn(wanted);
+  giveFreeIn(held, wanted);
   return Outcome::kShort;
 }
 
-// All of it is free, or a hole; afterwards all of it is taken. The lock is held.
-void PlacedLane::takeFreeIn(const Stretch& wanted) noexcept {
+// All of it is free, or a hole; afterwards all of it is taken.
+void PlacedLane::takeFreeIn(const Held&, const Stretch& wanted) noexcept {
   const auto end = static_cast<std::uint32_t>(wanted.end());
   for (std::uint32_t unit = wanted.begin; unit < end;) {
     bool is_taken = false;
@@ -101,10 +102,10 @@ void PlacedLane::takeFreeIn(const Stretch& wanted) noexcept {
   }
 }
 
-// The way back: only holes are taken afterwards. The lock is held.
-void PlacedLane::giveFreeIn(const Stretch& wanted) noexcept {
+// The way back: only holes are taken afterwards.
+void PlacedLane::giveFreeIn(const Held& held, const Stretch& wanted) noexcept {
   std::uint32_t free_from = wanted.begin;
-  forEachHole(wanted, [&](const Stretch& hole) {
+  forEachHole(held, wanted, [&](const Stretch& hole) {
     taken_.clear(free_from, hole.begin - free_from);
     free_from = static_cast<std::uint32_t>(hole.end());
     return true;
@@ -112,38 +113,38 @@ void PlacedLane::giveFreeIn(const Stretch& wanted) noexcept {
   taken_.clear(free_from, static_cast<std::uint32_t>(wanted.end()) - free_from);
 }
 
-// paging_ is held.
-bool PlacedLane::mapHoles(const Stretch& wanted) noexcept {
+bool PlacedLane::mapHoles(const Paging& paging, const Stretch& wanted) noexcept {
   const std::uint32_t step_units = std::max(kGrowthUnits, page_units_);
   const bool generous = ledger_.roomBytes() >= kRoomForGrowth;
-  if (generous && mapHolesIn(pagesFor(wanted, step_units), wanted)) return true;
-  const Stretch pages = pagesFor(wanted, page_units_);
-  const Bytes lacking_bytes = holeBytes(pages) - ledger_.roomBytes();
-  if (lacking_bytes > 0) unmapSome(lacking_bytes);
-  return mapHolesIn(pages, wanted);
+  if (generous && mapHolesIn(paging, pagesFor(paging, wanted, step_units), wanted)) return true;
+  const Stretch pages = pagesFor(paging, wanted, page_units_);
+  const Bytes lacking_bytes = holeBytes(paging, pages) - ledger_.roomBytes();
+  if (lacking_bytes > 0) unmapSome(paging, lacking_bytes);
+  return mapHolesIn(paging, pages, wanted);
 }
 
-// False if a hole is left: what was mapped stays so. paging_ is held.
-bool PlacedLane::mapHolesIn(const Stretch& pages, const Stretch& wanted) noexcept {
-  const Bytes bytes = holeBytes(pages);
+// False if a hole is left: what was mapped stays so.
+bool PlacedLane::mapHolesIn(const Paging& paging, const Stretch& pages,
+                            const Stretch& wanted) noexcept {
+  const Bytes bytes = holeBytes(paging, pages);
   // What is let over the budget is for the pool, which maps for what lives alone.
   if (Ledger::allowsOverrunHere() && bytes > ledger_.roomBytes()) return false;
   if (!ledger_.debit(bytes)) return false;
   Bytes mapped_bytes = 0;
-  forEachHole(pages, [&](const Stretch& hole) {
+  forEachHole(paging, pages, [&](const Stretch& hole) {
     const Bytes hole_bytes = Bytes{hole.units} * kUnitBytes;
     if (!space_.map(addressOf(hole.begin), hole_bytes)) return false;
     mapped_bytes += hole_bytes;
-    const std::lock_guard guard(lock_);
-    fill(hole, wanted);
+    const Held held(lock_);
+    fill(held, hole, wanted);
     return true;
   });
   if (mapped_bytes < bytes) ledger_.credit(bytes - mapped_bytes);
   return mapped_bytes == bytes;
 }
 
-// It is mapped: free, but for what lies in the place that it was mapped for. The lock is held.
-void PlacedLane::fill(const Stretch& hole, const Stretch& wanted) noexcept {
+// It is mapped: free, but for what lies in the place that it was mapped for.
+void PlacedLane::fill(const Held&, const Stretch& hole, const Stretch& wanted) noexcept {
   holes_.clear(hole.begin, hole.units);
   hole_units_ -= hole.units;
   const auto clear = [this](std::int64_t from, std::int64_t to) {
@@ -162,7 +163,7 @@ void PlacedLane::forEachFreeRun(Visit&& visit) const {
     bool is_taken = false;
     std::uint32_t length = 0;
     {
-      const std::lock_guard guard(lock_);
+      const Held held(lock_);
       if (unit >= top_) return;
       length = taken_.runLength(unit, top_, is_taken);
     }
@@ -178,13 +179,13 @@ std::vector<PlacedLane::Stretch> PlacedLane::nextPlaces(std::size_t count) const
   std::vector<Stretch> places;
   places.reserve(count);
   {
-    const std::lock_guard guard(lock_);
+    const Held held(lock_);
     if (sequence_ == nullptr) return places;
     const std::vector<PlacedBlock>& blocks = sequence_->blocks;
     for (std::size_t i = 0; i < std::min(count, blocks.size()); ++i) {
       const PlacedBlock& block = blocks[(cursor_ + i) % blocks.size()];
       if (std::int64_t{block.offset_units} + block.units > top_) continue;  // it goes upstream
-      places.push_back(pagesFor({block.offset_units, block.units}, page_units_));
+      places.push_back(pagesFor(held, {block.offset_units, block.units}, page_units_));
     }
   }
   std::sort(places.begin(), places.end(),
@@ -224,8 +225,8 @@ std::vector<PlacedLane::Stretch> PlacedLane::without(const std::vector<Stretch>&
   return rest;
 }
 
-// So many bytes, if there are, that the step needs last; the longest first. paging_ is held.
-std::vector<PlacedLane::Stretch> PlacedLane::freeRuns(Bytes need_bytes) const {
+// So many bytes, if there are, that the step needs last; the longest first.
+std::vector<PlacedLane::Stretch> PlacedLane::freeRuns(const Paging&, Bytes need_bytes) const {
   std::vector<Stretch> runs;
   forEachFreeRun([&](const Stretch& run) { runs.push_back(run); });
   for (std::size_t count = kFewestAhead; count <= kMostAhead; count *= 4) {
@@ -242,15 +243,14 @@ std::vector<PlacedLane::Stretch> PlacedLane::freeRuns(Bytes need_bytes) const {
 
 Bytes PlacedLane::unmapFree(Bytes need_bytes) noexcept {
   if (freeBytes() == 0) return 0;
-  const std::lock_guard paging(paging_);
-  return unmapSome(need_bytes);
+  const Paging paging(paging_);
+  return unmapSome(paging, need_bytes);
 }
 
-// paging_ is held.
-Bytes PlacedLane::unmapSome(Bytes need_bytes) noexcept {
+Bytes PlacedLane::unmapSome(const Paging& paging, Bytes need_bytes) noexcept {
   std::vector<Stretch> runs;
   try {
-    runs = freeRuns(need_bytes);
+    runs = freeRuns(paging, need_bytes);
   } catch (const std::bad_alloc&) {
     return 0;
   }
@@ -261,7 +261,7 @@ Bytes PlacedLane::unmapSome(Bytes need_bytes) noexcept {
     if (unmapped >= need_bytes) break;
     const Bytes wanted = roundUp((need_bytes - unmapped - 1) / kUnitBytes + 1, page_units_);
     run.units = static_cast<std::uint32_t>(std::min<Bytes>(run.units, wanted));
-    const std::lock_guard guard(lock_);
+    const Held held(lock_);
     if (!taken_.tryTake(run.begin, run.units)) continue;  // a block came meanwhile
     hole_units_ += run.units;
     unmapped += Bytes{run.units} * kUnitBytes;
@@ -272,7 +272,7 @@ Bytes PlacedLane::unmapSome(Bytes need_bytes) noexcept {
   const bool idle = upstream_.waitForDevice();
   for (const Stretch& run : runs) {
     if (idle) space_.unmap(addressOf(run.begin), Bytes{run.units} * kUnitBytes);
-    const std::lock_guard guard(lock_);
+    const Held held(lock_);
     if (idle) {
       holes_.tryTake(run.begin, run.units);
     } else {
@@ -287,7 +287,7 @@ Bytes PlacedLane::unmapSome(Bytes need_bytes) noexcept {
 
 Bytes PlacedLane::freeBytes() const noexcept {
   if (page_units_ == 1) {
-    const std::lock_guard guard(lock_);
+    const Held held(lock_);
     return (top_ - hole_units_ - live_units_) * kUnitBytes;
   }
   Bytes units = 0;

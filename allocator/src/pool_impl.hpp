@@ -51,7 +51,7 @@ struct PoolResource::Impl {
   template <typename Otherwise>
   void* allocate(std::size_t bytes, Stream stream, Otherwise&& otherwise) noexcept;
   void* take(StreamPool& pool, const Request& request) noexcept;
-  void* takeLocked(StreamPool& pool, const Request& request) noexcept;
+  void* take(const PoolLock& lock, StreamPool& pool, const Request& request) noexcept;
   void* allocateSlow(StreamPool& pool, const Request& request) noexcept;
   bool awaitDeferred() noexcept;
   void* grow(StreamPool& pool, const Request& request, bool unmap_others) noexcept;
@@ -66,7 +66,7 @@ struct PoolResource::Impl {
   Bytes unmapFree(Bytes need, bool others_too) noexcept;
   Bytes unmapLarge(StreamPool& pool, Bytes need) noexcept;
   Bytes unmapSmall(StreamPool& pool, Bytes need) noexcept;
-  void noteSlack(StreamPool& pool) noexcept;
+  void noteSlack(const PoolLock& lock, StreamPool& pool) noexcept;
   void drain(DeferredFrees::Look look) noexcept;
   void release(void* block) noexcept;
 

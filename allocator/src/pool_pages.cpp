@@ -58,7 +58,7 @@ void* PoolResource::Impl::growSmall(StreamPool& pool, const Request& request,
   SmallArea::Growth growth;
   {
     const PoolLock lock(pool.mutex);
-    if (void* block = takeLocked(pool, request)) return block;
+    if (void* block = take(lock, pool, request)) return block;
     growth = pool.small.takeGrowth(request.size_class, /*as_little_as_possible=*/unmap_others);
     if (growth.bytes == 0) return nullptr;
   }
@@ -67,7 +67,7 @@ void* PoolResource::Impl::growSmall(StreamPool& pool, const Request& request,
   const PoolLock lock(pool.mutex);
   pool.small.settleGrowth(growth, mapped);
   // If not, a slot may have been freed meanwhile.
-  return takeLocked(pool, request);
+  return take(lock, pool, request);
 }
 
 void* PoolResource::Impl::growLarge(StreamPool& pool, const Request& request,
@@ -95,7 +95,7 @@ void* PoolResource::Impl::growLarge(StreamPool& pool, const Request& request,
   pool.large.settleAsBlock(run, request.units);
   pool.live.noteAllocated(bytes);
   ++pool.allocations;
-  noteSlack(pool);
+  noteSlack(lock, pool);
   return pool.addressOf(pool.large[run].begin);
 }
 

@@ -56,10 +56,11 @@ StreamPool* PoolResource::Impl::ownerOf(const void* pointer) const noexcept {
 
 void* PoolResource::Impl::take(StreamPool& pool, const Request& request) noexcept {
   const PoolLock lock(pool.mutex);
-  return takeLocked(pool, request);
+  return take(lock, pool, request);
 }
 
-void* PoolResource::Impl::takeLocked(StreamPool& pool, const Request& request) noexcept {
+void* PoolResource::Impl::take(const PoolLock& lock, StreamPool& pool,
+                               const Request& request) noexcept {
   void* block = nullptr;
   if (request.isSmall()) {
     block = pool.small.take(request.size_class);
@@ -72,13 +73,13 @@ void* PoolResource::Impl::takeLocked(StreamPool& pool, const Request& request) n
     pool.live.noteAllocated(Bytes{request.units} * kUnitBytes);
   }
   ++pool.allocations;
-  noteSlack(pool);
+  noteSlack(lock, pool);
   return block;
 }
 
-// The pool's lock is held. Other pools' slack is that of their own last peak. Chunks without a live
+// Other pools' slack is that of their own last peak. Chunks without a live
 // slot are none of it, as their pages go to whoever is short, unless the pool keeps them.
-void PoolResource::Impl::noteSlack(StreamPool& pool) noexcept {
+void PoolResource::Impl::noteSlack(const PoolLock& /*lock*/, StreamPool& pool) noexcept {
   const Bytes peak = ledger.livePeakBytes();
   if (peak == seen_peak.load(std::memory_order_relaxed)) return;
   seen_peak.store(peak, std::memory_order_relaxed);

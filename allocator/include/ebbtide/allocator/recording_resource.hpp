@@ -51,7 +51,8 @@ class RecordingResource final : public MemoryResource {
  private:
   void noteAllocate(const void* block) noexcept;
   void noteFree(const void* block) noexcept;
-  void giveUp() noexcept;  // mutex_ held
+  using Held = std::lock_guard<std::mutex>;
+  void giveUp(const Held&) noexcept;
 
   MemoryResource& upstream_;
   std::atomic<bool> recording_{false};
