@@ -5,7 +5,7 @@
 
 namespace ebbtide::metrics {
 
-std::size_t RecomputedOps::numbered(const std::string& op) {
+std::size_t RecomputedOps::numbered(const Held&, const std::string& op) {
   const auto known = std::find(ops_.begin(), ops_.end(), op);
   if (known != ops_.end()) return static_cast<std::size_t>(known - ops_.begin());
   if (ops_.size() == kMostOps) return 0;
@@ -14,47 +14,47 @@ std::size_t RecomputedOps::numbered(const std::string& op) {
 }
 
 std::size_t RecomputedOps::numberOf(const std::string& op) noexcept try {
-  const std::lock_guard lock(mutex_);
-  return numbered(op);
+  const Held held(mutex_);
+  return numbered(held, op);
 } catch (const std::exception&) {
   return 0;  // no memory
 }
 
-bool RecomputedOps::hasName(std::size_t op) const noexcept {
+bool RecomputedOps::hasName(const Held&, std::size_t op) const noexcept {
   const auto count = static_cast<std::ptrdiff_t>(named_count_.load(std::memory_order_relaxed));
   return std::any_of(named_.begin(), named_.begin() + count,
                      [op](const auto& named) { return named == op; });
 }
 
 // Precondition: a name is left.
-void RecomputedOps::giveName(std::size_t op) noexcept {
+void RecomputedOps::giveName(const Held&, std::size_t op) noexcept {
   const std::size_t count = named_count_.load(std::memory_order_relaxed);
   named_[count] = op;
   named_count_.store(count + 1, std::memory_order_release);
 }
 
 void RecomputedOps::expect(const std::vector<std::string>& ops) noexcept try {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   for (const std::string& op : ops) {
     if (named_count_ == kMostNames) return;
-    const std::size_t number = numbered(op);
-    if (number != 0 && !hasName(number)) giveName(number);
+    const std::size_t number = numbered(held, op);
+    if (number != 0 && !hasName(held, number)) giveName(held, number);
   }
 } catch (const std::exception&) {  // no memory
 }
 
 void RecomputedOps::noteStepEnd() noexcept {
-  const std::lock_guard lock(mutex_);
+  const Held held(mutex_);
   while (named_count_ < kMostNames) {
     std::size_t most = 0;  // that has none
     std::int64_t most_ns = 0;
     for (std::size_t op = 1; op < kMostOps; ++op) {
-      if (spentNs(op) <= most_ns || hasName(op)) continue;
+      if (spentNs(op) <= most_ns || hasName(held, op)) continue;
       most = op;
       most_ns = spentNs(op);
     }
     if (most == 0) return;
-    giveName(most);
+    giveName(held, most);
   }
 }
 
@@ -64,7 +64,7 @@ std::vector<std::pair<std::string, double>> RecomputedOps::seconds() const {
   std::vector<std::pair<std::string, double>> all;
   std::array<bool, kMostOps> has_name{};
   {
-    const std::lock_guard lock(mutex_);
+    const Held held(mutex_);
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t op = named_[i];
       has_name[op] = true;

@@ -43,10 +43,11 @@ class RecomputedOps {
     return spent_ns_[op].load(std::memory_order_relaxed);
   }
 
-  // With mutex_ held.
-  std::size_t numbered(const std::string& op);
-  bool hasName(std::size_t op) const noexcept;
-  void giveName(std::size_t op) noexcept;
+  using Held = std::lock_guard<std::mutex>;
+
+  std::size_t numbered(const Held&, const std::string& op);
+  bool hasName(const Held&, std::size_t op) const noexcept;
+  void giveName(const Held&, std::size_t op) noexcept;
 
   mutable std::mutex mutex_;  // guards the operators, and who gets a name
   std::vector<std::string> ops_{kOther};
