@@ -103,7 +103,7 @@ void DeviceHeap::enter(void* at, std::size_t bytes, const Owner& owner, Context 
   {
     const std::lock_guard lock(mutex_);
     // Freed, and waited for nothing: it can be here again before its free ends.
-    if (Block* const before = table_.find(at)) finishFree(at, *before, nullptr);
+    if (Block* const before = table_.find(at)) finishFree(lock, at, *before, nullptr);
     Block block;
     block.bytes = block_bytes;
     block.requested_bytes = static_cast<Bytes>(bytes);
@@ -143,7 +143,7 @@ void DeviceHeap::free(void* at) {
     if (shared) {
       block->awaiting = true;
     } else {
-      finishFree(at, *block, context);
+      finishFree(lock, at, *block, context);
     }
   }
   WatchedEvents::FreeScope scope(at);
@@ -151,7 +151,7 @@ void DeviceHeap::free(void* at) {
   if (shared && !scope.recorded()) {
     const std::lock_guard lock(mutex_);
     Block* const block = table_.find(at);
-    if (block != nullptr && block->number == number) finishFree(at, *block, context);
+    if (block != nullptr && block->number == number) finishFree(lock, at, *block, context);
   }
   report(at, -bytes);
 }
@@ -159,10 +159,11 @@ void DeviceHeap::free(void* at) {
 void DeviceHeap::onReusable(const void* at) noexcept {
   const std::lock_guard lock(mutex_);
   Block* const block = table_.find(at);
-  if (block != nullptr && block->awaiting) finishFree(at, *block, nullptr);
+  if (block != nullptr && block->awaiting) finishFree(lock, at, *block, nullptr);
 }
 
-void DeviceHeap::finishFree(const void* at, Block& block, const Context& context) noexcept {
+void DeviceHeap::finishFree(const Held& /*lock*/, const void* at, Block& block,
+                            const Context& context) noexcept {
   statistics_.onReusable(block);
   history_.add(TraceEntry::FREE_COMPLETED, reinterpret_cast<std::size_t>(at), block.requested_bytes,
                block.owner, context != nullptr ? context : block.context);

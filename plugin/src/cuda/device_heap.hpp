@@ -108,8 +108,9 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   Bytes lookAtOthers(Bytes debited_bytes);
   bool isBounded() const;  // by less than the device itself
   void enter(void* block, std::size_t bytes, const Owner& owner, Context context);
-  // mutex_ is held. `context` of the call that frees, if it is known.
-  void finishFree(const void* at, Block& block, const Context& context) noexcept;
+  using Held = std::lock_guard<std::mutex>;  // of mutex_
+  // `context` of the call that frees, if it is known.
+  void finishFree(const Held&, const void* at, Block& block, const Context& context) noexcept;
   void applyBudget();
   void report(const void* block, Bytes bytes) const noexcept;  // to torch's profiler
 

@@ -53,7 +53,7 @@ void* ForeignPools::allocate(const Id& id, std::size_t bytes, c10::DeviceIndex d
     const auto pool = pools_.find(id);
     if (pool == pools_.end()) return nullptr;
     made.allocator = pool->second;
-    if (void* const at = takeIdle(made)) return at;
+    if (void* const at = takeIdle(lock, made)) return at;
   }
   const c10::cuda::CUDAGuard guard(device);
   void* at = askAllocator(made);
@@ -77,12 +77,11 @@ void* ForeignPools::askAllocator(const Block& wanted) {
   }
 }
 
-// mutex_ is held.
-void* ForeignPools::takeIdle(const Block& wanted) {
+void* ForeignPools::takeIdle(const Held& lock, const Block& wanted) {
   for (auto& [at, block] : blocks_) {
     const bool fits = block.pool == wanted.pool && block.bytes == wanted.bytes &&
                       block.stream == wanted.stream && block.device == wanted.device;
-    if (!fits || !isFree(block)) continue;
+    if (!fits || !isFree(lock, block)) continue;
     block.live = true;
     block.requested_bytes = wanted.requested_bytes;
     block.readers.clear();
@@ -105,7 +104,7 @@ std::map<void*, ForeignPools::Block> ForeignPools::idleOf(const Id& id) {
 }
 
 // What reads a block on its own stream is in order with whoever has it next there.
-bool ForeignPools::isFree(Block& block) {
+bool ForeignPools::isFree(const Held& /*lock*/, Block& block) {
   if (block.live || block.captured) return false;
   // Else a query ends a capture of this thread, or of any.
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
@@ -130,7 +129,7 @@ bool ForeignPools::free(void* at) {
     const auto found = blocks_.find(at);
     if (found == blocks_.end() || !found->second.live) return false;
     found->second.live = false;
-    noteFree(found->second);
+    noteFree(lock, found->second);
     if (!pools_.contains(found->second.pool)) gone.insert(blocks_.extract(found));
   }
   giveBack(std::move(gone));
@@ -138,7 +137,7 @@ bool ForeignPools::free(void* at) {
 }
 
 // Where a reader cannot be waited for, the block is kept until the pool ends.
-void ForeignPools::noteFree(Block& block) {
+void ForeignPools::noteFree(const Held& /*lock*/, Block& block) {
   for (const auto& [device, reader] : block.readers) {
     const c10::cuda::CUDAGuard guard(device);
     cudaEvent_t event = nullptr;

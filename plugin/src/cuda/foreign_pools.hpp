@@ -61,11 +61,12 @@ class ForeignPools {
     bool captured = false;  // freed in a capture, which replays use: kept as long as the pool is
   };
 
-  static void* askAllocator(const Block& wanted);  // nullptr: it has none
-  void* takeIdle(const Block& wanted);             // nullptr: there is none
-  std::map<void*, Block> idleOf(const Id& id);     // taken out
-  bool isFree(Block& block);                       // idle, and nothing that reads it is left
-  void noteFree(Block& block);
+  using Held = std::lock_guard<std::mutex>;               // of mutex_
+  static void* askAllocator(const Block& wanted);         // nullptr: it has none
+  void* takeIdle(const Held& lock, const Block& wanted);  // nullptr: there is none
+  std::map<void*, Block> idleOf(const Id& id);            // taken out
+  static bool isFree(const Held&, Block& block);          // idle, and nothing that reads it is left
+  static void noteFree(const Held&, Block& block);
   static void giveBack(std::map<void*, Block> blocks) noexcept;
 
   std::atomic<bool> any_{false};
