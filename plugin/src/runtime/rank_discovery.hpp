@@ -24,11 +24,18 @@
 
 #include "config/current_config.hpp"
 #include "config/rank_place.hpp"
+#include "job/job_store.hpp"
 #include "job/rank_survey.hpp"
-#include "runtime/default_group_offer.hpp"
 #include "runtime/session_guard.hpp"
 
 namespace ebbtide::plugin {
+
+// How to find the job's default process group, as far as its launcher's variables leave open which
+// rank this process is.
+struct DefaultGroupOffer {
+  std::function<std::optional<GroupPlace>()> find;  // training threads, between steps; never waits
+  std::function<std::unique_ptr<JobStore>()> open;  // the planning thread
+};
 
 class RankDiscovery {
  public:

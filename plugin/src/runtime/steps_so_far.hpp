@@ -5,15 +5,26 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/run_clock.hpp"
+#include "ebbtide/allocator/device_memory.hpp"
+#include "observe/executor_counters.hpp"
 #include "runtime/observed_turn.hpp"
 #include "runtime/program_table.hpp"
 #include "runtime/recent_steps.hpp"
 #include "runtime/run_figures.hpp"
-#include "runtime/step_begin.hpp"
 #include "runtime/steps_to_record.hpp"
 #include "runtime/taken_steps.hpp"
 
 namespace ebbtide::plugin {
+
+// How it all was when a step began: what the step did is the difference.
+struct StepBegin {
+  RunClock::time_point at;
+  allocator::Statistics memory;
+  ExecutorCounters::Totals executor;
+  std::int64_t late_backwards = 0;
+  std::int64_t activation_bytes = 0;  // that it has made when its backward pass begins
+};
 
 struct StepsSoFar {
   std::int64_t ended = 0;
