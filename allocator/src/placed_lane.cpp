@@ -106,7 +106,6 @@ inline std::uint32_t PlacedLane::expect(const Held& held, std::uint32_t units,
 // `sign`: -1 takes it back.
 inline void PlacedLane::count(const Held&, const Attempt& attempt, int sign) noexcept {
   const Bytes bytes = sign * attempt.bytes;
-  counters_.requests += sign;
   counters_.bytes.requested += bytes;
   switch (attempt.outcome) {
     case Outcome::kPlaced:

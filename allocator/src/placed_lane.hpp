@@ -75,7 +75,6 @@ class PlacedLane {
   void describe(MappedStretches& out) const;  // adds all that is mapped
 
   struct Counters {
-    std::int64_t requests = 0;  // while a sequence was followed
     // late: the place was taken, or there were no pages for it.
     std::int64_t placed = 0, deviations = 0, late = 0, lent = 0;
     PlacedBytes bytes;

@@ -203,9 +203,6 @@ bool PlannedResource::owns(const void* pointer) const noexcept {
   return impl_->ownerOf(pointer) != nullptr;
 }
 
-std::int64_t PlannedResource::requestedBlocks() const noexcept {
-  return impl_->sumOf(&PlacedLane::Counters::requests);
-}
 std::int64_t PlannedResource::placedBlocks() const noexcept {
   return impl_->sumOf(&PlacedLane::Counters::placed);
 }

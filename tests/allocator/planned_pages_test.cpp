@@ -238,7 +238,7 @@ TEST_F(PlannedPagesTest, WhatIsAskedForAgainIsTheExpectedOneStill) {
   EXPECT_EQ(c, a + 200 * kUnitBytes);
   EXPECT_EQ(deviations(), 0);
   EXPECT_EQ(late(), 0);
-  EXPECT_EQ(stack_.planned().requestedBlocks(), 3);
+  EXPECT_EQ(stack_.planned().placedBytes().requested, 3 * 100 * kUnitBytes);
   EXPECT_EQ(stack_.planned().placedBytes().short_of_pages, 0);
   freeAll({a, c});
 }

@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/median.hpp"
 #include "pipeline/chunk_links.hpp"
 #include "pipeline/shared_profiles.hpp"
 
@@ -13,14 +14,6 @@ namespace ebbtide::scheduler {
 namespace {
 
 using Kind = PipelineAction::Kind;
-
-// The lower one of the two in the middle.
-Nanoseconds median(std::vector<Nanoseconds> times) {
-  if (times.empty()) return 0;
-  const auto middle = times.begin() + static_cast<std::ptrdiff_t>((times.size() - 1) / 2);
-  std::nth_element(times.begin(), middle, times.end());
-  return *middle;
-}
 
 class Joiner {
  public:
@@ -248,7 +241,7 @@ class Joiner {
   }
 
   void setTimes(std::int32_t stage, const std::vector<std::vector<Nanoseconds>>& times) {
-    const auto of = [&](Kind kind) { return median(times[static_cast<std::size_t>(kind)]); };
+    const auto of = [&](Kind kind) { return lowerMedian(times[static_cast<std::size_t>(kind)]); };
     StageProfile& profile = out_.job.profiles[stage];
     profile.forward_ns = of(Kind::kForward);
     if (times[static_cast<std::size_t>(Kind::kInputBackward)].empty()) {

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/median.hpp"
 #include "ebbtide/scheduler/rank_curves.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/value_copies.hpp"
@@ -13,14 +14,6 @@ namespace ebbtide::scheduler {
 namespace {
 
 using Kind = PipelineAction::Kind;
-
-template <typename Number>
-Number median(std::vector<Number> numbers) {
-  if (numbers.empty()) return 0;
-  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>((numbers.size() - 1) / 2);
-  std::nth_element(numbers.begin(), middle, numbers.end());
-  return *middle;
-}
 
 class Coster {
  public:
@@ -217,7 +210,7 @@ class Coster {
       if (all > 0)
         ratios.push_back(static_cast<double>(chunks_[i].forward_ns) / static_cast<double>(all));
     }
-    const double ratio = median(std::move(ratios));
+    const double ratio = lowerMedian(std::move(ratios));
     std::vector<StagePoint> points;
     for (const CurvePoint& each : curve) {
       StagePoint point = each.point;
@@ -242,7 +235,7 @@ class Coster {
     const auto of = [&](auto Costs::*field) {
       std::vector<std::remove_cvref_t<decltype(Costs().*field)>> values;
       for (const Costs& one : all) values.push_back(one.*field);
-      return median(std::move(values));
+      return lowerMedian(std::move(values));
     };
     const Bytes held = of(&Costs::held), forward = of(&Costs::forward);
     const Bytes backward = std::max(held, of(&Costs::backward));

@@ -72,8 +72,7 @@ class PlannedResource final : public MemoryResource, public PageHolder {
 
   bool owns(const void* pointer) const noexcept;
   void describe(MappedStretches& out) const;  // adds all that is mapped
-  // Ever: large blocks asked for in steps that were foreseen, and those of them at their places.
-  std::int64_t requestedBlocks() const noexcept;
+  // Ever: of the large blocks asked for in steps that were foreseen, those at their places.
   std::int64_t placedBlocks() const noexcept;
   std::int64_t lentBlocks() const noexcept;  // ever: that lay in an arena without being foreseen
   PlacedBytes placedBytes() const noexcept;

@@ -39,7 +39,6 @@ class CheckmateModel {
                  bool whole);
 
   const LinearProgram& program() const { return program_; }
-  double nanosecondsPerCost() const { return nanoseconds_; }
 
   // Columns and terms of rows that a model of this graph would have, or a little more.
   static std::size_t size(const Graph& graph, const StagedRuns& runs);

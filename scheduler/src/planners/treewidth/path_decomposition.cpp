@@ -7,6 +7,8 @@
 #include <numeric>
 #include <set>
 
+#include "planners/treewidth/subset_order.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
@@ -16,10 +18,7 @@ using Node = std::int32_t;
 // neighbours yet to be placed.
 std::vector<Node> exactPathOrder(const Neighbours& graph) {
   const std::size_t n = graph.size();
-  std::vector<std::uint32_t> adjacent(n, 0);
-  for (std::size_t v = 0; v < n; ++v) {
-    for (Node w : graph[v]) adjacent[v] |= 1U << w;
-  }
+  const std::vector<std::uint32_t> adjacent = neighbourSets(graph);
   std::vector<std::uint8_t> width(std::size_t{1} << n, 0), last(std::size_t{1} << n, 0);
   for (std::uint32_t set = 1; set < width.size(); ++set) {
     std::uint8_t open = 0;
@@ -33,13 +32,7 @@ std::vector<Node> exactPathOrder(const Neighbours& graph) {
     }
     width[set] = std::max(width[set], open);
   }
-  std::vector<Node> order(n);
-  std::uint32_t set = static_cast<std::uint32_t>(width.size() - 1);
-  for (std::size_t i = n; i-- > 0;) {
-    order[i] = last[set];
-    set &= ~(1U << last[set]);
-  }
-  return order;
+  return orderBy(last, n);
 }
 
 constexpr std::size_t kMostCompared = 64;  // nodes for one place in an order

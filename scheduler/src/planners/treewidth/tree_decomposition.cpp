@@ -9,6 +9,8 @@
 #include <stdexcept>
 #include <tuple>
 
+#include "planners/treewidth/subset_order.hpp"
+
 namespace ebbtide::scheduler {
 namespace {
 
@@ -121,10 +123,7 @@ std::vector<Node> minFillOrder(const Neighbours& graph) {
 std::vector<Node> exactOrder(const Neighbours& graph) {
   const std::size_t n = graph.size();
   if (n > kMostExactNodes) throw std::invalid_argument("too many nodes for an exact width");
-  std::vector<std::uint32_t> adjacent(n, 0);
-  for (std::size_t v = 0; v < n; ++v) {
-    for (Node w : graph[v]) adjacent[v] |= 1U << w;
-  }
+  const std::vector<std::uint32_t> adjacent = neighbourSets(graph);
   const auto degree = [&](std::uint32_t through, std::size_t v) {
     std::uint32_t seen = 1U << v, open = seen;
     while (open != 0) {
@@ -149,13 +148,7 @@ std::vector<Node> exactOrder(const Neighbours& graph) {
       last[set] = static_cast<std::uint8_t>(v);
     }
   }
-  std::vector<Node> order(n);
-  std::uint32_t set = static_cast<std::uint32_t>(width.size() - 1);
-  for (std::size_t i = n; i-- > 0;) {
-    order[i] = last[set];
-    set &= ~(1U << last[set]);
-  }
-  return order;
+  return orderBy(last, n);
 }
 
 TreeDecomposition decompose(const Neighbours& graph, const std::vector<Node>& order) {
