@@ -9,10 +9,6 @@
 namespace ebbtide::plugin {
 namespace {
 
-std::string budgetText(std::optional<std::int64_t> budget) {
-  return budget ? formatBytes(*budget) : "none";
-}
-
 std::optional<StageBudget> stageBudgetOf(const Config& config) {
   if (!config.stage_budgets) return std::nullopt;
   return StageBudget(*config.stage_budgets, config.rank);

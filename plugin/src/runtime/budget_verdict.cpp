@@ -13,10 +13,6 @@ namespace {
 
 constexpr int kMostUndecided = 12;  // steps that are recorded while nothing is decided
 
-std::string budgetText(std::optional<std::int64_t> budget) {
-  return budget ? formatBytes(*budget) : "none";
-}
-
 }  // namespace
 
 // -----------------------------------------------------------------------------------------------

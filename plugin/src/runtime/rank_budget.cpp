@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "ebbtide/scheduler/budget_form.hpp"
+#include "ebbtide/scheduler/byte_size.hpp"
 #include "job/job_versions.hpp"
 
 namespace ebbtide::plugin {
@@ -86,6 +87,10 @@ bool RankBudget::takeBack() {
 
 bool RankBudget::isNew(Message message) {
   return !std::exchange(said_[index(message)], true);
+}
+
+std::string budgetText(std::optional<std::int64_t> bytes) {
+  return bytes ? scheduler::formatBytes(*bytes) : "none";
 }
 
 std::string stagesText(const std::vector<std::int32_t>& stages) {

@@ -114,6 +114,8 @@ class RankBudget {
   std::array<bool, 5> said_{};
 };
 
+// "30.0 GiB", "none"
+std::string budgetText(std::optional<std::int64_t> bytes);
 // "stage 3", "stages 0, 2"
 std::string stagesText(const std::vector<std::int32_t>& stages);
 
