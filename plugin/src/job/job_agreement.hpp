@@ -8,8 +8,8 @@
 //
 // A round that comes to nothing costs time-outs on the planning thread: each rank trains on with
 // its own plan, and rank 0 says why. (A rank that cannot fit waits for advice in its steps, of
-// itself: JobOutcome::stopOnceAdvised().) Ranks may well run different plans, for replays are local:
-// what is agreed makes the step quicker, never right.
+// itself: JobOutcome::stopOnceAdvised().) Ranks may well run different plans, for replays are
+// local: what is agreed makes the step quicker, never right.
 //
 // Another round begins when a rank reports anew (another budget, another program) or came too late.
 // Another process group, or the same one formed again, takes another JobAgreement.

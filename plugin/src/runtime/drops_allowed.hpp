@@ -20,10 +20,7 @@ class DropsAllowed {
 
   // Both must outlive it, and are not used before they are made.
   DropsAllowed(TrainedMemory& trained, const BudgetController& budget, Tell warn, Tell debug)
-      : trained_(trained),
-        budget_(budget),
-        warn_(std::move(warn)),
-        debug_(std::move(debug)) {}
+      : trained_(trained), budget_(budget), warn_(std::move(warn)), debug_(std::move(debug)) {}
 
   // Memory has been short in this process: steps without a plan keep recipes from now on.
   void notePressure() noexcept { pressed_ = true; }
