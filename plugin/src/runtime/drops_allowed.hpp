@@ -1,16 +1,18 @@
-// DropsAllowed: what this process may still drop, and how values may come back: computed again
-// where memory was short, only spilled, or nothing is dropped any more. Torch-free.
+// DropsAllowed: what this process may still drop, how values may come back, and at which cost:
+// computed again where memory was short, only spilled, or nothing is dropped any more. Torch-free.
 //
 // Thread rule: any thread, without a lock.
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
 
 #include "memory/trained_memory.hpp"
 #include "runtime/budget_controller.hpp"
+#include "runtime/eviction_costs.hpp"
 
 namespace ebbtide::plugin {
 
@@ -35,10 +37,18 @@ class DropsAllowed {
   void disable(const std::string& why);  // pass-through from now on, said once
   const std::atomic<bool>& disabled() const noexcept { return disabled_; }
 
+  // What it costs, and in which order values go.
+  EvictionCosts& costs() noexcept { return costs_; }
+  std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
+    return costs_.transientBytes(budget_.bytes().value_or(0),
+                                 budget_.verdict().told().neededBytes());
+  }
+
  private:
   TrainedMemory& trained_;
   const BudgetController& budget_;
   const Tell warn_, debug_;
+  EvictionCosts costs_;
   std::atomic<bool> pressed_{false}, only_spills_{false};
   std::atomic<bool> keeps_everything_{false}, disabled_{false};
 };

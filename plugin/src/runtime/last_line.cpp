@@ -44,7 +44,7 @@ RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {
     run.recompute_share = static_cast<double>(done.recompute_ns) / step_ns;
     run.copy_share = static_cast<double>(done.offload_ns) / step_ns;
   }
-  ended.outlook.addTo(held, run);
+  ended.plans.outlook().addTo(held, run);
   return run;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "runtime/budget_controller.hpp"
-#include "runtime/budget_outlook.hpp"
 #include "runtime/run_lines.hpp"
 #include "runtime/step_planning.hpp"
 #include "runtime/steps_so_far.hpp"
@@ -11,7 +10,6 @@ namespace ebbtide::plugin {
 
 struct EndedRun {
   BudgetController& budget;
-  const BudgetOutlook& outlook;
   StepPlanning& plans;  // what is not said of them yet is said before
   const StepsSoFar& steps;
   const RunLines& lines;

@@ -7,19 +7,19 @@
 namespace ebbtide::plugin {
 
 void PlanningLoop::run(const JobClient::Here& here) {
-  parts_.job.begin(here);
+  parts_.rank.client.begin(here);
   for (;;) {
     std::optional<RecordedStep> step;
     bool polished = false, to_place = false, asked = false;
     int budget_number = 0;
     {
       Held held = guard().hold();
-      const auto due = std::min({parts_.job.nextPoll(), parts_.metrics.nextFile(),
-                                 parts_.files.nextReport(), nextPlaceLook(held)});
+      const auto due = std::min({parts_.rank.client.nextPoll(), parts_.outputs.metrics.nextFile(),
+                                 parts_.outputs.files.nextReport(), nextPlaceLook(held)});
       parts_.service.await(held, due, [&] {
         return hasStepToPlace() || parts_.control.hasWork(held) || nextPlaceLook(held) < due;
       });
-      if (parts_.ends) return;
+      if (parts_.life.ends) return;
       parts_.plans.cutLate(held);
       polished = parts_.plans.isPolished();
       if (!polished) step = parts_.service.take(held);
@@ -43,7 +43,7 @@ void PlanningLoop::run(const JobClient::Here& here) {
 }
 
 PlanningLoop::Time PlanningLoop::nextPlaceLook(const Held& held) const {
-  return parts_.shows ? parts_.discovery.nextLook(held) : Time::max();
+  return parts_.life.shows ? parts_.rank.discovery.nextLook(held) : Time::max();
 }
 
 bool PlanningLoop::hasStepToPlace() const {
@@ -51,19 +51,19 @@ bool PlanningLoop::hasStepToPlace() const {
 }
 
 void PlanningLoop::doWhatIsDue() try {
-  if (parts_.shows) parts_.discovery.seek(std::chrono::steady_clock::now());
-  if (parts_.metrics.nextFile() <= std::chrono::steady_clock::now())
-    parts_.metrics.writeFile(parts_.ends);
-  if (parts_.files.nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
+  if (parts_.life.shows) parts_.rank.discovery.seek(std::chrono::steady_clock::now());
+  if (parts_.outputs.metrics.nextFile() <= std::chrono::steady_clock::now())
+    parts_.outputs.metrics.writeFile(parts_.life.ends);
+  if (parts_.outputs.files.nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
 } catch (const std::exception& error) {
   parts_.lines.warn(std::string("this run is not shown everywhere: ") + error.what());
-  parts_.discovery.giveUp(guard().hold());
+  parts_.rank.discovery.giveUp(guard().hold());
 }
 
 // Without addresses the allocator chooses some: no step depends on them.
 void PlanningLoop::placeStep() {
   try {
-    parts_.lines.debug(parts_.trained.placement()->place(&parts_.ends));
+    parts_.lines.debug(parts_.trained.placement()->place(&parts_.life.ends));
   } catch (const std::exception& error) {
     parts_.lines.debug(std::string("a step could not be placed: ") + error.what());
   }
@@ -77,7 +77,7 @@ void PlanningLoop::pollJob() try {
     if (const auto step_time = parts_.steps.stepTime())
       progress.step_ns = static_cast<Nanoseconds>(step_time->seconds * 1e9);
   }
-  parts_.job.poll(std::chrono::steady_clock::now(), progress);
+  parts_.rank.client.poll(std::chrono::steady_clock::now(), progress);
 } catch (const std::exception& error) {
   parts_.lines.debug(std::string("the job's plan: ") + error.what());
 }
@@ -88,7 +88,7 @@ void PlanningLoop::rewriteReport() {
     const Held held = guard().hold();
     any_step = parts_.steps.ended > 0;
   }
-  if (parts_.files.takesReport(any_step)) parts_.files.writeReport(parts_.report());
+  if (parts_.outputs.files.takesReport(any_step)) parts_.outputs.files.writeReport(parts_.report());
 }
 
 }  // namespace ebbtide::plugin

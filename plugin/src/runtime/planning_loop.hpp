@@ -1,22 +1,20 @@
 // PlanningLoop: what a run's planning thread does, turn by turn: what is due by a clock first, then
-// a plan that a step waits for, else what may wait: addresses, what was asked for, the job's plan.
-// Torch-free. Thread rule: the planning thread, without the guard.
+// a better plan that was found, or one that a step waits for, else what may wait: addresses, what
+// was asked for, the job's plan. Torch-free. Thread rule: the planning thread, without the guard.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <string>
 #include <utility>
 
 #include "runtime/budget_controller.hpp"
-#include "runtime/job_client.hpp"
-#include "runtime/metrics_export.hpp"
 #include "runtime/planning_service.hpp"
-#include "runtime/rank_discovery.hpp"
+#include "runtime/rank_in_job.hpp"
 #include "runtime/run_control.hpp"
-#include "runtime/run_files.hpp"
+#include "runtime/run_life.hpp"
 #include "runtime/run_lines.hpp"
+#include "runtime/run_outputs.hpp"
 #include "runtime/step_planning.hpp"
 #include "runtime/steps_so_far.hpp"
 
@@ -34,12 +32,9 @@ class PlanningLoop {
     const StepsSoFar& steps;
     TrainedMemory& trained;
     RunControl& control;
-    JobClient& job;
-    RankDiscovery& discovery;
-    MetricsExport& metrics;
-    RunFiles& files;
-    const std::atomic<bool>& shows;  // the run with a line, a port, a report
-    const std::atomic<bool>& ends;   // set with the guard held
+    RankInJob& rank;
+    RunOutputs& outputs;
+    const RunLife& life;
     std::function<std::string()> report;
     const RunLines& lines;
   };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "config/current_config.hpp"
@@ -19,6 +20,18 @@ class RunLines {
   void say(const std::string& text) const;
   void warn(const std::string& text) const;
   void debug(const std::string& text) const;
+
+  // For parts that know no more of it; it must outlive them.
+  using Tell = std::function<void(const std::string& text)>;
+  Tell teller() const {
+    return [this](const std::string& text) { say(text); };
+  }
+  Tell warner() const {
+    return [this](const std::string& text) { warn(text); };
+  }
+  Tell debugger() const {
+    return [this](const std::string& text) { debug(text); };
+  }
 
  private:
   bool isSilent() const;

@@ -33,46 +33,34 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
     : config_(std::move(config)),
       torch_version_(std::move(torch_version)),
       trained_(config_),
-      metrics_(
-          config_, torch_version_, [this](const std::string& text) { warn(text); },
-          [this](const std::string& text) { debug(text); }),
       control_(make_control(*this)),
+      replay_trust_(outputs_.metrics.series(),
+                    {.plan_without_rejected = [this] { rehearsals_.planWithoutRejected(); },
+                     .warn = lines_.warner(),
+                     .debug = lines_.debugger()}),
       planning_({.planner = config_->planner,
                  .replay_ahead = config_->replay_ahead,
                  .planning_time = config_->planning_time,
                  .work = config_->planning_work,
                  .in_its_place = searches},
-                [this](const std::string& text) { debug(text); }),
-      job_outcome_({.guard = mutex_,
-                    .budget = budget_,
-                    .metrics = metrics_,
-                    .planning = planning_,
-                    .plans = plans_}),
-      job_(
-          config_, mutex_, job_outcome_, ends_,
-          [this](const std::string& text) { lines_.say(text); },
-          [this](const std::string& text) { debug(text); }),
-      identity_({.guard = mutex_,
-                 .config = config_,
-                 .trained = trained_,
-                 .metrics = metrics_,
-                 .budget = budget_,
-                 .control = *control_,
-                 .discovery = discovery_,
-                 .torch_version = torch_version_,
-                 .settle_job =
-                     [this] {
-                       if (!ends_) job_.beginAnew(here());
-                     },
-                 .say = [this](const std::string& text) { lines_.say(text); },
-                 .warn = [this](const std::string& text) { warn(text); }}),
-      discovery_(config_, mutex_, identity_, ends_,
-                 [this](const std::string& text) { warn(text); }),
+                lines_.debugger()),
+      rank_({.guard = mutex_,
+             .config = config_,
+             .trained = trained_,
+             .metrics = outputs_.metrics,
+             .budget = budget_,
+             .control = *control_,
+             .planning = planning_,
+             .plans = plans_,
+             .ends = life_.ends,
+             .lines = lines_,
+             .torch_version = torch_version_,
+             .here = [this] { return here(); }}),
       budget_({.guard = mutex_,
                .config = config_,
                .trained = trained_,
-               .metrics = metrics_,
-               .counters = counters_,
+               .metrics = outputs_.metrics,
+               .counters = outputs_.counters,
                .keeps_everything = drops_.keepsForGood(),
                .outage = outage_.state(),
                .steps = steps_.ended,
@@ -80,25 +68,23 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .taken = steps_.taken,
                .figures = steps_.figures,
                .programs = steps_.programs,
-               .may_be_advised = [this](const Held& held) { return job_.hasStore(held); },
-               .say = [this](const std::string& text) { lines_.say(text); },
-               .warn = [this](const std::string& text) { warn(text); }}),
-      outlook_(budget_, ends_, [this](const std::string& text) { debug(text); }),
+               .may_be_advised = [this](const Held& held) { return rank_.client.hasStore(held); },
+               .say = lines_.teller(),
+               .warn = lines_.warner()}),
       plans_({.service = planning_,
               .budget = budget_,
-              .outlook = outlook_,
               .outage = outage_,
-              .job = job_,
+              .job = rank_.client,
               .trust = replay_trust_,
-              .counters = counters_,
-              .ends = ends_,
-              .debug = [this](const std::string& text) { debug(text); }}),
+              .counters = outputs_.counters,
+              .ends = life_.ends,
+              .debug = lines_.debugger()}),
       rehearsals_({.steps = steps_,
                    .trust = replay_trust_,
                    .planning = planning_,
                    .budget = budget_,
                    .outage = outage_,
-                   .warn = [this](const std::string& text) { warn(text); }}),
+                   .warn = lines_.warner()}),
       course_({.steps = steps_,
                .trained = trained_,
                .budget = budget_,
@@ -107,12 +93,7 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .planning = planning_,
                .plans = plans_,
                .control = *control_,
-               .metrics = metrics_,
-               .counters = counters_,
-               .trace = run_trace_,
-               .snapshots = snapshots_,
-               .late_backwards = late_backwards_,
-               .files = files_,
+               .outputs = outputs_,
                .lines = lines_}),
       loop_({.service = planning_,
              .plans = plans_,
@@ -120,12 +101,9 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
              .steps = steps_,
              .trained = trained_,
              .control = *control_,
-             .job = job_,
-             .discovery = discovery_,
-             .metrics = metrics_,
-             .files = files_,
-             .shows = shows_,
-             .ends = ends_,
+             .rank = rank_,
+             .outputs = outputs_,
+             .life = life_,
              .report = [this] { return reportText(); },
              .lines = lines_}) {}
 
@@ -138,12 +116,12 @@ void Session::start(Config config, std::string torch_version,
   the_session.store(session, std::memory_order_release);
   pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
                  [] {
-                   if (current()->wakes_)
+                   if (current()->life_.wakes)
                      in_child = true;
                    else
-                     current()->forked_ = true;
+                     current()->life_.forked = true;
                    current()->unlockAfterFork();
-                   current()->run_trace_.beInert();
+                   current()->outputs_.trace.beInert();
                    current()->trained_.beInert();
                  });
   std::atexit([] {
@@ -172,31 +150,32 @@ void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetB
                        std::move(facts)))
     return;
   trained_.measureOnly(budget_.measuresOnly(held));
-  metrics_.noteBudget(budget());
+  outputs_.metrics.noteBudget(budget());
 }
 
 void Session::wake(int threads) {
-  if (awake_) return;
-  wakes_ = true;
-  std::call_once(woken_, [this, threads] {
-    threads_ = threads;
-    if (forked_) trained_.beActive();
+  if (life_.awake) return;
+  life_.wakes = true;
+  std::call_once(life_.woken, [this, threads] {
+    life_.threads = threads;
+    if (life_.forked) trained_.beActive();
     readPlace();
-    budget_.verdict().noteStart(/*own=*/!forked_);
-    metrics_.noteStart();
-    run_trace_.recordUntilExit();
+    budget_.verdict().noteStart(/*own=*/!life_.forked);
+    outputs_.metrics.noteStart();
+    outputs_.trace.recordUntilExit();
     budget_.checkMemory();
-    shows_ = !forked_;  // a data loader's worker that runs forward passes is no rank
-    if (shows_) discovery_.show();
+    life_.shows = !life_.forked;  // a data loader's worker that runs forward passes is no rank
+    if (life_.shows) rank_.discovery.show();
     planning_.begin([this] { loop_.run(here()); });
-    awake_ = true;
+    life_.awake = true;
     if (current() == this) ExitSignal::install([] { current()->shutdown(); });
   });
 }
 
 JobClient::Here Session::here() const {
   const Held held = mutex_.hold();
-  return {.torch_version = torch_version_, .threads = threads_, .of_gpu = trained_.isElsewhere()};
+  return {
+      .torch_version = torch_version_, .threads = life_.threads, .of_gpu = trained_.isElsewhere()};
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -204,14 +183,14 @@ JobClient::Here Session::here() const {
 
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
-  if (discovery_.lookForGroup()) planning_.wake();
+  if (rank_.discovery.lookForGroup()) planning_.wake();
   return course_.begin(trains);
 }
 
 void Session::endStep(StepSummary summary) {
-  if (forked_ && summary.had_backward) std::call_once(shown_, [this] { showChild(); });
+  if (life_.forked && summary.had_backward) std::call_once(life_.shown, [this] { showChild(); });
   course_.end(std::move(summary));
-  job_outcome_.stopOnceAdvised();
+  rank_.outcome.stopOnceAdvised();
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -244,14 +223,14 @@ std::string Session::reportText() const {
   return plugin::reportText(held, {.budget = budget_,
                                    .steps = steps_,
                                    .trust = replay_trust_,
-                                   .job = job_,
+                                   .job = rank_.client,
                                    .torch_version = torch_version_,
-                                   .ended = ends_,
+                                   .ended = life_.ends,
                                    .passes_through = drops_.disabled()});
 }
 
 void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const {
-  if (awake_) return;
+  if (life_.awake) return;
   warn(
       fmt::format("the budget of {} was exceeded, {} at most, and no training step was seen: "
                   "nothing was dropped or spilled (only what autograd saves of operations "
@@ -262,36 +241,32 @@ void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_
 void Session::shutdown() {
   {
     const Held held = mutex_.hold();
-    if (ends_.exchange(true)) return;
+    if (life_.ends.exchange(true)) return;
     planning_.end(held);
-    run_trace_.endEarly();
-    snapshots_.endEarly();
+    outputs_.trace.endEarly();
+    outputs_.snapshots.endEarly();
   }
   planning_.join();
   // It has trained nothing, and its parent's is not its own.
-  if (forked_ && (!awake_ || !shows_)) return;
-  if (awake_ && !discovery_.settled(mutex_.hold())) settleAtEnd();
-  job_.end();
+  if (life_.forked && (!life_.awake || !life_.shows)) return;
+  if (life_.awake && !rank_.discovery.settled(mutex_.hold())) settleAtEnd();
+  rank_.client.end();
   const allocator::Statistics memory = trained_.memory().statistics();
-  if (awake_) {
+  if (life_.awake) {
     const Held held = mutex_.hold();
     steps_.figures.notePeaks(memory);
     budget_.verdict().noteViolations(held, memory.budget_violations);
-    metrics_.noteViolations(memory.budget_violations);
+    outputs_.metrics.noteViolations(memory.budget_violations);
   }
   if (memory.budget_violations > 0)
     sayExceededUntrained(budget().value_or(0), memory.mapped_peak_bytes);
-  if (awake_ && !config_->report_path.empty()) writeReport();
-  if (awake_) metrics_.writeFile(ends_);
-  if (awake_)
-    sayLastLine({.budget = budget_,
-                 .outlook = outlook_,
-                 .plans = plans_,
-                 .steps = steps_,
-                 .lines = lines_});
+  if (life_.awake && !config_->report_path.empty()) writeReport();
+  if (life_.awake) outputs_.metrics.writeFile(life_.ends);
+  if (life_.awake)
+    sayLastLine({.budget = budget_, .plans = plans_, .steps = steps_, .lines = lines_});
   control_->close();
-  run_trace_.finish();
-  snapshots_.finish();
+  outputs_.trace.finish();
+  outputs_.snapshots.finish();
 }
 
 }  // namespace ebbtide::plugin

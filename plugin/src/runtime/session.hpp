@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -15,28 +14,19 @@
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/metrics/routes.hpp"
 #include "memory/trained_memory.hpp"
-#include "observe/executor_counters.hpp"
-#include "observe/memory_snapshots.hpp"
-#include "observe/run_trace.hpp"
 #include "out_of_memory/live_shares.hpp"
 #include "plan/plan.hpp"
 #include "runtime/budget_controller.hpp"
-#include "runtime/budget_outlook.hpp"
 #include "runtime/drops_allowed.hpp"
-#include "runtime/eviction_costs.hpp"
 #include "runtime/host_outage.hpp"
-#include "runtime/job_client.hpp"
-#include "runtime/job_outcome.hpp"
-#include "runtime/late_backwards.hpp"
-#include "runtime/metrics_export.hpp"
 #include "runtime/planning_loop.hpp"
 #include "runtime/planning_service.hpp"
-#include "runtime/rank_discovery.hpp"
-#include "runtime/rank_identity.hpp"
+#include "runtime/rank_in_job.hpp"
 #include "runtime/rehearsals.hpp"
 #include "runtime/run_control.hpp"
-#include "runtime/run_files.hpp"
+#include "runtime/run_life.hpp"
 #include "runtime/run_lines.hpp"
+#include "runtime/run_outputs.hpp"
 #include "runtime/run_view.hpp"
 #include "runtime/step_course.hpp"
 #include "runtime/step_planning.hpp"
@@ -62,7 +52,7 @@ class Session {
   // any process that has not begun to train.
   static bool inChild() noexcept;
   static void noteBackwardInChild() noexcept;  // of those: says once that it is not managed
-  bool isForked() const noexcept { return forked_; }
+  bool isForked() const noexcept { return life_.forked; }
 
   // Of the rank that it is taken to be by now; what is returned stays valid, and as it was.
   const Config& config() const noexcept { return *config_; }
@@ -84,14 +74,14 @@ class Session {
   const TrainedMemory& trained() const noexcept { return trained_; }
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
-  void offerJobStore(RankJob::OpenStore open) { job_.offerStore(std::move(open)); }
-  void offerDefaultGroup(DefaultGroupOffer group) { discovery_.offerGroup(std::move(group)); }
+  void offerJobStore(RankJob::OpenStore open) { rank_.client.offerStore(std::move(open)); }
+  void offerDefaultGroup(DefaultGroupOffer group) { rank_.discovery.offerGroup(std::move(group)); }
   allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
   allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
   SpillTarget& spills() noexcept { return trained_.spills(); }
   scheduler::HostCopies hostCopies() { return trained_.hostCopies(); }
   // What it trains on is this GPU; nothing: the host's processors.
-  void noteGpu(GpuIdentity gpu) { metrics_.noteGpu(mutex_.hold(), std::move(gpu)); }
+  void noteGpu(GpuIdentity gpu) { outputs_.metrics.noteGpu(mutex_.hold(), std::move(gpu)); }
 
   // --- what is dropped (DropsAllowed)
   void notePressure() noexcept { drops_.notePressure(); }
@@ -101,11 +91,8 @@ class Session {
   bool keepsEverything() const noexcept { return drops_.keepsEverything(); }
   void disable(const std::string& why) { drops_.disable(why); }
   bool disabled() const noexcept { return drops_.disabled(); }
-  EvictionCosts& evictionCosts() noexcept { return eviction_costs_; }
-  std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
-    return eviction_costs_.transientBytes(budget().value_or(0),
-                                          budget_.verdict().told().neededBytes());
-  }
+  EvictionCosts& evictionCosts() noexcept { return drops_.costs(); }
+  std::int64_t transientBytes() const noexcept { return drops_.transientBytes(); }
 
   // Banner and server, at the first training op: launchers and data loaders that only import torch
   // stay silent.
@@ -129,11 +116,11 @@ class Session {
   void rehearsalFailed(const Plan& plan, const std::string& why) { rehearsals_.failed(plan, why); }
   bool rehearsesWithinBudget() const { return rehearsals_.keepsWithinBudget(); }
 
-  MetricsExport& exported() noexcept { return metrics_; }
-  ExecutorCounters& counters() noexcept { return counters_; }
-  RunTrace& runTrace() noexcept { return run_trace_; }
-  MemorySnapshots& snapshots() noexcept { return snapshots_; }
-  LateBackwards& lateBackwards() noexcept { return late_backwards_; }
+  MetricsExport& exported() noexcept { return outputs_.metrics; }
+  ExecutorCounters& counters() noexcept { return outputs_.counters; }
+  RunTrace& runTrace() noexcept { return outputs_.trace; }
+  MemorySnapshots& snapshots() noexcept { return outputs_.snapshots; }
+  LateBackwards& lateBackwards() noexcept { return course_.lateBackwards(); }
   ReplayTrust& replayTrust() noexcept { return replay_trust_; }
 
   // The last write to the host failed, a moment ago.
@@ -153,7 +140,9 @@ class Session {
   // One line on stderr each, tagged with the rank.
   void warn(const std::string& text) const { lines_.warn(text); }
   void debug(const std::string& text) const { lines_.debug(text); }
-  const std::atomic<bool>& ends() const noexcept { return ends_; }  // nobody waits for plans then
+  const std::atomic<bool>& ends() const noexcept {
+    return life_.ends;
+  }  // nobody waits for plans then
 
   // Not empty: the next allocation of a training thread must fail with this text.
   bool stopRequested() const noexcept { return budget_.verdict().refusal().requested(); }
@@ -177,7 +166,7 @@ class Session {
   // All programs, as if they were new; and the budget is judged again.
   void planAllAnew(const Held& held);
 
-  void writeReport() { files_.writeReport(reportText()); }
+  void writeReport() { outputs_.files.writeReport(reportText()); }
   // At exit, of the memory that a budget was to bound: nothing where a step was seen.
   void sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const;
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
@@ -194,41 +183,20 @@ class Session {
 
   CurrentConfig config_;
   const std::string torch_version_;
-  std::atomic<bool> ends_{false};  // set with the guard held
-  const RunLines lines_{config_, ends_};
+  RunLife life_;
+  const RunLines lines_{config_, life_.ends};
   TrainedMemory trained_;
-  RunTrace run_trace_{config_, trained_, [this](const std::string& text) { warn(text); }};
-  MemorySnapshots snapshots_{config_, trained_, [this](const std::string& text) { warn(text); }};
-  MetricsExport metrics_;
+  RunOutputs outputs_{config_, trained_, torch_version_, lines_};
   metrics::Routes routes_;
   const std::unique_ptr<RunControl> control_;
-  std::once_flag woken_, shown_;
-  std::atomic<bool> wakes_{false}, awake_{false};
-  bool forked_ = false;
-  std::atomic<bool> shows_{true};  // with a line, a port, a report; a forked child: once it trains
-  RunFiles files_{config_, [this](const std::string& text) { warn(text); }};
-  LateBackwards late_backwards_;
-  ExecutorCounters counters_{metrics_.series()};
-  EvictionCosts eviction_costs_;
-  ReplayTrust replay_trust_{metrics_.series(),
-                            {.plan_without_rejected = [this] { rehearsals_.planWithoutRejected(); },
-                             .warn = [this](const std::string& text) { warn(text); },
-                             .debug = [this](const std::string& text) { debug(text); }}};
-
+  ReplayTrust replay_trust_;
   PlanningService planning_;
-
   mutable SessionGuard mutex_;
-  int threads_ = 1;  // of one op, since wake(); the guard guards it
   StepsSoFar steps_;
-  DropsAllowed drops_{trained_, budget_, [this](const std::string& text) { warn(text); },
-                      [this](const std::string& text) { debug(text); }};
-  JobOutcome job_outcome_;
-  JobClient job_;
-  RankIdentity identity_;
-  RankDiscovery discovery_;
+  DropsAllowed drops_{trained_, budget_, lines_.warner(), lines_.debugger()};
+  RankInJob rank_;
   HostOutage outage_{budget_};
   BudgetController budget_;
-  BudgetOutlook outlook_;
   StepPlanning plans_;
   Rehearsals rehearsals_;
   StepCourse course_;

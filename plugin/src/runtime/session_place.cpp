@@ -5,18 +5,18 @@
 namespace ebbtide::plugin {
 
 void Session::readPlace() {
-  if (config_->isTold() && !forked_) return;
+  if (config_->isTold() && !life_.forked) return;
   const Held held = mutex_.hold();
-  discovery_.begin(held, rankPlaceFromEnvironment(), RankSocket::jobIdFromEnvironment());
+  rank_.discovery.begin(held, rankPlaceFromEnvironment(), RankSocket::jobIdFromEnvironment());
   budget_.takeAtOnce(held);  // no step has begun
 }
 
 // The first step of a forked child that ran backward is over: it trains.
 void Session::showChild() {
-  discovery_.showChild();
+  rank_.discovery.showChild();
   {
     const Held held = mutex_.hold();
-    shows_ = true;
+    life_.shows = true;
   }
   planning_.wake();  // the planning thread does the rest
 }
@@ -28,8 +28,8 @@ void Session::settleAtEnd() {
     const Held held = mutex_.hold();
     refused = budget_.verdict().refusal().stop(held).raised();
   }
-  if (!refused) return discovery_.settleAtEnd();
-  metrics_.openFile();
+  if (!refused) return rank_.discovery.settleAtEnd();
+  outputs_.metrics.openFile();
 }
 
 }  // namespace ebbtide::plugin

@@ -23,12 +23,12 @@ RunView Session::view(const Held& held) const {
   }
   const bool all_held = budget_.openSteps(held).settled() &&
                         trained_.memory().ledger().overruns() == steps_.taken.violationsBefore();
-  return {.awake = awake_,
-          .ended = ends_,
+  return {.awake = life_.awake,
+          .ended = life_.ends,
           .passes_through = drops_.disabled(),
           .keeps_everything = drops_.keepsForGood(),
-          .gpu = metrics_.gpu(held),
-          .stages = metrics_.stages(held),
+          .gpu = outputs_.metrics.gpu(held),
+          .stages = outputs_.metrics.stages(held),
           .budget_bytes = budget(),
           .budget_number = budget_.number(held),
           .mode = budget_.modeName(held),

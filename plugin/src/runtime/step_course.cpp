@@ -49,15 +49,15 @@ StepStart StepCourse::begin(bool trains) {
   StepStart start;
   start.number = steps(held).ended + 1;
   start.opened = parts_.budget.beginStep(held);
-  parts_.trace.beginStep(start.number);
-  parts_.snapshots.beginStep(start.number);
+  parts_.outputs.trace.beginStep(start.number);
+  parts_.outputs.snapshots.beginStep(start.number);
   start.plan = steps(held).programs.expectedPlan(start.number);
   // The guess may be wrong, and the step one that has a plan: its first op tells.
   const bool observed = (steps(held).to_record.any() || steps(held).programs.anyPlan()) &&
                         !parts_.drops.keepsEverything();
   start.record_ops = observed || parts_.drops.pressed();
   start.hooks = start.record_ops || parts_.budget.bytes().has_value() ||
-                parts_.late_backwards.stepsGoOn() || parts_.late_backwards.crossHints();
+                late_backwards_.stepsGoOn() || late_backwards_.crossHints();
   if (parts_.drops.keepsEverything()) {
     start.plan = nullptr;
     start.record_ops = start.hooks = false;
@@ -75,8 +75,8 @@ StepStart StepCourse::begin(bool trains) {
   steps(held).taken.begin(memory);
   steps(held).begun = {.at = RunClock::now(),
                        .memory = memory,
-                       .executor = parts_.counters.totals(),
-                       .late_backwards = parts_.late_backwards.count()};
+                       .executor = parts_.outputs.counters.totals(),
+                       .late_backwards = late_backwards_.count()};
   return start;
 }
 
@@ -152,7 +152,7 @@ void StepCourse::end(StepSummary summary) {
   if (!ended) return;
   summary.trace.host = parts_.trained.hostCopies();
   const auto trace = std::make_shared<const scheduler::Trace>(std::move(summary.trace));
-  if (!config().trace_dir.empty()) parts_.files.writeTrace(*trace, ended->number);
+  if (!config().trace_dir.empty()) parts_.outputs.files.writeTrace(*trace, ended->number);
   BudgetVerdict& verdict = parts_.budget.verdict();
   // The error that ended a step has told it; where the program goes on, the next step's line does.
   if (const auto& growth = ended->growth;
@@ -184,8 +184,8 @@ std::optional<StepCourse::EndedStep> StepCourse::noteEnd(const Held& held, StepS
   const double elapsed =
       std::chrono::duration<double>(RunClock::now() - steps(held).begun.at).count();
   ++steps(held).ended;
-  parts_.trace.endStep(steps(held).ended);
-  parts_.snapshots.endStep(steps(held).ended);
+  parts_.outputs.trace.endStep(steps(held).ended);
+  parts_.outputs.snapshots.endStep(steps(held).ended);
   steps(held).programs.noteActive(summary.plan, steps(held).ended);
   steps(held).figures.addStep(elapsed);
   // One that another step kept from being recorded is still to be recorded.
@@ -203,17 +203,17 @@ std::optional<StepCourse::EndedStep> StepCourse::noteEnd(const Held& held, StepS
   parts_.outage.endStep(held,
                         {summary, steps(held).begun.memory, memory, parts_.planning.isBusy(held)});
   verdict.exportSmallest(held);
-  parts_.metrics.noteStep(held, {.memory = memory,
-                                 .figures = steps(held).figures,
-                                 .plan = steps(held).programs.active().plan(),
-                                 .seconds = elapsed});
+  parts_.outputs.metrics.noteStep(held, {.memory = memory,
+                                         .figures = steps(held).figures,
+                                         .plan = steps(held).programs.active().plan(),
+                                         .seconds = elapsed});
   noteTaken(held, memory, elapsed, steps(held).programs.noteStep(summary));
   parts_.budget.learn(held, summary);
-  parts_.metrics.learnStages(held, summary);
+  parts_.outputs.metrics.learnStages(held, summary);
   parts_.budget.check().noteStep(summary, steps(held).ended);
   if (!summary.recorded) return std::nullopt;
   steps(held).figures.noteTimeline(summary.trace);
-  const bool part = parts_.late_backwards.count() > steps(held).begun.late_backwards;
+  const bool part = late_backwards_.count() > steps(held).begun.late_backwards;
   EndedStep ended{.number = steps(held).ended,
                   .budget_number = parts_.budget.number(held),
                   .first = steps(held).ended == 1,
@@ -234,9 +234,10 @@ void StepCourse::judge(const Held& held, const StepSummary& summary,
   if (known != nullptr) ++known->steps;
   if (known != nullptr && !parts_.budget.bytes())
     known->notePlainPeak(memory.allocated_peak_bytes, steps(held).begun.activation_bytes);
-  const ExecutorCounters::Totals done = parts_.counters.totals() - steps(held).begun.executor;
+  const ExecutorCounters::Totals done =
+      parts_.outputs.counters.totals() - steps(held).begun.executor;
   debugStep(held, summary, memory, done);
-  if (summary.followed) parts_.counters.addFollowedStep();
+  if (summary.followed) parts_.outputs.counters.addFollowedStep();
   const StepVerdict verdict =
       verdictOn({summary, memory, done}, known, parts_.planning.isBusy(held));
   if (verdict.followed_plan) known->noteFollowed(verdict.peak_bytes, verdict.offloads_slowly);
@@ -275,7 +276,8 @@ void StepCourse::recordSpilling(const Held& held, const Program* known) {
 // For those who ask what steps take; and a budget that was asked for is held, or taken back.
 void StepCourse::noteTaken(const Held& held, const allocator::Statistics& memory, double seconds,
                            std::uint64_t program) {
-  const ExecutorCounters::Totals done = parts_.counters.totals() - steps(held).begun.executor;
+  const ExecutorCounters::Totals done =
+      parts_.outputs.counters.totals() - steps(held).begun.executor;
   steps(held).taken.end(memory,
                         {.number = steps(held).ended,
                          .program = program,

@@ -11,18 +11,14 @@
 #include <optional>
 #include <utility>
 
-#include "observe/executor_counters.hpp"
-#include "observe/memory_snapshots.hpp"
-#include "observe/run_trace.hpp"
 #include "runtime/budget_controller.hpp"
 #include "runtime/drops_allowed.hpp"
 #include "runtime/host_outage.hpp"
 #include "runtime/late_backwards.hpp"
-#include "runtime/metrics_export.hpp"
 #include "runtime/planning_service.hpp"
 #include "runtime/run_control.hpp"
-#include "runtime/run_files.hpp"
 #include "runtime/run_lines.hpp"
+#include "runtime/run_outputs.hpp"
 #include "runtime/step_planning.hpp"
 #include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
@@ -43,12 +39,7 @@ class StepCourse {
     PlanningService& planning;
     StepPlanning& plans;
     RunControl& control;
-    MetricsExport& metrics;
-    ExecutorCounters& counters;
-    RunTrace& trace;
-    MemorySnapshots& snapshots;
-    const LateBackwards& late_backwards;
-    RunFiles& files;
+    RunOutputs& outputs;
     const RunLines& lines;
   };
   explicit StepCourse(Parts parts) : parts_(std::move(parts)) {}
@@ -69,6 +60,7 @@ class StepCourse {
   bool releaseLog(const std::shared_ptr<EventLog>& log);
   bool wantsTrace(const StepSummary& summary) const;
   void end(StepSummary summary);
+  LateBackwards& lateBackwards() noexcept { return late_backwards_; }
   bool measuredAll() const;  // the steps that `ebbtide fit` asked for: the process is to end
 
  private:
@@ -92,6 +84,7 @@ class StepCourse {
   void analyse(const scheduler::Trace& trace, bool first_step, bool alone, int budget_number);
 
   const Parts parts_;
+  LateBackwards late_backwards_;
 };
 
 }  // namespace ebbtide::plugin

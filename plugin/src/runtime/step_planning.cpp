@@ -56,7 +56,7 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
 StepPlanning::StepPlanning(Parts parts)
     : service_(parts.service),
       budget_(parts.budget),
-      outlook_(parts.outlook),
+      outlook_(parts.budget, parts.ends, parts.debug),
       outage_(parts.outage),
       job_(parts.job),
       trust_(parts.trust),

@@ -36,7 +36,6 @@ class StepPlanning {
   struct Parts {  // of the run; they outlive this, and are not used before it is made
     PlanningService& service;
     BudgetController& budget;
-    BudgetOutlook& outlook;
     HostOutage& outage;
     JobClient& job;
     ReplayTrust& trust;
@@ -75,6 +74,7 @@ class StepPlanning {
                                            const scheduler::Schedule& schedule) const noexcept;
   void beginBudget(const Held&) { said_plans_ = 0; }  // another one holds: plans are said again
   void sayUnsaid(const Held& held);                   // at exit
+  const BudgetOutlook& outlook() const noexcept { return outlook_; }
 
  private:
   const JudgedRun& run() const noexcept { return budget_.run(); }
@@ -120,7 +120,7 @@ class StepPlanning {
 
   PlanningService& service_;
   BudgetController& budget_;
-  BudgetOutlook& outlook_;
+  BudgetOutlook outlook_;
   HostOutage& outage_;
   JobClient& job_;
   ReplayTrust& trust_;

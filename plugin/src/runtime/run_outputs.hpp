@@ -1,0 +1,35 @@
+// RunOutputs: what a run tells those who look on: its series, what its executor did, what happened
+// when, what its memory held, its files. Torch-free.
+#pragma once
+
+#include <string>
+
+#include "config/current_config.hpp"
+#include "memory/trained_memory.hpp"
+#include "observe/executor_counters.hpp"
+#include "observe/memory_snapshots.hpp"
+#include "observe/run_trace.hpp"
+#include "runtime/metrics_export.hpp"
+#include "runtime/run_files.hpp"
+#include "runtime/run_lines.hpp"
+
+namespace ebbtide::plugin {
+
+struct RunOutputs {
+  // All of it must outlive this.
+  RunOutputs(const CurrentConfig& config, TrainedMemory& trained, const std::string& torch_version,
+             const RunLines& lines)
+      : trace(config, trained, lines.warner()),
+        snapshots(config, trained, lines.warner()),
+        metrics(config, torch_version, lines.warner(), lines.debugger()),
+        counters(metrics.series()),
+        files(config, lines.warner()) {}
+
+  RunTrace trace;
+  MemorySnapshots snapshots;
+  MetricsExport metrics;
+  ExecutorCounters counters;
+  RunFiles files;
+};
+
+}  // namespace ebbtide::plugin
