@@ -130,27 +130,27 @@ void EventLog::startAt(const ThreadMoment& moment) {
 
 void EventLog::addMessage(const GroupMessage& message, const ThreadMoment& moment) {
   const Held held = guard_.hold();
-  if (messages_.size() >= kMostMarks) return;
+  if (marks_.messages.size() >= kMostMarks) return;
   const std::int32_t peer = message.message.peer;
   const bool any = peer == scheduler::kNone && message.message.receive;
   if (message.rank < 0 || message.rank >= message.size || message.message.bytes < 0) return;
   if (!any && (peer < 0 || peer >= message.size)) return;
-  if (messages_.empty()) group_ = message;
-  if (message.group != group_.group || message.size != group_.size) return;
-  const auto id = static_cast<std::int32_t>(messages_.size());
-  messages_.push_back(message.message);
-  messages_.back().busy_ns = busySinceStart(held, moment);
+  if (marks_.messages.empty()) marks_.group = message;
+  if (message.group != marks_.group.group || message.size != marks_.group.size) return;
+  const auto id = static_cast<std::int32_t>(marks_.messages.size());
+  marks_.messages.push_back(message.message);
+  marks_.messages.back().busy_ns = busySinceStart(held, moment);
   insert(held,
          {Kind::kMessage, id, std::max<scheduler::Nanoseconds>(0, sinceStart(held, moment.at))});
 }
 
 std::int32_t EventLog::beginScope(std::string name, const ThreadMoment& moment) {
   const Held held = guard_.hold();
-  if (scopes_.size() >= kMostMarks) return scheduler::kNone;
-  const auto id = static_cast<std::int32_t>(scopes_.size());
+  if (marks_.scopes.size() >= kMostMarks) return scheduler::kNone;
+  const auto id = static_cast<std::int32_t>(marks_.scopes.size());
   const scheduler::Nanoseconds busy_ns = busySinceStart(held, moment);
-  scopes_.push_back({std::move(name), busy_ns, busy_ns});
-  ended_.push_back(false);
+  marks_.scopes.push_back({std::move(name), busy_ns, busy_ns});
+  marks_.ended.push_back(false);
   insert(held,
          {Kind::kScopeBegin, id, std::max<scheduler::Nanoseconds>(0, sinceStart(held, moment.at))});
   return id;
@@ -159,12 +159,13 @@ std::int32_t EventLog::beginScope(std::string name, const ThreadMoment& moment) 
 void EventLog::endScope(std::int32_t scope, const ThreadMoment& moment) {
   const Held held = guard_.hold();
   const auto place = static_cast<std::size_t>(scope);
-  if (scope >= 0 && place < ended_.size() && !ended_[place]) end(held, place, moment);
+  if (scope >= 0 && place < marks_.ended.size() && !marks_.ended[place]) end(held, place, moment);
 }
 
 void EventLog::end(const Held& held, std::size_t scope, const ThreadMoment& moment) {
-  scopes_[scope].end_busy_ns = std::max(scopes_[scope].begin_busy_ns, busySinceStart(held, moment));
-  ended_[scope] = true;
+  marks_.scopes[scope].end_busy_ns =
+      std::max(marks_.scopes[scope].begin_busy_ns, busySinceStart(held, moment));
+  marks_.ended[scope] = true;
   insert(held, {Kind::kScopeEnd, static_cast<std::int32_t>(scope),
                 std::max<scheduler::Nanoseconds>(0, sinceStart(held, moment.at))});
 }
@@ -217,17 +218,17 @@ std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
 void EventLog::moveInto(scheduler::Trace& trace) {
   const Held held = guard_.hold();
   const ThreadMoment last = ThreadMoment::now();
-  for (std::size_t scope = 0; scope < ended_.size(); ++scope) {
-    if (!ended_[scope]) end(held, scope, last);
+  for (std::size_t scope = 0; scope < marks_.ended.size(); ++scope) {
+    if (!marks_.ended[scope]) end(held, scope, last);
   }
-  ended_.clear();
-  if (!messages_.empty()) {
-    trace.group = group_.group;
-    trace.group_rank = group_.rank;
-    trace.group_size = group_.size;
+  marks_.ended.clear();
+  if (!marks_.messages.empty()) {
+    trace.group = marks_.group.group;
+    trace.group_rank = marks_.group.rank;
+    trace.group_size = marks_.group.size;
   }
-  trace.messages = std::exchange(messages_, {});
-  trace.scopes = std::exchange(scopes_, {});
+  trace.messages = std::exchange(marks_.messages, {});
+  trace.scopes = std::exchange(marks_.scopes, {});
   trace.base_bytes = base_bytes_;
   trace.duration_ns = now(held);
   trace.blocks = std::move(blocks_);

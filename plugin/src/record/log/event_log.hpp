@@ -134,10 +134,13 @@ class EventLog final : public allocator::Observer {
   std::vector<scheduler::TraceEvent> events_;
   std::size_t updated_at_ = SIZE_MAX;  // of the events
   scheduler::Nanoseconds busy_start_ns_ = ThreadMoment::now().busy_ns;
-  GroupMessage group_;  // the first message
-  std::vector<scheduler::TraceMessage> messages_;
-  std::vector<scheduler::TraceScope> scopes_;
-  std::vector<bool> ended_;  // per scope
+  struct Marks {
+    GroupMessage group;  // the first message
+    std::vector<scheduler::TraceMessage> messages;
+    std::vector<scheduler::TraceScope> scopes;
+    std::vector<bool> ended;  // per scope
+  };
+  Marks marks_;
   std::vector<std::string> nodes_;
   std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
   std::size_t most_events_ = kMostAfter;
