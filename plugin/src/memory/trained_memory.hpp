@@ -56,7 +56,6 @@ class TrainedMemory {
   void watchLater(std::int64_t step, std::int64_t base_bytes);
   void forgetLater();
   LaterBlocks& later() noexcept { return later_; }
-  const LaterBlocks& later() const noexcept { return later_; }
 
   // --- budget
   std::optional<std::int64_t> budgetBytes() const noexcept;        // in force; nothing: none
@@ -64,11 +63,10 @@ class TrainedMemory {
   void measureOnly(bool only) noexcept { measures_only_ = only; }  // no entry is the rank's
   // What a budget may be of, as it is now: the memory that the rank shares. Reads files.
   scheduler::BudgetFacts memoryFacts() const;
-  std::int64_t headroomBytes() const { return headroomBytes(budgetBytes().value_or(0)); }
+  // Of that budget, that no plan uses.
+  std::int64_t headroomBytes(std::int64_t budget_bytes) const;
   std::int64_t planningCapBytes() const { return planningCapBytes(budgetBytes()); }
-  // The same under another budget.
-  std::int64_t headroomBytes(std::int64_t budget_bytes) const;  // of it, that no plan uses
-  std::int64_t planningCapBytes(std::optional<std::int64_t> budget_bytes) const;
+  std::int64_t planningCapBytes(std::optional<std::int64_t> budget_bytes) const;  // of another one
   scheduler::BudgetMargins margins() const;  // all of this in one, as it is now
   // Of each budget, besides: what others hold, and what lies in no block.
   std::int64_t unplannedBytes() const;

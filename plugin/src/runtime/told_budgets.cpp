@@ -14,7 +14,7 @@ std::int64_t ToldBudgets::smallestBytes() const noexcept {
 
 std::int64_t ToldBudgets::neededBytes() const noexcept {
   const Bytes needed = floor_.neededBytes();
-  return needed > 0 ? needed + trained_.headroomBytes() : 0;
+  return needed > 0 ? needed + trained_.headroomBytes(trained_.budgetBytes().value_or(0)) : 0;
 }
 
 std::int64_t ToldBudgets::heldBytes() const noexcept {
