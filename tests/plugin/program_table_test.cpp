@@ -91,24 +91,24 @@ TEST(ProgramTable, PlansThatCountOnTheHostAreDroppedAndMadeAnew) {
   EXPECT_FALSE(programs.dropPlans(of_host));
   programs[8].plan = planOf(8, 1);
   programs[9].plan = planOf(9);
-  programs[9].later_plan = planOf(9, 1);
+  programs[9].later.plan = planOf(9, 1);
   EXPECT_TRUE(programs.dropPlans(of_host));
   EXPECT_NE(programs[7].plan, nullptr);
   EXPECT_FALSE(programs[7].replan);
   EXPECT_EQ(programs[8].plan, nullptr);
   EXPECT_TRUE(programs[8].replan);
   EXPECT_NE(programs[9].plan, nullptr);  // it stays until there is another one
-  EXPECT_EQ(programs[9].later_plan, nullptr);
+  EXPECT_EQ(programs[9].later.plan, nullptr);
   EXPECT_TRUE(programs[9].replan);
 }
 
 TEST(ProgramTable, AnotherBudgetKeepsPlansUnlessItIsSmaller) {
   ProgramTable programs;
   programs[7].plan = planOf(7);
-  programs[7].later_plan = planOf(7);
+  programs[7].later.plan = planOf(7);
   programs.beginAnew(/*drop=*/false);
   EXPECT_NE(programs[7].plan, nullptr);
-  EXPECT_EQ(programs[7].later_plan, nullptr);
+  EXPECT_EQ(programs[7].later.plan, nullptr);
   EXPECT_TRUE(programs.anyPlan());
   programs.beginAnew(/*drop=*/true);
   EXPECT_FALSE(programs.anyPlan());

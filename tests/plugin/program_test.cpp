@@ -12,11 +12,11 @@ TEST(Program, ALaterPlanTakesItsPlaceAtItsStep) {
   Program program;
   const auto now = std::make_shared<Plan>(), later = std::make_shared<Plan>();
   program.plan = now;
-  program.later_plan = later;
-  program.later_from = 7;
+  program.later.plan = later;
+  program.later.from = 7;
   EXPECT_EQ(program.planAt(6), now);
   EXPECT_EQ(program.planAt(7), later);
-  EXPECT_EQ(program.later_plan, nullptr);
+  EXPECT_EQ(program.later.plan, nullptr);
   EXPECT_EQ(program.planAt(6), later);  // a step that began late: there is no way back
 }
 
@@ -32,12 +32,12 @@ TEST(Program, APlanComesIntoForceAtOnceOrLater) {
   EXPECT_EQ(program.slow_offloads, 0);
   EXPECT_TRUE(program.adopt(second, 200, /*from=*/6, /*next=*/5));
   EXPECT_EQ(program.plan, first);
-  EXPECT_EQ(program.later_plan, second);
-  EXPECT_EQ(program.later_from, 6);
+  EXPECT_EQ(program.later.plan, second);
+  EXPECT_EQ(program.later.from, 6);
   EXPECT_EQ(program.predicted_peak_bytes, 200);
   EXPECT_FALSE(program.adopt(nullptr, 300, /*from=*/0, /*next=*/5));  // nothing is dropped any more
   EXPECT_EQ(program.plan, nullptr);
-  EXPECT_EQ(program.later_plan, nullptr);
+  EXPECT_EQ(program.later.plan, nullptr);
   EXPECT_EQ(program.plans_made, 2);
 }
 
@@ -93,7 +93,7 @@ TEST(Program, ComparedOpsAddUp) {
   second.replayed = {false, false, true, true};
   program.noteRehearsed(first);
   program.noteRehearsed(second);
-  EXPECT_EQ(program.compared, (std::set<OpId>{0, 2, 3}));
+  EXPECT_EQ(program.rehearsals.compared, (std::set<OpId>{0, 2, 3}));
 }
 
 // The step with the larger peak made 40, that with the smaller one 90.

@@ -12,14 +12,14 @@ void Program::askAgain() {
 
 // Until then its plan holds.
 void Program::forgetVerdict() {
-  compared.clear();
+  rehearsals.compared.clear();
   asked = said_plan = false;
-  replans = partial_rehearsals = failed_rehearsals = slow_offloads = 0;
+  replans = rehearsals.partial = rehearsals.failed = slow_offloads = 0;
 }
 
 const std::shared_ptr<Plan>& Program::planAt(std::int64_t step) {
-  if (later_plan != nullptr && step >= later_from) {
-    plan = std::exchange(later_plan, nullptr);
+  if (later.plan != nullptr && step >= later.from) {
+    plan = std::exchange(later.plan, nullptr);
     first = {};
   }
   return plan;
@@ -29,10 +29,10 @@ bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::
                     std::int64_t next) {
   const bool same = adopted != nullptr && plan != nullptr && adopted->course == plan->course;
   const bool again = adopted != nullptr && plans_made++ > 0 && !same;
-  later_plan = nullptr;
+  later.plan = nullptr;
   if (from > next) {
-    later_plan = std::move(adopted);
-    later_from = from;
+    later.plan = std::move(adopted);
+    later.from = from;
   } else {
     if (plan != nullptr) replan = false;  // it was that one which steps found wanting
     awaits_search = false;
@@ -46,7 +46,7 @@ bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::
 }
 
 void Program::dropPlan() {
-  plan = later_plan = nullptr;
+  plan = later.plan = nullptr;
   first = {};
 }
 
@@ -63,13 +63,13 @@ void Program::noteFollowed(std::int64_t peak, bool slowly) {
 
 void Program::noteRehearsed(const Plan& whole) {
   for (std::size_t op = 0; op < whole.replayed.size(); ++op) {
-    if (whole.replayed[op]) compared.insert(static_cast<OpId>(op));
+    if (whole.replayed[op]) rehearsals.compared.insert(static_cast<OpId>(op));
   }
 }
 
 bool Program::hasCompared(const Plan& of) const {
   for (std::size_t op = 0; op < of.replayed.size(); ++op) {
-    if (of.replayed[op] && !compared.contains(static_cast<OpId>(op))) return false;
+    if (of.replayed[op] && !rehearsals.compared.contains(static_cast<OpId>(op))) return false;
   }
   return true;
 }

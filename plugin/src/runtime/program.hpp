@@ -38,23 +38,29 @@ struct Program {
 
   std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
   std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled
-  std::shared_ptr<Plan> later_plan;       // takes its place when step later_from begins
-  std::int64_t later_from = 0;
+  struct Later {                          // a plan that takes its place
+    std::shared_ptr<Plan> plan;
+    std::int64_t from = 0;  // when that step begins
+  };
+  Later later;
   FirstPlan first;  // that in force, if it is one
   scheduler::OpDurations durations;
   std::uint64_t first_op_signature = 0;
-  std::set<OpId> compared;  // ops whose replay equalled the original, at this place
-  bool asked = false;       // a plan was asked for
-  bool replan = false;      // and is to be asked for again
+  struct Rehearsed {
+    std::set<OpId> compared;  // ops whose replay equalled the original, at this place
+    int partial = 0;
+    int failed = 0;  // and those that were partial too often
+  };
+  Rehearsed rehearsals;
+  bool asked = false;   // a plan was asked for
+  bool replan = false;  // and is to be asked for again
   bool from_first_step = false;
   bool awaits_search = false;  // that goes on: its first plan failed
   bool unpolished = false;     // a better plan is still to be searched for: another one's was
   bool said_plan = false;
   int replans = 0;
   int plans_made = 0;
-  int partial_rehearsals = 0;
-  int failed_rehearsals = 0;  // and those that were partial too often
-  int slow_offloads = 0;      // steps in a row
+  int slow_offloads = 0;  // steps in a row
   std::int64_t steps = 0;
   std::int64_t plain_peak_bytes = 0;  // nothing dropped
   std::int64_t activation_bytes = 0;

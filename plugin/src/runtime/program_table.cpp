@@ -43,9 +43,9 @@ bool ProgramTable::dropPlans(const std::function<bool(const Plan&)>& does) {
   bool any = false;
   for (auto& [signature, known] : programs_) {
     const bool now = known.plan && does(*known.plan);
-    if (!now && !(known.later_plan && does(*known.later_plan))) continue;
+    if (!now && !(known.later.plan && does(*known.later.plan))) continue;
     if (now) known.dropPlan();
-    known.later_plan = nullptr;
+    known.later.plan = nullptr;
     known.replan = any = true;
   }
   return any;
@@ -53,7 +53,7 @@ bool ProgramTable::dropPlans(const std::function<bool(const Plan&)>& does) {
 
 void ProgramTable::beginAnew(bool drop) {
   for (auto& [signature, known] : programs_) {
-    known.later_plan = nullptr;
+    known.later.plan = nullptr;
     if (drop) known.dropPlan();
   }
 }

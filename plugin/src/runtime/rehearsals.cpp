@@ -31,7 +31,7 @@ void Rehearsals::rehearsed(const Plan& plan, bool whole) {
     known.plan->trusted = true;
   if (whole || known.plan.get() != &plan) return;
   // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
-  if (++known.partial_rehearsals % kPartialRehearsals == 0) planAnew(held, known);
+  if (++known.rehearsals.partial % kPartialRehearsals == 0) planAnew(held, known);
 }
 
 // A first plan that fails says nothing of what a search finds, and takes none of its turns. Where
@@ -41,7 +41,7 @@ void Rehearsals::planAnew(const Held& held, Program& known) {
   const bool searched =
       first && parts_.planning.improved(held) == known.plan && !parts_.planning.isCut();
   known.dropPlan();
-  ++known.failed_rehearsals;
+  ++known.rehearsals.failed;
   if (searched) {
     known.awaits_search = true;
     parts_.planning.need(held);

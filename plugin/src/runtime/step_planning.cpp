@@ -201,7 +201,7 @@ void StepPlanning::preferCompared(const scheduler::Trace& trace, bool first_step
     const auto known = run().programs.find(trace.signature);
     if (known == run().programs.end()) return;
     for (std::size_t op = 0; op < compared.ops.size(); ++op) {
-      const bool was = known->second.compared.contains(static_cast<OpId>(op));
+      const bool was = known->second.rehearsals.compared.contains(static_cast<OpId>(op));
       compared.ops[op].rerunnable = compared.ops[op].rerunnable && was;
       any = any || was;
     }
@@ -274,10 +274,10 @@ bool StepPlanning::takesFirst(const Held& held, const scheduler::Trace& trace,
   if (trace.group_size > 1 || outage_.began()) return false;
   if (ends_ || budget_number != budget_.number(held)) return false;
   const auto program = run().programs.find(trace.signature);
-  if (program == run().programs.end() || program->second.later_plan != nullptr) return false;
+  if (program == run().programs.end() || program->second.later.plan != nullptr) return false;
   const Program& known = program->second;
   // One that could not be rehearsed would be found again.
-  return known.first.is(known.plan) || (known.plan == nullptr && known.failed_rehearsals == 0);
+  return known.first.is(known.plan) || (known.plan == nullptr && known.rehearsals.failed == 0);
 }
 
 // Of a first plan that is in force, what it comes to in this step.
@@ -396,7 +396,7 @@ void StepPlanning::take(const Held& held, const AskedPlan& asked) {
   putInForce(held, known, asked.plan, asked.predicted_peak_bytes);
   known.plain_peak_bytes = asked.plain_peak_bytes;
   known.from_first_step = asked.first_step;
-  known.replans = known.failed_rehearsals = 0;
+  known.replans = known.rehearsals.failed = 0;
   known.replan = known.unpolished = false;
   // The other ranks of its job wait for its word on the new budget: it is planned once more.
   known.asked = asked.trace.group_size <= 1;
