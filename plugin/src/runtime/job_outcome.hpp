@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "runtime/budget_controller.hpp"
@@ -27,7 +26,7 @@ class JobOutcome final : public JobClient::Process {
     PlanningService& planning;
     StepPlanning& plans;
   };
-  explicit JobOutcome(Parts parts) : parts_(std::move(parts)) {}
+  explicit JobOutcome(const Parts& parts) : parts_(parts) {}
 
   bool foundStages(const std::vector<std::int32_t>& stages) override;
   void seeStages(const std::vector<std::int32_t>& stages) override;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <exception>
+#include <utility>
 
 #include "ebbtide/scheduler/graph_builder.hpp"
 #include "runtime/step_judge.hpp"

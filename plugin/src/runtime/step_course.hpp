@@ -9,7 +9,6 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include "runtime/budget_controller.hpp"
 #include "runtime/drops_allowed.hpp"
@@ -42,7 +41,7 @@ class StepCourse {
     RunOutputs& outputs;
     const RunLines& lines;
   };
-  explicit StepCourse(Parts parts) : parts_(std::move(parts)) {}
+  explicit StepCourse(const Parts& parts) : parts_(parts) {}
 
   // `trains`: false: the thread's steps have run nothing backward so far. It takes no turn from
   // another one, and is no word on the budget.
