@@ -53,6 +53,23 @@ nlohmann::json ofMargins(const TrainedMemory& memory) {
           {"available_bytes", facts.available_bytes.value_or(0)}};
 }
 
+nlohmann::json ofPlacement(allocator::DeviceMemory& memory) {
+  const allocator::Statistics statistics = memory.statistics();
+  const allocator::PlacedBytes placed = memory.planned().placedBytes();
+  return {{"placed_blocks", statistics.planned_allocations},
+          {"misplaced_blocks", statistics.plan_deviations},
+          {"placed_bytes", placed.placed},
+          {"misplaced_bytes", placed.misplaced + placed.short_of_pages}};
+}
+
+nlohmann::json ofVerdict(const SessionGuard::Held& held, const BudgetVerdict& verdict) {
+  return {{"smallest_budget_without_spilling_bytes", verdict.notices().withoutSpillBytes(held)},
+          {"budget_violations", verdict.violations(held)},
+          {"smallest_feasible_budget_bytes", verdict.told().smallestBytes()},
+          {"needed_bytes", verdict.floorBytes()},
+          {"dominating", verdict.refusal().savedText(held)}};
+}
+
 // nullptr: the rank's steps exchange no messages with others.
 nlohmann::json ofJob(const std::optional<JobTraffic>& traffic) {
   if (!traffic) return nullptr;
@@ -74,8 +91,6 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
   scheduler::ActivationShares shares = largest.shares;
   shares.addRestOf(largest.activation_bytes);
   const Bytes activation_bytes = shares.totalBytes();
-  const allocator::Statistics memory = trained.memory().statistics();
-  const allocator::PlacedBytes placed = trained.memory().planned().placedBytes();
   const auto step_time = steps.stepTime();
   const RankBudget& of_rank = run.budget.ofRank(held);
   const BudgetVerdict& verdict = run.budget.verdict();
@@ -102,15 +117,9 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
       {"mapped_peak_bytes", figures.mappedPeakBytes()},
       {"first_step_peak_bytes", steps.first_peak_bytes},
       {"predicted_peak_bytes", program.predicted_peak_bytes},
-      {"smallest_budget_without_spilling_bytes", verdict.notices().withoutSpillBytes(held)},
-      {"budget_violations", verdict.violations(held)},
       {"others_bytes", trained.othersBytes()},
       {"used_peak_bytes", figures.usedPeakBytes()},
       {"uncounted_bytes", figures.uncountedBytes()},
-      {"placed_blocks", memory.planned_allocations},
-      {"misplaced_blocks", memory.plan_deviations},
-      {"placed_bytes", placed.placed},
-      {"misplaced_bytes", placed.misplaced + placed.short_of_pages},
       {"steps", steps.ended},
       {"step_seconds",
        {{"first", figures.firstSeconds()},
@@ -119,16 +128,15 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
       {"audited", run.trust.equalReplays()},
       {"rejected", run.trust.rejectedReplays()},
       {"rehearsed_steps", run.trust.rehearsedSteps()},
-      {"smallest_feasible_budget_bytes", verdict.told().smallestBytes()},
-      {"needed_bytes", verdict.floorBytes()},
       {"margins", ofMargins(trained)},
-      {"dominating", verdict.refusal().savedText(held)},
       {"pass_through", run.passes_through},
       {"timeline", timelineJson(*figures.timeline())},
       {"plan", planSummary(plan, programs.active().firstStep())},
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(run.job.traffic())},
   };
+  report.update(ofVerdict(held, verdict));
+  report.update(ofPlacement(trained.memory()));
   report.update(ofExecutor(run.budget.run().counters.totals()));
   return report.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
 }
