@@ -2,7 +2,7 @@
 // option that the one has and the other has not is refused beside the other.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 #include <vector>
 

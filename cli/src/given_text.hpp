@@ -1,7 +1,7 @@
 // Options whose text may not be empty: "" is a variable that a script forgot to set.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 
 namespace ebbtide::cli {

@@ -1,7 +1,7 @@
 // The arguments that say which graph: GRAPH, --format, --model.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 
 #include "ebbtide/scheduler/graph.hpp"

@@ -1,7 +1,7 @@
 // The arguments that say how to plan: --planner, --option and those of SearchLimits.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 #include <vector>
 

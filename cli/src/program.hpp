@@ -1,7 +1,7 @@
 // The program's whole tree of verbs and options: what is parsed, completed and described.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 
 namespace ebbtide::cli {

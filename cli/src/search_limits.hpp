@@ -2,7 +2,7 @@
 // own way.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <chrono>
 #include <cstdint>
 #include <string>

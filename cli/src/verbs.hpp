@@ -1,7 +1,7 @@
 // The verbs of the program, one file each.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 namespace ebbtide::cli {
 

@@ -1,7 +1,7 @@
 // The arguments of verbs that change something in a running job.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 
 #include "live/running_job.hpp"
 

@@ -1,7 +1,7 @@
 // RunningJob: the ranks of one job that the arguments name, and questions to them, all at once.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <span>

@@ -1,7 +1,7 @@
 // CommandTree: the verbs and their options as CLI11 has them, for what is generated from them.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 #include <vector>
 

@@ -1,5 +1,8 @@
 #include "shell/help_text.hpp"
 
+// What it adds to <CLI/App.hpp>, the others' include: GCC compiles that in each source for 2 s.
+#include <CLI/CLI.hpp>
+
 #include "shell/command_tree.hpp"
 
 namespace ebbtide::cli {

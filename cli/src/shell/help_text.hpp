@@ -1,7 +1,7 @@
 // The help of verbs, in the words of the manual.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <memory>
 
 namespace ebbtide::cli {

@@ -1,7 +1,7 @@
 // What is wrong with a command line, in one line.
 #pragma once
 
-#include <CLI/CLI.hpp>
+#include <CLI/App.hpp>
 #include <string>
 
 namespace ebbtide::cli {
