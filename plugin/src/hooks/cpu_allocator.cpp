@@ -11,7 +11,9 @@
 
 #include "base/message_table.hpp"
 #include "base/thread_scopes.hpp"
+#include "hooks/op_calls.hpp"
 #include "hooks/recorder.hpp"
+#include "hooks/thread_state.hpp"
 #include "memory/dropped_blocks.hpp"
 #include "runtime/session.hpp"
 
@@ -71,6 +73,7 @@ class CpuAllocator final : public c10::Allocator {
     if (bytes > 0 && OwnMemoryScope::active()) return ownMemory(bytes);
     if (bytes > 0) {
       Session* session = Session::current();
+      if (C10_UNLIKELY(opCalls().atRest() && !OpCalls::Thread::isKnown())) threadState();
       refuseBlock();
       block = resource->allocate(bytes, allocator::Stream::kDefault);
       if (C10_UNLIKELY(block == nullptr)) failOutOfMemory(*session, bytes);

@@ -19,6 +19,7 @@
 #include "execute/step_run.hpp"
 #include "execute/traced_scope.hpp"
 #include "hooks/known_gradients.hpp"
+#include "hooks/op_calls.hpp"
 #include "hooks/saved_use.hpp"
 #include "hooks/thread_state.hpp"
 #include "hooks/variable_hooks.hpp"
@@ -138,6 +139,15 @@ std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
   return nullptr;
 }
 
+// Does no op matter until the thread's step has run backward? Nobody looks on then, and there is
+// nothing else that an op may write or detach.
+bool mayRest(const ThreadState& state) {
+  Session& session = *Session::current();
+  return opCalls().mayRest() && state.steps.needsNoOps() && trainingDevice().contents.onHost() &&
+         !session.runTrace().on() && !session.budget() &&
+         !liveRuns().others(state.steps.run().get());
+}
+
 std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadState& state) {
   const bool in_backward = inBackward();
   if (state.steps.mayWantMarks(in_backward) && isMessage(call)) noteMessage(call, state);
@@ -187,7 +197,10 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   }
   if (info->updatesStatistics(arguments) || (info->mutates && liveRuns().replaysToCome(run.get())))
     noteWrites(*info, arguments, run.get());
-  if (!run->recordsOps()) return nullptr;
+  if (!run->recordsOps()) {
+    if (mayRest(state)) opCalls().rest();
+    return nullptr;
+  }
   auto scope = std::make_unique<OpScope>();
   scope->info = info;
   scope->op = run->beginOp(*info, arguments);
@@ -221,6 +234,7 @@ void noteBackwardNode(ThreadState& state, const char* name) {
   } else {
     state.steps.noteBackwardNode(name);
   }
+  if (opCalls().atRest()) opCalls().restInPass();
 }
 
 // A leaf's gradient is being accumulated.
@@ -252,6 +266,7 @@ std::unique_ptr<at::ObserverContext> startUserScope(const at::RecordFunction& ca
   // torch.optim.Optimizer.profile_hook_step names its scope so: a step even if it writes through
   // .data.
   if (std::strncmp(call.name(), "Optimizer.step", 14) == 0) {
+    opCalls().tell();
     state.steps.noteUpdate();
     state.updates = true;
     auto update = std::make_unique<ActionScope>();
@@ -349,10 +364,12 @@ autograd::Engine& engineStub() {
 }  // namespace
 
 void endThreadStep() {
+  opCalls().tell();
   threadState().steps.endAll();
 }
 
 void refuseThreadStep() noexcept {
+  opCalls().tell();
   threadState().steps.noteRefused();
 }
 
@@ -360,6 +377,7 @@ void hintThreadStep() {
   if (Session::current() == nullptr || passThrough()) return;
   const QuietScope quiet;
   try {
+    opCalls().tell();
     ThreadState& state = threadState();
     state.steps.hint(state.active != scheduler::kNone || inBackward() || captures());
   } catch (const std::exception& error) {
@@ -408,11 +426,13 @@ void installRecorder() {
   // After the session's, so before them when a process forks: its locks come after these.
   pthread_atfork([] { liveRuns().lockForFork(); }, [] { liveRuns().unlockAfterFork(); },
                  [] { liveRuns().unlockAfterFork(); });
-  at::addGlobalCallback(at::RecordFunctionCallback(&onStart, &onEnd)
-                            .needsInputs(true)
-                            .needsOutputs(true)
-                            .scopes({at::RecordScope::FUNCTION, at::RecordScope::BACKWARD_FUNCTION,
-                                     at::RecordScope::USER_SCOPE}));
+  using at::RecordScope;
+  const auto callback = [](RecordScope scope) {
+    return at::RecordFunctionCallback(&onStart, &onEnd).scopes({scope});
+  };
+  at::addGlobalCallback(callback(RecordScope::USER_SCOPE));
+  opCalls().install(callback(RecordScope::FUNCTION).needsInputs(true).needsOutputs(true),
+                    callback(RecordScope::BACKWARD_FUNCTION));
 }
 
 }  // namespace ebbtide::plugin

@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "hooks/op_calls.hpp"
 #include "hooks/thread_steps.hpp"
 #include "observe/message_wait.hpp"
 #include "plan/plan.hpp"
@@ -14,6 +15,7 @@ namespace ebbtide::plugin {
 class SavedUse;
 
 struct ThreadState {
+  OpCalls::Thread computes;
   OpId active = scheduler::kNone;  // op between its start and its end
   std::vector<SavedUse*> unbound;  // saved while the active op runs: values known when it ends
   MessageWait wait;

@@ -1,0 +1,70 @@
+// OpCalls: whether PyTorch tells us of each op that runs, and of each node of a backward pass. To
+// be told takes a quarter of a microsecond an op and half of one a node, whatever we do then.
+// Includes torch.
+//
+//   told ── rest(): an op begins ── restInPass(): a node begins ─► its backward
+//    ▲      after which no op            there, and no node             pass ends, however
+//    │      of its step matters          matters either                       │
+//    └── tell(): the same, the step's end, its optimizer, a thread that we do not know ──┘
+//
+// At rest is what runs on one thread while no other one computes. A thread that shows then for the
+// first time is noted by what it allocates or saves: the op that it runs at that moment has begun
+// unseen.
+//
+// Thread rule: any thread.
+#pragma once
+
+#include <ATen/record_function.h>
+
+#include <atomic>
+#include <mutex>
+
+namespace ebbtide::plugin {
+
+class OpCalls {
+ public:
+  // Once a process. They need not be of one kind.
+  void install(const at::RecordFunctionCallback& ops, const at::RecordFunctionCallback& nodes);
+
+  bool atRest() const noexcept { return at_rest_.load(std::memory_order_relaxed); }
+  // From the calling thread's op on no op matters until tell(). Not where another thread computes.
+  void rest();
+  bool mayRest() const noexcept { return threads_.load(std::memory_order_relaxed) == 1; }
+  // A node of a pass that the calling thread runs begins, at rest: nor does what is left of the
+  // pass. When that is over, or fails, all is told again.
+  void restInPass();
+  void tell() noexcept;
+
+  // A thread that computes. Each has one.
+  class Thread {
+   public:
+    Thread();
+    ~Thread();
+    Thread(const Thread&) = delete;
+    Thread& operator=(const Thread&) = delete;
+
+    static bool isKnown() noexcept { return known(); }  // has, or had, the calling thread one?
+
+   private:
+    static bool& known() noexcept {
+      thread_local bool value = false;
+      return value;
+    }
+  };
+
+ private:
+  using Held = std::lock_guard<std::mutex>;
+
+  void add(int threads) noexcept;
+  void tellAll(const Held&) noexcept;
+
+  std::mutex mutex_;  // guards what is told, and whether one thread alone computes
+  at::CallbackHandle ops_ = at::INVALID_CALLBACK_HANDLE, nodes_ = at::INVALID_CALLBACK_HANDLE;
+  bool ops_told_ = true, nodes_told_ = true;
+  std::atomic<bool> at_rest_{false};  // ops are not told
+  std::atomic<int> threads_{0};
+};
+
+OpCalls& opCalls();  // the process's
+
+}  // namespace ebbtide::plugin
