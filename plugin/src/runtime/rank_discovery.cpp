@@ -13,12 +13,20 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::int64_t kLookEveryNs = 20'000'000;  // where there is no group torch throws
-constexpr auto kAlone = std::chrono::seconds(5);   // without a group
+// Where there is no group torch throws, which takes half a millisecond: looks are to take no more
+// than a thousandth of the time.
+constexpr std::int64_t kLookEveryNs = 20'000'000, kLookAtLeastEveryNs = 500'000'000;
+
+constexpr auto kAlone = std::chrono::seconds(5);  // without a group
 constexpr auto kMostSilence = std::chrono::seconds(2);
 constexpr auto kAskTime = std::chrono::seconds(60);
 constexpr auto kHandOver = std::chrono::seconds(3);  // of a port by another rank
 constexpr auto kHandOverPause = std::chrono::milliseconds(50);
+
+std::int64_t nextLookNs(std::int64_t begun_ns) {
+  const std::int64_t now_ns = steadyNanoseconds();
+  return now_ns + std::clamp(1000 * (now_ns - begun_ns), kLookEveryNs, kLookAtLeastEveryNs);
+}
 
 }  // namespace
 
@@ -41,8 +49,9 @@ void RankDiscovery::begin(const Held& held, const RankPlace& told, const std::st
 bool RankDiscovery::lookForGroup() {
   if (!looks_for_group_.load(std::memory_order_relaxed)) return false;
   if (steadyNanoseconds() < next_group_look_ns_.load(std::memory_order_relaxed)) return false;
+  const std::int64_t begun_ns = steadyNanoseconds();
   const auto group = default_group_.find();
-  next_group_look_ns_ = steadyNanoseconds() + kLookEveryNs;
+  next_group_look_ns_ = nextLookNs(begun_ns);
   if (!group) return false;
   const auto held = guard_.hold();
   if (!looks_for_group_) return false;  // another thread has found it
