@@ -48,7 +48,7 @@ c10::Storage EventRunner::unpack(UseId use) {
   }
   if (torch::autograd::get_current_graph_task_id() >= 0)
     graphs_.beginUnpack(torch::autograd::get_current_graph_task_keep_graph());
-  if (followsPlan(use)) beginEventOf(use);
+  if (const auto event = plannedEventOf(use)) beginEvent(*event);
   ValueId value = kNone;
   {
     const StepLock::Held lock(lock_);
@@ -73,10 +73,11 @@ c10::Storage EventRunner::unpackCaptured(UseId use) {
 }
 
 // What the program does beside its plan is no event of it.
-bool EventRunner::followsPlan(UseId use) const {
-  if (!follower_.follows()) return false;
+std::optional<std::int32_t> EventRunner::plannedEventOf(UseId use) {
+  if (!follower_.follows()) return std::nullopt;
   const StepLock::Held lock(lock_);
-  return follower_.followsUse(use);
+  if (!follower_.followsUse(use)) return std::nullopt;
+  return follower_.eventOf(use, saved_.visits(use));
 }
 
 // Has all that the event's replays and fetches begin with been there in this step?
@@ -224,13 +225,8 @@ void EventRunner::finishLastEvent() noexcept try {
   session_.debug(std::string("values stay until their step ends: ") + error.what());
 }
 
-// Its event, and the replays and fetches before it, unless that is the present one.
-void EventRunner::beginEventOf(UseId use) {
-  std::int32_t event = kNone;
-  {
-    const StepLock::Held lock(lock_);
-    event = follower_.eventOf(use, saved_.visits(use));
-  }
+// And the replays and fetches before it, unless that is the present one.
+void EventRunner::beginEvent(std::int32_t event) {
   if (event == follower_.cursor().current()) return;
   finishEvent();
   if (!follower_.cursor().isNext(event)) {

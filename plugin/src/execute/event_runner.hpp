@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,8 +39,9 @@ class EventRunner {
  private:
   c10::Storage unpack(UseId use);
   c10::Storage unpackCaptured(UseId use);
-  void beginEventOf(UseId use);
-  bool followsPlan(UseId use) const;
+  // Which the use begins or belongs to; kNone: none that is to come. Nothing: it is not the plan's.
+  std::optional<std::int32_t> plannedEventOf(UseId use);
+  void beginEvent(std::int32_t event);
   bool canRun(const std::vector<scheduler::Step>& prelude) const;
   ValueId stepsValue(ValueId planned) const;
   void noteLeftOver(const StepLock::Held&, UseId use);

@@ -15,8 +15,8 @@ void LiveRuns::add(const std::shared_ptr<StepRun>& run) {
   runs_.push_back(run);
 }
 
-std::vector<std::shared_ptr<StepRun>> LiveRuns::alive() const {
-  std::vector<std::shared_ptr<StepRun>> runs;
+c10::SmallVector<std::shared_ptr<StepRun>, 4> LiveRuns::alive() const {
+  c10::SmallVector<std::shared_ptr<StepRun>, 4> runs;
   std::lock_guard lock(mutex_);
   for (const auto& known : runs_) {
     if (auto run = known.lock()) runs.push_back(std::move(run));
@@ -86,9 +86,9 @@ StepRun::UnreadSpills LiveRuns::noteEnded(const std::shared_ptr<StepRun>& run) {
 }
 
 void LiveRuns::lockForFork() {
-  std::vector<std::shared_ptr<StepRun>> runs = alive();
+  const auto runs = alive();
   mutex_.lock();
-  locked_ = std::move(runs);
+  locked_.assign(runs.begin(), runs.end());
   for (const auto& run : locked_) run->lockForFork();
 }
 

@@ -2,6 +2,8 @@
 // StepRun).
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -41,7 +43,7 @@ class LiveRuns final : public allocator::Reclaimer {
   allocator::Bytes reclaim(const allocator::ReclaimRequest& request) noexcept override;
 
  private:
-  std::vector<std::shared_ptr<StepRun>> alive() const;
+  c10::SmallVector<std::shared_ptr<StepRun>, 4> alive() const;
 
   mutable std::mutex mutex_;  // guards the lists only
   std::vector<std::weak_ptr<StepRun>> runs_;

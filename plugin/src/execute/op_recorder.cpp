@@ -48,17 +48,28 @@ void OpRecorder::hashInput(RunOp& op, int argument, int element, const at::Tenso
     mixLooks();
     return;
   }
-  const ValueId value = recorder_.sourceValue(tensor);
-  {
-    const StepLock::Freeing lock(lock_);
+  const auto isForeign = [&](const Freeing& lock, ValueId value) {
     if (!op.info->writes[argument] || !op.info->overwrites_fully)
       recorder_.noteInput(lock, value, tensor);
     const RunValue& source = values_[value];
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
-    if (source.foreign && source.producer == kNone && !source.parameter) {
-      op.kept_because = kReadsForeign;
-      mixBoth(kHashedForeign);
-    }
+    return source.foreign && source.producer == kNone && !source.parameter;
+  };
+  ValueId value = kNone;
+  bool foreign = false;
+  {
+    const Freeing lock(lock_);
+    value = values_.find(lock, tensor);
+    if (value != kNone) foreign = isForeign(lock, value);
+  }
+  if (value == kNone) {
+    value = recorder_.sourceValue(tensor);
+    const Freeing lock(lock_);
+    foreign = isForeign(lock, value);
+  }
+  if (foreign) {
+    op.kept_because = kReadsForeign;
+    mixBoth(kHashedForeign);
   }
   op.inputs.push_back(value);
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
@@ -106,6 +117,7 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
   op.updates_statistics = info.updatesStatistics(inputs);
   op.filled = session_.replayTrust().leavesUnwritten(info.name);
   if (info.never_replay) op.kept_because = kNeverReplayed;
+  op.inputs.reserve(inputs.size());
   if (info.may_differ_on_gpu && !device_.contents.onHost()) op.kept_because = kInNoOrder;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     hashInput(op, argument, element, tensor);

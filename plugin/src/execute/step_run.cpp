@@ -42,11 +42,6 @@ void StepRun::noteOtherLane(c10::ArrayRef<const c10::IValue> inputs) {
   retention_.keepEverything("a step uses more than one stream of the GPU");
 }
 
-ValueId StepRun::findValue(const at::Tensor& tensor) const {
-  const StepLock::Held lock(step_.lock);
-  return step_.values.find(lock, tensor);
-}
-
 bool StepRun::isDetached(UseId use) const {
   const StepLock::Held lock(step_.lock);
   return step_.saved.isDetached(use);

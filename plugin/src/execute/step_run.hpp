@@ -66,8 +66,7 @@ class StepRun {
   void noteOtherLane(c10::ArrayRef<const c10::IValue> inputs);
 
   // --- saved tensors
-  ValueId findValue(const at::Tensor& tensor) const;  // kNone when its contents are unknown
-  ValueId sourceValue(const at::Tensor& tensor) {     // findValue, or a new source
+  ValueId sourceValue(const at::Tensor& tensor) {  // that it has now, or a new source
     return recorder_.sourceValue(tensor);
   }
   // `view` is looked at until the use is released. `by`: the op that saves it, kNone between ops.
@@ -75,6 +74,11 @@ class StepRun {
   UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by,
                const torch::autograd::Node* maker) {
     return recorder_.addUse(value, tensor, view, by, maker);
+  }
+  // The same of the value that it has now; kNone: its contents are not known.
+  UseId addUseOfKnown(const at::Tensor& tensor, const TensorView& view, OpId by,
+                      const torch::autograd::Node* maker) {
+    return recorder_.addUseOfKnown(tensor, view, by, maker);
   }
   bool isDetached(UseId use) const;  // was the tensor since, in place?
   c10::Storage restore(UseId use) { return events_.restore(use); }  // for one unpack

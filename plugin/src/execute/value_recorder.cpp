@@ -54,6 +54,18 @@ ValueId ValueRecorder::sourceValue(const at::Tensor& tensor) {
 UseId ValueRecorder::addUse(ValueId id, const at::Tensor& tensor, const TensorView& view, OpId by,
                             const torch::autograd::Node* maker) {
   const StepLock::Freeing lock(lock_);
+  return addUse(lock, id, tensor, view, by, maker);
+}
+
+UseId ValueRecorder::addUseOfKnown(const at::Tensor& tensor, const TensorView& view, OpId by,
+                                   const torch::autograd::Node* maker) {
+  const StepLock::Freeing lock(lock_);
+  const ValueId id = values_.find(lock, tensor);
+  return id != kNone ? addUse(lock, id, tensor, view, by, maker) : kNone;
+}
+
+UseId ValueRecorder::addUse(const StepLock::Freeing& lock, ValueId id, const at::Tensor& tensor,
+                            const TensorView& view, OpId by, const torch::autograd::Node* maker) {
   const std::int64_t output = maker != nullptr ? tensor.output_nr() : 0;
   const UseId use = saved_.add(id, view, {maker, output});
   if (log_) log_->noteUse();

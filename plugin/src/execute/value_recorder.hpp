@@ -31,6 +31,9 @@ class ValueRecorder {
   ValueId sourceValue(const at::Tensor& tensor);  // that it has now, or a new source
   UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by,
                const torch::autograd::Node* maker);
+  // The same of the value that it has now; kNone: its contents are not known.
+  UseId addUseOfKnown(const at::Tensor& tensor, const TensorView& view, OpId by,
+                      const torch::autograd::Node* maker);
   void noteUnrecordedWrite(const at::Tensor& tensor);
 
   // --- of an op that runs
@@ -41,6 +44,8 @@ class ValueRecorder {
   void overwrite(const Freeing&, ValueId value, OpId by);
 
  private:
+  UseId addUse(const Freeing&, ValueId value, const at::Tensor& tensor, const TensorView& view,
+               OpId by, const torch::autograd::Node* maker);
   ValueId addValue(const Freeing&, const at::Tensor& tensor, OpId producer);
   ValueId addOutput(const Freeing&, RunOp& op, OpId id, int index, const at::Tensor& tensor,
                     const ByteRange& covered);

@@ -54,8 +54,11 @@ void SavedUse::call_pack_hook(const at::Tensor& tensor) {
   run_ = state.steps.run();
   view_ = TensorView::of(tensor);
   const bool in_op = state.active != scheduler::kNone;
-  const ValueId value = in_op ? run_->findValue(tensor) : run_->sourceValue(tensor);
-  if (value == scheduler::kNone) {
+  const auto& maker = tensor.grad_fn();
+  use_ = run_->addUseOfKnown(tensor, view_, state.active, maker.get());
+  if (use_ == scheduler::kNone && !in_op)
+    use_ = run_->addUse(run_->sourceValue(tensor), tensor, view_, state.active, maker.get());
+  if (use_ == scheduler::kNone) {
     // An output of the running op, its input under a new version, or a copy of it.
     if (tensor.grad_fn()) showCopy(tensor);
     strong_ = view_.on(tensor.storage());
@@ -66,19 +69,20 @@ void SavedUse::call_pack_hook(const at::Tensor& tensor) {
   saved_ = WeakTensor(tensor.getIntrusivePtr());
   saved_storage_ = weakly(tensor.storage());
   in_op_ = in_op;
-  if (const auto& maker = tensor.grad_fn()) {
+  if (maker) {
     maker_ = maker.get();
     maker_output_ = tensor.output_nr();
     // Asking a view of something written in place for its maker makes a new one.
     maker_is_newest_ = !tensor.is_view() && maker->sequence_nr() + 1 == at::sequence_number::peek();
   }
   if (isOwnOutput()) showCopy(tensor);
-  use_ = run_->addUse(value, tensor, view_, state.active, maker_);
 }
 
 void SavedUse::bind(OpId by) {
   const QuietScope quiet;
-  use_ = run_->addUse(run_->sourceValue(strong_), strong_, view_, by, nullptr);
+  use_ = run_->addUseOfKnown(strong_, view_, by, nullptr);
+  if (use_ == scheduler::kNone)
+    use_ = run_->addUse(run_->sourceValue(strong_), strong_, view_, by, nullptr);
   strong_.reset();
 }
 

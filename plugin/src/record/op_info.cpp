@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -149,17 +151,46 @@ c10::ArrayRef<const c10::IValue> resultsOf(const OpInfo& info, const at::RecordF
                 info.handle.schema().returns().size());
 }
 
-const OpInfo* opInfo(const at::RecordFunction& call) {
+namespace {
+
+// What a thread has looked up, by the address of the schema's name: one an overload. Another
+// schema's name may come to lie there: the names are compared. In one line of the cache, for a
+// call misses what kernels have driven out of it.
+class alignas(64) KnownCall {
+ public:
+  const OpInfo* find(const char* address) const noexcept {
+    const bool same = address_ == address && std::strcmp(itsName(), address) == 0;
+    return same ? info_ : nullptr;
+  }
+  void set(const char* address, const OpInfo* info) noexcept {
+    address_ = address;
+    info_ = info;
+    is_short_ = info->name.size() < sizeof name_;
+    if (is_short_) std::memcpy(name_, info->name.c_str(), info->name.size() + 1);
+  }
+
+ private:
+  const char* itsName() const noexcept { return is_short_ ? name_ : info_->name.c_str(); }
+
+  const char* address_ = nullptr;
+  const OpInfo* info_ = nullptr;
+  bool is_short_ = false;
+  char name_[47] = {};
+};
+
+constexpr std::size_t kKnownCalls = 512;  // 32 KiB a thread that computes
+
+KnownCall& knownCall(const char* address) {
+  thread_local const auto known = std::make_unique<std::array<KnownCall, kKnownCalls>>();
+  const auto number = reinterpret_cast<std::uintptr_t>(address);
+  return (*known)[(number * 0x9e3779b97f4a7c15ULL) >> 55];  // the upper 9 bits
+}
+
+// By its name, once a thread.
+const OpInfo* lookUp(const at::RecordFunction& call) {
   static std::mutex mutex;
   static auto* const known =
       new std::unordered_map<std::string, std::unique_ptr<OpInfo>>();  // lives with the process
-  // By the address of the schema's name: one an overload, and no string is made for a look-up.
-  thread_local std::unordered_map<const char*, const OpInfo*> cache;
-  const char* const address = call.name();
-  if (const auto found = cache.find(address);
-      found != cache.end() && found->second->name == address) {
-    return found->second;
-  }
   const auto name = call.operator_name();
   if (!name) return nullptr;
   const auto handle = c10::Dispatcher::singleton().findSchema(*name);
@@ -170,7 +201,18 @@ const OpInfo* opInfo(const at::RecordFunction& call) {
   if (!entry || entry->writes.size() != handle->schema().arguments().size())
     static_cast<void>(entry.release());
   if (!entry) entry = describe(*handle);
-  return cache[address] = entry.get();
+  return entry.get();
+}
+
+}  // namespace
+
+const OpInfo* opInfo(const at::RecordFunction& call) {
+  const char* const address = call.name();
+  KnownCall& known = knownCall(address);
+  if (const OpInfo* const info = known.find(address)) return info;
+  const OpInfo* const info = lookUp(call);
+  if (info != nullptr) known.set(address, info);
+  return info;
 }
 
 }  // namespace ebbtide::plugin

@@ -229,7 +229,7 @@ bool isEmpty(const at::Tensor& tensor) {
 }
 
 void forEachTensor(c10::ArrayRef<const c10::IValue> values,
-                   const std::function<void(int, int, const at::Tensor&)>& visit) {
+                   c10::function_ref<void(int, int, const at::Tensor&)> visit) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const c10::IValue& value = values[i];
     const int argument = static_cast<int>(i);
@@ -282,7 +282,7 @@ std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values
   return frozen;
 }
 
-Recipe::Outputs Recipe::replay(const std::function<c10::Storage(const Input&)>& input) const {
+Recipe::Outputs Recipe::replay(c10::function_ref<c10::Storage(const Input&)> input) const {
   const Watchers watchers;
   const at::ThreadLocalStateGuard clean(*clean_state);
   watchers.watch();

@@ -4,8 +4,8 @@
 
 #include <ATen/ATen.h>
 #include <c10/util/DimVector.h>
+#include <c10/util/FunctionRef.h>
 
-#include <functional>
 #include <vector>
 
 #include "base/byte_range.hpp"
@@ -71,13 +71,13 @@ struct Recipe {
   // Runs the op again. `input` gives the storage of a value; a written input must be one that may
   // be written. Throws what the op throws. The random state is as before when it returns. The
   // caller's modes and transforms do not apply.
-  Outputs replay(const std::function<c10::Storage(const Input&)>& input) const;
+  Outputs replay(c10::function_ref<c10::Storage(const Input&)> input) const;
 };
 
 // Visits the tensors among an op's arguments or results: (argument index, element or -1, tensor).
 // Elements of nested lists (gathering collectives) are numbered through.
 void forEachTensor(c10::ArrayRef<const c10::IValue> values,
-                   const std::function<void(int, int, const at::Tensor&)>& visit);
+                   c10::function_ref<void(int, int, const at::Tensor&)> visit);
 
 // Copies arguments so that later changes to lists do not reach the recipe; plain input tensors
 // become undefined, empty ones are made anew.
