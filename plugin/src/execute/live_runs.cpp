@@ -46,6 +46,7 @@ void LiveRuns::noteBackwardNode(const char* name) {
 }
 
 bool LiveRuns::replaysToCome(const StepRun* recording) const noexcept {
+  if (!StepRun::anyMayReplay()) return false;
   c10::SmallVector<std::shared_ptr<StepRun>, 4> looked_at;  // the last one ends after the lock
   std::lock_guard lock(mutex_);
   return std::any_of(runs_.begin(), runs_.end(), [&](const std::weak_ptr<StepRun>& known) {

@@ -7,8 +7,15 @@ namespace ebbtide::plugin {
 using EventKind = scheduler::TraceEvent::Kind;
 
 StepRun::StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan)
-    : options_(std::move(options)), step_(session, options_.number, options_.log) {
+    : options_(std::move(options)),
+      step_(session, options_.number, options_.log),
+      records_or_replays_(options_.record_ops || plan != nullptr || step_.keeps_recipes) {
+  if (records_or_replays_) ++may_replay_;  // before anything may be dropped
   step_.follower.follow(std::move(plan));
+}
+
+StepRun::~StepRun() {
+  if (records_or_replays_) --may_replay_;
 }
 
 bool StepRun::outgrown() const noexcept {

@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -39,6 +40,7 @@ class StepRun {
 
   // `plan`: nullptr: keep everything. The first op may change it.
   StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan);
+  ~StepRun();
   StepRun(const StepRun&) = delete;
   StepRun& operator=(const StepRun&) = delete;
 
@@ -120,11 +122,14 @@ class StepRun {
     return (step_.follower.hasPlan() && retention_.mayDrop()) ||
            (step_.keeps_recipes && liveUses() > 0);
   }
+  // False: no step that lives does, nor will. Most ops need no more than this.
+  static bool anyMayReplay() noexcept { return may_replay_.load(std::memory_order_relaxed) > 0; }
   const Options& options() const noexcept { return options_; }
   bool recordsOps() const noexcept { return options_.record_ops; }
 
  private:
   static constexpr std::int64_t kMostUses = 200'000;
+  static inline std::atomic<int> may_replay_{0};  // steps
 
   Options options_;
   StepParts step_;
@@ -136,6 +141,7 @@ class StepRun {
   Restorer restorer_{step_, retention_};
   EventRunner events_{step_, retention_, drops_, restorer_};
   Evictor evictor_{step_, retention_};
+  const bool records_or_replays_;
 };
 
 }  // namespace ebbtide::plugin
