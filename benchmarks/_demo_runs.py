@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 RELEASE = ROOT / "build" / "release"
-WARM_UP_STEPS = 6  # these record, plan and rehearse: steady figures leave them out
+WARM_UP_STEPS = 6  # these record, plan and verify: steady figures leave them out
 
 
 @dataclass(frozen=True)

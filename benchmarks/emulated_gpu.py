@@ -100,7 +100,7 @@ def train(name: str, kind: str, options: argparse.Namespace) -> dict:
             step()
             time.sleep(options.pause)  # for the search of a plan
         return {"losses": losses}
-    # Until a plan is in use, and its rehearsal over: searches take real time.
+    # Until a plan is in use, and its verification step over: searches take real time.
     begin, count = time.monotonic(), 0
     watch, waits = PlanWatch(), kind in BUDGETS
     while count < 4 or (waits and time.monotonic() - begin < options.seconds):

@@ -33,7 +33,7 @@ from processes import free_port  # noqa: E402
 
 TRAINING = Path(__file__).resolve().parent / "_watched_training.py"
 PROGRAM = ROOT / "build" / "release" / "bin" / "ebbtide"
-WARM_UP_SECONDS = 8.0  # recorded, planned, rehearsed
+WARM_UP_SECONDS = 8.0  # recorded, planned, verified
 SETTLE_SECONDS = 0.5  # after a turn begins
 SCRAPES_A_SECOND = 10
 

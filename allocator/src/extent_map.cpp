@@ -185,7 +185,7 @@ ExtentMap::Run ExtentMap::anyRun(std::uint32_t units) const noexcept {
   return {};
 }
 
-ExtentId ExtentMap::takeRun(std::uint32_t units, std::uint32_t round_units, Stretches& missing) {
+ExtentId ExtentMap::takeRun(std::uint32_t units, std::uint32_t round_units, UnitRanges& missing) {
   missing.clear();
   if (units == 0 || units > units_) return 0;
   const Run run = bestRun(units);
@@ -226,17 +226,17 @@ ExtentId ExtentMap::takeRun(std::uint32_t units, std::uint32_t round_units, Stre
   return taken;
 }
 
-void ExtentMap::settleAsBefore(ExtentId run, const Stretches& missing) noexcept {
+void ExtentMap::settleAsBefore(ExtentId run, const UnitRanges& missing) noexcept {
   ExtentId id = run;
-  for (const Stretch& stretch : missing) {
-    if (extents_[id].begin < stretch.begin) {
-      const ExtentId rest = splitAfter(id, stretch.begin - extents_[id].begin);
+  for (const UnitRange& range : missing) {
+    if (extents_[id].begin < range.begin) {
+      const ExtentId rest = splitAfter(id, range.begin - extents_[id].begin);
       settle(id, ExtentState::kFree);
       id = rest;
     }
-    const std::uint32_t end = stretch.begin + stretch.units;
+    const std::uint32_t end = range.begin + range.units;
     const bool more = extents_[id].begin + extents_[id].units > end;
-    const ExtentId rest = more ? splitAfter(id, stretch.units) : 0;
+    const ExtentId rest = more ? splitAfter(id, range.units) : 0;
     settle(id, ExtentState::kUnmapped);
     id = rest;
   }
@@ -246,7 +246,7 @@ void ExtentMap::settleAsBefore(ExtentId run, const Stretches& missing) noexcept 
 // -----------------------------------------------------------------------------------------------
 // pages
 
-ExtentMap::Stretch ExtentMap::wholePagesOf(ExtentId id) const noexcept {
+ExtentMap::UnitRange ExtentMap::wholePagesOf(ExtentId id) const noexcept {
   const Extent& extent = extents_[id];
   const auto begin = static_cast<std::uint32_t>(roundUp(extent.begin, page_units_));
   const std::uint32_t end = (extent.begin + extent.units) / page_units_ * page_units_;
@@ -276,7 +276,7 @@ ExtentId ExtentMap::takePages(std::uint32_t units) noexcept {
     });
   }
   if (id == 0) return 0;
-  Stretch pages = wholePagesOf(id);
+  UnitRange pages = wholePagesOf(id);
   pages.units = std::min(pages.units, wanted);
   free_.remove(id);
   if (extents_[id].begin < pages.begin) {

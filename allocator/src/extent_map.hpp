@@ -36,15 +36,15 @@ class ExtentMap {
   // For a block that needs pages: the run of free and unmapped neighbours that lacks least. Taken
   // as one kBusy extent; `missing` gets what has to be mapped in it, and may be up to the next
   // multiple of round_units more than necessary. 0 if the addresses are used up.
-  struct Stretch {
+  struct UnitRange {
     std::uint32_t begin, units;
   };
-  using Stretches = std::vector<Stretch>;
-  ExtentId takeRun(std::uint32_t units, std::uint32_t round_units, Stretches& missing);
+  using UnitRanges = std::vector<UnitRange>;
+  ExtentId takeRun(std::uint32_t units, std::uint32_t round_units, UnitRanges& missing);
   // All of it is mapped now: a block of so many units at its front; the rest is free.
   void settleAsBlock(ExtentId run, std::uint32_t units) noexcept;
-  // Nothing was mapped: as it was, with the same stretches missing.
-  void settleAsBefore(ExtentId run, const Stretches& missing) noexcept;
+  // Nothing was mapped: as it was, with the same ranges missing.
+  void settleAsBefore(ExtentId run, const UnitRanges& missing) noexcept;
 
   // The whole pages of the smallest free extent that has so many units of them, else of the
   // largest; as a kBusy extent. 0 if no free extent has a whole page.
@@ -78,7 +78,7 @@ class ExtentMap {
     return id != 0 && (extents_[id].state == ExtentState::kFree ||
                        extents_[id].state == ExtentState::kUnmapped);
   }
-  Stretch wholePagesOf(ExtentId id) const noexcept;
+  UnitRange wholePagesOf(ExtentId id) const noexcept;
   Run runToTheRight(ExtentId first, std::uint32_t units) const noexcept;
   Run runToTheLeft(ExtentId last, std::uint32_t units) const noexcept;
   Run bestRun(std::uint32_t units) const noexcept;

@@ -33,7 +33,7 @@ class HostAddressSpace final : public AddressSpace {
     if (front > 0) ::munmap(raw, size(front));
     if (front < kHugePageBytes) ::munmap(begin + bytes, size(kHugePageBytes - front));
     // Advice only: where the kernel has no huge pages it works without. A huge page is never given
-    // to a stretch that is mapped in part, because its mapping ends there.
+    // to an extent that is mapped in part, because its mapping ends there.
     ::madvise(begin, size(bytes), MADV_HUGEPAGE);
     return begin;
   }

@@ -18,10 +18,10 @@ std::uint32_t unitsOf(const Reservation& reservation) noexcept {
 
 }  // namespace
 
-PlacedLane::PlacedLane(AddressSpace& space, Ledger& ledger, PoolResource& upstream, Stream stream,
-                       Bytes reserve_bytes, UnmapElsewhere unmap_elsewhere)
+PlacedLane::PlacedLane(AddressSpace& space, BudgetTracker& tracker, PoolResource& upstream,
+                       Stream stream, Bytes reserve_bytes, UnmapElsewhere unmap_elsewhere)
     : space_(space),
-      ledger_(ledger),
+      tracker_(tracker),
       upstream_(upstream),
       stream_(stream),
       unmap_elsewhere_(std::move(unmap_elsewhere)),
@@ -30,7 +30,7 @@ PlacedLane::PlacedLane(AddressSpace& space, Ledger& ledger, PoolResource& upstre
       taken_(unitsOf(reservation_)),
       holes_(unitsOf(reservation_)),
       size_at_(unitsOf(reservation_)),
-      live_(ledger) {}
+      live_(tracker) {}
 
 PlacedLane::~PlacedLane() {
   if (live_units_ > 0) reservation_.keep();
@@ -146,13 +146,13 @@ void PlacedLane::noteDeviation(const Held&, std::uint32_t units) noexcept {
 // -----------------------------------------------------------------------------------------------
 // blocks
 
-bool PlacedLane::take(const Held& held, const Stretch& wanted) noexcept {
+bool PlacedLane::take(const Held& held, const UnitRange& wanted) noexcept {
   if (wanted.end() > top_ || !taken_.tryTake(wanted.begin, wanted.units)) return false;
   noteBlock(held, wanted);
   return true;
 }
 
-void PlacedLane::noteBlock(const Held&, const Stretch& block) noexcept {
+void PlacedLane::noteBlock(const Held&, const UnitRange& block) noexcept {
   size_at_[block.begin] = block.units;
   live_units_ += block.units;
   live_.noteAllocated(Bytes{block.units} * kUnitBytes);
@@ -160,7 +160,7 @@ void PlacedLane::noteBlock(const Held&, const Stretch& block) noexcept {
 
 PlacedLane::Attempt PlacedLane::place(std::size_t request_bytes) noexcept {
   if (request_bytes > static_cast<std::size_t>(reservation_.bytes())) return {};
-  Stretch wanted{0, unitsFor(request_bytes)};
+  UnitRange wanted{0, unitsFor(request_bytes)};
   Attempt attempt;
   {
     const Held held(lock_);
@@ -195,17 +195,17 @@ bool PlacedLane::mayLend(std::size_t request_bytes) const noexcept {
 }
 
 void* PlacedLane::lend(std::size_t request_bytes) noexcept {
-  const Stretch found = highestFree(unitsFor(request_bytes));
+  const UnitRange found = highestFree(unitsFor(request_bytes));
   const Held held(lock_);
   if (found.units == 0 || !take(held, found)) return nullptr;
   ++counters_.lent;
   return addressOf(found.begin);
 }
 
-// Most places are low. No units where no stretch is long enough. The lock is only held for one
-// stretch after the other, so what is found may have been taken since.
-PlacedLane::Stretch PlacedLane::highestFree(std::uint32_t units) const noexcept {
-  Stretch found{0, 0};
+// Most places are low. No units where no range is long enough. The lock is only held for one
+// range after the other, so what is found may have been taken since.
+PlacedLane::UnitRange PlacedLane::highestFree(std::uint32_t units) const noexcept {
+  UnitRange found{0, 0};
   for (std::uint32_t unit = 0;;) {
     const Held held(lock_);
     if (unit >= top_) return found;
@@ -266,7 +266,7 @@ std::optional<PlanDeviation> PlacedLane::firstDeviation() const noexcept {
 // all of it
 
 // What is taken is a block or a hole: paging_ is held, so none is on its way.
-void PlacedLane::describe(MappedStretches& out) const {
+void PlacedLane::describe(MappedExtents& out) const {
   const Paging paging(paging_);
   const Held held(lock_);
   const auto add = [&](std::uint32_t unit, std::uint32_t units, bool live) {

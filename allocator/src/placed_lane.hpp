@@ -16,9 +16,9 @@
 #include <mutex>
 #include <vector>
 
-#include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
+#include "ebbtide/allocator/placed_resource.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
-#include "ebbtide/allocator/planned_resource.hpp"
 #include "ebbtide/allocator/pool_resource.hpp"
 #include "ebbtide/allocator/spin_lock.hpp"
 #include "reservation.hpp"
@@ -32,7 +32,7 @@ class PlacedLane {
   using UnmapElsewhere = std::function<void(Bytes need_bytes)>;
 
   // Throws std::bad_alloc when there are no addresses left.
-  PlacedLane(AddressSpace& space, Ledger& ledger, PoolResource& upstream, Stream stream,
+  PlacedLane(AddressSpace& space, BudgetTracker& tracker, PoolResource& upstream, Stream stream,
              Bytes reserve_bytes, UnmapElsewhere unmap_elsewhere);
   ~PlacedLane();
 
@@ -72,7 +72,7 @@ class PlacedLane {
   Bytes unmapFree(Bytes need_bytes) noexcept;
   Bytes freeBytes() const noexcept;
 
-  void describe(MappedStretches& out) const;  // adds all that is mapped
+  void describe(MappedExtents& out) const;  // adds all that is mapped
 
   struct Counters {
     // late: the place was taken, or there were no pages for it.
@@ -86,7 +86,7 @@ class PlacedLane {
   void unlockAfterFork() noexcept;
 
  private:
-  struct Stretch {
+  struct UnitRange {
     std::uint32_t begin, units;
 
     std::int64_t end() const noexcept { return std::int64_t{begin} + units; }
@@ -114,33 +114,33 @@ class PlacedLane {
   static std::uint32_t unitsFor(std::size_t request_bytes) noexcept {
     return static_cast<std::uint32_t>((request_bytes - 1) / kUnitBytes + 1);
   }
-  bool take(const Held& held, const Stretch& wanted) noexcept;
-  void noteBlock(const Held&, const Stretch& block) noexcept;
-  Stretch highestFree(std::uint32_t units) const noexcept;
+  bool take(const Held& held, const UnitRange& wanted) noexcept;
+  void noteBlock(const Held&, const UnitRange& block) noexcept;
+  UnitRange highestFree(std::uint32_t units) const noexcept;
   void releaseUnit(const Held&, std::uint32_t unit) noexcept;
-  bool lacksOnlyPages(const Held&, const Stretch& wanted) const noexcept;
-  void takeFreeIn(const Held&, const Stretch& wanted) noexcept;
-  void giveFreeIn(const Held& held, const Stretch& wanted) noexcept;
+  bool lacksOnlyPages(const Held&, const UnitRange& wanted) const noexcept;
+  void takeFreeIn(const Held&, const UnitRange& wanted) noexcept;
+  void giveFreeIn(const Held& held, const UnitRange& wanted) noexcept;
   void raiseTop(Bytes height_units) noexcept;
-  Stretch pagesFor(EitherHeld, const Stretch& wanted, std::uint32_t step_units) const noexcept;
+  UnitRange pagesFor(EitherHeld, const UnitRange& wanted, std::uint32_t step_units) const noexcept;
   // visit(hole) goes on while it is true.
   template <typename Visit>
-  void forEachHole(EitherHeld, const Stretch& within, Visit&& visit) const;
-  Bytes holeBytes(EitherHeld held, const Stretch& pages) const noexcept;
-  Outcome mapAndTake(const Stretch& wanted) noexcept;
-  bool mapHoles(const Paging& paging, const Stretch& wanted) noexcept;
-  bool mapHolesIn(const Paging& paging, const Stretch& pages, const Stretch& wanted) noexcept;
-  void fill(const Held&, const Stretch& hole, const Stretch& wanted) noexcept;
+  void forEachHole(EitherHeld, const UnitRange& within, Visit&& visit) const;
+  Bytes holeBytes(EitherHeld held, const UnitRange& pages) const noexcept;
+  Outcome mapAndTake(const UnitRange& wanted) noexcept;
+  bool mapHoles(const Paging& paging, const UnitRange& wanted) noexcept;
+  bool mapHolesIn(const Paging& paging, const UnitRange& pages, const UnitRange& wanted) noexcept;
+  void fill(const Held&, const UnitRange& hole, const UnitRange& wanted) noexcept;
   template <typename Visit>
   void forEachFreeRun(Visit&& visit) const;
-  std::vector<Stretch> freeRuns(const Paging&, Bytes need_bytes) const;
-  std::vector<Stretch> nextPlaces(std::size_t count) const;
-  static std::vector<Stretch> without(const std::vector<Stretch>& places,
-                                      const std::vector<Stretch>& runs);
+  std::vector<UnitRange> freeRuns(const Paging&, Bytes need_bytes) const;
+  std::vector<UnitRange> nextPlaces(std::size_t count) const;
+  static std::vector<UnitRange> without(const std::vector<UnitRange>& places,
+                                        const std::vector<UnitRange>& runs);
   Bytes unmapSome(const Paging& paging, Bytes need_bytes) noexcept;
 
   AddressSpace& space_;
-  Ledger& ledger_;
+  BudgetTracker& tracker_;
   PoolResource& upstream_;
   const Stream stream_;
   const UnmapElsewhere unmap_elsewhere_;
@@ -155,7 +155,7 @@ class PlacedLane {
   UnitBitmap holes_;                    // whole pages; written with paging_ held, too
   SparseArray<std::uint32_t> size_at_;  // units of the live block that starts there
   std::uint32_t top_ = 0;               // of the sequences that there were; as holes_
-  Ledger::LiveCount live_;
+  BudgetTracker::LiveCount live_;
   std::shared_ptr<const PlacedSequence> sequence_;
   const void* only_thread_ = nullptr;
   std::size_t cursor_ = 0;

@@ -21,7 +21,7 @@ constexpr std::size_t kFewestAhead = 4, kMostAhead = 1024;
 }  // namespace
 
 // Is nothing in its way but holes?
-bool PlacedLane::lacksOnlyPages(const Held&, const Stretch& wanted) const noexcept {
+bool PlacedLane::lacksOnlyPages(const Held&, const UnitRange& wanted) const noexcept {
   if (wanted.end() > top_ || hole_units_ == 0) return false;
   const auto end = static_cast<std::uint32_t>(wanted.end());
   for (std::uint32_t unit = wanted.begin; unit < end;) {
@@ -36,27 +36,27 @@ bool PlacedLane::lacksOnlyPages(const Held&, const Stretch& wanted) const noexce
 }
 
 // The pages that it lies on, and on both sides what makes up a step.
-PlacedLane::Stretch PlacedLane::pagesFor(EitherHeld, const Stretch& wanted,
-                                         std::uint32_t step_units) const noexcept {
+PlacedLane::UnitRange PlacedLane::pagesFor(EitherHeld, const UnitRange& wanted,
+                                           std::uint32_t step_units) const noexcept {
   const std::uint32_t first = wanted.begin / step_units * step_units;
   const Bytes end = std::min<Bytes>(roundUp(wanted.end(), step_units), top_);
   return {first, static_cast<std::uint32_t>(end - first)};
 }
 
 template <typename Visit>
-void PlacedLane::forEachHole(EitherHeld, const Stretch& within, Visit&& visit) const {
+void PlacedLane::forEachHole(EitherHeld, const UnitRange& within, Visit&& visit) const {
   const auto end = static_cast<std::uint32_t>(within.end());
   for (std::uint32_t unit = within.begin; unit < end;) {
     bool is_hole = false;
     const std::uint32_t length = holes_.runLength(unit, end, is_hole);
-    if (is_hole && !visit(Stretch{unit, length})) return;
+    if (is_hole && !visit(UnitRange{unit, length})) return;
     unit += length;
   }
 }
 
-Bytes PlacedLane::holeBytes(EitherHeld held, const Stretch& pages) const noexcept {
+Bytes PlacedLane::holeBytes(EitherHeld held, const UnitRange& pages) const noexcept {
   Bytes units = 0;
-  forEachHole(held, pages, [&](const Stretch& hole) {
+  forEachHole(held, pages, [&](const UnitRange& hole) {
     units += hole.units;
     return true;
   });
@@ -65,14 +65,14 @@ Bytes PlacedLane::holeBytes(EitherHeld held, const Stretch& pages) const noexcep
 
 // Maps the holes of a place, then takes it. Pages of others make way first, then free pages of this
 // arena.
-PlacedLane::Outcome PlacedLane::mapAndTake(const Stretch& wanted) noexcept {
+PlacedLane::Outcome PlacedLane::mapAndTake(const UnitRange& wanted) noexcept {
   Bytes missing_bytes = 0;
   {
     const Held held(lock_);
     missing_bytes = holeBytes(held, pagesFor(held, wanted, page_units_));
   }
   upstream_.makeRoomForOther(missing_bytes);  // takes locks of its own
-  const Bytes lacking_bytes = missing_bytes - ledger_.roomBytes();
+  const Bytes lacking_bytes = missing_bytes - tracker_.roomBytes();
   if (lacking_bytes > 0) unmap_elsewhere_(lacking_bytes);
   const Paging paging(paging_);
   {
@@ -92,7 +92,7 @@ PlacedLane::Outcome PlacedLane::mapAndTake(const Stretch& wanted) noexcept {
 }
 
 // All of it is free, or a hole; afterwards all of it is taken.
-void PlacedLane::takeFreeIn(const Held&, const Stretch& wanted) noexcept {
+void PlacedLane::takeFreeIn(const Held&, const UnitRange& wanted) noexcept {
   const auto end = static_cast<std::uint32_t>(wanted.end());
   for (std::uint32_t unit = wanted.begin; unit < end;) {
     bool is_taken = false;
@@ -103,9 +103,9 @@ void PlacedLane::takeFreeIn(const Held&, const Stretch& wanted) noexcept {
 }
 
 // The way back: only holes are taken afterwards.
-void PlacedLane::giveFreeIn(const Held& held, const Stretch& wanted) noexcept {
+void PlacedLane::giveFreeIn(const Held& held, const UnitRange& wanted) noexcept {
   std::uint32_t free_from = wanted.begin;
-  forEachHole(held, wanted, [&](const Stretch& hole) {
+  forEachHole(held, wanted, [&](const UnitRange& hole) {
     taken_.clear(free_from, hole.begin - free_from);
     free_from = static_cast<std::uint32_t>(hole.end());
     return true;
@@ -113,25 +113,25 @@ void PlacedLane::giveFreeIn(const Held& held, const Stretch& wanted) noexcept {
   taken_.clear(free_from, static_cast<std::uint32_t>(wanted.end()) - free_from);
 }
 
-bool PlacedLane::mapHoles(const Paging& paging, const Stretch& wanted) noexcept {
+bool PlacedLane::mapHoles(const Paging& paging, const UnitRange& wanted) noexcept {
   const std::uint32_t step_units = std::max(kGrowthUnits, page_units_);
-  const bool generous = ledger_.roomBytes() >= kRoomForGrowth;
+  const bool generous = tracker_.roomBytes() >= kRoomForGrowth;
   if (generous && mapHolesIn(paging, pagesFor(paging, wanted, step_units), wanted)) return true;
-  const Stretch pages = pagesFor(paging, wanted, page_units_);
-  const Bytes lacking_bytes = holeBytes(paging, pages) - ledger_.roomBytes();
+  const UnitRange pages = pagesFor(paging, wanted, page_units_);
+  const Bytes lacking_bytes = holeBytes(paging, pages) - tracker_.roomBytes();
   if (lacking_bytes > 0) unmapSome(paging, lacking_bytes);
   return mapHolesIn(paging, pages, wanted);
 }
 
 // False if a hole is left: what was mapped stays so.
-bool PlacedLane::mapHolesIn(const Paging& paging, const Stretch& pages,
-                            const Stretch& wanted) noexcept {
+bool PlacedLane::mapHolesIn(const Paging& paging, const UnitRange& pages,
+                            const UnitRange& wanted) noexcept {
   const Bytes bytes = holeBytes(paging, pages);
   // What is let over the budget is for the pool, which maps for what lives alone.
-  if (Ledger::allowsOverrunHere() && bytes > ledger_.roomBytes()) return false;
-  if (!ledger_.debit(bytes)) return false;
+  if (BudgetTracker::allowsOverrunHere() && bytes > tracker_.roomBytes()) return false;
+  if (!tracker_.debit(bytes)) return false;
   Bytes mapped_bytes = 0;
-  forEachHole(paging, pages, [&](const Stretch& hole) {
+  forEachHole(paging, pages, [&](const UnitRange& hole) {
     const Bytes hole_bytes = Bytes{hole.units} * kUnitBytes;
     if (!space_.map(addressOf(hole.begin), hole_bytes)) return false;
     mapped_bytes += hole_bytes;
@@ -139,12 +139,12 @@ bool PlacedLane::mapHolesIn(const Paging& paging, const Stretch& pages,
     fill(held, hole, wanted);
     return true;
   });
-  if (mapped_bytes < bytes) ledger_.credit(bytes - mapped_bytes);
+  if (mapped_bytes < bytes) tracker_.credit(bytes - mapped_bytes);
   return mapped_bytes == bytes;
 }
 
 // It is mapped: free, but for what lies in the place that it was mapped for.
-void PlacedLane::fill(const Held&, const Stretch& hole, const Stretch& wanted) noexcept {
+void PlacedLane::fill(const Held&, const UnitRange& hole, const UnitRange& wanted) noexcept {
   holes_.clear(hole.begin, hole.units);
   hole_units_ -= hole.units;
   const auto clear = [this](std::int64_t from, std::int64_t to) {
@@ -169,14 +169,14 @@ void PlacedLane::forEachFreeRun(Visit&& visit) const {
     }
     const auto first = static_cast<std::uint32_t>(roundUp(unit, page_units_));
     const std::uint32_t last = (unit + length) / page_units_ * page_units_;
-    if (!is_taken && first < last) visit(Stretch{first, last - first});
+    if (!is_taken && first < last) visit(UnitRange{first, last - first});
     unit += length;
   }
 }
 
 // The pages of the next places, disjoint and in the order of addresses.
-std::vector<PlacedLane::Stretch> PlacedLane::nextPlaces(std::size_t count) const {
-  std::vector<Stretch> places;
+std::vector<PlacedLane::UnitRange> PlacedLane::nextPlaces(std::size_t count) const {
+  std::vector<UnitRange> places;
   places.reserve(count);
   {
     const Held held(lock_);
@@ -189,11 +189,11 @@ std::vector<PlacedLane::Stretch> PlacedLane::nextPlaces(std::size_t count) const
     }
   }
   std::sort(places.begin(), places.end(),
-            [](const Stretch& left, const Stretch& right) { return left.begin < right.begin; });
+            [](const UnitRange& left, const UnitRange& right) { return left.begin < right.begin; });
   std::size_t joined = 0;
-  for (const Stretch& place : places) {
+  for (const UnitRange& place : places) {
     if (joined > 0 && place.begin <= places[joined - 1].end()) {
-      Stretch& last = places[joined - 1];
+      UnitRange& last = places[joined - 1];
       const std::int64_t end = std::max(last.end(), place.end());
       last.units = static_cast<std::uint32_t>(end - last.begin);
     } else {
@@ -205,11 +205,11 @@ std::vector<PlacedLane::Stretch> PlacedLane::nextPlaces(std::size_t count) const
 }
 
 // What of the runs lies in no place. Each in the order of addresses, the result too.
-std::vector<PlacedLane::Stretch> PlacedLane::without(const std::vector<Stretch>& places,
-                                                     const std::vector<Stretch>& runs) {
-  std::vector<Stretch> rest;
+std::vector<PlacedLane::UnitRange> PlacedLane::without(const std::vector<UnitRange>& places,
+                                                       const std::vector<UnitRange>& runs) {
+  std::vector<UnitRange> rest;
   auto place = places.begin();
-  for (const Stretch& run : runs) {
+  for (const UnitRange& run : runs) {
     std::int64_t from = run.begin;
     const auto keep = [&](std::int64_t to) {
       if (from >= to) return;
@@ -226,18 +226,18 @@ std::vector<PlacedLane::Stretch> PlacedLane::without(const std::vector<Stretch>&
 }
 
 // So many bytes, if there are, that the step needs last; the longest first.
-std::vector<PlacedLane::Stretch> PlacedLane::freeRuns(const Paging&, Bytes need_bytes) const {
-  std::vector<Stretch> runs;
-  forEachFreeRun([&](const Stretch& run) { runs.push_back(run); });
+std::vector<PlacedLane::UnitRange> PlacedLane::freeRuns(const Paging&, Bytes need_bytes) const {
+  std::vector<UnitRange> runs;
+  forEachFreeRun([&](const UnitRange& run) { runs.push_back(run); });
   for (std::size_t count = kFewestAhead; count <= kMostAhead; count *= 4) {
-    std::vector<Stretch> later = without(nextPlaces(count), runs);
+    std::vector<UnitRange> later = without(nextPlaces(count), runs);
     Bytes units = 0;
-    for (const Stretch& run : later) units += run.units;
+    for (const UnitRange& run : later) units += run.units;
     if (units * kUnitBytes < need_bytes) break;
     runs = std::move(later);
   }
   std::sort(runs.begin(), runs.end(),
-            [](const Stretch& left, const Stretch& right) { return left.units > right.units; });
+            [](const UnitRange& left, const UnitRange& right) { return left.units > right.units; });
   return runs;
 }
 
@@ -248,7 +248,7 @@ Bytes PlacedLane::unmapFree(Bytes need_bytes) noexcept {
 }
 
 Bytes PlacedLane::unmapSome(const Paging& paging, Bytes need_bytes) noexcept {
-  std::vector<Stretch> runs;
+  std::vector<UnitRange> runs;
   try {
     runs = freeRuns(paging, need_bytes);
   } catch (const std::bad_alloc&) {
@@ -257,7 +257,7 @@ Bytes PlacedLane::unmapSome(const Paging& paging, Bytes need_bytes) noexcept {
   // Out of reach before the device is waited for, so no work can come to use them afterwards.
   Bytes unmapped = 0;
   std::size_t count = 0;
-  for (Stretch run : runs) {
+  for (UnitRange run : runs) {
     if (unmapped >= need_bytes) break;
     const Bytes wanted = roundUp((need_bytes - unmapped - 1) / kUnitBytes + 1, page_units_);
     run.units = static_cast<std::uint32_t>(std::min<Bytes>(run.units, wanted));
@@ -270,7 +270,7 @@ Bytes PlacedLane::unmapSome(const Paging& paging, Bytes need_bytes) noexcept {
   runs.resize(count);
   if (runs.empty()) return 0;
   const bool idle = upstream_.waitForDevice();
-  for (const Stretch& run : runs) {
+  for (const UnitRange& run : runs) {
     if (idle) space_.unmap(addressOf(run.begin), Bytes{run.units} * kUnitBytes);
     const Held held(lock_);
     if (idle) {
@@ -281,7 +281,7 @@ Bytes PlacedLane::unmapSome(const Paging& paging, Bytes need_bytes) noexcept {
     }
   }
   if (!idle) return 0;
-  ledger_.credit(unmapped);
+  tracker_.credit(unmapped);
   return unmapped;
 }
 
@@ -291,7 +291,7 @@ Bytes PlacedLane::freeBytes() const noexcept {
     return (top_ - hole_units_ - live_units_) * kUnitBytes;
   }
   Bytes units = 0;
-  forEachFreeRun([&](const Stretch& run) { units += run.units; });
+  forEachFreeRun([&](const UnitRange& run) { units += run.units; });
   return units * kUnitBytes;
 }
 

@@ -26,14 +26,14 @@ struct PoolResource::Impl {
     bool isSmall() const noexcept { return size_class != kLarge; }
   };
 
-  Impl(AddressSpace& space_in, StreamEvents& events_in, Ledger& ledger_in,
+  Impl(AddressSpace& space_in, StreamEvents& events_in, BudgetTracker& tracker_in,
        const Options& options_in)
       : space(space_in),
         events(events_in),
-        ledger(ledger_in),
+        tracker(tracker_in),
         options(options_in),
         page_bytes(space_in.pageBytes()),
-        grain_shift(std::countr_zero(static_cast<std::uint64_t>(options_in.grain_bytes))),
+        grain_shift(std::countr_zero(static_cast<std::uint64_t>(options_in.alignment_bytes))),
         device(events_in, options_in.longest_wait),
         deferred(events_in) {}
   ~Impl();
@@ -57,7 +57,7 @@ struct PoolResource::Impl {
   void* grow(StreamPool& pool, const Request& request, bool unmap_others) noexcept;
   void* growSmall(StreamPool& pool, const Request& request, bool unmap_others) noexcept;
   void* growLarge(StreamPool& pool, const Request& request, bool unmap_others) noexcept;
-  bool mapAll(StreamPool& pool, const ExtentMap::Stretches& missing) noexcept;
+  bool mapAll(StreamPool& pool, const ExtentMap::UnitRanges& missing) noexcept;
   template <typename MapAll>
   bool obtain(Bytes bytes, bool unmap_others, MapAll&& map_all) noexcept;
   bool debit(Bytes bytes, bool unmap_others) noexcept;
@@ -72,7 +72,7 @@ struct PoolResource::Impl {
 
   AddressSpace& space;
   StreamEvents& events;
-  Ledger& ledger;
+  BudgetTracker& tracker;
   const Options options;
   const Bytes page_bytes;
   const int grain_shift;  // grains are powers of two

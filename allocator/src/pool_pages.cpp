@@ -17,7 +17,7 @@ constexpr Bytes kRoomForGrowth = 16 * kGrowthBytes;
 constexpr Bytes kSlackDivisor = 16;
 constexpr Bytes kFreeSlackBytes = Bytes{16} << 20;
 
-constexpr std::size_t kBatch = 64;  // stretches that are unmapped after one wait
+constexpr std::size_t kBatch = 64;  // ranges that are unmapped after one wait
 
 }  // namespace
 
@@ -28,7 +28,8 @@ constexpr std::size_t kBatch = 64;  // stretches that are unmapped after one wai
 void* PoolResource::Impl::allocateSlow(StreamPool& pool, const Request& request) noexcept {
   const Lock lock(slow);
   if (void* block = take(pool, request)) return block;  // another thread mapped meanwhile
-  if (!Ledger::allowsOverrunHere()) {                   // or more than necessary would be let in
+  // or more than necessary would be let in
+  if (!BudgetTracker::allowsOverrunHere()) {
     if (void* block = grow(pool, request, /*unmap_others=*/false)) return block;
   }
   if (awaitDeferred()) {
@@ -73,9 +74,9 @@ void* PoolResource::Impl::growSmall(StreamPool& pool, const Request& request,
 void* PoolResource::Impl::growLarge(StreamPool& pool, const Request& request,
                                     bool unmap_others) noexcept {
   const Bytes bytes = Bytes{request.units} * kUnitBytes;
-  const bool generous = !unmap_others && ledger.roomBytes() >= bytes + kRoomForGrowth;
+  const bool generous = !unmap_others && tracker.roomBytes() >= bytes + kRoomForGrowth;
   const Bytes step = std::max(page_bytes, generous ? kGrowthBytes : kUnitBytes);
-  ExtentMap::Stretches missing;
+  ExtentMap::UnitRanges missing;
   ExtentId run = 0;
   try {
     const PoolLock lock(pool.mutex);
@@ -84,7 +85,7 @@ void* PoolResource::Impl::growLarge(StreamPool& pool, const Request& request,
   }
   if (run == 0) return nullptr;
   Bytes missing_bytes = 0;
-  for (const ExtentMap::Stretch& stretch : missing) missing_bytes += stretch.units * kUnitBytes;
+  for (const ExtentMap::UnitRange& range : missing) missing_bytes += range.units * kUnitBytes;
   keepSlackLow(missing_bytes);
   const bool mapped = obtain(missing_bytes, unmap_others, [&] { return mapAll(pool, missing); });
   const PoolLock lock(pool.mutex);
@@ -99,7 +100,7 @@ void* PoolResource::Impl::growLarge(StreamPool& pool, const Request& request,
   return pool.addressOf(pool.large[run].begin);
 }
 
-bool PoolResource::Impl::mapAll(StreamPool& pool, const ExtentMap::Stretches& missing) noexcept {
+bool PoolResource::Impl::mapAll(StreamPool& pool, const ExtentMap::UnitRanges& missing) noexcept {
   for (std::size_t i = 0; i < missing.size(); ++i) {
     if (space.map(pool.addressOf(missing[i].begin), Bytes{missing[i].units} * kUnitBytes)) continue;
     while (i-- > 0) {
@@ -116,20 +117,21 @@ bool PoolResource::Impl::obtain(Bytes bytes, bool unmap_others, MapAll&& map_all
   for (bool retried = false;; retried = true) {
     if (!debit(bytes, unmap_others)) return false;
     if (map_all()) return true;
-    ledger.credit(bytes);
+    tracker.credit(bytes);
     // It is the system that is short.
     if (retried || !unmap_others || unmapFree(bytes, /*others_too=*/true) == 0) return false;
   }
 }
 
 bool PoolResource::Impl::debit(Bytes bytes, bool unmap_others) noexcept {
-  if (unmap_others && Ledger::allowsOverrunHere()) {  // only what lives is let over the budget
-    const Bytes excess = bytes - ledger.roomBytes();
+  // only what lives is let over the budget
+  if (unmap_others && BudgetTracker::allowsOverrunHere()) {
+    const Bytes excess = bytes - tracker.roomBytes();
     if (excess > 0) unmapFree(excess, /*others_too=*/true);
   }
-  while (!ledger.debit(bytes)) {
-    if (!ledger.couldFit(bytes)) return false;  // not even with nothing else mapped
-    const Bytes shortage = bytes - ledger.roomBytes();
+  while (!tracker.debit(bytes)) {
+    if (!tracker.couldFit(bytes)) return false;  // not even with nothing else mapped
+    const Bytes shortage = bytes - tracker.roomBytes();
     if (shortage <= 0) continue;  // another thread gave back
     if (!unmap_others || unmapFree(shortage, /*others_too=*/true) == 0) return false;
   }
@@ -137,24 +139,24 @@ bool PoolResource::Impl::debit(Bytes bytes, bool unmap_others) noexcept {
 }
 
 void PoolResource::Impl::keepSlackLow(Bytes bytes) noexcept {
-  if (ledger.budgetBytes() != kUnlimited) return;
-  const Bytes peak = std::max(ledger.lifetimePeakBytes(), ledger.liveBytes() + bytes);
+  if (tracker.budgetBytes() != kUnlimited) return;
+  const Bytes peak = std::max(tracker.lifetimePeakBytes(), tracker.liveBytes() + bytes);
   const Bytes slack = std::max(kFreeSlackBytes, peak / kSlackDivisor);
-  const Bytes excess = ledger.mappedBytes() + bytes - peak - slack;
+  const Bytes excess = tracker.mappedBytes() + bytes - peak - slack;
   if (excess > 0) unmapFree(excess, /*others_too=*/true);
 }
 
 // Without a slack: what it maps stays in use, step by step.
 void PoolResource::Impl::makeRoomForOther(Bytes bytes) noexcept {
-  const Bytes most = std::max(ledger.lifetimePeakBytes(), ledger.liveBytes() + bytes);
-  const Bytes room = std::min(ledger.roomBytes(), most - ledger.mappedBytes());
+  const Bytes most = std::max(tracker.lifetimePeakBytes(), tracker.liveBytes() + bytes);
+  const Bytes room = std::min(tracker.roomBytes(), most - tracker.mappedBytes());
   if (room < bytes) unmapFree(bytes - room, /*others_too=*/false);
 }
 
 // -----------------------------------------------------------------------------------------------
 // unmap
 
-// From the largest stretches first, pool by pool, then from the others.
+// From the largest ranges first, pool by pool, then from the others.
 Bytes PoolResource::Impl::unmapFree(Bytes need, bool others_too) noexcept {
   drain(DeferredFrees::Look::kAtFew);
   Bytes unmapped = 0;
@@ -201,7 +203,7 @@ Bytes PoolResource::Impl::unmapLarge(StreamPool& pool, Bytes need) noexcept {
   const bool idle = device.wait();
   if (idle) {
     for (std::size_t i = 0; i < count; ++i) space.unmap(batch[i].begin, batch[i].bytes);
-    ledger.credit(bytes);
+    tracker.credit(bytes);
   }
   const PoolLock lock(pool.mutex);
   for (std::size_t i = 0; i < count; ++i) {
@@ -228,7 +230,7 @@ Bytes PoolResource::Impl::unmapSmall(StreamPool& pool, Bytes need) noexcept {
     space.unmap(batch[i].begin, batch[i].bytes);
     bytes += batch[i].bytes;
   }
-  ledger.credit(bytes);
+  tracker.credit(bytes);
   const PoolLock lock(pool.mutex);
   for (std::size_t i = 0; i < count; ++i) pool.small.settleEmptied(batch[i], idle);
   return bytes;

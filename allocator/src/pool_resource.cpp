@@ -14,7 +14,7 @@ PoolResource::Impl::~Impl() {
 
 PoolResource::Impl::Request PoolResource::Impl::requestFor(std::size_t bytes) const noexcept {
   const Bytes wanted = static_cast<Bytes>(bytes);
-  const std::int64_t grains = (wanted + options.grain_bytes - 1) >> grain_shift;
+  const std::int64_t grains = (wanted + options.alignment_bytes - 1) >> grain_shift;
   if (grains <= kMaxSlotGrains) return {.size_class = classFor(grains)};
   const std::int64_t units = (wanted + kUnitBytes - 1) / kUnitBytes;
   return {.size_class = Request::kLarge,
@@ -34,7 +34,8 @@ StreamPool* PoolResource::Impl::poolFor(Stream stream) noexcept {
   }
   if (now == kMostStreams) return nullptr;
   try {
-    pools[now] = new StreamPool(space, ledger, stream, options.reserve_bytes, options.grain_bytes);
+    pools[now] =
+        new StreamPool(space, tracker, stream, options.reserve_bytes, options.alignment_bytes);
   } catch (const std::bad_alloc&) {
     return nullptr;
   }
@@ -65,7 +66,7 @@ void* PoolResource::Impl::take(const PoolLock& lock, StreamPool& pool,
   if (request.isSmall()) {
     block = pool.small.take(request.size_class);
     if (block == nullptr) return nullptr;
-    pool.live.noteAllocated(slotGrains(request.size_class) * options.grain_bytes);
+    pool.live.noteAllocated(slotGrains(request.size_class) * options.alignment_bytes);
   } else {
     const ExtentId id = pool.large.take(request.units);
     if (id == 0) return nullptr;
@@ -80,7 +81,7 @@ void* PoolResource::Impl::take(const PoolLock& lock, StreamPool& pool,
 // Other pools' slack is that of their own last peak. Chunks without a live
 // slot are none of it, as their pages go to whoever is short, unless the pool keeps them.
 void PoolResource::Impl::noteSlack(const PoolLock& /*lock*/, StreamPool& pool) noexcept {
-  const Bytes peak = ledger.livePeakBytes();
+  const Bytes peak = tracker.livePeakBytes();
   if (peak == seen_peak.load(std::memory_order_relaxed)) return;
   seen_peak.store(peak, std::memory_order_relaxed);
   const SmallArea& small = pool.small;
@@ -110,9 +111,9 @@ void PoolResource::Impl::drain(DeferredFrees::Look look) noexcept {
 
 // -----------------------------------------------------------------------------------------------
 
-PoolResource::PoolResource(AddressSpace& space, StreamEvents& events, Ledger& ledger,
+PoolResource::PoolResource(AddressSpace& space, StreamEvents& events, BudgetTracker& tracker,
                            const Options& options)
-    : impl_(std::make_unique<Impl>(space, events, ledger, options)) {}
+    : impl_(std::make_unique<Impl>(space, events, tracker, options)) {}
 
 PoolResource::~PoolResource() = default;
 
@@ -142,7 +143,7 @@ void* PoolResource::Impl::allocate(std::size_t bytes, Stream stream,
 void* PoolResource::allocateFromOwn(std::size_t bytes, Stream stream) noexcept {
   return impl_->allocate(bytes, stream,
                          [this](StreamPool& pool, const Impl::Request& request) -> void* {
-                           if (Ledger::allowsOverrunHere())
+                           if (BudgetTracker::allowsOverrunHere())
                              return nullptr;  // there would be room for anything
                            const Impl::Lock lock(impl_->slow);
                            return impl_->grow(pool, request, /*unmap_others=*/false);
@@ -181,7 +182,7 @@ void PoolResource::deallocate(void* block) noexcept {
     if (outcome == DeferredFrees::Outcome::kUnknown) dieOfBadFree(block, "double free");
     if (outcome == DeferredFrees::Outcome::kFree) impl_->release(block);
   }
-  if (impl_->ledger.isOverBudget()) unmapOverrun();
+  if (impl_->tracker.isOverBudget()) unmapOverrun();
 }
 
 Bytes PoolResource::blockBytes(const void* block) const noexcept {
@@ -223,7 +224,7 @@ void PoolResource::makeRoomForOther(Bytes bytes) noexcept {
 
 void PoolResource::unmapOverrun() noexcept {
   const Impl::Lock lock(impl_->slow);
-  const Bytes excess = -impl_->ledger.roomBytes();
+  const Bytes excess = -impl_->tracker.roomBytes();
   if (excess > 0) impl_->unmapFree(excess, /*others_too=*/true);
 }
 
@@ -245,7 +246,7 @@ Bytes PoolResource::blockBytesFor(std::size_t request_bytes) const noexcept {
   if (request_bytes == 0) return 0;
   if (request_bytes > kMostRequestBytes) return kUnlimited;
   const Impl::Request request = impl_->requestFor(request_bytes);
-  if (request.isSmall()) return slotGrains(request.size_class) * impl_->options.grain_bytes;
+  if (request.isSmall()) return slotGrains(request.size_class) * impl_->options.alignment_bytes;
   return roundUp(static_cast<Bytes>(request_bytes), kUnitBytes);
 }
 
@@ -254,7 +255,7 @@ bool PoolResource::isSmall(std::size_t request_bytes) const noexcept {
 }
 
 std::size_t PoolResource::mostSmallBytes() const noexcept {
-  return static_cast<std::size_t>(kMaxSlotGrains * impl_->options.grain_bytes);
+  return static_cast<std::size_t>(kMaxSlotGrains * impl_->options.alignment_bytes);
 }
 
 bool PoolResource::owns(const void* pointer) const noexcept {
@@ -274,10 +275,10 @@ std::int64_t PoolResource::allocations() const noexcept {
   return count;
 }
 
-void PoolResource::describe(MappedStretches& out) const {
+void PoolResource::describe(MappedExtents& out) const {
   impl_->forEachPool([&out](StreamPool& pool) {
     const Impl::PoolLock lock(pool.mutex);
-    pool.small.forEachStretch([&](const std::byte* begin, Bytes bytes, bool live) {
+    pool.small.forEachExtent([&](const std::byte* begin, Bytes bytes, bool live) {
       out.push_back({begin, bytes, live, pool.stream()});
     });
     for (ExtentId id = pool.large.first(); id != 0; id = pool.large[id].after) {

@@ -42,16 +42,16 @@ void* ReclaimingResource::allocate(std::size_t bytes, Stream stream) noexcept {
 
 void* ReclaimingResource::reclaimAndRetry(std::size_t bytes, Stream stream) noexcept {
   std::unique_lock lock(mutex_);
-  const bool may_fit = overrun_limit_bytes_ > 0 || ledger_.couldFit(static_cast<Bytes>(bytes));
+  const bool may_fit = overrun_limit_bytes_ > 0 || tracker_.couldFit(static_cast<Bytes>(bytes));
   if (!reclaiming_here && may_fit) {
     if (void* block = reclaimUntilItFits(lock, bytes, stream)) return block;
   }
   const Bytes limit = overrun_limit_bytes_;  // the reclaimer may have set another one
   lock.unlock();
   if (within_budget_scopes > 0) return nullptr;
-  const Bytes mapped = ledger_.mappedBytes();
+  const Bytes mapped = tracker_.mappedBytes();
   if (limit != kUnlimited && static_cast<Bytes>(bytes) > limit - mapped) return nullptr;
-  const Ledger::OverrunScope overrun;
+  const BudgetTracker::OverrunScope overrun;
   return upstream_.allocate(bytes, stream);
 }
 
@@ -79,7 +79,7 @@ void* ReclaimingResource::reclaimUntilItFits(std::unique_lock<std::mutex>& lock,
 
 Bytes ReclaimingResource::needBytes(std::size_t bytes) const noexcept {
   const auto wanted = static_cast<Bytes>(bytes);
-  const Bytes room = ledger_.roomBytes();
+  const Bytes room = tracker_.roomBytes();
   if (room == kUnlimited) return wanted;  // the system is short, by how much is unknown
   const Bytes need = wanted - room - pages_.cachedBytes();
   return need > 0 ? need : wanted;  // there is enough, in too small pieces
@@ -88,7 +88,7 @@ Bytes ReclaimingResource::needBytes(std::size_t bytes) const noexcept {
 bool ReclaimingResource::callReclaimer(std::unique_lock<std::mutex>& lock,
                                        const ReclaimRequest& request) noexcept {
   Reclaimer* const callee = reclaimer_;
-  const Ledger::FreeWatch watch(ledger_);
+  const BudgetTracker::FreeWatch watch(tracker_);
   reclaims_.fetch_add(1, std::memory_order_relaxed);
   reclaiming_ = true;
   reclaiming_here = true;

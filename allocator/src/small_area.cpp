@@ -11,24 +11,24 @@ static_assert(kMaxSlotGrains <= kChunkGrains);
 
 }  // namespace
 
-SmallArea::SmallArea(std::byte* begin, Bytes bytes, Bytes grain_bytes, Bytes page_bytes)
+SmallArea::SmallArea(std::byte* begin, Bytes bytes, Bytes alignment_bytes, Bytes page_bytes)
     : begin_(begin),
       bytes_(bytes),
-      grain_bytes_(grain_bytes),
+      alignment_bytes_(alignment_bytes),
       page_bytes_(page_bytes),
-      chunk_grains_(std::max(kChunkGrains, static_cast<std::size_t>(page_bytes / grain_bytes))),
+      chunk_grains_(std::max(kChunkGrains, static_cast<std::size_t>(page_bytes / alignment_bytes))),
       // A link is a grain's number + 1, in 32 bits.
       most_chunks_(static_cast<std::uint32_t>(
-          static_cast<std::size_t>(std::min<Bytes>(bytes / grain_bytes, UINT32_MAX)) /
+          static_cast<std::size_t>(std::min<Bytes>(bytes / alignment_bytes, UINT32_MAX)) /
           chunk_grains_)),
-      grain_shift_(std::countr_zero(static_cast<std::uint64_t>(grain_bytes))),
+      grain_shift_(std::countr_zero(static_cast<std::uint64_t>(alignment_bytes))),
       chunk_shift_(std::countr_zero(chunk_grains_)),
-      state_(static_cast<std::size_t>(bytes / grain_bytes)),
-      next_(static_cast<std::size_t>(bytes / grain_bytes)),
+      state_(static_cast<std::size_t>(bytes / alignment_bytes)),
+      next_(static_cast<std::size_t>(bytes / alignment_bytes)),
       chunks_(most_chunks_) {}
 
 bool SmallArea::isSlot(const void* pointer) const noexcept {
-  return ((static_cast<const std::byte*>(pointer) - begin_) & (grain_bytes_ - 1)) == 0 &&
+  return ((static_cast<const std::byte*>(pointer) - begin_) & (alignment_bytes_ - 1)) == 0 &&
          (state_[grainOf(pointer)] & kLive) != 0;
 }
 
@@ -52,10 +52,10 @@ void* SmallArea::take(std::uint32_t size_class) noexcept {
   state_[grain] = static_cast<std::uint8_t>((size_class + 1) | kLive);
   Chunk& chunk = chunks_[grain >> chunk_shift_];
   if (chunk.live++ == 0 && chunk.state != ChunkState::kBusy) {
-    empty_bytes_ -= chunk.mapped * grain_bytes_;
+    empty_bytes_ -= chunk.mapped * alignment_bytes_;
   }
-  live_bytes_ += grains * grain_bytes_;
-  return begin_ + static_cast<Bytes>(grain) * grain_bytes_;
+  live_bytes_ += grains * alignment_bytes_;
+  return begin_ + static_cast<Bytes>(grain) * alignment_bytes_;
 }
 
 bool SmallArea::giveBack(void* slot) noexcept {
@@ -64,10 +64,10 @@ bool SmallArea::giveBack(void* slot) noexcept {
   const std::uint32_t size_class = classAt(grain);
   state_[grain] = static_cast<std::uint8_t>(size_class + 1);
   pushFree(grain);
-  live_bytes_ -= slotGrains(size_class) * grain_bytes_;
+  live_bytes_ -= slotGrains(size_class) * alignment_bytes_;
   Chunk& chunk = chunks_[grain >> chunk_shift_];
   if (--chunk.live == 0 && chunk.state != ChunkState::kBusy) {
-    empty_bytes_ += chunk.mapped * grain_bytes_;
+    empty_bytes_ += chunk.mapped * alignment_bytes_;
   }
   return true;
 }
@@ -128,16 +128,16 @@ SmallArea::Growth SmallArea::takeGrowth(std::uint32_t size_class,
   const Bytes mapped = chunkMappedBytes(index);
   const Bytes end =
       as_little_as_possible
-          ? roundUp((chunk.carved + slotGrains(size_class)) * grain_bytes_, page_bytes_)
-          : static_cast<Bytes>(chunk_grains_) * grain_bytes_;
-  const Bytes chunk_bytes = static_cast<Bytes>(chunk_grains_) * grain_bytes_;
+          ? roundUp((chunk.carved + slotGrains(size_class)) * alignment_bytes_, page_bytes_)
+          : static_cast<Bytes>(chunk_grains_) * alignment_bytes_;
+  const Bytes chunk_bytes = static_cast<Bytes>(chunk_grains_) * alignment_bytes_;
   return {begin_ + index * chunk_bytes + mapped, end - mapped, index};
 }
 
 void SmallArea::settleGrowth(const Growth& growth, bool mapped) noexcept {
   Chunk& chunk = chunks_[growth.chunk];
   if (mapped) {
-    chunk.mapped += static_cast<std::int32_t>(growth.bytes / grain_bytes_);
+    chunk.mapped += static_cast<std::int32_t>(growth.bytes / alignment_bytes_);
     mapped_bytes_ += growth.bytes;
   }
   if (chunk.live == 0) empty_bytes_ += chunkMappedBytes(growth.chunk);
@@ -170,7 +170,7 @@ std::size_t SmallArea::takeEmptyChunks(std::span<Growth> out, Bytes need) noexce
     const Bytes bytes = chunkMappedBytes(index);
     empty_bytes_ -= bytes;
     need -= bytes;
-    out[count++] = {begin_ + static_cast<Bytes>(first) * grain_bytes_, bytes, index};
+    out[count++] = {begin_ + static_cast<Bytes>(first) * alignment_bytes_, bytes, index};
   }
   if (count == 0) return 0;
   forgetEmptyingSlots();

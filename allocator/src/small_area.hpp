@@ -20,7 +20,7 @@ namespace ebbtide::allocator {
 class SmallArea {
  public:
   // Grains and pages are powers of two. Chunks are of 1,024 grains, or a page where that is more.
-  SmallArea(std::byte* begin, Bytes bytes, Bytes grain_bytes, Bytes page_bytes);
+  SmallArea(std::byte* begin, Bytes bytes, Bytes alignment_bytes, Bytes page_bytes);
 
   Bytes mappedBytes() const noexcept { return mapped_bytes_; }
   Bytes liveBytes() const noexcept { return live_bytes_; }
@@ -56,12 +56,12 @@ class SmallArea {
 
   // visit(begin, bytes, live) for each slot and for what else is mapped.
   template <typename Visit>
-  void forEachStretch(Visit&& visit) const {
+  void forEachExtent(Visit&& visit) const {
     forEachSlot(visit);
     for (std::uint32_t chunk = 0; chunk < chunks_made_; ++chunk) {
-      const Bytes carved = chunks_[chunk].carved * grain_bytes_;
+      const Bytes carved = chunks_[chunk].carved * alignment_bytes_;
       const Bytes rest = chunkMappedBytes(chunk) - carved;
-      const auto begin = static_cast<Bytes>(chunk * chunk_grains_) * grain_bytes_;
+      const auto begin = static_cast<Bytes>(chunk * chunk_grains_) * alignment_bytes_;
       if (rest > 0) visit(begin_ + begin + carved, rest, false);
     }
   }
@@ -73,7 +73,7 @@ class SmallArea {
       const std::size_t end = grain + static_cast<std::size_t>(chunks_[chunk].carved);
       while (grain < end) {
         const std::int64_t grains = slotGrains(classAt(grain));
-        visit(begin_ + static_cast<Bytes>(grain) * grain_bytes_, grains * grain_bytes_,
+        visit(begin_ + static_cast<Bytes>(grain) * alignment_bytes_, grains * alignment_bytes_,
               (state_[grain] & kLive) != 0);
         grain += static_cast<std::size_t>(grains);
       }
@@ -106,11 +106,11 @@ class SmallArea {
   void retire(std::uint32_t chunk) noexcept;
   void forgetEmptyingSlots() noexcept;
   Bytes chunkMappedBytes(std::uint32_t chunk) const noexcept {
-    return chunks_[chunk].mapped * grain_bytes_;
+    return chunks_[chunk].mapped * alignment_bytes_;
   }
 
   std::byte* const begin_;
-  const Bytes bytes_, grain_bytes_, page_bytes_;
+  const Bytes bytes_, alignment_bytes_, page_bytes_;
   const std::size_t chunk_grains_;
   const std::uint32_t most_chunks_;
   const int grain_shift_, chunk_shift_;  // what divides by them

@@ -1,8 +1,8 @@
 // SparseArray: a zeroed array of fixed length of which only the touched pages take memory.
 //
 // So an index into a whole range of addresses costs what is used of it, never grows, and freeing
-// never allocates. Bookkeeping on the host, outside the ledger. For trivial types whose zero value
-// means "nothing".
+// never allocates. Bookkeeping on the host, outside the budget tracker. For trivial types whose
+// zero value means "nothing".
 #pragma once
 
 #include <sys/mman.h>

@@ -4,7 +4,7 @@
 // still lives when the pool goes, its addresses and pages stay.
 #pragma once
 
-#include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
 #include "ebbtide/allocator/spin_lock.hpp"
 #include "extent_map.hpp"
@@ -16,8 +16,8 @@ namespace ebbtide::allocator {
 class StreamPool {
  public:
   // Throws std::bad_alloc when there are no addresses left.
-  StreamPool(AddressSpace& space, Ledger& ledger, Stream stream, Bytes reserve_bytes,
-             Bytes grain_bytes);
+  StreamPool(AddressSpace& space, BudgetTracker& tracker, Stream stream, Bytes reserve_bytes,
+             Bytes alignment_bytes);
   ~StreamPool();
   StreamPool(const StreamPool&) = delete;
   StreamPool& operator=(const StreamPool&) = delete;
@@ -45,7 +45,7 @@ class StreamPool {
   alignas(64) SpinLock mutex;
   SmallArea small;
   ExtentMap large;
-  Ledger::LiveCount live;
+  BudgetTracker::LiveCount live;
   std::int64_t allocations = 0;
   bool keeps_mapped = false;  // free pages are not to be unmapped
 };

@@ -1,6 +1,6 @@
 // Random allocations and frees against an oracle: allocator_random OPERATIONS [SEED]
 //
-// After each operation: no two blocks overlap, the ledger is within the budget, and what was
+// After each operation: no two blocks overlap, mapped bytes are within the budget, and what was
 // written to both ends of a block is there until it is freed. Budgets, steps with random places,
 // and trimming come in between. Exits with 1 at the first fault, and says at which operation.
 #include <charconv>
@@ -48,10 +48,11 @@ class RandomOperations {
       } else {
         free(random_() % blocks_.size());
       }
-      expect(memory_.ledger().mappedBytes() <= memory_.ledger().budgetBytes(), "over the budget");
+      expect(memory_.budgetTracker().mappedBytes() <= memory_.budgetTracker().budgetBytes(),
+             "over the budget");
     }
     while (!blocks_.empty()) free(blocks_.size() - 1);
-    expect(memory_.ledger().liveBytes() == 0, "bytes live when all blocks are freed");
+    expect(memory_.budgetTracker().liveBytes() == 0, "bytes live when all blocks are freed");
   }
 
   void report() const {
@@ -135,13 +136,13 @@ class RandomOperations {
       memory_.setBudget(allocator::kUnlimited);
       return;
     }
-    const Bytes mapped = std::max<Bytes>(memory_.ledger().mappedBytes(), 64 << 20);
+    const Bytes mapped = std::max<Bytes>(memory_.budgetTracker().mappedBytes(), 64 << 20);
     const Bytes budget =
         mapped / 2 + static_cast<Bytes>(random_() % static_cast<std::uint64_t>(mapped * 3 / 2));
     while (!blocks_.empty() && live_bytes_ > budget / 2) free(random_() % blocks_.size());
     memory_.setBudget(budget);
     // Blocks lie apart: what is mapped around them goes only with them.
-    while (!blocks_.empty() && memory_.ledger().mappedBytes() > budget) {
+    while (!blocks_.empty() && memory_.budgetTracker().mappedBytes() > budget) {
       free(random_() % blocks_.size());
     }
   }
@@ -157,7 +158,7 @@ class RandomOperations {
     sequence->height_units = kArenaUnits;
     sequence_ = sequence->blocks;
     next_ = 0;
-    memory_.planned().beginStep(Stream::kDefault, std::move(sequence), /*this_thread_only=*/true);
+    memory_.placed().beginStep(Stream::kDefault, std::move(sequence), /*this_thread_only=*/true);
   }
 
   DeviceMemory memory_{allocator::makeHostAddressSpace(), allocator::makeHostEvents(),

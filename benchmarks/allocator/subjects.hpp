@@ -97,7 +97,7 @@ class Planned : public Fallback {
   }
   void beginStep(std::size_t) noexcept {
     if (places_ == nullptr) return;
-    memory().planned().beginStep(allocator::Stream::kDefault, places_, /*this_thread_only=*/true);
+    memory().placed().beginStep(allocator::Stream::kDefault, places_, /*this_thread_only=*/true);
   }
 
  private:

@@ -76,12 +76,12 @@ TEST_F(BudgetTest, MoreThanTheWholeBudgetCostsNothing) {
 
 TEST_F(BudgetTest, TheDebitComesBeforeTheMappingAndTheCreditAfterTheUnmapping) {
   Bytes during = 0;
-  stack_.spy().on_map = [&](Bytes) { during = stack_.ledger().mappedBytes(); };
+  stack_.spy().on_map = [&](Bytes) { during = stack_.budgetTracker().mappedBytes(); };
   void* block = allocate(kMiB);
-  EXPECT_EQ(during, stack_.ledger().mappedBytes());
+  EXPECT_EQ(during, stack_.budgetTracker().mappedBytes());
   EXPECT_GE(during, kMiB);
-  stack_.spy().on_unmap = [&](void*, Bytes) { during = -stack_.ledger().mappedBytes(); };
-  const Bytes before = stack_.ledger().mappedBytes();
+  stack_.spy().on_unmap = [&](void*, Bytes) { during = -stack_.budgetTracker().mappedBytes(); };
+  const Bytes before = stack_.budgetTracker().mappedBytes();
   stack_->deallocate(block);
   stack_.memory().releaseCached();
   EXPECT_EQ(during, -before);
@@ -117,7 +117,7 @@ TEST_F(BudgetTest, ScatteredPagesMoveToWhereABlockFits) {
       kept.push_back(blocks[i]);
     }
   }
-  // 50 stretches of ten pages are one block now.
+  // 50 extents of ten pages are one block now.
   void* large = allocate(50 * kBlock);
   EXPECT_NE(large, nullptr);
   EXPECT_EQ(stats().mapped_bytes, 100 * kBlock);
@@ -198,7 +198,7 @@ TEST_F(BudgetTest, AMappingThatFailsHalfwayIsUndone) {
   EXPECT_EQ(stack.spy().unmaps, 3);  // two at the beginning
   stack.spy().on_map = nullptr;
   stack.spy().refuse_maps = 0;
-  EXPECT_EQ(stack.ledger().mappedBytes(), 94 * kMiB);
+  EXPECT_EQ(stack.budgetTracker().mappedBytes(), 94 * kMiB);
   EXPECT_EQ(stack.memory().statistics().cached_bytes, kMiB);
   EXPECT_EQ(stack->allocate(size(3 * kMiB), Stream::kDefault), blocks[0]);
   stack->deallocate(blocks[0]);
@@ -296,7 +296,7 @@ TEST_F(BudgetTest, WithoutABudgetMappedStaysNearTheLivePeak) {
       stack_->deallocate(live.back());
       live.pop_back();
     }
-    const Bytes peak = stack_.ledger().lifetimePeakBytes();
+    const Bytes peak = stack_.budgetTracker().lifetimePeakBytes();
     // And up to 2 MiB more for a block's whole huge page.
     ASSERT_LE(stats().mapped_bytes, peak + std::max(peak / 16, 16 * kMiB) + 2 * kMiB);
   }
@@ -356,11 +356,11 @@ TEST_F(BudgetTest, FragmentsNeverRefuse) {
   for (int round = 0; round < 20'000; ++round) {
     const Bytes bytes =
         kPage * (9 + static_cast<Bytes>(random() % (random() % 8 == 0 ? 1200 : 60)));
-    const Bytes live_bytes = stack_.ledger().liveBytes();
+    const Bytes live_bytes = stack_.budgetTracker().liveBytes();
     void* block = allocate(bytes);
     ASSERT_EQ(block != nullptr, live_bytes + bytes <= kBudget) << round;
     if (block != nullptr) live.push_back(block);
-    while (block == nullptr ? stack_.ledger().liveBytes() + bytes > kBudget
+    while (block == nullptr ? stack_.budgetTracker().liveBytes() + bytes > kBudget
                             : random() % 100 < 40 && !live.empty()) {
       std::swap(live[random() % live.size()], live.back());
       stack_->deallocate(live.back());
@@ -417,30 +417,30 @@ TEST_F(BudgetTest, CachedBytesAreThoseOfWholePages) {
   EXPECT_EQ(cached(), kHugePage);
   stack.memory().releaseCached();
   EXPECT_EQ(cached(), 0);
-  EXPECT_EQ(stack.ledger().mappedBytes(), 2 * kHugePage);
+  EXPECT_EQ(stack.budgetTracker().mappedBytes(), 2 * kHugePage);
   stack->deallocate(second);
   EXPECT_EQ(cached(), 2 * kHugePage);
   stack.memory().releaseCached();
-  EXPECT_EQ(stack.ledger().mappedBytes(), 0);
+  EXPECT_EQ(stack.budgetTracker().mappedBytes(), 0);
   stack.expectSound();
 }
 
 TEST_F(BudgetTest, CachedBytesOfAnArenaAreThoseOfWholePages) {
   Stack stack({.page_bytes = kHugePage});
-  stack.planned().beginStep(Stream::kDefault, sequenceOf({3 * kMiB, 3 * kMiB}),
-                            /*this_thread_only=*/false);
+  stack.placed().beginStep(Stream::kDefault, sequenceOf({3 * kMiB, 3 * kMiB}),
+                           /*this_thread_only=*/false);
   void* first = stack->allocate(size(3 * kMiB), Stream::kDefault);
   void* second = stack->allocate(size(3 * kMiB), Stream::kDefault);
-  ASSERT_TRUE(stack.planned().owns(first) && stack.planned().owns(second));
+  ASSERT_TRUE(stack.placed().owns(first) && stack.placed().owns(second));
   stack->deallocate(first);
   EXPECT_EQ(stack.memory().statistics().cached_bytes, kHugePage);
   stack.memory().releaseCached();
-  EXPECT_EQ(stack.ledger().mappedBytes(), 2 * kHugePage);
+  EXPECT_EQ(stack.budgetTracker().mappedBytes(), 2 * kHugePage);
   EXPECT_EQ(stack.memory().statistics().cached_bytes, 0);
   stack->deallocate(second);
   EXPECT_EQ(stack.memory().statistics().cached_bytes, 2 * kHugePage);
   stack.memory().releaseCached();
-  EXPECT_EQ(stack.ledger().mappedBytes(), 0);
+  EXPECT_EQ(stack.budgetTracker().mappedBytes(), 0);
   stack.expectSound();
 }
 
@@ -452,16 +452,16 @@ TEST_F(BudgetTest, AStreamTooManyGetsNothingAndHarmsNobody) {
     ASSERT_NE(blocks.back(), nullptr) << stream;
   }
   const Stream one_more{PoolResource::kMostStreams};
-  const Bytes mapped = stack.ledger().mappedBytes();
+  const Bytes mapped = stack.budgetTracker().mappedBytes();
   EXPECT_EQ(stack->allocate(100, one_more), nullptr);
   EXPECT_EQ(stack->allocate(size(kMiB), one_more), nullptr);
   stack.memory().pool().keepMapped(one_more, true);
-  EXPECT_EQ(stack.ledger().mappedBytes(), mapped);
+  EXPECT_EQ(stack.budgetTracker().mappedBytes(), mapped);
   stack->recordStream(blocks[0], one_more);  // it may use what others have
   for (void* block : blocks) stack->deallocate(block);
   stack.events().finishAll();
   stack.memory().releaseCached();
-  EXPECT_EQ(stack.ledger().mappedBytes(), 0);
+  EXPECT_EQ(stack.budgetTracker().mappedBytes(), 0);
   void* block = stack->allocate(100, Stream{7});
   EXPECT_NE(block, nullptr);
   stack->deallocate(block);

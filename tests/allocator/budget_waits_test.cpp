@@ -54,7 +54,7 @@ TEST_F(BudgetTest, ADeviceThatDoesNotAnswerIsWaitedForOnlySoLong) {
       "ebbtide: the device did not finish its work within 1.5 s, or a graph is being captured: "
       "memory that it may still use is not reused\n");
   EXPECT_EQ(stack.events().last_wait.load(), std::chrono::milliseconds{1500});
-  EXPECT_EQ(stack.ledger().mappedBytes(), 3 * kMiB);
+  EXPECT_EQ(stack.budgetTracker().mappedBytes(), 3 * kMiB);
   EXPECT_EQ(stack.memory().statistics().cached_bytes, 3 * kMiB);  // nothing was unmapped
   void* same_stream = stack->allocate(size(3 * kMiB), kOne);
   EXPECT_NE(same_stream, nullptr);  // in order, so safe
@@ -88,16 +88,16 @@ TEST_F(BudgetTest, AfterAWaitInVainTheNextOnesAreShorterUntilOneIsNot) {
 
 TEST_F(BudgetTest, AnArenaKeepsItsPagesWhenTheDeviceDoesNotAnswer) {
   auto sequence = sequenceOf({kMiB});
-  stack_.planned().beginStep(Stream::kDefault, sequence, /*this_thread_only=*/false);
+  stack_.placed().beginStep(Stream::kDefault, sequence, /*this_thread_only=*/false);
   stack_->deallocate(allocate(kMiB));
   stack_.events().stuck = true;
   testing::internal::CaptureStderr();
   stack_.memory().releaseCached();
   EXPECT_NE(testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(stats().cached_bytes, kMiB);
-  stack_.planned().beginStep(Stream::kDefault, sequence, /*this_thread_only=*/false);
+  stack_.placed().beginStep(Stream::kDefault, sequence, /*this_thread_only=*/false);
   void* block = allocate(kMiB);
-  EXPECT_TRUE(stack_.planned().owns(block));
+  EXPECT_TRUE(stack_.placed().owns(block));
   stack_->deallocate(block);
   stack_.events().stuck = false;
 }

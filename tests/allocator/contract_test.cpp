@@ -19,7 +19,7 @@ class ContractTest : public testing::TestWithParam<Shape> {
  protected:
   ~ContractTest() override { stack_.expectSound(); }
 
-  Bytes grain() const { return GetParam().grain_bytes; }
+  Bytes grain() const { return GetParam().alignment_bytes; }
   void* allocate(std::size_t bytes, Stream stream = Stream::kDefault) {
     return stack_->allocate(bytes, stream);
   }
@@ -33,7 +33,7 @@ std::vector<Shape> allShapes() {
     for (const Bytes page : {Bytes{0}, kPage, kHugePage}) {
       for (const Bytes grain : {64, 512}) {
         shapes.push_back(
-            {.kind = static_cast<Shape::Kind>(kind), .page_bytes = page, .grain_bytes = grain});
+            {.kind = static_cast<Shape::Kind>(kind), .page_bytes = page, .alignment_bytes = grain});
       }
     }
   }
@@ -68,13 +68,13 @@ TEST_P(ContractTest, EverySizeIsAlignedWritableAndCountedAsPredicted) {
     const Bytes block_bytes = stack_->blockBytes(block);
     EXPECT_GE(block_bytes, static_cast<Bytes>(bytes));
     EXPECT_EQ(block_bytes, stack_.memory().blockBytesFor(bytes)) << bytes;
-    EXPECT_EQ(block_bytes, stack_.ledger().liveBytes()) << bytes;
+    EXPECT_EQ(block_bytes, stack_.budgetTracker().liveBytes()) << bytes;
     if (stack_.isSpied()) {
       EXPECT_TRUE(stack_.spy().covers(block, block_bytes)) << bytes;
     }
     stack_->deallocate(block);
   }
-  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
 }
 
 TEST_P(ContractTest, SmallBlocksWasteLessThanAnEighth) {
@@ -92,7 +92,7 @@ TEST_P(ContractTest, ImpossibleSizesAreRefusedWithoutOverflow) {
   // A free extent that does not begin at the pool's begin: sums that wrap around would find it.
   void* first = allocate(size(kMiB));
   stack_->deallocate(allocate(size(kMiB)));
-  const Bytes mapped = stack_.ledger().mappedBytes();
+  const Bytes mapped = stack_.budgetTracker().mappedBytes();
   for (const std::size_t bytes : {SIZE_MAX, SIZE_MAX - 4095, std::size_t{1} << 63,
                                   (std::size_t{1} << 63) - 1, (std::size_t{1} << 56) + 1}) {
     EXPECT_EQ(allocate(bytes), nullptr) << bytes;
@@ -106,8 +106,8 @@ TEST_P(ContractTest, ImpossibleSizesAreRefusedWithoutOverflow) {
       EXPECT_EQ(allocate(bytes + 1 + 10 * 4096), nullptr) << power;
     }
   }
-  EXPECT_EQ(stack_.ledger().mappedBytes(), mapped);
-  EXPECT_EQ(stack_.ledger().liveBytes(), stack_->blockBytes(first));
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), mapped);
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), stack_->blockBytes(first));
   stack_->deallocate(first);
 }
 
@@ -141,13 +141,13 @@ TEST_P(ContractTest, BlocksDoNotOverlapAndKeepTheirContents) {
     live.emplace(block, bytes);
     live_bytes = 0;
     for (const auto& [each, unused] : live) live_bytes += stack_->blockBytes(each);
-    ASSERT_EQ(live_bytes, stack_.ledger().liveBytes());
+    ASSERT_EQ(live_bytes, stack_.budgetTracker().liveBytes());
     if (live.size() > 100) {
       freeOne(std::next(live.begin(), static_cast<std::ptrdiff_t>(random() % live.size())));
     }
   }
   while (!live.empty()) freeOne(live.begin());
-  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
   stack_.memory().releaseCached();
   stack_.expectSound();
 }
@@ -156,7 +156,7 @@ TEST_P(ContractTest, AllThatIsFreeGoesBackAndTheBooksAreEven) {
   std::vector<void*> blocks;
   for (std::size_t i = 1; i <= 300; ++i) blocks.push_back(allocate(i * i * 16));
   for (void* block : blocks) stack_->deallocate(block);
-  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
   stack_.memory().releaseCached();
   const Statistics stats = stack_.memory().statistics();
   EXPECT_EQ(stats.mapped_bytes, 0);
@@ -172,12 +172,12 @@ TEST_P(ContractTest, ABlockMayBeFreedOnAnotherThread) {
   std::thread([&] {
     for (void* block : blocks) stack_->deallocate(block);
   }).join();
-  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
   // And is allocated there, and freed here.
   void* block = nullptr;
   std::thread([&] { block = allocate(size(kMiB)); }).join();
   stack_->deallocate(block);
-  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
 }
 
 TEST_P(ContractTest, AFreedBlockIsReusedOnItsStreamOnly) {
@@ -200,7 +200,7 @@ TEST_P(ContractTest, ABlockOfTwoStreamsIsReusedWhenBothAreDone) {
     const int records = stack_.events().records;
     stack_->deallocate(block);
     EXPECT_EQ(stack_.events().records, records + 1);
-    EXPECT_EQ(stack_.ledger().liveBytes(), 0);  // freed for the statistics
+    EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);  // freed for the statistics
     std::vector<void*> others;
     for (int i = 0; i < 20; ++i) others.push_back(allocate(bytes));
     for (void* other : others) {
@@ -220,7 +220,7 @@ TEST_P(ContractTest, ABlockOfTwoStreamsIsReusedWhenBothAreDone) {
     }
     for (void* other : others) stack_->deallocate(other);
     EXPECT_EQ(stack_.events().unrecycled(), 0U);
-    EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+    EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
   }
 }
 
@@ -236,13 +236,13 @@ TEST_P(ContractTest, ItsOwnStreamIsNothingToWaitFor) {
 
 TEST_P(ContractTest, WhatTheSystemRefusesChangesNothing) {
   if (!stack_.isSpied()) GTEST_SKIP() << "nothing to refuse";
-  const Bytes mapped = stack_.ledger().mappedBytes();
+  const Bytes mapped = stack_.budgetTracker().mappedBytes();
   stack_.spy().refuse_maps = 100;
   stack_.memory().limitOverrun(0);
   EXPECT_EQ(allocate(size(20 * kMiB)), nullptr);
   EXPECT_EQ(allocate(100), nullptr);
-  EXPECT_LE(stack_.ledger().mappedBytes(), mapped);  // free pages went, to no avail
-  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  EXPECT_LE(stack_.budgetTracker().mappedBytes(), mapped);  // free pages went, to no avail
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
   stack_.expectSound();
   stack_.spy().refuse_maps = 0;
   void* block = allocate(size(20 * kMiB));

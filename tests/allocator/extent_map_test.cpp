@@ -79,7 +79,7 @@ class ModelledMap {
     while (!pending_.empty()) settleOne();
     while (!live_.empty()) giveBack();
     check();
-    // All of it is one free stretch or unmapped pages; the last ones may share a page with nothing.
+    // All of it is one free range or unmapped pages; the last ones may share a page with nothing.
     while (const ExtentId id = map_.takePages(units_)) {
       paint(map_[id].begin, map_[id].units, kUnmapped);
       map_.settleAsUnmapped(id);
@@ -93,7 +93,7 @@ class ModelledMap {
   struct Pending {
     ExtentId id;
     std::uint32_t block_units;  // 0: pages that are to be unmapped
-    ExtentMap::Stretches missing;
+    ExtentMap::UnitRanges missing;
   };
 
   static char letter(ExtentState state) {
@@ -118,8 +118,8 @@ class ModelledMap {
     std::fill_n(model_.begin() + begin, units, state);
   }
 
-  // The sizes of all stretches of one kind, or of two.
-  std::vector<std::uint32_t> stretches(char one, char other) const {
+  // The sizes of all ranges of one kind, or of two.
+  std::vector<std::uint32_t> ranges(char one, char other) const {
     std::vector<std::uint32_t> sizes;
     std::uint32_t here = 0;
     for (const char state : model_) {
@@ -134,7 +134,7 @@ class ModelledMap {
   }
 
   void take(std::uint32_t units) {
-    const std::vector<std::uint32_t> free = stretches(kFree, kFree);
+    const std::vector<std::uint32_t> free = ranges(kFree, kFree);
     std::uint32_t best = 0;
     for (const std::uint32_t size : free) {
       if (size >= units && (best == 0 || size < best)) best = size;
@@ -147,7 +147,7 @@ class ModelledMap {
     }
     const std::uint32_t begin = map_[id].begin;
     ASSERT_EQ(map_[id].units, units);
-    std::uint32_t found = 0;  // the stretch that it was cut from
+    std::uint32_t found = 0;  // the range that it was cut from
     for (std::uint32_t at = begin; at < units_ && model_[at] == kFree; ++at) ++found;
     ASSERT_TRUE(begin == 0 || model_[begin - 1] != kFree);
     ASSERT_GE(found, units);
@@ -161,7 +161,7 @@ class ModelledMap {
   }
 
   void takeRun(std::uint32_t units) {
-    const std::vector<std::uint32_t> loose = stretches(kFree, kUnmapped);
+    const std::vector<std::uint32_t> loose = ranges(kFree, kUnmapped);
     const bool possible =
         std::any_of(loose.begin(), loose.end(), [&](std::uint32_t size) { return size >= units; });
     const std::uint32_t round_units = page_units_ << random_() % 4;
@@ -173,12 +173,12 @@ class ModelledMap {
     ASSERT_GE(extent.units, units);
     std::uint32_t missing = 0;
     std::uint32_t at = extent.begin;
-    for (const ExtentMap::Stretch& stretch : run.missing) {
-      for (; at < stretch.begin; ++at) ASSERT_EQ(model_[at], kFree);
-      for (; at < stretch.begin + stretch.units; ++at) ASSERT_EQ(model_[at], kUnmapped);
-      missing += stretch.units;
-      ASSERT_EQ(stretch.begin % page_units_, 0U);
-      ASSERT_EQ(stretch.units % page_units_, 0U);
+    for (const ExtentMap::UnitRange& range : run.missing) {
+      for (; at < range.begin; ++at) ASSERT_EQ(model_[at], kFree);
+      for (; at < range.begin + range.units; ++at) ASSERT_EQ(model_[at], kUnmapped);
+      missing += range.units;
+      ASSERT_EQ(range.begin % page_units_, 0U);
+      ASSERT_EQ(range.units % page_units_, 0U);
     }
     for (; at < extent.begin + extent.units; ++at) ASSERT_EQ(model_[at], kFree);
     // Never more than the block in whole pages, begun and ended within one, and the rounding.
@@ -226,8 +226,8 @@ class ModelledMap {
       becomeLive(map_.liveAt(begin), pending.block_units);
     } else {
       paint(begin, units, kFree);
-      for (const ExtentMap::Stretch& stretch : pending.missing) {
-        paint(stretch.begin, stretch.units, kUnmapped);
+      for (const ExtentMap::UnitRange& range : pending.missing) {
+        paint(range.begin, range.units, kUnmapped);
       }
       map_.settleAsBefore(pending.id, pending.missing);
     }
@@ -270,7 +270,7 @@ TEST_P(ExtentMapTest, DoesWhatAnArrayDoes) {
 // ├ unmapped 16 ┤ free 8 ├ unmapped 16 ┤ live ... : 40 need both sides of what is free.
 TEST(ExtentMapEdgeTest, ARunMayBeginAndEndUnmapped) {
   ExtentMap map(64, 1);
-  ExtentMap::Stretches missing;
+  ExtentMap::UnitRanges missing;
   map.settleAsBlock(map.takeRun(64, 1, missing), 64);
   ASSERT_EQ(missing.size(), 1U);
   map.giveBack(map.liveAt(0));
@@ -297,15 +297,15 @@ TEST(ExtentMapEdgeTest, ARunMayBeginAndEndUnmapped) {
   EXPECT_EQ(map.takeRun(UINT32_MAX, 1, missing), 0U);
 }
 
-// 64 blocks of 24 units with 16 between them: none of the free stretches of 24 has a page of 16 at
+// 64 blocks of 24 units with 16 between them: none of the free ranges of 24 has a page of 16 at
 // the right place but for those that begin on one. All of them are found, however many come first.
 TEST(ExtentMapEdgeTest, APageIsFoundBehindManyStretchesWithoutOne) {
   constexpr std::uint32_t kCount = 64;
   ExtentMap map(4096, 16);
-  ExtentMap::Stretches missing;
+  ExtentMap::UnitRanges missing;
   map.settleAsBlock(map.takeRun(4096, 16, missing), 4096);
   map.giveBack(map.liveAt(0));
-  // 8 units before each stretch of 24: it begins at 8, 8 + 40, ...; 40 i + 8 is a multiple of 16
+  // 8 units before each range of 24: it begins at 8, 8 + 40, ...; 40 i + 8 is a multiple of 16
   // for odd i only if 8 (5 i + 1) is, so for odd i.
   std::vector<ExtentId> freed;
   for (std::uint32_t i = 0; i < kCount; ++i) {

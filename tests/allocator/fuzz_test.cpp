@@ -58,26 +58,26 @@ class FuzzTest : public testing::TestWithParam<Config> {
     ASSERT_EQ(stack_.events().badCalls(), 0);
   }
 
-  // Stretches are apart, and their sums are what the ledger has.
-  void checkStretches() {
+  // Extents are apart, and their sums are what the budget tracker has.
+  void checkExtents() {
     const std::byte* end = nullptr;
     Bytes mapped_bytes = 0, live_bytes = 0;
-    for (const MappedStretch& stretch : stack_.memory().mappedStretches()) {
-      ASSERT_GE(stretch.begin, end);
-      ASSERT_GT(stretch.bytes, 0);
-      ASSERT_TRUE(stack_.spy().covers(stretch.begin, stretch.bytes));
-      if (stretch.live) {
-        ASSERT_EQ(stack_.memory().blockBytes(stretch.begin), stretch.bytes);
-        live_bytes += stretch.bytes;
+    for (const MappedExtent& extent : stack_.memory().mappedExtents()) {
+      ASSERT_GE(extent.begin, end);
+      ASSERT_GT(extent.bytes, 0);
+      ASSERT_TRUE(stack_.spy().covers(extent.begin, extent.bytes));
+      if (extent.live) {
+        ASSERT_EQ(stack_.memory().blockBytes(extent.begin), extent.bytes);
+        live_bytes += extent.bytes;
       }
-      mapped_bytes += stretch.bytes;
-      end = stretch.begin + stretch.bytes;
+      mapped_bytes += extent.bytes;
+      end = extent.begin + extent.bytes;
     }
-    ASSERT_EQ(mapped_bytes, stack_.ledger().mappedBytes());
+    ASSERT_EQ(mapped_bytes, stack_.budgetTracker().mappedBytes());
     // What was freed and waits for another stream counts as live here alone.
-    ASSERT_GE(live_bytes, stack_.ledger().liveBytes());
+    ASSERT_GE(live_bytes, stack_.budgetTracker().liveBytes());
     if (GetParam().trace.share_percent == 0) {
-      ASSERT_EQ(live_bytes, stack_.ledger().liveBytes());
+      ASSERT_EQ(live_bytes, stack_.budgetTracker().liveBytes());
     }
   }
 
@@ -93,14 +93,15 @@ class FuzzTest : public testing::TestWithParam<Config> {
   }
 
   Stack stack_{GetParam().shape};
-  Shadow shadow_{stack_.top(), stack_.ledger(), witness(), /*sample_every=*/7};
+  Shadow shadow_{stack_.top(), stack_.budgetTracker(), witness(), /*sample_every=*/7};
   RandomTrace trace_{shadow_, GetParam().trace, /*seed=*/20240607};
 };
 
 std::vector<Config> configs() {
   using Kind = Shape::Kind;
-  const auto shape = [](Bytes page_bytes, Bytes grain_bytes) {
-    return Shape{.kind = Kind::kDevice, .page_bytes = page_bytes, .grain_bytes = grain_bytes};
+  const auto shape = [](Bytes page_bytes, Bytes alignment_bytes) {
+    return Shape{
+        .kind = Kind::kDevice, .page_bytes = page_bytes, .alignment_bytes = alignment_bytes};
   };
   return {
       {"TightHost", shape(kPage, 64), 40 * kMiB, {}, false},
@@ -137,7 +138,7 @@ TEST_P(FuzzTest, EveryOperationIsSound) {
   while (shadow_.operations() < kOperations) {
     if (GetParam().follows_steps) {
       if (steps++ % 10 == 0) trace_.planStep();
-      trace_.runStep(stack_.planned(), Stream{trace_.random()() % GetParam().trace.streams});
+      trace_.runStep(stack_.placed(), Stream{trace_.random()() % GetParam().trace.streams});
       for (int i = 0; i < 200; ++i) disturb();
     } else {
       trace_.step();
@@ -147,16 +148,16 @@ TEST_P(FuzzTest, EveryOperationIsSound) {
       ASSERT_NO_FATAL_FAILURE(check());
     }
     if (shadow_.operations() % 1024 < 8) {
-      ASSERT_NO_FATAL_FAILURE(checkStretches());
+      ASSERT_NO_FATAL_FAILURE(checkExtents());
     }
   }
-  ASSERT_NO_FATAL_FAILURE(checkStretches());
+  ASSERT_NO_FATAL_FAILURE(checkExtents());
   trace_.freeAll();
   stack_.events().finishAll();
   stack_.memory().releaseCached();
   check();
-  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 0);
   EXPECT_EQ(stack_.events().unrecycled(), 0U);
   EXPECT_EQ(stack_.memory().statistics().budget_violations, 0);
   // The run went where it was to go.

@@ -100,9 +100,9 @@ TEST_P(BadFreeDeathTest, TheInsideOfABlockAborts) {
 TEST(BadFreePlacedDeathTest, APlacedBlockKnowsItsStart) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   Stack stack;
-  stack.planned().beginStep(kStream, sequenceOf({kMiB}), /*this_thread_only=*/false);
+  stack.placed().beginStep(kStream, sequenceOf({kMiB}), /*this_thread_only=*/false);
   auto* block = static_cast<char*>(stack->allocate(size(kMiB), kStream));
-  ASSERT_TRUE(stack.planned().owns(block));
+  ASSERT_TRUE(stack.placed().owns(block));
   EXPECT_DEATH(stack->deallocate(block + 4096), "not the start of a block");
   EXPECT_DEATH(stack->deallocate(block + 1), "not the start of a block");
   stack->deallocate(block);
@@ -128,7 +128,7 @@ TEST(ProcessTest, LiveBlocksOutliveTheResource) {
     for (const bool placed : {false, true}) {
       auto memory = makeHostMemory();
       if (placed) {
-        memory->planned().beginStep(kStream, sequenceOf({kMiB}), /*this_thread_only=*/false);
+        memory->placed().beginStep(kStream, sequenceOf({kMiB}), /*this_thread_only=*/false);
       }
       auto* block = static_cast<char*>(memory->allocate(bytes, kStream));
       auto* other_stream = static_cast<char*>(memory->allocate(bytes, Stream{2}));
@@ -145,7 +145,7 @@ TEST(ProcessTest, WithoutLiveBlocksAllAddressesGoBack) {
   const Bytes before = fieldOfStatus("VmSize");
   for (int round = 0; round < 20; ++round) {
     auto memory = makeHostMemory(Bytes{1} << 36);
-    memory->planned().beginStep(kStream, sequenceOf({kMiB}), /*this_thread_only=*/false);
+    memory->placed().beginStep(kStream, sequenceOf({kMiB}), /*this_thread_only=*/false);
     memory->deallocate(memory->allocate(size(kMiB), kStream));
     memory->deallocate(memory->allocate(10, Stream{2}));
   }
@@ -201,7 +201,7 @@ TEST(ProcessTest, ADataLimitIsOutOfMemoryAndNotTheEnd) {
     memory->releaseCached();
     if (!limitTo(RLIMIT_DATA, "VmData", 128 * kMiB)) return false;
     if (memory->allocate(256U << 20, kStream) != nullptr) return false;
-    if (memory->ledger().mappedBytes() != 0) return false;
+    if (memory->budgetTracker().mappedBytes() != 0) return false;
     // 64 MiB are cached for the other stream; 100 fit only once they went back.
     void* cached = memory->allocate(64U << 20, Stream{1});
     if (cached == nullptr) return false;
@@ -209,10 +209,10 @@ TEST(ProcessTest, ADataLimitIsOutOfMemoryAndNotTheEnd) {
     void* block = memory->allocate(100U << 20, kStream);
     if (block == nullptr) return false;
     std::memset(block, 1, 100U << 20);
-    const bool right = memory->ledger().mappedBytes() <= 128 * kMiB;
+    const bool right = memory->budgetTracker().mappedBytes() <= 128 * kMiB;
     memory->deallocate(block);
     memory->releaseCached();
-    return right && memory->ledger().mappedBytes() == 0;
+    return right && memory->budgetTracker().mappedBytes() == 0;
   }));
 }
 
@@ -261,7 +261,7 @@ TEST(ProcessTest, InAProcessThatLocksItsMemoryPagesGoAllTheSame) {
       const Bytes full = fieldOfStatus("VmRSS");
       memory->deallocate(held);
       memory->releaseCached();
-      if (memory->ledger().mappedBytes() != 0) return false;
+      if (memory->budgetTracker().mappedBytes() != 0) return false;
       if (full - fieldOfStatus("VmRSS") < 60 * kMiB) return false;
       auto* again = static_cast<char*>(memory->allocate(size(64 * kMiB), kStream));
       const bool fresh = again != nullptr && again[0] == 0 && again[32 * kMiB] == 0;
@@ -288,7 +288,7 @@ TEST(ProcessTest, WithoutMappingSlotsPagesGoAllTheSame) {
     for (std::size_t i = 0; i < kCount; i += 2) memory->deallocate(blocks[i]);
     const Bytes before = fieldOfStatus("VmRSS");
     memory->releaseCached();
-    if (memory->ledger().mappedBytes() != memory->ledger().liveBytes()) return false;
+    if (memory->budgetTracker().mappedBytes() != memory->budgetTracker().liveBytes()) return false;
     // 40,000 touched pages; the books of them may have grown a little.
     if (before - fieldOfStatus("VmRSS") < 40'000 * kPage * 3 / 4) return false;
     for (std::size_t i = 1; i < kCount; i += 2) {
@@ -304,7 +304,7 @@ TEST(ProcessTest, WithoutMappingSlotsPagesGoAllTheSame) {
 }
 
 // Forks again and again while four threads allocate. The child finds the locks free, its own blocks
-// whole, and a ledger that is right.
+// whole, and a budget tracker that is right.
 TEST(ProcessTest, TheChildOfABusyParentCanAllocate) {
   Stack stack;
   stack.limit(64 * kMiB);
@@ -315,7 +315,7 @@ TEST(ProcessTest, TheChildOfABusyParentCanAllocate) {
     threads.emplace_back([&, thread] {
       std::mt19937_64 random(thread);
       while (!stop) {
-        if (thread == 0) stack.planned().beginStep(Stream{0}, sequence, /*this_thread_only=*/true);
+        if (thread == 0) stack.placed().beginStep(Stream{0}, sequence, /*this_thread_only=*/true);
         void* block = stack->allocate(64 + random() % (2 << 20), Stream{thread % 2});
         if (block == nullptr) continue;
         static_cast<char*>(block)[0] = 1;
@@ -345,8 +345,8 @@ TEST(ProcessTest, TheChildOfABusyParentCanAllocate) {
       stack->deallocate(small);
       stack->deallocate(mine);
       stack.memory().releaseCached();
-      good = good && stack.ledger().mappedBytes() <= 64 * kMiB &&
-             stack.spy().mappedBytes() == stack.ledger().mappedBytes();
+      good = good && stack.budgetTracker().mappedBytes() <= 64 * kMiB &&
+             stack.spy().mappedBytes() == stack.budgetTracker().mappedBytes();
       ::_exit(good ? 0 : 1);
     }
     int status = 0;
@@ -357,7 +357,7 @@ TEST(ProcessTest, TheChildOfABusyParentCanAllocate) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(mine[99'999], 'm');
   stack->deallocate(mine);
-  EXPECT_EQ(stack.ledger().liveBytes(), 0);
+  EXPECT_EQ(stack.budgetTracker().liveBytes(), 0);
   stack.expectSound();
 }
 

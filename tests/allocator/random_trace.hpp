@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "ebbtide/allocator/planned_resource.hpp"
+#include "ebbtide/allocator/placed_resource.hpp"
 #include "shadow.hpp"
 
 namespace ebbtide::allocator::test {
@@ -72,7 +72,7 @@ class RandomTrace {
   }
 
   // Runs the step, with deviations.
-  void runStep(PlannedResource& planned, Stream stream) {
+  void runStep(PlacedResource& planned, Stream stream) {
     planned.beginStep(stream, random_() % 16 == 0 ? nullptr : sequence_, random_() % 2 == 0);
     std::vector<char*> begins(sizes_.size());
     std::vector<char*> late;

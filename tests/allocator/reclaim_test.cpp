@@ -43,7 +43,7 @@ class ReclaimTest : public testing::Test {
     stack_.memory().setReclaimer(nullptr);
     while (!held_.empty()) freeOne();
     stack_.expectSound();
-    EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+    EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
   }
 
   void* allocate(Bytes bytes, Stream stream = Stream::kDefault) {
@@ -69,7 +69,7 @@ TEST_F(ReclaimTest, IsAskedForTheShortfallUntilItIsEnough) {
   EXPECT_EQ(reclaimer.last_attempt, 1);
   EXPECT_EQ(reclaimer.last_stream.load(), Stream{3});
   EXPECT_EQ(stack_.memory().statistics().reclaims, 2);
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 4 * kMiB);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 4 * kMiB);
   stack_->deallocate(block);
 }
 
@@ -126,7 +126,7 @@ TEST_F(ReclaimTest, WhatNeverFitsAsksNobodyUnlessAnOverrunIsAllowed) {
   void* block = allocate(4 * kMiB + kPage);  // as little over as can be: all others go first
   EXPECT_NE(block, nullptr);
   EXPECT_TRUE(held_.empty());
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 4 * kMiB + kPage);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 4 * kMiB + kPage);
   EXPECT_EQ(stack_.memory().statistics().budget_violations, 1);
   stack_->deallocate(block);
 }
@@ -140,7 +140,7 @@ TEST_F(ReclaimTest, WithoutProgressTheOverrunPolicyDecides) {
   ASSERT_NE(block, nullptr);
   EXPECT_EQ(reclaimer.calls, 1);
   EXPECT_EQ(stack_.memory().statistics().budget_violations, 1);
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 5 * kMiB);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 5 * kMiB);
   stack_->deallocate(block);
 }
 
@@ -217,7 +217,7 @@ TEST_F(ReclaimTest, ASmallRequestTakesAFreedSlot) {
 TEST_F(ReclaimTest, IsAskedWhenTheSystemRefuses) {
   stack_.memory().setBudget(kUnlimited);
   stack_.spy().ceiling_bytes = kUnlimited;
-  stack_.spy().capacity_bytes = stack_.ledger().mappedBytes();
+  stack_.spy().capacity_bytes = stack_.budgetTracker().mappedBytes();
   ScriptedReclaimer reclaimer([&](const ReclaimRequest&) { return freeOne(); });
   stack_.memory().setReclaimer(&reclaimer);
   void* block = allocate(2 * kMiB);

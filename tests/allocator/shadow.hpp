@@ -3,8 +3,8 @@
 //
 //   live blocks are disjoint, lie in mapped pages, and take what was foretold
 //   sampled ones keep their bytes
-//   live bytes are those of the ledger; mapped ones are, as others see them, and within the budget
-//   what work of a stream may still use is in no block of another stream, and not unmapped
+//   live bytes are those of the budget tracker; mapped ones are, as others see them, and within the
+//   budget what work of a stream may still use is in no block of another stream, and not unmapped
 //
 // Needs no test framework, so that a benchmark can use it. Not thread-safe.
 #pragma once
@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
 #include "ebbtide/allocator/memory_resource.hpp"
 
 namespace ebbtide::allocator::test {
@@ -45,9 +45,10 @@ class Shadow {
   };
 
   // Of `sample_every` blocks one carries marks.
-  Shadow(MemoryResource& resource, Ledger& ledger, Witness witness, std::uint64_t sample_every)
+  Shadow(MemoryResource& resource, BudgetTracker& tracker, Witness witness,
+         std::uint64_t sample_every)
       : resource_(resource),
-        ledger_(ledger),
+        tracker_(tracker),
         witness_(std::move(witness)),
         sample_every_(sample_every) {}
 
@@ -142,12 +143,12 @@ class Shadow {
   }
 
   void checkBooks() {
-    if (ledger_.liveBytes() != live_bytes_) fail("the ledger's live bytes are wrong");
+    if (tracker_.liveBytes() != live_bytes_) fail("the budget tracker's live bytes are wrong");
     if (!witness_.mapped_bytes) return;
     const Bytes mapped = witness_.mapped_bytes();
-    if (mapped != ledger_.mappedBytes()) fail("the ledger's mapped bytes are wrong");
+    if (mapped != tracker_.mappedBytes()) fail("the budget tracker's mapped bytes are wrong");
     if (mapped < live_bytes_) fail("less is mapped than lives");
-    if (mapped > ledger_.mappedPeakBytes()) fail("the mapped peak is too low");
+    if (mapped > tracker_.mappedPeakBytes()) fail("the mapped peak is too low");
   }
 
   void noteWork(const Block& block) {
@@ -199,7 +200,7 @@ class Shadow {
   }
 
   MemoryResource& resource_;
-  Ledger& ledger_;
+  BudgetTracker& tracker_;
   const Witness witness_;
   const std::uint64_t sample_every_;
   std::vector<Block> live_;

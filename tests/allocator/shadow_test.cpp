@@ -10,11 +10,11 @@ namespace {
 
 class LyingResource final : public MemoryResource {
  public:
-  explicit LyingResource(Ledger& ledger) : live_(ledger) {}
+  explicit LyingResource(BudgetTracker& tracker) : live_(tracker) {}
 
   void* allocate(std::size_t bytes, Stream) noexcept override {
     if (bytes == 0) return nullptr;
-    live_.noteAllocated(static_cast<Bytes>(bytes) + lie_of_ledger);
+    live_.noteAllocated(static_cast<Bytes>(bytes) + lie_of_tracker);
     return memory_.data() + next_at;
   }
   void deallocate(void*) noexcept override { live_.noteFreed(64); }
@@ -25,10 +25,10 @@ class LyingResource final : public MemoryResource {
 
   std::size_t next_at = 0;
   Bytes block_bytes = 64;
-  Bytes lie_of_ledger = 0;
+  Bytes lie_of_tracker = 0;
 
  private:
-  Ledger::LiveCount live_;
+  BudgetTracker::LiveCount live_;
   std::array<char, 4096> memory_{};
 };
 
@@ -39,21 +39,21 @@ class ShadowTest : public testing::Test {
     return shadow_.allocate(64, stream);
   }
 
-  Ledger ledger_;
-  LyingResource resource_{ledger_};
+  BudgetTracker tracker_;
+  LyingResource resource_{tracker_};
   Bytes mapped_ = 0;
   bool covered_ = true;
   std::uint64_t synchronizes_ = 0, finishes_ = 0;
   Shadow shadow_{resource_,
-                 ledger_,
-                 {.mapped_bytes = [this] { return mapped_ > 0 ? mapped_ : ledger_.mappedBytes(); },
+                 tracker_,
+                 {.mapped_bytes = [this] { return mapped_ > 0 ? mapped_ : tracker_.mappedBytes(); },
                   .covers = [this](const void*, Bytes) { return covered_; },
                   .block_bytes_for = [](std::size_t) { return 64; },
                   .synchronizes = [this] { return synchronizes_; },
                   .finishes = [this](Stream) { return finishes_; }},
                  /*sample_every=*/1};
 
-  ShadowTest() { ledger_.debitAnyway(4096); }
+  ShadowTest() { tracker_.debitAnyway(4096); }
 };
 
 TEST_F(ShadowTest, WhatIsRightPasses) {
@@ -84,15 +84,15 @@ TEST_F(ShadowTest, ChangedBytesAreSeen) {
 }
 
 TEST_F(ShadowTest, WrongBooksAreSeen) {
-  resource_.lie_of_ledger = 1;
+  resource_.lie_of_tracker = 1;
   allocateAt(0);
-  EXPECT_EQ(shadow_.firstFailure(), "the ledger's live bytes are wrong at operation 1");
+  EXPECT_EQ(shadow_.firstFailure(), "the budget tracker's live bytes are wrong at operation 1");
 }
 
 TEST_F(ShadowTest, AnotherMappedSumIsSeen) {
   mapped_ = 8192;
   allocateAt(0);
-  EXPECT_EQ(shadow_.firstFailure(), "the ledger's mapped bytes are wrong at operation 1");
+  EXPECT_EQ(shadow_.firstFailure(), "the budget tracker's mapped bytes are wrong at operation 1");
 }
 
 TEST_F(ShadowTest, UnmappedPagesAreSeen) {

@@ -13,7 +13,7 @@ namespace ebbtide::allocator {
 namespace {
 
 struct Shape {
-  Bytes grain_bytes, page_bytes;
+  Bytes alignment_bytes, page_bytes;
 };
 
 class ModelledArea {
@@ -21,11 +21,11 @@ class ModelledArea {
   static constexpr Bytes kBytes = Bytes{64} << 20;
 
   ModelledArea(const Shape& shape, std::uint64_t seed)
-      : grain_(shape.grain_bytes),
+      : grain_(shape.alignment_bytes),
         chunk_(std::max<Bytes>(1024 * grain_, shape.page_bytes)),
         page_(shape.page_bytes),
         random_(seed),
-        area_(begin(), kBytes, shape.grain_bytes, shape.page_bytes) {}
+        area_(begin(), kBytes, shape.alignment_bytes, shape.page_bytes) {}
 
   void step() {
     const std::uint64_t dice = random_() % 100;

@@ -15,7 +15,7 @@ struct Shape {
 
   Kind kind = Kind::kDevice;
   Bytes page_bytes = kPage;  // 0: the host's own, not spied on
-  Bytes grain_bytes = 64;
+  Bytes alignment_bytes = 64;
   Bytes reserve_bytes = 256 * kMiB;
   std::chrono::nanoseconds longest_wait = std::chrono::seconds{20};
 };
@@ -27,7 +27,7 @@ inline std::string nameOf(const Shape& shape) {
          (shape.page_bytes == 0       ? "Host"
           : shape.page_bytes == kPage ? "Pages4K"
                                       : "Pages2M") +
-         "Grain" + std::to_string(shape.grain_bytes);
+         "Grain" + std::to_string(shape.alignment_bytes);
 }
 
 // Blocks in these sizes, one after the other, each at a place of its own.
@@ -66,20 +66,20 @@ class Stack {
       space = std::move(spy);
     }
     space_ = space.get();
-    memory_ =
-        std::make_unique<DeviceMemory>(std::move(space), std::move(events),
-                                       DeviceMemory::Options{.grain_bytes = shape.grain_bytes,
-                                                             .reserve_bytes = shape.reserve_bytes,
-                                                             .longest_wait = shape.longest_wait});
+    memory_ = std::make_unique<DeviceMemory>(
+        std::move(space), std::move(events),
+        DeviceMemory::Options{.alignment_bytes = shape.alignment_bytes,
+                              .reserve_bytes = shape.reserve_bytes,
+                              .longest_wait = shape.longest_wait});
     if (shape.kind == Shape::Kind::kObserved) {
-      alone_ = std::make_unique<ObservedResource>(memory_->planned());
+      alone_ = std::make_unique<ObservedResource>(memory_->placed());
     } else if (shape.kind == Shape::Kind::kRecording) {
       memory_->recording().start(kPage);
     } else if (shape.kind == Shape::Kind::kReclaiming) {
-      alone_ =
-          std::make_unique<ReclaimingResource>(memory_->pool(), memory_->ledger(), memory_->pool());
+      alone_ = std::make_unique<ReclaimingResource>(memory_->pool(), memory_->budgetTracker(),
+                                                    memory_->pool());
     } else if (shape.kind == Shape::Kind::kFollowing) {
-      memory_->planned().beginStep(Stream::kDefault, roundRobin(), /*this_thread_only=*/false);
+      memory_->placed().beginStep(Stream::kDefault, roundRobin(), /*this_thread_only=*/false);
     }
   }
 
@@ -88,13 +88,13 @@ class Stack {
     if (shape_.kind == Shape::Kind::kPool) return memory_->pool();
     if (shape_.kind == Shape::Kind::kRecording) return memory_->recording();
     if (shape_.kind == Shape::Kind::kDevice) return *memory_;
-    return memory_->planned();
+    return memory_->placed();
   }
   MemoryResource* operator->() noexcept { return &top(); }
 
   DeviceMemory& memory() noexcept { return *memory_; }
-  PlannedResource& planned() noexcept { return memory_->planned(); }
-  Ledger& ledger() noexcept { return memory_->ledger(); }
+  PlacedResource& placed() noexcept { return memory_->placed(); }
+  BudgetTracker& budgetTracker() noexcept { return memory_->budgetTracker(); }
   SpySpace& spy() noexcept { return *spy_; }
   bool isSpied() const noexcept { return spy_ != nullptr; }
   AddressSpace& space() noexcept { return *space_; }
@@ -107,13 +107,13 @@ class Stack {
     if (spy_ != nullptr) spy_->ceiling_bytes = budget_bytes;
   }
 
-  // Nothing is in a call: what the ledger says is mapped, and nobody misbehaved.
+  // Nothing is in a call: what the budget tracker says is mapped, and nobody misbehaved.
   void expectSound() {
     EXPECT_EQ(events_->badCalls(), 0);
     if (spy_ == nullptr) return;
     EXPECT_EQ(spy_->badCalls(), 0);
     EXPECT_EQ(spy_->over_ceiling, 0);
-    EXPECT_EQ(spy_->mappedBytes(), ledger().mappedBytes());
+    EXPECT_EQ(spy_->mappedBytes(), budgetTracker().mappedBytes());
   }
 
  private:

@@ -90,7 +90,7 @@ class ThreadsTest : public testing::TestWithParam<Config> {
       const Stream stream{random() % kStreams};
       const std::size_t words = 2 + random() % (random() % 8 == 0 ? 64 * 1024 : 512);
       if (GetParam().follows_steps && round % 100 == 0) {
-        stack_.planned().beginStep(stream, sequence_, /*this_thread_only=*/thread % 2 == 0);
+        stack_.placed().beginStep(stream, sequence_, /*this_thread_only=*/thread % 2 == 0);
       }
       const std::uint64_t dice = random();
       auto* block = static_cast<std::uint64_t*>(
@@ -131,8 +131,8 @@ INSTANTIATE_TEST_SUITE_P(
     Configs, ThreadsTest,
     testing::Values(
         Config{"Tight", {.page_bytes = kPage}, 16 * kMiB, false},
-        Config{"Unlimited", {.page_bytes = kPage, .grain_bytes = 512}, kUnlimited, false},
-        Config{"HugePages", {.page_bytes = kHugePage, .grain_bytes = 512}, 64 * kMiB, false},
+        Config{"Unlimited", {.page_bytes = kPage, .alignment_bytes = 512}, kUnlimited, false},
+        Config{"HugePages", {.page_bytes = kHugePage, .alignment_bytes = 512}, 64 * kMiB, false},
         Config{"Steps", {.page_bytes = kPage}, 24 * kMiB, true},
         Config{"StepsUnlimited", {.page_bytes = kHugePage}, kUnlimited, true}),
     [](const auto& instance) { return std::string(instance.param.name); });
@@ -151,10 +151,10 @@ TEST_P(ThreadsTest, KeepTheirBlocksApart) {
   EXPECT_EQ(exchange_.damaged, 0);
   EXPECT_EQ(over_budget_, 0);
   stack_.expectSound();
-  EXPECT_EQ(stack_.ledger().liveBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().liveBytes(), 0);
   stack_.events().finishAll();
   stack_.memory().releaseCached();
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 0);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 0);
   EXPECT_EQ(stack_.events().unrecycled(), 0U);
   EXPECT_EQ(stack_.memory().statistics().budget_violations, 0);
   EXPECT_EQ(stack_.memory().statistics().allocations, kThreads * kRounds - refusals_);

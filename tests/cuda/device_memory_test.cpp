@@ -21,7 +21,7 @@ class GpuMemoryTest : public FakeGpuTest {
     const Device device = open();
     memory_ = std::make_unique<DeviceMemory>(
         std::make_unique<CudaAddressSpace>(device), std::make_unique<CudaStreamEvents>(device),
-        DeviceMemory::Options{.grain_bytes = 512, .reserve_bytes = Bytes{1} << 30});
+        DeviceMemory::Options{.alignment_bytes = 512, .reserve_bytes = Bytes{1} << 30});
     memory_->limitOverrun(0);
     fake_.on_query = [this] { fake_.finished = fake_.queued; };  // the device is quick
   }

@@ -221,7 +221,7 @@ TEST_F(CudaAllocatorTest, WhatOthersUseIsMeasuredWithoutABudget) {
   gpu().others_bytes = 64 * kMiB;
   heap.measureMargin();
   EXPECT_EQ(heap.budgetFacts().others_bytes, 64 * kMiB);
-  EXPECT_EQ(heap.memory().ledger().marginBytes(), 0);
+  EXPECT_EQ(heap.memory().budgetTracker().marginBytes(), 0);
 }
 
 TEST_F(CudaAllocatorTest, TorchsConfigurationMaySetTheFraction) {

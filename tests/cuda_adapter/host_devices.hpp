@@ -105,7 +105,7 @@ class HostSource final : public DeviceSource {
     DeviceParts parts;
     parts.space = std::make_unique<HostGpuSpace>(gpu);
     parts.events = std::make_unique<HostGpuEvents>(gpu);
-    parts.options = {.grain_bytes = 512,
+    parts.options = {.alignment_bytes = 512,
                      .reserve_bytes = Bytes{1} << 30,
                      .longest_wait = std::chrono::milliseconds{1}};
     parts.measure_every = measure_every;

@@ -269,8 +269,8 @@ def three_in_turn(net: Blocks, step: int) -> list[float]:
 
 
 def refills_what_two_programs_read(net: Scales, step: int) -> list[float]:
-    """The rehearsal of the one finds out that its first operation does not repeat, while the other,
-    which begins with the same, is being planned."""
+    """The verification step of the one finds out that its first operation does not repeat, while
+    the other, which begins with the same, is being planned."""
     _SHARED.numpy()[:] = batch().numpy()
     following = batch().numpy()
     x = _SHARED

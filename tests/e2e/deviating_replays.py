@@ -1,4 +1,5 @@
-"""Steps whose replays a rehearsal must judge one by one, or read what is written without a word."""
+"""Steps whose replays a verification step must judge one by one, or read what is written without a
+word."""
 
 import contextlib
 from typing import ClassVar
@@ -77,7 +78,8 @@ def reads_what_does_not_repeat(rows: slice) -> Train:
 def saves_what_does_not_repeat(net: Scales, step: int) -> list[float]:
     """NumPy writes one row of what subtractions have read, whose results are saved.
 
-    In the rehearsal these stay in memory: where it is short, what was saved first goes to the host.
+    In the verification step these stay in memory: where it is short, what was saved first goes to
+    the host.
     """
     batches = [batch() for _ in range(8)]
     buffer = batch()
@@ -108,7 +110,7 @@ def _before_the_change(net: Scales) -> Tensor:
     return chain(torch.randn(ROWS // 2, WIDTH) * net.main, 24)
 
 
-def grows_a_result_in_a_rehearsal(net: Scales, step: int) -> list[float]:
+def grows_a_result_in_a_verification(net: Scales, step: int) -> list[float]:
     """Of what a subtraction gives, which dies before its replay, no print is left in that step."""
     if step < CHANGES:
         x = _before_the_change(net)
@@ -140,7 +142,7 @@ def ends_backward_midway(net: Scales, step: int) -> list[float]:
     return [loss.item()]
 
 
-def measures_in_a_rehearsal(net: Scales, step: int) -> list[float]:
+def measures_in_a_verification(net: Scales, step: int) -> list[float]:
     """What does not repeat comes after operations that no plan knows, in that step alone."""
     x = chain(batch() * net.main, 2)
     measured = (x * x).mean().item() if step == 2 else 0.0

@@ -124,8 +124,8 @@ from deviating_replays import (
     ALL_ROWS,
     UNSAMPLED_ROW,
     ends_backward_midway,
-    grows_a_result_in_a_rehearsal,
-    measures_in_a_rehearsal,
+    grows_a_result_in_a_verification,
+    measures_in_a_verification,
     moves_statistics,
     reads_again_after_its_last_use,
     reads_what_does_not_repeat,
@@ -253,7 +253,7 @@ VARIANTS = {
     "splits_otherwise": Variant(Scales, splits_otherwise, 12),
     "asks_for_what_was_saved": Variant(Scales, asks_for_what_was_saved, 9.5, steady=6),
     "is_large_now_and_then": Variant(Blocks, is_large_now_and_then, 12.5, steady=24, steps=36),
-    # The third is recorded, the fourth rehearses its plan, and from the fifth on it is trusted.
+    # The third is recorded, the fourth verifies its plan, and from the fifth on it is trusted.
     "is_large_rarely": Variant(Scales, is_large_rarely, 9.5, steady=256, steps=260),
     "refills_what_two_programs_read": Variant(Scales, refills_what_two_programs_read, 9),
     "writes_beside_a_kept_graph": Variant(Scales, writes_beside_a_kept_graph, 9.5),
@@ -293,7 +293,7 @@ VARIANTS = {
     "reads_again_after_its_last_use": Variant(
         Scales, reads_again_after_its_last_use, 15, steady=6, rejects=()
     ),
-    "takes_memory_in_a_rehearsal": Variant(
+    "takes_memory_in_a_verification": Variant(
         Scales, takes_memory_in_backward(1, 3, 5), 17, rejects=()
     ),
     "reads_what_does_not_repeat": Variant(
@@ -307,9 +307,11 @@ VARIANTS = {
         Scales, saves_what_does_not_repeat, 16, rejects=("aten::sub",)
     ),
     "ends_backward_midway": Variant(Scales, ends_backward_midway, 9.5),
-    "grows_a_result_in_a_rehearsal": Variant(Scales, grows_a_result_in_a_rehearsal, 7, rejects=()),
-    "measures_in_a_rehearsal": Variant(
-        Scales, measures_in_a_rehearsal, 7.5, rejects=("aten::sub",)
+    "grows_a_result_in_a_verification": Variant(
+        Scales, grows_a_result_in_a_verification, 7, rejects=()
+    ),
+    "measures_in_a_verification": Variant(
+        Scales, measures_in_a_verification, 7.5, rejects=("aten::sub",)
     ),
     "moves_statistics": Variant(Normalised, moves_statistics(0), 9, rejects=()),
     "moves_statistics_later": Variant(Normalised, moves_statistics(STEADY), 9, rejects=()),

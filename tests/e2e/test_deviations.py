@@ -26,7 +26,7 @@ def program(names: list[str], ranks: int, *options: str) -> Program:
 
 # That tests without a parameter are about.
 ALWAYS = {
-    "takes_memory_in_a_rehearsal",
+    "takes_memory_in_a_verification",
     "overwrites_in_backward",
     "reduces_in_forward",
     "indexes_by_lists",
@@ -273,24 +273,24 @@ def test_no_number_rather_than_a_wrong_one(name: str, tmp_path: Path) -> None:
     assert not done.results
 
 
-def test_short_memory_in_a_rehearsal_is_no_operation_s_fault(
+def test_short_memory_in_a_verification_is_no_operation_s_fault(
     stock: Callable[[int], Finished], tmp_path: Path
 ) -> None:
-    name = "takes_memory_in_a_rehearsal"
+    name = "takes_memory_in_a_verification"
     variables = {
         "EBBTIDE_BUDGET": str(int(VARIANTS[name].budget_mib * MIB)),
         "EBBTIDE_LOG": "debug",
     }
     done = run(program([name], 1), variables, tmp_path).succeeded()
     assert done.results[0][name] == stock(1).results[0][name]
-    assert done.said("the rehearsal failed: ebbtide: out of memory"), done.output
+    assert done.said("the verification step failed: ebbtide: out of memory"), done.output
     assert not done.report["rejected"], done.output
     assert done.report["recomputed_ops"] > 0, done.output
 
 
 def test_an_operation_of_the_plan_is_rejected_once(tmp_path: Path) -> None:
     """Though it has another number in the step that finds it."""
-    done = budgeted("measures_in_a_rehearsal", tmp_path).succeeded(over_budget=True)
+    done = budgeted("measures_in_a_verification", tmp_path).succeeded(over_budget=True)
     assert done.output.count("the results of aten::sub are kept") == 1, done.output
 
 
@@ -306,7 +306,7 @@ def uses_of_plans(output: str) -> tuple[list[str], set[int]]:
     return steps, planned_after
 
 
-def test_a_rehearsal_that_ends_midway_is_no_proof(tmp_path: Path) -> None:
+def test_a_verification_that_ends_midway_is_no_proof(tmp_path: Path) -> None:
     """Three of them, and another plan is made."""
     done = budgeted("ends_backward_midway", tmp_path).succeeded(over_budget=True)
     steps, planned_after = uses_of_plans(done.output)
@@ -317,8 +317,8 @@ def test_a_rehearsal_that_ends_midway_is_no_proof(tmp_path: Path) -> None:
 
 
 def test_what_was_compared_with_nothing_is_no_proof(tmp_path: Path) -> None:
-    """The next rehearsal is whole, and the plan trusted after it."""
-    done = budgeted("grows_a_result_in_a_rehearsal", tmp_path).succeeded(over_budget=True)
+    """The next verification step is whole, and the plan trusted after it."""
+    done = budgeted("grows_a_result_in_a_verification", tmp_path).succeeded(over_budget=True)
     steps, planned_after = uses_of_plans(done.output)
     assert CHANGES in planned_after, done.output
     after = steps[ON_PLAN : ON_PLAN + 3]

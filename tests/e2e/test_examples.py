@@ -107,7 +107,8 @@ def test_recomputes_by_a_plan(comparison: Comparison) -> None:
         assert not report["pass_through"], comparison.budgeted.output
         assert report["plan"] is not None
         assert sum(report["audited"].values()) > 0
-        # The rehearsal and at least one step more went by the plan, and found nothing against it.
+        # The verification step and at least one step more went by the plan, and found nothing
+        # against it.
         assert report["recomputed_ops"] >= 2 * report["plan"]["recomputed_ops"] > 0
         assert not report["rejected"]
 
@@ -122,7 +123,8 @@ def test_prediction_is_within_five_percent(comparison: Comparison) -> None:
 
 def test_nothing_is_spilled_once_the_plan_is_in_use(comparison: Comparison) -> None:
     for rank in range(comparison.baseline.program.ranks):
-        # A rehearsal spills the originals. Where planning takes long the last step may be one.
+        # A verification step spills the originals. Where planning takes long the last step may be
+        # one.
         said = rf"\[ebbtide rank {rank}\] debug: step \d+: .*, spilled (\d+),.* plan followed"
         spilled = re.findall(said, comparison.budgeted.output)
         assert spilled, comparison.budgeted.output

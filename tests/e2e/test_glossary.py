@@ -44,3 +44,48 @@ def test_words_are_in_order() -> None:
     words = [row["word"] for row in ROWS]
     assert words == sorted(words, key=lambda word: re.sub(r" \(\*.*", "", word))
     assert len(words) == len(set(words))
+
+
+# Words of people for what the code calls otherwise, since it says more there.
+OTHER_NAMES = {
+    "block",
+    "copy",
+    "event",
+    "graph input",
+    "recorded step",
+    "rematerialization",
+    "replay",
+    "replay ahead",
+    "retention interval",
+    "smallest budget",
+}
+# What the field calls otherwise: not to come back.
+REPLACED = re.compile(
+    r"\b(LastOf|Recipe|Ledger|EventRunner|SavedUse|PlannedResource|MappedStretch|natural_deaths?_"
+    r"|kNaturalDeath|grain_bytes|rehearses|rehearsal)\b"
+)
+
+
+def plain(text: str) -> str:
+    return re.sub("[^a-z]", "", text.lower())
+
+
+def test_the_code_has_the_words_themselves() -> None:
+    missing = set()
+    for row in ROWS:
+        word = row["word"].partition(" (")[0]
+        if plain(word) not in plain(row["where"]):
+            missing.add(word)
+    assert missing == OTHER_NAMES
+
+
+def test_replaced_names_are_gone() -> None:
+    sources = [
+        path
+        for folder in ("scheduler", "allocator", "metrics", "cli", "plugin", "tests")
+        for path in (ROOT / folder).rglob("*.[ch]pp")
+    ]
+    assert len(sources) > 500
+    having = [path for path in sources if REPLACED.search(path.read_text())]  # in a comment, maybe
+    found = {path.name: REPLACED.findall(code_of(path)) for path in having}
+    assert {name: names for name, names in found.items() if names} == {}

@@ -48,7 +48,7 @@ def test_what_does_not_repeat_is_kept(share: float, tmp_path: Path) -> None:
     assert set(ours.report["rejected"]) == {"aten::tanh"}, ours.output
 
 
-# Its rehearsal was right, and its original is gone: no result is better than a wrong one.
+# Its verification step was right, and its original is gone: no result is better than a wrong one.
 @pytest.mark.nightly
 def test_what_repeats_no_longer_ends_the_step(tmp_path: Path) -> None:
     program = "step_programs.other_results_in_a_late_backward"

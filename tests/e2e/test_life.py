@@ -95,8 +95,8 @@ def test_the_budget_holds_where_memory_is_locked(budget: str, tmp_path: Path) ->
 
 @pytest.mark.nightly  # a minute: a child in each of many steps
 def test_children_made_within_steps_train_on(tmp_path: Path) -> None:
-    """Recorded steps, rehearsals and steps under a plan alike. Half of a forward pass holds half of
-    the activations: under such a budget none has been spilled by then."""
+    """Recorded steps, verification steps and steps under a plan alike. Half of a forward pass holds
+    half of the activations: under such a budget none has been spilled by then."""
     baseline = measure(program("forks_within_steps"), tmp_path)
     plain, roomy = baseline.plain, baseline.budget(0.25)
     own = run(program("forks_within_steps"), {"EBBTIDE_BUDGET": str(roomy)}, tmp_path / "own")

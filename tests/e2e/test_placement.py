@@ -21,7 +21,7 @@ def test_a_steady_step_is_placed_whole(tmp_path: Path) -> None:
     assert done.report["budget_violations"] == 0
     steps = [tuple(map(int, match.groups())) for match in STEP.finditer(done.output)]
     assert len(steps) == 20, done.output
-    # Planned, rehearsed, steady, twice recorded, placed: by the last steps that is over.
+    # Planned, verified, steady, twice recorded, placed: by the last steps that is over.
     said = re.search(
         r"(\d+) of (\d+) blocks placed by .*: ([\d.]+) MiB, their load ([\d.]+) MiB", done.output
     )

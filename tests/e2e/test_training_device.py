@@ -55,7 +55,7 @@ def test_same_bits(offload: str, tmp_path: Path) -> None:
     # The first step spills whatever the plans do.
     assert counts["written"] > 0 and counts["read"] > 0
     assert (report["offloaded_bytes"] > 0) == OFFLOADS[offload], done.output
-    # Rehearsals compare, on blocks that were filled before.
+    # Verification steps compare, on blocks that were filled before.
     filled = counts["compared"] > 0 and counts["fills"] > 0 and counts["printed"] > 0
     assert filled or not repeats
     # Recorded steps are timed, and only where somebody reads the times.
@@ -93,7 +93,7 @@ def test_what_others_take_in_between_is_planned_for(tmp_path: Path) -> None:
 def test_writes_unseen(name: str, tmp_path: Path) -> None:
     path, arguments = "tests/e2e/deviations.py", ("--variants", name)
     stock = run(script(path, *arguments), {}, tmp_path / "stock").succeeded()
-    # A rehearsal may go over the budget, as best-effort allows.
+    # A verification step may go over the budget, as best-effort allows.
     done, _ = budgeted(path, arguments, VARIANTS[name].budget_mib, tmp_path / "fake", True)
     assert done.results == stock.results
     assert not done.report["pass_through"], done.output

@@ -50,7 +50,7 @@ def test_a_small_last_batch_is_not_the_whole_run(tmp_path: Path) -> None:
     loop = "for rows in 2 * ([1024] * 5 + [256]): step(rows)"
     done = trained(loop, "24MiB", tmp_path)
     assert done.said("plan by ") and not done.said("nothing to do"), done.output
-    # The first two or three are recorded and rehearsed.
+    # The first two or three are recorded and verified.
     assert done.report["followed_steps"] >= 3, done.output
 
 

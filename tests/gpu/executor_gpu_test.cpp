@@ -280,7 +280,8 @@ TEST_F(ExecutorGpuTest, ABlockThatIsReadElsewhereIsNotUsedAgainBefore) {
   EXPECT_EQ(*wrong, 0u);
 }
 
-// What a rehearsal's ops leave unwritten has the pattern: each byte, whatever was there before.
+// What a verification step's ops leave unwritten has the pattern: each byte, whatever was there
+// before.
 TEST_F(ExecutorGpuTest, NewMemoryIsFilledWithThePattern) {
   constexpr std::size_t kBytes = (1 << 20) + 1;
   CudaAllocator cuda_allocator(std::make_unique<DriverDeviceSource>(),

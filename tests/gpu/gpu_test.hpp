@@ -50,7 +50,7 @@ class GpuTest : public ::testing::Test {
   void makeMemory(Bytes budget) {
     memory_ = std::make_unique<DeviceMemory>(
         std::make_unique<CudaAddressSpace>(device_), std::make_unique<CudaStreamEvents>(device_),
-        DeviceMemory::Options{.grain_bytes = 512, .reserve_bytes = Bytes{16} << 30});
+        DeviceMemory::Options{.alignment_bytes = 512, .reserve_bytes = Bytes{16} << 30});
     memory_->limitOverrun(0);
     memory_->setBudget(budget);
   }

@@ -45,8 +45,8 @@ TEST_F(AvailableMemory, AProcessHasPagesThatAreNoFiles) {
   EXPECT_EQ(residentAnonymousBytes(root_), 20 * ::sysconf(_SC_PAGE_SIZE));
 }
 
-// Of 64 pages 4 are written: two side by side, one in which a stretch ends and the next one begins,
-// and one behind the stretches.
+// Of 64 pages 4 are written: two side by side, one in which an extent ends and the next one begins,
+// and one behind the extents.
 TEST_F(AvailableMemory, OnlyPagesThatWereWrittenAreInMemory) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGE_SIZE));
   void* const mapped =
@@ -55,13 +55,13 @@ TEST_F(AvailableMemory, OnlyPagesThatWereWrittenAreInMemory) {
   ::madvise(mapped, 64 * page, MADV_NOHUGEPAGE);
   auto* const begin = static_cast<std::byte*>(mapped);
   const auto bytes = static_cast<std::int64_t>(page);
-  const allocator::MappedStretches stretches = {{begin, 32 * bytes},
-                                                {begin + 32 * bytes, bytes / 2},
-                                                {begin + 32 * bytes + bytes / 2, 30 * bytes}};
+  const allocator::MappedExtents extents = {{begin, 32 * bytes},
+                                            {begin + 32 * bytes, bytes / 2},
+                                            {begin + 32 * bytes + bytes / 2, 30 * bytes}};
   EXPECT_EQ(residentBytes({}), 0);
-  EXPECT_EQ(residentBytes(stretches), 0);
+  EXPECT_EQ(residentBytes(extents), 0);
   for (const int written : {5, 6, 32, 63}) begin[written * bytes] = std::byte{1};
-  EXPECT_EQ(residentBytes(stretches), 3 * bytes);
+  EXPECT_EQ(residentBytes(extents), 3 * bytes);
   ::munmap(mapped, 64 * page);
 }
 

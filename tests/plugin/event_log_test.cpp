@@ -34,15 +34,15 @@ TEST(EventLog, BlocksKeepTheirIdsAndAddressesAreReused) {
 // Noted when a block comes or goes, and only where it is another one: 4096 before the step, 8192 at
 // the second block, 0 when the first one is freed.
 TEST(EventLog, NotesWhatIsMappedWheneverThatChanges) {
-  allocator::Ledger ledger;
-  ASSERT_TRUE(ledger.debit(4096));
-  EventLog log(0, &ledger);
+  allocator::BudgetTracker tracker;
+  ASSERT_TRUE(tracker.debit(4096));
+  EventLog log(0, &tracker);
   int a = 0;
   int b = 0;
   log.onAllocate(&a, 64);
-  ASSERT_TRUE(ledger.debit(4096));
+  ASSERT_TRUE(tracker.debit(4096));
   log.onAllocate(&b, 64);
-  ledger.credit(8192);
+  tracker.credit(8192);
   log.onFree(&a, 64);
   log.onFree(&b, 64);
   scheduler::Trace trace;

@@ -68,10 +68,10 @@ class FirstPlannedSession : public ControlledSession {
     EXPECT_NE(first, nullptr);
     return first;
   }
-  std::shared_ptr<const Plan> rehearsedInStepsTwoAndThree() {
+  std::shared_ptr<const Plan> verifiedInStepsTwoAndThree() {
     const auto first = step();
     EXPECT_NE(first, nullptr);
-    session_->rehearsed(*first, true);
+    session_->verified(*first, true);
     step();
     search_.awaitBegun(1);
     return inForce();

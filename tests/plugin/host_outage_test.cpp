@@ -106,10 +106,10 @@ TEST_F(HostOutageTest, WhereNoPlanFitsTheBestOneTellsTheNeed) {
   const Held held = guard_.hold();
   const auto plan = tooLarge(80 * kMib);
   host_.begin();
-  StepSummary rehearsed = followed(plan), left = followed(plan);
-  rehearsed.trusted = false;
+  StepSummary verified = followed(plan), left = followed(plan);
+  verified.trusted = false;
   left.off_plan = true;
-  for (const StepSummary& step : {StepSummary{}, rehearsed, left}) {
+  for (const StepSummary& step : {StepSummary{}, verified, left}) {
     endStep(held, step);
     EXPECT_TRUE(host_.state().awaitsPlan());
     EXPECT_EQ(budget_.verdict().floorBytes(), 0);
@@ -131,7 +131,7 @@ TEST_F(HostOutageTest, TheBudgetThatIsNamedHoldsThatPlan) {
 }
 
 // The first step's plan goes for a later one's, and one that steps found wanting for the next: that
-// would have to be rehearsed, for which there is no room once the budget is judged.
+// would have to be verified, for which there is no room once the budget is judged.
 TEST_F(HostOutageTest, APlanThatIsToGoTellsNoNeed) {
   const Held held = guard_.hold();
   const auto plan = tooLarge(80 * kMib);

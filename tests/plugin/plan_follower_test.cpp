@@ -15,7 +15,7 @@ using Inserted = PlanFollower::Inserted;
 
 constexpr bool kKept = true;
 
-//   op 0 (10) ─► value 1    op 1 (11) ─► value 2    op 2 (12): no value; value 0 is a source
+//   op 0 (10) ─► value 1    op 1 (11) ─► value 2    op 2 (12): no value; value 0 is a graph input
 //
 // Use 0 is of value 1, use 1 of value 2, use 2 of value 2 too and never unpacked. After op 1 value
 // 1 goes; op 0 runs again for event 1, which unpacks use 0 after event 0 unpacked use 1. Value 2 is
@@ -72,22 +72,22 @@ TEST(PlanFollower, WithoutAPlanEverythingIsKept) {
   EXPECT_FALSE(follower.doesMore());
 }
 
-TEST(PlanFollower, ARehearsalKeepsAll) {
+TEST(PlanFollower, AVerificationKeepsAll) {
   PlanFollower follower;
   following(follower, false);
-  EXPECT_TRUE(follower.rehearses());
+  EXPECT_TRUE(follower.verifies());
   EXPECT_TRUE(follower.keepsAll());
   following(follower, true);
-  EXPECT_FALSE(follower.rehearses());
+  EXPECT_FALSE(follower.verifies());
   EXPECT_FALSE(follower.keepsAll());
 }
 
-TEST(PlanFollower, APlanThatIsTrustedMeanwhileIsRehearsedToTheEnd) {
+TEST(PlanFollower, APlanThatIsTrustedMeanwhileIsVerifiedToTheEnd) {
   const auto plan = smallPlan(false);
   PlanFollower follower;
   follower.follow(plan);
   plan->trusted = true;  // by another step
-  EXPECT_TRUE(follower.rehearses());
+  EXPECT_TRUE(follower.verifies());
   EXPECT_TRUE(follower.keepsAll());
 }
 
@@ -156,7 +156,7 @@ TEST(PlanFollower, ValuesAreThePlansByWhatMakesThem) {
   following(follower);
   follower.addValue(kNone);
   EXPECT_EQ(follower.plannedValue(0), 0);
-  follower.addValue(kNone);  // a source more, where an op's value is expected
+  follower.addValue(kNone);  // a graph input more, where an op's value is expected
   EXPECT_TRUE(follower.unplanned(1));
   runOp(follower, 10);
   runOp(follower, 99);
@@ -172,7 +172,7 @@ TEST(PlanFollower, ValuesAreThePlansByWhatMakesThem) {
   EXPECT_EQ(follower.plannedValue(0), 0);
 }
 
-TEST(PlanFollower, WhatAnotherOpMakesIsNoSourceOfThePlan) {
+TEST(PlanFollower, WhatAnotherOpMakesIsNoGraphInputOfThePlan) {
   PlanFollower follower;
   following(follower);
   runOp(follower, 99);

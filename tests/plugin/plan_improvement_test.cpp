@@ -18,15 +18,15 @@ class Costs {
   Plan plan_;
 };
 
-// A rehearsal takes 0.6 of a step more, at a hundredth each step made up for after 60.
-TEST(PlanImprovement, HasToPayForItsRehearsal) {
+// A verification step takes 0.6 of a step more, at a hundredth each step made up for after 60.
+TEST(PlanImprovement, HasToPayForItsVerification) {
   EXPECT_TRUE(PlanImprovement::pays(Costs(0.125), Costs(0.0625), false));      // 6 % of a step
   EXPECT_FALSE(PlanImprovement::pays(Costs(0.125), Costs(0.1171875), false));  // 0.8 %
   EXPECT_FALSE(PlanImprovement::pays(Costs(0.125), Costs(0.125), false));
   EXPECT_FALSE(PlanImprovement::pays(Costs(0.0625), Costs(0.125), false));
 }
 
-TEST(PlanImprovement, PaysForLessWhereItNeedsNoRehearsal) {
+TEST(PlanImprovement, PaysForLessWhereItNeedsNoVerification) {
   EXPECT_TRUE(PlanImprovement::pays(Costs(0.125), Costs(0.1171875), true));
   EXPECT_FALSE(PlanImprovement::pays(Costs(0.125), Costs(0.1240234375), true));  // 0.1 %
   EXPECT_FALSE(PlanImprovement::pays(Costs(0.125), Costs(0.125), true));

@@ -317,7 +317,7 @@ Recorded recordedAs(const scheduler::Graph& graph) {
 // is late, too.
 TEST(Plan, IsMadeWhereADropStaysBehindAReplayThatGoesAhead) {
   scheduler::Graph graph;
-  const ValueId x = scheduler::addSource(graph, 0, true);
+  const ValueId x = scheduler::addGraphInput(graph, 0, true);
   const ValueId v1 = scheduler::addForward(graph, {x}, 10, 1);   // op 0
   const ValueId v2 = scheduler::addForward(graph, {v1}, 10, 1);  // op 1
   scheduler::addWait(graph);                                     // op 2

@@ -91,9 +91,9 @@ TEST(Program, ComparedOpsAddUp) {
   Plan first, second;
   first.replayed = {true, false, true};
   second.replayed = {false, false, true, true};
-  program.noteRehearsed(first);
-  program.noteRehearsed(second);
-  EXPECT_EQ(program.rehearsals.compared, (std::set<OpId>{0, 2, 3}));
+  program.noteVerified(first);
+  program.noteVerified(second);
+  EXPECT_EQ(program.verifications.compared, (std::set<OpId>{0, 2, 3}));
 }
 
 // The step with the larger peak made 40, that with the smaller one 90.
@@ -128,7 +128,7 @@ TEST(Program, APlanIsComparedOnceAllThatItReplaysWas) {
   more.replayed = {true, true, false};
   EXPECT_TRUE(program.hasCompared(none));
   EXPECT_FALSE(program.hasCompared(all));
-  program.noteRehearsed(some);
+  program.noteVerified(some);
   EXPECT_TRUE(program.hasCompared(all));
   EXPECT_TRUE(program.hasCompared(some));
   EXPECT_FALSE(program.hasCompared(more));

@@ -112,10 +112,10 @@ TEST_F(ReplayTrustTest, RejectedOpsAreKeptInTheNextPlan) {
   }
 }
 
-TEST_F(ReplayTrustTest, RehearsalsAreCounted) {
-  trust_.noteRehearsal();
-  trust_.noteRehearsal();
-  EXPECT_EQ(trust_.rehearsedSteps(), 2);
+TEST_F(ReplayTrustTest, VerificationsAreCounted) {
+  trust_.noteVerificationStep();
+  trust_.noteVerificationStep();
+  EXPECT_EQ(trust_.verificationSteps(), 2);
   EXPECT_DOUBLE_EQ(metric("ebbtide_rehearsed_steps_total"), 2);
 }
 
@@ -142,11 +142,11 @@ TEST(ReplayTrust, NoPlanThatReplaysARejectedOpStays) {
       if (!trust.rejects(*plans[op])) published[op] = plans[op];
     }
   });
-  std::thread rehearsal([&] {
+  std::thread verification([&] {
     for (std::uint64_t op = 0; op < kOps; ++op) trust.reject("aten::sub", op, "it differs");
   });
   planner.join();
-  rehearsal.join();
+  verification.join();
   for (std::uint64_t op = 0; op < kOps; ++op) EXPECT_EQ(published[op], nullptr) << op;
 }
 
@@ -158,7 +158,7 @@ class PlanOwner {
     const std::lock_guard lock(mutex_);
     if (plan_ != nullptr && trust.rejects(*plan_)) plan_ = nullptr;
   }
-  void rehearsed(const ReplayTrust& trust, Plan& plan) {  // each replay of it, as it seems
+  void verified(const ReplayTrust& trust, Plan& plan) {  // each replay of it, as it seems
     const std::lock_guard lock(mutex_);
     if (plan_.get() == &plan && !trust.rejects(plan)) plan.trusted = true;
   }
@@ -178,14 +178,14 @@ TEST(ReplayTrust, ThePlanGoesBeforeALineIsSaid) {
   std::unique_ptr<ReplayTrust> trust;
   const auto end_other_step = [&](const std::string&) {
     EXPECT_FALSE(owner.hasPlan());
-    owner.rehearsed(*trust, *plan);
+    owner.verified(*trust, *plan);
   };
   trust = std::make_unique<ReplayTrust>(
       metrics,
       ReplayTrust::Owner{.plan_without_rejected = [&] { owner.planWithoutRejected(*trust); },
                          .warn = end_other_step,
                          .debug = end_other_step});
-  owner.rehearsed(*trust, *plan);
+  owner.verified(*trust, *plan);
   EXPECT_TRUE(plan->trusted);
   plan->trusted = false;
   trust->reject("aten::sub", 5, "it differs");

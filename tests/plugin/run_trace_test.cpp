@@ -59,8 +59,8 @@ class RunTraces : public testing::Test {
   RunTrace trace_{config_, memory_, [this](const std::string& text) { warnings_.push_back(text); }};
 };
 
-TEST(LastOf, KeepsTheLastAndCountsTheRest) {
-  LastOf<int> last(3);
+TEST(RingBuffer, KeepsTheLastAndCountsTheRest) {
+  RingBuffer<int> last(3);
   for (int i = 0; i < 5; ++i) last.add(i);
   std::vector<int> kept;
   last.forEach([&](int one) { kept.push_back(one); });

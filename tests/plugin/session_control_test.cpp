@@ -40,7 +40,7 @@ TEST_F(SessionControlTest, ABudgetIsPromisedForTheStepAfterTheOneThatRuns) {
   EXPECT_EQ(session.budget(), budget);
   ASSERT_NE(start.plan, nullptr);  // of that very step
   EXPECT_EQ(start.plan->predicted_peak_bytes, first.body["predicted_peak_bytes"]);
-  EXPECT_FALSE(start.plan->trusted);  // nothing has been compared: it is rehearsed
+  EXPECT_FALSE(start.plan->trusted);  // nothing has been compared: it is verified
   const Answered second = post("/v1/budget", {{"budget", "none"}});
   EXPECT_EQ(second.body["from_step"], 5);  // the fourth runs
   EXPECT_EQ(second.body["before_bytes"], budget);

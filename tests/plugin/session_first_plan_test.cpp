@@ -29,7 +29,7 @@ TEST_F(SessionFirstPlanTest, IsInForceAtTheNextStepAndSearchedForOnceTheBaseIsSe
   EXPECT_FALSE(first->trusted);
   EXPECT_EQ(step(), first);
   EXPECT_EQ(search_.begun(), 0);
-  session_->rehearsed(*first, true);
+  session_->verified(*first, true);
   EXPECT_EQ(step(), first);
   search_.awaitBegun(1);
   // The same plan, by this step's figures; what was compared was.
@@ -58,9 +58,9 @@ TEST_F(SessionFirstPlanTest, StaysWhereTheSearchFindsASlowerOne) {
 
 // Of a twentieth more than two fifths of the plain peak less is replayed, and all that is was. It
 // is trusted as soon as the first plan's replays have been compared, whichever of both did so.
-TEST_F(SessionFirstPlanTest, GivesWayToOneThatReplaysLessAndNeedsNoRehearsal) {
+TEST_F(SessionFirstPlanTest, GivesWayToOneThatReplaysLessAndNeedsNoVerification) {
   firstOf(twoFifths());
-  const auto first = rehearsedInStepsTwoAndThree();
+  const auto first = verifiedInStepsTwoAndThree();
   search_.letGo(replayingOnly(firstsOps(*first), plain_bytes_ / 20));
   const auto better = awaitOther(first);
   ASSERT_NE(better, nullptr);
@@ -70,13 +70,13 @@ TEST_F(SessionFirstPlanTest, GivesWayToOneThatReplaysLessAndNeedsNoRehearsal) {
 
 // None of the first plan's replays has been compared so far; then they are, by a step that began
 // with it: all that the better plan replays is among them.
-TEST_F(SessionFirstPlanTest, GivesWayToOneThatHasToBeRehearsed) {
+TEST_F(SessionFirstPlanTest, GivesWayToOneThatHasToBeVerified) {
   const auto first = searchedFor(twoFifths());
   search_.letGo(replayingOnly(firstsOps(*first), plain_bytes_ / 20));
   const auto better = awaitOther(first);
   ASSERT_NE(better, nullptr);
   EXPECT_FALSE(better->trusted);
-  session_->rehearsed(*first, true);
+  session_->verified(*first, true);
   EXPECT_TRUE(better->trusted);
 }
 
@@ -84,7 +84,7 @@ TEST_F(SessionFirstPlanTest, GivesWayToOneThatHasToBeRehearsed) {
 TEST_F(SessionFirstPlanTest, StaysWhereTheSearchGainsLittle) {
   trace_.duration_ns = 1'000'000'000'000;
   firstOf(twoFifths());
-  const auto first = rehearsedInStepsTwoAndThree();
+  const auto first = verifiedInStepsTwoAndThree();
   search_.letGo(replayingOnly(firstsOps(*first), plain_bytes_ / 20));
   settle();
   EXPECT_EQ(inForce(), first);
@@ -145,21 +145,21 @@ TEST_F(SessionFirstPlanTest, ThatWasFoundWantingGoesAndIsNotSearchedForTwice) {
   EXPECT_EQ(search_.begun(), 1);
 }
 
-TEST_F(SessionFirstPlanTest, ThatCouldNotBeRehearsedIsNotFoundAgain) {
+TEST_F(SessionFirstPlanTest, ThatCouldNotBeVerifiedIsNotFoundAgain) {
   const auto first = firstOf(small());
   step();
-  session_->rehearsalFailed(*first, "memory is short");
+  session_->verificationFailed(*first, "memory is short");
   EXPECT_EQ(inForce(), nullptr);
   step();
   search_.awaitBegun(1);
   EXPECT_EQ(inForce(), nullptr);
 }
 
-// As many that a search finds are rehearsed as where there is no first plan.
-TEST_F(SessionFirstPlanTest, ThatCouldNotBeRehearsedTakesNoTurnOfASearch) {
+// As many that a search finds are verified as where there is no first plan.
+TEST_F(SessionFirstPlanTest, ThatCouldNotBeVerifiedTakesNoTurnOfASearch) {
   const auto first = firstOf(small());
   step();
-  session_->rehearsalFailed(*first, "memory is short");
+  session_->verificationFailed(*first, "memory is short");
   for (int search = 1; search <= 1 + Program::kMostReplans; ++search) {
     step();
     search_.awaitBegun(search);
@@ -167,7 +167,7 @@ TEST_F(SessionFirstPlanTest, ThatCouldNotBeRehearsedTakesNoTurnOfASearch) {
     const auto found = awaitOther(nullptr);
     ASSERT_NE(found, nullptr) << search;
     settle();
-    session_->rehearsalFailed(*found, "memory is short");
+    session_->verificationFailed(*found, "memory is short");
   }
   step();
   settle();
@@ -175,13 +175,13 @@ TEST_F(SessionFirstPlanTest, ThatCouldNotBeRehearsedTakesNoTurnOfASearch) {
 }
 
 // As long as steps may go over the budget to find out what the program needs.
-TEST_F(SessionFirstPlanTest, MayNotGoOverTheBudgetToBeRehearsed) {
-  EXPECT_TRUE(begin(small()).rehearsesWithinBudget());
+TEST_F(SessionFirstPlanTest, MayNotGoOverTheBudgetToBeVerified) {
+  EXPECT_TRUE(begin(small()).verifiesWithinBudget());
   session_->shutdown();
-  EXPECT_FALSE(begin().rehearsesWithinBudget());
+  EXPECT_FALSE(begin().verifiesWithinBudget());
   session_->shutdown();
   config_.on_infeasible = OnInfeasible::kBestEffort;  // nothing is judged
-  EXPECT_FALSE(begin(small()).rehearsesWithinBudget());
+  EXPECT_FALSE(begin(small()).verifiesWithinBudget());
 }
 
 TEST_F(SessionFirstPlanTest, StaysWhereTheSearchFails) {

@@ -59,7 +59,7 @@ TEST_F(SessionPolishingTest, WhatHasNoFirstPlanIsSearchedForBesideIt) {
 // It is made once.
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsWhatIsFoundTakesItsPlace) {
   const auto first = searchedFor(small());
-  session_->rehearsalFailed(*first, "memory is short");
+  session_->verificationFailed(*first, "memory is short");
   EXPECT_EQ(inForce(), nullptr);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), nullptr);
   awaitPlanning();
@@ -76,7 +76,7 @@ TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsWhatIsFoundTakesItsPlace) {
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsTheSearchIsNotWaitedForForEver) {
   config_.planning_time = std::chrono::seconds(2);  // in which the first plan is found
   const auto first = searchedFor(small());
-  session_->rehearsalFailed(*first, "memory is short");
+  session_->verificationFailed(*first, "memory is short");
   EXPECT_EQ(step(), nullptr);
   search_.awaitCut(1);
   EXPECT_EQ(step(), nullptr);
@@ -91,7 +91,7 @@ TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsTheSearchIsNotWaitedForForEve
 // By a pause: nobody has what it would have found.
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsAndTheSearchIsCutItIsBegunAgain) {
   const auto first = searchedFor(small());
-  session_->rehearsalFailed(*first, "memory is short");
+  session_->verificationFailed(*first, "memory is short");
   ASSERT_EQ(post("/v1/pause", {{"paused", true}, {"force", true}}).status, 200);
   step();
   settle();

@@ -54,8 +54,8 @@ TEST_F(SessionSpillingTest, ErrorsNameTheDiskThatTookNothing) {
 
 // 1 MiB beside the base of 17 is less than the largest block: no plan fits. The first step's goes
 // for that of the third one. Until a step has followed it nothing is judged: a step without a plan
-// may take twice as much, and a refusal would name that. Rehearsals may go over the budget until
-// then, and may not while it is judged.
+// may take twice as much, and a refusal would name that. Verification steps may go over the budget
+// until then, and may not while it is judged.
 TEST_F(SessionSpillingTest, WhereNoPlanFitsTheStepThatFollowsTheBestOneIsJudged) {
   config_.spill_dir = "/no/such/folder";
   begin(trace_.base_bytes + kMib);
@@ -67,10 +67,10 @@ TEST_F(SessionSpillingTest, WhereNoPlanFitsTheStepThatFollowsTheBestOneIsJudged)
   const auto plan = inForce();
   ASSERT_NE(plan, nullptr);
   ASSERT_FALSE(plan->feasible);
-  EXPECT_FALSE(session_->rehearsesWithinBudget());
-  session_->rehearsed(*plan, true);
+  EXPECT_FALSE(session_->verifiesWithinBudget());
+  session_->verified(*plan, true);
   follow();
-  EXPECT_TRUE(session_->rehearsesWithinBudget());
+  EXPECT_TRUE(session_->verifiesWithinBudget());
   EXPECT_GE(session_->budgets().verdict().floorBytes(), plan->predicted_peak_bytes);
   EXPECT_FALSE(session_->stopRequested());
 }

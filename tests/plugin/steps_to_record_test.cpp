@@ -28,7 +28,7 @@ TEST(StepsToRecord, WhatDoesNotReturnIsWatchedForTwiceAsLong) {
   }
 }
 
-// The one that returned is recorded, and once more for its rehearsal; the next one is new.
+// The one that returned is recorded, and once more for its verification step; the next one is new.
 TEST(StepsToRecord, WhatReturnedIsWatchedForNoMore) {
   StepsToRecord steps;
   steps.watchForReturn();

@@ -44,10 +44,10 @@ TEST_F(TrainedMemoryTest, WhatWasNeverWrittenIsNoMemory) {
                                     allocator::Stream::kDefault);
   if (block == nullptr) GTEST_SKIP() << "so many addresses are not given here";
   EXPECT_LE(memory_.reachableBytes(), machineMemoryBytes());
-  EXPECT_LT(residentBytes(host.mappedStretches()), 8 * kMiB);
+  EXPECT_LT(residentBytes(host.mappedExtents()), 8 * kMiB);
   std::memset(block, 1, 8 * kMiB);
-  EXPECT_GE(residentBytes(host.mappedStretches()), 8 * kMiB);
-  EXPECT_LE(residentBytes(host.mappedStretches()), 12 * kMiB);
+  EXPECT_GE(residentBytes(host.mappedExtents()), 8 * kMiB);
+  EXPECT_LE(residentBytes(host.mappedExtents()), 12 * kMiB);
   host.deallocate(block);
 }
 

@@ -36,12 +36,12 @@ TEST(ActivationShares, CountAMaskThatIsDecoded) {
   EXPECT_EQ(sharesOf(trace).recomputable_bytes, 200);
 }
 
-// Without its natural death v1 is the program's until its block is freed, in the last event, which
+// Without its last reference v1 is the program's until its block is freed, in the last event, which
 // reads it: to drop it earlier would save nothing.
 TEST(ActivationShares, OfWhatTheProgramHolds) {
   Trace trace = twoOps();
   std::erase_if(trace.events, [](const TraceEvent& event) {
-    return event.kind == TraceEvent::Kind::kNaturalDeath && event.id == 1;
+    return event.kind == TraceEvent::Kind::kLastReference && event.id == 1;
   });
   const ActivationShares shares = sharesOf(trace);
   EXPECT_EQ(shares.recomputable_bytes, 100);
@@ -77,7 +77,7 @@ TEST(ActivationShares, OfWhatWasMadeUnseen) {
   trace.blocks[0].before_step = false;
   trace.use_value.push_back(0);
   trace.events.insert(trace.events.begin(), {TraceEvent::Kind::kAlloc, 0, 0});
-  trace.events.insert(trace.events.begin() + 8, {TraceEvent::Kind::kNaturalDeath, 0, 6});
+  trace.events.insert(trace.events.begin() + 8, {TraceEvent::Kind::kLastReference, 0, 6});
   trace.events.push_back({TraceEvent::Kind::kBackwardNode, 0, 13});
   trace.events.push_back({TraceEvent::Kind::kUnpack, 2, 13});
   trace.events.push_back({TraceEvent::Kind::kRelease, 2, 13});

@@ -122,7 +122,7 @@ TEST(AdvanceReplays, LeavesScheduleWithoutWaitsAlone) {
 // x -> a -> (in place) b, 10 bytes each; the program waits; an event reads b.
 TEST(AdvanceReplays, KeepsWhatAReplayWritesOverBesideIt) {
   Graph graph;
-  const ValueId x = addSource(graph, 0, true);
+  const ValueId x = addGraphInput(graph, 0, true);
   const ValueId a = addForward(graph, {x}, 10, 1);
   const ValueId b = addInPlace(graph, a, 1);
   addWait(graph);
@@ -142,7 +142,7 @@ TEST(AdvanceReplays, GoesThroughManyMicrobatches) {
   Schedule schedule;
   const auto step = [&](Step one) { schedule.steps.push_back(one); };
   for (int microbatch = 0; microbatch < 1000; ++microbatch) {
-    std::vector<ValueId> values = {addSource(graph, 1)};
+    std::vector<ValueId> values = {addGraphInput(graph, 1)};
     const OpId begin = static_cast<OpId>(graph.ops.size());
     for (int i = 0; i < 25; ++i) {
       values.push_back(addForward(graph, {values.back()}, 10, 1));

@@ -91,7 +91,7 @@ Graph accumulatingStep() {
   Graph graph;
   std::vector<ValueId> kept;
   for (int batch = 0; batch < 2; ++batch) {
-    std::vector<ValueId> chain = {addSource(graph, 10)};
+    std::vector<ValueId> chain = {addGraphInput(graph, 10)};
     for (int i = 0; i < 8; ++i)
       chain.push_back(addForward(graph, {chain.back()}, batch == 0 ? 30 : 2, 5 + i));
     for (std::size_t i = chain.size(); i-- > 2;) addEvent(graph, {chain[i]});

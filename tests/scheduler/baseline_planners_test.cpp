@@ -43,7 +43,7 @@ TEST(Chen, TakesRootMemoryOnAChain) {
 // the last op cuts the graph, and these leave one segment.
 TEST(Chen, FindsNoCutUnderASkipConnection) {
   Graph graph;
-  const ValueId x = addSource(graph, 10);
+  const ValueId x = addGraphInput(graph, 10);
   const ValueId first = addForward(graph, {x}, 10, 1);
   ValueId last = first;
   for (int i = 0; i < 6; ++i) last = addForward(graph, {last}, 10, 1);
@@ -68,7 +68,7 @@ TEST(Dtr, EvictsTheStaleValue) {
 // The cheapest per byte goes first: of two values equally stale the one of 1 ns, not of 50.
 TEST(Dtr, EvictsTheCheapValue) {
   Graph graph;
-  const ValueId x = addSource(graph, 0, true);
+  const ValueId x = addGraphInput(graph, 0, true);
   const ValueId dear = addForward(graph, {x}, 10, 50);
   const ValueId cheap = addForward(graph, {x}, 10, 1);
   const ValueId sum = addForward(graph, {dear, cheap}, 10, 1);
@@ -86,7 +86,7 @@ TEST(Dtr, EvictsTheCheapValue) {
 // schedule drops it at once: after op 0 there are at most 30 bytes, until it is made again.
 TEST(GreedyRemat, FreesTheLargestFirst) {
   Graph graph;
-  const ValueId x = addSource(graph, 0, true);
+  const ValueId x = addGraphInput(graph, 0, true);
   const ValueId large = addForward(graph, {x}, 40, 5);
   const ValueId small = addForward(graph, {x}, 10, 5);
   const ValueId next = addForward(graph, {small}, 10, 1);

@@ -83,7 +83,7 @@ TEST(BlockCurve, BeginsWithSavingAllAndFallsFromThere) {
 // worse than b and c.
 TEST(BlockCurve, ListsWhatIsWorthSaving) {
   Graph graph;
-  const ValueId x = addSource(graph, 1, true);
+  const ValueId x = addGraphInput(graph, 1, true);
   const ValueId a = addForward(graph, {x}, 8, 1);
   const ValueId b = addForward(graph, {a}, 4, 9);
   const ValueId c = addForward(graph, {a, b}, 2, 1);
@@ -110,7 +110,7 @@ TEST(BlockCurve, HoldsTheOptimumForEachPrice) {
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     Graph graph;
     std::mt19937_64 random(seed);
-    ValueId last = addSource(graph, 0, true);
+    ValueId last = addGraphInput(graph, 0, true);
     std::vector<ValueId> values;
     for (std::size_t i = 0; i < 11; ++i) {
       std::vector<ValueId> inputs = {last};

@@ -32,11 +32,11 @@ TEST(ChainContraction, FindsAChainAgain) {
   EXPECT_EQ(costs.run_ns, chain.forward_ns);
 }
 
-// x (a source) -> v1 -> v2 -> v3 -> v4 where v1 is read by the third op too: two values cross
+// x (a graph input) -> v1 -> v2 -> v3 -> v4 where v1 is read by the third op too: two values cross
 // before it.
 TEST(ChainContraction, CutsWhereOneValueCrosses) {
   Graph graph;
-  const ValueId x = addSource(graph, 5);
+  const ValueId x = addGraphInput(graph, 5);
   const ValueId v1 = addForward(graph, {x}, 10, 1);
   const ValueId v2 = addForward(graph, {v1}, 10, 1);
   const ValueId v3 = addForward(graph, {v1, v2}, 10, 1);

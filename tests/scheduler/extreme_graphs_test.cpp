@@ -72,7 +72,7 @@ Graph deepChain() {
 // One value that 200 ops read, and an event of each.
 Graph wideFan() {
   Graph graph;
-  const ValueId first = addForward(graph, {addSource(graph, 10, true)}, 100, 5);
+  const ValueId first = addForward(graph, {addGraphInput(graph, 10, true)}, 100, 5);
   std::vector<ValueId> leaves;
   for (int i = 0; i < 200; ++i) leaves.push_back(addForward(graph, {first}, 10, 1));
   for (auto leaf = leaves.rbegin(); leaf != leaves.rend(); ++leaf) addEvent(graph, {*leaf, first});
@@ -103,7 +103,7 @@ Graph manyComponents() {
 
 Graph onlyEvents() {
   Graph graph;
-  const ValueId source = addSource(graph, 10);
+  const ValueId source = addGraphInput(graph, 10);
   for (int i = 0; i < 5; ++i) addEvent(graph, {source}, i);
   return graph;
 }

@@ -117,7 +117,7 @@ class GptGraph {
     for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
       if (graph_.ops[id].backward) continue;
       for (ValueId input : graph_.ops[id].inputs) {
-        graph_.values[input].natural_last = static_cast<OpId>(id);
+        graph_.values[input].last_reference = static_cast<OpId>(id);
       }
     }
   }

@@ -64,9 +64,9 @@ TEST(GraphJson, ReadsEveryField) {
   EXPECT_TRUE(graph.values[0].pinned);
   EXPECT_EQ(graph.values[0].producer, kNone);
   EXPECT_EQ(graph.values[1].producer, 0);
-  EXPECT_EQ(graph.values[1].natural_last, 1);
+  EXPECT_EQ(graph.values[1].last_reference, 1);
   EXPECT_EQ(graph.values[1].overwritten_by, 1);
-  EXPECT_EQ(graph.values[2].natural_last, kNone);
+  EXPECT_EQ(graph.values[2].last_reference, kNone);
   EXPECT_EQ(graph.values[3].previous_epoch, 1);
   EXPECT_FALSE(graph.any_order || graph.lazy_outputs);
 }
@@ -86,9 +86,9 @@ TEST(GraphJson, ComesBackAsItWas) {
 TEST(GraphJson, KeepsThePaperModelsRules) {
   Graph graph;
   graph.any_order = graph.lazy_outputs = true;
-  const ValueId source = addSource(graph, 5);
+  const ValueId source = addGraphInput(graph, 5);
   addForward(graph, {source}, 10, 1);
-  graph.values[source].natural_last = kNone;
+  graph.values[source].last_reference = kNone;
   const Graph again = read(toJson(graph));
   EXPECT_TRUE(again.any_order);
   EXPECT_TRUE(again.lazy_outputs);

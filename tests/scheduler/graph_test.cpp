@@ -108,7 +108,7 @@ const BadGraph kBadGraphs[] = {
        addWait(g);
        g.any_order = true;
      }},
-    {"names op 77, which does not exist", [](Graph& g) { g.values[1].natural_last = 77; }},
+    {"names op 77, which does not exist", [](Graph& g) { g.values[1].last_reference = 77; }},
     {"writes value 1, whose producer is another op", [](Graph& g) { g.values[1].producer = -5; }},
     {"is overwritten before it is produced", [](Graph& g) { g.values[3].overwritten_by = 2; }},
     {"takes over value 1, which", [](Graph& g) { g.values[3].previous_epoch = 1; }},
@@ -140,7 +140,7 @@ TEST(CheckGraph, AcceptsAnEmptyGraph) {
 
 TEST(CheckGraph, RejectsTwoHeirsOfOneStorage) {
   Graph graph;
-  const ValueId source = addSource(graph, 10);
+  const ValueId source = addGraphInput(graph, 10);
   const ValueId first = addForward(graph, {source}, 10, 1);
   const ValueId second = addInPlace(graph, first, 1);
   EXPECT_NO_THROW(checkGraph(graph));
@@ -152,7 +152,7 @@ TEST(CheckGraph, RejectsTwoHeirsOfOneStorage) {
 
 TEST(LastReplayPositions, NeedARerunnableOpAndInputsThatLast) {
   Graph graph;
-  const ValueId source = addSource(graph, 10);
+  const ValueId source = addGraphInput(graph, 10);
   const ValueId a = addForward(graph, {source}, 10, 1);
   const ValueId b = addForward(graph, {a}, 10, 1);
   const ValueId c = addForward(graph, {b}, 10, 1);
@@ -170,13 +170,13 @@ TEST(LastReplayPositions, NeedARerunnableOpAndInputsThatLast) {
 
 TEST(LastReplayPositions, FollowTheFirstInputToBeOverwritten) {
   Graph graph;
-  const ValueId source = addSource(graph, 10);
+  const ValueId source = addGraphInput(graph, 10);
   const ValueId a = addForward(graph, {source}, 10, 1);
   addForward(graph, {a}, 10, 1);
   graph.ops.push_back({.name = "writer"});
   graph.values[source].overwritten_by = 2;
-  // a needs the source, so it can be made again before op 2 runs; b can be made from a, whose first
-  // copy may be retained, at any time.
+  // a needs the graph input, so it can be made again before op 2 runs; b can be made from a, whose
+  // first copy may be retained, at any time.
   EXPECT_EQ(lastReplayPositions(graph), (std::vector<OpId>{kNone, 2, 3}));
 }
 

@@ -102,7 +102,7 @@ TEST(KusumotoGraph, RealFunctionsAreAsInTheFile) {
   EXPECT_EQ(graph.ops[7].inputs, (std::vector<ValueId>{0, 1, 9}));
   EXPECT_EQ(graph.ops[0].fixed_bytes, 108);
   EXPECT_EQ(graph.ops[7].fixed_bytes, 116);  // and the weights' gradient
-  EXPECT_EQ(graph.values[2].natural_last, 2);
+  EXPECT_EQ(graph.values[2].last_reference, 2);
   EXPECT_EQ(graph.ops[7].duration_ns, 20 * kKusumotoTimeUnit);
   // The peak: backward of the loss has 108 + value 3 (kept for the ReLU), value 5's 40 and its
   // gradient; backward of the add 108 + value 3 + gradients of 5, 2 and 3: 108 + 4 * 40.

@@ -20,7 +20,7 @@ namespace {
 // Two ops, whose outputs of 10 and 4 bytes backward reads; b1 allocates 3 bytes more.
 Graph twoOps() {
   Graph graph;
-  const ValueId parameter = addSource(graph, 5, true);
+  const ValueId parameter = addGraphInput(graph, 5, true);
   const ValueId a = addForward(graph, {parameter}, 10, 7);
   const ValueId b = addForward(graph, {a}, 4, 2);
   addEvent(graph, {b});
@@ -193,14 +193,14 @@ TEST(Microbatch, isLikeAnotherOneWithGaps) {
   }
   ops[0].backward = {addEvent(graph, {kept[0]})};
   ops[1].backward = {addEvent(graph, {}, 6), addEvent(graph, {kept[1]}), addEvent(graph, {}, 5)};
-  graph.values[kept[1]].natural_last = ops[1].backward.front();
+  graph.values[kept[1]].last_reference = ops[1].backward.front();
   nameAlike(graph);
   const MicrobatchedStep cut(graph, ops);
   const Microbatch first(cut, 0), second(cut, 1);
   ASSERT_TRUE(first.isLike(second));
   EXPECT_EQ(second.stepOp(2), ops[1].backward[1]);  // after the forward op and `held`
   // The program holds the value while the gap in front runs, which counts to the event: 10 + 6.
-  EXPECT_EQ(second.graph().values[0].natural_last, 2);
+  EXPECT_EQ(second.graph().values[0].last_reference, 2);
   EXPECT_EQ(second.pointOf(keepEverything(second.graph())), (StagePoint{10, 10, 16, 0}));
 }
 
@@ -228,25 +228,25 @@ TEST(Microbatch, writesABufferOfAll) {
   constexpr int kMicrobatches = 3;
   Graph graph;
   std::vector<MicrobatchOps> ops(kMicrobatches);
-  ValueId statistics = addSource(graph, 4);
+  ValueId statistics = addGraphInput(graph, 4);
   for (MicrobatchOps& of : ops) {
     const auto norm = static_cast<OpId>(graph.ops.size());
     const ValueId y = addForward(graph, {statistics}, 10, 2);
-    const ValueId before = std::exchange(statistics, addSource(graph, 4));
+    const ValueId before = std::exchange(statistics, addGraphInput(graph, 4));
     graph.ops[norm].outputs.push_back(statistics);
     graph.values[statistics].producer = norm;
     graph.values[statistics].previous_epoch = before;
-    graph.values[before].overwritten_by = graph.values[before].natural_last = norm;
+    graph.values[before].overwritten_by = graph.values[before].last_reference = norm;
     const ValueId z = addForward(graph, {y}, 10, 5);
     of.forward = {norm, norm + 1};
-    graph.values[y].natural_last = norm + 1;
+    graph.values[y].last_reference = norm + 1;
     of.backward = {z, y};  // as values, for now
   }
   for (MicrobatchOps& of : ops) {
     of.backward[0] = addEvent(graph, {of.backward[0]});
     of.backward[1] = addEvent(graph, {of.backward[1]});
   }
-  graph.values[statistics].natural_last = static_cast<OpId>(graph.ops.size()) - 1;
+  graph.values[statistics].last_reference = static_cast<OpId>(graph.ops.size()) - 1;
   nameAlike(graph);
   const MicrobatchedStep cut(graph, ops);
   std::vector<Microbatch> microbatches;

@@ -195,12 +195,12 @@ TEST_F(MoccasinPlannerTest, CountsBytesAsTheSimulatorDoes) {
 TEST_F(MoccasinPlannerTest, CountsBytesThatAreTakenOverUnread) {
   Graph graph;
   const ValueId born = addForward(graph, {}, 100, 5);
-  const ValueId encoded = addSource(graph, 10);
+  const ValueId encoded = addGraphInput(graph, 10);
   graph.values[encoded].producer = 0;
   graph.ops[0].outputs.push_back(encoded);
   graph.ops[0].rerunnable = false;
   const ValueId decoded = addForward(graph, {encoded}, 100, 1);
-  graph.values[born].natural_last = graph.values[born].overwritten_by = 1;
+  graph.values[born].last_reference = graph.values[born].overwritten_by = 1;
   graph.values[decoded].previous_epoch = born;
   addEvent(graph, {decoded});
   checkGraph(graph);

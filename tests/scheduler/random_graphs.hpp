@@ -1,6 +1,6 @@
 // Random training steps for property tests: forward ops in program order, then backward events in
-// reverse. In-place chains, sources, pinned values, ops that may not be rerun and values that the
-// program holds for some while are all present.
+// reverse. In-place chains, graph inputs, pinned values, ops that may not be rerun and values that
+// the program holds for some while are all present.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class RandomGraph {
       for (std::size_t i = begin + forward_ops; i-- > begin;) addEvent(static_cast<OpId>(i));
       if (pass + 1 < passes && chance(50)) addGap();
     }
-    setNaturalDeaths();
+    setLastReferences();
   }
   Graph take() { return std::move(graph_); }
 
@@ -108,7 +108,7 @@ class RandomGraph {
         {.fixed_bytes = static_cast<Bytes>(pick(40)), .backward = true, .inputs = {}});
   }
 
-  void setNaturalDeaths() {
+  void setLastReferences() {
     std::vector<OpId> last(graph_.values.size(), kNone);
     for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
       if (graph_.ops[id].backward) continue;
@@ -118,7 +118,7 @@ class RandomGraph {
       if (chance(25)) continue;
       OpId until = last[id];
       if (chance(30)) until = std::max(until, static_cast<OpId>(pick(graph_.ops.size())));
-      graph_.values[id].natural_last = until;
+      graph_.values[id].last_reference = until;
     }
   }
 
@@ -145,7 +145,7 @@ inline Graph tinyStep(std::uint64_t seed, int forward_ops) {
   for (OpId id = 0; id < forward_ops; ++id) {
     std::set<ValueId> inputs = {static_cast<ValueId>(id)};  // value i is made by op i-1
     if (pick(3) == 0) inputs.insert(static_cast<ValueId>(pick(static_cast<std::size_t>(id) + 1)));
-    for (ValueId input : inputs) graph.values[input].natural_last = id;
+    for (ValueId input : inputs) graph.values[input].last_reference = id;
     graph.values.push_back({.bytes = static_cast<Bytes>(1 + pick(9)), .producer = id});
     graph.ops.push_back({.duration_ns = static_cast<Nanoseconds>(1 + pick(9)),
                          .fixed_bytes = static_cast<Bytes>(pick(3)),
@@ -201,7 +201,7 @@ inline Graph withWaits(const Graph& graph, std::uint64_t seed, std::size_t perce
   }
   result.values = graph.values;
   for (Value& value : result.values) {
-    for (OpId* op : {&value.producer, &value.natural_last, &value.overwritten_by}) {
+    for (OpId* op : {&value.producer, &value.last_reference, &value.overwritten_by}) {
       if (*op != kNone) *op = moved[*op];
     }
   }
@@ -223,7 +223,7 @@ inline Graph inTurn(Graph first, const Graph& second) {
   }
   for (Value value : second.values) {
     value.producer = shifted(value.producer, ops);
-    value.natural_last = shifted(value.natural_last, ops);
+    value.last_reference = shifted(value.last_reference, ops);
     value.overwritten_by = shifted(value.overwritten_by, ops);
     value.previous_epoch = shifted(value.previous_epoch, values);
     first.values.push_back(value);

@@ -21,7 +21,7 @@ Graph randomProgram(std::uint64_t seed, std::size_t forward_ops) {
   for (std::size_t op = 0; op < program.ops.size(); ++op) {
     if (program.ops[op].backward) continue;
     for (const ValueId v : program.ops[op].inputs) {
-      OpId& last = program.values[v].natural_last;
+      OpId& last = program.values[v].last_reference;
       last = std::max(last, static_cast<OpId>(op));
     }
   }

@@ -87,7 +87,7 @@ TEST(RecomputeBound, TakesTheCheapestValuesOfATransformer) {
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
     if (value.pinned || value.overwritten_by != kNone) continue;
-    const bool held = value.producer == last || value.natural_last >= last;
+    const bool held = value.producer == last || value.last_reference >= last;
     if (!read[id] && !held) continue;
     live += value.bytes;
     if (held || value.producer == kNone) continue;

@@ -1,6 +1,6 @@
 // Planners on recorded steps: a GPT of 3 layers with 2 microbatches a step, a residual CNN of 4
 // blocks. Unlike the made graphs these have dropout masks without a forward input, in-place chains,
-// sources, gaps and two forward phases.
+// graph inputs, gaps and two forward phases.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -35,7 +35,7 @@ class RepeatedStep {
     }
     for (int m = 0; m < microbatches; ++m) finish(m);
     for (const auto& [value, op] : read_outside_) {
-      OpId& last = graph.values[value].natural_last;
+      OpId& last = graph.values[value].last_reference;
       if (!graph.ops[op].backward) last = std::max(last, op);
     }
     checkGraph(graph);
@@ -103,7 +103,7 @@ class RepeatedStep {
       }
       if (!shared) continue;
       graph.values.push_back(value);
-      graph.values.back().overwritten_by = graph.values.back().natural_last = kNone;
+      graph.values.back().overwritten_by = graph.values.back().last_reference = kNone;
     }
   }
 
@@ -159,7 +159,7 @@ class RepeatedStep {
       Value& value = graph.values[values_[m][v]];
       value.producer =
           from.producer == kNone ? ops[m].forward.front() : local_ops_[m][from.producer];
-      for (OpId Value::*at : {&Value::natural_last, &Value::overwritten_by}) {
+      for (OpId Value::*at : {&Value::last_reference, &Value::overwritten_by}) {
         if (from.*at != kNone) value.*at = local_ops_[m][from.*at];
       }
       // Microbatches that write a parameter, one after the other: not here.

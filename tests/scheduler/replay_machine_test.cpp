@@ -67,7 +67,7 @@ TEST(ReplayMachine, MakesForgottenInputsAgain) {
 // Op 0 makes value 1; op 1 is backward but reads nothing, event 2 reads the value.
 TEST(ReplayMachine, ReplaysBehindABackwardOpThatReadsNothing) {
   Graph graph;
-  const ValueId value = addForward(graph, {addSource(graph, 0, true)}, 10, 1);
+  const ValueId value = addForward(graph, {addGraphInput(graph, 0, true)}, 10, 1);
   addEvent(graph, {});
   addEvent(graph, {value});
   ReplayMachine machine(graph);

@@ -85,7 +85,7 @@ TEST(ReplayTimeline, AgreesOnLazyOutputs) {
     Graph graph = randomGraph(seed, 2 + seed % 20);
     graph.lazy_outputs = true;
     for (Value& value : graph.values) {
-      value.natural_last = value.overwritten_by = value.previous_epoch = kNone;
+      value.last_reference = value.overwritten_by = value.previous_epoch = kNone;
     }
     ReplayTimeline timeline(graph);
     std::mt19937_64 random(seed);

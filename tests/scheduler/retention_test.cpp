@@ -68,7 +68,7 @@ TEST(BuildSchedule, KeepsWhatCannotBeRecomputed) {
 
 TEST(BuildSchedule, ReplaysAnInPlaceOpOnAFreshInput) {
   Graph graph;
-  const ValueId x = addSource(graph, 10);
+  const ValueId x = addGraphInput(graph, 10);
   addEvent(graph, {addInPlace(graph, addForward(graph, {x}, 10, 1), 1)});
   // Value 1 has no drop after op 1: the program overwrote it. Its recomputed copy is dropped
   // directly after the replay, so that value 2 takes its bytes over.

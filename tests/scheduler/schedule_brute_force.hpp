@@ -62,7 +62,7 @@ class ScheduleBruteForce {
   void drop(const State& state, std::size_t id, Nanoseconds time) {
     const Value& value = graph_.values[id];
     const bool live = (state.second >> id & 1) != 0 && !value.pinned;
-    const bool held = value.natural_last >= static_cast<OpId>(nextFirstRun(state));
+    const bool held = value.last_reference >= static_cast<OpId>(nextFirstRun(state));
     if (live && !held) push({state.first, state.second & ~(1u << id)}, time);
   }
 

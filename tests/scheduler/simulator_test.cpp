@@ -93,7 +93,7 @@ TEST(Simulator, AReplayedCopyOutlivesTheOverwritingOfTheFirst) {
   const ValueId b = addInPlace(graph, a, 1);
   const ValueId d = addForward(graph, {b}, 5000, 1);
   addEvent(graph, {d});
-  for (ValueId held : {c, b, d}) graph.values[held].natural_last = 5;
+  for (ValueId held : {c, b, d}) graph.values[held].last_reference = 5;
   const Simulation result = play(
       graph, {run(0), drop(a), run(1), run(0), run(2), run(3), run(4), run(1), drop(a), run(5)});
   // Op 1: a and c = 1001. The replay of op 0 for event 2 adds a second a, so op 3 has a, b, c =
@@ -104,7 +104,7 @@ TEST(Simulator, AReplayedCopyOutlivesTheOverwritingOfTheFirst) {
 
 TEST(Simulator, TheProgramsCopyAndAReplaysBothCount) {
   Graph graph = chain(1);  // op 0 makes value 1, event 1 reads it
-  graph.values[1].natural_last = 1;
+  graph.values[1].last_reference = 1;
   const Simulation result = play(graph, {run(0), drop(1), run(0), run(1), drop(1)});
   EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{10, 20}));
 }
@@ -131,7 +131,7 @@ TEST(Simulator, OffloadFreesAndFetchAddsBytes) {
   Graph graph = chain(2);
   graph.ops[1].fixed_bytes = 3;
   graph.ops[3].fixed_bytes = 4;
-  graph.values[1].natural_last = kNone;
+  graph.values[1].last_reference = kNone;
   const Simulation result = play(graph, {run(0), offload(1), fetch(1), run(1), offload(1), run(2),
                                          drop(2), fetch(1), run(3), drop(1)});
   // The fetch before op 1: 10 + 3; op 1: 20 + 3. Event 2: value 2. The fetch before event 3: 10
@@ -206,14 +206,14 @@ TEST(Simulator, AnyOrderCountsAnOpsFirstComingAsItsFirstRun) {
   graph.any_order = false;
   EXPECT_NE(validate(graph, swapped).value_or(""), "");
   graph.any_order = true;
-  graph.values[0].natural_last = 2;
+  graph.values[0].last_reference = 2;
   EXPECT_THROW(checkGraph(graph), std::invalid_argument);
 }
 
 TEST(LowerBound, CountsInputsOutputsAndWhatTheProgramHolds) {
   Graph graph = chain(3);
   EXPECT_EQ(peakLowerBound(graph), 20);  // any op's input and output
-  graph.values[1].natural_last = 4;      // held beside values 2 and 3 of op 2
+  graph.values[1].last_reference = 4;    // held beside values 2 and 3 of op 2
   EXPECT_EQ(peakLowerBound(graph), 30);
   graph.ops[4].fixed_bytes = 25;  // event 4: values 1 and 2
   EXPECT_EQ(peakLowerBound(graph), 45);
@@ -232,7 +232,7 @@ TEST(LowerBound, CountsWhatCannotBeRecomputed) {
 // op 5. J, I and V (100 B) at op 1: 102 B.
 TEST(LowerBound, KnowsThatWhatWasMadeAgainMayWait) {
   Graph graph;
-  const ValueId j = addSource(graph, 1);
+  const ValueId j = addGraphInput(graph, 1);
   const ValueId i = addForward(graph, {j}, 1, 1), v = addForward(graph, {i}, 100, 1);
   const ValueId after_i = addInPlace(graph, i, 1);
   addEvent(graph, {after_i});
@@ -255,7 +255,7 @@ TEST(RecomputeLowerBound, TakesTheCheapestRoomAtEachOp) {
   graph.ops[1].duration_ns = 8;                  // value 2: value 1 goes first
   EXPECT_EQ(recomputeLowerBound(graph, 30), 1);
   EXPECT_EQ(recomputeLowerBound(graph, 25), 1 + 8 / 2);
-  graph.values[1].natural_last = 3;  // held by the program then: value 2 is all there is
+  graph.values[1].last_reference = 3;  // held by the program then: value 2 is all there is
   EXPECT_EQ(recomputeLowerBound(graph, 30), 8);
 }
 

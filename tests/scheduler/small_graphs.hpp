@@ -23,7 +23,7 @@ inline Step fetch(ValueId value) {
   return {Step::Kind::kFetch, value};
 }
 
-inline ValueId addSource(Graph& graph, Bytes bytes, bool pinned = false) {
+inline ValueId addGraphInput(Graph& graph, Bytes bytes, bool pinned = false) {
   graph.values.push_back({.bytes = bytes, .pinned = pinned});
   return static_cast<ValueId>(graph.values.size()) - 1;
 }
@@ -32,7 +32,7 @@ inline ValueId addSource(Graph& graph, Bytes bytes, bool pinned = false) {
 inline ValueId addForward(Graph& graph, std::vector<ValueId> inputs, Bytes bytes,
                           Nanoseconds duration) {
   const OpId op = static_cast<OpId>(graph.ops.size());
-  for (ValueId input : inputs) graph.values[input].natural_last = op;
+  for (ValueId input : inputs) graph.values[input].last_reference = op;
   const ValueId output = static_cast<ValueId>(graph.values.size());
   graph.values.push_back({.bytes = bytes, .producer = op});
   graph.ops.push_back({.name = "f" + std::to_string(op),
@@ -67,22 +67,22 @@ inline OpId addWait(Graph& graph, Bytes fixed = 0) {
   return static_cast<OpId>(graph.ops.size()) - 1;
 }
 
-// x -> v1 -> v2 -> ... -> vn, each of 10 bytes and 1 ns; then events that read vn, ..., v1. Source
-// x is pinned. Ops 0..n-1 are forward, n..2n-1 the events; value 0 is x, value i the output of op
-// i-1.
+// x -> v1 -> v2 -> ... -> vn, each of 10 bytes and 1 ns; then events that read vn, ..., v1. Graph
+// input x is pinned. Ops 0..n-1 are forward, n..2n-1 the events; value 0 is x, value i the output
+// of op i-1.
 inline Graph chain(int length) {
   Graph graph;
-  ValueId last = addSource(graph, 0, true);
+  ValueId last = addGraphInput(graph, 0, true);
   std::vector<ValueId> values;
   for (int i = 0; i < length; ++i) values.push_back(last = addForward(graph, {last}, 10, 1));
   for (int i = length; i-- > 0;) addEvent(graph, {values[i]});
   return graph;
 }
 
-// x -> a -> (in place) b; an event reads b. All of 10 bytes; x is a source.
+// x -> a -> (in place) b; an event reads b. All of 10 bytes; x is a graph input.
 inline Graph inPlaceGraph() {
   Graph graph;
-  const ValueId x = addSource(graph, 10);
+  const ValueId x = addGraphInput(graph, 10);
   addEvent(graph, {addInPlace(graph, addForward(graph, {x}, 10, 1), 1)});
   return graph;  // values: 0 x, 1 a, 2 b; ops: 0, 1, event 2
 }

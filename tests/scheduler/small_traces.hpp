@@ -22,11 +22,11 @@ inline Trace twoOps() {
   trace.ops = {{"first", 11, 5, true, {0}, {1}}, {"second", 12, 7, true, {1}, {2}}};
   trace.use_value = {1, 2};
   trace.events = {
-      {Kind::kOpBegin, 0, 0},       {Kind::kAlloc, 1, 1},        {Kind::kOpEnd, 0, 2},
-      {Kind::kOpBegin, 1, 3},       {Kind::kAlloc, 2, 4},        {Kind::kOpEnd, 1, 5},
-      {Kind::kNaturalDeath, 1, 6},  {Kind::kNaturalDeath, 2, 6}, {Kind::kBackwardNode, 0, 7},
-      {Kind::kUnpack, 1, 8},        {Kind::kRelease, 1, 9},      {Kind::kFree, 2, 9},
-      {Kind::kBackwardNode, 0, 10}, {Kind::kUnpack, 0, 11},      {Kind::kRelease, 0, 12},
+      {Kind::kOpBegin, 0, 0},       {Kind::kAlloc, 1, 1},         {Kind::kOpEnd, 0, 2},
+      {Kind::kOpBegin, 1, 3},       {Kind::kAlloc, 2, 4},         {Kind::kOpEnd, 1, 5},
+      {Kind::kLastReference, 1, 6}, {Kind::kLastReference, 2, 6}, {Kind::kBackwardNode, 0, 7},
+      {Kind::kUnpack, 1, 8},        {Kind::kRelease, 1, 9},       {Kind::kFree, 2, 9},
+      {Kind::kBackwardNode, 0, 10}, {Kind::kUnpack, 0, 11},       {Kind::kRelease, 0, 12},
       {Kind::kFree, 1, 12}};
   return trace;
 }

@@ -286,7 +286,7 @@ TEST(BuildGraph, WhatIsNeverReadStaysOrMayGo) {
   const Value value = buildGraph(trace, {.unread_may_go = true}).graph.values[1];
   EXPECT_FALSE(value.pinned);
   EXPECT_EQ(value.bytes, 100);
-  EXPECT_EQ(value.natural_last, 1);  // the op after which the program let go of it
+  EXPECT_EQ(value.last_reference, 1);  // the op after which the program let go of it
 }
 
 // Op 1 reads v1; then v1 is written over while its use lives. What was there before is nowhere.
@@ -335,8 +335,8 @@ TEST(BuildGraph, NorIsAnOpThatItsReadersWouldNeedRunAgain) {
   EXPECT_TRUE(graph.ops[1].rerunnable);
 }
 
-// A source of 70 B in block 3, which op 1 reads and which is freed after that.
-Trace withSource(std::ptrdiff_t allocated_at) {
+// A graph input of 70 B in block 3, which op 1 reads and which is freed after that.
+Trace withGraphInput(std::ptrdiff_t allocated_at) {
   using Kind = TraceEvent::Kind;
   Trace trace = twoOps();
   trace.blocks.push_back({70, false, false});
@@ -347,27 +347,27 @@ Trace withSource(std::ptrdiff_t allocated_at) {
   return trace;
 }
 
-TEST(BuildGraph, ASourceOfMidStepTakesNothingBeforeItsBlockIsAllocated) {
-  const auto step = buildGraph(withSource(3));  // between the ops
+TEST(BuildGraph, AGraphInputOfMidStepTakesNothingBeforeItsBlockIsAllocated) {
+  const auto step = buildGraph(withGraphInput(3));  // between the ops
   ASSERT_EQ(step.graph.ops.size(), 5u);
   EXPECT_EQ(step.graph.ops[1].outputs, std::vector<ValueId>{3});
   EXPECT_FALSE(step.graph.ops[1].rerunnable);
   EXPECT_EQ(step.trace_op_of, (std::vector<OpId>{0, kNone, 1, kNone, kNone}));
   EXPECT_EQ(step.graph.values[3].producer, 1);
-  EXPECT_EQ(step.graph.values[3].natural_last, 2);
-  // Op 0: 950 fixed, 50 x, 100 v1. Op 1: 70 and 100 v2 more. Backward without the source.
+  EXPECT_EQ(step.graph.values[3].last_reference, 2);
+  // Op 0: 950 fixed, 50 x, 100 v1. Op 1: 70 and 100 v2 more. Backward without the graph input.
   const auto live = simulate(step.graph, keepEverything(step.graph)).live_bytes;
   EXPECT_EQ(live, (std::vector<Bytes>{1100, 1170, 1270, 1200, 1100}));
   EXPECT_EQ(step.activation_bytes, 200);
 }
 
-TEST(BuildGraph, ASourceThatAnOpAllocatesIsOfThatOpUntilItEnds) {
-  const auto step = buildGraph(withSource(2));
+TEST(BuildGraph, AGraphInputThatAnOpAllocatesIsOfThatOpUntilItEnds) {
+  const auto step = buildGraph(withGraphInput(2));
   ASSERT_EQ(step.graph.ops.size(), 5u);
   EXPECT_EQ(step.graph.ops[0].fixed_bytes, 950 + 70);
   EXPECT_EQ(step.graph.ops[1].fixed_bytes, 950);
   EXPECT_EQ(step.graph.values[3].producer, 1);
-  Trace trace = withSource(2);  // freed before that: it never is a value of the graph
+  Trace trace = withGraphInput(2);  // freed before that: it never is a value of the graph
   trace.ops[1].inputs = {1};
   trace.events.erase(trace.events.begin() + 7);
   trace.events.insert(trace.events.begin() + 3, {TraceEvent::Kind::kFree, 3, 2});
@@ -379,9 +379,9 @@ TEST(BuildGraph, ASourceThatAnOpAllocatesIsOfThatOpUntilItEnds) {
 }
 
 // The graph of op 0 is run backward between the ops, and kept: nothing is released after that.
-TEST(BuildGraph, ASourceThatABackwardPassAllocatesIsOfThatUntilAnOpBegins) {
+TEST(BuildGraph, AGraphInputThatABackwardPassAllocatesIsOfThatUntilAnOpBegins) {
   using Kind = TraceEvent::Kind;
-  Trace trace = withSource(3);
+  Trace trace = withGraphInput(3);
   const TraceEvent node = {Kind::kBackwardNode, 0, 2};
   const TraceEvent unpack = {Kind::kUnpack, 0, 2};
   trace.events.insert(trace.events.begin() + 3, {node, unpack});
@@ -394,7 +394,7 @@ TEST(BuildGraph, ASourceThatABackwardPassAllocatesIsOfThatUntilAnOpBegins) {
 }
 
 // The program fills x again between the ops, unseen: op 1 reads what is there then.
-TEST(BuildGraph, ASourceThatIsWrittenOverTakesItsBytesOver) {
+TEST(BuildGraph, AGraphInputThatIsWrittenOverTakesItsBytesOver) {
   Trace trace = twoOps();
   trace.values[0].overwritten_by = 1;
   trace.values.push_back({kNone, 0, kNone, kNone, false});

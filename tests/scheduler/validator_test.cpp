@@ -84,18 +84,18 @@ TEST(Validator, HasReplaysBeforeOpsThatWait) {
 
 TEST(Validator, TheProgramServesForwardReadsButNotReplays) {
   const Graph graph = chain(2);
-  // Op 1 finds value 1 because the program holds it (natural_last is op 1); its replay does not.
+  // Op 1 finds value 1 because the program holds it (last_reference is op 1); its replay does not.
   EXPECT_EQ(fault(graph, {run(0), drop(1), run(1), run(1)}),
             "step 3: op 1 reads value 1, which is not live");
   Graph unheld = chain(2);
-  unheld.values[1].natural_last = kNone;
+  unheld.values[1].last_reference = kNone;
   EXPECT_EQ(fault(unheld, {run(0), drop(1), run(1)}),
             "step 2: op 1 reads value 1, which is not live");
 }
 
 TEST(Validator, EventsReadThroughTheScheduleOnly) {
   Graph graph = chain(1);  // op 0 makes value 1, event 1 reads it
-  graph.values[1].natural_last = 1;
+  graph.values[1].last_reference = 1;
   EXPECT_EQ(fault(graph, {run(0), drop(1), run(1)}),
             "step 2: op 1 reads value 1, which is not live");
 }
@@ -123,7 +123,7 @@ TEST(Validator, NoFirstCopySurvivesAnOverwrite) {
 
 TEST(Validator, PinnedValuesEndWithTheirOverwriting) {
   Graph graph;
-  const ValueId weight = addSource(graph, 10, true);
+  const ValueId weight = addGraphInput(graph, 10, true);
   addForward(graph, {weight}, 10, 1);
   graph.ops.push_back({.name = "optimizer", .inputs = {weight}});
   graph.values[weight].overwritten_by = 1;

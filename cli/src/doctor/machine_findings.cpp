@@ -104,7 +104,7 @@ scheduler::Graph smallStep() {
                          .rerunnable = true,
                          .inputs = {i},
                          .outputs = {i + 1}});
-    graph.values.push_back({.bytes = 10, .producer = i, .natural_last = i + 1});
+    graph.values.push_back({.bytes = 10, .producer = i, .last_reference = i + 1});
   }
   for (int i = kForward; i > 0; --i) {
     graph.ops.push_back({.name = "backward", .duration_ns = 10, .backward = true, .inputs = {i}});

@@ -124,7 +124,7 @@ std::string stepTable(const RunReport& report) {
                              {"decompressed masks", shownCount(report.decoded_values)},
                              {"written to the host by plans", shownBytes(report.offloaded_bytes)},
                              {"spilled", shownBytes(report.spilled_bytes)},
-                             {"rehearsed steps", shownCount(report.rehearsed_steps)}});
+                             {"verification steps", shownCount(report.rehearsed_steps)}});
 }
 
 std::string keptTable(const RunReport& report) {

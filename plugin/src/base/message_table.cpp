@@ -69,11 +69,12 @@ constexpr auto kMessages = std::to_array<Message>({
      "the reason. The plan before is followed; steps may be slower than they need be",
      "please report it"},
     {"EB13", "the results of … are kept, not computed again",
-     "a replay differed from the original in the rehearsal, or failed; said once "
+     "a replay differed from the original in the verification step, or failed; said once "
      "for an op",
      "nothing: the op is left alone"},
-    {"EB14", "no plan could be rehearsed",
-     "memory was short in each rehearsal: what does not fit is spilled", "raise the budget"},
+    {"EB14", "no plan could be verified",
+     "memory was short in each verification step: what does not fit is spilled",
+     "raise the budget"},
     {"EB15", "the replay of … failed, though the operation itself did not",
      "an error: what Ebbtide ran again raised, and what it should give is gone: no "
      "fault of the script",

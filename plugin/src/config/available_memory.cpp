@@ -120,12 +120,12 @@ Bytes availableMemoryBytes(double free_share, const fs::path& root) {
   return std::min(left, in_groups.value_or(kUnlimited));
 }
 
-Bytes residentBytes(const allocator::MappedStretches& stretches) {
+Bytes residentBytes(const allocator::MappedExtents& extents) {
   Bytes resident = 0;
-  for (auto next = stretches.begin(); next != stretches.end();) {
+  for (auto next = extents.begin(); next != extents.end();) {
     const std::byte* const begin = next->begin;
     const std::byte* end = begin;
-    for (; next != stretches.end() && next->begin == end; ++next) end += next->bytes;
+    for (; next != extents.end() && next->begin == end; ++next) end += next->bytes;
     resident += residentBytes(begin, end);
   }
   return resident;

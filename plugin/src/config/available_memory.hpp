@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "ebbtide/allocator/mapped_stretch.hpp"
+#include "ebbtide/allocator/mapped_extent.hpp"
 
 namespace ebbtide::plugin {
 
@@ -23,7 +23,7 @@ std::optional<std::int64_t> residentAnonymousBytes(const std::filesystem::path& 
 
 // Of mapped memory, in the order of addresses, what is in memory: pages that were never touched, or
 // that are swapped out, are not.
-std::int64_t residentBytes(const allocator::MappedStretches& stretches);
+std::int64_t residentBytes(const allocator::MappedExtents& extents);
 
 // The lowest limit of the control groups (v1, v2) that this process is in, those above its own
 // included. Nothing: none has one.

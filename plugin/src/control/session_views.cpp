@@ -43,12 +43,13 @@ Response SessionControl::status() {
                  .gpu = {},
                  .stages = {}};
   status.stops_on_infeasible = config.on_infeasible == OnInfeasible::kStop;
-  allocator::Ledger& ledger = session_.memory().ledger();  // atomics, all that is read of it
+  // atomics, all that is read of it
+  allocator::BudgetTracker& tracker = session_.memory().budgetTracker();
   status.totals.executor = session_.counters().totals();
-  status.memory.allocated_bytes = ledger.liveBytes();
-  status.memory.mapped_bytes = ledger.mappedBytes();
-  status.memory.margin_bytes = ledger.marginBytes();
-  status.totals.budget_violations = ledger.overruns();
+  status.memory.allocated_bytes = tracker.liveBytes();
+  status.memory.mapped_bytes = tracker.mappedBytes();
+  status.memory.margin_bytes = tracker.marginBytes();
+  status.totals.budget_violations = tracker.overruns();
   status.memory.budget_bytes = session_.budget();
   status.smallest_feasible_budget_bytes = session_.budgets().verdict().told().smallestBytes();
   const RunView run = viewNow();
@@ -78,8 +79,8 @@ Response SessionControl::status() {
   const auto raise = [](std::int64_t& peak, std::int64_t now) { peak = std::max(peak, now); };
   status.memory.step_peak_bytes = status.recent.newest().peak_bytes;
   raise(status.memory.peak_allocated_bytes,
-        std::max(ledger.livePeakBytes(), status.memory.allocated_bytes));
-  raise(status.memory.peak_mapped_bytes, ledger.mappedPeakBytes());
+        std::max(tracker.livePeakBytes(), status.memory.allocated_bytes));
+  raise(status.memory.peak_mapped_bytes, tracker.mappedPeakBytes());
   return {.body = statusJson(status)};
 }
 

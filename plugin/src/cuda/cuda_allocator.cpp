@@ -226,12 +226,13 @@ void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) 
   }
   DeviceHeap* const open = openHeap(device);
   if (open == nullptr) return;
-  const allocator::Ledger& ledger = open->memory().ledger();
-  const Bytes before = ledger.budgetBytes();
+  const allocator::BudgetTracker& tracker = open->memory().budgetTracker();
+  const Bytes before = tracker.budgetBytes();
   open->setFraction(fraction);
-  if (warn_ != nullptr && ledger.budgetBytes() < before && ledger.isOverBudget()) {
-    warn_("GPU " + std::to_string(device) + ": " +
-          describeLoweredBudget(ledger.budgetBytes(), ledger.marginBytes(), ledger.mappedBytes()));
+  if (warn_ != nullptr && tracker.budgetBytes() < before && tracker.isOverBudget()) {
+    warn_(
+        "GPU " + std::to_string(device) + ": " +
+        describeLoweredBudget(tracker.budgetBytes(), tracker.marginBytes(), tracker.mappedBytes()));
   }
 }
 

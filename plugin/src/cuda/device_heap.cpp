@@ -193,9 +193,9 @@ void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Co
   const allocator::cuda::MemoryInfo info = memory_info_();
   facts.device_free_bytes = info.free_bytes;
   facts.device_total_bytes = total_bytes_;
-  facts.budget_bytes = memory_->ledger().budgetBytes();
-  facts.margin_bytes = memory_->ledger().marginBytes();
-  facts.mapped_bytes = memory_->ledger().mappedBytes();
+  facts.budget_bytes = memory_->budgetTracker().budgetBytes();
+  facts.margin_bytes = memory_->budgetTracker().marginBytes();
+  facts.mapped_bytes = memory_->budgetTracker().mappedBytes();
   facts.overrun_limit_bytes = memory_->overrunLimitBytes();
   {
     const std::lock_guard lock(mutex_);
@@ -245,8 +245,8 @@ bool DeviceHeap::mayMap(Bytes bytes) noexcept {
   const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
   if (now - measured_at_ns_.load(std::memory_order_relaxed) < measure_every_ns_) return true;
   if (!isBounded()) return true;
-  memory_->ledger().setMarginBytes(lookAtOthers(bytes));
-  return !memory_->ledger().isOverBudget() || allocator::Ledger::allowsOverrunHere();
+  memory_->budgetTracker().setMarginBytes(lookAtOthers(bytes));
+  return !memory_->budgetTracker().isOverBudget() || allocator::BudgetTracker::allowsOverrunHere();
 }
 
 // Where host memory does not suffice to note pages they are not shown; they count in the budget all
@@ -356,9 +356,9 @@ Bytes DeviceHeap::lookAtOthers(Bytes debited_bytes) {
                         std::memory_order_relaxed);
   // Pages that come or go between the two looks would be counted as others', or not at all; the
   // larger figure makes the margin no larger than it is.
-  const Bytes before = memory_->ledger().mappedBytes();
+  const Bytes before = memory_->budgetTracker().mappedBytes();
   const allocator::cuda::MemoryInfo info = memory_info_();
-  const Bytes ours = std::max(before, memory_->ledger().mappedBytes()) - debited_bytes;
+  const Bytes ours = std::max(before, memory_->budgetTracker().mappedBytes()) - debited_bytes;
   const Bytes others = std::max<Bytes>(0, info.total_bytes - info.free_bytes - ours);
   others_bytes_ = others;
   return others;

@@ -12,7 +12,7 @@
 namespace ebbtide::plugin::cuda {
 namespace {
 
-constexpr allocator::Bytes kGrainBytes = 512;  // torch's kernels load as much at once
+constexpr allocator::Bytes kAlignmentBytes = 512;  // torch's kernels load as much at once
 // Addresses for each stream, as a multiple of the device's memory: blocks that stay divide them.
 constexpr allocator::Bytes kAddressFactor = 2;
 // A collective may wait for a rank that writes a checkpoint, say. Each of an allocation's attempts
@@ -43,7 +43,7 @@ DeviceParts DriverDeviceSource::open(c10::DeviceIndex index) {
   const allocator::Bytes total = parts.memory_info().total_bytes;
   TORCH_CHECK(total > 0, "CUDA device ", static_cast<int>(index), " does not tell its memory");
   parts.options = {
-      .grain_bytes = kGrainBytes,
+      .alignment_bytes = kAlignmentBytes,
       .reserve_bytes = kAddressFactor * (total / device.page_bytes + 1) * device.page_bytes,
       .longest_wait = kLongestWait};
   return parts;

@@ -1,8 +1,9 @@
 // Fingerprint: a check sum of a value's contents, cheap enough to be taken of every dropped value.
 //
 // A sample has all bytes of a small value, evenly spread cache lines of a large one: a replay under
-// other flags, from other inputs or another random state differs nearly everywhere. A rehearsal,
-// after which nothing looks that closely any more, takes the checksum of all bytes. Torch-free.
+// other flags, from other inputs or another random state differs nearly everywhere. A verification
+// step, after which nothing looks that closely any more, takes the checksum of all bytes.
+// Torch-free.
 #pragma once
 
 #include <cstdint>

@@ -32,8 +32,8 @@ bool contains(const std::vector<T>& list, T wanted) {
 
 }  // namespace
 
-// Until the budget suffices. Under a plan, and in its rehearsal, those used last go first, to the
-// spill file.
+// Until the budget suffices. Under a plan, and in its verification step, those used last go first,
+// to the spill file.
 std::int64_t Evictor::evict(std::int64_t need_bytes) noexcept try {
   if (session_.keepsEverything() || !session_.mayGiveUp()) return 0;
   if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return 0;
@@ -110,7 +110,7 @@ double Evictor::spillNs(std::int64_t bytes) const {
 double Evictor::lowestScore(const StepLock::Held&, ValueId id, const RunValue& value) {
   const EvictionCosts& costs = session_.evictionCosts();
   double cost = spillNs(value.bytes);
-  if (follower_.unplanned(id) && value.producer != kNone && ops_[value.producer].recipe) {
+  if (follower_.unplanned(id) && value.producer != kNone && ops_[value.producer].record) {
     const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
     cost = std::min(cost, again + costs.checksumsNs(value.bytes));
   }
@@ -169,7 +169,7 @@ std::int64_t Evictor::spill(ValueId id) {
     if (!evictable(lock, value)) return 0;
     if (computesAgain() && follower_.unplanned(id) && verifier_.differsFromBirth(value))
       value.stored.keep();
-    values_.noteNaturalDeath(lock, id);
+    values_.logLastReference(lock, id);
     victim = value.stored.held();  // stays readable for others while it is written
   }
   const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr,
@@ -223,7 +223,7 @@ std::int64_t Evictor::dropOnline(ValueId id) {
   const auto chain = chainOf(lock, id);
   if (!chain || !markRecomputable(lock, *chain)) return 0;
   value.checksum = checksum;
-  values_.noteNaturalDeath(lock, id);
+  values_.logLastReference(lock, id);
   value.stored.take();
   lock.giveUp(std::move(victim));
   session_.counters().addOnlineDrop(value.bytes);
@@ -231,7 +231,7 @@ std::int64_t Evictor::dropOnline(ValueId id) {
 }
 
 bool Evictor::mayRunAgain(const StepLock::Held&, const RunOp& op) const {
-  return op.recipe && op.finished && op.kept_because == nullptr &&
+  return op.record && op.finished && op.kept_because == nullptr &&
          op.info->repeats_because != nullptr && !session_.replayTrust().hasRejected(op.info->name);
 }
 
@@ -296,7 +296,7 @@ bool Evictor::canRead(const StepLock::Freeing& lock, Chain& chain, ValueId id, O
   RunValue& value = values_.at(lock, id);
   if (value.pristine) return reader < value.pristine_until;
   const auto& stored = value.stored;
-  if (value.producer == kNone && !stored.slot()) return sourceStays(lock, value);
+  if (value.producer == kNone && !stored.slot()) return graphInputStays(lock, value);
   if (stored.kept() || stored.stale() || stored.bits()) return false;
   const double before_ns = chain.duration_ns;
   if (stored.held()) {
@@ -313,7 +313,7 @@ bool Evictor::canRead(const StepLock::Freeing& lock, Chain& chain, ValueId id, O
 
 // A parameter, unwritten, or what nobody but us holds. Other inputs of a step may be filled anew by
 // what tells nobody: a loader that writes into its one buffer through NumPy.
-bool Evictor::sourceStays(const StepLock::Freeing& lock, const RunValue& value) {
+bool Evictor::graphInputStays(const StepLock::Freeing& lock, const RunValue& value) {
   const bool ours_alone = value.stored.held().use_count() == 1;
   if (!value.parameter && !ours_alone) return false;
   const c10::Storage storage = value.stored.storage();
@@ -326,7 +326,7 @@ bool Evictor::sourceStays(const StepLock::Freeing& lock, const RunValue& value) 
          device_.blocks.isOurs(storage);
 }
 
-bool Evictor::keepSource(const StepLock::Held&, RunValue& value) {
+bool Evictor::keepGraphInput(const StepLock::Held&, RunValue& value) {
   if (value.pristine || value.stored.slot() || !value.parameter) return true;
   value.stored.holdIfAlive();
   if (value.guard == 0) value.guard = droppedBlocks().hold(value.data);
@@ -345,7 +345,7 @@ bool Evictor::markRecomputable(const StepLock::Freeing& lock, const Chain& chain
     return false;
   }
   for (const ValueId input : inputs) {
-    if (keepSource(lock, values_.at(lock, input))) continue;
+    if (keepGraphInput(lock, values_.at(lock, input))) continue;
     for (const ValueId each : inputs) retention_.letGo(lock, each);
     return false;
   }

@@ -46,13 +46,13 @@ class Evictor {
     std::vector<OpId> ops;          // each once
     std::vector<ValueId> unmarked;  // values on the way that are not recomputable yet
     double duration_ns = 0;         // with fetches that are for its sake alone
-    std::int64_t most_bytes = 0;    // that may live meanwhile, parameters and sources apart
+    std::int64_t most_bytes = 0;    // that may live meanwhile, parameters and graph inputs apart
     std::int64_t peak_bytes = 0;
     std::int64_t held_bytes = 0;  // by what has come back so far
   };
 
   bool computesAgain() const noexcept {  // what is evicted now
-    return step_.keeps_recipes && !follower_.follows();
+    return step_.keeps_op_records && !follower_.follows();
   }
   std::int64_t evict(std::int64_t need_bytes, bool by_cost, bool& spills);
   std::int64_t evictOne(ValueId value, bool spills);
@@ -73,8 +73,8 @@ class Evictor {
   std::optional<Chain> cheapChainOf(const Freeing&, ValueId value);
   bool extend(const Freeing&, Chain& chain, ValueId value);
   bool canRead(const Freeing&, Chain& chain, ValueId value, OpId reader);
-  bool sourceStays(const Freeing&, const RunValue& value);
-  bool keepSource(const Held&, RunValue& value);
+  bool graphInputStays(const Freeing&, const RunValue& value);
+  bool keepGraphInput(const Held&, RunValue& value);
   bool markRecomputable(const Freeing&, const Chain& chain);
 
   StepParts& step_;

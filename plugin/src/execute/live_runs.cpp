@@ -41,7 +41,7 @@ void LiveRuns::noteDetached(const at::Tensor& tensor) {
 void LiveRuns::noteBackwardNode(const char* name) {
   for (const auto& run : alive()) {
     const bool done = run->hasUses() && run->liveUses() == 0;
-    if (!run->phases().finished() && !done) run->events().noteBackwardNode(name);
+    if (!run->phases().finished() && !done) run->backward().noteBackwardNode(name);
   }
 }
 

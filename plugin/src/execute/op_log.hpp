@@ -1,5 +1,5 @@
-// OpLog: the ops of a step in the program's order, with their recipes and signatures, for replays
-// and for the trace. Includes torch.
+// OpLog: the ops of a step in the program's order, with their op records and signatures, for
+// replays and for the trace. Includes torch.
 //
 // Thread rule: one thread begins ops, and writes the last one while it runs; it reads all without
 // the step's lock, and other threads with it.
@@ -28,7 +28,7 @@ class OpLog {
   const std::string& nameOf(OpId op) const {
     return ops_.at(static_cast<std::size_t>(op)).info->name;
   }
-  // It is not run again. `op`: kNone, which makes the sources: nothing.
+  // It is not run again. `op`: kNone, which makes the graph inputs: nothing.
   void keep(const StepLock::Held&, OpId op, const char* why) {
     if (op != scheduler::kNone) ops_[op].kept_because = why;
   }

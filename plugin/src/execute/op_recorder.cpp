@@ -63,7 +63,7 @@ void OpRecorder::hashInput(RunOp& op, int argument, int element, const at::Tenso
     if (value != kNone) foreign = isForeign(lock, value);
   }
   if (value == kNone) {
-    value = recorder_.sourceValue(tensor);
+    value = recorder_.graphInput(tensor);
     const Freeing lock(lock_);
     foreign = isForeign(lock, value);
   }
@@ -80,34 +80,34 @@ void OpRecorder::hashInput(RunOp& op, int argument, int element, const at::Tenso
 }
 
 // Before the op runs: it may write its inputs and draws from the generator.
-std::unique_ptr<Recipe> OpRecorder::recordRecipe(const RunOp& op,
-                                                 c10::ArrayRef<const c10::IValue> inputs) const {
-  auto recipe = std::make_unique<Recipe>();
-  recipe->info = op.info;
-  recipe->state = GlobalState::now();
-  recipe->arguments = freezeArguments(inputs);
+std::unique_ptr<OpRecord> OpRecorder::recordOp(const RunOp& op,
+                                               c10::ArrayRef<const c10::IValue> inputs) const {
+  auto record = std::make_unique<OpRecord>();
+  record->info = op.info;
+  record->state = GlobalState::now();
+  record->arguments = freezeArguments(inputs);
   std::size_t next = 0;
   forEachTensor(inputs, [&](int argument, int element, const at::Tensor& tensor) {
     if (isPlain(tensor) && !(op.updates_statistics && op.info->isStatistic(argument)))
-      recipe->inputs.push_back({argument, element, op.inputs.at(next++), TensorView::of(tensor)});
+      record->inputs.push_back({argument, element, op.inputs.at(next++), TensorView::of(tensor)});
   });
-  if (!op.info->seeded) return recipe;
-  recipe->generator = device_.random.shared().front();
+  if (!op.info->seeded) return record;
+  record->generator = device_.random.shared().front();
   for (const c10::IValue& value : inputs) {
     if (value.isGenerator() && value.toGenerator().defined())
-      recipe->generator = value.toGenerator();
+      record->generator = value.toGenerator();
   }
-  std::lock_guard lock(recipe->generator.mutex());
+  std::lock_guard lock(record->generator.mutex());
   const OwnMemoryScope own;
-  recipe->random_state = recipe->generator.get_state();
-  return recipe;
+  record->random_state = record->generator.get_state();
+  return record;
 }
 
 OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs) {
   RunOp* made = nullptr;
   {
     const StepLock::Freeing lock(lock_);
-    if (log_) values_.noteNaturalDeaths(lock);
+    if (log_) values_.logLastReferences(lock);
     made = &ops_.begin(lock, values_.next(), saved_.next());
   }
   RunOp& op = *made;
@@ -129,13 +129,13 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
   const Plan* plan = follower_.plan().get();
   op.on_plan = isPlanned(op);
   op.known_signature = op.on_plan ? plan->op_signatures[follower_.nextOp()] : op.signature;
-  if (plan ? !op.on_plan : keeps_recipes_) {
+  if (plan ? !op.on_plan : keeps_op_records_) {
     for (const auto& [argument, value] : op.written) protection_.protect(value);
   }
   const bool by_plan = op.on_plan && plan->replayed[follower_.nextOp()];
-  const bool by_pressure = keeps_recipes_ && !op.on_plan && op.kept_because == nullptr &&
+  const bool by_pressure = keeps_op_records_ && !op.on_plan && op.kept_because == nullptr &&
                            info.repeats_because != nullptr;
-  if (by_plan || by_pressure) op.recipe = recordRecipe(op, inputs);
+  if (by_plan || by_pressure) op.record = recordOp(op, inputs);
   if (log_) op.log_position = log_->add(EventKind::kOpBegin, id);
   const StepLock::Freeing lock(lock_);
   follower_.addOp(op.on_plan);
@@ -217,7 +217,7 @@ void OpRecorder::followPlan(RunOp& op, OpId id) {
                          op.info->name + " at op " + std::to_string(id) + " gave something else");
   } else {
     const std::vector<ValueId>& drops = follower_.passOp(id);
-    if (!follower_.rehearses()) drops_.applyDrops(drops);
+    if (!follower_.verifies()) drops_.applyDrops(drops);
   }
 }
 

@@ -1,5 +1,5 @@
-// OpRecorder: the ops of a step as the program runs them: their signatures and recipes, and whether
-// they are the plan's, which drops values after them. Includes torch.
+// OpRecorder: the ops of a step as the program runs them: their signatures and op records, and
+// whether they are the plan's, which drops values after them. Includes torch.
 //
 // Thread rule: one thread records.
 #pragma once
@@ -34,8 +34,8 @@ class OpRecorder {
   using Freeing = StepLock::Freeing;
 
   void hashInput(RunOp& op, int argument, int element, const at::Tensor& tensor);
-  std::unique_ptr<Recipe> recordRecipe(const RunOp& op,
-                                       c10::ArrayRef<const c10::IValue> inputs) const;
+  std::unique_ptr<OpRecord> recordOp(const RunOp& op,
+                                     c10::ArrayRef<const c10::IValue> inputs) const;
   void switchPlan(std::shared_ptr<const Plan> plan);
   bool isPlanned(const RunOp& op) const;
   void failWrites(const Freeing&, RunOp& op);
@@ -53,7 +53,7 @@ class OpRecorder {
   Session& session_ = step_.session;
   const TrainingDevice& device_ = step_.device;
   const std::shared_ptr<EventLog>& log_ = step_.log;
-  const bool keeps_recipes_ = step_.keeps_recipes;
+  const bool keeps_op_records_ = step_.keeps_op_records;
   PlanFollower& follower_ = step_.follower;
   StepLock& lock_ = step_.lock;
   OpLog& ops_ = step_.ops;

@@ -46,7 +46,7 @@ void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
     return;
   }
   if (!again && retention_.isAskedFor(lock, id)) return graphs_.hold(id);
-  if (follower_.rehearses() && again && value.live_uses > 0 && !value.rejected)
+  if (follower_.verifies() && again && value.live_uses > 0 && !value.rejected)
     return;  // the original judges the replay
   if (value.rejected) return;
   if (value.stored.servesLater() && !isStillOnHost(lock, value)) values_.giveUpSlot(lock, value);
@@ -84,7 +84,7 @@ void PlanDrops::makeCopy(ValueId id) {
     RunValue& value = *(found = &values_.at(lock, id));
     if (!retention_.fetchedLater(lock, id, value) || value.stored.bits() || value.stored.slot())
       return;
-    if (follower_.rehearses() && value.live_uses > 0) return;  // kept anyway
+    if (follower_.verifies() && value.live_uses > 0) return;  // kept anyway
     present = value.stored.storage();
     if (!present) return;
     if (value.print) extent = value.print->extent();

@@ -1,7 +1,7 @@
-// While one lives on a thread, what the thread allocates is filled with a pattern. A rehearsal
-// fills with one that is never 0, each time another: bytes that an op leaves unwritten would else
-// be equal by chance, its block being the one that the original had. An op that is known to leave
-// some has its memory filled with zeros whenever it runs. Includes torch.
+// While one lives on a thread, what the thread allocates is filled with a pattern. A verification
+// step fills with one that is never 0, each time another: bytes that an op leaves unwritten would
+// else be equal by chance, its block being the one that the original had. An op that is known to
+// leave some has its memory filled with zeros whenever it runs. Includes torch.
 #pragma once
 
 #include "device/torch/device_blocks.hpp"

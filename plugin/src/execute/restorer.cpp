@@ -16,7 +16,7 @@ namespace {
 using scheduler::kNone;
 
 constexpr const char* kDraws = "draws random numbers without saying so";
-constexpr int kMaxDepth = 2000;  // recursion through recipes, only off the plan
+constexpr int kMaxDepth = 2000;  // recursion through op records, only off the plan
 
 }  // namespace
 
@@ -34,8 +34,8 @@ c10::Storage Restorer::materialize(ValueId id, int depth) {
     state = value.stored.state();
     producer = value.producer;
     TORCH_CHECK(state != ValueState::kDropped ||
-                    (depth < kMaxDepth && producer != kNone && ops_[producer].recipe),
-                lostValue("no recipe is left of value ", id, " of ",
+                    (depth < kMaxDepth && producer != kNone && ops_[producer].record),
+                lostValue("no op record is left of value ", id, " of ",
                           producer == kNone ? "the program's input" : ops_[producer].info->name));
   }
   if (state == ValueState::kOnHost) return fetch(id);
@@ -134,9 +134,9 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
   {
     const StepLock::Freeing lock(lock_);
     found = &ops_[id];
-    TORCH_CHECK(found->recipe, lostValue("no recipe of ", found->info->name, " was recorded"));
+    TORCH_CHECK(found->record, lostValue("no op record of ", found->info->name, " was recorded"));
     // The program may still hold everything that this would compute, or it is kept on the host.
-    bool alive = !rehearses(follower_, *found);
+    bool alive = !verifies(follower_, *found);
     for (const auto& [index, output] : found->output_of) {
       RunValue& value = values_.at(lock, output);
       const c10::Storage storage = value.stored.storage();
@@ -160,7 +160,7 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
   const auto start = Clock::now();
   try {
     const FillPattern fill = fillOf(op);
-    const Recipe::Outputs outputs = runAgain(op, id, depth, given_up, fill);
+    const OpRecord::Outputs outputs = runAgain(op, id, depth, given_up, fill);
     const Equal equal = compareReplay(op, id, depth, outputs, fill);
     bool compared = true;
     for (std::size_t i = 0; i < op.output_of.size(); ++i) {
@@ -173,7 +173,7 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
     }
     op.compared = compared && op.compared.value_or(true);
   } catch (const std::exception& error) {
-    if (follower_.rehearses() || endsReplay(op, error)) throw;
+    if (follower_.verifies() || endsReplay(op, error)) throw;
     return;
   }
   replaying_ = kNone;
@@ -187,12 +187,12 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
 FillPattern Restorer::fillOf(const RunOp& op) const {
   if (op.filled) return kZeros;
   const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
-  return follower_.rehearses() && as_planned ? FillPattern(PoisonScope::nextPattern())
-                                             : std::nullopt;
+  return follower_.verifies() && as_planned ? FillPattern(PoisonScope::nextPattern())
+                                            : std::nullopt;
 }
 
-Recipe::Outputs Restorer::runAgain(const RunOp& op, OpId id, int depth,
-                                   const std::vector<ValueId>& given_up, FillPattern fill) {
+OpRecord::Outputs Restorer::runAgain(const RunOp& op, OpId id, int depth,
+                                     const std::vector<ValueId>& given_up, FillPattern fill) {
   // All inputs first: restoring one may run other ops, which an in-place one must not see half
   // done.
   std::vector<c10::Storage> inputs;
@@ -202,7 +202,7 @@ Recipe::Outputs Restorer::runAgain(const RunOp& op, OpId id, int depth,
   }
   replaying_ = id;
   std::size_t next = 0;
-  const auto take = [&](const Recipe::Input& input) {
+  const auto take = [&](const OpRecord::Input& input) {
     c10::Storage storage = std::move(inputs.at(next++));
     if (!op.info->writes[input.argument]) return storage;
     const bool taken = std::find(given_up.begin(), given_up.end(), input.value) != given_up.end();
@@ -211,13 +211,13 @@ Recipe::Outputs Restorer::runAgain(const RunOp& op, OpId id, int depth,
   std::optional<PoisonScope> filled;
   if (fill) filled.emplace(device_.blocks, *fill);
   const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
-  if (!follower_.rehearses() || !as_planned) return op.recipe->replay(take);
+  if (!follower_.verifies() || !as_planned) return op.record->replay(take);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   std::deque<RandomStateScope> random;
   for (const at::Generator& generator : device_.random.shared())
     random.emplace_back(generator, at::Tensor());
-  Recipe::Outputs outputs = op.recipe->replay(take);
-  bool draws = random.front().drawn() && !op.recipe->random_state.defined();
+  OpRecord::Outputs outputs = op.record->replay(take);
+  bool draws = random.front().drawn() && !op.record->random_state.defined();
   for (std::size_t i = 1; i < random.size(); ++i) draws = draws || random[i].drawn();
   TORCH_CHECK(!draws, op.info->name, " ", kDraws);
   return outputs;
@@ -265,8 +265,8 @@ c10::Storage Restorer::writableInput(ValueId id, c10::Storage storage, bool give
   return duplicateStorage(storage);
 }
 
-// Not of a rehearsal. False: what it was run for can be had without it. Else the replay is at
-// fault, or what Ebbtide gave it to read: the script's own call did not fail.
+// Not of a verification step. False: what it was run for can be had without it. Else the replay is
+// at fault, or what Ebbtide gave it to read: the script's own call did not fail.
 bool Restorer::endsReplay(const RunOp& op, const std::exception& error) {
   if (isOutOfMemory(error)) return true;
   // Else that of an input, which is what cannot be had.
@@ -299,8 +299,8 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
   }
   RunValue& value = *found;
   const c10::Storage& replayed = output.storage();
-  const bool rehearsed = rehearses(follower_, op);
-  if (!rehearsed) {
+  const bool verified = verifies(follower_, op);
+  if (!verified) {
     if (value.isKeptOnHost()) return;  // to be fetched: its op would not repeat it
     const StepLock::Freeing lock(lock_);
     if (follower_.unplanned(id) && !value.isNeeded()) return;
@@ -311,7 +311,7 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
       return;
     }
   }
-  if (rehearsed) {
+  if (verified) {
     if (equal) session_.replayTrust().noteCompared(op.info->name, op.known_signature, *equal);
   } else if (value.print && !verifier_.repeats(value, replayed)) {
     // The original is gone: better no number than a wrong one.

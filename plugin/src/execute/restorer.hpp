@@ -1,6 +1,6 @@
 // Restorer: brings values back: from the host, from bits, or by their ops, whose results are
-// compared with what the originals left. In a rehearsal, where the originals are at hand, with
-// these. Includes torch.
+// compared with what the originals left. In a verification step, where the originals are at hand,
+// with these. Includes torch.
 //
 //   materialize ─┬─ there: that storage
 //                ├─ fetch, decode
@@ -32,8 +32,8 @@ class Restorer {
   void replayPlanned(OpId planned, const std::vector<ValueId>& given_up);
   // An op whose own replay failed is never run again. Where memory was short, or an input could not
   // be had, no op is at fault: another plan may do.
-  void endRehearsal(const std::exception& error);
-  // A rehearsal: each replay of the plan was compared.
+  void endVerification(const std::exception& error);
+  // A verification step: each replay of the plan was compared.
   bool comparedWhole() const noexcept;
 
  private:
@@ -45,8 +45,8 @@ class Restorer {
   void noteFetched(const StepLock::Held&, ValueId id, RunValue& value);
   void replay(OpId op, int depth, const std::vector<ValueId>& given_up);
   FillPattern fillOf(const RunOp& op) const;
-  Recipe::Outputs runAgain(const RunOp& op, OpId id, int depth,
-                           const std::vector<ValueId>& given_up, FillPattern fill);
+  OpRecord::Outputs runAgain(const RunOp& op, OpId id, int depth,
+                             const std::vector<ValueId>& given_up, FillPattern fill);
   c10::Storage replayInput(ValueId value, int depth);
   c10::Storage writableInput(ValueId id, c10::Storage storage, bool given_up);
   bool endsReplay(const RunOp& op, const std::exception& error);
@@ -54,9 +54,9 @@ class Restorer {
                    std::optional<bool> equal);
   void giveUpInputs(const RunOp& op);
   std::vector<OpId> readersOfResized(const StepLock::Freeing&);
-  Equal compareReplay(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+  Equal compareReplay(const RunOp& op, OpId id, int depth, const OpRecord::Outputs& outputs,
                       FillPattern fill);
-  void tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+  void tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Outputs& outputs,
                  unsigned char pattern, Equal& equal);
 
   StepParts& step_;

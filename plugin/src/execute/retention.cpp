@@ -31,9 +31,9 @@ bool Retention::fetchedLater(const StepLock::Held&, ValueId id, const RunValue& 
   return value.fetches_done < follower_.fetchesOf(id);
 }
 
-// Would dropping it lose the value? The plan keeps no recipe of what it fetches. True where neither
-// bits nor the host have a copy, and something still reads the value: a fetch to come, a use that
-// lives, or a replay of a kept graph.
+// Would dropping it lose the value? The plan keeps no op record of what it fetches. True where
+// neither bits nor the host have a copy, and something still reads the value: a fetch to come, a
+// use that lives, or a replay of a kept graph.
 bool Retention::onlyCopy(const StepLock::Held& lock, ValueId id, const RunValue& value) {
   return follower_.fetchesOf(id) > 0 && !copiedByPlan(lock, id, value) &&
          (value.live_uses > 0 || fetchedLater(lock, id, value) || isAskedFor(lock, id));
@@ -65,7 +65,7 @@ KeptGraphs::Asker Retention::savedReader(const StepLock::Held&, ValueId id) {
   for (OpId next = graphs_.nextOp(); next < end; ++next) {
     const RunOp& op = ops_[next];
     if (!op.finished && next + 1 == end) break;  // it runs
-    graphs_.addOp(op.recipe ? op.inputs : std::vector<ValueId>(), op.outputs);
+    graphs_.addOp(op.record ? op.inputs : std::vector<ValueId>(), op.outputs);
   }
   return graphs_.askerOf(id, [this](ValueId value) { return values_[value].live_uses > 0; });
 }

@@ -10,7 +10,7 @@
 
 #include "device/device_clock.hpp"
 #include "plan/plan_follower.hpp"
-#include "record/recipe.hpp"
+#include "record/op_record.hpp"
 
 namespace ebbtide::plugin {
 
@@ -25,13 +25,13 @@ struct RunOp {
   bool on_plan = false;                 // one of the plan's
   bool updates_statistics = false;      // OpInfo: which are neither inputs nor outputs here
   bool finished = false;
-  // Was what each of its replays gave, in a rehearsal and where contents are defined? Nothing: it
-  // has not run again.
+  // Was what each of its replays gave, in a verification step and where contents are defined?
+  // Nothing: it has not run again.
   std::optional<bool> compared;
   std::size_t log_position = 0;
   ValueId first_value = scheduler::kNone;  // of those made since it began
   UseId first_use = scheduler::kNone;
-  std::unique_ptr<Recipe> recipe;
+  std::unique_ptr<OpRecord> record;
   std::vector<ValueId> inputs;
   std::vector<std::pair<int, ValueId>> written;  // output epochs of arguments written in place
   std::vector<ValueId> outputs;
@@ -39,8 +39,8 @@ struct RunOp {
 };
 
 // Is its replay compared with the original?
-inline bool rehearses(const PlanFollower& follower, const RunOp& op) {
-  return follower.rehearses() && op.on_plan;
+inline bool verifies(const PlanFollower& follower, const RunOp& op) {
+  return follower.verifies() && op.on_plan;
 }
 
 // Adds a word to a signature.

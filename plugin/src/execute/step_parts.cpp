@@ -18,7 +18,7 @@ bool isForeign(const c10::Storage& storage) {
 StepParts::StepParts(Session& of, std::int64_t number, std::shared_ptr<EventLog> its_log)
     : session(of),
       log(std::move(its_log)),
-      keeps_recipes(of.pressed() && device.contents.onHost()),
+      keeps_op_records(of.pressed() && device.contents.onHost()),
       phases(of.runTrace(), number),
       lock(isForeign),
       verifier(device, of.spills(), of.evictionCosts().checksum, lock),

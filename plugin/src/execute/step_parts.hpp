@@ -1,7 +1,7 @@
 // StepParts: what a step knows, for those who work on it: each part writes its own, and they refer
 // to each other by number, so that a long chain ends flat.
 //
-//   StepRun ─► OpRecorder ─► ValueRecorder     EventRunner     Evictor
+//   StepRun ─► OpRecorder ─► ValueRecorder     BackwardRunner  Evictor
 //                  └──────┬──────┴────────────────┬┘              │
 //              WriteProtection       PlanDrops   Restorer         │
 //                         └───────────────┴─────┬─────┴───────────┘
@@ -41,7 +41,7 @@ struct StepParts {
   const TrainingDevice& device = trainingDevice();
   const DeviceLanes::Lane lane = device.lanes.now();
   const std::shared_ptr<EventLog> log;
-  const bool keeps_recipes;  // of what no plan foresees
+  const bool keeps_op_records;  // of what no plan foresees
   StepPhases phases;
   PlanFollower follower;
   mutable StepLock lock;

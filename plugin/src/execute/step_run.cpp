@@ -9,7 +9,7 @@ using EventKind = scheduler::TraceEvent::Kind;
 StepRun::StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan)
     : options_(std::move(options)),
       step_(session, options_.number, options_.log),
-      records_or_replays_(options_.record_ops || plan != nullptr || step_.keeps_recipes) {
+      records_or_replays_(options_.record_ops || plan != nullptr || step_.keeps_op_records) {
   if (records_or_replays_) ++may_replay_;  // before anything may be dropped
   step_.follower.follow(std::move(plan));
 }
@@ -64,7 +64,7 @@ void StepRun::releaseUse(UseId use) noexcept {
     retention_.endUse(lock, use);
   }
   if (step_.saved.endOne() > 0) return;
-  events_.finishLast();
+  backward_.finishLast();
   if (step_.follower.offPlan()) {
     retention_.giveUpAll();
   } else if (step_.follower.plan()) {

@@ -14,7 +14,7 @@
 #include <string>
 #include <utility>
 
-#include "execute/event_runner.hpp"
+#include "execute/backward_runner.hpp"
 #include "execute/evictor.hpp"
 #include "execute/op_recorder.hpp"
 #include "execute/plan_drops.hpp"
@@ -57,7 +57,7 @@ class StepRun {
   bool fillsMemory(OpId op) const { return step_.ops[op].filled; }
   // Of an op, from now on; empty where nobody will ask for it.
   TimeSpan startTime() const {
-    return step_.log || step_.keeps_recipes ? TimeSpan(step_.device.clock) : TimeSpan();
+    return step_.log || step_.keeps_op_records ? TimeSpan(step_.device.clock) : TimeSpan();
   }
   void noteUnrecordedWrite(const at::Tensor& tensor) { recorder_.noteUnrecordedWrite(tensor); }
   void noteOtherData(const c10::TensorImpl& tensor);  // it was given other data (`p.data = …`)
@@ -68,8 +68,8 @@ class StepRun {
   void noteOtherLane(c10::ArrayRef<const c10::IValue> inputs);
 
   // --- saved tensors
-  ValueId sourceValue(const at::Tensor& tensor) {  // that it has now, or a new source
-    return recorder_.sourceValue(tensor);
+  ValueId graphInput(const at::Tensor& tensor) {  // that it has now, or a new graph input
+    return recorder_.graphInput(tensor);
   }
   // `view` is looked at until the use is released. `by`: the op that saves it, kNone between ops.
   // `maker`: the tensor's grad_fn, nullptr where that is nobody's to ask for.
@@ -83,13 +83,13 @@ class StepRun {
     return recorder_.addUseOfKnown(tensor, view, by, maker);
   }
   bool isDetached(UseId use) const;  // was the tensor since, in place?
-  c10::Storage restore(UseId use) { return events_.restore(use); }  // for one unpack
+  c10::Storage restore(UseId use) { return backward_.restore(use); }  // for one unpack
   void releaseUse(UseId use) noexcept;
   bool hasUses() const noexcept { return step_.saved.count() > 0; }
   std::int64_t liveUses() const noexcept { return step_.saved.live(); }
 
   // --- backward passes, and messages of other ranks
-  EventRunner& events() noexcept { return events_; }
+  BackwardRunner& backward() noexcept { return backward_; }
 
   // --- memory pressure: gives up held values that nobody else holds
   std::int64_t evict(std::int64_t need_bytes) noexcept { return evictor_.evict(need_bytes); }
@@ -117,10 +117,10 @@ class StepRun {
   bool readsAnotherPart(c10::ArrayRef<const c10::IValue> inputs) const;
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
   const PlanFollower& follower() const noexcept { return step_.follower; }
-  bool comparedWhole() const noexcept { return restorer_.comparedWhole(); }  // a rehearsal
+  bool comparedWhole() const noexcept { return restorer_.comparedWhole(); }  // a verification step
   bool mayReplay() const noexcept {
     return (step_.follower.hasPlan() && retention_.mayDrop()) ||
-           (step_.keeps_recipes && liveUses() > 0);
+           (step_.keeps_op_records && liveUses() > 0);
   }
   // False: no step that lives does, nor will. Most ops need no more than this.
   static bool anyMayReplay() noexcept { return may_replay_.load(std::memory_order_relaxed) > 0; }
@@ -139,7 +139,7 @@ class StepRun {
   PlanDrops drops_{step_, retention_};
   OpRecorder op_recorder_{step_, retention_, protection_, recorder_, drops_, options_.trains};
   Restorer restorer_{step_, retention_};
-  EventRunner events_{step_, retention_, drops_, restorer_};
+  BackwardRunner backward_{step_, retention_, drops_, restorer_};
   Evictor evictor_{step_, retention_};
   const bool records_or_replays_;
 };

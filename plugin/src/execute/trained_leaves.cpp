@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "record/recipe.hpp"
+#include "record/op_record.hpp"
 
 namespace ebbtide::plugin {
 

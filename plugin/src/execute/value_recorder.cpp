@@ -23,7 +23,7 @@ constexpr std::int64_t kPage = 4096;           // encoded copies are counted in 
 
 }  // namespace
 
-ValueId ValueRecorder::sourceValue(const at::Tensor& tensor) {
+ValueId ValueRecorder::graphInput(const at::Tensor& tensor) {
   ValueId replaced = kNone;
   bool intact = false;
   {
@@ -32,8 +32,9 @@ ValueId ValueRecorder::sourceValue(const at::Tensor& tensor) {
     if (Present* const present = values_.presentIn(lock, tensor)) {
       replaced = present->value;
       intact = present->untouched();
-      // A version counter of its own: `.data` of what we know, or another part of a source, which
-      // may have been written before this step. Of what is made in it any write would be known.
+      // A version counter of its own: `.data` of what we know, or another part of a graph input,
+      // which may have been written before this step. Of what is made in it any write would be
+      // known.
       const std::uint32_t version = Present::versionOf(tensor);
       const bool source = values_[replaced].producer == kNone;
       if (intact && present->counterOf(tensor) == nullptr && (source || version == 0)) {
@@ -160,7 +161,7 @@ void ValueRecorder::bindOutput(const StepLock::Freeing& lock, RunOp& op, OpId id
 }
 
 // An op in place whose backward reads what was there: autograd saves a copy of that, which is
-// nobody's output. That it is one, the rehearsal says.
+// nobody's output. That it is one, the verification step says.
 void ValueRecorder::bindWrittenOver(const StepLock::Freeing& lock, RunOp& op, OpId id, int index,
                                     c10::ArrayRef<at::Tensor> saved) {
   if (op.written.size() != 1 || op.outputs.size() != 1) return;
@@ -172,7 +173,7 @@ void ValueRecorder::bindWrittenOver(const StepLock::Freeing& lock, RunOp& op, Op
     copy = &tensor;
   }
   if (copy == nullptr) return;
-  if (op.recipe) op.recipe->saves_what_it_writes_over = true;
+  if (op.record) op.record->saves_what_it_writes_over = true;
   addOutput(lock, op, id, index, *copy, bytesOf(*copy));
 }
 
@@ -186,10 +187,10 @@ ValueId ValueRecorder::addOutput(const StepLock::Freeing& lock, RunOp& op, OpId 
   // follows its plan no other one will be made.
   const bool to_be_dropped =
       follower_.planned(value, &Plan::restored_later) && follower_.fetchesOf(value) == 0;
-  // Of a step that is merely recorded a print tells early what its rehearsal finds out, too: not
-  // worth a wait for the device after each op.
+  // Of a step that is merely recorded a print tells early what its verification step finds out,
+  // too: not worth a wait for the device after each op.
   const bool recorded = log_ && !op.on_plan && device_.contents.onHost();
-  const bool may_be_dropped = recorded || op.recipe || to_be_dropped;
+  const bool may_be_dropped = recorded || op.record || to_be_dropped;
   if (may_be_dropped && !born.uninitialised)
     born.print = verifier_.printOf(born, tensor.storage(), printExtent(op));
   tryCode(lock, op, value);
@@ -236,7 +237,7 @@ void ValueRecorder::keepOriginal(const StepLock::Held& lock, RunValue& value, co
 
 // Of what the op gives. A replay whose original has died by then is compared with nothing but that.
 Fingerprint::Extent ValueRecorder::printExtent(const RunOp& op) const {
-  const bool is_compared = rehearses(follower_, op) && op.recipe;
+  const bool is_compared = verifies(follower_, op) && op.record;
   return is_compared ? Fingerprint::Extent::kAll : Fingerprint::Extent::kSample;
 }
 

@@ -1,7 +1,7 @@
 // ValueRecorder: the values of a step as the program makes them, writes over them and saves them.
 // Includes torch.
 //
-//   source, output ─► value ── saved ─► use
+//   graph input, output ─► value ── saved ─► use
 //                       └ written in place ─► the next value of its storage, to which the uses of
 //                                             other parts move on
 //
@@ -28,7 +28,7 @@ class ValueRecorder {
   ValueRecorder(StepParts& step, Retention& retention, WriteProtection& protection)
       : step_(step), retention_(retention), protection_(protection) {}
 
-  ValueId sourceValue(const at::Tensor& tensor);  // that it has now, or a new source
+  ValueId graphInput(const at::Tensor& tensor);  // that it has now, or a new graph input
   UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by,
                const torch::autograd::Node* maker);
   // The same of the value that it has now; kNone: its contents are not known.

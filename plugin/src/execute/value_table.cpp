@@ -252,7 +252,7 @@ void ValueTable::dropLate(const Freeing& lock, bool off_plan) {
       value.stored.keepWritten();
       return true;
     }
-    noteNaturalDeath(lock, id);
+    logLastReference(lock, id);
     giveUp(lock, value);
     return true;
   });
@@ -262,23 +262,23 @@ void ValueTable::dropLate(const Freeing& lock, bool off_plan) {
 // when the program lets go
 
 // The program let go of a held value when ours is the only reference left.
-void ValueTable::noteNaturalDeaths(const Held& lock) {
+void ValueTable::logLastReferences(const Held& lock) {
   std::erase_if(shared_with_program_, [&](ValueId id) {
     const RunValue& value = values_[id];
     if (!value.stored.held()) return true;
     if (value.stored.held().use_count() > 1) return false;
-    noteNaturalDeath(lock, id);
+    logLastReference(lock, id);
     return true;
   });
 }
 
-void ValueTable::noteNaturalDeath(const Held&, ValueId id) {
+void ValueTable::logLastReference(const Held&, ValueId id) {
   if (!values_[id].stored.noteLetGo()) return;
-  if (log_) log_->add(EventKind::kNaturalDeath, id);
+  if (log_) log_->add(EventKind::kLastReference, id);
 }
 
 void ValueTable::noteLastReference(const Held& lock, ValueId id) {
-  if (values_[id].stored.held().use_count() == 1) noteNaturalDeath(lock, id);
+  if (values_[id].stored.held().use_count() == 1) logLastReference(lock, id);
 }
 
 void ValueTable::addTo(const Held&, scheduler::Trace& trace) const {

@@ -20,7 +20,7 @@
 #include "execute/traced_scope.hpp"
 #include "hooks/known_gradients.hpp"
 #include "hooks/op_calls.hpp"
-#include "hooks/saved_use.hpp"
+#include "hooks/saved_tensor.hpp"
 #include "hooks/thread_state.hpp"
 #include "hooks/variable_hooks.hpp"
 #include "record/default_group.hpp"
@@ -69,8 +69,8 @@ class DelegatingEngine final : public autograd::Engine {
     if (passThrough() || at::SavedTensorDefaultHooks::get_tls_state().is_tracing) return nullptr;
     const auto& run = threadState().steps.run();
     if (run == nullptr || !run->options().hooks || captures()) return nullptr;
-    if (tensor != nullptr && !SavedUse::isToManage(*tensor)) return nullptr;
-    return std::make_unique<SavedUse>();
+    if (tensor != nullptr && !SavedTensor::isToManage(*tensor)) return nullptr;
+    return std::make_unique<SavedTensor>();
   }
 
  private:
@@ -167,7 +167,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
     const bool begins = run != nullptr && !run->phases().paused();
     const bool replays = liveRuns().replaysToCome();
     if ((!begins && !replays) || captures()) return nullptr;
-    if (begins) run->events().noteBackward();
+    if (begins) run->backward().noteBackward();
     if (replays) {
       if (const OpInfo* info = opInfo(call); info != nullptr)
         noteWrites(*info, argumentsOf(*info, call));
@@ -196,7 +196,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
     noteWrites(*info, arguments);
     return beginUnrecorded(call, state);
   }
-  if (!state.steps.open(arguments)) {  // its results are sources
+  if (!state.steps.open(arguments)) {  // its results are graph inputs
     noteWrites(*info, arguments);
     return beginUnrecorded(call, state);
   }
@@ -226,8 +226,8 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
   noteDetached(call);
   const auto& run = state.steps.run();
   const bool message =
-      run != nullptr && run->events().notesReceives() && messageOf(call).has_value();
-  if (message) run->events().noteMessage(isReceive(call));
+      run != nullptr && run->backward().notesReceives() && messageOf(call).has_value();
+  if (message) run->backward().noteMessage(isReceive(call));
   if (Session::current()->runTrace().on() && isReceive(call)) state.wait.ask();
   std::unique_ptr<OpScope> scope = startFunction(call, state);
   if (!message) return scope;
@@ -337,17 +337,17 @@ void endOp(const at::RecordFunction& call, OpScope& scope, ThreadState& state) {
   const auto unbound = std::move(state.unbound);
   state.unbound.clear();
   std::vector<at::Tensor> saved;
-  for (const SavedUse* use : unbound) saved.push_back(use->unbound());
+  for (const SavedTensor* use : unbound) saved.push_back(use->unbound());
   state.steps.run()->endOp(scope.op, resultsOf(*scope.info, call), saved, std::move(scope.time));
   saved.clear();
-  for (SavedUse* use : unbound) use->bind(scope.op);
+  for (SavedTensor* use : unbound) use->bind(scope.op);
 }
 
 void endFunction(const at::RecordFunction& call, OpScope& scope) {
   ThreadState& state = threadState();
   if (scope.op != scheduler::kNone) endOp(call, scope, state);
   if (scope.message && state.steps.run() != nullptr && isUnderWay(call))
-    state.steps.run()->events().runAhead();
+    state.steps.run()->backward().runAhead();
 }
 
 void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {

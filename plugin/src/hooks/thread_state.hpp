@@ -12,12 +12,12 @@
 
 namespace ebbtide::plugin {
 
-class SavedUse;
+class SavedTensor;
 
 struct ThreadState {
   OpCalls::Thread computes;
-  OpId active = scheduler::kNone;  // op between its start and its end
-  std::vector<SavedUse*> unbound;  // saved while the active op runs: values known when it ends
+  OpId active = scheduler::kNone;     // op between its start and its end
+  std::vector<SavedTensor*> unbound;  // saved while the active op runs: values known when it ends
   MessageWait wait;
   bool updates = false;  // inside of Optimizer.step
   ThreadSteps steps;     // last, and so the first to end

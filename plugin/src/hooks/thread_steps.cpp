@@ -37,7 +37,7 @@ std::optional<c10::Device> trainedOn(c10::ArrayRef<const c10::IValue> inputs) {
 // tell.
 void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
   forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
-    if (tensor.requires_grad() && tensor.is_leaf() && isPlain(tensor)) run.sourceValue(tensor);
+    if (tensor.requires_grad() && tensor.is_leaf() && isPlain(tensor)) run.graphInput(tensor);
   });
 }
 
@@ -79,13 +79,13 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   summary.uncounted_bytes = run->uncountedBytes();
   const auto& options = run->options();
   summary.plan = follower.plan();
-  summary.trusted = follower.plan() && !follower.rehearses();
+  summary.trusted = follower.plan() && !follower.verifies();
   summary.followed = follower.followed();
   Session& session = *Session::current();
-  const bool rehearsal = summary.had_backward && follower.rehearses();
+  const bool verification = summary.had_backward && follower.verifies();
   const bool compared_whole = run->comparedWhole();  // it may have done more all the same
-  if (rehearsal && (compared_whole || !summary.off_plan))
-    session.rehearsed(*follower.plan(), compared_whole);
+  if (verification && (compared_whole || !summary.off_plan))
+    session.verified(*follower.plan(), compared_whole);
   summary.observed = options.log && session.releaseLog(options.log);
   if (summary.observed && summary.had_backward && options.record_ops &&
       session.wantsTrace(summary)) {
@@ -185,8 +185,8 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
 }
 
 void ThreadSteps::noteBackwardNode(const char* name) {
-  if (run_ != nullptr) run_->events().noteBackwardNode(name);
-  for (const Waiting& one : waiting_) one.run->events().noteBackwardNode(name);
+  if (run_ != nullptr) run_->backward().noteBackwardNode(name);
+  for (const Waiting& one : waiting_) one.run->backward().noteBackwardNode(name);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ void ThreadSteps::takeHint() {
     return;
   }
   marks_.leaveStep();
-  run_->events().noteBackwardNode("");  // what the next steps hold is told apart from its last op
+  run_->backward().noteBackwardNode("");  // what the next steps hold is told apart from its last op
   waiting_.push_back({std::move(run_)});
   run_.reset();
 }

@@ -43,7 +43,7 @@ void StepPlacement::follow(const std::shared_ptr<const Course>& course) {
   {
     const Held held = guard_.hold();
     course_ = course;
-    const allocator::PlacedBytes bytes = memory_.planned().placedBytes();
+    const allocator::PlacedBytes bytes = memory_.placed().placedBytes();
     requested_before_ = bytes.requested;
     misplaced_before_ = bytes.misplaced;
     if (is_pass_) return;  // its addresses are the next ones of the step before
@@ -58,8 +58,8 @@ void StepPlacement::follow(const std::shared_ptr<const Course>& course) {
       if (recorded_ == nullptr) startRecording(held, course, place->second);
     }
   }
-  memory_.planned().beginStep(allocator::Stream::kDefault, std::move(sequence),
-                              /*this_thread_only=*/true);
+  memory_.placed().beginStep(allocator::Stream::kDefault, std::move(sequence),
+                             /*this_thread_only=*/true);
 }
 
 void StepPlacement::startRecording(const Held&, const std::shared_ptr<const Course>& course,
@@ -116,7 +116,7 @@ void StepPlacement::beginBackward() {
     if (placed_ != nullptr) places_[placed_].passes = 0;
   }
   memory_.recording().mark();
-  memory_.planned().beginPhase(allocator::Stream::kDefault, 1);
+  memory_.placed().beginPhase(allocator::Stream::kDefault, 1);
 }
 
 void StepPlacement::endStep(bool as_planned) {
@@ -129,7 +129,7 @@ void StepPlacement::endStep(bool as_planned) {
   place.steady = true;
   if (place.sequence == nullptr) return;
   // Where pages were short, a new placement would find no more of them.
-  const allocator::PlacedBytes bytes = memory_.planned().placedBytes();
+  const allocator::PlacedBytes bytes = memory_.placed().placedBytes();
   const bool deviates =
       (bytes.misplaced - misplaced_before_) * kDeviationShare > bytes.requested - requested_before_;
   place.deviating_steps = deviates ? place.deviating_steps + 1 : 0;

@@ -50,7 +50,7 @@ bool TrainedMemory::moveTo(allocator::DeviceMemory& memory, SpillTarget& spills,
 }
 
 std::optional<std::int64_t> TrainedMemory::budgetBytes() const noexcept {
-  const std::int64_t bytes = memory_->ledger().budgetBytes();
+  const std::int64_t bytes = memory_->budgetTracker().budgetBytes();
   return measures_only_ || bytes == allocator::kUnlimited ? std::nullopt : std::optional(bytes);
 }
 
@@ -122,9 +122,9 @@ std::int64_t TrainedMemory::unplannedBytes() const {
   return othersBytes() + std::max<Bytes>(0, slack_at_peak_bytes_);
 }
 
-// Without a budget the ledger knows of no margin.
+// Without a budget its tracker knows of no margin.
 std::int64_t TrainedMemory::othersBytes() const {
-  const Bytes margin = memory_->ledger().marginBytes();
+  const Bytes margin = memory_->budgetTracker().marginBytes();
   return margin > 0 || !facts_ ? margin : facts_().others_bytes;
 }
 
@@ -133,10 +133,10 @@ std::int64_t TrainedMemory::reachableBytes(double free_share) const {
   if (isElsewhere()) return allocator::kUnlimited;
   // What is mapped but was never written takes of what is left once it is. Asked for first: what is
   // written meanwhile is not counted twice.
-  const allocator::MappedStretches stretches = memory_->mappedStretches();
-  Bytes untouched = -residentBytes(stretches);
-  for (const allocator::MappedStretch& stretch : stretches) untouched += stretch.bytes;
-  const Bytes mapped = memory_->ledger().mappedBytes();
+  const allocator::MappedExtents extents = memory_->mappedExtents();
+  Bytes untouched = -residentBytes(extents);
+  for (const allocator::MappedExtent& extent : extents) untouched += extent.bytes;
+  const Bytes mapped = memory_->budgetTracker().mappedBytes();
   // Pages that were only read are in memory, too: the system's page of zeros.
   const Bytes written =
       std::clamp<Bytes>(mapped - untouched, 0, residentAnonymousBytes().value_or(mapped));
@@ -201,7 +201,7 @@ void TrainedMemory::beInert() {
   host_->setObserver(nullptr);
   host_->setWatcher(nullptr);
   host_->recording().stop();
-  host_->planned().beginStep(allocator::Stream::kDefault, nullptr, false);
+  host_->placed().beginStep(allocator::Stream::kDefault, nullptr, false);
 }
 
 // What it had of its parent, and what it made before it began to train, is counted already.

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <string>
 
-#include "base/last_of.hpp"
+#include "base/ring_buffer.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
 
 namespace ebbtide::plugin {
@@ -46,7 +46,7 @@ class MemoryHistory final : public allocator::Observer {
     add(block, block_bytes, false);
   }
   // A copy: a thread that was told late may still add.
-  LastOf<MemoryEvent> events() const {
+  RingBuffer<MemoryEvent> events() const {
     const std::lock_guard lock(mutex_);
     return events_;
   }
@@ -56,7 +56,7 @@ class MemoryHistory final : public allocator::Observer {
 
   const Ask ask_;
   mutable std::mutex mutex_;
-  LastOf<MemoryEvent> events_{kMostEvents};
+  RingBuffer<MemoryEvent> events_{kMostEvents};
 };
 
 }  // namespace ebbtide::plugin

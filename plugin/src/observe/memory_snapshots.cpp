@@ -62,7 +62,7 @@ void MemorySnapshots::look() noexcept {
   watches_ = false;
   memory_.observer().watchBy(nullptr);
   try {
-    allocator::MappedStretches mapped = memory_.host().mappedStretches();
+    allocator::MappedExtents mapped = memory_.host().mappedExtents();
     const std::lock_guard lock(mutex_);
     mapped_ = std::move(mapped);
   } catch (const std::exception&) {  // no memory for it: a history without segments
@@ -72,7 +72,7 @@ void MemorySnapshots::look() noexcept {
 // By the writer's thread. Nothing that goes wrong here is a reason to end a run.
 void MemorySnapshots::write(const std::string& path) try {
   std::shared_ptr<MemoryHistory> history;
-  allocator::MappedStretches mapped;
+  allocator::MappedExtents mapped;
   {
     const std::lock_guard lock(mutex_);
     history = std::move(history_);

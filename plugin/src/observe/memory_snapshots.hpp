@@ -11,7 +11,7 @@
 #include <string>
 
 #include "config/current_config.hpp"
-#include "ebbtide/allocator/mapped_stretch.hpp"
+#include "ebbtide/allocator/mapped_extent.hpp"
 #include "memory/trained_memory.hpp"
 #include "observe/asked_steps.hpp"
 #include "observe/memory_history.hpp"
@@ -51,7 +51,7 @@ class MemorySnapshots {
 
   std::mutex mutex_;  // guards what follows, but for the last
   std::shared_ptr<MemoryHistory> history_;
-  allocator::MappedStretches mapped_;  // at the step's end
+  allocator::MappedExtents mapped_;  // at the step's end
   AskedSteps asked_{"snapshot"};
 };
 

@@ -44,11 +44,11 @@ void RunTrace::sampleMemory(bool always) noexcept {
   const std::int64_t now_ns = steadyNanoseconds();
   if (!always && now_ns - last_sample_ns_.load(std::memory_order_relaxed) < kSampleEveryNs) return;
   last_sample_ns_.store(now_ns, std::memory_order_relaxed);
-  const allocator::Ledger& ledger = memory_.memory().ledger();
+  const allocator::BudgetTracker& tracker = memory_.memory().budgetTracker();
   const MemorySample sample{.at_ns = now_ns,
-                            .allocated_bytes = ledger.liveBytes(),
-                            .mapped_bytes = ledger.mappedBytes(),
-                            .budget_bytes = ledger.budgetBytes()};
+                            .allocated_bytes = tracker.liveBytes(),
+                            .mapped_bytes = tracker.mappedBytes(),
+                            .budget_bytes = tracker.budgetBytes()};
   const Held held = guard_.hold();
   if (until_exit_) until_exit_->samples.add(sample);
   if (running_ != nullptr) running_->samples.add(sample);

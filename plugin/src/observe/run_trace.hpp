@@ -16,7 +16,7 @@
 #include <string>
 
 #include "base/guard.hpp"
-#include "base/last_of.hpp"
+#include "base/ring_buffer.hpp"
 #include "base/system_time.hpp"
 #include "config/current_config.hpp"
 #include "memory/trained_memory.hpp"
@@ -54,8 +54,8 @@ struct MemorySample {
 struct TraceRecording {
   static constexpr std::size_t kMostSpans = 1 << 17, kMostSamples = 1 << 16;  // 8 MiB
 
-  LastOf<TracedSpan> spans{kMostSpans};
-  LastOf<MemorySample> samples{kMostSamples};
+  RingBuffer<TracedSpan> spans{kMostSpans};
+  RingBuffer<MemorySample> samples{kMostSamples};
   std::int64_t begin_ns = 0;  // what began before is left out
   std::int64_t first_step = 0, last_step = 0;
 };
@@ -109,8 +109,8 @@ class RunTrace {
   struct WholeStep {
     std::int64_t number = 0, begin_ns = 0;
   };
-  LastOf<WholeStep> whole_steps_{kLastSteps};  // in it
-  std::int64_t last_begin_ns_ = 0;             // of a step that began
+  RingBuffer<WholeStep> whole_steps_{kLastSteps};  // in it
+  std::int64_t last_begin_ns_ = 0;                 // of a step that began
   std::unique_ptr<TraceRecording> asked_for_;
   TraceRecording* running_ = nullptr;  // that, while its steps run
   AskedSteps asked_{"trace"};

@@ -15,7 +15,7 @@ namespace ebbtide::plugin {
 namespace {
 
 using allocator::Bytes;
-using allocator::MappedStretch;
+using allocator::MappedExtent;
 
 constexpr Bytes kLeastLarge = 32 << 10;  // blocks of pages of their own
 
@@ -24,39 +24,39 @@ std::int64_t addressOf(const void* pointer) noexcept {
 }
 
 struct Segment {
-  std::vector<MappedStretch> stretches;
+  std::vector<MappedExtent> extents;
   bool mapped = true;
 
-  const std::byte* end() const noexcept { return stretches.back().begin + stretches.back().bytes; }
+  const std::byte* end() const noexcept { return extents.back().begin + extents.back().bytes; }
   template <typename Of>
   Bytes sum(Of&& of) const {
     Bytes bytes = 0;
-    for (const MappedStretch& stretch : stretches) bytes += of(stretch) ? stretch.bytes : 0;
+    for (const MappedExtent& extent : extents) bytes += of(extent) ? extent.bytes : 0;
     return bytes;
   }
 };
 
 // Those that touch, of one stream.
-std::vector<Segment> joined(const allocator::MappedStretches& stretches, bool mapped) {
+std::vector<Segment> joined(const allocator::MappedExtents& extents, bool mapped) {
   std::vector<Segment> segments;
-  for (const MappedStretch& stretch : stretches) {
-    const bool touches = !segments.empty() && segments.back().end() == stretch.begin &&
-                         segments.back().stretches.back().stream == stretch.stream;
+  for (const MappedExtent& extent : extents) {
+    const bool touches = !segments.empty() && segments.back().end() == extent.begin &&
+                         segments.back().extents.back().stream == extent.stream;
     if (!touches) segments.emplace_back().mapped = mapped;
-    segments.back().stretches.push_back(stretch);
+    segments.back().extents.push_back(extent);
   }
   return segments;
 }
 
 // Where blocks of the history lay that is not mapped any more: the viewer looks for a segment of
 // every block that it draws.
-allocator::MappedStretches unmappedSince(const allocator::MappedStretches& mapped,
-                                         const MemoryHistory& history) {
+allocator::MappedExtents unmappedSince(const allocator::MappedExtents& mapped,
+                                       const MemoryHistory& history) {
   std::map<const std::byte*, const std::byte*> gone;  // begin, end; apart
   const auto cut = [&](const std::byte* begin, const std::byte* end) {
     auto next = std::upper_bound(
         mapped.begin(), mapped.end(), begin,
-        [](const std::byte* at, const MappedStretch& stretch) { return at < stretch.begin; });
+        [](const std::byte* at, const MappedExtent& extent) { return at < extent.begin; });
     if (next != mapped.begin()) --next;
     for (; begin < end; ++next) {
       const std::byte* const until =
@@ -73,15 +73,15 @@ allocator::MappedStretches unmappedSince(const allocator::MappedStretches& mappe
     const auto* const begin = static_cast<const std::byte*>(event.block);
     cut(begin, begin + event.bytes);
   });
-  allocator::MappedStretches stretches;
+  allocator::MappedExtents extents;
   const std::byte* covered = nullptr;
   for (const auto& [first, end] : gone) {
     const std::byte* const begin = std::max(first, covered);
     if (begin >= end) continue;
-    stretches.push_back({begin, end - begin, false, allocator::Stream::kDefault});
+    extents.push_back({begin, end - begin, false, allocator::Stream::kDefault});
     covered = end;
   }
-  return stretches;
+  return extents;
 }
 
 class Writer {
@@ -89,7 +89,7 @@ class Writer {
   Writer(const MemoryHistory& history, metrics::WholeFile& file)
       : history_(history), pickle_(file) {}
 
-  void write(const allocator::MappedStretches& mapped) {
+  void write(const allocator::MappedExtents& mapped) {
     history_.events().forEach([this](const MemoryEvent& event) {
       if (event.allocated) made_by_[event.block] = event.by;
     });
@@ -134,19 +134,19 @@ class Writer {
   }
 
   void add(const Segment& segment) {
-    const auto live = [](const MappedStretch& stretch) { return stretch.live; };
+    const auto live = [](const MappedExtent& extent) { return extent.live; };
     const Bytes live_bytes = segment.sum(live);
     const bool large =
-        std::any_of(segment.stretches.begin(), segment.stretches.end(),
-                    [](const MappedStretch& stretch) { return stretch.bytes > kLeastLarge; });
+        std::any_of(segment.extents.begin(), segment.extents.end(),
+                    [](const MappedExtent& extent) { return extent.bytes > kLeastLarge; });
     pickle_.dict([&] {
       entry("device", std::int64_t{0});
-      entry("address", addressOf(segment.stretches.front().begin));
-      entry("total_size", segment.sum([](const MappedStretch&) { return true; }));
+      entry("address", addressOf(segment.extents.front().begin));
+      entry("total_size", segment.sum([](const MappedExtent&) { return true; }));
       entry("allocated_size", live_bytes);
       entry("active_size", live_bytes);
       entry("requested_size", live_bytes);
-      entry("stream", static_cast<std::int64_t>(segment.stretches.front().stream));
+      entry("stream", static_cast<std::int64_t>(segment.extents.front().stream));
       entry("segment_type", !segment.mapped ? "unmapped" : large ? "large" : "small");
       pickle_.key("segment_pool_id");
       pickle_.list([&] {
@@ -157,21 +157,21 @@ class Writer {
       pickle_.flag(true);
       addFrames({});
       pickle_.key("blocks");
-      pickle_.longList([&, next = segment.stretches.begin()]() mutable {
+      pickle_.longList([&, next = segment.extents.begin()]() mutable {
         addBlock(*next);
-        return ++next != segment.stretches.end();
+        return ++next != segment.extents.end();
       });
     });
   }
 
-  void addBlock(const MappedStretch& stretch) {
+  void addBlock(const MappedExtent& extent) {
     pickle_.dict([&] {
-      entry("address", addressOf(stretch.begin));
-      entry("size", stretch.bytes);
-      entry("requested_size", stretch.live ? stretch.bytes : 0);
-      entry("state", stretch.live ? "active_allocated" : "inactive");
-      const auto by = made_by_.find(stretch.begin);
-      addFrames(stretch.live && by != made_by_.end() ? by->second : WorkInHand{});
+      entry("address", addressOf(extent.begin));
+      entry("size", extent.bytes);
+      entry("requested_size", extent.live ? extent.bytes : 0);
+      entry("state", extent.live ? "active_allocated" : "inactive");
+      const auto by = made_by_.find(extent.begin);
+      addFrames(extent.live && by != made_by_.end() ? by->second : WorkInHand{});
     });
   }
 
@@ -205,7 +205,7 @@ class Writer {
 
 }  // namespace
 
-void writeSnapshotFile(const allocator::MappedStretches& mapped, const MemoryHistory& history,
+void writeSnapshotFile(const allocator::MappedExtents& mapped, const MemoryHistory& history,
                        metrics::WholeFile& file) {
   Writer(history, file).write(mapped);
 }

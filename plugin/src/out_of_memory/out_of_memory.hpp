@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ebbtide/allocator/planned_resource.hpp"
+#include "ebbtide/allocator/placed_resource.hpp"
 #include "out_of_memory/live_shares.hpp"
 
 namespace ebbtide::plugin {

@@ -42,7 +42,7 @@ class KeptGraphs {
 
   // --- what would its replays read?
   OpId nextOp() const { return next_op_; }  // to be added, in their order
-  // `inputs`: of its recipe; none where it has none.
+  // `inputs`: of its op record; none where it has none.
   template <typename Values>
   void addOp(const Values& inputs, const Values& outputs);
   // A saved value whose replay reads this one; Asker::kMany: too many values to look at them all.

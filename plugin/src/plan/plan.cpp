@@ -238,7 +238,7 @@ class PlanBuilder {
       const OpId producer = trace_.values[v].producer;
       if (producer == kNone) continue;
       for (ValueId dropped : plan_->drops_after_op[producer]) {
-        // What has a copy later is copied at that drop, in a rehearsal not even then.
+        // What has a copy later is copied at that drop, in a verification step not even then.
         if (dropped == static_cast<ValueId>(v) && plan_->fetches_of[v] == 0) plan_->hold[v] = false;
       }
     }

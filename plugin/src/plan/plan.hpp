@@ -49,7 +49,7 @@ struct Plan {
   std::shared_ptr<const Course> course = std::make_shared<const Course>();
   std::vector<std::uint64_t> op_signatures;          // the program that it is for
   std::vector<std::size_t> outputs;                  // per op: values that it made
-  std::vector<bool> replayed;                        // per op: recipe needed
+  std::vector<bool> replayed;                        // per op: op record needed
   std::vector<std::string> replayed_name;            // per op; empty: not replayed
   std::vector<bool> hold;                            // per value: first copy retained from birth
   std::vector<std::vector<ValueId>> drops_after_op;  // per op, first run
@@ -98,9 +98,9 @@ struct Plan {
   double plan_seconds = 0;
   std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn
   // Have all of its replays been compared with their originals, all bytes of them? Of one that died
-  // before, its checksum is what is left. Until then steps rehearse it. All
+  // before, its checksum is what is left. Until then steps verify it. All
   // that changes after the plan was published: steps that begin at that moment read it without the
-  // session's lock, and may rehearse once more.
+  // session's lock, and may verify once more.
   std::atomic<bool> trusted{false};
 };
 

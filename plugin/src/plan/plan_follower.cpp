@@ -9,7 +9,7 @@ using scheduler::kNone;
 
 void PlanFollower::follow(std::shared_ptr<const Plan> plan) {
   plan_ = std::move(plan);
-  rehearses_ = plan_ && !plan_->trusted;
+  verifies_ = plan_ && !plan_->trusted;
   has_plan_ = plan_ != nullptr;
   const Plan none;
   const Plan& expected = plan_ ? *plan_ : none;
@@ -22,7 +22,7 @@ void PlanFollower::follow(std::shared_ptr<const Plan> plan) {
 }
 
 bool PlanFollower::followed() const noexcept {
-  if (!plan_ || rehearses_) return false;
+  if (!plan_ || verifies_) return false;
   return plan_->drop_bytes > 0 ? plan_->isFollowedBy(dropped_bytes_) : !off_plan_;
 }
 

@@ -40,8 +40,8 @@ class PlanFollower {
   bool follows() const noexcept { return has_plan_ && !off_plan_; }
   // From now on nothing has a place in it. False: there is none, or it was left before.
   bool leave() noexcept { return plan_ && !off_plan_.exchange(true); }
-  bool rehearses() const noexcept { return rehearses_; }
-  bool keepsAll() const noexcept { return !has_plan_ || off_plan_ || rehearses_; }
+  bool verifies() const noexcept { return verifies_; }
+  bool keepsAll() const noexcept { return !has_plan_ || off_plan_ || verifies_; }
   bool doesMore() const noexcept {  // than the plan, which it still follows
     return ops_.differs() || values_.differs() || uses_.differs();
   }
@@ -72,8 +72,8 @@ class PlanFollower {
   ValueId stepsValue(ValueId planned) const noexcept { return values_.step(planned); }
   bool unplanned(ValueId value) const noexcept { return plannedValue(value) == scheduler::kNone; }
   bool planned(ValueId value, const std::vector<bool> Plan::*what) const;
-  // One is born. A source that an op of another program reads first is taken for the plan's next
-  // one until that op ends.
+  // One is born. A graph input that an op of another program reads first is taken for the plan's
+  // next one until that op ends.
   void addValue(OpId producer);
   void addPlannedValue() { values_.add(true); }
   // Of those that the step has, from `first` on, none is the plan's.
@@ -118,7 +118,7 @@ class PlanFollower {
   std::shared_ptr<const Plan> plan_;
   std::atomic<bool> has_plan_{false};
   std::atomic<bool> off_plan_{false};
-  std::atomic<bool> rehearses_{false};
+  std::atomic<bool> verifies_{false};
   PlanAlignment ops_, values_, uses_;
   int inserted_ = 0;  // ops since the last planned one
   std::atomic<std::int64_t> uses_to_come_{0};

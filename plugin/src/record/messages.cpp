@@ -11,7 +11,7 @@
 
 #include "record/c10d_job_store.hpp"
 #include "record/op_info.hpp"
-#include "record/recipe.hpp"
+#include "record/op_record.hpp"
 
 namespace ebbtide::plugin {
 namespace {

@@ -109,12 +109,13 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
                "aten::_cudnn_rnn", "aten::_cudnn_init_dropout_state", "aten::miopen_rnn"});
   info->uninitialised =
       startsWithOneOf(info->name, {"aten::empty", "aten::new_empty", "aten::_empty_affine"});
-  info->overwrites_fully = isOneOf(
-      info->name, {"aten::bernoulli_", "aten::fill_", "aten::zero_", "aten::normal_",
-                   "aten::uniform_", "aten::random_", "aten::exponential_", "aten::copy_",
-                   "aten::log_normal_", "aten::cauchy_", "aten::geometric_",
-                   // In training; of its noise. Else the rehearsal finds the rest unwritten.
-                   "aten::rrelu_with_noise"});
+  info->overwrites_fully =
+      isOneOf(info->name, {"aten::bernoulli_", "aten::fill_", "aten::zero_", "aten::normal_",
+                           "aten::uniform_", "aten::random_", "aten::exponential_", "aten::copy_",
+                           "aten::log_normal_", "aten::cauchy_", "aten::geometric_",
+                           // In training; of its noise. Else the verification step finds the rest
+                           // unwritten.
+                           "aten::rrelu_with_noise"});
   info->repeats_because = whyDeterministic(info->name);
   info->may_differ_on_gpu = mayDifferOnGpu(info->name);
   noteSilentMutation(*info);

@@ -199,7 +199,7 @@ void BudgetController::endStep(const Held& held, OpenSteps::Number step) {
 
 // Steps, that tell whether the budget is held.
 void BudgetController::countFromNowOn() {
-  run_.taken.judgeFrom(run_.steps, run_.trained.memory().ledger().overruns());
+  run_.taken.judgeFrom(run_.steps, run_.trained.memory().budgetTracker().overruns());
 }
 
 // One that was asked for is taken back.

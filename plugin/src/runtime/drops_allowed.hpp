@@ -24,7 +24,7 @@ class DropsAllowed {
   DropsAllowed(TrainedMemory& trained, const BudgetController& budget, Tell warn, Tell debug)
       : trained_(trained), budget_(budget), warn_(std::move(warn)), debug_(std::move(debug)) {}
 
-  // Memory has been short in this process: steps without a plan keep recipes from now on.
+  // Memory has been short in this process: steps without a plan keep op records from now on.
   void notePressure() noexcept { pressed_ = true; }
   bool pressed() const noexcept { return pressed_ && !only_spills_ && !keepsEverything(); }
   // The program frees what replays have to read (sharded parameters, say): no more of these.

@@ -44,9 +44,9 @@ void HostOutage::take(const Held&) {
   run().to_record.atLeast(3);
 }
 
-// Nothing can be spilled of what it cannot compute again, of the originals of a rehearsal, or of
-// what a plan that was made for an earlier step leaves over. A plan that a step has held the budget
-// under has to.
+// Nothing can be spilled of what it cannot compute again, of the originals of a verification step,
+// or of what a plan that was made for an earlier step leaves over. A plan that a step has held the
+// budget under has to.
 void HostOutage::allowOverrunFor(const Held& held, const Plan* plan) {
   const RankBudget& of_rank = budget_.ofRank(held);
   const bool may_go = of_rank.isAsked() || of_rank.isResumed();
@@ -82,7 +82,7 @@ void HostOutage::endStep(const Held& held, const EndedStep& step) {
   }
 }
 
-// One that is made anew would have to be rehearsed while the budget is judged, without the room.
+// One that is made anew would have to be verified while the budget is judged, without the room.
 bool HostOutage::showsNeed(const EndedStep& step) const {
   if (step.planning || !followed(step.summary) || step.summary.plan->feasible) return false;
   const auto known = run().programs.find(step.summary.plan->signature);

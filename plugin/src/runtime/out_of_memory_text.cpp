@@ -27,7 +27,7 @@ std::string outOfMemoryText(const BudgetController& budget, std::size_t request_
       .mapped_bytes = memory.mapped_bytes,
       .live_bytes = memory.allocated_bytes,
       .live_by_op = live.largest(kMostShares, memory.allocated_bytes),
-      .first_deviation = trained.memory().planned().firstDeviation(allocator::Stream::kDefault),
+      .first_deviation = trained.memory().placed().firstDeviation(allocator::Stream::kDefault),
       .smallest_feasible_bytes = budget.verdict().told().smallestBytes(),
       .overrun_limit_bytes = trained.memory().overrunLimitBytes(),
       .spill_error = trained.offloadFails() ? trained.spills().lastError() : ""};
@@ -36,7 +36,7 @@ std::string outOfMemoryText(const BudgetController& budget, std::size_t request_
   // Free pages can be joined to one block, with what the budget has left.
   const bool limited = memory.budget_bytes != allocator::kUnlimited;
   const std::int64_t room =
-      limited ? std::max<std::int64_t>(0, trained.memory().ledger().roomBytes()) : 0;
+      limited ? std::max<std::int64_t>(0, trained.memory().budgetTracker().roomBytes()) : 0;
   facts.largest_free_bytes = memory.cached_bytes + room;
   facts.free_bytes = facts.largest_free_bytes + facts.stuck_bytes;
   // The thread may hold the guard itself.

@@ -7,14 +7,15 @@
 namespace ebbtide::plugin {
 
 struct PlanImprovement {
-  // Share of the step. A rehearsal takes some 0.6 of a step more than a step does, by rehearsals
-  // of small models. A gain of a hundredth makes up for that in 60 steps.
+  // Share of the step. A verification step takes some 0.6 of a step more than a step does, by
+  // verification steps of small models. A gain of a hundredth makes up for that in 60 steps.
   static constexpr double kLeastGain = 0.01;
-  // Without a rehearsal: two steps are still recorded, and their blocks placed, for another plan.
+  // Without a verification step: two steps are still recorded, and their blocks placed, for another
+  // plan.
   static constexpr double kLeastComparedGain = 0.002;
 
   // Both of the same recorded step. `compared`: all that `better` replays was, so that it needs no
-  // rehearsal.
+  // verification step.
   static bool pays(const Plan& first, const Plan& better, bool compared) {
     if (!first.feasible) return true;
     if (!better.feasible) return false;

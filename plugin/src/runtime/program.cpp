@@ -12,9 +12,9 @@ void Program::askAgain() {
 
 // Until then its plan holds.
 void Program::forgetVerdict() {
-  rehearsals.compared.clear();
+  verifications.compared.clear();
   asked = said_plan = false;
-  replans = rehearsals.partial = rehearsals.failed = slow_offloads = 0;
+  replans = verifications.partial = verifications.failed = slow_offloads = 0;
 }
 
 const std::shared_ptr<Plan>& Program::planAt(std::int64_t step) {
@@ -61,15 +61,15 @@ void Program::noteFollowed(std::int64_t peak, bool slowly) {
   slow_offloads = slowly ? slow_offloads + 1 : 0;
 }
 
-void Program::noteRehearsed(const Plan& whole) {
+void Program::noteVerified(const Plan& whole) {
   for (std::size_t op = 0; op < whole.replayed.size(); ++op) {
-    if (whole.replayed[op]) rehearsals.compared.insert(static_cast<OpId>(op));
+    if (whole.replayed[op]) verifications.compared.insert(static_cast<OpId>(op));
   }
 }
 
 bool Program::hasCompared(const Plan& of) const {
   for (std::size_t op = 0; op < of.replayed.size(); ++op) {
-    if (of.replayed[op] && !rehearsals.compared.contains(static_cast<OpId>(op))) return false;
+    if (of.replayed[op] && !verifications.compared.contains(static_cast<OpId>(op))) return false;
   }
   return true;
 }

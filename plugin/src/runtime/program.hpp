@@ -33,7 +33,7 @@ struct Program {
   void notePlainPeak(std::int64_t peak, std::int64_t activation);
   // A step followed its trusted plan to its end. `slowly`: it took longer to offload than planned.
   void noteFollowed(std::int64_t peak, bool slowly);
-  void noteRehearsed(const Plan& whole);   // all that it replays was compared
+  void noteVerified(const Plan& whole);    // all that it replays was compared
   bool hasCompared(const Plan& of) const;  // has all that it replays been?
 
   std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
@@ -46,12 +46,12 @@ struct Program {
   FirstPlan first;  // that in force, if it is one
   scheduler::OpDurations durations;
   std::uint64_t first_op_signature = 0;
-  struct Rehearsed {
+  struct Verified {
     std::set<OpId> compared;  // ops whose replay equalled the original, at this place
     int partial = 0;
     int failed = 0;  // and those that were partial too often
   };
-  Rehearsed rehearsals;
+  Verified verifications;
   bool asked = false;   // a plan was asked for
   bool replan = false;  // and is to be asked for again
   bool from_first_step = false;

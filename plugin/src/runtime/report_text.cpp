@@ -55,7 +55,7 @@ nlohmann::json ofMargins(const TrainedMemory& memory) {
 
 nlohmann::json ofPlacement(allocator::DeviceMemory& memory) {
   const allocator::Statistics statistics = memory.statistics();
-  const allocator::PlacedBytes placed = memory.planned().placedBytes();
+  const allocator::PlacedBytes placed = memory.placed().placedBytes();
   return {{"placed_blocks", statistics.planned_allocations},
           {"misplaced_blocks", statistics.plan_deviations},
           {"placed_bytes", placed.placed},
@@ -127,7 +127,7 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
         {"total", figures.totalSeconds()}}},
       {"audited", run.trust.equalReplays()},
       {"rejected", run.trust.rejectedReplays()},
-      {"rehearsed_steps", run.trust.rehearsedSteps()},
+      {"rehearsed_steps", run.trust.verificationSteps()},
       {"margins", ofMargins(trained)},
       {"pass_through", run.passes_through},
       {"timeline", timelineJson(*figures.timeline())},

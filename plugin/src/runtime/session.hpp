@@ -1,5 +1,6 @@
 // Session: one a process. Owns the parts of a run, each of which owns what it knows: its budget,
-// its programs, its job, its series, its files, what its steps and rehearsals come to. Torch-free.
+// its programs, its job, its series, its files, what its steps and verification steps come to.
+// Torch-free.
 //
 // Thread rule: training threads call beginStep/endStep and the counters; the planning thread
 // publishes plans; the server's thread takes views and asks.
@@ -22,7 +23,6 @@
 #include "runtime/planning_loop.hpp"
 #include "runtime/planning_service.hpp"
 #include "runtime/rank_in_job.hpp"
-#include "runtime/rehearsals.hpp"
 #include "runtime/run_control.hpp"
 #include "runtime/run_life.hpp"
 #include "runtime/run_lines.hpp"
@@ -33,6 +33,7 @@
 #include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
 #include "runtime/steps_so_far.hpp"
+#include "runtime/verifications.hpp"
 #include "verify/replay_trust.hpp"
 
 namespace ebbtide::plugin {
@@ -111,10 +112,12 @@ class Session {
   void endStep(StepSummary summary);
   bool measuredAll() const { return course_.measuredAll(); }
 
-  // --- rehearsals (Rehearsals)
-  void rehearsed(const Plan& plan, bool whole) { rehearsals_.rehearsed(plan, whole); }
-  void rehearsalFailed(const Plan& plan, const std::string& why) { rehearsals_.failed(plan, why); }
-  bool rehearsesWithinBudget() const { return rehearsals_.keepsWithinBudget(); }
+  // --- verification steps (Verification steps)
+  void verified(const Plan& plan, bool whole) { verifications_.verified(plan, whole); }
+  void verificationFailed(const Plan& plan, const std::string& why) {
+    verifications_.failed(plan, why);
+  }
+  bool verifiesWithinBudget() const { return verifications_.keepsWithinBudget(); }
 
   MetricsExport& exported() noexcept { return outputs_.metrics; }
   ExecutorCounters& counters() noexcept { return outputs_.counters; }
@@ -198,7 +201,7 @@ class Session {
   HostOutage outage_{budget_};
   BudgetController budget_;
   StepPlanning plans_;
-  Rehearsals rehearsals_;
+  Verifications verifications_;
   StepCourse course_;
   PlanningLoop loop_;
 };

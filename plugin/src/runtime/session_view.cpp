@@ -21,8 +21,9 @@ RunView Session::view(const Held& held) const {
     const auto known = steps_.programs.find(largest.trace->signature);
     if (known != steps_.programs.end()) drawn = &known->second;
   }
-  const bool all_held = budget_.openSteps(held).settled() &&
-                        trained_.memory().ledger().overruns() == steps_.taken.violationsBefore();
+  const bool all_held =
+      budget_.openSteps(held).settled() &&
+      trained_.memory().budgetTracker().overruns() == steps_.taken.violationsBefore();
   return {.awake = life_.awake,
           .ended = life_.ends,
           .passes_through = drops_.disabled(),

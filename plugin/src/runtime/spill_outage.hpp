@@ -18,7 +18,7 @@ namespace ebbtide::plugin {
 
 class SpillOutage {
  public:
-  static constexpr int kMostSteps = 64;  // in a row: recorded, planned for and rehearsed
+  static constexpr int kMostSteps = 64;  // in a row: recorded, planned for and verified
 
   // False: it had begun before.
   bool begin() noexcept { return !began_.exchange(true); }

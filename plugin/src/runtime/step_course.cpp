@@ -42,10 +42,10 @@ StepStart StepCourse::begin(bool trains) {
   if (steps(held).ended > 0 || parts_.budget.openSteps(held).any())
     steps(held).figures.notePeaks(parts_.trained.memory().statistics());
   BudgetVerdict& verdict = parts_.budget.verdict();
-  parts_.budget.measure(held, parts_.trained.memory().ledger().liveBytes(), trains);
+  parts_.budget.measure(held, parts_.trained.memory().budgetTracker().liveBytes(), trains);
   takeBudget(held);
   verdict.forgetFailed(held);
-  verdict.beginStep(held, parts_.trained.memory().ledger().liveBytes(), trains);
+  verdict.beginStep(held, parts_.trained.memory().budgetTracker().liveBytes(), trains);
   parts_.outage.take(held);
   StepStart start;
   start.number = steps(held).ended + 1;
@@ -67,8 +67,8 @@ StepStart StepCourse::begin(bool trains) {
   parts_.trained.memory().resetPeaks();
   const allocator::Statistics memory = parts_.trained.memory().statistics();
   if (observed && config().own_allocator && steps(held).turn.isFree(trains)) {
-    start.log =
-        std::make_shared<EventLog>(memory.allocated_bytes, &parts_.trained.memory().ledger());
+    start.log = std::make_shared<EventLog>(memory.allocated_bytes,
+                                           &parts_.trained.memory().budgetTracker());
     steps(held).turn.take(start.log, trains);
     parts_.trained.observer().passTo(start.log);
     if (parts_.trained.placement()) parts_.trained.placement()->beginStep(start.plan);
@@ -289,7 +289,7 @@ void StepCourse::noteTaken(const Held& held, const allocator::Statistics& memory
                                                               done.codec_ns + done.offload_ns) *
                                           1e-9,
                          .peak_bytes = memory.allocated_peak_bytes});
-  if (parts_.trained.memory().ledger().overruns() > steps(held).taken.violationsBefore())
+  if (parts_.trained.memory().budgetTracker().overruns() > steps(held).taken.violationsBefore())
     parts_.budget.noteOver(held);
 }
 

@@ -189,7 +189,7 @@ void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_
   if (own && !first_step) tellJob(trace, *own, limits, budget_number);
 }
 
-// Where no originals can be spilled no plan can be rehearsed: one that replays only what has been
+// Where no originals can be spilled no plan can be verified: one that replays only what has been
 // compared is taken, unless its peak is higher.
 void StepPlanning::preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                                   Planned& planned) const {
@@ -201,7 +201,7 @@ void StepPlanning::preferCompared(const scheduler::Trace& trace, bool first_step
     const auto known = run().programs.find(trace.signature);
     if (known == run().programs.end()) return;
     for (std::size_t op = 0; op < compared.ops.size(); ++op) {
-      const bool was = known->second.rehearsals.compared.contains(static_cast<OpId>(op));
+      const bool was = known->second.verifications.compared.contains(static_cast<OpId>(op));
       compared.ops[op].rerunnable = compared.ops[op].rerunnable && was;
       any = any || was;
     }
@@ -276,8 +276,8 @@ bool StepPlanning::takesFirst(const Held& held, const scheduler::Trace& trace,
   const auto program = run().programs.find(trace.signature);
   if (program == run().programs.end() || program->second.later.plan != nullptr) return false;
   const Program& known = program->second;
-  // One that could not be rehearsed would be found again.
-  return known.first.is(known.plan) || (known.plan == nullptr && known.rehearsals.failed == 0);
+  // One that could not be verified would be found again.
+  return known.first.is(known.plan) || (known.plan == nullptr && known.verifications.failed == 0);
 }
 
 // Of a first plan that is in force, what it comes to in this step.
@@ -326,7 +326,7 @@ void StepPlanning::publish(const scheduler::Trace& trace, const Planned& planned
   if (program == run().programs.end()) return;        // forgotten meanwhile
   if (budget_number != budget_.number(held)) return;  // as planOnce()
   Program& known = program->second;
-  // While it was made a rehearsal found out, or a write to the host failed.
+  // While it was made a verification step found out, or a write to the host failed.
   if (trust_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
     known.replan = true;
     run().to_record.atLeast(2);
@@ -396,7 +396,7 @@ void StepPlanning::take(const Held& held, const AskedPlan& asked) {
   putInForce(held, known, asked.plan, asked.predicted_peak_bytes);
   known.plain_peak_bytes = asked.plain_peak_bytes;
   known.from_first_step = asked.first_step;
-  known.replans = known.rehearsals.failed = 0;
+  known.replans = known.verifications.failed = 0;
   known.replan = known.unpolished = false;
   // The other ranks of its job wait for its word on the new budget: it is planned once more.
   known.asked = asked.trace.group_size <= 1;

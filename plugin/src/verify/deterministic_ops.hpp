@@ -2,8 +2,8 @@
 // the same inputs, by the same number of threads, under the same global switches, on a CPU, and
 // why.
 //
-// What no rehearsal has compared is dropped by this list alone. So it names only what was looked at
-// in PyTorch's kernels; all else is kept. Left out, with the reason:
+// What no verification step has compared is dropped by this list alone. So it names only what was
+// looked at in PyTorch's kernels; all else is kept. Left out, with the reason:
 //   scatter_add, index_add, index_put, scatter, put: rows that meet are added, or overwrite each
 //     other, in the order in which threads come;
 //   random operations of other libraries: their generator's state is not recorded;
@@ -22,7 +22,7 @@ namespace ebbtide::plugin {
 const char* whyDeterministic(std::string_view op) noexcept;
 
 // Does it add, or overwrite, on a GPU in the order in which threads come? Often the bits are the
-// same all the same, so that one rehearsal proves nothing: those that
+// same all the same, so that one verification step proves nothing: those that
 // torch.use_deterministic_algorithms names of forward passes, and the other scans of theirs.
 bool mayDifferOnGpu(std::string_view op) noexcept;
 

@@ -61,9 +61,9 @@ void ReplayTrust::noteUnwritten(const std::string& op) {
   findings_.addUnwritten(op);
 }
 
-void ReplayTrust::noteRehearsal() {
-  ++rehearsed_steps_;
-  metrics_.add(metrics::Counter::kRehearsedSteps, 1);
+void ReplayTrust::noteVerificationStep() {
+  ++verification_steps_;
+  metrics_.add(metrics::Counter::kVerificationSteps, 1);
 }
 
 bool ReplayTrust::hasRejected(const std::string& op) const {

@@ -45,7 +45,7 @@ class ReplayTrust {
   void distrust(const std::string& op);
   // It leaves bytes of its results unwritten: its memory is filled before it runs, each time.
   void noteUnwritten(const std::string& op);
-  void noteRehearsal();  // a step that was one is over
+  void noteVerificationStep();  // a step that was one is over
 
   // --- what follows
   // Has a replay of such an op differed, in whatever step of this process?
@@ -59,7 +59,7 @@ class ReplayTrust {
   // --- counts
   Counts equalReplays() const;
   Counts rejectedReplays() const;
-  std::int64_t rehearsedSteps() const noexcept { return rehearsed_steps_; }
+  std::int64_t verificationSteps() const noexcept { return verification_steps_; }
 
   void lockForFork() { mutex_.lock(); }
   void unlockAfterFork() { mutex_.unlock(); }
@@ -67,7 +67,7 @@ class ReplayTrust {
  private:
   metrics::RankMetrics& metrics_;
   const Owner owner_;
-  std::atomic<std::int64_t> rehearsed_steps_{0};
+  std::atomic<std::int64_t> verification_steps_{0};
   mutable std::mutex mutex_;
   ReplayFindings findings_;
 };

@@ -39,7 +39,7 @@ Value readValue(const JsonObject& fields) {
       {"bytes", "natural_last", "saved_last", "overwritten_by", "previous_epoch", "pinned"});
   Value value;
   value.bytes = fields.integer("bytes");
-  value.natural_last = fields.idOr("natural_last", kNone);
+  value.last_reference = fields.idOr("natural_last", kNone);
   value.saved_last = fields.idOr("saved_last", kNone);
   value.overwritten_by = fields.idOr("overwritten_by", kNone);
   value.previous_epoch = fields.idOr("previous_epoch", kNone);
@@ -133,7 +133,7 @@ class GraphText {
 
   void writeValue(const Value& value) {
     text_ += "{\"bytes\":" + std::to_string(value.bytes);
-    number("natural_last", value.natural_last, kNone);
+    number("natural_last", value.last_reference, kNone);
     number("saved_last", value.saved_last, kNone);
     number("overwritten_by", value.overwritten_by, kNone);
     number("previous_epoch", value.previous_epoch, kNone);

@@ -56,7 +56,7 @@ class RealGraph {
         fixed_gradient_(file.bytes.size(), false) {}
 
   Graph take() {
-    addSources();
+    addGraphInputs();
     for (const KusumotoFunction& function : file_.functions) {
       const OpId id = static_cast<OpId>(graph_.ops.size());
       Op op;
@@ -70,7 +70,7 @@ class RealGraph {
       op.fixed_bytes = fixed_;
       graph_.ops.push_back(std::move(op));
     }
-    setNaturalDeaths();
+    setLastReferences();
     return std::move(graph_);
   }
 
@@ -80,7 +80,7 @@ class RealGraph {
     return static_cast<ValueId>(graph_.values.size()) - 1;
   }
 
-  void addSources() {
+  void addGraphInputs() {
     std::vector<bool> made(file_.bytes.size(), false);
     for (const KusumotoFunction& function : file_.functions) {
       if (function.backward) break;
@@ -124,13 +124,13 @@ class RealGraph {
     }
   }
 
-  void setNaturalDeaths() {
+  void setLastReferences() {
     for (std::size_t id = 0; id < graph_.ops.size(); ++id) {
       for (ValueId input : graph_.ops[id].inputs) {
         Value& value = graph_.values[input];
         const bool gradient = value.producer != kNone && graph_.ops[value.producer].backward;
         if (value.pinned || (graph_.ops[id].backward && !gradient)) continue;
-        value.natural_last = static_cast<OpId>(id);
+        value.last_reference = static_cast<OpId>(id);
       }
     }
   }

@@ -16,10 +16,10 @@ using Kind = TraceEvent::Kind;
 // Never destroyed: a planner's thread may still read a trace while the process exits.
 const std::map<Kind, std::string>& kindNames() {
   static const auto& names = *new std::map<Kind, std::string>{
-      {Kind::kAlloc, "alloc"},      {Kind::kFree, "free"},          {Kind::kOpBegin, "begin"},
-      {Kind::kOpEnd, "end"},        {Kind::kUnpack, "unpack"},      {Kind::kBackwardNode, "node"},
-      {Kind::kRelease, "release"},  {Kind::kNaturalDeath, "death"}, {Kind::kMessage, "message"},
-      {Kind::kScopeBegin, "scope"}, {Kind::kScopeEnd, "scope_end"}, {Kind::kBackwardPass, "pass"}};
+      {Kind::kAlloc, "alloc"},      {Kind::kFree, "free"},           {Kind::kOpBegin, "begin"},
+      {Kind::kOpEnd, "end"},        {Kind::kUnpack, "unpack"},       {Kind::kBackwardNode, "node"},
+      {Kind::kRelease, "release"},  {Kind::kLastReference, "death"}, {Kind::kMessage, "message"},
+      {Kind::kScopeBegin, "scope"}, {Kind::kScopeEnd, "scope_end"},  {Kind::kBackwardPass, "pass"}};
   return names;
 }
 

@@ -89,11 +89,11 @@ ActivationShares activationShares(const Trace& trace, const TraceGraph& step) {
     if (value.pinned || value.producer >= backward) continue;
     if (value.overwritten_by != kNone && value.overwritten_by < backward) continue;
     const bool read = last_read[v] >= backward;
-    if (!read && value.natural_last < backward) continue;
+    if (!read && value.last_reference < backward) continue;
     const bool made = recorded.producer != kNone;
     if (!made && trace.blocks[recorded.block].before_step) continue;
     const Op* const maker = made ? &graph.ops[value.producer] : nullptr;
-    if (!read || value.natural_last >= last_read[v]) {
+    if (!read || value.last_reference >= last_read[v]) {
       shares.kept_bytes[kHeld] += value.bytes;
     } else if (recorded.encoded_bytes > 0 || (maker != nullptr && maker->rerunnable)) {
       shares.recomputable_bytes += value.bytes;

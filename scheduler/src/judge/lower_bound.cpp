@@ -17,7 +17,7 @@ namespace {
 // that is made after the write, or while the program holds a first copy of its own.
 bool outlivesWrite(const Value& value, OpId last_replay) {
   if (value.pinned || last_replay == kNone) return false;
-  return last_replay > value.overwritten_by || value.natural_last >= value.overwritten_by;
+  return last_replay > value.overwritten_by || value.last_reference >= value.overwritten_by;
 }
 
 // Per value: no replay makes it after the first run of this op (ops.size(): at any time, kNone:
@@ -50,7 +50,7 @@ struct Interval {
 std::pair<Interval, Interval> unavoidable(const Value& value, OpId last_replay, OpId last_read) {
   if (value.pinned) return {};
   const OpId birth = std::max(value.producer, 0);
-  Interval program{birth, value.natural_last};
+  Interval program{birth, value.last_reference};
   Interval reads{std::max(birth, last_replay), last_read};
   if (value.overwritten_by != kNone) {  // from there on the bytes are the next epoch's
     program.to = std::min(program.to, value.overwritten_by - 1);

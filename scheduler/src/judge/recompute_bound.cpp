@@ -134,7 +134,7 @@ class RecomputeBound {
   }
   OpId firstRoom(ValueId id) const {
     const Value& value = graph_.values[id];
-    return std::max(value.producer, value.natural_last) + 1;
+    return std::max(value.producer, value.last_reference) + 1;
   }
   // May it be gone while the op runs, though something reads it later?
   bool roomAt(OpId op, ValueId id) const {
@@ -164,7 +164,7 @@ class RecomputeBound {
       if (!counts(value)) continue;
       const OpId made = graph_.lazy_outputs ? value.producer + 1 : value.producer;
       const OpId begin = std::max(made, 0);
-      OpId end = std::max(value.natural_last, last_read_[v]);
+      OpId end = std::max(value.last_reference, last_read_[v]);
       if (!graph_.lazy_outputs) end = std::max(end, value.producer);
       end = std::min(end, ops - 1);
       if (end < begin) continue;

@@ -3,7 +3,7 @@
 //
 //   steps:         run a .... drop v ........ run a (replay) .... drop v
 //   first copy:    |=========|~~~~~~~~|                           = schedule, ~ program
-//   (natural_last) other copy:                              |==================|
+//   (last_reference) other copy:                              |==================|
 #include "ebbtide/scheduler/simulator.hpp"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ class Machine {
         steps_(schedule.steps),
         ran_(graph.ops.size(), false),
         state_(graph.values.size()),
-        natural_deaths_(graph, [](const Value& value) { return value.natural_last; }),
+        last_references_(graph, [](const Value& value) { return value.last_reference; }),
         overwritten_(graph, [](const Value& value) { return value.overwritten_by; }) {
     result_.live_bytes.assign(graph.ops.size(), 0);
     result_.run_bytes.reserve(graph.ops.size());
@@ -61,7 +61,7 @@ class Machine {
       if (value.producer != kNone) continue;
       State& state = state_[id];
       state.held = state.held_is_first = true;
-      state.program_holds = value.natural_last != kNone;
+      state.program_holds = value.last_reference != kNone;
       add(static_cast<ValueId>(id));
     }
     if (graph.keepsGraphs()) noteSaved();
@@ -178,7 +178,7 @@ class Machine {
       const Value& value = graph_.values[output];
       if (value.previous_epoch != kNone) endFirstCopy(value.previous_epoch);
       birth(output, true);
-      state_[output].program_holds = value.natural_last >= id;
+      state_[output].program_holds = value.last_reference >= id;
     }
     Bytes unmade = 0;
     for (ValueId output : op.outputs) {
@@ -189,7 +189,7 @@ class Machine {
     for (const ValueId* it = overwritten_.begin(id); it != overwritten_.end(id); ++it) {
       if (!takenOver(*it, op)) endFirstCopy(*it);
     }
-    for (const ValueId* it = natural_deaths_.begin(id); it != natural_deaths_.end(id); ++it) {
+    for (const ValueId* it = last_references_.begin(id); it != last_references_.end(id); ++it) {
       State& state = state_[*it];
       if (!state.program_holds) continue;
       state.program_holds = false;
@@ -273,7 +273,7 @@ class Machine {
   const std::vector<Step>& steps_;
   std::vector<bool> ran_;
   std::vector<State> state_;
-  ValuesByOp natural_deaths_;
+  ValuesByOp last_references_;
   ValuesByOp overwritten_;
   std::vector<std::vector<ValueId>> saved_until_;  // per op: after which they hold no more
   std::vector<std::size_t> last_touch_;            // per value: last step that reads or moves it

@@ -21,8 +21,8 @@ std::vector<Span> programsOwn(const Graph& graph) {
   std::vector<Span> spans;
   for (const Value& value : graph.values) {
     const OpId first = value.producer == kNone ? 0 : value.producer;
-    const bool counted = !value.pinned && value.natural_last != kNone;
-    spans.push_back({first, counted ? std::max(first, value.natural_last + 1) : first});
+    const bool counted = !value.pinned && value.last_reference != kNone;
+    spans.push_back({first, counted ? std::max(first, value.last_reference + 1) : first});
   }
   // What an op writes in place takes the bytes over.
   for (const Value& value : graph.values) {

@@ -81,7 +81,7 @@ class Builder {
     for (std::size_t id = 0; id < live_.size(); ++id) {
       const Value& value = graph_.values[id];
       live_[id].counted = value.overwritten_by == kNone;
-      if (!graph_.any_order && live_[id].counted) live_[id].held = value.natural_last;
+      if (!graph_.any_order && live_[id].counted) live_[id].held = value.last_reference;
       live_[id].until = live_[id].held;
     }
     for (std::size_t id = graph_.ops.size(); id-- > 0;) {

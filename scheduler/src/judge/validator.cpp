@@ -1,9 +1,9 @@
 // What a run may read.
 //   A first run of an op that is not backward is the program's own: it finds an input that the
-//   program still holds (its first copy, natural_last not yet past), whatever the schedule dropped.
-//   Every other read (a backward event, a replay) goes through the schedule's copy of the value. It
-//   begins with a run of the producer, or with the step for a source, and ends with a drop, an
-//   offload or the program's overwriting of that copy.
+//   program still holds (its first copy, last_reference not yet past), whatever the schedule
+//   dropped. Every other read (a backward event, a replay) goes through the schedule's copy of the
+//   value. It begins with a run of the producer, or with the step for a graph input, and ends with
+//   a drop, an offload or the program's overwriting of that copy.
 // A replay of an op of which some output has a copy already leaves that copy in place.
 // In a recorded step the first run after a replay is that of a backward event that reads something
 // or of an op that waits.
@@ -53,7 +53,7 @@ class Checker {
 
   // Does the program hold the first copy while op `next_` runs or is about to?
   bool programHolds(const Value& value) const {
-    return value.producer < next_ && value.natural_last >= next_ && !overwritten(value);
+    return value.producer < next_ && value.last_reference >= next_ && !overwritten(value);
   }
 
   bool readable(ValueId id, bool program_reads) const {

@@ -61,7 +61,7 @@ class ChainGraphBuilder {
     op.rerunnable = true;
     op.inputs = {activation_[stage]};
     // In the paper's model the schedule alone decides how long xˡ lives.
-    if (!paper_) graph_.values[activation_[stage]].natural_last = id;
+    if (!paper_) graph_.values[activation_[stage]].last_reference = id;
     Bytes inner = chain_.saved_bytes[stage];
     if (stage + 1 < stages_) {
       const Bytes activation = chain_.activation_bytes[stage + 1];

@@ -98,7 +98,7 @@ void checkValue(const Graph& graph, ValueId id, std::vector<bool>& has_successor
   const Value& value = graph.values[id];
   const std::size_t ops = graph.ops.size();
   if (value.bytes < 0) fail(valueName(id) + " has negative bytes");
-  for (OpId op : {value.producer, value.natural_last, value.saved_last, value.overwritten_by}) {
+  for (OpId op : {value.producer, value.last_reference, value.saved_last, value.overwritten_by}) {
     if (op != kNone && !isIndex(op, ops)) {
       fail(valueName(id) + " names op " + std::to_string(op) + ", which does not exist");
     }
@@ -135,7 +135,8 @@ void checkAnyOrder(const Graph& graph) {
   }
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
-    if (value.natural_last != kNone || value.saved_last != kNone || value.overwritten_by != kNone) {
+    if (value.last_reference != kNone || value.saved_last != kNone ||
+        value.overwritten_by != kNone) {
       fail(valueName(static_cast<ValueId>(id)) +
            " has a natural life or is overwritten in a graph of any order");
     }

@@ -22,7 +22,7 @@ class GraphBuilder {
     managed_ = std::move(roles.managed);
     persistent_ = std::move(roles.persistent);
     block_freed_at_.assign(trace.blocks.size(), kNone);
-    natural_death_.assign(trace.values.size(), kNone);
+    last_reference_.assign(trace.values.size(), kNone);
     released_at_.assign(trace.values.size(), kNone);
     to_release_.assign(trace.values.size(), 0);
     for (const ValueId v : trace.use_value) {
@@ -37,7 +37,7 @@ class GraphBuilder {
   }
 
   TraceGraph build() {
-    markSources();
+    markGraphInputs();
     startFixed();
     for (; event_ < trace_.events.size(); ++event_) apply(trace_.events[event_]);
     endBackwardEvent();
@@ -52,9 +52,9 @@ class GraphBuilder {
     return value.block != kNone && shared_[value.block];
   }
 
-  // Sources that are not there from the start: their blocks are allocated in mid-step (the next
-  // micro-batch, what a custom Function makes), or were written over by no op that we know.
-  void markSources() {
+  // Graph inputs that are not there from the start: their blocks are allocated in mid-step (the
+  // next micro-batch, what a custom Function makes), or were written over by no op that we know.
+  void markGraphInputs() {
     const auto ops = static_cast<OpId>(trace_.ops.size());
     std::vector<OpId> first_read(trace_.values.size(), ops), last_read(trace_.values.size(), kNone);
     for (OpId op = 0; op < ops; ++op) {
@@ -98,11 +98,11 @@ class GraphBuilder {
     switch (event.kind) {
       case Kind::kAlloc:
         change(event.id, +1);
-        awaitSource(event.id);
+        awaitGraphInput(event.id);
         break;
       case Kind::kFree:
         change(event.id, -1);
-        forgetSource(event.id);
+        forgetGraphInput(event.id);
         block_freed_at_.at(event.id) = here();
         break;
       case Kind::kOpBegin:
@@ -123,8 +123,8 @@ class GraphBuilder {
         noteRelease(trace_.use_value.at(event.id));
         leaveEvent();
         break;
-      case Kind::kNaturalDeath:
-        natural_death_.at(event.id) = here();
+      case Kind::kLastReference:
+        last_reference_.at(event.id) = here();
         break;
       case Kind::kMessage:
         if (!trace_.messages.at(event.id).receive) {
@@ -164,10 +164,10 @@ class GraphBuilder {
   }
 
   // Until the op or event ends in which it is allocated, the block is part of that.
-  void awaitSource(BlockId block) {
+  void awaitGraphInput(BlockId block) {
     if (source_in_[block] == kNone) return;
     if (!in_op_ && !in_event_) {
-      addSource(source_in_[block]);
+      addGraphInput(source_in_[block]);
       return;
     }
     addFixed(trace_.blocks[block].bytes);
@@ -175,7 +175,7 @@ class GraphBuilder {
   }
 
   // Freed before it could become a value of the graph: bytes of that op or event alone.
-  void forgetSource(BlockId block) {
+  void forgetGraphInput(BlockId block) {
     if (std::erase(awaited_, block) == 0) return;
     addFixed(-trace_.blocks[block].bytes);
     shared_[block] = true;
@@ -184,13 +184,13 @@ class GraphBuilder {
   void addAwaited() {
     for (const BlockId block : awaited_) {
       fixed_ -= trace_.blocks[block].bytes;
-      addSource(source_in_[block]);
+      addGraphInput(source_in_[block]);
     }
     awaited_.clear();
   }
 
   // As the output of an op that does nothing else.
-  void addSource(ValueId value) {
+  void addGraphInput(ValueId value) {
     Op op;
     op.name = "inputs";
     op.outputs = {value};
@@ -243,7 +243,7 @@ class GraphBuilder {
       addAwaited();
     }
     for (const auto& [value, before] : written_before_[id]) {
-      addSource(value);
+      addGraphInput(value);
       takes_over_[value] = before;
     }
     const TraceOp& recorded = trace_.ops.at(id);
@@ -363,12 +363,12 @@ class GraphBuilder {
       if (recorded.block != kNone && !value.pinned) {
         const TraceBlock& block = trace_.blocks.at(recorded.block);
         value.bytes = block.bytes;
-        OpId death = natural_death_[v];
+        OpId death = last_reference_[v];
         if (death == kNone) death = block_freed_at_[recorded.block];
-        value.natural_last = death == kNone ? last : death;
+        value.last_reference = death == kNone ? last : death;
         // A later epoch takes the bytes over.
         if (value.overwritten_by != kNone)
-          value.natural_last = std::min(value.natural_last, value.overwritten_by);
+          value.last_reference = std::min(value.last_reference, value.overwritten_by);
       }
       graph.values.push_back(value);
     }
@@ -376,7 +376,7 @@ class GraphBuilder {
       if (takes_over_[v] == kNone) continue;
       Value& before = graph.values[takes_over_[v]];
       before.overwritten_by = graph.values[v].producer;
-      before.natural_last = std::min(before.natural_last, before.overwritten_by);
+      before.last_reference = std::min(before.last_reference, before.overwritten_by);
     }
     out_.activation_bytes = activationBytes(last);
     keepLostParameters();
@@ -415,7 +415,7 @@ class GraphBuilder {
     }
     for (std::size_t v = 0; v < graph.values.size(); ++v) {
       Value& value = graph.values[v];
-      const bool longer = value.saved_last > std::max(read_at[v], value.natural_last);
+      const bool longer = value.saved_last > std::max(read_at[v], value.last_reference);
       if (!longer || value.pinned || value.overwritten_by != kNone) value.saved_last = kNone;
     }
   }
@@ -437,7 +437,7 @@ class GraphBuilder {
       if (value.pinned || value.producer >= first_backward_) continue;
       if (value.overwritten_by != kNone && value.overwritten_by < first_backward_) continue;
       const bool read_in_backward = last_read[v] >= first_backward_;
-      if (value.natural_last >= first_backward_ || read_in_backward) live += value.bytes;
+      if (value.last_reference >= first_backward_ || read_in_backward) live += value.bytes;
     }
     return live;
   }
@@ -448,14 +448,15 @@ class GraphBuilder {
   std::vector<bool> managed_;       // blocks whose lifetime the schedule decides
   std::vector<bool> persistent_;    // GraphOptions::first_step
   std::vector<ValueId> source_in_;  // of a block that is allocated in mid-step; kNone: another one
-  std::vector<BlockId> awaited_;    // allocated such blocks whose sources are not in the graph yet
-  int asked_for_ = 0;               // messages that the op at hand receives
-  std::vector<OpId> born_at_;       // of such sources, and of those that take blocks over
-  // Per trace op: sources that were written before it, and what they were written over.
+  // allocated such blocks whose graph inputs are not in the graph yet
+  std::vector<BlockId> awaited_;
+  int asked_for_ = 0;          // messages that the op at hand receives
+  std::vector<OpId> born_at_;  // of such graph inputs, and of those that take blocks over
+  // Per trace op: graph inputs that were written before it, and what they were written over.
   std::vector<std::vector<std::pair<ValueId, ValueId>>> written_before_;
-  std::vector<ValueId> takes_over_;  // per value; kNone: it is no such source
+  std::vector<ValueId> takes_over_;  // per value; kNone: it is no such graph input
   std::vector<OpId> block_freed_at_;
-  std::vector<OpId> natural_death_;
+  std::vector<OpId> last_reference_;
   std::vector<OpId> released_at_;         // per value: when its last saved tensor was
   std::vector<std::int32_t> to_release_;  // per value: saved tensors that were not
   std::vector<ValueId> released_in_gap_;

@@ -10,7 +10,7 @@ namespace ebbtide::scheduler {
 
 // When a run comes: by stage, then by op. Each op runs at most once a stage.
 struct RunKey {
-  std::uint64_t bits = 0;  // 0: before all runs, where sources are made
+  std::uint64_t bits = 0;  // 0: before all runs, where graph inputs are made
 
   RunKey() = default;
   RunKey(OpId stage, OpId op)

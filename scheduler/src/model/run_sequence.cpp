@@ -5,7 +5,8 @@
 namespace ebbtide::scheduler {
 
 Schedule scheduleOfRuns(const Graph& graph, const std::vector<OpId>& runs) {
-  // Per value the run that last made or read its present copy; kNone: a source that none has read.
+  // Per value the run that last made or read its present copy; kNone: a graph input that none has
+  // read.
   std::vector<std::int32_t> last(graph.values.size(), kNone);
   std::vector<std::vector<ValueId>> drops(runs.size() + 1);  // before the run of that index
   const auto drop = [&](ValueId value) {

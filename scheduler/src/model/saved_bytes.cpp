@@ -15,7 +15,7 @@ Graph withSavedFixed(Graph graph, const Schedule& schedule) {
   }
   std::vector<OpId> last(graph.values.size(), kNone);  // read, or held by the program
   for (std::size_t v = 0; v < last.size(); ++v)
-    last[v] = std::max(graph.values[v].producer, graph.values[v].natural_last);
+    last[v] = std::max(graph.values[v].producer, graph.values[v].last_reference);
   for (std::size_t op = 0; op < graph.ops.size(); ++op) {
     for (const ValueId v : graph.ops[op].inputs) last[v] = std::max(last[v], static_cast<OpId>(op));
   }

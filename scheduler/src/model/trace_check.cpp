@@ -192,7 +192,7 @@ class TraceChecker {
       case Kind::kUnpack:
       case Kind::kRelease:
         return trace_.use_value.size();
-      case Kind::kNaturalDeath:
+      case Kind::kLastReference:
         return trace_.values.size();
       case Kind::kMessage:
         return trace_.messages.size();

@@ -137,7 +137,7 @@ class Inserter {
     }
     for (Value& value : values()) {
       move(value.producer);
-      move(value.natural_last);
+      move(value.last_reference);
       move(value.saved_last);
       move(value.overwritten_by);
     }
@@ -155,7 +155,7 @@ class Inserter {
     const OpId here = asOp(ops().size());
     Value& value = values()[copied.value];
     Value birth = value;
-    birth.natural_last = birth.overwritten_by = here;
+    birth.last_reference = birth.overwritten_by = here;
     birth.saved_last = kNone;
     Value copy;
     copy.bytes = copied.bytes;
@@ -164,7 +164,7 @@ class Inserter {
     const ValueId copy_id = birth_id + 1;
     value.producer = here;
     value.previous_epoch = birth_id;
-    if (value.natural_last != kNone) value.natural_last = std::max(value.natural_last, here);
+    if (value.last_reference != kNone) value.last_reference = std::max(value.last_reference, here);
     values().push_back(birth);
     values().push_back(copy);
 

@@ -182,7 +182,8 @@ class Advancer {
   // tensors do.
   Bytes freed(ValueId id) {
     const Value& value = graph_.values[id];
-    const bool ours = made_[id] == wait_ || std::max(value.natural_last, value.saved_last) < wait_;
+    const bool ours =
+        made_[id] == wait_ || std::max(value.last_reference, value.saved_last) < wait_;
     made_[id] = kNone;
     return ours ? bytes(id) : 0;
   }

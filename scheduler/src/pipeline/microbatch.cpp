@@ -210,7 +210,7 @@ void Microbatch::addValues(const MicrobatchedStep& step) {
     const OpId producer = localOf(value.producer), writer = localOf(value.overwritten_by);
     const bool made = producer != kNone, made_elsewhere = !made && value.producer != kNone;
     const bool written_elsewhere = value.overwritten_by != kNone && writer == kNone;
-    const OpId natural_last = placeOf(value.natural_last);
+    const OpId last_reference = placeOf(value.last_reference);
     OpId read_elsewhere = kNone;  // last
     bool backward_elsewhere = false;
     if (made || !value.pinned) {
@@ -222,14 +222,14 @@ void Microbatch::addValues(const MicrobatchedStep& step) {
     }
     const bool of_others =
         written_elsewhere || (made_elsewhere && writer != kNone) ||
-        (made ? backward_elsewhere : read_elsewhere != kNone || natural_last == last);
+        (made ? backward_elsewhere : read_elsewhere != kNone || last_reference == last);
     value.producer = producer;
     value.overwritten_by = writer;
     if (!made) value.previous_epoch = kNone;
-    value.natural_last = made && natural_last < producer ? kNone : natural_last;
+    value.last_reference = made && last_reference < producer ? kNone : last_reference;
     value.saved_last = writer != kNone ? kNone : placeOf(value.saved_last);
     if (made && read_elsewhere != kNone)
-      value.natural_last = std::max(value.natural_last, placeOf(read_elsewhere));
+      value.last_reference = std::max(value.last_reference, placeOf(read_elsewhere));
     if (of_others) pin(value);
   }
 }
@@ -280,7 +280,7 @@ void Microbatch::join(const Microbatch& other) {
   }
   for (std::size_t v = 0; v < graph_.values.size(); ++v) {
     Value& value = graph_.values[v];
-    value.natural_last = std::max(value.natural_last, other.graph_.values[v].natural_last);
+    value.last_reference = std::max(value.last_reference, other.graph_.values[v].last_reference);
     value.saved_last = std::max(value.saved_last, other.graph_.values[v].saved_last);
   }
 }

@@ -60,7 +60,7 @@ std::vector<Bytes> othersBytes(const Graph& step, const std::vector<Microbatch>&
   for (std::size_t v = 0; v < step.values.size(); ++v) {
     const Value& value = step.values[v];
     if (own[v] || value.pinned) continue;
-    OpId end = std::max({last[v], value.natural_last, value.saved_last, value.producer});
+    OpId end = std::max({last[v], value.last_reference, value.saved_last, value.producer});
     if (value.overwritten_by != kNone) end = std::min(end, value.overwritten_by);
     if (end == kNone) continue;
     live[std::max<OpId>(0, value.producer)] += value.bytes;

@@ -65,7 +65,7 @@ class Coster {
 
   // With everything kept: the last op at which the value is there, but for graphs that are kept.
   void findDeaths() {
-    for (const Value& value : graph_.values) deaths_.push_back(value.natural_last);
+    for (const Value& value : graph_.values) deaths_.push_back(value.last_reference);
     for (OpId op = 0; op < ops(); ++op) {
       for (const ValueId v : graph_.ops[op].inputs) deaths_[v] = std::max(deaths_[v], op);
       for (const ValueId v : graph_.ops[op].outputs) deaths_[v] = std::max(deaths_[v], op);
@@ -266,7 +266,7 @@ class Coster {
       if (!isMadeBy(value, chunk) || deaths_[v] > end) continue;
       if (deaths_[v] >= backward.first) {
         costs.held += value.bytes;
-        if (!dropped[v] || value.natural_last >= backward.first) costs.least_held += value.bytes;
+        if (!dropped[v] || value.last_reference >= backward.first) costs.least_held += value.bytes;
       }
     }
     costs.forward = most(chunk.forward) - levels_[chunk.forward.first];
@@ -310,7 +310,7 @@ class Coster {
     for (std::size_t v = 0; v < graph_.values.size(); ++v) {
       if (!dropped[v]) continue;
       const Value& value = graph_.values[v];
-      const OpId away = std::max(value.producer, value.natural_last) + 1;
+      const OpId away = std::max(value.producer, value.last_reference) + 1;
       if (away <= chunk.forward.last && deaths_[v] >= away) gone[away - first] += value.bytes;
     }
     for (OpId op = first; op <= chunk.forward.last; ++op) {
@@ -333,7 +333,7 @@ class Coster {
     while (!open.empty()) {
       const ValueId v = open.back();
       open.pop_back();
-      if (!dropped[v] || graph_.values[v].natural_last >= backward.first) continue;
+      if (!dropped[v] || graph_.values[v].last_reference >= backward.first) continue;
       const OpId op = graph_.values[v].producer;
       if (runs[op]) continue;
       runs[op] = true;

@@ -14,7 +14,7 @@ ReplayMachine::ReplayMachine(const Graph& graph)
       ran_(graph.ops.size(), false),
       program_holds_(graph.values.size(), false),
       overwritten_at_(graph.ops.size()),
-      natural_deaths_(graph.ops.size()),
+      last_references_(graph.ops.size()),
       current_(graph.values.size(), kNone),
       ahead_(graph.ops.size(), kNone),
       cone_stamp_(graph.ops.size(), 0) {
@@ -27,10 +27,10 @@ ReplayMachine::ReplayMachine(const Graph& graph)
     const ValueId value = static_cast<ValueId>(id);
     const Value& v = graph.values[id];
     if (v.overwritten_by != kNone) overwritten_at_[v.overwritten_by].push_back(value);
-    if (v.natural_last != kNone) natural_deaths_[v.natural_last].push_back(value);
+    if (v.last_reference != kNone) last_references_[v.last_reference].push_back(value);
     if (v.producer != kNone) continue;
     if (!v.pinned) beginCopy(value, true);
-    setProgramHolds(value, v.natural_last != kNone);
+    setProgramHolds(value, v.last_reference != kNone);
   }
   if (graph.isRecordedStep()) setForwardNeeds();
 }
@@ -117,7 +117,7 @@ void ReplayMachine::runMissing(OpId op) {
     if (!lacks(reader, input)) return;
     const OpId producer = graph_.values[input].producer;
     if (producer == kNone || (ran_[producer] && !repeatable_[producer])) {
-      throw std::logic_error("value " + std::to_string(input) + " is gone and has no recipe");
+      throw std::logic_error("value " + std::to_string(input) + " is gone and has no op record");
     }
     if (cone_stamp_[producer] == stamp_) return;
     cone_stamp_[producer] = stamp_;
@@ -147,9 +147,9 @@ void ReplayMachine::firstRun(OpId op) {
   overwrite(op);
   for (ValueId output : graph_.ops[op].outputs) {
     if (!graph_.values[output].pinned) beginCopy(output, true);
-    setProgramHolds(output, graph_.values[output].natural_last >= op);
+    setProgramHolds(output, graph_.values[output].last_reference >= op);
   }
-  for (ValueId value : natural_deaths_[op]) setProgramHolds(value, false);
+  for (ValueId value : last_references_[op]) setProgramHolds(value, false);
   ran_[op] = true;
   if (graph_.ops[op].backward) ++phase_;
   while (static_cast<std::size_t>(next_) < ran_.size() && ran_[next_]) ++next_;
@@ -178,7 +178,7 @@ void ReplayMachine::overwrite(OpId op) {
   for (ValueId value : overwritten_at_[op]) {
     if (hasCopy(value)) {
       Copy& copy = copies_[current_[value]];
-      const bool apart = !copy.first && graph_.values[value].natural_last >= op;
+      const bool apart = !copy.first && graph_.values[value].last_reference >= op;
       if (!apart) copy.overwritten_at = static_cast<std::int32_t>(runs_.size()) - 1;
       setCopy(value, kNone);
     }

@@ -65,8 +65,8 @@ class ReplayMachine {
   };
   struct Copy {
     ValueId value;
-    bool first;                      // made by the first run, or a source
-    std::int32_t made_at;            // index into runs_, kNone for a source
+    bool first;                      // made by the first run, or a graph input
+    std::int32_t made_at;            // index into runs_, kNone for a graph input
     std::int32_t last_read = kNone;  // by a run that stays in the schedule
     std::int32_t overwritten_at = kNone;
   };
@@ -97,7 +97,7 @@ class ReplayMachine {
   std::vector<bool> positions_;     // per op: may replays come before its first run?
   std::vector<OpId> forward_need_;  // per value: forwardNeed()
   std::vector<bool> repeatable_, ran_, program_holds_;
-  std::vector<std::vector<ValueId>> overwritten_at_, natural_deaths_;
+  std::vector<std::vector<ValueId>> overwritten_at_, last_references_;
   std::vector<std::int32_t> current_;  // per value: index into copies_, kNone if there is none
   std::vector<std::int32_t> ahead_;    // per op: phase of a first run that was not asked for
   OpId next_ = 0;

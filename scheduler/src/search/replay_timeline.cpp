@@ -22,7 +22,7 @@ ReplayTimeline::ReplayTimeline(const Graph& graph)
       last_stage_(graph.ops.size(), kNone),
       end_(graph.values.size(), never()),
       successor_(graph.values.size(), kNone),
-      natural_(graph.values.size()),
+      last_reference_(graph.values.size()),
       plain_(graph.values.size(), 0),
       uses_(graph.values.size()),
       levels_(graph),
@@ -62,14 +62,14 @@ void ReplayTimeline::setLives() {
     const Value& value = graph_.values[id];
     const OpId overwritten = value.overwritten_by;
     if (overwritten != kNone) end_[id] = firstRun(overwritten);
-    plain_[id] = value.natural_last == kNone && successor_[id] == kNone && !graph_.lazy_outputs;
-    if (value.pinned || value.natural_last == kNone) continue;
+    plain_[id] = value.last_reference == kNone && successor_[id] == kNone && !graph_.lazy_outputs;
+    if (value.pinned || value.last_reference == kNone) continue;
     const RunKey birth = value.producer == kNone ? RunKey() : firstRun(value.producer);
-    natural_[id] = std::min(firstRun(value.natural_last), end_[id]);
-    const bool taken = natural_[id] == end_[id] && successor_[id] != kNone;
-    if (birth >= natural_[id]) continue;
-    levels_.add({birth, natural_[id], !taken}, value.bytes);
-    if (taken) levels_.addTaken(natural_[id], value.bytes);
+    last_reference_[id] = std::min(firstRun(value.last_reference), end_[id]);
+    const bool taken = last_reference_[id] == end_[id] && successor_[id] != kNone;
+    if (birth >= last_reference_[id]) continue;
+    levels_.add({birth, last_reference_[id], !taken}, value.bytes);
+    if (taken) levels_.addTaken(last_reference_[id], value.bytes);
   }
 }
 
@@ -106,7 +106,7 @@ bool ReplayTimeline::firstCopy(ValueId value, std::size_t use) const {
 bool ReplayTimeline::takenOver(ValueId value, std::size_t use) const {
   const RunKey run = uses_[value][use];
   if (successor_[value] == kNone || run.op() != successor_[value]) return false;
-  const bool held = graph_.values[value].natural_last >= run.stage();
+  const bool held = graph_.values[value].last_reference >= run.stage();
   const bool first = firstCopy(value, use);
   return run.first() ? first || !held : !(first && held) && !isRead(value, use + 1);
 }
@@ -121,7 +121,7 @@ void ReplayTimeline::cover(ValueId value, std::size_t first, std::size_t last, B
       continue;
     }
     StageLevels::Range range{uses[use - 1], uses[use], !takenOver(value, use)};
-    if (firstCopy(value, use)) range.from = std::max(range.from, natural_[value]);
+    if (firstCopy(value, use)) range.from = std::max(range.from, last_reference_[value]);
     levels_.add(range, bytes);
     if (!range.with_to && range.from < range.to) levels_.addTaken(range.to, bytes);
   }
@@ -243,7 +243,7 @@ Schedule ReplayTimeline::schedule() const {
     for (std::size_t use = 0; use < uses_[id].size(); ++use) {
       if (isRead(value, use + 1)) continue;
       const RunKey last = uses_[id][use];
-      const bool apart = !firstCopy(value, use) && graph_.values[id].natural_last >= last.stage();
+      const bool apart = !firstCopy(value, use) && graph_.values[id].last_reference >= last.stage();
       if (last != end_[id] || apart) drops.emplace_back(last, value);
     }
   }

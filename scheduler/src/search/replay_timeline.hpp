@@ -76,11 +76,12 @@ class ReplayTimeline {
   bool copyAt(ValueId value, RunKey run) const;
 
   const Graph& graph_;
-  std::vector<OpId> last_stage_;     // per op: lastStage()
-  std::vector<std::uint8_t> open_;   // per stage: may it hold replays (replayPositions())?
-  std::vector<RunKey> end_;          // per value: the first run that overwrites it, or kNever
-  std::vector<OpId> successor_;      // per value: the op whose output takes its bytes over in place
-  std::vector<RunKey> natural_;      // per value: to here the program itself holds the first copy
+  std::vector<OpId> last_stage_;    // per op: lastStage()
+  std::vector<std::uint8_t> open_;  // per stage: may it hold replays (replayPositions())?
+  std::vector<RunKey> end_;         // per value: the first run that overwrites it, or kNever
+  std::vector<OpId> successor_;     // per value: the op whose output takes its bytes over in place
+  std::vector<RunKey>
+      last_reference_;               // per value: to here the program itself holds the first copy
   std::vector<std::uint8_t> plain_;  // per value: none of these, nor lazy outputs
   std::vector<std::vector<RunKey>> uses_;
   StageLevels levels_;

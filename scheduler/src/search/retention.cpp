@@ -22,7 +22,7 @@ ScheduleBuilder::ScheduleBuilder(const Graph& graph)
   }
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
-    until[id] = std::max({until[id], value.natural_last, value.producer});
+    until[id] = std::max({until[id], value.last_reference, value.producer});
   }
   computeNeeds();
   for (std::size_t id = 0; id < graph.values.size(); ++id) {

@@ -4,7 +4,7 @@
 //   not kept, memo:      |birth == until|         |recomputed ========= last reader|
 //   not kept, no memo:   |birth == until|         |event|        |event|     |event|
 //
-// until: the last reader that is not backward, or natural_last if that is later.
+// until: the last reader that is not backward, or last_reference if that is later.
 #pragma once
 
 #include <vector>

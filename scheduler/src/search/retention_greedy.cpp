@@ -32,7 +32,7 @@ std::vector<ValueId> RetentionSearch::dropCandidates(const ScoredRetention& scor
   std::vector<std::pair<int, ValueId>> ranked;
   for (ValueId value : movable_) {
     const Value& v = graph_.values[value];
-    const bool live = v.producer <= scored.peak_op && v.natural_last < scored.peak_op + 1 &&
+    const bool live = v.producer <= scored.peak_op && v.last_reference < scored.peak_op + 1 &&
                       std::max(builder_.lastNeed(value), v.saved_last) > scored.peak_op;
     if (!live || tabu[value] || v.bytes == 0 || !scored.retention.keep[value]) continue;
     ranked.emplace_back(ratioBucket(costs_.dropCost(value), v.bytes), value);

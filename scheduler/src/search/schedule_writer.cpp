@@ -42,7 +42,7 @@ const std::vector<OpId>& ScheduleWriter::missingFor(OpId op) {
     if (graph_.values[value].pinned || current_[value] != kNone) return;
     const OpId producer = graph_.values[value].producer;
     if (producer == kNone || !graph_.ops[producer].rerunnable) {
-      throw std::logic_error("value " + std::to_string(value) + " is gone and has no recipe");
+      throw std::logic_error("value " + std::to_string(value) + " is gone and has no op record");
     }
     if (cone_stamp_[producer] == stamp_) return;
     cone_stamp_[producer] = stamp_;
@@ -101,7 +101,7 @@ void ScheduleWriter::overwrite(OpId op) {
   for (ValueId value : overwritten_at_[op]) {
     if (current_[value] == kNone) continue;
     Copy& copy = copies_[current_[value]];
-    const bool apart = !copy.first && graph_.values[value].natural_last >= op;
+    const bool apart = !copy.first && graph_.values[value].last_reference >= op;
     copy.overwritten = !apart && copy.last_run + 1 == static_cast<std::int32_t>(runs_.size());
     current_[value] = kNone;
   }

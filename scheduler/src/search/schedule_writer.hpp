@@ -17,7 +17,7 @@ class ScheduleWriter {
   // The graph must pass checkGraph() and outlive the writer.
   explicit ScheduleWriter(const Graph& graph);
 
-  // Nothing has run; sources have copies. Keeps its memory.
+  // Nothing has run; graph inputs have copies. Keeps its memory.
   void begin();
 
   // The ops whose replays, in program order, make every input that the next run of `op` lacks.
@@ -42,7 +42,7 @@ class ScheduleWriter {
   struct Copy {
     ValueId value;
     std::int32_t last_run;  // the run that reads it last, at first the one that makes it
-    bool first;             // made by the first run, or a source
+    bool first;             // made by the first run, or a graph input
     bool overwritten;       // ended by the program in its last run: no drop
   };
   struct Redundant {  // a replay made a value of which a copy was there

@@ -71,7 +71,7 @@ BUDGET = (
         "the_budget_chooses_a_convolutions_workspace",
         CUDA + "cuda_allocator.cpp",
         "*largest = static_cast<std::size_t>(on.totalBytes());",
-        "*largest = static_cast<std::size_t>(on.memory().ledger().budgetBytes());",
+        "*largest = static_cast<std::size_t>(on.memory().budgetTracker().budgetBytes());",
         allocator("CudaAllocatorTest.TheLargestWorkspaceIsThatOfAnIdleDevice"),
     ),
     Mutation(

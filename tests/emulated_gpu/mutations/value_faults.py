@@ -78,8 +78,8 @@ COMPARISONS = (
     Mutation(
         "a_sample_is_left_of_an_original_that_died",
         PLUGIN + "execute/value_recorder.cpp",
-        "const bool is_compared = rehearses(follower_, op) && op.recipe;",
-        "const bool is_compared = rehearses(follower_, op) && !op.recipe;",
+        "const bool is_compared = verifies(follower_, op) && op.record;",
+        "const bool is_compared = verifies(follower_, op) && !op.record;",
         deviating("reads_what_hardly_differs"),
     ),
     Mutation(
@@ -111,15 +111,15 @@ COMPARISONS = (
         executor("NewMemoryIsFilledWithThePattern"),
     ),
     Mutation(
-        "a_rehearsals_memory_is_not_poisoned",
+        "a_verifications_memory_is_not_poisoned",
         PLUGIN + "execute/restorer.cpp",
-        "return follower_.rehearses() && as_planned ? ",
-        "return follower_.rehearses() && as_planned && op.filled ? ",
+        "return follower_.verifies() && as_planned ? ",
+        "return follower_.verifies() && as_planned && op.filled ? ",
         in_a_budget("step_programs.flash_without_dropout"),
     ),
     Mutation(
         "bytes_that_an_op_leaves_unwritten_are_forgotten",
-        PLUGIN + "execute/restorer_rehearsal.cpp",
+        PLUGIN + "execute/restorer_verification.cpp",
         "if (unwritten) session_.replayTrust().noteUnwritten(op.info->name);",
         "static_cast<void>(unwritten);",
         in_a_budget("step_programs.flash_without_dropout"),
@@ -130,21 +130,21 @@ COMPARISONS = (
 GENERATORS = (
     Mutation(
         "a_replay_leaves_its_generator_behind",
-        PLUGIN + "record/recipe.cpp",
+        PLUGIN + "record/op_record.cpp",
         "    generator_.graphsafe_set_state(shared_);",
         "    static_cast<void>(shared_);",
         in_a_budget("training_programs.mlp_with_dropout"),
     ),
     Mutation(
         "a_replay_draws_from_the_shared_state",
-        PLUGIN + "record/recipe.cpp",
+        PLUGIN + "record/op_record.cpp",
         "at::Generator other = generator_.clone();",
         "at::Generator other = generator_;",
         in_a_budget("training_programs.mlp_with_dropout"),
     ),
     Mutation(
         "a_replay_draws_other_numbers",
-        PLUGIN + "record/recipe.cpp",
+        PLUGIN + "record/op_record.cpp",
         "if (state.defined()) other.set_state(state);",
         "",
         trained("replays", "test_replays_draw_what_their_ops_drew"),

@@ -3,7 +3,7 @@
 //   allocate ─► ReclaimingResource   on failure: evict, try again
 //            ─► ObservedResource     tells of blocks
 //            ─► RecordingResource    notes a step's requests
-//            ─► PlannedResource      placed addresses ─┬─ pages: Ledger, AddressSpace
+//            ─► PlacedResource       placed addresses ─┬─ pages: BudgetTracker, AddressSpace
 //            ─► PoolResource         best fit ─────────┘
 //
 // Thread rule: every function may be called from any thread. No lock is held while the reclaimer or
@@ -14,10 +14,10 @@
 #include <memory>
 
 #include "ebbtide/allocator/address_space.hpp"
-#include "ebbtide/allocator/ledger.hpp"
-#include "ebbtide/allocator/mapped_stretch.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
+#include "ebbtide/allocator/mapped_extent.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
-#include "ebbtide/allocator/planned_resource.hpp"
+#include "ebbtide/allocator/placed_resource.hpp"
 #include "ebbtide/allocator/pool_resource.hpp"
 #include "ebbtide/allocator/reclaiming_resource.hpp"
 #include "ebbtide/allocator/recording_resource.hpp"
@@ -46,7 +46,7 @@ class DeviceMemory final : public MemoryResource {
  public:
   struct Options {
     // The alignment of every block, and the step of the small sizes: 64 on the host, 512 on a GPU.
-    Bytes grain_bytes = 64;
+    Bytes alignment_bytes = 64;
     // Addresses for each stream, and as many for its arena: of what can be mapped at once a
     // multiple, since free pages move to where a block fits.
     Bytes reserve_bytes = Bytes{64} << 30;
@@ -80,24 +80,24 @@ class DeviceMemory final : public MemoryResource {
   Statistics statistics() const noexcept;
   // All that is mapped, in the order of addresses. Each pool stands still while it is read;
   // together they are one moment's where no other thread allocates or frees. Throws std::bad_alloc.
-  MappedStretches mappedStretches() const;
+  MappedExtents mappedExtents() const;
 
-  PlannedResource& planned() noexcept { return planned_; }
+  PlacedResource& placed() noexcept { return placed_; }
   RecordingResource& recording() noexcept { return recording_; }
   PoolResource& pool() noexcept { return pool_; }
-  Ledger& ledger() noexcept { return ledger_; }
+  BudgetTracker& budgetTracker() noexcept { return tracker_; }
 
   // For pthread_atfork: before the fork, and after it in both processes. Waits until no thread maps
-  // or unmaps, so the child finds the locks free and the ledger right.
+  // or unmaps, so the child finds the locks free and the budget tracker right.
   void lockForFork() noexcept;
   void unlockAfterFork() noexcept;
 
  private:
   const std::unique_ptr<AddressSpace> space_;
   const std::unique_ptr<StreamEvents> events_;
-  Ledger ledger_;
+  BudgetTracker tracker_;
   PoolResource pool_;
-  PlannedResource planned_;
+  PlacedResource placed_;
   RecordingResource recording_;
   ObservedResource observed_;
   ReclaimingResource reclaiming_;

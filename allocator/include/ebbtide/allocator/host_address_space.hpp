@@ -1,5 +1,5 @@
 // Host memory: addresses are anonymous mappings without access, pages get it when they are mapped,
-// and go with MADV_DONTNEED. Stretches of 2 MiB that are mapped whole may be huge pages.
+// and go with MADV_DONTNEED. Extents of 2 MiB that are mapped whole may be huge pages.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@ namespace ebbtide::allocator {
 
 std::unique_ptr<AddressSpace> makeHostAddressSpace();
 
-// Addresses for one pool: four times the machine's memory, since stretches between blocks stay
+// Addresses for one pool: four times the machine's memory, since extents between blocks stay
 // unmapped.
 Bytes hostReserveBytes() noexcept;
 

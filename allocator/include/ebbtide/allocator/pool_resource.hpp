@@ -16,14 +16,14 @@
 #include <memory>
 
 #include "ebbtide/allocator/address_space.hpp"
-#include "ebbtide/allocator/ledger.hpp"
-#include "ebbtide/allocator/mapped_stretch.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
+#include "ebbtide/allocator/mapped_extent.hpp"
 #include "ebbtide/allocator/memory_resource.hpp"
 #include "ebbtide/allocator/stream_events.hpp"
 
 namespace ebbtide::allocator {
 
-// Someone else's pages under the same ledger.
+// Someone else's pages under the same budget tracker.
 class PageHolder {
  public:
   virtual ~PageHolder() = default;
@@ -37,13 +37,14 @@ class PoolResource final : public MemoryResource, public PageHolder {
   static constexpr std::size_t kMostStreams = 256;
 
   struct Options {
-    Bytes grain_bytes = 64;
+    Bytes alignment_bytes = 64;
     Bytes reserve_bytes = Bytes{64} << 30;  // addresses a stream
     // For a device that does not answer; what it may still use is not reused then.
     std::chrono::nanoseconds longest_wait = std::chrono::seconds{20};
   };
 
-  PoolResource(AddressSpace& space, StreamEvents& events, Ledger& ledger, const Options& options);
+  PoolResource(AddressSpace& space, StreamEvents& events, BudgetTracker& tracker,
+               const Options& options);
   ~PoolResource() override;
 
   // Not owned; before any allocation.
@@ -75,10 +76,10 @@ class PoolResource final : public MemoryResource, public PageHolder {
   bool isSmall(std::size_t request_bytes) const noexcept;
   std::size_t mostSmallBytes() const noexcept;
   bool owns(const void* pointer) const noexcept;
-  // Mapped for small blocks, and in none, when the ledger's live peak was last raised.
+  // Mapped for small blocks, and in none, when the budget tracker's live peak was last raised.
   Bytes slackAtPeakBytes() const noexcept;
   std::int64_t allocations() const noexcept;
-  void describe(MappedStretches& out) const;  // adds all that is mapped
+  void describe(MappedExtents& out) const;  // adds all that is mapped
 
   void lockForFork() noexcept;
   void unlockAfterFork() noexcept;

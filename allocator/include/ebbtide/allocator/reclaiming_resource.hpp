@@ -11,7 +11,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
 #include "ebbtide/allocator/memory_resource.hpp"
 #include "ebbtide/allocator/pool_resource.hpp"
 #include "ebbtide/allocator/reclaimer.hpp"
@@ -21,8 +21,9 @@ namespace ebbtide::allocator {
 class ReclaimingResource final : public MemoryResource {
  public:
   // `pages`: where upstream's come from.
-  ReclaimingResource(MemoryResource& upstream, Ledger& ledger, const PoolResource& pages) noexcept
-      : upstream_(upstream), ledger_(ledger), pages_(pages) {}
+  ReclaimingResource(MemoryResource& upstream, BudgetTracker& tracker,
+                     const PoolResource& pages) noexcept
+      : upstream_(upstream), tracker_(tracker), pages_(pages) {}
 
   // Not owned; nullptr for none. Returns when no other thread is in the old one any more.
   void setReclaimer(Reclaimer* reclaimer) noexcept;
@@ -60,7 +61,7 @@ class ReclaimingResource final : public MemoryResource {
   bool callReclaimer(std::unique_lock<std::mutex>& lock, const ReclaimRequest& request) noexcept;
 
   MemoryResource& upstream_;
-  Ledger& ledger_;
+  BudgetTracker& tracker_;
   const PoolResource& pages_;
   mutable std::mutex mutex_;  // guards all below but the counter
   std::condition_variable changed_;

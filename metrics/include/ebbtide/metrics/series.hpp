@@ -40,7 +40,7 @@ enum class Counter : std::uint8_t {
   kBudgetViolations,
   kOutOfMemory,
   kReplans,
-  kRehearsedSteps,
+  kVerificationSteps,
   kFollowedSteps,
   kAudits,
   kAuditFailures,

@@ -17,7 +17,7 @@ EventLog::OursScope::~OursScope() {
   --ours_depth;
 }
 
-EventLog::EventLog(std::int64_t base_bytes, const allocator::Ledger* mapped_in)
+EventLog::EventLog(std::int64_t base_bytes, const allocator::BudgetTracker* mapped_in)
     : base_bytes_(base_bytes), mapped_in_(mapped_in) {
   noteMapped(guard_.hold(), 0);
 }

@@ -14,7 +14,7 @@
 
 #include "base/guard.hpp"
 #include "base/run_clock.hpp"
-#include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
@@ -42,7 +42,7 @@ class EventLog final : public allocator::Observer {
  public:
   // By the thread that trains: its time begins here. `mapped_in`: what is mapped there is noted;
   // it must outlive this.
-  explicit EventLog(std::int64_t base_bytes, const allocator::Ledger* mapped_in = nullptr);
+  explicit EventLog(std::int64_t base_bytes, const allocator::BudgetTracker* mapped_in = nullptr);
 
   void onAllocate(const void* block, allocator::Bytes block_bytes) noexcept override;
   void onFree(const void* block, allocator::Bytes block_bytes) noexcept override;
@@ -127,7 +127,7 @@ class EventLog final : public allocator::Observer {
   mutable Guard<EventLog> guard_;
   RunClock::time_point start_ = RunClock::now();
   std::int64_t base_bytes_;
-  const allocator::Ledger* const mapped_in_;
+  const allocator::BudgetTracker* const mapped_in_;
   std::vector<scheduler::TraceMapped> mapped_;
   std::unordered_map<const void*, scheduler::BlockId> open_;
   std::vector<scheduler::TraceBlock> blocks_;

@@ -6,7 +6,7 @@
 //
 //   op:        0     1     2     3      4       5       6
 //              fwd   fwd   fwd   fwd    bwd     bwd     bwd
-//   value 0:   [born ........ natural_last]                    the program lets go after op 2
+//   value 0:   [born ........ last_reference]                    the program lets go after op 2
 //                                     reads ..... use ...      a backward event reads it at op 6
 //
 // A graph that is kept (retain_graph; zero bubble, where the weights' gradients come long after the
@@ -56,9 +56,9 @@ struct Op {
 
 struct Value {
   Bytes bytes = 0;
-  OpId producer = kNone;  // kNone: a source, live from the step's start
+  OpId producer = kNone;  // kNone: a graph input, live from the step's start
   // Last op during which the program itself holds the first copy; kNone: not beyond birth.
-  OpId natural_last = kNone;
+  OpId last_reference = kNone;
   OpId overwritten_by = kNone;     // op that writes a new epoch over the first copy, which ends it
   ValueId previous_epoch = kNone;  // value whose bytes this one takes over in place (same storage)
   bool pinned = false;  // free to keep: a parameter or another buffer counted in fixed_bytes
@@ -86,7 +86,7 @@ struct Graph {
   // Does the first run of the op find this input with the program itself, whatever the schedule
   // dropped? Not if it is a backward event: that reads through the schedule.
   bool programServes(OpId op, ValueId input) const {
-    return !ops[op].backward && values[input].natural_last >= op;
+    return !ops[op].backward && values[input].last_reference >= op;
   }
   // Recorded step: may replays come right before the op's first run?
   bool mayReplayBefore(OpId op) const {
@@ -114,9 +114,9 @@ void checkGraph(const Graph& graph);
 std::vector<bool> replayPositions(const Graph& graph);
 
 // For each value the last op before whose first run a replay may still produce it (ops.size(): at
-// any time; kNone: never). A source has no producer to replay. A produced value needs a rerunnable
-// op, and of each input either a replay or its first copy, which may be retained until an op
-// overwrites it. That a replayed input may be retained for longer is left out.
+// any time; kNone: never). A graph input has no producer to replay. A produced value needs a
+// rerunnable op, and of each input either a replay or its first copy, which may be retained until
+// an op overwrites it. That a replayed input may be retained for longer is left out.
 std::vector<OpId> lastReplayPositions(const Graph& graph);
 
 }  // namespace ebbtide::scheduler

@@ -24,7 +24,7 @@ struct TraceGraph {
   Graph graph;
   std::vector<OpId> op_of_trace_op;  // graph op of each trace op
   // Per graph op; kNone for backward events, gaps, restoring ops, ops that wait and those that
-  // stand for the allocation of a source in mid-step ("inputs").
+  // stand for the allocation of a graph input in mid-step ("inputs").
   std::vector<OpId> trace_op_of;
   std::vector<Restore> restores;  // per graph op
   // Per graph op: index of the trace's event with which it begins; of a restoring op its maker's.

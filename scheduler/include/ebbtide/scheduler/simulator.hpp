@@ -25,7 +25,7 @@ struct Simulation {
 class SimulationWatcher {
  public:
   virtual ~SimulationWatcher() = default;
-  // Bytes of a value become live or end; from the start on, whose sources are told first.
+  // Bytes of a value become live or end; from the start on, whose graph inputs are told first.
   virtual void onLive(ValueId value, Bytes change) = 0;
   // A run or a fetch is at its most, `live_bytes` with what is fixed; `at_ns`: when it ends, of all
   // runs so far.
@@ -44,7 +44,8 @@ class SimulationWatcher {
 //  Graph::lazy_outputs: outputs dropped in the directly following steps, and outputs of a replay
 //    that have a copy already or are never read or dropped, take no bytes.
 //  Graph::any_order: an op's first run is the first time it comes.
-//  drop value: the schedule's copy dies, unless it is the first copy and natural_last is not past,
+//  drop value: the schedule's copy dies, unless it is the first copy and last_reference is not
+//  past,
 //    or saved_last is not and the schedule never runs its producer again. Nor is it past for what a
 //    replay of the schedule reads while what that makes is saved.
 //  After first-run op i: first copies with both <= i that the schedule has dropped die.

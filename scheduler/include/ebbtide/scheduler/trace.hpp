@@ -21,18 +21,18 @@ using BlockId = std::int32_t;  // index into Trace::blocks
 
 struct TraceEvent {
   enum class Kind : std::uint8_t {
-    kAlloc,         // id: block
-    kFree,          // id: block; a block that this step did not allocate has its own id too
-    kOpBegin,       // id: trace op
-    kOpEnd,         // id: trace op
-    kBackwardNode,  // an autograd node begins; id: its name, where Trace::nodes has one
-    kUnpack,        // id: use
-    kRelease,       // id: use
-    kNaturalDeath,  // id: value; from here on only uses keep it alive
-    kMessage,       // id: message; asked for, not yet waited for
-    kScopeBegin,    // id: scope
-    kScopeEnd,      // id: scope
-    kBackwardPass,  // a backward pass begins, before its first node; id unused
+    kAlloc,          // id: block
+    kFree,           // id: block; a block that this step did not allocate has its own id too
+    kOpBegin,        // id: trace op
+    kOpEnd,          // id: trace op
+    kBackwardNode,   // an autograd node begins; id: its name, where Trace::nodes has one
+    kUnpack,         // id: use
+    kRelease,        // id: use
+    kLastReference,  // id: value; from here on only uses keep it alive
+    kMessage,        // id: message; asked for, not yet waited for
+    kScopeBegin,     // id: scope
+    kScopeEnd,       // id: scope
+    kBackwardPass,   // a backward pass begins, before its first node; id unused
   };
   Kind kind = Kind::kAlloc;
   std::int32_t id = kNone;

@@ -131,7 +131,7 @@ class Pass {
       }
       const bool read_now = std::find(now.begin(), now.end(), value) != now.end();
       if (nextReader(value, op) == kNone) continue;
-      if (!read_now && graph_.values[value].natural_last < op) return value;
+      if (!read_now && graph_.values[value].last_reference < op) return value;
       waiting_.push_back(value);
     }
     return kNone;

@@ -29,8 +29,8 @@ class BlockMaker {
     if (stage_.output != kNone) {
       block_.output = localValue(stage_.output);
       Value& output = block_.graph.values[block_.output];
-      output.natural_last =
-          std::max(output.natural_last, static_cast<OpId>(block_.forward_ops) - 1);
+      output.last_reference =
+          std::max(output.last_reference, static_cast<OpId>(block_.forward_ops) - 1);
     }
     shiftFixedBytes();
     return std::move(block_);
@@ -73,8 +73,8 @@ class BlockMaker {
     Value& value = block_.graph.values[id];
     if (value.pinned) return;
     const Value& from = graph_.values[whole];
-    const auto after = std::upper_bound(block_.ops.begin(), block_.ops.end(), from.natural_last);
-    value.natural_last = static_cast<OpId>(after - block_.ops.begin()) - 1;
+    const auto after = std::upper_bound(block_.ops.begin(), block_.ops.end(), from.last_reference);
+    value.last_reference = static_cast<OpId>(after - block_.ops.begin()) - 1;
     if (from.overwritten_by != kNone) value.overwritten_by = localOp(from.overwritten_by);
     if (from.previous_epoch != kNone && mine(from.previous_epoch)) {
       value.previous_epoch = localValue(from.previous_epoch);
@@ -118,8 +118,8 @@ std::vector<std::int64_t> fingerprint(const Block& block) {
     }
   }
   for (const Value& value : block.graph.values) {
-    print.insert(print.end(), {value.pinned, value.bytes, value.natural_last, value.overwritten_by,
-                               value.previous_epoch});
+    print.insert(print.end(), {value.pinned, value.bytes, value.last_reference,
+                               value.overwritten_by, value.previous_epoch});
   }
   return print;
 }

@@ -236,7 +236,7 @@ std::vector<bool> residentValues(const Graph& graph) {
   for (std::size_t id = 0; id < graph.values.size(); ++id) {
     const Value& value = graph.values[id];
     const ValueId v = static_cast<ValueId>(id);
-    const bool held = value.natural_last != kNone && value.natural_last >= builder.lastNeed(v);
+    const bool held = value.last_reference != kNone && value.last_reference >= builder.lastNeed(v);
     resident[id] =
         value.producer == kNone || !builder.droppable(v) || (held && builder.readByEvents(v));
   }

@@ -5,8 +5,8 @@
 //   ops:    f f f │ f f │ f f f f │ b b b b │ b b │ b b b
 //   stage:    0   │  1  │    2    │    2    │  1  │   0
 //
-// Values that no schedule may drop (sources, what an op makes that may not run again), that the
-// program holds until their last reader, or that ops elsewhere read, are resident: they cross
+// Values that no schedule may drop (graph inputs, what an op makes that may not run again), that
+// the program holds until their last reader, or that ops elsewhere read, are resident: they cross
 // freely and count wherever they are live.
 #pragma once
 

@@ -22,7 +22,7 @@ Residents residentBytes(const Graph& graph, const std::vector<bool>& resident) {
     const Value& value = graph.values[id];
     if (!resident[id] || value.pinned) continue;
     const OpId begin = std::max(value.producer, 0);
-    OpId end = std::max({value.natural_last, builder.lastNeed(static_cast<ValueId>(id)), begin});
+    OpId end = std::max({value.last_reference, builder.lastNeed(static_cast<ValueId>(id)), begin});
     // The next epoch takes the bytes over.
     if (value.overwritten_by != kNone) end = std::min(end, value.overwritten_by - 1);
     if (end < begin) continue;

@@ -141,7 +141,7 @@ LowerSetProblem lowerSetProblem(const Graph& graph, const RetentionSearch& searc
     }
     for (ValueId input : op.inputs) {
       const OpId producer = graph.values[input].producer;
-      // What another phase made is a source of this one.
+      // What another phase made is a graph input of this one.
       if (producer == kNone || static_cast<std::size_t>(producer) < phase.begin) continue;
       if (graph.values[input].pinned) continue;
       problem.next[static_cast<std::size_t>(producer) - phase.begin].push_back(

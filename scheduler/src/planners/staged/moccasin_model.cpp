@@ -43,9 +43,9 @@ MoccasinModel::MoccasinModel(const Graph& graph, const MoccasinSettings& setting
   setGoal(goal);
 }
 
-// Sources are made at event 0. Each stage has an event for every op, though only those up to its
-// own can be of use: then a start is a multiple of its stage, which the solver takes better than
-// the sparse domain of section 2.3.
+// Graph inputs are made at event 0. Each stage has an event for every op, though only those up to
+// its own can be of use: then a start is a multiple of its stage, which the solver takes better
+// than the sparse domain of section 2.3.
 std::int64_t MoccasinModel::eventOf(OpId stage, OpId op) const {
   return std::int64_t{stage} * static_cast<std::int64_t>(graph_.ops.size()) + op + 1;
 }
@@ -120,7 +120,7 @@ bool MoccasinModel::takesOver(ValueId value) const {
   if (previous == kNone || !managed(previous)) return false;
   const OpId producer = graph_.values[value].producer;
   const auto& inputs = graph_.ops[producer].inputs;
-  return graph_.values[previous].natural_last >= producer ||
+  return graph_.values[previous].last_reference >= producer ||
          std::find(inputs.begin(), inputs.end(), previous) != inputs.end();
 }
 
@@ -143,8 +143,8 @@ void MoccasinModel::addCopy(ValueId value, std::size_t run) {
       v.producer == kNone ? Run{CpExpression::constant(0), always_} : runs_[v.producer][run];
   std::int64_t least = 0, most = lastEvent();
   if (run == 0 && v.overwritten_by != kNone) most = eventOf(v.overwritten_by, v.overwritten_by);
-  if (run == 0 && v.natural_last != kNone) {
-    least = std::min(most, eventOf(v.natural_last, v.natural_last));
+  if (run == 0 && v.last_reference != kNone) {
+    least = std::min(most, eventOf(v.last_reference, v.last_reference));
   }
   if (isConstant(maker.start)) least = std::max(least, maker.start.offset);
   Copy copy;

@@ -66,8 +66,8 @@ bool MoccasinModel::hint(const Schedule& schedule) {
     for (std::size_t i = 0; i < std::min(copies_[value].size(), times->ends[value].size()); ++i) {
       const Value& v = graph_.values[value];
       std::int64_t end = times->ends[value][i];
-      if (i == 0 && v.natural_last != kNone) {
-        OpId until = v.natural_last;
+      if (i == 0 && v.last_reference != kNone) {
+        OpId until = v.last_reference;
         if (v.overwritten_by != kNone) until = std::min(until, v.overwritten_by);
         end = std::max(end, eventOf(until, until));
       }

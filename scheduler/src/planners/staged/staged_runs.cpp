@@ -22,7 +22,7 @@ StagedRuns::StagedRuns(const Graph& graph)
 void StagedRuns::setHeld() {
   for (std::size_t id = 0; id < graph_.values.size(); ++id) {
     const Value& value = graph_.values[id];
-    OpId until = value.natural_last;
+    OpId until = value.last_reference;
     if (value.overwritten_by != kNone) until = std::min(until, value.overwritten_by);
     if (until >= value.producer) held_until_[id] = until;
   }

@@ -1,13 +1,13 @@
-#include "runtime/rehearsals.hpp"
+#include "runtime/verifications.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-constexpr int kPartialRehearsals = 3;  // then the program is recorded and planned anew
+constexpr int kPartialVerifications = 3;  // then the program is recorded and planned anew
 
 }  // namespace
 
-void Rehearsals::planWithoutRejected() {
+void Verifications::planWithoutRejected() {
   const Held held = guard().hold();
   // Without them: so it is another plan each time, and the ops are finite.
   const auto rejects = [this](const Plan& plan) { return parts_.trust.rejects(plan); };
@@ -16,32 +16,32 @@ void Rehearsals::planWithoutRejected() {
   if (parts_.steps.programs.dropPlans(rejects)) parts_.steps.to_record.atLeast(2);
 }
 
-void Rehearsals::rehearsed(const Plan& plan, bool whole) {
-  parts_.trust.noteRehearsal();
+void Verifications::verified(const Plan& plan, bool whole) {
+  parts_.trust.noteVerificationStep();
   const Held held = guard().hold();
   const auto program = parts_.steps.programs.find(plan.signature);
   if (program == parts_.steps.programs.end()) return;
   Program& known = program->second;
   if (parts_.trust.rejects(plan)) return;  // by another step, just now: the plan is about to go
   // A better plan may have taken its place since the step began: what was compared was.
-  if (whole) known.noteRehearsed(plan);
+  if (whole) known.noteVerified(plan);
   if (known.plan == nullptr) return;
   // Another one: an op of it alone may have been rejected just now.
   if (whole && known.hasCompared(*known.plan) && !parts_.trust.rejects(*known.plan))
     known.plan->trusted = true;
   if (whole || known.plan.get() != &plan) return;
   // Part of the backward pass that the plan counts on did not run: nothing is trusted yet.
-  if (++known.rehearsals.partial % kPartialRehearsals == 0) planAnew(held, known);
+  if (++known.verifications.partial % kPartialVerifications == 0) planAnew(held, known);
 }
 
 // A first plan that fails says nothing of what a search finds, and takes none of its turns. Where
 // one is under way, what that finds takes its place.
-void Rehearsals::planAnew(const Held& held, Program& known) {
+void Verifications::planAnew(const Held& held, Program& known) {
   const bool first = known.first.is(known.plan);
   const bool searched =
       first && parts_.planning.improved(held) == known.plan && !parts_.planning.isCut();
   known.dropPlan();
-  ++known.rehearsals.failed;
+  ++known.verifications.failed;
   if (searched) {
     known.awaits_search = true;
     parts_.planning.need(held);
@@ -53,10 +53,10 @@ void Rehearsals::planAnew(const Held& held, Program& known) {
   parts_.steps.to_record.atLeast(2);
 }
 
-// What a rehearsal takes beside the step, for originals and replays at once, is no need of the
-// program: while steps may go over the budget to find that out, it may not. One that was asked for
-// is taken back by any step that goes over it.
-bool Rehearsals::keepsWithinBudget() const {
+// What a verification step takes beside the step, for originals and replays at once, is no need of
+// the program: while steps may go over the budget to find that out, it may not. One that was asked
+// for is taken back by any step that goes over it.
+bool Verifications::keepsWithinBudget() const {
   const Held held = guard().hold();
   const bool undecided = !parts_.budget.verdict().decided(held);
   const bool is_judged =
@@ -68,13 +68,13 @@ bool Rehearsals::keepsWithinBudget() const {
 
 // Memory may be there, or the plan another one, next time. If not, in a few: what does not fit is
 // spilled.
-void Rehearsals::failed(const Plan& plan, const std::string& why) {
+void Verifications::failed(const Plan& plan, const std::string& why) {
   const Held held = guard().hold();
   const auto program = parts_.steps.programs.find(plan.signature);
   if (program == parts_.steps.programs.end() || program->second.plan.get() != &plan) return;
   planAnew(held, program->second);
   if (!program->second.replan && !program->second.awaits_search)
-    parts_.warn("no plan could be rehearsed, values are spilled instead: " + why);
+    parts_.warn("no plan could be verified, values are spilled instead: " + why);
 }
 
 }  // namespace ebbtide::plugin

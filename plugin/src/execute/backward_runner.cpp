@@ -1,4 +1,4 @@
-#include "execute/event_runner.hpp"
+#include "execute/backward_runner.hpp"
 
 #include <torch/csrc/autograd/graph_task.h>
 
@@ -19,7 +19,7 @@ using scheduler::Step;
 using EventKind = scheduler::TraceEvent::Kind;
 
 // On the step's lane, whoever unpacks.
-c10::Storage EventRunner::restore(UseId use) {
+c10::Storage BackwardRunner::restore(UseId use) {
   const StepLock::Restoring one_at_a_time(lock_);
   const QuietScope quiet;
   if (device_.lanes.capture() == DeviceLanes::Capture::kHere) return unpackCaptured(use);
@@ -34,7 +34,7 @@ c10::Storage EventRunner::restore(UseId use) {
   return storage;
 }
 
-c10::Storage EventRunner::unpack(UseId use) {
+c10::Storage BackwardRunner::unpack(UseId use) {
   noteBackward();
   if (phases_.finished()) session_.lateBackwards().note(phases_.finishedByHint());
   if (!device_.contents.onHost()) {
@@ -43,7 +43,7 @@ c10::Storage EventRunner::unpack(UseId use) {
   }
   if (log_) {
     const StepLock::Freeing lock(lock_);
-    values_.noteNaturalDeaths(lock);
+    values_.logLastReferences(lock);
     log_->add(EventKind::kUnpack, use);
   }
   if (torch::autograd::get_current_graph_task_id() >= 0)
@@ -60,7 +60,7 @@ c10::Storage EventRunner::unpack(UseId use) {
 }
 
 // While a graph is captured nothing can be computed again or compared.
-c10::Storage EventRunner::unpackCaptured(UseId use) {
+c10::Storage BackwardRunner::unpackCaptured(UseId use) {
   const StepLock::Freeing lock(lock_);
   retention_.leavePlan(lock, "backward while a graph is captured");
   const ValueId id = values_.latest(lock, saved_.valueOf(use));
@@ -73,7 +73,7 @@ c10::Storage EventRunner::unpackCaptured(UseId use) {
 }
 
 // What the program does beside its plan is no event of it.
-std::optional<std::int32_t> EventRunner::plannedEventOf(UseId use) {
+std::optional<std::int32_t> BackwardRunner::plannedEventOf(UseId use) {
   if (!follower_.follows()) return std::nullopt;
   const StepLock::Held lock(lock_);
   if (!follower_.followsUse(use)) return std::nullopt;
@@ -81,24 +81,24 @@ std::optional<std::int32_t> EventRunner::plannedEventOf(UseId use) {
 }
 
 // Has all that the event's replays and fetches begin with been there in this step?
-bool EventRunner::canRun(const std::vector<Step>& prelude) const {
+bool BackwardRunner::canRun(const std::vector<Step>& prelude) const {
   const StepLock::Held lock(lock_);
   return follower_.canRun(prelude);
 }
 
-ValueId EventRunner::stepsValue(ValueId planned) const {
+ValueId BackwardRunner::stepsValue(ValueId planned) const {
   const StepLock::Held lock(lock_);
   return follower_.stepsValue(planned);
 }
 
 // Is it of a graph that is kept, though the plan reads it no more? The program may run it again all
 // the same.
-void EventRunner::noteLeftOver(const StepLock::Held&, UseId id) {
+void BackwardRunner::noteLeftOver(const StepLock::Held&, UseId id) {
   const bool left = graphs_.keepsNow() && follower_.isUnpackedFor(id, saved_.visits(id));
   graphs_.addLeftOver(saved_.setLeftOver(id, left));
 }
 
-void EventRunner::runPrelude(std::int32_t event) {
+void BackwardRunner::runPrelude(std::int32_t event) {
   follower_.cursor().begin(event);
   if (!runDueWaits(event)) return;
   const std::vector<Step>& steps = follower_.preludeOf(event);
@@ -110,7 +110,7 @@ void EventRunner::runPrelude(std::int32_t event) {
 }
 
 // False: a replay failed, and the plan with it.
-bool EventRunner::runSteps(const std::vector<Step>& steps) {
+bool BackwardRunner::runSteps(const std::vector<Step>& steps) {
   std::vector<ValueId> given_up;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (steps[i].kind == Step::Kind::kDrop) {
@@ -123,9 +123,9 @@ bool EventRunner::runSteps(const std::vector<Step>& steps) {
     }
     std::optional<TrialScope> trial;
     std::optional<allocator::ReclaimingResource::WithinBudget> within;
-    if (follower_.rehearses()) {
+    if (follower_.verifies()) {
       trial.emplace();
-      if (session_.rehearsesWithinBudget()) within.emplace();
+      if (session_.verifiesWithinBudget()) within.emplace();
     }
     try {
       if (steps[i].kind == Step::Kind::kFetch) {
@@ -134,8 +134,9 @@ bool EventRunner::runSteps(const std::vector<Step>& steps) {
         restorer_.replayPlanned(steps[i].id, given_up);
       }
     } catch (const std::exception& error) {
-      if (follower_.rehearses()) {
-        restorer_.endRehearsal(error);  // the originals are at hand: it costs nothing but the plan
+      if (follower_.verifies()) {
+        // the originals are at hand: it costs nothing but the plan
+        restorer_.endVerification(error);
         return false;
       }
       if (isOutOfMemory(error)) throw;
@@ -148,7 +149,7 @@ bool EventRunner::runSteps(const std::vector<Step>& steps) {
 }
 
 // Those of waits that did not come before the event. False: nothing more is to be done.
-bool EventRunner::runDueWaits(std::int32_t event) {
+bool BackwardRunner::runDueWaits(std::int32_t event) {
   while (const Plan::Wait* const wait = follower_.cursor().due(event)) {
     follower_.cursor().passWait();
     if (!canRun(wait->prelude)) {
@@ -170,7 +171,7 @@ bool EventRunner::runDueWaits(std::int32_t event) {
 // runs at the event before which it has to: there the schedule had it first.
 //
 // In the middle of a backward pass a node may still hold what its event drops.
-void EventRunner::runAhead() try {
+void BackwardRunner::runAhead() try {
   if (!notesReceives() || saved_.live() == 0) return;
   if (torch::autograd::get_current_graph_task_id() >= 0) return;
   if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return;
@@ -197,7 +198,7 @@ void EventRunner::runAhead() try {
 
 // Its place among what the plan knows, before the call itself counts as one of the ops. What a node
 // unpacks after it is another event (graph_builder.cpp).
-void EventRunner::noteMessage(bool receive) noexcept {
+void BackwardRunner::noteMessage(bool receive) noexcept {
   if (receive) follower_.cursor().touch();
   OpId ops = kNone;
   {
@@ -208,13 +209,13 @@ void EventRunner::noteMessage(bool receive) noexcept {
 }
 
 // The event's saved values are with the node by now: what the plan gives up after it can go.
-void EventRunner::finishEvent() {
+void BackwardRunner::finishEvent() {
   if (const std::vector<ValueId>* const drops = follower_.endEvent()) drops_.applyDrops(*drops);
 }
 
 // In a destructor, maybe of another thread, or while a graph is captured. What cannot be copied
 // stays until the step ends.
-void EventRunner::finishLastEvent() noexcept try {
+void BackwardRunner::finishLastEvent() noexcept try {
   if (follower_.cursor().current() == kNone ||
       device_.lanes.capture() != DeviceLanes::Capture::kNone) {
     return;
@@ -226,7 +227,7 @@ void EventRunner::finishLastEvent() noexcept try {
 }
 
 // And the replays and fetches before it, unless that is the present one.
-void EventRunner::beginEvent(std::int32_t event) {
+void BackwardRunner::beginEvent(std::int32_t event) {
   if (event == follower_.cursor().current()) return;
   finishEvent();
   if (!follower_.cursor().isNext(event)) {
@@ -236,25 +237,25 @@ void EventRunner::beginEvent(std::int32_t event) {
   if (!follower_.offPlan()) runPrelude(event);
 }
 
-void EventRunner::leavePlan(const std::string& why) {
+void BackwardRunner::leavePlan(const std::string& why) {
   const StepLock::Held lock(lock_);
   retention_.leavePlan(lock, why);
 }
 
-void EventRunner::finishLast() noexcept {
+void BackwardRunner::finishLast() noexcept {
   const StepLock::Restoring restoring(lock_, std::try_to_lock);
   if (restoring.held()) finishLastEvent();
 }
 
-bool EventRunner::notesReceives() const noexcept {
+bool BackwardRunner::notesReceives() const noexcept {
   return follower_.cursor().expectsReceives() && !follower_.offPlan();
 }
 
-void EventRunner::noteBackward() noexcept {
+void BackwardRunner::noteBackward() noexcept {
   if (phases_.noteBackward()) session_.noteBackwardBegins();
 }
 
-void EventRunner::noteBackwardNode(const char* name) {
+void BackwardRunner::noteBackwardNode(const char* name) {
   follower_.cursor().touch();
   noteBackward();
   if (!log_) return;

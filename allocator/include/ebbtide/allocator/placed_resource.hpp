@@ -1,4 +1,4 @@
-// PlannedResource: blocks of a step at the addresses that were placed for them; what was not
+// PlacedResource: blocks of a step at the addresses that were placed for them; what was not
 // foreseen goes upstream.
 //
 //   arena   ├ holes, mapped as blocks come ┤ addresses without memory
@@ -21,8 +21,8 @@
 #include <optional>
 
 #include "ebbtide/allocator/address_space.hpp"
-#include "ebbtide/allocator/ledger.hpp"
-#include "ebbtide/allocator/mapped_stretch.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
+#include "ebbtide/allocator/mapped_extent.hpp"
 #include "ebbtide/allocator/memory_resource.hpp"
 #include "ebbtide/allocator/placed_sequence.hpp"
 #include "ebbtide/allocator/pool_resource.hpp"
@@ -45,13 +45,13 @@ struct PlacedBytes {
   Bytes short_of_pages = 0;  // nothing lay there, but there were no pages for it
 };
 
-class PlannedResource final : public MemoryResource, public PageHolder {
+class PlacedResource final : public MemoryResource, public PageHolder {
  public:
   // Upstream's pages are trimmed for the arenas, and the arenas' free pages for it. reserve_bytes
   // are addresses for each arena.
-  PlannedResource(AddressSpace& space, StreamEvents& events, Ledger& ledger, PoolResource& upstream,
-                  Bytes reserve_bytes);
-  ~PlannedResource() override;
+  PlacedResource(AddressSpace& space, StreamEvents& events, BudgetTracker& tracker,
+                 PoolResource& upstream, Bytes reserve_bytes);
+  ~PlacedResource() override;
 
   // A step begins: allocations on this stream follow the sequence from its begin.
   // nullptr: none is foreseen. Only this thread's, if `this_thread_only`: on the host, where others
@@ -71,7 +71,7 @@ class PlannedResource final : public MemoryResource, public PageHolder {
   Bytes freeBytes() const noexcept override;
 
   bool owns(const void* pointer) const noexcept;
-  void describe(MappedStretches& out) const;  // adds all that is mapped
+  void describe(MappedExtents& out) const;  // adds all that is mapped
   // Ever: of the large blocks asked for in steps that were foreseen, those at their places.
   std::int64_t placedBlocks() const noexcept;
   std::int64_t lentBlocks() const noexcept;  // ever: that lay in an arena without being foreseen

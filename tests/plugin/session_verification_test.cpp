@@ -1,4 +1,4 @@
-// What a session makes of rehearsals: plans that are trusted after them, and plans that go.
+// What a session makes of verification steps: plans that are trusted after them, and plans that go.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,12 +17,12 @@ namespace {
 using std::chrono::steady_clock;
 using test::kMib;
 
-class SessionRehearsalTest : public test::ControlledSession {
+class SessionVerificationTest : public test::ControlledSession {
  protected:
-  SessionRehearsalTest() {  // to reject one op is to reject no other
+  SessionVerificationTest() {  // to reject one op is to reject no other
     for (std::size_t op = 0; op < trace_.ops.size(); ++op) trace_.ops[op].signature = op + 1;
   }
-  // A plan in force that no step has rehearsed. It replays: the budget lacks half of what is saved.
+  // A plan in force that no step has verified. It replays: the budget lacks half of what is saved.
   std::shared_ptr<const Plan> planned() {
     begin();
     session_->trainOn(session_->memory(), session_->spills(), [this](const std::string& size) {
@@ -63,13 +63,13 @@ class SessionRehearsalTest : public test::ControlledSession {
   std::function<void()> while_locked_;  // called with the session's lock held, as a budget is set
 };
 
-TEST_F(SessionRehearsalTest, AWholeOneMakesItsPlanTrusted) {
+TEST_F(SessionVerificationTest, AWholeOneMakesItsPlanTrusted) {
   const auto plan = planned();
   ASSERT_NE(plan, nullptr);
   EXPECT_FALSE(plan->trusted);
-  session_->rehearsed(*plan, true);
+  session_->verified(*plan, true);
   EXPECT_TRUE(plan->trusted);
-  EXPECT_EQ(session_->replayTrust().rehearsedSteps(), 1);
+  EXPECT_EQ(session_->replayTrust().verificationSteps(), 1);
   EXPECT_EQ(step(), plan);
   // Of the same steps the same one is made: all that it replays was compared.
   const auto again = askForPlan();
@@ -78,17 +78,17 @@ TEST_F(SessionRehearsalTest, AWholeOneMakesItsPlanTrusted) {
 }
 
 // The third in a row of steps whose backward pass ends early: they are planned for as they are.
-TEST_F(SessionRehearsalTest, ThreePartialOnesMakeAnotherPlan) {
+TEST_F(SessionVerificationTest, ThreePartialOnesMakeAnotherPlan) {
   const auto plan = planned();
   ASSERT_NE(plan, nullptr);
   for (int i = 0; i < 2; ++i) {
-    session_->rehearsed(*plan, false);
+    session_->verified(*plan, false);
     EXPECT_FALSE(plan->trusted);
     EXPECT_EQ(step(), plan);
   }
-  session_->rehearsed(*plan, false);
+  session_->verified(*plan, false);
   EXPECT_FALSE(plan->trusted);
-  EXPECT_EQ(session_->replayTrust().rehearsedSteps(), 3);
+  EXPECT_EQ(session_->replayTrust().verificationSteps(), 3);
   EXPECT_EQ(step(), nullptr);
   const auto next = awaitPlan();
   EXPECT_NE(next, plan);
@@ -96,20 +96,20 @@ TEST_F(SessionRehearsalTest, ThreePartialOnesMakeAnotherPlan) {
 }
 
 // Steps have held it by then; one that goes over it takes it back all the same.
-TEST_F(SessionRehearsalTest, KeepsWithinABudgetThatWasAskedFor) {
+TEST_F(SessionVerificationTest, KeepsWithinABudgetThatWasAskedFor) {
   ASSERT_NE(planned(), nullptr);
   for (int i = 0; i < 5; ++i) step();
   EXPECT_TRUE(session_->budgets().verdict().decided(session_->guard().hold()));
-  EXPECT_TRUE(session_->rehearsesWithinBudget());
+  EXPECT_TRUE(session_->verifiesWithinBudget());
 }
 
-TEST_F(SessionRehearsalTest, APlanThatReplaysARejectedOpGoes) {
+TEST_F(SessionVerificationTest, APlanThatReplaysARejectedOpGoes) {
   const auto plan = planned();
   ASSERT_NE(plan, nullptr);
   const std::size_t op = firstReplayOf(*plan);
   reject(*plan, op);
   EXPECT_EQ(step(), nullptr);
-  session_->rehearsed(*plan, true);  // another thread's step, which began on it
+  session_->verified(*plan, true);  // another thread's step, which began on it
   EXPECT_FALSE(plan->trusted);
   const auto next = awaitPlan();
   EXPECT_FALSE(next->replayed[op]);
@@ -118,9 +118,9 @@ TEST_F(SessionRehearsalTest, APlanThatReplaysARejectedOpGoes) {
 }
 
 // The op is rejected while the session's lock is held, so that its plan is still in force when a
-// step of another thread that rehearsed it ends. Who has just let go of the lock takes it again
+// step of another thread that verified it ends. Who has just let go of the lock takes it again
 // before a thread that sleeps for it does.
-TEST_F(SessionRehearsalTest, WhatWasRejectedMeanwhileIsNotTrusted) {
+TEST_F(SessionVerificationTest, WhatWasRejectedMeanwhileIsNotTrusted) {
   const auto plan = planned();
   ASSERT_NE(plan, nullptr);
   ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
@@ -132,7 +132,7 @@ TEST_F(SessionRehearsalTest, WhatWasRejectedMeanwhileIsNotTrusted) {
     while (!session_->replayTrust().rejects(*plan)) std::this_thread::yield();
   };
   const StepStart start = session_->beginStep();
-  session_->rehearsed(*plan, true);
+  session_->verified(*plan, true);
   EXPECT_FALSE(plan->trusted);
   ASSERT_TRUE(other.joinable());
   other.join();
@@ -163,7 +163,7 @@ int statusOfChildrenThatAsk() {
 }
 
 // In a process of its own: what is done at a fork stays registered.
-TEST(SessionRehearsalDeathTest, AForkedChildCanAskWhatIsTrusted) {
+TEST(SessionVerificationDeathTest, AForkedChildCanAskWhatIsTrusted) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(std::_Exit(statusOfChildrenThatAsk()), testing::ExitedWithCode(0), "");
 }

@@ -4,13 +4,13 @@
 #include <thread>
 #include <vector>
 
-#include "planned_stack.hpp"
+#include "placed_stack.hpp"
 
 namespace ebbtide::allocator::test {
 namespace {
 
 // A (10 units) at 0, B (20) at 10, C (10) at 0 after A is gone.
-TEST_F(PlannedTest, AStepThatIsAsForeseenGetsItsPlaces) {
+TEST_F(PlacedResourceTest, AStepThatIsAsForeseenGetsItsPlaces) {
   const auto sequence = placed({{10, 0}, {20, 10}, {10, 0}});
   char* first = nullptr;
   for (int step = 0; step < 3; ++step) {
@@ -25,14 +25,14 @@ TEST_F(PlannedTest, AStepThatIsAsForeseenGetsItsPlaces) {
     stack_->deallocate(a);
     stack_->deallocate(b);
   }
-  EXPECT_EQ(stack_.planned().placedBlocks(), 9);
+  EXPECT_EQ(stack_.placed().placedBlocks(), 9);
   EXPECT_EQ(deviations(), 0);
   EXPECT_EQ(late(), 0);
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 30 * kUnitBytes);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 30 * kUnitBytes);
   EXPECT_EQ(stack_.memory().statistics().allocations, 9);
 }
 
-TEST_F(PlannedTest, ALateFreeKeepsItsBytesAndTheNextOneGoesUpstream) {
+TEST_F(PlacedResourceTest, ALateFreeKeepsItsBytesAndTheNextOneGoesUpstream) {
   begin(placed({{10, 0}, {10, 0}, {10, 10}}));
   char* a = allocate(10);
   a[10 * kUnitBytes - 1] = 'a';
@@ -47,7 +47,7 @@ TEST_F(PlannedTest, ALateFreeKeepsItsBytesAndTheNextOneGoesUpstream) {
 }
 
 // Half of the place is taken: that is enough to go upstream.
-TEST_F(PlannedTest, APlaceThatOverlapsByOneUnitIsTaken) {
+TEST_F(PlacedResourceTest, APlaceThatOverlapsByOneUnitIsTaken) {
   begin(placed({{10, 5}, {10, 14}, {10, 15}, {9, 25}}));
   char* a = allocate(10);
   char* b = allocate(10);
@@ -57,7 +57,7 @@ TEST_F(PlannedTest, APlaceThatOverlapsByOneUnitIsTaken) {
   for (char* block : {a, b, c}) stack_->deallocate(block);
 }
 
-TEST_F(PlannedTest, AnotherSizeIsSearchedForALittleWayAhead) {
+TEST_F(PlacedResourceTest, AnotherSizeIsSearchedForALittleWayAhead) {
   std::vector<PlacedBlock> blocks;
   for (std::uint32_t i = 0; i < 40; ++i) blocks.push_back({10 + i, 100 * i});
   begin(placed(blocks));
@@ -75,27 +75,27 @@ TEST_F(PlannedTest, AnotherSizeIsSearchedForALittleWayAhead) {
   for (char* block : {a, b, unforeseen, far, next}) stack_->deallocate(block);
 }
 
-TEST_F(PlannedTest, TheFirstDeviationIsKeptUntilTheNextStep) {
+TEST_F(PlacedResourceTest, TheFirstDeviationIsKeptUntilTheNextStep) {
   const auto sequence = placed({{10, 0}, {11, 10}, {12, 21}});
-  EXPECT_FALSE(stack_.planned().firstDeviation(kStream).has_value());
+  EXPECT_FALSE(stack_.placed().firstDeviation(kStream).has_value());
   begin(sequence);
   char* a = allocate(10);
-  EXPECT_FALSE(stack_.planned().firstDeviation(kStream).has_value());
+  EXPECT_FALSE(stack_.placed().firstDeviation(kStream).has_value());
   char* c = allocate(12);
   char* unforeseen = allocate(50);
-  auto first = stack_.planned().firstDeviation(kStream);
+  auto first = stack_.placed().firstDeviation(kStream);
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->block, 1);
   EXPECT_EQ(first->expected_bytes, 11 * kUnitBytes);
   EXPECT_EQ(first->requested_bytes, 12 * kUnitBytes);
-  EXPECT_FALSE(stack_.planned().firstDeviation(kOther).has_value());
+  EXPECT_FALSE(stack_.placed().firstDeviation(kOther).has_value());
   for (char* block : {a, c, unforeseen}) stack_->deallocate(block);
 
   begin(placed({{10, 0}}));
-  EXPECT_FALSE(stack_.planned().firstDeviation(kStream).has_value());
+  EXPECT_FALSE(stack_.placed().firstDeviation(kStream).has_value());
   a = allocate(10);
   c = allocate(12);  // none is expected any more
-  first = stack_.planned().firstDeviation(kStream);
+  first = stack_.placed().firstDeviation(kStream);
   ASSERT_TRUE(first.has_value());
   EXPECT_EQ(first->block, 1);
   EXPECT_EQ(first->expected_bytes, 0);
@@ -103,21 +103,21 @@ TEST_F(PlannedTest, TheFirstDeviationIsKeptUntilTheNextStep) {
   for (char* block : {a, c}) stack_->deallocate(block);
 }
 
-TEST_F(PlannedTest, APhaseBringsTheCursorBack) {
+TEST_F(PlacedResourceTest, APhaseBringsTheCursorBack) {
   begin(placed({{10, 0}, {11, 10}, {12, 21}, {13, 33}}, {0, 2}));
   char* a = allocate(10);
-  stack_.planned().beginPhase(kStream, 1);  // B was left out
+  stack_.placed().beginPhase(kStream, 1);  // B was left out
   char* c = allocate(12);
   EXPECT_EQ(c, a + 21 * kUnitBytes);
   EXPECT_EQ(deviations(), 0);
-  stack_.planned().beginPhase(kStream, 7);  // no such phase
+  stack_.placed().beginPhase(kStream, 7);  // no such phase
   char* d = allocate(13);
   EXPECT_EQ(d, a + 33 * kUnitBytes);
-  stack_.planned().beginPhase(kOther, 0);  // no such stream
+  stack_.placed().beginPhase(kOther, 0);  // no such stream
   for (char* block : {a, c, d}) stack_->deallocate(block);
 }
 
-TEST_F(PlannedTest, SmallOnesAndThoseBehindTheEndGoUpstream) {
+TEST_F(PlacedResourceTest, SmallOnesAndThoseBehindTheEndGoUpstream) {
   begin(placed({{10, 0}, {10, PlacedBlock::kNotPlaced}}));
   void* small = stack_->allocate(100, kStream);
   EXPECT_FALSE(isPlaced(small));
@@ -137,7 +137,7 @@ TEST_F(PlannedTest, SmallOnesAndThoseBehindTheEndGoUpstream) {
   for (void* block : std::vector<void*>{small, a, b, c, d}) stack_->deallocate(block);
 }
 
-TEST_F(PlannedTest, ABlockOutlivesItsSequence) {
+TEST_F(PlacedResourceTest, ABlockOutlivesItsSequence) {
   begin(placed({{10, 0}}));
   char* a = allocate(10);
   a[0] = 'a';
@@ -153,8 +153,8 @@ TEST_F(PlannedTest, ABlockOutlivesItsSequence) {
   for (char* block : {a, b, c, d}) stack_->deallocate(block);
 }
 
-TEST_F(PlannedTest, OnlyTheThreadOfTheStepFollowsIt) {
-  stack_.planned().beginStep(kStream, placed({{10, 0}, {10, 10}}), /*this_thread_only=*/true);
+TEST_F(PlacedResourceTest, OnlyTheThreadOfTheStepFollowsIt) {
+  stack_.placed().beginStep(kStream, placed({{10, 0}, {10, 10}}), /*this_thread_only=*/true);
   void* other = nullptr;
   std::thread([&] { other = allocate(10); }).join();
   EXPECT_FALSE(isPlaced(other));
@@ -166,7 +166,7 @@ TEST_F(PlannedTest, OnlyTheThreadOfTheStepFollowsIt) {
 }
 
 // The same offsets on two streams are two addresses: work of the one may use what it freed.
-TEST_F(PlannedTest, StreamsShareNoPlaces) {
+TEST_F(PlacedResourceTest, StreamsShareNoPlaces) {
   const auto sequence = placed({{10, 0}});
   begin(sequence);
   char* a = allocate(10);
@@ -179,7 +179,7 @@ TEST_F(PlannedTest, StreamsShareNoPlaces) {
   stack_->deallocate(b);
 }
 
-TEST_F(PlannedTest, APlacedBlockWaitsForTheStreamsItWasSharedWith) {
+TEST_F(PlacedResourceTest, APlacedBlockWaitsForTheStreamsItWasSharedWith) {
   const auto sequence = placed({{10, 0}});
   begin(sequence);
   char* a = allocate(10);
@@ -198,7 +198,7 @@ TEST_F(PlannedTest, APlacedBlockWaitsForTheStreamsItWasSharedWith) {
   stack_->deallocate(b);
 }
 
-TEST_F(PlannedTest, RecordStreamOfWhatIsNoBlockIsIgnored) {
+TEST_F(PlacedResourceTest, RecordStreamOfWhatIsNoBlockIsIgnored) {
   begin(placed({{10, 0}}));
   char* a = allocate(10);
   stack_->recordStream(a + kUnitBytes, kOther);
@@ -210,7 +210,7 @@ TEST_F(PlannedTest, RecordStreamOfWhatIsNoBlockIsIgnored) {
   EXPECT_EQ(stack_->blockBytes(a + 1), 0);
 }
 
-TEST_F(PlannedTest, ARefusedEventHoldsThePlaceUntilTheDeviceWasWaitedFor) {
+TEST_F(PlacedResourceTest, ARefusedEventHoldsThePlaceUntilTheDeviceWasWaitedFor) {
   const auto sequence = placed({{10, 0}});
   begin(sequence);
   char* a = allocate(10);
@@ -219,10 +219,10 @@ TEST_F(PlannedTest, ARefusedEventHoldsThePlaceUntilTheDeviceWasWaitedFor) {
   stack_->deallocate(a);
   EXPECT_EQ(stack_.memory().statistics().cached_bytes, 0);
   stack_.memory().releaseCached();
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 0);  // the wait told
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 0);  // the wait told
 }
 
-TEST_F(PlannedTest, MoreThanEightStreamsWithStepsGoUpstream) {
+TEST_F(PlacedResourceTest, MoreThanEightStreamsWithStepsGoUpstream) {
   for (std::uintptr_t stream = 1; stream <= 9; ++stream) {
     begin(placed({{10, 0}}), Stream{stream});
     char* block = allocate(10, Stream{stream});
@@ -231,7 +231,7 @@ TEST_F(PlannedTest, MoreThanEightStreamsWithStepsGoUpstream) {
   }
 }
 
-TEST_F(PlannedTest, WithoutAddressesThereIsNoArena) {
+TEST_F(PlacedResourceTest, WithoutAddressesThereIsNoArena) {
   stack_.spy().refuse_reservations = true;
   begin(placed({{10, 0}}));
   EXPECT_EQ(allocate(10), nullptr);

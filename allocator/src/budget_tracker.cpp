@@ -1,4 +1,4 @@
-#include "ebbtide/allocator/ledger.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
 
 #include <algorithm>
 #include <mutex>
@@ -18,16 +18,16 @@ Bytes used(Bytes mapped, Bytes margin) noexcept {
 
 }  // namespace
 
-bool Ledger::allowsOverrunHere() noexcept {
+bool BudgetTracker::allowsOverrunHere() noexcept {
   return overrun_scopes > 0;
 }
 
-Bytes Ledger::roomBytes() const noexcept {
+Bytes BudgetTracker::roomBytes() const noexcept {
   const Bytes limit = limit_.load(std::memory_order_relaxed);
   return limit == kUnlimited ? kUnlimited : limit - mapped_.load(std::memory_order_acquire);
 }
 
-bool Ledger::debit(Bytes bytes) noexcept {
+bool BudgetTracker::debit(Bytes bytes) noexcept {
   if (bytes == 0) return true;  // takes nothing of a budget that is overrun already
   Bytes mapped = mapped_.load(std::memory_order_relaxed);
   do {
@@ -42,25 +42,25 @@ bool Ledger::debit(Bytes bytes) noexcept {
   return true;
 }
 
-void Ledger::debitAnyway(Bytes bytes) noexcept {
+void BudgetTracker::debitAnyway(Bytes bytes) noexcept {
   raisePeaks(mapped_.fetch_add(bytes, std::memory_order_acq_rel) + bytes);
 }
 
-void Ledger::raisePeaks(Bytes mapped_bytes) noexcept {
+void BudgetTracker::raisePeaks(Bytes mapped_bytes) noexcept {
   raise(mapped_peak_, mapped_bytes);
   raise(used_peak_, used(mapped_bytes, marginBytes()));
 }
 
-void Ledger::setBudgetBytes(Bytes bytes) noexcept {
+void BudgetTracker::setBudgetBytes(Bytes bytes) noexcept {
   budget_.store(std::max<Bytes>(bytes, 0));
   noteLimit();
 }
-void Ledger::setMarginBytes(Bytes bytes) noexcept {
+void BudgetTracker::setMarginBytes(Bytes bytes) noexcept {
   margin_.store(std::max<Bytes>(bytes, 0));
   raise(used_peak_, used(mappedBytes(), marginBytes()));
   noteLimit();
 }
-void Ledger::noteLimit() noexcept {
+void BudgetTracker::noteLimit() noexcept {
   for (;;) {
     const Bytes budget = budget_.load();
     const Bytes margin = margin_.load();
@@ -70,17 +70,18 @@ void Ledger::noteLimit() noexcept {
   }
 }
 
-Ledger::LiveCount::LiveCount(Ledger& ledger) : ledger_(ledger), shard_(ledger.takeLiveShard()) {}
+BudgetTracker::LiveCount::LiveCount(BudgetTracker& tracker)
+    : tracker_(tracker), shard_(tracker.takeLiveShard()) {}
 
-void Ledger::LiveCount::look() noexcept {
-  ledger_.shareAnew(shard_);
-  unseen_ = std::min(kMostUnseenBytes, ledger_.livePeakBytes() / kUnseenDivisor);
+void BudgetTracker::LiveCount::look() noexcept {
+  tracker_.shareAnew(shard_);
+  unseen_ = std::min(kMostUnseenBytes, tracker_.livePeakBytes() / kUnseenDivisor);
 }
 
 // The others keep at most half of what is left to each of them, and together at most half of what
 // the sum leaves of the peak; the rest is the looker's. A count that changes meanwhile may end
 // above its share: then its holder looks.
-void Ledger::shareAnew(LiveShard& looker) noexcept {
+void BudgetTracker::shareAnew(LiveShard& looker) noexcept {
   const std::lock_guard guard(sharing_);
   const std::size_t count = live_count_.load(std::memory_order_acquire);
   Bytes live = 0, left = 0;
@@ -107,7 +108,7 @@ void Ledger::shareAnew(LiveShard& looker) noexcept {
   looker.share.store(livePeakBytes() - others, std::memory_order_relaxed);
 }
 
-Ledger::LiveShard& Ledger::takeLiveShard() {
+BudgetTracker::LiveShard& BudgetTracker::takeLiveShard() {
   for (std::size_t i = 0; i < live_.size(); ++i) {
     if (live_[i].taken.exchange(true, std::memory_order_acquire)) continue;
     std::size_t count = live_count_.load(std::memory_order_relaxed);
@@ -118,12 +119,12 @@ Ledger::LiveShard& Ledger::takeLiveShard() {
   throw std::bad_alloc();
 }
 
-Bytes Ledger::lifetimePeakBytes() const noexcept {
+Bytes BudgetTracker::lifetimePeakBytes() const noexcept {
   return std::max({lifetime_peak_.load(std::memory_order_relaxed), livePeakBytes(), liveBytes()});
 }
 
 // What is allocated meanwhile may count for either side of the reset.
-void Ledger::resetPeaks() noexcept {
+void BudgetTracker::resetPeaks() noexcept {
   const std::lock_guard guard(sharing_);
   lifetime_peak_.store(lifetimePeakBytes(), std::memory_order_relaxed);
   Bytes live = 0;
@@ -138,16 +139,16 @@ void Ledger::resetPeaks() noexcept {
   used_peak_.store(used(mappedBytes(), marginBytes()), std::memory_order_relaxed);
 }
 
-void Ledger::raise(std::atomic<Bytes>& peak, Bytes level) noexcept {
+void BudgetTracker::raise(std::atomic<Bytes>& peak, Bytes level) noexcept {
   Bytes seen = peak.load(std::memory_order_relaxed);
   while (seen < level && !peak.compare_exchange_weak(seen, level, std::memory_order_relaxed)) {
   }
 }
 
-Ledger::OverrunScope::OverrunScope() noexcept {
+BudgetTracker::OverrunScope::OverrunScope() noexcept {
   ++overrun_scopes;
 }
-Ledger::OverrunScope::~OverrunScope() {
+BudgetTracker::OverrunScope::~OverrunScope() {
   --overrun_scopes;
 }
 

@@ -1,5 +1,5 @@
-// Rehearsals: replays are compared with the originals, which are at hand, and what one of them
-// finds ends it at no cost but the plan's.
+// Verification steps: replays are compared with the originals, which are at hand, and what one of
+// them finds ends it at no cost but the plan's.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@ using scheduler::kNone;
 
 // An op whose own replay failed is never run again. Where memory was short, or an input could not
 // be had, no op is at fault: another plan may do.
-void Restorer::endRehearsal(const std::exception& error) {
+void Restorer::endVerification(const std::exception& error) {
   const bool no_memory = isOutOfMemory(error);
   const OpId at_fault = std::exchange(replaying_, kNone);
   const StepLock::Freeing lock(lock_);
@@ -30,9 +30,9 @@ void Restorer::endRehearsal(const std::exception& error) {
     }
     session_.replayTrust().reject(rejected, messageOf(error));
   } else {
-    session_.rehearsalFailed(*follower_.plan(), messageOf(error));
+    session_.verificationFailed(*follower_.plan(), messageOf(error));
   }
-  retention_.leavePlan(lock, "the rehearsal failed: " + messageOf(error));
+  retention_.leavePlan(lock, "the verification step failed: " + messageOf(error));
 }
 
 // What one replay lacked others would: a program that frees its parameters and gathers them again
@@ -55,16 +55,16 @@ std::vector<OpId> Restorer::readersOfResized(const StepLock::Freeing& lock) {
   return readers;
 }
 
-// Per output: is it the original, by all bytes? Nothing: there is none, or no rehearsal.
+// Per output: is it the original, by all bytes? Nothing: there is none, or no verification step.
 Restorer::Equal Restorer::compareReplay(const RunOp& op, OpId id, int depth,
-                                        const Recipe::Outputs& outputs, FillPattern fill) {
+                                        const OpRecord::Outputs& outputs, FillPattern fill) {
   Equal equal;
   for (const auto& [index, output] : op.output_of) {
     TORCH_CHECK(index < static_cast<int>(outputs.size()),
                 withCode(c10::str("ebbtide: ", op.info->name,
                                   " gave other results when it was run again: fewer tensors. "
                                   "EBBTIDE=1 trains without dropping anything")));
-    equal.emplace_back(rehearses(follower_, op)
+    equal.emplace_back(verifies(follower_, op)
                            ? verifier_.sameAsOriginal(values_[output], outputs[index].storage())
                            : std::nullopt);
   }
@@ -72,7 +72,7 @@ Restorer::Equal Restorer::compareReplay(const RunOp& op, OpId id, int depth,
   // Of an op that nobody has looked at, one replay may be equal by chance; on a GPU each is
   // compared.
   const bool unknown =
-      rehearses(follower_, op) && op.info->repeats_because == nullptr && device_.contents.onHost();
+      verifies(follower_, op) && op.info->repeats_because == nullptr && device_.contents.onHost();
   const bool may_run = !op.info->mutates && fill;
   if ((differs || unknown) && may_run) tryKernel(op, id, depth, outputs, *fill, equal);
   return equal;
@@ -82,9 +82,9 @@ Restorer::Equal Restorer::compareReplay(const RunOp& op, OpId id, int depth,
 // inputs unseen. Two replays from the same inputs, each in memory that was filled with another
 // pattern, tell of the op alone: it does not repeat, or leaves bytes unwritten, which no result is
 // judged by.
-void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outputs& outputs,
+void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Outputs& outputs,
                          unsigned char pattern, Equal& equal) try {
-  const Recipe::Outputs others = runAgain(op, id, depth, {}, kZeros);
+  const OpRecord::Outputs others = runAgain(op, id, depth, {}, kZeros);
   const auto same = [&](std::size_t i, const void* original) {
     const auto& [index, output] = op.output_of[i];
     const RunValue& value = values_[output];
@@ -114,12 +114,12 @@ void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const Recipe::Outp
     equal[i] = unwritten = true;
   }
   if (unwritten) session_.replayTrust().noteUnwritten(op.info->name);
-} catch (const std::exception& error) {  // the rehearsal can do without
+} catch (const std::exception& error) {  // the verification step can do without
   session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
 }
 
 bool Restorer::comparedWhole() const noexcept {
-  if (!follower_.rehearses() || follower_.offPlan()) return false;
+  if (!follower_.verifies() || follower_.offPlan()) return false;
   const std::vector<bool>& replayed = follower_.plan()->replayed;
   for (std::size_t op = 0; op < replayed.size(); ++op) {
     if (!replayed[op]) continue;

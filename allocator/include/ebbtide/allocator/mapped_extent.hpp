@@ -1,4 +1,4 @@
-// MappedStretch: a live block (or one that was freed and waits for another stream's work), or
+// MappedExtent: a live block (or one that was freed and waits for another stream's work), or
 // mapped memory that is in none: what a device's memory consists of, for who wants to see it.
 #pragma once
 
@@ -8,13 +8,13 @@
 
 namespace ebbtide::allocator {
 
-struct MappedStretch {
+struct MappedExtent {
   const std::byte* begin = nullptr;
   Bytes bytes = 0;
   bool live = false;
   Stream stream = Stream::kDefault;
 };
 
-using MappedStretches = std::vector<MappedStretch>;
+using MappedExtents = std::vector<MappedExtent>;
 
 }  // namespace ebbtide::allocator

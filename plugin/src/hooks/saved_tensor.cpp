@@ -1,4 +1,4 @@
-#include "hooks/saved_use.hpp"
+#include "hooks/saved_tensor.hpp"
 
 #include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/anomaly_mode.h>
@@ -19,7 +19,7 @@ namespace autograd = torch::autograd;
 // In the mangled names of PyTorch's own nodes (torch::autograd::generated).
 constexpr const char* kGenerated = "9generated";
 
-SavedUse::~SavedUse() {
+SavedTensor::~SavedTensor() {
   if (run_ == nullptr) return;
   std::erase(threadState().unbound, this);
   if (use_ != scheduler::kNone) run_->releaseUse(use_);
@@ -34,13 +34,13 @@ void showCopy(const at::Tensor& output) {
 
 }  // namespace
 
-bool SavedUse::isToManage(const at::Tensor& tensor) {
+bool SavedTensor::isToManage(const at::Tensor& tensor) {
   const std::shared_ptr<StepRun>& run = threadState().steps.run();
   const bool trained_leaf = tensor.is_leaf() && tensor.requires_grad();
   return isPlain(tensor) && !trained_leaf && run != nullptr && !inBackward() && run->onItsLane();
 }
 
-void SavedUse::call_pack_hook(const at::Tensor& tensor) {
+void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
   const QuietScope quiet;
   version_counter_ = tensor.is_inference() ? c10::VariableVersion(c10::VariableVersion::DISABLED)
                                            : tensor.unsafeGetTensorImpl()->version_counter();
@@ -57,7 +57,7 @@ void SavedUse::call_pack_hook(const at::Tensor& tensor) {
   const auto& maker = tensor.grad_fn();
   use_ = run_->addUseOfKnown(tensor, view_, state.active, maker.get());
   if (use_ == scheduler::kNone && !in_op)
-    use_ = run_->addUse(run_->sourceValue(tensor), tensor, view_, state.active, maker.get());
+    use_ = run_->addUse(run_->graphInput(tensor), tensor, view_, state.active, maker.get());
   if (use_ == scheduler::kNone) {
     // An output of the running op, its input under a new version, or a copy of it.
     if (tensor.grad_fn()) showCopy(tensor);
@@ -78,15 +78,15 @@ void SavedUse::call_pack_hook(const at::Tensor& tensor) {
   if (isOwnOutput()) showCopy(tensor);
 }
 
-void SavedUse::bind(OpId by) {
+void SavedTensor::bind(OpId by) {
   const QuietScope quiet;
   use_ = run_->addUseOfKnown(strong_, view_, by, nullptr);
   if (use_ == scheduler::kNone)
-    use_ = run_->addUse(run_->sourceValue(strong_), strong_, view_, by, nullptr);
+    use_ = run_->addUse(run_->graphInput(strong_), strong_, view_, by, nullptr);
   strong_.reset();
 }
 
-at::Tensor SavedUse::call_unpack_hook() {
+at::Tensor SavedTensor::call_unpack_hook() {
   if (run_ != nullptr) checkDetached();
   checkVersion();
   if (strong_.defined()) return strong_;
@@ -103,12 +103,12 @@ at::Tensor SavedUse::call_unpack_hook() {
 
 // Of what has a history PyTorch makes a variable, where without hooks it would give what it kept: a
 // TorchDispatchMode is not to see that.
-bool SavedUse::isVariable() const {
+bool SavedTensor::isVariable() const {
   return maker_ != nullptr && c10::impl::TorchDispatchModeTLS::any_modes_set() && !isOwnOutput();
 }
 
 // What has none is given as it is: the program is to know it again.
-at::Tensor SavedUse::savedItself(const c10::Storage& storage) const {
+at::Tensor SavedTensor::savedItself(const c10::Storage& storage) const {
   if (maker_ != nullptr || storageOf(saved_) != storage.unsafeGetStorageImpl()) return {};
   if (!view_.isOf(*saved_._unsafe_get_target())) return {};
   return at::Tensor(saved_.lock());
@@ -116,7 +116,7 @@ at::Tensor SavedUse::savedItself(const c10::Storage& storage) const {
 
 // PyTorch keeps a saved input itself, no copy of its looks: where the program gave it other data
 // since (`x.data = …`), or another part of the same, its backward reads that.
-at::Tensor SavedUse::otherData() const {
+at::Tensor SavedTensor::otherData() const {
   const c10::StorageImpl* const storage = storageOf(saved_);
   if (storage == nullptr) return {};
   const bool same = storage == saved_storage_.lock().get();
@@ -131,7 +131,7 @@ at::Tensor SavedUse::otherData() const {
 // Of the node that saved it: PyTorch keeps an output as it was. The node was the newest when it
 // saved it, unless its forward made others; it runs now, unless another one or a user asks for
 // what it saved. Both nodes existed when it was saved, so that addresses tell them apart.
-bool SavedUse::isOwnOutput() const {
+bool SavedTensor::isOwnOutput() const {
   if (maker_ == nullptr || in_op_) return false;  // an op's outputs are not known while it runs
   if (maker_is_newest_) return true;
   const auto node = autograd::get_current_node();
@@ -140,7 +140,7 @@ bool SavedUse::isOwnOutput() const {
 
 // PyTorch finds that a saved input has no history any more. A Function, whose own saved tensors it
 // does not check so, takes the input as a new leaf.
-void SavedUse::checkDetached() const {
+void SavedTensor::checkDetached() const {
   if (maker_ == nullptr || !run_->isDetached(use_) || isOwnOutput()) return;
   const auto node = autograd::get_current_node();
   const autograd::Node* const reader = node.get();
@@ -151,7 +151,7 @@ void SavedUse::checkDetached() const {
 }
 
 // ", which is output 0 of AddBackward0,": where it is sure that the node lives.
-std::string SavedUse::makerText() const {
+std::string SavedTensor::makerText() const {
   if (maker_ == nullptr) return "";
   const autograd::Node* maker = in_op_ ? maker_ : nullptr;  // autograd keeps an input's
   if (const auto node = autograd::get_current_node()) {
@@ -165,7 +165,7 @@ std::string SavedUse::makerText() const {
 }
 
 // With hooks PyTorch leaves this check to them (saved_variable.cpp).
-void SavedUse::checkVersion() const {
+void SavedTensor::checkVersion() const {
   if (!version_counter_.enabled()) return;
   const auto now = version_counter_.current_version();
   if (now == version_) return;

@@ -1,4 +1,4 @@
-// Recipe: an op, its frozen arguments, references to its input values, the random state and the
+// OpRecord: an op, its frozen arguments, references to its input values, the random state and the
 // global switches before it: enough to compute its outputs again, bit for bit. Includes torch.
 #pragma once
 
@@ -49,7 +49,7 @@ bool isPlain(const at::Tensor& tensor);
 // The same without any memory: nothing but sizes and strides.
 bool isEmpty(const at::Tensor& tensor);
 
-struct Recipe {
+struct OpRecord {
   struct Input {
     int argument = 0;
     int element = -1;  // in a list argument; -1: the argument itself
@@ -79,7 +79,7 @@ struct Recipe {
 void forEachTensor(c10::ArrayRef<const c10::IValue> values,
                    c10::function_ref<void(int, int, const at::Tensor&)> visit);
 
-// Copies arguments so that later changes to lists do not reach the recipe; plain input tensors
+// Copies arguments so that later changes to lists do not reach the op record; plain input tensors
 // become undefined, empty ones are made anew.
 std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values);
 

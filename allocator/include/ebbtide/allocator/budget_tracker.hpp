@@ -1,4 +1,4 @@
-// Ledger: the budget of one device, as bytes that are mapped.
+// BudgetTracker: the budget of one device, as bytes that are mapped.
 //
 // Every page counts from before it is mapped until after it is unmapped, whoever holds it and
 // whether or not a block lies on it. So mapped + margin <= budget at every instant, but for what an
@@ -16,7 +16,7 @@
 
 namespace ebbtide::allocator {
 
-class Ledger {
+class BudgetTracker {
   struct alignas(128) LiveShard {  // two lines: the processor fetches them in pairs
     std::atomic<Bytes> bytes{0};
     std::atomic<Bytes> share{0};
@@ -65,7 +65,7 @@ class Ledger {
   // another thread allocates in the same instant.
   class LiveCount {
    public:
-    explicit LiveCount(Ledger& ledger);  // throws std::bad_alloc when there are too many
+    explicit LiveCount(BudgetTracker& tracker);  // throws std::bad_alloc when there are too many
     ~LiveCount() { shard_.taken.store(false, std::memory_order_release); }
     LiveCount(const LiveCount&) = delete;
     LiveCount& operator=(const LiveCount&) = delete;
@@ -77,8 +77,8 @@ class Ledger {
       const Bytes share = shard_.share.load(std::memory_order_relaxed);
       if (shard_.bytes.load(std::memory_order_relaxed) > share) look();
       add(-bytes);
-      if (ledger_.watches_frees_.load(std::memory_order_relaxed)) {
-        ledger_.saw_free_.store(true, std::memory_order_relaxed);
+      if (tracker_.watches_frees_.load(std::memory_order_relaxed)) {
+        tracker_.saw_free_.store(true, std::memory_order_relaxed);
       }
     }
 
@@ -90,7 +90,7 @@ class Ledger {
     }
     void look() noexcept;
 
-    Ledger& ledger_;
+    BudgetTracker& tracker_;
     LiveShard& shard_;
     Bytes unseen_ = 0;  // above the share, that is no reason to look
   };
@@ -111,17 +111,17 @@ class Ledger {
   // Was anything freed while it is alive? One at a time.
   class FreeWatch {
    public:
-    explicit FreeWatch(Ledger& ledger) noexcept : ledger_(ledger) {
-      ledger_.saw_free_.store(false);
-      ledger_.watches_frees_.store(true);
+    explicit FreeWatch(BudgetTracker& tracker) noexcept : tracker_(tracker) {
+      tracker_.saw_free_.store(false);
+      tracker_.watches_frees_.store(true);
     }
-    ~FreeWatch() { ledger_.watches_frees_.store(false); }
+    ~FreeWatch() { tracker_.watches_frees_.store(false); }
     FreeWatch(const FreeWatch&) = delete;
     FreeWatch& operator=(const FreeWatch&) = delete;
-    bool sawAny() const noexcept { return ledger_.saw_free_.load(); }
+    bool sawAny() const noexcept { return tracker_.saw_free_.load(); }
 
    private:
-    Ledger& ledger_;
+    BudgetTracker& tracker_;
   };
   // While one is alive, this thread's debits pass, and those over the budget are counted.
   class OverrunScope {

@@ -1,4 +1,4 @@
-#include "ebbtide/allocator/planned_resource.hpp"
+#include "ebbtide/allocator/placed_resource.hpp"
 
 #include <array>
 #include <atomic>
@@ -16,11 +16,11 @@ constexpr std::size_t kMostLanes = 8;
 
 }  // namespace
 
-struct PlannedResource::Impl {
-  Impl(AddressSpace& space_in, StreamEvents& events, Ledger& ledger_in, PoolResource& upstream_in,
-       Bytes reserve_bytes_in)
+struct PlacedResource::Impl {
+  Impl(AddressSpace& space_in, StreamEvents& events, BudgetTracker& tracker_in,
+       PoolResource& upstream_in, Bytes reserve_bytes_in)
       : space(space_in),
-        ledger(ledger_in),
+        tracker(tracker_in),
         upstream(upstream_in),
         reserve_bytes(reserve_bytes_in),
         most_small_bytes(upstream_in.mostSmallBytes()),
@@ -47,7 +47,7 @@ struct PlannedResource::Impl {
   Bytes unmapFree(Bytes need_bytes, const PlacedLane* but) noexcept;
 
   AddressSpace& space;
-  Ledger& ledger;
+  BudgetTracker& tracker;
   PoolResource& upstream;
   const Bytes reserve_bytes;
   const std::size_t most_small_bytes;
@@ -57,7 +57,7 @@ struct PlannedResource::Impl {
   std::atomic<std::size_t> lane_count{0};
 };
 
-PlacedLane* PlannedResource::Impl::laneOf(Stream stream) const noexcept {
+PlacedLane* PlacedResource::Impl::laneOf(Stream stream) const noexcept {
   const std::size_t count = lane_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
     PlacedLane* const lane = lanes[i].load(std::memory_order_relaxed);
@@ -66,14 +66,14 @@ PlacedLane* PlannedResource::Impl::laneOf(Stream stream) const noexcept {
   return nullptr;
 }
 
-PlacedLane* PlannedResource::Impl::makeLane(Stream stream) noexcept {
+PlacedLane* PlacedResource::Impl::makeLane(Stream stream) noexcept {
   const std::lock_guard lock(making);
   if (PlacedLane* const lane = laneOf(stream)) return lane;
   const std::size_t count = lane_count.load(std::memory_order_relaxed);
   if (count == kMostLanes) return nullptr;
   try {
     lanes[count] =
-        new PlacedLane(space, ledger, upstream, stream, reserve_bytes,
+        new PlacedLane(space, tracker, upstream, stream, reserve_bytes,
                        [this, count](Bytes need_bytes) { unmapFree(need_bytes, lanes[count]); });
   } catch (const std::bad_alloc&) {
     return nullptr;
@@ -82,7 +82,7 @@ PlacedLane* PlannedResource::Impl::makeLane(Stream stream) noexcept {
   return lanes[count];
 }
 
-PlacedLane* PlannedResource::Impl::ownerOf(const void* pointer) const noexcept {
+PlacedLane* PlacedResource::Impl::ownerOf(const void* pointer) const noexcept {
   const std::size_t count = lane_count.load(std::memory_order_acquire);
   for (std::size_t i = 0; i < count; ++i) {
     PlacedLane* const lane = lanes[i].load(std::memory_order_relaxed);
@@ -91,20 +91,20 @@ PlacedLane* PlannedResource::Impl::ownerOf(const void* pointer) const noexcept {
   return nullptr;
 }
 
-void PlannedResource::Impl::drain(DeferredFrees::Look look) noexcept {
+void PlacedResource::Impl::drain(DeferredFrees::Look look) noexcept {
   void* block = nullptr;
   while (deferred.popDone(block, look)) ownerOf(block)->release(block);
 }
 
 // Those whose event the device refused are known to be done after a wait only.
-void PlannedResource::Impl::finishDeferred() noexcept {
+void PlacedResource::Impl::finishDeferred() noexcept {
   if (!deferred.anyAwaiting()) return;
   const std::uint64_t mark = deferred.lastDeferred();
   if (upstream.waitForDevice()) deferred.allDoneUpTo(mark);
   drain(DeferredFrees::Look::kAtAll);
 }
 
-Bytes PlannedResource::Impl::unmapFree(Bytes need_bytes, const PlacedLane* but) noexcept {
+Bytes PlacedResource::Impl::unmapFree(Bytes need_bytes, const PlacedLane* but) noexcept {
   finishDeferred();
   Bytes unmapped = 0;
   forEachLane([&](PlacedLane& lane) {
@@ -115,29 +115,29 @@ Bytes PlannedResource::Impl::unmapFree(Bytes need_bytes, const PlacedLane* but) 
 
 // -----------------------------------------------------------------------------------------------
 
-PlannedResource::PlannedResource(AddressSpace& space, StreamEvents& events, Ledger& ledger,
-                                 PoolResource& upstream, Bytes reserve_bytes)
-    : impl_(std::make_unique<Impl>(space, events, ledger, upstream, reserve_bytes)) {
+PlacedResource::PlacedResource(AddressSpace& space, StreamEvents& events, BudgetTracker& tracker,
+                               PoolResource& upstream, Bytes reserve_bytes)
+    : impl_(std::make_unique<Impl>(space, events, tracker, upstream, reserve_bytes)) {
   upstream.setOtherHolder(this);
 }
 
-PlannedResource::~PlannedResource() {
+PlacedResource::~PlacedResource() {
   impl_->upstream.setOtherHolder(nullptr);
 }
 
-void PlannedResource::beginStep(Stream stream, std::shared_ptr<const PlacedSequence> sequence,
-                                bool this_thread_only) noexcept {
+void PlacedResource::beginStep(Stream stream, std::shared_ptr<const PlacedSequence> sequence,
+                               bool this_thread_only) noexcept {
   PlacedLane* lane = impl_->laneOf(stream);
   if (lane == nullptr && sequence != nullptr) lane = impl_->makeLane(stream);
   if (lane == nullptr) return;
   lane->begin(std::move(sequence), this_thread_only);
 }
 
-void PlannedResource::beginPhase(Stream stream, std::size_t phase) noexcept {
+void PlacedResource::beginPhase(Stream stream, std::size_t phase) noexcept {
   if (PlacedLane* const lane = impl_->laneOf(stream)) lane->beginPhase(phase);
 }
 
-void* PlannedResource::allocate(std::size_t bytes, Stream stream) noexcept {
+void* PlacedResource::allocate(std::size_t bytes, Stream stream) noexcept {
   if (impl_->deferred.anyAwaiting()) impl_->drain(DeferredFrees::Look::kAtFew);
   PlacedLane* const lane = bytes > impl_->most_small_bytes ? impl_->laneOf(stream) : nullptr;
   if (lane == nullptr) return impl_->upstream.allocate(bytes, stream);
@@ -152,7 +152,7 @@ void* PlannedResource::allocate(std::size_t bytes, Stream stream) noexcept {
   return block;
 }
 
-void PlannedResource::deallocate(void* block) noexcept {
+void PlacedResource::deallocate(void* block) noexcept {
   PlacedLane* const lane = impl_->ownerOf(block);
   if (lane == nullptr) {
     impl_->upstream.deallocate(block);
@@ -167,15 +167,15 @@ void PlannedResource::deallocate(void* block) noexcept {
     if (outcome == DeferredFrees::Outcome::kUnknown) dieOfBadFree(block, "double free");
     if (outcome == DeferredFrees::Outcome::kFree) lane->release(block);
   }
-  if (impl_->ledger.isOverBudget()) impl_->upstream.unmapOverrun();
+  if (impl_->tracker.isOverBudget()) impl_->upstream.unmapOverrun();
 }
 
-Bytes PlannedResource::blockBytes(const void* block) const noexcept {
+Bytes PlacedResource::blockBytes(const void* block) const noexcept {
   const PlacedLane* const lane = impl_->ownerOf(block);
   return lane != nullptr ? lane->blockBytes(block) : impl_->upstream.blockBytes(block);
 }
 
-void PlannedResource::recordStream(void* block, Stream stream) noexcept {
+void PlacedResource::recordStream(void* block, Stream stream) noexcept {
   PlacedLane* const lane = impl_->ownerOf(block);
   if (lane == nullptr) {
     impl_->upstream.recordStream(block, stream);
@@ -185,31 +185,31 @@ void PlannedResource::recordStream(void* block, Stream stream) noexcept {
   }
 }
 
-Bytes PlannedResource::unmapFree(Bytes need_bytes) noexcept {
+Bytes PlacedResource::unmapFree(Bytes need_bytes) noexcept {
   return impl_->unmapFree(need_bytes, /*but=*/nullptr);
 }
 
-Bytes PlannedResource::freeBytes() const noexcept {
+Bytes PlacedResource::freeBytes() const noexcept {
   Bytes bytes = 0;
   impl_->forEachLane([&](PlacedLane& lane) { bytes += lane.freeBytes(); });
   return bytes;
 }
 
-void PlannedResource::describe(MappedStretches& out) const {
+void PlacedResource::describe(MappedExtents& out) const {
   impl_->forEachLane([&](PlacedLane& lane) { lane.describe(out); });
 }
 
-bool PlannedResource::owns(const void* pointer) const noexcept {
+bool PlacedResource::owns(const void* pointer) const noexcept {
   return impl_->ownerOf(pointer) != nullptr;
 }
 
-std::int64_t PlannedResource::placedBlocks() const noexcept {
+std::int64_t PlacedResource::placedBlocks() const noexcept {
   return impl_->sumOf(&PlacedLane::Counters::placed);
 }
-std::int64_t PlannedResource::lentBlocks() const noexcept {
+std::int64_t PlacedResource::lentBlocks() const noexcept {
   return impl_->sumOf(&PlacedLane::Counters::lent);
 }
-PlacedBytes PlannedResource::placedBytes() const noexcept {
+PlacedBytes PlacedResource::placedBytes() const noexcept {
   PlacedBytes sum;
   impl_->forEachLane([&](PlacedLane& lane) {
     const PlacedBytes bytes = lane.counters().bytes;
@@ -220,25 +220,25 @@ PlacedBytes PlannedResource::placedBytes() const noexcept {
   });
   return sum;
 }
-std::int64_t PlannedResource::deviations() const noexcept {
+std::int64_t PlacedResource::deviations() const noexcept {
   return impl_->sumOf(&PlacedLane::Counters::deviations);
 }
-std::int64_t PlannedResource::latePlaces() const noexcept {
+std::int64_t PlacedResource::latePlaces() const noexcept {
   return impl_->sumOf(&PlacedLane::Counters::late);
 }
 
-std::optional<PlanDeviation> PlannedResource::firstDeviation(Stream stream) const noexcept {
+std::optional<PlanDeviation> PlacedResource::firstDeviation(Stream stream) const noexcept {
   const PlacedLane* const lane = impl_->laneOf(stream);
   return lane != nullptr ? lane->firstDeviation() : std::nullopt;
 }
 
-void PlannedResource::lockForFork() noexcept {
+void PlacedResource::lockForFork() noexcept {
   impl_->making.lock();
   impl_->forEachLane([](PlacedLane& lane) { lane.lockForFork(); });
   impl_->deferred.lockForFork();
 }
 
-void PlannedResource::unlockAfterFork() noexcept {
+void PlacedResource::unlockAfterFork() noexcept {
   impl_->deferred.unlockAfterFork();
   impl_->forEachLane([](PlacedLane& lane) { lane.unlockAfterFork(); });
   impl_->making.unlock();

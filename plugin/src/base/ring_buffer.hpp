@@ -1,5 +1,5 @@
-// LastOf: a ring: of what was added the last so many, and how many were lost. All of its memory is
-// there from the start. Torch-free.
+// RingBuffer: a ring: of what was added the last so many, and how many were lost. All of its memory
+// is there from the start. Torch-free.
 #pragma once
 
 #include <algorithm>
@@ -10,9 +10,9 @@
 namespace ebbtide::plugin {
 
 template <typename T>
-class LastOf {
+class RingBuffer {
  public:
-  explicit LastOf(std::size_t most) : kept_(most) {}
+  explicit RingBuffer(std::size_t most) : kept_(most) {}
 
   void add(const T& one) noexcept { kept_[added_++ % kept_.size()] = one; }
   std::uint64_t lost() const noexcept { return added_ - size(); }

@@ -28,19 +28,19 @@ inline std::shared_ptr<const PlacedSequence> placed(std::vector<PlacedBlock> blo
   return sequence;
 }
 
-class PlannedTest : public testing::Test {
+class PlacedResourceTest : public testing::Test {
  protected:
-  ~PlannedTest() override { stack_.expectSound(); }
+  ~PlacedResourceTest() override { stack_.expectSound(); }
 
   void begin(const std::shared_ptr<const PlacedSequence>& sequence, Stream stream = kStream) {
-    stack_.planned().beginStep(stream, sequence, /*this_thread_only=*/false);
+    stack_.placed().beginStep(stream, sequence, /*this_thread_only=*/false);
   }
   char* allocate(Bytes units, Stream stream = kStream) {
     return static_cast<char*>(stack_->allocate(size(units * kUnitBytes), stream));
   }
-  bool isPlaced(const void* block) { return stack_.planned().owns(block); }
-  Bytes deviations() { return stack_.planned().deviations(); }
-  Bytes late() { return stack_.planned().latePlaces(); }
+  bool isPlaced(const void* block) { return stack_.placed().owns(block); }
+  Bytes deviations() { return stack_.placed().deviations(); }
+  Bytes late() { return stack_.placed().latePlaces(); }
   void freeAll(const std::vector<void*>& blocks) {
     for (void* block : blocks) stack_->deallocate(block);
   }

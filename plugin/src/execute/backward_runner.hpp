@@ -1,4 +1,4 @@
-// EventRunner: a step's backward passes, as they unpack what was saved: before each event of the
+// BackwardRunner: a step's backward passes, as they unpack what was saved: before each event of the
 // plan what it replays and fetches, after it what it drops; replays ahead of messages while the
 // program would wait for these. Includes torch.
 //
@@ -18,9 +18,9 @@
 
 namespace ebbtide::plugin {
 
-class EventRunner {
+class BackwardRunner {
  public:
-  EventRunner(StepParts& step, Retention& retention, PlanDrops& drops, Restorer& restorer)
+  BackwardRunner(StepParts& step, Retention& retention, PlanDrops& drops, Restorer& restorer)
       : step_(step), retention_(retention), drops_(drops), restorer_(restorer) {}
 
   c10::Storage restore(UseId use);  // for one unpack

@@ -3,14 +3,14 @@
 
 #include <vector>
 
-#include "planned_stack.hpp"
+#include "placed_stack.hpp"
 
 namespace ebbtide::allocator::test {
 namespace {
 
-class PlannedPagesTest : public PlannedTest {};
+class PlacedPagesTest : public PlacedResourceTest {};
 
-TEST_F(PlannedPagesTest, PagesThatNoBlockLiesOnGoAndComeBackWithTheNextStep) {
+TEST_F(PlacedPagesTest, PagesThatNoBlockLiesOnGoAndComeBackWithTheNextStep) {
   const auto sequence = placed({{100, 0}, {100, 100}, {100, 200}});
   begin(sequence);
   char* a = allocate(100);
@@ -20,7 +20,7 @@ TEST_F(PlannedPagesTest, PagesThatNoBlockLiesOnGoAndComeBackWithTheNextStep) {
   stack_->deallocate(c);
   EXPECT_EQ(stack_.memory().statistics().cached_bytes, 200 * kUnitBytes);
   stack_.memory().releaseCached();
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 100 * kUnitBytes);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 100 * kUnitBytes);
   char* upstream = allocate(100);  // nothing is mapped at its place
   EXPECT_FALSE(isPlaced(upstream));
   stack_->deallocate(upstream);
@@ -32,12 +32,12 @@ TEST_F(PlannedPagesTest, PagesThatNoBlockLiesOnGoAndComeBackWithTheNextStep) {
 }
 
 // Of 300 units that are wanted, 250 fit; all that is placed below is served there.
-TEST_F(PlannedPagesTest, ABudgetThatIsTooSmallForTheArenaStillServes) {
+TEST_F(PlacedPagesTest, ABudgetThatIsTooSmallForTheArenaStillServes) {
   stack_.limit(250 * kUnitBytes);
   begin(placed({{100, 0}, {100, 100}, {100, 200}}));
   char* a = allocate(100);
   char* b = allocate(100);
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 200 * kUnitBytes);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 200 * kUnitBytes);
   EXPECT_NE(a, nullptr);
   EXPECT_NE(b, nullptr);
   EXPECT_EQ(allocate(100), nullptr);
@@ -47,7 +47,7 @@ TEST_F(PlannedPagesTest, ABudgetThatIsTooSmallForTheArenaStillServes) {
 
 // 300 units of budget, all of them mapped in the arena by a step. What comes without a plan, 250,
 // lies there as well, at its upper end: no page moves, and the next step takes its places again.
-TEST_F(PlannedPagesTest, WhereTheBudgetIsShortTheArenaLendsItsFreePages) {
+TEST_F(PlacedPagesTest, WhereTheBudgetIsShortTheArenaLendsItsFreePages) {
   stack_.limit(300 * kUnitBytes);
   const auto sequence = placed({{200, 0}, {100, 200}});
   const auto step = [&] {
@@ -76,13 +76,13 @@ TEST_F(PlannedPagesTest, WhereTheBudgetIsShortTheArenaLendsItsFreePages) {
   EXPECT_EQ(late(), 0);
   EXPECT_EQ(stack_.spy().maps, maps);
   EXPECT_EQ(stack_.spy().unmaps, unmaps);
-  EXPECT_EQ(stack_.planned().placedBlocks(), 4);
-  EXPECT_EQ(stack_.planned().lentBlocks(), 2);
+  EXPECT_EQ(stack_.placed().placedBlocks(), 4);
+  EXPECT_EQ(stack_.placed().lentBlocks(), 2);
   EXPECT_EQ(stack_.memory().statistics().allocations, 6);
 }
 
 // What is lent while its step runs would lie on places that are to come.
-TEST_F(PlannedPagesTest, AStepBorrowsNothingOfItsOwnArena) {
+TEST_F(PlacedPagesTest, AStepBorrowsNothingOfItsOwnArena) {
   stack_.limit(300 * kUnitBytes);
   const auto sequence = placed({{100, 200}, {200, 0}, {100, 200}});
   begin(sequence);
@@ -101,7 +101,7 @@ TEST_F(PlannedPagesTest, AStepBorrowsNothingOfItsOwnArena) {
 }
 
 // A place near the top of 1000 units, of which the budget holds a quarter.
-TEST_F(PlannedPagesTest, APlaceHighUpNeedsPagesForItselfAlone) {
+TEST_F(PlacedPagesTest, APlaceHighUpNeedsPagesForItselfAlone) {
   stack_.limit(250 * kUnitBytes);
   begin(placed({{10, 990}, {20, 0}, {10, 500}}));
   char* a = allocate(10);
@@ -111,17 +111,17 @@ TEST_F(PlannedPagesTest, APlaceHighUpNeedsPagesForItselfAlone) {
   EXPECT_EQ(b, a - 990 * kUnitBytes);
   EXPECT_EQ(c, b + 500 * kUnitBytes);
   a[0] = a[10 * kUnitBytes - 1] = c[0] = c[10 * kUnitBytes - 1] = 'x';
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 40 * kUnitBytes);
-  // Holes are in no stretch: 20 units at 0, 10 at 500, 10 at 990.
-  const MappedStretches stretches = stack_.memory().mappedStretches();
-  ASSERT_EQ(stretches.size(), 3U);
-  EXPECT_EQ(stretches[1].begin, reinterpret_cast<std::byte*>(c));
-  EXPECT_EQ(stretches[1].bytes, 10 * kUnitBytes);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 40 * kUnitBytes);
+  // Holes are in no extent: 20 units at 0, 10 at 500, 10 at 990.
+  const MappedExtents extents = stack_.memory().mappedExtents();
+  ASSERT_EQ(extents.size(), 3U);
+  EXPECT_EQ(extents[1].begin, reinterpret_cast<std::byte*>(c));
+  EXPECT_EQ(extents[1].bytes, 10 * kUnitBytes);
   freeAll({a, b, c});
 }
 
 // The system refuses pages once. The first block lies in the pool; what comes after it is placed.
-TEST_F(PlannedPagesTest, APlaceThatGetsNoPagesSendsItsBlockAloneUpstream) {
+TEST_F(PlacedPagesTest, APlaceThatGetsNoPagesSendsItsBlockAloneUpstream) {
   const auto sequence = placed({{100, 0}, {50, 100}, {60, 150}});
   begin(sequence);
   stack_.spy().refuse_maps = 1;
@@ -133,7 +133,7 @@ TEST_F(PlannedPagesTest, APlaceThatGetsNoPagesSendsItsBlockAloneUpstream) {
   char* c = allocate(60);
   EXPECT_TRUE(isPlaced(b));
   EXPECT_EQ(c, b + 50 * kUnitBytes);
-  const PlacedBytes bytes = stack_.planned().placedBytes();
+  const PlacedBytes bytes = stack_.placed().placedBytes();
   EXPECT_EQ(bytes.requested, 210 * kUnitBytes);
   EXPECT_EQ(bytes.placed, 110 * kUnitBytes);
   EXPECT_EQ(bytes.misplaced, 0);
@@ -147,7 +147,7 @@ TEST_F(PlannedPagesTest, APlaceThatGetsNoPagesSendsItsBlockAloneUpstream) {
 
 // 300 units of budget; two places, 350 in sum, are never in use at once. Of the first one's 200
 // pages 50 go for the second's 150, and come back in the next step.
-TEST_F(PlannedPagesTest, ThePagesOfOnePlaceServeAnother) {
+TEST_F(PlacedPagesTest, ThePagesOfOnePlaceServeAnother) {
   stack_.limit(300 * kUnitBytes);
   const auto sequence = placed({{200, 0}, {150, 200}});
   for (int step = 0; step < 3; ++step) {
@@ -160,15 +160,15 @@ TEST_F(PlannedPagesTest, ThePagesOfOnePlaceServeAnother) {
     b[0] = b[150 * kUnitBytes - 1] = 'b';
     stack_->deallocate(b);
   }
-  EXPECT_EQ(stack_.planned().placedBlocks(), 6);
+  EXPECT_EQ(stack_.placed().placedBlocks(), 6);
   EXPECT_EQ(late(), 0);
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 300 * kUnitBytes);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 300 * kUnitBytes);
   EXPECT_EQ(stack_.spy().mostMappedBytes(), 300 * kUnitBytes);
 }
 
 // A place that is free in part: its own free pages, 100 of 160, are not what makes way for the
 // rest.
-TEST_F(PlannedPagesTest, APlaceKeepsThePagesThatItHas) {
+TEST_F(PlacedPagesTest, APlaceKeepsThePagesThatItHas) {
   stack_.limit(200 * kUnitBytes);
   begin(placed({{100, 0}, {100, 300}, {160, 0}}));
   char* a = allocate(100);
@@ -178,13 +178,13 @@ TEST_F(PlannedPagesTest, APlaceKeepsThePagesThatItHas) {
   const int maps = stack_.spy().maps;
   EXPECT_EQ(allocate(160), a);
   EXPECT_EQ(stack_.spy().maps, maps + 1);
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 200 * kUnitBytes);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 200 * kUnitBytes);
   stack_->deallocate(a);
 }
 
 // 300 units of budget. C needs 50 pages of A's and B's 250, which are free: A comes again next, so
 // its pages stay. Blocks that fill the sequence keep B's turn far away.
-TEST_F(PlannedPagesTest, PagesThatTheStepNeedsLastMakeWay) {
+TEST_F(PlacedPagesTest, PagesThatTheStepNeedsLastMakeWay) {
   stack_.limit(300 * kUnitBytes);
   std::vector<PlacedBlock> blocks = {{100, 0}, {150, 100}, {100, 300}, {100, 0}};
   for (std::uint32_t i = 0; i < 8; ++i) blocks.push_back({10 + i, 20 * i});
@@ -201,19 +201,19 @@ TEST_F(PlannedPagesTest, PagesThatTheStepNeedsLastMakeWay) {
 }
 
 // A live block in a place's way: no page is moved for it.
-TEST_F(PlannedPagesTest, NothingIsMappedForAPlaceThatIsTaken) {
+TEST_F(PlacedPagesTest, NothingIsMappedForAPlaceThatIsTaken) {
   begin(placed({{10, 20}, {40, 0}}));
   char* a = allocate(10);
   const int maps = stack_.spy().maps;
   char* b = allocate(40);
   EXPECT_FALSE(isPlaced(b));
   EXPECT_EQ(stack_.spy().maps, maps + 1);  // the pool's
-  EXPECT_EQ(stack_.planned().placedBytes().misplaced, 40 * kUnitBytes);
+  EXPECT_EQ(stack_.placed().placedBytes().misplaced, 40 * kUnitBytes);
   freeAll({a, b});
 }
 
 // 300 units, of which a step on another stream has left 200 in its arena.
-TEST_F(PlannedPagesTest, TheFreePagesOfAnotherStreamsArenaMakeWay) {
+TEST_F(PlacedPagesTest, TheFreePagesOfAnotherStreamsArenaMakeWay) {
   stack_.limit(300 * kUnitBytes);
   begin(placed({{200, 0}}), kOther);
   char* others = allocate(200, kOther);
@@ -222,12 +222,12 @@ TEST_F(PlannedPagesTest, TheFreePagesOfAnotherStreamsArenaMakeWay) {
   begin(placed({{250, 0}}));
   char* a = allocate(250);
   EXPECT_TRUE(isPlaced(a));
-  EXPECT_EQ(stack_.ledger().mappedBytes(), 300 * kUnitBytes);
+  EXPECT_EQ(stack_.budgetTracker().mappedBytes(), 300 * kUnitBytes);
   stack_->deallocate(a);
 }
 
 // There is room for two. The third is refused, and asked for again once the second is gone.
-TEST_F(PlannedPagesTest, WhatIsAskedForAgainIsTheExpectedOneStill) {
+TEST_F(PlacedPagesTest, WhatIsAskedForAgainIsTheExpectedOneStill) {
   stack_.limit(200 * kUnitBytes);
   begin(placed({{100, 0}, {100, 100}, {100, 200}, {100, 300}}));
   char* a = allocate(100);
@@ -238,28 +238,28 @@ TEST_F(PlannedPagesTest, WhatIsAskedForAgainIsTheExpectedOneStill) {
   EXPECT_EQ(c, a + 200 * kUnitBytes);
   EXPECT_EQ(deviations(), 0);
   EXPECT_EQ(late(), 0);
-  EXPECT_EQ(stack_.planned().placedBytes().requested, 3 * 100 * kUnitBytes);
-  EXPECT_EQ(stack_.planned().placedBytes().short_of_pages, 0);
+  EXPECT_EQ(stack_.placed().placedBytes().requested, 3 * 100 * kUnitBytes);
+  EXPECT_EQ(stack_.placed().placedBytes().short_of_pages, 0);
   freeAll({a, c});
 }
 
 // An unforeseen one that was refused is counted once: 150 is in no sequence.
-TEST_F(PlannedPagesTest, AnUnforeseenOneIsCountedOnceHoweverOftenItIsAskedFor) {
+TEST_F(PlacedPagesTest, AnUnforeseenOneIsCountedOnceHoweverOftenItIsAskedFor) {
   stack_.limit(200 * kUnitBytes);
   begin(placed({{100, 0}, {100, 100}}));
   char* a = allocate(100);
   EXPECT_EQ(allocate(150), nullptr);
   EXPECT_EQ(deviations(), 0);
-  EXPECT_EQ(stack_.planned().placedBytes().misplaced, 0);
+  EXPECT_EQ(stack_.placed().placedBytes().misplaced, 0);
   stack_->deallocate(a);
   char* b = allocate(150);
   EXPECT_EQ(deviations(), 1);
-  EXPECT_EQ(stack_.planned().placedBytes().misplaced, 150 * kUnitBytes);
+  EXPECT_EQ(stack_.placed().placedBytes().misplaced, 150 * kUnitBytes);
   stack_->deallocate(b);
 }
 
 // The arena has 256 MiB of addresses, 65536 units; the second place ends 4 units above them.
-TEST_F(PlannedPagesTest, OfASequenceThatIsTooHighWhatLiesLowIsPlaced) {
+TEST_F(PlacedPagesTest, OfASequenceThatIsTooHighWhatLiesLowIsPlaced) {
   begin(placed({{10, 0}, {10, 65530}, {10, 10}}));
   char* a = allocate(10);
   char* b = allocate(10);
@@ -271,7 +271,7 @@ TEST_F(PlannedPagesTest, OfASequenceThatIsTooHighWhatLiesLowIsPlaced) {
 }
 
 // The pool's cache makes way for the arena.
-TEST_F(PlannedPagesTest, TheArenaTakesTheCacheOfThePool) {
+TEST_F(PlacedPagesTest, TheArenaTakesTheCacheOfThePool) {
   stack_.limit(300 * kUnitBytes);
   stack_->deallocate(allocate(300));
   const auto sequence = placed({{200, 0}});
@@ -288,7 +288,7 @@ TEST_F(PlannedPagesTest, TheArenaTakesTheCacheOfThePool) {
   begin(nullptr);
 }
 
-TEST_F(PlannedPagesTest, NoPlaceIsAboveTheAddresses) {
+TEST_F(PlacedPagesTest, NoPlaceIsAboveTheAddresses) {
   auto lying = std::make_shared<PlacedSequence>();
   lying->blocks = {{10, UINT32_MAX - 4}, {10, 25}};
   lying->height_units = 30;

@@ -1,5 +1,5 @@
-// SavedUse: one saved tensor of autograd's, as the default hooks keep it: packed when a node saves
-// it, unpacked when that runs backward. Includes torch.
+// SavedTensor: one saved tensor of autograd's, as the default hooks keep it: packed when a node
+// saves it, unpacked when that runs backward. Includes torch.
 //
 // Thread rule: made and packed by the thread that runs the forward pass; unpacked, and let go of,
 // by any.
@@ -24,9 +24,9 @@ struct Node;
 namespace ebbtide::plugin {
 
 // Holds the tensor itself when its storage is not ours to release.
-class SavedUse final : public torch::autograd::SavedVariableHooks {
+class SavedTensor final : public torch::autograd::SavedVariableHooks {
  public:
-  ~SavedUse() override;
+  ~SavedTensor() override;
 
   void call_pack_hook(const at::Tensor& tensor) override;
   at::Tensor call_unpack_hook() override;

@@ -1,4 +1,4 @@
-#include "record/recipe.hpp"
+#include "record/op_record.hpp"
 
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
@@ -282,7 +282,7 @@ std::vector<c10::IValue> freezeArguments(c10::ArrayRef<const c10::IValue> values
   return frozen;
 }
 
-Recipe::Outputs Recipe::replay(c10::function_ref<c10::Storage(const Input&)> input) const {
+OpRecord::Outputs OpRecord::replay(c10::function_ref<c10::Storage(const Input&)> input) const {
   const Watchers watchers;
   const at::ThreadLocalStateGuard clean(*clean_state);
   watchers.watch();

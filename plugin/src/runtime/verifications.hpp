@@ -1,7 +1,7 @@
-// Rehearsals: what a run does about them: plans that are trusted after one, plans that go, and
-// programs that are planned anew. Torch-free.
+// Verification steps: what a run does about them: plans that are trusted after one, plans that go,
+// and programs that are planned anew. Torch-free.
 //
-//   a step on a plan is over: rehearsed() ─┬─ all was compared ─► trusted
+//   a step on a plan is over: verified() ─┬─ all was compared ─► trusted
 //                                          └─ a part, three times ─┐
 //   failed(), by no op's fault ────────────────────────────────────┴─► planned anew, so many times
 //   an op is rejected: planWithoutRejected() ─► each plan that replays it goes
@@ -22,7 +22,7 @@
 
 namespace ebbtide::plugin {
 
-class Rehearsals {
+class Verifications {
  public:
   using Held = SessionGuard::Held;
 
@@ -34,12 +34,12 @@ class Rehearsals {
     const HostOutage& outage;
     std::function<void(const std::string& text)> warn;
   };
-  explicit Rehearsals(Parts parts) : parts_(std::move(parts)) {}
+  explicit Verifications(Parts parts) : parts_(std::move(parts)) {}
 
-  void rehearsed(const Plan& plan, bool whole);           // were all compared?
+  void verified(const Plan& plan, bool whole);            // were all compared?
   void failed(const Plan& plan, const std::string& why);  // by no op's fault
   void planWithoutRejected();
-  // What a rehearsal takes is to fail where it would go over the budget.
+  // What a verification step takes is to fail where it would go over the budget.
   bool keepsWithinBudget() const;
 
  private:
