@@ -4,7 +4,7 @@ from pathlib import Path
 
 from processes import code, run
 
-# A hook of a tensor raises in one backward pass of twelve: the step goes on with the next one, whose
+# A tensor hook raises in one backward pass of twelve: its step goes on with the next pass, whose
 # optimizer ends it. So 11 steps.
 FAILING = """
 import torch

@@ -158,6 +158,12 @@ bool mayRest(const ThreadState& state) {
          !liveRuns().others(state.steps.run().get());
 }
 
+// Of a step that records none.
+std::unique_ptr<OpScope> beginWatched(const ThreadState& state) {
+  if (mayRest(state)) opCalls().rest();
+  return nullptr;
+}
+
 std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadState& state) {
   const bool in_backward = inBackward();
   if (state.steps.mayWantMarks(in_backward) && isMessage(call)) noteMessage(call, state);
@@ -207,10 +213,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   }
   if (info->updatesStatistics(arguments) || (info->mutates && liveRuns().replaysToCome(run.get())))
     noteWrites(*info, arguments, run.get());
-  if (!run->recordsOps()) {
-    if (mayRest(state)) opCalls().rest();
-    return nullptr;
-  }
+  if (!run->recordsOps()) return beginWatched(state);
   auto scope = std::make_unique<OpScope>();
   scope->info = info;
   scope->op = run->beginOp(*info, arguments);
