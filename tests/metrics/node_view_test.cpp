@@ -243,17 +243,14 @@ TEST_F(NodeViewTest, PassesARequestOnToTheRankItNames) {
   const std::string head = fetch(port(), "HEAD /v1/status?rank=1");
   EXPECT_NE(head.find("\r\nContent-Length: 11\r\n"), std::string::npos) << head;  // {"rank":1}\n
   EXPECT_EQ(bodyOf(head), "");
-  for (const char* query : {"?rank=3", "?rank=999999", "?rank=2147483647"}) {
-    EXPECT_EQ(statusOf(fetch(port(), "GET /v1/plan" + std::string(query))),
-              "HTTP/1.1 404 Not Found")
-        << query;
-  }
+  const auto status = [this](const std::string& query) {
+    return statusOf(fetch(port(), "GET /v1/plan" + query));
+  };
+  for (const char* query : {"?rank=3", "?rank=999999", "?rank=2147483647"})
+    EXPECT_EQ(status(query), "HTTP/1.1 404 Not Found") << query;
   for (const char* query :
-       {"?rank=", "?rank=-1", "?rank=1.0", "?rank=..%2f1", "?rank=99999999999999999999", "?rank"}) {
-    EXPECT_EQ(statusOf(fetch(port(), "GET /v1/plan" + std::string(query))),
-              "HTTP/1.1 400 Bad Request")
-        << query;
-  }
+       {"?rank=", "?rank=-1", "?rank=1.0", "?rank=..%2f1", "?rank=99999999999999999999", "?rank"})
+    EXPECT_EQ(status(query), "HTTP/1.1 400 Bad Request") << query;
 }
 
 TEST_F(NodeViewTest, PassesChangesOnWithTheToken) {
