@@ -78,8 +78,8 @@ void* PoolResource::Impl::take(const PoolLock& lock, StreamPool& pool,
   return block;
 }
 
-// Other pools' slack is that of their own last peak. Chunks without a live
-// slot are none of it, as their pages go to whoever is short, unless the pool keeps them.
+// Other pools' slack is that of their own last peak. Chunks without a live slot are none of it, as
+// their pages go to whoever is short, unless the pool keeps them.
 void PoolResource::Impl::noteSlack(const PoolLock& /*lock*/, StreamPool& pool) noexcept {
   const Bytes peak = tracker.livePeakBytes();
   if (peak == seen_peak.load(std::memory_order_relaxed)) return;

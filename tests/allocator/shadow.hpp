@@ -3,8 +3,8 @@
 //
 //   live blocks are disjoint, lie in mapped pages, and take what was foretold
 //   sampled ones keep their bytes
-//   live bytes are those of the budget tracker; mapped ones are, as others see them, and within the
-//   budget what work of a stream may still use is in no block of another stream, and not unmapped
+//   live bytes are the budget tracker's; mapped ones are, as others see them, and within the budget
+//   what work of a stream may still use is in no block of another stream, and not unmapped
 //
 // Needs no test framework, so that a benchmark can use it. Not thread-safe.
 #pragma once

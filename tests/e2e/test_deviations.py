@@ -312,7 +312,7 @@ def test_a_verification_that_ends_midway_is_no_proof(tmp_path: Path) -> None:
     steps, planned_after = uses_of_plans(done.output)
     assert len(steps) == VARIANTS["ends_backward_midway"].steps, done.output
     assert CHANGES in planned_after, done.output
-    assert [steps[step] for step in ENDS_MIDWAY] == ["rehearsed"] * 3, done.output
+    assert [steps[step] for step in ENDS_MIDWAY] == ["verified"] * 3, done.output
     assert planned_after & set(ENDS_MIDWAY) == {ENDS_MIDWAY[-1]}, done.output
 
 
@@ -322,7 +322,7 @@ def test_what_was_compared_with_nothing_is_no_proof(tmp_path: Path) -> None:
     steps, planned_after = uses_of_plans(done.output)
     assert CHANGES in planned_after, done.output
     after = steps[ON_PLAN : ON_PLAN + 3]
-    assert after == ["rehearsed", "rehearsed", "followed"], done.output
+    assert after == ["verified", "verified", "followed"], done.output
 
 
 def test_the_programs_do_what_they_say(stock: Callable[[int], Finished]) -> None:

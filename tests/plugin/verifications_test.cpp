@@ -85,7 +85,7 @@ TEST_F(VerificationsTest, APlanWithoutARejectedOpStays) {
   EXPECT_FALSE(steps_so_far_.to_record.any());
 }
 
-TEST_F(VerificationsTest, AThirdStepThatRehearsesPartOfItHasAnotherPlanMade) {
+TEST_F(VerificationsTest, AThirdStepThatVerifiesPartOfItHasAnotherPlanMade) {
   const auto plan = planOf({true, true});
   program().plan = plan;
   for (int i = 0; i < 2; ++i) verifications_.verified(*plan, /*whole=*/false);

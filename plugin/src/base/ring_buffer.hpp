@@ -1,5 +1,5 @@
-// RingBuffer: a ring: of what was added the last so many, and how many were lost. All of its memory
-// is there from the start. Torch-free.
+// RingBuffer: the last so many of what was added, and how many before them were lost. All of its
+// memory is there from the start. Torch-free.
 #pragma once
 
 #include <algorithm>

@@ -2,8 +2,9 @@
 // saved-tensor hooks. Includes torch.
 //
 //   forward op ──► callback start ──► StepRun::beginOp … endOp
-//   SavedVariable ──► DelegatingEngine::get_default_saved_variable_hooks ──► SavedTensor ──►
-//   StepRun::addUse backward ──► SavedTensor::call_unpack_hook ──► StepRun::restore
+//   SavedVariable ──► DelegatingEngine::get_default_saved_variable_hooks ──► SavedTensor
+//                 ──► StepRun::addUse
+//   backward ──► SavedTensor::call_unpack_hook ──► StepRun::restore
 //
 // Nothing here throws into torch's callbacks: a failure of ours switches to pass-through and says
 // so once.

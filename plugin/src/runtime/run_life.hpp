@@ -1,8 +1,8 @@
 // RunLife: how far a run is, from its first training op to the process's end, and whether it is one
 // that others are to see. Torch-free.
 //
-//   loaded ─► wakes ─► awake ─► steps … ─► ends          forked before it wakes: shows once it
-//   trains
+//   loaded ─► wakes ─► awake ─► steps … ─► ends
+//   forked before it wakes: shows once it trains
 //
 // Thread rule: the atomics from any thread; `ends` is set with the session's guard held; `forked`
 // in a fork's child, while it has one thread.

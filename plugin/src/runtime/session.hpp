@@ -112,7 +112,7 @@ class Session {
   void endStep(StepSummary summary);
   bool measuredAll() const { return course_.measuredAll(); }
 
-  // --- verification steps (Verification steps)
+  // --- verification steps (Verifications)
   void verified(const Plan& plan, bool whole) { verifications_.verified(plan, whole); }
   void verificationFailed(const Plan& plan, const std::string& why) {
     verifications_.failed(plan, why);
@@ -143,9 +143,8 @@ class Session {
   // One line on stderr each, tagged with the rank.
   void warn(const std::string& text) const { lines_.warn(text); }
   void debug(const std::string& text) const { lines_.debug(text); }
-  const std::atomic<bool>& ends() const noexcept {
-    return life_.ends;
-  }  // nobody waits for plans then
+  // Nobody waits for plans then.
+  const std::atomic<bool>& ends() const noexcept { return life_.ends; }
 
   // Not empty: the next allocation of a training thread must fail with this text.
   bool stopRequested() const noexcept { return budget_.verdict().refusal().requested(); }

@@ -16,7 +16,7 @@ namespace {
 const char* planUse(const StepSummary& summary) {
   if (summary.plan == nullptr) return "none";
   if (summary.off_plan) return "left";
-  return summary.trusted ? "followed" : "rehearsed";
+  return summary.trusted ? "followed" : "verified";
 }
 
 }  // namespace

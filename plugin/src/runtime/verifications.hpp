@@ -1,9 +1,9 @@
-// Verification steps: what a run does about them: plans that are trusted after one, plans that go,
-// and programs that are planned anew. Torch-free.
+// Verifications: what a run does about verification steps: plans that are trusted after one, plans
+// that go, and programs that are planned anew. Torch-free.
 //
 //   a step on a plan is over: verified() ─┬─ all was compared ─► trusted
-//                                          └─ a part, three times ─┐
-//   failed(), by no op's fault ────────────────────────────────────┴─► planned anew, so many times
+//                                         └─ a part, three times ─┐
+//   failed(), by no op's fault ───────────────────────────────────┴─► planned anew, so many times
 //   an op is rejected: planWithoutRejected() ─► each plan that replays it goes
 //
 // Thread rule: any thread; all take the guard.

@@ -3,7 +3,8 @@
 //
 //   steps:         run a .... drop v ........ run a (replay) .... drop v
 //   first copy:    |=========|~~~~~~~~|                           = schedule, ~ program
-//   (last_reference) other copy:                              |==================|
+//                                    last_reference
+//   other copy:                               |==================|
 #include "ebbtide/scheduler/simulator.hpp"
 
 #include <algorithm>

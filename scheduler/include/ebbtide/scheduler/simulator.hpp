@@ -45,9 +45,8 @@ class SimulationWatcher {
 //    that have a copy already or are never read or dropped, take no bytes.
 //  Graph::any_order: an op's first run is the first time it comes.
 //  drop value: the schedule's copy dies, unless it is the first copy and last_reference is not
-//  past,
-//    or saved_last is not and the schedule never runs its producer again. Nor is it past for what a
-//    replay of the schedule reads while what that makes is saved.
+//    past, or saved_last is not and the schedule never runs its producer again. Nor is it past for
+//    what a replay of the schedule reads while what that makes is saved.
 //  After first-run op i: first copies with both <= i that the schedule has dropped die.
 //  Values never dropped live until the last step. Pinned values count zero.
 // Precondition: validate() accepts the schedule. A watcher is told all that the peak is made of.
