@@ -6,7 +6,7 @@
 //
 //   op:        0     1     2     3      4       5       6
 //              fwd   fwd   fwd   fwd    bwd     bwd     bwd
-//   value 0:   [born .... last_reference]                    the program lets go after op 2
+//   value 0:   [born .... last_reference]                      the program lets go after op 2
 //                                     reads ..... use ...      a backward event reads it at op 6
 //
 // A graph that is kept (retain_graph; zero bubble, where the weights' gradients come long after the
