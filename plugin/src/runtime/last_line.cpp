@@ -28,7 +28,7 @@ RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {
   const JudgedRun& parts = ended.budget.run();
   const StepsSoFar& steps = ended.steps;
   const Program* const largest = steps.programs.largest();
-  const auto step_time = steps.stepTime();
+  const auto step_time = steps.stepTime(held);
   const ExecutorCounters::Totals done = parts.counters.totals();
   RunSummary run{.steps = steps.ended,
                  .step_seconds = step_time ? step_time->seconds : 0,

@@ -74,7 +74,7 @@ void PlanningLoop::pollJob() try {
   {
     const Held held = guard().hold();
     progress.step = parts_.steps.ended;
-    if (const auto step_time = parts_.steps.stepTime())
+    if (const auto step_time = parts_.steps.stepTime(held))
       progress.step_ns = static_cast<Nanoseconds>(step_time->seconds * 1e9);
   }
   parts_.rank.client.poll(std::chrono::steady_clock::now(), progress);

@@ -91,7 +91,7 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
   scheduler::ActivationShares shares = largest.shares;
   shares.addRestOf(largest.activation_bytes);
   const Bytes activation_bytes = shares.totalBytes();
-  const auto step_time = steps.stepTime();
+  const auto step_time = steps.stepTime(held);
   const RankBudget& of_rank = run.budget.ofRank(held);
   const BudgetVerdict& verdict = run.budget.verdict();
   // Of a run that is refused the search, which could tell whether there is a plan, did not end.

@@ -39,7 +39,7 @@ RunView Session::view(const Held& held) const {
           .step_is_open = steps_.taken.isOpen(),
           .first_step_seconds = steps_.figures.firstSeconds(),
           .recent = steps_.taken.recent(),
-          .step_time = steps_.stepTime(),
+          .step_time = steps_.stepTime(held),
           .recorded = steps_.taken.recorded().all(),
           .largest = largest,
           .cached_bytes = steps_.taken.memory().cached_bytes,

@@ -12,6 +12,7 @@
 #include "runtime/program_table.hpp"
 #include "runtime/recent_steps.hpp"
 #include "runtime/run_figures.hpp"
+#include "runtime/session_guard.hpp"
 #include "runtime/steps_to_record.hpp"
 #include "runtime/taken_steps.hpp"
 
@@ -38,7 +39,7 @@ struct StepsSoFar {
   ObservedTurn turn;
 
   // What a step takes, as whoever asks is told: the medians of the plan in force.
-  std::optional<RecentSteps::Medians> stepTime() const {
+  std::optional<RecentSteps::Medians> stepTime(const SessionGuard::Held&) const {
     return taken.stepTime(ended, programs.active().fromStep());
   }
 };
