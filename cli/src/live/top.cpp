@@ -102,7 +102,7 @@ class Asker {
       std::string text;
       for (const RankAnswer& answer : changeBudget(job, size, input.timeout())) {
         text += answer.name() + ": " +
-                (answer.problem.empty() ? describeBudget(answer) : answer.problem);
+                (answer.problem.empty() ? describeBudget(answer) : problemOf(answer));
       }
       return text;
     } catch (const std::exception& error) {
