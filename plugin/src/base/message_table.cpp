@@ -209,7 +209,7 @@ constexpr auto kMessages = std::to_array<Message>({
      "the reason; training goes on without a budget", "a budget in bytes; please report it"},
     {"EB64", "no step was recorded so far, so the bytes of … are not known",
      "this form of a budget needs a measured step. Another thread's steps are recorded "
-     "instead, or no step is seen; the rank has no budget until then",
+     "instead, or no step is seen. Until one is measured, the rank has no budget",
      "a budget in bytes"},
     {"EB65", "CUDA out of memory. Tried to allocate …",
      "an error: the GPU's budget, or the GPU, is full", "[read it](#when-memory-is-out)"},
