@@ -35,6 +35,10 @@ class OpCalls {
   void restInPass();
   void tell() noexcept;
 
+  // For pthread_atfork: a child has no other thread that would let go of it.
+  void lockForFork() { mutex_.lock(); }
+  void unlockAfterFork() { mutex_.unlock(); }
+
   // A thread that computes. Each has one.
   class Thread {
    public:

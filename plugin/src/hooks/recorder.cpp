@@ -437,6 +437,8 @@ void installRecorder() {
   Session::current()->offerJobStore(&storeOfMessages);
   Session::current()->offerDefaultGroup({.find = &defaultGroup, .open = &storeOfDefaultGroup});
   // After the session's, so before them when a process forks: its locks come after these.
+  pthread_atfork([] { opCalls().lockForFork(); }, [] { opCalls().unlockAfterFork(); },
+                 [] { opCalls().unlockAfterFork(); });
   pthread_atfork([] { liveRuns().lockForFork(); }, [] { liveRuns().unlockAfterFork(); },
                  [] { liveRuns().unlockAfterFork(); });
   using at::RecordScope;
