@@ -54,9 +54,9 @@ void awaitIdle(const std::filesystem::path& thread) {
   }
 }
 
-// Returns when the planning threads have nothing to do; at once in plain LibTorch. The search for
-// better plans is of the idle class, and may hardly run: it is not waited for for ever. Nor where
-// it waits until the process has used more of the processor.
+// Returns when the planning threads have nothing to do; at once in plain LibTorch. The search for a
+// better plan has the lowest priority, and may run little: it is waited for a minute at most. It is
+// not waited for where it waits itself, until the process has used more of the processor.
 void settle() {
   using Clock = std::chrono::steady_clock;
   constexpr auto kRest = std::chrono::milliseconds(100);

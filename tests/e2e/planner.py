@@ -24,7 +24,7 @@ _REST = 0.1
 
 
 class _Patience:
-    """Seconds for the search for better plans: of the idle class, it may hardly run."""
+    """Seconds for the search for better plans: at the lowest priority it may run little."""
 
     left = 60.0
 

@@ -1,7 +1,8 @@
 #include "runtime/polishing.hpp"
 
 #include <gtest/gtest.h>
-#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <condition_variable>
 #include <mutex>
@@ -79,23 +80,24 @@ TEST(PolishingTest, RunsOnAPlanningThreadOfItsOwn) {
   EXPECT_FALSE(onPlanningThread());
 }
 
-// As far as the system lets any thread be.
-TEST(PolishingTest, IsOfTheIdleClass) {
-  int idle = 0, policy = 0;
-  std::thread([&idle] {
-    const sched_param none{};
-    sched_setscheduler(0, SCHED_IDLE, &none);
-    idle = sched_getscheduler(0);
-  }).join();
-  const int before = sched_getscheduler(0);
+int niceOfThisThread() {
+  return getpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()));
+}
+
+// No other thread has: neither who begins it nor who is begun after it.
+TEST(PolishingTest, HasTheLowestPriorityAlone) {
+  const int before = niceOfThisThread();
+  int nice = 0, of_next = 0;
   Polishing polishing;
-  polishing.begin([&policy] {
-    policy = sched_getscheduler(0);
+  polishing.begin([&nice] {
+    nice = niceOfThisThread();
     return Planned();
   });
   polishing.take();
-  EXPECT_EQ(policy, idle);
-  EXPECT_EQ(sched_getscheduler(0), before);
+  std::thread([&of_next] { of_next = niceOfThisThread(); }).join();
+  EXPECT_EQ(nice, 19);
+  EXPECT_EQ(niceOfThisThread(), before);
+  EXPECT_EQ(of_next, before);
 }
 
 // The next one is not told of it.

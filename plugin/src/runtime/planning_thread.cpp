@@ -1,7 +1,8 @@
 #include "runtime/planning_thread.hpp"
 
 #include <pthread.h>
-#include <sched.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <utility>
 
@@ -10,9 +11,11 @@ namespace {
 
 thread_local bool on_planning_thread = false;
 
-void beOfIdleClass() {
-  const sched_param none{};
-  sched_setscheduler(0, SCHED_IDLE, &none);  // of this thread; refused: as normal
+constexpr int kLowestNice = 19;
+
+// Of this thread alone: to Linux each thread has a nice value. Never refused, for it asks for less.
+void beOfLowestPriority() {
+  setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kLowestNice);
 }
 
 }  // namespace
@@ -20,7 +23,7 @@ void beOfIdleClass() {
 std::thread startPlanningThread(const char* name, Priority priority, std::function<void()> run) {
   return std::thread([name, priority, run = std::move(run)] {
     pthread_setname_np(pthread_self(), name);
-    if (priority == Priority::kIdle) beOfIdleClass();
+    if (priority == Priority::kLowest) beOfLowestPriority();
     on_planning_thread = true;
     run();
   });

@@ -9,7 +9,7 @@ namespace ebbtide::plugin {
 void Polishing::begin(Search search) {
   over_ = taken_ = false;
   thread_ =
-      startPlanningThread("ebbtide-polish", Priority::kIdle, [this, search = std::move(search)] {
+      startPlanningThread("ebbtide-polish", Priority::kLowest, [this, search = std::move(search)] {
         try {
           found_ = search();
         } catch (...) {

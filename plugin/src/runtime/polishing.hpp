@@ -1,5 +1,5 @@
-// Polishing: the search for a better plan than the one in force, on a thread of its own, which is
-// of the idle class. Meanwhile the planning thread plans other programs. Torch-free.
+// Polishing: the search for a better plan than the one in force, on a thread of its own, which has
+// the lowest priority. Meanwhile the planning thread plans other programs. Torch-free.
 //
 //   begin(search) ─► search(), on its thread ─► isOver() ─► take(): what it found
 //

@@ -1,6 +1,6 @@
 // PolishingPace: how a search for a better plan spends processor time. It ends by what it has used,
-// for the idle class runs as little as others leave; and it waits while planning has used what it
-// may. Torch-free.
+// as at the lowest priority it may run little; and it waits while planning has used what it may.
+// Torch-free.
 //
 // Thread rule: of the thread that searches, but for hurry().
 #pragma once
