@@ -1,4 +1,6 @@
 // A session that searches for a better plan than the one in force, beside what else it plans.
+#include <utility>
+
 #include "first_planned_session.hpp"
 
 namespace ebbtide::plugin {
@@ -37,6 +39,36 @@ TEST_F(SessionPolishingTest, AnotherProgramsFirstPlanWaitsForNoSearch) {
   for (int i = 0; i < 3; ++i) step(other);
   settle();
   EXPECT_EQ(search_.begun(), 2);
+}
+
+// It takes none of the bytes that were foreseen: so it is recorded, and has a plan by that step's
+// figures, while the first program is still searched for. A better one than that waits.
+TEST_F(SessionPolishingTest, AnotherProgramsPlanThatIsFoundWantingWaitsForNoSearch) {
+  const scheduler::Trace other = otherProgram();
+  const auto first = searchedFor(small());
+  step(other);
+  awaitPlanning();
+  const auto others = inForce(other);
+  ASSERT_NE(others, nullptr);
+  for (int i = 0; i < 4; ++i) step();  // until no more are to be recorded
+  StepSummary next;
+  next.plan = others;
+  EXPECT_FALSE(session_->wantsTrace(next));
+  const StepStart start = session_->beginStep();
+  session_->releaseLog(start.log);
+  StepSummary summary;
+  summary.opened = start.opened;
+  summary.had_backward = summary.observed = summary.trusted = true;
+  summary.plan = others;
+  session_->endStep(std::move(summary));
+  EXPECT_TRUE(session_->wantsTrace(next));
+  step(other);
+  awaitPlanning();
+  EXPECT_NE(inForce(other), nullptr);
+  EXPECT_NE(inForce(other), others);
+  EXPECT_EQ(inForce(), first);
+  EXPECT_EQ(search_.begun(), 1);
+  EXPECT_EQ(search_.cut(), 0);
 }
 
 // Of the other program's step, a millisecond long, no plan is worth it that is found at once. The

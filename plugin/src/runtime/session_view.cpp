@@ -55,6 +55,7 @@ RunView Session::view(const Held& held) const {
 
 void Session::planAllAnew(const Held& held) {
   for (auto& [signature, known] : steps_.programs) known.forgetVerdict();
+  planning_.need(held);  // who asks does not wait until planning may go on
   budget_.judgeAgain(held);
   steps_.to_record.atLeast(3);
 }

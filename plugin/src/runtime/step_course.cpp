@@ -114,7 +114,7 @@ bool StepCourse::wantsTrace(const StepSummary& summary) const {
   if (steps(held).to_record.any() || summary.off_plan || summary.plan == nullptr) return true;
   const auto known = steps(held).programs.find(summary.plan->signature);
   if (known == steps(held).programs.end() || parts_.planning.isBusy(held) ||
-      parts_.plans.polishes(held))
+      parts_.plans.waitsForSearch(held, known->second))
     return false;
   return known->second.replan || known->second.unpolished || known->second.from_first_step;
 }

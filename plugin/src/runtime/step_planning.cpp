@@ -89,10 +89,7 @@ bool StepPlanning::wants(const Held& held, const scheduler::Trace& trace) {
     if (known.asked || !(foresees || tells)) return false;
     return known.asked = true;
   }
-  // What is in force is followed until the search that is under way has ended. Of the idle class
-  // that may be long after it is cut: what was found wanting waits no longer.
-  const bool waits = polishes(held) && !(service_.isCut() && known.replan);
-  if (known.plan != nullptr && waits) return false;
+  if (waitsForSearch(held, known)) return false;
   const bool first_plan_is_old = known.from_first_step && run().steps >= 3;
   if (known.asked && !known.replan && !known.unpolished && !first_plan_is_old) return false;
   // Where shapes change with each step a plan is of use only for what comes back.

@@ -59,6 +59,8 @@ class StepPlanning {
   // A better plan is searched for beside the planning thread.
   bool polishes(const Held& held) const { return service_.improved(held) != nullptr; }
   bool isPolished() const { return service_.isPolished(); }  // that search is over
+  // Is this program's plan, which is in force, to be followed until that search is over?
+  bool waitsForSearch(const Held& held, const Program& known) const;
   // A search that a program without a plan, or with a wrong one, waits for too long is cut.
   void cutLate(const Held& held);
   void takePolished();

@@ -8,6 +8,15 @@
 
 namespace ebbtide::plugin {
 
+// A plan that steps found wanting is followed only while its own program's search goes on, whose
+// result takes its place. Another program's may wait for minutes until planning may go on; and a
+// thread of the lowest priority may end long after its search is cut.
+bool StepPlanning::waitsForSearch(const Held& held, const Program& known) const {
+  if (known.plan == nullptr || !polishes(held)) return false;
+  if (!known.replan) return true;
+  return known.plan == service_.improved(held) && !service_.isCut();
+}
+
 bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                                   const Polished& of) {
   {
