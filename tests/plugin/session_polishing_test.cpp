@@ -104,7 +104,7 @@ TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsWhatIsFoundTakesItsPlace) {
   EXPECT_EQ(search_.begun(), 1);
 }
 
-// It is cut after 4 s, twice as long as it may take, and the planning thread makes another one.
+// It is cut after 8 s, four times as long as a search may take, and the planning thread makes one.
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsTheSearchIsNotWaitedForForEver) {
   config_.planning_time = std::chrono::seconds(2);  // in which the first plan is found
   const auto first = searchedFor(small());

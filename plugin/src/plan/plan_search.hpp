@@ -21,8 +21,9 @@ class PlanSearch {
   struct Options {
     std::string planner = "auto";
     bool replay_ahead = true;
-    std::chrono::milliseconds planning_time = std::chrono::milliseconds(2500);  // a plan's longest
-    std::optional<std::int64_t> work = {};                                      // as StepSearch's
+    std::chrono::milliseconds planning_time =
+        std::chrono::milliseconds(2500);               // a search's longest
+    std::optional<std::int64_t> work = {};             // as StepSearch's
     const std::atomic<bool>* cancelled = nullptr;      // true: nobody waits for the plan any more
     const scheduler::Planner* in_its_place = nullptr;  // as StepSearch::Options has it
     scheduler::SearchPace* pace = nullptr;             // likewise

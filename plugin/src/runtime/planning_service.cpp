@@ -9,8 +9,21 @@
 namespace ebbtide::plugin {
 namespace {
 
-constexpr int kPatience = 2;                           // times as long as a search may take
+// Times as long as a search may take. A plan takes up to three, which share their core.
+constexpr int kPatience = 4;
 constexpr auto kWait = std::chrono::milliseconds(20);  // while planning has used what it may
+
+// Adds what this thread has used when it goes, by an exception, too.
+class NotedTime {
+ public:
+  explicit NotedTime(std::atomic<std::int64_t>& used_ns) : used_ns_(used_ns) {}
+  ~NotedTime() { used_ns_ += ProcessorTime::ofThread().count(); }
+  NotedTime(const NotedTime&) = delete;
+  NotedTime& operator=(const NotedTime&) = delete;
+
+ private:
+  std::atomic<std::int64_t>& used_ns_;
+};
 
 PlanSearch::Options endedBy(PlanSearch::Options options, const std::atomic<bool>& ends,
                             scheduler::SearchPace* pace = nullptr) {
@@ -101,9 +114,8 @@ void PlanningService::polish(scheduler::Trace trace, scheduler::TraceGraph graph
   const auto of = std::make_shared<const std::pair<scheduler::Trace, scheduler::TraceGraph>>(
       std::move(trace), std::move(graph));
   polishing_.begin([this, of, cap] {
-    Planned found = polish_search_.best(of->first, of->second, cap);
-    polished_ns_ += ProcessorTime::ofThread().count();
-    return found;
+    const NotedTime noted(polished_ns_);
+    return polish_search_.best(of->first, of->second, cap);
   });
 }
 

@@ -74,8 +74,8 @@ class PlanningService {
     if (first_ != nullptr) polish_ends_ = true;
     late_from_ = Time::max();
   }
-  // The plan in force has failed, or was found wanting: the search is waited for, and no longer
-  // waits itself. Not for ever, as its thread may hardly run.
+  // The plan in force has failed, or was found wanting: the search is waited for, and waits no
+  // longer itself. After a while it is late, as its thread may run little.
   void need(const Held&);
   bool isLate(const Held&, Time now) const noexcept { return late_from_ <= now; }
   bool isCut() const noexcept { return polish_ends_; }
@@ -91,10 +91,11 @@ class PlanningService {
 
  private:
   PolishingPace::Parts paceOf(const PlanSearch::Options& options);
-  std::chrono::nanoseconds used() const;  // by all its threads; one that searches for a better plan
+  // By all of its threads so far. The thread that searches for a better plan asks.
+  std::chrono::nanoseconds used() const;
 
   std::atomic<bool> ended_{false}, polish_ends_{false};  // written with the guard held
-  std::atomic<clockid_t> thread_clock_{CLOCK_REALTIME};  // that: its thread does not run
+  std::atomic<clockid_t> thread_clock_{CLOCK_REALTIME};  // of processor time; this: none runs
   std::atomic<std::int64_t> polished_ns_{0};  // used by searches for better plans that are over
   const PlanningAllowance allowance_;
   PolishingPace pace_;
@@ -106,7 +107,7 @@ class PlanningService {
   // The guard guards these.
   std::optional<RecordedStep> asked_;
   std::shared_ptr<const Plan> first_;
-  Time late_from_ = Time::max();  // what is searched for is
+  Time late_from_ = Time::max();  // from then on the search is late
   bool busy_ = false;
 };
 

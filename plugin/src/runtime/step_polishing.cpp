@@ -30,9 +30,9 @@ bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler
     if (known.unpolished) return true;
     service_.improve(held, known.plan);
   }
-  polished_ = of;
-  polished_->step.trace = std::make_shared<const scheduler::Trace>(trace);
   try {
+    polished_ = of;
+    polished_->step.trace = std::make_shared<const scheduler::Trace>(trace);
     service_.polish(trace, graph, of.cap);
   } catch (...) {
     polished_.reset();
