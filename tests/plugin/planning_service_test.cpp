@@ -144,6 +144,7 @@ TEST_F(PlanningServiceTest, SeesThatASearchForABetterPlanIsOver) {
   const scheduler::Trace trace = scheduler::traceFromJson(text);
   bool polished = false;
   Planned found;
+  EXPECT_EQ(service_.usedByPolishing().count(), 0);
   service_.begin([&] {
     service_.improve(guard_.hold(), std::make_shared<const Plan>());
     service_.polish(trace, scheduler::buildGraph(trace), std::int64_t{1} << 60);
@@ -159,6 +160,7 @@ TEST_F(PlanningServiceTest, SeesThatASearchForABetterPlanIsOver) {
   service_.join();
   EXPECT_TRUE(polished);
   EXPECT_TRUE(found.result.feasible);
+  EXPECT_GT(service_.usedByPolishing().count(), 0);
 }
 
 }  // namespace

@@ -55,9 +55,8 @@ PolishingPace::Parts PlanningService::paceOf(const PlanSearch::Options& options)
 
 std::chrono::nanoseconds PlanningService::used() const {
   const clockid_t clock = thread_clock_;
-  const auto others =
-      std::chrono::nanoseconds(polished_ns_) +
-      (clock != CLOCK_REALTIME ? ProcessorTime::of(clock) : std::chrono::nanoseconds{});
+  const auto others = usedByPolishing() + (clock != CLOCK_REALTIME ? ProcessorTime::of(clock)
+                                                                   : std::chrono::nanoseconds{});
   return others + ProcessorTime::ofThread();
 }
 

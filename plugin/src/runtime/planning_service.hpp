@@ -83,6 +83,10 @@ class PlanningService {
   bool isPolished() const { return polishing_.isOver(); }
   // Waits; throws what planners do.
   Planned takePolished() { return polishing_.take(); }
+  // Processor time, by all of these searches that are over.
+  std::chrono::nanoseconds usedByPolishing() const {
+    return std::chrono::nanoseconds(polished_ns_);
+  }
   struct Ended {
     std::shared_ptr<const Plan> first;  // nullptr: none
     bool cut = false;
@@ -96,7 +100,7 @@ class PlanningService {
 
   std::atomic<bool> ended_{false}, polish_ends_{false};  // written with the guard held
   std::atomic<clockid_t> thread_clock_{CLOCK_REALTIME};  // of processor time; this: none runs
-  std::atomic<std::int64_t> polished_ns_{0};  // used by searches for better plans that are over
+  std::atomic<std::int64_t> polished_ns_{0};
   const PlanningAllowance allowance_;
   PolishingPace pace_;
   const PlanSearch search_, polish_search_;

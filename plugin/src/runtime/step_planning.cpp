@@ -168,7 +168,11 @@ void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_
   if (at_once && first_step) return;
   // One that this step does not fit is no better than any that the search finds.
   if ((at_once || outage_.began()) &&
-      beginPolishing(trace, graph, {{nullptr, first_step}, cap, start, budget_number}))
+      beginPolishing(trace, graph,
+                     {.step = {nullptr, first_step},
+                      .cap = cap,
+                      .before = std::chrono::steady_clock::now() - start,
+                      .budget_number = budget_number}))
     return;
   Planned planned = service_.search().best(trace, graph, cap);
   if (ends_) return;

@@ -84,8 +84,9 @@ class StepPlanning {
   struct Polished {  // is searched for
     RecordedStep step;
     scheduler::Bytes cap = 0;
-    Time start;
+    std::chrono::duration<double> before = {};  // that planning took until it began
     int budget_number = 0;
+    std::chrono::nanoseconds used_before = {};  // by earlier searches for better plans
   };
 
   bool wants(const Held& held, const scheduler::Trace& trace);

@@ -32,6 +32,7 @@ bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler
   }
   try {
     polished_ = of;
+    polished_->used_before = service_.usedByPolishing();
     polished_->step.trace = std::make_shared<const scheduler::Trace>(trace);
     service_.polish(trace, graph, of.cap);
   } catch (...) {
@@ -62,19 +63,22 @@ void StepPlanning::takePolished() {
   endSearch(held, of.budget_number);
 }
 
+// Of a search that waited what it used is told, not how long ago it began.
 void StepPlanning::publishPolished(const Polished& of) {
   const scheduler::Trace& trace = *of.step.trace;
+  const auto start = std::chrono::steady_clock::now();
   Planned planned = service_.takePolished();
   if (service_.isCut()) return;
   preferCompared(trace, of.step.first_step, of.cap, planned);
   service_.search().replayAhead(trace, planned, of.cap);
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - of.start;
+  const std::chrono::duration<double> took = of.before +
+                                             (service_.usedByPolishing() - of.used_before) +
+                                             (std::chrono::steady_clock::now() - start);
   publish(trace, planned, took.count(), of.budget_number);
 }
 
-// What was begun for a budget that holds no more, or with an op that is not run again, is begun
-// anew. A first plan that is in force all the same, after a pause, say, or one that failed
-// meanwhile is searched for again.
+// The search was cut, or its budget holds no more: what it has found is nobody's. It is made once
+// more if its program still has the first plan (a pause has ended, say) or waits for a better one.
 void StepPlanning::endSearch(const Held& held, int budget_number) {
   const auto [first, cut] = service_.endSearch(held);
   if (!cut && budget_number == budget_.number(held)) return;
