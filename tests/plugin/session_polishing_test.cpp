@@ -1,4 +1,5 @@
 // A session that searches for a better plan than the one in force, beside what else it plans.
+#include <string>
 #include <utility>
 
 #include "first_planned_session.hpp"
@@ -118,6 +119,24 @@ TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsTheSearchIsNotWaitedForForEve
   for (int i = 0; i < 3; ++i) step();
   settle();
   EXPECT_EQ(search_.begun(), 2);
+}
+
+// What it would have found may write to the disk. The first plan, which writes nothing, stays.
+TEST_F(SessionPolishingTest, WhereNothingCanBeWrittenTheSearchIsBegunAgain) {
+  config_.spill_dir = "/no/such/folder";
+  const auto first = searchedFor(small());
+  const std::string value(SpillTarget::kLeastBytes, 'x');
+  EXPECT_FALSE(session_->spills().write(value.data(), SpillTarget::kLeastBytes,
+                                        SpillTarget::Afterwards::kFreed));
+  session_->noteSpillFailed();
+  // Not recorded: where the search has ended by its end, it would be planned at once.
+  end(session_->beginStep(), /*recorded=*/false);
+  search_.awaitCut(1);
+  settle();
+  EXPECT_EQ(inForce(), first);
+  step();
+  search_.awaitBegun(2);
+  EXPECT_EQ(inForce(), first);
 }
 
 // By a pause: nobody has what it would have found.

@@ -37,11 +37,12 @@ void HostOutage::warnOfUnread(std::int64_t bytes, const std::string& op) {
                   formatBytes(bytes), op));
 }
 
-void HostOutage::take(const Held&) {
-  if (!state_.take()) return;
+bool HostOutage::take(const Held&) {
+  if (!state_.take()) return false;
   run().programs.dropPlans(
       [](const Plan& plan) { return plan.host_fetches > 0 || !plan.feasible; });
   run().to_record.atLeast(3);
+  return true;
 }
 
 // Nothing can be spilled of what it cannot compute again, of the originals of a verification step,

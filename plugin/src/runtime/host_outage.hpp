@@ -32,8 +32,9 @@ class HostOutage {
   void warnOfUnread(std::int64_t bytes, const std::string& op);
   bool saidUnread() const noexcept { return said_unread_; }
 
-  // A step begins: it follows no plan that counts on the host.
-  void take(const Held&);
+  // A step begins: it follows no plan that counts on the host. True: it is the first one since the
+  // outage began, and a search that is under way counts on the host still.
+  bool take(const Held&);
   // It is about to follow this plan, nullptr: none.
   void allowOverrunFor(const Held& held, const Plan* plan);
   struct EndedStep {

@@ -46,7 +46,7 @@ StepStart StepCourse::begin(bool trains) {
   takeBudget(held);
   verdict.forgetFailed(held);
   verdict.beginStep(held, parts_.trained.memory().budgetTracker().liveBytes(), trains);
-  parts_.outage.take(held);
+  if (parts_.outage.take(held)) parts_.planning.cut(held);
   StepStart start;
   start.number = steps(held).ended + 1;
   start.opened = parts_.budget.beginStep(held);
