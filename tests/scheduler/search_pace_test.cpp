@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "ebbtide/scheduler/graph_builder.hpp"
@@ -72,6 +74,33 @@ TEST_F(SearchPaceTest, OneThatIsNeverOverLeavesTheSearchItsWork) {
   EXPECT_TRUE(paced.result.feasible);
   EXPECT_EQ(paced.result.schedule.steps, timed.result.schedule.steps);
   EXPECT_GT(pace.asked, 0);
+}
+
+// It is never over, and knows who asks.
+class OwnPace : public SearchPace {
+ public:
+  void begin(std::chrono::nanoseconds) override {}
+  bool isOver() override {
+    ++(std::this_thread::get_id() == own_ ? asked : asked_by_others);
+    return false;
+  }
+
+  std::atomic<int> asked{0}, asked_by_others{0};
+
+ private:
+  const std::thread::id own_ = std::this_thread::get_id();
+};
+
+TEST_F(SearchPaceTest, IsAskedByTheThreadThatPlansAlone) {
+  OwnPace pace;
+  PlannerOptions options;
+  options.threads = 4;
+  options.named["work"] = "1000";
+  options.pace = &pace;
+  expectHonest(plain_.graph, budget_,
+               planner("moccasin-local").plan(plain_.graph, budget_, options));
+  EXPECT_GT(pace.asked, 0);
+  EXPECT_EQ(pace.asked_by_others, 0);
 }
 
 TEST_F(SearchPaceTest, APlanThatIsFoundAtOnceHasNone) {

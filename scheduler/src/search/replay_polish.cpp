@@ -50,7 +50,7 @@ Schedule polish(const Graph& whole, Bytes budget_bytes, const PlannerOptions& op
   const Graph with_saved = whole.keepsGraphs() ? withSavedFixed(whole, start) : Graph();
   const Graph& graph = whole.keepsGraphs() ? with_saved : whole;
   std::vector<std::unique_ptr<ReplaySearch>> searches;
-  // A pace is one thread's.
+  // A pace is asked by the thread that plans alone.
   const unsigned most = options.pace == nullptr ? kMostThreads : 1u;
   for (unsigned i = 0; i < std::clamp(options.threads, 1u, most); ++i) {
     const ReplaySearchOptions one{budget_bytes, effort.intervals, options.seed + i, options};

@@ -27,7 +27,8 @@ struct PlannerOptions {
   std::map<std::string, std::string> named;  // planner-specific, e.g. {"strategy", "memory"}
   // Once it is true, from any thread, the search ends as if the deadline were past.
   const std::atomic<bool>* cancelled = nullptr;
-  // Of one thread: beside the deadline, or in its place. The planners that auto is made of heed it.
+  // Beside the deadline, or in its place. Whoever calls the planner is asked to wait by it, so no
+  // other thread searches, whatever `threads` is. The planners that auto is made of heed it.
   SearchPace* pace = nullptr;
 };
 
