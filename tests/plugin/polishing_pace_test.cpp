@@ -63,6 +63,7 @@ class PacedSearch : public testing::Test {
                        .left = [this] { return allowance_.left(); },
                        .wait =
                            [this] {
+                             EXPECT_TRUE(pace_.waits());
                              process_ += trained_a_wait_;
                              return ++waits_ <= most_waits_;
                            }}};
@@ -100,6 +101,7 @@ TEST_F(PacedSearch, WaitsForWhatWasNotRefused) {
   EXPECT_FALSE(pace_.isOver());
   // 1 s too much and 2 ms, that are there when it goes on: 50.1 s, in waits of 20 ms.
   EXPECT_EQ(waits_, 2505);
+  EXPECT_FALSE(pace_.waits());
 }
 
 TEST_F(PacedSearch, IsOverOnceNobodyWaitsForIt) {
@@ -108,6 +110,7 @@ TEST_F(PacedSearch, IsOverOnceNobodyWaitsForIt) {
   pace_.begin(seconds(3));
   EXPECT_TRUE(pace_.isOver());
   EXPECT_EQ(waits_, 4);
+  EXPECT_FALSE(pace_.waits());
 }
 
 TEST_F(PacedSearch, ThatIsNeededWaitsNoMore) {

@@ -11,7 +11,10 @@ namespace {
 
 // Times as long as a search may take. A plan takes up to three, which share their core.
 constexpr int kPatience = 4;
-constexpr auto kWait = std::chrono::milliseconds(20);  // while planning has used what it may
+// While planning has used what it may. A look takes 28 us of the thread that searches and as much
+// of the planning thread, which counts as planning. Fifty a second would use up the allowance of a
+// process that keeps an eighth of a core busy; with less the search would never go on.
+constexpr auto kWait = std::chrono::milliseconds(250);
 
 // Adds what this thread has used when it goes, by an exception, too.
 class NotedTime {
@@ -46,8 +49,10 @@ PolishingPace::Parts PlanningService::paceOf(const PlanSearch::Options& options)
   PolishingPace::Parts parts{.used = &ProcessorTime::ofThread, .left = {}, .wait = {}};
   if (options.work) return parts;
   parts.left = [this] { return allowance_.left(); };
+  // Who ends the pause takes no lock, and may come too early: then it goes on for its time.
   parts.wait = [this] {
-    if (!polish_ends_) std::this_thread::sleep_for(kWait);
+    std::unique_lock lock(pause_);
+    if (!polish_ends_) pause_ends_.wait_for(lock, kWait);
     return !polish_ends_;
   };
   return parts;
@@ -71,6 +76,7 @@ void PlanningService::begin(std::function<void()> run) {
 
 void PlanningService::join() {
   changed_.notify_all();
+  pause_ends_.notify_all();
   if (thread_.joinable()) thread_.join();
   polishing_.join();
 }
@@ -81,7 +87,8 @@ void PlanningService::await(Held& held, Time due, const std::function<bool()>& o
     return ended_ || asked_ || isPolished() || isLate(held, now) || other() || due <= now;
   };
   while (!ready()) {
-    const Time look = std::chrono::steady_clock::now() + Polishing::kLook;
+    const std::chrono::milliseconds until_look = pace_.waits() ? kWait : Polishing::kLook;
+    const Time look = std::chrono::steady_clock::now() + until_look;
     held.waitUntil(changed_, polishing_.isUnderWay() ? std::min(due, look) : due, ready);
   }
 }
@@ -102,9 +109,21 @@ void PlanningService::improve(const Held&, std::shared_ptr<const Plan> first) {
   pace_.hurry(false);
 }
 
+void PlanningService::end(const Held&) noexcept {
+  ended_ = polish_ends_ = true;
+  pause_ends_.notify_all();
+}
+
+void PlanningService::cut(const Held&) noexcept {
+  if (first_ != nullptr) polish_ends_ = true;
+  late_from_ = Time::max();
+  pause_ends_.notify_all();
+}
+
 void PlanningService::need(const Held&) {
   if (first_ == nullptr) return;
   pace_.hurry(true);
+  pause_ends_.notify_all();
   late_from_ = std::min(late_from_, std::chrono::steady_clock::now() + patience_);
 }
 

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -48,7 +49,7 @@ class PlanningService {
   // --- the thread
   void begin(std::function<void()> run);
   // Its searches end. Nothing is taken up any more.
-  void end(const Held&) noexcept { ended_ = polish_ends_ = true; }
+  void end(const Held&) noexcept;
   void join();  // without the guard
   void wake() noexcept { changed_.notify_all(); }
   // Until then, or there is a step to plan, a search for a better plan is over, it ends, or `other`
@@ -70,10 +71,7 @@ class PlanningService {
   // nullptr: none is searched for.
   const std::shared_ptr<const Plan>& improved(const Held&) const noexcept { return first_; }
   // Only a search for a better plan: without one there is nothing to follow but what it finds.
-  void cut(const Held&) noexcept {
-    if (first_ != nullptr) polish_ends_ = true;
-    late_from_ = Time::max();
-  }
+  void cut(const Held&) noexcept;
   // The plan in force has failed, or was found wanting: the search is waited for, and waits no
   // longer itself. After a while it is late, as its thread may run little.
   void need(const Held&);
@@ -105,7 +103,8 @@ class PlanningService {
   PolishingPace pace_;
   const PlanSearch search_, polish_search_;
   const std::chrono::milliseconds patience_;
-  std::condition_variable changed_;
+  std::mutex pause_;  // of the thread that searches for a better plan, which alone takes it
+  std::condition_variable changed_, pause_ends_;
   std::thread thread_;
   Polishing polishing_;
   // The guard guards these.

@@ -3,10 +3,10 @@
 //
 //   begin(search) ─► search(), on its thread ─► isOver() ─► take(): what it found
 //
-// Its thread takes no lock, neither while it searches nor to tell that it is over: a training
-// thread never waits for it, and a forked child, which does not have it, misses nothing. So whoever
-// waits for what it finds looks every kLook. It is there until that is taken, which shows from
-// outside that nothing is left to come.
+// Its thread takes no lock that others take, neither while it searches nor to tell that it is over:
+// a training thread never waits for it, and a forked child, which does not have it, misses nothing.
+// So whoever waits for what it finds looks every kLook. The thread is there until that is taken,
+// which shows from outside that nothing is left to come.
 //
 // Thread rule: of the planning thread, and of whoever ends that one.
 #pragma once

@@ -32,12 +32,17 @@ class PolishingPace final : public scheduler::SearchPace {
   // Any thread: what is found is needed, and the search waits no more; false: it may again.
   void hurry(bool hurries) noexcept { hurries_ = hurries; }
 
+  // Any thread: does the search wait just now?
+  bool waits() const noexcept { return waits_; }
+
   void begin(Time longest) override;
   bool isOver() override;
 
  private:
+  bool mayGoOn();  // waits until planning may
+
   const Parts parts_;
-  std::atomic<bool> hurries_{false};
+  std::atomic<bool> hurries_{false}, waits_{false};
   Time end_{}, look_at_{}, asked_at_{};
   Time between_ = kLook;  // two questions, at most
 };
