@@ -1,6 +1,6 @@
 // SparseArray: a zeroed array of fixed length of which only the touched pages take memory.
 //
-// So an index into a whole range of addresses costs what is used of it, never grows, and freeing
+// So an index into a whole range of addresses costs only its used part and never grows, and freeing
 // never allocates. Bookkeeping on the host, outside the budget tracker. For trivial types whose
 // zero value means "nothing".
 #pragma once

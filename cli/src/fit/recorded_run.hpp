@@ -45,9 +45,9 @@ RecordedRun readRecordedRun(std::string name, std::string folder, RunEnd end,
 // std::invalid_argument that begins with the path of one that cannot be read.
 std::optional<RecordedStep> largestStep(const RecordedRun& run, int rank);
 
-// The reports, with the need of the recorded steps after the first one where that is less. What a
-// first step leaves to later ones counts as there from its start on: so does a batch that a loader
-// is ahead, beside those that the step made itself. Throws as largestStep() does.
+// The reports, with the need of the recorded steps after the first one where that need is less.
+// What a first step leaves to later steps counts as there from its start on. A batch that a loader
+// prefetches counts so too, beside the batches of the step itself. Throws as largestStep() does.
 std::vector<RunReport> reportsOfLaterSteps(const RecordedRun& run);
 
 }  // namespace ebbtide::cli

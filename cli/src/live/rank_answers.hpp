@@ -14,7 +14,7 @@ namespace ebbtide::cli {
 // nobody answered at all.
 int exitCodeOf(const std::vector<RankAnswer>& answers);
 
-// The problem, with the code of the cause last where the rank has told one: "… [EB128]".
+// The problem, and after it the code of the cause where the rank has told one: "… [EB128]".
 std::string problemOf(const RankAnswer& answer);
 
 // `job` is an id, or empty, and null then:

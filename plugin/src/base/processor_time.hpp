@@ -1,4 +1,4 @@
-// Processor time that was used: the real one, where RunClock's may be an emulated GPU's.
+// Processor time that was used. It is real, while RunClock's time may be an emulated GPU's.
 // Torch-free.
 #pragma once
 
@@ -11,7 +11,7 @@ namespace ebbtide::plugin {
 struct ProcessorTime {
   static std::chrono::nanoseconds ofThread() noexcept { return of(CLOCK_THREAD_CPUTIME_ID); }
   static std::chrono::nanoseconds ofProcess() noexcept { return of(CLOCK_PROCESS_CPUTIME_ID); }
-  // Nothing where its thread has ended.
+  // Zero where the clock's thread has ended.
   static std::chrono::nanoseconds of(clockid_t clock) noexcept {
     timespec used{};
     if (clock_gettime(clock, &used) != 0) return {};

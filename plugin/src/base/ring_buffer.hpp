@@ -1,5 +1,5 @@
-// RingBuffer: the last so many of what was added, and how many before them were lost. All of its
-// memory is there from the start. Torch-free.
+// RingBuffer: a fixed number of the last elements that were added, and how many older ones were
+// lost. All of its memory is allocated at the start. Torch-free.
 #pragma once
 
 #include <algorithm>

@@ -104,7 +104,7 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   [[noreturn]] void failOutOfMemory(std::size_t bytes, const Owner& owner, const Context& context);
   // What can be freed.
   void* takeAfterFreeing(std::size_t bytes, const Owner& owner, const Context& context);
-  // `debited_bytes` of the budget tracker's are not mapped yet.
+  // The budget tracker is debited with `debited_bytes` that are not mapped yet.
   Bytes lookAtOthers(Bytes debited_bytes);
   bool isBounded() const;  // by less than the device itself
   void enter(void* block, std::size_t bytes, const Owner& owner, Context context);

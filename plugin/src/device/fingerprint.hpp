@@ -1,9 +1,8 @@
-// Fingerprint: a check sum of a value's contents, cheap enough to be taken of every dropped value.
+// Fingerprint: a hash of a value's contents, cheap enough to be taken of every dropped value.
 //
 // A sample has all bytes of a small value, evenly spread cache lines of a large one: a replay under
 // other flags, from other inputs or another random state differs nearly everywhere. A verification
-// step, after which nothing looks that closely any more, takes the checksum of all bytes.
-// Torch-free.
+// step takes the checksum of all bytes: later steps do not look that closely. Torch-free.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// BackwardRunner: a step's backward passes, as they unpack what was saved: before each event of the
-// plan what it replays and fetches, after it what it drops; replays ahead of messages while the
-// program would wait for these. Includes torch.
+// BackwardRunner: a step's backward passes, as they unpack what was saved. Before each event of the
+// plan it runs the event's replays and fetches, after the event its drops. While the program would
+// wait for messages it runs replays ahead. Includes torch.
 //
 // Thread rule: any thread unpacks, one at a time (StepLock::Restoring), and notes what runs
 // backward; messages are noted by the thread that trains.
@@ -39,7 +39,8 @@ class BackwardRunner {
  private:
   c10::Storage unpack(UseId use);
   c10::Storage unpackCaptured(UseId use);
-  // Which the use begins or belongs to; kNone: none that is to come. Nothing: it is not the plan's.
+  // The event that the use begins or belongs to; kNone: no event to come. Nothing: the use is not
+  // the plan's.
   std::optional<std::int32_t> plannedEventOf(UseId use);
   void beginEvent(std::int32_t event);
   bool canRun(const std::vector<scheduler::Step>& prelude) const;

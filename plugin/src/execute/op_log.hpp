@@ -28,7 +28,7 @@ class OpLog {
   const std::string& nameOf(OpId op) const {
     return ops_.at(static_cast<std::size_t>(op)).info->name;
   }
-  // It is not run again. `op`: kNone, which makes the graph inputs: nothing.
+  // The op is not run again. For kNone, the maker of graph inputs, nothing is done.
   void keep(const StepLock::Held&, OpId op, const char* why) {
     if (op != scheduler::kNone) ops_[op].kept_because = why;
   }

@@ -1,5 +1,5 @@
 // OpRecorder: the ops of a step as the program runs them: their signatures and op records, and
-// whether they are the plan's, which drops values after them. Includes torch.
+// whether they are ops of the plan, which drops values after them. Includes torch.
 //
 // Thread rule: one thread records.
 #pragma once

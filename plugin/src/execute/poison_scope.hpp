@@ -1,7 +1,7 @@
 // While one lives on a thread, what the thread allocates is filled with a pattern. A verification
-// step fills with one that is never 0, each time another: bytes that an op leaves unwritten would
-// else be equal by chance, its block being the one that the original had. An op that is known to
-// leave some has its memory filled with zeros whenever it runs. Includes torch.
+// step uses a pattern that is never 0, and each time another one. Else bytes that an op leaves
+// unwritten would be equal by chance, where its block is the original's. An op that is known to
+// leave bytes unwritten has its memory filled with zeros whenever it runs. Includes torch.
 #pragma once
 
 #include "device/torch/device_blocks.hpp"

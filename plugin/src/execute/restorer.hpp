@@ -1,6 +1,6 @@
-// Restorer: brings values back: from the host, from bits, or by their ops, whose results are
-// compared with what the originals left. In a verification step, where the originals are at hand,
-// with these. Includes torch.
+// Restorer: brings values back: from the host, from bits, or by their ops. Results of ops are
+// compared with what the originals left, and in a verification step with the originals themselves,
+// where they are at hand. Includes torch.
 //
 //   materialize ─┬─ there: that storage
 //                ├─ fetch, decode

@@ -25,8 +25,8 @@ struct RunOp {
   bool on_plan = false;                 // one of the plan's
   bool updates_statistics = false;      // OpInfo: which are neither inputs nor outputs here
   bool finished = false;
-  // Was what each of its replays gave, in a verification step and where contents are defined?
-  // Nothing: it has not run again.
+  // Was the result of each of its replays compared, in a verification step and where contents are
+  // defined? Nothing: it has not run again.
   std::optional<bool> compared;
   std::size_t log_position = 0;
   ValueId first_value = scheduler::kNone;  // of those made since it began

@@ -41,7 +41,7 @@ struct StepParts {
   const TrainingDevice& device = trainingDevice();
   const DeviceLanes::Lane lane = device.lanes.now();
   const std::shared_ptr<EventLog> log;
-  const bool keeps_op_records;  // of what no plan foresees
+  const bool keeps_op_records;  // of ops that no plan foresees
   StepPhases phases;
   PlanFollower follower;
   mutable StepLock lock;

@@ -68,7 +68,7 @@ class StepRun {
   void noteOtherLane(c10::ArrayRef<const c10::IValue> inputs);
 
   // --- saved tensors
-  ValueId graphInput(const at::Tensor& tensor) {  // that it has now, or a new graph input
+  ValueId graphInput(const at::Tensor& tensor) {  // its present value, or a new graph input
     return recorder_.graphInput(tensor);
   }
   // `view` is looked at until the use is released. `by`: the op that saves it, kNone between ops.
@@ -77,7 +77,7 @@ class StepRun {
                const torch::autograd::Node* maker) {
     return recorder_.addUse(value, tensor, view, by, maker);
   }
-  // The same of the value that it has now; kNone: its contents are not known.
+  // The same for the tensor's present value; kNone: its contents are not known.
   UseId addUseOfKnown(const at::Tensor& tensor, const TensorView& view, OpId by,
                       const torch::autograd::Node* maker) {
     return recorder_.addUseOfKnown(tensor, view, by, maker);
@@ -122,7 +122,7 @@ class StepRun {
     return (step_.follower.hasPlan() && retention_.mayDrop()) ||
            (step_.keeps_op_records && liveUses() > 0);
   }
-  // False: no step that lives does, nor will. Most ops need no more than this.
+  // False: no live step may, nor will. Most ops need no more than this answer.
   static bool anyMayReplay() noexcept { return may_replay_.load(std::memory_order_relaxed) > 0; }
   const Options& options() const noexcept { return options_; }
   bool recordsOps() const noexcept { return options_.record_ops; }

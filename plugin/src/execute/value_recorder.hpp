@@ -28,10 +28,10 @@ class ValueRecorder {
   ValueRecorder(StepParts& step, Retention& retention, WriteProtection& protection)
       : step_(step), retention_(retention), protection_(protection) {}
 
-  ValueId graphInput(const at::Tensor& tensor);  // that it has now, or a new graph input
+  ValueId graphInput(const at::Tensor& tensor);  // its present value, or a new graph input
   UseId addUse(ValueId value, const at::Tensor& tensor, const TensorView& view, OpId by,
                const torch::autograd::Node* maker);
-  // The same of the value that it has now; kNone: its contents are not known.
+  // The same for the tensor's present value; kNone: its contents are not known.
   UseId addUseOfKnown(const at::Tensor& tensor, const TensorView& view, OpId by,
                       const torch::autograd::Node* maker);
   void noteUnrecordedWrite(const at::Tensor& tensor);

@@ -63,7 +63,7 @@ class ValueTable {
   ValueId find(const Held&, const at::Tensor& tensor) const;  // kNone: contents that are not known
   Present* presentIn(const Held&, const at::Tensor& tensor);  // nullptr: nothing that is known
   const RunValue* lastIn(const Held&, const at::Tensor& tensor) const;  // nullptr: none was
-  // `producer`: kNone: a graph input. `touched`: the cursor's boundary.
+  // `producer` kNone: a graph input. `touched`: the cursor's boundary.
   ValueId add(const Held&, const at::Tensor& tensor, OpId producer, std::uint64_t touched);
   void noteTrained(const Held&, ValueId source, const at::Tensor& tensor);
 
@@ -104,7 +104,7 @@ class ValueTable {
   void dropLate(const Freeing&, bool off_plan);
 
   // --- when the program lets go
-  void noteShared(const Held&, ValueId value) {  // held, whose last reference is to be noted
+  void noteShared(const Held&, ValueId value) {  // held; its last reference is to be noted
     if (log_) shared_with_program_.push_back(value);
   }
   void logLastReferences(const Held&);

@@ -1,15 +1,14 @@
-// OpCalls: whether PyTorch tells us of each op that runs, and of each node of a backward pass. To
-// be told takes a quarter of a microsecond an op and half of one a node, whatever we do then.
-// Includes torch.
+// OpCalls: whether PyTorch tells us of each op that runs, and of each node of a backward pass. Each
+// such call takes a quarter of a microsecond for an op and half a microsecond for a node, whatever
+// we do in it. Includes torch.
 //
 //   told ── rest(): an op begins ── restInPass(): a node begins ─► its backward
 //    ▲      after which no op            there, and no node             pass ends, however
 //    │      of its step matters          matters either                       │
 //    └── tell(): the same, the step's end, its optimizer, a thread that we do not know ──┘
 //
-// At rest is what runs on one thread while no other one computes. A thread that shows then for the
-// first time is noted by what it allocates or saves: the op that it runs at that moment has begun
-// unseen.
+// Calls rest only while a single thread computes. A second thread that appears meanwhile is noticed
+// when it first allocates or saves: the op that it runs at that moment has begun unseen.
 //
 // Thread rule: any thread.
 #pragma once
@@ -23,23 +22,24 @@ namespace ebbtide::plugin {
 
 class OpCalls {
  public:
-  // Once a process. They need not be of one kind.
+  // Once a process. The callbacks need not be of one kind.
   void install(const at::RecordFunctionCallback& ops, const at::RecordFunctionCallback& nodes);
 
   bool atRest() const noexcept { return at_rest_.load(std::memory_order_relaxed); }
-  // From the calling thread's op on no op matters until tell(). Not where another thread computes.
+  // From the calling thread's op on no op matters until tell(). Does nothing where another thread
+  // computes.
   void rest();
   bool mayRest() const noexcept { return threads_.load(std::memory_order_relaxed) == 1; }
-  // A node of a pass that the calling thread runs begins, at rest: nor does what is left of the
-  // pass. When that is over, or fails, all is told again.
+  // At rest, a node of a pass that the calling thread runs begins: the rest of the pass does not
+  // matter either. When the pass is over, or fails, all is told again.
   void restInPass();
   void tell() noexcept;
 
-  // For pthread_atfork: a child has no other thread that would let go of it.
+  // For pthread_atfork: a child has no other thread that would release the mutex.
   void lockForFork() { mutex_.lock(); }
   void unlockAfterFork() { mutex_.unlock(); }
 
-  // A thread that computes. Each has one.
+  // One for each thread that computes.
   class Thread {
    public:
     Thread();

@@ -1,5 +1,5 @@
 // SavedTensor: one saved tensor of autograd's, as the default hooks keep it: packed when a node
-// saves it, unpacked when that runs backward. Includes torch.
+// saves it, unpacked when that node runs backward. Includes torch.
 //
 // Thread rule: made and packed by the thread that runs the forward pass; unpacked, and let go of,
 // by any.

@@ -46,8 +46,8 @@ class ThreadSteps {
   void hint(bool busy);
   void endAll();  // nothing of the thread's program is left to come
 
-  // Of the step that is open nothing is recorded and no saved tensor is ours: its ops need not be
-  // seen until it has run backward.
+  // Nothing of the open step is recorded, and no saved tensor is ours: its ops need not be seen
+  // until it has run backward.
   bool needsNoOps() const noexcept {
     return run_ != nullptr && !run_->recordsOps() && !run_->options().hooks &&
            run_->options().log == nullptr && !updated_ && !refused_ && !hint_due_ &&

@@ -10,9 +10,10 @@
 //
 // Steps without a plan are not placed: they fit, or are no two alike.
 //
-// A pass, which runs nothing backward (an evaluation with gradients on, say), belongs to the step
-// before it: its blocks are recorded and placed behind that step's own. So many passes are expected
-// after each step, and go on where the addresses are, until a step comes in place of one.
+// A pass runs nothing backward (an evaluation with gradients on, say). It belongs to the step
+// before it: its blocks are recorded and placed behind that step's own. As many passes are then
+// expected after each step, and take their addresses in turn, until a step comes in place of a
+// pass.
 //
 // Thread rule: any; of steps on several threads only the one that observes the allocator calls
 // beginStep() and endStep(). place() by the planning thread.
@@ -46,8 +47,8 @@ class StepPlacement {
   void beginStep(const std::shared_ptr<const Plan>& plan);
   void changePlan(const std::shared_ptr<const Plan>& plan);  // at its first op
   void beginBackward();
-  // It is over. As planned: it followed the plan to its end, and compared nothing on the way. One
-  // without beginBackward() was a pass.
+  // The step is over. As planned: it followed the plan to its end, and compared nothing on the way.
+  // A step without beginBackward() was a pass.
   void endStep(bool as_planned);
 
   // Is a recorded step waiting to be placed?

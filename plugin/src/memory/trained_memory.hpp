@@ -63,7 +63,7 @@ class TrainedMemory {
   void measureOnly(bool only) noexcept { measures_only_ = only; }  // no entry is the rank's
   // What a budget may be of, as it is now: the memory that the rank shares. Reads files.
   scheduler::BudgetFacts memoryFacts() const;
-  // Of that budget, that no plan uses.
+  // The part of that budget that no plan uses.
   std::int64_t headroomBytes(std::int64_t budget_bytes) const;
   std::int64_t planningCapBytes() const { return planningCapBytes(budgetBytes()); }
   std::int64_t planningCapBytes(std::optional<std::int64_t> budget_bytes) const;  // of another one

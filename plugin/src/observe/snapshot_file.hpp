@@ -1,7 +1,7 @@
 // The file of a memory snapshot: a pickle as torch.cuda.memory._snapshot() gives it, so that
 // torch's viewers open it. Torch-free.
 //
-//   segments        extents of mapped memory that touch, and the blocks in them
+//   segments        adjacent extents of mapped memory, and the blocks in them
 //   device_traces   what came and went: alloc, free_requested and free_completed, oldest first
 #pragma once
 

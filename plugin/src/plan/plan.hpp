@@ -97,9 +97,9 @@ struct Plan {
   double overhead_ratio = 0;  // recompute_ns / the recorded step's duration
   double plan_seconds = 0;
   std::shared_ptr<const PlanPicture> picture;  // nullptr: not drawn
-  // Have all of its replays been compared with their originals, all bytes of them? Of one that died
-  // before, its checksum is what is left. Until then steps verify it. Nothing else changes after
-  // the plan was published: steps that begin at that moment read it without the session's lock, and
+  // Have all bytes of all of its replays been compared with their originals? An original that died
+  // before has left its checksum. Until then steps verify the plan. Nothing else changes after the
+  // plan was published: steps that begin at that moment read this without the session's lock, and
   // may verify once more.
   std::atomic<bool> trusted{false};
 };

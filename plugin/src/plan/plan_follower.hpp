@@ -72,8 +72,8 @@ class PlanFollower {
   ValueId stepsValue(ValueId planned) const noexcept { return values_.step(planned); }
   bool unplanned(ValueId value) const noexcept { return plannedValue(value) == scheduler::kNone; }
   bool planned(ValueId value, const std::vector<bool> Plan::*what) const;
-  // One is born. A graph input that an op of another program reads first is taken for the plan's
-  // next one until that op ends.
+  // A value is born. A graph input that an op of another program reads first is taken for the
+  // plan's next value until that op ends.
   void addValue(OpId producer);
   void addPlannedValue() { values_.add(true); }
   // Of those that the step has, from `first` on, none is the plan's.

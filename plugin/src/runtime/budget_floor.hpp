@@ -62,7 +62,7 @@ class BudgetFloor {
   bool needsMostAtStart() const noexcept { return at_start_bytes_ == needed_bytes_; }
   // A step that decides is over. True: it is the first one that went over the budget.
   bool noteStep(const Step& step);
-  // A step is over that another one kept from being recorded. `over`: violations came during it.
+  // A step that another step kept from being recorded is over. `over`: it had violations.
   void noteUnrecorded(std::thread::id by, bool over, std::int64_t violations);
   // The most that was taken so far, by steps that were not recorded, too: while it searches, the
   // steps to come may need as much.

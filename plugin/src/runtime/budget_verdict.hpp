@@ -61,11 +61,11 @@ class BudgetVerdict {
   // is called by the step's thread.
   void noteFloor(const scheduler::Trace& trace, const scheduler::TraceGraph& graph, bool alone,
                  int budget_number);
-  // A step of this thread, which another one kept from being recorded, is over.
+  // A step of this thread that another step kept from being recorded is over.
   void noteUnrecorded(const Held&, bool over, std::int64_t violations) {
     floor_.noteUnrecorded(std::this_thread::get_id(), over, violations);
   }
-  // What steps need at least that begin with such a base, by what is foreseen.
+  // The least that steps with such a base need, as it is foreseen.
   void noteLeast(const Held& held, Bytes bytes, Bytes base_bytes);
   // What a recorded step needs under a budget that is asked for.
   void noteNeed(const Held& held, const Need& need);

@@ -1,5 +1,6 @@
-// DropsAllowed: what this process may still drop, how values may come back, and at which cost:
-// computed again where memory was short, only spilled, or nothing is dropped any more. Torch-free.
+// DropsAllowed: what this process may still drop, how values may come back, and at which cost.
+// Values are computed again where memory was short, or only spilled, or nothing is dropped any
+// more. Torch-free.
 //
 // Thread rule: any thread, without a lock.
 #pragma once
@@ -20,14 +21,15 @@ class DropsAllowed {
  public:
   using Tell = std::function<void(const std::string& text)>;
 
-  // Both must outlive it, and are not used before they are made.
+  // `trained` and `budget` must outlive this, and are not used before they are made.
   DropsAllowed(TrainedMemory& trained, const BudgetController& budget, Tell warn, Tell debug)
       : trained_(trained), budget_(budget), warn_(std::move(warn)), debug_(std::move(debug)) {}
 
   // Memory has been short in this process: steps without a plan keep op records from now on.
   void notePressure() noexcept { pressed_ = true; }
   bool pressed() const noexcept { return pressed_ && !only_spills_ && !keepsEverything(); }
-  // The program frees what replays have to read (sharded parameters, say): no more of these.
+  // The program frees what replays have to read (sharded parameters, say): no more replays without
+  // a plan.
   void spillOnly(const std::string& why);
   // From now on nothing is dropped, spilled or recorded, as PyTorch alone: said once. What has been
   // dropped comes back as before.
@@ -37,7 +39,7 @@ class DropsAllowed {
   void disable(const std::string& why);  // pass-through from now on, said once
   const std::atomic<bool>& disabled() const noexcept { return disabled_; }
 
-  // What it costs, and in which order values go.
+  // What a drop costs, and in which order values are dropped.
   EvictionCosts& costs() noexcept { return costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take
     return costs_.transientBytes(budget_.bytes().value_or(0),

@@ -32,10 +32,10 @@ class HostOutage {
   void warnOfUnread(std::int64_t bytes, const std::string& op);
   bool saidUnread() const noexcept { return said_unread_; }
 
-  // A step begins: it follows no plan that counts on the host. True: it is the first one since the
-  // outage began, and a search that is under way counts on the host still.
+  // A step begins: it follows no plan that relies on the host. True: it is the first step since the
+  // outage began, and a search that is under way still relies on the host.
   bool take(const Held&);
-  // It is about to follow this plan, nullptr: none.
+  // The step is about to follow this plan; nullptr: none.
   void allowOverrunFor(const Held& held, const Plan* plan);
   struct EndedStep {
     const StepSummary& summary;
@@ -47,7 +47,7 @@ class HostOutage {
 
  private:
   void end(const Held& held);
-  // Did it follow the best plan, which fits no more than others?
+  // Did the step follow the best plan, though that does not fit either?
   bool showsNeed(const EndedStep& step) const;
   const JudgedRun& run() const noexcept { return budget_.run(); }
 

@@ -1,6 +1,6 @@
-// JobOutcome: what a process does by what the ranks of its job have found and decided. Torch-free.
+// JobOutcome: what a process does by the findings and decisions of its job's ranks. Torch-free.
 //
-// Thread rule: the planning thread; stopOnceAdvised() is of the thread whose step is over.
+// Thread rule: the planning thread; stopOnceAdvised(): the thread whose step is over.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ namespace ebbtide::plugin {
 
 struct EndedRun {
   BudgetController& budget;
-  StepPlanning& plans;  // what is not said of them yet is said before
+  StepPlanning& plans;  // their lines that are not said yet come first
   const StepsSoFar& steps;
   const RunLines& lines;
 };

@@ -14,8 +14,8 @@ class ObservedTurn {
   // A step of so many passes, while another thread's waits to be recorded, may never end: its turn
   // is handed on. Twice as often each time that it did end.
   static constexpr std::int64_t kFewPasses = 32, kMostPasses = 1024;
-  // A forward pass that lets go of its results hands it on so many times sooner: at first to the
-  // second step that waits. So a budget that is too small is known by the fourth one.
+  // A forward pass that lets go of its results hands the turn on so many times sooner: at first to
+  // the second step that waits. So a budget that is too small is known by the fourth such step.
   static constexpr std::int64_t kSooner = 16;
 
   // May a step that begins take it? `trains`: false: its thread's steps have run nothing backward

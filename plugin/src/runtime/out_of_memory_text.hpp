@@ -1,4 +1,4 @@
-// What an error that memory is out tells the program of its run. Torch-free.
+// The text about the run in an error that memory is out. Torch-free.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace ebbtide::plugin {
 
-// `by`: the op that asks; empty: none is known. Any thread, which never waits: what needs the guard
-// is left out where another one has it.
+// `by`: the op that asks; empty: none is known. From any thread, without waiting: what needs the
+// guard is left out where another thread holds it.
 std::string outOfMemoryText(const BudgetController& budget, std::size_t request_bytes,
                             const std::string& by, const LiveShares& live);
 

@@ -10,12 +10,12 @@ struct PlanImprovement {
   // Share of the step. A verification step takes some 0.6 of a step more than a step does, by
   // verification steps of small models. A gain of a hundredth makes up for that in 60 steps.
   static constexpr double kLeastGain = 0.01;
-  // Without a verification step: two steps are still recorded, and their blocks placed, for another
-  // plan.
+  // Without a verification step. Another plan still costs the recording of two steps, and the
+  // placing of their blocks.
   static constexpr double kLeastComparedGain = 0.002;
 
-  // Both of the same recorded step. `compared`: all that `better` replays was, so that it needs no
-  // verification step.
+  // Both plans are of the same recorded step. `compared`: all replays of `better` have been
+  // compared, so that it needs no verification step.
   static bool pays(const Plan& first, const Plan& better, bool compared) {
     if (!first.feasible) return true;
     if (!better.feasible) return false;

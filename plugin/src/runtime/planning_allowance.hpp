@@ -1,10 +1,10 @@
-// PlanningAllowance: how much of the processor planning may use: at any moment a second, and a
-// fiftieth of what the process has used. What is planned without delay counts, and is not refused:
-// the search for a better plan waits until there is enough. Torch-free.
+// PlanningAllowance: how much processor time planning may have used at any moment: one second, and
+// a fiftieth of what the process has used. Urgent planning counts, but is never refused. The search
+// for a better plan waits until enough is left. Torch-free.
 //
 //   a second ├ first plans, placing ┤ 2 % of the process's time ─► the search goes on ─► waits ─► …
 //
-// Thread rule: any, as far as its clocks are.
+// Thread rule: any thread that its clocks allow.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class PlanningAllowance {
   PlanningAllowance(Used process, Used planning)
       : process_(std::move(process)), planning_(std::move(planning)) {}
 
-  // By now; less than nothing where what was not refused has used more.
+  // By now; negative where urgent planning has used more.
   std::chrono::nanoseconds left() const { return kAtFirst + process_() / kOneIn - planning_(); }
 
  private:

@@ -1,6 +1,7 @@
-// PlanningLoop: what a run's planning thread does, turn by turn: what is due by a clock first, then
-// a better plan that was found, or one that a step waits for, else what may wait: addresses, what
-// was asked for, the job's plan. Torch-free. Thread rule: the planning thread, without the guard.
+// PlanningLoop: what a run's planning thread does, turn by turn. First comes what is due by a
+// clock, then a better plan that was found, or a plan that a step waits for. Last comes what may
+// wait: addresses, requests, the job's plan. Torch-free. Thread rule: the planning thread, without
+// the guard.
 #pragma once
 
 #include <chrono>

@@ -1,12 +1,12 @@
-// PlanningService: the planning thread, what it is asked for, what wakes it; and beside it the
-// search for a better plan than one in force, which holds up no other program's. Torch-free.
+// PlanningService: the planning thread, its requests, and what wakes it. Beside that thread runs
+// the search for a better plan than the one in force, which delays no other program's. Torch-free.
 //
 //   a step is recorded ─► ask() ─► take() ─► a first plan, or what search() finds ─► endPlanning()
 //                                    └─► improve() ─► polish(), beside it ─► takePolished()
 //                                          └─ cut(): nobody waits for what it finds ─► endSearch()
 //
 // Thread rule: the session's guard guards what takes Held; no search runs under it. What takes no
-// Held is the planning thread's, but for wake() and join().
+// Held is the planning thread's, but for onThread(), isCut(), wake() and join().
 #pragma once
 
 #include <time.h>
@@ -43,17 +43,17 @@ class PlanningService {
 
   // Of this process: as the configuration asks for.
   const PlanSearch& search() const noexcept { return search_; }
-  // Does one of its threads ask?
+  // Is the caller one of the threads that plan?
   static bool onThread() noexcept { return onPlanningThread(); }
 
   // --- the thread
   void begin(std::function<void()> run);
-  // Its searches end. Nothing is taken up any more.
+  // Searches end. No work is begun any more.
   void end(const Held&) noexcept;
   void join();  // without the guard
   void wake() noexcept { changed_.notify_all(); }
-  // Until then, or there is a step to plan, a search for a better plan is over, it ends, or `other`
-  // work is there.
+  // Until `due`, or until there is a step to plan, a search for a better plan is over or late, the
+  // service ends, or there is `other` work.
   void await(Held& held, Time due, const std::function<bool()>& other);
   // Of a training thread, which waits for what the planning thread is about to do.
   void awaitWord(Held& held, Time due, const std::function<bool()>& word);
@@ -72,16 +72,17 @@ class PlanningService {
   const std::shared_ptr<const Plan>& improved(const Held&) const noexcept { return first_; }
   // Only a search for a better plan: without one there is nothing to follow but what it finds.
   void cut(const Held&) noexcept;
-  // The plan in force has failed, or was found wanting: the search is waited for, and waits no
-  // longer itself. After a while it is late, as its thread may run little.
+  // The plan in force has failed, or proved inadequate. Its program waits for the search, and the
+  // search no longer waits for processor time. After a while it is late, as its thread may run
+  // little.
   void need(const Held&);
   bool isLate(const Held&, Time now) const noexcept { return late_from_ <= now; }
   bool isCut() const noexcept { return polish_ends_; }
   void polish(scheduler::Trace trace, scheduler::TraceGraph graph, scheduler::Bytes cap);
   bool isPolished() const { return polishing_.isOver(); }
-  // Waits; throws what planners do.
+  // Waits for the search; throws what planners throw.
   Planned takePolished() { return polishing_.take(); }
-  // Processor time, by all of these searches that are over.
+  // Processor time that all finished searches for better plans have used.
   std::chrono::nanoseconds usedByPolishing() const {
     return std::chrono::nanoseconds(polished_ns_);
   }
@@ -93,17 +94,18 @@ class PlanningService {
 
  private:
   PolishingPace::Parts paceOf(const PlanSearch::Options& options);
-  // By all of its threads so far. The thread that searches for a better plan asks.
+  // By all planning threads so far. Called by the thread that searches for a better plan.
   std::chrono::nanoseconds used() const;
 
   std::atomic<bool> ended_{false}, polish_ends_{false};  // written with the guard held
-  std::atomic<clockid_t> thread_clock_{CLOCK_REALTIME};  // of processor time; this: none runs
+  // Of the planning thread's processor time; CLOCK_REALTIME: no thread runs.
+  std::atomic<clockid_t> thread_clock_{CLOCK_REALTIME};
   std::atomic<std::int64_t> polished_ns_{0};
   const PlanningAllowance allowance_;
   PolishingPace pace_;
   const PlanSearch search_, polish_search_;
   const std::chrono::milliseconds patience_;
-  std::mutex pause_;  // of the thread that searches for a better plan, which alone takes it
+  std::mutex pause_;  // only the thread that searches for a better plan takes it
   std::condition_variable changed_, pause_ends_;
   std::thread thread_;
   Polishing polishing_;

@@ -3,12 +3,12 @@
 //
 //   begin(search) ─► search(), on its thread ─► isOver() ─► take(): what it found
 //
-// Its thread takes no lock that others take, neither while it searches nor to tell that it is over:
-// a training thread never waits for it, and a forked child, which does not have it, misses nothing.
-// So whoever waits for what it finds looks every kLook. The thread is there until that is taken,
-// which shows from outside that nothing is left to come.
+// Its thread takes no lock that other threads take, while it searches and when it ends. So a
+// training thread never waits for it, and a forked child, which lacks the thread, misses nothing.
+// Whoever waits for the result therefore looks every kLook. The thread stays until the result is
+// taken, so from outside its end shows that nothing is left to come.
 //
-// Thread rule: of the planning thread, and of whoever ends that one.
+// Thread rule: called by the planning thread, and by whoever ends that thread.
 #pragma once
 
 #include <atomic>
@@ -27,22 +27,22 @@ class Polishing {
   static constexpr std::chrono::milliseconds kLook{20};
 
   Polishing() = default;
-  ~Polishing() { join(); }  // it was told to end
+  ~Polishing() { join(); }  // the search was told to end
   Polishing(const Polishing&) = delete;
   Polishing& operator=(const Polishing&) = delete;
 
-  // None is under way.
+  // Only while no search is under way.
   void begin(Search search);
   bool isUnderWay() const { return thread_.joinable(); }  // begun, and not taken
   bool isOver() const { return isUnderWay() && over_.load(std::memory_order_acquire); }
   // Throws what the search threw.
   Planned take();
-  void join();  // what it found is nobody's
+  void join();  // its result is lost
 
  private:
   std::thread thread_;
   std::atomic<bool> over_{false}, taken_{false};
-  // The search's until it is over.
+  // Owned by the search until it is over.
   Planned found_;
   std::exception_ptr error_;
 };

@@ -1,8 +1,8 @@
-// PolishingPace: how a search for a better plan spends processor time. It ends by what it has used,
-// as at the lowest priority it may run little; and it waits while planning has used what it may.
-// Torch-free.
+// PolishingPace: how a search for a better plan spends processor time. The search ends by the time
+// that it has used, as at the lowest priority it may run little. It waits while planning has used
+// up its allowance. Torch-free.
 //
-// Thread rule: of the thread that searches, but for hurry().
+// Thread rule: called by the thread that searches, but for hurry() and waits().
 #pragma once
 
 #include <atomic>
@@ -22,14 +22,14 @@ class PolishingPace final : public scheduler::SearchPace {
     std::function<Time()> left;  // to planning, by now; empty: any amount
     std::function<bool()> wait;  // for a moment; false: nobody waits for the search any more
   };
-  // What it uses before it looks again whether it may; and so much, or as much as it has used from
-  // one question to the next, is there when it goes on.
+  // The search uses kLook before it looks at the allowance again. It goes on once that much is
+  // left, and as much as it has used at most between two questions.
   static constexpr Time kLook = std::chrono::milliseconds(1);
   static constexpr Time kMostBetween = std::chrono::milliseconds(250);
 
   explicit PolishingPace(Parts parts) : parts_(std::move(parts)) {}
 
-  // Any thread: what is found is needed, and the search waits no more; false: it may again.
+  // Any thread. True: the result is needed, so the search waits no more; false: it may wait again.
   void hurry(bool hurries) noexcept { hurries_ = hurries; }
 
   // Any thread: does the search wait just now?
@@ -44,7 +44,7 @@ class PolishingPace final : public scheduler::SearchPace {
   const Parts parts_;
   std::atomic<bool> hurries_{false}, waits_{false};
   Time end_{}, look_at_{}, asked_at_{};
-  Time between_ = kLook;  // two questions, at most
+  Time between_ = kLook;  // most time between two questions so far
 };
 
 }  // namespace ebbtide::plugin

@@ -33,8 +33,8 @@ struct Program {
   void notePlainPeak(std::int64_t peak, std::int64_t activation);
   // A step followed its trusted plan to its end. `slowly`: it took longer to offload than planned.
   void noteFollowed(std::int64_t peak, bool slowly);
-  void noteVerified(const Plan& whole);    // all that it replays was compared
-  bool hasCompared(const Plan& of) const;  // has all that it replays been?
+  void noteVerified(const Plan& whole);    // all of its replays were compared
+  bool hasCompared(const Plan& of) const;  // have all of its replays been compared?
 
   std::shared_ptr<Plan> plan;             // nullptr: nothing to drop, or nothing could be planned
   std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled
@@ -49,14 +49,14 @@ struct Program {
   struct Verified {
     std::set<OpId> compared;  // ops whose replay equalled the original, at this place
     int partial = 0;
-    int failed = 0;  // and those that were partial too often
+    int failed = 0;  // includes those that were partial too often
   };
   Verified verifications;
   bool asked = false;   // a plan was asked for
   bool replan = false;  // and is to be asked for again
   bool from_first_step = false;
-  bool awaits_search = false;  // that goes on: its first plan failed
-  bool unpolished = false;     // a better plan is still to be searched for: another one's was
+  bool awaits_search = false;  // the search goes on, but its first plan failed
+  bool unpolished = false;     // a better plan is still to be searched for: another program's was
   bool said_plan = false;
   int replans = 0;
   int plans_made = 0;

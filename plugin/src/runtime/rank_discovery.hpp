@@ -30,7 +30,7 @@
 
 namespace ebbtide::plugin {
 
-// How to find the job's default process group, as far as its launcher's variables leave open which
+// How to find the job's default process group, where the launcher's variables do not tell which
 // rank this process is.
 struct DefaultGroupOffer {
   std::function<std::optional<GroupPlace>()> find;  // training threads, between steps; never waits

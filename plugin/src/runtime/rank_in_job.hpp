@@ -1,4 +1,4 @@
-// RankInJob: which rank of its job a process is, its part in the job's plan, and what follows of
+// RankInJob: which rank of its job a process is, its part in the job's plan, and what follows from
 // both. Torch-free.
 #pragma once
 

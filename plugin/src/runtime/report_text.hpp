@@ -1,4 +1,4 @@
-// The report of a run, as the file that EBBTIDE_REPORT names has it. Torch-free.
+// The report of a run, as it is written to the file that EBBTIDE_REPORT names. Torch-free.
 #pragma once
 
 #include <string>
@@ -17,7 +17,7 @@ struct ReportedRun {
   const JobClient& job;
   const std::string& torch_version;
   bool ended = false;
-  bool passes_through = false;  // switched so by an error
+  bool passes_through = false;  // since an error switched to pass-through
 };
 
 std::string reportText(const SessionGuard::Held& held, const ReportedRun& run);

@@ -1,5 +1,5 @@
-// RunLife: how far a run is, from its first training op to the process's end, and whether it is one
-// that others are to see. Torch-free.
+// RunLife: how far a run is, from its first training op to the process's end, and whether it is
+// visible from outside. Torch-free.
 //
 //   loaded ─► wakes ─► awake ─► steps … ─► ends
 //   forked before it wakes: shows once it trains
@@ -17,9 +17,9 @@ struct RunLife {
   std::once_flag woken, shown;
   std::atomic<bool> wakes{false}, awake{false};
   bool forked = false;            // from a process that had not begun to train
-  std::atomic<bool> shows{true};  // with a line, a port, a report; a forked child: once it trains
+  std::atomic<bool> shows{true};  // by a line, a port, a report; a forked child: once it trains
   std::atomic<bool> ends{false};  // nothing is planned or taken any more
-  int threads = 1;                // of one op, since it wakes
+  int threads = 1;                // that one op uses; set when the run wakes
 };
 
 }  // namespace ebbtide::plugin

@@ -1,5 +1,5 @@
-// RunLines: the lines that a run says on stderr, one each, tagged with the rank that it is taken to
-// be, as its configuration asks for. Torch-free. Thread rule: any thread.
+// RunLines: the texts that a run says on stderr, one line each, as its configuration asks for. Each
+// is tagged with the rank that the process is taken to be. Torch-free. Thread rule: any thread.
 #pragma once
 
 #include <atomic>
@@ -12,8 +12,8 @@ namespace ebbtide::plugin {
 
 class RunLines {
  public:
-  // Both must outlive it. `ends`: the process ends. What the planning thread still does then nobody
-  // asked for: no line of it may contradict the last one.
+  // Both must outlive this. `ends`: the process ends. Nobody asked for what the planning thread
+  // still does then, and no line about it may contradict the last line.
   RunLines(const CurrentConfig& config, const std::atomic<bool>& ends)
       : config_(config), ends_(ends) {}
 
@@ -21,7 +21,7 @@ class RunLines {
   void warn(const std::string& text) const;
   void debug(const std::string& text) const;
 
-  // For parts that know no more of it; it must outlive them.
+  // For parts that only say lines; this must outlive them.
   using Tell = std::function<void(const std::string& text)>;
   Tell teller() const {
     return [this](const std::string& text) { say(text); };

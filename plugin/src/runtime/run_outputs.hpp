@@ -1,5 +1,5 @@
-// RunOutputs: what a run tells those who look on: its series, what its executor did, what happened
-// when, what its memory held, its files. Torch-free.
+// RunOutputs: what a run shows to observers: its series, its executor's counters, traces, snapshots
+// of its memory, its files. Torch-free.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@
 namespace ebbtide::plugin {
 
 struct RunOutputs {
-  // All of it must outlive this.
+  // All of the arguments must outlive this.
   RunOutputs(const CurrentConfig& config, TrainedMemory& trained, const std::string& torch_version,
              const RunLines& lines)
       : trace(config, trained, lines.warner()),

@@ -34,8 +34,8 @@ struct RunSummary {
 // "ended after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, …"
 std::string describe(const RunSummary& run);
 
-// Does this rank's case differ from another's, by more than 5 % of `whole_bytes`, the budget? 0, of
-// a peak: not known.
+// Do the peaks of two ranks differ by more than 5 % of `whole_bytes`, the budget? A peak of 0 is
+// not known.
 bool peaksDiffer(std::int64_t peak_bytes, std::int64_t other_bytes, std::int64_t whole_bytes);
 
 }  // namespace ebbtide::plugin

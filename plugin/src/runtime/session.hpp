@@ -1,5 +1,5 @@
 // Session: one a process. Owns the parts of a run, each of which owns what it knows: its budget,
-// its programs, its job, its series, its files, what its steps and verification steps come to.
+// its programs, its job, its series, its files, what follows from its steps and verification steps.
 // Torch-free.
 //
 // Thread rule: training threads call beginStep/endStep and the counters; the planning thread

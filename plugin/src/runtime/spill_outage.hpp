@@ -3,9 +3,9 @@
 //   a write fails ──► plans write nothing to the host any more; a step may go over the budget
 //        │            where nothing can be computed again, and is counted
 //        ├─► a step followed a plan of replays alone within the budget: under this plan it holds
-//        └─► no such plan fits, and a step followed the best one; or no step did either in
-//            kMostSteps: the next recorded steps decide whether the budget is possible, as the
-//            first ones of a run do
+//        └─► no such plan fits, and a step followed the best plan; or for kMostSteps no step did
+//            either: the next recorded steps decide whether the budget is possible, as a run's
+//            first ones do
 //
 // Torch-free. Thread rule: begin() and began() from any thread, without a lock; whoever has it
 // guards the rest.
@@ -35,7 +35,7 @@ class SpillOutage {
     steps_ = held ? 0 : steps_ + 1;
     return over_ = steps_ >= kMostSteps;
   }
-  // No plan fits, and it is known what the best one takes. False: none was awaited.
+  // No plan fits, and the need of the best plan is known. False: no plan was awaited.
   bool giveUp() { return awaitsPlan() && (over_ = true); }
 
  private:

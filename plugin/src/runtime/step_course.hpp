@@ -1,9 +1,11 @@
-// StepCourse: what a run does when a step begins, and once it is over: which budget and plan hold,
-// whether it is recorded; then what it took is counted, judged, told and planned for. Torch-free.
+// StepCourse: what a run does when a step begins and once it is over. At the begin: which budget
+// and plan hold, and whether the step is recorded. At the end: the step's figures are counted,
+// judged and told, and a plan is asked for. Torch-free.
 //
 //   begin() ─► planFor(), by its first op ─► noteBackwardBegins() ─► releaseLog() ─► end()
 //
-// Thread rule: any thread; each takes the guard, but for noteStepPlan().
+// Thread rule: any thread. All take the guard, but for noteStepPlan() and lateBackwards();
+// observesBy() takes it only where it is free.
 #pragma once
 
 #include <cstdint>
@@ -43,19 +45,20 @@ class StepCourse {
   };
   explicit StepCourse(const Parts& parts) : parts_(parts) {}
 
-  // `trains`: false: the thread's steps have run nothing backward so far. It takes no turn from
-  // another one, and is no word on the budget.
+  // `trains` false: the thread's steps have run nothing backward so far. The step takes no turn
+  // from another one, and does not judge the budget.
   StepStart begin(bool trains);
-  // The plan of a program that begins so, or nullptr: of several the one that was expected here,
-  // else the one that most steps ran.
+  // The plan of the program that begins with this op, or nullptr. Of several programs, the one that
+  // was expected here is taken, else the one that most steps ran.
   std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains);
   // The step that observes the allocator follows another plan than it began with.
   void noteStepPlan(const std::shared_ptr<const Plan>& plan);
-  void noteBackwardBegins() noexcept;  // its first unpack
-  // Is this the log of the step that observes the allocator? False too where that is not to be
-  // known without waiting.
+  void noteBackwardBegins() noexcept;  // at the step's first unpack
+  // Is this the log of the step that observes the allocator? Also false where the answer would need
+  // waiting.
   bool observesBy(const EventLog* log) const;
-  // The step that observed the allocator by it is over. False: another step took its place before.
+  // The step that observed the allocator by this log is over. False: another step took its place
+  // before.
   bool releaseLog(const std::shared_ptr<EventLog>& log);
   bool wantsTrace(const StepSummary& summary) const;
   void end(StepSummary summary);
@@ -70,7 +73,7 @@ class StepCourse {
   StepsSoFar& steps(const Held&) const noexcept { return parts_.steps; }
 
   void takeBudget(const Held& held);
-  // Nothing: there is nothing to be learnt from it.
+  // Nothing: the step teaches nothing.
   std::optional<EndedStep> noteEnd(const Held& held, StepSummary& summary,
                                    const allocator::Statistics& memory);
   void judge(const Held& held, const StepSummary& summary, const allocator::Statistics& memory);

@@ -56,12 +56,13 @@ class StepPlanning {
   void ask(RecordedStep step);
   // `budget_number`, here and below: of the budget, when what is told or planned was begun.
   void plan(const RecordedStep& step, int budget_number);
-  // A better plan is searched for beside the planning thread.
+  // Is a better plan searched for beside the planning thread?
   bool polishes(const Held& held) const { return service_.improved(held) != nullptr; }
   bool isPolished() const { return service_.isPolished(); }  // that search is over
   // Is this program's plan, which is in force, to be followed until that search is over?
   bool waitsForSearch(const Held& held, const Program& known) const;
-  // A search that a program without a plan, or with a wrong one, waits for too long is cut.
+  // A program without a plan, or with an inadequate one, may wait for a search too long: then the
+  // search is cut.
   void cutLate(const Held& held);
   void takePolished();
   // What the ranks of the job have decided together.
@@ -81,10 +82,10 @@ class StepPlanning {
  private:
   const JudgedRun& run() const noexcept { return budget_.run(); }
 
-  struct Polished {  // is searched for
+  struct Polished {  // the better plan that is searched for
     RecordedStep step;
     scheduler::Bytes cap = 0;
-    std::chrono::duration<double> before = {};  // that planning took until it began
+    std::chrono::duration<double> before = {};  // planning took until the search began
     int budget_number = 0;
     std::chrono::nanoseconds used_before = {};  // by earlier searches for better plans
   };
@@ -92,7 +93,8 @@ class StepPlanning {
   bool wants(const Held& held, const scheduler::Trace& trace);
   void keepAsked(const Held& held, std::uint64_t signature);
   void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
-  // True: it is searched for, or will be, with a later step. False: no first plan is in force.
+  // True: a better plan is searched for, or will be with a later step. False: no first plan is in
+  // force.
   bool beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
                       const Polished& of);
   void publishPolished(const Polished& of);

@@ -1,5 +1,5 @@
-// StepsSoFar: what a run knows of the steps that it has taken, and which are to be recorded: one
-// struct, as it belongs together. Torch-free; the session's guard guards it.
+// StepsSoFar: what a run knows of the steps that it has taken, and which steps are to be recorded.
+// Torch-free; the session's guard guards it.
 #pragma once
 
 #include <cstdint>
@@ -18,13 +18,13 @@
 
 namespace ebbtide::plugin {
 
-// How it all was when a step began: what the step did is the difference.
+// The figures when a step began: the difference to later ones is what the step did.
 struct StepBegin {
   RunClock::time_point at;
   allocator::Statistics memory;
   ExecutorCounters::Totals executor;
   std::int64_t late_backwards = 0;
-  std::int64_t activation_bytes = 0;  // that it has made when its backward pass begins
+  std::int64_t activation_bytes = 0;  // made by the step when its backward pass begins
 };
 
 struct StepsSoFar {
@@ -38,7 +38,7 @@ struct StepsSoFar {
   StepsToRecord to_record;
   ObservedTurn turn;
 
-  // What a step takes, as whoever asks is told: the medians of the plan in force.
+  // What a step takes, as answers give it: the medians under the plan in force.
   std::optional<RecentSteps::Medians> stepTime(const SessionGuard::Held&) const {
     return taken.stepTime(ended, programs.active().fromStep());
   }

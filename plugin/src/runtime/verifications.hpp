@@ -1,5 +1,5 @@
-// Verifications: what a run does about verification steps: plans that are trusted after one, plans
-// that go, and programs that are planned anew. Torch-free.
+// Verifications: what a run does after verification steps: which plans are trusted, which are given
+// up, and which programs are planned anew. Torch-free.
 //
 //   a step on a plan is over: verified() ─┬─ all was compared ─► trusted
 //                                         └─ a part, three times ─┐
@@ -36,10 +36,10 @@ class Verifications {
   };
   explicit Verifications(Parts parts) : parts_(std::move(parts)) {}
 
-  void verified(const Plan& plan, bool whole);            // were all compared?
+  void verified(const Plan& plan, bool whole);            // whole: all replays were compared
   void failed(const Plan& plan, const std::string& why);  // by no op's fault
   void planWithoutRejected();
-  // What a verification step takes is to fail where it would go over the budget.
+  // Is an allocation of a verification step to fail where it would go over the budget?
   bool keepsWithinBudget() const;
 
  private:

@@ -2,8 +2,9 @@
 // the same inputs, by the same number of threads, under the same global switches, on a CPU, and
 // why.
 //
-// What no verification step has compared is dropped by this list alone. So it names only what was
-// looked at in PyTorch's kernels; all else is kept. Left out, with the reason:
+// Results that no verification step has compared are dropped by this list alone. So it names only
+// ops whose kernels in PyTorch were examined; the results of all others are kept. Left out, with
+// the reason:
 //   scatter_add, index_add, index_put, scatter, put: rows that meet are added, or overwrite each
 //     other, in the order in which threads come;
 //   random operations of other libraries: their generator's state is not recorded;
@@ -21,9 +22,9 @@ namespace ebbtide::plugin {
 // Why the operator repeats exactly: "aten::relu_" as "aten::relu". nullptr: it is not known to.
 const char* whyDeterministic(std::string_view op) noexcept;
 
-// Does it add, or overwrite, on a GPU in the order in which threads come? Often the bits are the
-// same all the same, so that one verification step proves nothing: those that
-// torch.use_deterministic_algorithms names of forward passes, and the other scans of theirs.
+// Does it add, or overwrite, on a GPU in the order in which threads come? Often the bits are
+// equal all the same, so that one verification step proves nothing. These are the forward ops that
+// torch.use_deterministic_algorithms names, and the other forward scans.
 bool mayDifferOnGpu(std::string_view op) noexcept;
 
 }  // namespace ebbtide::plugin

@@ -1,4 +1,4 @@
-// When a search must end: at its deadline, by its pace, or once nobody waits for its result.
+// When a search must end: at its deadline, when its pace is over, or once nobody waits for it.
 #pragma once
 
 #include <atomic>

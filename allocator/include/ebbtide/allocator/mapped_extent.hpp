@@ -1,5 +1,5 @@
 // MappedExtent: a live block (or one that was freed and waits for another stream's work), or
-// mapped memory that is in none: what a device's memory consists of, for who wants to see it.
+// mapped memory that is in none. Together these are all of a device's mapped memory.
 #pragma once
 
 #include <vector>

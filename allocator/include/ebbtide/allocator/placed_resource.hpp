@@ -1,5 +1,5 @@
-// PlacedResource: blocks of a step at the addresses that were placed for them; what was not
-// foreseen goes upstream.
+// PlacedResource: blocks of a step at the addresses that were placed for them; requests that were
+// not foreseen go upstream.
 //
 //   arena   ├ holes, mapped as blocks come ┤ addresses without memory
 //   cursor  ─► block ─► block ─► block ...   back to its phase's begin when announced
@@ -72,7 +72,7 @@ class PlacedResource final : public MemoryResource, public PageHolder {
 
   bool owns(const void* pointer) const noexcept;
   void describe(MappedExtents& out) const;  // adds all that is mapped
-  // Ever: of the large blocks asked for in steps that were foreseen, those at their places.
+  // Ever: large blocks of foreseen steps that lay at their places.
   std::int64_t placedBlocks() const noexcept;
   std::int64_t lentBlocks() const noexcept;  // ever: that lay in an arena without being foreseen
   PlacedBytes placedBytes() const noexcept;

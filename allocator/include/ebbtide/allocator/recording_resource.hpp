@@ -31,7 +31,7 @@ class RecordingResource final : public MemoryResource {
   // This thread's blocks of at least so many bytes, from now on; an older log is forgotten.
   void start(Bytes least_bytes) noexcept;
   void mark() noexcept;    // by the recorded thread
-  void unmark() noexcept;  // likewise: the last mark was none
+  void unmark() noexcept;  // likewise: takes the last mark back
   bool records() const noexcept { return recording_.load(std::memory_order_relaxed); }
   // Empty when memory for it ran short.
   RequestLog stop() noexcept;

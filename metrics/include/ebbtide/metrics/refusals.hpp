@@ -1,6 +1,6 @@
-// Refusals: the causes for which a request is not done. A code stays with its cause, and is never
-// given to another one. docs/control.md has a row for each (test_message_codes.py compares them);
-// codes below EB101 are those of the lines that a run says for the same cause.
+// Refusals: the causes for which a request is not carried out. A code keeps its cause, and is never
+// given to another one. docs/control.md has a row for each code (test_message_codes.py compares
+// them). Codes below EB101 are those of a run's lines with the same cause.
 #pragma once
 
 namespace ebbtide::metrics {

@@ -81,8 +81,8 @@ class EventLog final : public allocator::Observer {
   bool isOver() const noexcept;
   bool ranBackward() const noexcept;  // on whatever thread
 
-  // Nothing ran backward, and half of what was saved, of kFewUses at least, is let go of: results
-  // come and go, and no more than the last ones are kept. What trains lets go as it runs backward.
+  // Nothing ran backward, and half of the saved tensors (of kFewUses at least) are released: the
+  // program keeps only its last results. A program that trains releases them as it runs backward.
   static constexpr std::int64_t kFewUses = 16;
   bool losesUses() const noexcept;
 

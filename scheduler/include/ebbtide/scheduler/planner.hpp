@@ -1,5 +1,5 @@
-// Planner: data in, data out. No clock but the deadline and the pace, no global, no randomness but
-// the seed, and of the outside nothing but whether anybody still waits.
+// Planner: data in, data out. Its only clocks are the deadline and the pace, its only randomness is
+// the seed. It has no globals, and asks the outside only whether anybody still waits.
 // To add one: a file pair in a folder of src/planners, deriving from Planner, and one line in
 // src/registry.cpp.
 #pragma once
@@ -27,8 +27,8 @@ struct PlannerOptions {
   std::map<std::string, std::string> named;  // planner-specific, e.g. {"strategy", "memory"}
   // Once it is true, from any thread, the search ends as if the deadline were past.
   const std::atomic<bool>* cancelled = nullptr;
-  // Beside the deadline, or in its place. Whoever calls the planner is asked to wait by it, so no
-  // other thread searches, whatever `threads` is. The planners that auto is made of heed it.
+  // Beside the deadline, or in its place. It may make the calling thread wait, so no other thread
+  // searches, whatever `threads` is. The planners that auto consists of obey it.
   SearchPace* pace = nullptr;
 };
 

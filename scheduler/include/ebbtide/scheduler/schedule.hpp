@@ -2,8 +2,8 @@
 //
 // A list of steps. Each op of the graph is run for the first time in program order (but see
 // Graph::any_order); further runs are replays. `drop` ends the copy of a value that the schedule
-// retains; if the program still holds the first copy (last_reference), its bytes live on until
-// then, but no later step may read it through us.
+// retains. If the program still holds the first copy, its bytes live until last_reference, but no
+// later step may read it through us.
 #pragma once
 
 #include <string>

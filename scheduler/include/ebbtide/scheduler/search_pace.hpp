@@ -1,7 +1,7 @@
-// SearchPace: how much time a search may take, where that is not the wall clock's: processor time,
-// say. It may also hold the search up.
+// SearchPace: how much time a search may take, by another clock than the wall clock (processor
+// time, say). It may also make the search wait.
 //
-// Thread rule: of the thread that searches.
+// Thread rule: called by the thread that searches.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,10 @@ namespace ebbtide::scheduler {
 class SearchPace {
  public:
   virtual ~SearchPace() = default;
-  // A search begins. A plan may take several, one after the other, each for so long.
+  // A search begins, and may take so long. A plan may need several searches, one after the other.
   virtual void begin(std::chrono::nanoseconds longest) = 0;
-  // Asked now and then, and must be quick. Is its time over? Waits where it is to go on later.
+  // Is the search's time over? Asked often, so it must be quick. Waits where the search may only
+  // go on later.
   virtual bool isOver() = 0;
 };
 

@@ -25,7 +25,7 @@ struct Simulation {
 class SimulationWatcher {
  public:
   virtual ~SimulationWatcher() = default;
-  // Bytes of a value become live or end; from the start on, whose graph inputs are told first.
+  // Bytes of a value become live or end. The graph inputs of the start are told first.
   virtual void onLive(ValueId value, Bytes change) = 0;
   // A run or a fetch is at its most, `live_bytes` with what is fixed; `at_ns`: when it ends, of all
   // runs so far.

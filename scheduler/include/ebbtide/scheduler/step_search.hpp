@@ -39,7 +39,7 @@ class StepSearch {
     std::optional<std::int64_t> work = {};
     const std::atomic<bool>* cancelled = nullptr;  // true: nobody waits for the plan any more
     const Planner* in_its_place = nullptr;         // searches, and outlives this; nullptr: it does
-    SearchPace* pace = nullptr;  // of best(): by it planning_time passes; nullptr: by the clock
+    SearchPace* pace = nullptr;  // of best(): measures planning_time; nullptr: the clock does
   };
   using Tell = std::function<void(const std::string& text)>;
 

@@ -1,5 +1,5 @@
-// What orders of nodes by subsets (dynamic programs over all of them) have in common: at most 32
-// nodes, a set of them is the bits of a number.
+// Shared by dynamic programs over all subsets of nodes, which find an order of the nodes: at most
+// 32 nodes, so a subset is the bits of a number.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace ebbtide::scheduler {
 
-// Of each node the set of its neighbours.
+// For each node, the set of its neighbours.
 inline std::vector<std::uint32_t> neighbourSets(const Neighbours& graph) {
   std::vector<std::uint32_t> adjacent(graph.size(), 0);
   for (std::size_t v = 0; v < graph.size(); ++v) {
@@ -19,7 +19,7 @@ inline std::vector<std::uint32_t> neighbourSets(const Neighbours& graph) {
   return adjacent;
 }
 
-// `last`: of each set the node that comes last in the best order of it.
+// `last`: for each set, the node that comes last in the set's best order.
 inline std::vector<std::int32_t> orderBy(const std::vector<std::uint8_t>& last, std::size_t nodes) {
   std::vector<std::int32_t> order(nodes);
   auto set = static_cast<std::uint32_t>(last.size() - 1);
