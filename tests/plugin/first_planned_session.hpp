@@ -25,9 +25,10 @@ class FirstPlannedSession : public ControlledSession {
   }
 
   std::shared_ptr<const Plan> inForce() { return inForce(trace_); }
-  // Without a step.
+  // Without a step. The search's thread has the lowest priority: beside others it takes minutes
+  // under a sanitizer.
   std::shared_ptr<const Plan> awaitOther(const std::shared_ptr<const Plan>& plan) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
     while (inForce() == plan && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_NE(inForce(), plan);
@@ -42,7 +43,7 @@ class FirstPlannedSession : public ControlledSession {
       const auto held = session_->guard().hold();
       return session_->plans().polishes(held);
     };
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
     while (polishes() && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     EXPECT_FALSE(polishes());

@@ -50,12 +50,12 @@ class HeldSearch : public scheduler::Planner {
   void awaitBegun(int searches) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(
-        changed_.wait_for(lock, std::chrono::seconds(60), [&] { return begun_ >= searches; }))
+        changed_.wait_for(lock, std::chrono::minutes(10), [&] { return begun_ >= searches; }))
         << "begun: " << begun_;
   }
   void awaitCut(int searches) {
     std::unique_lock lock(mutex_);
-    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::seconds(60), [&] { return cut_ >= searches; }))
+    EXPECT_TRUE(changed_.wait_for(lock, std::chrono::minutes(10), [&] { return cut_ >= searches; }))
         << "cut: " << cut_;
   }
   // All that have begun.
