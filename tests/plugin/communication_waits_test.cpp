@@ -88,7 +88,10 @@ TEST_F(CommunicationWaitsTest, OldOnesAreOverwritten) {
 TEST_F(CommunicationWaitsTest, ThreadsAddAndReadAtOnce) {
   constexpr int kWriters = 4;
   constexpr std::int64_t kEach = 15'000;
+  // A wait that found no place holds up those behind it, until half of all places came after it.
+  constexpr std::int64_t kAfter = kKept / 2, kAll = kWriters * kEach + kAfter;
   std::atomic<int> writing{kWriters};
+  std::atomic<bool> over{false};
   std::vector<std::thread> threads;
   for (int writer = 0; writer < kWriters; ++writer) {
     threads.emplace_back([&, writer] {
@@ -100,10 +103,10 @@ TEST_F(CommunicationWaitsTest, ThreadsAddAndReadAtOnce) {
   for (auto& total : seen) {
     threads.emplace_back([&] {
       std::vector<CommunicationWait> out(512);
-      std::vector<bool> had(kWriters * kEach);
+      std::vector<bool> had(kAll);
       std::uint64_t cursor = 0;
       for (bool last = false; !last;) {
-        last = writing == 0;
+        last = over;
         for (;;) {
           const auto read = waits_->since(cursor, out.data(), out.size());
           for (std::size_t i = 0; i < read.copied; ++i) {
@@ -118,8 +121,11 @@ TEST_F(CommunicationWaitsTest, ThreadsAddAndReadAtOnce) {
       }
     });
   }
+  while (writing > 0) std::this_thread::yield();
+  for (std::int64_t i = kWriters * kEach; i < kAll; ++i) waits_->add(numbered(i));
+  over = true;
   for (auto& thread : threads) thread.join();
-  for (const std::uint64_t total : seen) EXPECT_EQ(total, kWriters * kEach);
+  for (const std::uint64_t total : seen) EXPECT_EQ(total, kAll);
 }
 
 TEST(CoveredNs, OverlapsCountOnce) {
