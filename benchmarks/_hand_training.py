@@ -29,7 +29,7 @@ def mlp() -> Callable[[], None]:
 
 
 def chain() -> Callable[[], None]:
-    """Small operators, each of which saves what it reads: what is dropped is run again alone."""
+    """Small operators. Each saves its input, so a replay runs one operator alone."""
     scale = nn.Parameter(torch.ones(CHAIN_SHAPE[1]))
     optimizer = torch.optim.SGD([scale], lr=0.01)
     batch = torch.randn(CHAIN_SHAPE)

@@ -93,7 +93,7 @@ class PlacedLane {
   };
   using Held = std::lock_guard<SpinLock>;      // of lock_
   using Paging = std::lock_guard<std::mutex>;  // of paging_
-  // Either of them keeps holes and top as they are.
+  // Either lock keeps holes and top as they are.
   struct EitherHeld {
     EitherHeld(const Held& /*held*/) noexcept {}
     EitherHeld(const Paging& /*paging*/) noexcept {}

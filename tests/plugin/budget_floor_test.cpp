@@ -191,8 +191,8 @@ TEST(BudgetFloor, IsImpossibleWhenTheThirdStepMoreBegins) {
   EXPECT_EQ(floor.state(), State::kImpossible);
 }
 
-// Each step begins with a base of its own and goes over; the first ones of them are not recorded,
-// as another thread's is. The fourth begin refuses, or the one after the first step that tells.
+// Each step begins with a base of its own and goes over. The first steps are not recorded, as
+// another thread's step is. The fourth begin refuses, or the one after the first step that tells.
 TEST(BudgetFloor, StepsThatCouldNotBeRecordedCountForTheSearchOfTheirThread) {
   const std::thread::id trains = std::this_thread::get_id();
   for (int unrecorded = 0; unrecorded <= 5; ++unrecorded) {

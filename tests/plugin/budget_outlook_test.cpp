@@ -84,8 +84,8 @@ TEST_F(BudgetOutlookTest, TwoBudgetsAreForeseen) {
   EXPECT_LT(run.smallest.budget_bytes, run.half.budget_bytes);
 }
 
-// Of 100 MiB, 40 of which are saved, 80 stay, and a MiB is kept free. What steps need at least
-// nobody has told.
+// The peak is 100 MiB, and 40 MiB are saved: half leaves 80, and a MiB is kept free. Nobody has
+// told what steps need at least.
 TEST_F(BudgetOutlookTest, UntilTheBaseIsThereHalfIsToldWithoutAPlan) {
   steps_ = kStepsForOutlook - 1;
   outlook_.foresee(trace_, graph_);

@@ -73,6 +73,16 @@ class ControlledSession : public testing::Test {
     end(start, /*recorded=*/true, &trace);
     return start.plan;
   }
+  // A step on a trusted plan, to its end.
+  void follow(const StepStart& start) {
+    session_->releaseLog(start.log);
+    StepSummary summary;
+    summary.opened = start.opened;
+    summary.had_backward = summary.recorded = summary.observed = summary.trusted = true;
+    summary.plan = start.plan;
+    summary.trace = trace_;
+    session_->endStep(std::move(summary));
+  }
   void end(const StepStart& start, bool recorded = true, const scheduler::Trace* trace = nullptr) {
     session_->releaseLog(start.log);
     StepSummary summary;

@@ -95,7 +95,7 @@ TEST(EventLog, CountsBackwardPasses) {
   EXPECT_EQ(log.passes(), 2);
 }
 
-// Half of them, 16 at least: 15 of 15, 15 of 16, 15 of 30 and of 31, 16 of 31.
+// Half of at least 16 saved tensors: released are 15 of 15, 15 of 16, 15 of 30 and of 31, 16 of 31.
 TEST(EventLog, LosesUsesThatAreLetGoOfInAForwardPass) {
   EventLog log(0);
   const auto save = [&log](int uses) {

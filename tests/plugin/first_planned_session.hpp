@@ -77,16 +77,6 @@ class FirstPlannedSession : public ControlledSession {
     search_.awaitBegun(1);
     return inForce();
   }
-  // A step on a trusted plan, to its end.
-  void follow(const StepStart& start) {
-    session_->releaseLog(start.log);
-    StepSummary summary;
-    summary.opened = start.opened;
-    summary.had_backward = summary.recorded = summary.observed = summary.trusted = true;
-    summary.plan = start.plan;
-    summary.trace = trace_;
-    session_->endStep(std::move(summary));
-  }
   // Per op of the graph: does this plan replay it?
   std::vector<bool> firstsOps(const Plan& plan) const {
     std::vector<bool> replayed;

@@ -56,7 +56,7 @@ TEST(PolishingTest, IsUnderWayUntilWhatItFoundIsTaken) {
   EXPECT_FALSE(polishing.isOver());
 }
 
-// What is over before it is taken says so.
+// A search that has ended is over, though nobody has taken its result.
 TEST(PolishingTest, IsOverAfterItsSearch) {
   Polishing polishing;
   polishing.begin([] { return foundBy("it"); });

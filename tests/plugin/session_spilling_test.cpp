@@ -19,17 +19,6 @@ class SessionSpillingTest : public test::ControlledSession {
   std::shared_ptr<const Plan> inForce() { return session_->planFor(trace_.ops.front().signature); }
   // Whatever was asked before has been answered: the planning thread refuses this after that.
   void settle() { EXPECT_EQ(post("/v1/budget", {{"budget", 1}}).status, 409); }
-  // On a trusted plan, to its end.
-  void follow() {
-    const StepStart start = session_->beginStep();
-    session_->releaseLog(start.log);
-    StepSummary summary;
-    summary.opened = start.opened;
-    summary.had_backward = summary.recorded = summary.observed = summary.trusted = true;
-    summary.plan = start.plan;
-    summary.trace = trace_;
-    session_->endStep(std::move(summary));
-  }
 };
 
 // ENOENT is 2. Said once, however often it fails; each error has it.
@@ -69,7 +58,7 @@ TEST_F(SessionSpillingTest, WhereNoPlanFitsTheStepThatFollowsTheBestOneIsJudged)
   ASSERT_FALSE(plan->feasible);
   EXPECT_FALSE(session_->verifiesWithinBudget());
   session_->verified(*plan, true);
-  follow();
+  follow(session_->beginStep());
   EXPECT_TRUE(session_->verifiesWithinBudget());
   EXPECT_GE(session_->budgets().verdict().floorBytes(), plan->predicted_peak_bytes);
   EXPECT_FALSE(session_->stopRequested());

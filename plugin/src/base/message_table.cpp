@@ -45,7 +45,7 @@ constexpr auto kMessages = std::to_array<Message>({
      "wait for the error that names it"},
     {"EB72", "step … went over the budget of … again",
      "steps went over the budget, later ones began with less and held it, and now one went "
-     "over it again. What is needed counts all of them",
+     "over it again. The named need counts all these steps",
      "wait for the error that names the budget that trains"},
     {"EB08", "what lives when a step begins has grown from …",
      "more is kept: from step to step (a history, a list of outputs), or at once and now and then "

@@ -99,10 +99,10 @@ class StepPlacement {
   bool in_backward_ = false;
   std::shared_ptr<const Course> placed_;    // whose addresses are taken; nullptr: none
   int passes_to_come_ = 0;                  // after its step
-  bool is_pass_ = false;                    // what runs is taken for one of them
+  bool is_pass_ = false;                    // the step that runs counts as such a pass
   std::shared_ptr<const Course> recorded_;  // that the recording is for; nullptr: none
   int recorded_steps_ = 0;                  // that have begun
-  int recorded_passes_ = 0;                 // after the first of them
+  int recorded_passes_ = 0;                 // after the first recorded step
   std::shared_ptr<const Course> work_course_;
   int work_passes_ = 0;
   allocator::RecordedStep work_;
