@@ -204,7 +204,7 @@ void* PlacedLane::lend(std::size_t request_bytes) noexcept {
 
 // Most places are low. No units where no range is long enough. The lock is only held for one
 // range after the other, so what is found may have been taken since.
-PlacedLane::UnitRange PlacedLane::highestFree(std::uint32_t units) const noexcept {
+UnitRange PlacedLane::highestFree(std::uint32_t units) const noexcept {
   UnitRange found{0, 0};
   for (std::uint32_t unit = 0;;) {
     const Held held(lock_);

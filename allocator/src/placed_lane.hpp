@@ -14,7 +14,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include "ebbtide/allocator/budget_tracker.hpp"
 #include "ebbtide/allocator/placed_resource.hpp"
@@ -23,6 +22,7 @@
 #include "ebbtide/allocator/spin_lock.hpp"
 #include "reservation.hpp"
 #include "unit_bitmap.hpp"
+#include "unit_range.hpp"
 
 namespace ebbtide::allocator {
 
@@ -86,11 +86,6 @@ class PlacedLane {
   void unlockAfterFork() noexcept;
 
  private:
-  struct UnitRange {
-    std::uint32_t begin, units;
-
-    std::int64_t end() const noexcept { return std::int64_t{begin} + units; }
-  };
   using Held = std::lock_guard<SpinLock>;      // of lock_
   using Paging = std::lock_guard<std::mutex>;  // of paging_
   // Either lock keeps holes and top as they are.
@@ -133,10 +128,8 @@ class PlacedLane {
   void fill(const Held&, const UnitRange& hole, const UnitRange& wanted) noexcept;
   template <typename Visit>
   void forEachFreeRun(Visit&& visit) const;
-  std::vector<UnitRange> freeRuns(const Paging&, Bytes need_bytes) const;
-  std::vector<UnitRange> nextPlaces(std::size_t count) const;
-  static std::vector<UnitRange> without(const std::vector<UnitRange>& places,
-                                        const std::vector<UnitRange>& runs);
+  UnitRanges freeRuns(const Paging&, Bytes need_bytes) const;
+  UnitRanges nextPlaces(std::size_t count) const;
   Bytes unmapSome(const Paging& paging, Bytes need_bytes) noexcept;
 
   AddressSpace& space_;

@@ -36,8 +36,8 @@ bool PlacedLane::lacksOnlyPages(const Held&, const UnitRange& wanted) const noex
 }
 
 // The pages that it lies on, and on both sides what makes up a step.
-PlacedLane::UnitRange PlacedLane::pagesFor(EitherHeld, const UnitRange& wanted,
-                                           std::uint32_t step_units) const noexcept {
+UnitRange PlacedLane::pagesFor(EitherHeld, const UnitRange& wanted,
+                               std::uint32_t step_units) const noexcept {
   const std::uint32_t first = wanted.begin / step_units * step_units;
   const Bytes end = std::min<Bytes>(roundUp(wanted.end(), step_units), top_);
   return {first, static_cast<std::uint32_t>(end - first)};
@@ -175,8 +175,8 @@ void PlacedLane::forEachFreeRun(Visit&& visit) const {
 }
 
 // The pages of the next places, disjoint and in the order of addresses.
-std::vector<PlacedLane::UnitRange> PlacedLane::nextPlaces(std::size_t count) const {
-  std::vector<UnitRange> places;
+UnitRanges PlacedLane::nextPlaces(std::size_t count) const {
+  UnitRanges places;
   places.reserve(count);
   {
     const Held held(lock_);
@@ -188,49 +188,15 @@ std::vector<PlacedLane::UnitRange> PlacedLane::nextPlaces(std::size_t count) con
       places.push_back(pagesFor(held, {block.offset_units, block.units}, page_units_));
     }
   }
-  std::sort(places.begin(), places.end(),
-            [](const UnitRange& left, const UnitRange& right) { return left.begin < right.begin; });
-  std::size_t joined = 0;
-  for (const UnitRange& place : places) {
-    if (joined > 0 && place.begin <= places[joined - 1].end()) {
-      UnitRange& last = places[joined - 1];
-      const std::int64_t end = std::max(last.end(), place.end());
-      last.units = static_cast<std::uint32_t>(end - last.begin);
-    } else {
-      places[joined++] = place;
-    }
-  }
-  places.resize(joined);
-  return places;
-}
-
-// What of the runs lies in no place. Each in the order of addresses, the result too.
-std::vector<PlacedLane::UnitRange> PlacedLane::without(const std::vector<UnitRange>& places,
-                                                       const std::vector<UnitRange>& runs) {
-  std::vector<UnitRange> rest;
-  auto place = places.begin();
-  for (const UnitRange& run : runs) {
-    std::int64_t from = run.begin;
-    const auto keep = [&](std::int64_t to) {
-      if (from >= to) return;
-      rest.push_back({static_cast<std::uint32_t>(from), static_cast<std::uint32_t>(to - from)});
-    };
-    while (place != places.end() && place->end() <= run.begin) ++place;
-    for (auto in_way = place; in_way != places.end() && in_way->begin < run.end(); ++in_way) {
-      keep(in_way->begin);
-      from = std::max(from, in_way->end());
-    }
-    keep(run.end());
-  }
-  return rest;
+  return joined(std::move(places));
 }
 
 // So many bytes, if there are, that the step needs last; the longest first.
-std::vector<PlacedLane::UnitRange> PlacedLane::freeRuns(const Paging&, Bytes need_bytes) const {
-  std::vector<UnitRange> runs;
+UnitRanges PlacedLane::freeRuns(const Paging&, Bytes need_bytes) const {
+  UnitRanges runs;
   forEachFreeRun([&](const UnitRange& run) { runs.push_back(run); });
   for (std::size_t count = kFewestAhead; count <= kMostAhead; count *= 4) {
-    std::vector<UnitRange> later = without(nextPlaces(count), runs);
+    UnitRanges later = without(runs, nextPlaces(count));
     Bytes units = 0;
     for (const UnitRange& run : later) units += run.units;
     if (units * kUnitBytes < need_bytes) break;
@@ -248,7 +214,7 @@ Bytes PlacedLane::unmapFree(Bytes need_bytes) noexcept {
 }
 
 Bytes PlacedLane::unmapSome(const Paging& paging, Bytes need_bytes) noexcept {
-  std::vector<UnitRange> runs;
+  UnitRanges runs;
   try {
     runs = freeRuns(paging, need_bytes);
   } catch (const std::bad_alloc&) {
