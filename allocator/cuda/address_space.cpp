@@ -37,8 +37,8 @@ void* CudaAddressSpace::reserve(Bytes bytes) noexcept {
   const DriverScope scope(device_);
   Address begin = 0;
   const auto alignment = std::max(kAlignment, static_cast<std::size_t>(device_.page_bytes));
-  if (device_.driver->addressReserve(&begin, static_cast<std::size_t>(bytes), alignment, 0, 0) !=
-      CUDA_SUCCESS) {
+  if (device_.driver->pages.addressReserve(&begin, static_cast<std::size_t>(bytes), alignment, 0,
+                                           0) != CUDA_SUCCESS) {
     return nullptr;
   }
   try {
@@ -46,7 +46,7 @@ void* CudaAddressSpace::reserve(Bytes bytes) noexcept {
     const std::lock_guard lock(mutex_);
     reservations_[begin] = {.bytes = bytes, .mapped = std::vector<bool>(pages)};
   } catch (const std::bad_alloc&) {
-    device_.driver->addressFree(begin, static_cast<std::size_t>(bytes));
+    device_.driver->pages.addressFree(begin, static_cast<std::size_t>(bytes));
     return nullptr;
   }
   return pointerTo(begin);
@@ -67,16 +67,16 @@ void CudaAddressSpace::release(void* begin, Bytes bytes) noexcept {
     unmapPages(address(begin) + page * static_cast<std::size_t>(device_.page_bytes),
                device_.page_bytes);
   }
-  device_.driver->addressFree(address(begin), static_cast<std::size_t>(bytes));
+  device_.driver->pages.addressFree(address(begin), static_cast<std::size_t>(bytes));
 }
 
 bool CudaAddressSpace::mapPage(Address at) noexcept {
   const CUmemAllocationProp properties = pageProperties(device_);
   const auto bytes = static_cast<std::size_t>(device_.page_bytes);
   CUmemGenericAllocationHandle handle = 0;
-  if (device_.driver->create(&handle, bytes, &properties, 0) != CUDA_SUCCESS) return false;
-  const bool mapped = device_.driver->map(at, bytes, 0, handle, 0) == CUDA_SUCCESS;
-  device_.driver->release(handle);
+  if (device_.driver->pages.create(&handle, bytes, &properties, 0) != CUDA_SUCCESS) return false;
+  const bool mapped = device_.driver->pages.map(at, bytes, 0, handle, 0) == CUDA_SUCCESS;
+  device_.driver->pages.release(handle);
   return mapped;
 }
 
@@ -96,8 +96,8 @@ bool CudaAddressSpace::map(void* begin, Bytes bytes) noexcept {
 
 bool CudaAddressSpace::grantAccess(Address begin, Bytes bytes) noexcept {
   const std::lock_guard lock(mutex_);
-  return device_.driver->setAccess(begin, static_cast<std::size_t>(bytes), access_.data(),
-                                   access_.size()) == CUDA_SUCCESS;
+  return device_.driver->pages.setAccess(begin, static_cast<std::size_t>(bytes), access_.data(),
+                                         access_.size()) == CUDA_SUCCESS;
 }
 
 void CudaAddressSpace::unmap(void* begin, Bytes bytes) noexcept {
@@ -107,10 +107,10 @@ void CudaAddressSpace::unmap(void* begin, Bytes bytes) noexcept {
 }
 
 void CudaAddressSpace::unmapPages(Address begin, Bytes bytes) noexcept {
-  if (device_.driver->unmap(begin, static_cast<std::size_t>(bytes)) == CUDA_SUCCESS) return;
+  if (device_.driver->pages.unmap(begin, static_cast<std::size_t>(bytes)) == CUDA_SUCCESS) return;
   const auto page = static_cast<std::size_t>(device_.page_bytes);
   for (Bytes done = 0; done < bytes; done += device_.page_bytes) {
-    device_.driver->unmap(begin + static_cast<Address>(done), page);
+    device_.driver->pages.unmap(begin + static_cast<Address>(done), page);
   }
 }
 
@@ -134,7 +134,7 @@ bool CudaAddressSpace::allowPeer(int ordinal) noexcept {
   for (const auto& [begin, reservation] : reservations_) {
     for (std::size_t at = 0; at < reservation.mapped.size(); ++at) {
       if (reservation.mapped[at] &&
-          device_.driver->setAccess(begin + at * page, page, &access, 1) != CUDA_SUCCESS) {
+          device_.driver->pages.setAccess(begin + at * page, page, &access, 1) != CUDA_SUCCESS) {
         return false;
       }
     }
@@ -153,12 +153,12 @@ std::optional<std::vector<int>> CudaAddressSpace::exportPages(const void* begin,
   for (Address at = address(begin) / page * page; at < end; at += page) {
     CUmemGenericAllocationHandle handle = 0;
     int file = -1;
-    if (device_.driver->retainHandle(&handle, pointerTo(at)) == CUDA_SUCCESS) {
-      if (device_.driver->exportHandle(&file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR,
-                                       0) != CUDA_SUCCESS) {
+    if (device_.driver->pages.retainHandle(&handle, pointerTo(at)) == CUDA_SUCCESS) {
+      if (device_.driver->pages.exportHandle(
+              &file, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0) != CUDA_SUCCESS) {
         file = -1;
       }
-      device_.driver->release(handle);
+      device_.driver->pages.release(handle);
     }
     if (file < 0) {
       for (const int opened : files) ::close(opened);
@@ -174,13 +174,13 @@ std::optional<std::vector<int>> CudaAddressSpace::exportPages(const void* begin,
 bool CudaAddressSpace::importPage(Address at, int file) noexcept {
   CUmemGenericAllocationHandle handle = 0;
   const auto as_handle = pointerTo(static_cast<CUdeviceptr>(file));
-  if (device_.driver->importHandle(&handle, as_handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) !=
-      CUDA_SUCCESS) {
+  if (device_.driver->pages.importHandle(
+          &handle, as_handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) != CUDA_SUCCESS) {
     return false;
   }
   const auto bytes = static_cast<std::size_t>(device_.page_bytes);
-  const bool mapped = device_.driver->map(at, bytes, 0, handle, 0) == CUDA_SUCCESS;
-  device_.driver->release(handle);
+  const bool mapped = device_.driver->pages.map(at, bytes, 0, handle, 0) == CUDA_SUCCESS;
+  device_.driver->pages.release(handle);
   return mapped;
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 bool attribute(const Driver& driver, CUdevice device, CUdevice_attribute which) {
   int value = 0;
-  return driver.deviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value != 0;
+  return driver.contexts.deviceGetAttribute(&value, which, device) == CUDA_SUCCESS && value != 0;
 }
 
 // What the device says it supports the system may refuse all the same (a container, say): a page is
@@ -22,8 +22,8 @@ void settleFlags(const Driver& driver, Device& device) {
     const CUmemAllocationProp properties = pageProperties(device);
     CUmemGenericAllocationHandle handle = 0;
     const auto bytes = static_cast<std::size_t>(device.page_bytes);
-    if (driver.create(&handle, bytes, &properties, 0) == CUDA_SUCCESS) {
-      driver.release(handle);
+    if (driver.pages.create(&handle, bytes, &properties, 0) == CUDA_SUCCESS) {
+      driver.pages.release(handle);
       return;
     }
   }
@@ -38,14 +38,18 @@ DeviceResult refused(int ordinal, const std::string& why) {
 MemoryInfo Device::memoryInfo() const noexcept {
   const DriverScope scope(*this);
   std::size_t free = 0, total = 0;
-  if (driver->memoryInfo(&free, &total) != CUDA_SUCCESS) return {};
+  if (driver->contexts.memoryInfo(&free, &total) != CUDA_SUCCESS) return {};
   return {.free_bytes = static_cast<Bytes>(free), .total_bytes = static_cast<Bytes>(total)};
 }
 
 DeviceResult openDevice(const Driver& driver, int ordinal) {
   CUdevice handle = 0;
-  if (driver.init(0) != CUDA_SUCCESS) return refused(ordinal, "is not there: CUDA does not start");
-  if (driver.deviceGet(&handle, ordinal) != CUDA_SUCCESS) return refused(ordinal, "is not there");
+  if (driver.contexts.init(0) != CUDA_SUCCESS) {
+    return refused(ordinal, "is not there: CUDA does not start");
+  }
+  if (driver.contexts.deviceGet(&handle, ordinal) != CUDA_SUCCESS) {
+    return refused(ordinal, "is not there");
+  }
   if (!attribute(driver, handle, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
     return refused(ordinal, "has no virtual memory management");
   }
@@ -56,13 +60,14 @@ DeviceResult openDevice(const Driver& driver, int ordinal) {
       attribute(driver, handle, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
   device.shareable =
       attribute(driver, handle, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
-  if (driver.primaryContextRetain(&device.context, handle) != CUDA_SUCCESS) {
+  if (driver.contexts.primaryContextRetain(&device.context, handle) != CUDA_SUCCESS) {
     return refused(ordinal, "gives no context: its memory may be full");
   }
   const CUmemAllocationProp properties = pageProperties(device);
   std::size_t page = 0;
   const DriverScope scope(device);
-  if (driver.granularity(&page, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) != CUDA_SUCCESS ||
+  if (driver.pages.granularity(&page, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM) !=
+          CUDA_SUCCESS ||
       !std::has_single_bit(page)) {
     return refused(ordinal, "does not tell the size of its pages");
   }
@@ -84,14 +89,14 @@ CUmemAllocationProp pageProperties(const Device& device) noexcept {
 }
 
 DriverScope::DriverScope(const Device& device) noexcept
-    : driver_(*device.driver), pushed_(driver_.contextPush(device.context) == CUDA_SUCCESS) {
-  driver_.exchangeCaptureMode(&mode_);
+    : driver_(*device.driver), pushed_(driver_.contexts.push(device.context) == CUDA_SUCCESS) {
+  driver_.contexts.exchangeCaptureMode(&mode_);
 }
 
 DriverScope::~DriverScope() {
-  driver_.exchangeCaptureMode(&mode_);
+  driver_.contexts.exchangeCaptureMode(&mode_);
   CUcontext popped = nullptr;
-  if (pushed_) driver_.contextPop(&popped);
+  if (pushed_) driver_.contexts.pop(&popped);
 }
 
 }  // namespace ebbtide::allocator::cuda

@@ -31,7 +31,7 @@ bool isReal(StreamEvents::Event event) noexcept {
 
 CudaStreamEvents::~CudaStreamEvents() {
   const DriverScope scope(device_);
-  for (const CUevent event : idle_) device_.driver->eventDestroy(event);
+  for (const CUevent event : idle_) device_.driver->events.destroy(event);
 }
 
 CUevent CudaStreamEvents::take() noexcept {
@@ -44,7 +44,9 @@ CUevent CudaStreamEvents::take() noexcept {
     }
   }
   CUevent event = nullptr;
-  if (device_.driver->eventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return nullptr;
+  if (device_.driver->events.create(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) {
+    return nullptr;
+  }
   return event;
 }
 
@@ -54,7 +56,7 @@ void CudaStreamEvents::giveBack(CUevent event) noexcept {
     idle_.push_back(event);
   } catch (const std::bad_alloc&) {
     const DriverScope scope(device_);
-    device_.driver->eventDestroy(event);
+    device_.driver->events.destroy(event);
   }
 }
 
@@ -62,13 +64,13 @@ StreamEvents::Event CudaStreamEvents::record(Stream stream) noexcept {
   const DriverScope scope(device_);
   const CUstream handle = cuda::handleOf(stream);
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-  if (device_.driver->streamIsCapturing(handle, &capture) != CUDA_SUCCESS ||
+  if (device_.driver->events.streamIsCapturing(handle, &capture) != CUDA_SUCCESS ||
       capture != CU_STREAM_CAPTURE_STATUS_NONE) {
     return Event::kNone;
   }
   const CUevent event = take();
   if (event == nullptr) return Event::kNone;
-  if (device_.driver->eventRecord(event, handle) != CUDA_SUCCESS) {
+  if (device_.driver->events.record(event, handle) != CUDA_SUCCESS) {
     giveBack(event);
     return Event::kNone;
   }
@@ -79,7 +81,7 @@ bool CudaStreamEvents::isDone(Event event) noexcept {
   if (event == Event::kDone) return true;
   if (event == Event::kNone) return false;
   const DriverScope scope(device_);
-  return device_.driver->eventQuery(handleOf(event)) == CUDA_SUCCESS;
+  return device_.driver->events.query(handleOf(event)) == CUDA_SUCCESS;
 }
 
 void CudaStreamEvents::recycle(Event event) noexcept {
@@ -88,14 +90,14 @@ void CudaStreamEvents::recycle(Event event) noexcept {
 
 bool CudaStreamEvents::synchronize(std::chrono::nanoseconds most) noexcept {
   const DriverScope scope(device_);
-  const CUevent event = device_.driver->contextRecordEvent == nullptr ? nullptr : take();
+  const CUevent event = device_.driver->contexts.recordEvent == nullptr ? nullptr : take();
   CUresult recorded = CUDA_ERROR_NOT_SUPPORTED;
-  if (event != nullptr) recorded = device_.driver->contextRecordEvent(device_.context, event);
+  if (event != nullptr) recorded = device_.driver->contexts.recordEvent(device_.context, event);
   bool done = false;
   if (recorded == CUDA_SUCCESS) {
     done = waitFor(event, most);
   } else if (!isOfCapture(recorded)) {
-    done = device_.driver->contextSynchronize() == CUDA_SUCCESS;
+    done = device_.driver->contexts.synchronize() == CUDA_SUCCESS;
   }
   if (event != nullptr) giveBack(event);
   return done;
@@ -105,11 +107,11 @@ bool CudaStreamEvents::waitFor(CUevent event, std::chrono::nanoseconds most) noe
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   std::chrono::microseconds pause{1};
-  CUresult state = device_.driver->eventQuery(event);
+  CUresult state = device_.driver->events.query(event);
   while (state == CUDA_ERROR_NOT_READY && Clock::now() - begin < most) {
     std::this_thread::sleep_for(pause);
     pause = std::min(2 * pause, std::chrono::microseconds{200});
-    state = device_.driver->eventQuery(event);
+    state = device_.driver->events.query(event);
   }
   return state == CUDA_SUCCESS;
 }

@@ -246,7 +246,7 @@ void ExtentMap::settleAsBefore(ExtentId run, const UnitRanges& missing) noexcept
 // -----------------------------------------------------------------------------------------------
 // pages
 
-ExtentMap::UnitRange ExtentMap::wholePagesOf(ExtentId id) const noexcept {
+UnitRange ExtentMap::wholePagesOf(ExtentId id) const noexcept {
   const Extent& extent = extents_[id];
   const auto begin = static_cast<std::uint32_t>(roundUp(extent.begin, page_units_));
   const std::uint32_t end = (extent.begin + extent.units) / page_units_ * page_units_;

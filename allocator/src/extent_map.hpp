@@ -7,12 +7,13 @@
 // under its lock.
 #pragma once
 
-#include <vector>
+#include <cstdint>
 
 #include "extent.hpp"
 #include "free_bins.hpp"
 #include "size_class.hpp"
 #include "sparse_array.hpp"
+#include "unit_range.hpp"
 
 namespace ebbtide::allocator {
 
@@ -36,10 +37,6 @@ class ExtentMap {
   // For a block that needs pages: the run of free and unmapped neighbours that lacks least. Taken
   // as one kBusy extent; `missing` gets what has to be mapped in it, and may be up to the next
   // multiple of round_units more than necessary. 0 if the addresses are used up.
-  struct UnitRange {
-    std::uint32_t begin, units;
-  };
-  using UnitRanges = std::vector<UnitRange>;
   ExtentId takeRun(std::uint32_t units, std::uint32_t round_units, UnitRanges& missing);
   // All of it is mapped now: a block of so many units at its front; the rest is free.
   void settleAsBlock(ExtentId run, std::uint32_t units) noexcept;

@@ -34,9 +34,9 @@ struct PlacedResource::Impl {
     const std::size_t count = lane_count.load(std::memory_order_acquire);
     for (std::size_t i = 0; i < count; ++i) visit(*lanes[i].load(std::memory_order_relaxed));
   }
-  std::int64_t sumOf(std::int64_t PlacedLane::Counters::*counter) const noexcept {
-    std::int64_t sum = 0;
-    forEachLane([&](PlacedLane& lane) { sum += lane.counters().*counter; });
+  PlacementCounts counts() const noexcept {
+    PlacementCounts sum;
+    forEachLane([&](PlacedLane& lane) { sum += lane.counts(); });
     return sum;
   }
   PlacedLane* laneOf(Stream stream) const noexcept;
@@ -108,7 +108,9 @@ Bytes PlacedResource::Impl::unmapFree(Bytes need_bytes, const PlacedLane* but) n
   finishDeferred();
   Bytes unmapped = 0;
   forEachLane([&](PlacedLane& lane) {
-    if (&lane != but && unmapped < need_bytes) unmapped += lane.unmapFree(need_bytes - unmapped);
+    if (&lane != but && unmapped < need_bytes) {
+      unmapped += lane.pages().unmapFree(need_bytes - unmapped);
+    }
   });
   return unmapped;
 }
@@ -158,11 +160,11 @@ void PlacedResource::deallocate(void* block) noexcept {
     impl_->upstream.deallocate(block);
     return;
   }
-  const PlacedLane::Freed freed = lane->free(block);
-  if (freed == PlacedLane::Freed::kNone) {
+  const ArenaUnits::Freed freed = lane->free(block);
+  if (freed == ArenaUnits::Freed::kNone) {
     dieOfBadFree(block, "double free, or not the start of a block");
   }
-  if (freed == PlacedLane::Freed::kShared) {
+  if (freed == ArenaUnits::Freed::kShared) {
     const DeferredFrees::Outcome outcome = impl_->deferred.defer(block);
     if (outcome == DeferredFrees::Outcome::kUnknown) dieOfBadFree(block, "double free");
     if (outcome == DeferredFrees::Outcome::kFree) lane->release(block);
@@ -191,12 +193,12 @@ Bytes PlacedResource::unmapFree(Bytes need_bytes) noexcept {
 
 Bytes PlacedResource::freeBytes() const noexcept {
   Bytes bytes = 0;
-  impl_->forEachLane([&](PlacedLane& lane) { bytes += lane.freeBytes(); });
+  impl_->forEachLane([&](PlacedLane& lane) { bytes += lane.pages().freeBytes(); });
   return bytes;
 }
 
 void PlacedResource::describe(MappedExtents& out) const {
-  impl_->forEachLane([&](PlacedLane& lane) { lane.describe(out); });
+  impl_->forEachLane([&](PlacedLane& lane) { lane.pages().describe(lane.stream(), out); });
 }
 
 bool PlacedResource::owns(const void* pointer) const noexcept {
@@ -204,27 +206,19 @@ bool PlacedResource::owns(const void* pointer) const noexcept {
 }
 
 std::int64_t PlacedResource::placedBlocks() const noexcept {
-  return impl_->sumOf(&PlacedLane::Counters::placed);
+  return impl_->counts().placed;
 }
 std::int64_t PlacedResource::lentBlocks() const noexcept {
-  return impl_->sumOf(&PlacedLane::Counters::lent);
+  return impl_->counts().lent;
 }
 PlacedBytes PlacedResource::placedBytes() const noexcept {
-  PlacedBytes sum;
-  impl_->forEachLane([&](PlacedLane& lane) {
-    const PlacedBytes bytes = lane.counters().bytes;
-    sum.requested += bytes.requested;
-    sum.placed += bytes.placed;
-    sum.misplaced += bytes.misplaced;
-    sum.short_of_pages += bytes.short_of_pages;
-  });
-  return sum;
+  return impl_->counts().bytes;
 }
 std::int64_t PlacedResource::deviations() const noexcept {
-  return impl_->sumOf(&PlacedLane::Counters::deviations);
+  return impl_->counts().deviations;
 }
 std::int64_t PlacedResource::latePlaces() const noexcept {
-  return impl_->sumOf(&PlacedLane::Counters::late);
+  return impl_->counts().late;
 }
 
 std::optional<PlanDeviation> PlacedResource::firstDeviation(Stream stream) const noexcept {

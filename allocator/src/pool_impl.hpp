@@ -57,7 +57,7 @@ struct PoolResource::Impl {
   void* grow(StreamPool& pool, const Request& request, bool unmap_others) noexcept;
   void* growSmall(StreamPool& pool, const Request& request, bool unmap_others) noexcept;
   void* growLarge(StreamPool& pool, const Request& request, bool unmap_others) noexcept;
-  bool mapAll(StreamPool& pool, const ExtentMap::UnitRanges& missing) noexcept;
+  bool mapAll(StreamPool& pool, const UnitRanges& missing) noexcept;
   template <typename MapAll>
   bool obtain(Bytes bytes, bool unmap_others, MapAll&& map_all) noexcept;
   bool debit(Bytes bytes, bool unmap_others) noexcept;

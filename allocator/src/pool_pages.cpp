@@ -76,7 +76,7 @@ void* PoolResource::Impl::growLarge(StreamPool& pool, const Request& request,
   const Bytes bytes = Bytes{request.units} * kUnitBytes;
   const bool generous = !unmap_others && tracker.roomBytes() >= bytes + kRoomForGrowth;
   const Bytes step = std::max(page_bytes, generous ? kGrowthBytes : kUnitBytes);
-  ExtentMap::UnitRanges missing;
+  UnitRanges missing;
   ExtentId run = 0;
   try {
     const PoolLock lock(pool.mutex);
@@ -85,7 +85,7 @@ void* PoolResource::Impl::growLarge(StreamPool& pool, const Request& request,
   }
   if (run == 0) return nullptr;
   Bytes missing_bytes = 0;
-  for (const ExtentMap::UnitRange& range : missing) missing_bytes += range.units * kUnitBytes;
+  for (const UnitRange& range : missing) missing_bytes += range.units * kUnitBytes;
   keepSlackLow(missing_bytes);
   const bool mapped = obtain(missing_bytes, unmap_others, [&] { return mapAll(pool, missing); });
   const PoolLock lock(pool.mutex);
@@ -100,7 +100,7 @@ void* PoolResource::Impl::growLarge(StreamPool& pool, const Request& request,
   return pool.addressOf(pool.large[run].begin);
 }
 
-bool PoolResource::Impl::mapAll(StreamPool& pool, const ExtentMap::UnitRanges& missing) noexcept {
+bool PoolResource::Impl::mapAll(StreamPool& pool, const UnitRanges& missing) noexcept {
   for (std::size_t i = 0; i < missing.size(); ++i) {
     if (space.map(pool.addressOf(missing[i].begin), Bytes{missing[i].units} * kUnitBytes)) continue;
     while (i-- > 0) {

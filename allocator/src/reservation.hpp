@@ -1,7 +1,10 @@
 // Reservation: addresses of a space, for as long as it lives.
 #pragma once
 
+#include <cstdint>
+
 #include "ebbtide/allocator/address_space.hpp"
+#include "ebbtide/allocator/placed_sequence.hpp"
 
 namespace ebbtide::allocator {
 
@@ -24,6 +27,15 @@ class Reservation {
   Bytes bytes() const noexcept { return bytes_; }  // a multiple of kStep
   bool owns(const void* pointer) const noexcept {
     return pointer >= begin_ && pointer < begin_ + bytes_;
+  }
+  // By units of kUnitBytes, counted from the begin.
+  std::uint32_t units() const noexcept { return static_cast<std::uint32_t>(bytes_ / kUnitBytes); }
+  std::byte* addressOf(std::uint32_t unit) const noexcept {
+    return begin_ + Bytes{unit} * kUnitBytes;
+  }
+  std::uint32_t unitOf(const void* pointer) const noexcept {  // that it lies in
+    return static_cast<std::uint32_t>((static_cast<const std::byte*>(pointer) - begin_) /
+                                      kUnitBytes);
   }
   // A block still lives there: addresses and pages stay for good.
   void keep() noexcept { kept_ = true; }

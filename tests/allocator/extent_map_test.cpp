@@ -93,7 +93,7 @@ class ModelledMap {
   struct Pending {
     ExtentId id;
     std::uint32_t block_units;  // 0: pages that are to be unmapped
-    ExtentMap::UnitRanges missing;
+    UnitRanges missing;
   };
 
   static char letter(ExtentState state) {
@@ -173,7 +173,7 @@ class ModelledMap {
     ASSERT_GE(extent.units, units);
     std::uint32_t missing = 0;
     std::uint32_t at = extent.begin;
-    for (const ExtentMap::UnitRange& range : run.missing) {
+    for (const UnitRange& range : run.missing) {
       for (; at < range.begin; ++at) ASSERT_EQ(model_[at], kFree);
       for (; at < range.begin + range.units; ++at) ASSERT_EQ(model_[at], kUnmapped);
       missing += range.units;
@@ -226,7 +226,7 @@ class ModelledMap {
       becomeLive(map_.liveAt(begin), pending.block_units);
     } else {
       paint(begin, units, kFree);
-      for (const ExtentMap::UnitRange& range : pending.missing) {
+      for (const UnitRange& range : pending.missing) {
         paint(range.begin, range.units, kUnmapped);
       }
       map_.settleAsBefore(pending.id, pending.missing);
@@ -270,7 +270,7 @@ TEST_P(ExtentMapTest, DoesWhatAnArrayDoes) {
 // ├ unmapped 16 ┤ free 8 ├ unmapped 16 ┤ live ... : 40 need both sides of what is free.
 TEST(ExtentMapEdgeTest, ARunMayBeginAndEndUnmapped) {
   ExtentMap map(64, 1);
-  ExtentMap::UnitRanges missing;
+  UnitRanges missing;
   map.settleAsBlock(map.takeRun(64, 1, missing), 64);
   ASSERT_EQ(missing.size(), 1U);
   map.giveBack(map.liveAt(0));
@@ -302,7 +302,7 @@ TEST(ExtentMapEdgeTest, ARunMayBeginAndEndUnmapped) {
 TEST(ExtentMapEdgeTest, APageIsFoundBehindManyStretchesWithoutOne) {
   constexpr std::uint32_t kCount = 64;
   ExtentMap map(4096, 16);
-  ExtentMap::UnitRanges missing;
+  UnitRanges missing;
   map.settleAsBlock(map.takeRun(4096, 16, missing), 4096);
   map.giveBack(map.liveAt(0));
   // 8 units before each range of 24: it begins at 8, 8 + 40, ...; 40 i + 8 is a multiple of 16

@@ -51,7 +51,7 @@ TEST_F(CudaAddressSpaceTest, UnmapsOtherPiecesThanItMapped) {
 }
 
 TEST_F(CudaAddressSpaceTest, ADriverThatUnmapsOneMappingAtATimeIsServedPageByPage) {
-  driver_.unmap = [](CUdeviceptr at, std::size_t bytes) {
+  driver_.pages.unmap = [](CUdeviceptr at, std::size_t bytes) {
     return bytes == static_cast<std::size_t>(kPage) ? unmap(at, bytes) : CUDA_ERROR_INVALID_VALUE;
   };
   ASSERT_TRUE(space_.map(begin_, 3 * kPage));
@@ -101,13 +101,13 @@ TEST_F(CudaAddressSpaceTest, AReleaseTakesThePagesAlong) {
 
 // A page's file descriptor here is one of /dev/null; its number is not what counts.
 TEST_F(CudaAddressSpaceTest, PagesGoToAnotherProcessOneByOne) {
-  driver_.exportHandle = [](void* file, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
-                            unsigned long long) {
+  driver_.pages.exportHandle = [](void* file, CUmemGenericAllocationHandle,
+                                  CUmemAllocationHandleType, unsigned long long) {
     *static_cast<int*>(file) = 77;
     return CUDA_SUCCESS;
   };
-  driver_.importHandle = [](CUmemGenericAllocationHandle* handle, void*,
-                            CUmemAllocationHandleType) {
+  driver_.pages.importHandle = [](CUmemGenericAllocationHandle* handle, void*,
+                                  CUmemAllocationHandleType) {
     *handle = gpu->next_handle++;
     gpu->handles[*handle] = 1;
     return CUDA_SUCCESS;
@@ -181,9 +181,9 @@ TEST_F(FakeGpuTest, MemoryIsAskedOfTheDevice) {
 TEST(Driver, ItsAbsenceIsAResult) {
   const DriverResult result = loadDriver();
   if (result.problem.empty()) {
-    EXPECT_NE(result.driver.create, nullptr);  // this machine has one
+    EXPECT_NE(result.driver.pages.create, nullptr);  // this machine has one
   } else {
-    EXPECT_EQ(result.driver.create, nullptr);
+    EXPECT_EQ(result.driver.pages.create, nullptr);
     EXPECT_NE(result.problem.find("NVIDIA driver"), std::string::npos) << result.problem;
   }
 }

@@ -161,58 +161,60 @@ inline CUresult deviceAttribute(int* value, CUdevice_attribute which, CUdevice) 
 }
 
 inline void fillDevice(Driver& driver) {
-  driver.init = [](unsigned) { return refuse("init") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS; };
-  driver.deviceGet = [](CUdevice* device, int ordinal) {
+  driver.contexts.init = [](unsigned) {
+    return refuse("init") ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
+  };
+  driver.contexts.deviceGet = [](CUdevice* device, int ordinal) {
     *device = ordinal;
     return ordinal < kDevices ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
   };
-  driver.deviceGetAttribute = deviceAttribute;
-  driver.primaryContextRetain = [](CUcontext* context, CUdevice device) {
+  driver.contexts.deviceGetAttribute = deviceAttribute;
+  driver.contexts.primaryContextRetain = [](CUcontext* context, CUdevice device) {
     if (refuse("primaryContextRetain")) return CUDA_ERROR_OUT_OF_MEMORY;
     *context = reinterpret_cast<CUcontext>(static_cast<std::uintptr_t>(0x100 + device));
     return CUDA_SUCCESS;
   };
-  driver.contextPush = [](CUcontext context) {
+  driver.contexts.push = [](CUcontext context) {
     gpu->contexts.push_back(context);
     return CUDA_SUCCESS;
   };
-  driver.contextPop = [](CUcontext* context) {
+  driver.contexts.pop = [](CUcontext* context) {
     *context = gpu->contexts.back();
     gpu->contexts.pop_back();
     return CUDA_SUCCESS;
   };
-  driver.contextSynchronize = [] {
+  driver.contexts.synchronize = [] {
     if (refuse("contextSynchronize")) return CUDA_ERROR_LAUNCH_FAILED;
     gpu->finished = gpu->queued;
     return CUDA_SUCCESS;
   };
-  driver.contextRecordEvent = [](CUcontext, CUevent event) {
+  driver.contexts.recordEvent = [](CUcontext, CUevent event) {
     if (refuse("contextRecordEvent")) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
     gpu->events.at(event) = {.whole_context = true, .recorded = true};
     return CUDA_SUCCESS;
   };
-  driver.memoryInfo = [](std::size_t* free, std::size_t* total) {
+  driver.contexts.memoryInfo = [](std::size_t* free, std::size_t* total) {
     if (refuse("memoryInfo")) return CUDA_ERROR_INVALID_CONTEXT;
     EXPECT_FALSE(gpu->contexts.empty()) << "asked without a context";
     *total = static_cast<std::size_t>(gpu->capacity_bytes);
     *free = static_cast<std::size_t>(gpu->capacity_bytes - gpu->usedBytes());
     return CUDA_SUCCESS;
   };
-  driver.exchangeCaptureMode = [](CUstreamCaptureMode* mode) {
+  driver.contexts.exchangeCaptureMode = [](CUstreamCaptureMode* mode) {
     std::swap(*mode, gpu->mode);
     return CUDA_SUCCESS;
   };
 }
 
 inline void fillMemory(Driver& driver) {
-  driver.granularity = [](std::size_t* bytes, const CUmemAllocationProp*,
-                          CUmemAllocationGranularity_flags) {
+  driver.pages.granularity = [](std::size_t* bytes, const CUmemAllocationProp*,
+                                CUmemAllocationGranularity_flags) {
     if (refuse("granularity")) return CUDA_ERROR_INVALID_VALUE;
     *bytes = static_cast<std::size_t>(kPage);
     return CUDA_SUCCESS;
   };
-  driver.addressReserve = [](CUdeviceptr* begin, std::size_t bytes, std::size_t alignment,
-                             CUdeviceptr, unsigned long long) {
+  driver.pages.addressReserve = [](CUdeviceptr* begin, std::size_t bytes, std::size_t alignment,
+                                   CUdeviceptr, unsigned long long) {
     if (refuse("addressReserve")) return CUDA_ERROR_OUT_OF_MEMORY;
     gpu->next_address = (gpu->next_address + alignment - 1) / alignment * alignment;
     *begin = gpu->next_address;
@@ -220,7 +222,7 @@ inline void fillMemory(Driver& driver) {
     gpu->reservations[*begin] = bytes;
     return CUDA_SUCCESS;
   };
-  driver.addressFree = [](CUdeviceptr begin, std::size_t bytes) {
+  driver.pages.addressFree = [](CUdeviceptr begin, std::size_t bytes) {
     EXPECT_EQ(gpu->reservations[begin], bytes);
     gpu->reservations.erase(begin);
     const auto mapping = gpu->mappings.lower_bound(begin);
@@ -228,15 +230,15 @@ inline void fillMemory(Driver& driver) {
         << "addresses are freed while pages are mapped there";
     return CUDA_SUCCESS;
   };
-  driver.create = create;
-  driver.release = [](CUmemGenericAllocationHandle handle) {
+  driver.pages.create = create;
+  driver.pages.release = [](CUmemGenericAllocationHandle handle) {
     dropReference(handle);
     return CUDA_SUCCESS;
   };
-  driver.map = map;
-  driver.unmap = unmap;
-  driver.setAccess = setAccess;
-  driver.retainHandle = [](CUmemGenericAllocationHandle* handle, void* address) {
+  driver.pages.map = map;
+  driver.pages.unmap = unmap;
+  driver.pages.setAccess = setAccess;
+  driver.pages.retainHandle = [](CUmemGenericAllocationHandle* handle, void* address) {
     const auto found = gpu->mappings.find(reinterpret_cast<CUdeviceptr>(address));
     if (found == gpu->mappings.end()) return CUDA_ERROR_INVALID_VALUE;
     *handle = found->second.handle;
@@ -246,7 +248,7 @@ inline void fillMemory(Driver& driver) {
 }
 
 inline void fillEvents(Driver& driver) {
-  driver.eventCreate = [](CUevent* event, unsigned flags) {
+  driver.events.create = [](CUevent* event, unsigned flags) {
     if (refuse("eventCreate")) return CUDA_ERROR_OUT_OF_MEMORY;
     EXPECT_EQ(flags, CU_EVENT_DISABLE_TIMING);
     EXPECT_FALSE(gpu->contexts.empty()) << "made without a context";
@@ -254,23 +256,23 @@ inline void fillEvents(Driver& driver) {
     gpu->events[*event] = {};
     return CUDA_SUCCESS;
   };
-  driver.eventDestroy = [](CUevent event) {
+  driver.events.destroy = [](CUevent event) {
     EXPECT_EQ(gpu->events.erase(event), 1U);
     return CUDA_SUCCESS;
   };
-  driver.eventRecord = [](CUevent event, CUstream stream) {
+  driver.events.record = [](CUevent event, CUstream stream) {
     if (refuse("eventRecord")) return CUDA_ERROR_INVALID_HANDLE;
     EXPECT_FALSE(gpu->capturing.contains(stream)) << "recorded into a graph";
     gpu->events.at(event) = {.stream = stream, .recorded = true, .position = gpu->queued[stream]};
     return CUDA_SUCCESS;
   };
-  driver.eventQuery = [](CUevent event) {
+  driver.events.query = [](CUevent event) {
     if (refuse("eventQuery")) return CUDA_ERROR_LAUNCH_FAILED;
     EXPECT_EQ(gpu->mode, CU_STREAM_CAPTURE_MODE_RELAXED) << "would break another thread's capture";
     if (gpu->on_query) gpu->on_query();
     return gpu->isDone(gpu->events.at(event)) ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   };
-  driver.streamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* state) {
+  driver.events.streamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* state) {
     *state = gpu->capturing.contains(stream) ? CU_STREAM_CAPTURE_STATUS_ACTIVE
                                              : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;

@@ -90,7 +90,7 @@ TEST_F(CudaStreamEventsTest, TheWaitForAllStreamsEnds) {
 }
 
 TEST_F(FakeGpuTest, AnOlderDriverWaitsForTheContext) {
-  driver_.contextRecordEvent = nullptr;
+  driver_.contexts.recordEvent = nullptr;
   CudaStreamEvents events(open());
   EXPECT_EQ(fake_.count("eventCreate"), 0);
   ++fake_.queued[stream(1)];

@@ -22,13 +22,13 @@ using allocator::cuda::CudaAddressSpace;
 class SharedPagesTest : public allocator::cuda::test::FakeGpuTest {
  protected:
   SharedPagesTest() {
-    driver_.exportHandle = [](void* file, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
-                              unsigned long long) {
+    driver_.pages.exportHandle = [](void* file, CUmemGenericAllocationHandle,
+                                    CUmemAllocationHandleType, unsigned long long) {
       *static_cast<int*>(file) = ::memfd_create("page", 0);
       return CUDA_SUCCESS;
     };
-    driver_.importHandle = [](CUmemGenericAllocationHandle* handle, void* file,
-                              CUmemAllocationHandleType) {
+    driver_.pages.importHandle = [](CUmemGenericAllocationHandle* handle, void* file,
+                                    CUmemAllocationHandleType) {
       const auto number = static_cast<int>(reinterpret_cast<std::uintptr_t>(file));
       EXPECT_GE(::lseek(number, 0, SEEK_CUR), 0) << "no open descriptor";
       *handle = gpu->next_handle++;
@@ -129,8 +129,8 @@ TEST_F(SharedPagesTest, WhatIsNoHandleOfOursIsRefused) {
 }
 
 TEST_F(SharedPagesTest, ADeviceThatCannotShareSaysSo) {
-  driver_.exportHandle = [](void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
-                            unsigned long long) { return CUDA_ERROR_NOT_SUPPORTED; };
+  driver_.pages.exportHandle = [](void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType,
+                                  unsigned long long) { return CUDA_ERROR_NOT_SUPPORTED; };
   SharedPages shared;
   EXPECT_THROW(shared.share(*space_, begin_, kPage), c10::Error);
 }

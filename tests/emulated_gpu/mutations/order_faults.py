@@ -157,8 +157,8 @@ REUSE = (
     Mutation(
         "an_event_is_done_at_once",
         DRIVER + "stream_events.cpp",
-        "  return device_.driver->eventQuery(handleOf(event)) == CUDA_SUCCESS;",
-        "  device_.driver->eventQuery(handleOf(event));\n  return true;",
+        "  return device_.driver->events.query(handleOf(event)) == CUDA_SUCCESS;",
+        "  device_.driver->events.query(handleOf(event));\n  return true;",
         pages("ABlockWaitsForTheStreamThatReadsIt"),
     ),
     Mutation(

@@ -1,7 +1,7 @@
-// Driver: boundary to NVIDIA's driver. Every function of it that this library calls is in this
-// table, and nowhere else; the tests fill one with functions of their own.
+// Driver: boundary to NVIDIA's driver. Every function of it that this library calls is in these
+// tables, and nowhere else; the tests fill them with functions of their own.
 //
-// The driver's library is not linked: a process without it finds the table empty, which is a
+// The driver's library is not linked: a process without it finds the tables empty, which is a
 // result, not an error.
 #pragma once
 
@@ -11,18 +11,22 @@
 
 namespace ebbtide::allocator::cuda {
 
-struct Driver {
-  // Device and context. Contexts are the primary ones, which the runtime and torch use, too.
+// Devices, and their primary contexts, which the runtime and torch use, too.
+struct DriverContexts {
   decltype(&::cuInit) init = nullptr;
   decltype(&::cuDeviceGet) deviceGet = nullptr;
   decltype(&::cuDeviceGetAttribute) deviceGetAttribute = nullptr;
   decltype(&::cuDevicePrimaryCtxRetain) primaryContextRetain = nullptr;
-  decltype(&::cuCtxPushCurrent) contextPush = nullptr;
-  decltype(&::cuCtxPopCurrent) contextPop = nullptr;
-  decltype(&::cuCtxSynchronize) contextSynchronize = nullptr;
-  decltype(&::cuCtxRecordEvent) contextRecordEvent = nullptr;  // may be absent: CUDA 12.5
-  decltype(&::cuMemGetInfo) memoryInfo = nullptr;              // of the current context's device
-  // Addresses and pages.
+  decltype(&::cuCtxPushCurrent) push = nullptr;
+  decltype(&::cuCtxPopCurrent) pop = nullptr;
+  decltype(&::cuCtxSynchronize) synchronize = nullptr;
+  decltype(&::cuCtxRecordEvent) recordEvent = nullptr;  // may be absent: CUDA 12.5
+  decltype(&::cuMemGetInfo) memoryInfo = nullptr;       // of the current context's device
+  decltype(&::cuThreadExchangeStreamCaptureMode) exchangeCaptureMode = nullptr;  // this thread's
+};
+
+// Addresses, and pages there: own ones, and those of other processes.
+struct DriverPages {
   decltype(&::cuMemGetAllocationGranularity) granularity = nullptr;
   decltype(&::cuMemAddressReserve) addressReserve = nullptr;
   decltype(&::cuMemAddressFree) addressFree = nullptr;
@@ -31,22 +35,29 @@ struct Driver {
   decltype(&::cuMemMap) map = nullptr;
   decltype(&::cuMemUnmap) unmap = nullptr;
   decltype(&::cuMemSetAccess) setAccess = nullptr;
-  // Pages of other processes.
   decltype(&::cuMemRetainAllocationHandle) retainHandle = nullptr;
   decltype(&::cuMemExportToShareableHandle) exportHandle = nullptr;
   decltype(&::cuMemImportFromShareableHandle) importHandle = nullptr;
-  // Streams and events.
-  decltype(&::cuEventCreate) eventCreate = nullptr;
-  decltype(&::cuEventDestroy) eventDestroy = nullptr;
-  decltype(&::cuEventRecord) eventRecord = nullptr;
-  decltype(&::cuEventQuery) eventQuery = nullptr;
+};
+
+// Events, and the streams that they are recorded on.
+struct DriverEvents {
+  decltype(&::cuEventCreate) create = nullptr;
+  decltype(&::cuEventDestroy) destroy = nullptr;
+  decltype(&::cuEventRecord) record = nullptr;
+  decltype(&::cuEventQuery) query = nullptr;
   decltype(&::cuStreamIsCapturing) streamIsCapturing = nullptr;
-  decltype(&::cuThreadExchangeStreamCaptureMode) exchangeCaptureMode = nullptr;
+};
+
+struct Driver {
+  DriverContexts contexts;
+  DriverPages pages;
+  DriverEvents events;
 };
 
 struct DriverResult {
   Driver driver;
-  std::string problem;  // empty: the table is filled; else one sentence
+  std::string problem;  // empty: the tables are filled; else one sentence
 };
 
 // Asks the runtime for each entry point, and libcuda.so.1 where it knows none.

@@ -1,0 +1,24 @@
+// LaneState: what one lock of a lane guards, as each large allocation needs all of it.
+#pragma once
+
+#include <cstdint>
+
+#include "arena_units.hpp"
+#include "ebbtide/allocator/budget_tracker.hpp"
+#include "locked.hpp"
+#include "placement_counts.hpp"
+#include "sequence_cursor.hpp"
+
+namespace ebbtide::allocator {
+
+struct LaneState {
+  LaneState(BudgetTracker& tracker, std::uint32_t arena_units) : units(tracker, arena_units) {}
+
+  SequenceCursor step;
+  PlacementCounts counts;
+  ArenaUnits units;
+};
+
+using LockedLane = Locked<LaneState>;
+
+}  // namespace ebbtide::allocator
