@@ -303,9 +303,16 @@ void endUserScope(const ActionScope& scope) {
   state.steps.endUpdate();
 }
 
+// Of a child that is not managed.
+void noteInChild(at::RecordScope scope) noexcept {
+  if (scope == at::RecordScope::USER_SCOPE) return;
+  if (scope == at::RecordScope::BACKWARD_FUNCTION) Session::noteBackwardInChild();
+  opCalls().end(scope);
+}
+
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
   if (passThrough()) {
-    if (call.scope() == at::RecordScope::BACKWARD_FUNCTION) Session::noteBackwardInChild();
+    if (Session::inChild()) noteInChild(call.scope());
     return nullptr;
   }
   const QuietScope quiet;
