@@ -23,6 +23,12 @@ std::string textOf(const nlohmann::json& value) {
   return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
+// As openapi.json has them. What else listens on a rank's socket may say anything.
+bool isCode(const std::string& text) {
+  return (text.size() == 4 || text.size() == 5) && text.starts_with("EB") &&
+         std::all_of(text.begin() + 2, text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 // Of a rank whose answer is not the one hoped for: what went wrong, and the code of that where the
 // rank has told one.
 std::string missingRank(int rank, const Response& response) {
@@ -34,7 +40,8 @@ std::string missingRank(int rank, const Response& response) {
   missing["error"] = has("error")
                          ? told["error"].get<std::string>()
                          : "the rank answered with status " + std::to_string(response.status);
-  if (has("code")) missing["code"] = told["code"];
+  if (has("code") && isCode(told["code"].get_ref<const std::string&>()))
+    missing["code"] = told["code"];
   return textOf(missing);
 }
 

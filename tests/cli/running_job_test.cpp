@@ -108,7 +108,8 @@ TEST_F(RunningJobTest, ChangesABudgetOrSaysTheSmallest) {
   answers = changeBudget(job, "1GiB", std::chrono::seconds(60));
   EXPECT_EQ(answers[0].problem,
             "1GiB is too small. Smallest budget now: ebbtide budget 0 9216MiB --job job");
-  EXPECT_EQ(problemOf(answers[0]), answers[0].problem + " [EB128]");
+  EXPECT_EQ(problemOf(answers[0]),
+            "1GiB is too small [EB128]. Smallest budget now: ebbtide budget 0 9216MiB --job job");
   EXPECT_EQ(exitCodeOf(answers), kInfeasible);
 }
 
@@ -169,6 +170,7 @@ TEST_F(RunningJobTest, AProblemHasItsCodeLast) {
   EXPECT_EQ(shown("{\"code\":\"EB124\"}"), "too late [EB124]");
   EXPECT_EQ(shown("{\"code\":\"EB34\"}"), "too late [EB34]");
   EXPECT_EQ(shown("{\"code\":\"EB124\"}", ""), "");
+  EXPECT_EQ(shown("{\"code\":\"EB124\"}", "Too late. Ask again"), "Too late. Ask again [EB124]");
   for (const char* document :
        {"", "{}", "{\"code\":124}", "{\"code\":\"\"}", "{\"code\":\"EB\"}", "{\"code\":\"XY124\"}",
         "{\"code\":\"EB12x\"}", "{\"code\":\"EB\\u001b[1m\"}", "{\"code\":\"EB12345\"}"}) {

@@ -298,7 +298,7 @@ def test_top_draws_sorts_and_changes_a_budget(runs: Runs) -> None:
         top.press("b")
         top.wait_for("budget of rank 0")
         top.press("1GiB\r")
-        top.wait_for("1GiB is too small. Smallest budget now: ebbtide budget 0 9216MiB")
+        top.wait_for("1GiB is too small [EB128]. Smallest budget now: ebbtide budget 0")
         top.press("b12GiB\r")
         top.wait_for("budget 12.00 GiB (before: 16.00 GiB)")
         top.press("?")

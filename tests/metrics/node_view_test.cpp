@@ -207,6 +207,28 @@ TEST_F(NodeViewTest, RanksThatDoNotAnswerAreLeftOutAndNamed) {
   ::close(silent);
 }
 
+// Whoever shows it, or looks it up, gets one of ours.
+TEST_F(NodeViewTest, OnlyACodeIsPassedOnAsOne) {
+  gather_limit_ = std::chrono::minutes(10);
+  start(1);
+  const std::vector<std::string> told = {
+      R"("EB12")",  R"("EB128")",       R"("EB1")", R"("EB1284")",  R"("EB")", R"("eb128")",
+      R"("EB12x")", R"("EB\u001b[1m")", R"("")",    R"(" EB128 ")", "128",     R"(["EB128"])"};
+  for (std::size_t i = 0; i < told.size(); ++i) {
+    Routes routes;
+    routes.get("/v1/status", [code = told[i]](const Request&) {
+      return Response{.status = 409, .body = R"({"error":"no","code":)" + code + "}"};
+    });
+    siblings_.push_back(sibling(static_cast<int>(i) + 1, routes));
+  }
+  const json ranks = json::parse(bodyOf(fetch(port(), "GET /v1/node")))["ranks"];
+  ASSERT_EQ(ranks.size(), 1 + told.size());
+  EXPECT_EQ(ranks[1], (json{{"rank", 1}, {"error", "no"}, {"code", "EB12"}}));
+  EXPECT_EQ(ranks[2], (json{{"rank", 2}, {"error", "no"}, {"code", "EB128"}}));
+  for (std::size_t rank = 3; rank < ranks.size(); ++rank)
+    EXPECT_EQ(ranks[rank], (json{{"rank", rank}, {"error", "no"}})) << told[rank - 1];
+}
+
 // Another rank, too: one after another, it would be asked in ten minutes.
 TEST_F(NodeViewTest, OthersAreAnsweredAndAskedWhileARankIsWaitedFor) {
   gather_limit_ = std::chrono::minutes(10);

@@ -95,6 +95,7 @@ TEST_F(BudgetBestEffortTest, IsToldOnceAndGoesOn) {
   EXPECT_NE(warned_[0].find("the budget of 8.0 MiB is too small for this program"),
             std::string::npos)
       << warned_[0];
+  EXPECT_TRUE(warned_[0].ends_with("MiB")) << warned_[0];  // what is to be typed is last
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ class FirstPlannedSession : public ControlledSession {
     searches_ = &search_;
   }
   ~FirstPlannedSession() override {
-    if (session_) session_->shutdown();  // before the search goes
+    if (session_) session_->shutdown();
+    session_.reset();  // before the search goes, which it waits for
   }
 
   std::shared_ptr<const Plan> inForce() { return inForce(trace_); }

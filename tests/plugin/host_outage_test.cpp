@@ -101,6 +101,21 @@ TEST_F(HostOutageTest, NoPlanIsAwaitedForEver) {
   EXPECT_FALSE(host_.state().awaitsPlan());
 }
 
+// Another program's steps hold the budget in between.
+TEST_F(HostOutageTest, StepsThatGoOverAreCountedOverTheWholeOutage) {
+  const Held held = guard_.hold();
+  const auto plan = planOf(1, 0);
+  host_.begin();
+  allocator::Statistics over;
+  over.budget_violations = 1;
+  for (int i = 0; i < SpillOutage::kMostSteps; ++i) {
+    endStep(held, followed(plan));
+    EXPECT_TRUE(host_.state().awaitsPlan());
+    endStep(held, {}, over);
+  }
+  EXPECT_FALSE(host_.state().awaitsPlan());
+}
+
 // The budget is 64 MiB, and the best plan takes 80. Steps without it take more: they tell nothing.
 TEST_F(HostOutageTest, WhereNoPlanFitsTheBestOneTellsTheNeed) {
   const Held held = guard_.hold();

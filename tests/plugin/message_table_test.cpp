@@ -47,6 +47,24 @@ TEST(MessageTable, KnowsTextsByTheirBegin) {
   EXPECT_EQ(codeOf("so there is nothing to do so far"), "");  // not at its begin
 }
 
+// The rest of such a line is pasted.
+TEST(MessageTable, TheCodeComesBeforeWhatIsToBeTyped) {
+  EXPECT_EQ(
+      withCode("nothing to do so far: a step needs 412.4 MiB and the budget is 14.12 GiB. Half "
+               "of the activations would be EBBTIDE_BUDGET=249MiB"),
+      "nothing to do so far: a step needs 412.4 MiB and the budget is 14.12 GiB [EB04]. Half "
+      "of the activations would be EBBTIDE_BUDGET=249MiB");
+  EXPECT_EQ(withCode("ebbtide status and top do not find this run: the name is too long. They do "
+                     "with --endpoint 127.0.0.1:9464"),
+            "ebbtide status and top do not find this run: the name is too long [EB37]. They do "
+            "with --endpoint 127.0.0.1:9464");
+  for (const std::string last : {"x. Set EBBTIDE_PORT", "x. EBBTIDE=1 trains", "EBBTIDE_PORT=9464",
+                                 "x. Take EBBTIDE_BUDGET=1GiB.", "x. ", "x. --"}) {
+    const std::string text = "no plan could be made: " + last;
+    EXPECT_EQ(withCode(text), text + " [EB12]");
+  }
+}
+
 TEST(MessageTable, TakesTheMessageThatFitsClosest) {
   const std::string whole = "no plan for the whole job: ";
   const std::string differ = codeOf(whole + "the versions differ: rank 0 has 0.1.0");

@@ -2,12 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/trace.hpp"
+#include "held_search.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -15,6 +17,11 @@ namespace {
 class PlanningServiceTest : public testing::Test {
  protected:
   static RecordedStep step() { return {.trace = std::make_shared<const scheduler::Trace>()}; }
+  static scheduler::Trace gptStep() {
+    std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/gpt_step.json");
+    const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    return scheduler::traceFromJson(text);
+  }
 
   SessionGuard guard_;
   PlanningService service_{{}, nullptr};
@@ -137,11 +144,42 @@ TEST_F(PlanningServiceTest, IsWokenOnItsOwnThread) {
   EXPECT_FALSE(PlanningService::onThread());
 }
 
+// It never asks whether anybody still waits for it: as one does that hardly runs.
+class DeafSearch final : public scheduler::Planner {
+ public:
+  scheduler::PlannerInfo info() const override { return {"deaf", "this test", "none"}; }
+  scheduler::PlanResult plan(const scheduler::Graph& graph, scheduler::Bytes budget_bytes,
+                             const scheduler::PlannerOptions&) const override {
+    goes_on_.wait(true);
+    return test::HeldSearch::everything(graph, budget_bytes);
+  }
+  void letGo() {
+    goes_on_ = false;
+    goes_on_.notify_all();
+  }
+
+ private:
+  std::atomic<bool> goes_on_{true};
+};
+
+// What the search uses goes with the service, which waits for it then.
+TEST_F(PlanningServiceTest, ItsEndWaitsForNoSearchForABetterPlan) {
+  DeafSearch search;
+  PlanningService service({.in_its_place = &search}, nullptr);
+  const scheduler::Trace trace = gptStep();
+  service.begin([&] {
+    service.improve(guard_.hold(), std::make_shared<const Plan>());
+    service.polish(trace, scheduler::buildGraph(trace), std::int64_t{1} << 60);
+  });
+  service.end(guard_.hold());
+  service.join();
+  EXPECT_FALSE(service.isPolished());
+  search.letGo();
+}
+
 // An hour before anything else is due. Everything fits, which is found at once.
 TEST_F(PlanningServiceTest, SeesThatASearchForABetterPlanIsOver) {
-  std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/gpt_step.json");
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const scheduler::Trace trace = scheduler::traceFromJson(text);
+  const scheduler::Trace trace = gptStep();
   bool polished = false;
   Planned found;
   EXPECT_EQ(service_.usedByPolishing().count(), 0);

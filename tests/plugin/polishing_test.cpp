@@ -4,10 +4,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <condition_variable>
+#include <cstdlib>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include "runtime/planning_thread.hpp"
 
@@ -107,6 +112,46 @@ TEST(PolishingTest, ThrowsWhatItsSearchThrew) {
   EXPECT_THROW(polishing.take(), std::runtime_error);
   polishing.begin([] { return foundBy("another"); });
   EXPECT_EQ(polishing.take().result.planner, "another");
+}
+
+TEST(PolishingTest, IsWaitedForNoLongerThanAsked) {
+  Polishing polishing;
+  EXPECT_TRUE(polishing.endsWithin(std::chrono::milliseconds(0)));  // there is none
+  Gate gate;
+  polishing.begin([&gate] {
+    gate.pass();
+    return foundBy("it");
+  });
+  EXPECT_FALSE(polishing.endsWithin(std::chrono::milliseconds(1)));
+  EXPECT_TRUE(polishing.isUnderWay());
+  gate.open();
+  EXPECT_TRUE(polishing.endsWithin(std::chrono::minutes(10)));
+  EXPECT_EQ(polishing.take().result.planner, "it");
+}
+
+// This search would never end.
+TEST(PolishingDeathTest, TheProcessMayEndBeforeTheSearch) {
+  EXPECT_EXIT(
+      {
+        static auto& gate = *new Gate;  // leaked, as the session is
+        static auto& polishing = *new Polishing;
+        polishing.begin([] {
+          gate.pass();
+          return Planned();
+        });
+        if (!polishing.endsWithin(std::chrono::milliseconds(1))) std::exit(0);
+      },
+      testing::ExitedWithCode(0), "");
+}
+
+// Its thread may run much later.
+TEST(PolishingTest, HoldsNothingOfItsSearchOnceThatIsTaken) {
+  auto graph = std::make_shared<int>(1);
+  const std::weak_ptr<int> known = graph;
+  Polishing polishing;
+  polishing.begin([graph = std::move(graph)] { return foundBy(std::to_string(*graph)); });
+  EXPECT_EQ(polishing.take().result.planner, "1");
+  EXPECT_TRUE(known.expired());
 }
 
 TEST(PolishingTest, IsWaitedForWhereNobodyTakesWhatItFinds) {

@@ -36,12 +36,21 @@ bool isCode(const std::string& text) {
          std::all_of(text.begin() + 2, text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
+// A command at the problem's end stays last, to be pasted: the sentence before has the code.
+std::size_t codeAt(const std::string& problem) {
+  const std::size_t command = problem.rfind(": ebbtide ");
+  const std::size_t sentence =
+      command == std::string::npos ? command : problem.rfind(". ", command);
+  return std::min(sentence, problem.size());
+}
+
 }  // namespace
 
 std::string problemOf(const RankAnswer& answer) {
   const std::string code = textAt(answer.document, {"code"});
   if (answer.problem.empty() || !isCode(code)) return answer.problem;
-  return fmt::format("{} [{}]", answer.problem, code);
+  const std::size_t at = codeAt(answer.problem);
+  return fmt::format("{} [{}]{}", answer.problem.substr(0, at), code, answer.problem.substr(at));
 }
 
 int exitCodeOf(const std::vector<RankAnswer>& answers) {

@@ -14,7 +14,8 @@ namespace ebbtide::cli {
 // nobody answered at all.
 int exitCodeOf(const std::vector<RankAnswer>& answers);
 
-// The problem, and after it the code of the cause where the rank has told one: "… [EB128]".
+// The problem, and after it the code of the cause where the rank has told one: "… [EB128]". Before
+// a last sentence with a command: "… [EB128]. Smallest budget now: ebbtide budget 0 9216MiB".
 std::string problemOf(const RankAnswer& answer);
 
 // `job` is an id, or empty, and null then:

@@ -290,6 +290,18 @@ std::size_t lettersIn(std::string_view text, std::string_view pattern) noexcept 
   }
 }
 
+// Where a line's code stands: at its end, or at that of the sentence before what is to be typed.
+std::size_t codeAt(std::string_view text) noexcept {
+  const std::size_t sentence = text.rfind(". ");
+  if (sentence == std::string_view::npos || text.ends_with('.')) return text.size();
+  const std::size_t last = text.rfind(' ');
+  const std::string_view word = text.substr(last + 1);
+  const std::size_t before = text.rfind(' ', last - 1);
+  const bool is_setting = word.starts_with("EBBTIDE_") && word.find('=') != std::string_view::npos;
+  const bool is_value = text.substr(before + 1, last - before).starts_with("--");  // of an option
+  return is_setting || is_value ? sentence : text.size();
+}
+
 }  // namespace
 
 std::span<const Message> messageTable() {
@@ -313,7 +325,9 @@ const Message* knownMessage(std::string_view text) noexcept {
 
 std::string withCode(const std::string& text) {
   const Message* const message = knownMessage(text);
-  return message == nullptr ? text : fmt::format("{} [{}]", text, message->code);
+  if (message == nullptr) return text;
+  const std::size_t at = codeAt(text);
+  return fmt::format("{} [{}]{}", text.substr(0, at), message->code, text.substr(at));
 }
 
 std::string withoutCode(std::string line) {

@@ -22,9 +22,10 @@ std::span<const Message> messageTable();
 const Message* knownMessage(std::string_view text) noexcept;
 
 // "… [EB07]": the text and its code; the text alone where the table does not have it. The code is
-// last, since batch-size finders look for words at the begin.
+// last, since batch-size finders look for words at the begin. Where a setting or an option to type
+// is last, the sentence before has the code: "… [EB04]. Half would be EBBTIDE_BUDGET=249MiB".
 std::string withCode(const std::string& text);
-// The text again, of a line that ends with a code.
+// The text again, of one that ends with a code.
 std::string withoutCode(std::string line);
 
 // The rows of the table in docs/configuration.md, with its head.

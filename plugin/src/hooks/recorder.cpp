@@ -112,6 +112,15 @@ void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
   });
 }
 
+// Of an op of this step, which knows them by itself where it records the op.
+void noteWritesOfStep(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
+                      const StepRun& run) {
+  const StepRun* const records = run.stopped() ? nullptr : &run;
+  const auto matters = [&] { return run.stopped() || liveRuns().replaysToCome(records); };
+  if (info.updatesStatistics(inputs) || (info.mutates && matters()))
+    noteWrites(info, inputs, records);
+}
+
 // Asked of every op: most names differ within a few letters.
 template <std::size_t kBytes>
 bool isNamed(const at::RecordFunction& call, const char (&wanted)[kBytes]) {
@@ -211,8 +220,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
     noteWrites(*info, arguments);
     return nullptr;
   }
-  if (info->updatesStatistics(arguments) || (info->mutates && liveRuns().replaysToCome(run.get())))
-    noteWrites(*info, arguments, run.get());
+  noteWritesOfStep(*info, arguments, *run);
   if (!run->recordsOps()) return beginWatched(state);
   auto scope = std::make_unique<OpScope>();
   scope->info = info;
@@ -303,9 +311,16 @@ void endUserScope(const ActionScope& scope) {
   state.steps.endUpdate();
 }
 
+// Of a child that is not managed.
+void noteInChild(at::RecordScope scope) noexcept {
+  if (scope == at::RecordScope::USER_SCOPE) return;
+  if (scope == at::RecordScope::BACKWARD_FUNCTION) Session::noteBackwardInChild();
+  opCalls().end(scope);
+}
+
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
   if (passThrough()) {
-    if (call.scope() == at::RecordScope::BACKWARD_FUNCTION) Session::noteBackwardInChild();
+    if (Session::inChild()) noteInChild(call.scope());
     return nullptr;
   }
   const QuietScope quiet;

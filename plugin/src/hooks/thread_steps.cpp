@@ -171,14 +171,14 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   const bool open = run_ != nullptr && !refused_ && !run_->phases().paused() && !updated_ &&
                     !(run_->hasUses() && run_->liveUses() == 0);
   if (open) {
-    giveMarks();
+    goOn();
     return true;
   }
   const auto device = trainedOn(inputs);
   if (!device) return false;
   if (isOver(inputs) && !begin(*device)) return false;
   updated_ = refused_ = false;
-  giveMarks();
+  goOn();
   run_->phases().resume();
   if (!run_->recordsOps()) watchParameters(*run_, inputs);
   return true;

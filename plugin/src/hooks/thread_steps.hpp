@@ -49,7 +49,7 @@ class ThreadSteps {
   // Nothing of the open step is recorded, and no saved tensor is ours: its ops need not be seen
   // until it has run backward.
   bool needsNoOps() const noexcept {
-    return run_ != nullptr && !run_->recordsOps() && !run_->options().hooks &&
+    return run_ != nullptr && !run_->recordsOps() && !run_->options().hooks && !run_->stopped() &&
            run_->options().log == nullptr && !updated_ && !refused_ && !hint_due_ &&
            waiting_.empty();
   }
@@ -78,7 +78,8 @@ class ThreadSteps {
   // An op with such inputs begins, which may be the next step's first.
   bool isOver(c10::ArrayRef<const c10::IValue> inputs);
   StepMarks::Place place(bool sends) const;
-  void giveMarks() {
+  void goOn() {  // with the open step
+    if (run_->neverEnds()) run_->stopRecording();
     if (marks_.holds()) marks_.joinStep(run_->options().log);
   }
   bool begin(c10::Device device);  // false: not now

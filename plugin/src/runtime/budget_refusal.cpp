@@ -88,11 +88,12 @@ void BudgetRefusal::refuse(const Held& held, Bytes base_bytes) {
 }
 
 std::string BudgetRefusal::overrunText() const {
+  const std::string note = spillProblem();
   return fmt::format(
       "the budget of {} is too small for this program, which needs {}: training goes on over it, "
-      "as EBBTIDE_ON_INFEASIBLE=best-effort asks. Smallest budget: EBBTIDE_BUDGET={}.{}",
+      "as EBBTIDE_ON_INFEASIBLE=best-effort asks. Smallest budget: EBBTIDE_BUDGET={}{}",
       formatBytes(budgetBytes()), formatBytes(floor_.neededBytes()),
-      asSetting(told_.smallestBytes()), spillProblem());
+      asSetting(told_.smallestBytes()), note.empty() ? "" : "." + note);
 }
 
 // What is needed at least rests on spilling.

@@ -71,6 +71,7 @@ void HostOutage::endStep(const Held& held, const EndedStep& step) {
   const auto& [summary, begun, memory, planning] = step;
   const bool within = memory.budget_violations == begun.budget_violations;
   const bool held_it = followed(summary) && within && summary.plan->feasible;
+  const auto kept = within ? SpillOutage::Step::kOther : SpillOutage::Step::kWentOver;
   budget_.verdict().countFrom(held, memory.budget_violations);
   if (held_it) run().programs[summary.plan->signature].held_plan = summary.plan;
   if (showsNeed(step) && state_.giveUp()) {
@@ -78,7 +79,7 @@ void HostOutage::endStep(const Held& held, const EndedStep& step) {
     budget_.verdict().noteLeast(held,
                                 summary.plan->predicted_peak_bytes + run().trained.unplannedBytes(),
                                 begun.allocated_bytes);
-  } else if (state_.endStep(held_it)) {
+  } else if (state_.endStep(held_it ? SpillOutage::Step::kHeld : kept)) {
     end(held);
   }
 }

@@ -15,6 +15,8 @@ constexpr int kPatience = 4;
 // of the planning thread, which counts as planning. Fifty a second would use up the allowance of a
 // process that keeps an eighth of a core busy; with less the search would never go on.
 constexpr auto kWait = std::chrono::milliseconds(250);
+// That the process's end waits for a search that was told to end.
+constexpr auto kMostAtEnd = std::chrono::milliseconds(20);
 
 // Adds what this thread has used when it goes, by an exception, too.
 class NotedTime {
@@ -78,7 +80,7 @@ void PlanningService::join() {
   changed_.notify_all();
   pause_ends_.notify_all();
   if (thread_.joinable()) thread_.join();
-  polishing_.join();
+  polishing_.endsWithin(kMostAtEnd);
 }
 
 void PlanningService::await(Held& held, Time due, const std::function<bool()>& other) {

@@ -50,7 +50,8 @@ class PlanningService {
   void begin(std::function<void()> run);
   // Searches end. No work is begun any more.
   void end(const Held&) noexcept;
-  void join();  // without the guard
+  // Without the guard. A search for a better plan may go on: the destructor waits for it.
+  void join();
   void wake() noexcept { changed_.notify_all(); }
   // Until `due`, or until there is a step to plan, a search for a better plan is over or late, the
   // service ends, or there is `other` work.

@@ -6,15 +6,15 @@
 // Its thread takes no lock that other threads take, while it searches and when it ends. So a
 // training thread never waits for it, and a forked child, which lacks the thread, misses nothing.
 // Whoever waits for the result therefore looks every kLook. The thread stays until the result is
-// taken, so from outside its end shows that nothing is left to come.
+// taken, so from outside its end shows that nothing is left to come. Nobody waits for that end: on
+// a busy processor a thread of the lowest priority may not run for a second.
 //
 // Thread rule: called by the planning thread, and by whoever ends that thread.
 #pragma once
 
-#include <atomic>
 #include <chrono>
-#include <exception>
 #include <functional>
+#include <memory>
 #include <thread>
 
 #include "plan/plan_search.hpp"
@@ -27,24 +27,25 @@ class Polishing {
   static constexpr std::chrono::milliseconds kLook{20};
 
   Polishing() = default;
-  ~Polishing() { join(); }  // the search was told to end
+  ~Polishing();  // the search was told to end, and is waited for
   Polishing(const Polishing&) = delete;
   Polishing& operator=(const Polishing&) = delete;
 
   // Only while no search is under way.
   void begin(Search search);
-  bool isUnderWay() const { return thread_.joinable(); }  // begun, and not taken
-  bool isOver() const { return isUnderWay() && over_.load(std::memory_order_acquire); }
-  // Throws what the search threw.
+  bool isUnderWay() const { return run_ != nullptr; }  // begun, and not taken
+  bool isOver() const;
+  // Waits for the search, but not for longer. False: it goes on, which may be while the process
+  // ends: planners need no statics, and what it uses is leaked.
+  bool endsWithin(std::chrono::milliseconds most) const;
+  // Waits for the search, and throws what that threw.
   Planned take();
-  void join();  // its result is lost
 
  private:
+  struct Run;
+
+  std::shared_ptr<Run> run_;
   std::thread thread_;
-  std::atomic<bool> over_{false}, taken_{false};
-  // Owned by the search until it is over.
-  Planned found_;
-  std::exception_ptr error_;
 };
 
 }  // namespace ebbtide::plugin
