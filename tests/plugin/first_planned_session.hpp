@@ -65,17 +65,22 @@ class FirstPlannedSession : public ControlledSession {
     firstOf(budget);
     step();
     step();
-    search_.awaitBegun(1);
+    awaitFirstSearch();
     const auto first = inForce();
     EXPECT_NE(first, nullptr);
     return first;
+  }
+  // It begins on its own thread: until the planning thread is done, too, no step would be planned.
+  void awaitFirstSearch() {
+    search_.awaitBegun(1);
+    awaitPlanning();
   }
   std::shared_ptr<const Plan> verifiedInStepsTwoAndThree() {
     const auto first = step();
     EXPECT_NE(first, nullptr);
     session_->verified(*first, true);
     step();
-    search_.awaitBegun(1);
+    awaitFirstSearch();
     return inForce();
   }
   // Per op of the graph: does this plan replay it?
