@@ -88,7 +88,7 @@ bool BackwardRunner::canRun(const std::vector<Step>& prelude) const {
 
 ValueId BackwardRunner::stepsValue(ValueId planned) const {
   const StepLock::Held lock(lock_);
-  return follower_.stepsValue(planned);
+  return follower_.values().step(planned);
 }
 
 // Is it of a graph that is kept, though the plan reads it no more? The program may run it again all

@@ -110,7 +110,7 @@ double Evictor::spillNs(std::int64_t bytes) const {
 double Evictor::lowestScore(const StepLock::Held&, ValueId id, const RunValue& value) {
   const EvictionCosts& costs = session_.evictionCosts();
   double cost = spillNs(value.bytes);
-  if (follower_.unplanned(id) && value.producer != kNone && ops_[value.producer].record) {
+  if (follower_.values().unplanned(id) && value.producer != kNone && ops_[value.producer].record) {
     const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
     cost = std::min(cost, again + costs.checksumsNs(value.bytes));
   }
@@ -167,7 +167,7 @@ std::int64_t Evictor::spill(ValueId id) {
     const StepLock::Freeing lock(lock_);
     RunValue& value = values_.at(lock, id);
     if (!evictable(lock, value)) return 0;
-    if (computesAgain() && follower_.unplanned(id) && verifier_.differsFromBirth(value))
+    if (computesAgain() && follower_.values().unplanned(id) && verifier_.differsFromBirth(value))
       value.stored.keep();
     values_.logLastReference(lock, id);
     victim = value.stored.held();  // stays readable for others while it is written
@@ -239,8 +239,9 @@ bool Evictor::mayRunAgain(const StepLock::Held&, const RunOp& op) const {
 std::optional<Evictor::Chain> Evictor::chainOf(const StepLock::Freeing& lock, ValueId id) {
   const RunValue& value = values_[id];
   const auto& stored = value.stored;
-  if (!follower_.unplanned(id) || stored.kept() || stored.stale() || stored.overwritten() ||
-      value.uninitialised || value.foreign || value.rejected || stored.bits() || !value.print) {
+  if (!follower_.values().unplanned(id) || stored.kept() || stored.stale() ||
+      stored.overwritten() || value.uninitialised || value.foreign || value.rejected ||
+      stored.bits() || !value.print) {
     return std::nullopt;
   }
   // A copy from the spill file, or one that the program has written: not what the op gave.
@@ -266,7 +267,7 @@ std::optional<Evictor::Chain> Evictor::cheapChainOf(const StepLock::Freeing& loc
 // when the op has run.
 bool Evictor::extend(const StepLock::Freeing& lock, Chain& chain, ValueId id) {
   const RunValue& value = values_[id];
-  if (value.producer == kNone || !follower_.unplanned(id)) return false;
+  if (value.producer == kNone || !follower_.values().unplanned(id)) return false;
   RunOp& op = ops_[value.producer];
   if (!value.recomputable && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
   if (contains(chain.ops, value.producer)) return true;

@@ -75,7 +75,7 @@ void OpRecorder::hashInput(RunOp& op, int argument, int element, const at::Tenso
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
   mixInto(op.signature, static_cast<std::uint64_t>(value));
   if (follower_.doesMore())
-    mixInto(op.aligned_signature, static_cast<std::uint64_t>(follower_.plannedValue(value)));
+    mixInto(op.aligned_signature, static_cast<std::uint64_t>(follower_.values().planned(value)));
   mixLooks();
 }
 
@@ -184,7 +184,7 @@ void OpRecorder::switchPlan(std::shared_ptr<const Plan> plan) {
   follower_.follow(std::move(plan));
   if (log_) session_.noteStepPlan(follower_.plan());
   for (ValueId source = 0; source < values_.next(); ++source) {
-    follower_.addPlannedValue();
+    follower_.values().add(true);
     const c10::Storage present = values_[source].stored.storage();
     values_.giveUp(lock, values_.at(lock, source));
     if (present) retention_.holdIfKept(lock, source, present);
@@ -193,7 +193,7 @@ void OpRecorder::switchPlan(std::shared_ptr<const Plan> plan) {
 
 // They were taken for the plan's, and some may be held for it.
 void OpRecorder::unplanFrom(const StepLock::Freeing& lock, ValueId first) {
-  follower_.unplanValuesFrom(first);
+  follower_.values().unplanFrom(first);
   for (auto id = first; id < values_.next(); ++id) {
     const c10::Storage present = values_[id].stored.storage();
     if (!present || values_[id].stored.overwritten()) continue;

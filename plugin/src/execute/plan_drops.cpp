@@ -19,7 +19,7 @@ void PlanDrops::applyDrops(c10::ArrayRef<ValueId> drops) {
   {
     const StepLock::Held lock(lock_);
     for (const ValueId planned : drops) {
-      if (const ValueId id = follower_.stepsValue(planned); id != kNone) here.push_back(id);
+      if (const ValueId id = follower_.values().step(planned); id != kNone) here.push_back(id);
     }
   }
   for (const ValueId id : here) makeCopy(id);
@@ -31,11 +31,11 @@ void PlanDrops::applyDrops(c10::ArrayRef<ValueId> drops) {
 
 // A value whose hooks are still alive is given up only if the plan makes it again.
 void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
-  if (follower_.unplanned(id)) return;
+  if (follower_.values().unplanned(id)) return;
   RunValue& value = values_.at(lock, id);
   value.made_again = false;
   if (value.readers > 0) return;
-  const bool again = follower_.isRestoredLater(id);
+  const bool again = follower_.values().isRestoredLater(id);
   if (again && losesItsOp(lock, id, value)) {
     value.stored.keep();
     value.release_after_uses = value.live_uses > 0;
@@ -62,12 +62,12 @@ void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
   const bool copy_is_read = value.live_uses > 0 || retention_.fetchedLater(lock, id, value) ||
                             retention_.isAskedFor(lock, id);
   if (!copy_is_read) values_.giveUpCode(lock, value);
-  if (!(copy_is_read && follower_.isOnHost(id))) values_.giveUpSlot(lock, value);
+  if (!(copy_is_read && follower_.values().isOnHost(id))) values_.giveUpSlot(lock, value);
 }
 
 // Is it to come from an op that turned out not to repeat, since the plan was made?
 bool PlanDrops::losesItsOp(const StepLock::Held&, ValueId id, const RunValue& value) const {
-  return value.stored.held() && value.producer != kNone && follower_.fetchesOf(id) == 0 &&
+  return value.stored.held() && value.producer != kNone && follower_.values().fetchesOf(id) == 0 &&
          session_.replayTrust().distrusts(ops_[value.producer].info->name);
 }
 
@@ -79,7 +79,7 @@ void PlanDrops::makeCopy(ValueId id) {
   auto extent = Fingerprint::Extent::kSample;
   {
     const StepLock::Freeing lock(lock_);
-    planned = follower_.plannedValue(id);
+    planned = follower_.values().planned(id);
     if (planned == kNone || follower_.plan()->fetches_of[planned] == 0) return;
     RunValue& value = *(found = &values_.at(lock, id));
     if (!retention_.fetchedLater(lock, id, value) || value.stored.bits() || value.stored.slot())

@@ -146,7 +146,7 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
     if (alive) {
       for (const auto& [index, output] : found->output_of) {
         RunValue& value = values_.at(lock, output);
-        if (!follower_.unplanned(output) || value.isNeeded()) value.stored.holdIfAlive();
+        if (!follower_.values().unplanned(output) || value.isNeeded()) value.stored.holdIfAlive();
         value.stored.endAwait();
         if (depth == 0) value.made_again = true;
       }
@@ -186,7 +186,7 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
 // What its memory is filled with before it runs again.
 FillPattern Restorer::fillOf(const RunOp& op) const {
   if (op.filled) return kZeros;
-  const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
+  const bool as_planned = op.outputs.empty() || !follower_.values().unplanned(op.outputs.front());
   return follower_.verifies() && as_planned ? FillPattern(PoisonScope::nextPattern())
                                             : std::nullopt;
 }
@@ -210,7 +210,7 @@ OpRecord::Outputs Restorer::runAgain(const RunOp& op, OpId id, int depth,
   };
   std::optional<PoisonScope> filled;
   if (fill) filled.emplace(device_.blocks, *fill);
-  const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
+  const bool as_planned = op.outputs.empty() || !follower_.values().unplanned(op.outputs.front());
   if (!follower_.verifies() || !as_planned) return op.record->replay(take);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   std::deque<RandomStateScope> random;
@@ -303,7 +303,7 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
   if (!verified) {
     if (value.isKeptOnHost()) return;  // to be fetched: its op would not repeat it
     const StepLock::Freeing lock(lock_);
-    if (follower_.unplanned(id) && !value.isNeeded()) return;
+    if (follower_.values().unplanned(id) && !value.isNeeded()) return;
     // The copy that is there stays, ours or the program's: this one was run for another output.
     if (c10::Storage present = value.stored.storage()) {
       values_.holdPresent(lock, value, present);
@@ -368,7 +368,7 @@ void Restorer::replayPlanned(OpId planned, const std::vector<ValueId>& given_up)
 
 ValueId Restorer::stepsValue(ValueId planned) const {
   const StepLock::Held lock(lock_);
-  return follower_.stepsValue(planned);
+  return follower_.values().step(planned);
 }
 
 }  // namespace ebbtide::plugin

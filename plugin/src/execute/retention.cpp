@@ -11,10 +11,11 @@ using scheduler::kNone;
 void Retention::holdIfKept(const StepLock::Freeing& lock, ValueId id, const c10::Storage& storage) {
   RunValue& value = values_.at(lock, id);
   if (value.stored.held() || value.stored.overwritten()) return;
-  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::hold) &&
+  const bool by_plan = !follower_.offPlan() && follower_.values().marked(id, &Plan::hold) &&
                        !value.release_after_uses && !copiedByPlan(lock, id, value);
-  const bool by_use = value.live_uses > 0 && (follower_.keepsAll() || value.stored.kept() ||
-                                              !follower_.planned(id, &Plan::restored_later));
+  const bool by_use =
+      value.live_uses > 0 && (follower_.keepsAll() || value.stored.kept() ||
+                              !follower_.values().marked(id, &Plan::restored_later));
   if (!by_plan && !by_use) return;
   if (!by_plan && !follower_.keepsAll()) value.release_after_uses = true;
   values_.holdPresent(lock, value, storage);
@@ -28,14 +29,14 @@ bool Retention::readByPlan(const StepLock::Held&, ValueId id) const {
 
 // Is a fetch of the plan still to come?
 bool Retention::fetchedLater(const StepLock::Held&, ValueId id, const RunValue& value) const {
-  return value.fetches_done < follower_.fetchesOf(id);
+  return value.fetches_done < follower_.values().fetchesOf(id);
 }
 
 // Would dropping it lose the value? The plan keeps no op record of what it fetches. True where
 // neither bits nor the host have a copy, and something still reads the value: a fetch to come, a
 // use that lives, or a replay of a kept graph.
 bool Retention::onlyCopy(const StepLock::Held& lock, ValueId id, const RunValue& value) {
-  return follower_.fetchesOf(id) > 0 && !copiedByPlan(lock, id, value) &&
+  return follower_.values().fetchesOf(id) > 0 && !copiedByPlan(lock, id, value) &&
          (value.live_uses > 0 || fetchedLater(lock, id, value) || isAskedFor(lock, id));
 }
 
@@ -43,13 +44,14 @@ bool Retention::onlyCopy(const StepLock::Held& lock, ValueId id, const RunValue&
 bool Retention::copiedByPlan(const StepLock::Held& lock, ValueId id, const RunValue& value) const {
   return value.stored.bits() ||
          (value.stored.slot() && (value.stored.servesLater() || fetchedLater(lock, id, value)) &&
-          follower_.isOnHost(id));
+          follower_.values().isOnHost(id));
 }
 
 // Its graph is kept: another pass may ask for the value, and the plan need not hold it for that.
 bool Retention::staysOnHost(const StepLock::Held&, ValueId id, const RunValue& value) const {
-  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::on_host);
-  const bool kept = by_plan && (graphs_.keepsNow() || follower_.planned(id, &Plan::saved_longer));
+  const bool by_plan = !follower_.offPlan() && follower_.values().marked(id, &Plan::on_host);
+  const bool kept =
+      by_plan && (graphs_.keepsNow() || follower_.values().marked(id, &Plan::saved_longer));
   return kept && value.live_uses > 0 && device_.contents.onHost() &&
          value.stored.slot()->bytes == value.bytes;
 }
@@ -103,7 +105,7 @@ void Retention::letGo(const StepLock::Freeing& lock, ValueId first) {
     RunValue& value = values_.at(lock, id);
     if (value.isNeeded()) continue;
     values_.endGuard(lock, value);
-    if (follower_.unplanned(id)) {
+    if (follower_.values().unplanned(id)) {
       values_.noteLastReference(lock, id);
       values_.giveUp(lock, value);
       values_.giveUpSlot(lock, value);
@@ -149,8 +151,9 @@ void Retention::endUse(const StepLock::Freeing& lock, UseId use) {
   values_.forgetUse(lock, saved_.valueOf(use), use);
   const bool asked_for = isAskedFor(lock, id);
   const bool wanted = !follower_.offPlan() && (value.made_again || fetchedLater(lock, id, value));
-  const bool released = !wanted && (value.release_after_uses || value.stored.isLate() ||
-                                    (follower_.keepsAll() && !follower_.planned(id, &Plan::hold)));
+  const bool released =
+      !wanted && (value.release_after_uses || value.stored.isLate() ||
+                  (follower_.keepsAll() && !follower_.values().marked(id, &Plan::hold)));
   if (values_.endUses(lock, id, 1) == 0) endLastUse(lock, id, released, asked_for);
 }
 

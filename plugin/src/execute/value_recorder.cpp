@@ -77,7 +77,7 @@ UseId ValueRecorder::addUse(const StepLock::Freeing& lock, ValueId id, const at:
   values_.addUse(lock, id, use);
   // The plan does not wait for what it does not know, or has not seen unpacked.
   const bool waited_for = joins && follower_.isUnpacked(use);
-  if (!follower_.unplanned(id) && !follower_.offPlan() && !waited_for) value.stored.keep();
+  if (!follower_.values().unplanned(id) && !follower_.offPlan() && !waited_for) value.stored.keep();
   noteRead(lock, id, tensor, view.bytes());
   noteUnseenWrite(lock, value, tensor.storage());
   retention_.holdIfKept(lock, id, tensor.storage());
@@ -185,8 +185,8 @@ ValueId ValueRecorder::addOutput(const StepLock::Freeing& lock, RunOp& op, OpId 
   born.uninitialised = op.info->uninitialised;
   // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
   // follows its plan no other one will be made.
-  const bool to_be_dropped =
-      follower_.planned(value, &Plan::restored_later) && follower_.fetchesOf(value) == 0;
+  const bool to_be_dropped = follower_.values().marked(value, &Plan::restored_later) &&
+                             follower_.values().fetchesOf(value) == 0;
   // Of a step that is merely recorded a print tells early what its verification step finds out,
   // too: not worth a wait for the device after each op.
   const bool recorded = log_ && !op.on_plan && device_.contents.onHost();
@@ -286,10 +286,10 @@ void ValueRecorder::tryCode(const StepLock::Held& lock, const RunOp& op, ValueId
   if (value.block == kNone || value.uninitialised || value.bytes < kCodeFloor) return;
   if (!device_.contents.onHost()) return;
   const std::int64_t block_bytes = session_.memory().blockBytes(value.data);
-  const bool known = op.on_plan && !follower_.offPlan() && !follower_.unplanned(id);
+  const bool known = op.on_plan && !follower_.offPlan() && !follower_.values().unplanned(id);
   // An op without inputs has the same signature whatever the size of what it makes.
-  if (known && follower_.codecOf(id).block_bytes == block_bytes) {
-    value.codec = follower_.codecOf(id);
+  if (known && follower_.values().codecOf(id).block_bytes == block_bytes) {
+    value.codec = follower_.values().codecOf(id);
     return;
   }
   const auto start = Clock::now();
