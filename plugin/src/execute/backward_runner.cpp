@@ -54,7 +54,7 @@ c10::Storage BackwardRunner::unpack(UseId use) {
     const StepLock::Held lock(lock_);
     noteLeftOver(lock, use);
     value = values_.latest(lock, saved_.valueOf(use));
-    if (value != kNone) values_.at(lock, value).touched = follower_.cursor().boundary();
+    if (value != kNone) values_.at(lock, value).touch(follower_.cursor().boundary());
   }
   return restorer_.materialize(value, 0);
 }

@@ -53,7 +53,7 @@ void OpRecorder::hashInput(RunOp& op, int argument, int element, const at::Tenso
       recorder_.noteInput(lock, value, tensor);
     const RunValue& source = values_[value];
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
-    return source.foreign && source.producer == kNone && !source.parameter;
+    return source.foreign && source.producer == kNone && !source.parameter();
   };
   ValueId value = kNone;
   bool foreign = false;
@@ -158,7 +158,7 @@ void OpRecorder::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
     });
     if (!threw) recorder_.bindWrittenOver(lock, op, id, index, saved);
     for (const auto& [argument, value] : op.written) {  // written but not returned
-      if (values_[value].overwritten_by == id || values_[value].parameter) continue;
+      if (values_[value].overwrittenBy() == id || values_[value].parameter()) continue;
       recorder_.overwrite(lock, value, id);
     }
     const bool made_values = op.outputs.size() + op.written.size() > 0;
