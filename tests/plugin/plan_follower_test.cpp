@@ -66,7 +66,6 @@ TEST(PlanFollower, WithoutAPlanEverythingIsKept) {
   EXPECT_FALSE(follower.follows());
   EXPECT_FALSE(follower.leave());
   EXPECT_FALSE(follower.offPlan());  // there is none that it could have left
-  EXPECT_EQ(follower.fetchesOf(0), 0);
   EXPECT_FALSE(follower.replayReads(0, true));
   EXPECT_EQ(follower.endEvent(), nullptr);
   EXPECT_FALSE(follower.doesMore());
@@ -154,22 +153,18 @@ TEST(PlanFollower, DropsComeAfterTheOpThatGaveWhatWasPlanned) {
 TEST(PlanFollower, ValuesAreThePlansByWhatMakesThem) {
   PlanFollower follower;
   following(follower);
+  const PlannedValues& values = follower.values();
   follower.addValue(kNone);
-  EXPECT_EQ(follower.plannedValue(0), 0);
+  EXPECT_EQ(values.planned(0), 0);
   follower.addValue(kNone);  // a graph input more, where an op's value is expected
-  EXPECT_TRUE(follower.unplanned(1));
+  EXPECT_TRUE(values.unplanned(1));
   runOp(follower, 10);
   runOp(follower, 99);
   follower.addValue(1);  // of an op that the plan does not know
-  EXPECT_TRUE(follower.unplanned(2));
+  EXPECT_TRUE(values.unplanned(2));
   follower.addValue(0);
-  EXPECT_EQ(follower.plannedValue(3), 1);
-  EXPECT_EQ(follower.stepsValue(1), 3);
-  EXPECT_TRUE(follower.planned(3, &Plan::restored_later));
-  EXPECT_FALSE(follower.planned(2, &Plan::restored_later));
-  follower.unplanValuesFrom(3);
-  EXPECT_TRUE(follower.unplanned(3));
-  EXPECT_EQ(follower.plannedValue(0), 0);
+  EXPECT_EQ(values.planned(3), 1);
+  EXPECT_EQ(values.step(1), 3);
 }
 
 TEST(PlanFollower, WhatAnotherOpMakesIsNoGraphInputOfThePlan) {
@@ -177,26 +172,15 @@ TEST(PlanFollower, WhatAnotherOpMakesIsNoGraphInputOfThePlan) {
   following(follower);
   runOp(follower, 99);
   follower.addValue(0);
-  EXPECT_TRUE(follower.unplanned(0));
-}
-
-TEST(PlanFollower, KnowsWhatComesFromACopy) {
-  PlanFollower follower;
-  following(follower);
-  for (int value = 0; value < 3; ++value) follower.addPlannedValue();
-  follower.addValue(kNone);
-  EXPECT_EQ(follower.fetchesOf(2), 2);
-  EXPECT_TRUE(follower.isOnHost(2));
-  EXPECT_FALSE(follower.isOnHost(1));
-  EXPECT_EQ(follower.fetchesOf(3), 0);  // not the plan's
+  EXPECT_TRUE(follower.values().unplanned(0));
 }
 
 // Value 0 is read by a replay of event 1: until that is over, and for ever where any pass may come.
 TEST(PlanFollower, ReplaysToComeReadTheirInputs) {
   PlanFollower follower;
   following(follower);
-  follower.addPlannedValue();
-  follower.addPlannedValue();
+  follower.values().add(true);
+  follower.values().add(true);
   follower.addValue(kNone);
   EXPECT_TRUE(follower.replayReads(0, false));
   EXPECT_FALSE(follower.replayReads(1, true));  // by none
@@ -215,7 +199,7 @@ TEST(PlanFollower, ReplaysToComeReadTheirInputs) {
 TEST(PlanFollower, UsesJoinInTheOrderOfThePlan) {
   PlanFollower follower;
   following(follower);
-  for (int value = 0; value < 3; ++value) follower.addPlannedValue();
+  for (int value = 0; value < 3; ++value) follower.values().add(true);
   EXPECT_TRUE(follower.expectsUses());
   EXPECT_FALSE(follower.addUse(2, true));   // of value 1 is the first
   EXPECT_FALSE(follower.addUse(1, false));  // by an op that is not the plan's
@@ -232,7 +216,7 @@ TEST(PlanFollower, UsesJoinInTheOrderOfThePlan) {
 TEST(PlanFollower, AUseJoinsLateWhereItsOpTurnsOutToBeNone) {
   PlanFollower follower;
   following(follower);
-  for (int value = 0; value < 3; ++value) follower.addPlannedValue();
+  for (int value = 0; value < 3; ++value) follower.values().add(true);
   runOp(follower, 99);
   EXPECT_FALSE(follower.addUse(1, false));
   follower.removeLastOp();
@@ -253,7 +237,7 @@ TEST(PlanFollower, AUseJoinsLateWhereItsOpTurnsOutToBeNone) {
 TEST(PlanFollower, EventsEndWithTheirDrops) {
   PlanFollower follower;
   following(follower);
-  for (int value = 0; value < 3; ++value) follower.addPlannedValue();
+  for (int value = 0; value < 3; ++value) follower.values().add(true);
   for (const ValueId value : {1, 2, 2}) follower.addUse(value, true);
   std::uint32_t visits = 0;
   EXPECT_FALSE(follower.isUnpackedFor(1, visits));
@@ -281,7 +265,7 @@ TEST(PlanFollower, APreludeRunsOnceAllOfItHasCome) {
 TEST(PlanFollower, OffThePlanNothingJoins) {
   PlanFollower follower;
   following(follower);
-  follower.addPlannedValue();
+  follower.values().add(true);
   runOp(follower, 10);
   follower.addValue(0);
   EXPECT_TRUE(follower.leave());
@@ -294,23 +278,23 @@ TEST(PlanFollower, OffThePlanNothingJoins) {
   follower.joinLate(0, 1);
   EXPECT_FALSE(follower.isUnpackedFor(0, 1));  // one that had joined would be
   EXPECT_FALSE(follower.expectsUses());
-  EXPECT_EQ(follower.plannedValue(1), 1);  // what was the plan's is
+  EXPECT_EQ(follower.values().planned(1), 1);  // what was the plan's is
 }
 
 TEST(PlanFollower, OffThePlanNothingIsBornInIt) {
   PlanFollower follower;
   following(follower);
-  follower.addPlannedValue();
+  follower.values().add(true);
   runOp(follower, 10);
   follower.leave();
   follower.addValue(0);
-  EXPECT_TRUE(follower.unplanned(1));
+  EXPECT_TRUE(follower.values().unplanned(1));
 }
 
 TEST(PlanFollower, FollowedIsWhoDroppedNearlyAll) {
   PlanFollower follower;
   following(follower);
-  for (int value = 0; value < 3; ++value) follower.addPlannedValue();
+  for (int value = 0; value < 3; ++value) follower.values().add(true);
   follower.noteDropped(1);
   EXPECT_FALSE(follower.followed());  // 200 of 500
   follower.noteDropped(2);
@@ -322,14 +306,14 @@ TEST(PlanFollower, FollowedIsWhoDroppedNearlyAll) {
 TEST(PlanFollower, StartsOver) {
   PlanFollower follower;
   following(follower);
-  follower.addPlannedValue();
+  follower.values().add(true);
   runOp(follower, 10);
   follower.addUse(0, true);
   follower.leave();
   following(follower);
   EXPECT_TRUE(follower.follows());
   EXPECT_EQ(follower.nextOp(), 0);
-  EXPECT_TRUE(follower.unplanned(0));
+  EXPECT_TRUE(follower.values().unplanned(0));
   EXPECT_FALSE(follower.doesMore());
 }
 

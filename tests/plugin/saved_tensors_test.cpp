@@ -6,21 +6,19 @@
 #include <vector>
 
 namespace ebbtide::plugin {
-
-// In place of record's, which the table only points to.
-struct TensorView {
-  int part = 0;
-};
-
 namespace {
 
 using scheduler::kNone;
 using scheduler::UseId;
 
+struct View {
+  int part = 0;
+};
+
 class SavedTensorsTest : public testing::Test {
  protected:
-  SavedTensors saved_;
-  const TensorView first_{0}, second_{1};
+  SavedTensors<View> saved_;
+  const View first_{0}, second_{1};
   const int graph_ = 0, other_graph_ = 0;  // their addresses are nodes'
 };
 
@@ -48,7 +46,7 @@ TEST_F(SavedTensorsTest, AreReleasedOnce) {
 TEST_F(SavedTensorsTest, OfOtherPartsMoveOnToTheNextValue) {
   const UseId left = saved_.add(7, first_, {}), right = saved_.add(7, second_, {});
   const auto apart = saved_.where(std::vector<UseId>{left, right},
-                                  [](const TensorView& view) { return view.part != 1; });
+                                  [](const View& view) { return view.part != 1; });
   ASSERT_EQ(apart, std::vector<UseId>{left});
   saved_.moveTo(left, 8);
   EXPECT_EQ(saved_.valueOf(left), 8);

@@ -54,7 +54,7 @@ c10::Storage BackwardRunner::unpack(UseId use) {
     const StepLock::Held lock(lock_);
     noteLeftOver(lock, use);
     value = values_.latest(lock, saved_.valueOf(use));
-    if (value != kNone) values_.at(lock, value).touched = follower_.cursor().boundary();
+    if (value != kNone) values_.at(lock, value).touch(follower_.cursor().boundary());
   }
   return restorer_.materialize(value, 0);
 }
@@ -88,7 +88,7 @@ bool BackwardRunner::canRun(const std::vector<Step>& prelude) const {
 
 ValueId BackwardRunner::stepsValue(ValueId planned) const {
   const StepLock::Held lock(lock_);
-  return follower_.stepsValue(planned);
+  return follower_.values().step(planned);
 }
 
 // Is it of a graph that is kept, though the plan reads it no more? The program may run it again all

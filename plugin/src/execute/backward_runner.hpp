@@ -64,7 +64,7 @@ class BackwardRunner {
   StepPhases& phases_ = step_.phases;
   PlanFollower& follower_ = step_.follower;
   StepLock& lock_ = step_.lock;
-  SavedTensors& saved_ = step_.saved;
+  SavedTensors<TensorView>& saved_ = step_.saved;
   KeptGraphs& graphs_ = step_.graphs;
   ValueTable& values_ = step_.values;
 };

@@ -6,7 +6,6 @@
 #include "base/elapsed.hpp"
 #include "base/thread_scopes.hpp"
 #include "execute/traced_scope.hpp"
-#include "memory/dropped_blocks.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -97,7 +96,7 @@ std::vector<Evictor::Victim> Evictor::victims() {
 
 bool Evictor::evictable(const StepLock::Held&, const RunValue& value) const {
   const c10::Storage& held = value.stored.held();
-  return held && !value.parameter && value.bytes >= SpillTarget::kLeastBytes &&
+  return held && !value.parameter() && value.bytes >= SpillTarget::kLeastBytes &&
          held.use_count() == 1 && device_.blocks.isOurs(held);
 }
 
@@ -110,11 +109,11 @@ double Evictor::spillNs(std::int64_t bytes) const {
 double Evictor::lowestScore(const StepLock::Held&, ValueId id, const RunValue& value) {
   const EvictionCosts& costs = session_.evictionCosts();
   double cost = spillNs(value.bytes);
-  if (follower_.unplanned(id) && value.producer != kNone && ops_[value.producer].record) {
+  if (follower_.values().unplanned(id) && value.producer != kNone && ops_[value.producer].record) {
     const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
     cost = std::min(cost, again + costs.checksumsNs(value.bytes));
   }
-  return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched + 1);
+  return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched() + 1);
 }
 
 double Evictor::exactScore(ValueId id) {
@@ -124,7 +123,7 @@ double Evictor::exactScore(ValueId id) {
   const auto chain = cheapChainOf(lock, id);
   const double cost =
       chain ? chain->duration_ns + costs.checksumsNs(value.bytes) : spillNs(value.bytes);
-  return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched + 1);
+  return evictionScore(cost, value.bytes, follower_.cursor().boundary() - value.touched() + 1);
 }
 
 // The bytes that are free now; 0: it was taken up meanwhile, or only to be spilled, which nothing
@@ -167,7 +166,7 @@ std::int64_t Evictor::spill(ValueId id) {
     const StepLock::Freeing lock(lock_);
     RunValue& value = values_.at(lock, id);
     if (!evictable(lock, value)) return 0;
-    if (computesAgain() && follower_.unplanned(id) && verifier_.differsFromBirth(value))
+    if (computesAgain() && follower_.values().unplanned(id) && verifier_.differsFromBirth(value))
       value.stored.keep();
     values_.logLastReference(lock, id);
     victim = value.stored.held();  // stays readable for others while it is written
@@ -210,19 +209,19 @@ std::int64_t Evictor::dropOnline(ValueId id) {
       return 0;
     }
     victim = value.stored.held();
-    covered = value.covered;
+    covered = value.covered();
   }
   const Checksum checksum = verifier_.checksumOf(covered.in(victim.data()), covered.bytes());
   const StepLock::Freeing lock(lock_);
   RunValue& value = values_.at(lock, id);
   if (value.stored.held().use_count() != 2 || value.stored.slot()) return 0;  // taken up meanwhile
-  if (value.checksum.value_or(checksum) != checksum) {  // written since it was computed again
+  if (!value.isSummedAs(checksum)) {  // written since it was computed again
     value.stored.keep();
     return 0;
   }
   const auto chain = chainOf(lock, id);
   if (!chain || !markRecomputable(lock, *chain)) return 0;
-  value.checksum = checksum;
+  value.leaveChecksum(checksum);
   values_.logLastReference(lock, id);
   value.stored.take();
   lock.giveUp(std::move(victim));
@@ -239,13 +238,14 @@ bool Evictor::mayRunAgain(const StepLock::Held&, const RunOp& op) const {
 std::optional<Evictor::Chain> Evictor::chainOf(const StepLock::Freeing& lock, ValueId id) {
   const RunValue& value = values_[id];
   const auto& stored = value.stored;
-  if (!follower_.unplanned(id) || stored.kept() || stored.stale() || stored.overwritten() ||
-      value.uninitialised || value.foreign || value.rejected || stored.bits() || !value.print) {
+  if (!follower_.values().unplanned(id) || stored.kept() || stored.stale() ||
+      stored.overwritten() || value.uninitialised() || value.foreign || value.rejected() ||
+      stored.bits() || !value.print()) {
     return std::nullopt;
   }
   // A copy from the spill file, or one that the program has written: not what the op gave.
-  if (stored.replaced() ? !value.checksum : !value.intact()) return std::nullopt;
-  if (value.readers > 0) return std::nullopt;  // their chains would grow
+  if (stored.replaced() ? !value.checksum() : !value.intact()) return std::nullopt;
+  if (value.readers() > 0) return std::nullopt;  // their chains would grow
   Chain chain;
   chain.most_bytes = value.bytes + session_.transientBytes();
   if (!extend(lock, chain, id)) return std::nullopt;
@@ -266,9 +266,9 @@ std::optional<Evictor::Chain> Evictor::cheapChainOf(const StepLock::Freeing& loc
 // when the op has run.
 bool Evictor::extend(const StepLock::Freeing& lock, Chain& chain, ValueId id) {
   const RunValue& value = values_[id];
-  if (value.producer == kNone || !follower_.unplanned(id)) return false;
+  if (value.producer == kNone || !follower_.values().unplanned(id)) return false;
   RunOp& op = ops_[value.producer];
-  if (!value.recomputable && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
+  if (!value.recomputable() && !contains(chain.unmarked, id)) chain.unmarked.push_back(id);
   if (contains(chain.ops, value.producer)) return true;
   if (!mayRunAgain(lock, op) || chain.ops.size() == kMostChainOps) return false;
   chain.ops.push_back(value.producer);
@@ -278,8 +278,8 @@ bool Evictor::extend(const StepLock::Freeing& lock, Chain& chain, ValueId id) {
     const std::int64_t before_bytes = chain.held_bytes;
     if (!canRead(lock, chain, input, value.producer)) return false;
     const RunValue& read = values_[input];
-    const bool passes = !read.stored.held() && !read.stored.slot() && read.live_uses == 0 &&
-                        read.readers == (read.recomputable ? 1 : 0);
+    const bool passes = !read.stored.held() && !read.stored.slot() && read.liveUses() == 0 &&
+                        read.readers() == (read.recomputable() ? 1 : 0);
     if (passes && chain.held_bytes > before_bytes) passing_bytes += read.bytes;
   }
   std::int64_t made_bytes = 0;
@@ -294,7 +294,7 @@ bool Evictor::extend(const StepLock::Freeing& lock, Chain& chain, ValueId id) {
 // What the op read is there, or can be had again, as long as it has readers.
 bool Evictor::canRead(const StepLock::Freeing& lock, Chain& chain, ValueId id, OpId reader) {
   RunValue& value = values_.at(lock, id);
-  if (value.pristine) return reader < value.pristine_until;
+  if (value.pristine()) return value.isPristineFor(reader);
   const auto& stored = value.stored;
   if (value.producer == kNone && !stored.slot()) return graphInputStays(lock, value);
   if (stored.kept() || stored.stale() || stored.bits()) return false;
@@ -306,7 +306,7 @@ bool Evictor::canRead(const StepLock::Freeing& lock, Chain& chain, ValueId id, O
   } else if (!stored.expired() || !extend(lock, chain, id)) {
     return false;  // expired: else the program may still write it, unseen
   }
-  if (value.live_uses > 0) chain.duration_ns = before_ns;  // it comes back anyway
+  if (value.liveUses() > 0) chain.duration_ns = before_ns;  // it comes back anyway
   chain.held_bytes += value.bytes;
   return true;
 }
@@ -315,22 +315,20 @@ bool Evictor::canRead(const StepLock::Freeing& lock, Chain& chain, ValueId id, O
 // what tells nobody: a loader that writes into its one buffer through NumPy.
 bool Evictor::graphInputStays(const StepLock::Freeing& lock, const RunValue& value) {
   const bool ours_alone = value.stored.held().use_count() == 1;
-  if (!value.parameter && !ours_alone) return false;
+  if (!value.parameter() && !ours_alone) return false;
   const c10::Storage storage = value.stored.storage();
   if (!storage) return false;
   lock.giveUp(storage);
   const auto& stored = value.stored;
-  return !stored.overwritten() && !value.written && !stored.kept() && !stored.stale() &&
-         !value.foreign && value.intact() && storage.data() == value.data &&
-         static_cast<std::int64_t>(storage.nbytes()) == value.bytes &&
+  return !stored.overwritten() && !value.mayBeWritten() && !stored.kept() && !stored.stale() &&
+         !value.foreign && value.intact() && !value.isElsewhere(storage) &&
          device_.blocks.isOurs(storage);
 }
 
-bool Evictor::keepGraphInput(const StepLock::Held&, RunValue& value) {
-  if (value.pristine || value.stored.slot() || !value.parameter) return true;
+bool Evictor::keepGraphInput(const StepLock::Held& lock, RunValue& value) {
+  if (value.pristine() || value.stored.slot() || !value.parameter()) return true;
   value.stored.holdIfAlive();
-  if (value.guard == 0) value.guard = droppedBlocks().hold(value.data);
-  return value.guard != 0;
+  return values_.guard(lock, value);
 }
 
 // False: an input has changed, or cannot be held.
@@ -340,7 +338,7 @@ bool Evictor::markRecomputable(const StepLock::Freeing& lock, const Chain& chain
     inputs.insert(inputs.end(), ops_[op].inputs.begin(), ops_[op].inputs.end());
   for (const ValueId input : inputs) {
     RunValue& value = values_.at(lock, input);
-    if (value.pristine || !verifier_.differsFromBirth(value)) continue;
+    if (value.pristine() || !verifier_.differsFromBirth(value)) continue;
     value.stored.keep();
     return false;
   }

@@ -53,7 +53,7 @@ void OpRecorder::hashInput(RunOp& op, int argument, int element, const at::Tenso
       recorder_.noteInput(lock, value, tensor);
     const RunValue& source = values_[value];
     // What is not ours is written by what we do not see: a loader that fills its buffer again.
-    return source.foreign && source.producer == kNone && !source.parameter;
+    return source.foreign && source.producer == kNone && !source.parameter();
   };
   ValueId value = kNone;
   bool foreign = false;
@@ -75,7 +75,7 @@ void OpRecorder::hashInput(RunOp& op, int argument, int element, const at::Tenso
   if (op.info->writes[argument]) op.written.emplace_back(argument, value);
   mixInto(op.signature, static_cast<std::uint64_t>(value));
   if (follower_.doesMore())
-    mixInto(op.aligned_signature, static_cast<std::uint64_t>(follower_.plannedValue(value)));
+    mixInto(op.aligned_signature, static_cast<std::uint64_t>(follower_.values().planned(value)));
   mixLooks();
 }
 
@@ -158,7 +158,7 @@ void OpRecorder::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
     });
     if (!threw) recorder_.bindWrittenOver(lock, op, id, index, saved);
     for (const auto& [argument, value] : op.written) {  // written but not returned
-      if (values_[value].overwritten_by == id || values_[value].parameter) continue;
+      if (values_[value].overwrittenBy() == id || values_[value].parameter()) continue;
       recorder_.overwrite(lock, value, id);
     }
     const bool made_values = op.outputs.size() + op.written.size() > 0;
@@ -184,7 +184,7 @@ void OpRecorder::switchPlan(std::shared_ptr<const Plan> plan) {
   follower_.follow(std::move(plan));
   if (log_) session_.noteStepPlan(follower_.plan());
   for (ValueId source = 0; source < values_.next(); ++source) {
-    follower_.addPlannedValue();
+    follower_.values().add(true);
     const c10::Storage present = values_[source].stored.storage();
     values_.giveUp(lock, values_.at(lock, source));
     if (present) retention_.holdIfKept(lock, source, present);
@@ -193,7 +193,7 @@ void OpRecorder::switchPlan(std::shared_ptr<const Plan> plan) {
 
 // They were taken for the plan's, and some may be held for it.
 void OpRecorder::unplanFrom(const StepLock::Freeing& lock, ValueId first) {
-  follower_.unplanValuesFrom(first);
+  follower_.values().unplanFrom(first);
   for (auto id = first; id < values_.next(); ++id) {
     const c10::Storage present = values_[id].stored.storage();
     if (!present || values_[id].stored.overwritten()) continue;

@@ -57,7 +57,7 @@ class OpRecorder {
   PlanFollower& follower_ = step_.follower;
   StepLock& lock_ = step_.lock;
   OpLog& ops_ = step_.ops;
-  SavedTensors& saved_ = step_.saved;
+  SavedTensors<TensorView>& saved_ = step_.saved;
   ValueTable& values_ = step_.values;
 };
 

@@ -19,7 +19,7 @@ void PlanDrops::applyDrops(c10::ArrayRef<ValueId> drops) {
   {
     const StepLock::Held lock(lock_);
     for (const ValueId planned : drops) {
-      if (const ValueId id = follower_.stepsValue(planned); id != kNone) here.push_back(id);
+      if (const ValueId id = follower_.values().step(planned); id != kNone) here.push_back(id);
     }
   }
   for (const ValueId id : here) makeCopy(id);
@@ -31,43 +31,43 @@ void PlanDrops::applyDrops(c10::ArrayRef<ValueId> drops) {
 
 // A value whose hooks are still alive is given up only if the plan makes it again.
 void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
-  if (follower_.unplanned(id)) return;
+  if (follower_.values().unplanned(id)) return;
   RunValue& value = values_.at(lock, id);
-  value.made_again = false;
-  if (value.readers > 0) return;
-  const bool again = follower_.isRestoredLater(id);
+  value.noteDropDue();
+  if (value.readers() > 0) return;
+  const bool again = follower_.values().isRestoredLater(id);
   if (again && losesItsOp(lock, id, value)) {
     value.stored.keep();
-    value.release_after_uses = value.live_uses > 0;
+    value.leaveToUsesIf(value.liveUses() > 0);
     return;
   }
-  if (value.live_uses > 0 && (!again || value.stored.kept())) {
-    value.release_after_uses = true;
+  if (value.liveUses() > 0 && (!again || value.stored.kept())) {
+    value.leaveToUses();
     return;
   }
   if (!again && retention_.isAskedFor(lock, id)) return graphs_.hold(id);
-  if (follower_.verifies() && again && value.live_uses > 0 && !value.rejected)
+  if (follower_.verifies() && again && value.liveUses() > 0 && !value.rejected())
     return;  // the original judges the replay
-  if (value.rejected) return;
+  if (value.rejected()) return;
   if (value.stored.servesLater() && !isStillOnHost(lock, value)) values_.giveUpSlot(lock, value);
   if (retention_.onlyCopy(lock, id, value)) {
-    value.release_after_uses = !retention_.fetchedLater(lock, id, value);
-    if (value.release_after_uses && value.live_uses == 0) graphs_.hold(id);
+    value.leaveToUsesIf(!retention_.fetchedLater(lock, id, value));
+    if (value.leftToUses() && value.liveUses() == 0) graphs_.hold(id);
     return;
   }
-  value.release_after_uses = value.live_uses == 0;
+  value.leaveToUsesIf(value.liveUses() == 0);
   if (again) follower_.noteDropped(id);
   if (value.stored.held().use_count() > 1) values_.watchContents(lock, id);
   if (!value.stored.isLate()) values_.giveUp(lock, value);
-  const bool copy_is_read = value.live_uses > 0 || retention_.fetchedLater(lock, id, value) ||
+  const bool copy_is_read = value.liveUses() > 0 || retention_.fetchedLater(lock, id, value) ||
                             retention_.isAskedFor(lock, id);
   if (!copy_is_read) values_.giveUpCode(lock, value);
-  if (!(copy_is_read && follower_.isOnHost(id))) values_.giveUpSlot(lock, value);
+  if (!(copy_is_read && follower_.values().isOnHost(id))) values_.giveUpSlot(lock, value);
 }
 
 // Is it to come from an op that turned out not to repeat, since the plan was made?
 bool PlanDrops::losesItsOp(const StepLock::Held&, ValueId id, const RunValue& value) const {
-  return value.stored.held() && value.producer != kNone && follower_.fetchesOf(id) == 0 &&
+  return value.stored.held() && value.producer != kNone && follower_.values().fetchesOf(id) == 0 &&
          session_.replayTrust().distrusts(ops_[value.producer].info->name);
 }
 
@@ -79,20 +79,19 @@ void PlanDrops::makeCopy(ValueId id) {
   auto extent = Fingerprint::Extent::kSample;
   {
     const StepLock::Freeing lock(lock_);
-    planned = follower_.plannedValue(id);
+    planned = follower_.values().planned(id);
     if (planned == kNone || follower_.plan()->fetches_of[planned] == 0) return;
     RunValue& value = *(found = &values_.at(lock, id));
     if (!retention_.fetchedLater(lock, id, value) || value.stored.bits() || value.stored.slot())
       return;
-    if (follower_.verifies() && value.live_uses > 0) return;  // kept anyway
+    if (follower_.verifies() && value.liveUses() > 0) return;  // kept anyway
     present = value.stored.storage();
     if (!present) return;
-    if (value.print) extent = value.print->extent();
+    if (value.print()) extent = value.print()->extent();
     // Until it is copied; the program may let go of it.
     if (!value.stored.held() && !value.stored.replaced()) values_.noteShared(lock, id);
     value.stored.hold(present);
-    if (!follower_.plan()->on_host[planned])
-      value.codec = {};  // until it is encoded in this step too
+    if (!follower_.plan()->on_host[planned]) value.forgetCodec();
     const bool as_born = !value.stored.overwritten() && !value.stored.stale() &&
                          (value.stored.replaced() || value.intact());
     if (!as_born || static_cast<std::int64_t>(present.nbytes()) != value.bytes) return;
@@ -106,7 +105,7 @@ void PlanDrops::makeCopy(ValueId id) {
   if (present.use_count() <= 2) return;
   const auto print = verifier_.printOf(*found, present, extent);
   const StepLock::Freeing lock(lock_);
-  found->print = print;
+  found->notePrint(print);
 }
 
 void PlanDrops::encode(RunValue& value, ValueId planned, const c10::Storage& present) {
@@ -127,7 +126,7 @@ void PlanDrops::encode(RunValue& value, ValueId planned, const c10::Storage& pre
   }
   if (!code) return;  // another kind of word than in the recorded step
   const StepLock::Freeing lock(lock_);
-  value.codec = follower_.plan()->codec[planned];
+  value.noteCodec(follower_.plan()->codec[planned]);
   lock.giveUp(value.stored.setBits(*code, std::move(bits)));
   session_.counters().addCode(0, nanosecondsSince(start));
 }

@@ -44,7 +44,8 @@ c10::Storage Restorer::materialize(ValueId id, int depth) {
   {
     const StepLock::Held lock(lock_);
     if (c10::Storage storage = found->stored.storage()) return storage;
-    const bool taken = found->stored.slot() || found->recomputable;  // another thread needed memory
+    // Did another thread need the memory?
+    const bool taken = found->stored.slot() || found->recomputable();
     TORCH_CHECK(taken, lostValue("a replay did not give value ", id, ", for which it was run"));
   }
   return materialize(id, depth + 1);
@@ -106,7 +107,7 @@ void Restorer::fetchCopy(ValueId planned) {
     // Written over since, beside the plan: its uses read what is there now, replays what was
     // before.
     const StepLock::Freeing lock(lock_);
-    if (values_[id].stored.successor() != kNone || values_[id].pristine) return;
+    if (values_[id].stored.successor() != kNone || values_[id].pristine()) return;
   }
   const auto start = Clock::now();
   c10::Storage storage = materialize(id, 0);
@@ -116,8 +117,7 @@ void Restorer::fetchCopy(ValueId planned) {
   RunValue& value = values_.at(lock, id);
   value.stored.hold(std::move(storage));
   value.stored.endAwait();
-  value.release_after_uses = false;
-  ++value.fetches_done;
+  value.noteFetched();
 }
 
 // Of a slot that has been read.
@@ -146,9 +146,9 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
     if (alive) {
       for (const auto& [index, output] : found->output_of) {
         RunValue& value = values_.at(lock, output);
-        if (!follower_.unplanned(output) || value.isNeeded()) value.stored.holdIfAlive();
+        if (!follower_.values().unplanned(output) || value.isNeeded()) value.stored.holdIfAlive();
         value.stored.endAwait();
-        if (depth == 0) value.made_again = true;
+        if (depth == 0) value.noteThere();
       }
       return;
     }
@@ -168,8 +168,8 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
       adoptOutput(op, output, outputs[index], equal[i]);
       const StepLock::Freeing lock(lock_);
       RunValue& value = values_.at(lock, output);
-      compared = compared && (equal[i].has_value() || value.uninitialised);
-      if (depth == 0) value.made_again = !value.rejected;  // by the plan
+      compared = compared && (equal[i].has_value() || value.uninitialised());
+      if (depth == 0) value.noteReplayed();  // by the plan
     }
     op.compared = compared && op.compared.value_or(true);
   } catch (const std::exception& error) {
@@ -186,7 +186,7 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
 // What its memory is filled with before it runs again.
 FillPattern Restorer::fillOf(const RunOp& op) const {
   if (op.filled) return kZeros;
-  const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
+  const bool as_planned = op.outputs.empty() || !follower_.values().unplanned(op.outputs.front());
   return follower_.verifies() && as_planned ? FillPattern(PoisonScope::nextPattern())
                                             : std::nullopt;
 }
@@ -210,7 +210,7 @@ OpRecord::Outputs Restorer::runAgain(const RunOp& op, OpId id, int depth,
   };
   std::optional<PoisonScope> filled;
   if (fill) filled.emplace(device_.blocks, *fill);
-  const bool as_planned = op.outputs.empty() || !follower_.unplanned(op.outputs.front());
+  const bool as_planned = op.outputs.empty() || !follower_.values().unplanned(op.outputs.front());
   if (!follower_.verifies() || !as_planned) return op.record->replay(take);
   // An op that draws random numbers without saying so is found here, and has drawn nothing after.
   std::deque<RandomStateScope> random;
@@ -230,14 +230,14 @@ c10::Storage Restorer::replayInput(ValueId id, int depth) {
   {
     const StepLock::Freeing lock(lock_);
     RunValue& value = values_.at(lock, id);
-    if (value.pristine) return value.pristine;
+    if (value.pristine()) return value.pristine();
     present = value.stored.storage();
     const bool written =
         value.stored.stale() || (!value.stored.replaced() && present && !value.intact());
     const bool resized = present && value.resized(present);
-    if (resized && value.guard != 0) {
+    if (resized && value.guarded()) {
       values_.endGuard(lock, value);
-      if (value.pristine) return value.pristine;
+      if (value.pristine()) return value.pristine();
     }
     TORCH_CHECK(!written && !resized,
                 withCode(c10::str("ebbtide: a tensor that is needed to compute a dropped one again "
@@ -255,8 +255,9 @@ c10::Storage Restorer::writableInput(ValueId id, c10::Storage storage, bool give
   {
     const StepLock::Held lock(lock_);
     RunValue& value = values_.at(lock, id);
-    given_up = given_up || (value.recomputable && value.readers == 1);  // this op
-    const bool ours_alone = value.stored.held() && value.live_uses == 0 && storage.use_count() == 2;
+    given_up = given_up || (value.recomputable() && value.readers() == 1);  // this op
+    const bool ours_alone =
+        value.stored.held() && value.liveUses() == 0 && storage.use_count() == 2;
     if (given_up && ours_alone) {
       value.stored.handOver();  // `storage` has it
       return storage;
@@ -303,7 +304,7 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
   if (!verified) {
     if (value.isKeptOnHost()) return;  // to be fetched: its op would not repeat it
     const StepLock::Freeing lock(lock_);
-    if (follower_.unplanned(id) && !value.isNeeded()) return;
+    if (follower_.values().unplanned(id) && !value.isNeeded()) return;
     // The copy that is there stays, ours or the program's: this one was run for another output.
     if (c10::Storage present = value.stored.storage()) {
       values_.holdPresent(lock, value, present);
@@ -313,14 +314,14 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
   }
   if (verified) {
     if (equal) session_.replayTrust().noteCompared(op.info->name, op.known_signature, *equal);
-  } else if (value.print && !verifier_.repeats(value, replayed)) {
+  } else if (value.print() && !verifier_.repeats(value, replayed)) {
     // The original is gone: better no number than a wrong one.
     session_.replayTrust().reject(op.info->name, op.known_signature, "it gave other results");
     if (op.info->repeats_because == nullptr) session_.replayTrust().distrust(op.info->name);
     {
       const StepLock::Freeing lock(lock_);
       if (value.stored.slot() || value.stored.bits()) {  // it comes from there
-        value.rejected = true;
+        value.reject();
         return;
       }
     }
@@ -334,10 +335,10 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
   }
   const StepLock::Freeing lock(lock_);
   if (equal.has_value() && !*equal) {
-    value.rejected = true;
+    value.reject();
     return;
   }
-  TORCH_CHECK(static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes || value.uninitialised,
+  TORCH_CHECK(static_cast<std::int64_t>(replayed.nbytes()) >= value.bytes || value.uninitialised(),
               withCode(c10::str("ebbtide: ", op.info->name,
                                 " gave other results when it was run again: a smaller tensor. "
                                 "EBBTIDE=1 trains without dropping anything")));
@@ -351,7 +352,7 @@ void Restorer::giveUpInputs(const RunOp& op) {
   const StepLock::Freeing lock(lock_);
   for (const ValueId input : op.inputs) {
     RunValue& value = values_.at(lock, input);
-    const bool for_it_alone = value.recomputable && value.live_uses == 0 && value.readers == 1;
+    const bool for_it_alone = value.recomputable() && value.liveUses() == 0 && value.readers() == 1;
     if (for_it_alone && value.stored.held().use_count() == 1) values_.giveUp(lock, value);
   }
 }
@@ -368,7 +369,7 @@ void Restorer::replayPlanned(OpId planned, const std::vector<ValueId>& given_up)
 
 ValueId Restorer::stepsValue(ValueId planned) const {
   const StepLock::Held lock(lock_);
-  return follower_.stepsValue(planned);
+  return follower_.values().step(planned);
 }
 
 }  // namespace ebbtide::plugin

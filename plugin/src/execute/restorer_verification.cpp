@@ -91,12 +91,12 @@ void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Ou
     const c10::Storage& first = outputs[index].storage();
     const c10::Storage& second = others.at(index).storage();
     if (first.nbytes() != second.nbytes()) return false;
-    if (static_cast<std::int64_t>(first.nbytes()) < value.covered.end) return false;
+    if (static_cast<std::int64_t>(first.nbytes()) < value.covered().end) return false;
     const void* const one = value.coveredIn(first);
     const void* const other = value.coveredIn(second);
     return device_.contents.equalWhereWritten(
-        original == nullptr ? one : value.covered.in(original), {one, pattern}, {other, kZeros},
-        value.covered.bytes());
+        original == nullptr ? one : value.covered().in(original), {one, pattern}, {other, kZeros},
+        value.covered().bytes());
   };
   for (std::size_t i = 0; i < equal.size(); ++i) {
     if (same(i, nullptr)) continue;
@@ -109,7 +109,7 @@ void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Ou
     const RunValue& value = values_[op.output_of[i].second];
     const c10::Storage original = verifier_.originalOf(value);
     // Freed or shrunk since it was made: nothing to compare with.
-    if (!original || static_cast<std::int64_t>(original.nbytes()) < value.covered.end) continue;
+    if (!original || static_cast<std::int64_t>(original.nbytes()) < value.covered().end) continue;
     if (!same(i, original.data())) continue;
     equal[i] = unwritten = true;
   }
@@ -126,7 +126,7 @@ bool Restorer::comparedWhole() const noexcept {
     const OpId here = follower_.stepsOp(static_cast<OpId>(op));
     if (here == kNone || !ops_[here].compared.value_or(false)) return false;
     for (const ValueId output : ops_[here].outputs) {
-      if (values_[output].rejected) return false;
+      if (values_[output].rejected()) return false;
     }
   }
   return true;

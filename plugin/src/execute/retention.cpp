@@ -11,14 +11,15 @@ using scheduler::kNone;
 void Retention::holdIfKept(const StepLock::Freeing& lock, ValueId id, const c10::Storage& storage) {
   RunValue& value = values_.at(lock, id);
   if (value.stored.held() || value.stored.overwritten()) return;
-  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::hold) &&
-                       !value.release_after_uses && !copiedByPlan(lock, id, value);
-  const bool by_use = value.live_uses > 0 && (follower_.keepsAll() || value.stored.kept() ||
-                                              !follower_.planned(id, &Plan::restored_later));
+  const bool by_plan = !follower_.offPlan() && follower_.values().marked(id, &Plan::hold) &&
+                       !value.leftToUses() && !copiedByPlan(lock, id, value);
+  const bool by_use =
+      value.liveUses() > 0 && (follower_.keepsAll() || value.stored.kept() ||
+                               !follower_.values().marked(id, &Plan::restored_later));
   if (!by_plan && !by_use) return;
-  if (!by_plan && !follower_.keepsAll()) value.release_after_uses = true;
+  if (!by_plan && !follower_.keepsAll()) value.leaveToUses();
   values_.holdPresent(lock, value, storage);
-  if (!value.parameter) values_.noteShared(lock, id);
+  if (!value.parameter()) values_.noteShared(lock, id);
 }
 
 // By a replay that the plan, or the rest of it, still has to run?
@@ -28,29 +29,30 @@ bool Retention::readByPlan(const StepLock::Held&, ValueId id) const {
 
 // Is a fetch of the plan still to come?
 bool Retention::fetchedLater(const StepLock::Held&, ValueId id, const RunValue& value) const {
-  return value.fetches_done < follower_.fetchesOf(id);
+  return value.fetchesDone() < follower_.values().fetchesOf(id);
 }
 
 // Would dropping it lose the value? The plan keeps no op record of what it fetches. True where
 // neither bits nor the host have a copy, and something still reads the value: a fetch to come, a
 // use that lives, or a replay of a kept graph.
 bool Retention::onlyCopy(const StepLock::Held& lock, ValueId id, const RunValue& value) {
-  return follower_.fetchesOf(id) > 0 && !copiedByPlan(lock, id, value) &&
-         (value.live_uses > 0 || fetchedLater(lock, id, value) || isAskedFor(lock, id));
+  return follower_.values().fetchesOf(id) > 0 && !copiedByPlan(lock, id, value) &&
+         (value.liveUses() > 0 || fetchedLater(lock, id, value) || isAskedFor(lock, id));
 }
 
 // Dropped, then, though the program may still hold and save it.
 bool Retention::copiedByPlan(const StepLock::Held& lock, ValueId id, const RunValue& value) const {
   return value.stored.bits() ||
          (value.stored.slot() && (value.stored.servesLater() || fetchedLater(lock, id, value)) &&
-          follower_.isOnHost(id));
+          follower_.values().isOnHost(id));
 }
 
 // Its graph is kept: another pass may ask for the value, and the plan need not hold it for that.
 bool Retention::staysOnHost(const StepLock::Held&, ValueId id, const RunValue& value) const {
-  const bool by_plan = !follower_.offPlan() && follower_.planned(id, &Plan::on_host);
-  const bool kept = by_plan && (graphs_.keepsNow() || follower_.planned(id, &Plan::saved_longer));
-  return kept && value.live_uses > 0 && device_.contents.onHost() &&
+  const bool by_plan = !follower_.offPlan() && follower_.values().marked(id, &Plan::on_host);
+  const bool kept =
+      by_plan && (graphs_.keepsNow() || follower_.values().marked(id, &Plan::saved_longer));
+  return kept && value.liveUses() > 0 && device_.contents.onHost() &&
          value.stored.slot()->bytes == value.bytes;
 }
 
@@ -67,7 +69,7 @@ KeptGraphs::Asker Retention::savedReader(const StepLock::Held&, ValueId id) {
     if (!op.finished && next + 1 == end) break;  // it runs
     graphs_.addOp(op.record ? op.inputs : std::vector<ValueId>(), op.outputs);
   }
-  return graphs_.askerOf(id, [this](ValueId value) { return values_[value].live_uses > 0; });
+  return graphs_.askerOf(id, [this](ValueId value) { return values_[value].liveUses() > 0; });
 }
 
 // What is saved no more cannot be asked for.
@@ -86,7 +88,7 @@ void Retention::giveUpUnasked(const StepLock::Freeing& lock) {
     }
     RunValue& value = values_.at(lock, id);
     const bool needed =
-        value.isNeeded() || value.made_again || value.rejected || value.stored.stale();
+        value.isNeeded() || value.madeAgain() || value.rejected() || value.stored.stale();
     if (needed || fetchedLater(lock, id, value)) continue;
     values_.noteLastReference(lock, id);
     values_.giveUp(lock, value);
@@ -103,13 +105,13 @@ void Retention::letGo(const StepLock::Freeing& lock, ValueId first) {
     RunValue& value = values_.at(lock, id);
     if (value.isNeeded()) continue;
     values_.endGuard(lock, value);
-    if (follower_.unplanned(id)) {
+    if (follower_.values().unplanned(id)) {
       values_.noteLastReference(lock, id);
       values_.giveUp(lock, value);
       values_.giveUpSlot(lock, value);
       values_.giveUpPristine(lock, value);
     }
-    if (!value.recomputable) continue;
+    if (!value.recomputable()) continue;
     const auto unread = values_.endReader(lock, id, ops_[value.producer].inputs);
     done.insert(done.end(), unread.begin(), unread.end());
   }
@@ -120,7 +122,7 @@ void Retention::giveUpAll() {
   const StepLock::Freeing lock(lock_);
   for (ValueId id = 0; id < values_.next(); ++id) {
     RunValue& value = values_.at(lock, id);
-    if (value.live_uses > 0) continue;
+    if (value.liveUses() > 0) continue;
     values_.noteLastReference(lock, id);
     values_.forgetReaders(lock, id);
     values_.endGuard(lock, value);
@@ -148,10 +150,11 @@ void Retention::endUse(const StepLock::Freeing& lock, UseId use) {
   RunValue& value = values_.at(lock, id);
   values_.forgetUse(lock, saved_.valueOf(use), use);
   const bool asked_for = isAskedFor(lock, id);
-  const bool wanted = !follower_.offPlan() && (value.made_again || fetchedLater(lock, id, value));
-  const bool released = !wanted && (value.release_after_uses || value.stored.isLate() ||
-                                    (follower_.keepsAll() && !follower_.planned(id, &Plan::hold)));
-  if (values_.endUses(lock, id, 1) == 0) endLastUse(lock, id, released, asked_for);
+  const bool wanted = !follower_.offPlan() && (value.madeAgain() || fetchedLater(lock, id, value));
+  const bool released =
+      !wanted && (value.leftToUses() || value.stored.isLate() ||
+                  (follower_.keepsAll() && !follower_.values().marked(id, &Plan::hold)));
+  if (values_.endUses(lock, id, 1)) endLastUse(lock, id, released, asked_for);
 }
 
 void Retention::endLastUse(const StepLock::Freeing& lock, ValueId id, bool released,
@@ -162,13 +165,13 @@ void Retention::endLastUse(const StepLock::Freeing& lock, ValueId id, bool relea
   graphs_.noteUnsaved(id);
   values_.endWatch(lock, value);
   if (!fetchedLater(lock, id, value) && !asked_for) {
-    if (value.stored.servesLater() && value.readers == 0) {
+    if (value.stored.servesLater() && value.readers() == 0) {
       values_.giveUpCopies(lock, value);
     } else {
       values_.giveUpCode(lock, value);
     }
   }
-  if (done && value.readers == 0) {
+  if (done && value.readers() == 0) {
     values_.noteLastReference(lock, id);
     values_.giveUp(lock, value);
     values_.giveUpSlot(lock, value);

@@ -54,7 +54,7 @@ class Retention {
   PlanFollower& follower_ = step_.follower;
   StepLock& lock_ = step_.lock;
   OpLog& ops_ = step_.ops;
-  SavedTensors& saved_ = step_.saved;
+  SavedTensors<TensorView>& saved_ = step_.saved;
   KeptGraphs& graphs_ = step_.graphs;
   ValueTable& values_ = step_.values;
 };

@@ -1,18 +1,21 @@
-// RunValue: what a step keeps of a value. Includes torch. Thread rule: the step's lock guards it.
+// RunValue: what a step keeps of a value. Each base or member is one state with its transitions;
+// what is ValueTable's alone is private. Includes torch. Thread rule: the step's lock guards it.
 #pragma once
 
+#include <ATen/ATen.h>
 #include <c10/core/Storage.h>
 #include <c10/util/SmallVector.h>
 
 #include <cstdint>
-#include <limits>
-#include <optional>
+#include <utility>
 
-#include "base/byte_range.hpp"
-#include "device/checksum.hpp"
-#include "device/fingerprint.hpp"
-#include "memory/dropped_blocks.hpp"
+#include "execute/present.hpp"
+#include "memory/block_watch.hpp"
+#include "memory/known_bytes.hpp"
+#include "memory/planned_life.hpp"
+#include "memory/pristine_contents.hpp"
 #include "memory/stored_value.hpp"
+#include "memory/value_readers.hpp"
 #include "plan/plan.hpp"
 #include "record/weak_references.hpp"
 
@@ -34,61 +37,99 @@ struct TorchStorages {
   static void refused(const char* transition) noexcept;
 };
 
-// As it was born.
-struct BornValue {
-  OpId producer = scheduler::kNone;
-  scheduler::BlockId block = scheduler::kNone;
-  ValueId previous_epoch = scheduler::kNone;
-  const void* data = nullptr;  // the first copy's address and size: another one was resized
-  std::int64_t bytes = 0;
-  WeakVersion version;
-  std::uint32_t version_at_birth = 0;
-  bool parameter = false;
-  bool foreign = false;  // not our memory: who writes it need not say so
+// As it was born, which does not change but for what is learnt of it.
+class BornValue {
+ public:
+  BornValue(const at::Tensor& tensor, OpId made_by, bool others, scheduler::BlockId in)
+      : producer(made_by),
+        data(tensor.storage().data()),
+        bytes(static_cast<std::int64_t>(tensor.storage().nbytes())),
+        foreign(others),
+        counter{WeakVersion(tensor.unsafeGetTensorImpl()->version_counter()),
+                Present::versionOf(tensor)},
+        block_(in) {}
+
+  const OpId producer;     // kNone: a graph input
+  const void* const data;  // the first copy's address and size: another one was resized
+  const std::int64_t bytes;
+  const bool foreign;  // not our memory: who writes it need not say so
+  const Present::Counter counter;
 
   // Was nothing written through its version counter?
-  bool intact() const { return !version.enabled() || version.current() == version_at_birth; }
+  bool intact() const { return !counter.moved(); }
+  // Is that another place than it was born in?
+  bool isElsewhere(const c10::Storage& present) const {
+    return present.data() != data || static_cast<std::int64_t>(present.nbytes()) != bytes;
+  }
+  bool parameter() const noexcept { return parameter_; }
+  scheduler::BlockId block() const noexcept { return block_; }
+  ValueId previousEpoch() const noexcept { return previous_epoch_; }
+
+  // A leaf looks at it. False: refused, or known. An op's result is none.
+  bool noteParameter() noexcept {
+    return producer == scheduler::kNone && !std::exchange(parameter_, true);
+  }
+  // It was written over that one, in its block. False: refused, it has one.
+  bool noteEpochAfter(ValueId previous, const BornValue& its) noexcept {
+    if (previous_epoch_ != scheduler::kNone) return false;
+    previous_epoch_ = previous;
+    block_ = its.block_;
+    return true;
+  }
+
+ private:
+  scheduler::BlockId block_ = scheduler::kNone;
+  ValueId previous_epoch_ = scheduler::kNone;
+  bool parameter_ = false;
 };
 
-// What replays without a plan read of it (Evictor), and what is kept for them.
-struct ReplayedValue {
-  std::optional<Checksum> checksum;  // left when it was dropped first
-  std::int32_t readers = 0;          // recomputable values whose replay reads it
-  bool recomputable = false;         // the inputs of its op count it among their readers
-  bool written = false;             // in place, by what may not have begun to: for inputs of a step
-  DroppedBlocks::Ticket guard = 0;  // the block stays, whoever frees it; 0: none
-  c10::Storage pristine;  // contents before an unplanned write, for replays that still need them
-  // The first op that read a parameter after a write that no version counter shows: it read others.
-  OpId pristine_until = std::numeric_limits<OpId>::max();
-};
+class RunValue : public BornValue,
+                 public KnownBytes,
+                 public PlannedLife,
+                 private ValueReaders,
+                 private PristineContents<c10::Storage> {
+ public:
+  using Uses = c10::SmallVector<UseId, 2>;
 
-struct RunValue : BornValue, ReplayedValue {
+  // As BornValue. `touched`: the cursor's boundary.
+  RunValue(const at::Tensor& tensor, OpId made_by, bool others, scheduler::BlockId in,
+           std::uint64_t touched)
+      : BornValue(tensor, made_by, others, in), KnownBytes(bytes), touched_(touched) {
+    stored.begin(tensor.storage());
+  }
+
   StoredValue<TorchStorages> stored;
-  std::int32_t fetches_done = 0;  // of the plan's
-  Plan::Codec codec;              // what that takes, if it can be done
-  // What its op gave of its bytes. All else is compared with nothing, and read by nobody: else the
-  // value is kept.
-  ByteRange covered;
-  std::optional<Fingerprint> print;  // of contents that may be dropped and computed again
-  OpId overwritten_by = scheduler::kNone;
-  std::int32_t live_uses = 0;
-  c10::SmallVector<UseId, 2> uses;  // not released, in the order in which they were saved
-  bool uninitialised = false;
-  bool release_after_uses = false;
-  bool made_again = false;          // by the plan, which has not dropped it since
-  bool rejected = false;            // its replay differed from the original in this step
-  DroppedBlocks::Ticket watch = 0;  // of droppedBlocks(); 0: none
-  std::uint64_t touched = 0;        // the cursor's boundary when it was last made, saved or read
 
-  // By uses, or by replays without a plan that read it.
-  bool isNeeded() const noexcept { return live_uses > 0 || readers > 0; }
+  using PristineContents::isPristineFor, PristineContents::mayBeWritten,
+      PristineContents::noteMayBeWritten, PristineContents::pristine;
+  using ValueReaders::isNeeded, ValueReaders::liveUses, ValueReaders::readers,
+      ValueReaders::recomputable;
+  const Uses& uses() const noexcept { return uses_; }  // not released, as they were saved
+  bool guarded() const noexcept { return block_watch_.guarded(); }
+  OpId overwrittenBy() const noexcept { return overwritten_by_; }
   bool isKeptOnHost() const noexcept { return stored.kept() && stored.slot().has_value(); }
-  const void* coveredIn(const c10::Storage& storage) const { return covered.in(storage.data()); }
+  const void* coveredIn(const c10::Storage& storage) const { return covered().in(storage.data()); }
   // Did the program free its contents, or have them elsewhere by now?
   bool resized(const c10::Storage& present) const {
-    return !stored.replaced() &&
-           (present.data() != data || static_cast<std::int64_t>(present.nbytes()) != bytes);
+    return !stored.replaced() && isElsewhere(present);
   }
+
+  // --- made, saved or read, at this boundary of the cursor
+  std::uint64_t touched() const noexcept { return touched_; }
+  void touch(std::uint64_t boundary) noexcept { touched_ = boundary; }
+  // --- what a copy as bits takes, if it can be made
+  const Plan::Codec& codec() const noexcept { return codec_; }
+  void noteCodec(const Plan::Codec& codec) noexcept { codec_ = codec; }
+  void forgetCodec() noexcept { codec_ = {}; }  // until it is encoded in this step too
+
+ private:
+  friend class ValueTable;
+
+  Plan::Codec codec_;
+  Uses uses_;
+  BlockWatch block_watch_;
+  OpId overwritten_by_ = scheduler::kNone;
+  std::uint64_t touched_;
 };
 
 }  // namespace ebbtide::plugin

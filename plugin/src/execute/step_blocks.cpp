@@ -28,9 +28,9 @@ void StepRun::nameBlocks(LiveShares& live, bool in_backward) {
     c10::Storage storage = value.stored.storage();
     if (!storage) continue;
     const bool made_here = value.producer != kNone;
-    live.add(storage.data(), made_here         ? step_.ops.nameOf(value.producer)
-                             : value.parameter ? "parameters"
-                                               : "inputs");
+    live.add(storage.data(), made_here           ? step_.ops.nameOf(value.producer)
+                             : value.parameter() ? "parameters"
+                                                 : "inputs");
     lock.giveUp(std::move(storage));  // perhaps the last reference by now
   }
   if (!observes) return;
@@ -53,7 +53,7 @@ StepRun::UnreadSpills StepRun::unreadSpills() const {
   UnreadSpills unread;
   for (ValueId id = 0; id < step_.values.next(); ++id) {
     const RunValue& value = step_.values[id];
-    if (!value.stored.slot() || value.stored.servesLater() || value.live_uses == 0) continue;
+    if (!value.stored.slot() || value.stored.servesLater() || value.liveUses() == 0) continue;
     unread.bytes += value.bytes;
     if (value.producer != kNone) by_op[value.producer] += value.bytes;
   }

@@ -27,6 +27,7 @@
 #include "plan/kept_graphs.hpp"
 #include "plan/plan_follower.hpp"
 #include "record/log/event_log.hpp"
+#include "record/op_record.hpp"
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
@@ -47,7 +48,7 @@ struct StepParts {
   mutable StepLock lock;
   Verifier verifier;
   OpLog ops;
-  SavedTensors saved;
+  SavedTensors<TensorView> saved;
   TrainedLeaves leaves;
   KeptGraphs graphs;
   ValueTable values;

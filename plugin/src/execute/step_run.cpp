@@ -50,7 +50,7 @@ void StepRun::noteDetached(const at::Tensor& tensor) {
   if (maker == nullptr || !tensor.has_storage()) return;
   const StepLock::Held lock(step_.lock);
   const RunValue* const value = step_.values.lastIn(lock, tensor);
-  if (value != nullptr) step_.saved.noteDetached(value->uses, {maker, tensor.output_nr()});
+  if (value != nullptr) step_.saved.noteDetached(value->uses(), {maker, tensor.output_nr()});
 }
 
 // What the step knows of reaches another lane: that one may still read or write it when the step

@@ -73,11 +73,11 @@ UseId ValueRecorder::addUse(const StepLock::Freeing& lock, ValueId id, const at:
   const bool joins = joinPlan(lock, use, id, by);
   if (id == kNone) return use;
   RunValue& value = values_.at(lock, id);
-  value.touched = follower_.cursor().boundary();
+  value.touch(follower_.cursor().boundary());
   values_.addUse(lock, id, use);
   // The plan does not wait for what it does not know, or has not seen unpacked.
   const bool waited_for = joins && follower_.isUnpacked(use);
-  if (!follower_.unplanned(id) && !follower_.offPlan() && !waited_for) value.stored.keep();
+  if (!follower_.values().unplanned(id) && !follower_.offPlan() && !waited_for) value.stored.keep();
   noteRead(lock, id, tensor, view.bytes());
   noteUnseenWrite(lock, value, tensor.storage());
   retention_.holdIfKept(lock, id, tensor.storage());
@@ -89,14 +89,12 @@ UseId ValueRecorder::addUse(const StepLock::Freeing& lock, ValueId id, const at:
 // would not give these contents.
 void ValueRecorder::noteUnseenWrite(const StepLock::Freeing& lock, RunValue& value,
                                     const c10::Storage& storage) {
-  if (!value.print || value.stored.overwritten() || value.stored.replaced()) return;
-  const bool resized =
-      storage.data() != value.data || static_cast<std::int64_t>(storage.nbytes()) != value.bytes;
-  if (resized) {
-    value.print.reset();
+  if (!value.print() || value.stored.overwritten() || value.stored.replaced()) return;
+  if (value.isElsewhere(storage)) {
+    value.forgetPrint();
   } else {
     if (verifier_.matches(value, storage)) return;
-    value.print = verifier_.printOf(value, storage, value.print->extent());
+    value.notePrint(verifier_.printOf(value, storage, value.print()->extent()));
   }
   value.stored.keep();
   ops_.keep(lock, value.producer, kWrittenUnseen);
@@ -111,11 +109,11 @@ void ValueRecorder::noteUnrecordedWrite(const at::Tensor& tensor) {
     const Present* const present = values_.presentIn(lock, tensor);
     if (present == nullptr) return;
     id = present->value;
-    if (values_[id].parameter) leaves_.noteWritten();
+    if (values_[id].parameter()) leaves_.noteWritten();
   }
   protection_.protect(id);
   const StepLock::Freeing lock(lock_);
-  if (values_[id].parameter) return;
+  if (values_[id].parameter()) return;
   overwrite(lock, id, ops_.next());
 }
 
@@ -136,11 +134,11 @@ void ValueRecorder::bindOutput(const StepLock::Freeing& lock, RunOp& op, OpId id
   if (previous != kNone) {
     const RunValue& old = values_[previous];
     const bool whole = tensor.is_non_overlapping_and_dense() && covered.bytes() == old.bytes;
-    if (old.uninitialised && !whole) {  // the rest is whatever is there
+    if (old.uninitialised() && !whole) {  // the rest is whatever is there
       op.kept_because = kUninitialised;
       covered = {0, old.bytes};
-    } else if (!old.uninitialised) {
-      covered = covered.with(old.covered);
+    } else if (!old.uninitialised()) {
+      covered = covered.with(old.covered());
     }
     counters = std::move(alias->counters);
     if (op.written.size() == 1) uses = takeUsesApart(lock, previous, tensor);
@@ -149,14 +147,13 @@ void ValueRecorder::bindOutput(const StepLock::Freeing& lock, RunOp& op, OpId id
   const ValueId value = addOutput(lock, op, id, index, tensor, covered);
   if (previous == kNone) return;
   RunValue& born = values_.at(lock, value);
-  born.previous_epoch = previous;
   // Same storage: hooks that saved the new epoch hold it, the old one no longer.
-  born.block = values_[previous].block;
+  born.noteEpochAfter(previous, values_[previous]);
   passOn(lock, previous, value, tensor.storage());
   moveUses(lock, uses, value, tensor);
   Present& present = *values_.presentIn(lock, tensor);
   for (const Present::Counter& counter : counters) {
-    if (counter.version.identity() != born.version.identity()) present.add(counter);
+    if (counter.version.identity() != born.counter.version.identity()) present.add(counter);
   }
 }
 
@@ -181,18 +178,17 @@ ValueId ValueRecorder::addOutput(const StepLock::Freeing& lock, RunOp& op, OpId 
                                  const at::Tensor& tensor, const ByteRange& covered) {
   const ValueId value = addValue(lock, tensor, id);
   RunValue& born = values_.at(lock, value);
-  born.covered = covered;
-  born.uninitialised = op.info->uninitialised;
+  born.give(covered, op.info->uninitialised);
   // What comes back from a copy is what it was at its drop, whatever its op gave. Of a step that
   // follows its plan no other one will be made.
-  const bool to_be_dropped =
-      follower_.planned(value, &Plan::restored_later) && follower_.fetchesOf(value) == 0;
+  const bool to_be_dropped = follower_.values().marked(value, &Plan::restored_later) &&
+                             follower_.values().fetchesOf(value) == 0;
   // Of a step that is merely recorded a print tells early what its verification step finds out,
   // too: not worth a wait for the device after each op.
   const bool recorded = log_ && !op.on_plan && device_.contents.onHost();
   const bool may_be_dropped = recorded || op.record || to_be_dropped;
-  if (may_be_dropped && !born.uninitialised)
-    born.print = verifier_.printOf(born, tensor.storage(), printExtent(op));
+  if (may_be_dropped && !born.uninitialised())
+    born.notePrint(verifier_.printOf(born, tensor.storage(), printExtent(op)));
   tryCode(lock, op, value);
   op.outputs.push_back(value);
   op.output_of.emplace_back(index, value);
@@ -203,9 +199,8 @@ ValueId ValueRecorder::addOutput(const StepLock::Freeing& lock, RunOp& op, OpId 
 void ValueRecorder::coverAlso(const StepLock::Held& lock, ValueId id, const ByteRange& covered,
                               const c10::Storage& storage) {
   RunValue& value = values_.at(lock, id);
-  if (value.covered.holds(covered)) return;
-  value.covered = value.covered.with(covered);
-  if (value.print) value.print = verifier_.printOf(value, storage, value.print->extent());
+  if (value.coverAlso(covered) && value.print())
+    value.notePrint(verifier_.printOf(value, storage, value.print()->extent()));
 }
 
 // Before the op runs, or when a tensor is saved. Bytes that no op gave were written by something
@@ -215,13 +210,12 @@ void ValueRecorder::noteRead(const StepLock::Held& lock, ValueId id, const at::T
                              const ByteRange& read) {
   RunValue& value = values_.at(lock, id);
   if (value.producer == kNone) return;
-  if (value.uninitialised) {
-    value.uninitialised = false;
-    value.covered = {0, value.bytes};
+  if (value.fill(value.bytes)) {
     if (follower_.keepsAll() && device_.contents.onHost())
-      value.print = verifier_.printOf(value, tensor.storage(), printExtent(ops_[value.producer]));
+      value.notePrint(
+          verifier_.printOf(value, tensor.storage(), printExtent(ops_[value.producer])));
     keepOriginal(lock, value, kUninitialised);
-  } else if (!value.covered.holds(read)) {
+  } else if (!value.covered().holds(read)) {
     keepOriginal(lock, value, kReadBeyond);
   }
 }
@@ -246,12 +240,11 @@ std::vector<UseId> ValueRecorder::takeUsesApart(const StepLock::Freeing& lock, V
                                                 const at::Tensor& written) {
   RunValue& value = values_.at(lock, from);
   const auto& stored = value.stored;
-  if (value.live_uses == 0 || stored.stale() || stored.replaced() || stored.slot()) return {};
+  if (value.liveUses() == 0 || stored.stale() || stored.replaced() || stored.slot()) return {};
   const TensorView target = TensorView::of(written);
   std::vector<UseId> apart = saved_.where(
-      value.uses, [&target](const TensorView& view) { return view.isApartFrom(target); });
-  const auto left = values_.endUses(lock, from, static_cast<std::int32_t>(apart.size()));
-  if (apart.empty() || left > 0) return apart;
+      value.uses(), [&target](const TensorView& view) { return view.isApartFrom(target); });
+  if (!values_.endUses(lock, from, apart.size())) return apart;
   graphs_.noteUnsaved(from);
   if (!retention_.fetchedLater(lock, from, value)) values_.giveUpCopies(lock, value);
   return apart;
@@ -283,13 +276,13 @@ bool ValueRecorder::joinPlan(const StepLock::Held& lock, UseId use, ValueId valu
 // When the value is born: can it be encoded, and what does it take? The plan knows it of its steps.
 void ValueRecorder::tryCode(const StepLock::Held& lock, const RunOp& op, ValueId id) {
   RunValue& value = values_.at(lock, id);
-  if (value.block == kNone || value.uninitialised || value.bytes < kCodeFloor) return;
+  if (value.block() == kNone || value.uninitialised() || value.bytes < kCodeFloor) return;
   if (!device_.contents.onHost()) return;
   const std::int64_t block_bytes = session_.memory().blockBytes(value.data);
-  const bool known = op.on_plan && !follower_.offPlan() && !follower_.unplanned(id);
+  const bool known = op.on_plan && !follower_.offPlan() && !follower_.values().unplanned(id);
   // An op without inputs has the same signature whatever the size of what it makes.
-  if (known && follower_.codecOf(id).block_bytes == block_bytes) {
-    value.codec = follower_.codecOf(id);
+  if (known && follower_.values().codecOf(id).block_bytes == block_bytes) {
+    value.noteCodec(follower_.values().codecOf(id));
     return;
   }
   const auto start = Clock::now();
@@ -301,8 +294,8 @@ void ValueRecorder::tryCode(const StepLock::Held& lock, const RunOp& op, ValueId
   if (!encodeWhole(value.data, value.bytes, room)) return;
   const auto encoded_bytes = static_cast<std::int64_t>(bits.size());
   // To decode takes about as long.
-  value.codec = {block_bytes, std::min((encoded_bytes + kPage - 1) / kPage * kPage, value.bytes),
-                 2 * nanosecondsSince(start)};
+  value.noteCodec({block_bytes, std::min((encoded_bytes + kPage - 1) / kPage * kPage, value.bytes),
+                   2 * nanosecondsSince(start)});
 }
 
 ValueId ValueRecorder::addValue(const StepLock::Freeing& lock, const at::Tensor& tensor,

@@ -70,7 +70,7 @@ class ValueRecorder {
   StepLock& lock_ = step_.lock;
   Verifier& verifier_ = step_.verifier;
   OpLog& ops_ = step_.ops;
-  SavedTensors& saved_ = step_.saved;
+  SavedTensors<TensorView>& saved_ = step_.saved;
   TrainedLeaves& leaves_ = step_.leaves;
   KeptGraphs& graphs_ = step_.graphs;
   ValueTable& values_ = step_.values;

@@ -4,8 +4,6 @@
 #include <iterator>
 #include <utility>
 
-#include "memory/dropped_blocks.hpp"
-
 namespace ebbtide::plugin {
 
 using scheduler::kNone;
@@ -14,8 +12,7 @@ using EventKind = scheduler::TraceEvent::Kind;
 ValueTable::~ValueTable() {
   for (RunValue& value : values_) {
     if (const auto& slot = value.stored.slot()) session_.spills().release(*slot);
-    if (value.guard == 0) continue;
-    void* const block = droppedBlocks().withdraw(value.data, value.guard);
+    void* const block = value.block_watch_.endGuard(value.data);
     if (block == nullptr) continue;
     session_.spillOnly(kFreedInputs);
     const c10::Storage freed = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
@@ -46,33 +43,24 @@ const RunValue* ValueTable::lastIn(const Held&, const at::Tensor& tensor) const 
 ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId producer,
                         std::uint64_t touched) {
   const ValueId id = next();
-  RunValue& value = values_.emplace_back();
-  value.producer = producer;
-  value.data = tensor.storage().data();
-  value.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
-  value.covered = {0, value.bytes};
-  value.foreign = !device_.blocks.isOurs(tensor.storage());
+  const void* const data = tensor.storage().data();
+  const bool foreign = !device_.blocks.isOurs(tensor.storage());
+  const bool logged = log_ && !foreign;
+  const scheduler::BlockId block =
+      logged ? log_->blockAt(data, session_.memory().blockBytes(data)) : kNone;
+  const RunValue& value = values_.emplace_back(tensor, producer, foreign, block, touched);
   // Ours again, by way of NumPy: counted under its own name.
-  if (value.foreign && !session_.hostMemory().owns(value.data)) uncounted_.add(tensor.storage());
-  value.touched = touched;
+  if (foreign && !session_.hostMemory().owns(data)) uncounted_.add(tensor.storage());
   if (producer == kNone) noteTrained(lock, id, tensor);
-  value.version = WeakVersion(tensor.unsafeGetTensorImpl()->version_counter());
-  value.version_at_birth = Present::versionOf(tensor);
-  value.stored.begin(tensor.storage());
-  if (log_ && !value.foreign) {
-    value.block = log_->blockAt(tensor.storage().data(),
-                                session_.memory().blockBytes(tensor.storage().data()));
-  }
-  present_.insert_or_assign(
-      tensor.storage().unsafeGetStorageImpl(),
-      Present{weakly(tensor.storage()), id, {{value.version, value.version_at_birth}}});
+  present_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),
+                            Present{weakly(tensor.storage()), id, {value.counter}});
   return id;
 }
 
 void ValueTable::noteTrained(const Held& lock, ValueId id, const at::Tensor& tensor) {
   const at::TensorBase* const leaf = TrainedLeaves::leafOf(tensor);
   if (leaf == nullptr) return;
-  const bool another_part = std::exchange(values_[id].parameter, true);
+  const bool another_part = !values_[id].noteParameter();
   if (another_part && leaves_.knows(lock, *leaf)) return;
   leaves_.add(lock, *leaf, tensor);
 }
@@ -92,11 +80,11 @@ bool ValueTable::overwrite(const Freeing& lock, ValueId id, OpId by) {
     if (found != present_.end() && found->second.value == id) present_.erase(found);
     lock.giveUp(std::move(storage));
   }
-  value.overwritten_by = by;
-  if (value.pristine) endGuard(lock, value);
+  value.overwritten_by_ = by;
+  if (value.pristine()) endGuard(lock, value);
   // Of one in use PyTorch raises an error, or (writes through .data) reads what is there now: so do
   // we, also where the plan goes on and drops it.
-  const bool in_use = value.live_uses > 0;
+  const bool in_use = value.liveUses() > 0;
   lock.giveUp(value.stored.overwrite(in_use));
   if (in_use) giveUpCopies(lock, value);
   return in_use;
@@ -106,12 +94,12 @@ bool ValueTable::passOn(const Freeing& lock, ValueId overwritten, ValueId succes
                         const c10::Storage& storage) {
   RunValue& old = values_[overwritten];
   const bool same = TorchStorages::same(old.stored.held(), storage);
-  if (!old.stored.stale() || !same || old.live_uses == 0) return false;
+  if (!old.stored.stale() || !same || old.liveUses() == 0) return false;
   c10::Storage last = old.stored.passOn(successor);
   if (!last) return false;
   lock.giveUp(std::move(last));
   RunValue& born = values_[successor];
-  born.live_uses += std::exchange(old.live_uses, 0);
+  old.passUsesTo(born);
   born.stored.keep();  // they read the storage, whoever writes it next
   return true;
 }
@@ -130,39 +118,58 @@ ValueId ValueTable::latest(const Held&, ValueId id) {
 // ---------------------------------------------------------------------------------------------
 // who reads it
 
+// Out of order: the value is kept.
+bool ValueTable::refuse(RunValue& value, const char* transition) {
+  value.stored.keep();
+  TorchStorages::refused(transition);
+  return false;
+}
+
 void ValueTable::addUse(const Held&, ValueId value, UseId use) {
-  values_[value].uses.push_back(use);
-  ++values_[value].live_uses;
+  values_[value].uses_.push_back(use);
+  values_[value].beginUse();
 }
 
 void ValueTable::forgetUse(const Held&, ValueId value, UseId use) {
-  auto& uses = values_[value].uses;
+  auto& uses = values_[value].uses_;
   const auto found = std::find(uses.rbegin(), uses.rend(), use);  // the last one goes first
   if (found != uses.rend()) uses.erase(std::prev(found.base()));
 }
 
-std::int32_t ValueTable::endUses(const Held&, ValueId value, std::int32_t uses) {
-  return values_[value].live_uses -= uses;
+bool ValueTable::endUses(const Held&, ValueId id, std::size_t uses) {
+  RunValue& value = values_[id];
+  if (!value.endUses(static_cast<std::int32_t>(uses))) return refuse(value, "end a use");
+  return value.liveUses() == 0;
 }
 
 void ValueTable::addReader(const Held&, ValueId value, const std::vector<ValueId>& inputs) {
-  values_[value].recomputable = true;
-  for (const ValueId input : inputs) ++values_[input].readers;
+  if (!values_[value].beginRecomputable()) {
+    refuse(values_[value], "compute again");
+    return;
+  }
+  for (const ValueId input : inputs) values_[input].beginReader();
 }
 
 std::vector<ValueId> ValueTable::endReader(const Held&, ValueId value,
                                            const std::vector<ValueId>& inputs) {
-  values_[value].recomputable = false;
   std::vector<ValueId> unread;
+  if (!values_[value].endRecomputable()) {
+    refuse(values_[value], "compute no more");
+    return unread;
+  }
   for (const ValueId input : inputs) {
-    if (--values_[input].readers == 0) unread.push_back(input);
+    RunValue& read = values_[input];
+    if (!read.endReader()) {
+      refuse(read, "end a reader");
+    } else if (read.readers() == 0) {
+      unread.push_back(input);
+    }
   }
   return unread;
 }
 
 void ValueTable::forgetReaders(const Held&, ValueId value) {
-  values_[value].readers = 0;
-  values_[value].recomputable = false;
+  values_[value].forgetReplays();
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -192,8 +199,12 @@ void ValueTable::giveUpCopies(const Freeing& lock, RunValue& value) {
   giveUpSlot(lock, value);
 }
 
+void ValueTable::keepPristine(const Freeing& lock, RunValue& value, c10::Storage&& contents) {
+  lock.giveUp(value.keep(std::move(contents), ops_.next()));
+}
+
 void ValueTable::giveUpPristine(const Freeing& lock, RunValue& value) {
-  lock.giveUp(std::exchange(value.pristine, c10::Storage()));
+  lock.giveUp(value.take());
 }
 
 // ---------------------------------------------------------------------------------------------
@@ -203,11 +214,11 @@ void ValueTable::giveUpPristine(const Freeing& lock, RunValue& value) {
 // not be lost with it.
 void ValueTable::watchContents(const Held& lock, ValueId id) {
   RunValue& value = values_[id];
-  if (value.watch != 0 || value.live_uses == 0) return;
+  if (value.block_watch_.watched() || value.liveUses() == 0) return;
   if (value.stored.overwritten() || value.stored.replaced()) return;
-  if (!value.print || value.foreign || value.bytes == 0) return;
+  if (!value.print() || value.foreign || value.bytes == 0) return;
   if (device_.contents.onHost()) {
-    value.watch = droppedBlocks().watch(value.data, value.covered, *value.print);
+    value.block_watch_.watch(value.data, value.covered(), *value.print());
     return;
   }
   if (!value.stored.awaitLetGo()) return;
@@ -217,24 +228,25 @@ void ValueTable::watchContents(const Held& lock, ValueId id) {
 
 // Takes the contents over if they were written and the program has let go of them.
 void ValueTable::endWatch(const Freeing& lock, RunValue& value) {
-  if (value.watch == 0) return;
-  void* const block = droppedBlocks().withdraw(value.data, std::exchange(value.watch, 0));
+  void* const block = value.block_watch_.endWatch(value.data);
   if (block == nullptr) return;
   c10::Storage storage = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
   const bool adopted =
-      value.live_uses > 0 && !value.stored.held() && value.stored.adoptWritten(std::move(storage));
+      value.liveUses() > 0 && !value.stored.held() && value.stored.adoptWritten(std::move(storage));
   if (!adopted) lock.giveUp(std::move(storage));
 }
 
+bool ValueTable::guard(const Held&, RunValue& value) {
+  return value.guarded() || value.block_watch_.guard(value.data);
+}
+
 void ValueTable::endGuard(const Freeing& lock, RunValue& value) {
-  if (value.guard == 0) return;
-  void* const block = droppedBlocks().withdraw(value.data, std::exchange(value.guard, 0));
+  void* const block = value.block_watch_.endGuard(value.data);
   if (block == nullptr) return;
   session_.spillOnly(kFreedInputs);
   c10::Storage storage = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
-  if (value.isNeeded() && !value.pristine) {
-    value.pristine = std::move(storage);
-    value.pristine_until = ops_.next();
+  if (value.isNeeded() && !value.pristine()) {
+    keepPristine(lock, value, std::move(storage));
   } else {
     lock.giveUp(std::move(storage));
   }
@@ -248,7 +260,7 @@ void ValueTable::dropLate(const Freeing& lock, bool off_plan) {
     if (awaited && value.stored.held().use_count() > 1) return false;
     value.stored.endAwait();
     if (!awaited) return true;
-    if (value.live_uses > 0 && verifier_.differsFromBirth(value)) {
+    if (value.liveUses() > 0 && verifier_.differsFromBirth(value)) {
       value.stored.keepWritten();
       return true;
     }
@@ -283,9 +295,10 @@ void ValueTable::noteLastReference(const Held& lock, ValueId id) {
 
 void ValueTable::addTo(const Held&, scheduler::Trace& trace) const {
   for (const RunValue& value : values_) {
-    trace.values.push_back({value.producer, value.block, value.previous_epoch,
-                            value.overwritten_by < ops_.next() ? value.overwritten_by : kNone,
-                            value.parameter, value.codec.encoded_bytes, value.codec.codec_ns});
+    const OpId by = value.overwrittenBy();
+    trace.values.push_back({value.producer, value.block(), value.previousEpoch(),
+                            by < ops_.next() ? by : kNone, value.parameter(),
+                            value.codec().encoded_bytes, value.codec().codec_ns});
   }
 }
 

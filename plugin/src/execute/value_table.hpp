@@ -1,7 +1,7 @@
 // ValueTable: a step's values: which storage holds which contents, what we hold of them, who reads
-// them, and when the program lets go of them. It alone makes values and counts their readers. Who
-// holds the step's lock may write the rest of one. Where a value is its StoredValue alone writes.
-// Includes torch.
+// them, and when the program lets go of them. It alone makes values, counts their readers and keeps
+// an eye on their blocks. Who holds the step's lock changes the rest of one by its transitions
+// (RunValue). Includes torch.
 //
 // Values are storage contents between two writes. A value's copy is the storage that has them now:
 //
@@ -78,8 +78,8 @@ class ValueTable {
   // --- who reads it: saved uses, and replays without a plan
   void addUse(const Held&, ValueId value, UseId use);
   void forgetUse(const Held&, ValueId value, UseId use);  // it may be another value's by now
-  // Gives how many are left.
-  std::int32_t endUses(const Held&, ValueId value, std::int32_t uses);
+  // True: these were the last.
+  bool endUses(const Held&, ValueId value, std::size_t uses);
   // Its op may run again for it, and reads `inputs` then.
   void addReader(const Held&, ValueId value, const std::vector<ValueId>& inputs);
   // No more: gives the inputs that nothing else would read.
@@ -94,11 +94,14 @@ class ValueTable {
   void giveUpCode(const Freeing&, RunValue& value);
   void giveUpSlot(const Held&, RunValue& value);
   void giveUpCopies(const Freeing&, RunValue& value);  // bits, and what is on the host
+  // What it had before a write, for replays that ops before the next one are for.
+  void keepPristine(const Freeing&, RunValue& value, c10::Storage&& contents);
   void giveUpPristine(const Freeing&, RunValue& value);
 
   // --- blocks that the program may free, or write unseen
   void watchContents(const Held&, ValueId value);
   void endWatch(const Freeing&, RunValue& value);
+  bool guard(const Held&, RunValue& value);  // false: something else has an eye on its block
   void endGuard(const Freeing&, RunValue& value);
   // Drops what was awaited and the program has let go of, unless it was written meanwhile.
   void dropLate(const Freeing&, bool off_plan);
@@ -117,6 +120,8 @@ class ValueTable {
 
  private:
   static constexpr const char* kFreedInputs = "the program frees what its operations have read";
+
+  static bool refuse(RunValue& value, const char* transition);
 
   Session& session_;
   const TrainingDevice& device_;

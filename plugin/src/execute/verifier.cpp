@@ -7,17 +7,17 @@ namespace ebbtide::plugin {
 
 Fingerprint Verifier::printOf(const RunValue& value, const c10::Storage& storage,
                               Fingerprint::Extent extent) const {
-  return device_.contents.fingerprint(value.coveredIn(storage), value.covered.bytes(), extent);
+  return device_.contents.fingerprint(value.coveredIn(storage), value.covered().bytes(), extent);
 }
 
 bool Verifier::matches(const RunValue& value, const c10::Storage& storage) const {
-  return device_.contents.match(*value.print, value.coveredIn(storage), value.covered.bytes());
+  return device_.contents.match(*value.print(), value.coveredIn(storage), value.covered().bytes());
 }
 
 bool Verifier::repeats(const RunValue& value, const c10::Storage& replayed) {
   if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
-  if (!value.checksum) return matches(value, replayed);
-  return checksumOf(value.coveredIn(replayed), value.covered.bytes()) == *value.checksum;
+  if (!value.checksum()) return matches(value, replayed);
+  return checksumOf(value.coveredIn(replayed), value.covered().bytes()) == *value.checksum();
 }
 
 Checksum Verifier::checksumOf(const void* data, std::int64_t bytes) {
@@ -29,10 +29,9 @@ Checksum Verifier::checksumOf(const void* data, std::int64_t bytes) {
 
 bool Verifier::differsFromBirth(const RunValue& value) const {
   const c10::Storage& held = value.stored.held();
-  if (!value.print || value.stored.replaced() || value.stored.overwritten() || !held) return false;
-  if (held.data() != value.data || static_cast<std::int64_t>(held.nbytes()) != value.bytes)
-    return true;
-  return !matches(value, held);
+  if (!value.print() || value.stored.replaced() || value.stored.overwritten() || !held)
+    return false;
+  return value.isElsewhere(held) || !matches(value, held);
 }
 
 c10::Storage Verifier::originalOf(const RunValue& value) {
@@ -52,21 +51,21 @@ std::optional<bool> Verifier::sameAsOriginal(const RunValue& value, const c10::S
   std::optional<SpillTarget::Slot> spilled;
   {
     const StepLock::Held lock(lock_);
-    if (value.uninitialised) return std::nullopt;
+    if (value.uninitialised()) return std::nullopt;
     if (!value.stored.storage()) spilled = value.stored.slot();
   }
   if (static_cast<std::int64_t>(replayed.nbytes()) < value.bytes) return false;
-  const bool whole = spilled && value.covered == ByteRange{0, spilled->bytes};
+  const bool whole = spilled && value.covered() == ByteRange{0, spilled->bytes};
   if (whole) return spills_.equals(*spilled, replayed.data());
   const c10::Storage original = originalOf(value);
   if (!original && spilled) return false;
   if (!original) {  // it died with the program's last reference: its print of all bytes is left
-    if (!value.print) return std::nullopt;
+    if (!value.print()) return std::nullopt;
     return matches(value, replayed);
   }
-  if (static_cast<std::int64_t>(original.nbytes()) < value.covered.end) return false;
+  if (static_cast<std::int64_t>(original.nbytes()) < value.covered().end) return false;
   return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
-                                value.covered.bytes());
+                                value.covered().bytes());
 }
 
 }  // namespace ebbtide::plugin

@@ -20,7 +20,7 @@
 
 namespace ebbtide::plugin {
 
-struct RunValue;
+class RunValue;
 
 class Verifier {
  public:

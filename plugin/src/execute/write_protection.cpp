@@ -14,8 +14,9 @@ void WriteProtection::protect(ValueId id) {
   {
     const StepLock::Freeing lock(lock_);
     RunValue& value = values_.at(lock, id);
-    value.written = value.producer == scheduler::kNone;
-    const bool read_online = value.readers > 0 && !(value.recomputable && value.live_uses == 0);
+    if (value.producer == scheduler::kNone) value.noteMayBeWritten();
+    const bool read_online =
+        value.readers() > 0 && !(value.recomputable() && value.liveUses() == 0);
     if (!read_online && !retention_.readByPlan(lock, id)) return;
   }
   const LaneScope lane(device_.lanes, lane_);    // before the write, wherever that is asked for
@@ -29,14 +30,12 @@ void WriteProtection::protect(ValueId id) {
     // Freed since, and allocated again to be written: what was read is in the block that was kept.
     const bool resized = present && value.resized(present);
     if (resized) values_.endGuard(lock, value);
-    if (resized || value.pristine || value.stored.overwritten()) return;
+    if (resized || value.pristine() || value.stored.overwritten()) return;
   }
   if (!present) return;
   c10::Storage duplicate = unwrittenCopy(present);
   const StepLock::Freeing lock(lock_);
-  RunValue& value = values_.at(lock, id);
-  value.pristine = std::move(duplicate);
-  value.pristine_until = ops_.next();
+  values_.keepPristine(lock, values_.at(lock, id), std::move(duplicate));
 }
 
 // Without it what is read later would have other bytes: it goes over the budget if it must,

@@ -25,7 +25,6 @@ class WriteProtection {
   const TrainingDevice& device_ = step_.device;
   const DeviceLanes::Lane lane_ = step_.lane;
   StepLock& lock_ = step_.lock;
-  OpLog& ops_ = step_.ops;
   ValueTable& values_ = step_.values;
 };
 

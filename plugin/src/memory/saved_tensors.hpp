@@ -1,5 +1,6 @@
 // SavedTensors: the tensors that autograd saved in a step, by the number of their use: which value
-// each reads, how often it was unpacked, and how many of them are left. Torch-free.
+// each reads, how often it was unpacked, and how many of them are left. Torch-free: `View` is how a
+// tensor looks at its storage, of which nothing is asked here.
 //
 //   add() ─► live ─ moveTo(): another part of its storage is written, and is a new value's ─► live
 //                 └ release() ─► endOne(): one live use fewer
@@ -18,8 +19,7 @@
 
 namespace ebbtide::plugin {
 
-struct TensorView;
-
+template <typename View>
 class SavedTensors {
  public:
   using UseId = scheduler::UseId;
@@ -33,7 +33,7 @@ class SavedTensors {
   };
 
   // `view`: what it reads of the value, looked at until it is released.
-  UseId add(ValueId value, const TensorView& view, const Maker& maker) {
+  UseId add(ValueId value, const View& view, const Maker& maker) {
     uses_.push_back({.value = value, .view = &view, .maker = maker});
     ++count_;
     ++live_;
@@ -86,7 +86,7 @@ class SavedTensors {
  private:
   struct Use {
     ValueId value = scheduler::kNone;
-    const TensorView* view = nullptr;
+    const View* view = nullptr;
     Maker maker = {};
     std::uint32_t visits = 0;
     bool released = false;

@@ -14,10 +14,10 @@ void PlanFollower::follow(std::shared_ptr<const Plan> plan) {
   const Plan none;
   const Plan& expected = plan_ ? *plan_ : none;
   ops_.expect(expected.op_signatures.size());
-  values_.expect(expected.producer.size());
   uses_.expect(expected.use_value.size());
   uses_to_come_ = static_cast<std::int64_t>(expected.use_value.size());
   off_plan_ = false;
+  values_.follow(plan_.get());
   cursor_.follow(plan_.get());
 }
 
@@ -40,7 +40,7 @@ bool PlanFollower::gaveAsPlanned(OpId op, bool kept, const std::vector<ValueId>&
   const OpId planned = ops_.planned(op);
   return !isKeptUnplanned(planned, kept) && outputs.size() == plan_->outputs[planned] &&
          std::none_of(outputs.begin(), outputs.end(),
-                      [this](ValueId output) { return unplanned(output); });
+                      [this](ValueId output) { return values_.unplanned(output); });
 }
 
 PlanFollower::Inserted PlanFollower::noteInserted() {
@@ -57,31 +57,15 @@ const std::vector<ValueId>& PlanFollower::passOp(OpId op) {
 // ---------------------------------------------------------------------------------------------
 // values
 
-bool PlanFollower::planned(ValueId value, const std::vector<bool> Plan::*what) const {
-  const ValueId planned = plannedValue(value);
-  return planned != kNone && (plan_.get()->*what)[planned];
-}
-
 void PlanFollower::addValue(OpId producer) {
-  if (plan_) values_.add(isNextValue(producer));
-}
-
-bool PlanFollower::isNextValue(OpId producer) const {
-  const ValueId next = values_.next();
-  if (off_plan_ || next == kNone) return false;
+  if (!plan_) return;
   const OpId maker = producer == kNone ? kNone : ops_.planned(producer);
-  if (producer != kNone && maker == kNone) return false;
-  return plan_->producer[next] == maker;
-}
-
-std::int32_t PlanFollower::fetchesOf(ValueId value) const {
-  const ValueId planned = plannedValue(value);
-  return planned == kNone ? 0 : plan_->fetches_of[planned];
+  const bool of_another_op = producer != kNone && maker == kNone;
+  values_.add(!off_plan_ && !of_another_op && values_.isNextOf(maker));
 }
 
 bool PlanFollower::replayReads(ValueId value, bool kept_graph) const {
-  if (!plan_ || unplanned(value)) return false;
-  const std::int32_t last_read = plan_->last_replay_read[plannedValue(value)];
+  const std::int32_t last_read = values_.lastReplayReading(value);
   const bool again = last_read != kNone && (kept_graph || off_plan_);
   return last_read >= cursor_.next() || again;
 }
@@ -96,7 +80,7 @@ bool PlanFollower::isNextUse(ValueId value) const {
   if (next == kNone) return false;
   ValueId expected = plan_->use_value[next];
   if (expected == kNone || value == kNone) return expected == value;
-  const ValueId wanted = plannedValue(value);
+  const ValueId wanted = values_.planned(value);
   if (wanted == kNone) return false;
   while (expected != wanted && expected != kNone) expected = plan_->previous_epoch[expected];
   return expected == wanted;
@@ -136,7 +120,7 @@ bool PlanFollower::canRun(const std::vector<scheduler::Step>& prelude) const {
   return std::all_of(prelude.begin(), prelude.end(), [this](const scheduler::Step& step) {
     if (step.kind == scheduler::Step::Kind::kDrop) return true;
     const bool run = step.kind == scheduler::Step::Kind::kRun;
-    return (run ? ops_ : values_).step(step.id) != kNone;
+    return (run ? ops_.step(step.id) : values_.step(step.id)) != kNone;
   });
 }
 

@@ -1,5 +1,6 @@
-// PlanFollower: how a step follows its plan. Which of its ops, values and saved uses are the
-// plan's, where it is, what is to be dropped next, and whether it is still on the plan. Torch-free.
+// PlanFollower: how a step follows its plan. Which of its ops and saved uses are the plan's, what
+// is to be dropped next, and whether it is still on the plan. Which of its values are,
+// PlannedValues knows, and PlanCursor where it is. Torch-free.
 //
 //   follow(plan) ─► on the plan ── an op that the plan does not know ─► still on it, which waits
 //                        │                                    kMostInserted of them in a row ─┐
@@ -21,6 +22,7 @@
 #include "plan/plan.hpp"
 #include "plan/plan_alignment.hpp"
 #include "plan/plan_cursor.hpp"
+#include "plan/planned_values.hpp"
 
 namespace ebbtide::plugin {
 
@@ -32,7 +34,7 @@ class PlanFollower {
   void follow(std::shared_ptr<const Plan> plan);
   const std::shared_ptr<const Plan>& plan() const noexcept { return plan_; }
   PlanCursor& cursor() noexcept { return cursor_; }
-  const PlanCursor& cursor() const noexcept { return cursor_; }
+  PlannedValues& values() noexcept { return values_; }
 
   // --- on it, or off
   bool hasPlan() const noexcept { return has_plan_; }
@@ -43,10 +45,10 @@ class PlanFollower {
   bool verifies() const noexcept { return verifies_; }
   bool keepsAll() const noexcept { return !has_plan_ || off_plan_ || verifies_; }
   bool doesMore() const noexcept {  // than the plan, which it still follows
-    return ops_.differs() || values_.differs() || uses_.differs();
+    return ops_.differs() || values_.differ() || uses_.differs();
   }
   bool expectsUses() const noexcept { return !off_plan_ && uses_to_come_ > 0; }
-  void noteDropped(ValueId value) { dropped_bytes_ += codecOf(value).block_bytes; }
+  void noteDropped(ValueId value) { dropped_bytes_ += values_.codecOf(value).block_bytes; }
   bool followed() const noexcept;  // it dropped nearly all that the plan drops
 
   // --- ops
@@ -68,21 +70,9 @@ class PlanFollower {
   const std::vector<ValueId>& passOp(OpId op);
 
   // --- values
-  ValueId plannedValue(ValueId value) const noexcept { return values_.planned(value); }
-  ValueId stepsValue(ValueId planned) const noexcept { return values_.step(planned); }
-  bool unplanned(ValueId value) const noexcept { return plannedValue(value) == scheduler::kNone; }
-  bool planned(ValueId value, const std::vector<bool> Plan::*what) const;
-  // A value is born. A graph input that an op of another program reads first is taken for the
-  // plan's next value until that op ends.
+  // One is born. A graph input that an op of another program reads first is taken for the plan's
+  // next value until that op ends.
   void addValue(OpId producer);
-  void addPlannedValue() { values_.add(true); }
-  // Of those that the step has, from `first` on, none is the plan's.
-  void unplanValuesFrom(ValueId first) { values_.unplanFrom(first); }
-  std::int32_t fetchesOf(ValueId value) const;  // 0 where it is unplanned
-  // Of those that are planned:
-  bool isOnHost(ValueId value) const { return plan_->on_host[plannedValue(value)]; }
-  bool isRestoredLater(ValueId value) const { return plan_->restored_later[plannedValue(value)]; }
-  const Plan::Codec& codecOf(ValueId value) const { return plan_->codec[plannedValue(value)]; }
   // By a replay that the rest of the plan still has to run? `kept_graph`: any may be asked for
   // again.
   bool replayReads(ValueId value, bool kept_graph) const;
@@ -111,7 +101,6 @@ class PlanFollower {
   const std::vector<ValueId>* endEvent();
 
  private:
-  bool isNextValue(OpId producer) const;
   bool isNextUse(ValueId value) const;
   bool isKeptUnplanned(OpId planned, bool kept) const { return kept && plan_->replayed[planned]; }
 
@@ -119,7 +108,8 @@ class PlanFollower {
   std::atomic<bool> has_plan_{false};
   std::atomic<bool> off_plan_{false};
   std::atomic<bool> verifies_{false};
-  PlanAlignment ops_, values_, uses_;
+  PlanAlignment ops_, uses_;
+  PlannedValues values_;
   int inserted_ = 0;  // ops since the last planned one
   std::atomic<std::int64_t> uses_to_come_{0};
   std::atomic<std::int64_t> dropped_bytes_{0};  // of Plan::drop_bytes
