@@ -119,22 +119,22 @@ TEST_F(CudaAllocatorTest, AFractionIsABudgetOfTheWholeDevice) {
 // Of 256 MiB; what is of a step's is none until the steps are measured.
 TEST_F(CudaAllocatorTest, EachFormComesToABudgetOfTheDevice) {
   const DeviceHeap& heap = allocator_->heap(0);
-  EXPECT_EQ(budgetOf("", heap), allocator::kUnlimited);
-  EXPECT_EQ(budgetOf("none", heap), allocator::kUnlimited);
-  EXPECT_EQ(budgetOf("-50%", heap), allocator::kUnlimited);
-  EXPECT_EQ(budgetOf("60%peak", heap), allocator::kUnlimited);
-  EXPECT_EQ(budgetOf("16 mib", heap), 16 * kMiB);
-  EXPECT_EQ(budgetOf("50%", heap), 128 * kMiB);
-  EXPECT_EQ(budgetOf("auto", heap), 256 * kMiB - 256 * kMiB / 100 * 5);
+  EXPECT_EQ(budgetOf("", heap.budget()), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("none", heap.budget()), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("-50%", heap.budget()), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("60%peak", heap.budget()), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("16 mib", heap.budget()), 16 * kMiB);
+  EXPECT_EQ(budgetOf("50%", heap.budget()), 128 * kMiB);
+  EXPECT_EQ(budgetOf("auto", heap.budget()), 256 * kMiB - 256 * kMiB / 100 * 5);
   allocator_->setMemoryFraction(0.5, 0);
-  EXPECT_EQ(budgetOf("auto", heap), 128 * kMiB);
+  EXPECT_EQ(budgetOf("auto", heap.budget()), 128 * kMiB);
 }
 
 // Of 256 MiB others use 64: as much less is left of all less 5 %, 243.2 MiB.
 TEST_F(CudaAllocatorTest, AutoLeavesWhatIsFreeButForAMargin) {
   DeviceHeap& heap = allocator_->heap(0);
   gpu().others_bytes = 64 * kMiB;
-  heap.setBudget(budgetOf("auto", heap));
+  heap.budget().setBudget(budgetOf("auto", heap.budget()));
   EXPECT_THROW(take(184 * kMiB), c10::OutOfMemoryError);
   give(take(176 * kMiB));
 }
@@ -219,8 +219,8 @@ TEST_F(CudaAllocatorTest, AFractionAloneIsNeverExceeded) {
 TEST_F(CudaAllocatorTest, WhatOthersUseIsMeasuredWithoutABudget) {
   DeviceHeap& heap = allocator_->heap(0);
   gpu().others_bytes = 64 * kMiB;
-  heap.measureMargin();
-  EXPECT_EQ(heap.budgetFacts().others_bytes, 64 * kMiB);
+  heap.budget().measureMargin();
+  EXPECT_EQ(heap.budget().facts().others_bytes, 64 * kMiB);
   EXPECT_EQ(heap.memory().budgetTracker().marginBytes(), 0);
 }
 

@@ -69,9 +69,9 @@ DeviceHeap& CudaAllocator::heap(c10::DeviceIndex device) {
   const std::lock_guard lock(mutex_);
   if (DeviceHeap* const open = openHeap(device)) return *open;
   auto opened = std::make_unique<DeviceHeap>(device, source_->open(device), settings_, observers_);
-  opened->setBudget(budget_of_(*opened));
-  opened->setFraction(fractions_[static_cast<std::size_t>(device)]);
-  if (may_go_over_) opened->goOver();
+  opened->budget().setBudget(budget_of_(*opened));
+  opened->budget().setFraction(fractions_[static_cast<std::size_t>(device)]);
+  if (may_go_over_) opened->budget().goOver();
   opened->setHistory(most_entries_, /*clear=*/false);
   for (const auto& tracker : trackers_) opened->addTracker(tracker);
   DeviceHeap* const ready = opened.release();
@@ -100,7 +100,7 @@ std::optional<allocator::Statistics> CudaAllocator::mostExceeded() const {
 void CudaAllocator::letGoOver() {
   const std::lock_guard lock(mutex_);
   may_go_over_ = true;
-  forEachOpen([](DeviceHeap& heap) { heap.goOver(); });
+  forEachOpen([](DeviceHeap& heap) { heap.budget().goOver(); });
 }
 
 void CudaAllocator::boundAllBut(c10::DeviceIndex device) {
@@ -113,7 +113,7 @@ void CudaAllocator::boundAllBut(c10::DeviceIndex device) {
 }
 
 void CudaAllocator::measureMargins() {
-  forEachOpen([](DeviceHeap& heap) { heap.measureMargin(); });
+  forEachOpen([](DeviceHeap& heap) { heap.budget().measureMargin(); });
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -228,7 +228,7 @@ void CudaAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) 
   if (open == nullptr) return;
   const allocator::BudgetTracker& tracker = open->memory().budgetTracker();
   const Bytes before = tracker.budgetBytes();
-  open->setFraction(fraction);
+  open->budget().setFraction(fraction);
   if (warn_ != nullptr && tracker.budgetBytes() < before && tracker.isOverBudget()) {
     warn_(
         "GPU " + std::to_string(device) + ": " +
@@ -258,7 +258,7 @@ void CudaAllocator::resetPeakStats(c10::DeviceIndex device) {
 void CudaAllocator::cacheInfo(c10::DeviceIndex device, std::size_t* largest) {
   DeviceHeap& on = heap(device);
   if (*largest == 0) {
-    *largest = static_cast<std::size_t>(on.totalBytes());
+    *largest = static_cast<std::size_t>(on.budget().totalBytes());
     return;
   }
   *largest = std::max(*largest, static_cast<std::size_t>(on.largestCachedBytes()));

@@ -3,7 +3,6 @@
 #include <c10/core/impl/GPUTrace.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
 #include <new>
 #include <utility>
@@ -17,36 +16,28 @@
 
 namespace ebbtide::plugin::cuda {
 
-using allocator::kUnlimited;
 using c10::CachingDeviceAllocator::RecordContext;
-
-namespace {
-
-constexpr Bytes kMarginPercent = 5;  // of the device, that "auto" leaves free
-
-}  // namespace
 
 DeviceHeap::DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const HistorySettings& settings,
                        const OutOfMemoryObservers& observers)
     : device_(device),
-      memory_info_(std::move(parts.memory_info)),
-      measure_every_ns_(parts.measure_every.count()),
       pages_(parts.pages),
       settings_(settings),
       observers_(observers),
-      total_bytes_(memory_info_().total_bytes),
       history_(settings, device),
+      memory_(openMemory(parts)),
+      budget_(*memory_, std::move(parts.memory_info), parts.measure_every),
       pools_([this](allocator::Stream name, bool keep) { memory_->pool().keepMapped(name, keep); },
-             [this] { return !events_->isCapturing() && memory_->pool().waitForDevice(); }) {
+             [this] { return !events_->isCapturing() && memory_->pool().waitForDevice(); }) {}
+
+std::unique_ptr<allocator::DeviceMemory> DeviceHeap::openMemory(DeviceParts& parts) {
   ReuseWatcher& reuse_watcher = *this;  // here, where the bases are known
   PageWatcher& page_watcher = *this;
   auto events = std::make_unique<WatchedEvents>(std::move(parts.events), reuse_watcher);
   events_ = events.get();
-  memory_ = std::make_unique<allocator::DeviceMemory>(
+  return std::make_unique<allocator::DeviceMemory>(
       std::make_unique<WatchedAddressSpace>(std::move(parts.space), page_watcher),
       std::move(events), parts.options);
-  memory_->limitOverrun(0);
-  applyBudget();
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -90,7 +81,7 @@ void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner, const 
   // The budget may have had room, and the device none: then others' free pages are in the way. Or
   // the other way round, if others let go of some.
   if (memory_->statistics().cached_bytes > 0) memory_->releaseCached();
-  measureMargin();
+  budget_.measureMargin();
   {
     const std::lock_guard lock(mutex_);
     statistics_.onRetry();
@@ -190,16 +181,15 @@ void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Co
   OutOfMemory facts{.device = device_,
                     .requested_bytes = static_cast<Bytes>(bytes),
                     .block_bytes = memory_->blockBytesFor(bytes)};
-  const allocator::cuda::MemoryInfo info = memory_info_();
-  facts.device_free_bytes = info.free_bytes;
-  facts.device_total_bytes = total_bytes_;
+  facts.device_free_bytes = budget_.deviceFreeBytes();
+  facts.device_total_bytes = budget_.totalBytes();
   facts.budget_bytes = memory_->budgetTracker().budgetBytes();
   facts.margin_bytes = memory_->budgetTracker().marginBytes();
   facts.mapped_bytes = memory_->budgetTracker().mappedBytes();
   facts.overrun_limit_bytes = memory_->overrunLimitBytes();
   {
     const std::lock_guard lock(mutex_);
-    history_.add(TraceEntry::OOM, static_cast<std::size_t>(info.free_bytes),
+    history_.add(TraceEntry::OOM, static_cast<std::size_t>(facts.device_free_bytes),
                  static_cast<Bytes>(bytes), owner, context);
     statistics_.onOutOfMemory();
     facts.live_bytes = statistics_.allocatedBytes();
@@ -207,18 +197,19 @@ void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Co
     facts.free_bytes = idleMemoryOf(table_).bytes;
   }
   // Free pages can be joined to one block, with what the budget and the device have left.
-  const Bytes room = std::max<Bytes>(
-      0, std::min(info.free_bytes, facts.budget_bytes - facts.margin_bytes - facts.mapped_bytes));
+  const Bytes room =
+      std::max<Bytes>(0, std::min(facts.device_free_bytes,
+                                  facts.budget_bytes - facts.margin_bytes - facts.mapped_bytes));
   facts.largest_free_bytes = memory_->statistics().cached_bytes + room;
   facts.stuck_bytes = std::max<Bytes>(0, facts.free_bytes + room - facts.largest_free_bytes);
   facts.free_bytes += room;
   c10::reportOutOfMemoryToProfiler(
       static_cast<std::int64_t>(bytes), static_cast<std::size_t>(facts.live_bytes),
       static_cast<std::size_t>(facts.mapped_bytes), c10::Device(c10::kCUDA, device_));
-  const Bytes allowed = std::min(facts.budget_bytes, total_bytes_);
+  const Bytes allowed = std::min(facts.budget_bytes, facts.device_total_bytes);
   for (const auto& observer : observers_.copy()) {
     observer(device_, static_cast<std::size_t>(facts.block_bytes),
-             static_cast<std::size_t>(allowed), static_cast<std::size_t>(info.free_bytes));
+             static_cast<std::size_t>(allowed), static_cast<std::size_t>(facts.device_free_bytes));
   }
   TORCH_CHECK_WITH(OutOfMemoryError, false, withCode(describe(facts)));
   std::abort();  // not reached: the check throws
@@ -239,14 +230,8 @@ void DeviceHeap::report(const void* block, Bytes bytes) const noexcept {
 // -----------------------------------------------------------------------------------------------
 // pages
 
-// Others may have taken of the budget since the last look: the debit was made without it. No page
-// is unmapped from here; a request that is refused does that next.
 bool DeviceHeap::mayMap(Bytes bytes) noexcept {
-  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
-  if (now - measured_at_ns_.load(std::memory_order_relaxed) < measure_every_ns_) return true;
-  if (!isBounded()) return true;
-  memory_->budgetTracker().setMarginBytes(lookAtOthers(bytes));
-  return !memory_->budgetTracker().isOverBudget() || allocator::BudgetTracker::allowsOverrunHere();
+  return budget_.mayMap(bytes);
 }
 
 // Where host memory does not suffice to note pages they are not shown; they count in the budget all
@@ -281,87 +266,6 @@ void DeviceHeap::onUnmapping(std::byte* begin, Bytes bytes) noexcept {
 
 void DeviceHeap::releaseCached() {
   memory_->releaseCached();
-}
-
-// -----------------------------------------------------------------------------------------------
-// budget
-
-void DeviceHeap::setBudget(Bytes bytes) {
-  {
-    const std::lock_guard lock(mutex_);
-    asked_budget_ = bytes;
-  }
-  applyBudget();
-  measureMargin();
-}
-
-void DeviceHeap::setFraction(double fraction) {
-  {
-    const std::lock_guard lock(mutex_);
-    fraction_ = fraction;
-  }
-  applyBudget();
-  measureMargin();
-  const Bytes overrun = memory_->overrunLimitBytes();
-  if (overrun > 0 && overrun != kUnlimited) goOver();
-}
-
-Bytes DeviceHeap::mostBytes() const {
-  const std::lock_guard lock(mutex_);
-  const auto part = static_cast<Bytes>(fraction_ * static_cast<double>(total_bytes_));
-  return std::clamp<Bytes>(part, 0, total_bytes_);
-}
-
-scheduler::BudgetFacts DeviceHeap::budgetFacts() const {
-  const Bytes margin = total_bytes_ / 100 * kMarginPercent;
-  return {.memory_bytes = total_bytes_,
-          .available_bytes = std::min(total_bytes_ - margin, mostBytes()),
-          .others_bytes = others_bytes_};
-}
-
-Bytes budgetOf(const std::string& text, const DeviceHeap& heap) {
-  const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", text.empty() ? "none" : text);
-  return scheduler::resolve(form, heap.budgetFacts()).value_or(allocator::kUnlimited);
-}
-
-void DeviceHeap::applyBudget() {
-  Bytes budget = mostBytes();
-  {
-    const std::lock_guard lock(mutex_);
-    budget = std::min(asked_budget_, budget);
-  }
-  memory_->setBudget(budget);
-}
-
-void DeviceHeap::measureMargin() {
-  const Bytes others = lookAtOthers(0);
-  memory_->setMargin(isBounded() ? others : 0);
-}
-
-void DeviceHeap::goOver() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (asked_budget_ == kUnlimited) return;  // a fraction of torch's alone holds as torch's does
-  }
-  memory_->limitOverrun(std::max<Bytes>(0, *budgetFacts().available_bytes - others_bytes_));
-}
-
-bool DeviceHeap::isBounded() const {
-  const std::lock_guard lock(mutex_);
-  return asked_budget_ < total_bytes_ || fraction_ < 1.0;
-}
-
-Bytes DeviceHeap::lookAtOthers(Bytes debited_bytes) {
-  measured_at_ns_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
-                        std::memory_order_relaxed);
-  // Pages that come or go between the two looks would be counted as others', or not at all; the
-  // larger figure makes the margin no larger than it is.
-  const Bytes before = memory_->budgetTracker().mappedBytes();
-  const allocator::cuda::MemoryInfo info = memory_info_();
-  const Bytes ours = std::max(before, memory_->budgetTracker().mappedBytes()) - debited_bytes;
-  const Bytes others = std::max<Bytes>(0, info.total_bytes - info.free_bytes - ours);
-  others_bytes_ = others;
-  return others;
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -10,15 +10,14 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "cuda/block_table.hpp"
+#include "cuda/device_budget.hpp"
 #include "cuda/device_source.hpp"
 #include "cuda/device_statistics.hpp"
 #include "cuda/history.hpp"
@@ -26,7 +25,6 @@
 #include "cuda/private_pools.hpp"
 #include "cuda/watched_address_space.hpp"
 #include "cuda/watched_events.hpp"
-#include "ebbtide/scheduler/budget_form.hpp"
 
 namespace ebbtide::plugin::cuda {
 
@@ -52,22 +50,8 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   };
   std::optional<Range> rangeAround(const void* block);
 
-  // The budget is the smaller of the two; without either it is all of the device, and what others
-  // hold of it is not counted.
-  void setBudget(Bytes bytes);
-  void setFraction(double fraction);
-  Bytes totalBytes() const noexcept { return total_bytes_; }
-  Bytes mostBytes() const;  // of them, that torch's own fraction leaves
-  // What a budget may be of: all of the device; that less 5 %; what others used of it when that was
-  // measured last, which counts in the budget.
-  scheduler::BudgetFacts budgetFacts() const;
-  // What is in use of the device beside our pages: the margin from now on, where a budget bounds
-  // them. Also done before pages are mapped, where that is a while ago, and before a request fails.
-  void measureMargin();
-  // The budget may be exceeded where nothing can be freed, up to 5 % of the device: until somebody
-  // judges whether it is possible.
-  void goOver();
-
+  DeviceBudget& budget() noexcept { return budget_; }
+  const DeviceBudget& budget() const noexcept { return budget_; }
   void releaseCached();
   Bytes largestCachedBytes();
 
@@ -99,45 +83,34 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
 
   using Context = std::shared_ptr<c10::GatheredContext>;
 
+  // Sets events_.
+  std::unique_ptr<allocator::DeviceMemory> openMemory(DeviceParts& parts);
   // nullptr: there is none
   void* take(std::size_t bytes, const Owner& owner, const Context& context);
   [[noreturn]] void failOutOfMemory(std::size_t bytes, const Owner& owner, const Context& context);
   // What can be freed.
   void* takeAfterFreeing(std::size_t bytes, const Owner& owner, const Context& context);
-  // The budget tracker is debited with `debited_bytes` that are not mapped yet.
-  Bytes lookAtOthers(Bytes debited_bytes);
-  bool isBounded() const;  // by less than the device itself
   void enter(void* block, std::size_t bytes, const Owner& owner, Context context);
   using Held = std::lock_guard<std::mutex>;  // of mutex_
   // `context` of the call that frees, if it is known.
   void finishFree(const Held&, const void* at, Block& block, const Context& context) noexcept;
-  void applyBudget();
   void report(const void* block, Bytes bytes) const noexcept;  // to torch's profiler
 
   const c10::DeviceIndex device_;
-  const std::function<allocator::cuda::MemoryInfo()> memory_info_;
-  const std::int64_t measure_every_ns_;
   allocator::cuda::CudaAddressSpace* const pages_;
   const HistorySettings& settings_;
   const OutOfMemoryObservers& observers_;
-  Bytes total_bytes_ = 0;
-  std::atomic<std::int64_t> measured_at_ns_{0};
-  std::atomic<Bytes> others_bytes_{0};  // when that was measured last
 
   mutable std::mutex mutex_;  // guards what follows, up to memory_
   BlockTable table_;
   DeviceStatistics statistics_;
   History history_;
   std::uint64_t allocations_ = 0;
-  Bytes asked_budget_ = allocator::kUnlimited;
-  double fraction_ = 1.0;
 
   WatchedEvents* events_ = nullptr;  // memory_'s
-  std::unique_ptr<allocator::DeviceMemory> memory_;
+  const std::unique_ptr<allocator::DeviceMemory> memory_;
+  DeviceBudget budget_;
   PrivatePools pools_;
 };
-
-// Of a budget as in EBBTIDE_BUDGET; kUnlimited for none, and for one of what a step takes.
-Bytes budgetOf(const std::string& text, const DeviceHeap& heap);
 
 }  // namespace ebbtide::plugin::cuda

@@ -48,7 +48,7 @@ std::string install(const std::string& budget, void (*warn)(const char*)) {
   }
   auto* const made = new CudaAllocator(
       std::make_unique<DriverDeviceSource>(),
-      [budget](const DeviceHeap& heap) { return budgetOf(budget, heap); },
+      [budget](const DeviceHeap& heap) { return budgetOf(budget, heap.budget()); },
       [warn](const std::string& text) { warn(text.c_str()); });
   // The highest priority: a lower one than torch's would be ignored in silence.
   c10::SetAllocator(c10::kCUDA, made, 255);

@@ -46,12 +46,12 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
   auto* const spills = new PinnedSpills(index, heap, host.share_bytes);
   CudaAllocator::refuseBy(host.refuse_block);
   const auto set_budget = [&heap](const std::string& size) {
-    heap.setBudget(budgetOf(size, heap));
+    heap.budget().setBudget(budgetOf(size, heap.budget()));
   };
   const auto note = host.note_out_of_memory;
   allocator->attachOutOfMemoryObserver([note](auto&&...) { note(); });
-  const auto most_bytes = [&heap] { return heap.mostBytes(); };
-  const auto facts = [&heap] { return heap.budgetFacts(); };
+  const auto most_bytes = [&heap] { return heap.budget().mostBytes(); };
+  const auto facts = [&heap] { return heap.budget().facts(); };
   return {gpu, &heap.memory(), spills, set_budget, most_bytes, identityOf(index), facts};
 }
 
