@@ -10,14 +10,14 @@ using TrainingTest = CudaAllocatorTest;
 TEST_F(TrainingTest, ABlockIsOfOneStreamWhileItLives) {
   void* block = take(kMiB, stream(1));
   const DeviceHeap& heap = *allocator_->openHeap(0);
-  EXPECT_TRUE(heap.isOf(block, stream(1)));
-  EXPECT_FALSE(heap.isOf(block, stream(2)));
-  EXPECT_FALSE(heap.isOf(block, nullptr));
-  EXPECT_FALSE(heap.isOf(static_cast<char*>(block) + 512, stream(1))) << "not its start";
+  EXPECT_TRUE(heap.ledger().isOf(block, stream(1)));
+  EXPECT_FALSE(heap.ledger().isOf(block, stream(2)));
+  EXPECT_FALSE(heap.ledger().isOf(block, nullptr));
+  EXPECT_FALSE(heap.ledger().isOf(static_cast<char*>(block) + 512, stream(1))) << "not its start";
   give(block);
-  EXPECT_FALSE(heap.isOf(block, stream(1)));
+  EXPECT_FALSE(heap.ledger().isOf(block, stream(1)));
   void* of_default = take(kMiB);
-  EXPECT_TRUE(heap.isOf(of_default, nullptr));
+  EXPECT_TRUE(heap.ledger().isOf(of_default, nullptr));
   give(of_default);
 }
 
@@ -26,10 +26,10 @@ TEST_F(TrainingTest, AnAwaitingBlockIsNobodys) {
   void* block = take(kMiB, stream(1));
   const DeviceHeap& heap = *allocator_->openHeap(0);
   allocator_->openHeap(0)->recordStream(block, stream(2), *allocator_->openHeap(0));
-  EXPECT_TRUE(heap.isOf(block, stream(1)));
+  EXPECT_TRUE(heap.ledger().isOf(block, stream(1)));
   ++gpu().queued[stream(2)];
   give(block);
-  EXPECT_FALSE(heap.isOf(block, stream(1)));
+  EXPECT_FALSE(heap.ledger().isOf(block, stream(1)));
   gpu().finishAll();
 }
 
@@ -42,7 +42,7 @@ TEST_F(TrainingTest, WhatGraphsMayWriteIsNobodys) {
   void* block = take(kMiB, stream(1));
   allocator_->endAllocateToPool(0, {0, 1});
   EXPECT_FALSE(heap.capturing());
-  EXPECT_FALSE(heap.isOf(block, stream(1)));
+  EXPECT_FALSE(heap.ledger().isOf(block, stream(1)));
   give(block);
   allocator_->releasePool(0, {0, 1});
 }

@@ -313,9 +313,9 @@ TEST_F(ExecutorGpuTest, AnAdoptedBlockIsFreedWithItsStorage) {
   EXPECT_EQ(storage.data(), block);
   EXPECT_EQ(storage.nbytes(), kBytes);
   EXPECT_EQ(storage.device(), c10::Device(c10::kCUDA, 0));
-  EXPECT_TRUE(heap.isOf(block, now()));
+  EXPECT_TRUE(heap.ledger().isOf(block, now()));
   storage = c10::Storage();
-  EXPECT_FALSE(heap.isOf(block, now()));
+  EXPECT_FALSE(heap.ledger().isOf(block, now()));
 }
 
 // A replay draws from one that is set to where the op drew.

@@ -72,8 +72,8 @@ DeviceHeap& CudaAllocator::heap(c10::DeviceIndex device) {
   opened->budget().setBudget(budget_of_(*opened));
   opened->budget().setFraction(fractions_[static_cast<std::size_t>(device)]);
   if (may_go_over_) opened->budget().goOver();
-  opened->setHistory(most_entries_, /*clear=*/false);
-  for (const auto& tracker : trackers_) opened->addTracker(tracker);
+  opened->ledger().setHistory(most_entries_, /*clear=*/false);
+  for (const auto& tracker : trackers_) opened->ledger().addTracker(tracker);
   DeviceHeap* const ready = opened.release();
   heaps_[static_cast<std::size_t>(device)].store(ready, std::memory_order_release);
   return *ready;
@@ -244,7 +244,7 @@ DeviceStatistics::Torch CudaAllocator::getDeviceStats(c10::DeviceIndex device) {
 
 void CudaAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
   checkDevice(device);
-  if (DeviceHeap* const open = openHeap(device)) open->resetAccumulated();
+  if (DeviceHeap* const open = openHeap(device)) open->ledger().resetAccumulated();
 }
 
 void CudaAllocator::resetPeakStats(c10::DeviceIndex device) {
@@ -270,7 +270,7 @@ void* CudaAllocator::getBaseAllocation(void* block, std::size_t* bytes) {
     return block;
   }
   DeviceHeap* const on = heapOf(block);
-  const auto range = on == nullptr ? std::nullopt : on->rangeAround(block);
+  const auto range = on == nullptr ? std::nullopt : on->ledger().rangeAround(block);
   TORCH_CHECK(range.has_value(), "invalid device pointer: ", block);
   if (bytes != nullptr) *bytes = static_cast<std::size_t>(range->bytes);
   return range->begin;
@@ -281,7 +281,7 @@ std::vector<torch_cuda::StreamSegmentSize> CudaAllocator::getExpandableSegmentSi
   checkDevice(device);
   DeviceHeap* const open = openHeap(device);
   if (open == nullptr) return {};
-  return open->segmentSizes();
+  return open->ledger().segmentSizes();
 }
 
 }  // namespace ebbtide::plugin::cuda

@@ -13,10 +13,10 @@ torch_cuda::SnapshotInfo CudaAllocator::snapshot(c10::MempoolId_t pool, bool inc
     auto& traces = info.device_traces.emplace_back();
     DeviceHeap* const open = openHeap(static_cast<c10::DeviceIndex>(device));
     if (open == nullptr) continue;
-    auto segments = open->snapshot(pool);
+    auto segments = open->ledger().snapshot(pool);
     info.segments.insert(info.segments.end(), std::make_move_iterator(segments.begin()),
                          std::make_move_iterator(segments.end()));
-    if (include_traces) traces = open->history(microseconds);
+    if (include_traces) traces = open->ledger().history(microseconds);
   }
   for (auto& segment : foreign_.segments(pool)) info.segments.push_back(std::move(segment));
   {
@@ -52,7 +52,7 @@ void CudaAllocator::recordHistory(bool enabled,
     annotations_.clear();
     next_annotation_ = 0;
   }
-  forEachOpen([&](DeviceHeap& heap) { heap.setHistory(most_entries, clear); });
+  forEachOpen([&](DeviceHeap& heap) { heap.ledger().setHistory(most_entries, clear); });
 }
 
 void CudaAllocator::recordAnnotation(
@@ -77,7 +77,7 @@ void CudaAllocator::attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver ob
 void CudaAllocator::attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker tracker) {
   const std::lock_guard lock(mutex_);
   trackers_.push_back(tracker);
-  forEachOpen([&](DeviceHeap& heap) { heap.addTracker(tracker); });
+  forEachOpen([&](DeviceHeap& heap) { heap.ledger().addTracker(tracker); });
 }
 
 }  // namespace ebbtide::plugin::cuda

@@ -53,7 +53,7 @@ void CudaAllocator::createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_t
 
 bool CudaAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, c10::MempoolId_t pool,
                                              const std::unordered_set<void*>& expected) {
-  return heap(device).hasExactly(pool, expected);
+  return heap(device).ledger().hasExactly(pool, expected);
 }
 
 // Where blocks lie is the core's to decide; it cannot be made to repeat an earlier state.

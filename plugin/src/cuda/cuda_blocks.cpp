@@ -19,7 +19,7 @@ bool CudaBlocks::isOurs(const c10::Storage& storage) const noexcept {
   return storage.data_ptr().get_deleter() == CudaAllocator::deleter() &&
          storage.data() == storage.data_ptr().get_context() &&
          storage.device().index() == device_ &&
-         heap_.isOf(storage.data(), c10::cuda::getCurrentCUDAStream(device_).stream());
+         heap_.ledger().isOf(storage.data(), c10::cuda::getCurrentCUDAStream(device_).stream());
 }
 
 FillPattern CudaBlocks::fillNew(FillPattern pattern) const noexcept {

@@ -1,26 +1,21 @@
-// DeviceHeap: one device's memory for torch: DeviceMemory, and what torch wants to be told of it.
+// DeviceHeap: one device's memory for torch: DeviceMemory within a DeviceBudget, and what torch
+// wants to be told of it.
 //
-//   request ─► place (stream, private pool) ─► DeviceMemory ─► table, statistics, history ─► block
+//   request ─► place (stream, private pool) ─► DeviceMemory ─► HeapLedger ─► block
 //                                                  └─ none: what torch registered to free memory,
 //                                                     the cache, once more each ─► OutOfMemoryError
 //
-// Thread rule: any thread. One mutex guards the table, the statistics and the history; it is held
-// neither in a call of DeviceMemory, which calls back, nor in one of torch's, trackers apart.
+// Thread rule: any thread; no lock of its own. DeviceMemory calls back, so it is called with
+// neither the ledger's lock held nor the budget's.
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <unordered_set>
-#include <vector>
 
-#include "cuda/block_table.hpp"
 #include "cuda/device_budget.hpp"
 #include "cuda/device_source.hpp"
-#include "cuda/device_statistics.hpp"
-#include "cuda/history.hpp"
+#include "cuda/heap_ledger.hpp"
 #include "cuda/out_of_memory_observers.hpp"
 #include "cuda/private_pools.hpp"
 #include "cuda/watched_address_space.hpp"
@@ -39,39 +34,23 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void free(void* block);  // throws c10::Error for what is no live block of ours
   // `there` is the stream's device.
   void recordStream(void* block, cudaStream_t stream, DeviceHeap& there);
-  // Is it a live block for that stream, of no private pool?
-  bool isOf(const void* block, cudaStream_t stream) const noexcept;
-
   bool owns(const void* pointer) const noexcept { return memory_->owns(pointer); }
-  // Of the run of pages that the block lies in; nullopt when it is no live block.
-  struct Range {
-    void* begin;
-    Bytes bytes;
-  };
-  std::optional<Range> rangeAround(const void* block);
 
-  DeviceBudget& budget() noexcept { return budget_; }
-  const DeviceBudget& budget() const noexcept { return budget_; }
   void releaseCached();
   Bytes largestCachedBytes();
-
   DeviceStatistics::Torch statistics();
-  void resetAccumulated();
   void resetPeaks();
-  std::vector<c10::CachingDeviceAllocator::SegmentInfo> snapshot(const c10::MempoolId_t& pool);
-  std::vector<TraceEntry> history(
-      const std::function<c10::time_t(c10::approx_time_t)>& microseconds);
-  void setHistory(std::size_t most_entries, bool clear);
-  void addTracker(c10::CachingDeviceAllocator::AllocatorTraceTracker tracker);
-  std::vector<c10::cuda::CUDACachingAllocator::StreamSegmentSize> segmentSizes();
 
-  PrivatePools& pools() noexcept { return pools_; }
   // Between them the device is asked nothing, and not waited for. They nest.
   void beginCapture() noexcept { events_->beginCapture(); }
   void endCapture() noexcept { events_->endCapture(); }
   bool capturing() const noexcept { return events_->isCapturing(); }
-  bool hasExactly(const c10::MempoolId_t& pool, const std::unordered_set<void*>& blocks);
 
+  DeviceBudget& budget() noexcept { return budget_; }
+  const DeviceBudget& budget() const noexcept { return budget_; }
+  HeapLedger& ledger() noexcept { return ledger_; }
+  const HeapLedger& ledger() const noexcept { return ledger_; }
+  PrivatePools& pools() noexcept { return pools_; }
   allocator::cuda::CudaAddressSpace* pages() noexcept { return pages_; }  // nullptr: not a GPU
   allocator::DeviceMemory& memory() noexcept { return *memory_; }
 
@@ -81,7 +60,7 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void onUnmapping(std::byte* begin, Bytes bytes) noexcept override;
   void onReusable(const void* block) noexcept override;
 
-  using Context = std::shared_ptr<c10::GatheredContext>;
+  using Context = HeapLedger::Context;
 
   // Sets events_.
   std::unique_ptr<allocator::DeviceMemory> openMemory(DeviceParts& parts);
@@ -91,9 +70,6 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   // What can be freed.
   void* takeAfterFreeing(std::size_t bytes, const Owner& owner, const Context& context);
   void enter(void* block, std::size_t bytes, const Owner& owner, Context context);
-  using Held = std::lock_guard<std::mutex>;  // of mutex_
-  // `context` of the call that frees, if it is known.
-  void finishFree(const Held&, const void* at, Block& block, const Context& context) noexcept;
   void report(const void* block, Bytes bytes) const noexcept;  // to torch's profiler
 
   const c10::DeviceIndex device_;
@@ -101,16 +77,11 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   const HistorySettings& settings_;
   const OutOfMemoryObservers& observers_;
 
-  mutable std::mutex mutex_;  // guards what follows, up to memory_
-  BlockTable table_;
-  DeviceStatistics statistics_;
-  History history_;
-  std::uint64_t allocations_ = 0;
-
+  PrivatePools pools_;  // its names last as long as the ledger and the memory have them
+  HeapLedger ledger_;
   WatchedEvents* events_ = nullptr;  // memory_'s
   const std::unique_ptr<allocator::DeviceMemory> memory_;
   DeviceBudget budget_;
-  PrivatePools pools_;
 };
 
 }  // namespace ebbtide::plugin::cuda
