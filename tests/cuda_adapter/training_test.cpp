@@ -9,7 +9,7 @@ using TrainingTest = CudaAllocatorTest;
 
 TEST_F(TrainingTest, ABlockIsOfOneStreamWhileItLives) {
   void* block = take(kMiB, stream(1));
-  const DeviceHeap& heap = *allocator_->openHeap(0);
+  const DeviceHeap& heap = *allocator_->heaps().openHeap(0);
   EXPECT_TRUE(heap.ledger().isOf(block, stream(1)));
   EXPECT_FALSE(heap.ledger().isOf(block, stream(2)));
   EXPECT_FALSE(heap.ledger().isOf(block, nullptr));
@@ -24,8 +24,8 @@ TEST_F(TrainingTest, ABlockIsOfOneStreamWhileItLives) {
 // Read on another stream when it was freed: nobody's until that one is done.
 TEST_F(TrainingTest, AnAwaitingBlockIsNobodys) {
   void* block = take(kMiB, stream(1));
-  const DeviceHeap& heap = *allocator_->openHeap(0);
-  allocator_->openHeap(0)->recordStream(block, stream(2), *allocator_->openHeap(0));
+  const DeviceHeap& heap = *allocator_->heaps().openHeap(0);
+  allocator_->heaps().openHeap(0)->recordStream(block, stream(2), *allocator_->heaps().openHeap(0));
   EXPECT_TRUE(heap.ledger().isOf(block, stream(1)));
   ++gpu().queued[stream(2)];
   give(block);
@@ -35,7 +35,7 @@ TEST_F(TrainingTest, AnAwaitingBlockIsNobodys) {
 
 TEST_F(TrainingTest, WhatGraphsMayWriteIsNobodys) {
   give(take(kMiB));
-  const DeviceHeap& heap = *allocator_->openHeap(0);
+  const DeviceHeap& heap = *allocator_->heaps().openHeap(0);
   EXPECT_FALSE(heap.capturing());
   allocator_->beginAllocateToPool(0, {0, 1}, [](cudaStream_t) { return true; });
   EXPECT_TRUE(heap.capturing());
@@ -83,7 +83,7 @@ TEST_F(TrainingTest, WhereTheBudgetIsShortValuesAreGivenUp) {
   gpu().others_bytes = 2 * kMiB;
   void* value = take(8 * kMiB, stream(1));
   void* other = take(4 * kMiB, stream(1));
-  DeviceHeap& heap = *allocator_->openHeap(0);
+  DeviceHeap& heap = *allocator_->heaps().openHeap(0);
   OneBlock reclaimer(heap, value);
   heap.memory().setReclaimer(&reclaimer);
   heap.recordStream(value, stream(2), heap);  // a copy to the host
@@ -103,7 +103,7 @@ TEST_F(TrainingTest, WhereTheBudgetIsShortValuesAreGivenUp) {
 TEST_F(TrainingTest, NothingIsWaitedForDuringACapture) {
   make(16 * kMiB);
   void* value = take(12 * kMiB, stream(1));
-  DeviceHeap& heap = *allocator_->openHeap(0);
+  DeviceHeap& heap = *allocator_->heaps().openHeap(0);
   OneBlock reclaimer(heap, value);
   heap.memory().setReclaimer(&reclaimer);
   heap.recordStream(value, stream(2), heap);

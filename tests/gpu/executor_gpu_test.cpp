@@ -305,7 +305,7 @@ TEST_F(ExecutorGpuTest, AnAdoptedBlockIsFreedWithItsStorage) {
   CudaAllocator cuda_allocator(std::make_unique<DriverDeviceSource>(),
                                [](const DeviceHeap&) { return allocator::kUnlimited; });
   cuda_allocator.init(1);
-  DeviceHeap& heap = cuda_allocator.heap(0);
+  DeviceHeap& heap = cuda_allocator.heaps().heap(0);
   const CudaBlocks blocks(0, heap);
   void* const block = cuda_allocator.raw_alloc(kBytes);
   c10::Storage storage = blocks.adopt(block, kBytes);

@@ -1,15 +1,11 @@
-// CudaAllocator: torch's interface to DeviceHeap, one a device; for torch 2.11 to 2.15.
-//
-// A device is opened when memory of it is first asked for. What is said of one before (a fraction,
-// a tracker) waits until then; what is asked of one then is nothing.
+// CudaAllocator: torch's interface to DeviceHeaps; for torch 2.11 to 2.15. What is asked of a
+// device before it is open is nothing.
 //
 // Thread rule: any thread.
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
-#include <array>
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,7 +14,7 @@
 #include <vector>
 
 #include "base/fill_pattern.hpp"
-#include "cuda/device_heap.hpp"
+#include "cuda/device_heaps.hpp"
 #include "cuda/foreign_pools.hpp"
 #include "cuda/shared_pages.hpp"
 
@@ -28,13 +24,10 @@ namespace torch_cuda = c10::cuda::CUDACachingAllocator;
 
 class CudaAllocator final : public torch_cuda::CUDAAllocator {
  public:
-  using BudgetOf = std::function<Bytes(const DeviceHeap&)>;  // kUnlimited for none
-
-  using Warn = std::function<void(const std::string&)>;  // one line, to be said
-
   // One at a time: what it allocates is freed through the one that was made last. Throws c10::Error
   // where PYTORCH_CUDA_ALLOC_CONF is none.
-  CudaAllocator(std::unique_ptr<DeviceSource> source, BudgetOf budget_of, Warn warn = nullptr);
+  CudaAllocator(std::unique_ptr<DeviceSource> source, DeviceHeaps::BudgetOf budget_of,
+                DeviceHeaps::Warn warn = nullptr);
   ~CudaAllocator() override;
 
   static CudaAllocator* installed() noexcept;  // nullptr: none lives
@@ -47,16 +40,7 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   // for. Returns the one before.
   static FillPattern fillNew(FillPattern pattern) noexcept;
 
-  // For the start of a step: what others hold of the devices that are open is measured again.
-  void measureMargins();
-  // Of the device whose budget was exceeded, of several the one with most; nothing: none was.
-  std::optional<allocator::Statistics> mostExceeded() const;
-  // Somebody judges from now on whether a budget is possible: until then it may be exceeded.
-  void letGoOver();
-  // This device is trained on, and judged; nobody judges the others.
-  void boundAllBut(c10::DeviceIndex device);
-  DeviceHeap* openHeap(c10::DeviceIndex device) const noexcept;  // nullptr: not open
-  DeviceHeap& heap(c10::DeviceIndex device);                     // opens it; throws c10::Error
+  DeviceHeaps& heaps() noexcept { return heaps_; }
 
   // c10::Allocator
   c10::DataPtr allocate(std::size_t bytes) override;
@@ -64,7 +48,7 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   void copy_data(void* target, const void* source, std::size_t bytes) const override;
 
   // c10::DeviceAllocator
-  bool initialized() override { return device_count_.load() > 0; }
+  bool initialized() override { return heaps_.count() > 0; }
   void emptyCache(c10::MempoolId_t pool) override;
   using torch_cuda::CUDAAllocator::recordStream;
   void recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) override;
@@ -76,9 +60,11 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   void* raw_alloc(std::size_t bytes) override;
   void* raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) override;
   void raw_delete(void* block) override;
-  void init(int device_count) override;
-  double getMemoryFraction(c10::DeviceIndex device) override;
-  void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
+  void init(int device_count) override { heaps_.init(device_count); }
+  double getMemoryFraction(c10::DeviceIndex device) override { return heaps_.fraction(device); }
+  void setMemoryFraction(double fraction, c10::DeviceIndex device) override {
+    heaps_.setFraction(device, fraction);
+  }
   void enable(bool) override {}
   bool isEnabled() const override { return true; }
   void cacheInfo(c10::DeviceIndex device, std::size_t* largest) override;
@@ -89,15 +75,17 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
 
   // What happened (cuda_allocator_history.cpp)
   torch_cuda::SnapshotInfo snapshot(c10::MempoolId_t pool, bool include_traces) override;
-  bool isHistoryEnabled() override { return settings_.enabled(); }
+  bool isHistoryEnabled() override { return heaps_.historySettings().enabled(); }
   void recordHistory(bool enabled, c10::CachingDeviceAllocator::CreateContextFn create_context,
                      std::size_t most_entries, c10::CachingDeviceAllocator::RecordContext when,
                      bool clear_history, const std::vector<std::string>& skip_actions) override;
   void recordAnnotation(const std::vector<std::pair<std::string, std::string>>& pairs) override;
   void pushCompileContext(std::string& text) override { HistorySettings::pushCompileContext(text); }
   void popCompileContext() override { HistorySettings::popCompileContext(); }
-  void setUserMetadata(const std::string& text) override { settings_.setUserMetadata(text); }
-  std::string getUserMetadata() override { return settings_.userMetadata(); }
+  void setUserMetadata(const std::string& text) override {
+    heaps_.historySettings().setUserMetadata(text);
+  }
+  std::string getUserMetadata() override { return heaps_.historySettings().userMetadata(); }
   void attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver observer) override;
   void attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker tracker) override;
 
@@ -107,8 +95,8 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
       std::function<void(std::int64_t, std::size_t, std::size_t, std::size_t)>) {}
   bool supportsUserMetadata() { return true; }
   // A capture begins and ends; where torch does not say so, recording to a pool stands for it.
-  void markCaptureBegin(c10::DeviceIndex device) { heap(device).beginCapture(); }
-  void markCaptureEnd(c10::DeviceIndex device) { heap(device).endCapture(); }
+  void markCaptureBegin(c10::DeviceIndex device) { heaps_.heap(device).beginCapture(); }
+  void markCaptureEnd(c10::DeviceIndex device) { heaps_.heap(device).endCapture(); }
 
   // Private pools, peers, other processes (cuda_allocator_sharing.cpp)
   void beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool,
@@ -135,40 +123,18 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
                           std::size_t bytes, cudaStream_t stream, bool peers) override;
 
  private:
-  static constexpr std::size_t kMostDevices = 128;
-
-  void checkDevice(c10::DeviceIndex device) const;
-  DeviceHeap* heapOf(const void* block) const noexcept;
-  template <typename Visit>
-  void forEachOpen(Visit&& visit) const;
   void* allocateOn(c10::DeviceIndex device, std::size_t bytes, cudaStream_t stream);
   static void deleteBlock(void* block);
 
-  const std::unique_ptr<DeviceSource> source_;
-  const BudgetOf budget_of_;
-  const Warn warn_;
-  HistorySettings settings_;
-  OutOfMemoryObservers observers_;
+  DeviceHeaps heaps_;
   SharedPages shared_;
   ForeignPools foreign_;
-  std::atomic<int> device_count_{0};
-  std::array<std::atomic<DeviceHeap*>, kMostDevices> heaps_{};
 
-  std::mutex mutex_;  // guards what follows, and the opening of devices
-  bool may_go_over_ = false;
-  std::array<double, kMostDevices> fractions_;
-  std::size_t most_entries_ = 1;
-  std::vector<torch_cuda::AllocatorTraceTracker> trackers_;
+  std::mutex mutex_;  // guards what follows
+  std::size_t most_annotations_ = 1;
   std::vector<c10::CachingDeviceAllocator::AnnotationEntry> annotations_;  // a ring
   std::size_t next_annotation_ = 0;
   c10::ApproximateClockToUnixTimeConverter clock_;
 };
-
-template <typename Visit>
-void CudaAllocator::forEachOpen(Visit&& visit) const {
-  for (int device = 0; device < device_count_.load(); ++device) {
-    if (DeviceHeap* const open = openHeap(static_cast<c10::DeviceIndex>(device))) visit(*open);
-  }
-}
 
 }  // namespace ebbtide::plugin::cuda

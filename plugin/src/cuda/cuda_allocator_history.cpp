@@ -9,9 +9,9 @@ torch_cuda::SnapshotInfo CudaAllocator::snapshot(c10::MempoolId_t pool, bool inc
     return nanoseconds(time) / 1000;
   };
   torch_cuda::SnapshotInfo info{};  // later torches have more in it
-  for (int device = 0; device < device_count_.load(); ++device) {
+  for (int device = 0; device < heaps_.count(); ++device) {
     auto& traces = info.device_traces.emplace_back();
-    DeviceHeap* const open = openHeap(static_cast<c10::DeviceIndex>(device));
+    DeviceHeap* const open = heaps_.openHeap(static_cast<c10::DeviceIndex>(device));
     if (open == nullptr) continue;
     auto segments = open->ledger().snapshot(pool);
     info.segments.insert(info.segments.end(), std::make_move_iterator(segments.begin()),
@@ -44,25 +44,25 @@ void CudaAllocator::recordHistory(bool enabled,
                                   c10::CachingDeviceAllocator::RecordContext when,
                                   bool clear_history,
                                   const std::vector<std::string>& skip_actions) {
-  settings_.set(enabled, create_context, when, skip_actions);
+  heaps_.historySettings().set(enabled, create_context, when, skip_actions);
   const bool clear = !enabled || clear_history;
   const std::lock_guard lock(mutex_);
-  most_entries_ = most_entries;
+  most_annotations_ = most_entries;
   if (clear) {
     annotations_.clear();
     next_annotation_ = 0;
   }
-  forEachOpen([&](DeviceHeap& heap) { heap.ledger().setHistory(most_entries, clear); });
+  heaps_.setHistory(most_entries, clear);
 }
 
 void CudaAllocator::recordAnnotation(
     const std::vector<std::pair<std::string, std::string>>& pairs) {
-  if (!settings_.enabled()) return;
-  c10::CachingDeviceAllocator::AnnotationEntry entry(source_->currentDevice(),
+  if (!heaps_.historySettings().enabled()) return;
+  c10::CachingDeviceAllocator::AnnotationEntry entry(heaps_.source().currentDevice(),
                                                      c10::getApproximateTime());
   for (const auto& [key, value] : pairs) entry.recordUserMetadata(key, value);
   const std::lock_guard lock(mutex_);
-  if (annotations_.size() < most_entries_) {
+  if (annotations_.size() < most_annotations_) {
     annotations_.push_back(std::move(entry));
   } else {
     next_annotation_ %= annotations_.size();
@@ -71,13 +71,11 @@ void CudaAllocator::recordAnnotation(
 }
 
 void CudaAllocator::attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver observer) {
-  observers_.add(std::move(observer));
+  heaps_.outOfMemoryObservers().add(std::move(observer));
 }
 
 void CudaAllocator::attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker tracker) {
-  const std::lock_guard lock(mutex_);
-  trackers_.push_back(tracker);
-  forEachOpen([&](DeviceHeap& heap) { heap.ledger().addTracker(tracker); });
+  heaps_.addTracker(tracker);
 }
 
 }  // namespace ebbtide::plugin::cuda

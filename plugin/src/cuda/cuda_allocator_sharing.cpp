@@ -20,18 +20,18 @@ constexpr bool kPoolsMayBeCaptures = !TellsOfCaptures<torch_cuda::CUDAAllocator>
 // Before a stream is captured, so that nothing is asked of the device once it is.
 void CudaAllocator::beginAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool,
                                         std::function<bool(cudaStream_t)> filter) {
-  heap(device).pools().begin(pool, std::move(filter));
-  if (kPoolsMayBeCaptures) heap(device).beginCapture();
+  heaps_.heap(device).pools().begin(pool, std::move(filter));
+  if (kPoolsMayBeCaptures) heaps_.heap(device).beginCapture();
 }
 
 void CudaAllocator::endAllocateToPool(c10::DeviceIndex device, c10::MempoolId_t pool) {
-  heap(device).pools().end(pool);
-  if (kPoolsMayBeCaptures) heap(device).endCapture();
+  heaps_.heap(device).pools().end(pool);
+  if (kPoolsMayBeCaptures) heaps_.heap(device).endCapture();
 }
 
 void CudaAllocator::releasePool(c10::DeviceIndex device, c10::MempoolId_t pool) {
-  heap(device).pools().release(pool);
-  if (!heap(device).pools().isUsed(pool)) foreign_.end(pool);
+  heaps_.heap(device).pools().release(pool);
+  if (!heaps_.heap(device).pools().isUsed(pool)) foreign_.end(pool);
 }
 
 void CudaAllocator::setUseOnOOM(c10::DeviceIndex, c10::MempoolId_t, bool use_on_oom) {
@@ -42,18 +42,18 @@ void CudaAllocator::setUseOnOOM(c10::DeviceIndex, c10::MempoolId_t, bool use_on_
 }
 
 int CudaAllocator::getPoolUseCount(c10::DeviceIndex device, c10::MempoolId_t pool) {
-  return heap(device).pools().uses(pool);
+  return heaps_.heap(device).pools().uses(pool);
 }
 
 void CudaAllocator::createOrIncrefPool(c10::DeviceIndex device, c10::MempoolId_t pool,
                                        std::shared_ptr<torch_cuda::CUDAAllocator> other) {
-  heap(device).pools().createOrIncrement(pool);
+  heaps_.heap(device).pools().createOrIncrement(pool);
   if (other != nullptr) foreign_.add(pool, std::move(other));
 }
 
 bool CudaAllocator::checkPoolLiveAllocations(c10::DeviceIndex device, c10::MempoolId_t pool,
                                              const std::unordered_set<void*>& expected) {
-  return heap(device).ledger().hasExactly(pool, expected);
+  return heaps_.heap(device).ledger().hasExactly(pool, expected);
 }
 
 // Where blocks lie is the core's to decide; it cannot be made to repeat an earlier state.
@@ -72,7 +72,7 @@ torch_cuda::CheckpointDelta CudaAllocator::setCheckpointPoolState(
 }
 
 torch_cuda::ShareableHandle CudaAllocator::shareIpcHandle(void* block) {
-  DeviceHeap* const on = heapOf(block);
+  DeviceHeap* const on = heaps_.heapOf(block);
   TORCH_CHECK(on != nullptr, "invalid device pointer: ", block);
   TORCH_CHECK_NOT_IMPLEMENTED(on->pages() != nullptr, "this device's memory cannot be shared");
   const Bytes bytes = on->memory().blockBytes(block);
@@ -82,14 +82,14 @@ torch_cuda::ShareableHandle CudaAllocator::shareIpcHandle(void* block) {
 }
 
 std::shared_ptr<void> CudaAllocator::getIpcDevPtr(std::string handle) {
-  DeviceHeap& on = heap(source_->currentDevice());
+  DeviceHeap& on = heaps_.heap(heaps_.source().currentDevice());
   TORCH_CHECK_NOT_IMPLEMENTED(on.pages() != nullptr, "this device's memory cannot be shared");
   return SharedPages::open(*on.pages(), handle,
                            [&on] { return on.memory().pool().waitForDevice(); });
 }
 
 void CudaAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex device_to_access) {
-  DeviceHeap& on = heap(device_to_access);
+  DeviceHeap& on = heaps_.heap(device_to_access);
   const c10::cuda::CUDAGuard guard(device);
   const cudaError_t error = cudaDeviceEnablePeerAccess(device_to_access, 0);
   if (error == cudaErrorPeerAccessAlreadyEnabled) {

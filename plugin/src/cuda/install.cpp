@@ -80,7 +80,7 @@ EBBTIDE_API const char* ebbtide_cuda_install(const char* budget, void (*warn)(co
 // For the start of a step: measures again what others hold of the devices in use.
 EBBTIDE_API void ebbtide_cuda_measure_margins() {
   try {
-    if (ours != nullptr) ours->measureMargins();
+    if (ours != nullptr) ours->heaps().measureMargins();
   } catch (const std::exception&) {
     // The margins stay as they were.
   }
@@ -88,7 +88,7 @@ EBBTIDE_API void ebbtide_cuda_measure_margins() {
 
 // At exit. False: no budget was exceeded. The figures have what others use of the device.
 EBBTIDE_API bool ebbtide_cuda_overrun(std::int64_t* budget_bytes, std::int64_t* peak_bytes) {
-  const auto most = ours != nullptr ? ours->mostExceeded() : std::nullopt;
+  const auto most = ours != nullptr ? ours->heaps().mostExceeded() : std::nullopt;
   if (!most) return false;
   *budget_bytes = most->budget_bytes;
   *peak_bytes = most->used_peak_bytes;

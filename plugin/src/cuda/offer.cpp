@@ -34,7 +34,8 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
   if (allocator == nullptr || isCaptured(c10::cuda::getCurrentCUDAStream(index).stream())) {
     return {};
   }
-  DeviceHeap& heap = allocator->heap(index);
+  DeviceHeaps& heaps = allocator->heaps();
+  DeviceHeap& heap = heaps.heap(index);
   if (heap.capturing()) return {};
   const auto* const gpu = new TrainingDevice{.device = device,
                                              .blocks = *new CudaBlocks(index, heap),
@@ -42,14 +43,14 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
                                              .random = *new CudaRandom(index),
                                              .clock = *new CudaClock(index),
                                              .lanes = *new CudaLanes(index, heap)};
-  allocator->boundAllBut(index);
+  heaps.boundAllBut(index);
   auto* const spills = new PinnedSpills(index, heap, host.share_bytes);
   CudaAllocator::refuseBy(host.refuse_block);
   const auto set_budget = [&heap](const std::string& size) {
     heap.budget().setBudget(budgetOf(size, heap.budget()));
   };
   const auto note = host.note_out_of_memory;
-  allocator->attachOutOfMemoryObserver([note](auto&&...) { note(); });
+  heaps.outOfMemoryObservers().add([note](auto&&...) { note(); });
   const auto most_bytes = [&heap] { return heap.budget().mostBytes(); };
   const auto facts = [&heap] { return heap.budget().facts(); };
   return {gpu, &heap.memory(), spills, set_budget, most_bytes, identityOf(index), facts};
@@ -67,7 +68,7 @@ extern "C" __attribute__((visibility("default"))) bool ebbtide_cuda_offer(bool b
   if (offer == nullptr) return false;
   offer(c10::kCUDA, &cuda::openGpu, !budget);
   if (cuda::CudaAllocator* const allocator = cuda::CudaAllocator::installed()) {
-    allocator->letGoOver();
+    allocator->heaps().letGoOver();
   }
   return true;
 }

@@ -44,7 +44,7 @@ BUDGET = (
     ),
     Mutation(
         "a_device_that_nobody_judges_goes_over",
-        CUDA + "cuda_allocator.cpp",
+        CUDA + "device_heaps.cpp",
         "if (&heap != trained) heap.memory().limitOverrun(0);",
         "static_cast<void>(heap), static_cast<void>(trained);",
         allocator("CudaAllocatorTest.NobodyJudgesAnOpenDeviceThatIsNotTrainedOn"),
@@ -52,7 +52,7 @@ BUDGET = (
     Mutation(
         "a_budget_binds_before_it_is_judged",
         CUDA + "offer.cpp",
-        "    allocator->letGoOver();",
+        "    allocator->heaps().letGoOver();",
         "    static_cast<void>(allocator);",
         trained(
             "budget",
