@@ -8,12 +8,12 @@
 
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_set>
 #include <vector>
 
 #include "base/fill_pattern.hpp"
+#include "cuda/annotations.hpp"
 #include "cuda/device_heaps.hpp"
 #include "cuda/foreign_pools.hpp"
 #include "cuda/shared_pages.hpp"
@@ -129,11 +129,7 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
   DeviceHeaps heaps_;
   SharedPages shared_;
   ForeignPools foreign_;
-
-  std::mutex mutex_;  // guards what follows
-  std::size_t most_annotations_ = 1;
-  std::vector<c10::CachingDeviceAllocator::AnnotationEntry> annotations_;  // a ring
-  std::size_t next_annotation_ = 0;
+  Annotations annotations_;
   c10::ApproximateClockToUnixTimeConverter clock_;
 };
 

@@ -19,14 +19,7 @@ torch_cuda::SnapshotInfo CudaAllocator::snapshot(c10::MempoolId_t pool, bool inc
     if (include_traces) traces = open->ledger().history(microseconds);
   }
   for (auto& segment : foreign_.segments(pool)) info.segments.push_back(std::move(segment));
-  {
-    const std::lock_guard lock(mutex_);
-    for (std::size_t i = 0; i < annotations_.size(); ++i) {
-      auto entry = annotations_[(next_annotation_ + i) % annotations_.size()];
-      entry.time_.t_ = microseconds(entry.time_.approx_t_);
-      info.external_annotations.push_back(std::move(entry));
-    }
-  }
+  info.external_annotations = annotations_.entries(microseconds);
   info.config_metadata.garbage_collection_threshold = 0;
   info.config_metadata.max_split_size = SIZE_MAX;
   info.config_metadata.pinned_num_register_threads = 1;
@@ -46,28 +39,16 @@ void CudaAllocator::recordHistory(bool enabled,
                                   const std::vector<std::string>& skip_actions) {
   heaps_.historySettings().set(enabled, create_context, when, skip_actions);
   const bool clear = !enabled || clear_history;
-  const std::lock_guard lock(mutex_);
-  most_annotations_ = most_entries;
-  if (clear) {
-    annotations_.clear();
-    next_annotation_ = 0;
-  }
+  annotations_.setMost(most_entries, clear);
   heaps_.setHistory(most_entries, clear);
 }
 
 void CudaAllocator::recordAnnotation(
     const std::vector<std::pair<std::string, std::string>>& pairs) {
   if (!heaps_.historySettings().enabled()) return;
-  c10::CachingDeviceAllocator::AnnotationEntry entry(heaps_.source().currentDevice(),
-                                                     c10::getApproximateTime());
+  Annotations::Entry entry(heaps_.source().currentDevice(), c10::getApproximateTime());
   for (const auto& [key, value] : pairs) entry.recordUserMetadata(key, value);
-  const std::lock_guard lock(mutex_);
-  if (annotations_.size() < most_annotations_) {
-    annotations_.push_back(std::move(entry));
-  } else {
-    next_annotation_ %= annotations_.size();
-    annotations_[next_annotation_++] = std::move(entry);
-  }
+  annotations_.add(std::move(entry));
 }
 
 void CudaAllocator::attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver observer) {
