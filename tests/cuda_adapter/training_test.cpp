@@ -52,11 +52,11 @@ void refuse() {
 }
 
 TEST_F(TrainingTest, ATensorIsRefusedBeforeItGetsMemory) {
-  CudaAllocator::refuseBy(&refuse);
+  TorchBlocks::refuseBy(&refuse);
   EXPECT_THROW(allocator_->allocate(kMiB), c10::OutOfMemoryError);
   EXPECT_EQ(source_->opened, 0);
   give(take(kMiB));  // what libraries ask for
-  CudaAllocator::refuseBy(nullptr);
+  TorchBlocks::refuseBy(nullptr);
   EXPECT_NE(allocator_->allocate(kMiB).get(), nullptr);
 }
 

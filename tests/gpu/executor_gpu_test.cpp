@@ -290,9 +290,9 @@ TEST_F(ExecutorGpuTest, NewMemoryIsFilledWithThePattern) {
   void* const plain = cuda_allocator.raw_alloc(kBytes);
   ASSERT_EQ(cudaMemset(plain, 0x11, kBytes), cudaSuccess);
   cuda_allocator.raw_delete(plain);
-  const FillPattern before = CudaAllocator::fillNew(static_cast<unsigned char>(0x5a));
+  const FillPattern before = TorchBlocks::fillNew(static_cast<unsigned char>(0x5a));
   void* const filled = cuda_allocator.raw_alloc(kBytes);
-  CudaAllocator::fillNew(before);
+  TorchBlocks::fillNew(before);
   std::vector<unsigned char> contents(kBytes);
   ASSERT_EQ(cudaMemcpy(contents.data(), filled, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(std::count(contents.begin(), contents.end(), 0x5a), std::int64_t{kBytes});

@@ -12,11 +12,11 @@
 #include <unordered_set>
 #include <vector>
 
-#include "base/fill_pattern.hpp"
 #include "cuda/annotations.hpp"
 #include "cuda/device_heaps.hpp"
 #include "cuda/foreign_pools.hpp"
 #include "cuda/shared_pages.hpp"
+#include "cuda/torch_blocks.hpp"
 
 namespace ebbtide::plugin::cuda {
 
@@ -24,42 +24,34 @@ namespace torch_cuda = c10::cuda::CUDACachingAllocator;
 
 class CudaAllocator final : public torch_cuda::CUDAAllocator {
  public:
-  // One at a time: what it allocates is freed through the one that was made last. Throws c10::Error
-  // where PYTORCH_CUDA_ALLOC_CONF is none.
+  // One at a time (TorchBlocks). Throws c10::Error where PYTORCH_CUDA_ALLOC_CONF is none.
   CudaAllocator(std::unique_ptr<DeviceSource> source, DeviceHeaps::BudgetOf budget_of,
                 DeviceHeaps::Warn warn = nullptr);
-  ~CudaAllocator() override;
-
-  static CudaAllocator* installed() noexcept;  // nullptr: none lives
-  // Asked before a tensor gets memory; throws where it is to get none.
-  static void refuseBy(void (*refuse)()) noexcept;
-
-  // Of what it allocates.
-  static c10::DeleterFnPtr deleter() noexcept { return &deleteBlock; }
-  // What this thread allocates from now on is filled with the pattern, on the stream that it is
-  // for. Returns the one before.
-  static FillPattern fillNew(FillPattern pattern) noexcept;
 
   DeviceHeaps& heaps() noexcept { return heaps_; }
 
   // c10::Allocator
-  c10::DataPtr allocate(std::size_t bytes) override;
-  c10::DeleterFnPtr raw_deleter() const override;
+  c10::DataPtr allocate(std::size_t bytes) override { return blocks_.allocate(bytes); }
+  c10::DeleterFnPtr raw_deleter() const override { return TorchBlocks::deleter(); }
   void copy_data(void* target, const void* source, std::size_t bytes) const override;
 
   // c10::DeviceAllocator
   bool initialized() override { return heaps_.count() > 0; }
   void emptyCache(c10::MempoolId_t pool) override;
   using torch_cuda::CUDAAllocator::recordStream;
-  void recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) override;
+  void recordStream(const c10::DataPtr& block, c10::cuda::CUDAStream stream) override {
+    blocks_.recordStream(block, stream);
+  }
   DeviceStatistics::Torch getDeviceStats(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
   void resetPeakStats(c10::DeviceIndex device) override;
 
   // Memory
-  void* raw_alloc(std::size_t bytes) override;
-  void* raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) override;
-  void raw_delete(void* block) override;
+  void* raw_alloc(std::size_t bytes) override { return blocks_.take(bytes); }
+  void* raw_alloc_with_stream(std::size_t bytes, cudaStream_t stream) override {
+    return blocks_.take(bytes, stream);
+  }
+  void raw_delete(void* block) override { blocks_.free(block); }
   void init(int device_count) override { heaps_.init(device_count); }
   double getMemoryFraction(c10::DeviceIndex device) override { return heaps_.fraction(device); }
   void setMemoryFraction(double fraction, c10::DeviceIndex device) override {
@@ -123,12 +115,10 @@ class CudaAllocator final : public torch_cuda::CUDAAllocator {
                           std::size_t bytes, cudaStream_t stream, bool peers) override;
 
  private:
-  void* allocateOn(c10::DeviceIndex device, std::size_t bytes, cudaStream_t stream);
-  static void deleteBlock(void* block);
-
   DeviceHeaps heaps_;
   SharedPages shared_;
   ForeignPools foreign_;
+  TorchBlocks blocks_{heaps_, foreign_, shared_};
   Annotations annotations_;
   c10::ApproximateClockToUnixTimeConverter clock_;
 };

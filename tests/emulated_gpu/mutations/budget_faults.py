@@ -52,8 +52,8 @@ BUDGET = (
     Mutation(
         "a_budget_binds_before_it_is_judged",
         CUDA + "offer.cpp",
-        "    allocator->heaps().letGoOver();",
-        "    static_cast<void>(allocator);",
+        "    blocks->heaps().letGoOver();",
+        "    static_cast<void>(blocks);",
         trained(
             "budget",
             "test_the_budget_that_a_refusal_names_trains[training_programs.mlp_with_dropout]",
