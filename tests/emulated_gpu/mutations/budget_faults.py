@@ -69,7 +69,7 @@ BUDGET = (
     ),
     Mutation(
         "the_budget_chooses_a_convolutions_workspace",
-        CUDA + "cuda_allocator.cpp",
+        CUDA + "devices_adapter.cpp",
         "*largest = static_cast<std::size_t>(on.budget().totalBytes());",
         "*largest = static_cast<std::size_t>(on.memory().budgetTracker().budgetBytes());",
         allocator("CudaAllocatorTest.TheLargestWorkspaceIsThatOfAnIdleDevice"),
