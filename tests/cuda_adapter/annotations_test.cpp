@@ -31,6 +31,14 @@ TEST_F(AnnotationsTest, OneIsKeptUntilMoreAreAskedFor) {
   EXPECT_EQ(names(), "b");
 }
 
+// torch.cuda.memory._record_memory_history(max_entries=0)
+TEST_F(AnnotationsTest, ARingOfNoneKeepsOne) {
+  annotations_.setMost(0, /*clear=*/true);
+  add("a");
+  add("b");
+  EXPECT_EQ(names(), "b");
+}
+
 TEST_F(AnnotationsTest, TheLatestAreKeptOldestFirst) {
   annotations_.setMost(3, /*clear=*/false);
   for (const char* const name : {"a", "b"}) add(name);

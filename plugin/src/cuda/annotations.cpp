@@ -7,7 +7,7 @@ namespace ebbtide::plugin::cuda {
 void Annotations::setMost(std::size_t entries, bool clear) {
   const auto held = guard_.hold();
   Ring& ring = ring_.with(held);
-  ring.most = entries;
+  ring.most = entries == 0 ? 1 : entries;  // as the history has it
   if (!clear) return;
   ring.entries.clear();
   ring.next = 0;
