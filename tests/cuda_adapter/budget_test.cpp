@@ -52,7 +52,7 @@ TEST_F(CudaAllocatorTest, WhatOthersHoldIsOfTheBudget) {
   give(take(14 * kMiB));          // measured again before it fails
   allocator_->emptyCache({0, 0});
   gpu().others_bytes = 12 * kMiB;
-  allocator_->measureMargins();  // at the start of a step, say
+  allocator_->heaps().measureMargins();  // at the start of a step, say
   EXPECT_THROW(take(6 * kMiB), c10::OutOfMemoryError);
   EXPECT_EQ(gpu().mapped_bytes, 0);
   give(take(4 * kMiB));
@@ -79,7 +79,7 @@ TEST_F(CudaAllocatorTest, TheCacheGivesWayToOthers) {
   make(16 * kMiB);
   give(take(10 * kMiB));
   gpu().others_bytes = 8 * kMiB;
-  allocator_->measureMargins();
+  allocator_->heaps().measureMargins();
   EXPECT_EQ(gpu().mapped_bytes, 8 * kMiB);
 }
 
@@ -118,23 +118,23 @@ TEST_F(CudaAllocatorTest, AFractionIsABudgetOfTheWholeDevice) {
 
 // Of 256 MiB; what is of a step's is none until the steps are measured.
 TEST_F(CudaAllocatorTest, EachFormComesToABudgetOfTheDevice) {
-  const DeviceHeap& heap = allocator_->heap(0);
-  EXPECT_EQ(budgetOf("", heap), allocator::kUnlimited);
-  EXPECT_EQ(budgetOf("none", heap), allocator::kUnlimited);
-  EXPECT_EQ(budgetOf("-50%", heap), allocator::kUnlimited);
-  EXPECT_EQ(budgetOf("60%peak", heap), allocator::kUnlimited);
-  EXPECT_EQ(budgetOf("16 mib", heap), 16 * kMiB);
-  EXPECT_EQ(budgetOf("50%", heap), 128 * kMiB);
-  EXPECT_EQ(budgetOf("auto", heap), 256 * kMiB - 256 * kMiB / 100 * 5);
+  const DeviceHeap& heap = allocator_->heaps().heap(0);
+  EXPECT_EQ(budgetOf("", heap.budget()), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("none", heap.budget()), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("-50%", heap.budget()), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("60%peak", heap.budget()), allocator::kUnlimited);
+  EXPECT_EQ(budgetOf("16 mib", heap.budget()), 16 * kMiB);
+  EXPECT_EQ(budgetOf("50%", heap.budget()), 128 * kMiB);
+  EXPECT_EQ(budgetOf("auto", heap.budget()), 256 * kMiB - 256 * kMiB / 100 * 5);
   allocator_->setMemoryFraction(0.5, 0);
-  EXPECT_EQ(budgetOf("auto", heap), 128 * kMiB);
+  EXPECT_EQ(budgetOf("auto", heap.budget()), 128 * kMiB);
 }
 
 // Of 256 MiB others use 64: as much less is left of all less 5 %, 243.2 MiB.
 TEST_F(CudaAllocatorTest, AutoLeavesWhatIsFreeButForAMargin) {
-  DeviceHeap& heap = allocator_->heap(0);
+  DeviceHeap& heap = allocator_->heaps().heap(0);
   gpu().others_bytes = 64 * kMiB;
-  heap.setBudget(budgetOf("auto", heap));
+  heap.budget().setBudget(budgetOf("auto", heap.budget()));
   EXPECT_THROW(take(184 * kMiB), c10::OutOfMemoryError);
   give(take(176 * kMiB));
 }
@@ -144,13 +144,13 @@ TEST_F(CudaAllocatorTest, AutoLeavesWhatIsFreeButForAMargin) {
 TEST_F(CudaAllocatorTest, ABudgetMayBeExceededUntilItIsJudged) {
   make(100 * kMiB);
   gpu().others_bytes = 64 * kMiB;
-  allocator_->letGoOver();
+  allocator_->heaps().letGoOver();
   void* block = take(160 * kMiB);
-  EXPECT_EQ(allocator_->heap(0).memory().statistics().budget_violations, 1);
+  EXPECT_EQ(allocator_->heaps().heap(0).memory().statistics().budget_violations, 1);
   EXPECT_THROW(take(20 * kMiB), c10::OutOfMemoryError);
   give(take(18 * kMiB));
   give(block);
-  allocator_->heap(0).memory().limitOverrun(0);
+  allocator_->heaps().heap(0).memory().limitOverrun(0);
   EXPECT_THROW(take(38 * kMiB), c10::OutOfMemoryError);
   give(take(36 * kMiB));
 }
@@ -158,7 +158,7 @@ TEST_F(CudaAllocatorTest, ABudgetMayBeExceededUntilItIsJudged) {
 // What others have registered to free memory comes before the budget is exceeded.
 TEST_F(CudaAllocatorTest, NothingThatCanBeFreedIsLeftWhereTheBudgetIsExceeded) {
   make(16 * kMiB);
-  allocator_->letGoOver();
+  allocator_->heaps().letGoOver();
   void* cached = take(10 * kMiB);
   on_shortage = [&] {
     if (cached != nullptr) give(std::exchange(cached, nullptr));
@@ -167,13 +167,13 @@ TEST_F(CudaAllocatorTest, NothingThatCanBeFreedIsLeftWhereTheBudgetIsExceeded) {
   give(take(12 * kMiB));
   on_shortage = nullptr;
   EXPECT_EQ(cached, nullptr);
-  EXPECT_EQ(allocator_->heap(0).memory().statistics().budget_violations, 0);
+  EXPECT_EQ(allocator_->heaps().heap(0).memory().statistics().budget_violations, 0);
 }
 
 // Whichever comes first: a tenth of 256 MiB, 25.6, holds beside a budget that may be exceeded.
 TEST_F(CudaAllocatorTest, AFractionHoldsBesideABudgetThatMayBeExceeded) {
   make(16 * kMiB);
-  allocator_->letGoOver();
+  allocator_->heaps().letGoOver();
   give(take(kPage));
   allocator_->setMemoryFraction(0.1, 0);
   EXPECT_THROW(take(28 * kMiB), c10::OutOfMemoryError);
@@ -184,32 +184,32 @@ TEST_F(CudaAllocatorTest, AFractionHoldsBesideABudgetThatMayBeExceeded) {
 // so is that of one that is opened later.
 TEST_F(CudaAllocatorTest, NobodyJudgesDevicesThatAreNotTrainedOn) {
   make(16 * kMiB);
-  allocator_->letGoOver();
+  allocator_->heaps().letGoOver();
   void* before = take(20 * kMiB);
-  allocator_->boundAllBut(0);
+  allocator_->heaps().boundAllBut(0);
   void* trained = take(20 * kMiB);
   source_->device = 1;
   EXPECT_THROW(take(18 * kMiB), c10::OutOfMemoryError);
   give(take(16 * kMiB));
   give(before);
   give(trained);
-  EXPECT_EQ(allocator_->mostExceeded()->used_peak_bytes, 40 * kMiB);
+  EXPECT_EQ(allocator_->heaps().mostExceeded()->used_peak_bytes, 40 * kMiB);
 }
 
 // Also where that one is open by then.
 TEST_F(CudaAllocatorTest, NobodyJudgesAnOpenDeviceThatIsNotTrainedOn) {
   make(16 * kMiB);
-  allocator_->letGoOver();
+  allocator_->heaps().letGoOver();
   source_->device = 1;
   give(take(kPage));
-  allocator_->boundAllBut(0);
+  allocator_->heaps().boundAllBut(0);
   EXPECT_THROW(take(18 * kMiB), c10::OutOfMemoryError);
   give(take(16 * kMiB));
 }
 
 // Nobody judges a fraction of torch's: half of 256 MiB.
 TEST_F(CudaAllocatorTest, AFractionAloneIsNeverExceeded) {
-  allocator_->letGoOver();
+  allocator_->heaps().letGoOver();
   allocator_->setMemoryFraction(0.5, 0);
   EXPECT_THROW(take(130 * kMiB), c10::OutOfMemoryError);
   give(take(128 * kMiB));
@@ -217,10 +217,10 @@ TEST_F(CudaAllocatorTest, AFractionAloneIsNeverExceeded) {
 
 // They count in budgets that are told later; without one nothing is taken off what can be mapped.
 TEST_F(CudaAllocatorTest, WhatOthersUseIsMeasuredWithoutABudget) {
-  DeviceHeap& heap = allocator_->heap(0);
+  DeviceHeap& heap = allocator_->heaps().heap(0);
   gpu().others_bytes = 64 * kMiB;
-  heap.measureMargin();
-  EXPECT_EQ(heap.budgetFacts().others_bytes, 64 * kMiB);
+  heap.budget().measureMargin();
+  EXPECT_EQ(heap.budget().facts().others_bytes, 64 * kMiB);
   EXPECT_EQ(heap.memory().budgetTracker().marginBytes(), 0);
 }
 

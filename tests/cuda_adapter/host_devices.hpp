@@ -40,6 +40,9 @@ struct HostGpu {
   std::uint64_t next_event = 1;
 
   void finishAll() { finished = queued; }
+  allocator::cuda::MemoryInfo memoryInfo() const {
+    return {.free_bytes = total_bytes - others_bytes - mapped_bytes, .total_bytes = total_bytes};
+  }
 };
 
 class HostGpuSpace final : public allocator::AddressSpace {
@@ -97,6 +100,11 @@ class HostGpuEvents final : public allocator::StreamEvents {
   HostGpu& gpu_;
 };
 
+inline constexpr allocator::DeviceMemory::Options kHostGpuOptions = {
+    .alignment_bytes = 512,
+    .reserve_bytes = Bytes{1} << 30,
+    .longest_wait = std::chrono::milliseconds{1}};
+
 class HostSource final : public DeviceSource {
  public:
   DeviceParts open(c10::DeviceIndex index) override {
@@ -105,15 +113,9 @@ class HostSource final : public DeviceSource {
     DeviceParts parts;
     parts.space = std::make_unique<HostGpuSpace>(gpu);
     parts.events = std::make_unique<HostGpuEvents>(gpu);
-    parts.options = {.alignment_bytes = 512,
-                     .reserve_bytes = Bytes{1} << 30,
-                     .longest_wait = std::chrono::milliseconds{1}};
+    parts.options = kHostGpuOptions;
     parts.measure_every = measure_every;
-    parts.memory_info = [&gpu] {
-      return allocator::cuda::MemoryInfo{
-          .free_bytes = gpu.total_bytes - gpu.others_bytes - gpu.mapped_bytes,
-          .total_bytes = gpu.total_bytes};
-    };
+    parts.memory_info = [&gpu] { return gpu.memoryInfo(); };
     return parts;
   }
   c10::DeviceIndex currentDevice() override { return device; }

@@ -9,40 +9,40 @@ using TrainingTest = CudaAllocatorTest;
 
 TEST_F(TrainingTest, ABlockIsOfOneStreamWhileItLives) {
   void* block = take(kMiB, stream(1));
-  const DeviceHeap& heap = *allocator_->openHeap(0);
-  EXPECT_TRUE(heap.isOf(block, stream(1)));
-  EXPECT_FALSE(heap.isOf(block, stream(2)));
-  EXPECT_FALSE(heap.isOf(block, nullptr));
-  EXPECT_FALSE(heap.isOf(static_cast<char*>(block) + 512, stream(1))) << "not its start";
+  const DeviceHeap& heap = *allocator_->heaps().openHeap(0);
+  EXPECT_TRUE(heap.ledger().isOf(block, stream(1)));
+  EXPECT_FALSE(heap.ledger().isOf(block, stream(2)));
+  EXPECT_FALSE(heap.ledger().isOf(block, nullptr));
+  EXPECT_FALSE(heap.ledger().isOf(static_cast<char*>(block) + 512, stream(1))) << "not its start";
   give(block);
-  EXPECT_FALSE(heap.isOf(block, stream(1)));
+  EXPECT_FALSE(heap.ledger().isOf(block, stream(1)));
   void* of_default = take(kMiB);
-  EXPECT_TRUE(heap.isOf(of_default, nullptr));
+  EXPECT_TRUE(heap.ledger().isOf(of_default, nullptr));
   give(of_default);
 }
 
 // Read on another stream when it was freed: nobody's until that one is done.
 TEST_F(TrainingTest, AnAwaitingBlockIsNobodys) {
   void* block = take(kMiB, stream(1));
-  const DeviceHeap& heap = *allocator_->openHeap(0);
-  allocator_->openHeap(0)->recordStream(block, stream(2), *allocator_->openHeap(0));
-  EXPECT_TRUE(heap.isOf(block, stream(1)));
+  const DeviceHeap& heap = *allocator_->heaps().openHeap(0);
+  allocator_->heaps().openHeap(0)->recordStream(block, stream(2), *allocator_->heaps().openHeap(0));
+  EXPECT_TRUE(heap.ledger().isOf(block, stream(1)));
   ++gpu().queued[stream(2)];
   give(block);
-  EXPECT_FALSE(heap.isOf(block, stream(1)));
+  EXPECT_FALSE(heap.ledger().isOf(block, stream(1)));
   gpu().finishAll();
 }
 
 TEST_F(TrainingTest, WhatGraphsMayWriteIsNobodys) {
   give(take(kMiB));
-  const DeviceHeap& heap = *allocator_->openHeap(0);
+  const DeviceHeap& heap = *allocator_->heaps().openHeap(0);
   EXPECT_FALSE(heap.capturing());
   allocator_->beginAllocateToPool(0, {0, 1}, [](cudaStream_t) { return true; });
   EXPECT_TRUE(heap.capturing());
   void* block = take(kMiB, stream(1));
   allocator_->endAllocateToPool(0, {0, 1});
   EXPECT_FALSE(heap.capturing());
-  EXPECT_FALSE(heap.isOf(block, stream(1)));
+  EXPECT_FALSE(heap.ledger().isOf(block, stream(1)));
   give(block);
   allocator_->releasePool(0, {0, 1});
 }
@@ -52,11 +52,11 @@ void refuse() {
 }
 
 TEST_F(TrainingTest, ATensorIsRefusedBeforeItGetsMemory) {
-  CudaAllocator::refuseBy(&refuse);
+  TorchBlocks::refuseBy(&refuse);
   EXPECT_THROW(allocator_->allocate(kMiB), c10::OutOfMemoryError);
   EXPECT_EQ(source_->opened, 0);
   give(take(kMiB));  // what libraries ask for
-  CudaAllocator::refuseBy(nullptr);
+  TorchBlocks::refuseBy(nullptr);
   EXPECT_NE(allocator_->allocate(kMiB).get(), nullptr);
 }
 
@@ -83,7 +83,7 @@ TEST_F(TrainingTest, WhereTheBudgetIsShortValuesAreGivenUp) {
   gpu().others_bytes = 2 * kMiB;
   void* value = take(8 * kMiB, stream(1));
   void* other = take(4 * kMiB, stream(1));
-  DeviceHeap& heap = *allocator_->openHeap(0);
+  DeviceHeap& heap = *allocator_->heaps().openHeap(0);
   OneBlock reclaimer(heap, value);
   heap.memory().setReclaimer(&reclaimer);
   heap.recordStream(value, stream(2), heap);  // a copy to the host
@@ -103,7 +103,7 @@ TEST_F(TrainingTest, WhereTheBudgetIsShortValuesAreGivenUp) {
 TEST_F(TrainingTest, NothingIsWaitedForDuringACapture) {
   make(16 * kMiB);
   void* value = take(12 * kMiB, stream(1));
-  DeviceHeap& heap = *allocator_->openHeap(0);
+  DeviceHeap& heap = *allocator_->heaps().openHeap(0);
   OneBlock reclaimer(heap, value);
   heap.memory().setReclaimer(&reclaimer);
   heap.recordStream(value, stream(2), heap);

@@ -290,9 +290,9 @@ TEST_F(ExecutorGpuTest, NewMemoryIsFilledWithThePattern) {
   void* const plain = cuda_allocator.raw_alloc(kBytes);
   ASSERT_EQ(cudaMemset(plain, 0x11, kBytes), cudaSuccess);
   cuda_allocator.raw_delete(plain);
-  const FillPattern before = CudaAllocator::fillNew(static_cast<unsigned char>(0x5a));
+  const FillPattern before = TorchBlocks::fillNew(static_cast<unsigned char>(0x5a));
   void* const filled = cuda_allocator.raw_alloc(kBytes);
-  CudaAllocator::fillNew(before);
+  TorchBlocks::fillNew(before);
   std::vector<unsigned char> contents(kBytes);
   ASSERT_EQ(cudaMemcpy(contents.data(), filled, kBytes, cudaMemcpyDeviceToHost), cudaSuccess);
   EXPECT_EQ(std::count(contents.begin(), contents.end(), 0x5a), std::int64_t{kBytes});
@@ -305,7 +305,7 @@ TEST_F(ExecutorGpuTest, AnAdoptedBlockIsFreedWithItsStorage) {
   CudaAllocator cuda_allocator(std::make_unique<DriverDeviceSource>(),
                                [](const DeviceHeap&) { return allocator::kUnlimited; });
   cuda_allocator.init(1);
-  DeviceHeap& heap = cuda_allocator.heap(0);
+  DeviceHeap& heap = cuda_allocator.heaps().heap(0);
   const CudaBlocks blocks(0, heap);
   void* const block = cuda_allocator.raw_alloc(kBytes);
   c10::Storage storage = blocks.adopt(block, kBytes);
@@ -313,9 +313,9 @@ TEST_F(ExecutorGpuTest, AnAdoptedBlockIsFreedWithItsStorage) {
   EXPECT_EQ(storage.data(), block);
   EXPECT_EQ(storage.nbytes(), kBytes);
   EXPECT_EQ(storage.device(), c10::Device(c10::kCUDA, 0));
-  EXPECT_TRUE(heap.isOf(block, now()));
+  EXPECT_TRUE(heap.ledger().isOf(block, now()));
   storage = c10::Storage();
-  EXPECT_FALSE(heap.isOf(block, now()));
+  EXPECT_FALSE(heap.ledger().isOf(block, now()));
 }
 
 // A replay draws from one that is set to where the op drew.

@@ -4,7 +4,7 @@
 //   run     ├──────────────── pages of one kind ────────────────┤     not mapped
 //   blocks  ├ live ┤ idle ├ awaiting streams ┤ live ├   idle    ┤
 //
-// Not thread-safe: the device's lock guards it.
+// Not thread-safe: HeapLedger's lock guards it.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

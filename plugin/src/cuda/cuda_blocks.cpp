@@ -4,7 +4,7 @@
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
-#include "cuda/cuda_allocator.hpp"
+#include "cuda/torch_blocks.hpp"
 
 namespace ebbtide::plugin::cuda {
 
@@ -16,20 +16,20 @@ c10::Storage CudaBlocks::allocate(std::size_t bytes) const {
 }
 
 bool CudaBlocks::isOurs(const c10::Storage& storage) const noexcept {
-  return storage.data_ptr().get_deleter() == CudaAllocator::deleter() &&
+  return storage.data_ptr().get_deleter() == TorchBlocks::deleter() &&
          storage.data() == storage.data_ptr().get_context() &&
          storage.device().index() == device_ &&
-         heap_.isOf(storage.data(), c10::cuda::getCurrentCUDAStream(device_).stream());
+         heap_.ledger().isOf(storage.data(), c10::cuda::getCurrentCUDAStream(device_).stream());
 }
 
 FillPattern CudaBlocks::fillNew(FillPattern pattern) const noexcept {
-  return CudaAllocator::fillNew(pattern);
+  return TorchBlocks::fillNew(pattern);
 }
 
 // Not asked for today: no free of a GPU's block is kept (memory/dropped_blocks.hpp).
 c10::Storage CudaBlocks::adopt(void* block, std::size_t bytes) const {
   return {c10::Storage::use_byte_size_t(), bytes,
-          c10::DataPtr(block, block, CudaAllocator::deleter(), c10::Device(c10::kCUDA, device_)),
+          c10::DataPtr(block, block, TorchBlocks::deleter(), c10::Device(c10::kCUDA, device_)),
           c10::GetAllocator(c10::kCUDA), false};
 }
 

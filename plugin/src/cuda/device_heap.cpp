@@ -3,50 +3,39 @@
 #include <c10/core/impl/GPUTrace.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
-#include <new>
 #include <utility>
 
 #include "base/message_table.hpp"
 #include "cuda/free_memory_callbacks.hpp"
 #include "cuda/request_scope.hpp"
-#include "cuda/segments.hpp"
 #include "ebbtide/allocator/cuda/stream_names.hpp"
 #include "out_of_memory/out_of_memory.hpp"
 
 namespace ebbtide::plugin::cuda {
 
-using allocator::kUnlimited;
 using c10::CachingDeviceAllocator::RecordContext;
-
-namespace {
-
-constexpr Bytes kMarginPercent = 5;  // of the device, that "auto" leaves free
-
-}  // namespace
 
 DeviceHeap::DeviceHeap(c10::DeviceIndex device, DeviceParts parts, const HistorySettings& settings,
                        const OutOfMemoryObservers& observers)
     : device_(device),
-      memory_info_(std::move(parts.memory_info)),
-      measure_every_ns_(parts.measure_every.count()),
       pages_(parts.pages),
       settings_(settings),
       observers_(observers),
-      total_bytes_(memory_info_().total_bytes),
-      history_(settings, device),
       pools_([this](allocator::Stream name, bool keep) { memory_->pool().keepMapped(name, keep); },
-             [this] { return !events_->isCapturing() && memory_->pool().waitForDevice(); }) {
+             [this] { return !events_->isCapturing() && memory_->pool().waitForDevice(); }),
+      ledger_(device, settings, pools_),
+      memory_(openMemory(parts)),
+      budget_(*memory_, std::move(parts.memory_info), parts.measure_every) {}
+
+std::unique_ptr<allocator::DeviceMemory> DeviceHeap::openMemory(DeviceParts& parts) {
   ReuseWatcher& reuse_watcher = *this;  // here, where the bases are known
   PageWatcher& page_watcher = *this;
   auto events = std::make_unique<WatchedEvents>(std::move(parts.events), reuse_watcher);
   events_ = events.get();
-  memory_ = std::make_unique<allocator::DeviceMemory>(
+  return std::make_unique<allocator::DeviceMemory>(
       std::make_unique<WatchedAddressSpace>(std::move(parts.space), page_watcher),
       std::move(events), parts.options);
-  memory_->limitOverrun(0);
-  applyBudget();
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -90,31 +79,17 @@ void* DeviceHeap::takeAfterFreeing(std::size_t bytes, const Owner& owner, const 
   // The budget may have had room, and the device none: then others' free pages are in the way. Or
   // the other way round, if others let go of some.
   if (memory_->statistics().cached_bytes > 0) memory_->releaseCached();
-  measureMargin();
-  {
-    const std::lock_guard lock(mutex_);
-    statistics_.onRetry();
-  }
+  budget_.measureMargin();
+  ledger_.onRetry();
   return take(bytes, owner, context);
 }
 
 void DeviceHeap::enter(void* at, std::size_t bytes, const Owner& owner, Context context) {
   const Bytes block_bytes = memory_->blockBytes(at);
-  {
-    const std::lock_guard lock(mutex_);
-    // Freed, and waited for nothing: it can be here again before its free ends.
-    if (Block* const before = table_.find(at)) finishFree(lock, at, *before, nullptr);
-    Block block;
-    block.bytes = block_bytes;
-    block.requested_bytes = static_cast<Bytes>(bytes);
-    block.owner = owner;
-    block.number = ++allocations_;
-    block.context = context;
-    table_.insert(at, block);
-    statistics_.onAllocate(block);
-    history_.add(TraceEntry::ALLOC, reinterpret_cast<std::size_t>(at), static_cast<Bytes>(bytes),
-                 owner, context);
-  }
+  ledger_.enter(at, {.bytes = block_bytes,
+                     .requested_bytes = static_cast<Bytes>(bytes),
+                     .owner = owner,
+                     .context = std::move(context)});
   report(at, block_bytes);
   if (const auto* trace = c10::impl::GPUTrace::get_trace(); C10_UNLIKELY(trace != nullptr)) {
     (*trace)->trace_gpu_memory_allocation(c10::kCUDA, reinterpret_cast<std::uintptr_t>(at));
@@ -126,99 +101,53 @@ void DeviceHeap::free(void* at) {
     (*trace)->trace_gpu_memory_deallocation(c10::kCUDA, reinterpret_cast<std::uintptr_t>(at));
   }
   const auto context = settings_.gather(RecordContext::ALL);
-  Bytes bytes = 0;
-  bool shared = false;
-  std::uint64_t number = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    Block* const block = table_.find(at);
-    TORCH_CHECK(block != nullptr && !block->awaiting, "invalid device pointer: ", at);
-    bytes = block->bytes;
-    shared = block->shared;
-    number = block->number;
-    statistics_.onFree(*block);
-    history_.add(TraceEntry::FREE_REQUESTED, reinterpret_cast<std::size_t>(at),
-                 block->requested_bytes, block->owner,
-                 context != nullptr ? context : block->context);
-    if (shared) {
-      block->awaiting = true;
-    } else {
-      finishFree(lock, at, *block, context);
-    }
-  }
+  const HeapLedger::Freed freed = ledger_.beginFree(at, context);
   WatchedEvents::FreeScope scope(at);
   memory_->deallocate(at);
-  if (shared && !scope.recorded()) {
-    const std::lock_guard lock(mutex_);
-    Block* const block = table_.find(at);
-    if (block != nullptr && block->number == number) finishFree(lock, at, *block, context);
-  }
-  report(at, -bytes);
+  if (freed.awaiting && !scope.recorded()) ledger_.endFree(at, freed, context);
+  report(at, -freed.bytes);
 }
 
 void DeviceHeap::onReusable(const void* at) noexcept {
-  const std::lock_guard lock(mutex_);
-  Block* const block = table_.find(at);
-  if (block != nullptr && block->awaiting) finishFree(lock, at, *block, nullptr);
-}
-
-void DeviceHeap::finishFree(const Held& /*lock*/, const void* at, Block& block,
-                            const Context& context) noexcept {
-  statistics_.onReusable(block);
-  history_.add(TraceEntry::FREE_COMPLETED, reinterpret_cast<std::size_t>(at), block.requested_bytes,
-               block.owner, context != nullptr ? context : block.context);
-  pools_.onFreed(block.owner.pool);
-  table_.erase(at);
+  ledger_.onReusable(at);
 }
 
 void DeviceHeap::recordStream(void* at, cudaStream_t stream, DeviceHeap& there) {
   const bool here = &there == this;
   const allocator::Stream name =
       here ? allocator::cuda::nameOf(stream) : events_->nameOfForeign(*there.events_, stream);
-  {
-    const std::lock_guard lock(mutex_);
-    Block* const block = table_.find(at);
-    TORCH_CHECK(block != nullptr && !block->awaiting, "invalid device pointer: ", at);
-    // On its own stream it is used in order as it is.
-    if (here && allocator::cuda::handleOf(block->owner.name) == stream) return;
-    block->shared = true;
-  }
-  memory_->recordStream(at, name);
+  if (ledger_.share(at, stream, here)) memory_->recordStream(at, name);
 }
 
 void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Context& context) {
   OutOfMemory facts{.device = device_,
                     .requested_bytes = static_cast<Bytes>(bytes),
                     .block_bytes = memory_->blockBytesFor(bytes)};
-  const allocator::cuda::MemoryInfo info = memory_info_();
-  facts.device_free_bytes = info.free_bytes;
-  facts.device_total_bytes = total_bytes_;
+  facts.device_free_bytes = budget_.deviceFreeBytes();
+  facts.device_total_bytes = budget_.totalBytes();
   facts.budget_bytes = memory_->budgetTracker().budgetBytes();
   facts.margin_bytes = memory_->budgetTracker().marginBytes();
   facts.mapped_bytes = memory_->budgetTracker().mappedBytes();
   facts.overrun_limit_bytes = memory_->overrunLimitBytes();
-  {
-    const std::lock_guard lock(mutex_);
-    history_.add(TraceEntry::OOM, static_cast<std::size_t>(info.free_bytes),
-                 static_cast<Bytes>(bytes), owner, context);
-    statistics_.onOutOfMemory();
-    facts.live_bytes = statistics_.allocatedBytes();
-    facts.awaiting_bytes = statistics_.activeBytes() - facts.live_bytes;
-    facts.free_bytes = idleMemoryOf(table_).bytes;
-  }
+  const HeapLedger::Shortage shortage =
+      ledger_.onOutOfMemory(facts.device_free_bytes, facts.requested_bytes, owner, context);
+  facts.live_bytes = shortage.live_bytes;
+  facts.awaiting_bytes = shortage.awaiting_bytes;
+  facts.free_bytes = shortage.idle_bytes;
   // Free pages can be joined to one block, with what the budget and the device have left.
-  const Bytes room = std::max<Bytes>(
-      0, std::min(info.free_bytes, facts.budget_bytes - facts.margin_bytes - facts.mapped_bytes));
+  const Bytes room =
+      std::max<Bytes>(0, std::min(facts.device_free_bytes,
+                                  facts.budget_bytes - facts.margin_bytes - facts.mapped_bytes));
   facts.largest_free_bytes = memory_->statistics().cached_bytes + room;
   facts.stuck_bytes = std::max<Bytes>(0, facts.free_bytes + room - facts.largest_free_bytes);
   facts.free_bytes += room;
   c10::reportOutOfMemoryToProfiler(
       static_cast<std::int64_t>(bytes), static_cast<std::size_t>(facts.live_bytes),
       static_cast<std::size_t>(facts.mapped_bytes), c10::Device(c10::kCUDA, device_));
-  const Bytes allowed = std::min(facts.budget_bytes, total_bytes_);
+  const Bytes allowed = std::min(facts.budget_bytes, facts.device_total_bytes);
   for (const auto& observer : observers_.copy()) {
     observer(device_, static_cast<std::size_t>(facts.block_bytes),
-             static_cast<std::size_t>(allowed), static_cast<std::size_t>(info.free_bytes));
+             static_cast<std::size_t>(allowed), static_cast<std::size_t>(facts.device_free_bytes));
   }
   TORCH_CHECK_WITH(OutOfMemoryError, false, withCode(describe(facts)));
   std::abort();  // not reached: the check throws
@@ -226,156 +155,46 @@ void DeviceHeap::failOutOfMemory(std::size_t bytes, const Owner& owner, const Co
 
 void DeviceHeap::report(const void* block, Bytes bytes) const noexcept {
   if (!c10::memoryProfilingEnabled()) return;
-  std::size_t allocated = 0, reserved = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    allocated = static_cast<std::size_t>(statistics_.allocatedBytes());
-    reserved = static_cast<std::size_t>(statistics_.reservedBytes());
-  }
-  c10::reportMemoryUsageToProfiler(const_cast<void*>(block), bytes, allocated, reserved,
-                                   c10::Device(c10::kCUDA, device_));
+  const HeapLedger::Totals totals = ledger_.totals();
+  c10::reportMemoryUsageToProfiler(
+      const_cast<void*>(block), bytes, static_cast<std::size_t>(totals.allocated_bytes),
+      static_cast<std::size_t>(totals.reserved_bytes), c10::Device(c10::kCUDA, device_));
 }
 
 // -----------------------------------------------------------------------------------------------
 // pages
 
-// Others may have taken of the budget since the last look: the debit was made without it. No page
-// is unmapped from here; a request that is refused does that next.
 bool DeviceHeap::mayMap(Bytes bytes) noexcept {
-  const std::int64_t now = std::chrono::steady_clock::now().time_since_epoch().count();
-  if (now - measured_at_ns_.load(std::memory_order_relaxed) < measure_every_ns_) return true;
-  if (!isBounded()) return true;
-  memory_->budgetTracker().setMarginBytes(lookAtOthers(bytes));
-  return !memory_->budgetTracker().isOverBudget() || allocator::BudgetTracker::allowsOverrunHere();
+  return budget_.mayMap(bytes);
 }
 
-// Where host memory does not suffice to note pages they are not shown; they count in the budget all
-// the same.
 void DeviceHeap::onMapped(std::byte* begin, Bytes bytes) noexcept {
-  const Owner owner = RequestScope::owner();
-  const std::lock_guard lock(mutex_);
-  statistics_.onPageCall(/*mapped=*/true);
-  try {
-    const int more = table_.addPages(begin, bytes, owner);
-    statistics_.onMapped(owner.small, bytes, more);
-  } catch (const std::bad_alloc&) {
-    return;
-  }
-  history_.add(TraceEntry::SEGMENT_MAP, reinterpret_cast<std::size_t>(begin), bytes, owner,
-               RequestScope::context());
+  ledger_.onMapped(begin, bytes, RequestScope::owner(), RequestScope::context());
 }
 
 void DeviceHeap::onUnmapping(std::byte* begin, Bytes bytes) noexcept {
-  const std::lock_guard lock(mutex_);
-  statistics_.onPageCall(/*mapped=*/false);
-  const auto onPart = [this](std::byte* at, const Owner& owner, Bytes part, int more) {
-    statistics_.onUnmapped(owner.small, part, more);
-    history_.add(TraceEntry::SEGMENT_UNMAP, reinterpret_cast<std::size_t>(at), part, owner,
-                 nullptr);
-  };
-  try {
-    table_.removePages(begin, bytes, onPart);
-  } catch (const std::bad_alloc&) {
-  }
+  ledger_.onUnmapping(begin, bytes);
 }
 
 void DeviceHeap::releaseCached() {
   memory_->releaseCached();
 }
 
-// -----------------------------------------------------------------------------------------------
-// budget
-
-void DeviceHeap::setBudget(Bytes bytes) {
-  {
-    const std::lock_guard lock(mutex_);
-    asked_budget_ = bytes;
-  }
-  applyBudget();
-  measureMargin();
-}
-
-void DeviceHeap::setFraction(double fraction) {
-  {
-    const std::lock_guard lock(mutex_);
-    fraction_ = fraction;
-  }
-  applyBudget();
-  measureMargin();
-  const Bytes overrun = memory_->overrunLimitBytes();
-  if (overrun > 0 && overrun != kUnlimited) goOver();
-}
-
-Bytes DeviceHeap::mostBytes() const {
-  const std::lock_guard lock(mutex_);
-  const auto part = static_cast<Bytes>(fraction_ * static_cast<double>(total_bytes_));
-  return std::clamp<Bytes>(part, 0, total_bytes_);
-}
-
-scheduler::BudgetFacts DeviceHeap::budgetFacts() const {
-  const Bytes margin = total_bytes_ / 100 * kMarginPercent;
-  return {.memory_bytes = total_bytes_,
-          .available_bytes = std::min(total_bytes_ - margin, mostBytes()),
-          .others_bytes = others_bytes_};
-}
-
-Bytes budgetOf(const std::string& text, const DeviceHeap& heap) {
-  const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", text.empty() ? "none" : text);
-  return scheduler::resolve(form, heap.budgetFacts()).value_or(allocator::kUnlimited);
-}
-
-void DeviceHeap::applyBudget() {
-  Bytes budget = mostBytes();
-  {
-    const std::lock_guard lock(mutex_);
-    budget = std::min(asked_budget_, budget);
-  }
-  memory_->setBudget(budget);
-}
-
-void DeviceHeap::measureMargin() {
-  const Bytes others = lookAtOthers(0);
-  memory_->setMargin(isBounded() ? others : 0);
-}
-
-void DeviceHeap::goOver() {
-  {
-    const std::lock_guard lock(mutex_);
-    if (asked_budget_ == kUnlimited) return;  // a fraction of torch's alone holds as torch's does
-  }
-  memory_->limitOverrun(std::max<Bytes>(0, *budgetFacts().available_bytes - others_bytes_));
-}
-
-bool DeviceHeap::isBounded() const {
-  const std::lock_guard lock(mutex_);
-  return asked_budget_ < total_bytes_ || fraction_ < 1.0;
-}
-
-Bytes DeviceHeap::lookAtOthers(Bytes debited_bytes) {
-  measured_at_ns_.store(std::chrono::steady_clock::now().time_since_epoch().count(),
-                        std::memory_order_relaxed);
-  // Pages that come or go between the two looks would be counted as others', or not at all; the
-  // larger figure makes the margin no larger than it is.
-  const Bytes before = memory_->budgetTracker().mappedBytes();
-  const allocator::cuda::MemoryInfo info = memory_info_();
-  const Bytes ours = std::max(before, memory_->budgetTracker().mappedBytes()) - debited_bytes;
-  const Bytes others = std::max<Bytes>(0, info.total_bytes - info.free_bytes - ours);
-  others_bytes_ = others;
-  return others;
+// Free pages can be joined to one block, wherever they lie.
+Bytes DeviceHeap::largestCachedBytes() {
+  return memory_->statistics().cached_bytes;
 }
 
 // -----------------------------------------------------------------------------------------------
-// private pools
+// statistics
 
-bool DeviceHeap::hasExactly(const c10::MempoolId_t& pool, const std::unordered_set<void*>& blocks) {
-  const std::lock_guard lock(mutex_);
-  std::size_t found = 0;
-  for (const auto& [at, block] : table_.blocks()) {
-    if (block.owner.pool != pool || block.awaiting) continue;
-    if (!blocks.contains(const_cast<std::byte*>(at))) return false;
-    ++found;
-  }
-  return found == blocks.size();
+DeviceStatistics::Torch DeviceHeap::statistics() {
+  return ledger_.statistics(events_->synchronizations());
+}
+
+void DeviceHeap::resetPeaks() {
+  ledger_.resetPeaks();
+  memory_->resetPeaks();
 }
 
 }  // namespace ebbtide::plugin::cuda

@@ -1,32 +1,25 @@
-// DeviceHeap: one device's memory for torch: DeviceMemory, and what torch wants to be told of it.
+// DeviceHeap: one device's memory for torch: DeviceMemory within a DeviceBudget, and what torch
+// wants to be told of it.
 //
-//   request ─► place (stream, private pool) ─► DeviceMemory ─► table, statistics, history ─► block
+//   request ─► place (stream, private pool) ─► DeviceMemory ─► HeapLedger ─► block
 //                                                  └─ none: what torch registered to free memory,
 //                                                     the cache, once more each ─► OutOfMemoryError
 //
-// Thread rule: any thread. One mutex guards the table, the statistics and the history; it is held
-// neither in a call of DeviceMemory, which calls back, nor in one of torch's, trackers apart.
+// Thread rule: any thread; no lock of its own. DeviceMemory calls back, so it is called with
+// neither the ledger's lock held nor the budget's.
 #pragma once
 
 #include <c10/cuda/CUDACachingAllocator.h>
 
-#include <atomic>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <unordered_set>
-#include <vector>
 
-#include "cuda/block_table.hpp"
+#include "cuda/device_budget.hpp"
 #include "cuda/device_source.hpp"
-#include "cuda/device_statistics.hpp"
-#include "cuda/history.hpp"
+#include "cuda/heap_ledger.hpp"
 #include "cuda/out_of_memory_observers.hpp"
 #include "cuda/private_pools.hpp"
 #include "cuda/watched_address_space.hpp"
 #include "cuda/watched_events.hpp"
-#include "ebbtide/scheduler/budget_form.hpp"
 
 namespace ebbtide::plugin::cuda {
 
@@ -41,53 +34,23 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void free(void* block);  // throws c10::Error for what is no live block of ours
   // `there` is the stream's device.
   void recordStream(void* block, cudaStream_t stream, DeviceHeap& there);
-  // Is it a live block for that stream, of no private pool?
-  bool isOf(const void* block, cudaStream_t stream) const noexcept;
-
   bool owns(const void* pointer) const noexcept { return memory_->owns(pointer); }
-  // Of the run of pages that the block lies in; nullopt when it is no live block.
-  struct Range {
-    void* begin;
-    Bytes bytes;
-  };
-  std::optional<Range> rangeAround(const void* block);
-
-  // The budget is the smaller of the two; without either it is all of the device, and what others
-  // hold of it is not counted.
-  void setBudget(Bytes bytes);
-  void setFraction(double fraction);
-  Bytes totalBytes() const noexcept { return total_bytes_; }
-  Bytes mostBytes() const;  // of them, that torch's own fraction leaves
-  // What a budget may be of: all of the device; that less 5 %; what others used of it when that was
-  // measured last, which counts in the budget.
-  scheduler::BudgetFacts budgetFacts() const;
-  // What is in use of the device beside our pages: the margin from now on, where a budget bounds
-  // them. Also done before pages are mapped, where that is a while ago, and before a request fails.
-  void measureMargin();
-  // The budget may be exceeded where nothing can be freed, up to 5 % of the device: until somebody
-  // judges whether it is possible.
-  void goOver();
 
   void releaseCached();
   Bytes largestCachedBytes();
-
   DeviceStatistics::Torch statistics();
-  void resetAccumulated();
   void resetPeaks();
-  std::vector<c10::CachingDeviceAllocator::SegmentInfo> snapshot(const c10::MempoolId_t& pool);
-  std::vector<TraceEntry> history(
-      const std::function<c10::time_t(c10::approx_time_t)>& microseconds);
-  void setHistory(std::size_t most_entries, bool clear);
-  void addTracker(c10::CachingDeviceAllocator::AllocatorTraceTracker tracker);
-  std::vector<c10::cuda::CUDACachingAllocator::StreamSegmentSize> segmentSizes();
 
-  PrivatePools& pools() noexcept { return pools_; }
   // Between them the device is asked nothing, and not waited for. They nest.
   void beginCapture() noexcept { events_->beginCapture(); }
   void endCapture() noexcept { events_->endCapture(); }
   bool capturing() const noexcept { return events_->isCapturing(); }
-  bool hasExactly(const c10::MempoolId_t& pool, const std::unordered_set<void*>& blocks);
 
+  DeviceBudget& budget() noexcept { return budget_; }
+  const DeviceBudget& budget() const noexcept { return budget_; }
+  HeapLedger& ledger() noexcept { return ledger_; }
+  const HeapLedger& ledger() const noexcept { return ledger_; }
+  PrivatePools& pools() noexcept { return pools_; }
   allocator::cuda::CudaAddressSpace* pages() noexcept { return pages_; }  // nullptr: not a GPU
   allocator::DeviceMemory& memory() noexcept { return *memory_; }
 
@@ -97,47 +60,28 @@ class DeviceHeap final : private PageWatcher, private ReuseWatcher {
   void onUnmapping(std::byte* begin, Bytes bytes) noexcept override;
   void onReusable(const void* block) noexcept override;
 
-  using Context = std::shared_ptr<c10::GatheredContext>;
+  using Context = HeapLedger::Context;
 
+  // Sets events_.
+  std::unique_ptr<allocator::DeviceMemory> openMemory(DeviceParts& parts);
   // nullptr: there is none
   void* take(std::size_t bytes, const Owner& owner, const Context& context);
   [[noreturn]] void failOutOfMemory(std::size_t bytes, const Owner& owner, const Context& context);
   // What can be freed.
   void* takeAfterFreeing(std::size_t bytes, const Owner& owner, const Context& context);
-  // The budget tracker is debited with `debited_bytes` that are not mapped yet.
-  Bytes lookAtOthers(Bytes debited_bytes);
-  bool isBounded() const;  // by less than the device itself
   void enter(void* block, std::size_t bytes, const Owner& owner, Context context);
-  using Held = std::lock_guard<std::mutex>;  // of mutex_
-  // `context` of the call that frees, if it is known.
-  void finishFree(const Held&, const void* at, Block& block, const Context& context) noexcept;
-  void applyBudget();
   void report(const void* block, Bytes bytes) const noexcept;  // to torch's profiler
 
   const c10::DeviceIndex device_;
-  const std::function<allocator::cuda::MemoryInfo()> memory_info_;
-  const std::int64_t measure_every_ns_;
   allocator::cuda::CudaAddressSpace* const pages_;
   const HistorySettings& settings_;
   const OutOfMemoryObservers& observers_;
-  Bytes total_bytes_ = 0;
-  std::atomic<std::int64_t> measured_at_ns_{0};
-  std::atomic<Bytes> others_bytes_{0};  // when that was measured last
 
-  mutable std::mutex mutex_;  // guards what follows, up to memory_
-  BlockTable table_;
-  DeviceStatistics statistics_;
-  History history_;
-  std::uint64_t allocations_ = 0;
-  Bytes asked_budget_ = allocator::kUnlimited;
-  double fraction_ = 1.0;
-
+  PrivatePools pools_;  // its names last as long as the ledger and the memory have them
+  HeapLedger ledger_;
   WatchedEvents* events_ = nullptr;  // memory_'s
-  std::unique_ptr<allocator::DeviceMemory> memory_;
-  PrivatePools pools_;
+  const std::unique_ptr<allocator::DeviceMemory> memory_;
+  DeviceBudget budget_;
 };
-
-// Of a budget as in EBBTIDE_BUDGET; kUnlimited for none, and for one of what a step takes.
-Bytes budgetOf(const std::string& text, const DeviceHeap& heap);
 
 }  // namespace ebbtide::plugin::cuda

@@ -1,6 +1,6 @@
 // DeviceStatistics: one device's counters, as torch.cuda.memory_stats() names them.
 //
-// Not thread-safe: the device's lock guards it.
+// Not thread-safe: HeapLedger's lock guards it.
 #pragma once
 
 #include <c10/core/CachingDeviceAllocator.h>

@@ -1,7 +1,7 @@
 // History: what happened on one device, for torch.cuda.memory._record_memory_history() and for
 // those who follow it (NCCL registers segments so).
 //
-// Not thread-safe: the device's lock guards it. HistorySettings are all devices' together, and may
+// Not thread-safe: HeapLedger's lock guards it. HistorySettings are all devices' together, and may
 // be read from any thread.
 #pragma once
 

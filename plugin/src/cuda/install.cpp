@@ -48,7 +48,7 @@ std::string install(const std::string& budget, void (*warn)(const char*)) {
   }
   auto* const made = new CudaAllocator(
       std::make_unique<DriverDeviceSource>(),
-      [budget](const DeviceHeap& heap) { return budgetOf(budget, heap); },
+      [budget](const DeviceHeap& heap) { return budgetOf(budget, heap.budget()); },
       [warn](const std::string& text) { warn(text.c_str()); });
   // The highest priority: a lower one than torch's would be ignored in silence.
   c10::SetAllocator(c10::kCUDA, made, 255);
@@ -80,7 +80,7 @@ EBBTIDE_API const char* ebbtide_cuda_install(const char* budget, void (*warn)(co
 // For the start of a step: measures again what others hold of the devices in use.
 EBBTIDE_API void ebbtide_cuda_measure_margins() {
   try {
-    if (ours != nullptr) ours->measureMargins();
+    if (ours != nullptr) ours->heaps().measureMargins();
   } catch (const std::exception&) {
     // The margins stay as they were.
   }
@@ -88,7 +88,7 @@ EBBTIDE_API void ebbtide_cuda_measure_margins() {
 
 // At exit. False: no budget was exceeded. The figures have what others use of the device.
 EBBTIDE_API bool ebbtide_cuda_overrun(std::int64_t* budget_bytes, std::int64_t* peak_bytes) {
-  const auto most = ours != nullptr ? ours->mostExceeded() : std::nullopt;
+  const auto most = ours != nullptr ? ours->heaps().mostExceeded() : std::nullopt;
   if (!most) return false;
   *budget_bytes = most->budget_bytes;
   *peak_bytes = most->used_peak_bytes;

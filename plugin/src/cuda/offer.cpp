@@ -3,7 +3,6 @@
 #include <c10/cuda/CUDAStream.h>
 #include <dlfcn.h>
 
-#include "cuda/cuda_allocator.hpp"
 #include "cuda/cuda_blocks.hpp"
 #include "cuda/cuda_clock.hpp"
 #include "cuda/cuda_contents.hpp"
@@ -11,6 +10,7 @@
 #include "cuda/cuda_random.hpp"
 #include "cuda/cuda_result.hpp"
 #include "cuda/pinned_spills.hpp"
+#include "cuda/torch_blocks.hpp"
 #include "device/torch/training_device.hpp"
 
 namespace ebbtide::plugin::cuda {
@@ -28,13 +28,14 @@ GpuIdentity identityOf(c10::DeviceIndex index) {
 
 // Leaked, as graphs may end while the process exits.
 OfferedDevice openGpu(c10::Device device, const HostSide& host) {
-  CudaAllocator* const allocator = CudaAllocator::installed();
+  TorchBlocks* const blocks = TorchBlocks::installed();
   const c10::DeviceIndex index = device.index();
   const c10::cuda::CUDAGuard guard(index);
-  if (allocator == nullptr || isCaptured(c10::cuda::getCurrentCUDAStream(index).stream())) {
+  if (blocks == nullptr || isCaptured(c10::cuda::getCurrentCUDAStream(index).stream())) {
     return {};
   }
-  DeviceHeap& heap = allocator->heap(index);
+  DeviceHeaps& heaps = blocks->heaps();
+  DeviceHeap& heap = heaps.heap(index);
   if (heap.capturing()) return {};
   const auto* const gpu = new TrainingDevice{.device = device,
                                              .blocks = *new CudaBlocks(index, heap),
@@ -42,16 +43,16 @@ OfferedDevice openGpu(c10::Device device, const HostSide& host) {
                                              .random = *new CudaRandom(index),
                                              .clock = *new CudaClock(index),
                                              .lanes = *new CudaLanes(index, heap)};
-  allocator->boundAllBut(index);
+  heaps.boundAllBut(index);
   auto* const spills = new PinnedSpills(index, heap, host.share_bytes);
-  CudaAllocator::refuseBy(host.refuse_block);
+  TorchBlocks::refuseBy(host.refuse_block);
   const auto set_budget = [&heap](const std::string& size) {
-    heap.setBudget(budgetOf(size, heap));
+    heap.budget().setBudget(budgetOf(size, heap.budget()));
   };
   const auto note = host.note_out_of_memory;
-  allocator->attachOutOfMemoryObserver([note](auto&&...) { note(); });
-  const auto most_bytes = [&heap] { return heap.mostBytes(); };
-  const auto facts = [&heap] { return heap.budgetFacts(); };
+  heaps.outOfMemoryObservers().add([note](auto&&...) { note(); });
+  const auto most_bytes = [&heap] { return heap.budget().mostBytes(); };
+  const auto facts = [&heap] { return heap.budget().facts(); };
   return {gpu, &heap.memory(), spills, set_budget, most_bytes, identityOf(index), facts};
 }
 
@@ -66,8 +67,8 @@ extern "C" __attribute__((visibility("default"))) bool ebbtide_cuda_offer(bool b
   const auto offer = reinterpret_cast<Offer>(dlsym(RTLD_DEFAULT, "ebbtide_offer_devices"));
   if (offer == nullptr) return false;
   offer(c10::kCUDA, &cuda::openGpu, !budget);
-  if (cuda::CudaAllocator* const allocator = cuda::CudaAllocator::installed()) {
-    allocator->letGoOver();
+  if (cuda::TorchBlocks* const blocks = cuda::TorchBlocks::installed()) {
+    blocks->heaps().letGoOver();
   }
   return true;
 }

@@ -100,9 +100,9 @@ REUSE = (
     ),
     Mutation(
         "record_stream_of_no_other_stream",
-        CUDA + "device_heap.cpp",
-        "if (here && allocator::cuda::handleOf(block->owner.name) == stream) return;",
-        "if (here) return;",
+        CUDA + "heap_ledger.cpp",
+        "if (here && allocator::cuda::handleOf(block->owner.name) == stream) return false;",
+        "if (here) return false;",
         allocator("CudaAllocatorTest.ABlockWaitsForTheStreamThatUsesIt"),
     ),
     Mutation(
@@ -135,14 +135,14 @@ REUSE = (
     ),
     Mutation(
         "a_block_that_waits_for_its_readers_is_ours",
-        CUDA + "device_heap_looks.cpp",
+        CUDA + "heap_ledger.cpp",
         "if (found == blocks.end() || found->second.awaiting) return false;",
         "if (found == blocks.end()) return false;",
         allocator("TrainingTest.AnAwaitingBlockIsNobodys"),
     ),
     Mutation(
         "a_graphs_block_is_ours",
-        CUDA + "device_heap_looks.cpp",
+        CUDA + "heap_ledger.cpp",
         "return owner.pool == c10::MempoolId_t{0, 0} && ",
         "return ",
         allocator("TrainingTest.WhatGraphsMayWriteIsNobodys"),

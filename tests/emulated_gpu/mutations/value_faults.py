@@ -105,7 +105,7 @@ COMPARISONS = (
     ),
     Mutation(
         "new_memory_is_not_poisoned",
-        CUDA + "cuda_allocator.cpp",
+        CUDA + "torch_blocks.cpp",
         "  if (fill_pattern) {",
         "  if (fill_pattern && bytes == 0) {",
         executor("NewMemoryIsFilledWithThePattern"),
