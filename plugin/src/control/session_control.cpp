@@ -167,7 +167,7 @@ void SessionControl::close() {
 }
 
 std::optional<Response> SessionControl::gone() const {
-  if (Session::inChild())
+  if (RunLife::inChild())
     return errorResponse(refusals::kForked,
                          "this is a forked process, in which nothing trains by a plan");
   return std::nullopt;

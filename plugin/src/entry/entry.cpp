@@ -127,7 +127,7 @@ extern "C" __attribute__((visibility("default"))) void ebbtide_leave_by(void (*l
 
 extern "C" __attribute__((visibility("default"))) void ebbtide_torch_finish() {
   using namespace ebbtide::plugin;
-  if (Session::current() == nullptr || Session::inChild()) return;
+  if (Session::current() == nullptr || RunLife::inChild()) return;
   try {
     endThreadStep();
     if (const auto over = gpuOverrun())

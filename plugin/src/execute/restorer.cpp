@@ -51,7 +51,7 @@ c10::Storage Restorer::materialize(ValueId id, int depth) {
 }
 
 c10::Storage Restorer::fetch(ValueId id) {
-  TORCH_CHECK(!Session::inChild(),
+  TORCH_CHECK(!RunLife::inChild(),
               withCode("ebbtide: a forked child cannot run a graph backward whose values its "
                        "parent has spilled to the host. Fork before the forward pass"));
   EventLog::OursScope ours;

@@ -41,7 +41,7 @@ void deleteBlock(void* block) {
   }
   LiveShares live(*resource);
   std::string by;
-  if (!Session::inChild()) {  // a child's steps are not recorded
+  if (!RunLife::inChild()) {  // a child's steps are not recorded
     const QuietScope quiet;
     try {
       by = runningOp();

@@ -19,7 +19,7 @@ bool inBackward() {
 
 bool passThrough() {
   const Session* session = Session::current();
-  return session == nullptr || session->disabled() || QuietScope::active() || Session::inChild();
+  return session == nullptr || session->disabled() || QuietScope::active() || RunLife::inChild();
 }
 
 bool captures() {

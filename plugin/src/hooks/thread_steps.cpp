@@ -55,7 +55,7 @@ void warnOfUnreadSpills(Session& session, const std::shared_ptr<StepRun>& run) {
 }  // namespace
 
 ThreadSteps::~ThreadSteps() {
-  if ((run_ == nullptr && waiting_.empty()) || Session::inChild()) return;
+  if ((run_ == nullptr && waiting_.empty()) || RunLife::inChild()) return;
   try {
     endAll();
   } catch (const std::exception& error) {

@@ -57,7 +57,7 @@ std::atomic<c10::DeviceType> offered_type{c10::kCPU};
 std::atomic<bool> may_be_host{false};
 
 void noteOutOfMemory() noexcept {
-  if (!Session::inChild() && !TrialScope::active()) {
+  if (!RunLife::inChild() && !TrialScope::active()) {
     Session::current()->counters().addOutOfMemory();
     Session::current()->noteFailedAllocation(0);
   }

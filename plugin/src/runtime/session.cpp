@@ -16,16 +16,11 @@ namespace ebbtide::plugin {
 namespace {
 
 std::atomic<Session*> the_session{nullptr};
-std::atomic<bool> in_child{false};
 
 }  // namespace
 
 Session* Session::current() noexcept {
   return the_session.load(std::memory_order_acquire);
-}
-
-bool Session::inChild() noexcept {
-  return in_child.load(std::memory_order_relaxed);
 }
 
 Session::Session(Config config, std::string torch_version, const RunControl::Make& make_control,
@@ -116,16 +111,13 @@ void Session::start(Config config, std::string torch_version,
   the_session.store(session, std::memory_order_release);
   pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
                  [] {
-                   if (current()->life_.wakes)
-                     in_child = true;
-                   else
-                     current()->life_.forked = true;
+                   current()->life_.noteForked();
                    current()->unlockAfterFork();
                    current()->outputs_.trace.beInert();
                    current()->trained_.beInert();
                  });
   std::atexit([] {
-    if (!in_child) current()->shutdown();
+    if (!RunLife::inChild()) current()->shutdown();
   });
 }
 
@@ -198,7 +190,7 @@ void Session::endStep(StepSummary summary) {
 
 void Session::noteBackwardInChild() noexcept try {
   static std::atomic<bool> said{false};
-  if (!inChild() || current() == nullptr || said.exchange(true)) return;
+  if (!RunLife::inChild() || current() == nullptr || said.exchange(true)) return;
   current()->warn(
       "this process was forked after its parent had begun to train: nothing bounds its memory, and "
       "it writes no report. Fork before the first training step, or start it by spawn");

@@ -49,10 +49,7 @@ class Session {
   ~Session();
   static Session* current() noexcept;  // nullptr before start()
   static void start(Config config, std::string torch_version, const RunControl::Make& make_control);
-  // Forked after its parent's training began: be inert. A child of a parent that had not is like
-  // any process that has not begun to train.
-  static bool inChild() noexcept;
-  static void noteBackwardInChild() noexcept;  // of those: says once that it is not managed
+  static void noteBackwardInChild() noexcept;  // of an inert one: says once that it is not managed
   bool isForked() const noexcept { return life_.forked; }
 
   // Of the rank that it is taken to be by now; what is returned stays valid, and as it was.
@@ -134,7 +131,7 @@ class Session {
   }
   // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
   void noteSpillFailed() noexcept {
-    if (!inChild()) outage_.begin();
+    if (!RunLife::inChild()) outage_.begin();
   }
   // An out-of-memory error leaves for the program, which asked for so much. Any thread.
   void noteFailedAllocation(std::size_t bytes) noexcept {
