@@ -47,10 +47,9 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
              .control = *control_,
              .planning = planning_,
              .plans = plans_,
-             .ends = life_.ends,
+             .life = life_,
              .lines = lines_,
-             .torch_version = torch_version_,
-             .here = [this] { return here(); }}),
+             .torch_version = torch_version_}),
       budget_({.guard = mutex_,
                .config = config_,
                .trained = trained_,
@@ -63,13 +62,13 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .taken = steps_.taken,
                .figures = steps_.figures,
                .programs = steps_.programs,
-               .may_be_advised = [this](const Held& held) { return rank_.client.hasStore(held); },
+               .may_be_advised = [this](const Held& held) { return rank_.client().hasStore(held); },
                .say = lines_.teller(),
                .warn = lines_.warner()}),
       plans_({.service = planning_,
               .budget = budget_,
               .outage = outage_,
-              .job = rank_.client,
+              .job = rank_.client(),
               .trust = replay_trust_,
               .counters = outputs_.counters,
               .ends = life_.ends,
@@ -151,23 +150,17 @@ void Session::wake(int threads) {
   std::call_once(life_.woken, [this, threads] {
     life_.threads = threads;
     if (life_.forked) trained_.beActive();
-    readPlace();
+    rank_.readPlace();
     budget_.verdict().noteStart(/*own=*/!life_.forked);
     outputs_.metrics.noteStart();
     outputs_.trace.recordUntilExit();
     budget_.checkMemory();
     life_.shows = !life_.forked;  // a data loader's worker that runs forward passes is no rank
-    if (life_.shows) rank_.discovery.show();
-    planning_.begin([this] { loop_.run(here()); });
+    if (life_.shows) rank_.discovery().show();
+    planning_.begin([this] { loop_.run(); });
     life_.awake = true;
     if (current() == this) ExitSignal::install([] { current()->shutdown(); });
   });
-}
-
-JobClient::Here Session::here() const {
-  const Held held = mutex_.hold();
-  return {
-      .torch_version = torch_version_, .threads = life_.threads, .of_gpu = trained_.isElsewhere()};
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -175,14 +168,14 @@ JobClient::Here Session::here() const {
 
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
-  if (rank_.discovery.lookForGroup()) planning_.wake();
+  if (rank_.discovery().lookForGroup()) planning_.wake();
   return course_.begin(trains);
 }
 
 void Session::endStep(StepSummary summary) {
-  if (life_.forked && summary.had_backward) std::call_once(life_.shown, [this] { showChild(); });
+  if (summary.had_backward) rank_.noteTrains();
   course_.end(std::move(summary));
-  rank_.outcome.stopOnceAdvised();
+  rank_.outcome().stopOnceAdvised();
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -215,7 +208,7 @@ std::string Session::reportText() const {
   return plugin::reportText(held, {.budget = budget_,
                                    .steps = steps_,
                                    .trust = replay_trust_,
-                                   .job = rank_.client,
+                                   .job = rank_.client(),
                                    .torch_version = torch_version_,
                                    .ended = life_.ends,
                                    .passes_through = drops_.disabled()});
@@ -241,8 +234,8 @@ void Session::shutdown() {
   planning_.join();
   // It has trained nothing, and its parent's is not its own.
   if (life_.forked && (!life_.awake || !life_.shows)) return;
-  if (life_.awake && !rank_.discovery.settled(mutex_.hold())) settleAtEnd();
-  rank_.client.end();
+  if (life_.awake && !rank_.discovery().settled(mutex_.hold())) rank_.settleAtEnd();
+  rank_.client().end();
   const allocator::Statistics memory = trained_.memory().statistics();
   if (life_.awake) {
     const Held held = mutex_.hold();

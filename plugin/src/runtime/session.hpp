@@ -72,8 +72,10 @@ class Session {
   const TrainedMemory& trained() const noexcept { return trained_; }
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
-  void offerJobStore(RankJob::OpenStore open) { rank_.client.offerStore(std::move(open)); }
-  void offerDefaultGroup(DefaultGroupOffer group) { rank_.discovery.offerGroup(std::move(group)); }
+  void offerJobStore(RankJob::OpenStore open) { rank_.client().offerStore(std::move(open)); }
+  void offerDefaultGroup(DefaultGroupOffer group) {
+    rank_.discovery().offerGroup(std::move(group));
+  }
   allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
   allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
   SpillTarget& spills() noexcept { return trained_.spills(); }
@@ -171,13 +173,8 @@ class Session {
   void shutdown();  // at exit: joins the planner, writes the report, stops the server
 
  private:
-  // Which rank it is (session_place.cpp).
-  void readPlace();  // before the first step
-  void showChild();
-  void settleAtEnd();
   void lockForFork();
   void unlockAfterFork();
-  JobClient::Here here() const;
   std::string reportText() const;
 
   CurrentConfig config_;
