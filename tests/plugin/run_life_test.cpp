@@ -1,22 +1,13 @@
 #include "runtime/run_life.hpp"
 
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <functional>
+#include "forked_child.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
-// In a child, as what it becomes is the process's. Exit status 0: it holds.
-bool holdsInChild(const std::function<bool()>& holds) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(holds() ? 0 : 1);
-  int status = -1;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
+using test::holdsInChild;
 
 TEST(RunLife, AChildOfAProcessThatHasNotBegunToTrainMayTrain) {
   RunLife life;

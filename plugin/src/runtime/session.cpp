@@ -108,6 +108,7 @@ void Session::start(Config config, std::string torch_version,
                     const RunControl::Make& make_control) {
   auto* session = new Session(std::move(config), std::move(torch_version), make_control);
   the_session.store(session, std::memory_order_release);
+  session->lines_.beCurrent();
   pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
                  [] {
                    current()->life_.noteForked();
@@ -192,10 +193,7 @@ void Session::noteBackwardInChild() noexcept try {
 }
 
 std::string Session::raiseStop() {
-  const Held held = mutex_.hold();
-  AdvisedStop& stop = budget_.verdict().refusal().stop(held);
-  stop.noteRaised();
-  return stop.message();
+  return budget_.verdict().refusal().raise(mutex_.hold());
 }
 
 std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,

@@ -127,14 +127,8 @@ class Session {
 
   // The last write to the host failed, a moment ago.
   bool hostRefuses() const noexcept { return trained_.hostRefuses(); }
-  // A GPU that is measured alone is left as PyTorch has it. Any thread.
-  bool mayGiveUp() const noexcept {
-    return !trained_.isElsewhere() || budget() || !config_->written.budget.empty();
-  }
-  // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
-  void noteSpillFailed() noexcept {
-    if (!RunLife::inChild()) outage_.begin();
-  }
+  bool mayGiveUp() const noexcept { return drops_.mayGiveUp(); }
+  void noteSpillFailed() noexcept { outage_.begin(); }
   // An out-of-memory error leaves for the program, which asked for so much. Any thread.
   void noteFailedAllocation(std::size_t bytes) noexcept {
     budget_.verdict().noteFailedAllocation(bytes);
@@ -164,8 +158,7 @@ class Session {
   // There is work for the planning thread, which RunControl knows of. Without the guard.
   void wakePlanning() { planning_.wake(); }
   StepPlanning& plans() noexcept { return plans_; }
-  // All programs, as if they were new; and the budget is judged again.
-  void planAllAnew(const Held& held);
+  void planAllAnew(const Held& held) { plans_.planAllAnew(held); }
 
   void writeReport() { outputs_.files.writeReport(reportText()); }
   // At exit, of the memory that a budget was to bound: nothing where a step was seen.

@@ -1,4 +1,4 @@
-// What a Session shows to those who look on, and what they ask of it.
+// What a Session shows to those who look on.
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
@@ -51,13 +51,6 @@ RunView Session::view(const Held& held) const {
           .drawn = planIn(drawn),
           .active_plan = steps_.programs.active().plan(),
           .active_from_step = steps_.programs.active().fromStep()};
-}
-
-void Session::planAllAnew(const Held& held) {
-  for (auto& [signature, known] : steps_.programs) known.forgetVerdict();
-  planning_.need(held);  // who asks does not wait until planning may go on
-  budget_.judgeAgain(held);
-  steps_.to_record.atLeast(3);
 }
 
 }  // namespace ebbtide::plugin
