@@ -3,14 +3,13 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "fake_control.hpp"
-#include "judged_run.hpp"
+#include "planned_run.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
 // Rank 0, where nobody has told how many there are: rank 1 has half of its budget.
-class RankInJobTest : public test::JudgedRunTest {
+class RankInJobTest : public test::PlannedRunTest {
  protected:
   static constexpr const char* kOfRankOne[][2] = {
       {"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}};
@@ -24,7 +23,7 @@ class RankInJobTest : public test::JudgedRunTest {
     config.text_file_path = (std::filesystem::path(testing::TempDir()) / "series.prom").string();
     return config;
   }
-  RankInJobTest() : JudgedRunTest(ofRankZero()) {}
+  RankInJobTest() : PlannedRunTest(ofRankZero()) {}
 
   // A program has set these since its configuration was read.
   void readPlaceOfRankOne() {
@@ -44,37 +43,6 @@ class RankInJobTest : public test::JudgedRunTest {
   }
   bool settled() { return rank_.discovery().settled(guard_.hold()); }
   bool hasFile() const { return metrics_.nextFile() != MetricsExport::Time::max(); }
-
-  RunLife life_;
-  const RunLines lines_{config_, life_.ends};
-  const std::string torch_version_ = "2.0";
-  test::FakeControl control_;
-  PlanningService planning_{{}, [](const std::string&) {}};
-  ReplayTrust trust_{metrics_.series(),
-                     {.plan_without_rejected = [] {},
-                      .warn = [](const std::string&) {},
-                      .debug = [](const std::string&) {}}};
-  HostOutage host_{budget_};
-  BudgetController budget_{run(host_.state())};
-  RankInJob rank_{{.guard = guard_,
-                   .config = config_,
-                   .trained = trained_,
-                   .metrics = metrics_,
-                   .budget = budget_,
-                   .control = control_,
-                   .planning = planning_,
-                   .plans = plans_,
-                   .life = life_,
-                   .lines = lines_,
-                   .torch_version = torch_version_}};
-  StepPlanning plans_{{.service = planning_,
-                       .budget = budget_,
-                       .outage = host_,
-                       .job = rank_.client(),
-                       .trust = trust_,
-                       .counters = counters_,
-                       .ends = life_.ends,
-                       .debug = [](const std::string&) {}}};
 };
 
 // No step has begun that would take it.

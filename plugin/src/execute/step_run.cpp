@@ -6,9 +6,9 @@ namespace ebbtide::plugin {
 
 using EventKind = scheduler::TraceEvent::Kind;
 
-StepRun::StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan)
+StepRun::StepRun(const RunParts& run, Options options, std::shared_ptr<const Plan> plan)
     : options_(std::move(options)),
-      step_(session, options_.number, options_.log),
+      step_(run, options_.number, options_.log),
       records_or_replays_(options_.record_ops || plan != nullptr || step_.keeps_op_records) {
   if (records_or_replays_) ++may_replay_;  // before anything may be dropped
   step_.follower.follow(std::move(plan));

@@ -13,11 +13,11 @@ using EventKind = scheduler::TraceEvent::Kind;
 
 ValueTable::~ValueTable() {
   for (RunValue& value : values_) {
-    if (const auto& slot = value.stored.slot()) session_.spills().release(*slot);
+    if (const auto& slot = value.stored.slot()) spills_.release(*slot);
     if (value.guard == 0) continue;
     void* const block = droppedBlocks().withdraw(value.data, value.guard);
     if (block == nullptr) continue;
-    session_.spillOnly(kFreedInputs);
+    allowed_.spillOnly(kFreedInputs);
     const c10::Storage freed = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
   }
 }
@@ -53,7 +53,7 @@ ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId produce
   value.covered = {0, value.bytes};
   value.foreign = !device_.blocks.isOurs(tensor.storage());
   // Ours again, by way of NumPy: counted under its own name.
-  if (value.foreign && !session_.hostMemory().owns(value.data)) uncounted_.add(tensor.storage());
+  if (value.foreign && !trained_.host().owns(value.data)) uncounted_.add(tensor.storage());
   value.touched = touched;
   if (producer == kNone) noteTrained(lock, id, tensor);
   value.version = WeakVersion(tensor.unsafeGetTensorImpl()->version_counter());
@@ -61,7 +61,7 @@ ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId produce
   value.stored.begin(tensor.storage());
   if (log_ && !value.foreign) {
     value.block = log_->blockAt(tensor.storage().data(),
-                                session_.memory().blockBytes(tensor.storage().data()));
+                                trained_.memory().blockBytes(tensor.storage().data()));
   }
   present_.insert_or_assign(
       tensor.storage().unsafeGetStorageImpl(),
@@ -184,7 +184,7 @@ void ValueTable::giveUpCode(const Freeing& lock, RunValue& value) {
 }
 
 void ValueTable::giveUpSlot(const Held&, RunValue& value) {
-  if (const auto slot = value.stored.takeSlot()) session_.spills().release(*slot);
+  if (const auto slot = value.stored.takeSlot()) spills_.release(*slot);
 }
 
 void ValueTable::giveUpCopies(const Freeing& lock, RunValue& value) {
@@ -230,7 +230,7 @@ void ValueTable::endGuard(const Freeing& lock, RunValue& value) {
   if (value.guard == 0) return;
   void* const block = droppedBlocks().withdraw(value.data, std::exchange(value.guard, 0));
   if (block == nullptr) return;
-  session_.spillOnly(kFreedInputs);
+  allowed_.spillOnly(kFreedInputs);
   c10::Storage storage = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
   if (value.isNeeded() && !value.pristine) {
     value.pristine = std::move(storage);

@@ -13,6 +13,7 @@
 #include "nccl/nccl_side.hpp"
 #include "record/replay_errors.hpp"
 #include "runtime/early_end.hpp"
+#include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -39,6 +40,19 @@ void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
   forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
     if (tensor.requires_grad() && tensor.is_leaf() && isPlain(tensor)) run.graphInput(tensor);
   });
+}
+
+RunParts partsOf(Session& session) {
+  return {.events = session.course(),
+          .verifications = session.verifications(),
+          .drops = session.drops(),
+          .outage = session.outage(),
+          .trust = session.replayTrust(),
+          .trained = session.trained(),
+          .spills = session.trained().spills(),
+          .counters = session.outputs().counters,
+          .trace = session.outputs().trace,
+          .lines = session.lines()};
 }
 
 void warnOfUnreadSpills(Session& session, const std::shared_ptr<StepRun>& run) {
@@ -126,7 +140,7 @@ bool ThreadSteps::begin(c10::Device device) {
   }
   const StepStart start = session.beginStep(trains());
   watchNccl(start.record_ops || session.runTrace().on());
-  run_ = std::make_shared<StepRun>(session,
+  run_ = std::make_shared<StepRun>(partsOf(session),
                                    StepRun::Options{start.record_ops, start.hooks, start.log,
                                                     start.number, start.opened, trains()},
                                    start.plan);

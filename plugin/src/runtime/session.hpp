@@ -69,7 +69,14 @@ class Session {
   // In force; nothing: none.
   std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
   BudgetController& budgets() noexcept { return budget_; }
-  const TrainedMemory& trained() const noexcept { return trained_; }
+  // The run's other parts.
+  TrainedMemory& trained() noexcept { return trained_; }
+  RunOutputs& outputs() noexcept { return outputs_; }
+  DropsAllowed& drops() noexcept { return drops_; }
+  HostOutage& outage() noexcept { return outage_; }
+  Verifications& verifications() noexcept { return verifications_; }
+  StepCourse& course() noexcept { return course_; }
+  const RunLines& lines() const noexcept { return lines_; }
   // The key-value store of the process group whose messages this process's steps send, or nullptr.
   // Called on the planning thread, once for each group.
   void offerJobStore(RankJob::OpenStore open) { rank_.client().offerStore(std::move(open)); }
