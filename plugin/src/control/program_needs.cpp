@@ -19,7 +19,7 @@ scheduler::TraceGraph leastGraphOf(const RecordedStep& step) {
 
 scheduler::Trace ProgramNeeds::planningTrace(const RecordedStep& step) const {
   scheduler::Trace trace = *step.trace;
-  trace.host = session_.hostCopies();
+  trace.host = session_.trained().hostCopies();
   session_.replayTrust().keepRejected(trace);
   return trace;
 }

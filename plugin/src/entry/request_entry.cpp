@@ -61,7 +61,7 @@ Response respond(Request request) try {
     return ebbtide::metrics::errorResponse(refusals::kForked,
                                            "Ebbtide is not active in a forked child");
   if (const auto path = namedPath(request))
-    return ebbtide::plugin::startSnapshot(session->snapshots(), *path);
+    return ebbtide::plugin::startSnapshot(session->outputs().snapshots, *path);
   return answerFrom(session->routes(), std::move(request));
 } catch (const std::exception& error) {
   return ebbtide::metrics::errorResponse(refusals::kFailed, error.what());

@@ -29,7 +29,7 @@ std::optional<c10::Device> trainedOn(c10::ArrayRef<const c10::IValue> inputs) {
   forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
     if (!tensor.requires_grad()) return;
     if (!found && trainsOn(tensor.device())) found = tensor.device();
-    if (isSecondDevice(tensor.device())) Session::current()->keepEverything(kTwoDevices);
+    if (isSecondDevice(tensor.device())) Session::current()->drops().keepEverything(kTwoDevices);
   });
   return found;
 }
@@ -56,14 +56,14 @@ RunParts partsOf(Session& session) {
 }
 
 void warnOfUnreadSpills(Session& session, const std::shared_ptr<StepRun>& run) {
-  if (session.saidUnreadSpills()) return;
+  if (session.outage().saidUnread()) return;
   const StepRun::UnreadSpills unread = liveRuns().noteEnded(run);
   if (unread.bytes == 0) return;
   const auto most = std::max_element(
       unread.by_op.begin(), unread.by_op.end(),
       [](const auto& left, const auto& right) { return left.second < right.second; });
-  session.warnOfUnreadSpills(unread.bytes,
-                             most != unread.by_op.end() ? most->first : "no recorded operation");
+  session.outage().warnOfUnread(unread.bytes,
+                                most != unread.by_op.end() ? most->first : "no recorded operation");
 }
 
 }  // namespace
@@ -73,7 +73,7 @@ ThreadSteps::~ThreadSteps() {
   try {
     endAll();
   } catch (const std::exception& error) {
-    Session::current()->disable(messageOf(error));
+    Session::current()->drops().disable(messageOf(error));
   }
 }
 
@@ -99,10 +99,10 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   const bool verification = summary.had_backward && follower.verifies();
   const bool compared_whole = run->comparedWhole();  // it may have done more all the same
   if (verification && (compared_whole || !summary.off_plan))
-    session.verified(*follower.plan(), compared_whole);
-  summary.observed = options.log && session.releaseLog(options.log);
+    session.verifications().verified(*follower.plan(), compared_whole);
+  summary.observed = options.log && session.course().releaseLog(options.log);
   if (summary.observed && summary.had_backward && options.record_ops &&
-      session.wantsTrace(summary)) {
+      session.course().wantsTrace(summary)) {
     summary.trace = run->takeTrace();
     summary.recorded = true;
   }
@@ -131,15 +131,15 @@ bool ThreadSteps::begin(c10::Device device) {
   Session& session = *Session::current();
   if (!chooseTrainingDevice(device)) return false;
   if (!trainingDevice().device.is_cpu()) measureGpuMargins();
-  if (session.isForked()) session.memory().setReclaimer(&liveRuns());
+  if (session.life().forked) session.trained().memory().setReclaimer(&liveRuns());
   session.wake(at::get_num_threads());
   endRun(false);
-  if (session.measuredAll()) {
+  if (session.course().measuredAll()) {
     EarlyEnd::end(session.config().end_after->folder, session.config().local_world_size);
     return false;
   }
   const StepStart start = session.beginStep(trains());
-  watchNccl(start.record_ops || session.runTrace().on());
+  watchNccl(start.record_ops || session.outputs().trace.on());
   run_ = std::make_shared<StepRun>(partsOf(session),
                                    StepRun::Options{start.record_ops, start.hooks, start.log,
                                                     start.number, start.opened, trains()},
@@ -170,10 +170,10 @@ bool ThreadSteps::isOver(c10::ArrayRef<const c10::IValue> inputs) {
   // graphs.
   if (run_->liveUses() == 0 && !run_->onItsLane()) return true;
   if (!updated_ && !run_->parametersChanged() && !run_->readsAnotherPart(inputs)) return false;
-  Session& session = *Session::current();
-  if (session.lateBackwards().stepsGoOn() && run_->liveUses() > 0) {
+  LateBackwards& late = Session::current()->course().lateBackwards();
+  if (late.stepsGoOn() && run_->liveUses() > 0) {
     if (!long_step) return false;
-    session.lateBackwards().giveUp();  // some tensors are always left: nothing would ever end here
+    late.giveUp();  // some tensors are always left: nothing would ever end here
   }
   hinted_ = false;  // until the next one
   return true;
@@ -216,7 +216,7 @@ void ThreadSteps::takeHint() {
   hinted_ = true;
   endWaiting(1);
   if (run_ == nullptr) return;
-  if (run_->liveUses() == 0 || !Session::current()->lateBackwards().crossHints()) {
+  if (run_->liveUses() == 0 || !Session::current()->course().lateBackwards().crossHints()) {
     endRun(true);
     return;
   }

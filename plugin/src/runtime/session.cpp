@@ -9,7 +9,6 @@
 
 #include "runtime/exit_signal.hpp"
 #include "runtime/last_line.hpp"
-#include "runtime/out_of_memory_text.hpp"
 #include "runtime/report_text.hpp"
 
 namespace ebbtide::plugin {
@@ -135,14 +134,15 @@ void Session::unlockAfterFork() {
   mutex_.unlockAfterFork();
 }
 
-void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
-                      TrainedMemory::MostBytes most_bytes, TrainedMemory::Facts facts) {
+void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
+                      TrainedMemory::SetBudget set_budget, TrainedMemory::MostBytes most_bytes,
+                      TrainedMemory::Facts facts) {
   const Held held = mutex_.hold();  // another thread may fork now
   if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes),
                        std::move(facts)))
     return;
   trained_.measureOnly(budget_.measuresOnly(held));
-  outputs_.metrics.noteBudget(budget());
+  outputs_.metrics.noteBudget(trained_.budgetBytes());
 }
 
 void Session::wake(int threads) {
@@ -185,20 +185,11 @@ void Session::endStep(StepSummary summary) {
 void Session::noteBackwardInChild() noexcept try {
   static std::atomic<bool> said{false};
   if (!RunLife::inChild() || current() == nullptr || said.exchange(true)) return;
-  current()->warn(
+  current()->lines_.warn(
       "this process was forked after its parent had begun to train: nothing bounds its memory, and "
       "it writes no report. Fork before the first training step, or start it by spawn");
 } catch (...) {
   return;
-}
-
-std::string Session::raiseStop() {
-  return budget_.verdict().refusal().raise(mutex_.hold());
-}
-
-std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
-                                        const LiveShares& live) const {
-  return outOfMemoryText(budget_, request_bytes, by, live);
 }
 
 std::string Session::reportText() const {
@@ -214,7 +205,7 @@ std::string Session::reportText() const {
 
 void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const {
   if (life_.awake) return;
-  warn(
+  lines_.warn(
       fmt::format("the budget of {} was exceeded, {} at most, and no training step was seen: "
                   "nothing was dropped or spilled (only what autograd saves of operations "
                   "outside torch.func can be)",
@@ -242,7 +233,7 @@ void Session::shutdown() {
     outputs_.metrics.noteViolations(memory.budget_violations);
   }
   if (memory.budget_violations > 0)
-    sayExceededUntrained(budget().value_or(0), memory.mapped_peak_bytes);
+    sayExceededUntrained(trained_.budgetBytes().value_or(0), memory.mapped_peak_bytes);
   if (life_.awake && !config_->report_path.empty()) writeReport();
   if (life_.awake) outputs_.metrics.writeFile(life_.ends);
   if (life_.awake)
