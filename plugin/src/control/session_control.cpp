@@ -57,6 +57,7 @@ std::string variablesJson() {
 
 SessionControl::SessionControl(Session& session)
     : session_(session),
+      needs_(session.budgets(), session.replayTrust()),
       routes_(session.routes()),
       host_(metrics::machineName()),
       variables_(variablesJson()) {
