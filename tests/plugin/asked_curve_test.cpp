@@ -45,7 +45,7 @@ class AskedCurveTest : public test::ControlledSession {
     return pieces;
   }
   void SetUp() override {
-    needs_.emplace(*session_);
+    needs_.emplace(session_->budgets(), session_->replayTrust());
     curve_.emplace(*session_, *needs_);
   }
 

@@ -16,10 +16,10 @@ class BudgetRefusalTest : public test::JudgedBudgetTest {
   }
 
   // By the error that the program gets.
-  void refuse(const Held& held, std::int64_t base_bytes) {
+  std::string refuse(const Held& held, std::int64_t base_bytes) {
     refusal_.noteNeedsMost(held, trace_);
     refusal_.refuse(held, base_bytes);
-    refusal_.stop(held).noteRaised();
+    return refusal_.raise(held);
   }
 
   scheduler::Trace trace_;
@@ -31,6 +31,14 @@ TEST_F(BudgetRefusalTest, TheSameStepIsRefusedAgain) {
   EXPECT_TRUE(refusal_.requested());
   EXPECT_FALSE(refusal_.goesOn(held, kFirstOp, 10 * kMib));
   EXPECT_TRUE(refusal_.requested());
+}
+
+TEST_F(BudgetRefusalTest, TheErrorHasItsWords) {
+  const Held held = guard_.hold();
+  EXPECT_FALSE(refusal_.stop(held).raised());
+  EXPECT_EQ(refuse(held, 10 * kMib), refusal_.stop(held).message());
+  EXPECT_NE(refusal_.stop(held).message(), "");
+  EXPECT_TRUE(refusal_.stop(held).raised());
 }
 
 TEST_F(BudgetRefusalTest, AnotherProgramGoesOn) {

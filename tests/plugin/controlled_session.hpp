@@ -75,7 +75,7 @@ class ControlledSession : public testing::Test {
   }
   // A step on a trusted plan, to its end.
   void follow(const StepStart& start) {
-    session_->releaseLog(start.log);
+    session_->course().releaseLog(start.log);
     StepSummary summary;
     summary.opened = start.opened;
     summary.had_backward = summary.recorded = summary.observed = summary.trusted = true;
@@ -84,7 +84,7 @@ class ControlledSession : public testing::Test {
     session_->endStep(std::move(summary));
   }
   void end(const StepStart& start, bool recorded = true, const scheduler::Trace* trace = nullptr) {
-    session_->releaseLog(start.log);
+    session_->course().releaseLog(start.log);
     StepSummary summary;
     summary.opened = start.opened;
     summary.had_backward = true;
@@ -106,8 +106,14 @@ class ControlledSession : public testing::Test {
   }
   // Larger than the budget: over it, and counted.
   void* allocateOver(std::int64_t budget) {
-    return session_->memory().allocate(static_cast<std::size_t>(2 * budget),
-                                       allocator::Stream::kDefault);
+    return session_->trained().memory().allocate(static_cast<std::size_t>(2 * budget),
+                                                 allocator::Stream::kDefault);
+  }
+  // The next allocation of a training thread fails,
+  bool isRefused() const { return session_->budgets().verdict().refusal().requested(); }
+  // by this error.
+  std::string raiseRefusal() {
+    return session_->budgets().verdict().refusal().raise(session_->guard().hold());
   }
 
   std::future<Answered> ask(const std::string& method, const std::string& path,

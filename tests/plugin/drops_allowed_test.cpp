@@ -1,5 +1,6 @@
 #include "runtime/drops_allowed.hpp"
 
+#include "ebbtide/allocator/host_address_space.hpp"
 #include "judged_run.hpp"
 
 namespace ebbtide::plugin {
@@ -68,6 +69,29 @@ TEST_F(DropsAllowedTest, InPassThroughTheBudgetMayBeExceeded) {
   EXPECT_EQ(trained_.memory().overrunLimitBytes(), allocator::kUnlimited);
   ASSERT_EQ(warned_.size(), 1U);
   EXPECT_EQ(warned_[0], "switched to pass-through, training goes on as PyTorch runs it: a test");
+}
+
+TEST_F(DropsAllowedTest, TheHostsMemoryMayBeGivenUp) {
+  EXPECT_TRUE(drops_.mayGiveUp());
+  trained_.setBudget("");
+  EXPECT_TRUE(drops_.mayGiveUp());
+}
+
+// Where no budget was written, and none is asked for by now.
+TEST_F(DropsAllowedTest, WhatIsMeasuredElsewhereMayNot) {
+  allocator::DeviceMemory memory(allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
+                                 {.reserve_bytes = allocator::hostReserveBytes()});
+  ASSERT_TRUE(trained_.moveTo(memory, trained_.spills(), nullptr, nullptr));
+  EXPECT_FALSE(drops_.mayGiveUp());
+  Config written = *config_;
+  written.written.budget = "50%";
+  config_.change(std::move(written));
+  EXPECT_TRUE(drops_.mayGiveUp());
+  config_.change(withBudget());
+  EXPECT_FALSE(drops_.mayGiveUp());
+  memory.setBudget(64 * kMib);
+  EXPECT_TRUE(drops_.mayGiveUp());
+  ASSERT_TRUE(trained_.moveTo(trained_.host(), trained_.spills(), nullptr, nullptr));
 }
 
 // Three quarters of 64 MiB, then of the 40 beside 24 that nothing could have evicted.

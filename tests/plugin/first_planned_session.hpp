@@ -50,7 +50,7 @@ class FirstPlannedSession : public ControlledSession {
     EXPECT_FALSE(polishes());
   }
   std::shared_ptr<const Plan> inForce(const scheduler::Trace& trace) {
-    return session_->planFor(trace.ops.front().signature);
+    return session_->course().planFor(trace.ops.front().signature, /*trains=*/true);
   }
   // Of a run whose first step has ended.
   std::shared_ptr<const Plan> firstOf(std::int64_t budget) {
@@ -78,7 +78,7 @@ class FirstPlannedSession : public ControlledSession {
   std::shared_ptr<const Plan> verifiedInStepsTwoAndThree() {
     const auto first = step();
     EXPECT_NE(first, nullptr);
-    session_->verified(*first, true);
+    session_->verifications().verified(*first, true);
     step();
     awaitFirstSearch();
     return inForce();

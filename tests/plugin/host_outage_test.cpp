@@ -1,5 +1,6 @@
 #include "runtime/host_outage.hpp"
 
+#include "forked_child.hpp"
 #include "judged_run.hpp"
 
 namespace ebbtide::plugin {
@@ -61,6 +62,18 @@ TEST_F(HostOutageTest, PlansThatCountOnTheHostGoOnce) {
   programs_[1].plan = planOf(1, 3);  // publish() sees to those that are made later
   host_.take(held);
   EXPECT_NE(programs_[1].plan, nullptr);
+}
+
+// The file is its parent's, who writes there as before.
+TEST_F(HostOutageTest, OfAnInertChildItIsNone) {
+  EXPECT_TRUE(test::holdsInInertChild([this] {
+    host_.begin();
+    return !host_.began() && warned_.empty();
+  }));
+  EXPECT_TRUE(test::holdsInChild([this] {
+    host_.begin();
+    return host_.began();
+  }));
 }
 
 TEST_F(HostOutageTest, StepsMayGoOverButUnderAPlanThatHasHeld) {

@@ -24,7 +24,7 @@ class ProgramNeedsTest : public test::ControlledSession {
     return session_->trained().namedBudgetBytes(bytes);
   }
   BudgetVerdict& verdict() { return session_->budgets().verdict(); }
-  ProgramNeeds needs() { return ProgramNeeds(*session_); }
+  ProgramNeeds needs() { return {session_->budgets(), session_->replayTrust()}; }
   // The budget was judged with the recorded step's base, and two steps began with so much more.
   void grow(std::int64_t bytes) {
     const auto held = session_->guard().hold();

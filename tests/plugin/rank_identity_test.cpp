@@ -1,22 +1,10 @@
 #include "runtime/rank_identity.hpp"
 
+#include "fake_control.hpp"
 #include "judged_run.hpp"
 
 namespace ebbtide::plugin {
 namespace {
-
-// Where it is found.
-class FakeControl final : public RunControl {
- public:
-  std::string serve(std::string& problem, bool on_any_port) override {
-    problem = on_any_port ? "" : "no port";
-    return "here";
-  }
-  void close() override {}
-  void takePlan(const Held&, const std::string&) override {}
-  bool hasWork(const Held&) const override { return false; }
-  void work() noexcept override {}
-};
 
 // Rank 0, where nobody has told how many there are: rank 1 has half of its budget.
 class RankIdentityTest : public test::JudgedRunTest {
@@ -41,7 +29,7 @@ class RankIdentityTest : public test::JudgedRunTest {
 
   const std::atomic<bool> ends_{false};
   int settled_jobs_ = 0;
-  FakeControl control_;
+  test::FakeControl control_;
   BudgetController budget_{run()};
   RankIdentity identity_{{.guard = guard_,
                           .config = config_,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "forked_child.hpp"
 #include "runtime/planning_service.hpp"
 
 namespace ebbtide::plugin {
@@ -57,6 +58,15 @@ TEST_F(RunLinesTest, WhoTellsOnSaysTheSame) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(),
             "[ebbtide rank 0] text\n[ebbtide rank 0] warning: text\n"
             "[ebbtide rank 0] debug: text\n");
+}
+
+// In a process of its own, whose lines they stay.
+TEST_F(RunLinesTest, ThoseOfTheProcessAreFoundByAnybody) {
+  EXPECT_EQ(RunLines::current(), nullptr);
+  EXPECT_TRUE(test::holdsInChild([this] {
+    lines_.beCurrent();
+    return RunLines::current() == &lines_;
+  }));
 }
 
 // The last line is another thread's.

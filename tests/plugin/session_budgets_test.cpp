@@ -80,7 +80,7 @@ TEST_F(SessionBudgetsTest, WhatWouldEndTheRunIsRefusedUnlessItIsForced) {
     EXPECT_NE(why.find("force"), std::string::npos) << why;
   }
   step();
-  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
   EXPECT_EQ(post("/v1/pause", {{"paused", true}, {"force", 1}}).status, 400);
   EXPECT_EQ(post("/v1/pause", {{"paused", true}, {"force", true}}).status, 200);
   step();
@@ -89,7 +89,7 @@ TEST_F(SessionBudgetsTest, WhatWouldEndTheRunIsRefusedUnlessItIsForced) {
   step();
   EXPECT_EQ(post("/v1/budget", {{"budget", "none"}, {"force", true}}).status, 200);
   step();
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
   // As it is now: nothing to refuse.
   EXPECT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
 }
@@ -100,7 +100,7 @@ TEST_F(SessionBudgetsTest, AGpuIsOnlySoLarge) {
                                  {.reserve_bytes = allocator::hostReserveBytes()});
   memory.setBudget(plain_bytes_ - 2 * kMib);
   begin(plain_bytes_ - 2 * kMib);
-  session_->trainOn(memory, session_->spills(), nullptr, [&most] { return most; });
+  session_->trainOn(memory, session_->trained().spills(), nullptr, [&most] { return most; });
   for (int i = 0; i < 3; ++i) step();
   const Answered refused = post("/v1/pause", {{"paused", true}});
   EXPECT_EQ(refused.status, 409);
@@ -158,7 +158,7 @@ TEST_F(SessionBudgetsTest, ABudgetIsForAllProgramsThatRun) {
   EXPECT_LE(answered.body["predicted_peak_bytes"], budget);
   EXPECT_GT(answered.body["overhead_ratio"], 0);
   session.beginStep();
-  const auto plan = session.planFor(trace_.ops[0].signature);
+  const auto plan = session.course().planFor(trace_.ops[0].signature, /*trains=*/true);
   ASSERT_NE(plan, nullptr);  // of the only one that needs one, when it comes
   EXPECT_EQ(plan->signature, trace_.signature);
   EXPECT_EQ(plan->predicted_peak_bytes, answered.body["predicted_peak_bytes"]);
@@ -181,7 +181,7 @@ TEST_F(SessionBudgetsTest, EachProgramThatDoesNotFitHasAPlanFromTheFirstStepOn) 
     planned.insert(plan->signature);
   }
   EXPECT_EQ(planned, (std::set<std::uint64_t>{trace_.signature, shorter.signature}));
-  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
 }
 
 TEST_F(SessionBudgetsTest, CurveAndPictureAreOfTheProgramThatNeedsMost) {

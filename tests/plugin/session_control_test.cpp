@@ -34,10 +34,10 @@ TEST_F(SessionControlTest, ABudgetIsPromisedForTheStepAfterTheOneThatRuns) {
   EXPECT_EQ(first.body["before_bytes"], json());
   EXPECT_EQ(first.body["from_step"], 4);
   EXPECT_LE(first.body["predicted_peak_bytes"], budget);
-  EXPECT_EQ(session.budget(), std::nullopt);  // due
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);  // due
 
   const StepStart start = session.beginStep();  // the fourth
-  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
   ASSERT_NE(start.plan, nullptr);  // of that very step
   EXPECT_EQ(start.plan->predicted_peak_bytes, first.body["predicted_peak_bytes"]);
   EXPECT_FALSE(start.plan->trusted);  // nothing has been compared: it is verified
@@ -47,7 +47,7 @@ TEST_F(SessionControlTest, ABudgetIsPromisedForTheStepAfterTheOneThatRuns) {
   EXPECT_EQ(second.body["predicted_peak_bytes"], plain_bytes_);
   end(start, /*recorded=*/false);
   EXPECT_EQ(step(), nullptr);  // nothing is dropped any more
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
 }
 
 TEST_F(SessionControlTest, ABudgetThatIsTooSmallIsRefusedWithOneThatWouldDo) {
@@ -60,7 +60,7 @@ TEST_F(SessionControlTest, ABudgetThatIsTooSmallIsRefusedWithOneThatWouldDo) {
   const std::int64_t smallest = refused.body["smallest_feasible_budget_bytes"];
   EXPECT_GT(smallest, 0);
   step();
-  EXPECT_EQ(session.budget(), before);
+  EXPECT_EQ(session.trained().budgetBytes(), before);
   EXPECT_EQ(get("/v1/status").body["smallest_feasible_budget_bytes"], smallest);
   // 3 %, at least 2 MiB, are to spare in it, and up to a MiB by rounding up: 1 MiB of headroom is
   // all that has to be there.
@@ -76,15 +76,15 @@ TEST_F(SessionControlTest, ABudgetThatProvesTooSmallIsTakenBack) {
   const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
   const StepStart start = session.beginStep();
-  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
   end(start);
-  session.memory().deallocate(block);
-  EXPECT_FALSE(session.stopRequested());
+  session.trained().memory().deallocate(block);
+  EXPECT_FALSE(isRefused());
   step();
-  EXPECT_EQ(session.budget(), before);
-  EXPECT_FALSE(session.stopRequested());
+  EXPECT_EQ(session.trained().budgetBytes(), before);
+  EXPECT_FALSE(isRefused());
 }
 
 // Also once steps under it have shown that it is possible: blocks may come to lie badly.
@@ -95,15 +95,15 @@ TEST_F(SessionControlTest, AStepThatGoesOverAnAskedBudgetLaterTakesItBack) {
   const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
   for (int i = 0; i < 4; ++i) step();
-  ASSERT_EQ(session.budget(), budget);
+  ASSERT_EQ(session.trained().budgetBytes(), budget);
   const StepStart start = session.beginStep();
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
   end(start, /*recorded=*/false);
-  session.memory().deallocate(block);
+  session.trained().memory().deallocate(block);
   step();
-  EXPECT_EQ(session.budget(), before);
-  EXPECT_FALSE(session.stopRequested());
+  EXPECT_EQ(session.trained().budgetBytes(), before);
+  EXPECT_FALSE(isRefused());
 }
 
 TEST_F(SessionControlTest, APauseLiftsTheBudgetAndKeepsThePlan) {
@@ -115,8 +115,8 @@ TEST_F(SessionControlTest, APauseLiftsTheBudgetAndKeepsThePlan) {
   ASSERT_NE(plan, nullptr);
   EXPECT_EQ(post("/v1/pause", {{"paused", true}}).body["from_step"], 5);
   EXPECT_EQ(step(), nullptr);
-  EXPECT_TRUE(session.keepsEverything());
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_TRUE(session.drops().keepsEverything());
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
   EXPECT_EQ(get("/v1/status").body["state"], "paused");
   EXPECT_EQ(get("/v1/status").body["mode"], "paused");
   EXPECT_EQ(post("/v1/budget", {{"budget", budget}}).status, 409);
@@ -125,9 +125,9 @@ TEST_F(SessionControlTest, APauseLiftsTheBudgetAndKeepsThePlan) {
   EXPECT_EQ(refused.body["code"], "EB43");  // as the line has it that said the pause
   EXPECT_EQ(post("/v1/pause", {{"paused", false}}).body["from_step"], 6);
   EXPECT_EQ(step(), plan);
-  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
   EXPECT_EQ(get("/v1/status").body["mode"], "budget");
-  EXPECT_FALSE(session.keepsEverything());
+  EXPECT_FALSE(session.drops().keepsEverything());
 }
 
 // Of another thread, say: what it holds was planned under the older budget, or not at all.
@@ -139,23 +139,23 @@ TEST_F(SessionControlTest, AStepOfTheOlderBudgetIsNoWordOnAnAskedOne) {
   const std::int64_t budget = plain_bytes_ - saved_bytes_ / 2 + 8 * kMib;
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
   const StepStart beside = session.beginStep();
-  ASSERT_EQ(session.budget(), budget);
+  ASSERT_EQ(session.trained().budgetBytes(), budget);
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
   end(beside);
   step();
-  EXPECT_EQ(session.budget(), budget);
-  session.memory().deallocate(block);
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
+  session.trained().memory().deallocate(block);
   end(older);
   for (int i = 0; i < 3; ++i) step();
-  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
   // From here on the budget's own steps run.
   const StepStart own = session.beginStep();
   block = allocateOver(budget);
   end(own);
-  session.memory().deallocate(block);
+  session.trained().memory().deallocate(block);
   step();
-  EXPECT_EQ(session.budget(), before);
+  EXPECT_EQ(session.trained().budgetBytes(), before);
 }
 
 TEST_F(SessionControlTest, AStepThatRanThroughThePauseEndsNoRun) {
@@ -167,17 +167,17 @@ TEST_F(SessionControlTest, AStepThatRanThroughThePauseEndsNoRun) {
   const StepStart older = session.beginStep();
   ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
   const StepStart beside = session.beginStep();
-  ASSERT_EQ(session.budget(), budget);
+  ASSERT_EQ(session.trained().budgetBytes(), budget);
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
   end(beside);
-  EXPECT_FALSE(session.stopRequested());
+  EXPECT_FALSE(isRefused());
   step();
-  session.memory().deallocate(block);
+  session.trained().memory().deallocate(block);
   end(older);
   for (int i = 0; i < 3; ++i) step();
-  EXPECT_FALSE(session.stopRequested());
-  EXPECT_EQ(session.budget(), budget);
+  EXPECT_FALSE(isRefused());
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
   EXPECT_EQ(get("/v1/status").body["state"], "training");
   EXPECT_EQ(allocateOver(budget), nullptr);  // its own steps were within it: it is kept again
 }
@@ -191,20 +191,20 @@ TEST_F(SessionControlTest, WhatCannotGoOnIsPausedAgain) {
   step();
   ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
   const StepStart start = session.beginStep();
-  ASSERT_EQ(session.budget(), budget);
+  ASSERT_EQ(session.trained().budgetBytes(), budget);
   void* block = allocateOver(budget);
   ASSERT_NE(block, nullptr);
   end(start);
-  session.memory().deallocate(block);
-  EXPECT_FALSE(session.stopRequested());
+  session.trained().memory().deallocate(block);
+  EXPECT_FALSE(isRefused());
   step();
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
   EXPECT_EQ(get("/v1/status").body["state"], "paused");
   // It may be asked to go on again.
   ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
   for (int i = 0; i < 3; ++i) step();
-  EXPECT_EQ(session.budget(), budget);
-  EXPECT_FALSE(session.stopRequested());
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
+  EXPECT_FALSE(isRefused());
 }
 
 // Of several threads one step at a time is recorded: the others' ends must not use up those that
@@ -219,9 +219,9 @@ TEST_F(SessionControlTest, WhatGoesOnIsRecordedUntilItsBudgetIsKnownToHold) {
   StepSummary followed;  // its plan, to the end
   followed.plan = std::make_shared<Plan>();
   for (int i = 0; i < 6; ++i) end(session.beginStep(), /*recorded=*/false);
-  EXPECT_TRUE(session.wantsTrace(followed));
+  EXPECT_TRUE(session.course().wantsTrace(followed));
   for (int i = 0; i < 4; ++i) step();  // two decide
-  EXPECT_FALSE(session.wantsTrace(followed));
+  EXPECT_FALSE(session.course().wantsTrace(followed));
   EXPECT_EQ(allocateOver(budget), nullptr);
 }
 
@@ -232,17 +232,17 @@ TEST_F(SessionControlTest, WhatWentOverItBeforeAPauseTakesNoBudgetBack) {
   ASSERT_EQ(post("/v1/budget", {{"budget", budget}}).status, 200);
   step();
   const StepStart start = session.beginStep();
-  ASSERT_EQ(session.budget(), budget);
+  ASSERT_EQ(session.trained().budgetBytes(), budget);
   void* block = allocateOver(budget);
   ASSERT_EQ(post("/v1/pause", {{"paused", true}}).status, 200);
   end(start);
-  session.memory().deallocate(block);
+  session.trained().memory().deallocate(block);
   for (int i = 0; i < 3; ++i) step();
   EXPECT_EQ(get("/v1/status").body["mode"], "paused");
   ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
   EXPECT_EQ(get("/v1/status").body["mode"], "paused");  // until the next step begins
   for (int i = 0; i < 3; ++i) step();
-  EXPECT_EQ(session.budget(), budget);
+  EXPECT_EQ(session.trained().budgetBytes(), budget);
   EXPECT_EQ(get("/v1/status").body["mode"], "budget");
 }
 

@@ -93,10 +93,10 @@ TEST_F(SessionFiguresTest, WhatGrewIsInTheSmallestBudgetOnce) {
   };
   trace_.base_bytes = 8 * kMib;
   beginWithReport(4 * plain_bytes_ + (std::int64_t{1} << 30));
-  void* base = session_->memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  void* base = session_->trained().memory().allocate(8 * kMib, allocator::Stream::kDefault);
   for (int i = 0; i < 4; ++i) step();
   const std::int64_t before = smallest();
-  void* grown = session_->memory().allocate(kGrown, allocator::Stream::kDefault);
+  void* grown = session_->trained().memory().allocate(kGrown, allocator::Stream::kDefault);
   for (int i = 0; i < 3; ++i) step();
   // 40 MiB, 3 % of them, what rounding to a MiB makes
   const std::int64_t after = smallest();
@@ -112,8 +112,8 @@ TEST_F(SessionFiguresTest, WhatGrewIsInTheSmallestBudgetOnce) {
   EXPECT_LE(std::abs(told - after), kMib);
   static_cast<void>(wholeCurve([] {}));
   EXPECT_EQ(smallest(), told);
-  session_->memory().deallocate(grown);
-  session_->memory().deallocate(base);
+  session_->trained().memory().deallocate(grown);
+  session_->trained().memory().deallocate(base);
 }
 
 // Nor does it take a budget to count a copy of the weights that is made late.
@@ -124,15 +124,15 @@ TEST_F(SessionFiguresTest, WhatGrewIsInTheSmallestBudgetOfAMeasuredRun) {
   const auto smallest = [this]() -> std::int64_t {
     return get("/v1/status").body["smallest_feasible_budget_bytes"];
   };
-  void* base = session_->memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  void* base = session_->trained().memory().allocate(8 * kMib, allocator::Stream::kDefault);
   for (int i = 0; i < 5; ++i) step();
   const std::int64_t before = smallest();
-  void* grown = session_->memory().allocate(kGrown, allocator::Stream::kDefault);
+  void* grown = session_->trained().memory().allocate(kGrown, allocator::Stream::kDefault);
   for (int i = 0; i < 3; ++i) step();
   EXPECT_GE(smallest(), before + kGrown);
   EXPECT_LE(smallest(), before + kGrown + 3 * kMib);
-  session_->memory().deallocate(grown);
-  session_->memory().deallocate(base);
+  session_->trained().memory().deallocate(grown);
+  session_->trained().memory().deallocate(base);
 }
 
 // The line at the end has the cost of the smallest budget, though 40 MiB more live by then: beside
@@ -142,10 +142,10 @@ TEST_F(SessionFiguresTest, WhatGrewTakesNoCostFromTheLastLine) {
   config_.log_level = "info";
   trace_.base_bytes = 8 * kMib;
   begin();
-  void* base = session_->memory().allocate(8 * kMib, allocator::Stream::kDefault);
+  void* base = session_->trained().memory().allocate(8 * kMib, allocator::Stream::kDefault);
   const StepStart first = session_->beginStep();
-  session_->memory().deallocate(
-      session_->memory().allocate(4 * plain_bytes_, allocator::Stream::kDefault));
+  session_->trained().memory().deallocate(
+      session_->trained().memory().allocate(4 * plain_bytes_, allocator::Stream::kDefault));
   end(first);
   for (int i = 0; i < 4; ++i) step();
   // The planning thread answers once it has foreseen what budgets would cost.
@@ -154,12 +154,12 @@ TEST_F(SessionFiguresTest, WhatGrewTakesNoCostFromTheLastLine) {
     return get("/v1/status").body["smallest_feasible_budget_bytes"];
   };
   const std::int64_t before = smallest();
-  void* grown = session_->memory().allocate(40 * kMib, allocator::Stream::kDefault);
+  void* grown = session_->trained().memory().allocate(40 * kMib, allocator::Stream::kDefault);
   for (int i = 0; i < 3; ++i) step();
   const std::int64_t after = smallest();
   EXPECT_GE(after, before + 40 * kMib);
-  session_->memory().deallocate(grown);
-  session_->memory().deallocate(base);
+  session_->trained().memory().deallocate(grown);
+  session_->trained().memory().deallocate(base);
   testing::internal::CaptureStderr();
   session_->shutdown();
   const std::string said = testing::internal::GetCapturedStderr();

@@ -29,7 +29,7 @@ TEST_F(SessionFirstPlanTest, IsInForceAtTheNextStepAndSearchedForOnceTheBaseIsSe
   EXPECT_FALSE(first->trusted);
   EXPECT_EQ(step(), first);
   EXPECT_EQ(search_.begun(), 0);
-  session_->verified(*first, true);
+  session_->verifications().verified(*first, true);
   EXPECT_EQ(step(), first);
   search_.awaitBegun(1);
   // The same plan, by this step's figures; what was compared was.
@@ -76,7 +76,7 @@ TEST_F(SessionFirstPlanTest, GivesWayToOneThatHasToBeVerified) {
   const auto better = awaitOther(first);
   ASSERT_NE(better, nullptr);
   EXPECT_FALSE(better->trusted);
-  session_->verified(*first, true);
+  session_->verifications().verified(*first, true);
   EXPECT_TRUE(better->trusted);
 }
 
@@ -106,10 +106,10 @@ TEST_F(SessionFirstPlanTest, IsPlannedAgainWhereThatWasAskedForMeanwhile) {
   for (int i = 0; i < 3; ++i) step();  // that would have been recorded for it
   StepSummary next;
   next.plan = inForce();
-  EXPECT_FALSE(session_->wantsTrace(next));
+  EXPECT_FALSE(session_->course().wantsTrace(next));
   search_.letGo(HeldSearch::everything);
   settle();
-  EXPECT_TRUE(session_->wantsTrace(next));
+  EXPECT_TRUE(session_->course().wantsTrace(next));
   step();
   search_.awaitBegun(2);
 }
@@ -148,7 +148,7 @@ TEST_F(SessionFirstPlanTest, ThatWasFoundWantingGoesAndIsNotSearchedForTwice) {
 TEST_F(SessionFirstPlanTest, ThatCouldNotBeVerifiedIsNotFoundAgain) {
   const auto first = firstOf(small());
   step();
-  session_->verificationFailed(*first, "memory is short");
+  session_->verifications().failed(*first, "memory is short");
   EXPECT_EQ(inForce(), nullptr);
   step();
   search_.awaitBegun(1);
@@ -159,7 +159,7 @@ TEST_F(SessionFirstPlanTest, ThatCouldNotBeVerifiedIsNotFoundAgain) {
 TEST_F(SessionFirstPlanTest, ThatCouldNotBeVerifiedTakesNoTurnOfASearch) {
   const auto first = firstOf(small());
   step();
-  session_->verificationFailed(*first, "memory is short");
+  session_->verifications().failed(*first, "memory is short");
   for (int search = 1; search <= 1 + Program::kMostReplans; ++search) {
     step();
     search_.awaitBegun(search);
@@ -167,7 +167,7 @@ TEST_F(SessionFirstPlanTest, ThatCouldNotBeVerifiedTakesNoTurnOfASearch) {
     const auto found = awaitOther(nullptr);
     ASSERT_NE(found, nullptr) << search;
     settle();
-    session_->verificationFailed(*found, "memory is short");
+    session_->verifications().failed(*found, "memory is short");
   }
   step();
   settle();
@@ -176,12 +176,12 @@ TEST_F(SessionFirstPlanTest, ThatCouldNotBeVerifiedTakesNoTurnOfASearch) {
 
 // As long as steps may go over the budget to find out what the program needs.
 TEST_F(SessionFirstPlanTest, MayNotGoOverTheBudgetToBeVerified) {
-  EXPECT_TRUE(begin(small()).verifiesWithinBudget());
+  EXPECT_TRUE(begin(small()).verifications().keepsWithinBudget());
   session_->shutdown();
-  EXPECT_FALSE(begin().verifiesWithinBudget());
+  EXPECT_FALSE(begin().verifications().keepsWithinBudget());
   session_->shutdown();
   config_.on_infeasible = OnInfeasible::kBestEffort;  // nothing is judged
-  EXPECT_FALSE(begin(small()).verifiesWithinBudget());
+  EXPECT_FALSE(begin(small()).verifications().keepsWithinBudget());
 }
 
 TEST_F(SessionFirstPlanTest, StaysWhereTheSearchFails) {
@@ -209,7 +209,7 @@ TEST_F(SessionFirstPlanTest, OfALaterStepIsNoOtherOne) {
   ASSERT_NE(now, nullptr);
   EXPECT_NE(now, first);
   EXPECT_EQ(now->course, course);
-  EXPECT_EQ(session_->counters().totals().replans, 0);
+  EXPECT_EQ(session_->outputs().counters.totals().replans, 0);
 }
 
 // While one is searched for steps of the other are followed, and not recorded.
@@ -225,7 +225,7 @@ TEST_F(SessionFirstPlanTest, OfTwoProgramsOneSearchIsMadeAtATime) {
   summary.plan = inForce();
   summary.trusted = true;
   for (int i = 0; i < 4; ++i) step();  // until no more are to be recorded
-  EXPECT_FALSE(session_->wantsTrace(summary));
+  EXPECT_FALSE(session_->course().wantsTrace(summary));
   search_.letGo(HeldSearch::everything);
   settle();
   step();

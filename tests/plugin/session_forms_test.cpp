@@ -26,11 +26,11 @@ class SessionFormsTest : public test::ControlledSession {
   std::string said() { return testing::internal::GetCapturedStderr(); }
   // What lives from now on when a step begins: the optimizer's state.
   void keep(std::int64_t bytes) {
-    kept_.push_back(
-        session_->memory().allocate(static_cast<std::size_t>(bytes), allocator::Stream::kDefault));
+    kept_.push_back(session_->trained().memory().allocate(static_cast<std::size_t>(bytes),
+                                                          allocator::Stream::kDefault));
   }
   void TearDown() override {
-    for (void* block : kept_) session_->memory().deallocate(block);
+    for (void* block : kept_) session_->trained().memory().deallocate(block);
   }
   std::vector<void*> kept_;
 };
@@ -39,16 +39,16 @@ class SessionFormsTest : public test::ControlledSession {
 TEST_F(SessionFormsTest, HalfOfTheActivationsLessFromStepTwoOn) {
   const std::int64_t half = plain_bytes_ - saved_bytes_ / 2;
   Session& session = beginWith("-50%");
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
   EXPECT_EQ(get("/v1/status").body["mode"], "measure");
   step();
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
   step();
-  EXPECT_EQ(session.budget(), half);
+  EXPECT_EQ(session.trained().budgetBytes(), half);
   EXPECT_EQ(get("/v1/status").body["mode"], "budget");
   EXPECT_EQ(get("/v1/status").body["memory"]["budget_bytes"], half);
   for (int i = 0; i < 4; ++i) step();
-  EXPECT_EQ(session.budget(), half);
+  EXPECT_EQ(session.trained().budgetBytes(), half);
   const std::string text = said();
   EXPECT_NE(text.find("measuring until the bytes of -50% are known"), std::string::npos) << text;
   const std::string line = "the budget -50% is " + formatBytes(half) +
@@ -62,7 +62,7 @@ TEST_F(SessionFormsTest, HalfOfTheActivationsLessFromStepTwoOn) {
 TEST_F(SessionFormsTest, AShareOfThePeak) {
   Session& session = beginWith("60%peak");
   for (int i = 0; i < 2; ++i) step();
-  EXPECT_EQ(session.budget(),
+  EXPECT_EQ(session.trained().budgetBytes(),
             static_cast<std::int64_t>(60.0 * static_cast<double>(plain_bytes_) / 100));
   said();
 }
@@ -77,9 +77,9 @@ TEST_F(SessionFormsTest, TheOptimizersStateCounts) {
   scheduler::Trace later = trace_;
   later.base_bytes += kState;
   step(later);
-  EXPECT_EQ(session.budget(), std::nullopt);  // the base grew
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);  // the base grew
   step(later);
-  EXPECT_EQ(session.budget(), plain_bytes_ + kState - saved_bytes_ / 2);
+  EXPECT_EQ(session.trained().budgetBytes(), plain_bytes_ + kState - saved_bytes_ / 2);
   EXPECT_NE(said().find("from step 3 on"), std::string::npos);
 }
 
@@ -91,7 +91,7 @@ TEST_F(SessionFormsTest, OfSeveralProgramsThatWhichNeedsMostCounts) {
   keep(kMib);
   step(shorter(4));
   step();
-  EXPECT_EQ(session.budget(), plain_bytes_ - saved_bytes_ / 2);
+  EXPECT_EQ(session.trained().budgetBytes(), plain_bytes_ - saved_bytes_ / 2);
   said();
 }
 
@@ -99,10 +99,10 @@ TEST_F(SessionFormsTest, OfSeveralProgramsThatWhichNeedsMostCounts) {
 TEST_F(SessionFormsTest, AStepThatIsNotRecordedMeasuresNothing) {
   Session& session = beginWith("-50%");
   for (int i = 0; i < 5; ++i) end(session.beginStep(), /*recorded=*/false);
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
   step();
   step();
-  EXPECT_EQ(session.budget(), plain_bytes_ - saved_bytes_ / 2);
+  EXPECT_EQ(session.trained().budgetBytes(), plain_bytes_ - saved_bytes_ / 2);
   said();
 }
 
@@ -110,14 +110,14 @@ TEST_F(SessionFormsTest, AStepThatIsNotRecordedMeasuresNothing) {
 TEST_F(SessionFormsTest, APauseAndAnotherBudgetChangeNothingOfIt) {
   Session& session = beginWith("-50%");
   for (int i = 0; i < 3; ++i) step();
-  const auto half = session.budget();
+  const auto half = session.trained().budgetBytes();
   ASSERT_TRUE(half);
   ASSERT_EQ(post("/v1/pause", {{"paused", true}, {"force", true}}).status, 200);
   step();
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
   ASSERT_EQ(post("/v1/pause", {{"paused", false}}).status, 200);
   step();
-  EXPECT_EQ(session.budget(), half);
+  EXPECT_EQ(session.trained().budgetBytes(), half);
   said();
 }
 
@@ -125,10 +125,10 @@ TEST_F(SessionFormsTest, APauseAndAnotherBudgetChangeNothingOfIt) {
 TEST_F(SessionFormsTest, NoneIsToldAsNone) {
   Session& session = beginWith("-50%");
   for (int i = 0; i < 3; ++i) step();
-  ASSERT_TRUE(session.budget());
+  ASSERT_TRUE(session.trained().budgetBytes());
   ASSERT_EQ(post("/v1/budget", {{"budget", "none"}}).status, 200);
   step();
-  EXPECT_EQ(session.budget(), std::nullopt);
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);
   const std::string text = said();
   const std::size_t at = text.find("the budget is none from step 4 on");
   ASSERT_NE(at, std::string::npos) << text;
@@ -142,7 +142,7 @@ TEST_F(SessionFormsTest, OneThatIsAskedForWhileItWaitsHolds) {
   keep(kMib);
   ASSERT_EQ(post("/v1/budget", {{"budget", plain_bytes_}}).status, 200);
   for (int i = 0; i < 4; ++i) step();
-  EXPECT_EQ(session.budget(), plain_bytes_);
+  EXPECT_EQ(session.trained().budgetBytes(), plain_bytes_);
   EXPECT_EQ(said().find("the budget -50%"), std::string::npos);
 }
 
@@ -165,7 +165,8 @@ TEST_F(SessionFormsTest, AskedForTheyAreKnownAtOnce) {
     EXPECT_NEAR(answered.body["budget_bytes"].get<double>(), static_cast<double>(bytes), 8) << text;
     EXPECT_LE(answered.body["predicted_peak_bytes"], answered.body["budget_bytes"]) << text;
     step();
-    EXPECT_EQ(session.budget(), answered.body["budget_bytes"].get<std::int64_t>()) << text;
+    EXPECT_EQ(session.trained().budgetBytes(), answered.body["budget_bytes"].get<std::int64_t>())
+        << text;
   }
   const Answered free = post("/v1/budget", {{"budget", "AUTO"}});
   ASSERT_EQ(free.status, 200) << free.body;
@@ -220,7 +221,7 @@ TEST_F(SessionFormsTest, AGpusBudgetIsItsOwn) {
   Session& session = beginWith("-50%");
   std::vector<std::string> set;
   session.trainOn(
-      memory, session.spills(),
+      memory, session.trained().spills(),
       [&](const std::string& size) {
         set.push_back(size);
         memory.setBudget(size.empty() ? most : std::stoll(size));
@@ -229,9 +230,9 @@ TEST_F(SessionFormsTest, AGpusBudgetIsItsOwn) {
       [&] {
         return scheduler::BudgetFacts{.memory_bytes = most, .available_bytes = most - plain_bytes_};
       });
-  EXPECT_EQ(session.budget(), std::nullopt);  // all of it is none
+  EXPECT_EQ(session.trained().budgetBytes(), std::nullopt);  // all of it is none
   for (int i = 0; i < 2; ++i) step();
-  EXPECT_EQ(session.budget(), plain_bytes_ - saved_bytes_ / 2);
+  EXPECT_EQ(session.trained().budgetBytes(), plain_bytes_ - saved_bytes_ / 2);
   EXPECT_EQ(set, std::vector<std::string>{std::to_string(plain_bytes_ - saved_bytes_ / 2)});
   for (int i = 0; i < 2; ++i) step();
   EXPECT_EQ(post("/v1/budget", {{"budget", "50%"}}).body["budget_bytes"], most / 2);

@@ -27,11 +27,11 @@ TEST_F(SessionPolishingTest, AnotherProgramsFirstPlanWaitsForNoSearch) {
   StepSummary summary;
   summary.plan = others;
   for (int i = 0; i < 4; ++i) step();  // until no more are to be recorded
-  EXPECT_FALSE(session_->wantsTrace(summary));
+  EXPECT_FALSE(session_->course().wantsTrace(summary));
   search_.letGo(HeldSearch::everything);
   settle();
   for (int i = 0; i < 3; ++i) step();
-  EXPECT_TRUE(session_->wantsTrace(summary));
+  EXPECT_TRUE(session_->course().wantsTrace(summary));
   step(other);
   search_.awaitBegun(2);
   search_.letGo(HeldSearch::everything);
@@ -54,15 +54,15 @@ TEST_F(SessionPolishingTest, AnotherProgramsPlanThatIsFoundWantingWaitsForNoSear
   for (int i = 0; i < 4; ++i) step();  // until no more are to be recorded
   StepSummary next;
   next.plan = others;
-  EXPECT_FALSE(session_->wantsTrace(next));
+  EXPECT_FALSE(session_->course().wantsTrace(next));
   const StepStart start = session_->beginStep();
-  session_->releaseLog(start.log);
+  session_->course().releaseLog(start.log);
   StepSummary summary;
   summary.opened = start.opened;
   summary.had_backward = summary.observed = summary.trusted = true;
   summary.plan = others;
   session_->endStep(std::move(summary));
-  EXPECT_TRUE(session_->wantsTrace(next));
+  EXPECT_TRUE(session_->course().wantsTrace(next));
   step(other);
   awaitPlanning();
   EXPECT_NE(inForce(other), nullptr);
@@ -92,7 +92,7 @@ TEST_F(SessionPolishingTest, WhatHasNoFirstPlanIsSearchedForBesideIt) {
 // It is made once.
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsWhatIsFoundTakesItsPlace) {
   const auto first = searchedFor(small());
-  session_->verificationFailed(*first, "memory is short");
+  session_->verifications().failed(*first, "memory is short");
   EXPECT_EQ(inForce(), nullptr);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(step(), nullptr);
   awaitPlanning();
@@ -109,7 +109,7 @@ TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsWhatIsFoundTakesItsPlace) {
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsTheSearchIsNotWaitedForForEver) {
   config_.planning_time = std::chrono::seconds(2);  // in which the first plan is found
   const auto first = searchedFor(small());
-  session_->verificationFailed(*first, "memory is short");
+  session_->verifications().failed(*first, "memory is short");
   EXPECT_EQ(step(), nullptr);
   search_.awaitCut(1);
   EXPECT_EQ(step(), nullptr);
@@ -126,9 +126,9 @@ TEST_F(SessionPolishingTest, WhereNothingCanBeWrittenTheSearchIsBegunAgain) {
   config_.spill_dir = "/no/such/folder";
   const auto first = searchedFor(small());
   const std::string value(SpillTarget::kLeastBytes, 'x');
-  EXPECT_FALSE(session_->spills().write(value.data(), SpillTarget::kLeastBytes,
-                                        SpillTarget::Afterwards::kFreed));
-  session_->noteSpillFailed();
+  EXPECT_FALSE(session_->trained().spills().write(value.data(), SpillTarget::kLeastBytes,
+                                                  SpillTarget::Afterwards::kFreed));
+  session_->outage().begin();
   // Not recorded: where the search has ended by its end, it would be planned at once.
   end(session_->beginStep(), /*recorded=*/false);
   search_.awaitCut(1);
@@ -142,7 +142,7 @@ TEST_F(SessionPolishingTest, WhereNothingCanBeWrittenTheSearchIsBegunAgain) {
 // By a pause: nobody has what it would have found.
 TEST_F(SessionPolishingTest, WhereTheFirstPlanFailsAndTheSearchIsCutItIsBegunAgain) {
   const auto first = searchedFor(small());
-  session_->verificationFailed(*first, "memory is short");
+  session_->verifications().failed(*first, "memory is short");
   ASSERT_EQ(post("/v1/pause", {{"paused", true}, {"force", true}}).status, 200);
   step();
   settle();

@@ -1,5 +1,7 @@
 // What a session says of a disk that takes nothing.
 #include "controlled_session.hpp"
+#include "out_of_memory/live_shares.hpp"
+#include "runtime/out_of_memory_text.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -11,12 +13,14 @@ class SessionSpillingTest : public test::ControlledSession {
   // As the executor does where memory is short.
   void failToSpill() {
     const std::string value(SpillTarget::kLeastBytes, 'x');
-    const auto slot = session_->spills().write(value.data(), SpillTarget::kLeastBytes,
-                                               SpillTarget::Afterwards::kFreed);
+    const auto slot = session_->trained().spills().write(value.data(), SpillTarget::kLeastBytes,
+                                                         SpillTarget::Afterwards::kFreed);
     EXPECT_FALSE(slot.has_value());
-    session_->noteSpillFailed();
+    session_->outage().begin();
   }
-  std::shared_ptr<const Plan> inForce() { return session_->planFor(trace_.ops.front().signature); }
+  std::shared_ptr<const Plan> inForce() {
+    return session_->course().planFor(trace_.ops.front().signature, /*trains=*/true);
+  }
   // Whatever was asked before has been answered: the planning thread refuses this after that.
   void settle() { EXPECT_EQ(post("/v1/budget", {{"budget", 1}}).status, 409); }
 };
@@ -35,8 +39,8 @@ TEST_F(SessionSpillingTest, ErrorsNameTheDiskThatTookNothing) {
   const std::size_t at = said.find(why);
   ASSERT_NE(at, std::string::npos) << said;
   EXPECT_EQ(said.find(why, at + 1), std::string::npos) << said;
-  const LiveShares live(session_->memory());
-  const std::string error = session_->outOfMemoryMessage(kMib, "aten::mm", live);
+  const LiveShares live(session_->trained().memory());
+  const std::string error = outOfMemoryText(session_->budgets(), kMib, "aten::mm", live);
   EXPECT_NE(error.find("\nNothing can be spilled: " + why + ". Make room there"), std::string::npos)
       << error;
 }
@@ -56,12 +60,12 @@ TEST_F(SessionSpillingTest, WhereNoPlanFitsTheStepThatFollowsTheBestOneIsJudged)
   const auto plan = inForce();
   ASSERT_NE(plan, nullptr);
   ASSERT_FALSE(plan->feasible);
-  EXPECT_FALSE(session_->verifiesWithinBudget());
-  session_->verified(*plan, true);
+  EXPECT_FALSE(session_->verifications().keepsWithinBudget());
+  session_->verifications().verified(*plan, true);
   follow(session_->beginStep());
-  EXPECT_TRUE(session_->verifiesWithinBudget());
+  EXPECT_TRUE(session_->verifications().keepsWithinBudget());
   EXPECT_GE(session_->budgets().verdict().floorBytes(), plan->predicted_peak_bytes);
-  EXPECT_FALSE(session_->stopRequested());
+  EXPECT_FALSE(isRefused());
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ TEST_F(SessionTurnsTest, AStepThatNeverEndsHandsItsTurnOn) {
   const auto next = session.beginStep();
   EXPECT_NE(next.log, nullptr);
   end(next);
-  EXPECT_FALSE(session.releaseLog(endless.log));
+  EXPECT_FALSE(session.course().releaseLog(endless.log));
 }
 
 // As one that serves beside the training, and forgot no_grad, leaves behind: its result is thrown
@@ -45,7 +45,7 @@ TEST_F(SessionTurnsTest, AForwardPassThatIsOverHandsItsTurnOn) {
   end(early, false);
   forward.log->rest();
   EXPECT_NE(session.beginStep().log, nullptr);
-  EXPECT_FALSE(session.releaseLog(forward.log));
+  EXPECT_FALSE(session.course().releaseLog(forward.log));
 }
 
 // One that keeps its results until the next ones are there never rests.
@@ -85,7 +85,7 @@ TEST_F(SessionTurnsTest, AThreadThatOnlyLooksOnYieldsItsTurn) {
   looks.log->add(Kind::kOpBegin, 0);  // in mid-pass
   const auto trains = session.beginStep();
   ASSERT_NE(trains.log, nullptr);
-  EXPECT_FALSE(session.releaseLog(looks.log));
+  EXPECT_FALSE(session.course().releaseLog(looks.log));
   EXPECT_EQ(session.beginStep(false).log, nullptr);  // nothing of `trains` is saved yet
   end(trains);
   // It was no sign of steps that take long: the next one is waited for no longer.

@@ -19,12 +19,12 @@ class SessionVerdictTest : public test::ControlledSession {
     void* block = allocateOver(kBudget);
     ASSERT_NE(block, nullptr);
     end(start);
-    session_->memory().deallocate(block);
+    session_->trained().memory().deallocate(block);
   }
   // As a norm that is logged: something is saved, and nothing runs backward.
   void logSomething() {
     const StepStart start = session_->beginStep();
-    session_->releaseLog(start.log);
+    session_->course().releaseLog(start.log);
     StepSummary summary;
     summary.opened = start.opened;
     session_->endStep(std::move(summary));
@@ -38,14 +38,14 @@ class SessionVerdictTest : public test::ControlledSession {
 TEST_F(SessionVerdictTest, AForwardPassAloneSettlesNoBase) {
   Session& session = begin(kBudget);
   stepOver();
-  void* kept = session.memory().allocate(4 * kMib, allocator::Stream::kDefault);
+  void* kept = session.trained().memory().allocate(4 * kMib, allocator::Stream::kDefault);
   for (int i = 0; i < 4; ++i) logSomething();
-  EXPECT_FALSE(session.stopRequested());
+  EXPECT_FALSE(isRefused());
   stepOver();
-  EXPECT_FALSE(session.stopRequested());
+  EXPECT_FALSE(isRefused());
   logSomething();
-  EXPECT_TRUE(session.stopRequested());
-  session.memory().deallocate(kept);
+  EXPECT_TRUE(isRefused());
+  session.trained().memory().deallocate(kept);
 }
 
 // Another thread that only looks on begins one while the step that went over is the last that
@@ -54,9 +54,9 @@ TEST_F(SessionVerdictTest, WhoOnlyLooksOnSettlesNoBase) {
   Session& session = begin(kBudget);
   stepOver();
   session.beginStep(false);
-  EXPECT_FALSE(session.stopRequested());
+  EXPECT_FALSE(isRefused());
   session.beginStep();
-  EXPECT_TRUE(session.stopRequested());
+  EXPECT_TRUE(isRefused());
 }
 
 // Another thread runs forward for ever and lets go of all but its last results. So the first step
@@ -72,19 +72,19 @@ TEST_F(SessionVerdictTest, BesideAForwardPassForEverTheFourthStepIsRefused) {
   std::vector<void*> kept;
   for (int i = 1; i <= 3; ++i) {
     const StepStart start = session.beginStep();
-    EXPECT_FALSE(session.stopRequested()) << i;
+    EXPECT_FALSE(isRefused()) << i;
     EXPECT_EQ(start.log != nullptr, i > 1) << i;
     void* block = allocateOver(kBudget);
     ASSERT_NE(block, nullptr);
     end(start, /*recorded=*/i > 1);
-    session.memory().deallocate(block);
-    kept.push_back(session.memory().allocate(4 * kMib, allocator::Stream::kDefault));
+    session.trained().memory().deallocate(block);
+    kept.push_back(session.trained().memory().allocate(4 * kMib, allocator::Stream::kDefault));
   }
   session.beginStep();
-  ASSERT_TRUE(session.stopRequested());
-  const std::string text = session.raiseStop();  // 8 MiB were kept beside the 16 of the third
+  ASSERT_TRUE(isRefused());
+  const std::string text = raiseRefusal();  // 8 MiB were kept beside the 16 of the third
   EXPECT_NE(text.find("needs 24.0 MiB"), std::string::npos) << text;
-  for (void* block : kept) session.memory().deallocate(block);
+  for (void* block : kept) session.trained().memory().deallocate(block);
 }
 
 // 4 MiB are kept from the first step on, and the second one takes 32 more while another thread's is
@@ -93,15 +93,15 @@ TEST_F(SessionVerdictTest, AStepThatWasNotRecordedIsNeededToo) {
   needLittle();
   Session& session = begin(kBudget);
   stepOver();
-  void* kept = session.memory().allocate(4 * kMib, allocator::Stream::kDefault);
+  void* kept = session.trained().memory().allocate(4 * kMib, allocator::Stream::kDefault);
   const StepStart start = session.beginStep();
-  session.memory().deallocate(allocateOver(2 * kBudget));
+  session.trained().memory().deallocate(allocateOver(2 * kBudget));
   end(start, false);
   session.beginStep();
-  ASSERT_TRUE(session.stopRequested());
-  const std::string text = session.raiseStop();
+  ASSERT_TRUE(isRefused());
+  const std::string text = raiseRefusal();
   EXPECT_NE(text.find("needs 36.0 MiB"), std::string::npos) << text;
-  session.memory().deallocate(kept);
+  session.trained().memory().deallocate(kept);
 }
 
 // 4 MiB are live when the first step begins, which takes 16 more, and gone when the second one
@@ -112,18 +112,18 @@ TEST_F(SessionVerdictTest, EachSearchForTheBudgetIsToldByALine) {
   config_.log_level = "info";
   testing::internal::CaptureStderr();
   Session& session = begin(kBudget);
-  void* kept = session.memory().allocate(4 * kMib, allocator::Stream::kDefault);
+  void* kept = session.trained().memory().allocate(4 * kMib, allocator::Stream::kDefault);
   stepOver();
-  session.memory().deallocate(kept);
+  session.trained().memory().deallocate(kept);
   step();
   const StepStart start = session.beginStep();
-  EXPECT_FALSE(session.stopRequested());
-  void* block = session.memory().allocate(10 * kMib, allocator::Stream::kDefault);
+  EXPECT_FALSE(isRefused());
+  void* block = session.trained().memory().allocate(10 * kMib, allocator::Stream::kDefault);
   end(start);
-  session.memory().deallocate(block);
-  EXPECT_FALSE(session.stopRequested());
+  session.trained().memory().deallocate(block);
+  EXPECT_FALSE(isRefused());
   session.beginStep();
-  EXPECT_TRUE(session.stopRequested());
+  EXPECT_TRUE(isRefused());
   const std::string said = testing::internal::GetCapturedStderr();
   const std::string granted = ": training goes on over the budget for at most 3 more steps";
   for (const char* line :
@@ -132,7 +132,7 @@ TEST_F(SessionVerdictTest, EachSearchForTheBudgetIsToldByALine) {
     EXPECT_NE(said.find(line + granted), std::string::npos) << said;
   EXPECT_NE(said.find("[EB72]"), std::string::npos) << said;
   EXPECT_EQ(said.find(granted, said.find(granted, said.find(granted) + 1) + 1), std::string::npos);
-  const std::string text = session.raiseStop();
+  const std::string text = raiseRefusal();
   EXPECT_NE(text.find("needs 20.0 MiB"), std::string::npos) << text;
 }
 
@@ -140,13 +140,13 @@ TEST_F(SessionVerdictTest, AnotherBudgetLiftsARefusalThatWasMet) {
   Session& session = begin(kBudget);
   stepOver();
   stepOver();
-  ASSERT_TRUE(session.stopRequested());  // its base is that of the first one: nothing
-  EXPECT_NE(session.raiseStop().find("it is too small for this program"), std::string::npos);
+  ASSERT_TRUE(isRefused());  // its base is that of the first one: nothing
+  EXPECT_NE(raiseRefusal().find("it is too small for this program"), std::string::npos);
   const std::int64_t enough = 4 * plain_bytes_ + (std::int64_t{1} << 30);
   ASSERT_EQ(post("/v1/budget", {{"budget", enough}}).status, 200);
   step();
-  EXPECT_EQ(session.budget(), enough);
-  EXPECT_FALSE(session.stopRequested());
+  EXPECT_EQ(session.trained().budgetBytes(), enough);
+  EXPECT_FALSE(isRefused());
 }
 
 // Behind a hint an evaluation is no step's: it takes 16 MiB, and is known by the need alone.
@@ -154,10 +154,10 @@ TEST_F(SessionVerdictTest, WhatGoesOverBetweenTwoStepsIsNeeded) {
   needLittle();
   Session& session = begin(kBudget);
   step();
-  session.memory().deallocate(allocateOver(kBudget));
-  for (int i = 0; i < 3 && !session.stopRequested(); ++i) step();
-  ASSERT_TRUE(session.stopRequested());
-  const std::string text = session.raiseStop();
+  session.trained().memory().deallocate(allocateOver(kBudget));
+  for (int i = 0; i < 3 && !isRefused(); ++i) step();
+  ASSERT_TRUE(isRefused());
+  const std::string text = raiseRefusal();
   EXPECT_NE(text.find("needs 16.0 MiB"), std::string::npos) << text;
 }
 
@@ -166,13 +166,13 @@ TEST_F(SessionVerdictTest, WhatStepsHeldIsGrantedAgain) {
   trace_.base_bytes = 64 * kMib;
   Session& session = begin(kMib);
   for (int i = 0; i < 4; ++i) step();
-  ASSERT_FALSE(session.stopRequested());
+  ASSERT_FALSE(isRefused());
   for (const auto& budget : {nlohmann::json("none"), nlohmann::json(kMib)}) {
     const test::Answered answered = post("/v1/budget", {{"budget", budget}});
     EXPECT_EQ(answered.status, 200) << answered.body;
     step();
   }
-  EXPECT_EQ(session.budget(), kMib);
+  EXPECT_EQ(session.trained().budgetBytes(), kMib);
   EXPECT_EQ(post("/v1/budget", {{"budget", kMib - 1}}).status, 409);
 }
 
@@ -182,12 +182,12 @@ TEST_F(SessionVerdictTest, InPassThroughTheBudgetStopsNothing) {
   Session& session = begin(kBudget);
   for (int i = 0; i < 4; ++i) step();
   EXPECT_EQ(allocateOver(kBudget), nullptr);  // it is possible: it is kept
-  const std::int64_t before = session.memory().statistics().budget_violations;
-  session.disable("a test");
+  const std::int64_t before = session.trained().memory().statistics().budget_violations;
+  session.drops().disable("a test");
   void* block = allocateOver(kBudget);
   EXPECT_NE(block, nullptr);
-  EXPECT_GT(session.memory().statistics().budget_violations, before);
-  session.memory().deallocate(block);
+  EXPECT_GT(session.trained().memory().statistics().budget_violations, before);
+  session.trained().memory().deallocate(block);
 }
 
 // What is ours and must not fail: for as long as it takes.
@@ -196,17 +196,17 @@ TEST_F(SessionVerdictTest, OurOwnCopiesMayGoOverTheBudget) {
   Session& session = begin(kBudget);
   for (int i = 0; i < 4; ++i) step();
   {
-    const TrainedMemory::OverBudget over(session.memory());
+    const TrainedMemory::OverBudget over(session.trained().memory());
     void* block = allocateOver(kBudget);
     EXPECT_NE(block, nullptr);
-    session.memory().deallocate(block);
+    session.trained().memory().deallocate(block);
   }
   EXPECT_EQ(allocateOver(kBudget), nullptr);
   {  // a limit that another thread has set meanwhile stays
-    const TrainedMemory::OverBudget over(session.memory());
-    session.memory().limitOverrun(kMib);
+    const TrainedMemory::OverBudget over(session.trained().memory());
+    session.trained().memory().limitOverrun(kMib);
   }
-  EXPECT_EQ(session.memory().overrunLimitBytes(), kMib);
+  EXPECT_EQ(session.trained().memory().overrunLimitBytes(), kMib);
 }
 
 }  // namespace

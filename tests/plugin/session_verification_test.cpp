@@ -25,10 +25,12 @@ class SessionVerificationTest : public test::ControlledSession {
   // A plan in force that no step has verified. It replays: the budget lacks half of what is saved.
   std::shared_ptr<const Plan> planned() {
     begin();
-    session_->trainOn(session_->memory(), session_->spills(), [this](const std::string& size) {
-      if (while_locked_) while_locked_();
-      session_->memory().setBudget(size.empty() ? allocator::kUnlimited : std::stoll(size));
-    });
+    session_->trainOn(session_->trained().memory(), session_->trained().spills(),
+                      [this](const std::string& size) {
+                        if (while_locked_) while_locked_();
+                        session_->trained().memory().setBudget(size.empty() ? allocator::kUnlimited
+                                                                            : std::stoll(size));
+                      });
     for (int i = 0; i < 3; ++i) step();
     return askForPlan();
   }
@@ -67,7 +69,7 @@ TEST_F(SessionVerificationTest, AWholeOneMakesItsPlanTrusted) {
   const auto plan = planned();
   ASSERT_NE(plan, nullptr);
   EXPECT_FALSE(plan->trusted);
-  session_->verified(*plan, true);
+  session_->verifications().verified(*plan, true);
   EXPECT_TRUE(plan->trusted);
   EXPECT_EQ(session_->replayTrust().verificationSteps(), 1);
   EXPECT_EQ(step(), plan);
@@ -82,11 +84,11 @@ TEST_F(SessionVerificationTest, ThreePartialOnesMakeAnotherPlan) {
   const auto plan = planned();
   ASSERT_NE(plan, nullptr);
   for (int i = 0; i < 2; ++i) {
-    session_->verified(*plan, false);
+    session_->verifications().verified(*plan, false);
     EXPECT_FALSE(plan->trusted);
     EXPECT_EQ(step(), plan);
   }
-  session_->verified(*plan, false);
+  session_->verifications().verified(*plan, false);
   EXPECT_FALSE(plan->trusted);
   EXPECT_EQ(session_->replayTrust().verificationSteps(), 3);
   EXPECT_EQ(step(), nullptr);
@@ -100,7 +102,7 @@ TEST_F(SessionVerificationTest, KeepsWithinABudgetThatWasAskedFor) {
   ASSERT_NE(planned(), nullptr);
   for (int i = 0; i < 5; ++i) step();
   EXPECT_TRUE(session_->budgets().verdict().decided(session_->guard().hold()));
-  EXPECT_TRUE(session_->verifiesWithinBudget());
+  EXPECT_TRUE(session_->verifications().keepsWithinBudget());
 }
 
 TEST_F(SessionVerificationTest, APlanThatReplaysARejectedOpGoes) {
@@ -109,7 +111,7 @@ TEST_F(SessionVerificationTest, APlanThatReplaysARejectedOpGoes) {
   const std::size_t op = firstReplayOf(*plan);
   reject(*plan, op);
   EXPECT_EQ(step(), nullptr);
-  session_->verified(*plan, true);  // another thread's step, which began on it
+  session_->verifications().verified(*plan, true);  // another thread's step, which began on it
   EXPECT_FALSE(plan->trusted);
   const auto next = awaitPlan();
   EXPECT_FALSE(next->replayed[op]);
@@ -132,7 +134,7 @@ TEST_F(SessionVerificationTest, WhatWasRejectedMeanwhileIsNotTrusted) {
     while (!session_->replayTrust().rejects(*plan)) std::this_thread::yield();
   };
   const StepStart start = session_->beginStep();
-  session_->verified(*plan, true);
+  session_->verifications().verified(*plan, true);
   EXPECT_FALSE(plan->trusted);
   ASSERT_TRUE(other.joinable());
   other.join();

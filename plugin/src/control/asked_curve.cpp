@@ -20,7 +20,7 @@ AskedCurve::AskedCurve(Session& session, const ProgramNeeds& needs)
                .replay_ahead = false,
                .planning_time = session.config().planning_time * kPointPercent / 100,
                .work = session.config().planning_work,
-               .cancelled = &session.ends()},
+               .cancelled = &session.life().ends},
               [](const std::string&) {}) {}
 
 // One that is computed goes on, whatever is recorded meanwhile, and is shown before another begins:

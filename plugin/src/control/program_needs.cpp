@@ -5,7 +5,6 @@
 #include "ebbtide/scheduler/graph_builder.hpp"
 #include "ebbtide/scheduler/simulator.hpp"
 #include "ebbtide/scheduler/spilling_floor.hpp"
-#include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -19,8 +18,8 @@ scheduler::TraceGraph leastGraphOf(const RecordedStep& step) {
 
 scheduler::Trace ProgramNeeds::planningTrace(const RecordedStep& step) const {
   scheduler::Trace trace = *step.trace;
-  trace.host = session_.hostCopies();
-  session_.replayTrust().keepRejected(trace);
+  trace.host = budget_.run().trained.hostCopies();
+  trust_.keepRejected(trace);
   return trace;
 }
 
@@ -34,21 +33,21 @@ ProgramChange ProgramNeeds::of(RecordedStep step, std::optional<Bytes> budget) c
       scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
   if (!budget) return program;
   const Bytes floor = scheduler::spillingFloor(leastGraphOf(program.step).graph).bytes;
-  const auto held = session_.guard().hold();
-  const Bytes grown = session_.budgets().verdict().grown().since(held, trace.base_bytes);
+  const auto held = budget_.run().guard.hold();
+  const Bytes grown = budget_.verdict().grown().since(held, trace.base_bytes);
   program.base_bytes = trace.base_bytes + grown;
-  program.needed_bytes = floor + grown + session_.trained().unplannedBytes();
+  program.needed_bytes = floor + grown + budget_.run().trained.unplannedBytes();
   return program;
 }
 
 std::int64_t ProgramNeeds::smallestBudgetOf(const std::vector<ProgramChange>& programs) const {
-  BudgetVerdict& verdict = session_.budgets().verdict();
+  BudgetVerdict& verdict = budget_.verdict();
   for (const ProgramChange& program : programs) {
     if (program.needed_bytes <= verdict.floorBytes()) continue;
     const scheduler::Trace& trace = *program.step.trace;
     const scheduler::TraceGraph graph = leastGraphOf(program.step);
     const scheduler::SpillingFloor floor = scheduler::spillingFloor(graph.graph);
-    const auto held = session_.guard().hold();
+    const auto held = budget_.run().guard.hold();
     verdict.noteNeed(held, {.trace = trace,
                             .graph = graph,
                             .floor = floor,
@@ -56,7 +55,7 @@ std::int64_t ProgramNeeds::smallestBudgetOf(const std::vector<ProgramChange>& pr
                             .alone = program.step.alone,
                             .base_bytes = program.base_bytes});
   }
-  const auto held = session_.guard().hold();
+  const auto held = budget_.run().guard.hold();
   return verdict.told().smallestBytes();
 }
 

@@ -11,11 +11,11 @@
 
 #include "ebbtide/scheduler/trace.hpp"
 #include "plan/plan.hpp"
+#include "runtime/budget_controller.hpp"
 #include "runtime/recorded_steps.hpp"
+#include "verify/replay_trust.hpp"
 
 namespace ebbtide::plugin {
-
-class Session;
 
 struct ProgramChange {  // of one program, under another budget
   RecordedStep step;
@@ -32,8 +32,9 @@ class ProgramNeeds {
  public:
   using Bytes = std::int64_t;
 
-  // The session must outlive it.
-  explicit ProgramNeeds(Session& session) : session_(session) {}
+  // Both must outlive it, and are not used before they are made.
+  ProgramNeeds(BudgetController& budget, const ReplayTrust& trust)
+      : budget_(budget), trust_(trust) {}
 
   // Of what may be planned with, as it is now.
   scheduler::Trace planningTrace(const RecordedStep& step) const;
@@ -43,7 +44,8 @@ class ProgramNeeds {
   Bytes smallestBudgetOf(const std::vector<ProgramChange>& programs) const;
 
  private:
-  Session& session_;
+  BudgetController& budget_;
+  const ReplayTrust& trust_;
 };
 
 }  // namespace ebbtide::plugin

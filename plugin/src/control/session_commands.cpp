@@ -103,7 +103,7 @@ void SessionControl::planLater(std::function<void()> command, const Answer& answ
     if (!why) commands_.push_back(std::move(command));
   }
   if (why) return answer(*why);
-  session_.wakePlanning();
+  session_.planning().wake();
 }
 
 // Nothing: none, or it is of what is not known.
@@ -155,7 +155,7 @@ std::optional<Response> SessionControl::overfills(const std::vector<ProgramChang
   for (const ProgramChange& program : programs) plain = std::max(plain, program.plain_peak_bytes);
   plain += memory.unplannedBytes();
   const Bytes needs = budget ? std::min(plain, *budget) : plain;
-  const std::optional<Bytes> now = session_.budget();
+  const std::optional<Bytes> now = session_.trained().budgetBytes();
   if (!now || needs <= *now) return std::nullopt;
   const Bytes there = memory.reachableBytes();
   if (needs <= there) return std::nullopt;
@@ -287,7 +287,7 @@ Response SessionControl::replan() {
   const RunView run = session_.view(held);
   if (auto why = refusal(run)) return *why;
   if (auto why = pauseRefusal(run)) return *why;
-  session_.planAllAnew(held);
+  session_.plans().planAllAnew(held);
   curve_.forget(held);
   return {.status = 202, .body = json{{"from_step", run.nextStep()}}.dump() + "\n"};
 }
@@ -307,7 +307,8 @@ void SessionControl::postPause(const Request& request, const Answer& answer) {
     const auto held = session_.guard().hold();
     resumed = resumed_;
     // Where nothing has been recorded nobody knows what a step takes.
-    if (!paused || force || !session_.budget() || session_.view(held).recorded.empty())
+    if (!paused || force || !session_.trained().budgetBytes() ||
+        session_.view(held).recorded.empty())
       done = pauseNow(held, paused);
   }
   if (done) return answer(*done);

@@ -57,6 +57,7 @@ std::string variablesJson() {
 
 SessionControl::SessionControl(Session& session)
     : session_(session),
+      needs_(session.budgets(), session.replayTrust()),
       routes_(session.routes()),
       host_(metrics::machineName()),
       variables_(variablesJson()) {
@@ -77,7 +78,7 @@ void SessionControl::addRoutes() {
     if (auto why = ofAnotherRank(request)) return *why;
     const metrics::Format format = metrics::formatFor(request.accept);
     return Response{.content_type = metrics::contentTypeOf(format),
-                    .body = session_.exported().render(format)};
+                    .body = session_.outputs().metrics.render(format)};
   });
   routes_.get("/v1/status", view(&SessionControl::status));
   routes_.get("/v1/plan", view(&SessionControl::plan));
@@ -95,7 +96,7 @@ void SessionControl::addRoutes() {
   routes_.post("/v1/pause", [this](const Request& request, const Answer& answer) {
     postPause(request, answer);
   });
-  addTraceRoutes(routes_, session_.runTrace(), session_.snapshots(),
+  addTraceRoutes(routes_, session_.outputs().trace, session_.outputs().snapshots,
                  [this](const Request& request) { return ofAnotherRank(request); });
 }
 
@@ -122,7 +123,7 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
     std::string unread;
     if (!config.token_file.empty())
       tcp.token = metrics::BearerToken::read(config.token_file, unread);
-    if (!unread.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
+    if (!unread.empty()) session_.lines().warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
     options.tcp = std::move(tcp);
     options.node = metrics::NodeOptions{.folder = socket.jobFolder(),
                                         .job_id = socket.jobId(),
@@ -167,7 +168,7 @@ void SessionControl::close() {
 }
 
 std::optional<Response> SessionControl::gone() const {
-  if (Session::inChild())
+  if (RunLife::inChild())
     return errorResponse(refusals::kForked,
                          "this is a forked process, in which nothing trains by a plan");
   return std::nullopt;
@@ -218,7 +219,7 @@ void SessionControl::work() noexcept try {
   }
 } catch (const std::exception& error) {  // who asked is told by its answer's end
   try {
-    session_.warn(std::string("what was asked of this rank failed: ") + error.what());
+    session_.lines().warn(std::string("what was asked of this rank failed: ") + error.what());
   } catch (const std::exception&) {
     // Out of memory, and for this too.
   }

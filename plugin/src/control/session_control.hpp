@@ -97,7 +97,7 @@ class SessionControl final : public RunControl {
   void takePlan(const Held& held, const ProgramChange& program);
 
   Session& session_;
-  const ProgramNeeds needs_{session_};
+  const ProgramNeeds needs_;
   AskedCurve curve_{session_, needs_};
   metrics::Routes& routes_;             // the session's
   const std::string host_, variables_;  // this machine; JSON, as they were when it began

@@ -44,13 +44,13 @@ Response SessionControl::status() {
                  .stages = {}};
   status.stops_on_infeasible = config.on_infeasible == OnInfeasible::kStop;
   // atomics, all that is read of it
-  allocator::BudgetTracker& tracker = session_.memory().budgetTracker();
-  status.totals.executor = session_.counters().totals();
+  allocator::BudgetTracker& tracker = session_.trained().memory().budgetTracker();
+  status.totals.executor = session_.outputs().counters.totals();
   status.memory.allocated_bytes = tracker.liveBytes();
   status.memory.mapped_bytes = tracker.mappedBytes();
   status.memory.margin_bytes = tracker.marginBytes();
   status.totals.budget_violations = tracker.overruns();
-  status.memory.budget_bytes = session_.budget();
+  status.memory.budget_bytes = session_.trained().budgetBytes();
   status.smallest_feasible_budget_bytes = session_.budgets().verdict().told().smallestBytes();
   const RunView run = viewNow();
   status.rank.stages = run.stages;
@@ -105,7 +105,7 @@ Response SessionControl::plan() {
       wakes = !drawn && !std::exchange(draw_plain_, true);
     }
   }
-  if (wakes) session_.wakePlanning();
+  if (wakes) session_.planning().wake();
   return {.body = planJson(view)};
 }
 
@@ -147,7 +147,7 @@ Response SessionControl::curve() {
       shown = curve_.show(held, run);
     }
   }
-  if (shown.wakes) session_.wakePlanning();
+  if (shown.wakes) session_.planning().wake();
   for (const BudgetCurve::Point& point : shown.points) {
     points.push_back({{"budget_bytes", point.budget_bytes},
                       {"predicted_peak_bytes", point.predicted_peak_bytes},

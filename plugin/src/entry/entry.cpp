@@ -66,8 +66,8 @@ void sayIdleSettings(const ebbtide::plugin::Session& session) {
     const std::string text = variable(name);
     if (text.empty()) continue;
     for (const std::string& setting : idleAllocatorSettings(text)) {
-      session.debug(std::string(name) + ": " + setting +
-                    " has no effect, Ebbtide's allocator takes the place of PyTorch's");
+      session.lines().debug(std::string(name) + ": " + setting +
+                            " has no effect, Ebbtide's allocator takes the place of PyTorch's");
     }
     return;
   }
@@ -95,8 +95,8 @@ extern "C" __attribute__((visibility("default"))) const char* ebbtide_torch_star
     }
     Session::start(std::move(config), version, &SessionControl::makeFor);
     if (Session::current()->config().own_allocator &&
-        !installCpuAllocator(Session::current()->hostMemory())) {
-      Session::current()->warn(
+        !installCpuAllocator(Session::current()->trained().host())) {
+      Session::current()->lines().warn(
           "this torch has another standard allocator than is known here: what torch.UntypedStorage "
           "and copy.deepcopy allocate is not counted");
     }
@@ -127,13 +127,13 @@ extern "C" __attribute__((visibility("default"))) void ebbtide_leave_by(void (*l
 
 extern "C" __attribute__((visibility("default"))) void ebbtide_torch_finish() {
   using namespace ebbtide::plugin;
-  if (Session::current() == nullptr || Session::inChild()) return;
+  if (Session::current() == nullptr || RunLife::inChild()) return;
   try {
     endThreadStep();
     if (const auto over = gpuOverrun())
       Session::current()->sayExceededUntrained(over->budget_bytes, over->peak_bytes);
     Session::current()->shutdown();
   } catch (const std::exception& error) {
-    Session::current()->disable(messageOf(error));
+    Session::current()->drops().disable(messageOf(error));
   }
 }

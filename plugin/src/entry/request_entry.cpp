@@ -19,6 +19,7 @@ namespace {
 
 using ebbtide::metrics::Request;
 using ebbtide::metrics::Response;
+using ebbtide::plugin::RunLife;
 using ebbtide::plugin::Session;
 namespace refusals = ebbtide::metrics::refusals;
 
@@ -56,11 +57,11 @@ std::optional<std::string> namedPath(const Request& request) {
 
 Response respond(Request request) try {
   Session* const session = Session::current();
-  if (session == nullptr || Session::inChild())
+  if (session == nullptr || RunLife::inChild())
     return ebbtide::metrics::errorResponse(refusals::kForked,
                                            "Ebbtide is not active in a forked child");
   if (const auto path = namedPath(request))
-    return ebbtide::plugin::startSnapshot(session->snapshots(), *path);
+    return ebbtide::plugin::startSnapshot(session->outputs().snapshots, *path);
   return answerFrom(session->routes(), std::move(request));
 } catch (const std::exception& error) {
   return ebbtide::metrics::errorResponse(refusals::kFailed, error.what());
@@ -90,5 +91,5 @@ extern "C" __attribute__((visibility("default"))) void ebbtide_free(char* text) 
 
 // Of a child that has just been forked: nothing of it is managed, whatever it does.
 extern "C" __attribute__((visibility("default"))) bool ebbtide_inert() {
-  return Session::current() == nullptr || Session::inChild();
+  return Session::current() == nullptr || RunLife::inChild();
 }

@@ -36,7 +36,7 @@ c10::Storage BackwardRunner::restore(UseId use) {
 
 c10::Storage BackwardRunner::unpack(UseId use) {
   noteBackward();
-  if (phases_.finished()) session_.lateBackwards().note(phases_.finishedByHint());
+  if (phases_.finished()) events_.noteLateBackward(phases_.finishedByHint());
   if (!device_.contents.onHost()) {
     const StepLock::Freeing lock(lock_);
     values_.dropLate(lock, follower_.offPlan());
@@ -125,7 +125,7 @@ bool BackwardRunner::runSteps(const std::vector<Step>& steps) {
     std::optional<allocator::ReclaimingResource::WithinBudget> within;
     if (follower_.verifies()) {
       trial.emplace();
-      if (session_.verifiesWithinBudget()) within.emplace();
+      if (verifications_.keepsWithinBudget()) within.emplace();
     }
     try {
       if (steps[i].kind == Step::Kind::kFetch) {
@@ -180,7 +180,7 @@ void BackwardRunner::runAhead() try {
   while (!follower_.offPlan()) {  // of a row with several receives
     const Plan::Wait* const wait = follower_.cursor().reached();
     if (wait == nullptr || !canRun(wait->prelude)) return;
-    const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kAhead);
+    const TracedScope traced(trace_, TracedSpan::Kind::kAhead);
     const auto start = Clock::now();
     const LaneScope lane(device_.lanes, lane_);
     finishEvent();
@@ -189,7 +189,7 @@ void BackwardRunner::runAhead() try {
     std::int64_t replays = 0;
     for (const scheduler::Step& step : wait->prelude)
       replays += step.kind == scheduler::Step::Kind::kRun ? 1 : 0;
-    session_.counters().addReplaysAhead(replays, nanosecondsSince(start));
+    counters_.addReplaysAhead(replays, nanosecondsSince(start));
   }
 } catch (const std::exception& error) {
   // Where a saved tensor needs what was not restored, that says why.
@@ -223,7 +223,7 @@ void BackwardRunner::finishLastEvent() noexcept try {
   const LaneScope lane(device_.lanes, lane_);
   finishEvent();
 } catch (const std::exception& error) {
-  session_.debug(std::string("values stay until their step ends: ") + error.what());
+  lines_.debug(std::string("values stay until their step ends: ") + error.what());
 }
 
 // And the replays and fetches before it, unless that is the present one.
@@ -252,7 +252,7 @@ bool BackwardRunner::notesReceives() const noexcept {
 }
 
 void BackwardRunner::noteBackward() noexcept {
-  if (phases_.noteBackward()) session_.noteBackwardBegins();
+  if (phases_.noteBackward()) events_.noteBackwardBegins();
 }
 
 void BackwardRunner::noteBackwardNode(const char* name) {

@@ -57,7 +57,11 @@ class BackwardRunner {
   Retention& retention_;
   PlanDrops& drops_;
   Restorer& restorer_;
-  Session& session_ = step_.session;
+  StepEvents& events_ = step_.run.events;
+  Verifications& verifications_ = step_.run.verifications;
+  ExecutorCounters& counters_ = step_.run.counters;
+  RunTrace& trace_ = step_.run.trace;
+  const RunLines& lines_ = step_.run.lines;
   const TrainingDevice& device_ = step_.device;
   const DeviceLanes::Lane lane_ = step_.lane;
   const std::shared_ptr<EventLog>& log_ = step_.log;

@@ -34,14 +34,14 @@ bool contains(const std::vector<T>& list, T wanted) {
 // Until the budget suffices. Under a plan, and in its verification step, those used last go first,
 // to the spill file.
 std::int64_t Evictor::evict(std::int64_t need_bytes) noexcept try {
-  if (session_.keepsEverything() || !session_.mayGiveUp()) return 0;
+  if (allowed_.keepsEverything() || !allowed_.mayGiveUp()) return 0;
   if (device_.lanes.capture() != DeviceLanes::Capture::kNone) return 0;
   const LaneScope lane(device_.lanes, lane_);
   const EvictionTime timed;
-  session_.notePressure();
+  allowed_.notePressure();
   const bool by_cost = computesAgain();
-  if (by_cost) spill_bytes_per_second_ = session_.hostCopies().bytes_per_second;
-  bool spills = !session_.hostRefuses();
+  if (by_cost) spill_bytes_per_second_ = trained_.hostCopies().bytes_per_second;
+  bool spills = !trained_.hostRefuses();
   std::int64_t freed = evict(need_bytes, by_cost, spills);
   if (spills || !by_cost || freed >= need_bytes) return freed;
   spill_bytes_per_second_ = 0;  // what was cheaper to spill may still be computed again
@@ -89,8 +89,8 @@ std::vector<Evictor::Victim> Evictor::victims() {
     evictable_bytes += value.bytes;
     found.push_back({computesAgain() ? lowestScore(lock, id, value) : static_cast<double>(id), id});
   }
-  session_.evictionCosts().noteUnevictable(session_.memory().statistics().allocated_bytes -
-                                           evictable_bytes);
+  allowed_.costs().noteUnevictable(trained_.memory().statistics().allocated_bytes -
+                                   evictable_bytes);
   return found;
 }
 
@@ -107,7 +107,7 @@ double Evictor::spillNs(std::int64_t bytes) const {
 }
 
 double Evictor::lowestScore(const StepLock::Held&, ValueId id, const RunValue& value) {
-  const EvictionCosts& costs = session_.evictionCosts();
+  const EvictionCosts& costs = allowed_.costs();
   double cost = spillNs(value.bytes);
   if (follower_.values().unplanned(id) && value.producer != kNone && ops_[value.producer].record) {
     const auto again = static_cast<double>(ops_[value.producer].time.nanoseconds());
@@ -119,7 +119,7 @@ double Evictor::lowestScore(const StepLock::Held&, ValueId id, const RunValue& v
 double Evictor::exactScore(ValueId id) {
   const StepLock::Freeing lock(lock_);
   const RunValue& value = values_[id];
-  const EvictionCosts& costs = session_.evictionCosts();
+  const EvictionCosts& costs = allowed_.costs();
   const auto chain = cheapChainOf(lock, id);
   const double cost =
       chain ? chain->duration_ns + costs.checksumsNs(value.bytes) : spillNs(value.bytes);
@@ -171,19 +171,19 @@ std::int64_t Evictor::spill(ValueId id) {
     values_.logLastReference(lock, id);
     victim = value.stored.held();  // stays readable for others while it is written
   }
-  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr,
+  const TracedScope traced(trace_, TracedSpan::Kind::kSpill, nullptr,
                            static_cast<std::int64_t>(victim.nbytes()));
-  const auto slot = session_.spills().write(
-      victim.data(), static_cast<std::int64_t>(victim.nbytes()), SpillTarget::Afterwards::kFreed);
+  const auto slot = spills_.write(victim.data(), static_cast<std::int64_t>(victim.nbytes()),
+                                  SpillTarget::Afterwards::kFreed);
   if (!slot) {
     // Pinned memory may be full, or out of reach in a capture, for a moment.
-    if (device_.contents.onHost()) session_.noteSpillFailed();
+    if (device_.contents.onHost()) outage_.begin();
     return -1;
   }
   const StepLock::Freeing lock(lock_);
   RunValue& value = values_.at(lock, id);
   if (value.stored.held().use_count() != 2) {  // taken up meanwhile
-    session_.spills().release(*slot);
+    spills_.release(*slot);
     return 0;
   }
   values_.endGuard(lock, value);  // nobody else can free the block
@@ -192,7 +192,7 @@ std::int64_t Evictor::spill(ValueId id) {
   value.stored.addSlot(*slot);
   value.stored.take();
   lock.giveUp(std::move(victim));  // the last one
-  session_.counters().addSpill(value.bytes);
+  counters_.addSpill(value.bytes);
   return value.bytes;
 }
 
@@ -225,13 +225,13 @@ std::int64_t Evictor::dropOnline(ValueId id) {
   values_.logLastReference(lock, id);
   value.stored.take();
   lock.giveUp(std::move(victim));
-  session_.counters().addOnlineDrop(value.bytes);
+  counters_.addOnlineDrop(value.bytes);
   return value.bytes;
 }
 
 bool Evictor::mayRunAgain(const StepLock::Held&, const RunOp& op) const {
   return op.record && op.finished && op.kept_because == nullptr &&
-         op.info->repeats_because != nullptr && !session_.replayTrust().hasRejected(op.info->name);
+         op.info->repeats_because != nullptr && !trust_.hasRejected(op.info->name);
 }
 
 // Nothing when it cannot be computed again, or not within the bounds.
@@ -247,7 +247,7 @@ std::optional<Evictor::Chain> Evictor::chainOf(const StepLock::Freeing& lock, Va
   if (stored.replaced() ? !value.checksum() : !value.intact()) return std::nullopt;
   if (value.readers() > 0) return std::nullopt;  // their chains would grow
   Chain chain;
-  chain.most_bytes = value.bytes + session_.transientBytes();
+  chain.most_bytes = value.bytes + allowed_.transientBytes();
   if (!extend(lock, chain, id)) return std::nullopt;
   return chain;
 }
@@ -256,7 +256,7 @@ std::optional<Evictor::Chain> Evictor::chainOf(const StepLock::Freeing& lock, Va
 std::optional<Evictor::Chain> Evictor::cheapChainOf(const StepLock::Freeing& lock, ValueId id) {
   auto chain = chainOf(lock, id);
   if (!chain) return std::nullopt;
-  const EvictionCosts& costs = session_.evictionCosts();
+  const EvictionCosts& costs = allowed_.costs();
   const std::int64_t bytes = values_[id].bytes;
   if (chain->duration_ns + costs.checksumsNs(bytes) >= spillNs(bytes)) return std::nullopt;
   return chain;

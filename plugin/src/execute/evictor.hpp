@@ -79,7 +79,13 @@ class Evictor {
 
   StepParts& step_;
   Retention& retention_;
-  Session& session_ = step_.session;
+  DropsAllowed& allowed_ = step_.run.drops;
+  HostOutage& outage_ = step_.run.outage;
+  ReplayTrust& trust_ = step_.run.trust;
+  TrainedMemory& trained_ = step_.run.trained;
+  SpillTarget& spills_ = step_.run.spills;
+  ExecutorCounters& counters_ = step_.run.counters;
+  RunTrace& trace_ = step_.run.trace;
   const TrainingDevice& device_ = step_.device;
   const DeviceLanes::Lane lane_ = step_.lane;
   PlanFollower& follower_ = step_.follower;

@@ -115,7 +115,7 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
   op.info = &info;
   op.signature = op.aligned_signature = info.hash;
   op.updates_statistics = info.updatesStatistics(inputs);
-  op.filled = session_.replayTrust().leavesUnwritten(info.name);
+  op.filled = trust_.leavesUnwritten(info.name);
   if (info.never_replay) op.kept_because = kNeverReplayed;
   op.inputs.reserve(inputs.size());
   if (info.may_differ_on_gpu && !device_.contents.onHost()) op.kept_because = kInNoOrder;
@@ -123,7 +123,7 @@ OpId OpRecorder::beginOp(const OpInfo& info, c10::ArrayRef<const c10::IValue> in
     hashInput(op, argument, element, tensor);
   });
   if (id == 0 && saved_.count() == 0) {  // nothing has been dropped yet
-    auto its_plan = session_.planFor(op.signature, trains_);
+    auto its_plan = events_.planFor(op.signature, trains_);
     if (its_plan != follower_.plan()) switchPlan(std::move(its_plan));
   }
   const Plan* plan = follower_.plan().get();
@@ -182,7 +182,7 @@ void OpRecorder::endOp(OpId id, c10::ArrayRef<const c10::IValue> outputs,
 void OpRecorder::switchPlan(std::shared_ptr<const Plan> plan) {
   const StepLock::Freeing lock(lock_);
   follower_.follow(std::move(plan));
-  if (log_) session_.noteStepPlan(follower_.plan());
+  if (log_) events_.noteStepPlan(follower_.plan());
   for (ValueId source = 0; source < values_.next(); ++source) {
     follower_.values().add(true);
     const c10::Storage present = values_[source].stored.storage();
@@ -230,7 +230,7 @@ void OpRecorder::noteInserted(RunOp& op, OpId id) {
   const auto inserted = follower_.noteInserted();
   if (inserted == PlanFollower::Inserted::kTooMany) return retention_.leavePlan(lock, what);
   if (inserted == PlanFollower::Inserted::kFirst)
-    session_.debug("not in the plan, which goes on after it: " + what);
+    lines_.debug("not in the plan, which goes on after it: " + what);
 }
 
 // It made no values: what it read, or saved, it did as part of the program around it.

@@ -50,7 +50,9 @@ class OpRecorder {
   ValueRecorder& recorder_;
   PlanDrops& drops_;
   const bool trains_;
-  Session& session_ = step_.session;
+  StepEvents& events_ = step_.run.events;
+  ReplayTrust& trust_ = step_.run.trust;
+  const RunLines& lines_ = step_.run.lines;
   const TrainingDevice& device_ = step_.device;
   const std::shared_ptr<EventLog>& log_ = step_.log;
   const bool keeps_op_records_ = step_.keeps_op_records;

@@ -68,7 +68,7 @@ void PlanDrops::drop(const StepLock::Freeing& lock, ValueId id) {
 // Is it to come from an op that turned out not to repeat, since the plan was made?
 bool PlanDrops::losesItsOp(const StepLock::Held&, ValueId id, const RunValue& value) const {
   return value.stored.held() && value.producer != kNone && follower_.values().fetchesOf(id) == 0 &&
-         session_.replayTrust().distrusts(ops_[value.producer].info->name);
+         trust_.distrusts(ops_[value.producer].info->name);
 }
 
 // Before a drop after which the plan wants the value again. Without the lock: it allocates.
@@ -109,7 +109,7 @@ void PlanDrops::makeCopy(ValueId id) {
 }
 
 void PlanDrops::encode(RunValue& value, ValueId planned, const c10::Storage& present) {
-  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kEncode, nullptr, value.bytes);
+  const TracedScope traced(trace_, TracedSpan::Kind::kEncode, nullptr, value.bytes);
   const auto start = Clock::now();
   c10::Storage bits;
   std::optional<BitCode> code;
@@ -128,31 +128,31 @@ void PlanDrops::encode(RunValue& value, ValueId planned, const c10::Storage& pre
   const StepLock::Freeing lock(lock_);
   value.noteCodec(follower_.plan()->codec[planned]);
   lock.giveUp(value.stored.setBits(*code, std::move(bits)));
-  session_.counters().addCode(0, nanosecondsSince(start));
+  counters_.addCode(0, nanosecondsSince(start));
 }
 
 // Where it cannot be written the value stays, and is spilled or kept as others are.
 void PlanDrops::offload(RunValue& value, const c10::Storage& present) {
-  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kSpill, nullptr, value.bytes);
+  const TracedScope traced(trace_, TracedSpan::Kind::kSpill, nullptr, value.bytes);
   const auto start = Clock::now();
   const auto bytes = static_cast<std::int64_t>(present.nbytes());
   // The value's, and this one. Who else frees it knows of no copy that is under way.
   const bool ours_alone = present.use_count() <= 2 && device_.blocks.isOurs(present);
-  const auto slot = session_.spills().write(
+  const auto slot = spills_.write(
       present.data(), bytes,
       ours_alone ? SpillTarget::Afterwards::kFreed : SpillTarget::Afterwards::kWritten);
   if (!slot) {
     // Pinned memory may be full for a moment.
-    if (device_.contents.onHost()) session_.noteSpillFailed();
+    if (device_.contents.onHost()) outage_.begin();
     return;
   }
   const StepLock::Freeing lock(lock_);
   if (value.stored.slot()) {  // meanwhile, under pressure
-    session_.spills().release(*slot);
+    spills_.release(*slot);
     return;
   }
   value.stored.addSlot(*slot);
-  session_.counters().addOffload(bytes, nanosecondsSince(start));
+  counters_.addOffload(bytes, nanosecondsSince(start));
 }
 
 // May what was fetched go, and the slot serve later passes? Not where the program wrote to it,
@@ -162,7 +162,7 @@ bool PlanDrops::isStillOnHost(const StepLock::Held&, const RunValue& value) cons
   const SpillTarget::Slot& slot = *value.stored.slot();
   if (!held) return true;  // it went before
   return held.use_count() == 1 && static_cast<std::int64_t>(held.nbytes()) == slot.bytes &&
-         session_.spills().equals(slot, held.data());
+         spills_.equals(slot, held.data());
 }
 
 }  // namespace ebbtide::plugin

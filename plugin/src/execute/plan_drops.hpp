@@ -28,7 +28,11 @@ class PlanDrops {
 
   StepParts& step_;
   Retention& retention_;
-  Session& session_ = step_.session;
+  HostOutage& outage_ = step_.run.outage;
+  ReplayTrust& trust_ = step_.run.trust;
+  SpillTarget& spills_ = step_.run.spills;
+  ExecutorCounters& counters_ = step_.run.counters;
+  RunTrace& trace_ = step_.run.trace;
   const TrainingDevice& device_ = step_.device;
   PlanFollower& follower_ = step_.follower;
   StepLock& lock_ = step_.lock;

@@ -9,6 +9,7 @@
 #include "execute/poison_scope.hpp"
 #include "execute/traced_scope.hpp"
 #include "record/replay_errors.hpp"
+#include "runtime/run_life.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -52,7 +53,7 @@ c10::Storage Restorer::materialize(ValueId id, int depth) {
 }
 
 c10::Storage Restorer::fetch(ValueId id) {
-  TORCH_CHECK(!Session::inChild(),
+  TORCH_CHECK(!RunLife::inChild(),
               withCode("ebbtide: a forked child cannot run a graph backward whose values its "
                        "parent has spilled to the host. Fork before the forward pass"));
   EventLog::OursScope ours;
@@ -66,22 +67,21 @@ c10::Storage Restorer::fetch(ValueId id) {
     TORCH_CHECK(value.stored.slot(), lostValue("value ", id, " was spilled, and is not there"));
     bytes = value.stored.slot()->bytes;  // the program may have resized it before it was spilled
   }
-  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kRestore, nullptr, bytes);
+  const TracedScope traced(trace_, TracedSpan::Kind::kRestore, nullptr, bytes);
   c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(bytes));
   const StepLock::Held lock(lock_);
   RunValue& value = *found;
   if (value.stored.held()) return value.stored.held();
   const auto& slot = value.stored.slot();
-  TORCH_CHECK(
-      slot && slot->bytes == bytes && session_.spills().read(*slot, storage.mutable_data()),
-      withCode("ebbtide: the spill file could not be read back: " + session_.spills().lastError()));
+  TORCH_CHECK(slot && slot->bytes == bytes && spills_.read(*slot, storage.mutable_data()),
+              withCode("ebbtide: the spill file could not be read back: " + spills_.lastError()));
   noteFetched(lock, id, value);
   value.stored.replace(storage);
   return storage;
 }
 
 c10::Storage Restorer::decode(RunValue& value) {
-  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kDecode, nullptr, value.bytes);
+  const TracedScope traced(trace_, TracedSpan::Kind::kDecode, nullptr, value.bytes);
   const auto start = Clock::now();
   const EventLog::OursScope ours;
   c10::Storage storage = device_.blocks.allocate(static_cast<std::size_t>(value.bytes));
@@ -95,7 +95,7 @@ c10::Storage Restorer::decode(RunValue& value) {
   const StepLock::Freeing lock(lock_);
   if (value.stored.held()) return value.stored.held();
   value.stored.replace(storage);
-  session_.counters().addCode(1, nanosecondsSince(start));
+  counters_.addCode(1, nanosecondsSince(start));
   return storage;
 }
 
@@ -111,8 +111,7 @@ void Restorer::fetchCopy(ValueId planned) {
   }
   const auto start = Clock::now();
   c10::Storage storage = materialize(id, 0);
-  if (follower_.plan()->on_host[planned])
-    session_.counters().addOffload(0, nanosecondsSince(start));
+  if (follower_.plan()->on_host[planned]) counters_.addOffload(0, nanosecondsSince(start));
   const StepLock::Freeing lock(lock_);
   RunValue& value = values_.at(lock, id);
   value.stored.hold(std::move(storage));
@@ -155,8 +154,7 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
   }
   RunOp& op = *found;
   const EventLog::OursScope ours;
-  const TracedScope traced(session_.runTrace(), TracedSpan::Kind::kRecompute,
-                           op.info->name.c_str());
+  const TracedScope traced(trace_, TracedSpan::Kind::kRecompute, op.info->name.c_str());
   const auto start = Clock::now();
   try {
     const FillPattern fill = fillOf(op);
@@ -177,9 +175,9 @@ void Restorer::replay(OpId id, int depth, const std::vector<ValueId>& given_up) 
     return;
   }
   replaying_ = kNone;
-  session_.counters().addReplay(op.info->number, nanosecondsSince(start));
+  counters_.addReplay(op.info->number, nanosecondsSince(start));
   if (op.on_plan) return;
-  session_.counters().addOnlineReplay();
+  counters_.addOnlineReplay();
   giveUpInputs(op);
 }
 
@@ -272,7 +270,7 @@ bool Restorer::endsReplay(const RunOp& op, const std::exception& error) {
   if (isOutOfMemory(error)) return true;
   // Else that of an input, which is what cannot be had.
   const bool itself = !isOurs(error);
-  if (itself) session_.replayTrust().reject(op.info->name, op.known_signature, messageOf(error));
+  if (itself) trust_.reject(op.info->name, op.known_signature, messageOf(error));
   {
     const StepLock::Freeing lock(lock_);
     const auto elsewhere = [this](const auto& output) {
@@ -313,11 +311,11 @@ void Restorer::adoptOutput(const RunOp& op, ValueId id, const at::Tensor& output
     }
   }
   if (verified) {
-    if (equal) session_.replayTrust().noteCompared(op.info->name, op.known_signature, *equal);
+    if (equal) trust_.noteCompared(op.info->name, op.known_signature, *equal);
   } else if (value.print() && !verifier_.repeats(value, replayed)) {
     // The original is gone: better no number than a wrong one.
-    session_.replayTrust().reject(op.info->name, op.known_signature, "it gave other results");
-    if (op.info->repeats_because == nullptr) session_.replayTrust().distrust(op.info->name);
+    trust_.reject(op.info->name, op.known_signature, "it gave other results");
+    if (op.info->repeats_because == nullptr) trust_.distrust(op.info->name);
     {
       const StepLock::Freeing lock(lock_);
       if (value.stored.slot() || value.stored.bits()) {  // it comes from there

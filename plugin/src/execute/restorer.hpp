@@ -61,7 +61,12 @@ class Restorer {
 
   StepParts& step_;
   Retention& retention_;
-  Session& session_ = step_.session;
+  Verifications& verifications_ = step_.run.verifications;
+  ReplayTrust& trust_ = step_.run.trust;
+  SpillTarget& spills_ = step_.run.spills;
+  ExecutorCounters& counters_ = step_.run.counters;
+  RunTrace& trace_ = step_.run.trace;
+  const RunLines& lines_ = step_.run.lines;
   const TrainingDevice& device_ = step_.device;
   PlanFollower& follower_ = step_.follower;
   StepLock& lock_ = step_.lock;

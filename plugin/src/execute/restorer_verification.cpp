@@ -28,9 +28,9 @@ void Restorer::endVerification(const std::exception& error) {
           rejected.push_back({ops_[reader].info->name, ops_[reader].known_signature});
       }
     }
-    session_.replayTrust().reject(rejected, messageOf(error));
+    trust_.reject(rejected, messageOf(error));
   } else {
-    session_.verificationFailed(*follower_.plan(), messageOf(error));
+    verifications_.failed(*follower_.plan(), messageOf(error));
   }
   retention_.leavePlan(lock, "the verification step failed: " + messageOf(error));
 }
@@ -101,7 +101,7 @@ void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Ou
   for (std::size_t i = 0; i < equal.size(); ++i) {
     if (same(i, nullptr)) continue;
     std::fill(equal.begin(), equal.end(), false);
-    return session_.replayTrust().distrust(op.info->name);
+    return trust_.distrust(op.info->name);
   }
   bool unwritten = false;
   for (std::size_t i = 0; i < equal.size(); ++i) {
@@ -113,9 +113,9 @@ void Restorer::tryKernel(const RunOp& op, OpId id, int depth, const OpRecord::Ou
     if (!same(i, original.data())) continue;
     equal[i] = unwritten = true;
   }
-  if (unwritten) session_.replayTrust().noteUnwritten(op.info->name);
+  if (unwritten) trust_.noteUnwritten(op.info->name);
 } catch (const std::exception& error) {  // the verification step can do without
-  session_.debug(op.info->name + " was not run a third time: " + messageOf(error));
+  lines_.debug(op.info->name + " was not run a third time: " + messageOf(error));
 }
 
 bool Restorer::comparedWhole() const noexcept {

@@ -134,11 +134,11 @@ void Retention::giveUpAll() {
 
 void Retention::leavePlan(const StepLock::Held&, const std::string& why) {
   if (!follower_.leave()) return;
-  session_.debug("the step left its plan: " + why);
+  lines_.debug("the step left its plan: " + why);
 }
 
 void Retention::keepEverything(const std::string& why) {
-  session_.keepEverything(why);
+  allowed_.keepEverything(why);
   const StepLock::Freeing lock(lock_);
   leavePlan(lock, why);
 }

@@ -49,7 +49,8 @@ class Retention {
   void endLastUse(const Freeing&, ValueId id, bool released, bool asked_for);
 
   StepParts& step_;
-  Session& session_ = step_.session;
+  DropsAllowed& allowed_ = step_.run.drops;
+  const RunLines& lines_ = step_.run.lines;
   const TrainingDevice& device_ = step_.device;
   PlanFollower& follower_ = step_.follower;
   StepLock& lock_ = step_.lock;

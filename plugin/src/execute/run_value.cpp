@@ -3,13 +3,13 @@
 #include <exception>
 #include <string>
 
-#include "runtime/session.hpp"
+#include "runtime/run_lines.hpp"
 
 namespace ebbtide::plugin {
 
 void TorchStorages::refused(const char* transition) noexcept try {
-  if (const Session* const session = Session::current())
-    session->debug(std::string("a value is kept, for this is out of order: ") + transition);
+  if (const RunLines* const lines = RunLines::current())
+    lines->debug(std::string("a value is kept, for this is out of order: ") + transition);
 } catch (const std::exception&) {  // the value is kept all the same
 }
 

@@ -21,7 +21,7 @@ std::string StepRun::nameOf(OpId op) const {
 
 // The first of the values that shared a block is of the op that made it.
 void StepRun::nameBlocks(LiveShares& live, bool in_backward) {
-  const bool observes = step_.session.observesBy(step_.log.get());
+  const bool observes = step_.run.events.observesBy(step_.log.get());
   const StepLock::Freeing lock(step_.lock);
   for (ValueId id = 0; id < step_.values.next(); ++id) {
     const RunValue& value = step_.values[id];

@@ -15,13 +15,13 @@ bool isForeign(const c10::Storage& storage) {
 
 }  // namespace
 
-StepParts::StepParts(Session& of, std::int64_t number, std::shared_ptr<EventLog> its_log)
-    : session(of),
+StepParts::StepParts(const RunParts& of, std::int64_t number, std::shared_ptr<EventLog> its_log)
+    : run(of),
       log(std::move(its_log)),
-      keeps_op_records(of.pressed() && device.contents.onHost()),
-      phases(of.runTrace(), number),
+      keeps_op_records(of.drops.pressed() && device.contents.onHost()),
+      phases(of.trace, number),
       lock(isForeign),
-      verifier(device, of.spills(), of.evictionCosts().checksum, lock),
+      verifier(device, of.spills, of.drops.costs().checksum, lock),
       values(of, device, log, ops, verifier, leaves) {}
 
 c10::Storage duplicateStorage(const c10::Storage& storage) {

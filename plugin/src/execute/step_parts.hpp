@@ -18,6 +18,7 @@
 
 #include "device/torch/training_device.hpp"
 #include "execute/op_log.hpp"
+#include "execute/run_parts.hpp"
 #include "execute/step_lock.hpp"
 #include "execute/trained_leaves.hpp"
 #include "execute/value_table.hpp"
@@ -28,17 +29,16 @@
 #include "plan/plan_follower.hpp"
 #include "record/log/event_log.hpp"
 #include "record/op_record.hpp"
-#include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
 
 struct StepParts {
-  // `number`: of the session's steps. `log`: nullptr: the step is not recorded.
-  StepParts(Session& of, std::int64_t number, std::shared_ptr<EventLog> its_log);
+  // `number`: of the run's steps. `log`: nullptr: the step is not recorded.
+  StepParts(const RunParts& of, std::int64_t number, std::shared_ptr<EventLog> its_log);
   StepParts(const StepParts&) = delete;
   StepParts& operator=(const StepParts&) = delete;
 
-  Session& session;
+  const RunParts run;
   const TrainingDevice& device = trainingDevice();
   const DeviceLanes::Lane lane = device.lanes.now();
   const std::shared_ptr<EventLog> log;

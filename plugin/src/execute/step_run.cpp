@@ -7,9 +7,9 @@ namespace ebbtide::plugin {
 
 using EventKind = scheduler::TraceEvent::Kind;
 
-StepRun::StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan)
+StepRun::StepRun(const RunParts& run, Options options, std::shared_ptr<const Plan> plan)
     : options_(std::move(options)),
-      step_(session, options_.number, options_.log),
+      step_(run, options_.number, options_.log),
       records_or_replays_(options_.record_ops || plan != nullptr || step_.keeps_op_records) {
   if (records_or_replays_) ++may_replay_;  // before anything may be dropped
   step_.follower.follow(std::move(plan));
@@ -36,8 +36,8 @@ void StepRun::stopRecording() {
     retention_.leavePlan(lock, "it does not end");
   }
   if (said_stopped_.exchange(true)) return;
-  step_.session.debug(c10::str("a step does not end: after ", kMostRecorded,
-                               " operations or saved tensors no more of it is recorded"));
+  step_.run.lines.debug(c10::str("a step does not end: after ", kMostRecorded,
+                                 " operations or saved tensors no more of it is recorded"));
 }
 
 void StepRun::noteOtherData(const c10::TensorImpl& tensor) {

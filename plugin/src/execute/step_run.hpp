@@ -24,6 +24,7 @@
 #include "execute/value_recorder.hpp"
 #include "execute/write_protection.hpp"
 #include "out_of_memory/live_shares.hpp"
+#include "runtime/open_steps.hpp"
 
 namespace ebbtide::plugin {
 
@@ -33,13 +34,13 @@ class StepRun {
     bool record_ops = true;         // false: values are known by their saved uses alone
     bool hooks = true;              // false: what is saved stays with torch
     std::shared_ptr<EventLog> log;  // nullptr: do not write a trace
-    std::int64_t number = 0;        // of the session's steps
+    std::int64_t number = 0;        // of the run's steps
     OpenSteps::Number opened = 0;   // among those that are open
     bool trains = true;             // false: its thread has run nothing backward so far
   };
 
   // `plan`: nullptr: keep everything. The first op may change it.
-  StepRun(Session& session, Options options, std::shared_ptr<const Plan> plan);
+  StepRun(const RunParts& run, Options options, std::shared_ptr<const Plan> plan);
   ~StepRun();
   StepRun(const StepRun&) = delete;
   StepRun& operator=(const StepRun&) = delete;
@@ -63,7 +64,7 @@ class StepRun {
   void noteOtherData(const c10::TensorImpl& tensor);  // it was given other data (`p.data = …`)
   void noteDetached(const at::Tensor& tensor);        // is about to be, in place
   // Does this thread ask the device on the step's lane? What it does on another one is no part of
-  // the step, and keeps everything (Session) if it touches what the step knows or trains.
+  // the step, and keeps everything (DropsAllowed) if it touches what the step knows or trains.
   bool onItsLane() const noexcept { return step_.device.lanes.now() == step_.lane; }
   void noteOtherLane(c10::ArrayRef<const c10::IValue> inputs);
 

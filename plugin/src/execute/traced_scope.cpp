@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/thread_scopes.hpp"
-#include "runtime/session.hpp"
+#include "runtime/run_life.hpp"
 
 #ifdef EBBTIDE_NVTX
 #include <nvtx3/nvToolsExt.h>
@@ -71,7 +71,7 @@ TracedScope::TracedScope(RunTrace& trace, TracedSpan::Kind work, const char* op,
     event_.before(name);
   }
   pushRange(name);
-  if (!trace_.on() || Session::inChild()) return;
+  if (!trace_.on() || RunLife::inChild()) return;
   trace_.sampleMemory(true);
   span_.thread = threadNumber();
   span_.begin_ns = steadyNanoseconds();

@@ -278,7 +278,7 @@ void ValueRecorder::tryCode(const StepLock::Held& lock, const RunOp& op, ValueId
   RunValue& value = values_.at(lock, id);
   if (value.block() == kNone || value.uninitialised() || value.bytes < kCodeFloor) return;
   if (!device_.contents.onHost()) return;
-  const std::int64_t block_bytes = session_.memory().blockBytes(value.data);
+  const std::int64_t block_bytes = trained_.memory().blockBytes(value.data);
   const bool known = op.on_plan && !follower_.offPlan() && !follower_.values().unplanned(id);
   // An op without inputs has the same signature whatever the size of what it makes.
   if (known && follower_.values().codecOf(id).block_bytes == block_bytes) {

@@ -63,7 +63,7 @@ class ValueRecorder {
   StepParts& step_;
   Retention& retention_;
   WriteProtection& protection_;
-  Session& session_ = step_.session;
+  TrainedMemory& trained_ = step_.run.trained;
   const TrainingDevice& device_ = step_.device;
   const std::shared_ptr<EventLog>& log_ = step_.log;
   PlanFollower& follower_ = step_.follower;

@@ -11,10 +11,10 @@ using EventKind = scheduler::TraceEvent::Kind;
 
 ValueTable::~ValueTable() {
   for (RunValue& value : values_) {
-    if (const auto& slot = value.stored.slot()) session_.spills().release(*slot);
+    if (const auto& slot = value.stored.slot()) spills_.release(*slot);
     void* const block = value.block_watch_.endGuard(value.data);
     if (block == nullptr) continue;
-    session_.spillOnly(kFreedInputs);
+    allowed_.spillOnly(kFreedInputs);
     const c10::Storage freed = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
   }
 }
@@ -47,10 +47,10 @@ ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId produce
   const bool foreign = !device_.blocks.isOurs(tensor.storage());
   const bool logged = log_ && !foreign;
   const scheduler::BlockId block =
-      logged ? log_->blockAt(data, session_.memory().blockBytes(data)) : kNone;
+      logged ? log_->blockAt(data, trained_.memory().blockBytes(data)) : kNone;
   const RunValue& value = values_.emplace_back(tensor, producer, foreign, block, touched);
   // Ours again, by way of NumPy: counted under its own name.
-  if (foreign && !session_.hostMemory().owns(data)) uncounted_.add(tensor.storage());
+  if (foreign && !trained_.host().owns(data)) uncounted_.add(tensor.storage());
   if (producer == kNone) noteTrained(lock, id, tensor);
   present_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),
                             Present{weakly(tensor.storage()), id, {value.counter}});
@@ -191,7 +191,7 @@ void ValueTable::giveUpCode(const Freeing& lock, RunValue& value) {
 }
 
 void ValueTable::giveUpSlot(const Held&, RunValue& value) {
-  if (const auto slot = value.stored.takeSlot()) session_.spills().release(*slot);
+  if (const auto slot = value.stored.takeSlot()) spills_.release(*slot);
 }
 
 void ValueTable::giveUpCopies(const Freeing& lock, RunValue& value) {
@@ -243,7 +243,7 @@ bool ValueTable::guard(const Held&, RunValue& value) {
 void ValueTable::endGuard(const Freeing& lock, RunValue& value) {
   void* const block = value.block_watch_.endGuard(value.data);
   if (block == nullptr) return;
-  session_.spillOnly(kFreedInputs);
+  allowed_.spillOnly(kFreedInputs);
   c10::Storage storage = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
   if (value.isNeeded() && !value.pristine()) {
     keepPristine(lock, value, std::move(storage));

@@ -27,13 +27,13 @@
 #include "device/torch/training_device.hpp"
 #include "execute/op_log.hpp"
 #include "execute/present.hpp"
+#include "execute/run_parts.hpp"
 #include "execute/run_value.hpp"
 #include "execute/step_lock.hpp"
 #include "execute/trained_leaves.hpp"
 #include "execute/uncounted_storages.hpp"
 #include "execute/verifier.hpp"
 #include "record/log/event_log.hpp"
-#include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
 
@@ -43,9 +43,11 @@ class ValueTable {
   using Freeing = StepLock::Freeing;
 
   // `log`: nullptr: the step is not recorded.
-  ValueTable(Session& session, const TrainingDevice& device, std::shared_ptr<EventLog> log,
+  ValueTable(const RunParts& run, const TrainingDevice& device, std::shared_ptr<EventLog> log,
              const OpLog& ops, const Verifier& verifier, TrainedLeaves& leaves)
-      : session_(session),
+      : allowed_(run.drops),
+        trained_(run.trained),
+        spills_(run.spills),
         device_(device),
         log_(std::move(log)),
         ops_(ops),
@@ -123,7 +125,9 @@ class ValueTable {
 
   static bool refuse(RunValue& value, const char* transition);
 
-  Session& session_;
+  DropsAllowed& allowed_;
+  TrainedMemory& trained_;
+  SpillTarget& spills_;
   const TrainingDevice& device_;
   const std::shared_ptr<EventLog> log_;
   const OpLog& ops_;

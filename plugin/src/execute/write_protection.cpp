@@ -45,9 +45,9 @@ c10::Storage WriteProtection::unwrittenCopy(const c10::Storage& present) {
   try {
     return duplicateStorage(present);
   } catch (const c10::Error& error) {
-    session_.debug("a copy goes over the budget: " + messageOf(error));
+    lines_.debug("a copy goes over the budget: " + messageOf(error));
   }
-  const TrainedMemory::OverBudget over(session_.memory());
+  const TrainedMemory::OverBudget over(trained_.memory());
   return duplicateStorage(present);
 }
 

@@ -21,7 +21,8 @@ class WriteProtection {
 
   StepParts& step_;
   Retention& retention_;
-  Session& session_ = step_.session;
+  TrainedMemory& trained_ = step_.run.trained;
+  const RunLines& lines_ = step_.run.lines;
   const TrainingDevice& device_ = step_.device;
   const DeviceLanes::Lane lane_ = step_.lane;
   StepLock& lock_ = step_.lock;

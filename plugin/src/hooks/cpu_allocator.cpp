@@ -15,6 +15,7 @@
 #include "hooks/recorder.hpp"
 #include "hooks/thread_state.hpp"
 #include "memory/dropped_blocks.hpp"
+#include "runtime/out_of_memory_text.hpp"
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
@@ -36,12 +37,12 @@ void deleteBlock(void* block) {
 
 [[noreturn]] void failOutOfMemory(Session& session, std::size_t bytes) {
   if (!TrialScope::active()) {
-    session.counters().addOutOfMemory();
-    session.noteFailedAllocation(bytes);
+    session.outputs().counters.addOutOfMemory();
+    session.budgets().verdict().noteFailedAllocation(bytes);
   }
   LiveShares live(*resource);
   std::string by;
-  if (!Session::inChild()) {  // a child's steps are not recorded
+  if (!RunLife::inChild()) {  // a child's steps are not recorded
     const QuietScope quiet;
     try {
       by = runningOp();
@@ -50,7 +51,8 @@ void deleteBlock(void* block) {
       // The error says what is known by now.
     }
   }
-  throw c10::OutOfMemoryError(withCode(session.outOfMemoryMessage(bytes, by, live)), kNoFrames);
+  throw c10::OutOfMemoryError(withCode(outOfMemoryText(session.budgets(), bytes, by, live)),
+                              kNoFrames);
 }
 
 void freeOwn(void* block) {
@@ -112,11 +114,14 @@ bool installCpuAllocator(allocator::DeviceMemory& memory) {
 
 void refuseBlock() {
   Session* const session = Session::current();
-  if (session == nullptr || !session->stopRequested()) return;
+  if (session == nullptr) return;
+  BudgetRefusal& refusal = session->budgets().verdict().refusal();
+  if (!refusal.requested()) return;
   if (!inTrainingOp() || QuietScope::active()) return;
   refuseThreadStep();
-  session->counters().addOutOfMemory();
-  throw c10::OutOfMemoryError(withCode(session->raiseStop()), kNoFrames);
+  session->outputs().counters.addOutOfMemory();
+  const std::string text = refusal.raise(session->guard().hold());
+  throw c10::OutOfMemoryError(withCode(text), kNoFrames);
 }
 
 FillPattern fillNewBlocks(FillPattern pattern) noexcept {

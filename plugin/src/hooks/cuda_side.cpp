@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/own_folder.hpp"
-#include "runtime/session.hpp"
+#include "runtime/run_lines.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -11,7 +11,7 @@ namespace {
 void* library = nullptr;
 
 void warn(const char* text) {
-  if (const Session* const session = Session::current()) session->warn(text);
+  if (const RunLines* const lines = RunLines::current()) lines->warn(text);
 }
 
 }  // namespace

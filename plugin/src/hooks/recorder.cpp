@@ -163,7 +163,7 @@ std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
 bool mayRest(const ThreadState& state) {
   Session& session = *Session::current();
   return opCalls().mayRest() && state.steps.needsNoOps() && trainingDevice().contents.onHost() &&
-         !session.runTrace().on() && !session.budget() &&
+         !session.outputs().trace.on() && !session.trained().budgetBytes() &&
          !liveRuns().others(state.steps.run().get());
 }
 
@@ -239,7 +239,7 @@ std::unique_ptr<at::ObserverContext> startCall(const at::RecordFunction& call, T
   const bool message =
       run != nullptr && run->backward().notesReceives() && messageOf(call).has_value();
   if (message) run->backward().noteMessage(isReceive(call));
-  if (Session::current()->runTrace().on() && isReceive(call)) state.wait.ask();
+  if (Session::current()->outputs().trace.on() && isReceive(call)) state.wait.ask();
   std::unique_ptr<OpScope> scope = startFunction(call, state);
   if (!message) return scope;
   if (scope == nullptr) scope = std::make_unique<OpScope>();
@@ -263,7 +263,8 @@ struct GradientScope : at::ObserverContext {};
 
 // Only an error of ours asks for it.
 std::unique_ptr<at::ObserverContext> startGradient(const at::RecordFunction& call) {
-  if (!Session::current()->budget() || !isNamed(call, "torch::autograd::AccumulateGrad"))
+  if (!Session::current()->trained().budgetBytes() ||
+      !isNamed(call, "torch::autograd::AccumulateGrad"))
     return nullptr;
   return std::make_unique<GradientScope>();
 }
@@ -320,13 +321,13 @@ void noteInChild(at::RecordScope scope) noexcept {
 
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
   if (passThrough()) {
-    if (Session::inChild()) noteInChild(call.scope());
+    if (RunLife::inChild()) noteInChild(call.scope());
     return nullptr;
   }
   const QuietScope quiet;
   try {
     ThreadState& state = threadState();
-    if (RunTrace& trace = Session::current()->runTrace(); trace.on()) {
+    if (RunTrace& trace = Session::current()->outputs().trace; trace.on()) {
       trace.sampleMemory(false);
       state.wait.look(trace);
     }
@@ -342,7 +343,7 @@ std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
         return nullptr;
     }
   } catch (const std::exception& error) {
-    Session::current()->disable(messageOf(error));
+    Session::current()->drops().disable(messageOf(error));
     return nullptr;
   }
 }
@@ -381,7 +382,7 @@ void onEnd(const at::RecordFunction& call, at::ObserverContext* context) {
       endFunction(call, *static_cast<OpScope*>(context));
     }
   } catch (const std::exception& error) {
-    Session::current()->disable(messageOf(error));
+    Session::current()->drops().disable(messageOf(error));
   }
 }
 
@@ -409,7 +410,7 @@ void hintThreadStep() {
     ThreadState& state = threadState();
     state.steps.hint(state.active != scheduler::kNone || inBackward() || captures());
   } catch (const std::exception& error) {
-    Session::current()->disable(messageOf(error));
+    Session::current()->drops().disable(messageOf(error));
   }
 }
 
@@ -420,7 +421,7 @@ void hintThreadStage(int stage, int microbatch) {
     ThreadState& state = threadState();
     if (state.steps.mayWantMarks(inBackward())) state.steps.beginStage(stage, microbatch);
   } catch (const std::exception& error) {
-    Session::current()->disable(messageOf(error));
+    Session::current()->drops().disable(messageOf(error));
   }
 }
 
@@ -447,10 +448,11 @@ void installRecorder() {
       autograd::Engine::get_default_engine());  // leaked: autograd threads outlive exit
   autograd::set_default_engine_stub(&engineStub);
   installVariableHooks();
-  Session::current()->memory().setReclaimer(&liveRuns());
-  Session::current()->snapshots().setAsk(&workInHand);
-  Session::current()->offerJobStore(&storeOfMessages);
-  Session::current()->offerDefaultGroup({.find = &defaultGroup, .open = &storeOfDefaultGroup});
+  Session::current()->trained().memory().setReclaimer(&liveRuns());
+  Session::current()->outputs().snapshots.setAsk(&workInHand);
+  Session::current()->rank().client().offerStore(&storeOfMessages);
+  Session::current()->rank().discovery().offerGroup(
+      {.find = &defaultGroup, .open = &storeOfDefaultGroup});
   // After the session's, so before them when a process forks: its locks come after these.
   pthread_atfork([] { opCalls().lockForFork(); }, [] { opCalls().unlockAfterFork(); },
                  [] { opCalls().unlockAfterFork(); });

@@ -18,8 +18,9 @@ bool inBackward() {
 }
 
 bool passThrough() {
-  const Session* session = Session::current();
-  return session == nullptr || session->disabled() || QuietScope::active() || Session::inChild();
+  Session* const session = Session::current();
+  return session == nullptr || session->drops().disabled() || QuietScope::active() ||
+         RunLife::inChild();
 }
 
 bool captures() {

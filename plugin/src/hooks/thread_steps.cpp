@@ -13,6 +13,7 @@
 #include "nccl/nccl_side.hpp"
 #include "record/replay_errors.hpp"
 #include "runtime/early_end.hpp"
+#include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
 namespace {
@@ -28,7 +29,7 @@ std::optional<c10::Device> trainedOn(c10::ArrayRef<const c10::IValue> inputs) {
   forEachTensor(inputs, [&](int, int, const at::Tensor& tensor) {
     if (!tensor.requires_grad()) return;
     if (!found && trainsOn(tensor.device())) found = tensor.device();
-    if (isSecondDevice(tensor.device())) Session::current()->keepEverything(kTwoDevices);
+    if (isSecondDevice(tensor.device())) Session::current()->drops().keepEverything(kTwoDevices);
   });
   return found;
 }
@@ -41,25 +42,38 @@ void watchParameters(StepRun& run, c10::ArrayRef<const c10::IValue> inputs) {
   });
 }
 
+RunParts partsOf(Session& session) {
+  return {.events = session.course(),
+          .verifications = session.verifications(),
+          .drops = session.drops(),
+          .outage = session.outage(),
+          .trust = session.replayTrust(),
+          .trained = session.trained(),
+          .spills = session.trained().spills(),
+          .counters = session.outputs().counters,
+          .trace = session.outputs().trace,
+          .lines = session.lines()};
+}
+
 void warnOfUnreadSpills(Session& session, const std::shared_ptr<StepRun>& run) {
-  if (session.saidUnreadSpills()) return;
+  if (session.outage().saidUnread()) return;
   const StepRun::UnreadSpills unread = liveRuns().noteEnded(run);
   if (unread.bytes == 0) return;
   const auto most = std::max_element(
       unread.by_op.begin(), unread.by_op.end(),
       [](const auto& left, const auto& right) { return left.second < right.second; });
-  session.warnOfUnreadSpills(unread.bytes,
-                             most != unread.by_op.end() ? most->first : "no recorded operation");
+  session.outage().warnOfUnread(unread.bytes,
+                                most != unread.by_op.end() ? most->first : "no recorded operation");
 }
 
 }  // namespace
 
 ThreadSteps::~ThreadSteps() {
-  if ((run_ == nullptr && waiting_.empty()) || Session::inChild()) return;
+  if ((run_ == nullptr && waiting_.empty()) || RunLife::inChild()) return;
   try {
     endAll();
   } catch (const std::exception& error) {
-    Session::current()->disable(messageOf(error));
+    Session::current()->drops().disable(messageOf(error));
   }
 }
 
@@ -85,10 +99,10 @@ void ThreadSteps::end(const std::shared_ptr<StepRun>& run, bool by_hint, bool wa
   const bool verification = summary.had_backward && follower.verifies();
   const bool compared_whole = run->comparedWhole();  // it may have done more all the same
   if (verification && (compared_whole || !summary.off_plan))
-    session.verified(*follower.plan(), compared_whole);
-  summary.observed = options.log && session.releaseLog(options.log);
+    session.verifications().verified(*follower.plan(), compared_whole);
+  summary.observed = options.log && session.course().releaseLog(options.log);
   if (summary.observed && summary.had_backward && options.record_ops &&
-      session.wantsTrace(summary)) {
+      session.course().wantsTrace(summary)) {
     summary.trace = run->takeTrace();
     summary.recorded = true;
   }
@@ -117,16 +131,16 @@ bool ThreadSteps::begin(c10::Device device) {
   Session& session = *Session::current();
   if (!chooseTrainingDevice(device)) return false;
   if (!trainingDevice().device.is_cpu()) measureGpuMargins();
-  if (session.isForked()) session.memory().setReclaimer(&liveRuns());
+  if (session.life().forked) session.trained().memory().setReclaimer(&liveRuns());
   session.wake(at::get_num_threads());
   endRun(false);
-  if (session.measuredAll()) {
+  if (session.course().measuredAll()) {
     EarlyEnd::end(session.config().end_after->folder, session.config().local_world_size);
     return false;
   }
   const StepStart start = session.beginStep(trains());
-  watchNccl(start.record_ops || session.runTrace().on());
-  run_ = std::make_shared<StepRun>(session,
+  watchNccl(start.record_ops || session.outputs().trace.on());
+  run_ = std::make_shared<StepRun>(partsOf(session),
                                    StepRun::Options{start.record_ops, start.hooks, start.log,
                                                     start.number, start.opened, trains()},
                                    start.plan);
@@ -156,10 +170,10 @@ bool ThreadSteps::isOver(c10::ArrayRef<const c10::IValue> inputs) {
   // graphs.
   if (run_->liveUses() == 0 && !run_->onItsLane()) return true;
   if (!updated_ && !run_->parametersChanged() && !run_->readsAnotherPart(inputs)) return false;
-  Session& session = *Session::current();
-  if (session.lateBackwards().stepsGoOn() && run_->liveUses() > 0) {
+  LateBackwards& late = Session::current()->course().lateBackwards();
+  if (late.stepsGoOn() && run_->liveUses() > 0) {
     if (!long_step) return false;
-    session.lateBackwards().giveUp();  // some tensors are always left: nothing would ever end here
+    late.giveUp();  // some tensors are always left: nothing would ever end here
   }
   hinted_ = false;  // until the next one
   return true;
@@ -202,7 +216,7 @@ void ThreadSteps::takeHint() {
   hinted_ = true;
   endWaiting(1);
   if (run_ == nullptr) return;
-  if (run_->liveUses() == 0 || !Session::current()->lateBackwards().crossHints()) {
+  if (run_->liveUses() == 0 || !Session::current()->course().lateBackwards().crossHints()) {
     endRun(true);
     return;
   }

@@ -57,9 +57,9 @@ std::atomic<c10::DeviceType> offered_type{c10::kCPU};
 std::atomic<bool> may_be_host{false};
 
 void noteOutOfMemory() noexcept {
-  if (!Session::inChild() && !TrialScope::active()) {
-    Session::current()->counters().addOutOfMemory();
-    Session::current()->noteFailedAllocation(0);
+  if (!RunLife::inChild() && !TrialScope::active()) {
+    Session::current()->outputs().counters.addOutOfMemory();
+    Session::current()->budgets().verdict().noteFailedAllocation(0);
   }
 }
 
@@ -100,14 +100,14 @@ bool chooseTrainingDevice(c10::Device device) {
   }
   Session& session = *Session::current();
   const OfferedDevice offered =
-      open(device, {host(), session.memory(), session.spills(), &refuseBlock, &noteOutOfMemory,
-                    hostShareBytes(session.config().local_world_size)});
+      open(device, {host(), session.trained().memory(), session.trained().spills(), &refuseBlock,
+                    &noteOutOfMemory, hostShareBytes(session.config().local_world_size)});
   if (offered.device == nullptr) return false;
-  if (offered.gpu) session.noteGpu(*offered.gpu);
+  if (offered.gpu) session.outputs().metrics.noteGpu(session.guard().hold(), *offered.gpu);
   session.trainOn(*offered.memory, *offered.spills, offered.set_budget, offered.most_bytes,
                   offered.budget_facts);
-  if (offered.memory != &session.hostMemory()) {
-    session.hostMemory().setReclaimer(nullptr);
+  if (offered.memory != &session.trained().host()) {
+    session.trained().host().setReclaimer(nullptr);
     offered.memory->setReclaimer(&liveRuns());
   }
   chosen.store(offered.device, std::memory_order_release);

@@ -97,7 +97,7 @@ class WatchedHooks final : public Interface {
     try {
       liveRuns().noteOtherData(*self.unsafeGetTensorImpl());
     } catch (const std::exception& error) {
-      Session::current()->disable(messageOf(error));
+      Session::current()->drops().disable(messageOf(error));
     }
   }
 

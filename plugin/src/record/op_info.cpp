@@ -68,7 +68,7 @@ std::unique_ptr<OpInfo> describe(const c10::OperatorHandle& handle) {
   const auto& schema = handle.schema();
   info->name = schema.name();
   if (Session* const session = Session::current())
-    info->number = session->counters().numberOf(info->name);
+    info->number = session->outputs().counters.numberOf(info->name);
   info->hash = fnv1a(schema.name() + "." + schema.overload_name());
   info->transparent = handle.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
   for (const auto key : {c10::DispatchKey::AutocastCPU, c10::DispatchKey::AutocastCUDA}) {

@@ -119,6 +119,11 @@ std::string BudgetRefusal::refusalText(Bytes base_bytes) const {
       formatBytes(base_bytes), saved_text_);
 }
 
+std::string BudgetRefusal::raise(const Held&) {
+  stop_.noteRaised();
+  return stop_.message();
+}
+
 // The same program is refused again, at once. A first op that reads parameters alone (a cast of
 // autocast's) is the same for every batch: of a smaller batch less lives when the step begins.
 bool BudgetRefusal::goesOn(const Held&, std::uint64_t first_op_signature, Bytes base_bytes) {

@@ -42,6 +42,8 @@ class BudgetRefusal {
 
   // The next allocation of a training thread must fail.
   bool requested() const noexcept { return stop_.requested(); }
+  // The program is about to get it as an error, of these words.
+  std::string raise(const Held&);
   AdvisedStop& stop(const Held&) { return stop_; }
   const AdvisedStop& stop(const Held&) const { return stop_; }
 

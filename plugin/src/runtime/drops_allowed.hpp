@@ -39,6 +39,12 @@ class DropsAllowed {
   void disable(const std::string& why);  // pass-through from now on, said once
   const std::atomic<bool>& disabled() const noexcept { return disabled_; }
 
+  // A GPU that is measured alone is left as PyTorch has it.
+  bool mayGiveUp() const noexcept {
+    return !trained_.isElsewhere() || budget_.bytes() ||
+           !budget_.run().config->written.budget.empty();
+  }
+
   // What a drop costs, and in which order values are dropped.
   EvictionCosts& costs() noexcept { return costs_; }
   std::int64_t transientBytes() const noexcept {  // that replays without a plan may take

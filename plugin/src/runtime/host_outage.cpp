@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "runtime/run_life.hpp"
+
 namespace ebbtide::plugin {
 namespace {
 
@@ -14,6 +16,7 @@ bool followed(const StepSummary& summary) {
 
 // Programs are seen to by the next step.
 void HostOutage::begin() noexcept try {
+  if (RunLife::inChild()) return;
   TrainedMemory& trained = run().trained;
   if (!trained.stopOffload()) return;
   const bool may_go_over = trained.budgetBytes() && !trained.isElsewhere();

@@ -25,7 +25,8 @@ class HostOutage {
 
   const SpillOutage& state() const noexcept { return state_; }
   bool began() const noexcept { return state_.began(); }
-  // The disk is full, say. Said once. The reclaimer too, which is to wait for nobody.
+  // The disk is full, say. Said once. The reclaimer too, which is to wait for nobody. Nothing in an
+  // inert child.
   void begin() noexcept;
   // So many bytes of ended steps, most of them made by `op`, are on the host, and nothing reads
   // them: said once.

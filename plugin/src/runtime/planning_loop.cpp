@@ -6,15 +6,15 @@
 
 namespace ebbtide::plugin {
 
-void PlanningLoop::run(const JobClient::Here& here) {
-  parts_.rank.client.begin(here);
+void PlanningLoop::run() {
+  parts_.rank.beginJob();
   for (;;) {
     std::optional<RecordedStep> step;
     bool polished = false, to_place = false, asked = false;
     int budget_number = 0;
     {
       Held held = guard().hold();
-      const auto due = std::min({parts_.rank.client.nextPoll(), parts_.outputs.metrics.nextFile(),
+      const auto due = std::min({parts_.rank.client().nextPoll(), parts_.outputs.metrics.nextFile(),
                                  parts_.outputs.files.nextReport(), nextPlaceLook(held)});
       parts_.service.await(held, due, [&] {
         return hasStepToPlace() || parts_.control.hasWork(held) || nextPlaceLook(held) < due;
@@ -43,7 +43,7 @@ void PlanningLoop::run(const JobClient::Here& here) {
 }
 
 PlanningLoop::Time PlanningLoop::nextPlaceLook(const Held& held) const {
-  return parts_.life.shows ? parts_.rank.discovery.nextLook(held) : Time::max();
+  return parts_.life.shows ? parts_.rank.discovery().nextLook(held) : Time::max();
 }
 
 bool PlanningLoop::hasStepToPlace() const {
@@ -51,13 +51,13 @@ bool PlanningLoop::hasStepToPlace() const {
 }
 
 void PlanningLoop::doWhatIsDue() try {
-  if (parts_.life.shows) parts_.rank.discovery.seek(std::chrono::steady_clock::now());
+  if (parts_.life.shows) parts_.rank.discovery().seek(std::chrono::steady_clock::now());
   if (parts_.outputs.metrics.nextFile() <= std::chrono::steady_clock::now())
     parts_.outputs.metrics.writeFile(parts_.life.ends);
   if (parts_.outputs.files.nextReport() <= std::chrono::steady_clock::now()) rewriteReport();
 } catch (const std::exception& error) {
   parts_.lines.warn(std::string("this run is not shown everywhere: ") + error.what());
-  parts_.rank.discovery.giveUp(guard().hold());
+  parts_.rank.discovery().giveUp(guard().hold());
 }
 
 // Without addresses the allocator chooses some: no step depends on them.
@@ -77,7 +77,7 @@ void PlanningLoop::pollJob() try {
     if (const auto step_time = parts_.steps.stepTime(held))
       progress.step_ns = static_cast<Nanoseconds>(step_time->seconds * 1e9);
   }
-  parts_.rank.client.poll(std::chrono::steady_clock::now(), progress);
+  parts_.rank.client().poll(std::chrono::steady_clock::now(), progress);
 } catch (const std::exception& error) {
   parts_.lines.debug(std::string("the job's plan: ") + error.what());
 }

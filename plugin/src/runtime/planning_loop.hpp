@@ -42,7 +42,7 @@ class PlanningLoop {
   explicit PlanningLoop(Parts parts) : parts_(std::move(parts)) {}
 
   // Until the process ends.
-  void run(const JobClient::Here& here);
+  void run();
 
  private:
   SessionGuard& guard() const noexcept { return parts_.budget.run().guard; }

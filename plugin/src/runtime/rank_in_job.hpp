@@ -1,20 +1,29 @@
 // RankInJob: which rank of its job a process is, its part in the job's plan, and what follows from
 // both. Torch-free.
+//
+//   first training op: readPlace() ─► says where it is, or the planning thread first asks the ranks
+//     └─ forked: first step with a backward pass: noteTrains() ─► says where it is
+//   planning thread: beginJob() … ─► another rank than was taken: its part begins anew
+//   exit: settleAtEnd()
+//
+// Thread rule: the parts say theirs; of its own, what names no thread is the training thread's.
 #pragma once
 
-#include <atomic>
-#include <functional>
 #include <string>
 
 #include "runtime/job_client.hpp"
 #include "runtime/job_outcome.hpp"
 #include "runtime/rank_discovery.hpp"
 #include "runtime/rank_identity.hpp"
+#include "runtime/run_life.hpp"
 #include "runtime/run_lines.hpp"
 
 namespace ebbtide::plugin {
 
-struct RankInJob {
+class RankInJob {
+ public:
+  using Held = SessionGuard::Held;
+
   struct Parts {  // of the run; they outlive this, and are not used before it is made
     SessionGuard& guard;
     CurrentConfig& config;
@@ -24,17 +33,35 @@ struct RankInJob {
     RunControl& control;
     PlanningService& planning;
     StepPlanning& plans;
-    const std::atomic<bool>& ends;
+    RunLife& life;
     const RunLines& lines;
-    std::string torch_version;
-    std::function<JobClient::Here()> here;
+    const std::string& torch_version;
   };
   explicit RankInJob(const Parts& parts);
 
-  JobOutcome outcome;
-  JobClient client;
-  RankIdentity identity;
-  RankDiscovery discovery;
+  JobClient& client() noexcept { return client_; }
+  const JobClient& client() const noexcept { return client_; }
+  JobOutcome& outcome() noexcept { return outcome_; }
+  RankDiscovery& discovery() noexcept { return discovery_; }
+
+  // Before the first step: what the launcher's variables tell by now.
+  void readPlace();
+  // A step with a backward pass is over: a forked child shows itself from its first one on.
+  void noteTrains();
+  // Of the job, by the planning thread as it begins.
+  void beginJob() { client_.begin(here()); }
+  // The planning thread has ended, and the process has not acted by what it is taken to be.
+  void settleAtEnd();
+
+ private:
+  void showChild();
+  JobClient::Here here() const;
+
+  const Parts parts_;
+  JobOutcome outcome_;
+  JobClient client_;
+  RankIdentity identity_;
+  RankDiscovery discovery_;
 };
 
 }  // namespace ebbtide::plugin

@@ -1,5 +1,6 @@
 // RunLines: the texts that a run says on stderr, one line each, as its configuration asks for. Each
-// is tagged with the rank that the process is taken to be. Torch-free. Thread rule: any thread.
+// is tagged with the rank that the process is taken to be. Torch-free. Thread rule: any thread, but
+// for beCurrent(), which is called once, of lines that live as long as the process.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,10 @@ class RunLines {
   // still does then, and no line about it may contradict the last line.
   RunLines(const CurrentConfig& config, const std::atomic<bool>& ends)
       : config_(config), ends_(ends) {}
+
+  // Of the process's run, for who is called without a part of it; nullptr: none has begun.
+  static const RunLines* current() noexcept { return current_.load(std::memory_order_acquire); }
+  void beCurrent() const noexcept { current_.store(this, std::memory_order_release); }
 
   void say(const std::string& text) const;
   void warn(const std::string& text) const;
@@ -38,6 +43,7 @@ class RunLines {
 
   const CurrentConfig& config_;
   const std::atomic<bool>& ends_;
+  static inline std::atomic<const RunLines*> current_{nullptr};
 };
 
 }  // namespace ebbtide::plugin

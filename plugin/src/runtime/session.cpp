@@ -9,23 +9,17 @@
 
 #include "runtime/exit_signal.hpp"
 #include "runtime/last_line.hpp"
-#include "runtime/out_of_memory_text.hpp"
 #include "runtime/report_text.hpp"
 
 namespace ebbtide::plugin {
 namespace {
 
 std::atomic<Session*> the_session{nullptr};
-std::atomic<bool> in_child{false};
 
 }  // namespace
 
 Session* Session::current() noexcept {
   return the_session.load(std::memory_order_acquire);
-}
-
-bool Session::inChild() noexcept {
-  return in_child.load(std::memory_order_relaxed);
 }
 
 Session::Session(Config config, std::string torch_version, const RunControl::Make& make_control,
@@ -52,10 +46,9 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
              .control = *control_,
              .planning = planning_,
              .plans = plans_,
-             .ends = life_.ends,
+             .life = life_,
              .lines = lines_,
-             .torch_version = torch_version_,
-             .here = [this] { return here(); }}),
+             .torch_version = torch_version_}),
       budget_({.guard = mutex_,
                .config = config_,
                .trained = trained_,
@@ -68,13 +61,13 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                .taken = steps_.taken,
                .figures = steps_.figures,
                .programs = steps_.programs,
-               .may_be_advised = [this](const Held& held) { return rank_.client.hasStore(held); },
+               .may_be_advised = [this](const Held& held) { return rank_.client().hasStore(held); },
                .say = lines_.teller(),
                .warn = lines_.warner()}),
       plans_({.service = planning_,
               .budget = budget_,
               .outage = outage_,
-              .job = rank_.client,
+              .job = rank_.client(),
               .trust = replay_trust_,
               .counters = outputs_.counters,
               .ends = life_.ends,
@@ -114,18 +107,16 @@ void Session::start(Config config, std::string torch_version,
                     const RunControl::Make& make_control) {
   auto* session = new Session(std::move(config), std::move(torch_version), make_control);
   the_session.store(session, std::memory_order_release);
+  session->lines_.beCurrent();
   pthread_atfork([] { current()->lockForFork(); }, [] { current()->unlockAfterFork(); },
                  [] {
-                   if (current()->life_.wakes)
-                     in_child = true;
-                   else
-                     current()->life_.forked = true;
+                   current()->life_.noteForked();
                    current()->unlockAfterFork();
                    current()->outputs_.trace.beInert();
                    current()->trained_.beInert();
                  });
   std::atexit([] {
-    if (!in_child) current()->shutdown();
+    if (!RunLife::inChild()) current()->shutdown();
   });
 }
 
@@ -143,14 +134,15 @@ void Session::unlockAfterFork() {
   mutex_.unlockAfterFork();
 }
 
-void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
-                      TrainedMemory::MostBytes most_bytes, TrainedMemory::Facts facts) {
+void Session::trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
+                      TrainedMemory::SetBudget set_budget, TrainedMemory::MostBytes most_bytes,
+                      TrainedMemory::Facts facts) {
   const Held held = mutex_.hold();  // another thread may fork now
   if (!trained_.moveTo(memory, spills, std::move(set_budget), std::move(most_bytes),
                        std::move(facts)))
     return;
   trained_.measureOnly(budget_.measuresOnly(held));
-  outputs_.metrics.noteBudget(budget());
+  outputs_.metrics.noteBudget(trained_.budgetBytes());
 }
 
 void Session::wake(int threads) {
@@ -159,23 +151,17 @@ void Session::wake(int threads) {
   std::call_once(life_.woken, [this, threads] {
     life_.threads = threads;
     if (life_.forked) trained_.beActive();
-    readPlace();
+    rank_.readPlace();
     budget_.verdict().noteStart(/*own=*/!life_.forked);
     outputs_.metrics.noteStart();
     outputs_.trace.recordUntilExit();
     budget_.checkMemory();
     life_.shows = !life_.forked;  // a data loader's worker that runs forward passes is no rank
-    if (life_.shows) rank_.discovery.show();
-    planning_.begin([this] { loop_.run(here()); });
+    if (life_.shows) rank_.discovery().show();
+    planning_.begin([this] { loop_.run(); });
     life_.awake = true;
     if (current() == this) ExitSignal::install([] { current()->shutdown(); });
   });
-}
-
-JobClient::Here Session::here() const {
-  const Held held = mutex_.hold();
-  return {
-      .torch_version = torch_version_, .threads = life_.threads, .of_gpu = trained_.isElsewhere()};
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -183,14 +169,14 @@ JobClient::Here Session::here() const {
 
 StepStart Session::beginStep(bool trains) {
   if (current() == this) ExitSignal::takeBack();
-  if (rank_.discovery.lookForGroup()) planning_.wake();
+  if (rank_.discovery().lookForGroup()) planning_.wake();
   return course_.begin(trains);
 }
 
 void Session::endStep(StepSummary summary) {
-  if (life_.forked && summary.had_backward) std::call_once(life_.shown, [this] { showChild(); });
+  if (summary.had_backward) rank_.noteTrains();
   course_.end(std::move(summary));
-  rank_.outcome.stopOnceAdvised();
+  rank_.outcome().stopOnceAdvised();
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -198,24 +184,12 @@ void Session::endStep(StepSummary summary) {
 
 void Session::noteBackwardInChild() noexcept try {
   static std::atomic<bool> said{false};
-  if (!inChild() || current() == nullptr || said.exchange(true)) return;
-  current()->warn(
+  if (!RunLife::inChild() || current() == nullptr || said.exchange(true)) return;
+  current()->lines_.warn(
       "this process was forked after its parent had begun to train: nothing bounds its memory, and "
       "it writes no report. Fork before the first training step, or start it by spawn");
 } catch (...) {
   return;
-}
-
-std::string Session::raiseStop() {
-  const Held held = mutex_.hold();
-  AdvisedStop& stop = budget_.verdict().refusal().stop(held);
-  stop.noteRaised();
-  return stop.message();
-}
-
-std::string Session::outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
-                                        const LiveShares& live) const {
-  return outOfMemoryText(budget_, request_bytes, by, live);
 }
 
 std::string Session::reportText() const {
@@ -223,7 +197,7 @@ std::string Session::reportText() const {
   return plugin::reportText(held, {.budget = budget_,
                                    .steps = steps_,
                                    .trust = replay_trust_,
-                                   .job = rank_.client,
+                                   .job = rank_.client(),
                                    .torch_version = torch_version_,
                                    .ended = life_.ends,
                                    .passes_through = drops_.disabled()});
@@ -231,7 +205,7 @@ std::string Session::reportText() const {
 
 void Session::sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const {
   if (life_.awake) return;
-  warn(
+  lines_.warn(
       fmt::format("the budget of {} was exceeded, {} at most, and no training step was seen: "
                   "nothing was dropped or spilled (only what autograd saves of operations "
                   "outside torch.func can be)",
@@ -249,8 +223,8 @@ void Session::shutdown() {
   planning_.join();
   // It has trained nothing, and its parent's is not its own.
   if (life_.forked && (!life_.awake || !life_.shows)) return;
-  if (life_.awake && !rank_.discovery.settled(mutex_.hold())) settleAtEnd();
-  rank_.client.end();
+  if (life_.awake && !rank_.discovery().settled(mutex_.hold())) rank_.settleAtEnd();
+  rank_.client().end();
   const allocator::Statistics memory = trained_.memory().statistics();
   if (life_.awake) {
     const Held held = mutex_.hold();
@@ -259,7 +233,7 @@ void Session::shutdown() {
     outputs_.metrics.noteViolations(memory.budget_violations);
   }
   if (memory.budget_violations > 0)
-    sayExceededUntrained(budget().value_or(0), memory.mapped_peak_bytes);
+    sayExceededUntrained(trained_.budgetBytes().value_or(0), memory.mapped_peak_bytes);
   if (life_.awake && !config_->report_path.empty()) writeReport();
   if (life_.awake) outputs_.metrics.writeFile(life_.ends);
   if (life_.awake)

@@ -1,22 +1,19 @@
-// Session: one a process. Owns the parts of a run, each of which owns what it knows: its budget,
-// its programs, its job, its series, its files, what follows from its steps and verification steps.
-// Torch-free.
+// Session: one a process. Owns the parts of a run and gives them out, each of which owns what it
+// knows: its budget, its programs, its job, its series, its files, what follows from its steps and
+// verification steps. Does what needs several of them: the run begins, forks, ends. Torch-free.
 //
-// Thread rule: training threads call beginStep/endStep and the counters; the planning thread
-// publishes plans; the server's thread takes views and asks.
+// Thread rule: the parts say theirs. Training threads begin and end steps; the server's thread
+// takes views.
 #pragma once
 
-#include <atomic>
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "config/current_config.hpp"
 #include "ebbtide/allocator/device_memory.hpp"
 #include "ebbtide/metrics/routes.hpp"
 #include "memory/trained_memory.hpp"
-#include "out_of_memory/live_shares.hpp"
-#include "plan/plan.hpp"
 #include "runtime/budget_controller.hpp"
 #include "runtime/drops_allowed.hpp"
 #include "runtime/host_outage.hpp"
@@ -49,138 +46,57 @@ class Session {
   ~Session();
   static Session* current() noexcept;  // nullptr before start()
   static void start(Config config, std::string torch_version, const RunControl::Make& make_control);
-  // Forked after its parent's training began: be inert. A child of a parent that had not is like
-  // any process that has not begun to train.
-  static bool inChild() noexcept;
-  static void noteBackwardInChild() noexcept;  // of those: says once that it is not managed
-  bool isForked() const noexcept { return life_.forked; }
+  // Says once that an inert child (RunLife) is not managed; nothing elsewhere.
+  static void noteBackwardInChild() noexcept;
 
+  // --- the process
   // Of the rank that it is taken to be by now; what is returned stays valid, and as it was.
   const Config& config() const noexcept { return *config_; }
   const std::string& torchVersion() const noexcept { return torch_version_; }
+  const RunLife& life() const noexcept { return life_; }
+  const RunLines& lines() const noexcept { return lines_; }
+  RunOutputs& outputs() noexcept { return outputs_; }
   // What it answers, from wake() on; any thread. Control adds to them, before.
-  const metrics::Routes& routes() const noexcept { return routes_; }
   metrics::Routes& routes() noexcept { return routes_; }
+
+  // --- the parts of its run
+  SessionGuard& guard() const noexcept { return mutex_; }
+  TrainedMemory& trained() noexcept { return trained_; }
+  BudgetController& budgets() noexcept { return budget_; }
+  DropsAllowed& drops() noexcept { return drops_; }
+  HostOutage& outage() noexcept { return outage_; }
+  StepCourse& course() noexcept { return course_; }
+  Verifications& verifications() noexcept { return verifications_; }
+  ReplayTrust& replayTrust() noexcept { return replay_trust_; }
+  PlanningService& planning() noexcept { return planning_; }
+  StepPlanning& plans() noexcept { return plans_; }
+  RankInJob& rank() noexcept { return rank_; }
+
+  // --- what needs several of them
   // Before wake(): the memory that the budget bounds, and where its values go, where that is not
   // the CPU's and the spill file. Both must outlive the session.
   // `set_budget` takes another budget as it was written, "" for none; nullptr: the memory's own
   // way.
   // `most_bytes`: that the device has; `facts`: of its memory; nullptr: not known.
-  using SetBudget = TrainedMemory::SetBudget;
-  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills, SetBudget set_budget,
-               TrainedMemory::MostBytes most_bytes = nullptr, TrainedMemory::Facts facts = nullptr);
-  // In force; nothing: none.
-  std::optional<std::int64_t> budget() const noexcept { return trained_.budgetBytes(); }
-  BudgetController& budgets() noexcept { return budget_; }
-  const TrainedMemory& trained() const noexcept { return trained_; }
-  // The key-value store of the process group whose messages this process's steps send, or nullptr.
-  // Called on the planning thread, once for each group.
-  void offerJobStore(RankJob::OpenStore open) { rank_.client.offerStore(std::move(open)); }
-  void offerDefaultGroup(DefaultGroupOffer group) { rank_.discovery.offerGroup(std::move(group)); }
-  allocator::DeviceMemory& memory() noexcept { return trained_.memory(); }
-  allocator::DeviceMemory& hostMemory() noexcept { return trained_.host(); }
-  SpillTarget& spills() noexcept { return trained_.spills(); }
-  scheduler::HostCopies hostCopies() { return trained_.hostCopies(); }
-  // What it trains on is this GPU; nothing: the host's processors.
-  void noteGpu(GpuIdentity gpu) { outputs_.metrics.noteGpu(mutex_.hold(), std::move(gpu)); }
-
-  // --- what is dropped (DropsAllowed)
-  void notePressure() noexcept { drops_.notePressure(); }
-  bool pressed() const noexcept { return drops_.pressed(); }
-  void spillOnly(const std::string& why) { drops_.spillOnly(why); }
-  void keepEverything(const std::string& why) { drops_.keepEverything(why); }
-  bool keepsEverything() const noexcept { return drops_.keepsEverything(); }
-  void disable(const std::string& why) { drops_.disable(why); }
-  bool disabled() const noexcept { return drops_.disabled(); }
-  EvictionCosts& evictionCosts() noexcept { return drops_.costs(); }
-  std::int64_t transientBytes() const noexcept { return drops_.transientBytes(); }
-
+  void trainOn(allocator::DeviceMemory& memory, SpillTarget& spills,
+               TrainedMemory::SetBudget set_budget, TrainedMemory::MostBytes most_bytes = nullptr,
+               TrainedMemory::Facts facts = nullptr);
   // Banner and server, at the first training op: launchers and data loaders that only import torch
   // stay silent.
   void wake(int threads);  // of one op, now
-
-  // --- steps (StepCourse)
   StepStart beginStep(bool trains = true);
-  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains = true) {
-    return course_.planFor(first_op_signature, trains);
-  }
-  void noteStepPlan(const std::shared_ptr<const Plan>& plan) { course_.noteStepPlan(plan); }
-  void noteBackwardBegins() noexcept { course_.noteBackwardBegins(); }
-  bool observesBy(const EventLog* log) const { return course_.observesBy(log); }
-  bool releaseLog(const std::shared_ptr<EventLog>& log) { return course_.releaseLog(log); }
-  bool wantsTrace(const StepSummary& summary) const { return course_.wantsTrace(summary); }
   void endStep(StepSummary summary);
-  bool measuredAll() const { return course_.measuredAll(); }
+  RunView view(const Held& held) const;  // for those who look on (session_view.cpp)
 
-  // --- verification steps (Verifications)
-  void verified(const Plan& plan, bool whole) { verifications_.verified(plan, whole); }
-  void verificationFailed(const Plan& plan, const std::string& why) {
-    verifications_.failed(plan, why);
-  }
-  bool verifiesWithinBudget() const { return verifications_.keepsWithinBudget(); }
-
-  MetricsExport& exported() noexcept { return outputs_.metrics; }
-  ExecutorCounters& counters() noexcept { return outputs_.counters; }
-  RunTrace& runTrace() noexcept { return outputs_.trace; }
-  MemorySnapshots& snapshots() noexcept { return outputs_.snapshots; }
-  LateBackwards& lateBackwards() noexcept { return course_.lateBackwards(); }
-  ReplayTrust& replayTrust() noexcept { return replay_trust_; }
-
-  // The last write to the host failed, a moment ago.
-  bool hostRefuses() const noexcept { return trained_.hostRefuses(); }
-  // A GPU that is measured alone is left as PyTorch has it. Any thread.
-  bool mayGiveUp() const noexcept {
-    return !trained_.isElsewhere() || budget() || !config_->written.budget.empty();
-  }
-  // The disk is full, say: plans do without from now on. Said once. Any thread, the reclaimer too.
-  void noteSpillFailed() noexcept {
-    if (!inChild()) outage_.begin();
-  }
-  // An out-of-memory error leaves for the program, which asked for so much. Any thread.
-  void noteFailedAllocation(std::size_t bytes) noexcept {
-    budget_.verdict().noteFailedAllocation(bytes);
-  }
-  // One line on stderr each, tagged with the rank.
-  void warn(const std::string& text) const { lines_.warn(text); }
-  void debug(const std::string& text) const { lines_.debug(text); }
-  // Nobody waits for plans then.
-  const std::atomic<bool>& ends() const noexcept { return life_.ends; }
-
-  // Not empty: the next allocation of a training thread must fail with this text.
-  bool stopRequested() const noexcept { return budget_.verdict().refusal().requested(); }
-  std::string raiseStop();  // the message; the program is about to get it as an error
-  // `by`: the op that asks; empty: none is known.
-  std::string outOfMemoryMessage(std::size_t request_bytes, const std::string& by,
-                                 const LiveShares& live) const;
-  // So many bytes of ended steps, most of them made by `op`, are on the host, and nothing reads
-  // them: said once.
-  void warnOfUnreadSpills(std::int64_t bytes, const std::string& op) {
-    outage_.warnOfUnread(bytes, op);
-  }
-  bool saidUnreadSpills() const noexcept { return outage_.saidUnread(); }
-
-  // --- those who look on, and ask for something (session_view.cpp)
-  SessionGuard& guard() const noexcept { return mutex_; }
-  RunView view(const Held& held) const;
-  // There is work for the planning thread, which RunControl knows of. Without the guard.
-  void wakePlanning() { planning_.wake(); }
-  StepPlanning& plans() noexcept { return plans_; }
-  // All programs, as if they were new; and the budget is judged again.
-  void planAllAnew(const Held& held);
-
-  void writeReport() { outputs_.files.writeReport(reportText()); }
-  // At exit, of the memory that a budget was to bound: nothing where a step was seen.
+  // --- at exit
+  // Of the memory that a budget was to bound: nothing where a step was seen.
   void sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const;
-  void shutdown();  // at exit: joins the planner, writes the report, stops the server
+  void writeReport() { outputs_.files.writeReport(reportText()); }
+  void shutdown();  // joins the planner, writes the report, stops the server
 
  private:
-  // Which rank it is (session_place.cpp).
-  void readPlace();  // before the first step
-  void showChild();
-  void settleAtEnd();
   void lockForFork();
   void unlockAfterFork();
-  JobClient::Here here() const;
   std::string reportText() const;
 
   CurrentConfig config_;

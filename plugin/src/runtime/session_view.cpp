@@ -1,4 +1,4 @@
-// What a Session shows to those who look on, and what they ask of it.
+// What a Session shows to those who look on.
 #include "runtime/session.hpp"
 
 namespace ebbtide::plugin {
@@ -30,11 +30,12 @@ RunView Session::view(const Held& held) const {
           .keeps_everything = drops_.keepsForGood(),
           .gpu = outputs_.metrics.gpu(held),
           .stages = outputs_.metrics.stages(held),
-          .budget_bytes = budget(),
+          .budget_bytes = trained_.budgetBytes(),
           .budget_number = budget_.number(held),
           .mode = budget_.modeName(held),
           .is_paused = budget_.ofRank(held).isPaused(),
-          .held_steps = budget() && all_held ? steps_.ended - steps_.taken.stepsBefore() : 0,
+          .held_steps =
+              trained_.budgetBytes() && all_held ? steps_.ended - steps_.taken.stepsBefore() : 0,
           .steps = steps_.ended,
           .step_is_open = steps_.taken.isOpen(),
           .first_step_seconds = steps_.figures.firstSeconds(),
@@ -51,13 +52,6 @@ RunView Session::view(const Held& held) const {
           .drawn = planIn(drawn),
           .active_plan = steps_.programs.active().plan(),
           .active_from_step = steps_.programs.active().fromStep()};
-}
-
-void Session::planAllAnew(const Held& held) {
-  for (auto& [signature, known] : steps_.programs) known.forgetVerdict();
-  planning_.need(held);  // who asks does not wait until planning may go on
-  budget_.judgeAgain(held);
-  steps_.to_record.atLeast(3);
 }
 
 }  // namespace ebbtide::plugin

@@ -4,8 +4,8 @@
 //
 //   begin() ─► planFor(), by its first op ─► noteBackwardBegins() ─► releaseLog() ─► end()
 //
-// Thread rule: any thread. All take the guard, but for noteStepPlan() and lateBackwards();
-// observesBy() takes it only where it is free.
+// Thread rule: any thread. All take the guard, but for noteStepPlan(), noteLateBackward() and
+// lateBackwards(); observesBy() takes it only where it is free.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include "runtime/run_control.hpp"
 #include "runtime/run_lines.hpp"
 #include "runtime/run_outputs.hpp"
+#include "runtime/step_events.hpp"
 #include "runtime/step_planning.hpp"
 #include "runtime/step_start.hpp"
 #include "runtime/step_summary.hpp"
@@ -27,7 +28,7 @@
 
 namespace ebbtide::plugin {
 
-class StepCourse {
+class StepCourse final : public StepEvents {
  public:
   using Held = SessionGuard::Held;
 
@@ -48,15 +49,13 @@ class StepCourse {
   // `trains` false: the thread's steps have run nothing backward so far. The step takes no turn
   // from another one, and does not judge the budget.
   StepStart begin(bool trains);
-  // The plan of the program that begins with this op, or nullptr. Of several programs, the one that
-  // was expected here is taken, else the one that most steps ran.
-  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains);
-  // The step that observes the allocator follows another plan than it began with.
-  void noteStepPlan(const std::shared_ptr<const Plan>& plan);
-  void noteBackwardBegins() noexcept;  // at the step's first unpack
-  // Is this the log of the step that observes the allocator? Also false where the answer would need
-  // waiting.
-  bool observesBy(const EventLog* log) const;
+  std::shared_ptr<const Plan> planFor(std::uint64_t first_op_signature, bool trains) override;
+  void noteStepPlan(const std::shared_ptr<const Plan>& plan) override;
+  void noteBackwardBegins() noexcept override;
+  void noteLateBackward(bool ended_by_hint) noexcept override {
+    late_backwards_.note(ended_by_hint);
+  }
+  bool observesBy(const EventLog* log) const override;
   // The step that observed the allocator by this log is over. False: another step took its place
   // before.
   bool releaseLog(const std::shared_ptr<EventLog>& log);

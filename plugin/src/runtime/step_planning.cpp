@@ -403,6 +403,13 @@ void StepPlanning::take(const Held& held, const AskedPlan& asked) {
   known.asked = asked.trace.group_size <= 1;
 }
 
+void StepPlanning::planAllAnew(const Held& held) {
+  for (auto& [signature, known] : run().programs) known.forgetVerdict();
+  service_.need(held);  // who asks does not wait until planning may go on
+  budget_.judgeAgain(held);
+  run().to_record.atLeast(3);
+}
+
 // -----------------------------------------------------------------------------------------------
 // the job's plan
 

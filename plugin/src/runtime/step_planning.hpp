@@ -75,6 +75,8 @@ class StepPlanning {
   std::shared_ptr<const PlanPicture> drawn(const scheduler::Trace& trace,
                                            const scheduler::TraceGraph& step,
                                            const scheduler::Schedule& schedule) const noexcept;
+  // All programs, as if they were new; and the budget is judged again.
+  void planAllAnew(const Held& held);
   void beginBudget(const Held&) { said_plans_ = 0; }  // another one holds: plans are said again
   void sayUnsaid(const Held& held);                   // at exit
   const BudgetOutlook& outlook() const noexcept { return outlook_; }

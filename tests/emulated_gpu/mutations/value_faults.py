@@ -120,7 +120,7 @@ COMPARISONS = (
     Mutation(
         "bytes_that_an_op_leaves_unwritten_are_forgotten",
         PLUGIN + "execute/restorer_verification.cpp",
-        "if (unwritten) session_.replayTrust().noteUnwritten(op.info->name);",
+        "if (unwritten) trust_.noteUnwritten(op.info->name);",
         "static_cast<void>(unwritten);",
         in_a_budget("step_programs.flash_without_dropout"),
     ),

@@ -1,0 +1,30 @@
+// RunParts: the parts of a run that its steps work with. They outlive the steps. Torch-free.
+#pragma once
+
+#include "device/spill_target.hpp"
+#include "memory/trained_memory.hpp"
+#include "observe/executor_counters.hpp"
+#include "observe/run_trace.hpp"
+#include "runtime/drops_allowed.hpp"
+#include "runtime/host_outage.hpp"
+#include "runtime/run_lines.hpp"
+#include "runtime/step_events.hpp"
+#include "runtime/verifications.hpp"
+#include "verify/replay_trust.hpp"
+
+namespace ebbtide::plugin {
+
+struct RunParts {
+  StepEvents& events;
+  Verifications& verifications;
+  DropsAllowed& drops;
+  HostOutage& outage;
+  ReplayTrust& trust;
+  TrainedMemory& trained;
+  SpillTarget& spills;  // where values go from that memory
+  ExecutorCounters& counters;
+  RunTrace& trace;
+  const RunLines& lines;
+};
+
+}  // namespace ebbtide::plugin

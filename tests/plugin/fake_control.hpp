@@ -1,0 +1,23 @@
+// Who answers for a run that nobody asks.
+#pragma once
+
+#include <string>
+
+#include "runtime/run_control.hpp"
+
+namespace ebbtide::plugin::test {
+
+class FakeControl final : public RunControl {
+ public:
+  // Where it is found.
+  std::string serve(std::string& problem, bool on_any_port) override {
+    problem = on_any_port ? "" : "no port";
+    return "here";
+  }
+  void close() override {}
+  void takePlan(const Held&, const std::string&) override {}
+  bool hasWork(const Held&) const override { return false; }
+  void work() noexcept override {}
+};
+
+}  // namespace ebbtide::plugin::test
