@@ -141,13 +141,14 @@ TEST_F(PlanningServiceTest, IsWokenOnItsOwnThread) {
 TEST_F(PlanningServiceTest, SeesThatASearchForABetterPlanIsOver) {
   std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/gpt_step.json");
   const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  const scheduler::Trace trace = scheduler::traceFromJson(text);
+  const auto trace = std::make_shared<const scheduler::Trace>(scheduler::traceFromJson(text));
   bool polished = false;
   Planned found;
   EXPECT_EQ(service_.usedByPolishing().count(), 0);
   service_.begin([&] {
     service_.improve(guard_.hold(), std::make_shared<const Plan>());
-    service_.polish(trace, scheduler::buildGraph(trace), std::int64_t{1} << 60);
+    service_.polish(trace, scheduler::buildGraph(*trace), std::int64_t{1} << 60);
+    EXPECT_GT(trace.use_count(), 1);  // the search has this very trace until it is taken
     {
       auto held = guard_.hold();
       service_.await(held, std::chrono::steady_clock::now() + std::chrono::hours(1),

@@ -51,6 +51,13 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
   return true;
 }
 
+// Of its own, in which ops whose replays were rejected are not rerunnable.
+RecordedStep withoutRejected(const RecordedStep& recorded, const ReplayTrust& trust) {
+  auto trace = std::make_shared<scheduler::Trace>(*recorded.trace);
+  trust.keepRejected(*trace);
+  return {std::move(trace), recorded.first_step};
+}
+
 }  // namespace
 
 StepPlanning::StepPlanning(Parts parts)
@@ -104,7 +111,7 @@ bool StepPlanning::wants(const Held& held, const scheduler::Trace& trace) {
 
 void StepPlanning::plan(const RecordedStep& step, int budget_number) {
   try {
-    planOnce(*step.trace, step.first_step, budget_number);
+    planOnce(step, budget_number);
   } catch (const std::exception& error) {
     sayUnplanned(step, error.what());
   }
@@ -122,9 +129,11 @@ void StepPlanning::keepAsked(const Held&, std::uint64_t signature) {
   if (known != run().programs.end() && known->second.asked) known->second.replan = true;
 }
 
-void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_number) {
+void StepPlanning::planOnce(const RecordedStep& recorded, int budget_number) {
   const auto start = std::chrono::steady_clock::now();
-  trust_.keepRejected(trace);
+  const RecordedStep step = withoutRejected(recorded, trust_);
+  const scheduler::Trace& trace = *step.trace;
+  const bool first_step = step.first_step;
   scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
   const std::optional<Bytes> budget = budget_.bytes();
   if (!budget) {
@@ -168,11 +177,10 @@ void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_
   if (at_once && first_step) return;
   // One that this step does not fit is no better than any that the search finds.
   if ((at_once || outage_.began()) &&
-      beginPolishing(trace, graph,
-                     {.step = {nullptr, first_step},
-                      .cap = cap,
-                      .before = std::chrono::steady_clock::now() - start,
-                      .budget_number = budget_number}))
+      beginPolishing(graph, {.step = step,
+                             .cap = cap,
+                             .before = std::chrono::steady_clock::now() - start,
+                             .budget_number = budget_number}))
     return;
   Planned planned = service_.search().best(trace, graph, cap);
   if (ends_) return;

@@ -92,11 +92,10 @@ class StepPlanning {
 
   bool wants(const Held& held, const scheduler::Trace& trace);
   void keepAsked(const Held& held, std::uint64_t signature);
-  void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
+  void planOnce(const RecordedStep& recorded, int budget_number);
   // True: a better plan is searched for, or will be with a later step. False: no first plan is in
   // force.
-  bool beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                      const Polished& of);
+  bool beginPolishing(const scheduler::TraceGraph& graph, const Polished& of);
   void publishPolished(const Polished& of);
   void endSearch(const Held& held, int budget_number);
   void preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,

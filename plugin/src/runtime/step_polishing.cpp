@@ -17,8 +17,8 @@ bool StepPlanning::waitsForSearch(const Held& held, const Program& known) const 
   return known.plan == service_.improved(held) && !service_.isCut();
 }
 
-bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                                  const Polished& of) {
+bool StepPlanning::beginPolishing(const scheduler::TraceGraph& graph, const Polished& of) {
+  const scheduler::Trace& trace = *of.step.trace;
   {
     const Held held = run().guard.hold();
     const auto program = run().programs.find(trace.signature);
@@ -33,8 +33,7 @@ bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler
   try {
     polished_ = of;
     polished_->used_before = service_.usedByPolishing();
-    polished_->step.trace = std::make_shared<const scheduler::Trace>(trace);
-    service_.polish(trace, graph, of.cap);
+    service_.polish(of.step.trace, graph, of.cap);
   } catch (...) {
     polished_.reset();
     service_.endSearch(run().guard.hold());
