@@ -72,7 +72,7 @@ class ChangesTest : public testing::Test {
 
   void start(bool with_token) {
     std::string error;
-    if (with_token) options_.tcp->token = BearerToken::read(folder_ / "token", error);
+    if (with_token) options_.tcp->token = BearerToken::read(folder_ / "token").token;
     Routes routes;
     addPages(routes);
     routes.post("/now", [this](const Request& request, const Answer& answer) {

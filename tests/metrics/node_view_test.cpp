@@ -89,7 +89,7 @@ class NodeViewTest : public testing::Test {
     if (with_token) {
       std::ofstream(base_ / "token") << "0123456789abcdef";
       ::chmod((base_ / "token").c_str(), 0600);
-      options.tcp->token = BearerToken::read(base_ / "token", error);
+      options.tcp->token = BearerToken::read(base_ / "token").token;
     }
     server_ = HttpServer::start(options, routesOf(0, scrapes), error);
     ASSERT_NE(server_, nullptr) << error;

@@ -19,6 +19,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ebbtide/metrics/http_server.hpp"
@@ -76,11 +77,12 @@ int serve(const Arguments& arguments) {
   std::string error;
   const std::string token_file = arguments.text("--token-file", "");
   if (!token_file.empty()) {
-    first.tcp->token = BearerToken::read(token_file, error);
-    if (!first.tcp->token) {
-      std::cerr << "metrics_serve: " << error << "\n";
+    auto [token, problem] = BearerToken::read(token_file);
+    if (!token) {
+      std::cerr << "metrics_serve: " << problem << "\n";
       return 1;
     }
+    first.tcp->token = std::move(token);
   }
   std::vector<std::unique_ptr<FabricatedRank>> made_up;
   std::vector<std::unique_ptr<HttpServer>> servers;

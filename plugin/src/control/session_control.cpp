@@ -119,10 +119,11 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
     metrics::TcpOptions tcp{.address = config.bind,
                             .port = static_cast<std::uint16_t>(config.port),
                             .ports = on_any_port ? kPorts : 1};
-    std::string unread;
-    if (!config.token_file.empty())
-      tcp.token = metrics::BearerToken::read(config.token_file, unread);
-    if (!unread.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
+    if (!config.token_file.empty()) {
+      auto [token, unread] = metrics::BearerToken::read(config.token_file);
+      tcp.token = std::move(token);
+      if (!unread.empty()) session_.warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
+    }
     options.tcp = std::move(tcp);
     options.node = metrics::NodeOptions{.folder = socket.jobFolder(),
                                         .job_id = socket.jobId(),
