@@ -131,7 +131,9 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
                                         .local_world_size = config.local_world_size};
   }
   server_.reset();  // at the place that it was taken to have
-  server_ = metrics::HttpServer::start(options, routes_, problem);
+  metrics::HttpServerResult started = metrics::HttpServer::start(options, routes_);
+  server_ = std::move(started.server);
+  problem = std::move(started.problem);
   std::string tcp;
   const int port = server_ != nullptr ? server_->port() : 0;
   if (port != 0) {
