@@ -8,10 +8,7 @@ namespace {
 // Where it is found.
 class FakeControl final : public RunControl {
  public:
-  std::string serve(std::string& problem, bool on_any_port) override {
-    problem = on_any_port ? "" : "no port";
-    return "here";
-  }
+  Served serve(bool on_any_port) override { return {"here", on_any_port ? "" : "no port"}; }
   void close() override {}
   void takePlan(const Held&, const std::string&) override {}
   bool hasWork(const Held&) const override { return false; }
@@ -85,8 +82,7 @@ TEST_F(RankIdentityTest, ABudgetWaitsForTheRankThatItDependsOn) {
 }
 
 TEST_F(RankIdentityTest, SaysWhereItIsOnceWithItsBudget) {
-  std::string problem;
-  const std::string at = identity_.serve(problem, /*on_any_port=*/false);
+  const auto [at, problem] = identity_.serve(/*on_any_port=*/false);
   EXPECT_EQ(problem, "no port");
   identity_.sayWhere(at, /*first=*/true);
   identity_.sayWhere(at, /*first=*/false);

@@ -40,8 +40,8 @@ void RankIdentity::settleRank() {
   parts_.settle_job();
 }
 
-std::string RankIdentity::serve(std::string& problem, bool on_any_port) {
-  return parts_.control.serve(problem, on_any_port);
+RunControl::Served RankIdentity::serve(bool on_any_port) {
+  return parts_.control.serve(on_any_port);
 }
 
 void RankIdentity::sayWhere(const std::string& endpoint, bool first) {
