@@ -56,7 +56,7 @@ std::string whyNotToken(std::string_view token) {
 
 }  // namespace
 
-std::optional<BearerToken> BearerToken::read(const std::string& path, std::string& error) {
+BearerTokenResult BearerToken::read(const std::string& path) {
   const File file(path);
   std::string why = whyNotOurs(file.descriptor());
   std::array<char, kMost + 3> bytes{};
@@ -69,9 +69,8 @@ std::optional<BearerToken> BearerToken::read(const std::string& path, std::strin
   if (token.ends_with('\n')) token.remove_suffix(1);
   if (token.ends_with('\r')) token.remove_suffix(1);
   if (why.empty()) why = whyNotToken(token);
-  if (why.empty()) return BearerToken(std::string(token));
-  error = "the token file " + path + " is not used: " + why;
-  return std::nullopt;
+  if (why.empty()) return {BearerToken(std::string(token)), ""};
+  return {std::nullopt, "the token file " + path + " is not used: " + why};
 }
 
 bool BearerToken::accepts(std::string_view authorization) const {

@@ -170,10 +170,9 @@ std::optional<Response> Connection::refusal() const {
 
 void Connection::ask() {
   auto& message = parser_->get();
-  RequestTarget target;
-  std::string why;
-  if (!parseTarget(message.target(), target, why)) {
-    respond(errorResponse(refusals::kTarget, why));
+  auto [target, problem] = parseTarget(message.target());
+  if (!problem.empty()) {
+    respond(errorResponse(refusals::kTarget, problem));
     return;
   }
   Request request;

@@ -46,29 +46,31 @@ int listenOn(const tcp::endpoint& endpoint, asio::io_context& context, error_cod
   return problem ? -1 : acceptor.release(problem);
 }
 
-// -1, and a sentence in `error`.
-int listenOnTcp(asio::io_context& context, const TcpOptions& options, std::string& error) {
+struct TcpSocket {
+  int descriptor = -1;
+  std::string problem = {};  // one sentence, where it is -1
+};
+
+TcpSocket listenOnTcp(asio::io_context& context, const TcpOptions& options) {
   const std::string where = options.address + " port " + std::to_string(options.port);
   error_code problem;
   const asio::ip::address address = asio::ip::make_address(options.address, problem);
   if (problem) {
-    error = "cannot listen on " + where + ": the address is not an IP address";
-    return -1;
+    return {.problem = "cannot listen on " + where + ": the address is not an IP address"};
   }
   const int last = std::min(options.port + options.ports - 1, int{UINT16_MAX});
   for (int port = options.port; port <= last; ++port) {
     const int descriptor = listenOn({address, static_cast<std::uint16_t>(port)}, context, problem);
-    if (descriptor >= 0) return descriptor;
+    if (descriptor >= 0) return {.descriptor = descriptor};
     if (problem != asio::error::address_in_use) break;
   }
   if (problem != asio::error::address_in_use) {
-    error = "cannot listen on " + where + ": " + problem.message();
-  } else if (last > options.port) {
-    error = "other programs use " + where + " and all up to " + std::to_string(last);
-  } else {
-    error = "another program uses " + where;
+    return {.problem = "cannot listen on " + where + ": " + problem.message()};
   }
-  return -1;
+  if (last > options.port) {
+    return {.problem = "other programs use " + where + " and all up to " + std::to_string(last)};
+  }
+  return {.problem = "another program uses " + where};
 }
 
 std::uint16_t portOf(int descriptor) {
@@ -91,8 +93,9 @@ struct HttpServer::Impl {
     std::optional<Listener> listener;
   };
 
-  bool openTcp(const TcpOptions& options, Routes routes, std::string& error);
-  bool openUnix(const std::string& path, Routes routes, std::string& error);
+  // Empty, these two: it listens. Else why not, in one sentence.
+  std::string openTcp(const TcpOptions& options, Routes routes);
+  std::string openUnix(const std::string& path, Routes routes);
   void startThread();
   void run() noexcept;
   void finish();
@@ -109,9 +112,9 @@ struct HttpServer::Impl {
   std::thread thread;
 };
 
-bool HttpServer::Impl::openTcp(const TcpOptions& options, Routes routes, std::string& error) {
-  const int descriptor = listenOnTcp(context, options, error);
-  if (descriptor < 0) return false;
+std::string HttpServer::Impl::openTcp(const TcpOptions& options, Routes routes) {
+  auto [descriptor, problem] = listenOnTcp(context, options);
+  if (descriptor < 0) return std::move(problem);
   port = portOf(descriptor);
   tcp.side.routes = std::move(routes);
   tcp.side.mailbox = mailbox;
@@ -120,19 +123,20 @@ bool HttpServer::Impl::openTcp(const TcpOptions& options, Routes routes, std::st
   const bool is_v6 = options.address.find(':') != std::string::npos;
   tcp.listener.emplace(context, is_v6 ? AF_INET6 : AF_INET, descriptor, tcp.side);
   tcp.listener->accept();
-  return true;
+  return "";
 }
 
-bool HttpServer::Impl::openUnix(const std::string& path, Routes routes, std::string& error) {
-  socket = UnixSocket::listen(path, error);
-  if (!socket) return false;
+std::string HttpServer::Impl::openUnix(const std::string& path, Routes routes) {
+  UnixSocketResult listening = UnixSocket::listen(path);
+  socket = std::move(listening.socket);
+  if (!socket) return std::move(listening.problem);
   unix_path = path;
   local.side.routes = std::move(routes);
   local.side.mailbox = mailbox;
   local.side.of_this_user = true;
   local.listener.emplace(context, AF_UNIX, socket->release(), local.side);
   local.listener->accept();
-  return true;
+  return "";
 }
 
 // Signals are the main thread's: the new thread inherits a mask that blocks them all.
@@ -184,18 +188,17 @@ void HttpServer::Impl::finish() {
   }
 }
 
-std::unique_ptr<HttpServer> HttpServer::start(const HttpServerOptions& options, Routes routes,
-                                              std::string& error) {
-  error.clear();
-  const auto failed = [&error](const std::string& sentence) {
-    error += (error.empty() ? "" : "; ") + sentence;
+HttpServerResult HttpServer::start(const HttpServerOptions& options, Routes routes) {
+  std::string problem;
+  const auto failed = [&problem](const std::string& sentence) {
+    problem += (problem.empty() ? "" : "; ") + sentence;
   };
   try {
     std::unique_ptr<HttpServer> server(new HttpServer(std::make_unique<Impl>()));
     Impl& impl = *server->impl_;
-    std::string why;
-    const bool on_unix = options.unix_path && impl.openUnix(*options.unix_path, routes, why);
-    if (options.unix_path && !on_unix) failed(why);
+    std::string why = options.unix_path ? impl.openUnix(*options.unix_path, routes) : "";
+    const bool on_unix = options.unix_path && why.empty();
+    if (!why.empty()) failed(why);
     if (impl.socket && options.node) {
       impl.socket->removeDeadNeighbours();
       impl.socket->removeDeadJobs();
@@ -206,17 +209,18 @@ std::unique_ptr<HttpServer> HttpServer::start(const HttpServerOptions& options, 
       impl.node.emplace(impl.context, impl.mailbox, std::move(node), std::move(routes));
       routes = impl.node->routes();
     }
-    const bool on_tcp = options.tcp && impl.openTcp(*options.tcp, std::move(routes), why);
-    if (options.tcp && !on_tcp) failed(why);
+    why = options.tcp ? impl.openTcp(*options.tcp, std::move(routes)) : "";
+    const bool on_tcp = options.tcp && why.empty();
+    if (!why.empty()) failed(why);
     if (!on_unix && !on_tcp) {
-      if (error.empty()) failed("neither a port nor a socket was asked for");
-      return nullptr;
+      if (problem.empty()) failed("neither a port nor a socket was asked for");
+      return {.problem = std::move(problem)};
     }
     impl.startThread();
-    return server;
-  } catch (const std::exception& problem) {
-    failed(std::string("cannot start the server: ") + problem.what());
-    return nullptr;
+    return {.server = std::move(server), .problem = std::move(problem)};
+  } catch (const std::exception& error) {
+    failed(std::string("cannot start the server: ") + error.what());
+    return {.problem = std::move(problem)};
   }
 }
 

@@ -12,10 +12,14 @@ struct RequestTarget {
   std::map<std::string, std::string> query;  // decoded; '+' is a space
 };
 
-// False when it is none: no leading '/', an escape that is not %XX, a control character, a name of
-// the query twice; then `why` says so in one sentence. Dots in a path mean nothing: no file is
-// opened by its name.
-bool parseTarget(std::string_view text, RequestTarget& target, std::string& why);
+struct RequestTargetResult {
+  RequestTarget target = {};
+  std::string problem = {};  // not empty: why it is none, in one sentence
+};
+
+// It is none without a leading '/', with an escape that is not %XX, a control character, or a name
+// of the query twice. Dots in a path mean nothing: no file is opened by its name.
+RequestTargetResult parseTarget(std::string_view text);
 
 // For a query: escapes all but A-Z a-z 0-9 - . _ ~
 std::string percentEncoded(std::string_view text);

@@ -109,13 +109,18 @@ void removeDeadSockets(const std::filesystem::path& folder) {
   }
 }
 
-// Bound under `hidden`, renamed to `path`. -1, and a sentence in `error`.
-int openSocket(const std::string& path, const std::string& hidden, std::string& error) {
+struct OpenSocket {
+  int descriptor = -1;
+  std::string problem = {};  // one sentence, where it is -1
+};
+
+// Bound under `hidden`, renamed to `path`.
+OpenSocket openSocket(const std::string& path, const std::string& hidden) {
   const auto address = addressOf(hidden);
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0) {
-    error = "cannot listen on " + path + ": no socket can be made: " + std::strerror(errno);
-    return -1;
+    return {.problem =
+                "cannot listen on " + path + ": no socket can be made: " + std::strerror(errno)};
   }
   ::unlink(hidden.c_str());  // of a process that died here, and had our number
   // Its mode before it can be reached: the folder is closed to others anyway.
@@ -123,55 +128,54 @@ int openSocket(const std::string& path, const std::string& hidden, std::string& 
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
       ::chmod(hidden.c_str(), 0600) == 0 && ::listen(socket.get(), kBacklog) == 0 &&
       ::rename(hidden.c_str(), path.c_str()) == 0;
-  if (listens) return socket.release();
-  error = "cannot listen on " + path + ": " + std::strerror(errno);
+  if (listens) return {.descriptor = socket.release()};
+  OpenSocket failed{.problem = "cannot listen on " + path + ": " + std::strerror(errno)};
   ::unlink(hidden.c_str());
-  return -1;
+  return failed;
 }
 
 }  // namespace
 
-std::unique_ptr<UnixSocket> UnixSocket::listen(const std::string& path, std::string& error) {
+UnixSocketResult UnixSocket::listen(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string above = folder.parent_path().string();
   const std::string hidden = (folder / ("." + std::to_string(::getpid()))).string();
   const auto address = addressOf(path);
   if (!address || !addressOf(hidden)) {
-    error = "cannot listen: a socket's path has at most 107 bytes, this one would have " +
-            std::to_string(std::max(path.size(), hidden.size())) +
-            "; set EBBTIDE_SOCKET_DIR to a shorter folder";
-    return nullptr;
+    return {.problem =
+                "cannot listen: a socket's path has at most 107 bytes, this one would have " +
+                std::to_string(std::max(path.size(), hidden.size())) +
+                "; set EBBTIDE_SOCKET_DIR to a shorter folder"};
   }
   struct stat status {};
   const bool made_above = ::lstat(above.c_str(), &status) != 0;
-  error = whyNotOurFolder(above);
-  if (!error.empty()) return nullptr;
+  std::string why = whyNotOurFolder(above);
+  if (!why.empty()) return {.problem = std::move(why)};
   const FolderLock lock(above, kOpenAttempts);
-  error = whyNotOurFolder(folder.string());
-  if (!error.empty()) return nullptr;
+  why = whyNotOurFolder(folder.string());
+  if (!why.empty()) return {.problem = std::move(why)};
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) {
-      error = "cannot listen on " + path + ": there is something that is not a socket";
-      return nullptr;
+      return {.problem = "cannot listen on " + path + ": there is something that is not a socket"};
     }
     if (somebodyListens(*address)) {
-      error = "cannot listen on " + path + ": another process listens there";
-      return nullptr;
+      return {.problem = "cannot listen on " + path + ": another process listens there"};
     }
   }
   std::unique_ptr<UnixSocket> opened(new UnixSocket);
   opened->path_ = path;
-  opened->descriptor_ = openSocket(path, hidden, error);
+  OpenSocket socket = openSocket(path, hidden);
+  opened->descriptor_ = socket.descriptor;
   if (opened->descriptor_ < 0) {
     ::rmdir(folder.c_str());  // where nobody else is in it
     if (made_above) ::rmdir(above.c_str());
-    return nullptr;
+    return {.problem = std::move(socket.problem)};
   }
   if (::lstat(path.c_str(), &status) == 0) {
     opened->device_ = status.st_dev;
     opened->inode_ = status.st_ino;
   }
-  return opened;
+  return {.socket = std::move(opened)};
 }
 
 UnixSocket::~UnixSocket() {

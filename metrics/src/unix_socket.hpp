@@ -12,12 +12,14 @@
 
 namespace ebbtide::metrics {
 
+struct UnixSocketResult;
+
 class UnixSocket {
  public:
-  // The path's folder and the one above it are made if they are missing (0700). nullptr, and a
-  // sentence in `error`: they are not ours alone, the path is too long for a socket's address, or a
-  // live process listens there.
-  static std::unique_ptr<UnixSocket> listen(const std::string& path, std::string& error);
+  // The path's folder and the one above it are made if they are missing (0700). There is none where
+  // they are not ours alone, the path is too long for a socket's address, or a live process listens
+  // there.
+  static UnixSocketResult listen(const std::string& path);
 
   ~UnixSocket();  // closes it, unless released
   UnixSocket(const UnixSocket&) = delete;
@@ -45,6 +47,11 @@ class UnixSocket {
   int descriptor_ = -1;
   dev_t device_ = 0;  // of the name, to know it again
   ino_t inode_ = 0;
+};
+
+struct UnixSocketResult {
+  std::unique_ptr<UnixSocket> socket = nullptr;
+  std::string problem = {};  // one sentence, where there is none
 };
 
 // Of a connected Unix socket: true when its other end belongs to this user.

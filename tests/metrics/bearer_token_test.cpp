@@ -6,6 +6,7 @@
 
 #include <fstream>
 #include <string>
+#include <utility>
 
 #include "private_folder.hpp"
 
@@ -19,7 +20,13 @@ class BearerTokenTest : public testing::Test {
   std::optional<BearerToken> read(const std::string& text, mode_t mode = 0600) {
     std::ofstream(path_) << text;
     ::chmod(path_.c_str(), mode);
-    return BearerToken::read(path_, error_);
+    return readFile(path_);
+  }
+  std::optional<BearerToken> readFile(const std::string& path) {
+    auto [token, problem] = BearerToken::read(path);
+    EXPECT_EQ(token.has_value(), problem.empty());
+    error_ = std::move(problem);
+    return std::move(token);
   }
 
   PrivateFolder folder_;
@@ -48,13 +55,13 @@ TEST_F(BearerTokenTest, TheFileMustBeThisUsersAlone) {
     EXPECT_NE(error_.find("others may"), std::string::npos) << error_;
   }
   EXPECT_TRUE(read(kToken, 0400));
-  EXPECT_FALSE(BearerToken::read(folder_ / "nothing", error_));
+  EXPECT_FALSE(readFile(folder_ / "nothing"));
   EXPECT_NE(error_.find("No such file"), std::string::npos) << error_;
-  EXPECT_FALSE(BearerToken::read(folder_.path(), error_));
+  EXPECT_FALSE(readFile(folder_.path()));
   EXPECT_NE(error_.find("not a regular file"), std::string::npos) << error_;
   const std::string pipe = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
-  EXPECT_FALSE(BearerToken::read(pipe, error_));  // and is not waited for
+  EXPECT_FALSE(readFile(pipe));  // and is not waited for
   EXPECT_NE(error_.find("not a regular file"), std::string::npos) << error_;
 }
 
@@ -62,7 +69,7 @@ TEST_F(BearerTokenTest, TheFileOfAnotherUserIsRefused) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give a file away";
   read(kToken);
   ASSERT_EQ(::chown(path_.c_str(), 65534, 65534), 0);
-  EXPECT_FALSE(BearerToken::read(path_, error_));
+  EXPECT_FALSE(readFile(path_));
   EXPECT_NE(error_.find("another user"), std::string::npos) << error_;
 }
 

@@ -12,6 +12,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ebbtide/metrics/http_server.hpp"
@@ -71,8 +72,7 @@ class ChangesTest : public testing::Test {
   }
 
   void start(bool with_token) {
-    std::string error;
-    if (with_token) options_.tcp->token = BearerToken::read(folder_ / "token", error);
+    if (with_token) options_.tcp->token = BearerToken::read(folder_ / "token").token;
     Routes routes;
     addPages(routes);
     routes.post("/now", [this](const Request& request, const Answer& answer) {
@@ -80,9 +80,10 @@ class ChangesTest : public testing::Test {
       answer({.body = std::to_string(request.body.size()) + (request.may_change ? " may" : " no")});
     });
     routes.post("/late", [this](const Request&, Answer answer) { desk_.take(std::move(answer)); });
-    server_ = HttpServer::start(options_, routes, error);
-    ASSERT_NE(server_, nullptr) << error;
-    EXPECT_EQ(error, "");
+    auto [server, problem] = HttpServer::start(options_, routes);
+    ASSERT_NE(server, nullptr) << problem;
+    EXPECT_EQ(problem, "");
+    server_ = std::move(server);
   }
   std::uint16_t port() const { return server_->port(); }
 
@@ -246,9 +247,9 @@ TEST_F(ChangesTest, EndsWhileAnswersAreWaitedFor) {
 class LimitsTest : public testing::Test {
  protected:
   void start(const Limits& limits) {
-    std::string error;
-    socket_ = UnixSocket::listen(path_, error);
-    ASSERT_NE(socket_, nullptr) << error;
+    auto [socket, problem] = UnixSocket::listen(path_);
+    ASSERT_NE(socket, nullptr) << problem;
+    socket_ = std::move(socket);
     side_.mailbox = std::make_shared<Mailbox>(context_);
     side_.of_this_user = true;
     side_.limits = limits;

@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ebbtide/metrics/http_server.hpp"
@@ -54,9 +55,9 @@ class HostileClientsTest : public testing::Test {
     options.tcp.emplace();
     options.unix_path = folder_ / "job/rank-0.sock";
     options.node = {.folder = folder_ / "job"};
-    std::string error;
-    server_ = HttpServer::start(options, routes, error);
-    EXPECT_NE(server_, nullptr) << error;
+    auto [server, problem] = HttpServer::start(options, routes);
+    EXPECT_NE(server, nullptr) << problem;
+    server_ = std::move(server);
   }
   std::uint16_t port() const { return server_->port(); }
   void breakRequests(int count);

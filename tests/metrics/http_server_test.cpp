@@ -14,6 +14,7 @@
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ebbtide/metrics/pages.hpp"
@@ -41,10 +42,9 @@ class HttpServerTest : public testing::Test {
   }
 
   static std::unique_ptr<HttpServer> start(const TcpOptions& tcp) {
-    std::string error;
-    auto server = HttpServer::start({.tcp = tcp}, routes(), error);
-    EXPECT_NE(server, nullptr) << error;
-    return server;
+    auto [server, problem] = HttpServer::start({.tcp = tcp}, routes());
+    EXPECT_NE(server, nullptr) << problem;
+    return std::move(server);
   }
 
   std::uint16_t port() const { return server_->port(); }
@@ -204,42 +204,43 @@ TEST_F(HttpServerTest, ServesSixtyFourConnectionsAtOnce) {
 }
 
 TEST_F(HttpServerTest, ABusyPortIsReportedByItsNumber) {
-  std::string error;
-  EXPECT_EQ(HttpServer::start({.tcp = TcpOptions{.port = port()}}, routes(), error), nullptr);
-  EXPECT_EQ(error, "another program uses 127.0.0.1 port " + std::to_string(port()));
-  EXPECT_EQ(HttpServer::start({.tcp = TcpOptions{.address = "nowhere"}}, routes(), error), nullptr);
-  EXPECT_NE(error.find("nowhere"), std::string::npos) << error;
+  const HttpServerResult busy = HttpServer::start({.tcp = TcpOptions{.port = port()}}, routes());
+  EXPECT_EQ(busy.server, nullptr);
+  EXPECT_EQ(busy.problem, "another program uses 127.0.0.1 port " + std::to_string(port()));
+  const HttpServerResult nowhere =
+      HttpServer::start({.tcp = TcpOptions{.address = "nowhere"}}, routes());
+  EXPECT_EQ(nowhere.server, nullptr);
+  EXPECT_NE(nowhere.problem.find("nowhere"), std::string::npos) << nowhere.problem;
 }
 
 TEST_F(HttpServerTest, TheNextFreePortIsTaken) {
-  std::string error;
   const auto start_at = [&](std::uint16_t first, int ports) {
-    return HttpServer::start({.tcp = TcpOptions{.port = first, .ports = ports}}, routes(), error);
+    return HttpServer::start({.tcp = TcpOptions{.port = first, .ports = ports}}, routes());
   };
   // Somebody else may have the next ones: with 100 to try one of them is free.
-  const auto second = start_at(port(), 100);
-  ASSERT_NE(second, nullptr) << error;
+  const auto [second, problem] = start_at(port(), 100);
+  ASSERT_NE(second, nullptr) << problem;
   EXPECT_GT(second->port(), port());
   EXPECT_EQ(bodyOf(fetch(second->port(), "GET /healthz")), "ok\n");
   // From the first one's to the second one's all are taken.
   const int taken = second->port() - port() + 1;
-  EXPECT_EQ(start_at(port(), taken), nullptr);
-  EXPECT_EQ(error, "other programs use 127.0.0.1 port " + std::to_string(port()) +
-                       " and all up to " + std::to_string(second->port()));
+  const HttpServerResult none = start_at(port(), taken);
+  EXPECT_EQ(none.server, nullptr);
+  EXPECT_EQ(none.problem, "other programs use 127.0.0.1 port " + std::to_string(port()) +
+                              " and all up to " + std::to_string(second->port()));
   // None is tried beyond the last one that there is.
-  const auto last = start_at(65535, 100);
+  const auto last = start_at(65535, 100).server;
   EXPECT_EQ(last != nullptr ? last->port() : 65535, 65535);
 }
 
 TEST_F(HttpServerTest, AFailingRendererIsAnErrorOfOneRequest) {
-  std::string error;
   std::atomic<bool> fails{true};
   Routes failing;
   failing.get("/metrics", [&](const Request&) -> Response {
     if (fails) throw std::runtime_error("not now");
     return {.body = "fine 1\n"};
   });
-  const auto server = HttpServer::start({.tcp = TcpOptions{}}, failing, error);
+  const auto server = HttpServer::start({.tcp = TcpOptions{}}, failing).server;
   EXPECT_EQ(statusOf(fetch(server->port(), "GET /metrics")), "HTTP/1.1 500 Internal Server Error");
   fails = false;
   EXPECT_EQ(bodyOf(fetch(server->port(), "GET /metrics")), "fine 1\n");
@@ -314,11 +315,10 @@ TEST_F(HttpServerTest, AForkedChildDisturbsNothing) {
 
 TEST_F(HttpServerTest, ScrapesWhileTheMetricsChange) {
   RankMetrics metrics({.rank = 5, .local_rank = 2});
-  std::string error;
   Routes rendering;
   rendering.get("/metrics", [&](const Request&) { return Response{.body = metrics.render()}; });
-  const auto server = HttpServer::start({.tcp = TcpOptions{}}, rendering, error);
-  ASSERT_NE(server, nullptr) << error;
+  const auto server = HttpServer::start({.tcp = TcpOptions{}}, rendering).server;
+  ASSERT_NE(server, nullptr);
   std::atomic<bool> stop{false};
   std::vector<std::thread> threads;
   for (int thread = 0; thread < 2; ++thread) {

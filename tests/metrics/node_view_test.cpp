@@ -16,6 +16,7 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ebbtide/metrics/http_server.hpp"
@@ -69,10 +70,9 @@ class NodeViewTest : public testing::Test {
   std::unique_ptr<HttpServer> sibling(int rank, const Routes& routes) {
     HttpServerOptions options;
     options.unix_path = socketOf(rank);
-    std::string error;
-    auto server = HttpServer::start(options, routes, error);
-    EXPECT_NE(server, nullptr) << error;
-    return server;
+    auto [server, problem] = HttpServer::start(options, routes);
+    EXPECT_NE(server, nullptr) << problem;
+    return std::move(server);
   }
 
   // Rank 0's own, with the port.
@@ -85,14 +85,14 @@ class NodeViewTest : public testing::Test {
                     .rank = 0,
                     .local_world_size = ranks,
                     .gather_limit = gather_limit_};
-    std::string error;
     if (with_token) {
       std::ofstream(base_ / "token") << "0123456789abcdef";
       ::chmod((base_ / "token").c_str(), 0600);
-      options.tcp->token = BearerToken::read(base_ / "token", error);
+      options.tcp->token = BearerToken::read(base_ / "token").token;
     }
-    server_ = HttpServer::start(options, routesOf(0, scrapes), error);
-    ASSERT_NE(server_, nullptr) << error;
+    auto [server, problem] = HttpServer::start(options, routesOf(0, scrapes));
+    ASSERT_NE(server, nullptr) << problem;
+    server_ = std::move(server);
     for (int rank = 1; rank < ranks; ++rank) {
       siblings_.push_back(sibling(rank, routesOf(rank, scrapes)));
     }
@@ -404,10 +404,10 @@ TEST_F(NodeViewTest, InAFolderThatIsRefusedNobodyIsAsked) {
   options.tcp.emplace();
   options.unix_path = socketOf(0);
   options.node = {.folder = folder_, .job_id = "job", .rank = 0, .local_world_size = 2};
-  std::string error;
-  server_ = HttpServer::start(options, routesOf(0), error);
-  ASSERT_NE(server_, nullptr);
-  EXPECT_NE(error.find("open to other users"), std::string::npos) << error;
+  auto [server, problem] = HttpServer::start(options, routesOf(0));
+  ASSERT_NE(server, nullptr);
+  EXPECT_NE(problem.find("open to other users"), std::string::npos) << problem;
+  server_ = std::move(server);
   EXPECT_EQ(bodyOf(fetch(port(), "GET /metrics")),
             "# TYPE up gauge\nup{rank=\"0\"} 1\n" + counts(2, 1));
   const json node = json::parse(bodyOf(fetch(port(), "GET /v1/node")));

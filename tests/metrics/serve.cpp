@@ -19,6 +19,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ebbtide/metrics/http_server.hpp"
@@ -73,14 +74,14 @@ int serve(const Arguments& arguments) {
   first.tcp->port = static_cast<std::uint16_t>(arguments.number("--port", 0));
   first.node = {.folder = folder, .job_id = job_id, .rank = 0, .local_world_size = ranks};
   if (hung_rank < 0) first.node->gather_limit = std::chrono::minutes(1);  // all are to be there
-  std::string error;
   const std::string token_file = arguments.text("--token-file", "");
   if (!token_file.empty()) {
-    first.tcp->token = BearerToken::read(token_file, error);
-    if (!first.tcp->token) {
-      std::cerr << "metrics_serve: " << error << "\n";
+    auto [token, problem] = BearerToken::read(token_file);
+    if (!token) {
+      std::cerr << "metrics_serve: " << problem << "\n";
       return 1;
     }
+    first.tcp->token = std::move(token);
   }
   std::vector<std::unique_ptr<FabricatedRank>> made_up;
   std::vector<std::unique_ptr<HttpServer>> servers;
@@ -99,11 +100,12 @@ int serve(const Arguments& arguments) {
         .socket = path,
         .step_seconds = std::atof(arguments.text("--step-seconds", "0.5").c_str()),
         .ops = arguments.number("--ops", 100)}));
-    servers.push_back(HttpServer::start(options, made_up.back()->routes(), error));
-    if (!error.empty()) {
-      std::cerr << "metrics_serve: " << error << "\n";
+    auto [server, problem] = HttpServer::start(options, made_up.back()->routes());
+    if (!problem.empty()) {
+      std::cerr << "metrics_serve: " << problem << "\n";
       return 1;
     }
+    servers.push_back(std::move(server));
   }
   made_up.front()->setTcp(first.tcp->address + ":" + std::to_string(servers.front()->port()));
   std::cout << nlohmann::json{{"port", servers.front()->port()},

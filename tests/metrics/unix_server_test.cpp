@@ -20,6 +20,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "ebbtide/metrics/ask_ranks.hpp"
@@ -42,7 +43,12 @@ class UnixServerTest : public testing::Test {
     });
     HttpServerOptions options;
     options.unix_path = path;
-    return HttpServer::start(options, routes, error_);
+    return serve(options, routes);
+  }
+  std::unique_ptr<HttpServer> serve(const HttpServerOptions& options, const Routes& routes) {
+    auto [server, problem] = HttpServer::start(options, routes);
+    error_ = std::move(problem);
+    return std::move(server);
   }
 
   static mode_t modeOf(const std::string& path) {
@@ -87,7 +93,7 @@ TEST_F(UnixServerTest, FoldersOfDeadJobsGoWithTheNextStart) {
   HttpServerOptions options;
   options.unix_path = path_;
   options.node = NodeOptions{.folder = folder_, .job_id = "job"};
-  const auto server = HttpServer::start(options, Routes{}, error_);
+  const auto server = serve(options, Routes{});
   ASSERT_NE(server, nullptr) << error_;
   EXPECT_FALSE(fs::exists(base_ / "run/dead"));
   EXPECT_TRUE(fs::exists(base_ / "run/full/notes"));
@@ -176,12 +182,11 @@ TEST_F(UnixServerTest, OfManyThatStartAtOnceOneGetsIt) {
   std::vector<std::thread> threads;
   for (auto& server : servers) {
     threads.emplace_back([this, &server] {
-      std::string error;
       HttpServerOptions options;
       options.unix_path = path_;
       Routes routes;
       addPages(routes);
-      server = HttpServer::start(options, routes, error);
+      server = HttpServer::start(options, routes).server;
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -239,10 +244,10 @@ TEST_F(UnixServerTest, WhereNoSocketCanBeMadeItSaysWhyAndLeavesNoFolder) {
   ::close(next);
   const rlimit none{static_cast<rlim_t>(next), before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
-  const auto socket = UnixSocket::listen(path_, error_);
+  const UnixSocketResult listening = UnixSocket::listen(path_);
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
-  EXPECT_EQ(socket, nullptr);
-  EXPECT_EQ(error_,
+  EXPECT_EQ(listening.socket, nullptr);
+  EXPECT_EQ(listening.problem,
             "cannot listen on " + path_ + ": no socket can be made: " + std::strerror(EMFILE));
   EXPECT_FALSE(std::filesystem::exists(base_ / "run"));
 }
@@ -322,7 +327,7 @@ TEST_F(UnixServerTest, AWorkerOfAKilledTrainerKeepsNothing) {
     HttpServerOptions options;
     options.tcp.emplace();
     options.unix_path = path_;
-    const auto server = HttpServer::start(options, Routes(), error_);
+    const auto server = serve(options, Routes());
     told.port = server ? server->port() : 0;
     if (::fork() == 0) {
       ::alarm(60);
@@ -343,7 +348,7 @@ TEST_F(UnixServerTest, AWorkerOfAKilledTrainerKeepsNothing) {
   options.tcp.emplace();
   options.tcp->port = told.port;
   options.unix_path = path_;
-  const auto server = HttpServer::start(options, routes, error_);
+  const auto server = serve(options, routes);
   EXPECT_EQ(error_, "");
   EXPECT_EQ(::kill(told.worker, 0), 0);  // it was there all the time
   ::kill(told.worker, SIGKILL);
@@ -358,19 +363,19 @@ TEST_F(UnixServerTest, OneSideOfTwoIsEnough) {
   HttpServerOptions options;
   options.tcp.emplace();
   options.unix_path = base_ / "a/b/c/rank-0.sock";
-  const auto on_tcp = HttpServer::start(options, routes, error_);
+  const auto on_tcp = serve(options, routes);
   ASSERT_NE(on_tcp, nullptr);
   EXPECT_EQ(on_tcp->unixPath(), "");
   EXPECT_NE(error_.find("cannot make the folder"), std::string::npos) << error_;
   EXPECT_EQ(bodyOf(fetch(on_tcp->port(), "GET /healthz")), "ok\n");
   options.unix_path = path_;
   options.tcp->port = on_tcp->port();
-  const auto on_unix = HttpServer::start(options, routes, error_);
+  const auto on_unix = serve(options, routes);
   ASSERT_NE(on_unix, nullptr);
   EXPECT_EQ(on_unix->port(), 0);
   EXPECT_NE(error_.find("another program uses"), std::string::npos) << error_;
   EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
-  EXPECT_EQ(HttpServer::start({}, routes, error_), nullptr);
+  EXPECT_EQ(serve({}, routes), nullptr);
   EXPECT_FALSE(error_.empty());
 }
 
@@ -380,7 +385,7 @@ TEST_F(UnixServerTest, ListensOnIpv6Too) {
   HttpServerOptions options;
   options.tcp.emplace();
   options.tcp->address = "::1";
-  const auto server = HttpServer::start(options, routes, error_);
+  const auto server = serve(options, routes);
   if (server == nullptr) GTEST_SKIP() << "no IPv6 here: " << error_;
   const std::string address = "[::1]:" + std::to_string(server->port());
   const auto ask = [&](const std::string& host) {

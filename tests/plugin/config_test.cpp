@@ -331,13 +331,13 @@ TEST_F(ConfigTest, AFileOfAllRanksIsLocalRankZeros) {
   const Config alone = configFromEnvironment();
   RankPlace place = alone;
   place.local_world_size = 2;
-  std::string problem;
-  EXPECT_EQ(alone.at(place, "job", problem).report_path, alone.report_path);
+  const auto [first, problem] = alone.at(place, "job");
+  EXPECT_EQ(first.report_path, alone.report_path);
   EXPECT_EQ(problem,
             "EBBTIDE_REPORT=run.json: the 2 ranks of this machine would write one file; put "
             "{rank} into its name. Of this run local rank 0 alone writes it");
   place.local_rank = 1;
-  EXPECT_EQ(alone.at(place, "job", problem).report_path, "");
+  EXPECT_EQ(alone.at(place, "job").config.report_path, "");
 }
 
 // Written again and again, while the program may change its folder: so the path is a whole one.

@@ -10,10 +10,7 @@ namespace ebbtide::plugin::test {
 class FakeControl final : public RunControl {
  public:
   // Where it is found.
-  std::string serve(std::string& problem, bool on_any_port) override {
-    problem = on_any_port ? "" : "no port";
-    return "here";
-  }
+  Served serve(bool on_any_port) override { return {"here", on_any_port ? "" : "no port"}; }
   void close() override {}
   void takePlan(const Held&, const std::string&) override {}
   bool hasWork(const Held&) const override { return false; }

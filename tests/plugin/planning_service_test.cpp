@@ -17,10 +17,10 @@ namespace {
 class PlanningServiceTest : public testing::Test {
  protected:
   static RecordedStep step() { return {.trace = std::make_shared<const scheduler::Trace>()}; }
-  static scheduler::Trace gptStep() {
+  static std::shared_ptr<const scheduler::Trace> gptStep() {
     std::ifstream file(std::string(EBBTIDE_TEST_DATA) + "/gpt_step.json");
     const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-    return scheduler::traceFromJson(text);
+    return std::make_shared<const scheduler::Trace>(scheduler::traceFromJson(text));
   }
 
   SessionGuard guard_;
@@ -166,10 +166,10 @@ class DeafSearch final : public scheduler::Planner {
 TEST_F(PlanningServiceTest, ItsEndWaitsForNoSearchForABetterPlan) {
   DeafSearch search;
   PlanningService service({.in_its_place = &search}, nullptr);
-  const scheduler::Trace trace = gptStep();
+  const auto trace = gptStep();
   service.begin([&] {
     service.improve(guard_.hold(), std::make_shared<const Plan>());
-    service.polish(trace, scheduler::buildGraph(trace), std::int64_t{1} << 60);
+    service.polish(trace, scheduler::buildGraph(*trace), std::int64_t{1} << 60);
   });
   service.end(guard_.hold());
   service.join();
@@ -179,13 +179,14 @@ TEST_F(PlanningServiceTest, ItsEndWaitsForNoSearchForABetterPlan) {
 
 // An hour before anything else is due. Everything fits, which is found at once.
 TEST_F(PlanningServiceTest, SeesThatASearchForABetterPlanIsOver) {
-  const scheduler::Trace trace = gptStep();
+  const auto trace = gptStep();
   bool polished = false;
   Planned found;
   EXPECT_EQ(service_.usedByPolishing().count(), 0);
   service_.begin([&] {
     service_.improve(guard_.hold(), std::make_shared<const Plan>());
-    service_.polish(trace, scheduler::buildGraph(trace), std::int64_t{1} << 60);
+    service_.polish(trace, scheduler::buildGraph(*trace), std::int64_t{1} << 60);
+    EXPECT_GT(trace.use_count(), 1);  // the search has this very trace until it is taken
     {
       auto held = guard_.hold();
       service_.await(held, std::chrono::steady_clock::now() + std::chrono::hours(1),

@@ -32,14 +32,12 @@ class RankDiscoveryTest : public testing::Test, protected RankDiscovery::Process
     ++became_;
   }
   bool awaitRanks(const Held&, bool awaits) override { return std::exchange(awaits_, awaits); }
-  std::string serve(std::string& problem, bool on_any_port) override {
+  RunControl::Served serve(bool on_any_port) override {
     on_any_port_ = on_any_port;
-    if (busy_tries_ > 0) {
-      --busy_tries_;
-      problem = "the port is taken";
-    }
     ++served_;
-    return "endpoint " + std::to_string(config_->rank);
+    const bool busy = busy_tries_ > 0;
+    if (busy) --busy_tries_;
+    return {"endpoint " + std::to_string(config_->rank), busy ? "the port is taken" : ""};
   }
   void sayWhere(const std::string& endpoint, bool first) override {
     said_.push_back((first ? "first " : "") + endpoint);

@@ -73,8 +73,7 @@ TEST_F(RankIdentityTest, ABudgetWaitsForTheRankThatItDependsOn) {
 }
 
 TEST_F(RankIdentityTest, SaysWhereItIsOnceWithItsBudget) {
-  std::string problem;
-  const std::string at = identity_.serve(problem, /*on_any_port=*/false);
+  const auto [at, problem] = identity_.serve(/*on_any_port=*/false);
   EXPECT_EQ(problem, "no port");
   identity_.sayWhere(at, /*first=*/true);
   identity_.sayWhere(at, /*first=*/false);

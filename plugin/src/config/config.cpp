@@ -275,8 +275,9 @@ scheduler::BudgetFacts Config::memoryFacts() const {
           .available_bytes = available - std::min(kTakenLaterBytes, available / 4)};
 }
 
-Config Config::at(const RankPlace& place, std::string job, std::string& problem) const {
-  Config config = *this;
+PlacedConfig Config::at(const RankPlace& place, std::string job) const {
+  PlacedConfig placed{*this, ""};
+  Config& config = placed.config;
   static_cast<RankPlace&>(config) = place;
   config.job_id = std::move(job);
   setBudget(config);
@@ -285,10 +286,10 @@ Config Config::at(const RankPlace& place, std::string job, std::string& problem)
     const std::string shared = oneFileProblem(config, file);
     if (shared.empty()) continue;
     if (config.local_rank > 0) (config.*file.path).clear();
-    if (!problem.empty()) problem += "; ";
-    problem += shared + ". Of this run local rank 0 alone writes it";
+    if (!placed.problem.empty()) placed.problem += "; ";
+    placed.problem += shared + ". Of this run local rank 0 alone writes it";
   }
-  return config;
+  return placed;
 }
 
 }  // namespace ebbtide::plugin

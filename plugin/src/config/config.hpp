@@ -16,6 +16,8 @@ namespace ebbtide::plugin {
 
 enum class OnInfeasible { kStop, kBestEffort };
 
+struct PlacedConfig;
+
 // With a place: of the rank that has it.
 struct Config : RankPlace {
   std::optional<std::int64_t> budget_bytes;  // none: measure only
@@ -64,8 +66,13 @@ struct Config : RankPlace {
   bool budgetNeedsPlace() const;
   // Of the host's memory, the rank's part. Reads files.
   scheduler::BudgetFacts memoryFacts() const;
-  // The same environment at another place. `problem` is what cannot be done there, one sentence.
-  Config at(const RankPlace& place, std::string job, std::string& problem) const;
+  // The same environment at another place.
+  PlacedConfig at(const RankPlace& place, std::string job) const;
+};
+
+struct PlacedConfig {
+  Config config;
+  std::string problem;  // what cannot be done there, one sentence; empty: nothing
 };
 
 // Reads and checks the environment. Throws std::invalid_argument: one sentence that names the

@@ -112,7 +112,7 @@ std::optional<Response> SessionControl::ofAnotherRank(const Request& request) co
                                    rank));
 }
 
-std::string SessionControl::serve(std::string& problem, bool on_any_port) {
+RunControl::Served SessionControl::serve(bool on_any_port) {
   const Config& config = session_.config();
   const RankSocket socket(config.socket_dir, config.job_id, config.rank);
   metrics::HttpServerOptions options{.unix_path = socket.path()};
@@ -120,10 +120,11 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
     metrics::TcpOptions tcp{.address = config.bind,
                             .port = static_cast<std::uint16_t>(config.port),
                             .ports = on_any_port ? kPorts : 1};
-    std::string unread;
-    if (!config.token_file.empty())
-      tcp.token = metrics::BearerToken::read(config.token_file, unread);
-    if (!unread.empty()) session_.lines().warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
+    if (!config.token_file.empty()) {
+      auto [token, unread] = metrics::BearerToken::read(config.token_file);
+      tcp.token = std::move(token);
+      if (!unread.empty()) session_.lines().warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
+    }
     options.tcp = std::move(tcp);
     options.node = metrics::NodeOptions{.folder = socket.jobFolder(),
                                         .job_id = socket.jobId(),
@@ -131,7 +132,8 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
                                         .local_world_size = config.local_world_size};
   }
   server_.reset();  // at the place that it was taken to have
-  server_ = metrics::HttpServer::start(options, routes_, problem);
+  auto [server, problem] = metrics::HttpServer::start(options, routes_);
+  server_ = std::move(server);
   std::string tcp;
   const int port = server_ != nullptr ? server_->port() : 0;
   if (port != 0) {
@@ -145,11 +147,11 @@ std::string SessionControl::serve(std::string& problem, bool on_any_port) {
     tcp_address_ = tcp;
   }
   if (!problem.empty()) problem = whatIsNotServed(tcp, !path.empty(), shown(problem));
-  if (server_ == nullptr) return "no endpoint";
+  if (server_ == nullptr) return {"no endpoint", std::move(problem)};
   std::string text = tcp.empty() ? "" : "metrics http://" + tcp + "/metrics";
   if (port != 0 && port != config.port) text += fmt::format(" ({} is taken)", config.port);
   if (!path.empty()) text += (text.empty() ? "socket " : ", socket ") + path;
-  return text;
+  return {std::move(text), std::move(problem)};
 }
 
 void SessionControl::close() {

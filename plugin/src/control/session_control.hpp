@@ -42,7 +42,7 @@ class SessionControl final : public RunControl {
     return std::make_unique<SessionControl>(session);
   }
 
-  std::string serve(std::string& problem, bool on_any_port) override;
+  Served serve(bool on_any_port) override;
   void close() override;
   void takePlan(const Held& held, const std::string& size) override;
   bool hasWork(const Held& held) const override;

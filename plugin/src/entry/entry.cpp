@@ -36,8 +36,7 @@ std::string versionIn(const std::string& build) {
 std::string installForGpus(ebbtide::plugin::Config& config) {
   using namespace ebbtide::plugin;
   const bool gpu = gpuVisible();
-  std::string problem;
-  const CudaSide side = installCudaSide(gpu ? config.budget_text : "", problem);
+  auto [side, problem] = installCudaSide(gpu ? config.budget_text : "");
   if (!gpu) return "";
   // Which entry is the rank's may be learnt later.
   const bool may_have = config.budgets && !config.isTold() && config.budgetNeedsPlace();
@@ -56,7 +55,7 @@ std::string installForGpus(ebbtide::plugin::Config& config) {
   } else if (side == CudaSide::kInstalled && offerGpus(/*budget=*/false)) {
     offerToNccl(ownFolder());  // measured, if they are what is trained; a budget may be asked for
   }
-  return problem;
+  return std::move(problem);
 }
 
 // torch reads the first of the two that is set.

@@ -16,22 +16,21 @@ void warn(const char* text) {
 
 }  // namespace
 
-CudaSide installCudaSide(const std::string& budget, std::string& problem) {
+CudaSideResult installCudaSide(const std::string& budget) {
   void* const torch_cuda = dlopen("libc10_cuda.so", RTLD_NOLOAD | RTLD_LAZY);
-  if (torch_cuda == nullptr) return CudaSide::kAbsent;
+  if (torch_cuda == nullptr) return {};
   dlclose(torch_cuda);  // torch keeps it
   if (library == nullptr) {
     const std::string path = ownFolder() + "/libebbtide_torch_cuda.so";
     library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   }
-  if (library == nullptr) return CudaSide::kAbsent;  // built without CUDA
+  if (library == nullptr) return {};  // built without CUDA
   using Install = const char* (*)(const char*, void (*)(const char*));
   const auto install = reinterpret_cast<Install>(dlsym(library, "ebbtide_cuda_install"));
   const char* refused =
       install == nullptr ? "libebbtide_torch_cuda.so is damaged" : install(budget.c_str(), &warn);
-  if (refused == nullptr) return CudaSide::kInstalled;
-  problem = refused;
-  return CudaSide::kRefused;
+  if (refused == nullptr) return {CudaSide::kInstalled};
+  return {CudaSide::kRefused, refused};
 }
 
 bool offerGpus(bool budget) {

@@ -10,10 +10,14 @@ namespace ebbtide::plugin {
 
 enum class CudaSide { kAbsent, kInstalled, kRefused };
 
+struct CudaSideResult {
+  CudaSide side = CudaSide::kAbsent;
+  std::string problem = {};  // of kRefused: one sentence
+};
+
 // Takes the place of torch's CUDA allocator if this process's torch has one and our library lies
-// beside this one. `budget` as in EBBTIDE_BUDGET, of each GPU; empty for none. kRefused: `problem`
-// is one sentence.
-CudaSide installCudaSide(const std::string& budget, std::string& problem);
+// beside this one. `budget` as in EBBTIDE_BUDGET, of each GPU; empty for none.
+CudaSideResult installCudaSide(const std::string& budget);
 
 // After that: training on a GPU is recorded, and under a budget its values are dropped, spilled and
 // computed again from the first step on. `budget`: one is the GPUs'; training on the CPU is left

@@ -129,13 +129,13 @@ void PlanningService::need(const Held&) {
   late_from_ = std::min(late_from_, std::chrono::steady_clock::now() + patience_);
 }
 
-void PlanningService::polish(scheduler::Trace trace, scheduler::TraceGraph graph,
-                             scheduler::Bytes cap) {
-  const auto of = std::make_shared<const std::pair<scheduler::Trace, scheduler::TraceGraph>>(
-      std::move(trace), std::move(graph));
-  polishing_.begin([this, of, cap] {
+void PlanningService::polish(std::shared_ptr<const scheduler::Trace> trace,
+                             scheduler::TraceGraph graph, scheduler::Bytes cap) {
+  // A std::function is copied, the graph is not.
+  const auto of = std::make_shared<const scheduler::TraceGraph>(std::move(graph));
+  polishing_.begin([this, trace = std::move(trace), of, cap] {
     const NotedTime noted(polished_ns_);
-    return polish_search_.best(of->first, of->second, cap);
+    return polish_search_.best(*trace, *of, cap);
   });
 }
 

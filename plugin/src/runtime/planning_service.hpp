@@ -79,7 +79,9 @@ class PlanningService {
   void need(const Held&);
   bool isLate(const Held&, Time now) const noexcept { return late_from_ <= now; }
   bool isCut() const noexcept { return polish_ends_; }
-  void polish(scheduler::Trace trace, scheduler::TraceGraph graph, scheduler::Bytes cap);
+  // The trace is shared with the search, which only reads it.
+  void polish(std::shared_ptr<const scheduler::Trace> trace, scheduler::TraceGraph graph,
+              scheduler::Bytes cap);
   bool isPolished() const { return polishing_.isOver(); }
   // Waits for the search; throws what planners throw.
   Planned takePolished() { return polishing_.take(); }

@@ -176,8 +176,9 @@ std::string RankDiscovery::serve(bool may_wait) {
   for (;;) {
     serve_problem_.clear();
     const bool last_try = ends_ || steady_clock::now() >= until;
-    std::string endpoint = process_.serve(serve_problem_, last_try && !config_->port_is_given);
-    if (serve_problem_.empty() || last_try) return endpoint;
+    auto [endpoint, problem] = process_.serve(last_try && !config_->port_is_given);
+    serve_problem_ = std::move(problem);
+    if (serve_problem_.empty() || last_try) return std::move(endpoint);
     std::this_thread::sleep_for(kHandOverPause);
   }
 }

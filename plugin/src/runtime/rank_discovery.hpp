@@ -26,6 +26,7 @@
 #include "config/rank_place.hpp"
 #include "job/job_store.hpp"
 #include "job/rank_survey.hpp"
+#include "runtime/run_control.hpp"
 #include "runtime/session_guard.hpp"
 
 namespace ebbtide::plugin {
@@ -59,7 +60,7 @@ class RankDiscovery {
     // waits no more. Did it wait before?
     virtual bool awaitRanks(const Held&, bool awaits) = 0;
     // As RunControl has it.
-    virtual std::string serve(std::string& problem, bool on_any_port) = 0;
+    virtual RunControl::Served serve(bool on_any_port) = 0;
     // `first`: nothing has been said of where it is.
     virtual void sayWhere(const std::string& endpoint, bool first) = 0;
     // What it is taken to be is final, or so likely that it acts by it.

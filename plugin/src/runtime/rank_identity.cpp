@@ -15,8 +15,7 @@ void RankIdentity::becomeRank(const Held& held, const RankPlace& place, const st
       before.local_rank_told == place.local_rank_told) {
     return;
   }
-  std::string problem;
-  Config now = before.at(place, job_id, problem);
+  auto [now, problem] = before.at(place, job_id);
   const bool moves = before.rank != now.rank || before.local_world_size != now.local_world_size;
   const bool by_stage = before.stage_budgets.has_value() || now.stage_budgets.has_value();
   const bool other_budget = before.budget_text != now.budget_text ||
@@ -40,8 +39,8 @@ void RankIdentity::settleRank() {
   parts_.settle_job();
 }
 
-std::string RankIdentity::serve(std::string& problem, bool on_any_port) {
-  return parts_.control.serve(problem, on_any_port);
+RunControl::Served RankIdentity::serve(bool on_any_port) {
+  return parts_.control.serve(on_any_port);
 }
 
 void RankIdentity::sayWhere(const std::string& endpoint, bool first) {

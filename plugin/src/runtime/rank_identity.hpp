@@ -36,7 +36,7 @@ class RankIdentity final : public RankDiscovery::Process {
 
   void becomeRank(const Held& held, const RankPlace& place, const std::string& job_id) override;
   bool awaitRanks(const Held& held, bool awaits) override;
-  std::string serve(std::string& problem, bool on_any_port) override;
+  RunControl::Served serve(bool on_any_port) override;
   void sayWhere(const std::string& endpoint, bool first) override;
   void settleRank() override;
 

@@ -17,13 +17,17 @@ class RunControl {
   using Held = SessionGuard::Held;
   using Make = std::function<std::unique_ptr<RunControl>(Session&)>;  // which outlives it
 
+  struct Served {
+    std::string endpoint;  // where it is found, in words
+    std::string problem;   // what is not served, and why; empty: all that was asked for is
+  };
+
   virtual ~RunControl() = default;
 
   // --- the session begins and ends
-  // At its first training op, and again where it turns out to be another rank. Where it is found,
-  // in words; `problem`: what is not served, and why. `on_any_port`: where others use the one of
-  // the configuration, one of the next.
-  virtual std::string serve(std::string& problem, bool on_any_port) = 0;
+  // At its first training op, and again where it turns out to be another rank. `on_any_port`: where
+  // others use the one of the configuration, one of the next.
+  virtual Served serve(bool on_any_port) = 0;
   // The planning thread has ended: who still waits is told so, and nobody is served any more.
   virtual void close() = 0;
 

@@ -51,6 +51,13 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
   return true;
 }
 
+// Of its own, in which ops whose replays were rejected are not rerunnable.
+RecordedStep withoutRejected(const RecordedStep& recorded, const ReplayTrust& trust) {
+  auto trace = std::make_shared<scheduler::Trace>(*recorded.trace);
+  trust.keepRejected(*trace);
+  return {std::move(trace), recorded.first_step};
+}
+
 }  // namespace
 
 StepPlanning::StepPlanning(Parts parts)
@@ -104,7 +111,7 @@ bool StepPlanning::wants(const Held& held, const scheduler::Trace& trace) {
 
 void StepPlanning::plan(const RecordedStep& step, int budget_number) {
   try {
-    planOnce(*step.trace, step.first_step, budget_number);
+    planOnce(step, budget_number);
   } catch (const std::exception& error) {
     sayUnplanned(step, error.what());
   }
@@ -122,72 +129,69 @@ void StepPlanning::keepAsked(const Held&, std::uint64_t signature) {
   if (known != run().programs.end() && known->second.asked) known->second.replan = true;
 }
 
-void StepPlanning::planOnce(scheduler::Trace trace, bool first_step, int budget_number) {
-  const auto start = std::chrono::steady_clock::now();
-  trust_.keepRejected(trace);
-  scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = first_step});
+void StepPlanning::planOnce(const RecordedStep& recorded, int budget_number) {
+  Task task{.start = std::chrono::steady_clock::now(), .budget_number = budget_number};
+  task.step = withoutRejected(recorded, trust_);
+  const scheduler::Trace& trace = *task.step.trace;
+  scheduler::TraceGraph graph = scheduler::buildGraph(trace, {.first_step = task.step.first_step});
   const std::optional<Bytes> budget = budget_.bytes();
   if (!budget) {
     outlook_.foresee(trace, graph);
-    if (trace.group_size <= 1) return;
-    scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
-    tellJob(trace, {std::move(graph), std::move(everything), {}}, jobLimits(kNoBudgetBytes, budget),
-            budget_number);
+    if (trace.group_size > 1) tellPlain(task, std::move(graph), jobLimits(kNoBudgetBytes, budget));
     return;
   }
-  const auto plain = scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph));
+  const Bytes plain_peak =
+      scheduler::simulate(graph.graph, scheduler::keepEverything(graph.graph)).peak_bytes;
   auto shares = scheduler::activationShares(trace, graph);
-  const Bytes cap = run().trained.planningCapBytes();
-  const RankPlanning::Limits limits = jobLimits(cap, budget);
-  {
-    const Held held = run().guard.hold();
-    const auto program = run().programs.find(trace.signature);
-    if (program == run().programs.end()) return;        // forgotten meanwhile
-    if (budget_number != budget_.number(held)) return;  // another one by now: so will be the plan
-    Program& known = program->second;
-    known.plain_peak_bytes = plain.peak_bytes;
-    known.activation_bytes = graph.activation_bytes;
-    known.shares = std::move(shares);
-    known.from_first_step = first_step;
-    if (plain.peak_bytes <= cap) {
-      known.dropPlan();
-      known.predicted_peak_bytes = plain.peak_bytes;
-      BudgetNotices& notices = budget_.verdict().notices();
-      if (!first_step) notices.noteFits(held, {plain.peak_bytes, graph.activation_bytes});
-      notices.sayFits(held);
-    }
-  }
-  if (plain.peak_bytes <= cap) {
-    scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
-    if (!first_step)
-      tellJob(trace, {std::move(graph), std::move(everything), {}}, limits, budget_number);
-    return;
-  }
+  task.cap = run().trained.planningCapBytes();
+  const RankPlanning::Limits limits = jobLimits(task.cap, budget);
+  if (!notePlain(task, graph, plain_peak, std::move(shares))) return;
+  if (plain_peak > task.cap) return planWithin(task, graph, limits);
+  if (!task.step.first_step) tellPlain(task, std::move(graph), limits);
+}
+
+bool StepPlanning::notePlain(const Task& task, const scheduler::TraceGraph& graph, Bytes plain_peak,
+                             scheduler::ActivationShares shares) {
+  const Held held = run().guard.hold();
+  const auto program = run().programs.find(task.step.trace->signature);
+  if (program == run().programs.end()) return false;  // forgotten meanwhile
+  // Another budget by now: so will be the plan.
+  if (task.budget_number != budget_.number(held)) return false;
+  Program& known = program->second;
+  known.plain_peak_bytes = plain_peak;
+  known.activation_bytes = graph.activation_bytes;
+  known.shares = std::move(shares);
+  known.from_first_step = task.step.first_step;
+  if (plain_peak > task.cap) return true;
+  known.dropPlan();
+  known.predicted_peak_bytes = plain_peak;
+  BudgetNotices& notices = budget_.verdict().notices();
+  if (!task.step.first_step) notices.noteFits(held, {plain_peak, graph.activation_bytes});
+  notices.sayFits(held);
+  return true;
+}
+
+void StepPlanning::planWithin(const Task& task, const scheduler::TraceGraph& graph,
+                              const RankPlanning::Limits& limits) {
+  const scheduler::Trace& trace = *task.step.trace;
   // What the first step tells of times and of the base is worth no search: a later one is.
-  const bool at_once = publishFirst(trace, graph, cap, start, budget_number);
-  if (at_once && first_step) return;
+  const bool at_once = publishFirst(task, graph);
+  if (at_once && task.step.first_step) return;
   // One that this step does not fit is no better than any that the search finds.
-  if ((at_once || outage_.began()) &&
-      beginPolishing(trace, graph,
-                     {.step = {nullptr, first_step},
-                      .cap = cap,
-                      .before = std::chrono::steady_clock::now() - start,
-                      .budget_number = budget_number}))
-    return;
-  Planned planned = service_.search().best(trace, graph, cap);
+  if ((at_once || outage_.began()) && beginPolishing(task, graph)) return;
+  Planned planned = service_.search().best(trace, graph, task.cap);
   if (ends_) return;
-  preferCompared(trace, first_step, cap, planned);
+  preferCompared(trace, task.step.first_step, task.cap, planned);
   std::optional<StepSchedule> own;  // for the ranks that it exchanges messages with
   if (trace.group_size > 1)
     own = StepSchedule{planned.step, planned.result.schedule, planned.result.planner};
   const auto publish_now = [&] {
-    service_.search().replayAhead(trace, planned, cap);
-    const std::chrono::duration<double> plan_time = std::chrono::steady_clock::now() - start;
-    publish(trace, planned, plan_time.count(), budget_number);
+    service_.search().replayAhead(trace, planned, task.cap);
+    publish(trace, planned, task.took().count(), task.budget_number);
   };
   publish_now();
   if (own && job_.follow(trace, planned, limits)) publish_now();
-  if (own && !first_step) tellJob(trace, *own, limits, budget_number);
+  if (own && !task.step.first_step) tellJob(trace, *own, limits, task.budget_number);
 }
 
 // Where no originals can be spilled no plan can be verified: one that replays only what has been
@@ -298,15 +302,14 @@ std::optional<Planned> StepPlanning::findFirst(const scheduler::Trace& trace,
 }
 
 // Nothing is said of the budget by it, nor of the plan: what the search finds decides.
-bool StepPlanning::publishFirst(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                                Bytes cap, Time start, int budget_number) try {
-  if (!takesFirst(run().guard.hold(), trace, budget_number)) return false;
-  std::optional<Planned> planned = findFirst(trace, graph, cap);
+bool StepPlanning::publishFirst(const Task& task, const scheduler::TraceGraph& graph) try {
+  const scheduler::Trace& trace = *task.step.trace;
+  if (!takesFirst(run().guard.hold(), trace, task.budget_number)) return false;
+  std::optional<Planned> planned = findFirst(trace, graph, task.cap);
   if (!planned) return false;
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  const std::shared_ptr<Plan> plan = planOf(trace, *planned, took.count());
+  const std::shared_ptr<Plan> plan = planOf(trace, *planned, task.took().count());
   const Held held = run().guard.hold();
-  if (!takesFirst(held, trace, budget_number) || trust_.rejects(*plan)) return false;
+  if (!takesFirst(held, trace, task.budget_number) || trust_.rejects(*plan)) return false;
   Program& known = run().programs[trace.signature];
   putInForce(held, known, plan, plan->predicted_peak_bytes);
   known.first = FirstPlan(plan, std::move(*planned));
@@ -325,7 +328,7 @@ void StepPlanning::publish(const scheduler::Trace& trace, const Planned& planned
   if (ends_) return;
   const auto program = run().programs.find(trace.signature);
   if (program == run().programs.end()) return;        // forgotten meanwhile
-  if (budget_number != budget_.number(held)) return;  // as planOnce()
+  if (budget_number != budget_.number(held)) return;  // as notePlain()
   Program& known = program->second;
   // While it was made a verification step found out, or a write to the host failed.
   if (trust_.rejects(*plan) || (outage_.began() && plan->host_fetches > 0)) {
@@ -417,6 +420,13 @@ RankPlanning::Limits StepPlanning::jobLimits(std::int64_t cap,
                                              std::optional<std::int64_t> budget) const {
   const Held held = run().guard.hold();
   return job_.limits(cap, budget, budget_.ofRank(held).asksOthers());
+}
+
+void StepPlanning::tellPlain(const Task& task, scheduler::TraceGraph graph,
+                             const RankPlanning::Limits& limits) {
+  scheduler::Schedule everything = scheduler::keepEverything(graph.graph);
+  tellJob(*task.step.trace, {std::move(graph), std::move(everything), {}}, limits,
+          task.budget_number);
 }
 
 // Others may ask for plans meanwhile.

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 
+#include "ebbtide/scheduler/activation_shares.hpp"
 #include "plan/plan.hpp"
 #include "plan/plan_search.hpp"
 #include "runtime/budget_controller.hpp"
@@ -84,26 +85,40 @@ class StepPlanning {
  private:
   const JudgedRun& run() const noexcept { return budget_.run(); }
 
-  struct Polished {  // the better plan that is searched for
-    RecordedStep step;
+  struct Task {  // a step that is planned
+    Time start = {};
+    RecordedStep step = {};
     scheduler::Bytes cap = 0;
-    std::chrono::duration<double> before = {};  // planning took until the search began
     int budget_number = 0;
+
+    std::chrono::duration<double> took() const { return std::chrono::steady_clock::now() - start; }
+  };
+  struct Polished {  // the better plan that is searched for
+    Task of;
+    std::chrono::duration<double> before = {};  // planning took until the search began
     std::chrono::nanoseconds used_before = {};  // by earlier searches for better plans
   };
 
   bool wants(const Held& held, const scheduler::Trace& trace);
   void keepAsked(const Held& held, std::uint64_t signature);
-  void planOnce(scheduler::Trace trace, bool first_step, int budget_number);
+  void planOnce(const RecordedStep& recorded, int budget_number);
+  // What the step takes as it is; where that fits, nothing is to be dropped. False: nobody waits
+  // for a plan of it any more.
+  bool notePlain(const Task& task, const scheduler::TraceGraph& graph, scheduler::Bytes plain_peak,
+                 scheduler::ActivationShares shares);
+  // A step that does not fit as it is.
+  void planWithin(const Task& task, const scheduler::TraceGraph& graph,
+                  const RankPlanning::Limits& limits);
   // True: a better plan is searched for, or will be with a later step. False: no first plan is in
   // force.
-  bool beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                      const Polished& of);
-  void publishPolished(const Polished& of);
+  bool beginPolishing(const Task& task, const scheduler::TraceGraph& graph);
+  void publishPolished(const Polished& polished);
   void endSearch(const Held& held, int budget_number);
   void preferCompared(const scheduler::Trace& trace, bool first_step, std::int64_t cap,
                       Planned& planned) const;
   RankPlanning::Limits jobLimits(std::int64_t cap, std::optional<std::int64_t> budget) const;
+  // That nothing is dropped.
+  void tellPlain(const Task& task, scheduler::TraceGraph graph, const RankPlanning::Limits& limits);
   void tellJob(const scheduler::Trace& trace, const StepSchedule& own,
                const RankPlanning::Limits& limits, int budget_number);
   std::shared_ptr<Plan> planOf(const scheduler::Trace& trace, const Planned& planned,
@@ -113,9 +128,8 @@ class StepPlanning {
   void putInForce(const Held& held, Program& known, const std::shared_ptr<Plan>& plan,
                   std::int64_t predicted_peak_bytes, std::int64_t from_step = 0);
   // A plan that is found at once, in force while a better one is searched for. False: there is
-  // none. `start`: of the planning.
-  bool publishFirst(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                    std::int64_t cap, Time start, int budget_number);
+  // none.
+  bool publishFirst(const Task& task, const scheduler::TraceGraph& graph);
   bool takesFirst(const Held& held, const scheduler::Trace& trace, int budget_number) const;
   std::optional<Planned> findFirst(const scheduler::Trace& trace,
                                    const scheduler::TraceGraph& graph, std::int64_t cap);

@@ -17,12 +17,13 @@ bool StepPlanning::waitsForSearch(const Held& held, const Program& known) const 
   return known.plan == service_.improved(held) && !service_.isCut();
 }
 
-bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler::TraceGraph& graph,
-                                  const Polished& of) {
+bool StepPlanning::beginPolishing(const Task& task, const scheduler::TraceGraph& graph) {
+  const scheduler::Trace& trace = *task.step.trace;
+  const std::chrono::duration<double> before = task.took();
   {
     const Held held = run().guard.hold();
     const auto program = run().programs.find(trace.signature);
-    if (program == run().programs.end() || of.budget_number != budget_.number(held)) return true;
+    if (program == run().programs.end() || task.budget_number != budget_.number(held)) return true;
     Program& known = program->second;
     if (trace.group_size > 1 || !known.first.is(known.plan)) return false;
     // One at a time: this program's begins with a step that is recorded later.
@@ -31,10 +32,8 @@ bool StepPlanning::beginPolishing(const scheduler::Trace& trace, const scheduler
     service_.improve(held, known.plan);
   }
   try {
-    polished_ = of;
-    polished_->used_before = service_.usedByPolishing();
-    polished_->step.trace = std::make_shared<const scheduler::Trace>(trace);
-    service_.polish(trace, graph, of.cap);
+    polished_ = Polished{.of = task, .before = before, .used_before = service_.usedByPolishing()};
+    service_.polish(task.step.trace, graph, task.cap);
   } catch (...) {
     polished_.reset();
     service_.endSearch(run().guard.hold());
@@ -53,28 +52,29 @@ void StepPlanning::cutLate(const Held& held) {
 }
 
 void StepPlanning::takePolished() {
-  const Polished of = std::exchange(polished_, std::nullopt).value();
+  const Polished polished = std::exchange(polished_, std::nullopt).value();
   try {
-    publishPolished(of);
+    publishPolished(polished);
   } catch (const std::exception& error) {
-    sayUnplanned(of.step, error.what());
+    sayUnplanned(polished.of.step, error.what());
   }
   const Held held = run().guard.hold();
-  endSearch(held, of.budget_number);
+  endSearch(held, polished.of.budget_number);
 }
 
 // Of a search that waited what it used is told, not how long ago it began.
-void StepPlanning::publishPolished(const Polished& of) {
-  const scheduler::Trace& trace = *of.step.trace;
+void StepPlanning::publishPolished(const Polished& polished) {
+  const Task& task = polished.of;
+  const scheduler::Trace& trace = *task.step.trace;
   const auto start = std::chrono::steady_clock::now();
   Planned planned = service_.takePolished();
   if (service_.isCut()) return;
-  preferCompared(trace, of.step.first_step, of.cap, planned);
-  service_.search().replayAhead(trace, planned, of.cap);
-  const std::chrono::duration<double> took = of.before +
-                                             (service_.usedByPolishing() - of.used_before) +
+  preferCompared(trace, task.step.first_step, task.cap, planned);
+  service_.search().replayAhead(trace, planned, task.cap);
+  const std::chrono::duration<double> took = polished.before +
+                                             (service_.usedByPolishing() - polished.used_before) +
                                              (std::chrono::steady_clock::now() - start);
-  publish(trace, planned, took.count(), of.budget_number);
+  publish(trace, planned, took.count(), task.budget_number);
 }
 
 // The search was cut, or its budget holds no more: what it has found is nobody's. It is made once

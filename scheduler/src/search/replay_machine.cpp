@@ -17,7 +17,7 @@ ReplayMachine::ReplayMachine(const Graph& graph)
       last_references_(graph.ops.size()),
       current_(graph.values.size(), kNone),
       ahead_(graph.ops.size(), kNone),
-      cone_stamp_(graph.ops.size(), 0) {
+      cone_(graph.ops.size()) {
   for (std::size_t op = 0; op < graph.ops.size(); ++op) {
     for (ValueId output : graph.ops[op].outputs) {
       if (rules_.droppable(output)) repeatable_[op] = true;
@@ -111,34 +111,27 @@ void ReplayMachine::run(OpId op) {
 
 // Runs, inputs first, the ops that make every missing input of `op`.
 void ReplayMachine::runMissing(OpId op) {
-  cone_.clear();
-  ++stamp_;
+  cone_.begin();
   const auto require = [this](OpId reader, ValueId input) {
     if (!lacks(reader, input)) return;
     const OpId producer = graph_.values[input].producer;
     if (producer == kNone || (ran_[producer] && !repeatable_[producer])) {
       throw std::logic_error("value " + std::to_string(input) + " is gone and has no op record");
     }
-    if (cone_stamp_[producer] == stamp_) return;
-    cone_stamp_[producer] = stamp_;
-    stack_.push_back(producer);
+    cone_.require(producer);
   };
   for (ValueId input : graph_.ops[op].inputs) require(op, input);
-  while (!stack_.empty()) {
-    const OpId next = stack_.back();
-    stack_.pop_back();
-    cone_.push_back(next);
+  for (OpId next = cone_.next(); next != kNone; next = cone_.next()) {
     for (ValueId input : graph_.ops[next].inputs) require(next, input);
   }
-  std::sort(cone_.begin(), cone_.end());
-  for (OpId maker : cone_) ran_[maker] ? replay(maker) : firstRun(maker);
+  for (OpId maker : cone_.ops()) ran_[maker] ? replay(maker) : firstRun(maker);
 }
 
 void ReplayMachine::beginRun(OpId op, bool first) {
-  runs_.push_back({op, first, reads_.size(), copies_.size()});
+  log_.beginRun(op, first);
   for (ValueId input : graph_.ops[op].inputs) {
     if (graph_.values[input].pinned || servedByProgram(op, input)) continue;
-    reads_.push_back(current_[input]);
+    log_.read(current_[input]);
   }
 }
 
@@ -160,7 +153,7 @@ void ReplayMachine::replay(OpId op) {
   for (ValueId output : graph_.ops[op].outputs) {
     if (graph_.values[output].pinned) continue;
     if (hasCopy(output) && !rules_.droppable(output)) {
-      redundant_.push_back({static_cast<std::int32_t>(runs_.size()) - 1, current_[output]});
+      log_.makeAgain(current_[output]);
     } else {
       beginCopy(output, false);
     }
@@ -168,18 +161,16 @@ void ReplayMachine::replay(OpId op) {
 }
 
 void ReplayMachine::beginCopy(ValueId value, bool first) {
-  const std::int32_t run = static_cast<std::int32_t>(runs_.size()) - 1;
-  copies_.push_back({value, first, run});
-  setCopy(value, static_cast<std::int32_t>(copies_.size()) - 1);
+  setCopy(value, log_.make(value, first));
 }
 
 // The program's write ends its own copy and a replay's, unless both exist.
 void ReplayMachine::overwrite(OpId op) {
   for (ValueId value : overwritten_at_[op]) {
     if (hasCopy(value)) {
-      Copy& copy = copies_[current_[value]];
-      const bool apart = !copy.first && graph_.values[value].last_reference >= op;
-      if (!apart) copy.overwritten_at = static_cast<std::int32_t>(runs_.size()) - 1;
+      const std::int32_t copy = current_[value];
+      const bool apart = !log_.isFirst(copy) && graph_.values[value].last_reference >= op;
+      if (!apart) log_.overwrite(copy);
       setCopy(value, kNone);
     }
     setProgramHolds(value, false);
@@ -194,7 +185,7 @@ Bytes ReplayMachine::footprint(ValueId value) const {
   const Value& v = graph_.values[value];
   if (v.pinned) return 0;
   const bool held = hasCopy(value);
-  const bool same = held && copies_[current_[value]].first;
+  const bool same = held && log_.isFirst(current_[value]);
   return (held ? v.bytes : 0) + (program_holds_[value] && !same ? v.bytes : 0);
 }
 
@@ -224,61 +215,11 @@ Bytes ReplayMachine::bytesToRun(OpId id) const {
   return bytes + op.workspace_bytes + next.fixedAtStart();
 }
 
-// First runs, and replays that make a copy which one of these reads. Readers come later, so from
-// the end.
-std::vector<bool> ReplayMachine::neededRuns() {
-  std::vector<bool> needed(runs_.size(), false);
-  std::size_t reads_end = reads_.size(), copies_end = copies_.size();
-  for (std::size_t i = runs_.size(); i-- > 0;) {
-    const Run& run = runs_[i];
-    needed[i] = run.first;
-    for (std::size_t copy = run.copies_begin; copy < copies_end; ++copy) {
-      if (copies_[copy].last_read != kNone) needed[i] = true;
-    }
-    for (std::size_t read = run.reads_begin; needed[i] && read < reads_end; ++read) {
-      Copy& copy = copies_[reads_[read]];
-      copy.last_read = std::max(copy.last_read, static_cast<std::int32_t>(i));
-    }
-    reads_end = run.reads_begin;
-    copies_end = run.copies_begin;
-  }
-  return needed;
-}
-
-Schedule ReplayMachine::withDrops(const std::vector<bool>& needed) {
-  // Per run, and before the first one: a list of entries.
-  std::vector<std::int32_t> head(runs_.size() + 1, kNone), next;
-  std::vector<ValueId> values;
-  const auto addDrop = [&](std::int32_t run, ValueId value) {
-    next.push_back(head[run + 1]);
-    head[run + 1] = static_cast<std::int32_t>(values.size());
-    values.push_back(value);
-  };
-  for (const Copy& copy : copies_) {
-    if (copy.made_at != kNone && !needed[copy.made_at]) continue;
-    const std::int32_t last = std::max(copy.made_at, copy.last_read);
-    if (last != copy.overwritten_at || last == kNone) addDrop(last, copy.value);
-  }
-  for (const Redundant& made : redundant_) {
-    const Copy& copy = copies_[made.copy];
-    const bool gone = std::max(copy.made_at, copy.last_read) < made.run;
-    if (needed[made.run] && gone) addDrop(made.run, copy.value);
-  }
-  Schedule schedule;
-  for (std::size_t i = 0; i <= runs_.size(); ++i) {
-    if (i > 0 && needed[i - 1]) schedule.steps.push_back({Step::Kind::kRun, runs_[i - 1].op});
-    for (std::int32_t entry = head[i]; entry != kNone; entry = next[entry]) {
-      schedule.steps.push_back({Step::Kind::kDrop, values[entry]});
-    }
-  }
-  return schedule;
-}
-
 Schedule ReplayMachine::finish() {
   for (std::size_t op = 0; op < graph_.ops.size(); ++op) {
     if (!ran_[op]) run(static_cast<OpId>(op));
   }
-  return withDrops(neededRuns());
+  return log_.schedule();
 }
 
 }  // namespace ebbtide::scheduler

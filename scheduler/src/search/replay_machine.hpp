@@ -14,7 +14,9 @@
 
 #include "ebbtide/scheduler/graph.hpp"
 #include "ebbtide/scheduler/schedule.hpp"
+#include "search/op_cone.hpp"
 #include "search/retention.hpp"
+#include "search/run_log.hpp"
 
 namespace ebbtide::scheduler {
 
@@ -44,7 +46,7 @@ class ReplayMachine {
   OpId lastNeed(ValueId value) const { return rules_.lastNeed(value); }
   // The op that the next first run in program order runs.
   OpId position() const { return next_; }
-  std::size_t runs() const { return runs_.size(); }
+  std::size_t runs() const { return log_.runs(); }
 
   // Bytes of copies not forgotten and of those that the program holds.
   Bytes liveBytes() const { return live_; }
@@ -57,24 +59,6 @@ class ReplayMachine {
   Schedule finish();
 
  private:
-  struct Run {
-    OpId op;
-    bool first;
-    std::size_t reads_begin;   // in reads_, up to the next run's
-    std::size_t copies_begin;  // in copies_, up to the next run's
-  };
-  struct Copy {
-    ValueId value;
-    bool first;                      // made by the first run, or a graph input
-    std::int32_t made_at;            // index into runs_, kNone for a graph input
-    std::int32_t last_read = kNone;  // by a run that stays in the schedule
-    std::int32_t overwritten_at = kNone;
-  };
-  struct Redundant {  // a replay made a value of which there was a copy to keep
-    std::int32_t run;
-    std::int32_t copy;
-  };
-
   bool servedByProgram(OpId op, ValueId input) const;
   void setForwardNeeds();
   bool mayReplay() const;
@@ -89,8 +73,6 @@ class ReplayMachine {
   Bytes footprint(ValueId value) const;
   void setCopy(ValueId value, std::int32_t copy);
   void setProgramHolds(ValueId value, bool holds);
-  std::vector<bool> neededRuns();
-  Schedule withDrops(const std::vector<bool>& needed);
 
   const Graph& graph_;
   ScheduleBuilder rules_;
@@ -98,19 +80,14 @@ class ReplayMachine {
   std::vector<OpId> forward_need_;  // per value: forwardNeed()
   std::vector<bool> repeatable_, ran_, program_holds_;
   std::vector<std::vector<ValueId>> overwritten_at_, last_references_;
-  std::vector<std::int32_t> current_;  // per value: index into copies_, kNone if there is none
+  std::vector<std::int32_t> current_;  // per value: its copy in log_, kNone if there is none
   std::vector<std::int32_t> ahead_;    // per op: phase of a first run that was not asked for
   OpId next_ = 0;
   std::int32_t phase_ = 0;  // backward events so far
   Bytes live_ = 0;
 
-  std::vector<Run> runs_;
-  std::vector<std::int32_t> reads_;
-  std::vector<Copy> copies_;
-  std::vector<Redundant> redundant_;
-  std::vector<OpId> stack_, cone_;
-  std::vector<std::int32_t> cone_stamp_;
-  std::int32_t stamp_ = 0;
+  RunLog log_;
+  OpCone cone_;
 };
 
 }  // namespace ebbtide::scheduler

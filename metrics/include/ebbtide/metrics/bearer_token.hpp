@@ -7,12 +7,13 @@
 
 namespace ebbtide::metrics {
 
+struct BearerTokenResult;
+
 class BearerToken {
  public:
   // The file's one line. It must be a regular file of this user, closed to all others (0600), and
-  // have 16 to 512 characters of A-Z a-z 0-9 - . _ ~ + / =. Else nothing, and `error` says why in
-  // one sentence; the token is in no message.
-  static std::optional<BearerToken> read(const std::string& path, std::string& error);
+  // have 16 to 512 characters of A-Z a-z 0-9 - . _ ~ + / =. The token is in no message.
+  static BearerTokenResult read(const std::string& path);
 
   // `authorization`: the header's value. Takes the same time wherever the two differ.
   bool accepts(std::string_view authorization) const;
@@ -20,6 +21,11 @@ class BearerToken {
  private:
   explicit BearerToken(std::string token) : token_(std::move(token)) {}
   std::string token_;
+};
+
+struct BearerTokenResult {
+  std::optional<BearerToken> token;
+  std::string problem;  // one sentence, where there is none
 };
 
 }  // namespace ebbtide::metrics

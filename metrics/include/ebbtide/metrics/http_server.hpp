@@ -43,13 +43,13 @@ struct HttpServerOptions {
   std::optional<NodeOptions> node = {};
 };
 
+struct HttpServerResult;
+
 class HttpServer {
  public:
   // Handlers of `routes` run on the server's thread, one call at a time, and must not block: the
-  // destructor waits for them. Of two sides one may fail: it serves on the other, and `error` says
-  // why in one sentence a side. nullptr when nothing could be opened.
-  static std::unique_ptr<HttpServer> start(const HttpServerOptions& options, Routes routes,
-                                           std::string& error);
+  // destructor waits for them. Of two sides one may fail: it serves on the other.
+  static HttpServerResult start(const HttpServerOptions& options, Routes routes);
   // Stops within 1 s, joins its thread, removes the Unix socket if it is still its. Who waits for
   // an answer gets a 503; clients have 100 ms to take what is theirs.
   ~HttpServer();
@@ -62,6 +62,11 @@ class HttpServer {
   struct Impl;
   explicit HttpServer(std::unique_ptr<Impl> impl);
   std::unique_ptr<Impl> impl_;
+};
+
+struct HttpServerResult {
+  std::unique_ptr<HttpServer> server = nullptr;  // nullptr: nothing could be opened
+  std::string problem = {};                      // one sentence for each side that failed
 };
 
 }  // namespace ebbtide::metrics
