@@ -30,12 +30,13 @@ namespace ebbtide::plugin {
 class StepRun {
  public:
   struct Options {
-    bool record_ops = true;         // false: values are known by their saved uses alone
-    bool hooks = true;              // false: what is saved stays with torch
-    std::shared_ptr<EventLog> log;  // nullptr: do not write a trace
-    std::int64_t number = 0;        // of the session's steps
-    OpenSteps::Number opened = 0;   // among those that are open
-    bool trains = true;             // false: its thread has run nothing backward so far
+    bool record_ops = true;              // false: values are known by their saved uses alone
+    bool hooks = true;                   // false: what is saved stays with torch
+    std::shared_ptr<EventLog> log;       // nullptr: do not write a trace
+    std::int64_t number = 0;             // of the session's steps
+    OpenSteps::Number opened = 0;        // among those that are open
+    bool trains = true;                  // false: its thread has run nothing backward so far
+    std::int64_t least_saved_bytes = 0;  // with hooks: what is saved of less stays with torch
   };
 
   // `plan`: nullptr: keep everything. The first op may change it.

@@ -36,8 +36,11 @@ void showCopy(const at::Tensor& output) {
 
 bool SavedTensor::isToManage(const at::Tensor& tensor) {
   const std::shared_ptr<StepRun>& run = threadState().steps.run();
+  if (run == nullptr || !isPlain(tensor)) return false;
+  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  if (bytes < run->options().least_saved_bytes) return false;
   const bool trained_leaf = tensor.is_leaf() && tensor.requires_grad();
-  return isPlain(tensor) && !trained_leaf && run != nullptr && !inBackward() && run->onItsLane();
+  return !trained_leaf && !inBackward() && run->onItsLane();
 }
 
 void SavedTensor::call_pack_hook(const at::Tensor& tensor) {

@@ -126,10 +126,11 @@ bool ThreadSteps::begin(c10::Device device) {
   }
   const StepStart start = session.beginStep(trains());
   watchNccl(start.record_ops || session.runTrace().on());
-  run_ = std::make_shared<StepRun>(session,
-                                   StepRun::Options{start.record_ops, start.hooks, start.log,
-                                                    start.number, start.opened, trains()},
-                                   start.plan);
+  run_ = std::make_shared<StepRun>(
+      session,
+      StepRun::Options{start.record_ops, start.hooks, start.log, start.number, start.opened,
+                       trains(), start.least_saved_bytes},
+      start.plan);
   liveRuns().add(run_);
   marks_.joinStep(start.log);
   return true;
