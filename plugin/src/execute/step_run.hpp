@@ -37,6 +37,8 @@ class StepRun {
     OpenSteps::Number opened = 0;        // among those that are open
     bool trains = true;                  // false: its thread has run nothing backward so far
     std::int64_t least_saved_bytes = 0;  // with hooks: what is saved of less stays with torch
+
+    bool asksForAll() const noexcept { return hooks && least_saved_bytes == 0; }
   };
 
   // `plan`: nullptr: keep everything. The first op may change it.

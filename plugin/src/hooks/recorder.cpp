@@ -149,12 +149,19 @@ std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
   return nullptr;
 }
 
-// Does no op matter until the thread's step has run backward? Nobody looks on then, and there is
-// nothing else that an op may write or detach.
+// Under a budget ops and nodes say whose blocks live, for an error and for a base that grows.
+// Neither is near while half of it is left.
+bool isBudgetAmple(const TrainedMemory& trained) {
+  const std::optional<std::int64_t> budget = trained.budgetBytes();
+  return !budget || trained.memory().budgetTracker().roomBytes() >= *budget / 2;
+}
+
+// Does no op matter until the thread's step has run backward, or has saved a tensor for us? Nobody
+// looks on then, and there is nothing else that an op may write or detach.
 bool mayRest(const ThreadState& state) {
   Session& session = *Session::current();
   return opCalls().mayRest() && state.steps.needsNoOps() && trainingDevice().contents.onHost() &&
-         !session.runTrace().on() && !session.budget() &&
+         !session.runTrace().on() && isBudgetAmple(session.trained()) &&
          !liveRuns().others(state.steps.run().get());
 }
 

@@ -54,6 +54,7 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
     strong_ = tensor.grad_fn() ? tensor.detach() : tensor;
     return;
   }
+  opCalls().tell();  // from now on one may detach it, or let go of the graph
   run_ = state.steps.run();
   view_ = TensorView::of(tensor);
   const bool in_op = state.active != scheduler::kNone;
