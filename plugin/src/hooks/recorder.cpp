@@ -130,6 +130,11 @@ void noteDetached(const at::RecordFunction& call) {
     liveRuns().noteDetached(tensor.toTensor());
 }
 
+// Most often the thread's own step says so, with no look at a list of steps.
+bool replaysToCome(const StepRun* run) {
+  return (run != nullptr && run->mayReplay()) || liveRuns().replaysToCome();
+}
+
 // An op on another lane than the step's is none of the step's.
 bool onOtherLane(const StepRun* run) {
   return run != nullptr && !run->phases().paused() && !run->onItsLane();
@@ -178,7 +183,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   // What needs nothing of the device comes first: all other ops ask it whether it is captured.
   if (in_backward) {
     const bool begins = run != nullptr && !run->phases().paused();
-    const bool replays = liveRuns().replaysToCome();
+    const bool replays = replaysToCome(run.get());
     if ((!begins && !replays) || captures()) return nullptr;
     if (begins) run->backward().noteBackward();
     if (replays) {
@@ -190,7 +195,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   const bool recording = at::GradMode::is_enabled();
   const bool elsewhere = onOtherLane(run.get());
   if (!recording && !elsewhere && (run == nullptr || !run->recordsOps()) &&
-      !liveRuns().replaysToCome()) {
+      !replaysToCome(run.get())) {
     return beginUnrecorded(call, state);
   }
   if (captures()) return nullptr;
