@@ -14,17 +14,17 @@
 namespace ebbtide::plugin {
 namespace {
 
-// Says how many of its kind are held.
+// Says how many of its kind are held, and how often one was taken.
 struct SeenMutex {
-  void lock() { ++held; }
+  void lock() { ++held, ++taken; }
   bool try_lock() {
     if (refuses) return false;
-    ++held;
+    lock();
     return true;
   }
   void unlock() { --held; }
 
-  static inline int held = 0;
+  static inline int held = 0, taken = 0;
   static inline bool refuses = false;
 };
 
@@ -38,7 +38,7 @@ using Lock = FreeingLock<Storage, SeenMutex>;
 
 class FreeingLocks : public testing::Test {
  protected:
-  FreeingLocks() { SeenMutex::held = 0, SeenMutex::refuses = false; }
+  FreeingLocks() { SeenMutex::held = SeenMutex::taken = 0, SeenMutex::refuses = false; }
 
   Storage make(const char* name) {
     return {new std::string(name), [this](const std::string* gone) {
@@ -107,6 +107,28 @@ TEST_F(FreeingLocks, WhatWaitsIsFreedAfterTheRestore) {
   ASSERT_EQ(names(), (std::vector<std::string>{"ours", "python's"}));
   EXPECT_EQ(freed_[1].locks, 0);
   EXPECT_FALSE(lock_.restoresHere());
+}
+
+// One for the restore, one for what is freed at once; the end takes none more.
+TEST_F(FreeingLocks, ARestoreForWhichNothingWaitedTakesNoLockAtItsEnd) {
+  {
+    const Lock::Restoring restoring(lock_);
+    const Lock::Freeing held(lock_);
+    held.giveUp(make("ours"));
+  }
+  EXPECT_EQ(SeenMutex::taken, 2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"ours"}));
+}
+
+// Of the first restore one waits; of the second none.
+TEST_F(FreeingLocks, WhatWaitedForOneRestoreIsNoneOfTheNext) {
+  for (const char* name : {"python's", "ours"}) {
+    const Lock::Restoring restoring(lock_);
+    const Lock::Freeing held(lock_);
+    held.giveUp(make(name));
+  }
+  EXPECT_EQ(SeenMutex::taken, 3 + 2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"python's", "ours"}));
 }
 
 // Of another thread nothing waits meanwhile.

@@ -44,6 +44,7 @@ class FreeingLock {
    public:
     explicit Freeing(FreeingLock& of) : Held(of) {}
     ~Freeing() {
+      if (this->of_.given_up_.empty()) return;
       std::vector<Storage> freed_last = std::exchange(this->of_.given_up_, {});
       if (this->of_.restoresHere()) this->of_.keepWaiting(freed_last);
       this->lock_.unlock();
@@ -63,9 +64,10 @@ class FreeingLock {
     }
     ~Restoring() {
       if (!lock_) return;
+      const bool any_waits = std::exchange(of_.any_waits_, false);
       of_.restoring_ = std::thread::id();
       lock_.unlock();
-      const Freeing freeing(of_);
+      if (any_waits) of_.freeWaiting();
     }
     bool held() const { return lock_.owns_lock(); }
     Restoring(const Restoring&) = delete;
@@ -89,13 +91,16 @@ class FreeingLock {
     for (Storage& storage : given_up)
       (waits_(storage) ? given_up_ : now).push_back(std::move(storage));
     given_up = std::move(now);
+    any_waits_ = any_waits_ || !given_up_.empty();
   }
+  void freeWaiting() { const Freeing freeing(*this); }
 
   const std::function<bool(const Storage&)> waits_;
   Mutex mutex_;
   Mutex restore_mutex_;
   std::atomic<std::thread::id> restoring_{std::thread::id()};  // holds restore_mutex_
-  std::vector<Storage> given_up_;                              // to be freed after mutex_
+  bool any_waits_ = false;         // of what restoring_ gave up; that thread's alone
+  std::vector<Storage> given_up_;  // to be freed after mutex_
 };
 
 }  // namespace ebbtide::plugin
