@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/address_map.hpp"
 #include "base/guard.hpp"
 #include "base/run_clock.hpp"
 #include "ebbtide/allocator/budget_tracker.hpp"
@@ -43,6 +44,9 @@ class EventLog final : public allocator::Observer {
   // By the thread that trains: its time begins here. `mapped_in`: what is mapped there is noted;
   // it must outlive this.
   explicit EventLog(std::int64_t base_bytes, const allocator::BudgetTracker* mapped_in = nullptr);
+  ~EventLog() override;
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
 
   void onAllocate(const void* block, allocator::Bytes block_bytes) noexcept override;
   void onFree(const void* block, allocator::Bytes block_bytes) noexcept override;
@@ -129,7 +133,7 @@ class EventLog final : public allocator::Observer {
   std::int64_t base_bytes_;
   const allocator::BudgetTracker* const mapped_in_;
   std::vector<scheduler::TraceMapped> mapped_;
-  std::unordered_map<const void*, scheduler::BlockId> open_;
+  AddressMap<scheduler::BlockId> open_;
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;
   std::size_t updated_at_ = SIZE_MAX;  // of the events
