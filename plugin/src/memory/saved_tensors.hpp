@@ -11,10 +11,10 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <utility>
 #include <vector>
 
+#include "base/chunked_list.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::plugin {
@@ -97,7 +97,7 @@ class SavedTensors {
     bool detached = false;
   };
 
-  std::deque<Use> uses_;
+  ChunkedList<Use> uses_;
   std::atomic<std::int64_t> count_{0};
   std::atomic<std::int64_t> live_{0};
   std::atomic<bool> any_detached_{false};
