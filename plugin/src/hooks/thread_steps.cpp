@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/spare_blocks.hpp"
 #include "device/torch/training_device.hpp"
 #include "execute/live_runs.hpp"
 #include "hooks/cuda_side.hpp"
@@ -126,8 +127,8 @@ bool ThreadSteps::begin(c10::Device device) {
   }
   const StepStart start = session.beginStep(trains());
   watchNccl(start.record_ops || session.runTrace().on());
-  run_ = std::make_shared<StepRun>(
-      session,
+  run_ = std::allocate_shared<StepRun>(
+      SpareAllocator<StepRun>(), session,
       StepRun::Options{start.record_ops, start.hooks, start.log, start.number, start.opened,
                        trains(), start.least_saved_bytes},
       start.plan);

@@ -257,6 +257,7 @@ void StepCourse::judge(const Held& held, const StepSummary& summary,
 void StepCourse::debugStep(const Held& held, const StepSummary& summary,
                            const allocator::Statistics& memory,
                            const ExecutorCounters::Totals& done) const {
+  if (config().log_level != "debug") return;
   parts_.lines.debug(fmt::format(
       "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
       "{}, blocks placed {}, not as placed {}, plan {}",
