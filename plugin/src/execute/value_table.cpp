@@ -67,8 +67,7 @@ ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId produce
   value.version_at_birth = Present::versionOf(tensor);
   value.stored.begin(tensor.storage());
   if (log_ && !value.foreign) {
-    value.block = log_->blockAt(tensor.storage().data(),
-                                session_.memory().blockBytes(tensor.storage().data()));
+    value.block = log_->blockAt(tensor.storage().data(), session_.memory());
   }
   present_.put(tensor.storage().unsafeGetStorageImpl(),
                Present{weakly(tensor.storage()), id, {{value.version, value.version_at_birth}}});
