@@ -85,6 +85,11 @@ class StepRun {
                       const torch::autograd::Node* maker) {
     return recorder_.addUseOfKnown(tensor, view, by, maker);
   }
+  // Between ops: the tensor's present value's, or a new graph input's.
+  UseId addUseBetweenOps(const at::Tensor& tensor, const TensorView& view,
+                         const torch::autograd::Node* maker) {
+    return recorder_.addUseBetweenOps(tensor, view, maker);
+  }
   bool isDetached(UseId use) const;  // was the tensor since, in place?
   c10::Storage restore(UseId use) { return backward_.restore(use); }  // for one unpack
   void releaseUse(UseId use) noexcept;

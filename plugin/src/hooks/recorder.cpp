@@ -70,7 +70,7 @@ class DelegatingEngine final : public autograd::Engine {
     const auto& run = threadState().steps.run();
     if (run == nullptr || !run->options().hooks || captures()) return nullptr;
     if (tensor != nullptr && !SavedTensor::isToManage(*tensor)) return nullptr;
-    return std::make_unique<SavedTensor>();
+    return std::make_unique<SavedTensor>(tensor);
   }
 
  private:

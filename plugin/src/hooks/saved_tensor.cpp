@@ -21,8 +21,11 @@ constexpr const char* kGenerated = "9generated";
 
 SavedTensor::~SavedTensor() {
   if (run_ == nullptr) return;
-  std::erase(threadState().unbound, this);
-  if (use_ != scheduler::kNone) run_->releaseUse(use_);
+  if (use_ != scheduler::kNone) {
+    run_->releaseUse(use_);
+  } else {
+    std::erase(threadState().unbound, this);
+  }
 }
 
 namespace {
@@ -49,7 +52,7 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
                                            : tensor.unsafeGetTensorImpl()->version_counter();
   version_ = version_counter_.enabled() ? version_counter_.current_version() : 0;
   ThreadState& state = threadState();
-  if (pass_through_ || !isToManage(tensor)) {  // a node's own hooks, say
+  if (tensor.unsafeGetTensorImpl() != to_manage_ && !isToManage(tensor)) {
     // An output kept whole would hold its own node: keep what it looks at (pytorch 189025).
     strong_ = tensor.grad_fn() ? tensor.detach() : tensor;
     return;
@@ -59,9 +62,8 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
   view_ = TensorView::of(tensor);
   const bool in_op = state.active != scheduler::kNone;
   const auto& maker = tensor.grad_fn();
-  use_ = run_->addUseOfKnown(tensor, view_, state.active, maker.get());
-  if (use_ == scheduler::kNone && !in_op)
-    use_ = run_->addUse(run_->graphInput(tensor), tensor, view_, state.active, maker.get());
+  use_ = in_op ? run_->addUseOfKnown(tensor, view_, state.active, maker.get())
+               : run_->addUseBetweenOps(tensor, view_, maker.get());
   if (use_ == scheduler::kNone) {
     // An output of the running op, its input under a new version, or a copy of it.
     if (tensor.grad_fn()) showCopy(tensor);
@@ -123,7 +125,8 @@ at::Tensor SavedTensor::savedItself(const c10::Storage& storage) const {
 at::Tensor SavedTensor::otherData() const {
   const c10::StorageImpl* const storage = storageOf(saved_);
   if (storage == nullptr) return {};
-  const bool same = storage == saved_storage_.lock().get();
+  // What is weakly referred to keeps its address: another storage has another one.
+  const bool same = storage == saved_storage_._unsafe_get_target();
   if (same && view_.isOf(*saved_._unsafe_get_target())) return {};
   if (isOwnOutput()) return {};
   auto saved = saved_.lock();
