@@ -67,6 +67,42 @@ TEST_F(FreeingLocks, WhatIsGivenUpIsFreedAfterTheLock) {
   EXPECT_EQ(freed_[0].locks, 0);
 }
 
+TEST_F(FreeingLocks, SeveralAreFreedInTheirOrder) {
+  for (int round = 0; round < 2; ++round) {
+    const Lock::Freeing held(lock_);
+    held.giveUp(make("first"));
+    held.giveUp(make("second"));
+    held.giveUp(make("third"));
+  }
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"first", "second", "third", "first", "second", "third"}));
+  for (const Freed& one : freed_) EXPECT_EQ(one.locks, 0);
+}
+
+// Each kind as the first and as a later one.
+TEST_F(FreeingLocks, OfSeveralEachWaitsOrNotByItself) {
+  {
+    const Lock::Restoring restoring(lock_);
+    {
+      const Lock::Freeing held(lock_);
+      held.giveUp(make("ours 1"));
+      held.giveUp(make("python's 1"));
+      held.giveUp(make("ours 2"));
+    }
+    {
+      const Lock::Freeing held(lock_);
+      held.giveUp(make("python's 2"));
+      held.giveUp(make("ours 3"));
+    }
+    EXPECT_EQ(names(), (std::vector<std::string>{"ours 1", "ours 2", "ours 3"}));
+  }
+  ASSERT_EQ(freed_.size(), 5u);
+  for (std::size_t i = 3; i < 5; ++i) {
+    EXPECT_TRUE(freed_[i].name.starts_with("python's")) << freed_[i].name;
+    EXPECT_EQ(freed_[i].locks, 0);
+  }
+}
+
 TEST_F(FreeingLocks, AlsoWhenAnErrorLeaves) {
   const auto fail = [this] {
     const Lock::Freeing held(lock_);

@@ -26,7 +26,7 @@ class KeptGraphs {
  public:
   // --- may a pass come that the plan does not know?
   void beginUnpack(bool keeps_graph) noexcept {
-    keeps_now_ = keeps_graph;
+    if (keeps_now_ != keeps_graph) keeps_now_ = keeps_graph;
     if (keeps_graph) kept_ever_ = true;
   }
   bool keepsNow() const noexcept { return keeps_now_; }  // after the present backward pass
