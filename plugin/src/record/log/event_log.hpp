@@ -17,6 +17,7 @@
 #include "base/run_clock.hpp"
 #include "ebbtide/allocator/budget_tracker.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
+#include "ebbtide/allocator/spin_lock.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::plugin {
@@ -38,7 +39,8 @@ struct GroupMessage {
 };
 
 class EventLog final : public allocator::Observer {
-  using Held = Guard<EventLog>::Held;
+  using Lock = Guard<EventLog, allocator::SpinLock>;
+  using Held = Lock::Held;
 
  public:
   // By the thread that trains: its time begins here. `mapped_in`: what is mapped there is noted;
@@ -131,7 +133,7 @@ class EventLog final : public allocator::Observer {
   void end(const Held& held, std::size_t scope, const ThreadMoment& moment);
   void noteMapped(const Held&, scheduler::Nanoseconds at_ns);
 
-  mutable Guard<EventLog> guard_;
+  mutable Lock guard_;
   RunClock::time_point start_ = RunClock::now();
   std::int64_t base_bytes_;
   const allocator::BudgetTracker* const mapped_in_;
