@@ -31,6 +31,34 @@ TEST(EventLog, BlocksKeepTheirIdsAndAddressesAreReused) {
   EXPECT_EQ(trace.events[3].id, 2);
 }
 
+// Of those that the step made it is known.
+TEST(EventLog, AsksHowLargeABlockFromBeforeTheStepIsAndOfNoOther) {
+  struct Memory final : allocator::MemoryResource {
+    void* allocate(std::size_t, allocator::Stream) noexcept override { return nullptr; }
+    void deallocate(void*) noexcept override {}
+    allocator::Bytes blockBytes(const void*) const noexcept override {
+      ++asked;
+      return 32;
+    }
+    void recordStream(void*, allocator::Stream) noexcept override {}
+    mutable int asked = 0;
+  };
+  const Memory memory;
+  EventLog log(0);
+  int a = 0;
+  int b = 0;
+  log.onAllocate(&a, 64);
+  EXPECT_EQ(log.blockAt(&a, memory), 0);
+  EXPECT_EQ(memory.asked, 0);
+  EXPECT_EQ(log.blockAt(&b, memory), 1);
+  EXPECT_EQ(log.blockAt(&b, memory), 1);
+  EXPECT_EQ(memory.asked, 1);
+  scheduler::Trace trace;
+  log.moveInto(trace);
+  EXPECT_EQ(trace.blocks[1].bytes, 32);
+  EXPECT_TRUE(trace.blocks[1].before_step);
+}
+
 // Noted when a block comes or goes, and only where it is another one: 4096 before the step, 8192 at
 // the second block, 0 when the first one is freed.
 TEST(EventLog, NotesWhatIsMappedWheneverThatChanges) {

@@ -14,17 +14,17 @@
 namespace ebbtide::plugin {
 namespace {
 
-// Says how many of its kind are held.
+// Says how many of its kind are held, and how often one was taken.
 struct SeenMutex {
-  void lock() { ++held; }
+  void lock() { ++held, ++taken; }
   bool try_lock() {
     if (refuses) return false;
-    ++held;
+    lock();
     return true;
   }
   void unlock() { --held; }
 
-  static inline int held = 0;
+  static inline int held = 0, taken = 0;
   static inline bool refuses = false;
 };
 
@@ -38,7 +38,7 @@ using Lock = FreeingLock<Storage, SeenMutex>;
 
 class FreeingLocks : public testing::Test {
  protected:
-  FreeingLocks() { SeenMutex::held = 0, SeenMutex::refuses = false; }
+  FreeingLocks() { SeenMutex::held = SeenMutex::taken = 0, SeenMutex::refuses = false; }
 
   Storage make(const char* name) {
     return {new std::string(name), [this](const std::string* gone) {
@@ -65,6 +65,42 @@ TEST_F(FreeingLocks, WhatIsGivenUpIsFreedAfterTheLock) {
   }
   ASSERT_EQ(names(), (std::vector<std::string>{"ours"}));
   EXPECT_EQ(freed_[0].locks, 0);
+}
+
+TEST_F(FreeingLocks, SeveralAreFreedInTheirOrder) {
+  for (int round = 0; round < 2; ++round) {
+    const Lock::Freeing held(lock_);
+    held.giveUp(make("first"));
+    held.giveUp(make("second"));
+    held.giveUp(make("third"));
+  }
+  EXPECT_EQ(names(),
+            (std::vector<std::string>{"first", "second", "third", "first", "second", "third"}));
+  for (const Freed& one : freed_) EXPECT_EQ(one.locks, 0);
+}
+
+// Each kind as the first and as a later one.
+TEST_F(FreeingLocks, OfSeveralEachWaitsOrNotByItself) {
+  {
+    const Lock::Restoring restoring(lock_);
+    {
+      const Lock::Freeing held(lock_);
+      held.giveUp(make("ours 1"));
+      held.giveUp(make("python's 1"));
+      held.giveUp(make("ours 2"));
+    }
+    {
+      const Lock::Freeing held(lock_);
+      held.giveUp(make("python's 2"));
+      held.giveUp(make("ours 3"));
+    }
+    EXPECT_EQ(names(), (std::vector<std::string>{"ours 1", "ours 2", "ours 3"}));
+  }
+  ASSERT_EQ(freed_.size(), 5u);
+  for (std::size_t i = 3; i < 5; ++i) {
+    EXPECT_TRUE(freed_[i].name.starts_with("python's")) << freed_[i].name;
+    EXPECT_EQ(freed_[i].locks, 0);
+  }
 }
 
 TEST_F(FreeingLocks, AlsoWhenAnErrorLeaves) {
@@ -107,6 +143,28 @@ TEST_F(FreeingLocks, WhatWaitsIsFreedAfterTheRestore) {
   ASSERT_EQ(names(), (std::vector<std::string>{"ours", "python's"}));
   EXPECT_EQ(freed_[1].locks, 0);
   EXPECT_FALSE(lock_.restoresHere());
+}
+
+// One for the restore, one for what is freed at once; the end takes none more.
+TEST_F(FreeingLocks, ARestoreForWhichNothingWaitedTakesNoLockAtItsEnd) {
+  {
+    const Lock::Restoring restoring(lock_);
+    const Lock::Freeing held(lock_);
+    held.giveUp(make("ours"));
+  }
+  EXPECT_EQ(SeenMutex::taken, 2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"ours"}));
+}
+
+// Of the first restore one waits; of the second none.
+TEST_F(FreeingLocks, WhatWaitedForOneRestoreIsNoneOfTheNext) {
+  for (const char* name : {"python's", "ours"}) {
+    const Lock::Restoring restoring(lock_);
+    const Lock::Freeing held(lock_);
+    held.giveUp(make(name));
+  }
+  EXPECT_EQ(SeenMutex::taken, 3 + 2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"python's", "ours"}));
 }
 
 // Of another thread nothing waits meanwhile.

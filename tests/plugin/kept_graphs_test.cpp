@@ -97,6 +97,30 @@ TEST(KeptGraphs, AllIsDueWhenNoPassCanCome) {
   EXPECT_EQ(graphs.takeDue(true), Values{});
 }
 
+// Who only asks this need not take what is due.
+TEST(KeptGraphs, ItSaysWhetherAnyValueIsWatched) {
+  KeptGraphs graphs;
+  EXPECT_FALSE(graphs.watchesAny());
+  graphs.hold(7);
+  EXPECT_TRUE(graphs.watchesAny());
+  graphs.takeDue(false);
+  EXPECT_FALSE(graphs.watchesAny());
+  graphs.holdFor({true, 2}, 7);
+  EXPECT_TRUE(graphs.watchesAny());
+  graphs.takeDue(false);  // none is due yet
+  EXPECT_TRUE(graphs.watchesAny());
+  graphs.noteUnsaved(2);
+  EXPECT_TRUE(graphs.watchesAny());
+  graphs.takeDue(false);
+  EXPECT_FALSE(graphs.watchesAny());
+  graphs.holdFor({true, kMany}, 8);
+  graphs.takeDue(true);
+  EXPECT_FALSE(graphs.watchesAny());
+  graphs.hold(9);
+  graphs.forgetHeld();
+  EXPECT_FALSE(graphs.watchesAny());
+}
+
 // n values behind each other, of which the last one is saved, in a pass of n drops that releases
 // nothing: each is looked at once, not in each drop.
 TEST(KeptGraphs, APassThatReleasesNothingLooksAtEachValueOnce) {

@@ -59,7 +59,10 @@ TEST_F(SavedTensorsTest, AreDetachedByTheirMakersResult) {
   const UseId of_another = saved_.add(7, first_, {&other_graph_, 1});
   const UseId of_nobody = saved_.add(7, first_, {});  // its node is none, its output 0
   const std::vector<UseId> all = {result, other_result, of_another, of_nobody};
+  saved_.noteDetached(all, {&graph_, 2});  // a result that was not saved
+  EXPECT_FALSE(saved_.anyDetached());
   saved_.noteDetached(all, {&graph_, 1});
+  EXPECT_TRUE(saved_.anyDetached());
   EXPECT_TRUE(saved_.isDetached(result));
   EXPECT_FALSE(saved_.isDetached(other_result));
   EXPECT_FALSE(saved_.isDetached(of_another));

@@ -14,8 +14,9 @@
 
 namespace ebbtide::plugin {
 
-// `Of`: what it guards. Tokens of guards of other things are of other types.
-template <typename Of>
+// `Of`: what it guards. Tokens of guards of other things are of other types. `Mutex`: another kind
+// than the one that can be waited with.
+template <typename Of, typename Mutex = std::mutex>
 class Guard {
   class Key {
     friend class Guard;
@@ -25,7 +26,7 @@ class Guard {
  public:
   class Held {
    public:
-    Held(Key, std::unique_lock<std::mutex> lock) : lock_(std::move(lock)) {}
+    Held(Key, std::unique_lock<Mutex> lock) : lock_(std::move(lock)) {}
     Held(const Held&) = delete;  // nor moved: one that is there is held
     Held& operator=(const Held&) = delete;
 
@@ -36,7 +37,7 @@ class Guard {
     }
 
    private:
-    std::unique_lock<std::mutex> lock_;
+    std::unique_lock<Mutex> lock_;
   };
 
   // Waits for who holds it.
@@ -53,7 +54,7 @@ class Guard {
   void unlockAfterFork() { mutex_.unlock(); }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
 };
 
 // Several may share one guard: what is seen with it held belongs together.

@@ -41,20 +41,18 @@ c10::Storage BackwardRunner::unpack(UseId use) {
     const StepLock::Freeing lock(lock_);
     values_.dropLate(lock, follower_.offPlan());
   }
-  if (log_) {
-    const StepLock::Freeing lock(lock_);
-    values_.logLastReferences(lock);
-    log_->add(EventKind::kUnpack, use);
-  }
   if (torch::autograd::get_current_graph_task_id() >= 0)
     graphs_.beginUnpack(torch::autograd::get_current_graph_task_keep_graph());
-  if (const auto event = plannedEventOf(use)) beginEvent(*event);
+  if (const auto event = noteUnpack(use)) beginEvent(*event);
   ValueId value = kNone;
   {
     const StepLock::Held lock(lock_);
     noteLeftOver(lock, use);
     value = values_.latest(lock, saved_.valueOf(use));
-    if (value != kNone) values_.at(lock, value).touch(follower_.cursor().boundary());
+    if (value != kNone) {
+      values_.at(lock, value).touch(follower_.cursor().boundary());
+      if (c10::Storage present = values_[value].stored.storage()) return present;
+    }
   }
   return restorer_.materialize(value, 0);
 }
@@ -72,10 +70,14 @@ c10::Storage BackwardRunner::unpackCaptured(UseId use) {
   return storage;
 }
 
-// What the program does beside its plan is no event of it.
-std::optional<std::int32_t> BackwardRunner::plannedEventOf(UseId use) {
-  if (!follower_.follows()) return std::nullopt;
+std::optional<std::int32_t> BackwardRunner::noteUnpack(UseId use) {
+  if (!log_ && !follower_.follows()) return std::nullopt;
   const StepLock::Held lock(lock_);
+  if (log_) {
+    values_.logLastReferences(lock);
+    log_->add(EventKind::kUnpack, use);
+  }
+  // What the program does beside its plan is no event of it.
   if (!follower_.followsUse(use)) return std::nullopt;
   return follower_.eventOf(use, saved_.visits(use));
 }
@@ -102,7 +104,7 @@ void BackwardRunner::runPrelude(std::int32_t event) {
   follower_.cursor().begin(event);
   if (!runDueWaits(event)) return;
   const std::vector<Step>& steps = follower_.preludeOf(event);
-  if (!canRun(steps)) {
+  if (!steps.empty() && !canRun(steps)) {
     leavePlan("backward event " + std::to_string(event) + " came too early");
     return;
   }

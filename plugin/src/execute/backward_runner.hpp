@@ -39,9 +39,9 @@ class BackwardRunner {
  private:
   c10::Storage unpack(UseId use);
   c10::Storage unpackCaptured(UseId use);
-  // The event that the use begins or belongs to; kNone: no event to come. Nothing: the use is not
-  // the plan's.
-  std::optional<std::int32_t> plannedEventOf(UseId use);
+  // In the log. Gives the event that the use begins or belongs to; kNone: no event to come.
+  // Nothing: the use is not the plan's.
+  std::optional<std::int32_t> noteUnpack(UseId use);
   void beginEvent(std::int32_t event);
   bool canRun(const std::vector<scheduler::Step>& prelude) const;
   ValueId stepsValue(ValueId planned) const;

@@ -6,9 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <string>
 
+#include "base/chunked_list.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 #include "execute/run_op.hpp"
 #include "execute/step_lock.hpp"
@@ -39,7 +39,7 @@ class OpLog {
  private:
   static constexpr std::size_t kMostOps = 200'000;
 
-  std::deque<RunOp> ops_;
+  ChunkedList<RunOp> ops_;
 };
 
 }  // namespace ebbtide::plugin

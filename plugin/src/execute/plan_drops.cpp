@@ -15,6 +15,8 @@ namespace ebbtide::plugin {
 using scheduler::kNone;
 
 void PlanDrops::applyDrops(c10::ArrayRef<ValueId> drops) {
+  // Most ops and events drop nothing. On the host nothing is dropped late.
+  if (drops.empty() && !graphs_.watchesAny() && device_.contents.onHost()) return;
   c10::SmallVector<ValueId, 8> here;
   {
     const StepLock::Held lock(lock_);

@@ -1,5 +1,7 @@
 #include "execute/retention.hpp"
 
+#include <c10/util/SmallVector.h>
+
 #include <vector>
 
 namespace ebbtide::plugin {
@@ -98,7 +100,7 @@ void Retention::giveUpUnasked(const StepLock::Freeing& lock) {
 
 // Nobody needs it: neither what it would be computed from.
 void Retention::letGo(const StepLock::Freeing& lock, ValueId first) {
-  std::vector<ValueId> done{first};
+  c10::SmallVector<ValueId, 8> done{first};
   while (!done.empty()) {
     const ValueId id = done.back();
     done.pop_back();
@@ -113,7 +115,7 @@ void Retention::letGo(const StepLock::Freeing& lock, ValueId first) {
     }
     if (!value.recomputable()) continue;
     const auto unread = values_.endReader(lock, id, ops_[value.producer].inputs);
-    done.insert(done.end(), unread.begin(), unread.end());
+    done.append(unread.begin(), unread.end());
   }
 }
 

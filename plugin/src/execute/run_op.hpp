@@ -2,6 +2,8 @@
 // while the op runs; afterwards the step's lock guards it.
 #pragma once
 
+#include <c10/util/SmallVector.h>
+
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -35,7 +37,8 @@ struct RunOp {
   std::vector<ValueId> inputs;
   std::vector<std::pair<int, ValueId>> written;  // output epochs of arguments written in place
   std::vector<ValueId> outputs;
-  std::vector<std::pair<int, ValueId>> output_of;  // (index among returned tensors, value)
+  // (Index among returned tensors, value)
+  c10::SmallVector<std::pair<int, ValueId>, 2> output_of;
 };
 
 // Is its replay compared with the original?

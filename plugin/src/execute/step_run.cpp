@@ -68,6 +68,7 @@ void StepRun::noteOtherLane(c10::ArrayRef<const c10::IValue> inputs) {
 }
 
 bool StepRun::isDetached(UseId use) const {
+  if (!step_.saved.anyDetached()) return false;
   const StepLock::Held lock(step_.lock);
   return step_.saved.isDetached(use);
 }

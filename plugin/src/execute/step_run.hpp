@@ -31,12 +31,15 @@ namespace ebbtide::plugin {
 class StepRun {
  public:
   struct Options {
-    bool record_ops = true;         // false: values are known by their saved uses alone
-    bool hooks = true;              // false: what is saved stays with torch
-    std::shared_ptr<EventLog> log;  // nullptr: do not write a trace
-    std::int64_t number = 0;        // of the run's steps
-    OpenSteps::Number opened = 0;   // among those that are open
-    bool trains = true;             // false: its thread has run nothing backward so far
+    bool record_ops = true;              // false: values are known by their saved uses alone
+    bool hooks = true;                   // false: what is saved stays with torch
+    std::shared_ptr<EventLog> log;       // nullptr: do not write a trace
+    std::int64_t number = 0;             // of the run's steps
+    OpenSteps::Number opened = 0;        // among those that are open
+    bool trains = true;                  // false: its thread has run nothing backward so far
+    std::int64_t least_saved_bytes = 0;  // with hooks: what is saved of less stays with torch
+
+    bool asksForAll() const noexcept { return hooks && least_saved_bytes == 0; }
   };
 
   // `plan`: nullptr: keep everything. The first op may change it.
@@ -82,6 +85,11 @@ class StepRun {
   UseId addUseOfKnown(const at::Tensor& tensor, const TensorView& view, OpId by,
                       const torch::autograd::Node* maker) {
     return recorder_.addUseOfKnown(tensor, view, by, maker);
+  }
+  // Between ops: the tensor's present value's, or a new graph input's.
+  UseId addUseBetweenOps(const at::Tensor& tensor, const TensorView& view,
+                         const torch::autograd::Node* maker) {
+    return recorder_.addUseBetweenOps(tensor, view, maker);
   }
   bool isDetached(UseId use) const;  // was the tensor since, in place?
   c10::Storage restore(UseId use) { return backward_.restore(use); }  // for one unpack

@@ -65,6 +65,19 @@ UseId ValueRecorder::addUseOfKnown(const at::Tensor& tensor, const TensorView& v
   return id != kNone ? addUse(lock, id, tensor, view, by, maker) : kNone;
 }
 
+UseId ValueRecorder::addUseBetweenOps(const at::Tensor& tensor, const TensorView& view,
+                                      const torch::autograd::Node* maker) {
+  {
+    const StepLock::Freeing lock(lock_);
+    ValueId id = values_.find(lock, tensor);
+    // Most often nothing is known of the storage.
+    if (id == kNone && values_.presentIn(lock, tensor) == nullptr)
+      id = addValue(lock, tensor, kNone);
+    if (id != kNone) return addUse(lock, id, tensor, view, kNone, maker);
+  }
+  return addUse(graphInput(tensor), tensor, view, kNone, maker);
+}
+
 UseId ValueRecorder::addUse(const StepLock::Freeing& lock, ValueId id, const at::Tensor& tensor,
                             const TensorView& view, OpId by, const torch::autograd::Node* maker) {
   const std::int64_t output = maker != nullptr ? tensor.output_nr() : 0;

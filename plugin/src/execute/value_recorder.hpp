@@ -34,6 +34,9 @@ class ValueRecorder {
   // The same for the tensor's present value; kNone: its contents are not known.
   UseId addUseOfKnown(const at::Tensor& tensor, const TensorView& view, OpId by,
                       const torch::autograd::Node* maker);
+  // Between ops: its present value's, or a new graph input's.
+  UseId addUseBetweenOps(const at::Tensor& tensor, const TensorView& view,
+                         const torch::autograd::Node* maker);
   void noteUnrecordedWrite(const at::Tensor& tensor);
 
   // --- of an op that runs

@@ -17,27 +17,34 @@ ValueTable::~ValueTable() {
     allowed_.spillOnly(kFreedInputs);
     const c10::Storage freed = device_.blocks.adopt(block, static_cast<std::size_t>(value.bytes));
   }
+  spareTables().giveBack(std::move(present_));
+}
+
+Spares<AddressMap<Present>>& ValueTable::spareTables() {
+  constexpr std::size_t kMostPlaces = std::size_t{1} << 15;
+  static auto* const all = new Spares<AddressMap<Present>>(kMostPlaces);  // graphs may end late
+  return *all;
 }
 
 // ---------------------------------------------------------------------------------------------
 // what a storage holds
 
 ValueId ValueTable::find(const Held&, const at::Tensor& tensor) const {
-  const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
-  if (found == present_.end() || found->second.storage.expired()) return kNone;
-  const Present::Counter* const counter = found->second.counterOf(tensor);
+  const Present* const found = present_.find(tensor.storage().unsafeGetStorageImpl());
+  if (found == nullptr || found->storage.expired()) return kNone;
+  const Present::Counter* const counter = found->counterOf(tensor);
   const bool known = counter != nullptr && counter->known == Present::versionOf(tensor);
-  return known ? found->second.value : kNone;
+  return known ? found->value : kNone;
 }
 
 Present* ValueTable::presentIn(const Held&, const at::Tensor& tensor) {
-  const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
-  return found == present_.end() || found->second.storage.expired() ? nullptr : &found->second;
+  Present* const found = present_.find(tensor.storage().unsafeGetStorageImpl());
+  return found == nullptr || found->storage.expired() ? nullptr : found;
 }
 
 const RunValue* ValueTable::lastIn(const Held&, const at::Tensor& tensor) const {
-  const auto found = present_.find(tensor.storage().unsafeGetStorageImpl());
-  return found == present_.end() ? nullptr : &values_[found->second.value];
+  const Present* const found = present_.find(tensor.storage().unsafeGetStorageImpl());
+  return found == nullptr ? nullptr : &values_[found->value];
 }
 
 ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId producer,
@@ -47,13 +54,13 @@ ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId produce
   const bool foreign = !device_.blocks.isOurs(tensor.storage());
   const bool logged = log_ && !foreign;
   const scheduler::BlockId block =
-      logged ? log_->blockAt(data, trained_.memory().blockBytes(data)) : kNone;
+      logged ? log_->blockAt(data, trained_.memory()) : kNone;
   const RunValue& value = values_.emplace_back(tensor, producer, foreign, block, touched);
   // Ours again, by way of NumPy: counted under its own name.
   if (foreign && !trained_.host().owns(data)) uncounted_.add(tensor.storage());
   if (producer == kNone) noteTrained(lock, id, tensor);
-  present_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),
-                            Present{weakly(tensor.storage()), id, {value.counter}});
+  present_.put(tensor.storage().unsafeGetStorageImpl(),
+               Present{weakly(tensor.storage()), id, {value.counter}});
   return id;
 }
 
@@ -74,10 +81,10 @@ bool ValueTable::overwrite(const Freeing& lock, ValueId id, OpId by) {
   endWatch(lock, value);
   // Until somebody names what is there now, nobody's.
   if (value.stored.replaced()) {  // the copy is not the program's storage
-    std::erase_if(present_, [id](const auto& entry) { return entry.second.value == id; });
+    present_.eraseIf([id](const Present& present) { return present.value == id; });
   } else if (c10::Storage storage = value.stored.copy()) {
-    const auto found = present_.find(storage.unsafeGetStorageImpl());
-    if (found != present_.end() && found->second.value == id) present_.erase(found);
+    const Present* const found = present_.find(storage.unsafeGetStorageImpl());
+    if (found != nullptr && found->value == id) present_.erase(storage.unsafeGetStorageImpl());
     lock.giveUp(std::move(storage));
   }
   value.overwritten_by_ = by;

@@ -18,12 +18,13 @@
 #include <ATen/ATen.h>
 
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "base/address_map.hpp"
+#include "base/chunked_list.hpp"
+#include "base/spares.hpp"
 #include "device/torch/training_device.hpp"
 #include "execute/op_log.hpp"
 #include "execute/present.hpp"
@@ -52,7 +53,8 @@ class ValueTable {
         log_(std::move(log)),
         ops_(ops),
         verifier_(verifier),
-        leaves_(leaves) {}
+        leaves_(leaves),
+        present_(spareTables().take()) {}
   ~ValueTable();  // gives back slots, and blocks that were guarded
   ValueTable(const ValueTable&) = delete;
   ValueTable& operator=(const ValueTable&) = delete;
@@ -134,8 +136,11 @@ class ValueTable {
   const Verifier& verifier_;
   TrainedLeaves& leaves_;
 
-  std::deque<RunValue> values_;
-  std::unordered_map<const c10::StorageImpl*, Present> present_;
+  // What an ended step's table leaves to the next one's.
+  static Spares<AddressMap<Present>>& spareTables();
+
+  ChunkedList<RunValue> values_;
+  AddressMap<Present> present_;  // by the storage
   std::vector<ValueId> shared_with_program_;
   std::vector<ValueId> late_drops_;
   UncountedStorages uncounted_;

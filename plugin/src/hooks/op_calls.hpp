@@ -5,7 +5,8 @@
 //   told ── rest(): an op begins ── restInPass(): a node begins ─► its backward
 //    ▲      after which no op            there, and no node             pass ends, however
 //    │      of its step matters          matters either                       │
-//    └── tell(): the same, the step's end, its optimizer, a thread that we do not know ──┘
+//    └── tell(): the same, a saved tensor that we take over, the step's end, ────────────┘
+//        its optimizer, a thread that we do not know
 //
 // Calls rest only while a single thread computes. A second thread that appears meanwhile is noticed
 // when it first allocates or saves: the op that it runs at that moment has begun unseen.

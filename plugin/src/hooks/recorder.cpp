@@ -70,7 +70,7 @@ class DelegatingEngine final : public autograd::Engine {
     const auto& run = threadState().steps.run();
     if (run == nullptr || !run->options().hooks || captures()) return nullptr;
     if (tensor != nullptr && !SavedTensor::isToManage(*tensor)) return nullptr;
-    return std::make_unique<SavedTensor>();
+    return std::make_unique<SavedTensor>(tensor);
   }
 
  private:
@@ -139,6 +139,11 @@ void noteDetached(const at::RecordFunction& call) {
     liveRuns().noteDetached(tensor.toTensor());
 }
 
+// Most often the thread's own step says so, with no look at a list of steps.
+bool replaysToCome(const StepRun* run) {
+  return (run != nullptr && run->mayReplay()) || liveRuns().replaysToCome();
+}
+
 // An op on another lane than the step's is none of the step's.
 bool onOtherLane(const StepRun* run) {
   return run != nullptr && !run->phases().paused() && !run->onItsLane();
@@ -158,12 +163,19 @@ std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
   return nullptr;
 }
 
-// Does no op matter until the thread's step has run backward? Nobody looks on then, and there is
-// nothing else that an op may write or detach.
+// Under a budget ops and nodes say whose blocks live, for an error and for a base that grows.
+// Neither is near while half of it is left.
+bool isBudgetAmple(const TrainedMemory& trained) {
+  const std::optional<std::int64_t> budget = trained.budgetBytes();
+  return !budget || trained.memory().budgetTracker().roomBytes() >= *budget / 2;
+}
+
+// Does no op matter until the thread's step has run backward, or has saved a tensor for us? Nobody
+// looks on then, and there is nothing else that an op may write or detach.
 bool mayRest(const ThreadState& state) {
   Session& session = *Session::current();
   return opCalls().mayRest() && state.steps.needsNoOps() && trainingDevice().contents.onHost() &&
-         !session.outputs().trace.on() && !session.trained().budgetBytes() &&
+         !session.outputs().trace.on() && isBudgetAmple(session.trained()) &&
          !liveRuns().others(state.steps.run().get());
 }
 
@@ -180,7 +192,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   // What needs nothing of the device comes first: all other ops ask it whether it is captured.
   if (in_backward) {
     const bool begins = run != nullptr && !run->phases().paused();
-    const bool replays = liveRuns().replaysToCome();
+    const bool replays = replaysToCome(run.get());
     if ((!begins && !replays) || captures()) return nullptr;
     if (begins) run->backward().noteBackward();
     if (replays) {
@@ -192,7 +204,7 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
   const bool recording = at::GradMode::is_enabled();
   const bool elsewhere = onOtherLane(run.get());
   if (!recording && !elsewhere && (run == nullptr || !run->recordsOps()) &&
-      !liveRuns().replaysToCome()) {
+      !replaysToCome(run.get())) {
     return beginUnrecorded(call, state);
   }
   if (captures()) return nullptr;

@@ -21,8 +21,11 @@ constexpr const char* kGenerated = "9generated";
 
 SavedTensor::~SavedTensor() {
   if (run_ == nullptr) return;
-  std::erase(threadState().unbound, this);
-  if (use_ != scheduler::kNone) run_->releaseUse(use_);
+  if (use_ != scheduler::kNone) {
+    run_->releaseUse(use_);
+  } else {
+    std::erase(threadState().unbound, this);
+  }
 }
 
 namespace {
@@ -36,8 +39,11 @@ void showCopy(const at::Tensor& output) {
 
 bool SavedTensor::isToManage(const at::Tensor& tensor) {
   const std::shared_ptr<StepRun>& run = threadState().steps.run();
+  if (run == nullptr || !isPlain(tensor)) return false;
+  const auto bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  if (bytes < run->options().least_saved_bytes) return false;
   const bool trained_leaf = tensor.is_leaf() && tensor.requires_grad();
-  return isPlain(tensor) && !trained_leaf && run != nullptr && !inBackward() && run->onItsLane();
+  return !trained_leaf && !inBackward() && run->onItsLane();
 }
 
 void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
@@ -46,18 +52,18 @@ void SavedTensor::call_pack_hook(const at::Tensor& tensor) {
                                            : tensor.unsafeGetTensorImpl()->version_counter();
   version_ = version_counter_.enabled() ? version_counter_.current_version() : 0;
   ThreadState& state = threadState();
-  if (pass_through_ || !isToManage(tensor)) {  // a node's own hooks, say
+  if (tensor.unsafeGetTensorImpl() != to_manage_ && !isToManage(tensor)) {
     // An output kept whole would hold its own node: keep what it looks at (pytorch 189025).
     strong_ = tensor.grad_fn() ? tensor.detach() : tensor;
     return;
   }
+  opCalls().tell();  // from now on one may detach it, or let go of the graph
   run_ = state.steps.run();
   view_ = TensorView::of(tensor);
   const bool in_op = state.active != scheduler::kNone;
   const auto& maker = tensor.grad_fn();
-  use_ = run_->addUseOfKnown(tensor, view_, state.active, maker.get());
-  if (use_ == scheduler::kNone && !in_op)
-    use_ = run_->addUse(run_->graphInput(tensor), tensor, view_, state.active, maker.get());
+  use_ = in_op ? run_->addUseOfKnown(tensor, view_, state.active, maker.get())
+               : run_->addUseBetweenOps(tensor, view_, maker.get());
   if (use_ == scheduler::kNone) {
     // An output of the running op, its input under a new version, or a copy of it.
     if (tensor.grad_fn()) showCopy(tensor);
@@ -119,7 +125,8 @@ at::Tensor SavedTensor::savedItself(const c10::Storage& storage) const {
 at::Tensor SavedTensor::otherData() const {
   const c10::StorageImpl* const storage = storageOf(saved_);
   if (storage == nullptr) return {};
-  const bool same = storage == saved_storage_.lock().get();
+  // What is weakly referred to keeps its address: another storage has another one.
+  const bool same = storage == saved_storage_._unsafe_get_target();
   if (same && view_.isOf(*saved_._unsafe_get_target())) return {};
   if (isOwnOutput()) return {};
   auto saved = saved_.lock();

@@ -26,6 +26,9 @@ namespace ebbtide::plugin {
 // Holds the tensor itself when its storage is not ours to release.
 class SavedTensor final : public torch::autograd::SavedVariableHooks {
  public:
+  // For that tensor, which was found to be to manage; nullptr: none was looked at.
+  explicit SavedTensor(const at::Tensor* to_manage)
+      : to_manage_(to_manage != nullptr ? to_manage->unsafeGetTensorImpl() : nullptr) {}
   ~SavedTensor() override;
 
   void call_pack_hook(const at::Tensor& tensor) override;
@@ -65,7 +68,7 @@ class SavedTensor final : public torch::autograd::SavedVariableHooks {
   bool in_op_ = false;            // it is an input of the op that saved it
   c10::VariableVersion version_counter_ = c10::VariableVersion(c10::VariableVersion::DISABLED);
   std::uint32_t version_ = 0;
-  bool pass_through_ = passThrough();
+  const c10::TensorImpl* const to_manage_;  // not to be followed
 };
 
 }  // namespace ebbtide::plugin

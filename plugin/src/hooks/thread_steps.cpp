@@ -7,6 +7,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/spare_blocks.hpp"
 #include "device/torch/training_device.hpp"
 #include "execute/live_runs.hpp"
 #include "hooks/cuda_side.hpp"
@@ -140,10 +141,11 @@ bool ThreadSteps::begin(c10::Device device) {
   }
   const StepStart start = session.beginStep(trains());
   watchNccl(start.record_ops || session.outputs().trace.on());
-  run_ = std::make_shared<StepRun>(partsOf(session),
-                                   StepRun::Options{start.record_ops, start.hooks, start.log,
-                                                    start.number, start.opened, trains()},
-                                   start.plan);
+  run_ = std::allocate_shared<StepRun>(
+      SpareAllocator<StepRun>(), partsOf(session),
+      StepRun::Options{start.record_ops, start.hooks, start.log, start.number, start.opened,
+                       trains(), start.least_saved_bytes},
+      start.plan);
   liveRuns().add(run_);
   marks_.joinStep(start.log);
   return true;

@@ -46,12 +46,12 @@ class ThreadSteps {
   void hint(bool busy);
   void endAll();  // nothing of the thread's program is left to come
 
-  // Nothing of the open step is recorded, and no saved tensor is ours: its ops need not be seen
-  // until it has run backward.
+  // Nothing of the open step is recorded, and no saved tensor is ours, nor need be: its ops need
+  // not be seen until it has run backward, or one is.
   bool needsNoOps() const noexcept {
-    return run_ != nullptr && !run_->recordsOps() && !run_->options().hooks && !run_->stopped() &&
-           run_->options().log == nullptr && !updated_ && !refused_ && !hint_due_ &&
-           waiting_.empty();
+    return run_ != nullptr && !run_->recordsOps() && !run_->options().asksForAll() &&
+           !run_->hasUses() && !run_->stopped() && run_->options().log == nullptr && !updated_ &&
+           !refused_ && !hint_due_ && waiting_.empty();
   }
 
   // What the thread sends, receives and says that it does, wherever that is.

@@ -44,12 +44,20 @@ class FreeingLock {
    public:
     explicit Freeing(FreeingLock& of) : Held(of) {}
     ~Freeing() {
-      std::vector<Storage> freed_last = std::exchange(this->of_.given_up_, {});
-      if (this->of_.restoresHere()) this->of_.keepWaiting(freed_last);
+      FreeingLock& of = this->of_;
+      if (!of.first_ && of.others_.empty()) return;
+      std::vector<Storage> others = std::exchange(of.others_, {});
+      Storage first = std::exchange(of.first_, Storage());  // the first to be freed
+      if (of.restoresHere()) of.keepWaiting(first, others);
       this->lock_.unlock();
     }
     void giveUp(Storage storage) const {  // none: nothing
-      if (storage) this->of_.given_up_.push_back(std::move(storage));
+      if (!storage) return;
+      if (this->of_.first_) {
+        this->of_.others_.push_back(std::move(storage));
+      } else {
+        this->of_.first_ = std::move(storage);
+      }
     }
   };
 
@@ -63,9 +71,10 @@ class FreeingLock {
     }
     ~Restoring() {
       if (!lock_) return;
+      const bool any_waits = std::exchange(of_.any_waits_, false);
       of_.restoring_ = std::thread::id();
       lock_.unlock();
-      const Freeing freeing(of_);
+      if (any_waits) of_.freeWaiting();
     }
     bool held() const { return lock_.owns_lock(); }
     Restoring(const Restoring&) = delete;
@@ -84,18 +93,23 @@ class FreeingLock {
   void unlockAfterFork() { mutex_.unlock(); }
 
  private:
-  void keepWaiting(std::vector<Storage>& given_up) {
+  void keepWaiting(Storage& first, std::vector<Storage>& others) {
+    if (first && waits_(first)) others_.push_back(std::exchange(first, Storage()));
     std::vector<Storage> now;
-    for (Storage& storage : given_up)
-      (waits_(storage) ? given_up_ : now).push_back(std::move(storage));
-    given_up = std::move(now);
+    for (Storage& storage : others) (waits_(storage) ? others_ : now).push_back(std::move(storage));
+    others = std::move(now);
+    any_waits_ = any_waits_ || !others_.empty();
   }
+  void freeWaiting() { const Freeing freeing(*this); }
 
   const std::function<bool(const Storage&)> waits_;
   Mutex mutex_;
   Mutex restore_mutex_;
   std::atomic<std::thread::id> restoring_{std::thread::id()};  // holds restore_mutex_
-  std::vector<Storage> given_up_;                              // to be freed after mutex_
+  bool any_waits_ = false;  // of what restoring_ gave up; that thread's alone
+  // To be freed after mutex_. Most often it is one, or none.
+  Storage first_ = Storage();
+  std::vector<Storage> others_;
 };
 
 }  // namespace ebbtide::plugin

@@ -5,16 +5,17 @@
 //   add() ─► live ─ moveTo(): another part of its storage is written, and is a new value's ─► live
 //                 └ release() ─► endOne(): one live use fewer
 //
-// Thread rule: count() and live() from any thread; for the rest, who has it holds its own lock.
+// Thread rule: count(), live() and anyDetached() from any thread; for the rest, who has it holds
+// its own lock.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <utility>
 #include <vector>
 
+#include "base/chunked_list.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::plugin {
@@ -62,8 +63,10 @@ class SavedTensors {
       Use& use = uses_[id];
       const bool same = use.maker.node == maker.node && use.maker.output == maker.output;
       use.detached = use.detached || same;
+      if (same) any_detached_ = true;
     }
   }
+  bool anyDetached() const noexcept { return any_detached_; }  // of all
   bool isDetached(UseId use) const { return uses_[use].detached; }
 
   std::uint32_t visits(UseId use) const { return uses_[use].visits; }
@@ -94,9 +97,10 @@ class SavedTensors {
     bool detached = false;
   };
 
-  std::deque<Use> uses_;
+  ChunkedList<Use> uses_;
   std::atomic<std::int64_t> count_{0};
   std::atomic<std::int64_t> live_{0};
+  std::atomic<bool> any_detached_{false};
 };
 
 }  // namespace ebbtide::plugin

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "ebbtide/allocator/device_memory.hpp"
+#include "ebbtide/allocator/spin_lock.hpp"
 #include "record/log/event_log.hpp"
 
 namespace ebbtide::plugin {
@@ -63,7 +64,7 @@ class StepObserver final : public allocator::Observer {
  private:
   allocator::DeviceMemory& memory_;
   bool logged_ = false, watched_ = false;
-  std::mutex mutex_;
+  allocator::SpinLock mutex_;
   std::shared_ptr<EventLog> log_;
   std::shared_ptr<allocator::Observer> watcher_;
 };

@@ -27,10 +27,10 @@ class StepPhases {
   }
   int forwardPhases() const noexcept { return forward_phases_; }
 
-  bool noteBackward() noexcept {  // something runs backward. True: the first that does
-    paused_ = true;
+  bool noteBackward() noexcept {   // something runs backward. True: the first that does
+    if (!paused_) paused_ = true;  // most often it is noted, and need not be written
     traced_.noteBackward();
-    return !backward_seen_.exchange(true);
+    return !backward_seen_ && !backward_seen_.exchange(true);
   }
   bool backwardSeen() const noexcept { return backward_seen_; }
   // A node of that pass runs. True: the pass begins: passes count upwards.

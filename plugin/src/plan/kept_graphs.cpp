@@ -12,9 +12,11 @@ void KeptGraphs::noteUnsaved(ValueId value) {
 
 std::vector<ValueId> KeptGraphs::takeDue(bool all) {
   std::vector<ValueId> due = std::exchange(due_, {});
-  if (!all) return due;
-  for (const auto& [asker, values] : held_) due.insert(due.end(), values.begin(), values.end());
-  held_.clear();
+  if (all) {
+    for (const auto& [asker, values] : held_) due.insert(due.end(), values.begin(), values.end());
+    held_.clear();
+  }
+  watches_any_ = !held_.empty();
   return due;
 }
 

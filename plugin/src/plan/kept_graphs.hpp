@@ -7,8 +7,8 @@
 // pass alone is watched: it is looked at again when the value is saved no more whose replay would
 // read it, so that each is looked at few times however many there are.
 //
-// Thread rule: beginUnpack(), keepsNow() and keptEver() from any thread; whoever has it guards the
-// rest.
+// Thread rule: beginUnpack(), keepsNow(), keptEver() and watchesAny() from any thread; whoever has
+// it guards the rest.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ class KeptGraphs {
  public:
   // --- may a pass come that the plan does not know?
   void beginUnpack(bool keeps_graph) noexcept {
-    keeps_now_ = keeps_graph;
+    if (keeps_now_ != keeps_graph) keeps_now_ = keeps_graph;
     if (keeps_graph) kept_ever_ = true;
   }
   bool keepsNow() const noexcept { return keeps_now_; }  // after the present backward pass
@@ -56,12 +56,16 @@ class KeptGraphs {
   Asker askerOf(ValueId id, const Saved& saved) const;
 
   // --- what is held for that alone
-  void hold(ValueId id) { due_.push_back(id); }
-  void holdFor(const Asker& asker, ValueId id) { held_[asker.value].push_back(id); }
+  void hold(ValueId id) { due_.push_back(id), watches_any_ = true; }
+  void holdFor(const Asker& asker, ValueId id) {
+    held_[asker.value].push_back(id);
+    watches_any_ = true;
+  }
+  bool watchesAny() const noexcept { return watches_any_; }  // false: takeDue() would give nothing
   void noteUnsaved(ValueId value);
   // What may go, unless it is asked for again. `all`: no such pass can come any more.
   std::vector<ValueId> takeDue(bool all);
-  void forgetHeld() { held_.clear(), due_.clear(); }
+  void forgetHeld() { held_.clear(), due_.clear(), watches_any_ = false; }
 
  private:
   static constexpr std::size_t kMostLooked = 256;  // values
@@ -72,6 +76,7 @@ class KeptGraphs {
   std::unordered_map<ValueId, std::vector<ValueId>> made_from_;  // by one replay
   std::unordered_map<ValueId, std::vector<ValueId>> held_;       // by asker
   std::vector<ValueId> due_;
+  std::atomic<bool> watches_any_{false};
 };
 
 template <typename Values>

@@ -6,6 +6,8 @@ void PlanAlignment::expect(std::size_t planned) {
   expected_ = planned;
   planned_.clear();
   steps_.clear();
+  planned_.reserve(planned);
+  steps_.reserve(planned);
 }
 
 void PlanAlignment::add(bool planned) {

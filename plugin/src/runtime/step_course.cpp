@@ -57,8 +57,12 @@ StepStart StepCourse::begin(bool trains) {
   const bool observed = (steps(held).to_record.any() || steps(held).programs.anyPlan()) &&
                         !parts_.drops.keepsEverything();
   start.record_ops = observed || parts_.drops.pressed();
-  start.hooks = start.record_ops || parts_.budget.bytes().has_value() ||
-                late_backwards_.stepsGoOn() || late_backwards_.crossHints();
+  const bool asks_for_all =  // what is left of it says where a step ends
+      start.record_ops || late_backwards_.stepsGoOn() || late_backwards_.crossHints();
+  start.hooks = asks_for_all || parts_.budget.bytes().has_value();
+  // What is merely watched goes to the spill file or nowhere.
+  if (!asks_for_all && !parts_.trained.isElsewhere())
+    start.least_saved_bytes = SpillTarget::kLeastBytes;
   if (parts_.drops.keepsEverything()) {
     start.plan = nullptr;
     start.record_ops = start.hooks = false;
@@ -253,6 +257,7 @@ void StepCourse::judge(const Held& held, const StepSummary& summary,
 void StepCourse::debugStep(const Held& held, const StepSummary& summary,
                            const allocator::Statistics& memory,
                            const ExecutorCounters::Totals& done) const {
+  if (config().log_level != "debug") return;
   parts_.lines.debug(fmt::format(
       "step {}: live {} peak {}, mapped {} peak {}, cached {}, spilled {}, recomputed {}, dropped "
       "{}, blocks placed {}, not as placed {}, plan {}",

@@ -15,6 +15,8 @@ struct StepStart {
   std::shared_ptr<EventLog> log;
   bool record_ops = true;
   bool hooks = true;
+  // A saved tensor of a smaller storage stays with torch: nothing would give it up.
+  std::int64_t least_saved_bytes = 0;
   std::int64_t number = 0;  // from 1, as far as steps with a backward pass count
   OpenSteps::Number opened = 0;
 };

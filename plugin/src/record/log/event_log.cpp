@@ -3,10 +3,29 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/spares.hpp"
+
 namespace ebbtide::plugin {
 namespace {
+
 thread_local int ours_depth = 0;
+
+// Of logs whose trace nobody took: a step fills as much as the one before it.
+struct SpareLogs {
+  static constexpr std::size_t kMostPlaces = std::size_t{1} << 18;
+
+  Spares<std::vector<scheduler::TraceMapped>> mapped{kMostPlaces};
+  Spares<AddressMap<scheduler::BlockId>> open{kMostPlaces};
+  Spares<std::vector<scheduler::TraceBlock>> blocks{kMostPlaces};
+  Spares<std::vector<scheduler::TraceEvent>> events{kMostPlaces};
+};
+
+SpareLogs& spareLogs() {
+  static auto* const all = new SpareLogs();  // a log may end while the process exits
+  return *all;
 }
+
+}  // namespace
 
 using Kind = scheduler::TraceEvent::Kind;
 
@@ -18,8 +37,20 @@ EventLog::OursScope::~OursScope() {
 }
 
 EventLog::EventLog(std::int64_t base_bytes, const allocator::BudgetTracker* mapped_in)
-    : base_bytes_(base_bytes), mapped_in_(mapped_in) {
+    : base_bytes_(base_bytes),
+      mapped_in_(mapped_in),
+      mapped_(spareLogs().mapped.take()),
+      open_(spareLogs().open.take()),
+      blocks_(spareLogs().blocks.take()),
+      events_(spareLogs().events.take()) {
   noteMapped(guard_.hold(), 0);
+}
+
+EventLog::~EventLog() {
+  spareLogs().mapped.giveBack(std::move(mapped_));
+  spareLogs().open.giveBack(std::move(open_));
+  spareLogs().blocks.giveBack(std::move(blocks_));
+  spareLogs().events.giveBack(std::move(events_));
 }
 
 ThreadMoment ThreadMoment::now() noexcept {
@@ -38,7 +69,7 @@ void EventLog::onAllocate(const void* block, allocator::Bytes block_bytes) noexc
   }
   const auto id = static_cast<scheduler::BlockId>(blocks_.size());
   blocks_.push_back({block_bytes, false, ours_depth > 0});
-  open_[block] = id;
+  open_.put(block, scheduler::BlockId(id));
   events_.push_back({Kind::kAlloc, id, now(held)});
   noteMapped(held, events_.back().at_ns);
 }
@@ -49,14 +80,11 @@ void EventLog::onFree(const void* block, allocator::Bytes block_bytes) noexcept 
     open_.erase(block);
     return;
   }
-  auto found = open_.find(block);
-  if (found == open_.end()) {
-    found = open_.emplace(block, static_cast<scheduler::BlockId>(blocks_.size())).first;
-    blocks_.push_back({block_bytes, true, false});
-  }
-  events_.push_back({Kind::kFree, found->second, now(held)});
+  const auto known = open_.take(block);
+  const auto id = known.value_or(static_cast<scheduler::BlockId>(blocks_.size()));
+  if (!known) blocks_.push_back({block_bytes, true, false});
+  events_.push_back({Kind::kFree, id, now(held)});
   noteMapped(held, events_.back().at_ns);
-  open_.erase(found);
 }
 
 // Pages come and go with blocks: an allocation has its pages when it is told, a free those that it
@@ -105,12 +133,22 @@ void EventLog::close() {
 
 scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_bytes) {
   const Held held = guard_.hold();
-  const auto found = open_.find(block);
-  if (found != open_.end()) return found->second;
+  if (const scheduler::BlockId* const known = open_.find(block)) return *known;
+  return addBlock(held, block, block_bytes);
+}
+
+scheduler::BlockId EventLog::blockAt(const void* block, const allocator::MemoryResource& memory) {
+  const Held held = guard_.hold();
+  if (const scheduler::BlockId* const known = open_.find(block)) return *known;
+  return addBlock(held, block, memory.blockBytes(block));
+}
+
+// That was there before the step.
+scheduler::BlockId EventLog::addBlock(const Held&, const void* block,
+                                      allocator::Bytes block_bytes) {
   const auto id = static_cast<scheduler::BlockId>(blocks_.size());
   blocks_.push_back({block_bytes, true, false});
-  open_.emplace(block, id);
-  return id;
+  return open_.add(block, scheduler::BlockId(id));
 }
 
 // -------------------------------------------------------------------------------------------------
@@ -210,7 +248,9 @@ bool EventLog::losesUses() const noexcept {
 std::vector<EventLog::LiveBlock> EventLog::liveBlocks() const {
   const Held held = guard_.hold();
   std::vector<LiveBlock> made(blocks_.size(), {nullptr, scheduler::kNone, false, false, false});
-  for (const auto& [address, id] : open_) made[static_cast<std::size_t>(id)].block = address;
+  open_.forEach([&made](const void* address, scheduler::BlockId id) {
+    made[static_cast<std::size_t>(id)].block = address;
+  });
   std::int32_t op = scheduler::kNone;
   bool since_backward = false, before_ops = true;
   std::vector<LiveBlock> live;

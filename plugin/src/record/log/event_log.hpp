@@ -12,10 +12,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/address_map.hpp"
 #include "base/guard.hpp"
 #include "base/run_clock.hpp"
 #include "ebbtide/allocator/budget_tracker.hpp"
 #include "ebbtide/allocator/observed_resource.hpp"
+#include "ebbtide/allocator/spin_lock.hpp"
 #include "ebbtide/scheduler/trace.hpp"
 
 namespace ebbtide::plugin {
@@ -37,12 +39,16 @@ struct GroupMessage {
 };
 
 class EventLog final : public allocator::Observer {
-  using Held = Guard<EventLog>::Held;
+  using Lock = Guard<EventLog, allocator::SpinLock>;
+  using Held = Lock::Held;
 
  public:
   // By the thread that trains: its time begins here. `mapped_in`: what is mapped there is noted;
   // it must outlive this.
   explicit EventLog(std::int64_t base_bytes, const allocator::BudgetTracker* mapped_in = nullptr);
+  ~EventLog() override;
+  EventLog(const EventLog&) = delete;
+  EventLog& operator=(const EventLog&) = delete;
 
   void onAllocate(const void* block, allocator::Bytes block_bytes) noexcept override;
   void onFree(const void* block, allocator::Bytes block_bytes) noexcept override;
@@ -55,6 +61,8 @@ class EventLog final : public allocator::Observer {
   void close();
   // The block that starts at this address; a block that was there before the step gets its id now.
   scheduler::BlockId blockAt(const void* block, allocator::Bytes block_bytes);
+  // The same, of that memory, which is asked for a size only where it is not known.
+  scheduler::BlockId blockAt(const void* block, const allocator::MemoryResource& memory);
 
   // What the thread that trains sends, receives and says that it does (step_marks.hpp), by that
   // thread. A mark that is told later takes its place among the events.
@@ -122,17 +130,18 @@ class EventLog final : public allocator::Observer {
   scheduler::Nanoseconds now(const Held& held) const { return sinceStart(held, RunClock::now()); }
   scheduler::Nanoseconds sinceStart(const Held&, RunClock::time_point at) const;
   scheduler::Nanoseconds busySinceStart(const Held&, const ThreadMoment& moment) const;
+  scheduler::BlockId addBlock(const Held&, const void* block, allocator::Bytes block_bytes);
   void insert(const Held&, scheduler::TraceEvent event);
   void push(const Held&, scheduler::TraceEvent event);
   void end(const Held& held, std::size_t scope, const ThreadMoment& moment);
   void noteMapped(const Held&, scheduler::Nanoseconds at_ns);
 
-  mutable Guard<EventLog> guard_;
+  mutable Lock guard_;
   RunClock::time_point start_ = RunClock::now();
   std::int64_t base_bytes_;
   const allocator::BudgetTracker* const mapped_in_;
   std::vector<scheduler::TraceMapped> mapped_;
-  std::unordered_map<const void*, scheduler::BlockId> open_;
+  AddressMap<scheduler::BlockId> open_;
   std::vector<scheduler::TraceBlock> blocks_;
   std::vector<scheduler::TraceEvent> events_;
   std::size_t updated_at_ = SIZE_MAX;  // of the events

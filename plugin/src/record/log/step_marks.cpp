@@ -114,7 +114,7 @@ void StepMarks::joinStep(const std::shared_ptr<EventLog>& log) {
 }
 
 void StepMarks::leaveStep() {
-  if (log_ != nullptr) {
+  if (log_ != nullptr && !open_.empty()) {  // the time is asked of the system
     const ThreadMoment now = ThreadMoment::now();
     for (const auto& [token, scope] : open_) log_->endScope(scope, now);
   }
