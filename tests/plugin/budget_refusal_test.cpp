@@ -36,8 +36,9 @@ TEST_F(BudgetRefusalTest, TheSameStepIsRefusedAgain) {
 TEST_F(BudgetRefusalTest, TheErrorHasItsWords) {
   const Held held = guard_.hold();
   EXPECT_FALSE(refusal_.stop(held).raised());
-  EXPECT_EQ(refuse(held, 10 * kMib), refusal_.stop(held).message());
-  EXPECT_NE(refusal_.stop(held).message(), "");
+  const std::string error = refuse(held, 10 * kMib);
+  EXPECT_NE(error, "");
+  EXPECT_EQ(error, refusal_.stop(held).message());
   EXPECT_TRUE(refusal_.stop(held).raised());
 }
 

@@ -71,7 +71,7 @@ TEST_F(RankInJobTest, AForkedChildSaysWhereItIsOnceItTrains) {
   life_.forked = true;
   life_.shows = false;
   const std::string first = saidByTrainedStep();
-  EXPECT_NE(first.find("(torch 2.0): budget 64.0 MiB, here\n"), std::string::npos) << first;
+  EXPECT_NE(first.find("(torch 2.0): budget 64.0 MiB, here [EB01]\n"), std::string::npos) << first;
   EXPECT_TRUE(life_.shows);
   EXPECT_EQ(saidByTrainedStep(), "");
 }
