@@ -31,20 +31,24 @@ TEST(EventLog, BlocksKeepTheirIdsAndAddressesAreReused) {
   EXPECT_EQ(trace.events[3].id, 2);
 }
 
-// Of those that the step made it is known.
+// Of those that the step made it is known. The memory takes locks of its own: it is asked without
+// the log's, or this would not end.
 TEST(EventLog, AsksHowLargeABlockFromBeforeTheStepIsAndOfNoOther) {
   struct Memory final : allocator::MemoryResource {
+    explicit Memory(const EventLog& of) : log(of) {}
     void* allocate(std::size_t, allocator::Stream) noexcept override { return nullptr; }
     void deallocate(void*) noexcept override {}
     allocator::Bytes blockBytes(const void*) const noexcept override {
       ++asked;
+      EXPECT_FALSE(log.ranBackward());  // takes the log's lock
       return 32;
     }
     void recordStream(void*, allocator::Stream) noexcept override {}
+    const EventLog& log;
     mutable int asked = 0;
   };
-  const Memory memory;
   EventLog log(0);
+  const Memory memory(log);
   int a = 0;
   int b = 0;
   log.onAllocate(&a, 64);

@@ -134,21 +134,18 @@ void EventLog::close() {
 scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_bytes) {
   const Held held = guard_.hold();
   if (const scheduler::BlockId* const known = open_.find(block)) return *known;
-  return addBlock(held, block, block_bytes);
-}
-
-scheduler::BlockId EventLog::blockAt(const void* block, const allocator::MemoryResource& memory) {
-  const Held held = guard_.hold();
-  if (const scheduler::BlockId* const known = open_.find(block)) return *known;
-  return addBlock(held, block, memory.blockBytes(block));
-}
-
-// That was there before the step.
-scheduler::BlockId EventLog::addBlock(const Held&, const void* block,
-                                      allocator::Bytes block_bytes) {
   const auto id = static_cast<scheduler::BlockId>(blocks_.size());
   blocks_.push_back({block_bytes, true, false});
   return open_.add(block, scheduler::BlockId(id));
+}
+
+// The memory's locks are asked for without ours: who waits for ours spins.
+scheduler::BlockId EventLog::blockAt(const void* block, const allocator::MemoryResource& memory) {
+  {
+    const Held held = guard_.hold();
+    if (const scheduler::BlockId* const known = open_.find(block)) return *known;
+  }
+  return blockAt(block, memory.blockBytes(block));
 }
 
 // -------------------------------------------------------------------------------------------------

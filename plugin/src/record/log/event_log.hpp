@@ -61,7 +61,8 @@ class EventLog final : public allocator::Observer {
   void close();
   // The block that starts at this address; a block that was there before the step gets its id now.
   scheduler::BlockId blockAt(const void* block, allocator::Bytes block_bytes);
-  // The same, of that memory, which is asked for a size only where it is not known.
+  // The same, of that memory, which is asked for a size only where it is not known, and then
+  // without the log's lock.
   scheduler::BlockId blockAt(const void* block, const allocator::MemoryResource& memory);
 
   // What the thread that trains sends, receives and says that it does (step_marks.hpp), by that
@@ -130,7 +131,6 @@ class EventLog final : public allocator::Observer {
   scheduler::Nanoseconds now(const Held& held) const { return sinceStart(held, RunClock::now()); }
   scheduler::Nanoseconds sinceStart(const Held&, RunClock::time_point at) const;
   scheduler::Nanoseconds busySinceStart(const Held&, const ThreadMoment& moment) const;
-  scheduler::BlockId addBlock(const Held&, const void* block, allocator::Bytes block_bytes);
   void insert(const Held&, scheduler::TraceEvent event);
   void push(const Held&, scheduler::TraceEvent event);
   void end(const Held& held, std::size_t scope, const ThreadMoment& moment);
