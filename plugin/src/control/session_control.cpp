@@ -123,7 +123,8 @@ RunControl::Served SessionControl::serve(bool on_any_port) {
     if (!config.token_file.empty()) {
       auto [token, unread] = metrics::BearerToken::read(config.token_file);
       tcp.token = std::move(token);
-      if (!unread.empty()) session_.lines().warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
+      if (!unread.empty())
+        session_.lines().warn("EBBTIDE_TOKEN_FILE is not used: " + shown(unread));
     }
     options.tcp = std::move(tcp);
     options.node = metrics::NodeOptions{.folder = socket.jobFolder(),

@@ -53,8 +53,7 @@ ValueId ValueTable::add(const Held& lock, const at::Tensor& tensor, OpId produce
   const void* const data = tensor.storage().data();
   const bool foreign = !device_.blocks.isOurs(tensor.storage());
   const bool logged = log_ && !foreign;
-  const scheduler::BlockId block =
-      logged ? log_->blockAt(data, trained_.memory()) : kNone;
+  const scheduler::BlockId block = logged ? log_->blockAt(data, trained_.memory()) : kNone;
   const RunValue& value = values_.emplace_back(tensor, producer, foreign, block, touched);
   // Ours again, by way of NumPy: counted under its own name.
   if (foreign && !trained_.host().owns(data)) uncounted_.add(tensor.storage());
