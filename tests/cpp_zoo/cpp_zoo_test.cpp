@@ -122,7 +122,7 @@ TEST_P(CppZoo, SameBitsWithinTheBudget) {
 INSTANTIATE_TEST_SUITE_P(All, CppZoo,
                          testing::Values("custom_functions", "custom_in_place", "in_place",
                                          "dropout", "data_parallel_threads", "hinted_writes",
-                                         "hinted_saliency", "forked_child"),
+                                         "hinted_saliency"),
                          [](const auto& instance) { return std::string(instance.param); });
 
 // By the planner's name.

@@ -2,9 +2,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
-#include <ATen/record_function.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,7 +14,6 @@
 #include <numeric>
 #include <random>
 #include <semaphore>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
@@ -313,35 +309,6 @@ Training rawWrites() {
   });
 }
 
-bool isTold(at::RecordScope scope) {
-  return at::getStepCallbacksUnlessEmpty(scope).has_value();
-}
-
-// What Ebbtide does not manage costs nothing: after its first op and its first node a child that is
-// forked from a training process has no callbacks.
-void trainInChild() {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    const Tensor weight = torch::ones({4}, torch::requires_grad());
-    weight.mul(weight).sum().backward();
-    const bool told =
-        isTold(at::RecordScope::FUNCTION) || isTold(at::RecordScope::BACKWARD_FUNCTION);
-    ::_exit(told ? 1 : 0);
-  }
-  int status = -1;
-  const bool ended = ::waitpid(child, &status, 0) == child;
-  if (!ended || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
-    throw std::runtime_error("the forked child is told of its ops");
-}
-
-Training forkedChild() {
-  const Training training = residual([](const Tensor& x) { return torch::gelu(x); });
-  return {training.parameters, [step = training.step, steps = std::make_shared<int>(0)] {
-            if (++*steps == 3) trainInChild();
-            return step();
-          }};
-}
-
 }  // namespace
 
 const std::map<std::string, std::function<Training()>>& programs() {
@@ -354,7 +321,6 @@ const std::map<std::string, std::function<Training()>>& programs() {
       {"hinted_writes", hintedWrites},
       {"hinted_saliency", hintedSaliency},
       {"raw_writes", rawWrites},
-      {"forked_child", forkedChild},
   };
   return all;
 }

@@ -5,7 +5,6 @@
 
 #include <exception>
 #include <memory>
-#include <utility>
 
 namespace ebbtide::plugin {
 
@@ -57,13 +56,6 @@ void OpCalls::tell() noexcept {
   if (!atRest()) return;
   const Held lock(mutex_);
   tellAll(lock);
-}
-
-void OpCalls::end(at::RecordScope scope) noexcept {
-  const bool of_ops = scope == at::RecordScope::FUNCTION;
-  const Held lock(mutex_);
-  if (std::exchange(of_ops ? ops_told_ : nodes_told_, false))
-    at::disableCallback(of_ops ? ops_ : nodes_);
 }
 
 void OpCalls::tellAll(const Held&) noexcept {

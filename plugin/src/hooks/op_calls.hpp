@@ -35,12 +35,10 @@ class OpCalls {
   // matter either. When the pass is over, or fails, all is told again.
   void restInPass();
   void tell() noexcept;
-  // In a forked child that is not managed: PyTorch tells us of no such call any more. Its list of
-  // callbacks has a mutex, which the fork must not find taken: besides us, whom lockForFork() keeps
-  // from it, only profilers that begin or end take it.
-  void end(at::RecordScope scope) noexcept;
 
-  // For pthread_atfork: a child has no other thread that would release the mutex.
+  // For pthread_atfork: a child has no other thread that would release the mutex. PyTorch's list of
+  // callbacks has one too, which each node of a pass takes (ThreadLocalState). A fork may find that
+  // taken: so a child that is not managed is told of its ops as before.
   void lockForFork() { mutex_.lock(); }
   void unlockAfterFork() { mutex_.unlock(); }
 

@@ -324,16 +324,9 @@ void endUserScope(const ActionScope& scope) {
   state.steps.endUpdate();
 }
 
-// Of a child that is not managed.
-void noteInChild(at::RecordScope scope) noexcept {
-  if (scope == at::RecordScope::USER_SCOPE) return;
-  if (scope == at::RecordScope::BACKWARD_FUNCTION) Session::noteBackwardInChild();
-  opCalls().end(scope);
-}
-
 std::unique_ptr<at::ObserverContext> onStart(const at::RecordFunction& call) {
   if (passThrough()) {
-    if (RunLife::inChild()) noteInChild(call.scope());
+    if (call.scope() == at::RecordScope::BACKWARD_FUNCTION) Session::noteBackwardInChild();
     return nullptr;
   }
   const QuietScope quiet;

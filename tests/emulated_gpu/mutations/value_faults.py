@@ -62,7 +62,7 @@ COMPARISONS = (
         "a_replay_is_like_any_original",
         PLUGIN + "execute/verifier.cpp",
         """  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
-                                value.covered.bytes());""",
+                                value.covered().bytes());""",
         "  return true;",
         trained("replays", "test_what_does_not_repeat_is_kept[0.8]"),
     ),
@@ -70,9 +70,9 @@ COMPARISONS = (
         "a_replay_is_compared_by_a_sample",
         PLUGIN + "execute/verifier.cpp",
         """  return device_.contents.equal(value.coveredIn(original), value.coveredIn(replayed),
-                                value.covered.bytes());""",
+                                value.covered().bytes());""",
         """  const Fingerprint sample = printOf(value, original, Fingerprint::Extent::kSample);
-  return device_.contents.match(sample, value.coveredIn(replayed), value.covered.bytes());""",
+  return device_.contents.match(sample, value.coveredIn(replayed), value.covered().bytes());""",
         deviating("saves_what_hardly_differs"),
     ),
     Mutation(
@@ -85,8 +85,8 @@ COMPARISONS = (
     Mutation(
         "what_was_compared_with_nothing_is_proof",
         PLUGIN + "execute/restorer.cpp",
-        "compared = compared && (equal[i].has_value() || value.uninitialised);",
-        "compared = compared && (equal[i].has_value() || !value.rejected);",
+        "compared = compared && (equal[i].has_value() || value.uninitialised());",
+        "compared = compared && (equal[i].has_value() || !value.rejected());",
         EndToEnd("tests/e2e/test_deviations.py::test_what_was_compared_with_nothing_is_no_proof"),
     ),
     Mutation(
@@ -99,8 +99,8 @@ COMPARISONS = (
     Mutation(
         "what_was_compared_once_is_trusted",
         PLUGIN + "execute/restorer.cpp",
-        "} else if (value.print && !verifier_.repeats(value, replayed)) {",
-        "} else if (value.print && !verifier_.repeats(value, replayed) && value.foreign) {",
+        "} else if (value.print() && !verifier_.repeats(value, replayed)) {",
+        "} else if (value.print() && !verifier_.repeats(value, replayed) && value.foreign) {",
         trained("replays", "test_what_repeats_no_longer_ends_the_step"),
     ),
     Mutation(
