@@ -55,7 +55,9 @@ bool replaysOnly(const scheduler::Trace& trace, const scheduler::TraceGraph& gra
 RecordedStep withoutRejected(const RecordedStep& recorded, const ReplayTrust& trust) {
   auto trace = std::make_shared<scheduler::Trace>(*recorded.trace);
   trust.keepRejected(*trace);
-  return {std::move(trace), recorded.first_step};
+  RecordedStep own = recorded;
+  own.trace = std::move(trace);
+  return own;
 }
 
 }  // namespace
