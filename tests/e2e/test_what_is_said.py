@@ -173,30 +173,6 @@ finally:
 """
 
 
-# Some of its saved tensors always live: of each look the last results, until the next are there.
-ENDLESS = """
-import torch
-torch.set_num_threads(1)
-weight = torch.full((2,), 0.999, requires_grad=True)
-y = None
-for _ in range(300_000):
-    y, last = weight, y
-    for _ in range(4):
-        y = y * weight
-print("loss", y.sum().item().hex())
-"""
-
-
-@pytest.mark.nightly  # over a million operations
-def test_a_step_that_never_ends_is_recorded_no_further(tmp_path: Path) -> None:
-    plain = ran(ENDLESS, {}, tmp_path / "plain")
-    variables = {"EBBTIDE_BUDGET": "64MiB", "EBBTIDE_LOG": "debug"}
-    done = ran(ENDLESS, variables, tmp_path / "budgeted")
-    assert loss_of(done) == loss_of(plain)
-    assert done.output.count("debug: a step does not end") == 1, done.output
-    assert not done.said("pass-through"), done.output
-
-
 def loss_of(done: Finished) -> str:
     (loss,) = re.findall(r"^loss (\S+)$", done.output, re.M)
     assert math.isfinite(float.fromhex(loss)), done.output  # nan is like any other

@@ -160,33 +160,6 @@ TEST(EventLog, ErasedEventsLeaveTheRest) {
   EXPECT_EQ(trace.events[0].kind, Kind::kAlloc);
 }
 
-// What hands its turn on is counted all the same.
-TEST(EventLog, KeepsNoEventOnceItIsClosed) {
-  EventLog log(0);
-  int a = 0;
-  int b = 0;
-  for (int use = 0; use < EventLog::kFewUses; ++use) log.noteUse();
-  log.onAllocate(&a, 8);
-  log.add(Kind::kOpBegin, 0);
-  log.close();
-  log.add(Kind::kOpEnd, 0);
-  log.onAllocate(&b, 8);
-  log.onFree(&a, 8);
-  log.endScope(log.beginScope("Forward 0", ThreadMoment::now()), ThreadMoment::now());
-  for (int use = 0; use < EventLog::kFewUses; ++use) log.add(Kind::kRelease, use);
-  EXPECT_TRUE(log.losesUses());
-  log.addNode("MulBackward0");
-  log.add(Kind::kBackwardPass, 0);
-  log.onAllocate(&a, 8);  // after an event of the step's own
-  EXPECT_EQ(log.passes(), 1);
-  scheduler::Trace trace;
-  log.moveInto(trace);
-  ASSERT_EQ(trace.events.size(), 2U);
-  EXPECT_EQ(trace.events[0].kind, Kind::kAlloc);
-  EXPECT_EQ(trace.events[1].kind, Kind::kOpBegin);
-  EXPECT_EQ(trace.blocks.size(), 1U);
-}
-
 TEST(EventLog, LiveBlocksAreToldWithTheirOps) {
   EventLog log(0);
   int before = 0;

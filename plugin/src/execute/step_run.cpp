@@ -1,6 +1,5 @@
 #include "execute/step_run.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace ebbtide::plugin {
@@ -21,23 +20,6 @@ StepRun::~StepRun() {
 
 bool StepRun::outgrown() const noexcept {
   return step_.ops.outgrown() || step_.saved.count() > kMostUses;
-}
-
-bool StepRun::neverEnds() const noexcept {
-  return !stopped_ && std::max<std::int64_t>(step_.ops.next(), step_.saved.count()) > kMostRecorded;
-}
-
-void StepRun::stopRecording() {
-  stopped_ = true;
-  options_.record_ops = options_.hooks = false;
-  if (step_.log) step_.log->close();
-  {
-    const StepLock::Freeing lock(step_.lock);
-    retention_.leavePlan(lock, "it does not end");
-  }
-  if (said_stopped_.exchange(true)) return;
-  step_.run.lines.debug(c10::str("a step does not end: after ", kMostRecorded,
-                                 " operations or saved tensors no more of it is recorded"));
 }
 
 void StepRun::noteOtherData(const c10::TensorImpl& tensor) {

@@ -125,13 +125,6 @@ class StepRun {
   // While it rests an op begins (TrainedLeaves).
   bool readsAnotherPart(c10::ArrayRef<const c10::IValue> inputs) const;
   bool outgrown() const noexcept;  // a step that never ends: no parameter is written
-  // Nor are its saved tensors ever all gone, though it has recorded a million ops or of these.
-  bool neverEnds() const noexcept;
-  // Nothing more of it is recorded then, and what is saved from here on stays with torch. What it
-  // knows is restored as before, and writes to that are to be told as unrecorded ones. It ends once
-  // no saved tensor of it is left.
-  void stopRecording();
-  bool stopped() const noexcept { return stopped_; }
   const PlanFollower& follower() const noexcept { return step_.follower; }
   bool comparedWhole() const noexcept { return restorer_.comparedWhole(); }  // a verification step
   bool mayReplay() const noexcept {
@@ -144,12 +137,10 @@ class StepRun {
   bool recordsOps() const noexcept { return options_.record_ops; }
 
  private:
-  static constexpr std::int64_t kMostUses = 200'000, kMostRecorded = 1'000'000;
-  static inline std::atomic<bool> said_stopped_{false};
+  static constexpr std::int64_t kMostUses = 200'000;
   static inline std::atomic<int> may_replay_{0};  // steps
 
   Options options_;
-  bool stopped_ = false;
   StepParts step_;
   Retention retention_{step_};
   WriteProtection protection_{step_, retention_};

@@ -112,15 +112,6 @@ void noteWrites(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
   });
 }
 
-// Of an op of this step, which knows them by itself where it records the op.
-void noteWritesOfStep(const OpInfo& info, c10::ArrayRef<const c10::IValue> inputs,
-                      const StepRun& run) {
-  const StepRun* const records = run.stopped() ? nullptr : &run;
-  const auto matters = [&] { return run.stopped() || liveRuns().replaysToCome(records); };
-  if (info.updatesStatistics(inputs) || (info.mutates && matters()))
-    noteWrites(info, inputs, records);
-}
-
 // Asked of every op: most names differ within a few letters.
 template <std::size_t kBytes>
 bool isNamed(const at::RecordFunction& call, const char (&wanted)[kBytes]) {
@@ -232,7 +223,8 @@ std::unique_ptr<OpScope> startFunction(const at::RecordFunction& call, ThreadSta
     noteWrites(*info, arguments);
     return nullptr;
   }
-  noteWritesOfStep(*info, arguments, *run);
+  if (info->updatesStatistics(arguments) || (info->mutates && liveRuns().replaysToCome(run.get())))
+    noteWrites(*info, arguments, run.get());
   if (!run->recordsOps()) return beginWatched(state);
   auto scope = std::make_unique<OpScope>();
   scope->info = info;

@@ -187,14 +187,14 @@ bool ThreadSteps::open(c10::ArrayRef<const c10::IValue> inputs) {
   const bool open = run_ != nullptr && !refused_ && !run_->phases().paused() && !updated_ &&
                     !(run_->hasUses() && run_->liveUses() == 0);
   if (open) {
-    goOn();
+    giveMarks();
     return true;
   }
   const auto device = trainedOn(inputs);
   if (!device) return false;
   if (isOver(inputs) && !begin(*device)) return false;
   updated_ = refused_ = false;
-  goOn();
+  giveMarks();
   run_->phases().resume();
   if (!run_->recordsOps()) watchParameters(*run_, inputs);
   return true;

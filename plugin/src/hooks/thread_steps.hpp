@@ -50,8 +50,8 @@ class ThreadSteps {
   // not be seen until it has run backward, or one is.
   bool needsNoOps() const noexcept {
     return run_ != nullptr && !run_->recordsOps() && !run_->options().asksForAll() &&
-           !run_->hasUses() && !run_->stopped() && run_->options().log == nullptr && !updated_ &&
-           !refused_ && !hint_due_ && waiting_.empty();
+           !run_->hasUses() && run_->options().log == nullptr && !updated_ && !refused_ &&
+           !hint_due_ && waiting_.empty();
   }
 
   // What the thread sends, receives and says that it does, wherever that is.
@@ -78,8 +78,7 @@ class ThreadSteps {
   // An op with such inputs begins, which may be the next step's first.
   bool isOver(c10::ArrayRef<const c10::IValue> inputs);
   StepMarks::Place place(bool sends) const;
-  void goOn() {  // with the open step
-    if (run_->neverEnds()) run_->stopRecording();
+  void giveMarks() {
     if (marks_.holds()) marks_.joinStep(run_->options().log);
   }
   bool begin(c10::Device device);  // false: not now

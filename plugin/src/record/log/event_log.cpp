@@ -102,14 +102,9 @@ std::size_t EventLog::add(Kind kind, std::int32_t id) {
   if (kind == Kind::kBackwardPass) backward_passes_.fetch_add(1, std::memory_order_relaxed);
   if (kind == Kind::kBackwardPass || kind == Kind::kUnpack) ran_backward_ = true;
   if (kind == Kind::kRelease) ++released_;
-  push(held, {kind, id, now(held)});
-  return events_.size() - 1;
-}
-
-void EventLog::push(const Held&, scheduler::TraceEvent event) {
-  if (closed_) return;
-  events_.push_back(event);
+  events_.push_back({kind, id, now(held)});
   most_events_ = events_.size() + kMostAfter;
+  return events_.size() - 1;
 }
 
 void EventLog::addNode(const char* name) {
@@ -117,18 +112,13 @@ void EventLog::addNode(const char* name) {
   const auto [known, is_new] =
       number_of_node_.try_emplace(name, static_cast<std::int32_t>(nodes_.size()));
   if (is_new) nodes_.emplace_back(name);
-  push(held, {Kind::kBackwardNode, known->second, now(held)});
+  events_.push_back({Kind::kBackwardNode, known->second, now(held)});
+  most_events_ = events_.size() + kMostAfter;
 }
 
 void EventLog::erase(std::size_t position) {
   const Held held = guard_.hold();
   events_.erase(events_.begin() + static_cast<std::ptrdiff_t>(position));
-}
-
-void EventLog::close() {
-  const Held held = guard_.hold();
-  closed_ = true;
-  most_events_ = 0;  // none of the allocator's either
 }
 
 scheduler::BlockId EventLog::blockAt(const void* block, allocator::Bytes block_bytes) {
@@ -156,7 +146,6 @@ scheduler::Nanoseconds EventLog::busySinceStart(const Held&, const ThreadMoment&
 }
 
 void EventLog::insert(const Held&, scheduler::TraceEvent event) {
-  if (closed_) return;
   const auto later = std::find_if(events_.rbegin(), events_.rend(), [&event](const auto& before) {
     return before.at_ns <= event.at_ns;
   });

@@ -57,8 +57,6 @@ class EventLog final : public allocator::Observer {
   std::size_t add(scheduler::TraceEvent::Kind kind, std::int32_t id);
   void addNode(const char* name);  // a node of the autograd graph begins
   void erase(std::size_t position);
-  // The step has no end that is near, and no trace is made of it: no event is kept from here on.
-  void close();
   // The block that starts at this address; a block that was there before the step gets its id now.
   scheduler::BlockId blockAt(const void* block, allocator::Bytes block_bytes);
   // The same, of that memory, which is asked for a size only where it is not known, and then
@@ -132,7 +130,6 @@ class EventLog final : public allocator::Observer {
   scheduler::Nanoseconds sinceStart(const Held&, RunClock::time_point at) const;
   scheduler::Nanoseconds busySinceStart(const Held&, const ThreadMoment& moment) const;
   void insert(const Held&, scheduler::TraceEvent event);
-  void push(const Held&, scheduler::TraceEvent event);
   void end(const Held& held, std::size_t scope, const ThreadMoment& moment);
   void noteMapped(const Held&, scheduler::Nanoseconds at_ns);
 
@@ -156,7 +153,6 @@ class EventLog final : public allocator::Observer {
   std::vector<std::string> nodes_;
   std::unordered_map<std::string, std::int32_t> number_of_node_;  // index into nodes_
   std::size_t most_events_ = kMostAfter;
-  bool closed_ = false;
   std::atomic<std::int64_t> uses_{0};  // tensors that were saved
   std::int64_t released_ = 0;          // of these
   std::atomic<std::int64_t> backward_passes_{0};
