@@ -36,6 +36,23 @@ TEST_F(TrainedMemoryTest, WhatStepsNeedFitsTheBudgetThatIsNamed) {
   }
 }
 
+// Of 64 MiB 24 are mapped, so 40 are left; then 40, so 24 are.
+TEST_F(TrainedMemoryTest, ABudgetIsAmpleWhileHalfOfItIsLeft) {
+  allocator::DeviceMemory& host = memory_.memory();
+  const auto mapped = [&](std::size_t bytes) {
+    return host.allocate(bytes, allocator::Stream::kDefault);
+  };
+  memory_.setBudget(std::to_string(64 * kMiB));
+  void* const first = mapped(24 * kMiB);
+  EXPECT_TRUE(memory_.isBudgetAmple());
+  void* const second = mapped(16 * kMiB);
+  EXPECT_FALSE(memory_.isBudgetAmple());
+  memory_.setBudget("");
+  EXPECT_TRUE(memory_.isBudgetAmple());
+  host.deallocate(first);
+  host.deallocate(second);
+}
+
 // Twice what the machine has is mapped, and 8 MiB of it are written: with a huge page at either end
 // 12 at most.
 TEST_F(TrainedMemoryTest, WhatWasNeverWrittenIsNoMemory) {

@@ -154,19 +154,14 @@ std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
   return nullptr;
 }
 
-// Under a budget ops and nodes say whose blocks live, for an error and for a base that grows.
-// Neither is near while half of it is left.
-bool isBudgetAmple(const TrainedMemory& trained) {
-  const std::optional<std::int64_t> budget = trained.budgetBytes();
-  return !budget || trained.memory().budgetTracker().roomBytes() >= *budget / 2;
-}
-
 // Does no op matter until the thread's step has run backward, or has saved a tensor for us? Nobody
-// looks on then, and there is nothing else that an op may write or detach.
+// looks on then, and there is nothing else that an op may write or detach. Under a budget ops and
+// nodes say whose blocks live, for an error and for a base that grows: neither is near where it is
+// ample.
 bool mayRest(const ThreadState& state) {
   Session& session = *Session::current();
   return opCalls().mayRest() && state.steps.needsNoOps() && trainingDevice().contents.onHost() &&
-         !session.outputs().trace.on() && isBudgetAmple(session.trained()) &&
+         !session.outputs().trace.on() && session.trained().isBudgetAmple() &&
          !liveRuns().others(state.steps.run().get());
 }
 

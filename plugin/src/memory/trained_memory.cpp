@@ -54,6 +54,11 @@ std::optional<std::int64_t> TrainedMemory::budgetBytes() const noexcept {
   return measures_only_ || bytes == allocator::kUnlimited ? std::nullopt : std::optional(bytes);
 }
 
+bool TrainedMemory::isBudgetAmple() const noexcept {
+  const std::optional<std::int64_t> budget = budgetBytes();
+  return !budget || memory_->budgetTracker().roomBytes() >= *budget / 2;
+}
+
 void TrainedMemory::setBudget(const std::string& size) {
   const std::int64_t before = budgetBytes().value_or(allocator::kUnlimited);
   const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", size.empty() ? "none" : size);

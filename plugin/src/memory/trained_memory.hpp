@@ -58,8 +58,9 @@ class TrainedMemory {
   LaterBlocks& later() noexcept { return later_; }
 
   // --- budget
-  std::optional<std::int64_t> budgetBytes() const noexcept;        // in force; nothing: none
-  void setBudget(const std::string& size);                         // as it was written, "" for none
+  std::optional<std::int64_t> budgetBytes() const noexcept;  // in force; nothing: none
+  bool isBudgetAmple() const noexcept;                       // none, or half of it is unmapped
+  void setBudget(const std::string& size);                   // as it was written, "" for none
   void measureOnly(bool only) noexcept { measures_only_ = only; }  // no entry is the rank's
   // What a budget may be of, as it is now: the memory that the rank shares. Reads files.
   scheduler::BudgetFacts memoryFacts() const;
