@@ -44,11 +44,11 @@ TEST_F(TrainedMemoryTest, ABudgetIsAmpleWhileHalfOfItIsLeft) {
   };
   memory_.setBudget(std::to_string(64 * kMiB));
   void* const first = mapped(24 * kMiB);
-  EXPECT_TRUE(memory_.isBudgetAmple());
+  EXPECT_TRUE(hasAmpleBudget(memory_));
   void* const second = mapped(16 * kMiB);
-  EXPECT_FALSE(memory_.isBudgetAmple());
+  EXPECT_FALSE(hasAmpleBudget(memory_));
   memory_.setBudget("");
-  EXPECT_TRUE(memory_.isBudgetAmple());
+  EXPECT_TRUE(hasAmpleBudget(memory_));
   host.deallocate(first);
   host.deallocate(second);
 }

@@ -161,7 +161,7 @@ std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
 bool mayRest(const ThreadState& state) {
   Session& session = *Session::current();
   return opCalls().mayRest() && state.steps.needsNoOps() && trainingDevice().contents.onHost() &&
-         !session.outputs().trace.on() && session.trained().isBudgetAmple() &&
+         !session.outputs().trace.on() && hasAmpleBudget(session.trained()) &&
          !liveRuns().others(state.steps.run().get());
 }
 

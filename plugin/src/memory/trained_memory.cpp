@@ -54,11 +54,6 @@ std::optional<std::int64_t> TrainedMemory::budgetBytes() const noexcept {
   return measures_only_ || bytes == allocator::kUnlimited ? std::nullopt : std::optional(bytes);
 }
 
-bool TrainedMemory::isBudgetAmple() const noexcept {
-  const std::optional<std::int64_t> budget = budgetBytes();
-  return !budget || memory_->budgetTracker().roomBytes() >= *budget / 2;
-}
-
 void TrainedMemory::setBudget(const std::string& size) {
   const std::int64_t before = budgetBytes().value_or(allocator::kUnlimited);
   const auto form = scheduler::BudgetForm::parse("EBBTIDE_BUDGET", size.empty() ? "none" : size);
@@ -212,6 +207,11 @@ void TrainedMemory::beInert() {
 // What it had of its parent, and what it made before it began to train, is counted already.
 void TrainedMemory::beActive() {
   if (config_->budget_bytes) host_->setBudget(*config_->budget_bytes);
+}
+
+bool hasAmpleBudget(const TrainedMemory& memory) noexcept {
+  const std::optional<std::int64_t> budget = memory.budgetBytes();
+  return !budget || memory.memory().budgetTracker().roomBytes() >= *budget / 2;
 }
 
 }  // namespace ebbtide::plugin

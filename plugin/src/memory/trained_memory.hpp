@@ -58,9 +58,8 @@ class TrainedMemory {
   LaterBlocks& later() noexcept { return later_; }
 
   // --- budget
-  std::optional<std::int64_t> budgetBytes() const noexcept;  // in force; nothing: none
-  bool isBudgetAmple() const noexcept;                       // none, or half of it is unmapped
-  void setBudget(const std::string& size);                   // as it was written, "" for none
+  std::optional<std::int64_t> budgetBytes() const noexcept;        // in force; nothing: none
+  void setBudget(const std::string& size);                         // as it was written, "" for none
   void measureOnly(bool only) noexcept { measures_only_ = only; }  // no entry is the rank's
   // What a budget may be of, as it is now: the memory that the rank shares. Reads files.
   scheduler::BudgetFacts memoryFacts() const;
@@ -143,5 +142,8 @@ class TrainedMemory {
   std::atomic<std::int64_t> slack_at_peak_bytes_{0};  // of the last step, mapped in no block
   std::atomic<std::int64_t> refused_at_ns_{0};        // by the host, the last time
 };
+
+// There is no budget, or half of it is unmapped. Any thread.
+bool hasAmpleBudget(const TrainedMemory& memory) noexcept;
 
 }  // namespace ebbtide::plugin
