@@ -19,6 +19,16 @@ class JudgedRunTest : public testing::Test {
 
   explicit JudgedRunTest(Config config = {}) : config_(std::move(config)) {}
 
+  // Of a process that nobody has told how many ranks there are. Rank 1 has half of its budget.
+  static Config configOfRankZero() {
+    Config config;
+    config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", "rank0=64MiB,rank1=32MiB");
+    config.budget_text = "64MiB";
+    config.budget_bytes = 64 * kMib;
+    config.job_id = "job";
+    return config;
+  }
+
   JudgedRun run() { return run(outage_); }
   JudgedRun run(const SpillOutage& outage) {
     return {.guard = guard_,

@@ -6,18 +6,9 @@
 namespace ebbtide::plugin {
 namespace {
 
-// Rank 0, where nobody has told how many there are: rank 1 has half of its budget.
 class RankIdentityTest : public test::JudgedRunTest {
  protected:
-  static Config ofRankZero() {
-    Config config;
-    config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", "rank0=64MiB,rank1=32MiB");
-    config.budget_text = "64MiB";
-    config.budget_bytes = 64 * kMib;
-    config.job_id = "job";
-    return config;
-  }
-  RankIdentityTest() : JudgedRunTest(ofRankZero()) {}
+  RankIdentityTest() : JudgedRunTest(configOfRankZero()) {}
 
   static RankPlace placeOf(int rank) {
     RankPlace place;

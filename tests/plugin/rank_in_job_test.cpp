@@ -8,22 +8,17 @@
 namespace ebbtide::plugin {
 namespace {
 
-// Rank 0, where nobody has told how many there are: rank 1 has half of its budget.
 class RankInJobTest : public test::PlannedRunTest {
  protected:
   static constexpr const char* kOfRankOne[][2] = {
       {"RANK", "1"}, {"LOCAL_RANK", "1"}, {"WORLD_SIZE", "2"}, {"LOCAL_WORLD_SIZE", "2"}};
 
-  static Config ofRankZero() {
-    Config config;
-    config.budgets = scheduler::RankBudgets::parse("EBBTIDE_BUDGET", "rank0=64MiB,rank1=32MiB");
-    config.budget_text = "64MiB";
-    config.budget_bytes = 64 * kMib;
-    config.job_id = "job";
+  static Config withFile() {
+    Config config = configOfRankZero();
     config.text_file_path = (std::filesystem::path(testing::TempDir()) / "series.prom").string();
     return config;
   }
-  RankInJobTest() : PlannedRunTest(ofRankZero()) {}
+  RankInJobTest() : PlannedRunTest(withFile()) {}
 
   // A program has set these since its configuration was read.
   void readPlaceOfRankOne() {
