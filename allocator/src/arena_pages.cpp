@@ -9,13 +9,13 @@
 namespace ebbtide::allocator {
 namespace {
 
-// Pages are mapped in such steps where room for many is left, so that the system can give huge
-// ones.
+// While the budget has room for 16 such steps, pages are mapped in whole steps: the system can
+// then use huge pages.
 constexpr std::uint32_t kGrowthUnits = 512;
 constexpr Bytes kRoomForGrowth = Bytes{16} * kGrowthUnits * kUnitBytes;
 
-// Blocks that are looked ahead for, so that their places keep their pages: so many, then ever more
-// while the rest is enough.
+// How many of the next blocks keep their pages: the fewest first, then four times as many for as
+// long as the other pages suffice.
 constexpr std::size_t kFewestAhead = 4, kMostAhead = 1024;
 
 }  // namespace
@@ -121,7 +121,7 @@ bool ArenaPages::mapHolesIn(const Paging&, const UnitRange& pages,
 // -----------------------------------------------------------------------------------------------
 // unmapping
 
-// What no block lies on, whole pages; the lock is held for one at a time only.
+// Visits the free runs, in whole pages. It holds the lane's lock for one run at a time.
 template <typename Visit>
 void ArenaPages::forEachFreeRun(Visit&& visit) const {
   for (std::uint32_t unit = 0;;) {
@@ -149,7 +149,7 @@ UnitRanges ArenaPages::nextPlaces(std::size_t count) const {
   return joined(std::move(places));
 }
 
-// So many bytes, if there are, that the step needs last; the longest first.
+// The free runs that the step needs last, `need_bytes` at least if there is so much; longest first.
 UnitRanges ArenaPages::runsToUnmap(const Paging&, Bytes need_bytes) const {
   UnitRanges runs;
   forEachFreeRun([&](const UnitRange& run) { runs.push_back(run); });
@@ -165,7 +165,7 @@ UnitRanges ArenaPages::runsToUnmap(const Paging&, Bytes need_bytes) const {
   return runs;
 }
 
-// Of the runs so many bytes; those stay in `runs` that are free still.
+// Claims `need_bytes` in whole pages, or all there is. `runs` keeps those that it claimed.
 Bytes ArenaPages::claimFree(const Paging&, UnitRanges& runs, Bytes need_bytes) noexcept {
   Bytes claimed_bytes = 0;
   std::size_t count = 0;

@@ -4,8 +4,8 @@
 //   arena   ├ hole ┤ mapped ├ hole ┤ mapped ├ hole ┤   addresses of no sequence
 //                    ├ block ┤                      top
 //
-// A place needs pages for itself alone. They come from the budget's room, else from where no block
-// lies: the pools, other arenas, this one, where the step comes last.
+// A place needs pages for itself alone. They come from the budget's room. If it lacks room, free
+// pages are unmapped: the pools', other arenas', then those here that the step needs last.
 //
 // Thread rule: any thread. Pages move under paging_, which is taken before the lane's lock; the
 // pools' slow lock may be held before both.
@@ -38,8 +38,8 @@ class ArenaPages {
   // A sequence so high may come. As far as there are addresses: what lies above goes upstream.
   void raiseTop(Bytes height_units) noexcept;
 
-  // A block at a place that lacked pages. kTaken: something has come there meanwhile. kShort: there
-  // are no pages for it.
+  // Maps the pages that a place lacks, and takes a block there. kTaken: another block has come
+  // meanwhile. kShort: there are no pages for it.
   PlacementOutcome mapAndTake(const UnitRange& wanted) noexcept;
 
   // Unmaps what no block lies on, and credits it; returns how many bytes.

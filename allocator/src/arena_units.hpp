@@ -8,8 +8,8 @@
 //   free, hole ─ claim() ─► on its way ─ fill(), settleAsBlock() ─► block, and free beside it
 //   free ─ claimFree() ─► on its way ─ settleAsHole() ─► hole
 //
-// A hole has no page. What is on its way is of one thread, which maps or unmaps with the lock
-// dropped: nobody else gets it. A page is mapped as a whole, so holes are whole pages.
+// A hole has no page. Units on their way belong to the thread that maps or unmaps them without the
+// lock; nobody else can take them. A page is mapped as a whole, so holes are whole pages.
 #pragma once
 
 #include <cstdint>
@@ -47,24 +47,24 @@ class ArenaUnits {
   void release(std::uint32_t begin) noexcept;
   bool anyBlock() const noexcept { return block_units_ > 0; }
 
-  // Free ones. Those that are filled for a claim count until it is a block.
+  // Units that are filled for a claim count as free until the claim is a block.
   std::int64_t freeUnits() const noexcept { return top_ - hole_units_ - block_units_; }
   struct Run {
     std::uint32_t units;
     bool is_free;
   };
-  // Those alike from there on; no units at the top.
+  // The run of free units, or of other units, that begins there; no units at the top.
   Run runFrom(std::uint32_t unit) const noexcept;
   // The first hole between; no units: there is none.
   UnitRange nextHole(std::uint32_t from, std::uint32_t end) const noexcept;
   std::int64_t holeUnits(const UnitRange& within) const noexcept;
-  // Below the top: it, and on both sides what makes up a step.
+  // `wanted` rounded outwards to multiples of `step_units`, but not above the top.
   UnitRange around(const UnitRange& wanted, std::uint32_t step_units) const noexcept;
   // visit(range, is_block) for all that is mapped. Nothing is on its way.
   template <typename Visit>
   void forEachMapped(Visit&& visit) const;
 
-  // Is nothing in its way but holes? There is one, or something is on its way somewhere.
+  // Is each unit free or a hole? False also where the arena has no hole and nothing on its way.
   bool lacksOnlyPages(const UnitRange& wanted) const noexcept;
   void claim(const UnitRange& wanted) noexcept;  // lacksOnlyPages()
   // The hole is mapped. In the claimed range it stays so, beside it it is free.

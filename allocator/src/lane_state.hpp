@@ -1,4 +1,5 @@
-// LaneState: what one lock of a lane guards, as each large allocation needs all of it.
+// LaneState: the state of one lane, behind one lock: each large allocation needs all of it. The
+// budget tracker must outlive it. Thread rule: threads reach it through LockedLane.
 #pragma once
 
 #include <cstdint>

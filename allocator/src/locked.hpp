@@ -1,5 +1,5 @@
-// Locked: state behind a SpinLock. A Held is the lock while it is held, and the one way to the
-// state. What is to be called with the lock held takes a Held, or a part of the state.
+// Locked: state behind a SpinLock. A Held holds the lock while it lives, and is the only way to the
+// state. A function that needs the lock held takes a Held, or a part of the state.
 //
 // Thread rule: any thread; a thread makes no second Held of the same state.
 #pragma once

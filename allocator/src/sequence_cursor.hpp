@@ -32,8 +32,8 @@ class SequenceCursor {
     bool deviated = false;  // another one was next
   };
 
-  // A step begins: of any thread, or of this one only. nullptr: none is foreseen. Leaves the
-  // sequence before in `sequence`, so that the caller drops it after its lock.
+  // Begins a step that any thread follows, or this one only. nullptr: no step is foreseen. Swaps
+  // the previous sequence into `sequence`: the caller drops it after its lock.
   void begin(std::shared_ptr<const PlacedSequence>& sequence, bool this_thread_only) noexcept;
   // The cursor goes where this phase begins. Not by a thread that does not follow the step.
   void beginPhase(std::size_t phase) noexcept;
@@ -48,10 +48,10 @@ class SequenceCursor {
   // The block was not made: asked for again, it is the expected one still.
   void takeBack(const Move& move) noexcept;
 
-  // Since begin(): what was asked for where another one was next.
+  // The first request since begin() that was not for the next block.
   const std::optional<PlanDeviation>& firstDeviation() const noexcept { return first_deviation_; }
 
-  // visit(block) for the next ones, up to `count`, each at most once: the next step's follow.
+  // visit(block) for up to `count` next blocks, each once. After the last one the first follows.
   template <typename Visit>
   void forEachNext(std::size_t count, Visit&& visit) const;
 

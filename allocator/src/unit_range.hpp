@@ -17,8 +17,8 @@ using UnitRanges = std::vector<UnitRange>;
 // In the order of addresses; those that touch or overlap are one.
 UnitRanges joined(UnitRanges ranges);
 
-// What of the ranges lies in none of `others`. Both are disjoint and in the order of addresses, and
-// the result is.
+// The parts of `ranges` that `others` does not cover. Both lists and the result are disjoint and in
+// the order of addresses.
 UnitRanges without(const UnitRanges& ranges, const UnitRanges& others);
 
 }  // namespace ebbtide::allocator

@@ -93,7 +93,7 @@ struct HttpServer::Impl {
     std::optional<Listener> listener;
   };
 
-  // Empty, these two: it listens. Else why not, in one sentence.
+  // Both return an empty text once it listens, else the problem in one sentence.
   std::string openTcp(const TcpOptions& options, Routes routes);
   std::string openUnix(const std::string& path, Routes routes);
   void startThread();

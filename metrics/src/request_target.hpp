@@ -17,8 +17,8 @@ struct RequestTargetResult {
   std::string problem = {};  // not empty: why it is none, in one sentence
 };
 
-// It is none without a leading '/', with an escape that is not %XX, a control character, or a name
-// of the query twice. Dots in a path mean nothing: no file is opened by its name.
+// Refuses a text without a leading '/', an escape that is not %XX, a control character, and a query
+// name that comes twice. Dots in a path mean nothing: no file is opened by its name.
 RequestTargetResult parseTarget(std::string_view text);
 
 // For a query: escapes all but A-Z a-z 0-9 - . _ ~

@@ -1,11 +1,11 @@
-// AddressMap: values by the address of what they are of, in one table: entries come and go with
-// each block, and allocate nothing.
+// AddressMap: a hash table of values by address, with open addressing. Adding and removing entries
+// allocates nothing unless the table grows.
 //
-//   │ · │ a │ b │ c │ · │ · │ d │     b's home is a's place, or its own: it is looked for from its
-//           ▲ home of a, b, c         home up to the first gap. Where a goes, b and c move up
+//   │ · │ a │ b │ c │ · │ · │ d │     a lookup goes from the home up to the first gap; when a goes,
+//           ▲ home of a, b, c         b and c move up
 //
-// Pointers to values hold until the next one is added or goes. No address is nullptr. Thread rule:
-// whoever has it guards it. Torch-free.
+// Pointers to values are valid until the next one is added or goes. No address is nullptr. Thread
+// rule: the owner guards it. Torch-free.
 #pragma once
 
 #include <cstddef>
@@ -61,7 +61,7 @@ class AddressMap {
     eraseAt(place);
     return taken;
   }
-  // Those of which that is true.
+  // Removes the values that pass the test.
   template <typename Test>
   void eraseIf(const Test& test) {
     for (std::size_t place = 0; place < addresses_.size();) {

@@ -1,11 +1,11 @@
-// SpareBlocks: memory of what has ended, for the next of its kind: what a step makes, the one after
-// it makes again. Without them each step's end breaks the system's lists of small blocks up, and
+// SpareBlocks: memory of ended objects, kept for the next object of the type: a step makes what the
+// one before made. Without spares each step's end splits the system's lists of small blocks, and
 // each begin searches them.
 //
-//   take() ◄── spare blocks of one size ◄── giveBack()     up to 4 MiB of them; more is freed
+//   take() ◄── spare blocks of one size ◄── giveBack()     up to 256, 4 MiB in all; more is freed
 //
-// Thread rule: any; who finds the lock taken, in a forked child for ever perhaps, goes to the
-// system instead. Torch-free.
+// Thread rule: any thread. A thread that finds the lock taken (in a forked child perhaps for ever)
+// goes to the system instead. Torch-free.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace ebbtide::plugin {
 
-// For one object of T each.
+// Each block holds one T. At least one is kept, however large.
 template <typename T>
 class SpareBlocks {
  public:

@@ -37,18 +37,18 @@ class DeviceBudget {
   Bytes totalBytes() const noexcept { return total_bytes_; }
   Bytes deviceFreeBytes() const { return look_at_device_().free_bytes; }  // now
   Bytes mostBytes() const;  // of the device, that torch's own fraction leaves
-  // What a budget may be of: all of the device; that less 5 %; what others used of it when that was
-  // measured last, which counts in the budget.
+  // What a budget's text may refer to: the device's size; the size less 5 %, within the fraction;
+  // others' use when it was measured last, which counts in the budget.
   scheduler::BudgetFacts facts() const;
 
-  // What is in use of the device beside our pages: the margin from now on, where a budget bounds
-  // them. Also done before pages are mapped, where that is a while ago, and before a request fails.
+  // Measures what others use of the device: the margin from now on, if a budget bounds our pages.
+  // Also done before a request fails, and before pages are mapped if the last figure is old.
   void measureMargin();
-  // May pages be mapped? Others may have taken of the budget since the last look: the debit was
-  // made without it. No page is unmapped from here; a request that is refused does that next.
+  // May pages be mapped? The debit was made by the last figure of others' use, which may have grown
+  // since. Unmaps no page; a request that is refused does that next.
   bool mayMap(Bytes debited_bytes) noexcept;
-  // The budget may be exceeded where nothing can be freed, up to 5 % of the device: until somebody
-  // judges whether it is possible.
+  // Lets pages exceed the budget where nothing can be freed, until the budget is judged. 5 % of the
+  // device and others' use stay free of them.
   void goOver();
 
  private:

@@ -55,7 +55,7 @@ class DeviceHeaps {
   void measureMargins();
   // Of the device whose budget was exceeded, of several the one with most; nothing: none was.
   std::optional<allocator::Statistics> mostExceeded() const;
-  // Somebody judges from now on whether a budget is possible: until then it may be exceeded.
+  // Budgets will be judged; until then they may be exceeded.
   void letGoOver();
   // This device is trained on, and judged; nobody judges the others.
   void boundAllBut(c10::DeviceIndex device);

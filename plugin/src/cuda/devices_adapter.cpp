@@ -24,9 +24,9 @@ std::vector<torch_cuda::StreamSegmentSize> DevicesAdapter::getExpandableSegmentS
   return open->ledger().segmentSizes();
 }
 
-// cuDNN asks how large a workspace may be, and chooses a convolution's algorithm by it, whose bits
-// differ. Asked without a bound, the answer is that of an idle device: neither the budget nor what
-// happens to be free has a say. A workspace that does not fit is refused, as any block is.
+// cuDNN asks how large a workspace may be, and chooses a convolution's algorithm by it. Algorithms
+// differ in their bits. So a question without a bound gets the answer of an idle device, whatever
+// the budget and the free memory. A workspace that does not fit is refused, as any block is.
 void DevicesAdapter::cacheInfo(c10::DeviceIndex device, std::size_t* largest) {
   DeviceHeap& on = heaps_.heap(device);
   if (*largest == 0) {

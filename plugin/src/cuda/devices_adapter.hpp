@@ -1,9 +1,9 @@
 // DevicesAdapter: what torch asks of its allocator about devices: their number, budgets, statistics
 // and caches. A look at statistics opens no device.
 //
-// Torch wants some fifty functions of one object, too many for one class. A chain of classes has
-// them, each those of one concern, and owns what that concern needs. They cannot be siblings:
-// torch's base is not a virtual one. From torch's class to the one that is made:
+// Torch's interface has some fifty functions, too many for one class. A chain of classes implements
+// them. Each class has one concern, and owns what the concern needs. They cannot be siblings, since
+// torch's class is no virtual base. From torch's class to the one that is made:
 //
 //   DevicesAdapter   DeviceHeaps
 //   PoolsAdapter     ForeignPools

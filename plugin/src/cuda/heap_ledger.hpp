@@ -45,7 +45,7 @@ class HeapLedger {
   // After all no stream is waited for. Nothing happens where the address is another block's by now.
   void endFree(const void* at, const Freed& freed, const Context& context) noexcept;
   void onReusable(const void* at) noexcept;  // the streams are done with it
-  // `stream` uses the block too; it is another device's if not `here`. False: it is the block's
+  // `stream` uses the block too; not `here`: a stream of another device. False: it is the block's
   // own, where work is in order. Throws c10::Error for what is no live block.
   bool share(const void* at, cudaStream_t stream, bool here);
 

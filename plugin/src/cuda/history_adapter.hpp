@@ -34,8 +34,8 @@ class HistoryAdapter : public PoolsAdapter {
   void attachOutOfMemoryObserver(torch_cuda::OutOfMemoryObserver observer) override;
   void attachAllocatorTraceTracker(torch_cuda::AllocatorTraceTracker tracker) override;
 
-  // What torches later than 2.11 ask for, too; no `override`, since the earlier ones do not know
-  // it. Told of requests that a policy refuses: ours are told of as failures.
+  // Torch after 2.11 calls these, too; no `override`, since earlier versions lack them. The
+  // observer hears of requests that a policy refuses; ours are reported as failures.
   void attachOomRejectionObserver(
       std::function<void(std::int64_t, std::size_t, std::size_t, std::size_t)>) {}
   bool supportsUserMetadata() { return true; }

@@ -33,8 +33,8 @@ class PoolsAdapter : public DevicesAdapter {
   torch_cuda::CheckpointDelta setCheckpointPoolState(
       c10::DeviceIndex device, std::shared_ptr<torch_cuda::AllocatorState> state) override;
 
-  // What torches later than 2.11 ask for, too; no `override`, since the earlier ones do not know
-  // it. A capture begins and ends; where torch does not say so, recording to a pool stands for it.
+  // Torch after 2.11 calls these, too; no `override`, since earlier versions lack them. There,
+  // allocation to a pool stands for a capture.
   void markCaptureBegin(c10::DeviceIndex device) { heaps().heap(device).beginCapture(); }
   void markCaptureEnd(c10::DeviceIndex device) { heaps().heap(device).endCapture(); }
 

@@ -17,8 +17,8 @@ namespace {
 std::atomic<TorchBlocks*> current{nullptr};
 std::atomic<void (*)()> refusal{nullptr};
 
-// A child of fork() has no CUDA, and another thread may have held a lock: what it lets go of is its
-// parent's, and stays as it is.
+// A child of fork() has no CUDA, and another thread may have held a lock at the fork. Blocks that
+// the child deletes are its parent's, and stay as they are.
 std::atomic<bool> in_child{false};
 
 // torch's own bound: beyond it sizes are the result of an overflow.

@@ -33,8 +33,8 @@ class TorchBlocks {
   static void refuseBy(void (*refuse)()) noexcept;
   // Of a tensor's block. In a child of fork() it does nothing.
   static c10::DeleterFnPtr deleter() noexcept { return &deleteBlock; }
-  // What this thread allocates from now on is filled with the pattern, on the stream that it is
-  // for. Returns the one before.
+  // Fills what this thread allocates from now on, on the allocation's stream. Returns the pattern
+  // before.
   static FillPattern fillNew(FillPattern pattern) noexcept;
 
   DeviceHeaps& heaps() noexcept { return heaps_; }

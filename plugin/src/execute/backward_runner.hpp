@@ -39,8 +39,8 @@ class BackwardRunner {
  private:
   c10::Storage unpack(UseId use);
   c10::Storage unpackCaptured(UseId use);
-  // In the log. Gives the event that the use begins or belongs to; kNone: no event to come.
-  // Nothing: the use is not the plan's.
+  // Logs it. Returns the event that the use begins or belongs to; kNone: no event comes. nullopt:
+  // the plan lacks the use.
   std::optional<std::int32_t> noteUnpack(UseId use);
   void beginEvent(std::int32_t event);
   bool canRun(const std::vector<scheduler::Step>& prelude) const;

@@ -65,7 +65,7 @@ class BornValue {
   scheduler::BlockId block() const noexcept { return block_; }
   ValueId previousEpoch() const noexcept { return previous_epoch_; }
 
-  // A leaf looks at it. False: refused, or known. An op's result is none.
+  // A leaf uses this storage: it is a parameter. False: an op's result, or noted before.
   bool noteParameter() noexcept {
     return producer == scheduler::kNone && !std::exchange(parameter_, true);
   }

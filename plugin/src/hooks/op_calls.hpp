@@ -37,8 +37,8 @@ class OpCalls {
   void tell() noexcept;
 
   // For pthread_atfork: a child has no other thread that would release the mutex. PyTorch's list of
-  // callbacks has one too, which each node of a pass takes (ThreadLocalState). A fork may find that
-  // taken: so a child that is not managed is told of its ops as before.
+  // callbacks has a mutex too, which each node of a pass takes (ThreadLocalState). A fork may find
+  // it locked: so a child that is not managed is told of its ops as before.
   void lockForFork() { mutex_.lock(); }
   void unlockAfterFork() { mutex_.unlock(); }
 

@@ -154,10 +154,10 @@ std::unique_ptr<OpScope> beginUnrecorded(const at::RecordFunction& call,
   return nullptr;
 }
 
-// Does no op matter until the thread's step has run backward, or has saved a tensor for us? Nobody
-// looks on then, and there is nothing else that an op may write or detach. Under a budget ops and
-// nodes say whose blocks live, for an error and for a base that grows: neither is near where it is
-// ample.
+// May ops go unreported until the thread's step has run backward, or has saved a tensor for us? No
+// other step is open then, and an op can write or detach nothing of ours. Under a budget, ops and
+// nodes name live blocks, for an error and for a base that grows. Neither is near while the budget
+// is ample.
 bool mayRest(const ThreadState& state) {
   Session& session = *Session::current();
   return opCalls().mayRest() && state.steps.needsNoOps() && trainingDevice().contents.onHost() &&

@@ -1,5 +1,5 @@
-// BlockWatch: the eye that is kept on the block that a value was born in, which the program may
-// free. DroppedBlocks knows one at a place. Torch-free.
+// BlockWatch: the watch on the block that a value was born in, since the program may free it.
+// DroppedBlocks allows one watch at an address. Torch-free.
 //
 //   none ─┬─ watch() ─► watched: kept at its free if it was written unseen ─┬─ end… ─► none
 //         └─ guard() ─► guarded: kept at its free, for replays to read ─────┘
@@ -33,8 +33,8 @@ class BlockWatch {
     kind_ = Kind::kGuarded;
     return true;
   }
-  // Of that block: it comes back if it was kept, and the caller has to free it; else, and where it
-  // is not watched (guarded), nullptr.
+  // Ends the watch (guard). Returns the block if it was kept at its free: the caller frees it.
+  // nullptr: it was not kept, or had no watch (guard).
   void* endWatch(const void* block) noexcept { return end(Kind::kWatched, block); }
   void* endGuard(const void* block) noexcept { return end(Kind::kGuarded, block); }
 

@@ -4,8 +4,8 @@
 //   born ─┬─ covered: what its op's results look at ── coverAlso() ─► more of it
 //         └─ uninitialised ── fill(): something unseen wrote it ─► covered whole
 //
-// All else is compared with nothing, and read by nobody: else the value is kept. Thread rule: its
-// owner's lock.
+// Bytes that are not covered are never compared. If anybody may read them, the value is kept.
+// Thread rule: its owner's lock.
 #pragma once
 
 #include <cstdint>

@@ -18,10 +18,10 @@ template <typename Storage>
 class PristineContents {
  public:
   const Storage& pristine() const noexcept { return contents_; }
-  // Are what is kept the contents that this op read? The first write may be one that no version
-  // counter shows: ops after it read others.
+  // Are the kept contents what this op read? Ops from `until` on may have read others: no version
+  // counter need show the first write.
   bool isPristineFor(scheduler::OpId reader) const noexcept { return contents_ && reader < until_; }
-  // In place, by what may not have begun to.
+  // May the program write to it in place? The write need not have begun.
   bool mayBeWritten() const noexcept { return may_be_written_; }
 
   void noteMayBeWritten() noexcept { may_be_written_ = true; }

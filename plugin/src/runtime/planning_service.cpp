@@ -15,7 +15,7 @@ constexpr int kPatience = 4;
 // of the planning thread, which counts as planning. Fifty a second would use up the allowance of a
 // process that keeps an eighth of a core busy; with less the search would never go on.
 constexpr auto kWait = std::chrono::milliseconds(250);
-// That the process's end waits for a search that was told to end.
+// How long the process's end waits for a search that was told to end.
 constexpr auto kMostAtEnd = std::chrono::milliseconds(20);
 
 // Adds what this thread has used when it goes, by an exception, too.

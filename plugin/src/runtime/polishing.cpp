@@ -8,7 +8,7 @@
 
 namespace ebbtide::plugin {
 
-// Of one search, whose thread may end later than what it found is taken.
+// The state that a search's thread shares. The thread may end after its result is taken.
 struct Polishing::Run {
   std::atomic<bool> over{false}, taken{false};
   // Owned by the search until it is over.

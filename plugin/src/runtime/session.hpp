@@ -1,6 +1,6 @@
-// Session: one a process. Owns the parts of a run and gives them out, each of which owns what it
-// knows: its budget, its programs, its job, its series, its files, what follows from its steps and
-// verification steps. Does what needs several of them: the run begins, forks, ends. Torch-free.
+// Session: one a process. Owns the parts of a run and hands them out. Each part owns its state: the
+// budget, programs, job, series, files, what follows from steps and verification steps. The session
+// itself does what needs several parts: the run begins, forks, ends. Torch-free.
 //
 // Thread rule: the parts say theirs. Training threads begin and end steps; the server's thread
 // takes views.
@@ -89,7 +89,7 @@ class Session {
   RunView view(const Held& held) const;  // for those who look on (session_view.cpp)
 
   // --- at exit
-  // Of the memory that a budget was to bound: nothing where a step was seen.
+  // Says that memory exceeded the budget. Does nothing if a step was seen.
   void sayExceededUntrained(std::int64_t budget_bytes, std::int64_t peak_bytes) const;
   void writeReport() { outputs_.files.writeReport(reportText()); }
   void shutdown();  // joins the planner, writes the report, stops the server

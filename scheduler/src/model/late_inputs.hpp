@@ -1,6 +1,6 @@
-// LateInputs: graph inputs that are not there from the step's start. Their blocks are allocated in
-// mid-step (the next micro-batch, what a custom Function makes), or were written over by no op that
-// is known.
+// LateInputs: graph inputs that appear after the step's start. Their blocks are allocated in
+// mid-step (the next micro-batch, what a custom Function makes), or an unknown op wrote them over
+// other values. Keeps no reference to the trace; not thread-safe.
 //
 //   op begins   alloc: awaited                 op ends   "inputs": an op that makes the value
 //               |bytes of the op at hand ----------------|value of the graph
@@ -24,9 +24,9 @@ class LateInputs {
   // `managed`: per block, does the schedule decide about its lifetime? The trace was checked.
   LateInputs(const Trace& trace, const std::vector<bool>& managed);
 
-  // That which the block holds first; kNone: it is none, or is there from the start.
+  // The block's first value, if it is a late input; kNone: it is not.
   ValueId in(BlockId block) const { return source_in_[block]; }
-  // Those that were written, over other values, before this op of the trace.
+  // The late inputs that were written over other values before this op of the trace.
   const std::vector<Written>& writtenBefore(OpId trace_op) const {
     return written_before_[trace_op];
   }

@@ -1,5 +1,5 @@
-// StepOps: the ops of a graph, as a recorded step is walked through: when each begins, how long
-// events last, and the bytes that live meanwhile and that no schedule can change.
+// StepOps: builds a graph's ops during a walk through a recorded step: when each begins, how long
+// events last, and the bytes that no schedule can change. Not thread-safe.
 //
 //   trace:   op begins   op begins   unpack   release      alloc    op begins
 //   graph:   |op         |op         |event   |gap         :        |op
@@ -44,7 +44,7 @@ class StepOps {
 
   // After end().
   void begin(Op op, OpId trace_op = kNone);
-  // By the op that began last. One that it reads already is not added.
+  // The op that began last reads the value; a second read adds nothing.
   void read(ValueId value);
   // The op that began last ends, and the gap behind it. last() stands for the gap then: the gap's
   // own op, or the event.
@@ -52,7 +52,7 @@ class StepOps {
 
   // After an event. A gap that lasts ends before.
   void beginGap();
-  // Has the gap that lasts made something so far? Then a release in it is of its op, if it gets
+  // Have bytes come in the open gap? Then a release in it belongs to the gap's op, if it gets
   // one.
   bool gapGrew() const { return in_gap_ && gap_peak_ > gap_start_; }
 

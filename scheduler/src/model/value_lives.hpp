@@ -10,7 +10,7 @@
 
 namespace ebbtide::scheduler {
 
-// `op`, in all of it: of the graph, the one that began last.
+// Not thread-safe. Each `op` is the graph's op that began last.
 class ValueLives {
  public:
   explicit ValueLives(const Trace& trace);

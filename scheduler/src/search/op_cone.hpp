@@ -27,8 +27,7 @@ class OpCone {
     seen_[op] = stamp_;
     stack_.push_back(op);
   }
-  // A required op that was not given yet: what it lacks is to be required, too. kNone: none is
-  // left.
+  // The next required op; the caller then requires the ops that it lacks. kNone: none is left.
   OpId next() {
     if (stack_.empty()) return kNone;
     const OpId op = stack_.back();

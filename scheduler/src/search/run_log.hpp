@@ -1,6 +1,6 @@
-// RunLog: runs of ops, one after the other, with the copies of values that each reads and makes;
-// and the schedule of them. A copy is dropped after its last read. Replays that nothing reads are
-// left out, and so is what only they read.
+// RunLog: a log of op runs, with the copies of values that each reads and makes. It gives their
+// schedule: a copy is dropped after its last read. Replays that nothing reads are left out, and so
+// are those that only they read. Not thread-safe.
 //
 //   runs:       a  b  c  a  d           d reads the second copy of a
 //   copies:     |a ==|   |a |           each is dropped where it ends
@@ -30,7 +30,7 @@ class RunLog {
     copies_.push_back({value, first, lastRun()});
     return static_cast<std::int32_t>(copies_.size()) - 1;
   }
-  // The replay makes a value of which there is this copy to keep.
+  // The replay makes a value again although this copy of it is there, and stays.
   void makeAgain(std::int32_t copy) { redundant_.push_back({lastRun(), copy}); }
   // The program's write ends the copy in this run: after it there is no drop.
   void overwrite(std::int32_t copy) { copies_[copy].overwritten_at = lastRun(); }

@@ -48,7 +48,7 @@ struct HttpServerResult;
 class HttpServer {
  public:
   // Handlers of `routes` run on the server's thread, one call at a time, and must not block: the
-  // destructor waits for them. Of two sides one may fail: it serves on the other.
+  // destructor waits for them. If TCP or the Unix socket fails, it serves on the other.
   static HttpServerResult start(const HttpServerOptions& options, Routes routes);
   // Stops within 1 s, joins its thread, removes the Unix socket if it is still its. Who waits for
   // an answer gets a 503; clients have 100 ms to take what is theirs.

@@ -1,7 +1,7 @@
-// Driver: boundary to NVIDIA's driver. Every function of it that this library calls is in these
-// tables, and nowhere else; the tests fill them with functions of their own.
+// Driver: the boundary to NVIDIA's driver. These tables hold every driver function that this
+// library calls; tests fill them with functions of their own.
 //
-// The driver's library is not linked: a process without it finds the tables empty, which is a
+// The driver's library is not linked. In a process without it the tables are empty; that is a
 // result, not an error.
 #pragma once
 
