@@ -1,5 +1,5 @@
-// Torch's allocator has functions whose default throws, and more of them in later torches. The
-// chain of adapters must have each: which of them has it does not matter.
+// Torch's allocator has functions whose default throws, and later torches have more. The
+// chain of adapters must override each; any adapter may.
 #include <gtest/gtest.h>
 
 #include <type_traits>

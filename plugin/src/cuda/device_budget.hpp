@@ -47,8 +47,8 @@ class DeviceBudget {
   // May pages be mapped? The debit was made by the last figure of others' use, which may have grown
   // since. Unmaps no page; a request that is refused does that next.
   bool mayMap(Bytes debited_bytes) noexcept;
-  // Lets pages exceed the budget where nothing can be freed, until the budget is judged. 5 % of the
-  // device and others' use stay free of them.
+  // Lets pages exceed the budget where nothing can be freed, until the budget is judged. Pages
+  // leave 5 % of the device free, and what others use.
   void goOver();
 
  private:

@@ -1,4 +1,4 @@
-// DeviceHeaps: the heaps of the process's devices, and what all of them share.
+// DeviceHeaps: the heaps of the process's devices, and what they share.
 //
 // A device is opened when memory of it is first asked for. What is said of one before (a fraction,
 // a tracker) waits until then.

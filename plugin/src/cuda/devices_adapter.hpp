@@ -11,7 +11,7 @@
 //   SharingAdapter   SharedPages
 //   CudaAllocator    TorchBlocks, over all but the annotations
 //
-// One of them must override each function whose default throws (overrides_test.cpp).
+// The chain must override each function whose default throws (overrides_test.cpp).
 //
 // Thread rule: any thread.
 #pragma once

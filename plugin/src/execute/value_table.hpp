@@ -1,5 +1,5 @@
 // ValueTable: a step's values: which storage holds which contents, what we hold of them, who reads
-// them, and when the program lets go of them. It alone makes values, counts their readers and keeps
+// them, and when the program releases them. It alone makes values, counts their readers and keeps
 // an eye on their blocks. Who holds the step's lock changes the rest of one by its transitions
 // (RunValue). Includes torch.
 //

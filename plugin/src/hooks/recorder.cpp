@@ -130,7 +130,7 @@ void noteDetached(const at::RecordFunction& call) {
     liveRuns().noteDetached(tensor.toTensor());
 }
 
-// Most often the thread's own step says so, with no look at a list of steps.
+// The thread's own step mostly answers, so that the list of steps is not read.
 bool replaysToCome(const StepRun* run) {
   return (run != nullptr && run->mayReplay()) || liveRuns().replaysToCome();
 }

@@ -1,5 +1,5 @@
 // KnownBytes: which bytes of a value its op gave, and what they are known by once they are gone: a
-// fingerprint, or a checksum of them all. Torch-free.
+// fingerprint, or a checksum of all bytes. Torch-free.
 //
 //   born ─┬─ covered: what its op's results look at ── coverAlso() ─► more of it
 //         └─ uninitialised ── fill(): something unseen wrote it ─► covered whole
@@ -19,7 +19,7 @@ namespace ebbtide::plugin {
 
 class KnownBytes {
  public:
-  explicit KnownBytes(std::int64_t bytes) : covered_{0, bytes} {}  // all of them
+  explicit KnownBytes(std::int64_t bytes) : covered_{0, bytes} {}  // all bytes
 
   const ByteRange& covered() const noexcept { return covered_; }
   bool uninitialised() const noexcept { return uninitialised_; }

@@ -1,6 +1,6 @@
 // SavedTensors: the tensors that autograd saved in a step, by the number of their use: which value
-// each reads, how often it was unpacked, and how many of them are left. Torch-free: `View` is how a
-// tensor looks at its storage, of which nothing is asked here.
+// each reads, how often it was unpacked, and how many are left. Torch-free: `View` is how a tensor
+// looks at its storage, and this class does not read it.
 //
 //   add() ─► live ─ moveTo(): another part of its storage is written, and is a new value's ─► live
 //                 └ release() ─► endOne(): one live use fewer

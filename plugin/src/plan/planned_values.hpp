@@ -1,4 +1,4 @@
-// PlannedValues: which of a step's values are its plan's, and what the plan knows of them.
+// PlannedValues: which of a step's values are its plan's, and what the plan knows about each.
 // Torch-free.
 //
 //   born ─┬─ by what makes the plan's next value ─► planned ── its op gave something else ─┐

@@ -72,7 +72,7 @@ class Session {
   StepPlanning& plans() noexcept { return plans_; }
   RankInJob& rank() noexcept { return rank_; }
 
-  // --- what needs several of them
+  // --- what needs several parts
   // Before wake(): the memory that the budget bounds, and where its values go, where that is not
   // the CPU's and the spill file. Both must outlive the session.
   // `set_budget` takes another budget as it was written, "" for none; nullptr: the memory's own

@@ -56,7 +56,7 @@ class StepOps {
   // one.
   bool gapGrew() const { return in_gap_ && gap_peak_ > gap_start_; }
 
-  // All of them, at the step's end.
+  // All ops, at the step's end.
   Made take();
 
  private:

@@ -54,7 +54,7 @@ class RunLog {
     std::int32_t last_read = kNone;  // by a run that stays in the schedule
     std::int32_t overwritten_at = kNone;
   };
-  struct Redundant {  // a replay made a value of which there was a copy to keep
+  struct Redundant {  // a replay made a value although a copy could be kept
     std::int32_t run;
     std::int32_t copy;
   };
