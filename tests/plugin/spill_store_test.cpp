@@ -60,6 +60,27 @@ TEST(SpillStore, MissingFolderIsAResult) {
   EXPECT_NE(store.lastError().find("/nonexistent/folder"), std::string::npos);
 }
 
+// The write fails for want of the folder, so there is no file. The read then fails with EBADF, 9.
+TEST(SpillStore, AReadThatFailsReplacesTheOlderError) {
+  SpillStore store("/nonexistent/folder");
+  EXPECT_FALSE(store.write("abc", 3).has_value());
+  char back[3];
+  EXPECT_FALSE(store.read({.offset = 0, .bytes = 3, .room_bytes = 3}, back));
+  EXPECT_EQ(store.lastError(), "read error in /nonexistent/folder: Bad file descriptor (errno 9)");
+}
+
+// The file has 3 bytes; the slot says 4. EIO is 5.
+TEST(SpillStore, AFileThatEndsBeforeItsSlotIsAnError) {
+  SpillStore store("");
+  auto slot = store.write("abc", 3);
+  ASSERT_TRUE(slot);
+  slot->bytes = 4;
+  char back[4];
+  EXPECT_FALSE(store.read(*slot, back));
+  EXPECT_NE(store.lastError().find("read error in "), std::string::npos);
+  EXPECT_NE(store.lastError().find("(errno 5)"), std::string::npos) << store.lastError();
+}
+
 TEST(SpillStore, FullDiskIsAResult) {
   // A file-size limit of 64 KiB stands for a full disk; in a child, since a limit cannot be raised
   // again.

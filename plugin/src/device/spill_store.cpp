@@ -42,6 +42,7 @@ bool readAll(int file, char* data, std::int64_t bytes, std::int64_t offset) {
   while (bytes > 0) {
     const ssize_t done = ::pread(file, data, static_cast<std::size_t>(bytes), offset);
     if (done < 0 && errno == EINTR) continue;
+    if (done == 0) errno = EIO;  // the file ends before the slot does
     if (done <= 0) return false;
     data += done, offset += done, bytes -= done;
   }
@@ -74,12 +75,7 @@ bool SpillStore::openFile(const Held&) {
     file_ = ::mkostemp(path.data(), O_CLOEXEC);
     if (file_ >= 0) ::unlink(path.c_str());
   }
-  if (file_ < 0) {
-    const int why = errno;
-    setError(fmt::format("cannot make a spill file in {}: {} (errno {})",
-                         scheduler::shownText(folder, scheduler::kMostOfPath), std::strerror(why),
-                         why));
-  }
+  if (file_ < 0) setError(whatFailed("cannot make a spill file", errno));
   owner_ = ::getpid();
   return file_ >= 0;
 }
@@ -119,9 +115,7 @@ std::optional<SpillStore::Slot> SpillStore::write(const void* data, std::int64_t
   } else {
     giveBack(held, slot);
   }
-  setError(fmt::format("cannot write to the spill file in {}: {} (errno {})",
-                       scheduler::shownText(folder(), scheduler::kMostOfPath), std::strerror(why),
-                       why));
+  setError(whatFailed("cannot write to the spill file", why));
   return std::nullopt;
 } catch (...) {
   return std::nullopt;
@@ -134,6 +128,12 @@ void SpillStore::giveBack(const Held&, const Slot& slot) noexcept {
   if (slot.offset + slot.room_bytes == end_) end_ = slot.offset;  // else those addresses are lost
 }
 
+std::string SpillStore::whatFailed(const char* what, int why) const {
+  return fmt::format("{} in {}: {} (errno {})", what,
+                     scheduler::shownText(folder(), scheduler::kMostOfPath), std::strerror(why),
+                     why);
+}
+
 std::string SpillStore::folder() const {
   std::error_code ignored;
   std::string folder =
@@ -141,12 +141,17 @@ std::string SpillStore::folder() const {
   return folder.empty() ? "." : folder;
 }
 
-bool SpillStore::read(const Slot& slot, void* data) noexcept {
+bool SpillStore::read(const Slot& slot, void* data) noexcept try {
   const auto start = Clock::now();
-  if (!readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset)) return false;
+  if (!readAll(file_, static_cast<char*>(data), slot.bytes, slot.offset)) {
+    setError(whatFailed("read error", errno));
+    return false;
+  }
   const std::int64_t took_ns = nanosecondsSince(start);
   if (slot.bytes >= kLeastTimed) reading_.add(slot.bytes, took_ns);
   return true;
+} catch (...) {  // no memory for the message
+  return false;
 }
 
 bool SpillStore::equals(const Slot& slot, const void* data) const noexcept try {

@@ -54,6 +54,7 @@ class SpillStore final : public SpillTarget {
   bool openFile(const Held&);
   void giveBack(const Held&, const Slot& slot) noexcept;  // that nothing was in
   std::string folder() const;
+  std::string whatFailed(const char* what, int why) const;  // `why`: an errno
   bool hasRates(const Held&) const noexcept;
   void tryOut() noexcept;
 

@@ -35,6 +35,7 @@ class SpillTarget {
   // Nothing when they cannot be stored; then lastError() says why.
   virtual std::optional<Slot> write(const void* data, std::int64_t bytes,
                                     Afterwards afterwards) noexcept = 0;
+  // False when they cannot be read; then lastError() says why.
   virtual bool read(const Slot& slot, void* data) noexcept = 0;
   // Compares without a copy of the whole. False, too, where the slot cannot be read.
   virtual bool equals(const Slot& slot, const void* data) const noexcept = 0;
