@@ -8,8 +8,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -24,9 +26,11 @@ namespace {
 constexpr int kBacklog = 512;
 constexpr int kMostJobs = 100;  // that are looked at: the start of a run waits for it
 constexpr std::chrono::milliseconds kLockPause{10};
-// Then it goes without: whoever holds it is stuck.
+// Then it goes on without the lock, since the first step waits: its holder is stuck, or the machine
+// is busy.
 constexpr int kOpenAttempts = 100;
 constexpr int kRemoveAttempts = 10;  // the trainer waits for it to end
+constexpr int kCleanAttempts = 100;  // then nothing is removed
 
 class Descriptor {
  public:
@@ -48,8 +52,9 @@ class FolderLock {
  public:
   FolderLock(const std::string& folder, int attempts)
       : folder_(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
-    while (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK &&
-           --attempts > 0) {
+    while (::flock(folder_.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+      held_ = --attempts > 0;
+      if (!held_) return;
       std::this_thread::sleep_for(kLockPause);
     }
   }
@@ -58,8 +63,12 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  // False: another process held the lock at each attempt.
+  bool held() const { return held_; }
+
  private:
   Descriptor folder_;
+  bool held_ = true;
 };
 
 // Empty: the folder is there, and this user's alone.
@@ -109,29 +118,47 @@ void removeDeadSockets(const std::filesystem::path& folder) {
   }
 }
 
+// `replaces`: a dead socket has the name. Else the name was free. Another process without the lock
+// may have taken it since: then this fails, where the file system can tell.
+bool giveName(const std::string& hidden, const std::string& path, bool replaces) {
+  const unsigned flags = replaces ? 0 : RENAME_NOREPLACE;
+  if (::renameat2(AT_FDCWD, hidden.c_str(), AT_FDCWD, path.c_str(), flags) == 0) return true;
+  return errno != EEXIST && ::rename(hidden.c_str(), path.c_str()) == 0;
+}
+
+// A name in the same folder that no other socket has.
+std::string hiddenName() {
+  static std::atomic<int> names{0};
+  return "." + std::to_string(::getpid()) + "-" + std::to_string(names++);
+}
+
 struct OpenSocket {
   int descriptor = -1;
-  std::string problem = {};  // one sentence, where it is -1
+  int error = 0;             // errno, where `descriptor` is -1
+  std::string problem = {};  // one sentence, where `descriptor` is -1
 };
 
 // Bound under `hidden`, renamed to `path`.
-OpenSocket openSocket(const std::string& path, const std::string& hidden) {
+OpenSocket openSocket(const std::string& path, const std::string& hidden, bool replaces) {
   const auto address = addressOf(hidden);
   Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (socket.get() < 0) {
-    return {.problem =
-                "cannot listen on " + path + ": no socket can be made: " + std::strerror(errno)};
+    const int why = errno;
+    return {
+        .error = why,
+        .problem = "cannot listen on " + path + ": no socket can be made: " + std::strerror(why)};
   }
   ::unlink(hidden.c_str());  // of a process that died here, and had our number
   // Its mode before it can be reached: the folder is closed to others anyway.
   const bool listens =
       ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof *address) == 0 &&
       ::chmod(hidden.c_str(), 0600) == 0 && ::listen(socket.get(), kBacklog) == 0 &&
-      ::rename(hidden.c_str(), path.c_str()) == 0;
+      giveName(hidden, path, replaces);
   if (listens) return {.descriptor = socket.release()};
-  OpenSocket failed{.problem = "cannot listen on " + path + ": " + std::strerror(errno)};
+  const int why = errno;
   ::unlink(hidden.c_str());
-  return failed;
+  const char* const words = why == EEXIST ? "another process listens there" : std::strerror(why);
+  return {.error = why, .problem = "cannot listen on " + path + ": " + words};
 }
 
 }  // namespace
@@ -139,7 +166,7 @@ OpenSocket openSocket(const std::string& path, const std::string& hidden) {
 UnixSocketResult UnixSocket::listen(const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
   const std::string above = folder.parent_path().string();
-  const std::string hidden = (folder / ("." + std::to_string(::getpid()))).string();
+  const std::string hidden = (folder / hiddenName()).string();
   const auto address = addressOf(path);
   if (!address || !addressOf(hidden)) {
     return {.problem =
@@ -154,7 +181,8 @@ UnixSocketResult UnixSocket::listen(const std::string& path) {
   const FolderLock lock(above, kOpenAttempts);
   why = whyNotOurFolder(folder.string());
   if (!why.empty()) return {.problem = std::move(why)};
-  if (::lstat(path.c_str(), &status) == 0) {
+  const bool replaces = ::lstat(path.c_str(), &status) == 0;
+  if (replaces) {
     if (!S_ISSOCK(status.st_mode)) {
       return {.problem = "cannot listen on " + path + ": there is something that is not a socket"};
     }
@@ -164,7 +192,10 @@ UnixSocketResult UnixSocket::listen(const std::string& path) {
   }
   std::unique_ptr<UnixSocket> opened(new UnixSocket);
   opened->path_ = path;
-  OpenSocket socket = openSocket(path, hidden);
+  OpenSocket socket = openSocket(path, hidden, replaces);
+  // A process that ended without the lock removed the folder: it was empty, so the name is free.
+  if (socket.error == ENOENT && whyNotOurFolder(folder.string()).empty())
+    socket = openSocket(path, hidden, /*replaces=*/false);
   opened->descriptor_ = socket.descriptor;
   if (opened->descriptor_ < 0) {
     ::rmdir(folder.c_str());  // where nobody else is in it
@@ -202,8 +233,8 @@ void UnixSocket::removeName() noexcept {
 void UnixSocket::removeDeadNeighbours() const noexcept {
   try {
     const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
-    const FolderLock lock(folder.parent_path().string(), kOpenAttempts);
-    removeDeadSockets(folder);
+    const FolderLock lock(folder.parent_path().string(), kCleanAttempts);
+    if (lock.held()) removeDeadSockets(folder);
   } catch (const std::exception&) {  // they are left there
   }
 }
@@ -211,7 +242,8 @@ void UnixSocket::removeDeadNeighbours() const noexcept {
 void UnixSocket::removeDeadJobs() const noexcept {
   try {
     const std::filesystem::path own = std::filesystem::path(path_).parent_path();
-    const FolderLock lock(own.parent_path().string(), kOpenAttempts);
+    const FolderLock lock(own.parent_path().string(), kCleanAttempts);
+    if (!lock.held()) return;  // an empty folder may be that of a job that starts
     std::error_code error;
     int looked_at = 0;
     for (const auto& job : std::filesystem::directory_iterator(own.parent_path(), error)) {

@@ -1,8 +1,12 @@
 // UnixSocket: a listening socket in a folder that is this user's alone.
 //
 // Its name appears when it listens already: bound under another name in the same folder, then
-// renamed. So a socket that refuses a connection has nobody behind it, and may be replaced. Whoever
-// replaces or removes one holds a lock on the folder above.
+// renamed. So a socket that refuses a connection has nobody behind it, and may be replaced. A
+// process that makes its socket or removes it takes a lock on the folder above, or goes on without
+// it after a while. Dead sockets of others go under the lock alone.
+//
+// Limit: two processes without the lock may find the same dead socket, and both replace it. The
+// first one then listens under no name.
 #pragma once
 
 #include <sys/types.h>

@@ -2,9 +2,11 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -30,6 +32,21 @@
 #include "raw_client.hpp"
 #include "unix_socket.hpp"
 
+namespace {
+
+std::atomic<bool> folder_goes{false};
+
+}  // namespace
+
+// Takes the place of the C library's. Just before it another process may remove the folder.
+extern "C" int bind(int descriptor, const sockaddr* address, socklen_t size) noexcept {
+  if (folder_goes.exchange(false)) {
+    const std::filesystem::path path(reinterpret_cast<const sockaddr_un*>(address)->sun_path);
+    ::rmdir(path.parent_path().c_str());
+  }
+  return static_cast<int>(::syscall(SYS_bind, descriptor, address, size));
+}
+
 namespace ebbtide::metrics::test {
 namespace {
 
@@ -49,6 +66,23 @@ class UnixServerTest : public testing::Test {
     auto [server, problem] = HttpServer::start(options, routes);
     error_ = std::move(problem);
     return std::move(server);
+  }
+  void expectOneOfManyGetsIt() {
+    std::vector<std::unique_ptr<HttpServer>> servers(8);
+    std::vector<std::thread> threads;
+    for (auto& server : servers) {
+      threads.emplace_back([this, &server] {
+        HttpServerOptions options;
+        options.unix_path = path_;
+        Routes routes;
+        addPages(routes);
+        server = HttpServer::start(options, routes).server;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    const auto listens = [](const auto& server) { return server != nullptr; };
+    EXPECT_EQ(std::count_if(servers.begin(), servers.end(), listens), 1);
+    EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
   }
 
   static mode_t modeOf(const std::string& path) {
@@ -178,19 +212,24 @@ TEST_F(UnixServerTest, LeavesALiveSocketAlone) {
 }
 
 TEST_F(UnixServerTest, OfManyThatStartAtOnceOneGetsIt) {
-  std::vector<std::unique_ptr<HttpServer>> servers(8);
-  std::vector<std::thread> threads;
-  for (auto& server : servers) {
-    threads.emplace_back([this, &server] {
-      HttpServerOptions options;
-      options.unix_path = path_;
-      Routes routes;
-      addPages(routes);
-      server = HttpServer::start(options, routes).server;
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(std::count_if(servers.begin(), servers.end(), [](auto& s) { return s != nullptr; }), 1);
+  expectOneOfManyGetsIt();
+}
+
+// Another process holds the lock and is stuck: after a second all go on without it.
+TEST_F(UnixServerTest, OfManyThatCannotHaveTheLockOneGetsItToo) {
+  start(path_).reset();  // makes the folder above
+  const int above = ::open((base_ / "run").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_EQ(::flock(above, LOCK_EX), 0);
+  expectOneOfManyGetsIt();
+  ::close(above);
+}
+
+TEST_F(UnixServerTest, AFolderThatGoesBeforeItIsBoundIsMadeAgain) {
+  folder_goes = true;
+  const auto server = start(path_);
+  EXPECT_FALSE(folder_goes);
+  ASSERT_NE(server, nullptr) << error_;
+  EXPECT_EQ(modeOf(folder_), 0700U);
   EXPECT_EQ(bodyOf(fetch(path_, "GET /healthz")), "ok\n");
 }
 
@@ -382,21 +421,24 @@ TEST_F(UnixServerTest, OneSideOfTwoIsEnough) {
 TEST_F(UnixServerTest, ListensOnIpv6Too) {
   Routes routes;
   addPages(routes);
+  routes.get("/own", [](const Request&) { return Response{.body = "own\n"}; });
   HttpServerOptions options;
   options.tcp.emplace();
   options.tcp->address = "::1";
   const auto server = serve(options, routes);
   if (server == nullptr) GTEST_SKIP() << "no IPv6 here: " << error_;
   const std::string address = "[::1]:" + std::to_string(server->port());
-  const auto ask = [&](const std::string& host) {
+  const auto ask = [&](const std::string& host, const std::string& path = "/healthz") {
     RawClient client(in6addr_loopback, server->port());
-    client.send("GET /healthz HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
+    client.send("GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n");
     return client.readAll();
   };
   EXPECT_EQ(bodyOf(ask(address)), "ok\n");
   EXPECT_EQ(bodyOf(ask("localhost")), "ok\n");
   EXPECT_EQ(statusOf(ask("[2001:db8::1]:80")), "HTTP/1.1 421 Misdirected Request");
-  EXPECT_FALSE(RawClient(server->port()).connected());  // nobody listens on 127.0.0.1
+  // Another program may have the same port on 127.0.0.1: it does not give this server's answer.
+  EXPECT_EQ(bodyOf(ask("localhost", "/own")), "own\n");
+  EXPECT_NE(bodyOf(fetch(server->port(), "GET /own")), "own\n");
 }
 
 }  // namespace
