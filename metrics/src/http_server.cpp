@@ -10,6 +10,7 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <chrono>
 #include <cstdint>
 #include <exception>
@@ -171,11 +172,20 @@ void HttpServer::Impl::run() noexcept {
   }
 }
 
-// After the context was stopped: answers that were given are delivered, who still waits is told
-// that none will come, and what clients take at once is written.
+// After the context was stopped: answers that were given are delivered, requests that have arrived
+// are answered, who still waits is told that none will come, and what clients take at once is
+// written.
 void HttpServer::Impl::finish() {
   const auto end = std::chrono::steady_clock::now() + kLastWords;
   context.restart();
+  // On a busy machine `end` may pass before this thread runs. Handlers that are queued by now run
+  // all the same: answers that were posted, and reads that have completed, with the handlers of
+  // their routes. Those wait for nobody, and a connection has one read at a time.
+  bool all_delivered = false;
+  asio::post(context, [&all_delivered] { all_delivered = true; });
+  while (!all_delivered && context.poll_one() > 0) {
+  }
+  // Requests that wait in the sockets: what is ready to be read is queued behind that.
   while (std::chrono::steady_clock::now() < end && context.poll_one() > 0) {
   }
   const auto writes = [](const Side& side) {
