@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <memory>
@@ -73,9 +72,9 @@ class Asker {
           poll(std::move(jobs), std::move(stop));
         }) {}
 
-  // One at a time. False: the one before is not over.
+  // One change at a time. False: outcome() has not returned the result of the change before yet.
   bool change(const TopAction& action) {
-    if (changing_now_.exchange(true)) return false;
+    if (std::exchange(changing_now_, true)) return false;
     changing_ = std::jthread([this, action](std::stop_token stop) {
       JobInput input = arguments_.job;
       input.ranks = {action.rank};
@@ -85,14 +84,19 @@ class Asker {
       } else {
         input.endpoints = {action.where};
       }
-      outcome_.put(said(input, action.size, std::move(stop)));
-      changing_now_ = false;
+      changed_.put(said(input, action.size, std::move(stop)));
     });
     return true;
   }
 
   std::optional<std::vector<RankStatus>> ranks() { return ranks_.take(); }
-  std::optional<std::string> outcome() { return outcome_.take(); }
+  std::optional<std::string> outcome() {
+    auto changed = changed_.take();
+    if (!changed) return problem_.take();
+    changing_now_ = false;
+    problem_.take();  // it is older, and would hide the change's answer
+    return changed;
+  }
 
  private:
   static std::string said(const JobInput& input, const std::string& size, std::stop_token stop) {
@@ -125,7 +129,7 @@ class Asker {
         silent = isSilent(jobs);
         ranks = statusesOf(jobs);
       } catch (const std::exception& error) {
-        outcome_.put(error.what());
+        problem_.put(error.what());
       }
       if (stop.stop_requested()) return;
       ranks_.put(std::move(ranks));
@@ -143,8 +147,8 @@ class Asker {
 
   const Arguments arguments_;
   Latest<std::vector<RankStatus>> ranks_;
-  Latest<std::string> outcome_;
-  std::atomic<bool> changing_now_ = false;
+  Latest<std::string> changed_, problem_;
+  bool changing_now_ = false;
   std::jthread polling_, changing_;
 };
 
