@@ -34,11 +34,27 @@ TEST(Program, APlanComesIntoForceAtOnceOrLater) {
   EXPECT_EQ(program.plan, first);
   EXPECT_EQ(program.later.plan, second);
   EXPECT_EQ(program.later.from, 6);
-  EXPECT_EQ(program.predicted_peak_bytes, 200);
+  EXPECT_EQ(program.predicted_peak_bytes, 100);
   EXPECT_FALSE(program.adopt(nullptr, 300, /*from=*/0, /*next=*/5));  // nothing is dropped any more
   EXPECT_EQ(program.plan, nullptr);
   EXPECT_EQ(program.later.plan, nullptr);
   EXPECT_EQ(program.plans_made, 2);
+}
+
+// A run may end before step 7: its report has the figures of the plan that its steps followed.
+TEST(Program, APlanForLaterBringsItsFiguresWhenItsStepBegins) {
+  Program program;
+  program.adopt(std::make_shared<Plan>(), 100, /*from=*/0, /*next=*/5);
+  program.noteFollowed(90, /*slowly=*/false);
+  program.adopt(std::make_shared<Plan>(), 200, /*from=*/7, /*next=*/6);
+  program.planAt(6);
+  program.noteFollowed(80, /*slowly=*/true);
+  EXPECT_EQ(program.predicted_peak_bytes, 100);
+  EXPECT_EQ(program.steady_peak_bytes, 90);  // the larger one of 90 and 80
+  program.planAt(7);
+  EXPECT_EQ(program.predicted_peak_bytes, 200);
+  EXPECT_EQ(program.steady_peak_bytes, 0);  // no step has followed it
+  EXPECT_EQ(program.slow_offloads, 0);
 }
 
 // With the figures of a later step, say.

@@ -18,11 +18,17 @@ void Program::forgetVerdict() {
 }
 
 const std::shared_ptr<Plan>& Program::planAt(std::int64_t step) {
-  if (later.plan != nullptr && step >= later.from) {
-    plan = std::exchange(later.plan, nullptr);
-    first = {};
-  }
+  if (later.plan != nullptr && step >= later.from)
+    follow(std::exchange(later.plan, nullptr), later.predicted_peak_bytes);
   return plan;
+}
+
+void Program::follow(std::shared_ptr<Plan> now, std::int64_t predicted) {
+  plan = std::move(now);
+  first = {};
+  predicted_peak_bytes = predicted;
+  steady_peak_bytes = 0;
+  slow_offloads = 0;
 }
 
 bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::int64_t from,
@@ -31,17 +37,13 @@ bool Program::adopt(std::shared_ptr<Plan> adopted, std::int64_t predicted, std::
   const bool again = adopted != nullptr && plans_made++ > 0 && !same;
   later.plan = nullptr;
   if (from > next) {
-    later.plan = std::move(adopted);
-    later.from = from;
+    later = {.plan = std::move(adopted), .predicted_peak_bytes = predicted, .from = from};
+    slow_offloads = 0;  // no reason to plan anew any more
   } else {
     if (plan != nullptr) replan = false;  // it was that one which steps found wanting
     awaits_search = false;
-    plan = std::move(adopted);
-    first = {};
+    follow(std::move(adopted), predicted);
   }
-  predicted_peak_bytes = predicted;
-  steady_peak_bytes = 0;
-  slow_offloads = 0;
   return again;
 }
 

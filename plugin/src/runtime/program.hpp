@@ -40,6 +40,7 @@ struct Program {
   std::shared_ptr<const Plan> held_plan;  // kept the budget though nothing could be spilled
   struct Later {                          // a plan that takes its place
     std::shared_ptr<Plan> plan;
+    std::int64_t predicted_peak_bytes = 0;
     std::int64_t from = 0;  // when that step begins
   };
   Later later;
@@ -65,8 +66,11 @@ struct Program {
   std::int64_t plain_peak_bytes = 0;  // nothing dropped
   std::int64_t activation_bytes = 0;
   scheduler::ActivationShares shares;
-  std::int64_t predicted_peak_bytes = 0;
-  std::int64_t steady_peak_bytes = 0;  // largest live bytes of a step under the checked plan
+  std::int64_t predicted_peak_bytes = 0;  // by the plan in force
+  std::int64_t steady_peak_bytes = 0;     // largest live bytes of a step under it, once checked
+
+ private:
+  void follow(std::shared_ptr<Plan> now, std::int64_t predicted);
 };
 
 }  // namespace ebbtide::plugin
