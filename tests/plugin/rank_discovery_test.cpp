@@ -35,18 +35,28 @@ class RankDiscoveryTest : public testing::Test, protected RankDiscovery::Process
   RunControl::Served serve(bool on_any_port) override {
     on_any_port_ = on_any_port;
     ++served_;
+    if (ends_while_served_) ends_ = true;
     const bool busy = busy_tries_ > 0;
     if (busy) --busy_tries_;
     return {"endpoint " + std::to_string(config_->rank), busy ? "the port is taken" : ""};
   }
-  void sayWhere(const std::string& endpoint, bool first) override {
-    said_.push_back((first ? "first " : "") + endpoint);
+  bool sayWhere(const std::string& endpoint, bool first) override {
+    return says(said_, (first ? "first " : "") + endpoint, ends_while_said_);
   }
   void settleRank() override {
     ++settled_;
     if (!group_comes_) return;
     group_ = std::exchange(group_comes_, std::nullopt);
     EXPECT_TRUE(findsGroupSoon());
+  }
+  // `ends`: the process ends just before the line is written, so it is not (RunLines). Once.
+  bool says(std::vector<std::string>& lines, const std::string& line, bool& ends) {
+    if (std::exchange(ends, false)) {
+      ends_ = true;
+      return false;
+    }
+    lines.push_back(line);
+    return true;
   }
 
   RankDiscoveryTest() {
@@ -91,10 +101,12 @@ class RankDiscoveryTest : public testing::Test, protected RankDiscovery::Process
   std::shared_ptr<JobStoreContents> contents_ = std::make_shared<JobStoreContents>();
   std::shared_ptr<MemoryJobStore::Faults> faults_;
   int became_ = 0, served_ = 0, settled_ = 0, busy_tries_ = 0;
-  bool awaits_ = false, on_any_port_ = false;
+  bool awaits_ = false, on_any_port_ = false, ends_while_served_ = false;
+  bool ends_while_said_ = false, ends_while_warned_ = false;
   std::vector<std::string> said_, warned_;
-  RankDiscovery discovery_{config_, guard_, *this, ends_,
-                           [this](const std::string& text) { warned_.push_back(text); }};
+  RankDiscovery discovery_{config_, guard_, *this, ends_, [this](const std::string& text) {
+                             return says(warned_, text, ends_while_warned_);
+                           }};
 };
 
 const std::vector<std::string> kSaidFirst = {"first endpoint 0"};
@@ -123,7 +135,7 @@ TEST_F(RankDiscoveryTest, WithoutAGroupItIsAloneAfterFiveSeconds) {
   EXPECT_EQ(said_, kSaidFirst);  // it has not moved
 }
 
-// It was settled as alone: it moves, and says so once more.
+// It was settled as alone: it moves, and says where it is once more.
 TEST_F(RankDiscoveryTest, AGroupMayComeAfterItWasTakenToBeAlone) {
   begin();
   discovery_.show();
@@ -237,7 +249,78 @@ TEST_F(RankDiscoveryTest, AtTheEndNobodyIsServed) {
   ends_ = true;
   discovery_.settleAtEnd();
   EXPECT_EQ(served_, 0);
+  EXPECT_EQ(said_, std::vector<std::string>{"first no endpoint"});
   EXPECT_EQ(settled_, 1);
+  EXPECT_TRUE(settled());
+}
+
+TEST_F(RankDiscoveryTest, ARunThatEndsWhileOthersAreAskedStillSaysItsFirstLine) {
+  group_ = {.rank = 1, .size = 2};
+  begin();
+  discovery_.show();
+  seek(0s);  // asks, and nobody has answered
+  EXPECT_TRUE(said_.empty());
+  ends_ = true;
+  discovery_.settleAtEnd();
+  EXPECT_EQ(served_, 0);
+  EXPECT_EQ(said_, std::vector<std::string>{"first no endpoint"});
+}
+
+// The run ends, so lines of the planning thread are not written any more. They are written at the
+// end.
+TEST_F(RankDiscoveryTest, WhatThePlanningThreadCannotSayAnyMoreIsSaidAtTheEnd) {
+  busy_tries_ = 1;
+  begin();
+  discovery_.show();
+  ends_ = true;
+  seek(6s);
+  EXPECT_TRUE(warned_.empty());
+  EXPECT_FALSE(settled());
+  discovery_.settleAtEnd();
+  EXPECT_EQ(warned_, std::vector<std::string>{"the port is taken"});
+  EXPECT_EQ(said_, kSaidFirst);  // by the first step, and not again
+  EXPECT_EQ(settled_, 1);
+  EXPECT_TRUE(settled());
+}
+
+TEST_F(RankDiscoveryTest, ARunThatEndsWhileThePlanningThreadServesSaysWhereAtTheEnd) {
+  group_ = {.rank = 1, .size = 2};
+  begin();
+  tellMachines();
+  ends_while_served_ = true;
+  seek(0s);
+  EXPECT_EQ(served_, 1);
+  EXPECT_TRUE(said_.empty());
+  discovery_.settleAtEnd();
+  EXPECT_EQ(served_, 1);
+  EXPECT_EQ(said_, std::vector<std::string>{"first endpoint 1"});
+}
+
+// The end begins once the planning thread has looked whether it does.
+TEST_F(RankDiscoveryTest, AFirstLineThatTheEndSilencesIsSaidAtTheEnd) {
+  group_ = {.rank = 1, .size = 2};
+  begin();
+  tellMachines();
+  ends_while_said_ = true;
+  seek(0s);
+  EXPECT_TRUE(said_.empty());
+  EXPECT_FALSE(settled());
+  discovery_.settleAtEnd();
+  EXPECT_EQ(said_, std::vector<std::string>{"first endpoint 1"});
+  EXPECT_TRUE(settled());
+}
+
+TEST_F(RankDiscoveryTest, AProblemThatTheEndSilencesIsSaidAtTheEnd) {
+  busy_tries_ = 1;
+  begin();
+  discovery_.show();
+  ends_while_warned_ = true;
+  seek(6s);
+  EXPECT_TRUE(warned_.empty());
+  EXPECT_FALSE(settled());
+  discovery_.settleAtEnd();
+  EXPECT_EQ(warned_, std::vector<std::string>{"the port is taken"});
+  EXPECT_EQ(said_, kSaidFirst);  // by the first step, and not again
   EXPECT_TRUE(settled());
 }
 

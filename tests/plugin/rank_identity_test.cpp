@@ -17,7 +17,14 @@ class RankIdentityTest : public test::JudgedRunTest {
     return place;
   }
   std::vector<std::string> said() { return std::exchange(said_, {}); }
+  RankDiscovery::Tell warner() {
+    return [this](const std::string& text) {
+      warned_.push_back(text);
+      return true;
+    };
+  }
 
+  bool heard_ = true;
   const std::atomic<bool> ends_{false};
   int settled_jobs_ = 0;
   test::FakeControl control_;
@@ -31,10 +38,13 @@ class RankIdentityTest : public test::JudgedRunTest {
                           .discovery = discovery_,
                           .torch_version = "2.0",
                           .settle_job = [this] { ++settled_jobs_; },
-                          .say = [this](const std::string& text) { said_.push_back(text); },
-                          .warn = [this](const std::string& text) { warned_.push_back(text); }}};
-  RankDiscovery discovery_{config_, guard_, identity_, ends_,
-                           [this](const std::string& text) { warned_.push_back(text); }};
+                          .say =
+                              [this](const std::string& text) {
+                                if (heard_) said_.push_back(text);
+                                return heard_;
+                              },
+                          .warn = warner()}};
+  RankDiscovery discovery_{config_, guard_, identity_, ends_, warner()};
 };
 
 TEST_F(RankIdentityTest, TheBudgetOfAnotherRankIsDue) {
@@ -66,12 +76,18 @@ TEST_F(RankIdentityTest, ABudgetWaitsForTheRankThatItDependsOn) {
 TEST_F(RankIdentityTest, SaysWhereItIsOnceWithItsBudget) {
   const auto [at, problem] = identity_.serve(/*on_any_port=*/false);
   EXPECT_EQ(problem, "no port");
-  identity_.sayWhere(at, /*first=*/true);
-  identity_.sayWhere(at, /*first=*/false);
+  EXPECT_TRUE(identity_.sayWhere(at, /*first=*/true));
+  EXPECT_TRUE(identity_.sayWhere(at, /*first=*/false));
   const std::vector<std::string> lines = said();
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_NE(lines[0].find("(torch 2.0): budget 64.0 MiB, here"), std::string::npos) << lines[0];
   EXPECT_EQ(lines[1], "this is rank 0 of 1, 0 of 1 on this machine: here");
+}
+
+TEST_F(RankIdentityTest, KnowsThatALineWasNotSaid) {
+  heard_ = false;
+  EXPECT_FALSE(identity_.sayWhere("here", /*first=*/true));
+  EXPECT_FALSE(identity_.sayWhere("here", /*first=*/false));
 }
 
 TEST_F(RankIdentityTest, ItsJobIsSettledWithIt) {

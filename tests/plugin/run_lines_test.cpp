@@ -74,11 +74,23 @@ TEST_F(RunLinesTest, OnceTheRunEndsItsPlanningThreadIsSilent) {
   config_.change(ofRank(0, "debug"));
   ends_ = true;
   std::string of_planning;
+  bool said = true, warned = true;
   PlanningService service({}, [](const std::string&) {});
-  service.begin([&] { of_planning = written(); });
+  service.begin([&] {
+    of_planning = written();
+    said = lines_.say("one");
+    warned = lines_.warn("two");
+  });
   service.join();
   EXPECT_EQ(of_planning, "");
+  EXPECT_FALSE(said || warned);  // who asked may say it later
   EXPECT_NE(written(), "");
+}
+
+// It is not awaited any more.
+TEST_F(RunLinesTest, ALineThatTheLevelLeavesOutCountsAsSaid) {
+  config_.change(ofRank(0, "off"));
+  EXPECT_TRUE(lines_.say("one") && lines_.warn("two") && lines_.debug("three"));
 }
 
 }  // namespace

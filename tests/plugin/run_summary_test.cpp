@@ -44,11 +44,30 @@ TEST(RunSummary, LeavesOutWhatDidNotHappen) {
 
 // 5 % of 200 MiB are 10.
 TEST(RunSummary, OfARankThatDiffersIsALineOfItsOwn) {
-  EXPECT_FALSE(peaksDiffer(100 * kMib, 110 * kMib, 200 * kMib));
-  EXPECT_TRUE(peaksDiffer(100 * kMib, 110 * kMib + 1, 200 * kMib));
-  EXPECT_TRUE(peaksDiffer(110 * kMib + 1, 100 * kMib, 200 * kMib));
-  EXPECT_FALSE(peaksDiffer(0, 100 * kMib, 200 * kMib));  // it did not answer, say
-  EXPECT_FALSE(peaksDiffer(100 * kMib, 0, 200 * kMib));
+  const RankPeak low{100 * kMib, 6}, high{110 * kMib, 6}, higher{110 * kMib + 1, 6};
+  EXPECT_FALSE(peaksDiffer(low, high, 200 * kMib));
+  EXPECT_TRUE(peaksDiffer(low, higher, 200 * kMib));
+  EXPECT_TRUE(peaksDiffer(higher, low, 200 * kMib));
+  EXPECT_FALSE(peaksDiffer({0, 6}, low, 200 * kMib));
+  EXPECT_FALSE(peaksDiffer(low, {}, 200 * kMib));  // it did not answer, say
+}
+
+// 4 of 7 steps are more than half, 3 are not. A rank in its first step has ended none. 50 MiB
+// differ by more than 5 % of 200 MiB, 10.
+TEST(RunSummary, ALowerPeakOfARankThatIsFarBehindMayStillRise) {
+  const RankPeak whole{100 * kMib, 7};
+  EXPECT_TRUE(peaksDiffer(whole, {50 * kMib, 4}, 200 * kMib));
+  EXPECT_FALSE(peaksDiffer(whole, {50 * kMib, 3}, 200 * kMib));
+  EXPECT_FALSE(peaksDiffer({100 * kMib, 1}, {50 * kMib, 0}, 200 * kMib));
+  EXPECT_TRUE(peaksDiffer({50 * kMib, 3}, whole, 200 * kMib));  // `whole` has more steps
+}
+
+// It does not fall by more steps: 111 - 100 = 11 MiB are more than 10, 109 - 100 = 9 are not.
+TEST(RunSummary, AHigherPeakOfARankThatIsFarBehindCounts) {
+  const RankPeak whole{100 * kMib, 7};
+  EXPECT_TRUE(peaksDiffer(whole, {111 * kMib, 3}, 200 * kMib));
+  EXPECT_TRUE(peaksDiffer(whole, {111 * kMib, 0}, 200 * kMib));
+  EXPECT_FALSE(peaksDiffer(whole, {109 * kMib, 3}, 200 * kMib));
 }
 
 // A plan that fetches all and computes nothing again is not free.

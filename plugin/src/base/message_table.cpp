@@ -25,7 +25,8 @@ constexpr auto kMessages = std::to_array<Message>({
      "names two: one for half of the activations, and the smallest one. Beside each is the "
      "time that it adds, by a plan that is found quickly. `each step writes to disk` (on a "
      "GPU `copies to the host`) stands there where replays alone do not fit. Rank 0 says it; "
-     "others of its machine do where their peak differs by more than 5 % of the budget",
+     "others of its machine do where their peak differs by more than 5 % of the budget. A lower "
+     "peak of a rank with fewer than half as many steps is not named: it may still rise",
      "nothing"},
     {"EB04", "nothing to do so far",
      "once the budget is judged: steps fit into it, and nothing is dropped",

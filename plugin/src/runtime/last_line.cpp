@@ -16,12 +16,15 @@ using scheduler::Bytes;
 
 constexpr auto kForOthers = std::chrono::milliseconds(100);  // that the program's end may wait
 
-Bytes peakIn(const std::string& status) {
+RankPeak peakIn(const std::string& status) {
   const auto tree = nlohmann::json::parse(status, nullptr, /*allow_exceptions=*/false);
-  const nlohmann::json::json_pointer peak("/memory/peak_mapped_bytes");
-  return tree.is_object() && tree.contains(peak) && tree[peak].is_number_integer()
-             ? tree[peak].get<Bytes>()
-             : 0;
+  const auto number = [&tree](const char* name) {
+    const nlohmann::json::json_pointer at(name);
+    return tree.is_object() && tree.contains(at) && tree[at].is_number_integer()
+               ? tree[at].get<std::int64_t>()
+               : 0;
+  };
+  return {.bytes = number("/memory/peak_mapped_bytes"), .steps = number("/steps")};
 }
 
 RunSummary summaryOf(const SessionGuard::Held& held, const EndedRun& ended) {
@@ -63,18 +66,21 @@ void sayLastLine(const EndedRun& ended) try {
   }
   const std::string folder = RankSocket(config.socket_dir, config.job_id, config.rank).jobFolder();
   const Bytes whole = run.budget_bytes.value_or(run.peak_bytes);
+  const RankPeak own{.bytes = run.peak_bytes, .steps = run.steps};
   if (config.rank == 0) {
     std::string others;
     if (config.local_world_size > 1) {
       for (const auto& [rank, status] : metrics::askRanks(folder, "/v1/status", kForOthers)) {
-        if (rank != 0 && peaksDiffer(peakIn(status), run.peak_bytes, whole))
-          others += fmt::format("; rank {}'s peak {}", rank, formatBytes(peakIn(status)));
+        const RankPeak other = peakIn(status);
+        if (rank != 0 && peaksDiffer(own, other, whole))
+          others += fmt::format("; rank {}'s peak {}", rank, formatBytes(other.bytes));
       }
     }
-    return ended.lines.say(describe(run) + others);
+    ended.lines.say(describe(run) + others);
+    return;
   }
   const std::string first = metrics::askRank(0, folder, "/v1/status", kForOthers);
-  if (peaksDiffer(run.peak_bytes, peakIn(first), whole)) ended.lines.say(describe(run));
+  if (peaksDiffer(own, peakIn(first), whole)) ended.lines.say(describe(run));
 } catch (const std::exception& error) {
   ended.lines.debug(std::string("no summary: ") + error.what());
 }

@@ -21,12 +21,15 @@ void beOfLowestPriority() {
 }  // namespace
 
 std::thread startPlanningThread(const char* name, Priority priority, std::function<void()> run) {
-  return std::thread([name, priority, run = std::move(run)] {
+  std::thread thread([name, priority, run = std::move(run)] {
     pthread_setname_np(pthread_self(), name);
     if (priority == Priority::kLowest) beOfLowestPriority();
     on_planning_thread = true;
     run();
   });
+  // The thread may not have run yet. A list of the threads shows its name from here on.
+  pthread_setname_np(thread.native_handle(), name);
+  return thread;
 }
 
 bool onPlanningThread() noexcept {

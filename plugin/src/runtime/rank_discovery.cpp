@@ -20,8 +20,12 @@ constexpr std::int64_t kLookEveryNs = 20'000'000, kLookAtLeastEveryNs = 500'000'
 constexpr auto kAlone = std::chrono::seconds(5);  // without a group
 constexpr auto kMostSilence = std::chrono::seconds(2);
 constexpr auto kAskTime = std::chrono::seconds(60);
-constexpr auto kHandOver = std::chrono::seconds(3);  // of a port by another rank
+// Tries for a port that another rank hands over. Tries count, since a busy machine may hold up both
+// ranks. So does the time, since this thread plans nothing meanwhile: a try that waits for locks
+// (UnixSocket) takes up to 3 s. The last try begins at most one try after kHandOverTime.
+constexpr int kHandOverTries = 60;
 constexpr auto kHandOverPause = std::chrono::milliseconds(50);
+constexpr auto kHandOverTime = std::chrono::seconds(20);
 
 std::int64_t nextLookNs(std::int64_t begun_ns) {
   const std::int64_t now_ns = steadyNanoseconds();
@@ -156,9 +160,12 @@ void RankDiscovery::settle(bool may_wait) {
   survey_.reset();
   const bool moved = !config_->isAt(served_as_) || config_->job_id != served_job_;
   if (!ends_ && (!said_where_ || moved)) sayWhere(may_wait);
-  if (!serve_problem_.empty()) warn_(std::exchange(serve_problem_, ""));
+  if (isUnheard(may_wait)) return;
+  if (!said_where_) tellWhere();
+  if (!serve_problem_.empty() && warn_(serve_problem_)) serve_problem_.clear();
   process_.settleRank();
   const auto held = guard_.hold();
+  if (isUnheard(may_wait)) return;  // under the guard, with which the end begins
   State& state = state_.with(held);
   state.settled = state.stage == settles;  // else a group was found meanwhile
 }
@@ -170,12 +177,12 @@ std::string RankDiscovery::serve(bool may_wait) {
     const State& state = state_.with(held);
     return state.stage == Stage::kKnown && state.group && config_->local_world_size > 1;
   }();
-  const auto until = steady_clock::now() + (may_come ? kHandOver : kHandOver * 0);
   served_as_ = *config_;
   served_job_ = config_->job_id;
-  for (;;) {
+  const auto latest = steady_clock::now() + kHandOverTime;
+  for (int more = may_come ? kHandOverTries : 0;; --more) {
     serve_problem_.clear();
-    const bool last_try = ends_ || steady_clock::now() >= until;
+    const bool last_try = ends_ || more <= 0 || steady_clock::now() >= latest;
     auto [endpoint, problem] = process_.serve(last_try && !config_->port_is_given);
     serve_problem_ = std::move(problem);
     if (serve_problem_.empty() || last_try) return std::move(endpoint);
@@ -184,8 +191,12 @@ std::string RankDiscovery::serve(bool may_wait) {
 }
 
 void RankDiscovery::sayWhere(bool may_wait) {
-  const std::string endpoint = serve(may_wait);
-  process_.sayWhere(endpoint, /*first=*/!std::exchange(said_where_, true));
+  endpoint_ = serve(may_wait);
+  if (!isUnheard(may_wait)) tellWhere();
+}
+
+void RankDiscovery::tellWhere() {
+  if (process_.sayWhere(endpoint_, /*first=*/!said_where_)) said_where_ = true;
 }
 
 }  // namespace ebbtide::plugin

@@ -42,7 +42,7 @@ class RankDiscovery {
  public:
   using Held = SessionGuard::Held;
   using Time = RankSurvey::Time;
-  using Tell = std::function<void(const std::string& text)>;
+  using Tell = std::function<bool(const std::string& text)>;  // false: it was not said (RunLines)
 
   enum class Stage : std::uint8_t {
     kAlone,   // no group so far: taken to be alone once it has trained a little
@@ -61,8 +61,9 @@ class RankDiscovery {
     virtual bool awaitRanks(const Held&, bool awaits) = 0;
     // As RunControl has it.
     virtual RunControl::Served serve(bool on_any_port) = 0;
-    // `first`: nothing has been said of where it is.
-    virtual void sayWhere(const std::string& endpoint, bool first) = 0;
+    // `first`: nothing has been said of where it is. False: nothing was said now, as the process
+    // ends.
+    virtual bool sayWhere(const std::string& endpoint, bool first) = 0;
     // What it is taken to be is final, or so likely that it acts by it.
     virtual void settleRank() = 0;
   };
@@ -86,6 +87,7 @@ class RankDiscovery {
 
   Time nextLook(const Held& held) const;  // Time::max(): nothing is left to look for
   void seek(Time now);
+  // Says the first line and the problem, where no line has said them so far, and serves nobody.
   void settleAtEnd() { settle(/*may_wait=*/false); }
   void giveUp(const Held& held) { state_.with(held).settled = true; }
 
@@ -106,10 +108,14 @@ class RankDiscovery {
   void learnPlace(const RankSurvey::Found& found);
   void stopWaiting(const std::string& why);
   void goWithoutPlace(const std::string& why);
-  // `may_wait`: no training thread does so meanwhile.
+  // `may_wait`: the planning thread calls it, so no training thread waits meanwhile.
   void settle(bool may_wait);
   void sayWhere(bool may_wait);
   std::string serve(bool may_wait);
+  void tellWhere();
+  // The process ends, and lines of the planning thread are not written any more. settleAtEnd()
+  // writes them.
+  bool isUnheard(bool may_wait) const { return may_wait && ends_; }
 
   const CurrentConfig& config_;
   SessionGuard& guard_;
@@ -122,6 +128,7 @@ class RankDiscovery {
   Guarded<State, Session> state_;
   std::unique_ptr<RankSurvey> survey_;
   bool said_where_ = false;
+  std::string endpoint_ = "no endpoint";
   RankPlace served_as_;
   std::string served_job_;
   std::string serve_problem_;  // not said while another rank of the job may be its cause

@@ -43,20 +43,21 @@ RunControl::Served RankIdentity::serve(bool on_any_port) {
   return parts_.control.serve(on_any_port);
 }
 
-void RankIdentity::sayWhere(const std::string& endpoint, bool first) {
+bool RankIdentity::sayWhere(const std::string& endpoint, bool first) {
   if (first) {
-    parts_.say(fmt::format("{} (torch {}): {}, {}", kVersion, parts_.torch_version, budgetInWords(),
-                           endpoint));
-    if (parts_.config->asks_for_audit_cache && parts_.config->rank == 0) {
+    const bool said = parts_.say(fmt::format("{} (torch {}): {}, {}", kVersion,
+                                             parts_.torch_version, budgetInWords(), endpoint));
+    if (said && parts_.config->asks_for_audit_cache && parts_.config->rank == 0) {
       parts_.warn(
           "EBBTIDE_AUDIT_CACHE has no effect any more (each process compares its replays itself); "
           "it can be unset");
     }
-    return;
+    return said;
   }
-  parts_.say(fmt::format("this is rank {} of {}, {} of {} on this machine: {}", parts_.config->rank,
-                         parts_.config->world_size, parts_.config->local_rank,
-                         parts_.config->local_world_size, endpoint));
+  return parts_.say(fmt::format("this is rank {} of {}, {} of {} on this machine: {}",
+                                parts_.config->rank, parts_.config->world_size,
+                                parts_.config->local_rank, parts_.config->local_world_size,
+                                endpoint));
 }
 
 std::string RankIdentity::budgetInWords() const {

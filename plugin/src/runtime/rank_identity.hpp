@@ -17,7 +17,7 @@ namespace ebbtide::plugin {
 class RankIdentity final : public RankDiscovery::Process {
  public:
   using Held = SessionGuard::Held;
-  using Tell = std::function<void(const std::string& text)>;
+  using Tell = RankDiscovery::Tell;
 
   // What is referred to must outlive it, and may be made after it.
   struct Parts {
@@ -37,7 +37,7 @@ class RankIdentity final : public RankDiscovery::Process {
   void becomeRank(const Held& held, const RankPlace& place, const std::string& job_id) override;
   bool awaitRanks(const Held& held, bool awaits) override;
   RunControl::Served serve(bool on_any_port) override;
-  void sayWhere(const std::string& endpoint, bool first) override;
+  bool sayWhere(const std::string& endpoint, bool first) override;
   void settleRank() override;
 
  private:

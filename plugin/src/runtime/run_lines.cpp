@@ -12,22 +12,25 @@ bool RunLines::isSilent() const {
   return ends_ && PlanningService::onThread();
 }
 
-void RunLines::say(const std::string& text) const {
-  if (isSilent()) return;
+bool RunLines::say(const std::string& text) const {
+  if (isSilent()) return false;
   if (config_->log_level == "info" || config_->log_level == "debug")
     sayLine(fmt::format("[ebbtide rank {}] {}", config_->rank, withCode(text)));
+  return true;
 }
 
-void RunLines::warn(const std::string& text) const {
-  if (isSilent()) return;
+bool RunLines::warn(const std::string& text) const {
+  if (isSilent()) return false;
   if (config_->log_level != "off" && config_->log_level != "error")
     sayLine(fmt::format("[ebbtide rank {}] warning: {}", config_->rank, withCode(text)));
+  return true;
 }
 
-void RunLines::debug(const std::string& text) const {
-  if (isSilent()) return;
+bool RunLines::debug(const std::string& text) const {
+  if (isSilent()) return false;
   if (config_->log_level == "debug")
     sayLine(fmt::format("[ebbtide rank {}] debug: {}", config_->rank, text));
+  return true;
 }
 
 }  // namespace ebbtide::plugin

@@ -22,20 +22,21 @@ class RunLines {
   static const RunLines* current() noexcept { return current_.load(std::memory_order_acquire); }
   void beCurrent() const noexcept { current_.store(this, std::memory_order_release); }
 
-  void say(const std::string& text) const;
-  void warn(const std::string& text) const;
-  void debug(const std::string& text) const;
+  // False: the process ends, and nothing is said. A line that the level leaves out counts as said.
+  bool say(const std::string& text) const;
+  bool warn(const std::string& text) const;
+  bool debug(const std::string& text) const;
 
   // For parts that only say lines; this must outlive them.
-  using Tell = std::function<void(const std::string& text)>;
+  using Tell = std::function<bool(const std::string& text)>;
   Tell teller() const {
-    return [this](const std::string& text) { say(text); };
+    return [this](const std::string& text) { return say(text); };
   }
   Tell warner() const {
-    return [this](const std::string& text) { warn(text); };
+    return [this](const std::string& text) { return warn(text); };
   }
   Tell debugger() const {
-    return [this](const std::string& text) { debug(text); };
+    return [this](const std::string& text) { return debug(text); };
   }
 
  private:

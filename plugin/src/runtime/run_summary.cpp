@@ -99,9 +99,10 @@ std::string describe(const RunSummary& run) {
   return text + addedTimeText(run);
 }
 
-bool peaksDiffer(std::int64_t peak_bytes, std::int64_t other_bytes, std::int64_t whole_bytes) {
-  return peak_bytes > 0 && other_bytes > 0 &&
-         std::abs(peak_bytes - other_bytes) * 100 > whole_bytes * kOtherPercent;
+bool peaksDiffer(const RankPeak& own, const RankPeak& other, std::int64_t whole_bytes) {
+  const bool may_still_rise = other.bytes < own.bytes && 2 * other.steps < own.steps;
+  return own.bytes > 0 && other.bytes > 0 && !may_still_rise &&
+         std::abs(own.bytes - other.bytes) * 100 > whole_bytes * kOtherPercent;
 }
 
 }  // namespace ebbtide::plugin

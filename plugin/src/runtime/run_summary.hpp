@@ -34,8 +34,14 @@ struct RunSummary {
 // "ended after 60 steps of 98 ms: peak 249.0 MiB of the budget's 250.0 MiB, …"
 std::string describe(const RunSummary& run);
 
-// Do the peaks of two ranks differ by more than 5 % of `whole_bytes`, the budget? A peak of 0 is
-// not known.
-bool peaksDiffer(std::int64_t peak_bytes, std::int64_t other_bytes, std::int64_t whole_bytes);
+struct RankPeak {
+  std::int64_t bytes = 0;  // 0: not known
+  std::int64_t steps = 0;  // that have ended
+};
+
+// Do the peaks of two ranks differ by more than 5 % of `whole_bytes`, the budget? The run of `own`
+// has ended. Where `other` has ended fewer than half as many steps, a lower peak may still rise to
+// the same: false. A higher one counts: it falls only where a budget is judged anew.
+bool peaksDiffer(const RankPeak& own, const RankPeak& other, std::int64_t whole_bytes);
 
 }  // namespace ebbtide::plugin
