@@ -62,6 +62,7 @@ void AgreementLeader::enter(Phase phase) {
   phase_ = phase;
   begin_.reset();
   next_look_ = {};
+  asked_late_ = 0;
   heard_.assign(static_cast<std::size_t>(size_), std::nullopt);
 }
 
@@ -83,15 +84,18 @@ void AgreementLeader::open(JobStore& store) {
 }
 
 template <typename KeyOf>
-bool AgreementLeader::hear(JobStore& store, KeyOf key_of, std::int32_t most_silent) {
+bool AgreementLeader::hear(JobStore& store, KeyOf key_of, bool late) {
   const auto begin = std::chrono::steady_clock::now();
+  const std::int32_t most_silent = late ? size_ : kMostSilent;
   for (std::int32_t left = size_, mute = 0; left > 0 && mute < most_silent; --left) {
-    const std::int32_t rank = std::exchange(next_asked_, (next_asked_ + 1) % size_);
-    auto& heard = heard_[static_cast<std::size_t>(rank)];
-    if (heard) continue;
-    if (std::chrono::steady_clock::now() - begin > kLongestRow) return false;  // the next time
-    heard = store.get(key_of(rank));
-    if (!heard) ++mute;
+    auto& heard = heard_[static_cast<std::size_t>(next_asked_)];
+    if (!heard) {
+      if (std::chrono::steady_clock::now() - begin > kLongestRow) return false;  // the next time
+      heard = store.get(key_of(next_asked_));
+      if (!heard) ++mute;
+    }
+    next_asked_ = (next_asked_ + 1) % size_;
+    if (late) ++asked_late_;
   }
   return silent().empty();
 }
@@ -107,11 +111,11 @@ std::vector<std::int32_t> AgreementLeader::silent() const {
 void AgreementLeader::collect(JobStore& store, Time now) {
   const bool late = now - *begin_ > options_.times.collect;
   const auto key_of = [this](std::int32_t rank) { return round_.reportKey(rank); };
-  if (hear(store, key_of, late ? size_ : kMostSilent)) {
+  if (hear(store, key_of, late)) {
     judge(store, now);
     return;
   }
-  if (!late) return;
+  if (!hasAskedAllLate()) return;
   const std::vector<std::int32_t> missing = silent();
   std::string verdict = "missing";
   for (const std::int32_t rank : missing) verdict += fmt::format(" {}", rank);
@@ -192,7 +196,7 @@ void AgreementLeader::propose(JobStore& store, Time now, const std::string& plan
 void AgreementLeader::gather(JobStore& store, Time now, JobProgress progress) {
   const bool late = now - *begin_ > options_.times.answer;
   const auto key_of = [this](std::int32_t rank) { return round_.readyKey(rank); };
-  const bool all = hear(store, key_of, late ? size_ : kMostSilent);
+  const bool all = hear(store, key_of, late);
   for (std::int32_t rank = 0; rank < size_; ++rank) {
     const auto& heard = heard_[static_cast<std::size_t>(rank)];
     if (!heard) continue;
@@ -206,7 +210,7 @@ void AgreementLeader::gather(JobStore& store, Time now, JobProgress progress) {
   }
   if (all) {
     begin(store, now, progress);
-  } else if (late) {
+  } else if (hasAskedAllLate()) {
     fail(store, now, round_.outcomeKey(),
          fmt::format("{} had no schedule for it within {} s", ranksText(silent()),
                      seconds(options_.times.answer)));

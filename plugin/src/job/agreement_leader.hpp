@@ -47,10 +47,14 @@ class AgreementLeader {
   void removeReports(JobStore& store);
   void removeWords(JobStore& store, const JobRound& round);
   void removeSome(JobStore& store);
-  // Asks for what has not been heard yet, of each rank under its key, in turn, until so many had
-  // nothing to say. False: not all is there.
+  // Asks the store for the words that are missing, rank by rank, each under key_of(rank). It stops
+  // once a few ranks had none; where it is `late` it asks all ranks. A slow store cuts the row.
+  // True: the words of all ranks are there.
   template <typename KeyOf>
-  bool hear(JobStore& store, KeyOf key_of, std::int32_t most_silent);
+  bool hear(JobStore& store, KeyOf key_of, bool late);
+  // Have the phase's late looks asked all ranks? A rank that is silent then has said nothing in
+  // time.
+  bool hasAskedAllLate() const noexcept { return asked_late_ >= size_; }
   std::vector<std::int32_t> silent() const;
 
   const std::int32_t size_;
@@ -60,6 +64,7 @@ class AgreementLeader {
   JobRound round_;
   std::vector<std::optional<std::string>> heard_;  // of each rank: its report, then its answer
   std::int32_t next_asked_ = 0;                    // rank
+  std::int32_t asked_late_ = 0;                    // ranks, in the phase's late looks
   std::string plan_text_;
   std::string plan_key_;                // "": none
   std::vector<std::string> to_remove_;  // from the store, the last ones first

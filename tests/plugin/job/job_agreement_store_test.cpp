@@ -4,10 +4,13 @@
 
 #include <chrono>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "agreement_expectations.hpp"
+#include "job/agreement_leader.hpp"
 #include "job/job_agreement.hpp"
 #include "job/job_plan.hpp"
 #include "simulated_job.hpp"
@@ -63,6 +66,70 @@ TEST(JobAgreement, AStoreThatRemovesSlowlyHoldsUpNoLookForLong) {
   }
   EXPECT_EQ(all, 3);
   EXPECT_EQ(keys(job).size(), 3u) << "outcome, verdict and round";
+}
+
+// Rank 0 of three. Its store takes 2.1 s for one call: longer than the 2 s of a row of calls.
+class LateStoreTest : public testing::Test {
+ protected:
+  LateStoreTest() {
+    callbacks_.plan = [](const auto& reports) {
+      return JobPlanning{.plan = SimulatedJob::planFor(reports)};
+    };
+    callbacks_.say = [this](const std::string& text) { said_.push_back(text); };
+    look(0);  // announces the round
+    look(1);  // asks two ranks, and none has reported
+  }
+  void look(int later_seconds) {
+    now_ += std::chrono::seconds(later_seconds);
+    leader_.look(store_, now_, {});
+  }
+  void report(std::int32_t rank) {
+    (*contents_)[round_.reportKey(rank)] = toText(pipelineReport(rank, 3));
+  }
+  // The slow call is in the first look after the 60 s for reports.
+  void takesLongOnce() {
+    store_.faults()->on_get = [takes_long = true]() mutable {
+      if (std::exchange(takes_long, false))
+        std::this_thread::sleep_for(std::chrono::milliseconds(2100));
+    };
+    look(61);
+  }
+  // Empty: there is none yet.
+  std::string verdict() const {
+    const auto found = contents_->find(round_.verdictKey());
+    return found != contents_->end() ? found->second : "";
+  }
+  // A busy machine may also cut a row of calls.
+  void lookUntilVerdict() {
+    for (int looks = 0; looks < 100 && verdict().empty(); ++looks) look(1);
+  }
+
+  const std::shared_ptr<JobStoreContents> contents_ = std::make_shared<JobStoreContents>();
+  const JobRound round_{77, 1};
+  MemoryJobStore store_{contents_};
+  Strings said_;
+  JobCallbacks callbacks_;
+  AgreementLeader leader_{3, callbacks_, {.times = {}, .job = 77}};
+  AgreementLeader::Time now_{};
+};
+
+TEST_F(LateStoreTest, ARankThatWasNotAskedIsNotSilent) {
+  for (const std::int32_t rank : {0, 1, 2}) report(rank);
+  takesLongOnce();
+  EXPECT_EQ(verdict(), "");
+  lookUntilVerdict();
+  EXPECT_EQ(verdict().rfind("plan ", 0), 0U) << verdict();
+  EXPECT_TRUE(said_.empty());
+}
+
+TEST_F(LateStoreTest, OnceEachWasAskedTheSilentOnesAreNamed) {
+  report(0);
+  takesLongOnce();
+  EXPECT_EQ(verdict(), "");
+  lookUntilVerdict();
+  EXPECT_EQ(verdict(), "missing 1 2");
+  EXPECT_EQ(said_, Strings{"no plan for the whole job: ranks 1-2 did not report within 60 s; each "
+                           "rank trains on with its own"});
 }
 
 TEST(JobAgreement, APlannerThatIsStoppedTellsNobody) {

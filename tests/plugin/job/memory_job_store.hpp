@@ -25,7 +25,7 @@ class MemoryJobStore final : public JobStore {
     bool gone = false;    // JobStoreGone
     // Called with each value before it is set; what it leaves is stored.
     std::function<void(const std::string& key, std::string& value)> damage;
-    std::function<void()> on_remove;  // before each
+    std::function<void()> on_get, on_remove;  // before each
     // True: this change reaches the others only with a later call, or deliver(). In order.
     std::function<bool()> delays;
     // Each of our calls takes from it; at 0 the store breaks.
@@ -47,6 +47,7 @@ class MemoryJobStore final : public JobStore {
   }
   std::optional<std::string> get(const std::string& key) override {
     call();
+    if (faults_->on_get) faults_->on_get();
     if (!(faults_->delays && faults_->delays())) deliver();
     const auto found = contents_->find(key);
     if (found == contents_->end()) return std::nullopt;
