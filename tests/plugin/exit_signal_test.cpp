@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <thread>
@@ -15,6 +16,9 @@ namespace {
 // A process that installs it, is sent the signal, and what it wrote; it does nothing else.
 class ExitSignalTest : public ::testing::Test {
  protected:
+  // On a busy machine a thread may take longer than the default of 5 s.
+  static constexpr auto kPatience = std::chrono::minutes(10);
+
   ExitSignalTest() { EXPECT_EQ(::pipe(pipe_), 0); }
   ~ExitSignalTest() override {
     ::close(pipe_[0]);
@@ -48,7 +52,8 @@ class ExitSignalTest : public ::testing::Test {
 
 TEST_F(ExitSignalTest, LeavesAndEndsByTheSignal) {
   const int status = statusOf([this] {
-    if (ExitSignal::install([this] { say('l'); }) && !ExitSignal::install([] {})) say('r');
+    if (ExitSignal::install([this] { say('l'); }, kPatience) && !ExitSignal::install([] {}))
+      say('r');
   });
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM) << status;
   EXPECT_EQ(read(), "l");
@@ -69,7 +74,7 @@ TEST_F(ExitSignalTest, WhatDoesNotReturnEndsTheProcessAllTheSame) {
 TEST_F(ExitSignalTest, TakesBackWhatAProgramHasGivenUp) {
   const int status = statusOf([this] {
     ExitSignal::takeBack();  // nothing to take yet: the process would not leave
-    ExitSignal::install([this] { say('l'); });
+    ExitSignal::install([this] { say('l'); }, kPatience);
     ::signal(SIGTERM, SIG_DFL);
     ExitSignal::takeBack();
     say('r');

@@ -16,7 +16,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds kToEnd(2), kToBeKilled(5);
+// Ranks have 5 s to leave their reports (the plugin's ExitSignal::kMostWait).
+constexpr std::chrono::seconds kToEnd(6), kToBeKilled(5);
 
 // -1: no process.
 pid_t numberIn(std::string_view text) {

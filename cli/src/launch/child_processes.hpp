@@ -10,7 +10,7 @@ namespace ebbtide::cli {
 
 std::vector<pid_t> childProcesses();  // those that ended and were not waited for, too
 
-// Asks all to end, and kills those that do not within two seconds. Their own children follow. A
+// Asks all to end, and kills those that do not within six seconds. Their own children follow. A
 // process that the kernel cannot end is given up.
 void endChildProcesses();
 

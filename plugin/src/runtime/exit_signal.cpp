@@ -34,7 +34,7 @@ extern "C" void onExitSignal(int) {
 }
 
 // The process does not outlive its signal, whatever `leave` waits for.
-void leaveWithin(const std::function<void()>& leave) {
+void leaveWithin(const std::function<void()>& leave, std::chrono::milliseconds most_wait) {
   auto done = std::make_shared<std::promise<void>>();
   std::future<void> left = done->get_future();
   std::thread([leave, done] {
@@ -44,22 +44,22 @@ void leaveWithin(const std::function<void()>& leave) {
     }
     done->set_value();
   }).detach();
-  left.wait_for(ExitSignal::kMostWait);
+  left.wait_for(most_wait);
 }
 
 // Signals are the main thread's: the new thread inherits a mask that blocks them all.
-void startReader(int read_end, std::function<void()> leave) {
+void startReader(int read_end, std::function<void()> leave, std::chrono::milliseconds most_wait) {
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   try {
-    std::thread reader([read_end, leave = std::move(leave)] {
+    std::thread reader([read_end, most_wait, leave = std::move(leave)] {
       char byte = 0;
       while (::read(read_end, &byte, 1) < 0 && errno == EINTR) {
       }
       leaving = true;
       try {
-        leaveWithin(leave);
+        leaveWithin(leave, most_wait);
       } catch (const std::exception&) {  // no thread is left for it
       }
       endByDefault();
@@ -93,11 +93,11 @@ bool takeSignal() noexcept {
 
 }  // namespace
 
-bool ExitSignal::install(std::function<void()> leave) try {
+bool ExitSignal::install(std::function<void()> leave, std::chrono::milliseconds most_wait) try {
   if (owner == ::getpid() || !isDefault()) return false;
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return false;
-  startReader(ends[0], std::move(leave));
+  startReader(ends[0], std::move(leave), most_wait);
   told = ends[1];
   owner = ::getpid();
   return takeSignal();
