@@ -174,9 +174,18 @@ def test_so_does_a_budget_that_is_none(proof: Proof) -> None:
 
 @pytest.mark.quick
 def test_a_run_has_a_time(proof: Proof) -> None:
-    done = proof.run(*"--budget 1GiB --timeout 5 -- sh -c".split(), "echo begun; sleep 1000")
+    # The time is over once the shell has spoken, however late that is on a busy machine.
+    over = proof.folder / "over"
+    variables = {
+        "EBBTIDE_LOG": "info",
+        "LATE_CLOCK": str(over),
+        "LD_PRELOAD": str(LIBRARIES / "libebbtide_late_clock.so"),
+    }
+    script = f"echo begun; touch {over}; sleep 1000"
+    timeout = "--budget 1GiB --timeout 3600 -- sh -c".split()
+    done = proof.run(*timeout, script, variables=variables)
     assert done.returncode == 1
-    assert "begun\nebbtide: the plain run did not end within 5 s. " in done.stderr
+    assert "begun\nebbtide: the plain run did not end within 3600 s. " in done.stderr
 
 
 @pytest.mark.quick
@@ -188,7 +197,7 @@ def test_an_interrupt_leaves_nothing(proof: Proof, interrupt: signal.Signals) ->
             assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(interrupt)
-        assert process.wait(60) == -interrupt
+        assert process.wait(TIMEOUT_SECONDS) == -interrupt
     assert not list(proof.temporary.iterdir())
     other_session = (proof.folder / "started").read_text().strip()
     assert not Path("/proc", other_session).exists()
@@ -271,6 +280,23 @@ def test_a_forked_child_has_a_file_of_its_own(tmp_path: Path) -> None:
     made = [[line["update"] for line in log if "update" in line] for log in logs]
     assert made == [[1, 2, 3], [1, 2, 3]]
     assert (tmp_path / "exited").read_text() == "x"
+
+
+def test_ranks_that_make_updates_still_are_late(tmp_path: Path) -> None:
+    """A rank whose process is gone is not late."""
+    text = (
+        "import os, pathlib, subprocess\n"
+        "from ebbtide._proof import _processes\n"
+        "folder = pathlib.Path('logs')\n"
+        "folder.mkdir()\n"
+        "gone = subprocess.Popen(['true'])\n"
+        "gone.wait()\n"
+        "for pid, end in (1, True), (os.getpid(), False), (gone.pid, False):\n"
+        "    text = '{}\\n{\"update\": 1}\\n' + ('{\"end\": 1}\\n' if end else '')\n"
+        "    (folder / f'{pid}.jsonl').write_text(text)\n"
+        "assert _processes(folder) == (1, 1), _processes(folder)\n"
+    )
+    run(code(text), {}, tmp_path, out=False).succeeded()
 
 
 def test_a_proof_that_cannot_be_meant_ends_the_program(tmp_path: Path) -> None:

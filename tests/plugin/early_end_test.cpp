@@ -2,9 +2,11 @@
 #include "runtime/early_end.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -42,7 +44,7 @@ TEST_F(EarlyEndTest, WaitsForTheOtherRanks) {
     std::atexit([] { std::_Exit(7); });  // exit handlers run
     if (number == 1) ::usleep(200'000);
     if (number == 1) std::ofstream(folder_ + "/second") << "began";
-    EarlyEnd::end(folder_, 2);
+    EarlyEnd::end(folder_, 2, std::chrono::minutes(10));  // however late the second one runs
     std::_Exit(1);
   };
   const pid_t first = rank(0);
@@ -50,6 +52,44 @@ TEST_F(EarlyEndTest, WaitsForTheOtherRanks) {
   EXPECT_EQ(WEXITSTATUS(endOf(first)), 7);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/second"));
   EXPECT_EQ(WEXITSTATUS(endOf(second)), 7);
+}
+
+// The other one trains, and ends later than `most`, which is 0.
+TEST_F(EarlyEndTest, WaitsLongerForARankThatTrains) {
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    EarlyEnd::noteTraining(folder_);
+    if (::write(pipe[1], "t", 1) != 1) std::_Exit(1);
+    ::usleep(200'000);
+    std::ofstream(folder_ + "/" + std::to_string(::getpid()) + ".ended").close();
+    ::pause();
+  }
+  char letter = 0;
+  EXPECT_EQ(::read(pipe[0], &letter, 1), 1);
+  EarlyEnd::waitForOthers(folder_, 1, milliseconds(0), std::chrono::minutes(10));
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/" + std::to_string(child) + ".ended"));
+  ::kill(child, SIGKILL);
+  endOf(child);
+  for (const int end : pipe) ::close(end);
+}
+
+// It crashed, and its parent has not waited for it yet. Its end would be awaited for `late_wait`.
+TEST_F(EarlyEndTest, ARankThatCrashedIsNotLate) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    EarlyEnd::noteTraining(folder_);
+    std::_Exit(0);
+  }
+  siginfo_t ended{};
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
+  const std::chrono::seconds late_wait(10);
+  const auto began = std::chrono::steady_clock::now();
+  EarlyEnd::waitForOthers(folder_, 1, milliseconds(0), late_wait);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, late_wait);
+  EXPECT_TRUE(std::filesystem::exists(folder_ + "/" + std::to_string(child) + ".trains"));
+  endOf(child);
 }
 
 TEST_F(EarlyEndTest, LeavesAsItsInterpreterDoes) {

@@ -18,7 +18,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, NamedTuple, NoReturn
 
 import torch
 from torch.optim.optimizer import (
@@ -31,6 +31,7 @@ from ebbtide._leaving import leave
 
 _CHUNK = 1 << 22  # elements that are copied from a device at a time
 _PATIENCE_SECONDS = 10  # for other ranks to make their last update
+_LATE_SECONDS = 60  # for ranks that still make updates: a busy machine may hold them up
 
 
 def arm(text: str) -> None:
@@ -97,12 +98,36 @@ class _Proof:
 
     def _wait_for_other_ranks(self) -> None:
         """A rank that ends may break a collective in which others still are."""
-        end = time.monotonic() + _PATIENCE_SECONDS
-        while self._ended() < _local_ranks() and time.monotonic() < end:
+        begin = time.monotonic()
+        while (found := _processes(self._folder)).ended < _local_ranks():
+            most = _LATE_SECONDS if found.late else _PATIENCE_SECONDS
+            if time.monotonic() - begin >= most:
+                return
             time.sleep(0.02)
 
-    def _ended(self) -> int:
-        return sum('\n{"end"' in file.read_text() for file in self._folder.glob("*.jsonl"))
+
+class _Processes(NamedTuple):
+    ended: int  # after their last update
+    late: int  # alive, before their last update
+
+
+def _processes(folder: Path) -> _Processes:
+    ended = late = 0
+    for file in folder.glob("*.jsonl"):
+        if '\n{"end"' in file.read_text():
+            ended += 1
+        elif _lives(file.stem):
+            late += 1
+    return _Processes(ended, late)
+
+
+def _lives(process: str) -> bool:
+    """False, too, for one that has ended and that its parent has not waited for."""
+    try:
+        stat = Path("/proc", process, "stat").read_bytes()
+    except OSError:
+        return False
+    return stat.rpartition(b")")[2].split()[0] not in (b"Z", b"X")  # after the name, proc(5)
 
 
 class _NestedSteps(threading.local):

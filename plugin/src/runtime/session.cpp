@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "runtime/early_end.hpp"
 #include "runtime/exit_signal.hpp"
 #include "runtime/last_line.hpp"
 #include "runtime/report_text.hpp"
@@ -15,6 +16,15 @@ namespace ebbtide::plugin {
 namespace {
 
 std::atomic<Session*> the_session{nullptr};
+
+// `searches` takes the place of the planner that the configuration names; nullptr: nothing does.
+PlanSearch::Options searchOptions(const Config& config, const scheduler::Planner* searches) {
+  return {.planner = config.planner,
+          .replay_ahead = config.replay_ahead,
+          .planning_time = config.planning_time,
+          .work = config.planning_work,
+          .in_its_place = searches};
+}
 
 }  // namespace
 
@@ -32,12 +42,7 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
                     {.plan_without_rejected = [this] { verifications_.planWithoutRejected(); },
                      .warn = lines_.warner(),
                      .debug = lines_.debugger()}),
-      planning_({.planner = config_->planner,
-                 .replay_ahead = config_->replay_ahead,
-                 .planning_time = config_->planning_time,
-                 .work = config_->planning_work,
-                 .in_its_place = searches},
-                lines_.debugger()),
+      planning_(searchOptions(*config_, searches), lines_.debugger()),
       rank_({.guard = mutex_,
              .config = config_,
              .trained = trained_,
@@ -49,21 +54,7 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
              .life = life_,
              .lines = lines_,
              .torch_version = torch_version_}),
-      budget_({.guard = mutex_,
-               .config = config_,
-               .trained = trained_,
-               .metrics = outputs_.metrics,
-               .counters = outputs_.counters,
-               .keeps_everything = drops_.keepsForGood(),
-               .outage = outage_.state(),
-               .steps = steps_.ended,
-               .to_record = steps_.to_record,
-               .taken = steps_.taken,
-               .figures = steps_.figures,
-               .programs = steps_.programs,
-               .may_be_advised = [this](const Held& held) { return rank_.client().hasStore(held); },
-               .say = lines_.teller(),
-               .warn = lines_.warner()}),
+      budget_(judgedRun()),
       plans_({.service = planning_,
               .budget = budget_,
               .outage = outage_,
@@ -101,6 +92,24 @@ Session::Session(Config config, std::string torch_version, const RunControl::Mak
              .lines = lines_}) {}
 
 Session::~Session() = default;
+
+JudgedRun Session::judgedRun() {
+  return {.guard = mutex_,
+          .config = config_,
+          .trained = trained_,
+          .metrics = outputs_.metrics,
+          .counters = outputs_.counters,
+          .keeps_everything = drops_.keepsForGood(),
+          .outage = outage_.state(),
+          .steps = steps_.ended,
+          .to_record = steps_.to_record,
+          .taken = steps_.taken,
+          .figures = steps_.figures,
+          .programs = steps_.programs,
+          .may_be_advised = [this](const Held& held) { return rank_.client().hasStore(held); },
+          .say = lines_.teller(),
+          .warn = lines_.warner()};
+}
 
 // Leaked on purpose: tensors freed during static destruction still reach the allocator.
 void Session::start(Config config, std::string torch_version,
@@ -156,6 +165,7 @@ void Session::wake(int threads) {
     outputs_.metrics.noteStart();
     outputs_.trace.recordUntilExit();
     budget_.checkMemory();
+    if (config_->end_after) EarlyEnd::noteTraining(config_->end_after->folder);
     life_.shows = !life_.forked;  // a data loader's worker that runs forward passes is no rank
     if (life_.shows) rank_.discovery().show();
     planning_.begin([this] { loop_.run(); });

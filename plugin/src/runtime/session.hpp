@@ -95,6 +95,7 @@ class Session {
   void shutdown();  // joins the planner, writes the report, stops the server
 
  private:
+  JudgedRun judgedRun();  // of the members above budget_
   void lockForFork();
   void unlockAfterFork();
   std::string reportText() const;
