@@ -60,7 +60,8 @@ PlannedStep StepSearch::best(const Trace& trace, const TraceGraph& plain, Bytes 
 std::optional<PlannedStep> StepSearch::first(const Trace& trace, const TraceGraph& plain,
                                              Bytes cap) const {
   if (options_.planner != "auto") return std::nullopt;
-  const PlannerOptions options = plannerOptions(firstTime(trace));
+  PlannerOptions options = plannerOptions(firstTime(trace));
+  if (options_.work) options.deadline = kNoDeadline;  // work alone ends searches
   for (const double times : {1.0, std::numeric_limits<double>::infinity()}) {
     PlannedStep found{plain, {}, {}};
     addValueCopies(trace, found.step, times);
@@ -104,9 +105,7 @@ bool PlannedStep::betterThan(const PlannedStep& other) const {
   return simulated.recompute_ns < other.simulated.recompute_ns;
 }
 
-// Where work ends searches alone, none.
 std::chrono::nanoseconds StepSearch::firstTime(const Trace& trace) const {
-  if (options_.work) return options_.planning_time;
   const auto ops = static_cast<std::int64_t>(trace.ops.size());
   const std::chrono::nanoseconds step{trace.duration_ns};
   return std::min<std::chrono::nanoseconds>(

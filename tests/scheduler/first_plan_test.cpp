@@ -65,7 +65,7 @@ TEST(FirstPlan, OfAnImpossibleBudgetIsLegalAllTheSame) {
 
 class FirstOfASearch : public testing::Test {
  protected:
-  // Without a deadline of its own, unless a test is about that.
+  // Work alone ends it: no machine is too slow.
   std::optional<PlannedStep> first(StepSearch::Options options, Bytes hundredths) const {
     options.work = 1;
     return StepSearch(options, nullptr).first(trace_, plain_, budgetOf(plain_.graph, hundredths));
@@ -100,6 +100,14 @@ TEST_F(FirstOfASearch, IsNoneOnceNobodyWaits) {
 TEST_F(FirstOfASearch, IsNoneWhereNoTimeIsLeft) {
   const StepSearch search({.planning_time = std::chrono::milliseconds(0)}, nullptr);
   EXPECT_FALSE(search.first(trace_, plain_, budgetOf(plain_.graph, 50)));
+}
+
+// The same call with work set: it has no deadline.
+TEST_F(FirstOfASearch, IsFoundWhereNoTimeIsLeftButWorkIsSet) {
+  const StepSearch search({.planning_time = std::chrono::milliseconds(0), .work = 1}, nullptr);
+  const auto found = search.first(trace_, plain_, budgetOf(plain_.graph, 50));
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->result.feasible);
 }
 
 // Replays take a share of a step of 2.4 s, and far more than 0.6 of one of a millisecond.

@@ -105,7 +105,8 @@ TEST_F(SearchPaceTest, IsAskedByTheThreadThatPlansAlone) {
 
 TEST_F(SearchPaceTest, APlanThatIsFoundAtOnceHasNone) {
   CountedPace pace(0);
-  const auto found = StepSearch({.work = 1, .pace = &pace}, nullptr).first(trace_, plain_, budget_);
+  const StepSearch search({.work = 1, .pace = &pace}, nullptr);
+  const auto found = search.first(trace_, plain_, budget_);
   ASSERT_TRUE(found);
   EXPECT_TRUE(found->result.feasible);
   EXPECT_TRUE(pace.begun.empty());
