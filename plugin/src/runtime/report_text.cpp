@@ -62,6 +62,26 @@ nlohmann::json ofPlacement(allocator::DeviceMemory& memory) {
           {"misplaced_bytes", placed.misplaced + placed.short_of_pages}};
 }
 
+// Of the program with the largest peak without the plugin.
+nlohmann::json ofActivations(const Program& largest) {
+  scheduler::ActivationShares shares = largest.shares;
+  shares.addRestOf(largest.activation_bytes);
+  return {{"activation_bytes", shares.totalBytes()},
+          {"recomputable_bytes", shares.recomputable_bytes},
+          {"kept_bytes", shares.kept_bytes},
+          {"plain_peak_bytes", largest.plain_peak_bytes}};
+}
+
+// `steady_bytes`: the peak of steps under a plan; 0: not known.
+nlohmann::json ofPeaks(const RunFigures& figures, Bytes steady_bytes) {
+  const Bytes allocated_bytes = figures.allocatedPeakBytes();
+  return {{"peak_bytes", allocated_bytes},
+          {"steady_peak_bytes", steady_bytes > 0 ? steady_bytes : allocated_bytes},
+          {"mapped_peak_bytes", figures.mappedPeakBytes()},
+          {"used_peak_bytes", figures.usedPeakBytes()},
+          {"uncounted_bytes", figures.uncountedBytes()}};
+}
+
 nlohmann::json ofVerdict(const SessionGuard::Held& held, const BudgetVerdict& verdict) {
   return {{"smallest_budget_without_spilling_bytes", verdict.notices().withoutSpillBytes(held)},
           {"budget_violations", verdict.violations(held)},
@@ -88,9 +108,6 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
   const Program none;
   const Program& program = programs.main() != nullptr ? *programs.main() : none;
   const Program& largest = programs.largest() != nullptr ? *programs.largest() : none;
-  scheduler::ActivationShares shares = largest.shares;
-  shares.addRestOf(largest.activation_bytes);
-  const Bytes activation_bytes = shares.totalBytes();
   const auto step_time = steps.stepTime(held);
   const RankBudget& of_rank = run.budget.ofRank(held);
   const BudgetVerdict& verdict = run.budget.verdict();
@@ -107,19 +124,9 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
       {"budget_bytes", metrics::orNull(run.budget.bytes())},
       {"stages", of_rank.isOfStage() ? nlohmann::json(of_rank.stages()) : nlohmann::json()},
       {"base_bytes", steps.base_bytes},
-      {"activation_bytes", activation_bytes},
-      {"recomputable_bytes", shares.recomputable_bytes},
-      {"kept_bytes", shares.kept_bytes},
-      {"plain_peak_bytes", largest.plain_peak_bytes},
-      {"peak_bytes", figures.allocatedPeakBytes()},
-      {"steady_peak_bytes",
-       program.steady_peak_bytes > 0 ? program.steady_peak_bytes : figures.allocatedPeakBytes()},
-      {"mapped_peak_bytes", figures.mappedPeakBytes()},
       {"first_step_peak_bytes", steps.first_peak_bytes},
       {"predicted_peak_bytes", program.predicted_peak_bytes},
       {"others_bytes", trained.othersBytes()},
-      {"used_peak_bytes", figures.usedPeakBytes()},
-      {"uncounted_bytes", figures.uncountedBytes()},
       {"steps", steps.ended},
       {"step_seconds",
        {{"first", figures.firstSeconds()},
@@ -135,6 +142,8 @@ std::string reportText(const SessionGuard::Held& held, const ReportedRun& run) {
       {"communication", ofCommunication(ncclTotals())},
       {"job", ofJob(run.job.traffic())},
   };
+  report.update(ofActivations(largest));
+  report.update(ofPeaks(figures, program.steady_peak_bytes));
   report.update(ofVerdict(held, verdict));
   report.update(ofPlacement(trained.memory()));
   report.update(ofExecutor(run.budget.run().counters.totals()));
