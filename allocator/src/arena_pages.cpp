@@ -31,9 +31,9 @@ ArenaPages::ArenaPages(AddressSpace& space, BudgetTracker& tracker, PoolResource
       unmap_elsewhere_(std::move(unmap_elsewhere)),
       page_units_(static_cast<std::uint32_t>(space.pageBytes() / kUnitBytes)) {}
 
-void ArenaPages::raiseTop(Bytes height_units) noexcept {
+void ArenaPages::raiseTop(std::uint32_t height_units) noexcept {
   const auto top = static_cast<std::uint32_t>(
-      std::min<Bytes>(roundUp(height_units, page_units_), addresses_.units()));
+      std::min<std::int64_t>(roundUp(height_units, page_units_), addresses_.units()));
   if (top <= lane_.hold()->units.top()) return;
   const Paging paging(paging_);
   lane_.hold()->units.raiseTop(top);
@@ -155,7 +155,7 @@ UnitRanges ArenaPages::runsToUnmap(const Paging&, Bytes need_bytes) const {
   forEachFreeRun([&](const UnitRange& run) { runs.push_back(run); });
   for (std::size_t count = kFewestAhead; count <= kMostAhead; count *= 4) {
     UnitRanges later = without(runs, nextPlaces(count));
-    Bytes units = 0;
+    std::int64_t units = 0;
     for (const UnitRange& run : later) units += run.units;
     if (units * kUnitBytes < need_bytes) break;
     runs = std::move(later);
@@ -171,8 +171,9 @@ Bytes ArenaPages::claimFree(const Paging&, UnitRanges& runs, Bytes need_bytes) n
   std::size_t count = 0;
   for (UnitRange run : runs) {
     if (claimed_bytes >= need_bytes) break;
-    const Bytes wanted = roundUp((need_bytes - claimed_bytes - 1) / kUnitBytes + 1, page_units_);
-    run.units = static_cast<std::uint32_t>(std::min<Bytes>(run.units, wanted));
+    const std::int64_t wanted =
+        roundUp((need_bytes - claimed_bytes - 1) / kUnitBytes + 1, page_units_);
+    run.units = static_cast<std::uint32_t>(std::min<std::int64_t>(run.units, wanted));
     if (!lane_.hold()->units.claimFree(run)) continue;  // a block came meanwhile
     claimed_bytes += Bytes{run.units} * kUnitBytes;
     runs[count++] = run;
@@ -213,7 +214,7 @@ Bytes ArenaPages::unmapSome(const Paging& paging, Bytes need_bytes) noexcept {
 
 Bytes ArenaPages::freeBytes() const noexcept {
   if (page_units_ == 1) return lane_.hold()->units.freeUnits() * kUnitBytes;
-  Bytes units = 0;
+  std::int64_t units = 0;
   forEachFreeRun([&](const UnitRange& run) { units += run.units; });
   return units * kUnitBytes;
 }

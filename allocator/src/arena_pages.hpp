@@ -36,7 +36,7 @@ class ArenaPages {
              const Reservation& addresses, LockedLane& lane, UnmapElsewhere unmap_elsewhere);
 
   // A sequence so high may come. As far as there are addresses: what lies above goes upstream.
-  void raiseTop(Bytes height_units) noexcept;
+  void raiseTop(std::uint32_t height_units) noexcept;
 
   // Maps the pages that a place lacks, and takes a block there. kTaken: another block has come
   // meanwhile. kShort: there are no pages for it.

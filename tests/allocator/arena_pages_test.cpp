@@ -58,7 +58,7 @@ class HugeArenaPagesTest : public ArenaPagesTest {
 TEST_F(ArenaPagesTest, TheTopIsNoHigherThanTheAddresses) {
   pages_.raiseTop(10);
   EXPECT_EQ(lane_.hold()->units.top(), 10U);
-  pages_.raiseTop(Bytes{UINT32_MAX});
+  pages_.raiseTop(UINT32_MAX);
   EXPECT_EQ(lane_.hold()->units.top(), 128 * kMiB / kUnitBytes);
 }
 
