@@ -371,9 +371,9 @@ TEST_F(BudgetTest, FragmentsNeverRefuse) {
   freeAll(live);
 }
 
-// 3 + 3 MiB are free, of which the block of 12 can begin with the second; the 9 that it lacks
-// exceed the budget of 8 in any case. The other 3 go first: 1 MiB lives, and 12 are mapped for the
-// block.
+// Two extents of 3 MiB are free. The block of 12 can begin with the second one; the 9 that it lacks
+// exceed the budget of 8 in any case. The first extent goes before: 1 MiB lives, and 12 are mapped
+// for the block.
 TEST_F(BudgetTest, AnOverrunLetsInWhatLivesAndNoCache) {
   stack_.memory().setBudget(8 * kMiB);
   void* first = allocate(3 * kMiB);

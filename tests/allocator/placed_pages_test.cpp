@@ -45,8 +45,8 @@ TEST_F(PlacedPagesTest, ABudgetThatIsTooSmallForTheArenaStillServes) {
   stack_->deallocate(b);
 }
 
-// 300 units of budget, all of them mapped in the arena by a step. What comes without a plan, 250,
-// lies there as well, at its upper end: no page moves, and the next step takes its places again.
+// A step has mapped all 300 units of the budget in the arena. A block of 250 without a plan lies
+// there as well, at the upper end. No page moves, and the next step takes its places again.
 TEST_F(PlacedPagesTest, WhereTheBudgetIsShortTheArenaLendsItsFreePages) {
   stack_.limit(300 * kUnitBytes);
   const auto sequence = placed({{200, 0}, {100, 200}});
@@ -100,7 +100,7 @@ TEST_F(PlacedPagesTest, AStepBorrowsNothingOfItsOwnArena) {
   stack_->deallocate(next_batch);
 }
 
-// A place near the top of 1000 units, of which the budget holds a quarter.
+// A place near the top of 1000 units; the budget holds a quarter.
 TEST_F(PlacedPagesTest, APlaceHighUpNeedsPagesForItselfAlone) {
   stack_.limit(250 * kUnitBytes);
   begin(placed({{10, 990}, {20, 0}, {10, 500}}));
@@ -212,7 +212,7 @@ TEST_F(PlacedPagesTest, NothingIsMappedForAPlaceThatIsTaken) {
   freeAll({a, b});
 }
 
-// 300 units, of which a step on another stream has left 200 in its arena.
+// The budget is 300 units. A step on another stream has left 200 in its arena.
 TEST_F(PlacedPagesTest, TheFreePagesOfAnotherStreamsArenaMakeWay) {
   stack_.limit(300 * kUnitBytes);
   begin(placed({{200, 0}}), kOther);

@@ -33,12 +33,12 @@ std::unique_ptr<DeviceMemory> makeHostMemory(Bytes reserve_bytes = Bytes{1} << 3
                                         DeviceMemory::Options{.reserve_bytes = reserve_bytes});
 }
 
-// Runs the check in a forked child; true when it returned true there. A hanging child is ended by
-// alarm().
+// Runs the check in a forked child; true when it returned true there. alarm() ends a child that
+// hangs, after ten minutes: the longest check takes 25 s beside other work.
 bool holdsInChild(const std::function<bool()>& check) {
   const pid_t child = ::fork();
   if (child == 0) {
-    ::alarm(60);
+    ::alarm(600);
     ::_exit(check() ? 0 : 1);
   }
   int status = 0;

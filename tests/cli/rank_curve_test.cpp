@@ -63,12 +63,20 @@ class RankCurves : public ::testing::Test {
  protected:
   RankCurves() { ::setenv("EBBTIDE_SOCKET_DIR", folder_.path().c_str(), 1); }
   ~RankCurves() override { ::unsetenv("EBBTIDE_SOCKET_DIR"); }
+
+  // Its time-out is longer than any answer takes, on a busy machine too.
+  static RunningJob runningJob() {
+    JobInput input;
+    input.timeout_seconds = 60;
+    return RunningJob::find(input);
+  }
+
   Folder folder_;
 };
 
 TEST_F(RankCurves, OfEachRankThatRuns) {
   const Served served(folder_.path(), "job", "2");
-  RunningJob job = RunningJob::find({});
+  RunningJob job = runningJob();
   const auto answers = askCurves(job, 0s);
   ASSERT_EQ(answers.size(), 2U);
   EXPECT_EQ(exitCodeOf(answers), kFeasible);
@@ -89,7 +97,7 @@ TEST_F(RankCurves, WithoutOneSaysWhy) {
                          httpAnswer(R"({"state":"computing","why":"","points":[]})"));
   const WrongServer part(place + "2.sock",
                          httpAnswer(std::string(R"({"state":"computing",)") + kPoints + "}"));
-  RunningJob job = RunningJob::find({});
+  RunningJob job = runningJob();
   const auto answers = askCurves(job, 1ms);
   ASSERT_EQ(answers.size(), 3U);
   EXPECT_EQ(answers[0].problem, "no curve: not? now");

@@ -103,7 +103,7 @@ TEST(TopFrame, WhatOthersHoldCountsInTheBudget) {
   model.setRanks({other, status});
   model.press(letter('s'), 10);  // by memory
   EXPECT_EQ(model.rows().front().rank, 0);
-  status.margin_bytes = 12 * kGiB;  // the scale: 16 GiB, of which the budget is half, 9 cells
+  status.margin_bytes = 12 * kGiB;  // the scale: 16 GiB; the budget is half, 9 cells
   model.setRanks({status});
   lines = topFrame(model, {.columns = 80, .lines = 24}, false);
   EXPECT_NE(lines[3].text().find(" ##==-----!!!!!!!! "), std::string::npos) << lines[3].text();

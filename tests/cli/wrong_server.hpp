@@ -70,6 +70,8 @@ class WrongServer {
   WrongServer(const WrongServer&) = delete;
   WrongServer& operator=(const WrongServer&) = delete;
 
+  int answered() const { return answered_; }
+
  private:
   void serve() {
     for (std::size_t number = 0;; ++number) {
@@ -83,7 +85,10 @@ class WrongServer {
       }
       while (bytes.empty() && !over_ && ::recv(client, &byte, 1, 0) == 1) {
       }
-      if (!bytes.empty()) ::send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      if (!bytes.empty()) {
+        ++answered_;  // before: who has the answer may ask for the count at once
+        ::send(client, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      }
       ::close(client);
     }
   }
@@ -92,6 +97,7 @@ class WrongServer {
   std::vector<std::string> before_;
   int listening_;
   std::atomic<bool> over_ = false;
+  std::atomic<int> answered_ = 0;
   std::thread serving_;
 };
 

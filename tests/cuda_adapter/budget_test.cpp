@@ -41,7 +41,7 @@ TEST_F(CudaAllocatorTest, MappedPagesStayWithinTheBudget) {
   EXPECT_EQ(stats().num_alloc_retries, 1);
 }
 
-// 16 MiB of budget, of which others hold 6: 10 are left.
+// The budget is 16 MiB. Others hold 6: 10 are left.
 TEST_F(CudaAllocatorTest, WhatOthersHoldIsOfTheBudget) {
   make(16 * kMiB);
   gpu().others_bytes = 6 * kMiB;

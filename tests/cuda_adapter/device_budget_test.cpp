@@ -52,7 +52,7 @@ TEST_F(DeviceBudgetTest, WhatOthersHoldIsTheMarginWhereABudgetBounds) {
   EXPECT_EQ(marginBytes(), 64 * kMiB);
 }
 
-// 16 MiB of budget, of which 4 are debited and not mapped yet: with 12 of others they just fit.
+// The budget is 16 MiB. 4 are debited and not mapped yet; 12 of others just fit beside these.
 TEST_F(DeviceBudgetTest, PagesThatAreNotMappedYetAreNobodyElses) {
   budget_.setBudget(16 * kMiB);
   ASSERT_TRUE(memory_.budgetTracker().debit(4 * kMiB));

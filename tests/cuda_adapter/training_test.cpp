@@ -77,7 +77,7 @@ class OneBlock final : public allocator::Reclaimer {
   void* block_;
 };
 
-// Budget 16 MiB, of which others hold 2; 8 + 4 live, 4 asked for: 2 too many.
+// The budget is 16 MiB. Others hold 2, 8 + 4 live, 4 are asked for: 2 too many.
 TEST_F(TrainingTest, WhereTheBudgetIsShortValuesAreGivenUp) {
   make(16 * kMiB);
   gpu().others_bytes = 2 * kMiB;

@@ -17,6 +17,8 @@ COMMANDS_IN = ("bash", "console")  # languages of fences; in a console after "$ 
 OTHER_LANGUAGES = ("text", "json", "python", "cpp", "toml")
 FENCE = re.compile(r" *```(.*)")
 COMMENT = re.compile(r"\s+# .*")
+# Verbs that ask ranks. By default a rank has 5 s to answer: too few on a busy machine.
+ASKING = re.compile(r"\bebbtide (?:top|status|(?:plan|curve)(?= --rank))(?= |$)")
 TESTS = Path(__file__).parent
 
 
@@ -181,6 +183,7 @@ def run_block(commands: list[tuple[str, Run]], place: Place, port: int) -> None:
         for old, new in how.instead.items():
             assert old in command, f"{command}: has no {old}"
             command = command.replace(old, new.format(port=port))
+        command = ASKING.sub(r"\g<0> --timeout 120", command)
         script += [f"{{ {command}\n}} >out-{number} 2>&1"]  # in this shell: it may set variables
         script += [f"echo $? >status-{number}"]
     done = subprocess.run(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from processes import ROOT, environment, tiny
+from processes import ROOT, TIMEOUT_SECONDS, environment, tiny
 
 
 def succeeded(
@@ -60,7 +60,7 @@ class Environment:
     @staticmethod
     def make(folder: Path, *options: str) -> "Environment":
         """Options are those of venv."""
-        succeeded((sys.executable, "-m", "venv", *options, "."), folder, 120)
+        succeeded((sys.executable, "-m", "venv", *options, "."), folder, TIMEOUT_SECONDS)
         made = Environment(folder)
         made.link("torch")
         made.link("numpy")
@@ -106,7 +106,7 @@ class Environment:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=180,
+            timeout=TIMEOUT_SECONDS,
         )
         assert status in (None, done.returncode), done.stdout
         return done.stdout

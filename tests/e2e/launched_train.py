@@ -83,6 +83,8 @@ def work(rank: int, asked: argparse.Namespace) -> None:
         while not settled():
             train(parallel, 1, rank)
         train(parallel, 1, rank)
+    while asked.until and not asked.until.exists():
+        time.sleep(0.02)
     digest = hashlib.sha256(b"".join(p.detach().numpy().tobytes() for p in model.parameters()))
     if asked.out:
         with open(asked.out.replace("{rank}", str(rank)), "w") as file:
@@ -124,6 +126,7 @@ def main() -> None:
     parser.add_argument("--port", required=True)
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--settle", action="store_true", help="train on until all ranks know it")
+    parser.add_argument("--until", type=Path, help="ranks of a group wait for that file, then end")
     parser.add_argument("--out")
     asked = parser.parse_args()
     if asked.how == "lightning":

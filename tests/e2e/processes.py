@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,13 +27,14 @@ _given = itertools.count(os.getpid())
 STARTED_WITH = dict(os.environ)  # modules that tests import set variables
 PLANNER = os.environ.get("TEST_PLANNER", "greedy")  # auto in ./dev test --all, as users have it
 TIMEOUT_SECONDS = 480  # hung; no test is about time
+Watch = Callable[[str], object]
 
 
 @dataclass(frozen=True)
 class Program:
     command: tuple[str, ...]
     ranks: int = 1
-    preload: bool = False  # a C++ program: LD_PRELOAD loads the plugin
+    preload: bool = False  # a C++ program: LD_PRELOAD loads the plugin and settled.cpp
 
 
 @dataclass(frozen=True)
@@ -116,19 +118,27 @@ def environment(program: Program, variables: dict[str, str], folder: Path) -> di
         result["EBBTIDE_OFFLOAD"] = "never"
         result["EBBTIDE_PLANNER"] = PLANNER
         if program.preload:
-            result["LD_PRELOAD"] = str(LIBRARIES / "libebbtide.so")
+            loaded = (LIBRARIES / f"libebbtide{name}.so" for name in ("", "_settled"))
+            result["LD_PRELOAD"] = ":".join(map(str, loaded))
     return result | variables
 
 
-def run(program: Program, variables: dict[str, str], folder: Path, out: bool = True) -> Finished:
-    done = _run_once(program, variables, folder, out)
+def run(
+    program: Program,
+    variables: dict[str, str],
+    folder: Path,
+    out: bool = True,
+    watch: Watch | None = None,
+) -> Finished:
+    """`watch` gets each line of the output as it comes."""
+    done = _run_once(program, variables, folder, out, watch)
     # A Gloo thread that frees a collective's tensor while the interpreter ends aborts the process
     # (pytorch 179291): the training was over. Once more then, with torch alone as well as with us.
     aborted = "terminate called without an active exception" in done.output
     if program.ranks > 1 and aborted and len(done.results) == program.ranks:
         why = "run again: a rank was aborted after it had trained (pytorch 179291)"
         warnings.warn(why, stacklevel=2)
-        return _run_once(program, variables, folder, out)
+        return _run_once(program, variables, folder, out, watch)
     return done
 
 
@@ -162,14 +172,14 @@ def wait_for(process: subprocess.Popen, text: str) -> str:
 
 
 def _run_once(
-    program: Program, variables: dict[str, str], folder: Path, out: bool = True
+    program: Program, variables: dict[str, str], folder: Path, out: bool, watch: Watch | None
 ) -> Finished:
     folder.mkdir(parents=True, exist_ok=True)
     command = list(program.command)
     if out:
         name = "result-{rank}.json" if program.ranks > 1 or not program.preload else "result-0.json"
         command += ["--out", str(folder / name)]
-    status, output = _start(command, environment(program, variables, folder), folder)
+    status, output = _start(command, environment(program, variables, folder), folder, watch)
     results = _read(folder, "result", program.ranks)
     for result in results:
         result.pop("step_seconds", None)
@@ -200,7 +210,27 @@ def ended(process: subprocess.Popen) -> tuple[int, str]:
     return process.returncode, output
 
 
-def _start(command: list[str], environment: dict[str, str], folder: Path) -> tuple[int, str]:
+def watched(process: subprocess.Popen, watch: Watch) -> tuple[int, str]:
+    """As ended(); `watch` gets each line as it comes."""
+    output = ""
+    hung = threading.Timer(TIMEOUT_SECONDS, end, (process,))
+    hung.start()
+    try:
+        for line in process.stdout:
+            output += line
+            watch(line)
+        process.wait()
+    except BaseException:
+        end(process)
+        raise
+    finally:
+        hung.cancel()
+    return process.returncode, output
+
+
+def _start(
+    command: list[str], environment: dict[str, str], folder: Path, watch: Watch | None
+) -> tuple[int, str]:
     """Status, as subprocess tells it, and what it wrote to stdout and stderr."""
     with Popen(
         command,
@@ -212,7 +242,7 @@ def _start(command: list[str], environment: dict[str, str], folder: Path) -> tup
         text=True,
         errors="replace",
     ) as process:
-        return ended(process)
+        return ended(process) if watch is None else watched(process, watch)
 
 
 def _read(folder: Path, kind: str, ranks: int) -> list[dict]:

@@ -3,6 +3,7 @@ to that server."""
 
 import json
 import math
+import re
 import subprocess
 import tempfile
 import time
@@ -52,6 +53,13 @@ def eventually(ask: Callable[[], object], process: subprocess.Popen) -> object:
             pass  # it does not answer yet
         time.sleep(0.1)
     raise AssertionError("nothing came of it")
+
+
+def text_of_all(address: str) -> str:
+    """Empty unless all ranks have answered: the server leaves out one that is busy for a second."""
+    _, text = get(address, "/metrics")
+    answered = rf"^ebbtide_node_ranks_answered{{.*}} {RANKS}$"
+    return text if re.search(answered, text, re.MULTILINE) else ""
 
 
 @dataclass
@@ -188,7 +196,7 @@ def scraped_run(folder: Path) -> Iterator[ScrapedRun]:
         scraped = ScrapedRun(folder, base, server, training)
         planned = "count(ebbtide_plan_info)"
         eventually(lambda: server.query(f"{planned} == {RANKS}"), training)
-        scraped.text = get(target(base), "/metrics")[1]
+        scraped.text = eventually(lambda: text_of_all(target(base)), training)
         yield scraped
 
 

@@ -8,8 +8,12 @@ import signal
 import struct
 import termios
 import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pyte
+
+HUNG_SECONDS = 120  # then it hangs: a passing test waits for what is drawn
 
 
 class Terminal:
@@ -60,24 +64,37 @@ class Terminal:
         self._stream.feed(got)
         return bool(got)
 
-    def wait_for(self, text: str, seconds: float = 60) -> str:
+    def wait_for(self, text: str, seconds: float = HUNG_SECONDS) -> str:
         """The screen once the text is on it, and all that is drawn with it."""
-        end = time.monotonic() + seconds
-        while text not in self.text():
-            assert time.monotonic() < end, f"no {text!r} on:\n{self.text()}"
-            assert self._read(0.2) or text in self.text(), f"ended without {text!r}:\n{self.text()}"
+        self.wait_until(lambda screen: text in screen, repr(text), seconds)
         return self.settled()
 
-    def settled(self, quiet_seconds: float = 0.1) -> str:
-        """The screen once nothing has been drawn for so long; a second at most."""
-        end = time.monotonic() + 1
-        before = -1
-        while before != len(self.bytes) and time.monotonic() < end:
-            before = len(self.bytes)
-            self._read(quiet_seconds)
+    def wait_until(
+        self, shows: Callable[[str], bool], what: str, seconds: float = HUNG_SECONDS
+    ) -> str:
+        """The first screen that shows it: a frame may be read in parts."""
+        end = time.monotonic() + seconds
+        while not shows(screen := self.text()):
+            assert time.monotonic() < end, f"no {what} on:\n{screen}"
+            assert self._read(0.2) or shows(self.text()), f"ended without {what}:\n{screen}"
+        return screen
+
+    def settled(self) -> str:
+        """The screen once the program sleeps or has ended: its frame is complete."""
+        end = time.monotonic() + HUNG_SECONDS
+        while time.monotonic() < end:
+            waits, before = self._waits(), len(self.bytes)
+            self._read(0.02)
+            if waits and len(self.bytes) == before:
+                break
         return self.text()
 
-    def wait_for_end(self, seconds: float = 60) -> int:
+    def _waits(self) -> bool:
+        """Does the program sleep, or has it ended? While it draws it is runnable."""
+        stat = Path(f"/proc/{self._child}/stat").read_text()
+        return stat.rpartition(")")[2].split()[0] in ("S", "Z")
+
+    def wait_for_end(self, seconds: float = HUNG_SECONDS) -> int:
         end = time.monotonic() + seconds
         while self._read(0.2):
             assert time.monotonic() < end, f"did not end:\n{self.text()}"

@@ -42,13 +42,38 @@ BUDGETED = {
     "EBBTIDE_LOG": "debug",
     "LD_PRELOAD": str(LIBRARIES / "libebbtide_quick_planner.so"),
 }
-# Where no time-out is waited for, none may come on a busy machine.
-PATIENT = BUDGETED | {"QUICK_PLANNER_TIMES": "4"}
+# For tests that wait for no time-out: time is real, so none passes on a busy machine.
+PATIENT = BUDGETED | {"QUICK_PLANNER_TIMES": "1"}
+CAME_TO = "debug: (?:the job's plan of round 1 is used from|round 1 came to no plan:)"
+STORE_LEFT = "the job's store cannot be used any more"
 
 
 @pytest.fixture(scope="module")
 def plain(tmp_path_factory: pytest.TempPathFactory) -> Finished:
     return run(with_fault("none"), {}, tmp_path_factory.mktemp("plain")).succeeded()
+
+
+def run_until_over(
+    program: Program,
+    variables: dict[str, str],
+    folder: Path,
+    said: str = CAME_TO,
+    ranks: int | None = None,
+) -> Finished:
+    """The ranks wait in the fifth step until `ranks` ranks, or all, have said such a line."""
+    over = folder / "over"
+    heard: set[str] = set()
+
+    def watch(line: str) -> None:
+        if " (torch " in line:  # a rank's first line; a job that is run again has it, too
+            heard.clear()
+            over.unlink(missing_ok=True)
+        if line_of := re.match(rf"\[ebbtide rank (\d)\] {said}", line):
+            heard.add(line_of[1])
+        if len(heard) == (ranks or program.ranks):
+            over.touch()
+
+    return run(program, variables, folder, watch=watch)
 
 
 def trained(done: Finished, like: Finished) -> None:
@@ -131,7 +156,7 @@ def test_ranks_that_die_and_one_that_is_a_minute_late_do_not_keep_a_job_from_its
 def test_a_rank_without_the_plugin_costs_the_others_a_time_out(
     plain: Finished, tmp_path: Path
 ) -> None:
-    done = run(with_fault("without-plugin"), BUDGETED, tmp_path)
+    done = run_until_over(with_fault("without-plugin"), BUDGETED, tmp_path, ranks=1)
     assert [report["rank"] for report in done.reports] == [0]
     trained(done, plain)
     assert said_to_users(done, 0, "plan for the whole job") == [missing(1)]
@@ -142,7 +167,7 @@ def test_a_rank_without_the_plugin_costs_the_others_a_time_out(
 
 
 def test_ranks_with_other_versions_are_named(plain: Finished, tmp_path: Path) -> None:
-    done = run(with_fault("other-version"), PATIENT, tmp_path)
+    done = run_until_over(with_fault("other-version"), PATIENT, tmp_path)
     trained(done, plain)
     version, torch = (re.escape(done.reports[0][key]) for key in ("version", "torch_version"))
     assert version == re.escape(ebbtide.__version__)
@@ -166,7 +191,7 @@ import sys, time
 from torch.distributed import TCPStore
 store = TCPStore("127.0.0.1", int(sys.argv[1]), is_master=True, wait_for_workers=False)
 print("serving", flush=True)
-time.sleep(600)
+time.sleep(3600)
 """
 
 
@@ -185,12 +210,13 @@ def served_store() -> Iterator[dict[str, str]]:
 
 def test_ranks_whose_store_drops_train_on(plain: Finished, tmp_path: Path) -> None:
     with served_store() as server:
-        done = run(with_fault("store-killed"), PATIENT | server, tmp_path)
+        program = with_fault("store-killed")
+        done = run_until_over(program, PATIENT | server, tmp_path, STORE_LEFT)
     trained(done, plain)
     for rank in range(2):
         told = said_to_users(done, rank, "the job's store|plan for the whole job")
         assert len(told) == 1, done.output
-        assert told[0].startswith("the job's store cannot be used any more: ")
+        assert told[0].startswith(f"{STORE_LEFT}: ")
         assert told[0].endswith("; this rank trains on with its own plan")
 
 
@@ -201,14 +227,14 @@ def test_ranks_whose_store_stands_still_train_on_and_end(plain: Finished, tmp_pa
         done = run(with_fault("store-stopped"), BUDGETED | server, tmp_path)
     trained(done, plain)
     for rank in range(2):
-        told = rf"rank {rank}\] .*the job's store cannot be used any more: it did not answer in"
+        told = rf"rank {rank}\] .*{STORE_LEFT}: it did not answer in"
         assert done.said(told), done.output
 
 
 def test_four_ranks_exchange_little(tmp_path: Path) -> None:
     # Two layers each, and three on the last, as of two ranks; but up to four microbatches at once.
     variables = PATIENT | {"EBBTIDE_BUDGET": "10MiB"}
-    done = run(with_fault("over", ranks=4, layers=8), variables, tmp_path).succeeded()
+    done = run_until_over(with_fault("over", ranks=4, layers=8), variables, tmp_path).succeeded()
     assert done.reports[0]["recomputed_ops"] > 0
     agreed(done, 1)
     exchanged_little(done)

@@ -6,8 +6,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,17 @@ pytestmark = pytest.mark.quick
 EBBTIDE = LIBRARIES.parent / "bin" / "ebbtide"
 SERVE = LIBRARIES.parent / "tests" / "metrics" / "metrics_serve"
 GIB = 1024**3
+ASKING = ("status", "top", "budget", "replan", "pause", "resume", "trace", "snapshot")
+OF_FILES_TOO = ("plan", "curve")
+
+
+def patient(verb: str, *more: str) -> list[str]:
+    """Adds a time-out for ranks, unless the command has one: 5 s are few on a busy machine."""
+    of_file = verb in OF_FILES_TOO and more[:1] and not more[0].startswith("-")
+    if verb not in (*ASKING, *OF_FILES_TOO) or of_file or "--timeout" in more:
+        return [verb, *more]
+    computed = ["--wait", "300"] if verb == "curve" else []
+    return [verb, "--timeout", "120", *computed, *more]
 
 
 @dataclass
@@ -43,16 +55,16 @@ class Runs:
 
     def ebbtide(self, *arguments: str) -> subprocess.CompletedProcess:
         return subprocess.run(
-            [EBBTIDE, *arguments],
+            [EBBTIDE, *patient(*arguments)],
             env=self.variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=400,
+            timeout=600,
         )
 
     def terminal(self, *arguments: str, columns: int = 80, lines: int = 24) -> Terminal:
-        return Terminal([str(EBBTIDE), *arguments], self.variables, columns, lines)
+        return Terminal([str(EBBTIDE), *patient(*arguments)], self.variables, columns, lines)
 
     def status(self) -> list[dict]:
         return json.loads(self.ebbtide("status", "--json").stdout)["ranks"]
@@ -73,6 +85,38 @@ def leave_dead_socket(path: Path) -> None:
     path.parent.mkdir(mode=0o700, exist_ok=True)
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
+
+
+@contextmanager
+def silent_rank(path: Path) -> Iterator[None]:
+    """It hangs up on the first question, and never answers the others."""
+    questions: list[socket.socket] = []
+
+    def listen() -> None:
+        while True:
+            try:
+                asked, _ = listening.accept()
+            except OSError:  # the end
+                return
+            if not asked.recv(1):  # a client looked whether it listens
+                asked.close()
+                continue
+            questions.append(asked)
+            if len(questions) == 1:
+                asked.close()
+
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(path))
+        listening.listen(100)
+        thread = threading.Thread(target=listen)
+        thread.start()
+        try:
+            yield
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for question in questions:
+                question.close()
 
 
 # --- status and changes ---------------------------------------------------------------------------
@@ -155,13 +199,14 @@ def test_the_json_of_one_job_is_at_the_top_too(runs: Runs) -> None:
 
 
 def test_a_hung_rank_holds_up_no_other_job(runs: Runs) -> None:
-    """Of each of two jobs a rank never answers: with one after the other the limit came twice."""
+    """One rank of each of two jobs never answers. Both jobs are asked at once. The limit leaves the
+    other ranks time on a busy machine."""
     runs.serve("one", 2, "--hung-rank", "1")
     runs.serve("two", 3, "--hung-rank", "2")
     runs.serve("well", 1)
-    done = runs.ebbtide("status", "--timeout", "5")
+    done = runs.ebbtide("status", "--timeout", "15")
     assert done.returncode == 4
-    assert done.stdout.count("no answer within 5 s") == 2
+    assert done.stdout.count("no answer within 15 s") == 2
     # Rank 0 of each job, and rank 1 of the second one.
     assert done.stdout.count("  training ") == 4
 
@@ -273,25 +318,39 @@ def test_a_node_that_is_down_keeps_nothing_from_the_others(runs: Runs) -> None:
 
 def test_a_rank_that_hangs_is_said_and_the_others_are_shown(runs: Runs) -> None:
     runs.serve("job", 3, "--hung-rank", "1")
-    done = runs.ebbtide("status", "--timeout", "5")
+    done = runs.ebbtide("status", "--timeout", "15")
     assert done.returncode == 4
-    assert "no answer within 5 s" in done.stdout.splitlines()[2]
+    assert "no answer within 15 s" in done.stdout.splitlines()[2]
     assert len(done.stdout.splitlines()) == 4
 
 
 # --- top ------------------------------------------------------------------------------------------
 
 
+def ranks_on(screen: str) -> list[str]:
+    """The ranks of the rows of `top` with one job."""
+    rows = (line.split() for line in screen.splitlines()[3:-3])
+    return [row[0] for row in rows if row]
+
+
 def test_top_draws_sorts_and_changes_a_budget(runs: Runs) -> None:
     runs.serve("job", 5)
     with runs.terminal("top", "--interval", "0.2") as top:
-        shown = top.wait_for("5 ranks")
-        rows = [line.split()[0] for line in shown.splitlines()[3:8]]
-        assert rows == ["0", "1", "2", "3", "4"]
-        assert "█" in shown and "▁" in shown
+        in_order = ["0", "1", "2", "3", "4"]
+        top.wait_until(
+            lambda screen: (
+                "5 ranks" in screen
+                and ranks_on(screen) == in_order
+                and "█" in screen
+                and "▁" in screen
+            ),
+            "five ranks",
+        )
         top.press("ss")  # by step time: rank 3 is the slow one
-        shown = top.wait_for("s sort: step time")
-        assert shown.splitlines()[3].split()[0] == "3"
+        top.wait_until(
+            lambda screen: "s sort: step time" in screen and ranks_on(screen)[:1] == ["3"],
+            "rank 3 above all",
+        )
         top.press("sss")
         top.wait_for("s sort: rank")
         top.press("\x1bOB\x1bOA")  # down and up: rank 0
@@ -320,8 +379,10 @@ def test_top_follows_the_size_of_its_terminal(runs: Runs) -> None:
         top.resize(150, 40)
         top.wait_for("   33 ")
         top.resize(10, 3)
-        top.wait_for("   18 paus")  # the selected rank
-        assert "q quit" in top.text().splitlines()[2]
+        top.wait_until(  # the selected rank
+            lambda screen: "   18 paus" in screen and "q quit" in screen.splitlines()[2],
+            "rank 18 and what keys are for",
+        )
         top.resize(80, 24)
         top.wait_for("64 ranks")
         top.press("q")
@@ -331,10 +392,19 @@ def test_top_follows_the_size_of_its_terminal(runs: Runs) -> None:
 def test_top_has_a_section_for_each_job(runs: Runs) -> None:
     runs.serve("one", 1)
     with runs.terminal("top", "--interval", "0.1") as top:
-        assert "job one  1 rank" in top.wait_for("1 rank, ").splitlines()[0]
+        top.wait_until(lambda screen: "job one  1 rank, " in screen.splitlines()[0], "job one")
         runs.serve("two", 1)  # it comes while one looks
-        lines = top.wait_for("2 jobs  2 ranks").splitlines()
-        assert lines[3].startswith("job one  1 rank, ") and lines[5].startswith("job two  1 rank, ")
+        sections = {
+            0: "ebbtide top  2 jobs  2 ranks",
+            3: "job one  1 rank, ",
+            5: "job two  1 rank, ",
+        }
+        top.wait_until(
+            lambda screen: all(
+                screen.splitlines()[number].startswith(line) for number, line in sections.items()
+            ),
+            "a section for each job",
+        )
         top.press("j")
         top.wait_for("rank 0 of two")
         top.press("b12GiB\r")
@@ -360,15 +430,14 @@ def test_top_shows_ranks_that_die(runs: Runs) -> None:
 
 
 def test_a_rank_that_hangs_does_not_hold_up_the_figures_of_top(runs: Runs) -> None:
-    runs.serve("job", 3, "--hung-rank", "1")
-    with runs.terminal("top", "--interval", "0.1", "--timeout", "20") as top:
-        top.wait_for("1 without an answer", seconds=240)
-        runs.ebbtide("budget", "0", "13GiB")
-        top.wait_for("/ 13.00 GiB")  # and has just asked
-        start = time.monotonic()
-        runs.ebbtide("budget", "0", "12GiB")
-        top.wait_for("/ 12.00 GiB")
-        assert time.monotonic() - start < 15  # 20 where each answer is waited for
+    """The figures would stand still for 900 s if `top` waited for each of its answers."""
+    runs.serve("job", 1)
+    silent = silent_rank(Path(runs.folder, "job", "rank-1.sock"))
+    with silent, runs.terminal("top", "--interval", "0.1", "--timeout", "900") as top:
+        top.wait_for("1 without an answer")
+        for budget in ("13", "12"):
+            runs.ebbtide("budget", "0", f"{budget}GiB")
+            top.wait_for(f"/ {budget}.00 GiB")
         top.press("q")
         assert top.wait_for_end() == 0
 

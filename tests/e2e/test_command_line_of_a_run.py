@@ -151,7 +151,7 @@ def test_the_plan_and_the_curve_of_a_real_run(trained: Trained) -> None:
         assert told["job_id"] == "real" and len(told["ranks"]) == 1
         return told["ranks"][0]
 
-    while plan()["plan"]["active_from_step"] is None:
+    while (found := plan()["plan"]) is None or found["active_from_step"] is None:
         assert trained.process.poll() is None
     while True:  # it may be planned anew in between
         before, done, after = plan(), runs.ebbtide("plan", "--rank", "0"), plan()

@@ -63,7 +63,7 @@ FAILURES = {
 @pytest.mark.parametrize("schedule", ["eager", "lazy"])
 @pytest.mark.parametrize("rule", FAILURES)
 def test_a_failure_is_an_error_and_no_hang(rule: str, schedule: str) -> None:
-    variables = {"EMULATED_GPU_SCHEDULE": schedule, "EMULATED_GPU_NCCL_SECONDS": "1"}
+    variables = {"EMULATED_GPU_SCHEDULE": schedule}
     status, output = emulated_gpu.start((PYTHON, RULES, rule), variables)
     assert status == 0, output
     assert FAILURES[rule] in output

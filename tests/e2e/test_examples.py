@@ -27,7 +27,7 @@ FSDP = settled(
     *"--layers 4 --width 128 --heads 4 --length 128 --batch 6 --steps 8".split(),
     ranks=2,
 )
-# In C++ nothing waits for the planner, and auto searches for seconds.
+# C++ programs do not wait for the search for a better plan, which takes seconds with auto.
 CPP_STEPS = "32" if PLANNER == "auto" else "20"
 CPP = Program(
     (

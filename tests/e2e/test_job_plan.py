@@ -11,6 +11,8 @@ from processes import ROOT, Finished, Program, run, script, settled
 EXAMPLE = str(ROOT / "examples" / "train_pipeline.py")
 SIZE = "--layers 4 --width 128 --heads 4 --length 128 --batch 4 --steps 60".split()
 PIPELINE = settled(EXAMPLE, *SIZE, ranks=2)
+# The same. Under a budget each rank also waits until the first round has an outcome.
+AGREEING = script("tests/e2e/agreed.py", "1", EXAMPLE, *SIZE, ranks=2)
 USED = r"\[ebbtide rank (\d)\] debug: the job's plan of round 1 is used from step (\d+) on"
 OWN = r"\[ebbtide rank (\d)\] debug: round 1 came to no plan: the ranks' own plans make"
 
@@ -30,7 +32,7 @@ def train(program: Program, budget: str, folder: Path) -> Finished:
     os.cpu_count() < 2, reason="on one processor nothing is hidden: ranks keep their own plans"
 )
 def test_all_ranks_switch_at_one_step_or_none_does(baseline: Baseline, tmp_path: Path) -> None:
-    done = train(PIPELINE, by_rank(baseline.rank_budgets(0.5)), tmp_path)
+    done = train(AGREEING, by_rank(baseline.rank_budgets(0.5)), tmp_path)
     # Which plan is quicker is measured: on a busy machine it may be the ranks' own. That all switch
     # is the nightly test's below, whose plan for the job is far quicker.
     used, own = re.findall(USED, done.output), re.findall(OWN, done.output)
@@ -56,7 +58,7 @@ def test_a_schedule_of_the_jobs_is_the_one_that_runs(baseline: Baseline, tmp_pat
         "EBBTIDE_PLANNER": "chen",
         "EBBTIDE_LOG": "debug",
     }
-    done = run(PIPELINE, variables, tmp_path).succeeded()
+    done = run(AGREEING, variables, tmp_path).succeeded()
     used = re.findall(USED, done.output)
     assert sorted(rank for rank, _ in used) == ["0", "1"], done.output
     assert len({step for _, step in used}) == 1

@@ -16,10 +16,15 @@ from test_prove import EBBTIDE
 from warm_interpreter import heed_interrupts
 
 VERBS = {"prove": "fit", "fit": "prove"}  # each with the one that starts next
-# A child in a session of its own, as torchrun's ranks are, and one that heeds no SIGTERM.
-STARTS = (
-    "setsid sleep 1000 & (trap '' TERM; exec sleep 1000) & sleep 0.2; touch begun; exec sleep 1000"
-)
+# Two children: one in a session of its own, as torchrun's ranks are, and one that ignores SIGTERM.
+# The command has begun once both are set up.
+STARTS = """
+setsid sh -c 'touch away; exec sleep 1000' &
+(trap '' TERM; touch deaf; exec sleep 1000) &
+until [ -e away ] && [ -e deaf ]; do sleep 0.05; done
+touch begun
+exec sleep 1000
+"""
 
 
 def start(verb: str, folder: Path, command: Sequence[str]) -> subprocess.Popen:

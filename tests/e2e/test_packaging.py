@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from conftest import Baseline
 from fresh_environment import Environment, need_index, need_package, succeeded
-from processes import ROOT, environment, tiny
+from processes import ROOT, TIMEOUT_SECONDS, environment, tiny
 
 ELF = b"\x7fELF"
 # Of every Linux, and what torch's own libraries need of it.
@@ -114,7 +114,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environm
     made = Environment.make(tmp_path_factory.mktemp("environment"), "--without-pip")
     # Dependencies included: the torch that is there is the one that the wheel wants.
     pip = (sys.executable, "-m", "pip", "--python", str(made.folder / "bin" / "python"), "install")
-    succeeded((*pip, "--no-index", str(wheel)), made.folder, 60)
+    succeeded((*pip, "--no-index", str(wheel)), made.folder, TIMEOUT_SECONDS)
     return made
 
 
@@ -264,7 +264,8 @@ def test_auditwheel_names_the_documented_platform(wheel: Path) -> None:
     if not of_debian_12():
         pytest.skip("the figures are of a wheel from Debian 12")
     need_package("auditwheel")
-    told = succeeded((sys.executable, "-m", "auditwheel", "show", str(wheel)), ROOT, 120)
+    show = (sys.executable, "-m", "auditwheel", "show", str(wheel))
+    told = succeeded(show, ROOT, TIMEOUT_SECONDS)
     (platform_tag,) = re.findall(r'constrains the platform tag to "(\w+)"', " ".join(told.split()))
     assert platform_tag == f"{documented_needs(1)['platform']}_{platform.machine()}"
 

@@ -3,12 +3,14 @@
 import json
 import random
 import re
+import signal
+from contextlib import closing
 from socket import gethostname
 from typing import Any
 
 import pytest
-from browser import Page
-from page_serving import LIVE, Serve, Server, opened, shown, without_node
+from browser import Browser, Page
+from page_serving import LIVE, Serve, Server, most_rereads, opened, shown, without_node
 from processes import ROOT, free_port
 
 pytestmark = pytest.mark.quick
@@ -40,9 +42,10 @@ def test_first_paint_has_every_part(page: Page, serve: Serve) -> None:
         "Plan",
         "Pipeline",
     ]
-    # Nothing but its own server, and each thing once before the second look at the node.
+    # The page asks its own server alone. It reads plan and curve less often than the node.
     assert all(url.startswith((server.address, "data:")) for url in page.requests)
-    assert page.asked("/v1/plan") == page.asked("/v1/curve") == 1
+    assert 0 <= page.asked("/v1/plan") - 1 <= most_rereads(page)
+    assert page.asked("/v1/plan") == page.asked("/v1/curve")
     assert page.console == []
 
 
@@ -294,7 +297,8 @@ def test_what_needs_a_look_is_in_words(page: Page, serve: Serve) -> None:
 def test_a_rank_that_does_not_answer(page: Page, serve: Serve) -> None:
     opened(page, serve(3, "--hung-rank", "1"), "#rank=1")
     assert "no answer" in shown(page, "trouble")
-    assert shown(page, "count").endswith("1 no answer")
+    # The server waits a second for its ranks: on a busy machine another one may be late, too.
+    page.wait("byId('count').innerText.endsWith(' · 1 no answer')")
     assert shown(page, "memory-plot").startswith("Not available")
     # What is known to fail is not asked for.
     assert page.asked("/v1/plan") == 0
@@ -391,7 +395,7 @@ def test_answers_of_any_shape_are_drawn(page: Page, serve: Serve) -> None:
 
 def test_server_goes_and_comes_back(page: Page, serve: Serve) -> None:
     port = free_port()
-    server = serve(4, port=port)
+    server = serve(4, "--step-seconds", "1e9", port=port)  # no figure changes meanwhile
     opened(page, server, "#rank=3")
     assert page.console == []
     budget = shown(page, "kpis")
@@ -403,7 +407,7 @@ def test_server_goes_and_comes_back(page: Page, serve: Serve) -> None:
     assert shown(page, "state") == "no answer"
     # 1, 2 and 4 s apart: the requests become rare, so does what the browser itself notes of each.
     page.wait("state.misses >= 3 && polling.next - performance.now() > 2000")
-    lost = len(page.console)
+    lost = page.noted(1)
     # No page can keep a browser from noting a request that found nobody. Nothing else is noted.
     assert all(entry["source"] == "network" for entry in page.console), page.console
     assert 0 < lost <= 12
@@ -416,6 +420,18 @@ def test_server_goes_and_comes_back(page: Page, serve: Serve) -> None:
     assert all(entry["source"] == "network" for entry in page.console), page.console
 
 
+def test_a_request_that_is_not_answered_is_given_up(browser: Browser, serve: Serve) -> None:
+    """After 8 s. The pages of other tests wait on (browser.PATIENT)."""
+    server = serve(1)
+    with closing(browser.page(patient=False)) as page:
+        opened(page, server)
+        server.process.send_signal(signal.SIGSTOP)  # its connections stay, and nobody answers
+        away = "byId('link').dataset.state === 'away'"
+        page.wait(f"{away} && byId('state').innerText === 'no answer'")
+        server.process.send_signal(signal.SIGCONT)
+        page.wait(LIVE)
+
+
 @pytest.mark.parametrize("status", [404, 501, 503])
 def test_endpoints_that_are_not_there(page: Page, serve: Serve, status: int) -> None:
     server = serve(2)
@@ -425,19 +441,25 @@ def test_endpoints_that_are_not_there(page: Page, serve: Serve, status: int) -> 
     for place in ("memory-plot", "curve-plot", "ops"):
         assert shown(page, place) == "Not available: not built in <b>yet</b>"
     assert page.evaluate("document.getElementById('proposal').disabled")
+
+    def asked(times: int) -> bool:
+        """Plan and curve were asked so often, and again every 10 s unless the build lacks them."""
+        more = page.asked("/v1/plan") - times
+        assert page.asked("/v1/curve") == page.asked("/v1/plan")
+        return 0 <= more <= (0 if status == 501 else most_rereads(page))
+
     before = page.evaluate("state.answered")
     page.wait(f"state.answered > {before} + 2500")
-    # One is enough, while the node is asked on.
-    assert page.asked("/v1/plan") == 1
+    assert asked(1)  # once is enough, while the node is asked on
     page.evaluate("list.focus()")
     page.press("ArrowDown")
     page.wait("state.plan?.state === 'missing'")
     # What the build has not got is not asked of another rank; what one rank has not got is.
-    times = 1 if status == 501 else 2
-    assert page.asked("/v1/plan") == page.asked("/v1/curve") == times
+    assert asked(1 if status == 501 else 2)
     assert shown(page, "memory-plot").startswith("Not available: ")
     # The browser notes each of these answers itself.
-    assert page.noted(2 * times) == 2 * times
+    lines = 2 * page.asked("/v1/plan")
+    assert lines <= page.noted(lines) <= 2 * page.asked("/v1/plan")
     assert {entry["source"] for entry in page.console} <= {"network"}
 
 

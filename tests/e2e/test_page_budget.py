@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from browser import Page
 from page_serving import Serve, opened, shown, without_node
-from processes import LIBRARIES
+from processes import LIBRARIES, TIMEOUT_SECONDS
 
 pytestmark = pytest.mark.quick
 
@@ -118,7 +118,9 @@ def test_the_command_turns_one_of_two_jobs(page: Page, serve: Serve, tmp_path: P
 
     def run(words: list[str]) -> int:
         variables = os.environ | {"EBBTIDE_SOCKET_DIR": str(folder)}
-        done = subprocess.run([PROGRAM, *words], env=variables, capture_output=True, timeout=60)
+        done = subprocess.run(
+            [PROGRAM, *words], env=variables, capture_output=True, timeout=TIMEOUT_SECONDS
+        )
         return done.returncode
 
     words = shlex.split(command)[1:]
@@ -231,6 +233,7 @@ def test_mapped_bytes_are_drawn_where_they_were_recorded(page: Page, serve: Serv
     plan = server.json("/v1/plan?rank=0")
     line = {"seconds": [0, 1, 2], "live_bytes": [4 * GIB, 9 * GIB, 4 * GIB]}
     opened(page, server)
+    without_node(page)
     page.evaluate("document.querySelector('#memory-table summary').click()")
     lines = "[...document.querySelectorAll('#memory-lines li')].map((one) => one.innerText)"
     rows = (

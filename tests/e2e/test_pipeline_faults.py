@@ -86,7 +86,9 @@ def test_a_stage_that_cannot_fit_is_named_with_what_it_needs(
     roomy = baseline.budget(0)
     tight = baseline.measured.reports[1]["base_bytes"]
     budgets = {"EBBTIDE_BUDGET": by_rank([roomy, tight])}
-    done = run(PIPELINE, budgets, tmp_path / "tight")
+    # In each step it waits 5 s for advice, at most. Advice comes before so many steps have ended.
+    longer = settled(EXAMPLE, *SIZE, "--steps", "40", ranks=2)
+    done = run(longer, budgets, tmp_path / "tight")
     assert done.status != 0
     stated = re.search(
         r"too small for this program[\s\S]*?Smallest budget: EBBTIDE_BUDGET=(\w+)", done.output

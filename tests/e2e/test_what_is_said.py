@@ -156,6 +156,9 @@ weights = [(torch.randn(256, 256) / 11).requires_grad_() for _ in range(16)]
 optimizer = torch.optim.SGD(weights, 1e-2)
 def train():
     for _ in range(40):
+        for _ in range(2):  # passes of the other thread, while it is not refused its memory
+            begun.clear()
+            begun.wait(5)
         y = torch.randn(1024, 256)
         for weight in weights:
             y = torch.nn.functional.gelu(y @ weight)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from fresh_environment import need_index, need_package, required_backend
-from processes import ROOT
+from processes import ROOT, TIMEOUT_SECONDS
 
 BACKEND = ROOT / "plugin" / "wheel"
 FIND = "from environment_torch import find_torch; print(find_torch().folder)"
@@ -100,7 +100,7 @@ def said_in_the_checkout(command: tuple[str, ...], variables: dict[str, str]) ->
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=180,
+        timeout=TIMEOUT_SECONDS,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

@@ -16,7 +16,7 @@ namespace emulated_gpu {
 
 struct Task;
 
-// What of the device work takes its time on.
+// The part of the device that a task keeps busy.
 enum class Engine { kNone, kCompute, kToDevice, kToHost, kCommunication };
 
 inline constexpr Nanoseconds kLaunch = 4000;  // not timed

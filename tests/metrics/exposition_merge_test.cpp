@@ -72,8 +72,8 @@ TEST(ExpositionMerge, WhatIsNoSampleIsLeftOut) {
             "b 1\n");
 }
 
-// Random texts of few names, whole and with bytes changed: of well-formed ones no series is lost or
-// added, of all of them each family's lines stand together and nothing else comes out.
+// Random texts of few names, whole and with bytes changed. Well-formed texts lose and gain no
+// series. From all texts each family's lines come out together, and nothing else does.
 TEST(ExpositionMerge, KeepsEverySeriesAndEveryFamilyTogether) {
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {

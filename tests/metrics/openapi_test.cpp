@@ -62,7 +62,7 @@ TEST_F(OpenApiTest, ItsReferencesAreResolved) {
   EXPECT_EQ(used, defined);
 }
 
-// Every change needs the token, says so, and has the answers of a request without it.
+// Every change needs the token, names it, and has the answers of a request without it.
 TEST_F(OpenApiTest, EveryChangeNeedsTheToken) {
   const json description = fetched("/openapi.json");
   for (const auto& [path, methods] : description["paths"].items()) {

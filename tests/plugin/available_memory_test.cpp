@@ -65,7 +65,8 @@ TEST_F(AvailableMemory, OnlyPagesThatWereWrittenAreInMemory) {
   ::munmap(mapped, 64 * page);
 }
 
-// 5 MiB, of which 4 are used, 2 of them cached files: 5 - 2 = 3. Above it 20 are left.
+// The group may have 5 MiB. It uses 4, with 2 of cached files in the 4: 5 - (4 - 2) = 3. The group
+// above has 20 left.
 TEST_F(AvailableMemory, AGroupHasALimit) {
   write("proc/self/cgroup", "0::/all/job\n");
   write("sys/fs/cgroup/all/memory.max", "20971520\n");

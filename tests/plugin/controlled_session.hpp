@@ -39,8 +39,8 @@ class ControlledSession : public testing::Test {
               ("ebbtide-" + std::to_string(::getpid()) + "-" +
                testing::UnitTest::GetInstance()->current_test_info()->name());
     config_.log_level = "off";
-    // Searches end by work and not by time, so that plans are the same on any machine: as much as
-    // one of them simulates in a tenth of a second.
+    // Searches end by work and not by time, so plans are the same on any machine. The work is what
+    // a search simulates in a tenth of a second.
     config_.planner = "greedy";
     config_.planning_work = 1'000'000;
     config_.planning_time = std::chrono::hours(24);
@@ -127,14 +127,25 @@ class ControlledSession : public testing::Test {
         });
     return answered;
   }
-  // The curve when it is whole; `between` is done before each look.
+  // Looks until it holds. False: it did not within ten minutes.
+  static bool comesTrue(const std::function<bool()>& holds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
+    while (!holds()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return true;
+  }
+  // The curve when it is whole; `between` is done before each look but the first.
   json wholeCurve(const std::function<void()>& between) {
     json curve = get("/v1/curve").body;
-    for (int i = 0; i < 12'000 && curve["state"] == "computing"; ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const bool whole = comesTrue([&] {
+      if (curve["state"] != "computing") return true;
       between();
       curve = get("/v1/curve").body;
-    }
+      return false;
+    });
+    EXPECT_TRUE(whole);
     return curve;
   }
   Answered get(const std::string& path) { return ask("GET", path).get(); }

@@ -5,9 +5,11 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <exception>
 #include <functional>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -30,21 +32,26 @@ class HeldSearch : public scheduler::Planner {
   scheduler::PlannerInfo info() const override { return {"held", "this test", "none"}; }
   PlanResult plan(const Graph& graph, Bytes budget_bytes,
                   const PlannerOptions& options) const override {
-    Finds finds;
+    Asked asked{graph, budget_bytes};
+    std::optional<Found> found;
     {
       std::unique_lock lock(mutex_);
       const int search = ++begun_;
+      asked_.emplace(search, std::move(asked));
       changed_.notify_all();
       // Who cancels wakes nobody.
-      while (!let_go_.contains(search) && !*options.cancelled)
+      while (!found_.contains(search) && !*options.cancelled)
         changed_.wait_for(lock, std::chrono::milliseconds(1));
       if (*options.cancelled) {
         ++cut_;
         changed_.notify_all();
       }
-      if (let_go_.contains(search)) finds = let_go_[search];
+      asked_.erase(search);
+      if (found_.contains(search)) found = found_[search];
     }
-    return finds ? finds(graph, budget_bytes) : everything(graph, budget_bytes);
+    if (!found) return everything(graph, budget_bytes);
+    if (found->error) std::rethrow_exception(found->error);
+    return found->result;
   }
 
   void awaitBegun(int searches) {
@@ -60,13 +67,26 @@ class HeldSearch : public scheduler::Planner {
   }
   // All that have begun.
   void letGo(const Finds& finds) {
-    const std::scoped_lock lock(mutex_);
-    for (int search = 1; search <= begun_; ++search) let_go_.try_emplace(search, finds);
-    changed_.notify_all();
+    for (int search = begun(); search > 0; --search) letGo(search, finds);
   }
-  void letGo(int search, Finds finds) {  // this one alone
+  // This search alone. The caller's thread computes the plan: the search's own thread may have the
+  // lowest priority, and hardly run beside busy ones.
+  void letGo(int search, const Finds& finds) {
+    Asked asked;
+    {
+      const std::scoped_lock lock(mutex_);
+      const auto open = asked_.find(search);
+      if (open == asked_.end() || found_.contains(search)) return;
+      asked = open->second;
+    }
+    Found found;
+    try {
+      found.result = finds(asked.graph, asked.budget_bytes);
+    } catch (...) {
+      found.error = std::current_exception();
+    }
     const std::scoped_lock lock(mutex_);
-    let_go_.try_emplace(search, std::move(finds));
+    found_.try_emplace(search, std::move(found));
     changed_.notify_all();
   }
   int begun() const {
@@ -88,10 +108,21 @@ class HeldSearch : public scheduler::Planner {
   }
 
  private:
+  struct Asked {
+    Graph graph;
+    Bytes budget_bytes = 0;
+  };
+  struct Found {
+    PlanResult result;
+    std::exception_ptr error;
+  };
+
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   mutable int begun_ = 0, cut_ = 0;
-  mutable std::map<int, Finds> let_go_;  // by the number of the search
+  // By the number of the search.
+  mutable std::map<int, Asked> asked_;  // those under way
+  mutable std::map<int, Found> found_;
 };
 
 // By the slowest single-pass schedule that fits.

@@ -40,6 +40,11 @@ class HostOutageTest : public test::JudgedRunTest {
                const allocator::Statistics& memory = {}, bool planning = false) {
     host_.endStep(held, {summary, begun_, memory, planning});
   }
+  static allocator::Statistics overBudget() {
+    allocator::Statistics memory;
+    memory.budget_violations = 1;
+    return memory;
+  }
   bool mayGoOver() const { return trained_.memory().overrunLimitBytes() > 0; }
 
   const allocator::Statistics begun_;
@@ -96,9 +101,7 @@ TEST_F(HostOutageTest, APlanThatWentOverHasNotHeld) {
   const Held held = guard_.hold();
   const auto plan = planOf(1, 0);
   host_.begin();
-  allocator::Statistics memory;
-  memory.budget_violations = 1;
-  endStep(held, followed(plan), memory);
+  endStep(held, followed(plan), overBudget());
   host_.allowOverrunFor(held, plan.get());
   EXPECT_TRUE(mayGoOver());
 }
@@ -119,12 +122,10 @@ TEST_F(HostOutageTest, StepsThatGoOverAreCountedOverTheWholeOutage) {
   const Held held = guard_.hold();
   const auto plan = planOf(1, 0);
   host_.begin();
-  allocator::Statistics over;
-  over.budget_violations = 1;
   for (int i = 0; i < SpillOutage::kMostSteps; ++i) {
     endStep(held, followed(plan));
     EXPECT_TRUE(host_.state().awaitsPlan());
-    endStep(held, {}, over);
+    endStep(held, {}, overBudget());
   }
   EXPECT_FALSE(host_.state().awaitsPlan());
 }

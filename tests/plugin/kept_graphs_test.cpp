@@ -121,8 +121,8 @@ TEST(KeptGraphs, ItSaysWhetherAnyValueIsWatched) {
   EXPECT_FALSE(graphs.watchesAny());
 }
 
-// n values behind each other, of which the last one is saved, in a pass of n drops that releases
-// nothing: each is looked at once, not in each drop.
+// n values behind each other; the last one is saved. A pass of n drops releases nothing: each value
+// is looked at once, not in each drop.
 TEST(KeptGraphs, APassThatReleasesNothingLooksAtEachValueOnce) {
   constexpr int kValues = 100;
   KeptGraphs graphs;

@@ -91,7 +91,7 @@ TEST_F(PlannedValuesTest, WithoutAPlanNoneIsPlanned) {
   values_.follow(nullptr);
   EXPECT_TRUE(values_.unplanned(0));
   EXPECT_FALSE(values_.isNextOf(kNone));
-  values_.add(true);  // as a plan's, of which there is none
+  values_.add(true);  // as a plan's, though there is none
   EXPECT_TRUE(values_.unplanned(0));
   EXPECT_FALSE(values_.marked(0, &Plan::on_host));
   EXPECT_EQ(values_.fetchesOf(0), 0);

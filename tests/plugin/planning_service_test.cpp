@@ -177,29 +177,33 @@ TEST_F(PlanningServiceTest, ItsEndWaitsForNoSearchForABetterPlan) {
   search.letGo();
 }
 
-// An hour before anything else is due. Everything fits, which is found at once.
+// Nothing else is due for an hour. The search holds this very trace until it ends.
 TEST_F(PlanningServiceTest, SeesThatASearchForABetterPlanIsOver) {
+  test::HeldSearch search;
+  PlanningService service({.in_its_place = &search}, nullptr);
   const auto trace = gptStep();
   bool polished = false;
   Planned found;
-  EXPECT_EQ(service_.usedByPolishing().count(), 0);
-  service_.begin([&] {
-    service_.improve(guard_.hold(), std::make_shared<const Plan>());
-    service_.polish(trace, scheduler::buildGraph(*trace), std::int64_t{1} << 60);
-    EXPECT_GT(trace.use_count(), 1);  // the search has this very trace until it is taken
+  EXPECT_EQ(service.usedByPolishing().count(), 0);
+  service.begin([&] {
+    service.improve(guard_.hold(), std::make_shared<const Plan>());
+    service.polish(trace, scheduler::buildGraph(*trace), std::int64_t{1} << 60);
+    search.awaitBegun(1);
+    EXPECT_GT(trace.use_count(), 1);
+    search.letGo(test::HeldSearch::everything);
     {
       auto held = guard_.hold();
-      service_.await(held, std::chrono::steady_clock::now() + std::chrono::hours(1),
-                     [] { return false; });
+      service.await(held, std::chrono::steady_clock::now() + std::chrono::hours(1),
+                    [] { return false; });
     }
-    polished = service_.isPolished();
-    found = service_.takePolished();
-    service_.endSearch(guard_.hold());
+    polished = service.isPolished();
+    found = service.takePolished();
+    service.endSearch(guard_.hold());
   });
-  service_.join();
+  service.join();
   EXPECT_TRUE(polished);
   EXPECT_TRUE(found.result.feasible);
-  EXPECT_GT(service_.usedByPolishing().count(), 0);
+  EXPECT_GT(service.usedByPolishing().count(), 0);
 }
 
 }  // namespace

@@ -1,7 +1,10 @@
 #include "runtime/rank_in_job.hpp"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
+#include <string>
 
 #include "planned_run.hpp"
 
@@ -15,9 +18,12 @@ class RankInJobTest : public test::PlannedRunTest {
 
   static Config withFile() {
     Config config = configOfRankZero();
-    config.text_file_path = (std::filesystem::path(testing::TempDir()) / "series.prom").string();
+    config.text_file_path = (std::filesystem::path(testing::TempDir()) /
+                             ("ebbtide-series-" + std::to_string(::getpid()) + ".prom"))
+                                .string();
     return config;
   }
+  ~RankInJobTest() override { std::filesystem::remove(config_->text_file_path); }
   RankInJobTest() : PlannedRunTest(withFile()) {}
 
   // A program has set these since its configuration was read.

@@ -8,6 +8,7 @@
 #include "base/elapsed.hpp"
 #include "base/system_time.hpp"
 #include "device/host_clock.hpp"
+#include "memory/trained_memory.hpp"
 #include "record/log/event_log.hpp"
 
 namespace {
@@ -62,6 +63,20 @@ TEST_F(RunClocks, AreThoseOfARecordedStep) {
   EXPECT_EQ(trace.events[1].at_ns, 70);
   ASSERT_EQ(trace.messages.size(), 1u);
   EXPECT_EQ(trace.messages[0].busy_ns, 40);
+}
+
+// A second after the write that failed, and no sooner.
+TEST_F(RunClocks, TellWhenAHostThatRefusedAWriteIsAskedAgain) {
+  CurrentConfig config;
+  TrainedMemory memory(config);
+  EXPECT_FALSE(memory.hostRefuses());
+  EXPECT_TRUE(memory.stopOffload());
+  virtual_ns += 999'999'999;
+  EXPECT_TRUE(memory.hostRefuses());
+  ++virtual_ns;
+  EXPECT_FALSE(memory.hostRefuses());
+  EXPECT_FALSE(memory.stopOffload());  // it was stopped before
+  EXPECT_TRUE(memory.hostRefuses());
 }
 
 }  // namespace

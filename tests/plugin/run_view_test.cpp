@@ -22,7 +22,8 @@ TEST(RunView, APlanIsInForceWhereTheLastStepBeganWithIt) {
   EXPECT_EQ(run.activeFrom(std::make_shared<const Plan>()), -1);
 }
 
-// Of two programs steps take 2 s and 4 s, one of which we added; the third has been recorded alone.
+// Steps of two programs take 2 s and 4 s. We added 1 of the 4 s: 4 - 1 = 3. The third program has
+// only been recorded.
 TEST(RunView, AProgramsStepsAreItsMeasure) {
   RunView run;
   run.step_time = RecentSteps::Medians{.seconds = 9, .plain_seconds = 8};

@@ -359,12 +359,11 @@ TEST_F(SessionControlTest, TheStatusHasTheLastSteps) {
 TEST_F(SessionControlTest, WithoutAPlanTheAreasAreOfWhatIsKept) {
   begin();
   for (int i = 0; i < 2; ++i) step();
-  json plan = get("/v1/plan").body;
-  for (int i = 0; i < 12'000 && plan["areas"].empty(); ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  json plan;
+  ASSERT_TRUE(comesTrue([&] {
     plan = get("/v1/plan").body;
-  }
-  ASSERT_FALSE(plan["areas"].empty());
+    return !plan["areas"].empty();
+  }));
   EXPECT_EQ(plan["plan"], json());
   std::vector<std::int64_t> sums(plan["area_seconds"].size(), 0);
   for (const json& area : plan["areas"]) {

@@ -1,12 +1,10 @@
 // What is left of a session's planning when the program ends.
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
-#include <thread>
 
 #include "controlled_session.hpp"
 
@@ -37,10 +35,7 @@ class SessionExitTest : public test::ControlledSession {
   // with a sanitizer a tenth of a second.
   static bool searchesSince(std::int64_t ticks) {
     const std::int64_t enough = ticks + ::sysconf(_SC_CLK_TCK);
-    const auto latest = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (planningTicks() < enough && std::chrono::steady_clock::now() < latest)
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    return planningTicks() >= enough;
+    return comesTrue([enough] { return planningTicks() >= enough; });
   }
 };
 

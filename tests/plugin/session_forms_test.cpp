@@ -212,7 +212,7 @@ TEST_F(SessionFormsTest, WhatIsNoneIsRefused) {
 // -----------------------------------------------------------------------------------------------
 // of a GPU
 
-// One of which others hold a part; without a budget all of it may be had.
+// Others hold a part of the GPU. Without a budget a step may have all of it.
 TEST_F(SessionFormsTest, AGpusBudgetIsItsOwn) {
   allocator::DeviceMemory memory(allocator::makeHostAddressSpace(), allocator::makeHostEvents(),
                                  {.reserve_bytes = allocator::hostReserveBytes()});

@@ -46,7 +46,7 @@ TEST_F(SessionStartTest, WhereTensorsOutliveTheirStepsAllAreAskedFor) {
   EXPECT_EQ(start.least_saved_bytes, 0);
 }
 
-// Replays without a plan may read any of them.
+// Replays without a plan may read any saved tensor.
 TEST_F(SessionStartTest, FromTheFirstShortageOnAllAreAskedFor) {
   begin(4 * plain_bytes_);
   end(firstWatched(), /*recorded=*/false);

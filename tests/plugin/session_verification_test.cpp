@@ -2,7 +2,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <stop_token>
@@ -14,7 +13,6 @@
 namespace ebbtide::plugin {
 namespace {
 
-using std::chrono::steady_clock;
 using test::kMib;
 
 class SessionVerificationTest : public test::ControlledSession {
@@ -43,13 +41,8 @@ class SessionVerificationTest : public test::ControlledSession {
   }
   // Of the planning thread, which the steps ask.
   std::shared_ptr<const Plan> awaitPlan() {
-    const auto end = steady_clock::now() + std::chrono::seconds(60);
     std::shared_ptr<const Plan> plan;
-    while (plan == nullptr && steady_clock::now() < end) {
-      plan = step();
-      if (plan == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    EXPECT_NE(plan, nullptr);
+    EXPECT_TRUE(comesTrue([&] { return (plan = step()) != nullptr; }));
     return plan;
   }
   static std::size_t firstReplayOf(const Plan& plan) {

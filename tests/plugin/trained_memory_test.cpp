@@ -68,12 +68,5 @@ TEST_F(TrainedMemoryTest, WhatWasNeverWrittenIsNoMemory) {
   host.deallocate(block);
 }
 
-TEST_F(TrainedMemoryTest, AHostThatRefusedAWriteIsNotAskedAtOnce) {
-  EXPECT_FALSE(memory_.hostRefuses());
-  EXPECT_TRUE(memory_.stopOffload());
-  EXPECT_TRUE(memory_.hostRefuses());
-  EXPECT_FALSE(memory_.stopOffload());  // it did before
-}
-
 }  // namespace
 }  // namespace ebbtide::plugin

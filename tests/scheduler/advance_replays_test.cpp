@@ -135,8 +135,8 @@ TEST(AdvanceReplays, KeepsWhatAReplayWritesOverBesideIt) {
   EXPECT_EQ(simulate(graph, result.schedule).peak_bytes, 10);
 }
 
-// 1,000 microbatches of 25 ops, each kept as nothing but its first value: of all of them every
-// replay finds its wait.
+// 1,000 microbatches of 25 ops, each kept as nothing but its first value. Every replay finds its
+// wait.
 TEST(AdvanceReplays, GoesThroughManyMicrobatches) {
   Graph graph;
   Schedule schedule;

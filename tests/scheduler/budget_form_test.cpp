@@ -27,7 +27,7 @@ std::string refusal(const std::string& text) {
   return "";
 }
 
-// 1,000 bytes of memory, 700 of them available; a step takes 412, of which it saves 326.
+// 1,000 bytes of memory, 700 available; a step takes 412, and saves 326 of the 412.
 constexpr BudgetFacts kFacts = {
     .memory_bytes = 1000, .available_bytes = 700, .plain_peak_bytes = 412, .activation_bytes = 326};
 

@@ -69,7 +69,7 @@ TEST(CanonicalSchedule, ByHand) {
   EXPECT_EQ(simulate(graph, early).peak_bytes, 90);
 }
 
-// Formulas (1) and (2), of which the last segment's values stay.
+// Formulas (1) and (2). The last segment's values stay, so their times do not count.
 TEST(CanonicalSchedule, CostsWhatTheFormulasSay) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const LowerSetProblem problem = randomProblem(seed, 1 + seed % 40, 1 + seed % 3);

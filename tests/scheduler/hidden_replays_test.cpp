@@ -77,7 +77,7 @@ TEST(HiddenReplays, CostNothing) {
 }
 
 TEST(HiddenReplays, CountForTheBackwardPassThatFollows) {
-  // f0 f1 | b2 | f3 f4 | b5: two microbatches of two ops, of which the first is read in backward.
+  // f0 f1 | b2 | f3 f4 | b5: two microbatches of two ops; backward reads the first op's value.
   Graph graph;
   const ValueId a = addForward(graph, {}, 10, 7);
   addForward(graph, {a}, 1, 1);

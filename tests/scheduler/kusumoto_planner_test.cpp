@@ -120,7 +120,7 @@ TEST(KusumotoExact, IsNoWorseThanTheApproximateProgram) {
   }
 }
 
-// Nodes without edges: each set of them is a lower set, 2^20 of them.
+// Nodes without edges: each set of nodes is a lower set, 2^20 sets.
 TEST(KusumotoExact, NamesTheApproximateProgramWhereLowerSetsAreTooMany) {
   LowerSetProblem problem;
   problem.time.assign(20, 1);

@@ -13,7 +13,7 @@ LayerTaker takerFor(const PipelineJob& job, std::int32_t rank) {
 }
 
 // 1F1B with all recomputed: a backward takes 110 bytes beside 20 of each other microbatch in
-// flight, of which rank 0 has two, rank 1 one, rank 2 none: peaks of 150, 130 and 110 bytes.
+// flight. Rank 0 has two others, rank 1 one, rank 2 none: peaks of 150, 130 and 110 bytes.
 TEST(LayerTaker, IsTheNeighbourWithTheMostToSpare) {
   PipelineJob job = equalStages("1f1b", 3, 3);
   job.budgets = {157, 20, 119};

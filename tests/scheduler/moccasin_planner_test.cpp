@@ -155,7 +155,7 @@ TEST_F(MoccasinPlannerTest, ChoosesTheOrderOfATree) {
   EXPECT_EQ(result.recompute_ns, 0);
 }
 
-// All variables fixed to the hint: is it a solution, and of which peak?
+// All variables fixed to the hint: is it a solution, and what is its peak?
 double peakOfHint(const Graph& graph, const Schedule& schedule, const MoccasinSettings& settings) {
   const Bytes most = 3 * simulate(graph, schedule).peak_bytes + 1;
   MoccasinModel model(graph, settings, {0, most, kNever});

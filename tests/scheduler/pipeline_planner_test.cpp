@@ -245,8 +245,8 @@ TEST(PipelinePlanner, LowersPeaksThatAreEqual) {
   EXPECT_TRUE(plan.shortfalls[0].is_least);
 }
 
-// So many ways to choose what is in flight that they are not all tried: 40 microbatches at three
-// points each, of which none is worse than another everywhere.
+// 40 microbatches at three points each: too many choices of what is in flight to try them all. No
+// point is worse than another everywhere.
 TEST(PipelinePlanner, SaysWhatItDidNotProve) {
   PipelineJob job;
   job.profiles.resize(1);

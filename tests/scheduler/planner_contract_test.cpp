@@ -113,8 +113,8 @@ TEST_P(PlannerContract, PlansEncodedValues) {
   }
 }
 
-// An op that other ranks take part in runs once, whatever that costs: they would wait for it. What
-// says so in a graph is that it is not rerunnable.
+// An op that other ranks take part in runs once, whatever that costs: they would wait for it. In a
+// graph such an op is not rerunnable.
 TEST_P(PlannerContract, NeverRunsACollectiveAgain) {
   const PlannerOptions options = quick();
   std::int64_t replays = 0;

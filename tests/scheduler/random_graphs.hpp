@@ -167,7 +167,7 @@ inline Graph tinyStep(std::uint64_t seed, int forward_ops) {
   return graph;
 }
 
-// Half of the values are masks; those of them that pay get an encoded copy. With every other seed
+// Half of the values are masks; masks that pay get an encoded copy. With every other seed
 // the others may be written to the host.
 inline Graph withCopies(Graph graph, std::uint64_t seed) {
   std::mt19937_64 random(seed);

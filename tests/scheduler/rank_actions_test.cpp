@@ -34,7 +34,7 @@ std::vector<std::int32_t> messagesOf(const std::vector<RankMessage>& messages) {
   return numbers;
 }
 
-// Ops of one microbatch, each of which saves what it reads and its parameter.
+// Ops of one microbatch. Each saves what it reads and its parameter.
 struct Stage2 : RankRecorder {
   explicit Stage2(std::int32_t rank = 0) : RankRecorder(rank) {
     weights = {source(true), source(true)};

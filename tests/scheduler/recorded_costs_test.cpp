@@ -71,9 +71,9 @@ std::int32_t placeOf(const PartCosts& costs, std::int32_t at,
   return static_cast<std::int32_t>(found - curve.begin());
 }
 
-// With everything kept the peak is the step's. With any points hardly less than what the schedule
-// takes that is made of them; more where its drops come early, most so in the zero bubble step
-// (1.18), whose microbatches are counted with all that a kept graph holds between two passes.
+// With everything kept the peak is the step's. With any points it is hardly less than their
+// schedule takes. It is more where the schedule drops early, most so in the zero bubble step
+// (1.18). There microbatches are counted with all that a kept graph holds between two passes.
 TEST_P(RecordedCostsOf, AreThoseOfTheStep) {
   std::mt19937 random(1);
   const Bytes plain = plainPeak();

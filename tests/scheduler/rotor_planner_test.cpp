@@ -139,8 +139,8 @@ TEST(RevolvePlanner, IsBinomialOnEqualStages) {
       chainGraph(plainChain(std::vector<Bytes>(stages, 10), forward), CostModel::kPaper);
   // F runs with a⁰, c - 1 more inputs, its own input, its output and δ; B with a⁰, c - 1 more,
   // the stage's input, a, δ, δ. So c = 3 fits 10 · (1 + 2 + 4) = 70 at most.
-  // r = 2: β(3, 2) = 10 >= 9, so 2 · 9 - β(4, 1) = 13 stages run on the way, of which the first 8
-  // are the forward pass; and 8 more to save.
+  // r = 2: β(3, 2) = 10 >= 9, so 2 · 9 - β(4, 1) = 13 stages run on the way. The first 8 are
+  // the forward pass; 8 more run to save.
   const Outcome outcome = plan("revolve", graph, 70);
   EXPECT_TRUE(outcome.feasible);
   EXPECT_LE(outcome.makespan, 9 + 5 + 8);

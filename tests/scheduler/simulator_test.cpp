@@ -115,7 +115,7 @@ TEST(Simulator, OutputsThatNobodyAsksForDieAtOnce) {
   graph.ops[0].outputs.push_back(3);
   const Simulation result = play(
       graph, {run(0), drop(1), drop(3), run(1), drop(2), run(0), run(1), run(2), drop(2), run(3)});
-  // Op 0: 110. Op 1: value 1 by the program and value 2 = 20. Replay of op 0: 110, of which 100 go;
+  // Op 0: 110. Op 1: value 1 by the program and value 2 = 20. Replay of op 0: 110, and 100 go;
   // replay of op 1: 20, as event 2. Event 3: 10.
   EXPECT_EQ(result.live_bytes, (std::vector<Bytes>{110, 20, 110, 10}));
 }
@@ -248,7 +248,7 @@ TEST(LowerBound, KnowsThatWhatWasMadeAgainMayWait) {
 }
 
 TEST(RecomputeLowerBound, TakesTheCheapestRoomAtEachOp) {
-  Graph graph = chain(4);  // 40 bytes at op 3 (values 1 to 4, of which 3 and 4 are its own)
+  Graph graph = chain(4);  // 40 bytes at op 3 (values 1 to 4; 3 and 4 are its own)
   EXPECT_EQ(recomputeLowerBound(graph, 40), 0);
   EXPECT_EQ(recomputeLowerBound(graph, 30), 1);  // value 1 or 2, or half of both
   EXPECT_EQ(recomputeLowerBound(graph, 20), 2);  // both

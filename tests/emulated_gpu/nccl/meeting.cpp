@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@ namespace {
 
 // Of each place in a rank's file, which takes memory as far as it is written.
 constexpr std::size_t kPlaceBytes = std::size_t{1} << 38;
+constexpr auto kToMeet = std::chrono::seconds(120);  // processes start slowly on a busy machine
 
 // A process that ended, though nobody may have asked for its status yet.
 bool ended(int process) {
@@ -43,7 +45,7 @@ Clock::duration timeLimit() {
 
 Meeting::Meeting(const std::string& name, int rank, int ranks)
     : name_("/" + name), rank_(rank), ranks_(ranks) {
-  const auto until = Clock::now() + timeLimit();
+  const auto until = Clock::now() + std::max<Clock::duration>(timeLimit(), kToMeet);
   if (!openObject()) {
     problem_ = "cannot share memory: " + std::string(std::strerror(errno));
     return;

@@ -44,7 +44,8 @@ struct alignas(64) Channel {
 
 class Meeting {
  public:
-  // Waits for all ranks until the time limit; then, and where one has died, `problem` tells.
+  // Waits for all ranks: for the time limit, and for two minutes at least. `problem` tells who is
+  // missing then, or that one has died.
   Meeting(const std::string& name, int rank, int ranks);
   Meeting(const Meeting&) = delete;
 
@@ -75,7 +76,7 @@ class Meeting {
   std::vector<int> files_;
 };
 
-// How long a rank waits for others: EMULATED_GPU_NCCL_SECONDS.
+// How long a rank waits for others in a call: EMULATED_GPU_NCCL_SECONDS. A meeting may wait longer.
 Clock::duration timeLimit();
 
 }  // namespace emulated_nccl

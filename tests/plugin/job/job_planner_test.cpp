@@ -107,7 +107,7 @@ TEST(JobPlanner, HidesNothingWhereRanksShareAProcessor) {
   EXPECT_EQ(plan.ranks[0].free, (std::vector<std::int32_t>{0, 0}));
 }
 
-// 10 ns forward, 20 backward, of two microbatches, forward first. Rank 0 has room for one of them.
+// 10 ns forward, 20 backward, of two microbatches, forward first. Rank 0 has room for one.
 std::vector<RankReport> threeRanks() {
   std::vector<RankReport> reports(3, twoRanks().front());
   for (std::int32_t rank = 0; rank < 3; ++rank) {

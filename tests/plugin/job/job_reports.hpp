@@ -7,8 +7,8 @@
 
 namespace ebbtide::plugin {
 
-// Of a rank in the middle of a pipeline: `stages` of them on it, each microbatch forward, then
-// backward. Points by 10 ns more and 10 bytes less.
+// Of a rank in the middle of a pipeline. It has `stages` stages and runs each microbatch forward,
+// then backward. Points by 10 ns more and 10 bytes less.
 inline RankReport pipelineReport(std::int32_t rank, std::int32_t size, std::int32_t stages = 1,
                                  std::int32_t microbatches = 4, std::int32_t points = 3) {
   using Kind = scheduler::PipelineAction::Kind;

@@ -32,7 +32,7 @@ TEST(PackedText, ComesBackAsItWas) {
   }
 }
 
-// 26 letters in no order: nothing is known of them but what is known before.
+// 26 letters in no order: without `known` they do not shrink.
 TEST(PackedText, WhatIsKnownCostsNothing) {
   const std::string text = "qwertyuiopasdfghjklzxcvbnm";
   EXPECT_GT(packText(text, "").size(), text.size());

@@ -59,7 +59,7 @@ TEST(RankReport, WhyARankIsUnableIsAllThatItSays) {
 }
 
 // Two stages, 256 microbatches, three actions each: 1,536 actions. With times of minutes and sizes
-// of 100 GB, all labelled, and 512 replays of which no two are alike: 512 * 14 bits are 0.9 KB.
+// of 100 GB, all labelled, and 512 replays, no two alike: 512 * 14 bits are 0.9 KB.
 TEST(RankReport, ALargeOneTakesNoMoreThanARankMaySend) {
   RankReport report = pipelineReport(1000, 1024, 2, 256, 16);
   const std::size_t pairs = report.actions.size();
