@@ -24,8 +24,8 @@ class DeferredFrees {
   // kFree: nothing is left to wait for. kUnknown: the block was never shared, or is awaiting.
   enum class Outcome { kFree, kAwaiting, kUnknown };
   Outcome defer(void* block) noexcept;
-  // A block whose events are done by now; false when a few looks, or all of them, find none. Asks
-  // nothing when none waits.
+  // Hands out a block whose events are done. False: it looked at a few blocks, or at all, and found
+  // none. Asks the device nothing when no block waits.
   enum class Look { kAtFew, kAtAll };
   bool popDone(void*& block, Look look) noexcept;
   bool anyAwaiting() const noexcept { return awaiting_count_.load(std::memory_order_relaxed) > 0; }

@@ -25,7 +25,8 @@ class ExtentMap {
   ExtentMap(std::uint32_t units, std::uint32_t page_units);
 
   std::int64_t freeUnits() const noexcept { return free_.units(); }
-  // Of them those in whole pages. Reads all extents that may hold one where a page is many units.
+  // The free units in whole pages. Where a page is many units it reads all extents that may hold
+  // one.
   std::int64_t freePageUnits() const noexcept;
 
   // A block from what is mapped; 0 if no free extent is enough.
@@ -43,8 +44,8 @@ class ExtentMap {
   // Nothing was mapped: as it was, with the same ranges missing.
   void settleAsBefore(ExtentId run, const UnitRanges& missing) noexcept;
 
-  // The whole pages of the smallest free extent that has so many units of them, else of the
-  // largest; as a kBusy extent. 0 if no free extent has a whole page.
+  // Takes whole pages as one kBusy extent. They are of the smallest free extent that surely has
+  // `units` in whole pages, else of the largest. 0 if no free extent has a whole page.
   ExtentId takePages(std::uint32_t units) noexcept;
   void settleAsUnmapped(ExtentId pages) noexcept;
   void settleAsFree(ExtentId pages) noexcept;  // it was not unmapped after all

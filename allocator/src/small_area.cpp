@@ -44,7 +44,7 @@ void* SmallArea::take(std::uint32_t size_class) noexcept {
       // It may be mapped further: takeGrowth().
       if (static_cast<std::int64_t>(chunk_grains_) - chunk.carved >= grains) return nullptr;
       retire(open_ - 1);
-      // The rest may have become slots, none of which is large enough for this class.
+      // The rest may have become slots that are too small for this class.
     }
     if (open_ == 0) return nullptr;
     grain = carve(open_ - 1, size_class);

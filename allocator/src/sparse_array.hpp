@@ -1,4 +1,4 @@
-// SparseArray: a zeroed array of fixed length of which only the touched pages take memory.
+// SparseArray: a zeroed array of fixed length. Only its touched pages take memory.
 //
 // So an index into a whole range of addresses costs only its used part and never grows, and freeing
 // never allocates. Bookkeeping on the host, outside the budget tracker. For trivial types whose

@@ -29,8 +29,8 @@ constexpr std::int64_t kMostStages = 1 << 16;
   throw std::invalid_argument("line " + std::to_string(node.source().begin.line) + ": " + what);
 }
 
-// A table of which each key has to be known. What a getter is given as `otherwise` is for a key
-// that is not there; without it the key must be.
+// A table that may have known keys only. A getter returns `otherwise` for a key that is missing;
+// without `otherwise` it refuses the table.
 class Keys {
  public:
   Keys(const toml::table& table, std::string name) : table_(table), name_(std::move(name)) {}

@@ -12,7 +12,7 @@ namespace ebbtide::cli {
 struct JobFile {
   scheduler::PipelineJob job;  // of one pipeline
   std::string schedule;  // "1f1b"; "actions" where they are listed, "recorded" where traces say it
-  std::int32_t data_parallel = 1;  // pipelines alike, each rank r of which has the same budget
+  std::int32_t data_parallel = 1;  // equal pipelines; rank r has the same budget in each
   std::vector<std::string> notes;  // what a plan does without, a line each
 };
 

@@ -14,7 +14,7 @@ struct ByteUnit {
   const char* name;  // "MiB"
 };
 
-// The largest of which `most` has at least four.
+// The largest unit that fits into `most` at least four times; else bytes.
 ByteUnit byteUnit(scheduler::Bytes most);
 
 std::string escaped(const std::string& text);

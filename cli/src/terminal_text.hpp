@@ -6,8 +6,8 @@
 
 namespace ebbtide::cli {
 
-// Valid UTF-8 without control characters, without those that reorder or hide text; each of them
-// and each wrong byte becomes '?'.
+// Valid UTF-8. '?' replaces each control character, each character that reorders or hides text, and
+// each wrong byte.
 std::string forTerminal(std::string_view text);
 
 // The same in printable ASCII alone: one column for each byte.

@@ -19,7 +19,7 @@ namespace http = boost::beast::http;
 using asio::local::stream_protocol;
 using boost::system::error_code;
 
-// Descriptors, of which the trainer may have 1,024.
+// Connections. Each takes a descriptor; the trainer may have 1,024.
 constexpr std::size_t kMostIdle = 64;
 constexpr std::size_t kMostAsked = 64;
 constexpr std::uint64_t kMostBytes = std::uint64_t{16} << 20;  // of one answer

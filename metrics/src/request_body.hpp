@@ -5,9 +5,9 @@
 
 namespace ebbtide::metrics {
 
-// What is wrong in a sentence, "" for nothing: a NUL byte, where a parser may take the text for
-// over, and a name that one object has twice, of which each parser takes another one. Whether it
-// is JSON at all is for who reads it.
+// What is wrong with the body, in a sentence; "" for nothing. It finds NUL bytes, at which a parser
+// may end the text. It finds a name that one object has twice: parsers differ in the value that
+// they take. It does not tell whether the body is JSON: its reader does.
 std::string problemOfBody(const std::string& body);
 
 }  // namespace ebbtide::metrics

@@ -105,8 +105,8 @@ void WholeFile::openForWriting(int flags) {
   if (now < 0 || ::fcntl(file_, F_SETFL, now & ~O_NONBLOCK) != 0) note();
 }
 
-// `bits`: its permissions, whatever the umask. Never more of them than it ends with: who opened it
-// meanwhile could read what comes.
+// `bits`: the file's permissions, whatever the umask. It never has more permissions than at its
+// end: one who opened it meanwhile could read what comes.
 void WholeFile::openBeside(mode_t mode, const mode_t* bits) {
   for (int attempt = 0; attempt < kMostAttempts; ++attempt) {
     std::string beside = besideOf(place_);

@@ -1,5 +1,5 @@
-// CommandRun: one run of the user's command. And what the verbs that make several of them (`prove`,
-// `fit`) have in common: their options, and what they say of a run.
+// CommandRun: one run of the user's command. `prove` and `fit` make several runs: this header also
+// has their common options, and what they say about a run.
 #pragma once
 
 #include <chrono>

@@ -89,7 +89,7 @@ std::optional<Bytes> leastOfGroups(const fs::path& root, const Figure& figure) {
   return least;
 }
 
-// In whole pages. Where nobody tells, all of them.
+// Bytes in memory, in whole pages. Where the kernel does not tell, all pages count.
 Bytes residentBytes(const std::byte* begin, const std::byte* end) {
   const Bytes page_bytes = ::sysconf(_SC_PAGE_SIZE);
   std::array<unsigned char, 4096> pages{};

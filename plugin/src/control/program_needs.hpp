@@ -1,5 +1,5 @@
-// ProgramNeeds: what the programs that run need, by the steps that were recorded of them: without a
-// plan, and at least, whatever is spilled. Torch-free.
+// ProgramNeeds: the bytes that running programs need, by their recorded steps. It knows the need
+// without a plan, and the least need with everything spilled that can be. Torch-free.
 //
 // Thread rule: the planning thread, without the session's guard, which it takes shortly.
 #pragma once
@@ -40,7 +40,7 @@ class ProgramNeeds {
   scheduler::Trace planningTrace(const RecordedStep& step) const;
   // Nothing: no budget, and what it needs at least is not asked.
   ProgramChange of(RecordedStep step, std::optional<Bytes> budget) const;
-  // Of all of them; from here on this is what everybody is told.
+  // Of all programs. Every answer names this budget from here on.
   Bytes smallestBudgetOf(const std::vector<ProgramChange>& programs) const;
 
  private:

@@ -23,7 +23,7 @@ using scheduler::BudgetForm;
 using scheduler::Bytes;
 namespace refusals = metrics::refusals;
 
-constexpr std::int64_t kStepsThatProve = 3;                // under a budget, none of them over it
+constexpr std::int64_t kStepsThatProve = 3;                // in a row, within a budget
 constexpr auto kPlanningOfAll = std::chrono::seconds(10);  // then no further program's is begun
 
 // As in the environment; a number is bytes, however few. What is wrong becomes the problem.

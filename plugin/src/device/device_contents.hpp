@@ -1,5 +1,5 @@
-// DeviceContents: bytes of values where they live, the host's memory or a GPU's. What the executor
-// must know of them it asks here, and follows no pointer into them itself.
+// DeviceContents: bytes of values where they live, the host's memory or a GPU's. The executor asks
+// it about these bytes, and follows no pointer into them.
 //
 // All of it comes after what this thread has asked the device for before, and what it returns is
 // known: who asks a GPU waits for it. Where the device fails nothing equals anything. Thread rule:

@@ -23,8 +23,8 @@ class LiveRuns final : public allocator::Reclaimer {
   // A tensor was given other data (`p.data = …`), is about to be detached in place; any thread.
   void noteOtherData(const c10::TensorImpl& tensor);
   void noteDetached(const at::Tensor& tensor);
-  // A node of a backward pass begins on a thread that has no step: of which one's graph nobody
-  // tells, so it is noted by all that have not ended.
+  // A node of a backward pass begins on a thread that has no step. Its step is not known, so every
+  // step that has not ended notes it.
   void noteBackwardNode(const char* name);
   // May another live step than `recording` still run ops again? If not, only its own thread's
   // writes matter to it.

@@ -25,7 +25,7 @@ class Retention {
   // From now on nothing has a place in the plan: all stays.
   void leavePlan(const Held&, const std::string& why);
   void keepEverything(const std::string& why);  // in any step; without the lock
-  // Is something dropped, or to be dropped? Uses are alive, or the plan foresees more of them.
+  // Is something dropped, or to be dropped? Yes while uses live, or the plan expects more uses.
   bool mayDrop() const noexcept { return saved_.live() > 0 || follower_.expectsUses(); }
 
   // --- why a value stays

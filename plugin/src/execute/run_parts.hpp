@@ -1,4 +1,6 @@
 // RunParts: the parts of a run that its steps work with. They outlive the steps. Torch-free.
+//
+// Thread rule: any thread; the references never change, and the parts state their own rules.
 #pragma once
 
 #include "device/spill_target.hpp"

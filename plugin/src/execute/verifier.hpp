@@ -1,6 +1,6 @@
-// Verifier: are the bytes of a storage those that a value had? The original says so where it is at
-// hand, in memory or on the host; else what it left: its fingerprint, or its checksum. Includes
-// torch.
+// Verifier: are the bytes of a storage those that a value had? It compares them with the original,
+// in memory or on the host. Where there is none, it compares the fingerprint or the checksum.
+// Includes torch.
 //
 // Thread rule: originalOf() and sameAsOriginal() take the step's lock, and allocate or read
 // without it. All else is for who holds it, or alone has the value.

@@ -11,12 +11,12 @@
 
 namespace ebbtide::plugin {
 
-// A JobPlan's text, or why there is none: no rank is short of memory, or one is beyond help, which
-// is told it with who could help. Where ranks ask for their stages these are all that is told: with
-// them they have other budgets. Same reports, same plan: no clock, no chance. Throws
-// std::invalid_argument where the reports are not of one pipeline. Of each rank of the group, in
-// order, none of them `unable`. Where `stop` becomes true it ends soon, with `stopped` and nothing
-// else: this process ends.
+// A JobPlan's text, or why there is none: no rank is short of memory, or one is beyond help. That
+// rank is told who could help. Where ranks ask for their stages, only the stages are told: with
+// these the ranks have other budgets. Same reports, same plan: no clock, no chance. `reports` are
+// those of all ranks of the group, in order; none is `unable`. Throws std::invalid_argument where
+// the reports are not of one pipeline. Once `stop` is true it ends soon, with `stopped` alone: this
+// process ends.
 JobPlanning planJob(const std::vector<RankReport>& reports,
                     const std::atomic<bool>* stop = nullptr);
 

@@ -11,8 +11,8 @@ namespace ebbtide::plugin {
 // what packs and what unpacks have the same.
 std::string packText(std::string_view text, std::string_view known);
 
-// Throws std::invalid_argument that says what is wrong: damaged, cut short, packed with another
-// `known`, followed by something, or more than `most_bytes` long, of which no more is made.
+// Throws std::invalid_argument with the reason: damaged, cut short, packed with another `known`,
+// followed by something, or longer than `most_bytes`. It unpacks no more than `most_bytes`.
 std::string unpackText(std::string_view packed, std::string_view known, std::size_t most_bytes);
 
 }  // namespace ebbtide::plugin

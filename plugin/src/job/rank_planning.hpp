@@ -47,9 +47,9 @@ class RankPlanning {
 
   explicit RankPlanning(Identity identity) : identity_(std::move(identity)) {}
 
-  // Of a step of messages between ranks; `own` is the rank's plan of its own for it, and keeps
-  // everything where it fits. Takes up to the planning time. Nothing of it is thrown: what cannot
-  // be planned is a report that says so.
+  // The report for a step with messages between ranks. `own` is the rank's own plan for the step,
+  // and keeps everything where it fits. Takes up to the planning time. Throws nothing: where no
+  // plan can be made, the report names the reason.
   RankReport study(const scheduler::Trace& trace, const StepSchedule& own, const Limits& limits);
 
   // Is a step of this signature the one that was studied last?

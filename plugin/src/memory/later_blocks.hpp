@@ -33,7 +33,7 @@ class LaterBlocks final : public allocator::BlockWatcher {
     std::string by;
     std::int64_t blocks = 0;
     Bytes bytes = 0, each_bytes = 0;  // each: 0: they differ
-    std::int64_t step = 0;            // the first of them came after it began
+    std::int64_t step = 0;            // the first block came after it began
     std::int64_t times = 0;           // steps in which some came
   };
 

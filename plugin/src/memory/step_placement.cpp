@@ -128,7 +128,7 @@ void StepPlacement::endStep(bool as_planned) {
   Place& place = places_[course_];
   place.steady = true;
   if (place.sequence == nullptr) return;
-  // Where pages were short, a new placement would find no more of them.
+  // Where pages were short, a new placement would find no more pages.
   const allocator::PlacedBytes bytes = memory_.placed().placedBytes();
   const bool deviates =
       (bytes.misplaced - misplaced_before_) * kDeviationShare > bytes.requested - requested_before_;

@@ -1,5 +1,5 @@
-// TrainedMemory: the memory that a process trains in, the budget that bounds it, what of that a
-// plan may use, and where values go that do not fit. Torch-free.
+// TrainedMemory: the memory that a process trains in, the budget that bounds it, the part of the
+// budget that a plan may use, and where values go that do not fit. Torch-free.
 //
 // Thread rule: setBudget() between two steps, moveTo() before the first one; the rest from any
 // thread.

@@ -18,8 +18,8 @@ struct WorkInHand {
   const char* kind = "";  // "forward", "recompute"
 };
 
-// One text for all that are equal, which lives as long as the process. For names of which there are
-// few. Any thread.
+// One text for all equal names; it lives as long as the process, so the names must be few. Any
+// thread.
 const char* keptName(const std::string& name);
 
 struct MemoryEvent {

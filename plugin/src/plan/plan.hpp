@@ -29,10 +29,10 @@ struct Plan {
     friend bool operator==(const Event&, const Event&) = default;
   };
 
-  // The last message of those that the program asks for in a row, a receive among them, before it
-  // waits: then the prelude runs, and holds up none of them. What it replays reads nothing that the
-  // program does from there to the next event, so that it may run later, too, at that event at the
-  // latest.
+  // The program asks for messages in a row, a receive among them, and then waits. The prelude runs
+  // after the last message of the row, and holds up no message. Its replays read nothing that the
+  // program does from there to the next event. So the prelude may also run later, at that event at
+  // the latest.
   struct Wait {
     OpId ops = 0;                          // that have begun by then
     std::int32_t event = 0;                // the next one

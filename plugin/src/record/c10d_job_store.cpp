@@ -1,4 +1,5 @@
-// What of torch's stores (torch/csrc/distributed/c10d, torch 2.11) waits, and what is done here:
+// Which calls of torch's stores (torch/csrc/distributed/c10d, torch 2.11) wait, and what is done
+// here:
 //
 //   get()         waits until the key is there, up to the store's time-out: never called.
 //   compareSet()  of a value that is not empty sets nothing where the key is missing, and returns

@@ -29,7 +29,7 @@ class BudgetNotices {
     Bytes host_bytes = 0;  // that it writes itself
   };
 
-  // All of them must outlive it.
+  // The arguments must outlive it.
   BudgetNotices(const JudgedRun& run, RankBudget& budget, const BudgetFloor& floor,
                 const BudgetRefusal& refusal, const ToldBudgets& told)
       : run_(run), budget_(budget), floor_(floor), refusal_(refusal), told_(told) {}

@@ -35,7 +35,7 @@ class BudgetRefusal {
     Bytes base_bytes = 0;  // that it begins with
   };
 
-  // All of them must outlive it.
+  // The arguments must outlive it.
   BudgetRefusal(const JudgedRun& run, RankBudget& budget, const BudgetFloor& floor,
                 const ToldBudgets& told)
       : run_(run), budget_(budget), floor_(floor), told_(told) {}

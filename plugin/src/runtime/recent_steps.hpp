@@ -14,7 +14,7 @@ namespace ebbtide::plugin {
 class RecentSteps {
  public:
   static constexpr std::size_t kMost = 120;
-  static constexpr std::size_t kWindow = 20;  // of them, that stand for how the run goes now
+  static constexpr std::size_t kWindow = 20;  // steps that stand for how the run goes now
 
   struct Step {
     std::int64_t number = 0;

@@ -23,8 +23,8 @@ struct RecordedStep {
 class RecordedSteps {
  public:
   static constexpr std::size_t kMost = 8;           // programs; of more, those that hold most
-  static constexpr std::size_t kMostOps = 200'000;  // of them all, but for the last one: 0.2 GB
-  // Steps of which it is known what ran: a program that was none of them runs no more.
+  static constexpr std::size_t kMostOps = 200'000;  // of all programs but the last one: 0.2 GB
+  // The last steps whose program is known. A program without a step among these runs no more.
   static constexpr std::int64_t kLately = 1000;
 
   // A step of this program is over.

@@ -274,8 +274,8 @@ void StepPlanning::putInForce(const Held&, Program& known, const std::shared_ptr
   if (known.adopt(plan, predicted_peak_bytes, from_step, run().steps + 1)) counters_.addReplan();
 }
 
-// Ranks that exchange messages agree on what each of them runs, replays ahead of messages included:
-// what is run for some seconds would be told to none of the others.
+// Ranks that exchange messages agree on what each one runs, replays ahead of messages included.
+// They would not learn of a plan that one rank follows for some seconds alone.
 bool StepPlanning::takesFirst(const Held& held, const scheduler::Trace& trace,
                               int budget_number) const {
   if (trace.group_size > 1 || outage_.began()) return false;

@@ -1,8 +1,8 @@
 // StepsToRecord: how many of the next steps are recorded. Torch-free; whoever has it guards it.
 //
-// A step that spills unrecorded, of a program that nobody knows, is watched for until it returns:
-// in 100 steps, then in twice as many each time that it did not in these, so that no more than
-// twice the steps between two of them are recorded.
+// A step of an unknown program may spill while it is not recorded. Then the next 100 steps are
+// recorded, until such a step returns. Each time that none returns, twice as many are recorded the
+// next time. So at most twice the steps between two such steps are recorded.
 #pragma once
 
 #include <algorithm>

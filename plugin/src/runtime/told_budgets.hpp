@@ -14,7 +14,7 @@ class ToldBudgets {
  public:
   using Bytes = std::int64_t;
 
-  // All of them must outlive it.
+  // The arguments must outlive it.
   ToldBudgets(const TrainedMemory& trained, const BudgetFloor& floor, const GrownBase& grown)
       : trained_(trained), floor_(floor), grown_(grown) {}
 

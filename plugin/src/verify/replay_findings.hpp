@@ -49,7 +49,7 @@ class ReplayFindings {
  private:
   std::atomic<bool> any_rejected_{false}, any_distrusted_{false}, any_unwritten_{false};
   std::set<std::uint64_t> rejected_;  // signatures of ops
-  std::set<std::uint64_t> differed_;  // of them those that did not merely fail
+  std::set<std::uint64_t> differed_;  // rejected because their bytes differed
   std::set<std::string> differed_names_, distrusted_, unwritten_, said_;
   Counts equal_, rejected_names_;
 };

@@ -30,7 +30,7 @@ void ReplayTrust::reject(const std::string& op, std::uint64_t signature, const s
 void ReplayTrust::reject(const std::vector<Replay>& replays, const std::string& why) {
   if (replays.empty()) return;
   std::size_t newly_rejected = 0;
-  std::vector<std::string> names;  // of which nothing has been said
+  std::vector<std::string> names;  // no line has named them yet
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [op, signature] : replays) {

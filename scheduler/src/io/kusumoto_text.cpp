@@ -53,7 +53,7 @@ class Lines {
     return number;
   }
 
-  // A number of lines of which each holds at least one thing announced.
+  // A number of things that follow. Each takes a line at least.
   std::size_t count(const std::string& expected) {
     const std::int64_t number = integer(expected);
     if (static_cast<std::uint64_t>(number) > left()) {

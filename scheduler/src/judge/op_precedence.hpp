@@ -17,7 +17,7 @@ class OpPrecedence {
     return a < b &&
            (!any_order_ || needs_[static_cast<std::size_t>(b)][static_cast<std::size_t>(a)]);
   }
-  // All ops in program order; where any order will do, ops of which each needs the one before.
+  // All ops in program order; where any order will do, a chain: each op needs the one before.
   const std::vector<OpId>& chain() const { return chain_; }
 
  private:

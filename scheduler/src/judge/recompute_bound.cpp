@@ -2,8 +2,9 @@
 // knapsacks: while an op runs, live values that are read later must make room for what exceeds the
 // budget, and each one dropped takes a replay of its producer after the op.
 //
-// At the ops with most live bytes a producer's outputs are counted by what is live of them; at all
-// others by the largest that they ever take, which gives less but needs one pass over the graph.
+// At the ops with most live bytes the bound counts the live bytes of a producer's outputs. At all
+// other ops it counts the most that these outputs ever take: a weaker bound, but one pass over the
+// graph is enough.
 //
 // Replays for reads within one microbatch come within it, so the bounds of several add up:
 //

@@ -9,7 +9,7 @@
 namespace ebbtide::scheduler {
 
 // Per value: the last op whose read only the schedule can serve; kNone if the program itself holds
-// the value for all of them.
+// the value for all reads.
 std::vector<OpId> lastScheduleReads(const Graph& graph);
 
 }  // namespace ebbtide::scheduler

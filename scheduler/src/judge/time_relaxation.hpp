@@ -14,7 +14,7 @@
 //
 // In program order every op is an event, and in a recorded step there is no N where no replay may
 // come (Graph::mayReplayBefore()). Where any order will do (Graph::any_order) events are a longest
-// chain of ops of which each needs the one before.
+// chain of ops; each needs the one before.
 #pragma once
 
 #include "ebbtide/scheduler/graph.hpp"

@@ -4,7 +4,7 @@
 //   dropped. Every other read (a backward event, a replay) goes through the schedule's copy of the
 //   value. It begins with a run of the producer, or with the step for a graph input, and ends with
 //   a drop, an offload or the program's overwriting of that copy.
-// A replay of an op of which some output has a copy already leaves that copy in place.
+// Where an output of a replayed op has a copy already, that copy stays in place.
 // In a recorded step the first run after a replay is that of a backward event that reads something
 // or of an op that waits.
 #include "ebbtide/scheduler/validator.hpp"

@@ -18,8 +18,8 @@ class ValueLives {
   // --- as the step is walked through
   void noteFreed(BlockId block, OpId op) { freed_at_.at(block) = op; }
   void noteLastReference(ValueId value, OpId op) { last_reference_.at(value) = op; }
-  // One saved tensor of the value is released: up to that op, or in a gap of which it is open
-  // whether it gets an op. kNone is no value.
+  // One saved tensor of the value is released: by `op` at the latest, or in a gap between ops. The
+  // gap is one that may or may not get an op. kNone is no value.
   void noteRelease(ValueId value, OpId op);
   void noteReleaseInGap(ValueId value);
   // The gap has ended, and this op stands for it.

@@ -58,7 +58,8 @@ ReplayedStep replayedStep(const PipelineJob& job,
 std::vector<Nanoseconds> replaysOf(const Graph& step,
                                    const std::vector<MicrobatchOps>& microbatches,
                                    const Schedule& schedule) {
-  // Of each op: whose backward pass it is of or, between two of them, whose comes next.
+  // Per op: the microbatch of its backward pass; between two passes, the microbatch of the next
+  // one.
   std::vector<std::int64_t> serves(step.ops.size() + 1, kNone);
   for (std::size_t m = 0; m < microbatches.size(); ++m) {
     for (const auto* ops : {&microbatches[m].backward, &microbatches[m].weight_backward}) {

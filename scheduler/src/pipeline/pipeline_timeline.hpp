@@ -20,8 +20,8 @@ class PipelineTimeline {
     return number_[rank][position];
   }
 
-  // The makespan with these replays before each action, of which so many may run before it waits
-  // for its message; ns by number.
+  // The makespan with these replays before each action; ns, by number. `ahead_ns` of the replays
+  // may run before the action waits for its message.
   Nanoseconds run(const std::vector<Nanoseconds>& recompute_ns,
                   const std::vector<Nanoseconds>& ahead_ns);
   // After run(), of the same: by how much the replays before each action may grow, alone, without a

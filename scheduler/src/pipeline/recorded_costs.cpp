@@ -198,7 +198,8 @@ class Coster {
     return error.what();
   }
 
-  // In processor time, of which the forwards' share of their ops' time says how much those take.
+  // Replay times as processor time. The ratio to the ops' recorded times is that of the forward
+  // passes.
   std::vector<StagePoint> asMeasured(const std::vector<CurvePoint>& curve,
                                      std::int32_t part) const {
     std::vector<double> ratios;

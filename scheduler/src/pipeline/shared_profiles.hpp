@@ -5,7 +5,7 @@
 
 namespace ebbtide::scheduler {
 
-// Profiles with the same bytes and with times within 5 % of the first of them become one, with the
+// Profiles with the same bytes and with times within 5 % of the first one become one, with the
 // mean of their times. Profiles stay in the order in which stages first name them.
 void shareProfiles(PipelineJob& job);
 

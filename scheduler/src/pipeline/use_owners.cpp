@@ -139,8 +139,8 @@ class Owners {
     }
   }
 
-  // Passes that read different uses, of which each may be of several forwards: one each, in the
-  // order of the uses. Settled only where there is one way to do so.
+  // Passes that read different uses, where a pass may be of several forwards. Each pass gets one,
+  // in the order of the uses. A pass for which there is more than one way is refused.
   void settleInTurn() {
     if (!out_.refusal.empty()) return;
     std::vector<Pass*> open;

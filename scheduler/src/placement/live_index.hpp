@@ -19,7 +19,7 @@ class LiveIndex {
  public:
   explicit LiveIndex(std::int32_t sections);
 
-  // The offsets are taken in all sections [first, end), of which there is at least one.
+  // Takes the offsets in all sections [first, end): one section at least.
   void add(std::int32_t first, std::int32_t end, Extent extent);
   // Goes to the bottom of what is free in all sections [first, end).
   void startGaps(std::int32_t first, std::int32_t end);

@@ -1,6 +1,8 @@
 // OpCone: the ops that have to run before another one, each found once.
 //
 //   begin() ─► require() ─► next(): an op ─► require() what it lacks ─► … ─► next(): none ─► ops()
+//
+// Thread rule: one thread; each search has its own.
 #pragma once
 
 #include <algorithm>

@@ -45,7 +45,7 @@ class ScheduleWriter {
     bool first;             // made by the first run, or a graph input
     bool overwritten;       // ended by the program in its last run: no drop
   };
-  struct Redundant {  // a replay made a value of which a copy was there
+  struct Redundant {  // a replay made a value that had a copy
     std::int32_t run;
     std::int32_t copy;
   };

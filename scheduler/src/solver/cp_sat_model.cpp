@@ -36,7 +36,7 @@ CpVariable CpSatModel::addVariable(std::int64_t least, std::int64_t most) {
 }
 
 CpVariable CpSatModel::addVariable(const Integers& increasing) {
-  Integers domain;  // of closed intervals, none of which touch
+  Integers domain;  // closed intervals that do not touch
   for (const std::int64_t value : increasing) {
     if (!domain.empty() && domain.back() + 1 == value) {
       domain.back() = value;

@@ -36,7 +36,7 @@ struct Statistics {
   Bytes cached_bytes = 0;          // mapped, in no block, and free to be mapped elsewhere
   Bytes slack_at_peak_bytes = 0;   // free beside small blocks, in their chunks, at the live peak
   std::int64_t allocations = 0;
-  std::int64_t planned_allocations = 0;  // of them those at their planned address
+  std::int64_t planned_allocations = 0;  // at their planned address
   std::int64_t plan_deviations = 0;      // that were expected otherwise
   std::int64_t reclaims = 0;             // calls of the reclaimer
   std::int64_t budget_violations = 0;    // times that pages were let over the budget

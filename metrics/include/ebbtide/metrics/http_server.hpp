@@ -5,11 +5,12 @@
 // open, everything may be asked. With `node` the TCP side answers for all ranks of the machine, the
 // Unix side always for this one.
 //
-// A slow, broken or missing client never reaches the training threads: 10 s for a request or a
-// response, 8 KiB of header, 64 KiB of body, 64 connections a side, of which the one that has been
-// idle longest makes room for a new one. An answer that is late is a 504 after 60 s; while 8
-// changes or 32 reads of a side are waited for, further ones are refused (429). Requests over TCP
-// whose Host is not this machine are refused (421), those whose Origin is another site too (403).
+// A slow, broken or missing client never holds up the training threads. Limits: 10 s for a request
+// or a response, 8 KiB of header, 64 KiB of body, 64 connections a side. The connection that has
+// been idle longest makes room for a new one. An answer that takes over 60 s becomes a 504. While 8
+// changes or 32 reads of a side wait for an answer, further ones are refused (429). The TCP side
+// refuses requests whose Host is not this machine (421), and those whose Origin is another site
+// (403).
 //
 // fork(): the parent goes on serving. The child has no such thread, and keeps neither port nor
 // socket from whoever comes after the parent: its copies are closed at once.

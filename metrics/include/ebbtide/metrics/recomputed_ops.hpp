@@ -1,4 +1,4 @@
-// RecomputedOps: recompute time by operator, of which a bounded number is exported by name.
+// RecomputedOps: recompute time by operator. A bounded number of operators is exported by name.
 //
 // Counters must not fall, so an operator that has a name of its own keeps it. Names are given out
 // until kMostNames have one: to those that a plan is about to replay, so that their series start at

@@ -1,5 +1,5 @@
-// BudgetMargins: what of a budget no plan may use, and the budgets that follow from it. A training
-// plans and names budgets by these, and so does whoever predicts one.
+// BudgetMargins: the part of a budget that no plan may use, and the budgets that follow from it. A
+// training and a prediction of one plan and name budgets by these margins.
 #pragma once
 
 #include "ebbtide/scheduler/units.hpp"

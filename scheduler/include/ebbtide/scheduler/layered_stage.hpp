@@ -1,4 +1,4 @@
-// A stage made of layers, each of which may take a point of its own.
+// A stage made of layers. Each layer may take a point of its own.
 #pragma once
 
 #include <vector>
@@ -8,8 +8,8 @@
 namespace ebbtide::scheduler {
 
 // Layers in the order of the forward pass, as profiles. Times, fixed bytes and what weights hold
-// add up; the output is the last layer's. Points are the best sums of the layers' points, at most
-// `most_points` of them, the first and the last one always.
+// add up; the output is the last layer's. Points are the best sums of the layers' points: at most
+// `most_points`, and always the first and the last one.
 //
 // Forward and, with replays on demand, backward: a layer runs beside what those before it hold.
 // Where all replays run ahead each layer holds by then what it does with everything kept, and the

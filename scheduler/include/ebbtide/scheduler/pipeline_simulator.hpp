@@ -43,16 +43,16 @@ struct PipelineSimulation {
 //  A rank begins an action when the one before has ended and what it reads has arrived: forward,
 //    the output of the stage before; backward and input backward, the gradient from the stage
 //    after.
-//  Replays of a microbatch run on the rank right before its backward (or input backward). As many
-//  as
-//    find room run as soon as the action before has ended, the others once the gradient is there.
-//    Room is what the rank's budget leaves beside the backward with replays on demand; each takes
-//    its share of what all of them ahead take more. Without PipelineJob::replays_ahead, and where
-//    no gradient is waited for, none run ahead.
+//  Replays of a microbatch run on the rank right before its backward (or input backward). Those
+//    that find room run as soon as the action before has ended, the others once the gradient is
+//    there. Room is what the rank's budget leaves beside the backward with replays on demand. A
+//    replay ahead takes its share of the further bytes that all replays of the microbatch take
+//    ahead. Without PipelineJob::replays_ahead, and where no gradient is waited for, none run
+//    ahead.
 //  A message is sent when its action ends, takes latency + bytes / bandwidth, and waits for those
 //    sent before on the same link (an ordered pair of ranks). None between stages of one rank.
-//  Ranks that share processors (PipelineJob::processors) run slower while more of them compute;
-//    times of the job are processor times. Messages take none.
+//  Ranks that share processors (PipelineJob::processors) run slower as more of these ranks
+//    compute. Times of the job are processor times; messages take none.
 //  The step ends when each rank has run its last action and the tails of its stages.
 //  Bytes: the rank's stages' fixed_bytes, what microbatches hold between their forward and their
 //    backward, and the most of the action that runs, with the replays that ran ahead of it.

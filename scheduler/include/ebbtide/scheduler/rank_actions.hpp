@@ -24,7 +24,7 @@ struct RankMessage {
 struct RankAction {
   PipelineAction::Kind kind = PipelineAction::Kind::kForward;
   std::int32_t chunk = 0;  // index into RankActions::chunks
-  // What it computes lies within these events, of which the first and the last are its own.
+  // What it computes lies within these events; the first and the last event are its own.
   std::size_t first_event = 0, end_event = 0;
   // Asked for since the action before computed. Another one may read it: a program may ask early.
   std::vector<RankMessage> received = {};

@@ -116,7 +116,7 @@ struct Trace {
   std::vector<ValueId> use_value;  // per use, in pack order
   std::vector<TraceBlock> blocks;
   std::vector<TraceEvent> events;
-  std::vector<TraceMessage> messages;   // in the order of their events, of which each has one
+  std::vector<TraceMessage> messages;   // in the order of their events; each has one
   std::vector<TraceScope> scopes;       // in the order in which they begin; each ends once
   std::int32_t group_rank = kNone;      // this process's in the group of the messages
   std::int32_t group_size = 0;          // 0: no messages

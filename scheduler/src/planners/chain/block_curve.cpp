@@ -11,7 +11,8 @@
 namespace ebbtide::scheduler {
 namespace {
 
-// Values of which all subsets are tried, and of which each is tried alone.
+// At most kMostForAll values: all subsets are tried. At most kMostForOne: each value is tried
+// alone.
 constexpr std::size_t kMostForAll = 9, kMostForOne = 64;
 constexpr std::size_t kMostCuts = 24;
 constexpr double kLargestPrice = 1e3;  // nanoseconds per byte

@@ -18,7 +18,7 @@ namespace ebbtide::scheduler {
 // Forward ops may be run again, backward ops not; they take no time, since the paper counts none.
 Graph canonicalGraph(const LowerSetProblem& problem);
 
-// The problem of which this is canonicalGraph(), names and backward durations aside.
+// The problem whose canonicalGraph() is `graph`, apart from names and backward durations.
 std::optional<LowerSetProblem> canonicalProblem(const Graph& graph);
 
 }  // namespace ebbtide::scheduler

@@ -1,5 +1,5 @@
 // What a lower-set program knows of every sequence before it looks for one: bounds on the memory
-// and the cost of its states, by which most of them are left out.
+// and the cost of its states. The bounds rule most states out.
 #pragma once
 
 #include <algorithm>

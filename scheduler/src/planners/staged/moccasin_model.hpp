@@ -3,7 +3,7 @@
 //   value x:   run 1 ===== end 1            run 2 === end 2       copies: one a run of its producer
 //   reader:          o          o                  o              each within some copy of x
 //
-// Time is counted in events, at each of which at most one op runs. With the input order (section
+// Time is counted in events; at most one op runs at each. With the input order (section
 // 2.3) stage k ends with the first run of op k, and its event v can only replay op v; so first runs
 // are fixed and no two events meet. With the free order (section 2.1) there are as many events as
 // runs. Beyond the paper: ops with several outputs or none, and the bytes of a recorded program;

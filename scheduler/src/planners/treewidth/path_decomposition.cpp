@@ -37,8 +37,9 @@ std::vector<Node> exactPathOrder(const Neighbours& graph) {
 
 constexpr std::size_t kMostCompared = 64;  // nodes for one place in an order
 
-// Takes next, of the nodes beside those taken, the one that leaves fewest of them open; among
-// equals the one longest beside them, or, depth first, the one shortest.
+// Takes next, from the nodes beside those taken, the one that leaves the fewest taken nodes open.
+// An open node has a neighbour that is not taken. Among equals it is the one that has been beside
+// them longest or, depth first, shortest.
 class GreedyOrder {
  public:
   GreedyOrder(const Neighbours& graph, bool depth_first)

@@ -26,7 +26,7 @@ std::vector<std::int32_t> exactOrder(const Neighbours& graph);
 // Bags from an elimination order: a node with the neighbours that are left when its turn comes.
 TreeDecomposition decompose(const Neighbours& graph, const std::vector<std::int32_t>& order);
 
-// Merges adjacent bags of which one holds the other (Lemma 1): at most as many bags as nodes.
+// Merges adjacent bags where one holds the other (Lemma 1): at most as many bags as nodes.
 TreeDecomposition mergeNestedBags(const TreeDecomposition& decomposition);
 
 // Exact for small graphs, else by least fill-in; bags merged.

@@ -3,6 +3,8 @@
 //
 // The driver's library is not linked. In a process without it the tables are empty; that is a
 // result, not an error.
+//
+// Thread rule: any thread; a filled table does not change.
 #pragma once
 
 #include <cuda.h>
